@@ -9,6 +9,7 @@ no client needs (docs/dev/adr/0010-python-stubs.md). All other options stay.
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -54,6 +55,13 @@ def strip(file: FileDescriptorProto) -> None:
             options.DiscardUnknownFields()  # type: ignore[attr-defined]
 
 
+def in_package(text: str) -> str:
+    """The text of a generated module with `pawl_client.v1` as its package: protoc names the
+    package after the directory of the proto files, `pawl.v1`."""
+    text = re.sub(r"^from pawl\.v1 import", "from pawl_client.v1 import", text, flags=re.MULTILINE)
+    return text.replace("AndMessages(DESCRIPTOR, 'pawl.v1.", "AndMessages(DESCRIPTOR, 'pawl_client.v1.")
+
+
 def main(out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     names = sorted(f"pawl/v1/{path.name}" for path in Path("proto/pawl/v1").glob("*.proto"))
@@ -79,7 +87,13 @@ def main(out: Path) -> None:
             f"--grpc_python_out={out}",
             *names,
         )
-    (out / "pawl" / "v1" / "__init__.py").write_text(
+    package = out / "pawl_client" / "v1"
+    package.parent.mkdir()
+    (out / "pawl" / "v1").rename(package)
+    (out / "pawl").rmdir()
+    for path in package.iterdir():
+        path.write_text(in_package(path.read_text()))
+    (package / "__init__.py").write_text(
         '"""The raw protocol buffer messages and gRPC stubs of Pawl, as generated."""\n'
     )
 

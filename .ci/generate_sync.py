@@ -2,7 +2,7 @@
 
 Usage: generate_sync.py OUT
 
-Of each src/pawl/_async_X.py it writes OUT/_X.py: `unasync` takes `async` and `await`
+Of each src/pawl_client/_async_X.py it writes OUT/_X.py: `unasync` takes `async` and `await`
 away, names lose their Async, and the few words that differ are replaced by a table
 (docs/dev/adr/0036-one-client-in-python.md).
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 import unasync
 
 CLIENT = Path("clients/python")
-SOURCES = CLIENT / "src" / "pawl"
+SOURCES = CLIENT / "src" / "pawl_client"
 
 HANDLER = [
     (
@@ -98,7 +98,7 @@ def main(out: Path) -> None:
             unasync.unasync_files([str(before / name)], [unasync.Rule("/async/", "/sync/")])
             made.append(out / name)
             made[-1].write_text(HEADER.format(name=source.name) + (after / name).read_text())
-    own = 'lint.isort.known-first-party = ["pawl"]'  # Wherever OUT is.
+    own = 'lint.isort.known-first-party = ["pawl_client"]'  # Wherever OUT is.
     settings = ["--quiet", "--config", str(CLIENT / "pyproject.toml"), "--config", own]
     names = [str(path) for path in made]
     ruff = [sys.executable, "-m", "ruff"]

@@ -1,5 +1,5 @@
 """Makes a wheel for one platform out of the pure one: the same files, the sidecar as
-pawl/_bin/sidecar, and the command `sidecar`, which becomes it.
+pawl_client/_bin/sidecar, and the command `sidecar`, which becomes it.
 
 Usage: platform_wheel.py PURE_WHEEL OS/ARCH BINARY OUT_DIR
 """
@@ -19,7 +19,7 @@ TAGS = {
     "darwin/amd64": ["macosx_12_0_x86_64"],
     "darwin/arm64": ["macosx_12_0_arm64"],
 }
-BINARY = "pawl/_bin/sidecar"
+BINARY = "pawl_client/_bin/sidecar"
 # The command: it becomes the program, so that signals and the exit code are its own. It
 # does not load the package, and never looks at the PATH, on which it is itself.
 COMMAND = b"""#!python
@@ -27,7 +27,7 @@ import importlib.util
 import os
 import sys
 
-package = importlib.util.find_spec("pawl").submodule_search_locations[0]
+package = importlib.util.find_spec("pawl_client").submodule_search_locations[0]
 program = os.path.join(package, "_bin", "sidecar")
 os.execv(program, [program, *sys.argv[1:]])
 """

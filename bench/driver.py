@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 from typing import Any
 
-from pawl import AsyncClient, AsyncTurn, Reply
+from pawl_client import AsyncClient, AsyncTurn, Reply
 from turns import Turns, answer
 
 

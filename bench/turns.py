@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from pawl import Reply
+from pawl_client import Reply
 
 
 class Turns:

@@ -7,7 +7,7 @@ turn of one run, from assignment to the assignment of the next. The end of the i
 
 from typing import Any
 
-from pawl import Reply, Turn, Worker
+from pawl_client import Reply, Turn, Worker
 from turns import Turns, answer
 
 

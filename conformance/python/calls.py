@@ -14,7 +14,7 @@ from loops import Blocking, Looping
 from script import Holds, Player, artifacts, reply
 from work import Server, Worker, started
 
-import pawl
+import pawl_client
 
 Args = dict[str, Any]
 _PATIENCE = 50.0
@@ -24,7 +24,7 @@ class Driver:
     """Holds what a scenario has named so far."""
 
     def __init__(self) -> None:
-        self._client: pawl.Client | None = None
+        self._client: pawl_client.Client | None = None
         self._worker: Worker | Server | None = None
         self._loop: Blocking | Looping | None = None
 
@@ -43,8 +43,8 @@ class Driver:
             self._loop = Looping() if args.get("async") else Blocking()
         # The asynchronous client is called as the blocking one.
         self._client = self._loop.client(address=self._address, token=self._token_given)
-        self._runs: dict[str, pawl.Run] = {}
-        self._turns: dict[str, pawl.TurnInfo] = {}
+        self._runs: dict[str, pawl_client.Run] = {}
+        self._turns: dict[str, pawl_client.TurnInfo] = {}
         self._tails: dict[str, Tail] = {}
         self._holds = Holds()
         self._control = control.Control(self._client)
@@ -52,11 +52,11 @@ class Driver:
     # Packs and runs
 
     @property
-    def client(self) -> pawl.Client:
+    def client(self) -> pawl_client.Client:
         assert self._client is not None
         return self._client
 
-    def _run(self, args: Args) -> pawl.Run:
+    def _run(self, args: Args) -> pawl_client.Run:
         if "run_id" in args:
             return self.client.attach(args["run_id"])
         return self._runs[args.get("run", "run")]
@@ -147,10 +147,10 @@ class Driver:
         self._turns[args.get("as", "current")] = info
         return canon(info)
 
-    def _held(self, args: Args) -> pawl.TurnRef:
+    def _held(self, args: Args) -> pawl_client.TurnRef:
         if "ref" in args:
             ref = args["ref"]
-            return pawl.TurnRef(
+            return pawl_client.TurnRef(
                 run_id=self._run(args).id,
                 turn_seq=ref["turn_seq"],
                 state="",
@@ -160,7 +160,7 @@ class Driver:
             )
         return self._turns[args.get("turn", "current")].turn
 
-    def _slots(self, args: Args) -> Sequence[pawl.ArtifactSlot]:
+    def _slots(self, args: Args) -> Sequence[pawl_client.ArtifactSlot]:
         turn = self._turns.get(args.get("turn", "current"))
         return turn.artifact_slots if turn else ()
 
@@ -181,9 +181,9 @@ class Driver:
         return canon(
             self.client.attach(held.run_id).fail(
                 held,
-                pawl.Fault(code=args["code"], message=args.get("message", "")),
+                pawl_client.Fault(code=args["code"], message=args.get("message", "")),
                 retryable=not args.get("final", False),
-                usage=pawl.Usage(**usage) if usage else None,
+                usage=pawl_client.Usage(**usage) if usage else None,
                 request_id=args.get("id", ""),
             )
         )
@@ -196,12 +196,12 @@ class Driver:
     def request(self, args: Args) -> Any:
         held = self._held(args)
         calls = [
-            pawl.StepCall(
+            pawl_client.StepCall(
                 call["tool"],
                 call.get("payload", {}),
                 call.get("key", ""),
                 call.get("reframe", False),
-                pawl.ToolCallRef(**call["call"]) if "call" in call else None,
+                pawl_client.ToolCallRef(**call["call"]) if "call" in call else None,
             )
             for call in args["calls"]
         ]
@@ -211,7 +211,7 @@ class Driver:
     def resolve(self, args: Args) -> Any:
         error = dict(args.get("error", {}))
         unknown = error.pop("unknown", False)
-        answer = pawl.Fault(**error) if error else args.get("result")
+        answer = pawl_client.Fault(**error) if error else args.get("result")
         return canon(
             self._run(args).resolve_step(
                 args["step"],
@@ -300,7 +300,7 @@ class Driver:
     def watch(self, args: Args) -> None:
         kinds = args.get("kinds", ())
         if "pack" in args:
-            records = self.client.transitions(pawl.RunFilter(pack=args["pack"]), kinds=kinds)
+            records = self.client.transitions(pawl_client.RunFilter(pack=args["pack"]), kinds=kinds)
         else:
             records = self._run(args).transitions(kinds=kinds, after_seq=args.get("after_seq", 0))
         self._tails[args.get("name", "watch")] = Tail(records)
@@ -340,7 +340,7 @@ class Driver:
 class Tail:
     """Reads records in a thread of its own."""
 
-    def __init__(self, records: Iterator[pawl.Record]) -> None:
+    def __init__(self, records: Iterator[pawl_client.Record]) -> None:
         self._changed = threading.Condition()
         self._records: list[Any] = []
         self._ended = False

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-import pawl
+import pawl_client
 
 
 def canon(value: Any) -> Any:
@@ -20,11 +20,11 @@ def canon(value: Any) -> Any:
         return {"$bytes": base64.b64encode(value).decode()}
     if isinstance(value, timedelta):
         return value.total_seconds()
-    if isinstance(value, pawl.Message):
+    if isinstance(value, pawl_client.Message):
         return {**_fields(value), "text": value.text}
-    if isinstance(value, pawl.Part):
+    if isinstance(value, pawl_client.Part):
         return _part(value)
-    if isinstance(value, pawl.Record):
+    if isinstance(value, pawl_client.Record):
         return _record(value)
     if dataclasses.is_dataclass(value):
         return _fields(value)
@@ -42,7 +42,7 @@ def _fields(value: Any) -> dict[str, Any]:
     }
 
 
-def _part(part: pawl.Part) -> dict[str, Any]:
+def _part(part: pawl_client.Part) -> dict[str, Any]:
     """Its content alone."""
     if part.json is not None:
         return {"json": part.json.value}
@@ -50,7 +50,7 @@ def _part(part: pawl.Part) -> dict[str, Any]:
     return {name: canon(item) for name, item in contents.items() if item is not None}
 
 
-def _record(record: pawl.Record) -> dict[str, Any]:
+def _record(record: pawl_client.Record) -> dict[str, Any]:
     return {
         "seq": record.seq,
         "prev_seq": record.prev_seq,
@@ -63,7 +63,7 @@ def _record(record: pawl.Record) -> dict[str, Any]:
 
 def fault(error: BaseException) -> dict[str, Any]:
     """An error; one that the client made without a reason has the name of its class."""
-    if isinstance(error, pawl.PawlError):
+    if isinstance(error, pawl_client.PawlError):
         return {
             "code": error.code,
             "reason": error.reason or ("" if error.code else type(error).__name__),

@@ -5,7 +5,7 @@ from typing import Any
 
 from canon import canon
 
-import pawl
+import pawl_client
 
 Args = dict[str, Any]
 
@@ -13,18 +13,18 @@ Args = dict[str, Any]
 class Control:
     """Remembers the digests of the calls that were looked at."""
 
-    def __init__(self, client: pawl.Client) -> None:
+    def __init__(self, client: pawl_client.Client) -> None:
         self._client = client
         self._digests: dict[tuple[str, int], str] = {}
 
-    def approvals(self, run: pawl.Run) -> Any:
+    def approvals(self, run: pawl_client.Run) -> Any:
         found = list(self._client.list_approvals(run_id=run.id))
         for one in found:
             if one.call is not None and one.call.approval is not None:
                 self._digests[run.id, one.call.step] = one.call.approval.digest
         return {"approvals": [canon(one) for one in found]}
 
-    def decide(self, run: pawl.Run, args: Args) -> Any:
+    def decide(self, run: pawl_client.Run, args: Args) -> Any:
         step, expires = args["step"], args.get("expires")
         return canon(
             run.decide_step(
@@ -41,18 +41,18 @@ class Control:
         )
 
 
-def steer(run: pawl.Run, args: Args) -> Any:
+def steer(run: pawl_client.Run, args: Args) -> Any:
     """Says something to the run."""
     when = args.get("when", "NEXT_MODEL_CALL")
     return canon(run.steer(args.get("text", ""), when=when, request_id=args.get("id", "")))
 
 
-def stop_run(run: pawl.Run, args: Args) -> Any:
+def stop_run(run: pawl_client.Run, args: Args) -> Any:
     """Puts away what the run is at."""
     return canon(run.stop(args.get("note", ""), request_id=args.get("id", "")))
 
 
-def raise_budget(run: pawl.Run, args: Args) -> Any:
+def raise_budget(run: pawl_client.Run, args: Args) -> Any:
     """Lets the run consume more."""
     return canon(
         run.raise_budget(

@@ -21,8 +21,8 @@ from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
-import pawl
-from pawl.models import AsyncModelHandler, ModelHandler
+import pawl_client
+from pawl_client.models import AsyncModelHandler, ModelHandler
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -40,7 +40,7 @@ def _model(form: str, base_url: str, model: str) -> Model[Any]:
 
 def _tool(name: str, ledger: str) -> Callable[[Any], Any]:
     def call(payload: Any) -> Any:
-        made = pawl.current_call()
+        made = pawl_client.current_call()
         line = {
             "run": made.run_id,
             "tool": name,
@@ -60,9 +60,9 @@ def _tool(name: str, ledger: str) -> Callable[[Any], Any]:
     return call
 
 
-def execute(run: pawl.Run, args: Mapping[str, Any], ledger: str) -> Any:
+def execute(run: pawl_client.Run, args: Mapping[str, Any], ledger: str) -> Any:
     """Executes a run until it ends."""
-    kind: Any = ModelHandler if isinstance(run, pawl.Run) else AsyncModelHandler
+    kind: Any = ModelHandler if isinstance(run, pawl_client.Run) else AsyncModelHandler
     handler = kind(_model(args["form"], args["base_url"], args["model"]))
     tools = {name: _tool(name, ledger) for name in args["serve"]}
     done = run.drive(handler, tools=tools)

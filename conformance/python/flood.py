@@ -6,7 +6,7 @@ from typing import Any
 
 import grpc
 
-from pawl.v1 import worker_pb2, worker_pb2_grpc
+from pawl_client.v1 import worker_pb2, worker_pb2_grpc
 
 _RESOURCE_EXHAUSTED = 8
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from typing import Any
 
-import pawl
+import pawl_client
 
 PATIENCE = 120.0
 """Seconds that a handler holds at most."""
@@ -34,7 +34,7 @@ class Blocking:
 
     def client(self, **options: Any) -> Any:
         """A client."""
-        return pawl.Client(**options)
+        return pawl_client.Client(**options)
 
     def handler(self, function: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Any]:
         """A handler out of what is written as a coroutine."""
@@ -65,8 +65,8 @@ class Looping:
     def client(self, **options: Any) -> Any:
         """A client, whose calls the driver makes as those of a blocking one."""
 
-        async def make() -> pawl.AsyncClient:
-            return pawl.AsyncClient(**options)
+        async def make() -> pawl_client.AsyncClient:
+            return pawl_client.AsyncClient(**options)
 
         return self._given(self._made(make()))
 
@@ -96,7 +96,7 @@ class Looping:
             return self._given(self._made(ready(value)))
         if inspect.isasyncgen(value):
             return self._each(value)
-        if isinstance(value, (pawl.AsyncClient, pawl.AsyncRun)):
+        if isinstance(value, (pawl_client.AsyncClient, pawl_client.AsyncRun)):
             return Calls(value, self._given)
         return value
 

@@ -10,7 +10,7 @@ from canon import canon
 from lines import event
 from loops import ready
 
-import pawl
+import pawl_client
 
 Fields = Mapping[str, Any]
 
@@ -25,50 +25,52 @@ class Host:
     enter: Callable[..., None]
 
 
-def usage(given: Fields | None) -> pawl.Usage | None:
+def usage(given: Fields | None) -> pawl_client.Usage | None:
     """What was consumed."""
-    return pawl.Usage(**given) if given else None
+    return pawl_client.Usage(**given) if given else None
 
 
-def asked(given: Fields) -> pawl.ModelRequest:
+def asked(given: Fields) -> pawl_client.ModelRequest:
     """What a model is asked."""
     messages = tuple(_message(item) for item in given.get("messages", ()))
-    return pawl.ModelRequest(**{**given, "messages": messages})
+    return pawl_client.ModelRequest(**{**given, "messages": messages})
 
 
-def _message(given: Fields) -> pawl.ModelMessage:
+def _message(given: Fields) -> pawl_client.ModelMessage:
     if "conversation" in given:
-        return pawl.ModelMessage(conversation=pawl.ConversationRange(**given["conversation"]))
+        return pawl_client.ModelMessage(
+            conversation=pawl_client.ConversationRange(**given["conversation"])
+        )
     if "result" in given:
-        return pawl.ModelMessage(result=pawl.ToolResult(**given["result"]))
+        return pawl_client.ModelMessage(result=pawl_client.ToolResult(**given["result"]))
     if "answer" in given:
-        return pawl.ModelMessage(answer=given["answer"])
+        return pawl_client.ModelMessage(answer=given["answer"])
     new = given["message"]
-    content = pawl.JsonValue(new["json"]) if "json" in new else new["text"]
-    return pawl.ModelMessage(
-        message=pawl.Message(
+    content = pawl_client.JsonValue(new["json"]) if "json" in new else new["text"]
+    return pawl_client.ModelMessage(
+        message=pawl_client.Message(
             role=new["role"],
-            parts=pawl.Message.of(new["role"], content).parts,
+            parts=pawl_client.Message.of(new["role"], content).parts,
             tool_call_id=new.get("tool_call_id", ""),
         )
     )
 
 
-def came(given: Fields) -> pawl.ModelAnswer | pawl.ModelFailure:
+def came(given: Fields) -> pawl_client.ModelAnswer | pawl_client.ModelFailure:
     """What came of the call."""
     if "failure" in given:
         failure = given["failure"]
         wait = failure.get("retry_after")
-        return pawl.ModelFailure(
-            error=pawl.Fault(code=failure["code"], message=failure.get("message", "")),
+        return pawl_client.ModelFailure(
+            error=pawl_client.Fault(code=failure["code"], message=failure.get("message", "")),
             final=failure.get("final", False),
             retry_after=None if wait is None else timedelta(seconds=wait),
         )
     answer = dict(given["answer"])
     text = answer.pop("text", None)
-    calls = tuple(pawl.ModelCall(**call) for call in answer.pop("calls", ()))
-    parts = () if text is None else (pawl.Part.of(text),)
-    return pawl.ModelAnswer(parts=parts, calls=calls, **answer)
+    calls = tuple(pawl_client.ModelCall(**call) for call in answer.pop("calls", ()))
+    parts = () if text is None else (pawl_client.Part.of(text),)
+    return pawl_client.ModelAnswer(parts=parts, calls=calls, **answer)
 
 
 async def make(turn: Any, rounds: list[Fields], host: Host) -> None:
@@ -76,10 +78,10 @@ async def make(turn: Any, rounds: list[Fields], host: Host) -> None:
     for number, act in enumerate(rounds, 1):
         step = await _round(turn, number, act, host)
         calls = [
-            pawl.StepCall(
+            pawl_client.StepCall(
                 call["tool"],
                 call.get("payload", {}),
-                call=pawl.ToolCallRef(model_step=step, index=index),
+                call=pawl_client.ToolCallRef(model_step=step, index=index),
             )
             for index, call in enumerate(act.get("calls", ()))
         ]
@@ -89,7 +91,7 @@ async def make(turn: Any, rounds: list[Fields], host: Host) -> None:
             _called(index, calls[index].tool, outcome)
 
 
-def _called(index: int, tool: str, outcome: pawl.StepOutcome) -> None:
+def _called(index: int, tool: str, outcome: pawl_client.StepOutcome) -> None:
     step = outcome.step
     event(
         "called",
@@ -106,7 +108,7 @@ def _called(index: int, tool: str, outcome: pawl.StepOutcome) -> None:
 async def _round(turn: Any, number: int, act: Fields, host: Host) -> int:
     """Asks for a call, makes it if it is open, and gives its step."""
     asking = turn.request_model(number, asked(act["ask"]), bound=usage(act.get("bound")))
-    got: pawl.RequestedModel = await ready(asking)
+    got: pawl_client.RequestedModel = await ready(asking)
     step = got.step
     model = step.model if step else None
     event(
@@ -121,11 +123,11 @@ async def _round(turn: Any, number: int, act: Fields, host: Host) -> int:
         text=model.answer.text if model and model.answer else "",
     )
     if got.denial is not None:
-        raise pawl.FailTurnError(got.denial.code)
+        raise pawl_client.FailTurnError(got.denial.code)
     assert step is not None
-    if step.status is pawl.StepStatus.ERROR:
-        raise pawl.FailTurnError(step.error.code if step.error else "ERROR")
-    if step.status is pawl.StepStatus.PENDING:
+    if step.status is pawl_client.StepStatus.ERROR:
+        raise pawl_client.FailTurnError(step.error.code if step.error else "ERROR")
+    if step.status is pawl_client.StepStatus.PENDING:
         if "stream" in act:
             await _stream(turn, number, act["stream"], host)
         await _answer(turn, step, act, host)
@@ -140,7 +142,7 @@ async def _stream(turn: Any, number: int, pieces: list[str], host: Host) -> None
         await host.at(f"stream/{number}")
 
 
-async def _answer(turn: Any, step: pawl.Step, act: Fields, host: Host) -> None:
+async def _answer(turn: Any, step: pawl_client.Step, act: Fields, host: Host) -> None:
     """Tells what the model said, attempt by attempt."""
     if "note" in act:
         await ready(turn.note_model(step.step, step.attempt, act["note"]))
@@ -151,7 +153,7 @@ async def _answer(turn: Any, step: pawl.Step, act: Fields, host: Host) -> None:
         entry = told[min(number, len(told) - 1)]
         outcome = came(entry)
         telling = turn.answer_model(step.step, attempt, outcome, usage=usage(entry.get("usage")))
-        got: pawl.AnsweredModel = await ready(telling)
+        got: pawl_client.AnsweredModel = await ready(telling)
         wait = got.wait.total_seconds() if got.wait else 0
         event(
             "told",
@@ -161,9 +163,9 @@ async def _answer(turn: Any, step: pawl.Step, act: Fields, host: Host) -> None:
             wait=wait,
             disposition=canon(got.disposition),
         )
-        if isinstance(outcome, pawl.ModelAnswer):
+        if isinstance(outcome, pawl_client.ModelAnswer):
             return
         if got.next == 0:
-            raise pawl.FailTurnError(outcome.error.code)
+            raise pawl_client.FailTurnError(outcome.error.code)
         attempt = got.next
         await host.pause(wait)

@@ -17,7 +17,7 @@ from canon import canon, fault
 from lines import event
 from loops import Blocking, Looping, ready
 
-import pawl
+import pawl_client
 
 
 class Holds:
@@ -129,7 +129,7 @@ class Player:
                 raise RuntimeError(act["raise"])
             if "fail" in act:
                 failure = act["fail"]
-                raise pawl.FailTurnError(
+                raise pawl_client.FailTurnError(
                     failure["code"],
                     failure.get("message", ""),
                     retryable=not failure.get("final", False),
@@ -142,18 +142,18 @@ class Player:
         try:
             result = await ready(turn.step(call["tool"], _payload(call), key=call.get("key", "")))
             event("stepped", tool=call["tool"], result=result, error="")
-        except pawl.PawlError as error:
+        except pawl_client.PawlError as error:
             event("stepped", tool=call["tool"], result=None, error=fault(error)["reason"])
             if not call.get("catch"):
                 raise
 
     def _tool(self, kind: str, name: str) -> Callable[..., Any]:
         async def make(payload: Any) -> Any:
-            return await self._make(name, payload, pawl.current_call())
+            return await self._make(name, payload, pawl_client.current_call())
 
         return make
 
-    async def _make(self, name: str, payload: Any, call: pawl.ToolCall) -> Any:
+    async def _make(self, name: str, payload: Any, call: pawl_client.ToolCall) -> Any:
         act = self._next("tool", name)
         event(
             "tool",
@@ -178,8 +178,8 @@ class Player:
         if "error" in act:
             code, message = act["error"]["code"], act["error"].get("message", "")
             if act["error"].get("unknown"):
-                raise pawl.FailStepError(code, message, unknown=True)
-            raise pawl.FailTurnError(code, message)
+                raise pawl_client.FailStepError(code, message, unknown=True)
+            raise pawl_client.FailTurnError(code, message)
         if (how := self._holds.take("answer")) == "die":
             return Deadly(act["result"])
         if how == "hold":
@@ -194,7 +194,7 @@ class Player:
         happened = any(line["tool"] == tool and line["key"] == key for line in lines)
         return {"happened": happened, "result": {"seen": True}}
 
-    async def _outlast(self, call: pawl.ToolCall) -> None:
+    async def _outlast(self, call: pawl_client.ToolCall) -> None:
         """Waits until the deadline of a call has passed."""
         assert call.deadline
         while (left := (call.deadline - datetime.now(timezone.utc)).total_seconds()) > 0:
@@ -214,13 +214,13 @@ def _payload(call: Mapping[str, Any]) -> Any:
     return json.loads(call["payload_json"]) if "payload_json" in call else call.get("payload", {})
 
 
-def reply(act: Mapping[str, Any]) -> pawl.Reply:
+def reply(act: Mapping[str, Any]) -> pawl_client.Reply:
     """What a turn is completed with."""
-    return pawl.Reply(
+    return pawl_client.Reply(
         event=act.get("event", ""),
         artifacts=artifacts(act.get("artifacts")),
         output=act.get("output"),
-        messages=[pawl.Message.of(m["role"], m["text"]) for m in act.get("messages", ())],
+        messages=[pawl_client.Message.of(m["role"], m["text"]) for m in act.get("messages", ())],
         usage=models.usage(act.get("usage")),
         said=act.get("said", 0),
     )

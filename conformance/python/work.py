@@ -10,7 +10,7 @@ from lines import event
 from loops import Blocking, Looping, inner, ready
 from script import Player
 
-import pawl
+import pawl_client
 
 Fields = Mapping[str, Any]
 
@@ -23,7 +23,7 @@ class Worker:
     ) -> None:
         milliseconds = args.get("handler_ms")
         self._served = threading.Event()
-        self._worker = worker = pawl.Worker(
+        self._worker = worker = pawl_client.Worker(
             address=address,
             token=token,
             worker_id=args.get("worker_id", args["name"]),

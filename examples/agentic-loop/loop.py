@@ -14,8 +14,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pawl import Client, Ended, Record, Run, StepRequested, StepResolved, Transition, sidecar_path
-from pawl.testing import Sidecar
+from pawl_client import (
+    Client,
+    Ended,
+    Record,
+    Run,
+    StepRequested,
+    StepResolved,
+    Transition,
+    sidecar_path,
+)
+from pawl_client.testing import Sidecar
 
 import turns
 from page import Page

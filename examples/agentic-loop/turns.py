@@ -16,8 +16,8 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from pawl import Handler, Reply, Turn, Usage, Worker
-from pawl.models import ModelHandler
+from pawl_client import Handler, Reply, Turn, Usage, Worker
+from pawl_client.models import ModelHandler
 
 RECORDED = Path(__file__).with_name("recorded.toml").read_text()
 

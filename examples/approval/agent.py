@@ -1,6 +1,6 @@
 """The agent: a worker that diagnoses, proposes a fix and, once it is approved, applies it.
 
-Rules stand in for the model (`pawl.models.ModelHandler` puts a live one in); the tools
+Rules stand in for the model (`pawl_client.models.ModelHandler` puts a live one in); the tools
 are real and work on the service at SERVICE.
 
 Usage: PAWL_TOKEN=... agent.py ADDRESS SERVICE
@@ -16,7 +16,7 @@ import urllib.request
 from functools import partial
 from typing import Any
 
-from pawl import Reply, Turn, Worker, current_call
+from pawl_client import Reply, Turn, Worker, current_call
 
 NAME = "payments"
 LOOK: dict[str, dict[str, Any]] = {

@@ -14,7 +14,7 @@ import json
 import os
 import sys
 
-from pawl import Client, IdReusedError, PermissionDeniedError, Run, SeqMismatchError
+from pawl_client import Client, IdReusedError, PermissionDeniedError, Run, SeqMismatchError
 
 EVENTS = {"approve": "Approved", "reject": "Rejected"}
 

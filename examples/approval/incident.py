@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pawl import Client, Ended, Record, RecordKind, Run, RunInfo, Transition
-from pawl.testing import Sidecar
+from pawl_client import Client, Ended, Record, RecordKind, Run, RunInfo, Transition
+from pawl_client.testing import Sidecar
 
 from agent import TOOLS
 from service import Service

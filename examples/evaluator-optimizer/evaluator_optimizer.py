@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping
 from typing import Any, Final, Literal, NoReturn, Protocol, TypeAlias, overload
 
-import pawl
+import pawl_client
 from typing_extensions import NotRequired, TypedDict
 
 PACK: Final = "evaluator-optimizer"
@@ -45,34 +45,34 @@ class Steps(Protocol):
     def __call__(
         self, tool: Literal["accepts"], payload: AcceptsArguments | None = None, *,
         key: str = "", reframe: bool = False, timeout: float | None = None,
-    ) -> pawl.AgentResult: ...
+    ) -> pawl_client.AgentResult: ...
     @overload
     def __call__(
         self, tool: Literal["portable"], payload: PortableArguments | None = None, *,
         key: str = "", reframe: bool = False, timeout: float | None = None,
-    ) -> pawl.AgentResult: ...
+    ) -> pawl_client.AgentResult: ...
     @overload
     def __call__(
         self, tool: Literal["rejects"], payload: RejectsArguments | None = None, *,
         key: str = "", reframe: bool = False, timeout: float | None = None,
-    ) -> pawl.AgentResult: ...
+    ) -> pawl_client.AgentResult: ...
 
 class AsyncSteps(Protocol):
     @overload
     def __call__(
         self, tool: Literal["accepts"], payload: AcceptsArguments | None = None, *,
         key: str = "", reframe: bool = False, timeout: float | None = None,
-    ) -> Coroutine[Any, Any, pawl.AgentResult]: ...
+    ) -> Coroutine[Any, Any, pawl_client.AgentResult]: ...
     @overload
     def __call__(
         self, tool: Literal["portable"], payload: PortableArguments | None = None, *,
         key: str = "", reframe: bool = False, timeout: float | None = None,
-    ) -> Coroutine[Any, Any, pawl.AgentResult]: ...
+    ) -> Coroutine[Any, Any, pawl_client.AgentResult]: ...
     @overload
     def __call__(
         self, tool: Literal["rejects"], payload: RejectsArguments | None = None, *,
         key: str = "", reframe: bool = False, timeout: float | None = None,
-    ) -> Coroutine[Any, Any, pawl.AgentResult]: ...
+    ) -> Coroutine[Any, Any, pawl_client.AgentResult]: ...
 
 AcceptsEvent: TypeAlias = Literal[""]
 
@@ -121,34 +121,34 @@ class JudgeSteps(Protocol):
     def __call__(
         self, tool: Literal["accepts"], payload: AcceptsArguments | None = None, *,
         key: str = "", reframe: bool = False, timeout: float | None = None,
-    ) -> pawl.AgentResult: ...
+    ) -> pawl_client.AgentResult: ...
     @overload
     def __call__(
         self, tool: Literal["portable"], payload: PortableArguments | None = None, *,
         key: str = "", reframe: bool = False, timeout: float | None = None,
-    ) -> pawl.AgentResult: ...
+    ) -> pawl_client.AgentResult: ...
     @overload
     def __call__(
         self, tool: Literal["rejects"], payload: RejectsArguments | None = None, *,
         key: str = "", reframe: bool = False, timeout: float | None = None,
-    ) -> pawl.AgentResult: ...
+    ) -> pawl_client.AgentResult: ...
 
 class AsyncJudgeSteps(Protocol):
     @overload
     def __call__(
         self, tool: Literal["accepts"], payload: AcceptsArguments | None = None, *,
         key: str = "", reframe: bool = False, timeout: float | None = None,
-    ) -> Coroutine[Any, Any, pawl.AgentResult]: ...
+    ) -> Coroutine[Any, Any, pawl_client.AgentResult]: ...
     @overload
     def __call__(
         self, tool: Literal["portable"], payload: PortableArguments | None = None, *,
         key: str = "", reframe: bool = False, timeout: float | None = None,
-    ) -> Coroutine[Any, Any, pawl.AgentResult]: ...
+    ) -> Coroutine[Any, Any, pawl_client.AgentResult]: ...
     @overload
     def __call__(
         self, tool: Literal["rejects"], payload: RejectsArguments | None = None, *,
         key: str = "", reframe: bool = False, timeout: float | None = None,
-    ) -> Coroutine[Any, Any, pawl.AgentResult]: ...
+    ) -> Coroutine[Any, Any, pawl_client.AgentResult]: ...
 
 PortableEvent: TypeAlias = Literal[""]
 
@@ -186,46 +186,46 @@ class PortableAgentVariables(TypedDict):
 class RejectsAgentVariables(TypedDict):
     draft: str  # A regular expression
 
-Run: TypeAlias = pawl.Run[Event, Artifacts, Variables]
-AsyncRun: TypeAlias = pawl.AsyncRun[Event, Artifacts, Variables]
-Result: TypeAlias = pawl.RunResult[Artifacts]
+Run: TypeAlias = pawl_client.Run[Event, Artifacts, Variables]
+AsyncRun: TypeAlias = pawl_client.AsyncRun[Event, Artifacts, Variables]
+Result: TypeAlias = pawl_client.RunResult[Artifacts]
 
-Turn: TypeAlias = pawl.Turn[Steps, Artifacts, TurnVariables]
-AsyncTurn: TypeAlias = pawl.AsyncTurn[AsyncSteps, Artifacts, TurnVariables]
-Reply: TypeAlias = pawl.Reply[Event, Artifacts]
+Turn: TypeAlias = pawl_client.Turn[Steps, Artifacts, TurnVariables]
+AsyncTurn: TypeAlias = pawl_client.AsyncTurn[AsyncSteps, Artifacts, TurnVariables]
+Reply: TypeAlias = pawl_client.Reply[Event, Artifacts]
 
-AcceptsTurn: TypeAlias = pawl.Turn[AcceptsSteps, Artifacts, AcceptsTurnVariables]
-AsyncAcceptsTurn: TypeAlias = pawl.AsyncTurn[AsyncAcceptsSteps, Artifacts, AcceptsTurnVariables]
-AcceptsReply: TypeAlias = pawl.Reply[AcceptsEvent, Artifacts]
+AcceptsTurn: TypeAlias = pawl_client.Turn[AcceptsSteps, Artifacts, AcceptsTurnVariables]
+AsyncAcceptsTurn: TypeAlias = pawl_client.AsyncTurn[AsyncAcceptsSteps, Artifacts, AcceptsTurnVariables]
+AcceptsReply: TypeAlias = pawl_client.Reply[AcceptsEvent, Artifacts]
 
-CloserTurn: TypeAlias = pawl.Turn[CloserSteps, Artifacts, CloserTurnVariables]
-AsyncCloserTurn: TypeAlias = pawl.AsyncTurn[AsyncCloserSteps, Artifacts, CloserTurnVariables]
-CloserReply: TypeAlias = pawl.Reply[CloserEvent, Artifacts]
+CloserTurn: TypeAlias = pawl_client.Turn[CloserSteps, Artifacts, CloserTurnVariables]
+AsyncCloserTurn: TypeAlias = pawl_client.AsyncTurn[AsyncCloserSteps, Artifacts, CloserTurnVariables]
+CloserReply: TypeAlias = pawl_client.Reply[CloserEvent, Artifacts]
 
-GeneratorTurn: TypeAlias = pawl.Turn[GeneratorSteps, Artifacts, GeneratorTurnVariables]
-AsyncGeneratorTurn: TypeAlias = pawl.AsyncTurn[AsyncGeneratorSteps, Artifacts, GeneratorTurnVariables]
-GeneratorReply: TypeAlias = pawl.Reply[GeneratorEvent, Artifacts]
+GeneratorTurn: TypeAlias = pawl_client.Turn[GeneratorSteps, Artifacts, GeneratorTurnVariables]
+AsyncGeneratorTurn: TypeAlias = pawl_client.AsyncTurn[AsyncGeneratorSteps, Artifacts, GeneratorTurnVariables]
+GeneratorReply: TypeAlias = pawl_client.Reply[GeneratorEvent, Artifacts]
 
-JudgeTurn: TypeAlias = pawl.Turn[JudgeSteps, Artifacts, JudgeTurnVariables]
-AsyncJudgeTurn: TypeAlias = pawl.AsyncTurn[AsyncJudgeSteps, Artifacts, JudgeTurnVariables]
-JudgeReply: TypeAlias = pawl.Reply[JudgeEvent, Artifacts]
+JudgeTurn: TypeAlias = pawl_client.Turn[JudgeSteps, Artifacts, JudgeTurnVariables]
+AsyncJudgeTurn: TypeAlias = pawl_client.AsyncTurn[AsyncJudgeSteps, Artifacts, JudgeTurnVariables]
+JudgeReply: TypeAlias = pawl_client.Reply[JudgeEvent, Artifacts]
 
-PortableTurn: TypeAlias = pawl.Turn[PortableSteps, Artifacts, PortableTurnVariables]
-AsyncPortableTurn: TypeAlias = pawl.AsyncTurn[AsyncPortableSteps, Artifacts, PortableTurnVariables]
-PortableReply: TypeAlias = pawl.Reply[PortableEvent, Artifacts]
+PortableTurn: TypeAlias = pawl_client.Turn[PortableSteps, Artifacts, PortableTurnVariables]
+AsyncPortableTurn: TypeAlias = pawl_client.AsyncTurn[AsyncPortableSteps, Artifacts, PortableTurnVariables]
+PortableReply: TypeAlias = pawl_client.Reply[PortableEvent, Artifacts]
 
-RejectsTurn: TypeAlias = pawl.Turn[RejectsSteps, Artifacts, RejectsTurnVariables]
-AsyncRejectsTurn: TypeAlias = pawl.AsyncTurn[AsyncRejectsSteps, Artifacts, RejectsTurnVariables]
-RejectsReply: TypeAlias = pawl.Reply[RejectsEvent, Artifacts]
+RejectsTurn: TypeAlias = pawl_client.Turn[RejectsSteps, Artifacts, RejectsTurnVariables]
+AsyncRejectsTurn: TypeAlias = pawl_client.AsyncTurn[AsyncRejectsSteps, Artifacts, RejectsTurnVariables]
+RejectsReply: TypeAlias = pawl_client.Reply[RejectsEvent, Artifacts]
 
-AcceptsAgentRun: TypeAlias = pawl.Run[Event, Artifacts, AcceptsAgentVariables]
-AsyncAcceptsAgentRun: TypeAlias = pawl.AsyncRun[Event, Artifacts, AcceptsAgentVariables]
+AcceptsAgentRun: TypeAlias = pawl_client.Run[Event, Artifacts, AcceptsAgentVariables]
+AsyncAcceptsAgentRun: TypeAlias = pawl_client.AsyncRun[Event, Artifacts, AcceptsAgentVariables]
 
-GeneratorAgentRun: TypeAlias = pawl.Run[Event, Artifacts, GeneratorAgentVariables]
-AsyncGeneratorAgentRun: TypeAlias = pawl.AsyncRun[Event, Artifacts, GeneratorAgentVariables]
+GeneratorAgentRun: TypeAlias = pawl_client.Run[Event, Artifacts, GeneratorAgentVariables]
+AsyncGeneratorAgentRun: TypeAlias = pawl_client.AsyncRun[Event, Artifacts, GeneratorAgentVariables]
 
-PortableAgentRun: TypeAlias = pawl.Run[Event, Artifacts, PortableAgentVariables]
-AsyncPortableAgentRun: TypeAlias = pawl.AsyncRun[Event, Artifacts, PortableAgentVariables]
+PortableAgentRun: TypeAlias = pawl_client.Run[Event, Artifacts, PortableAgentVariables]
+AsyncPortableAgentRun: TypeAlias = pawl_client.AsyncRun[Event, Artifacts, PortableAgentVariables]
 
-RejectsAgentRun: TypeAlias = pawl.Run[Event, Artifacts, RejectsAgentVariables]
-AsyncRejectsAgentRun: TypeAlias = pawl.AsyncRun[Event, Artifacts, RejectsAgentVariables]
+RejectsAgentRun: TypeAlias = pawl_client.Run[Event, Artifacts, RejectsAgentVariables]
+AsyncRejectsAgentRun: TypeAlias = pawl_client.AsyncRun[Event, Artifacts, RejectsAgentVariables]

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pawl import (
+from pawl_client import (
     Ended,
     FailTurnError,
     Record,
@@ -25,7 +25,7 @@ from pawl import (
     Transition,
     Worker,
 )
-from pawl.testing import Sidecar
+from pawl_client.testing import Sidecar
 
 import evaluator_optimizer as pack
 

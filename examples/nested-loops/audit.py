@@ -14,8 +14,8 @@ import signal
 import subprocess
 import sys
 
-from pawl import Client, Ended, Record, Run, StepRequested, Transition, sidecar_path
-from pawl.testing import Sidecar
+from pawl_client import Client, Ended, Record, Run, StepRequested, Transition, sidecar_path
+from pawl_client.testing import Sidecar
 
 from fleet import HERE, Fleet, WorkerProcess
 from journals import Journals

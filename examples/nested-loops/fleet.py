@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
-from pawl.testing import Sidecar
+from pawl_client.testing import Sidecar
 
 HERE = Path(__file__).resolve().parent
 CARD = "http://{}/a2a/security-investigation/investigator/.well-known/agent-card.json"

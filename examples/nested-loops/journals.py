@@ -8,8 +8,8 @@ import threading
 from collections.abc import Iterator
 from types import TracebackType
 
-from pawl import PawlError, Record
-from pawl.testing import Sidecar
+from pawl_client import PawlError, Record
+from pawl_client.testing import Sidecar
 
 # Neither a restart nor repeated work makes more or fewer of these.
 KINDS = ("TRANSITION", "TURN_COMPLETED", "STEP_REQUESTED", "ENDED")

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pawl import Reply, Turn, Worker
+from pawl_client import Reply, Turn, Worker
 
 RECORDED = json.loads(Path(__file__).with_name("recorded.json").read_text())["triage"]
 SEVERITIES = ("critical", "high", "none")

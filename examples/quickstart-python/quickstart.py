@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from pawl import Ended, Reply, Transition, Turn
-from pawl.testing import Sidecar
+from pawl_client import Ended, Reply, Transition, Turn
+from pawl_client.testing import Sidecar
 
 PACK = Path(__file__).parents[2] / "testdata/packs/rfc0009-3-self-correcting.json"
 

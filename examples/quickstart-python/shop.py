@@ -2,7 +2,7 @@
 
 import sys
 
-from pawl import Client, current_call
+from pawl_client import Client, current_call
 
 
 def charge(payload: dict[str, str]) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pawl import PawlError, Record, Run
+from pawl_client import PawlError, Record, Run
 
 EXAMPLES = Path(__file__).resolve().parents[1]
 WAIT_SECONDS = 60.0

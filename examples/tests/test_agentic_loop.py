@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pawl import Run, RunStatus, StepKind
-from pawl.testing import Sidecar
+from pawl_client import Run, RunStatus, StepKind
+from pawl_client.testing import Sidecar
 
 import loop
 import turns

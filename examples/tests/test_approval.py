@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pawl import Client, PawlError, PermissionDeniedError, Record, Run, RunStatus, Transition
+from pawl_client import Client, PawlError, PermissionDeniedError, Record, Run, RunStatus, Transition
 
 import incident
 from conftest import WAIT_SECONDS, bodies, ran, shown

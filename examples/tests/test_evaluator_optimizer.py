@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pawl import Reply, Run, RunFilter, RunStatus, Turn, Worker
-from pawl.testing import Sidecar
+from pawl_client import Reply, Run, RunFilter, RunStatus, Turn, Worker
+from pawl_client.testing import Sidecar
 
 import optimizer
 from conftest import WAIT_SECONDS, bodies, ran, seen, shown

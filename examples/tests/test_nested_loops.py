@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pawl import Client, Run, RunFilter, RunInfo, RunStatus
+from pawl_client import Client, Run, RunFilter, RunInfo, RunStatus
 
 import audit
 from conftest import bodies, ran, shown

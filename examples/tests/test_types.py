@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from pawl import sidecar_path
+from pawl_client import sidecar_path
 
 EXAMPLES = Path(__file__).resolve().parent.parent
 

@@ -16,14 +16,14 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping
 from typing import Any, Final, Literal, NoReturn, Protocol, TypeAlias, overload
 
-import pawl
+import pawl_client
 from typing_extensions import NotRequired, TypedDict
 
 `
 
 // pythonTaken are the names that the module has of its own, or that Python has.
 var pythonTaken = strings.Fields(`Coroutine Mapping Any Final Literal NoReturn Protocol TypeAlias
-	overload pawl NotRequired TypedDict PACK annotations str int float bool dict list bytes`)
+	overload pawl_client NotRequired TypedDict PACK annotations str int float bool dict list bytes`)
 
 // pythonModule writes one module; classes comes before what is made of it.
 type pythonModule struct {
@@ -65,9 +65,9 @@ func (w *pythonModule) values() {
 	} else {
 		w.dict("Variables", w.variables, []string{"variables"})
 	}
-	w.rest.WriteString("\nRun: TypeAlias = pawl.Run[Event, Artifacts, Variables]\n" +
-		"AsyncRun: TypeAlias = pawl.AsyncRun[Event, Artifacts, Variables]\n" +
-		"Result: TypeAlias = pawl.RunResult[Artifacts]\n")
+	w.rest.WriteString("\nRun: TypeAlias = pawl_client.Run[Event, Artifacts, Variables]\n" +
+		"AsyncRun: TypeAlias = pawl_client.AsyncRun[Event, Artifacts, Variables]\n" +
+		"Result: TypeAlias = pawl_client.RunResult[Artifacts]\n")
 }
 
 // pythonWordsOf is the type of one of some words.
@@ -247,9 +247,9 @@ func (w *pythonModule) turn(words []string, t *turn, arguments map[string]string
 	steps, asyncSteps := name("Steps"), name("AsyncSteps")
 	w.steps(steps, t.tools, arguments, "%s")
 	w.steps(asyncSteps, t.tools, arguments, "Coroutine[Any, Any, %s]")
-	fmt.Fprintf(&w.rest, "\n%s: TypeAlias = pawl.Turn[%s, Artifacts, %s]\n", name("Turn"), steps, variables)
-	fmt.Fprintf(&w.rest, "%s: TypeAlias = pawl.AsyncTurn[%s, Artifacts, %s]\n", name("AsyncTurn"), asyncSteps, variables)
-	fmt.Fprintf(&w.rest, "%s: TypeAlias = pawl.Reply[%s, Artifacts]\n", name("Reply"), events)
+	fmt.Fprintf(&w.rest, "\n%s: TypeAlias = pawl_client.Turn[%s, Artifacts, %s]\n", name("Turn"), steps, variables)
+	fmt.Fprintf(&w.rest, "%s: TypeAlias = pawl_client.AsyncTurn[%s, Artifacts, %s]\n", name("AsyncTurn"), asyncSteps, variables)
+	fmt.Fprintf(&w.rest, "%s: TypeAlias = pawl_client.Reply[%s, Artifacts]\n", name("Reply"), events)
 }
 
 // steps writes how `turn.step` is called.
@@ -265,7 +265,7 @@ func (w *pythonModule) steps(name string, tools []string, arguments map[string]s
 			payload += " | None = None"
 		}
 		if w.toolNamed(key).agent {
-			given = "pawl.AgentResult"
+			given = "pawl_client.AgentResult"
 		}
 		if len(tools) > 1 {
 			w.classes.WriteString("    @overload\n")
@@ -280,7 +280,7 @@ func (w *pythonModule) agents() {
 	for _, a := range w.module.agents {
 		variables := w.names.name(a.name, "AgentVariables")
 		w.dict(variables, a.variables, []string{variables})
-		fmt.Fprintf(&w.rest, "\n%s: TypeAlias = pawl.Run[Event, Artifacts, %s]\n", w.names.name(a.name, "AgentRun"), variables)
-		fmt.Fprintf(&w.rest, "%s: TypeAlias = pawl.AsyncRun[Event, Artifacts, %s]\n", w.names.name("Async", a.name, "AgentRun"), variables)
+		fmt.Fprintf(&w.rest, "\n%s: TypeAlias = pawl_client.Run[Event, Artifacts, %s]\n", w.names.name(a.name, "AgentRun"), variables)
+		fmt.Fprintf(&w.rest, "%s: TypeAlias = pawl_client.AsyncRun[Event, Artifacts, %s]\n", w.names.name("Async", a.name, "AgentRun"), variables)
 	}
 }

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pawl import PawlError, Reply, Run, StepStatus, TurnInfo
-from pawl._turn_requests import StepCall
+from pawl_client import PawlError, Reply, Run, StepStatus, TurnInfo
+from pawl_client._turn_requests import StepCall
 
 from packs import Route
 

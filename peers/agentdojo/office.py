@@ -11,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from pawl import Client
-from pawl.testing import Sidecar
+from pawl_client import Client
+from pawl_client.testing import Sidecar
 
 import packs
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from adapters.peer import EVENTS, Peer
-from pawl import AsyncClient, AsyncRun, PawlError
+from pawl_client import AsyncClient, AsyncRun, PawlError
 
 
 class Adapter(Peer):

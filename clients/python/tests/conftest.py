@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pawl import Client
-from pawl.testing import Sidecar
+from pawl_client import Client
+from pawl_client.testing import Sidecar
 
 ROOT = Path(__file__).resolve().parents[3]
 PACKS = ROOT / "testdata" / "packs"

@@ -11,8 +11,8 @@ import urllib.request
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from pawl import AsyncClient, Worker, current_call
-from pawl.models import AsyncModelHandler
+from pawl_client import AsyncClient, Worker, current_call
+from pawl_client.models import AsyncModelHandler
 
 
 def charge(url: str, order: str) -> object:

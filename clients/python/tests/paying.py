@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from pawl import AsyncTurn, Client, Reply, StepFailedError, Turn, current_call
+from pawl_client import AsyncTurn, Client, Reply, StepFailedError, Turn, current_call
 
 
 class Ledger:

@@ -1,4 +1,4 @@
-from pawl import Event
+from pawl_client import Event
 
 
 class Screen:

@@ -1,4 +1,4 @@
-"""What the client does with each error of the table of docs/reference/errors.md, sent by a server."""
+"""What the client does with each error of the table in docs/reference/errors.md, from a server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 
-from pawl import (
+from pawl_client import (
     AsyncClient,
     AuthenticationError,
     CallCancelledError,
@@ -26,9 +26,9 @@ from pawl import (
     Reply,
     Worker,
 )
-from pawl._advice import ADVICE, advice_of
-from pawl._status import error_from_rpc
-from pawl.v1 import run_pb2, worker_pb2
+from pawl_client._advice import ADVICE, advice_of
+from pawl_client._status import error_from_rpc
+from pawl_client.v1 import run_pb2, worker_pb2
 from workers import WAIT
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "errors.md"
@@ -202,7 +202,7 @@ async def test_of_a_workers_stream(
     script.answers += [told.abort, lambda context: twice.set()]
     worker = Worker(address=address, token=lambda: "t")
     worker.prompt("calc")(lambda turn: Reply())
-    with caplog.at_level(logging.WARNING, logger="pawl.worker"):
+    with caplog.at_level(logging.WARNING, logger="pawl_client.worker"):
         task = asyncio.create_task(worker.serve())
         # A refused token is asked for again for as long as a function gives it.
         if told.advice != "give up" or told.code == "UNAUTHENTICATED":

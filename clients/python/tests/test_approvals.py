@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-import pawl
-from pawl import Approval, Client, Run, StepCall, StepDecided, StepVerdict
-from pawl.testing import Sidecar
+import pawl_client
+from pawl_client import Approval, Client, Run, StepCall, StepDecided, StepVerdict
+from pawl_client.testing import Sidecar
 
 PACK = {
     "id": "refunds",
@@ -83,7 +83,7 @@ def test_what_waits_is_told_with_its_call(refunds: Client) -> None:
     ],
 )
 def test_each_answer_is_recorded(
-    refunds: Client, decision: str, payload: pawl.Json, verdict: str
+    refunds: Client, decision: str, payload: pawl_client.Json, verdict: str
 ) -> None:
     run, waits = held(refunds)
     assert waits.call is not None
@@ -101,13 +101,13 @@ def test_the_second_is_told_who_was_first(refunds: Client) -> None:
     assert waits.call is not None
     assert waits.call.approval is not None
     digest = waits.call.approval.digest
-    with pytest.raises(pawl.StateError) as other:
+    with pytest.raises(pawl_client.StateError) as other:
         run.decide_step(1, "sha256:" + "0" * 64, "APPROVE")
     assert other.value.reason == "DIGEST_MISMATCH"
-    with pytest.raises(pawl.RequestError) as edit:
+    with pytest.raises(pawl_client.RequestError) as edit:
         run.decide_step(1, digest, "EDIT", payload={"order": 7})
     assert edit.value.reason == "EDIT_REFUSED"
     run.decide_step(1, digest, "DENY", reason="no")
-    with pytest.raises(pawl.AlreadyDecidedError) as second:
+    with pytest.raises(pawl_client.AlreadyDecidedError) as second:
         run.decide_step(1, digest, "APPROVE")
     assert "denied" in str(second.value)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from conftest import SELF_CORRECTING
-from pawl import (
+from pawl_client import (
     AsyncClient,
     AsyncTurn,
     DeadlineError,
@@ -23,7 +23,7 @@ from pawl import (
     StepCall,
     StepFailedError,
 )
-from pawl.testing import Script, Sidecar
+from pawl_client.testing import Script, Sidecar
 
 
 @pytest.fixture

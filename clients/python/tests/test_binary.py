@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pawl import SidecarError, _binary, sidecar_path
+from pawl_client import SidecarError, _binary, sidecar_path
 
 
 @pytest.fixture
@@ -14,7 +14,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine without a sidecar: a package, a PATH and nothing in them."""
     monkeypatch.delenv("PAWL_SIDECAR", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
-    monkeypatch.setattr(_binary, "_PACKAGE", tmp_path / "tree" / "clients" / "pawl")
+    monkeypatch.setattr(_binary, "_PACKAGE", tmp_path / "tree" / "clients" / "pawl_client")
     return tmp_path
 
 
@@ -33,7 +33,7 @@ def test_each_place_comes_before_the_next(places: Path, monkeypatch: pytest.Monk
     (places / "tree" / "go.mod").touch()
     (places / "tree" / "proto" / "pawl").mkdir(parents=True)
     assert sidecar_path() == built
-    carried = program(places / "tree" / "clients" / "pawl" / "_bin" / "sidecar")
+    carried = program(places / "tree" / "clients" / "pawl_client" / "_bin" / "sidecar")
     assert sidecar_path() == carried
     named = program(places / "named")
     monkeypatch.setenv("PAWL_SIDECAR", named)
@@ -41,7 +41,7 @@ def test_each_place_comes_before_the_next(places: Path, monkeypatch: pytest.Monk
 
 
 def test_what_is_no_program_is_passed_over(places: Path) -> None:
-    program(places / "tree" / "clients" / "pawl" / "_bin" / "sidecar", mode=0o644)
+    program(places / "tree" / "clients" / "pawl_client" / "_bin" / "sidecar", mode=0o644)
     (places / "path" / "sidecar").mkdir(parents=True)
     with pytest.raises(SidecarError):
         sidecar_path()
@@ -50,7 +50,7 @@ def test_what_is_no_program_is_passed_over(places: Path) -> None:
 def test_the_error_names_every_place(places: Path) -> None:
     with pytest.raises(SidecarError) as caught:
         sidecar_path()
-    for place in ("PAWL_SIDECAR", "clients/pawl/_bin/sidecar", "PATH"):
+    for place in ("PAWL_SIDECAR", "clients/pawl_client/_bin/sidecar", "PATH"):
         assert place in str(caught.value)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pawl import (
+from pawl_client import (
     AsyncClient,
     BlobHead,
     Client,
@@ -26,11 +26,11 @@ from pawl import (
     UnavailableError,
     blob_ref,
 )
-from pawl import _blobs as blobs
-from pawl._advice import repeatable
-from pawl._blobs import Download
-from pawl.testing import Sidecar
-from pawl.v1 import run_pb2
+from pawl_client import _blobs as blobs
+from pawl_client._advice import repeatable
+from pawl_client._blobs import Download
+from pawl_client.testing import Sidecar
+from pawl_client.v1 import run_pb2
 from proxy import Proxy
 
 SIZES = [0, 9, blobs.PIECE_BYTES, blobs.WINDOW_BYTES, blobs.WINDOW_BYTES + 1]

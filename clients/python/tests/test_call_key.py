@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pawl import ToolCall
+from pawl_client import ToolCall
 
 
 def test_the_key_stands_where_http_and_mcp_look_for_it() -> None:

@@ -20,7 +20,7 @@ AWKWARD = GOLDEN / "awkward.pack.yaml"
 RIGHT = """
 import asyncio
 
-import pawl
+import pawl_client
 import agentic_loop as loop
 import awkward
 import evaluator_optimizer as evaluator
@@ -31,7 +31,7 @@ def act(turn: loop.ActorTurn) -> loop.ActorReply:
     turn.step("critique", {"page": page["page"]}, key="2")
     turn.set_artifacts({"memory": "read"})
     if page:
-        return pawl.Reply(event="Acted", artifacts={"plan": "b", "page": {"a": 1}})
+        return pawl_client.Reply(event="Acted", artifacts={"plan": "b", "page": {"a": 1}})
     return loop.ActorReply(event="Acted")
 
 
@@ -52,12 +52,12 @@ def any_turn(turn: loop.Turn) -> loop.Reply:
     return loop.Reply(event="Done", artifacts={"critique": "x"})
 
 
-def untyped(turn: pawl.Turn) -> pawl.Reply:
+def untyped(turn: pawl_client.Turn) -> pawl_client.Reply:
     turn.step("whatever", {"a": 1})
-    return pawl.Reply(event="Whatever", artifacts={"x": turn.variables["y"]})
+    return pawl_client.Reply(event="Whatever", artifacts={"x": turn.variables["y"]})
 
 
-def use(client: pawl.Client, worker: pawl.Worker) -> None:
+def use(client: pawl_client.Client, worker: pawl_client.Worker) -> None:
     run: loop.Run = client.start(loop.PACK, variables={"tone": "x"})
     run.emit("Done", artifacts={"plan": "x"})
     run.set_artifacts({"frame": "x"})
@@ -69,7 +69,7 @@ def use(client: pawl.Client, worker: pawl.Worker) -> None:
     result.artifacts["draft"].upper()
     client.run(loop.PACK, {"actor": act, "reporter": report, "*": any_turn})
     client.run(loop.PACK, act)
-    client.run(loop.PACK, lambda turn: pawl.Reply(event="Acted"))
+    client.run(loop.PACK, lambda turn: pawl_client.Reply(event="Acted"))
     agent: evaluator.AcceptsAgentRun = client.start(
         evaluator.PACK, agent="accepts", variables={"draft": "x"}
     )
@@ -87,11 +87,11 @@ def use(client: pawl.Client, worker: pawl.Worker) -> None:
     worker.prompt("actor")(act)
 
 
-def keep(run: pawl.Run) -> str:
+def keep(run: pawl_client.Run) -> str:
     return run.id
 
 
-async def use_async(client: pawl.AsyncClient) -> None:
+async def use_async(client: pawl_client.AsyncClient) -> None:
     run: evaluator.AsyncRun = await client.start(evaluator.PACK, variables={"task": "x"})
     await run.emit("Retry", artifacts={"draft": "x"})
     (await run.artifacts())["draft"].upper()
@@ -112,7 +112,7 @@ def choose(turn: awkward.ClassTurn) -> awkward.ClassReply:
 
 # Each line with a mark is an error of that kind, and no other line is one.
 WRONG = """
-import pawl
+import pawl_client
 import agentic_loop as loop
 import awkward
 import evaluator_optimizer as evaluator
@@ -131,8 +131,9 @@ def act(turn: loop.ActorTurn) -> loop.ActorReply:
     loop.ActorReply(event="Done")  # arg-type: one of another state
     loop.ActorReply(artifacts={"paln": "x"})  # typeddict-unknown-key: the artifact
     if turn.visit:
-        return pawl.Reply(event="Actde")  # arg-type: the event
-    return pawl.Reply(event="Acted", artifacts={"paln": "x"})  # typeddict-unknown-key: the artifact
+        return pawl_client.Reply(event="Actde")  # arg-type: the event
+    artifacts = {"paln": "x"}
+    return pawl_client.Reply(event="Acted", artifacts=artifacts)  # arg-type: the artifact
 
 
 def frame(turn: loop.FramerTurn) -> loop.FramerReply:
@@ -151,7 +152,7 @@ async def judge(turn: evaluator.AsyncJudgeTurn) -> evaluator.JudgeReply:
     return evaluator.JudgeReply(event="Rety")  # arg-type: the event
 
 
-def use(client: pawl.Client) -> None:
+def use(client: pawl_client.Client) -> None:
     run: loop.Run = client.start(loop.PACK, variables={"tnoe": "x"})  # arg-type: the variable
     run.emit("Dnoe")  # arg-type: the event
     run.emit("Done", artifacts={"paln": "x"})  # arg-type: the artifact

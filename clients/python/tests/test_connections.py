@@ -18,7 +18,7 @@ import pytest
 
 import certificates
 from conftest import STEPS
-from pawl import (
+from pawl_client import (
     AsyncClient,
     AsyncTurn,
     AuthenticationError,
@@ -34,8 +34,8 @@ from pawl import (
     Worker,
     blob_ref,
 )
-from pawl.testing import Sidecar
-from pawl.v1 import record_pb2, run_pb2, worker_pb2
+from pawl_client.testing import Sidecar
+from pawl_client.v1 import record_pb2, run_pb2, worker_pb2
 from proxy import Proxy
 from workers import WAIT, ended, serving
 
@@ -308,12 +308,12 @@ async def test_a_worker_outlives_a_token_that_is_late(
     worker = Worker(address=address, token=token)
     worker.prompt("*")(done)
     with (
-        caplog.at_level(logging.WARNING, logger="pawl.worker"),
+        caplog.at_level(logging.WARNING, logger="pawl_client.worker"),
         pytest.raises(StateError, match="enough"),
     ):
         await asyncio.wait_for(worker.serve(), WAIT)
     assert len(given) >= 6
-    warnings = [r.getMessage() for r in caplog.records if r.name == "pawl.worker"]
+    warnings = [r.getMessage() for r in caplog.records if r.name == "pawl_client.worker"]
     assert any("trying again: " in line and said in line for line in warnings), warnings
 
 

@@ -12,8 +12,8 @@ from itertools import islice
 import pytest
 
 from conftest import ROOT, STEPS
-from pawl import Client, ConflictError, NotFoundError, PositionError, Record, Run
-from pawl.testing import Sidecar
+from pawl_client import Client, ConflictError, NotFoundError, PositionError, Record, Run
+from pawl_client.testing import Sidecar
 
 
 def write(run: Run, transitions: int) -> None:

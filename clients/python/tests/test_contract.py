@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from google.protobuf.descriptor import Descriptor
 
-import pawl
-from pawl import _convert
-from pawl._outcomes import Outcome, Started, StepAnswer, StepOutcomes, Waited
-from pawl._records import Record
-from pawl._runs import RunInfo, Snapshot
-from pawl.v1 import control_pb2, pack_pb2, run_pb2, worker_pb2
+import pawl_client
+from pawl_client import _convert
+from pawl_client._outcomes import Outcome, Started, StepAnswer, StepOutcomes, Waited
+from pawl_client._records import Record
+from pawl_client._runs import RunInfo, Snapshot
+from pawl_client.v1 import control_pb2, pack_pb2, run_pb2, worker_pb2
 
 FILES = (pack_pb2, run_pb2, worker_pb2, control_pb2)
 
@@ -106,7 +106,7 @@ PROTOCOL = {
     "ReadyWork",
 }
 """Messages of the protocol of workers, which the Worker and `run` alone speak, and of the list
-of workers, which the page and the command line read; `pawl.v1` has them all."""
+of workers, which the page and the command line read; `pawl_client.v1` has them all."""
 
 
 def answers() -> Iterator[Descriptor]:
@@ -160,7 +160,7 @@ def test_every_field_of_an_answer_has_a_counterpart(name: str) -> None:
 def test_the_classes_are_public() -> None:
     for name in sorted(set(reachable()) - PROTOCOL):
         for cls in classes_of(name):
-            assert cls.__name__ in pawl.__all__, cls
+            assert cls.__name__ in pawl_client.__all__, cls
 
 
 def test_no_exemption_is_left_over() -> None:

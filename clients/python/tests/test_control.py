@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-import pawl
+import pawl_client
 from conftest import STEPS
-from pawl import (
+from pawl_client import (
     Account,
     BudgetRaised,
     Client,
@@ -27,7 +27,7 @@ from pawl import (
     Worker,
     current_call,
 )
-from pawl.testing import Sidecar
+from pawl_client.testing import Sidecar
 from workers import ended, serving
 
 COST = 20_000
@@ -79,7 +79,7 @@ def asks(turn: Turn) -> Reply:
     """A turn that makes one call of the tool, whatever comes of it."""
     if turn.terminal:
         return Reply()
-    with contextlib.suppress(pawl.StepFailedError):
+    with contextlib.suppress(pawl_client.StepFailedError):
         turn.step("add", {"a": 1, "b": 2})
     return Reply(event="Done")
 
@@ -143,7 +143,7 @@ def test_so_is_that_of_a_run_that_is_driven_here(
 
 
 async def test_and_of_one_that_coroutines_drive(shared: Sidecar) -> None:
-    async def handler(turn: pawl.AsyncTurn) -> Reply:
+    async def handler(turn: pawl_client.AsyncTurn) -> Reply:
         if not turn.terminal:
             await turn.step("add", {"a": 1, "b": 2})
         return Reply(event="" if turn.terminal else "Done")
@@ -156,7 +156,7 @@ async def test_and_of_one_that_coroutines_drive(shared: Sidecar) -> None:
 def test_a_step_that_is_answered_by_hand(here: Client) -> None:
     run = here.open("priced", variables={"n": 1})
     turn = run.turn().turn
-    run.request_steps(turn, [pawl.StepCall("add", {"a": 1, "b": 2})])
+    run.request_steps(turn, [pawl_client.StepCall("add", {"a": 1, "b": 2})])
     assert run.info().reserved_cost_micro_usd == COST
     run.resolve_step(1, "add", 3, attempt=1, token=turn.token, usage=Usage(cost_micro_usd=11))
     assert consumed(run) == [11]
@@ -170,7 +170,7 @@ def test_a_step_that_is_answered_by_hand(here: Client) -> None:
         (Usage(tool_calls=1_000_001), "tool_calls"),
         (Usage(input_tokens=1, cached_tokens=2), "cached_tokens: from 0 to input_tokens"),
         (Usage(model="m" * 257), "model: at most 256 bytes"),
-        (7, "usage: a pawl.Usage, not int"),
+        (7, "usage: a pawl_client.Usage, not int"),
     ],
 )
 def test_what_nobody_can_have_consumed_is_told_to_who_says_it(
@@ -193,7 +193,7 @@ async def test_accounts_over_runs(shared: Sidecar, here: Client) -> None:
     labels = {"tenant": "acme"}
     run = here.open("priced", variables={"n": 1}, labels=labels)
     turn = run.turn().turn
-    [first] = run.request_steps(turn, [pawl.StepCall("add", {"a": 1, "b": 2})]).outcomes
+    [first] = run.request_steps(turn, [pawl_client.StepCall("add", {"a": 1, "b": 2})]).outcomes
     assert first.step is not None
     day = account(here.list_budgets(), "tenant=acme/day")
     assert (day.reserved_cost_micro_usd, day.left_cost_micro_usd) == (COST, 10_000)
@@ -202,7 +202,7 @@ async def test_accounts_over_runs(shared: Sidecar, here: Client) -> None:
 
     run.resolve_step(1, "add", 3, attempt=1, token=turn.token, usage=Usage(cost_micro_usd=12_000))
     [refused] = run.request_steps(
-        turn, [pawl.StepCall("add", {"a": 1, "b": 2}, key="again")]
+        turn, [pawl_client.StepCall("add", {"a": 1, "b": 2}, key="again")]
     ).outcomes
     assert refused.denial is not None
     assert refused.denial.code == "ACCOUNT_EXHAUSTED"
@@ -252,7 +252,7 @@ async def test_a_raise_tells_what_is_left(shared: Sidecar, here: Client) -> None
     assert (raised.remaining.cost_micro_usd, raised.remaining.tokens) == (800_000, 1000)
     assert (raised.status, raised.duplicate) == (RunStatus.RUNNING, False)
     assert run.raise_budget("more of it", max_cost_micro_usd=800_000, request_id="r").duplicate
-    with pytest.raises(pawl.StateError) as lower:
+    with pytest.raises(pawl_client.StateError) as lower:
         run.raise_budget("less", max_cost_micro_usd=1)
     assert lower.value.reason == "BUDGET_NOT_RAISED"
     async with shared.async_client() as client:

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from flaky_endpoint import FlakyEndpoint
-from pawl import Client, Run, RunStatus, StepKind, StepResolved
-from pawl.testing import Sidecar
+from pawl_client import Client, Run, RunStatus, StepKind, StepResolved
+from pawl_client.testing import Sidecar
 
 HERE = Path(__file__).parent
 KILLS = int(os.environ.get("PAWL_KILLS", "20"))

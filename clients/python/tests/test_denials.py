@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from conftest import STEPS
-from pawl import AsyncTurn, Reply, StepDeniedError, Turn, Worker
-from pawl.testing import Sidecar
+from pawl_client import AsyncTurn, Reply, StepDeniedError, Turn, Worker
+from pawl_client.testing import Sidecar
 from workers import ended, serving
 
 
@@ -45,7 +45,7 @@ async def test_a_denied_tool_is_logged_once(
     with (
         Sidecar(packs=[file], allow_tools=["add"]) as own,
         own.client() as client,
-        caplog.at_level(logging.WARNING, logger="pawl"),
+        caplog.at_level(logging.WARNING, logger="pawl_client"),
     ):
         for _ in range(2):
             if mode == "blocking":

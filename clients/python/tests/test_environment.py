@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pawl import AsyncClient, AuthenticationError, Client, Worker
-from pawl.testing import Sidecar
+from pawl_client import AsyncClient, AuthenticationError, Client, Worker
+from pawl_client.testing import Sidecar
 from test_connections import words
 
 

@@ -14,11 +14,11 @@ from google.protobuf.any_pb2 import Any as ProtoAny
 from google.protobuf.duration_pb2 import Duration
 from google.rpc import error_details_pb2, status_pb2
 
-import pawl
+import pawl_client
 from conftest import OPS, ROOT, SELF_CORRECTING, STEPS
-from pawl import Client, Fault, Part, PawlError, Reply, Run, StepCall, Tls, TurnRef, _errors
-from pawl._status import error_from_status
-from pawl.testing import Sidecar
+from pawl_client import Client, Fault, Part, PawlError, Reply, Run, StepCall, Tls, TurnRef, _errors
+from pawl_client._status import error_from_status
+from pawl_client.testing import Sidecar
 
 
 def started(client: Client) -> Run:
@@ -72,51 +72,59 @@ def with_token(client: Client, **artifacts: object) -> object:
 
 Call = Callable[[Client], object]
 CASES: list[tuple[type[PawlError], str, Call]] = [
-    (pawl.NotFoundError, "RUN_NOT_FOUND", lambda c: c.attach("0" * 26).info()),
-    (pawl.NotFoundError, "PACK_NOT_FOUND", lambda c: c.get_pack("nope")),
-    (pawl.NotFoundError, "RECORD_NOT_FOUND", lambda c: started(c).info(at_seq=99)),
-    (pawl.RequestError, "INVALID_REQUEST", lambda c: c.attach("no ulid").info()),
-    (pawl.RequestError, "NO_SUCH_ENTRY", lambda c: c.open("steps", agent="nobody")),
+    (pawl_client.NotFoundError, "RUN_NOT_FOUND", lambda c: c.attach("0" * 26).info()),
+    (pawl_client.NotFoundError, "PACK_NOT_FOUND", lambda c: c.get_pack("nope")),
+    (pawl_client.NotFoundError, "RECORD_NOT_FOUND", lambda c: started(c).info(at_seq=99)),
+    (pawl_client.RequestError, "INVALID_REQUEST", lambda c: c.attach("no ulid").info()),
+    (pawl_client.RequestError, "NO_SUCH_ENTRY", lambda c: c.open("steps", agent="nobody")),
     (
-        pawl.RequestError,
+        pawl_client.RequestError,
         "ID_RESERVED",
         lambda c: c.open("steps", variables={"n": 1}, request_id="pawl:1"),
     ),
-    (pawl.VariablesError, "BAD_VARIABLES", lambda c: c.open("steps")),
-    (pawl.PackInvalidError, "PACK_INVALID", lambda c: c.register_pack("{}")),
+    (pawl_client.VariablesError, "BAD_VARIABLES", lambda c: c.open("steps")),
+    (pawl_client.PackInvalidError, "PACK_INVALID", lambda c: c.register_pack("{}")),
     (
-        pawl.PackVersionTakenError,
+        pawl_client.PackVersionTakenError,
         "PACK_VERSION_TAKEN",
         lambda c: c.register_pack(STEPS.read_text().replace("Adds.", "Sums.")),
     ),
-    (pawl.ArtifactError, "UNDECLARED_ARTIFACT", lambda c: with_token(c, nope="x")),
-    (pawl.ArtifactError, "ARTIFACT_TYPE", lambda c: with_token(c, log=b"x")),
-    (pawl.LimitError, "ARTIFACT_TOO_LARGE", lambda c: with_token(c, log="x" * 70_000)),
+    (pawl_client.ArtifactError, "UNDECLARED_ARTIFACT", lambda c: with_token(c, nope="x")),
+    (pawl_client.ArtifactError, "ARTIFACT_TYPE", lambda c: with_token(c, log=b"x")),
+    (pawl_client.LimitError, "ARTIFACT_TOO_LARGE", lambda c: with_token(c, log="x" * 70_000)),
     (
-        pawl.UnknownEventError,
+        pawl_client.UnknownEventError,
         "UNKNOWN_EVENT",
         lambda c: (run := started(c)).emit("Nope", turn_token=token_of(run)),
     ),
-    (pawl.TurnTokenError, "TURN_TOKEN_REQUIRED", lambda c: started(c).emit("Done")),
-    (pawl.TurnTokenError, "TURN_TOKEN_STALE", lambda c: started(c).emit("Done", turn_token="x")),
-    (pawl.RunTerminalError, "RUN_TERMINAL", lambda c: ended(c).emit("Done")),
-    (pawl.RunPausedError, "PAUSED", paused),
-    (pawl.NoOpenTurnError, "NO_OPEN_TURN", no_turn),
+    (pawl_client.TurnTokenError, "TURN_TOKEN_REQUIRED", lambda c: started(c).emit("Done")),
     (
-        pawl.TurnStaleError,
+        pawl_client.TurnTokenError,
+        "TURN_TOKEN_STALE",
+        lambda c: started(c).emit("Done", turn_token="x"),
+    ),
+    (pawl_client.RunTerminalError, "RUN_TERMINAL", lambda c: ended(c).emit("Done")),
+    (pawl_client.RunPausedError, "PAUSED", paused),
+    (pawl_client.NoOpenTurnError, "NO_OPEN_TURN", no_turn),
+    (
+        pawl_client.TurnStaleError,
         "TURN_STALE",
         lambda c: (run := started(c)).fail(stale(run), Fault(code="X")),
     ),
-    (pawl.StepMismatchError, "STEP_MISMATCH", mismatched),
-    (pawl.IdReusedError, "ID_REUSED", reused),
+    (pawl_client.StepMismatchError, "STEP_MISMATCH", mismatched),
+    (pawl_client.IdReusedError, "ID_REUSED", reused),
     (
-        pawl.SeqMismatchError,
+        pawl_client.SeqMismatchError,
         "SEQ_MISMATCH",
         lambda c: (run := started(c)).emit("Done", expected_seq=9, turn_token=token_of(run)),
     ),
-    (pawl.PositionError, "SEQ_AHEAD", lambda c: list(started(c).transitions(after_seq=99))),
-    (pawl.PositionError, "BAD_CURSOR", lambda c: list(c.transitions(after_cursor="nonsense"))),
-    (pawl.PermissionDeniedError, "SCOPE_MISSING", lambda c: c.open("steps", state="end")),
+    (pawl_client.PositionError, "SEQ_AHEAD", lambda c: list(started(c).transitions(after_seq=99))),
+    (
+        pawl_client.PositionError,
+        "BAD_CURSOR",
+        lambda c: list(c.transitions(after_cursor="nonsense")),
+    ),
+    (pawl_client.PermissionDeniedError, "SCOPE_MISSING", lambda c: c.open("steps", state="end")),
 ]
 
 
@@ -129,16 +137,16 @@ def test_real_reasons(client: Client, cls: type[PawlError], reason: str, call: C
 
 
 def test_what_an_error_tells(client: Client) -> None:
-    with pytest.raises(pawl.LimitError) as limit:
+    with pytest.raises(pawl_client.LimitError) as limit:
         with_token(client, log="x" * 70_000)
     assert limit.value.limit == 65_536
     run = started(client)
-    with pytest.raises(pawl.SeqMismatchError) as seq:
+    with pytest.raises(pawl_client.SeqMismatchError) as seq:
         run.emit("Done", expected_seq=9, turn_token=token_of(run))
     assert seq.value.seq == 1
     assert seq.value.winner is not None
     assert (seq.value.winner.seq, seq.value.event) == (1, "")
-    with pytest.raises(pawl.RequestError) as bad:
+    with pytest.raises(pawl_client.RequestError) as bad:
         client.attach("no ulid").info()
     assert [field for field, _ in bad.value.violations] == ["run_id"]
 
@@ -150,12 +158,12 @@ def test_the_loser_of_a_race_learns_who_won(client: Client) -> None:
     shown = run.info().visit_seq
     run.emit("No", expected_seq=shown)
     # The turn that is open now is somebody else's; that is not what went wrong.
-    with pytest.raises(pawl.SeqMismatchError) as lost:
+    with pytest.raises(pawl_client.SeqMismatchError) as lost:
         run.emit("Yes", expected_seq=shown)
     assert lost.value.seq == run.info().visit_seq
     assert (lost.value.event, lost.value.principal) == ("No", "anonymous")
     assert lost.value.winner is not None
-    assert isinstance(lost.value.winner.body, pawl.Transition)
+    assert isinstance(lost.value.winner.body, pawl_client.Transition)
     assert (lost.value.winner.seq, lost.value.winner.body.to) == (lost.value.seq, "calc")
 
 
@@ -163,7 +171,7 @@ def test_a_cursor_of_another_store(client: Client) -> None:
     with Sidecar(packs=[SELF_CORRECTING]) as other, other.client() as foreign:
         foreign.open("self-correcting")
         (record,) = foreign.transitions(follow=False)
-    with pytest.raises(pawl.PositionError) as caught:
+    with pytest.raises(pawl_client.PositionError) as caught:
         list(client.transitions(after_cursor=record.cursor))
     assert caught.value.reason == "CURSOR_FOREIGN"
 
@@ -175,12 +183,12 @@ def test_tokens(tmp_path: Path) -> None:
     digest = hashlib.sha256(secret.encode()).hexdigest()
     tokens.write_text(f"reader runs:read sha256:{digest}\n")
     with Sidecar(packs=[OPS], flags=[f"--tokens-file={tokens}"]) as own:
-        with own.client() as client, pytest.raises(pawl.AuthenticationError):
+        with own.client() as client, pytest.raises(pawl_client.AuthenticationError):
             list(client.list_runs())
         with own.client(token=lambda: secret) as client:
             assert list(client.list_runs()) == []
             assert secret not in repr(client.settings)
-            with pytest.raises(pawl.PermissionDeniedError):
+            with pytest.raises(pawl_client.PermissionDeniedError):
                 client.register_pack("{}")
 
 
@@ -201,9 +209,9 @@ def test_details_of_a_status() -> None:
         packed.Pack(detail)
         status.details.append(packed)
     error = error_from_status(status)
-    assert isinstance(error, pawl.OverloadedError)
+    assert isinstance(error, pawl_client.OverloadedError)
     assert (error.limit, error.retry_after, error.code) == (256, 0.25, "RESOURCE_EXHAUSTED")
-    assert isinstance(error_from_status(status_pb2.Status(code=99)), pawl.ServerError)
+    assert isinstance(error_from_status(status_pb2.Status(code=99)), pawl_client.ServerError)
 
 
 def test_the_tree_in_the_docstring_is_the_tree() -> None:
@@ -238,5 +246,8 @@ def test_values_that_cannot_be_sent(client: Client) -> None:
 
 
 def test_a_sidecar_that_does_not_start() -> None:
-    with pytest.raises(pawl.SidecarError, match="no-such-flag"), Sidecar(flags=["--no-such-flag"]):
+    with (
+        pytest.raises(pawl_client.SidecarError, match="no-such-flag"),
+        Sidecar(flags=["--no-such-flag"]),
+    ):
         pass

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from google.protobuf import json_format
 
-from pawl._event_reader import EventReader
-from pawl._event_source import EventSource
-from pawl._events import Event
-from pawl._values import JsonValue
-from pawl.v1 import run_pb2
+from pawl_client._event_reader import EventReader
+from pawl_client._event_source import EventSource
+from pawl_client._events import Event
+from pawl_client._values import JsonValue
+from pawl_client.v1 import run_pb2
 
 TABLE = Path(__file__).parents[3] / "testdata" / "events" / "table.json"
 

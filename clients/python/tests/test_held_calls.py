@@ -21,7 +21,7 @@ import pytest
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from pawl import (
+from pawl_client import (
     Client,
     FailStepError,
     Run,
@@ -31,8 +31,8 @@ from pawl import (
     StepRequested,
     current_call,
 )
-from pawl.models import AsyncModelHandler, ModelHandler
-from pawl.testing import Sidecar
+from pawl_client.models import AsyncModelHandler, ModelHandler
+from pawl_client.testing import Sidecar
 from paying import Ledger, refunds, refunds_soon
 from scripted import Says, Scripted
 from workers import WAIT, workers_of

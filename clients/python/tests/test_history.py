@@ -7,7 +7,7 @@ import json
 import pytest
 
 from conftest import STEPS
-from pawl import (
+from pawl_client import (
     Client,
     ConflictError,
     Execution,
@@ -21,10 +21,10 @@ from pawl import (
     StateError,
     UnavailableError,
 )
-from pawl._errors import error_of
-from pawl._history_operations import RunFile
-from pawl.testing import Script, Sidecar
-from pawl.v1 import run_pb2
+from pawl_client._errors import error_of
+from pawl_client._history_operations import RunFile
+from pawl_client.testing import Script, Sidecar
+from pawl_client.v1 import run_pb2
 
 
 def a_run(client: Client) -> Run:

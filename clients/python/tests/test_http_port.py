@@ -10,8 +10,16 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from conftest import ROOT
-from pawl import AsyncClient, Client, PawlError, Reply, RequestError, UnavailableError, Worker
-from pawl.testing import Sidecar
+from pawl_client import (
+    AsyncClient,
+    Client,
+    PawlError,
+    Reply,
+    RequestError,
+    UnavailableError,
+    Worker,
+)
+from pawl_client.testing import Sidecar
 
 PACK = ROOT / "clients/python/tests/steps.pack.json"
 

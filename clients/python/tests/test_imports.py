@@ -45,7 +45,7 @@ def lint(source: Path) -> tuple[int, str]:
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the package."""
     source = tmp_path_factory.mktemp("source")
-    shutil.copytree(ROOT / "src" / "pawl", source / "pawl")
+    shutil.copytree(ROOT / "src" / "pawl_client", source / "pawl_client")
     return source
 
 
@@ -59,16 +59,16 @@ def test_the_package_keeps_its_contracts(copy: Path) -> None:
     ("module", "line", "contract"),
     [
         # The circle there once was: a run that names its client, for its type only.
-        ("_async_run", TYPING.format("pawl._async_client", "AsyncClient"), "itself"),
-        ("_values", TYPING.format("pawl._runs", "RunInfo"), "itself"),
-        ("_client", "from pawl._worker import Worker\n", "downwards"),
+        ("_async_run", TYPING.format("pawl_client._async_client", "AsyncClient"), "itself"),
+        ("_values", TYPING.format("pawl_client._runs", "RunInfo"), "itself"),
+        ("_client", "from pawl_client._worker import Worker\n", "downwards"),
         ("_talk", "import asyncio\n", "without an event loop"),
         ("_endpoint", "import pydantic_ai\n", "library of models"),
         ("_flow", "import threading\n", "without network"),
     ],
 )
 def test_one_import_too_many_is_seen(copy: Path, module: str, line: str, contract: str) -> None:
-    path = copy / "pawl" / f"{module}.py"
+    path = copy / "pawl_client" / f"{module}.py"
     before = path.read_text()
     path.write_text(before + line)
     try:
@@ -87,7 +87,9 @@ MOST_REPEATED_LINES = 11
 
 def by_hand() -> dict[str, list[str]]:
     """The lines of each module that people write, without blanks."""
-    texts = {path.name: path.read_text() for path in sorted((ROOT / "src/pawl").glob("*.py"))}
+    texts = {
+        path.name: path.read_text() for path in sorted((ROOT / "src/pawl_client").glob("*.py"))
+    }
     return {
         name: [line.strip() for line in text.splitlines() if line.strip()]
         for name, text in texts.items()
@@ -127,7 +129,7 @@ def test_repeated_lines_are_seen() -> None:
 def test_functions_are_short() -> None:
     long = [
         f"{path.name}: {node.name}: {length} lines"
-        for path in sorted((ROOT / "src/pawl").glob("*.py"))
+        for path in sorted((ROOT / "src/pawl_client").glob("*.py"))
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
         and (length := (node.end_lineno or 0) - node.lineno + 1) > MOST_FUNCTION_LINES

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-import pawl
+import pawl_client
 from conftest import STEPS
-from pawl import (
+from pawl_client import (
     Client,
     InvalidJsonError,
     Reply,
@@ -22,10 +22,10 @@ from pawl import (
     Turn,
     Worker,
 )
-from pawl import _requests as wire
-from pawl._convert import parse_json
-from pawl._json_text import dump_json
-from pawl.testing import Sidecar
+from pawl_client import _requests as wire
+from pawl_client._convert import parse_json
+from pawl_client._json_text import dump_json
+from pawl_client.testing import Sidecar
 from workers import ended, serving, variant
 
 LOOP: list[Any] = []
@@ -99,7 +99,7 @@ def test_nothing_else_makes_json_of_a_programs_values() -> None:
     # in _endpoint, _normal and _wire what an endpoint said.
     known = {"_json_text.py", "_tool_check.py", "_typed_form.py"}
     known |= {"_endpoint.py", "_normal.py", "_wire.py"}
-    sources = Path(pawl.__file__).parent.glob("*.py")
+    sources = Path(pawl_client.__file__).parent.glob("*.py")
     assert {path.name for path in sources if "json.dumps" in path.read_text()} == known
 
 

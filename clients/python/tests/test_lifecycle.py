@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from conftest import SELF_CORRECTING
-from pawl import (
+from pawl_client import (
     Client,
     Ended,
     Execution,
@@ -37,9 +37,9 @@ from pawl import (
     UnknownEventError,
     Usage,
 )
-from pawl._convert import from_proto
-from pawl._turn_requests import output_request
-from pawl.testing import Script, Sidecar
+from pawl_client._convert import from_proto
+from pawl_client._turn_requests import output_request
+from pawl_client.testing import Script, Sidecar
 from scripted import Says, Scripted
 from workers import WAIT
 

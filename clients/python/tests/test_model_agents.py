@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pawl import AsyncTurn, Client, Reply, RunStatus, StepKind, StepRequested, Worker
-from pawl.testing import Sidecar
+from pawl_client import AsyncTurn, Client, Reply, RunStatus, StepKind, StepRequested, Worker
+from pawl_client.testing import Sidecar
 from scripted import Says, Scripted
 from vendors import LEAVE, awaiting
 from workers import WAIT, ended, serving

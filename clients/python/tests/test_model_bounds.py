@@ -19,11 +19,11 @@ from pydantic_ai.providers.litellm import LiteLLMProvider
 from pydantic_ai.providers.ollama import OllamaProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from pawl import Client, FailTurnError, ModelFailure, RunStatus, _awaiting
-from pawl import _library as library
-from pawl._ask import Ask
-from pawl._form import Form
-from pawl.testing import Sidecar
+from pawl_client import Client, FailTurnError, ModelFailure, RunStatus, _awaiting
+from pawl_client import _library as library
+from pawl_client._ask import Ask
+from pawl_client._form import Form
+from pawl_client.testing import Sidecar
 from scripted import Says, Scripted
 from vendors import KEY, VENDORS, awaiting, blocking, model, registered
 from workers import WAIT
@@ -274,7 +274,7 @@ def test_a_value_in_a_fence_is_a_value(text: str) -> None:
 
 PROGRAM = """
 import asyncio, sys
-from pawl import AsyncClient, Client
+from pawl_client import AsyncClient, Client
 from vendors import awaiting, blocking
 
 mode, vendor, address, url, pack = sys.argv[1:]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pawl import (
+from pawl_client import (
     Awaiting,
     Client,
     FailTurnError,
@@ -27,8 +27,8 @@ from pawl import (
     TurnCompleted,
     Worker,
 )
-from pawl._json_text import whole
-from pawl.testing import Sidecar
+from pawl_client._json_text import whole
+from pawl_client.testing import Sidecar
 from scripted import Says, Scripted
 from vendors import KEY, LEAVE, adds, awaiting, blocking, played, registered
 from workers import WAIT, ended, serving

@@ -14,7 +14,7 @@ import pydantic
 import pytest
 from pydantic_ai.messages import ModelResponse, TextPart
 
-from pawl import (
+from pawl_client import (
     Client,
     JsonValue,
     ModelAnswer,
@@ -26,9 +26,9 @@ from pawl import (
     Turn,
     Usage,
 )
-from pawl import _library as library
-from pawl._normal import Normal
-from pawl.models import ModelHandler
+from pawl_client import _library as library
+from pawl_client._normal import Normal
+from pawl_client.models import ModelHandler
 from scripted import USAGE, Says, Scripted
 from vendors import LEAVE, awaiting, blocking, model, played, registered
 
@@ -401,17 +401,17 @@ def test_a_handler_or_a_model(client: Client) -> None:
     ("hidden", "name", "words"),
     [
         ("pydantic_ai", "openai:m", "models need pydantic-ai"),
-        ("openai", "openai-chat:m", r"pip install 'pawl-sidecar\[openai\]'"),
-        ("anthropic", "anthropic:m", r"pip install 'pawl-sidecar\[anthropic\]'"),
+        ("openai", "openai-chat:m", r"pip install 'pawl-client\[openai\]'"),
+        ("anthropic", "anthropic:m", r"pip install 'pawl-client\[anthropic\]'"),
     ],
 )
 def test_what_is_not_installed_is_said_in_one_line(hidden: str, name: str, words: str) -> None:
     program = f"""
 import sys
 sys.modules["{hidden}"] = None
-import pawl
+import pawl_client
 assert "pydantic_ai" not in sys.modules or "{hidden}" == "pydantic_ai"
-from pawl.models import ModelHandler
+from pawl_client.models import ModelHandler
 try:
     ModelHandler("{name}")
 except ImportError as error:

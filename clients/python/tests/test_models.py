@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pawl import (
+from pawl_client import (
     Awaiting,
     Client,
     Part,
@@ -20,7 +20,7 @@ from pawl import (
     ToolCallRef,
     Worker,
 )
-from pawl.testing import Sidecar
+from pawl_client.testing import Sidecar
 from scripted import Says, Scripted
 from vendors import LEAVE, adds, awaiting, blocking, played, registered
 from workers import WAIT, ended, serving

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pawl._convert import parse_json
-from pawl._json_text import dump_json
+from pawl_client._convert import parse_json
+from pawl_client._json_text import dump_json
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from conftest import STEPS
-from pawl import (
+from pawl_client import (
     AsyncTurn,
     Client,
     FailStepError,
@@ -24,7 +24,7 @@ from pawl import (
     Worker,
     current_call,
 )
-from pawl.testing import Sidecar
+from pawl_client.testing import Sidecar
 from workers import WAIT, ended, serving, variant
 
 

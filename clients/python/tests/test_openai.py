@@ -10,7 +10,7 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
 from endpoint import Endpoint
-from pawl import (
+from pawl_client import (
     Client,
     FailTurnError,
     RunResult,
@@ -20,8 +20,8 @@ from pawl import (
     TurnCompleted,
     Worker,
 )
-from pawl.models import AsyncModelHandler, ModelHandler
-from pawl.testing import Sidecar
+from pawl_client.models import AsyncModelHandler, ModelHandler
+from pawl_client.testing import Sidecar
 
 
 def add(payload: dict[str, Any]) -> Any:

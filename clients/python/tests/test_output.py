@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from conftest import STEPS
-from pawl import (
+from pawl_client import (
     AsyncClient,
     AsyncRun,
     AsyncTurn,
@@ -20,10 +20,10 @@ from pawl import (
     TextEvent,
     Worker,
 )
-from pawl._event_reader import EventReader
-from pawl._event_source import EventSource
-from pawl.testing import Sidecar
-from pawl.v1 import run_pb2
+from pawl_client._event_reader import EventReader
+from pawl_client._event_source import EventSource
+from pawl_client.testing import Sidecar
+from pawl_client.v1 import run_pb2
 from proxy import Proxy
 from workers import WAIT, serving
 

@@ -16,19 +16,19 @@ from typing import Any
 import pytest
 from google.protobuf.message import Message as ProtoMessage
 
-import pawl
-import pawl.models
-import pawl.testing
-from pawl import _convert, _enums
-from pawl._convert import from_proto, record_from_proto
-from pawl.v1 import control_pb2, pack_pb2, record_pb2, run_pb2, worker_pb2
+import pawl_client
+import pawl_client.models
+import pawl_client.testing
+from pawl_client import _convert, _enums
+from pawl_client._convert import from_proto, record_from_proto
+from pawl_client.v1 import control_pb2, pack_pb2, record_pb2, run_pb2, worker_pb2
 
 ROOT = Path(__file__).resolve().parents[3]
 PROJECT = Path(__file__).resolve().parents[1]
 MODULES = (record_pb2, run_pb2, pack_pb2, control_pb2)
 
 
-@pytest.mark.parametrize("module", [pawl, pawl.models, pawl.testing])
+@pytest.mark.parametrize("module", [pawl_client, pawl_client.models, pawl_client.testing])
 def test_all(module: object) -> None:
     names: list[str] = module.__all__  # type: ignore[attr-defined]
     assert sorted(set(names)) == sorted(names)
@@ -40,14 +40,14 @@ def test_all(module: object) -> None:
         if not alias and (isinstance(item, type) or inspect.isfunction(item)):
             assert item.__doc__, name
     public = {n for n, v in vars(module).items() if isinstance(v, type) and not n.startswith("_")}
-    if module is pawl:
+    if module is pawl_client:
         assert public <= set(names)
 
 
 def test_every_public_method_is_documented() -> None:
-    for name in pawl.__all__:
-        item = getattr(pawl, name)
-        if isinstance(item, type) and item.__module__.startswith("pawl"):
+    for name in pawl_client.__all__:
+        item = getattr(pawl_client, name)
+        if isinstance(item, type) and item.__module__.startswith("pawl_client"):
             for member, value in vars(item).items():
                 if callable(value) and not member.startswith("_"):
                     assert value.__doc__, f"{name}.{member}"
@@ -55,8 +55,8 @@ def test_every_public_method_is_documented() -> None:
 
 @pytest.mark.parametrize("name", ["pack", "record", "run", "worker", "delivery"])
 def test_stubs(name: str) -> None:
-    importlib.import_module(f"pawl.v1.{name}_pb2")
-    importlib.import_module(f"pawl.v1.{name}_pb2_grpc")
+    importlib.import_module(f"pawl_client.v1.{name}_pb2")
+    importlib.import_module(f"pawl_client.v1.{name}_pb2_grpc")
     assert "buf" not in sys.modules
 
 
@@ -132,19 +132,24 @@ def test_wheel_and_sdist(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     for name in ("__init__.py", "py.typed", "v1/run_pb2.py", "v1/run_pb2.pyi", "testing.py"):
-        assert f"pawl/{name}" in names
-    assert {name.split("/")[0] for name in names} == {"pawl", "pawl_sidecar-0.1.0.dist-info"}
-    about = zipfile.ZipFile(wheel).read("pawl_sidecar-0.1.0.dist-info/METADATA").decode()
-    for line in ("Name: pawl-sidecar", "License-File: LICENSE", "Project-URL: Repository, https:"):
+        assert f"pawl_client/{name}" in names
+    assert {name.split("/")[0] for name in names} == {"pawl_client", "pawl_client-0.1.0.dist-info"}
+    about = zipfile.ZipFile(wheel).read("pawl_client-0.1.0.dist-info/METADATA").decode()
+    for line in ("Name: pawl-client", "License-File: LICENSE", "Project-URL: Repository, https:"):
         assert f"\n{line}" in about
-    licence = zipfile.ZipFile(wheel).read("pawl_sidecar-0.1.0.dist-info/licenses/LICENSE")
+    licence = zipfile.ZipFile(wheel).read("pawl_client-0.1.0.dist-info/licenses/LICENSE")
     assert licence == (ROOT / "LICENSE").read_bytes()
     # The command `sidecar` is that of wheels that carry the program: .ci/platform_wheel.py.
     assert [name for name in names if "scripts/" in name] == []
-    commands = zipfile.ZipFile(wheel).read("pawl_sidecar-0.1.0.dist-info/entry_points.txt")
-    assert commands.decode().split() == ["[console_scripts]", "pawl", "=", "pawl._command:main"]
+    commands = zipfile.ZipFile(wheel).read("pawl_client-0.1.0.dist-info/entry_points.txt")
+    assert commands.decode().split() == [
+        "[console_scripts]",
+        "pawl",
+        "=",
+        "pawl_client._command:main",
+    ]
     (sdist,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         inside = archive.getnames()
-    assert "pawl_sidecar-0.1.0/src/pawl/v1/run_pb2.py" in inside
-    assert "pawl_sidecar-0.1.0/LICENSE" in inside
+    assert "pawl_client-0.1.0/src/pawl_client/v1/run_pb2.py" in inside
+    assert "pawl_client-0.1.0/LICENSE" in inside

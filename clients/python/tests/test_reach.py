@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from pawl import Client, Reply, Run, RunStatus, Turn, UnavailableError, Worker
-from pawl._outage import Outage
-from pawl.testing import Sidecar
+from pawl_client import Client, Reply, Run, RunStatus, Turn, UnavailableError, Worker
+from pawl_client._outage import Outage
+from pawl_client.testing import Sidecar
 from workers import WAIT, ended, serving
 
 
@@ -45,13 +45,13 @@ async def test_a_worker_that_reaches_nobody_says_so(caplog: pytest.LogCaptureFix
     worker = Worker(address=address)
     worker.prompt("calc")(lambda turn: Reply())
     with (
-        caplog.at_level(logging.WARNING, logger="pawl.worker"),
-        told("pawl.worker") as first_told,
+        caplog.at_level(logging.WARNING, logger="pawl_client.worker"),
+        told("pawl_client.worker") as first_told,
     ):
         async with serving(worker):
             await asyncio.wait_for(first_told.wait(), WAIT)
     # What gRPC has to say of its own poller meanwhile is told to another log.
-    said = [record.getMessage() for record in caplog.records if record.name == "pawl.worker"]
+    said = [record.getMessage() for record in caplog.records if record.name == "pawl_client.worker"]
     assert f"worker {worker.id}: no connection to {address}, trying again: " in said[0]
     assert len(said) == 1  # Not one for each attempt.
 
@@ -61,7 +61,7 @@ async def test_a_worker_says_that_it_is_connected(
 ) -> None:
     worker = Worker(address=sidecar.address, packs=["steps"])
     worker.prompt("calc")(lambda turn: Reply(event="" if turn.terminal else "Done"))
-    with caplog.at_level(logging.INFO, logger="pawl.worker"):
+    with caplog.at_level(logging.INFO, logger="pawl_client.worker"):
         async with serving(worker):
             run: Run = client.start("steps", variables={"n": 1})
             assert await ended(run) is RunStatus.COMPLETED

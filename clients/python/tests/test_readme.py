@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from conftest import ROOT
-from pawl.testing import Sidecar
+from pawl_client.testing import Sidecar
 from scripted import Says, Scripted
 from workers import WAIT
 
@@ -122,7 +122,7 @@ import asyncio
 
 
 async def main() -> None:
-    from pawl import AsyncClient
+    from pawl_client import AsyncClient
 
     async with AsyncClient(address=sys.argv[1]) as client:
         result = await client.run(

@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import Any
 
-from pawl import (
+from pawl_client import (
     AsyncTurn,
     Client,
     ConversationRange,
@@ -24,7 +24,7 @@ from pawl import (
     Turn,
     TurnFailed,
 )
-from pawl.testing import Sidecar
+from pawl_client.testing import Sidecar
 from scripted import Says, Scripted
 from vendors import LEAVE, adds, awaiting, blocking, registered
 

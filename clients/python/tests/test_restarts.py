@@ -8,11 +8,11 @@ import threading
 import pytest
 
 from conftest import STEPS
-from pawl import Client, CommitUnknownError, Reply, RunStatus, Turn, UnavailableError
-from pawl._errors import OverloadedError, PawlError, RequestError, error_of
-from pawl._flow import Invoke, Operation, Sleep, attempt
-from pawl.testing import Sidecar
-from pawl.v1 import run_pb2
+from pawl_client import Client, CommitUnknownError, Reply, RunStatus, Turn, UnavailableError
+from pawl_client._errors import OverloadedError, PawlError, RequestError, error_of
+from pawl_client._flow import Invoke, Operation, Sleep, attempt
+from pawl_client.testing import Sidecar
+from pawl_client.v1 import run_pb2
 from workers import WAIT
 
 TURNS = 150

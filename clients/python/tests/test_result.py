@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from conftest import STEPS
-from pawl import (
+from pawl_client import (
     Client,
     JsonValue,
     NotFoundError,
@@ -20,7 +20,7 @@ from pawl import (
     Turn,
     Worker,
 )
-from pawl.testing import Sidecar
+from pawl_client.testing import Sidecar
 from workers import ended, serving, variant
 
 SUM = {"sum": {"of": [1, 2]}}

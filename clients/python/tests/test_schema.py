@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pawl import SchemaError
-from pawl._schema import check
+from pawl_client import SchemaError
+from pawl_client._schema import check
 
 
 def member(tag: str, name: str) -> dict[str, Any]:

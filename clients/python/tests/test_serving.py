@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from conftest import STEPS
-from pawl import (
+from pawl_client import (
     ArtifactError,
     AsyncClient,
     AsyncTurn,
@@ -37,11 +37,11 @@ from pawl import (
     UnavailableError,
     UnknownEventError,
 )
-from pawl._link import Link, Offer
-from pawl._served import Served, handlers_of
-from pawl._settings import Settings
-from pawl.testing import Sidecar
-from pawl.v1 import worker_pb2
+from pawl_client._link import Link, Offer
+from pawl_client._served import Served, handlers_of
+from pawl_client._settings import Settings
+from pawl_client.testing import Sidecar
+from pawl_client.v1 import worker_pb2
 from proxy import Proxy
 from workers import WAIT, workers_of
 
@@ -485,8 +485,8 @@ async def test_serve_run_is_repeated_where_that_may_help(error: PawlError, taken
 
 FORKS = """
 import os, sys
-from pawl import Client, Reply, StateError
-from pawl.testing import Sidecar
+from pawl_client import Client, Reply, StateError
+from pawl_client.testing import Sidecar
 with Sidecar(packs=[sys.argv[1]]) as sidecar, sidecar.client() as client:
     handle = lambda turn: Reply() if turn.terminal else Reply(event="Done")
     client.run("steps", handle, variables={"n": 1})

@@ -10,10 +10,10 @@ import grpc
 import pytest
 
 from conftest import STEPS
-from pawl import AsyncTurn, LimitError, Reply, RunStatus, Worker
-from pawl._session import Session, SessionOverError
-from pawl.testing import Sidecar
-from pawl.v1 import worker_pb2
+from pawl_client import AsyncTurn, LimitError, Reply, RunStatus, Worker
+from pawl_client._session import Session, SessionOverError
+from pawl_client.testing import Sidecar
+from pawl_client.v1 import worker_pb2
 from workers import WAIT, serving
 
 

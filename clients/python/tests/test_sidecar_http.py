@@ -5,7 +5,7 @@ from __future__ import annotations
 import urllib.request
 
 from conftest import ROOT
-from pawl.testing import Sidecar
+from pawl_client.testing import Sidecar
 from workers import WAIT
 
 AGENTS = ROOT / "clients/python/tests/agents.pack.json"

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from conftest import STEPS
-from pawl import (
+from pawl_client import (
     AsyncTurn,
     Client,
     Message,
@@ -19,7 +19,7 @@ from pawl import (
     Stopped,
     Worker,
 )
-from pawl.testing import Sidecar
+from pawl_client.testing import Sidecar
 from scripted import Says, Scripted
 from vendors import LEAVE, adds, awaiting, blocking, played
 from workers import WAIT, ended, serving

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pawl import (
+from pawl_client import (
     Client,
     FailStepError,
     RecordKind,
@@ -20,7 +20,7 @@ from pawl import (
     Turn,
     Worker,
 )
-from pawl.testing import Sidecar
+from pawl_client.testing import Sidecar
 from workers import serving
 
 

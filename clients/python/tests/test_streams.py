@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from pawl import (
+from pawl_client import (
     AsyncClient,
     Client,
     OverloadedError,
@@ -19,12 +19,12 @@ from pawl import (
     StreamGapError,
     UnavailableError,
 )
-from pawl._errors import error_of
-from pawl._position import Position
-from pawl._requests import number
-from pawl._streams import Tail
-from pawl.testing import Sidecar
-from pawl.v1 import record_pb2, run_pb2
+from pawl_client._errors import error_of
+from pawl_client._position import Position
+from pawl_client._requests import number
+from pawl_client._streams import Tail
+from pawl_client.testing import Sidecar
+from pawl_client.v1 import record_pb2, run_pb2
 from proxy import Proxy
 
 slow = pytest.mark.skipif(not os.environ.get("PAWL_SLOW"), reason="set PAWL_SLOW=1")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pawl import Client, LimitError
-from pawl.testing import Sidecar
+from pawl_client import Client, LimitError
+from pawl_client.testing import Sidecar
 
 
 @pytest.mark.parametrize(

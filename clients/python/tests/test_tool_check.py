@@ -12,8 +12,8 @@ from typing import Any, Literal
 import pytest
 
 from conftest import STEPS
-from pawl import AsyncClient, Client, NotFoundError, SchemaError, Worker
-from pawl.testing import Sidecar
+from pawl_client import AsyncClient, Client, NotFoundError, SchemaError, Worker
+from pawl_client.testing import Sidecar
 
 
 @dataclass

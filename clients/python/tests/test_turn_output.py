@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from conftest import ROOT
-from pawl import AsyncTurn, Client, OutputPiece, Part, RecordKind, Reply, Turn, Worker
-from pawl.testing import Sidecar
+from pawl_client import AsyncTurn, Client, OutputPiece, Part, RecordKind, Reply, Turn, Worker
+from pawl_client.testing import Sidecar
 from workers import WAIT, serving
 
 AGENTS = ROOT / "clients/python/tests/agents.pack.json"

@@ -18,7 +18,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from conftest import STEPS
-from pawl import (
+from pawl_client import (
     AsyncTurn,
     Client,
     FailStepError,
@@ -33,8 +33,8 @@ from pawl import (
     Worker,
     current_call,
 )
-from pawl._typed import bind
-from pawl.testing import Sidecar
+from pawl_client._typed import bind
+from pawl_client.testing import Sidecar
 from workers import ended, serving, variant
 
 OPEN: dict[str, Any] = {"type": "object", "properties": {}}
@@ -353,7 +353,7 @@ def test_without_pydantic() -> None:
     program = """
 import sys
 sys.modules["pydantic"] = None
-from pawl import Worker
+from pawl_client import Worker
 
 def typed(a: int) -> int:
     return a
@@ -368,7 +368,7 @@ except ValueError as error:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stderr == ""
     assert done.stdout == (
-        "tool add: a typed function needs pydantic 2: pip install 'pawl-sidecar[typed]'; "
+        "tool add: a typed function needs pydantic 2: pip install 'pawl-client[typed]'; "
         "or take the payload as it is by one parameter `payload`\n"
     )
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-import pawl
+import pawl_client
 from conftest import ROOT, STEPS
-from pawl import (
+from pawl_client import (
     AsyncClient,
     AsyncTurn,
     ConversationRange,
@@ -37,7 +37,7 @@ from pawl import (
     TurnView,
     Worker,
 )
-from pawl.testing import Sidecar
+from pawl_client.testing import Sidecar
 from proxy import Proxy
 from screen import Screen
 from workers import WAIT, serving
@@ -248,14 +248,16 @@ async def test_what_was_left_begins_no_second_run(shared: Sidecar, how: str, way
             driven = client.run("steps", handle, variables=N, labels=labels)
         else:
             driven = (await client.open("steps", variables=N, labels=labels)).drive(handle)
-        error = pawl.UnknownEventError if how == "handler" else pawl.CallCancelledError
+        error = (
+            pawl_client.UnknownEventError if how == "handler" else pawl_client.CallCancelledError
+        )
         try:
             async for event in driven:
                 if event.kind == "text" and how == "raise":
                     raise LookupError("no screen")
                 if event.kind == "text":
                     break
-        except (LookupError, pawl.UnknownEventError):
+        except (LookupError, pawl_client.UnknownEventError):
             pass
         for _ in range(2):
             with pytest.raises(error):
@@ -330,7 +332,7 @@ async def test_a_wait_for_input_and_for_an_event(shared: Sidecar) -> None:
     async def handle(turn: AsyncTurn) -> Reply:
         if turn.terminal:
             return Reply()
-        return Reply(event="Ask") if turn.messages else Reply(awaiting=pawl.Awaiting.INPUT)
+        return Reply(event="Ask") if turn.messages else Reply(awaiting=pawl_client.Awaiting.INPUT)
 
     async with shared.async_client() as client:
         run = await client.open("steps", variables=N)
@@ -374,7 +376,7 @@ async def speaks(turn: AsyncTurn) -> Reply:
     return Reply(said=await answered(turn, 2, then, "It is 3."), awaiting=INPUT)
 
 
-INPUT = pawl.Awaiting.INPUT
+INPUT = pawl_client.Awaiting.INPUT
 SEEN: list[tuple[str, str]] = []
 """The conversation as the last turn saw it."""
 
@@ -479,7 +481,7 @@ async def test_a_stream_that_is_cut_again_and_again(shared: Sidecar) -> None:
             for at, event in enumerate(whole):
                 rest = await seen(client.attach(run_id).events(after=event.cursor))
                 assert [brief(one) for one in rest] == [brief(one) for one in whole[at + 1 :]]
-            with pytest.raises(pawl.RequestError, match="after: the cursor of an event"):
+            with pytest.raises(pawl_client.RequestError, match="after: the cursor of an event"):
                 await seen(client.attach(run_id).events(after="x"))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from conftest import SELF_CORRECTING, STEPS
-from pawl import (
+from pawl_client import (
     AsyncTurn,
     Client,
     RecordKind,
@@ -23,7 +23,7 @@ from pawl import (
     Worker,
     current_call,
 )
-from pawl.testing import Sidecar
+from pawl_client.testing import Sidecar
 from proxy import Proxy
 from workers import WAIT, ended, serving
 
@@ -209,7 +209,7 @@ async def test_what_makes_no_worker() -> None:
 
 PROGRAM = """
 import sys
-from pawl import Reply, Worker
+from pawl_client import Reply, Worker
 worker = Worker(address=sys.argv[1], packs=["self-correcting"])
 
 @worker.prompt("worker")

@@ -13,7 +13,7 @@ import grpc
 import pytest
 
 from conftest import STEPS
-from pawl import (
+from pawl_client import (
     Client,
     LimitError,
     NotFoundError,
@@ -29,11 +29,11 @@ from pawl import (
     Worker,
     WorkerReplacedError,
 )
-from pawl._convert import from_proto
-from pawl._session import WORK, Session
-from pawl._turn_requests import complete_request
-from pawl.testing import Sidecar
-from pawl.v1 import run_pb2, worker_pb2
+from pawl_client._convert import from_proto
+from pawl_client._session import WORK, Session
+from pawl_client._turn_requests import complete_request
+from pawl_client.testing import Sidecar
+from pawl_client.v1 import run_pb2, worker_pb2
 from workers import WAIT, ended, serving
 
 

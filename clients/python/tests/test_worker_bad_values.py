@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from conftest import STEPS
-from pawl import (
+from pawl_client import (
     AsyncTurn,
     Client,
     FailTurnError,
@@ -26,7 +26,7 @@ from pawl import (
     Usage,
     Worker,
 )
-from pawl.testing import Sidecar
+from pawl_client.testing import Sidecar
 from workers import ended, serving, variant
 
 
@@ -197,7 +197,7 @@ async def test_where_it_was_raised(
         recursing(500)
         return Reply()
 
-    with caplog.at_level(logging.WARNING, logger="pawl.worker"):
+    with caplog.at_level(logging.WARNING, logger="pawl_client.worker"):
         async with serving(worker):
             run = client.start("bad-values", variables={"n": 1})
             assert await ended(run) is RunStatus.ESCALATED

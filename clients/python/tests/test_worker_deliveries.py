@@ -9,8 +9,8 @@ from typing import Any
 import grpc
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 
-from pawl import AsyncTurn, Worker
-from pawl.v1 import worker_pb2, worker_pb2_grpc
+from pawl_client import AsyncTurn, Worker
+from pawl_client.v1 import worker_pb2, worker_pb2_grpc
 from workers import WAIT, serving
 
 

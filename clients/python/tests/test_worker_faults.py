@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from conftest import STEPS
-from pawl import (
+from pawl_client import (
     ArtifactError,
     AsyncTurn,
     Client,
@@ -39,7 +39,7 @@ from pawl import (
     UnknownEventError,
     Worker,
 )
-from pawl.testing import Sidecar
+from pawl_client.testing import Sidecar
 from workers import WAIT, ended, serving
 
 SHORT = 3.0
@@ -234,7 +234,7 @@ async def test_a_blocking_handler_whose_turn_was_taken_back(shared: Sidecar, her
 
 PROGRAM = """
 import sys, threading
-from pawl import Worker
+from pawl_client import Worker
 worker = Worker(address=sys.argv[1], packs=["steps"], drain_timeout=0.1)
 
 @worker.prompt("calc")
@@ -446,7 +446,7 @@ async def test_an_owner_whose_on_error_raises(
             raise ValueError("no")
         return Reply(event="" if turn.terminal else "Done")
 
-    with caplog.at_level(logging.ERROR, logger="pawl.worker"):
+    with caplog.at_level(logging.ERROR, logger="pawl_client.worker"):
         async with serving(worker):
             run = here.start("steps", variables={"n": 1})
             assert await ended(run) is RunStatus.COMPLETED

@@ -8,8 +8,17 @@ from pathlib import Path
 import pytest
 
 from conftest import STEPS
-from pawl import AsyncTurn, Client, Reply, RunStatus, StepResolved, Turn, Worker, current_call
-from pawl.testing import Sidecar
+from pawl_client import (
+    AsyncTurn,
+    Client,
+    Reply,
+    RunStatus,
+    StepResolved,
+    Turn,
+    Worker,
+    current_call,
+)
+from pawl_client.testing import Sidecar
 from workers import ended, serving
 
 AGENTS = Path(__file__).parent / "agents.pack.json"

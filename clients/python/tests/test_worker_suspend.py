@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from conftest import STEPS
-from pawl import (
+from pawl_client import (
     AsyncTurn,
     Client,
     DeadlineError,
@@ -26,11 +26,11 @@ from pawl import (
     TurnSuspended,
     Worker,
 )
-from pawl._convert import from_proto
-from pawl._held import HeldTurn
-from pawl._work_turn import WorkTurn
-from pawl.testing import Sidecar
-from pawl.v1 import record_pb2, run_pb2, worker_pb2
+from pawl_client._convert import from_proto
+from pawl_client._held import HeldTurn
+from pawl_client._work_turn import WorkTurn
+from pawl_client.testing import Sidecar
+from pawl_client.v1 import record_pb2, run_pb2, worker_pb2
 from workers import WAIT, ended, serving
 
 SOON = 0.01

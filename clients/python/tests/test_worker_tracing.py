@@ -8,8 +8,8 @@ import sys
 from opentelemetry import trace
 
 from conftest import STEPS
-from pawl import AsyncTurn, Json, Reply, RunStatus, Turn, Worker
-from pawl.testing import Sidecar
+from pawl_client import AsyncTurn, Json, Reply, RunStatus, Turn, Worker
+from pawl_client.testing import Sidecar
 from workers import ended, serving
 
 TRACE = 0x0AF7651916CD43DD8448EB211C80319C
@@ -73,7 +73,7 @@ def test_without_opentelemetry() -> None:
     """The package works where OpenTelemetry is not installed."""
     code = (
         "import sys; sys.modules['opentelemetry'] = None\n"
-        "from pawl import _tracing\n"
+        "from pawl_client import _tracing\n"
         f"_tracing.enter({PARENT!r})\n"
         "assert not any(name.startswith('opentelemetry.') for name in sys.modules)\n"
     )

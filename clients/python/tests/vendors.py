@@ -14,8 +14,8 @@ from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
 from conftest import STEPS
-from pawl import Client, RunResult
-from pawl.models import AsyncModelHandler, ModelHandler
+from pawl_client import Client, RunResult
+from pawl_client.models import AsyncModelHandler, ModelHandler
 from scripted import Says, Scripted
 
 KEY = "sk-very-secret"

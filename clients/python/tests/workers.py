@@ -11,9 +11,9 @@ from typing import Any
 
 import grpc
 
-from pawl import Run, RunStatus, Worker
-from pawl.testing import Sidecar
-from pawl.v1 import worker_pb2
+from pawl_client import Run, RunStatus, Worker
+from pawl_client.testing import Sidecar
+from pawl_client.v1 import worker_pb2
 
 WAIT = 120
 """Seconds after which a test gives up: less than its own limit, so that it says why."""

@@ -5,7 +5,7 @@ import json
 import sys
 import urllib.request
 
-from pawl import Reply, StepFailedError, Turn, Worker, current_call
+from pawl_client import Reply, StepFailedError, Turn, Worker, current_call
 
 address, ledger, pack, spaces = sys.argv[1:]
 

@@ -56,8 +56,8 @@ func pythonWorker(ctx context.Context, python string) (Language, error) {
 	if err := present(pythonProgram, python); err != nil {
 		return lang, err
 	}
-	if out, err := exec.CommandContext(ctx, python, "-c", "import pawl").CombinedOutput(); err != nil {
-		return lang, fmt.Errorf("%s cannot import pawl: %w: %.200s", python, err, out)
+	if out, err := exec.CommandContext(ctx, python, "-c", "import pawl_client").CombinedOutput(); err != nil {
+		return lang, fmt.Errorf("%s cannot import pawl_client: %w: %.200s", python, err, out)
 	}
 	lang.Command = []string{python, pythonProgram}
 	if present(pythonDriver) == nil {

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping
 from typing import Any, Final, Literal, NoReturn, Protocol, TypeAlias, overload
 
-import pawl
+import pawl_client
 from typing_extensions import NotRequired, TypedDict
 
 PACK: Final = "agentic-loop"
@@ -131,30 +131,30 @@ class ReporterSteps(Protocol):
 class AsyncReporterSteps(Protocol):
     def __call__(self, tool: NoReturn) -> Coroutine[Any, Any, Any]: ...
 
-Run: TypeAlias = pawl.Run[Event, Artifacts, Variables]
-AsyncRun: TypeAlias = pawl.AsyncRun[Event, Artifacts, Variables]
-Result: TypeAlias = pawl.RunResult[Artifacts]
+Run: TypeAlias = pawl_client.Run[Event, Artifacts, Variables]
+AsyncRun: TypeAlias = pawl_client.AsyncRun[Event, Artifacts, Variables]
+Result: TypeAlias = pawl_client.RunResult[Artifacts]
 
-Turn: TypeAlias = pawl.Turn[Steps, Artifacts, TurnVariables]
-AsyncTurn: TypeAlias = pawl.AsyncTurn[AsyncSteps, Artifacts, TurnVariables]
-Reply: TypeAlias = pawl.Reply[Event, Artifacts]
+Turn: TypeAlias = pawl_client.Turn[Steps, Artifacts, TurnVariables]
+AsyncTurn: TypeAlias = pawl_client.AsyncTurn[AsyncSteps, Artifacts, TurnVariables]
+Reply: TypeAlias = pawl_client.Reply[Event, Artifacts]
 
-ActorTurn: TypeAlias = pawl.Turn[ActorSteps, Artifacts, ActorTurnVariables]
-AsyncActorTurn: TypeAlias = pawl.AsyncTurn[AsyncActorSteps, Artifacts, ActorTurnVariables]
-ActorReply: TypeAlias = pawl.Reply[ActorEvent, Artifacts]
+ActorTurn: TypeAlias = pawl_client.Turn[ActorSteps, Artifacts, ActorTurnVariables]
+AsyncActorTurn: TypeAlias = pawl_client.AsyncTurn[AsyncActorSteps, Artifacts, ActorTurnVariables]
+ActorReply: TypeAlias = pawl_client.Reply[ActorEvent, Artifacts]
 
-FramerTurn: TypeAlias = pawl.Turn[FramerSteps, Artifacts, FramerTurnVariables]
-AsyncFramerTurn: TypeAlias = pawl.AsyncTurn[AsyncFramerSteps, Artifacts, FramerTurnVariables]
-FramerReply: TypeAlias = pawl.Reply[FramerEvent, Artifacts]
+FramerTurn: TypeAlias = pawl_client.Turn[FramerSteps, Artifacts, FramerTurnVariables]
+AsyncFramerTurn: TypeAlias = pawl_client.AsyncTurn[AsyncFramerSteps, Artifacts, FramerTurnVariables]
+FramerReply: TypeAlias = pawl_client.Reply[FramerEvent, Artifacts]
 
-PlannerTurn: TypeAlias = pawl.Turn[PlannerSteps, Artifacts, PlannerTurnVariables]
-AsyncPlannerTurn: TypeAlias = pawl.AsyncTurn[AsyncPlannerSteps, Artifacts, PlannerTurnVariables]
-PlannerReply: TypeAlias = pawl.Reply[PlannerEvent, Artifacts]
+PlannerTurn: TypeAlias = pawl_client.Turn[PlannerSteps, Artifacts, PlannerTurnVariables]
+AsyncPlannerTurn: TypeAlias = pawl_client.AsyncTurn[AsyncPlannerSteps, Artifacts, PlannerTurnVariables]
+PlannerReply: TypeAlias = pawl_client.Reply[PlannerEvent, Artifacts]
 
-ReflectorTurn: TypeAlias = pawl.Turn[ReflectorSteps, Artifacts, ReflectorTurnVariables]
-AsyncReflectorTurn: TypeAlias = pawl.AsyncTurn[AsyncReflectorSteps, Artifacts, ReflectorTurnVariables]
-ReflectorReply: TypeAlias = pawl.Reply[ReflectorEvent, Artifacts]
+ReflectorTurn: TypeAlias = pawl_client.Turn[ReflectorSteps, Artifacts, ReflectorTurnVariables]
+AsyncReflectorTurn: TypeAlias = pawl_client.AsyncTurn[AsyncReflectorSteps, Artifacts, ReflectorTurnVariables]
+ReflectorReply: TypeAlias = pawl_client.Reply[ReflectorEvent, Artifacts]
 
-ReporterTurn: TypeAlias = pawl.Turn[ReporterSteps, Artifacts, ReporterTurnVariables]
-AsyncReporterTurn: TypeAlias = pawl.AsyncTurn[AsyncReporterSteps, Artifacts, ReporterTurnVariables]
-ReporterReply: TypeAlias = pawl.Reply[ReporterEvent, Artifacts]
+ReporterTurn: TypeAlias = pawl_client.Turn[ReporterSteps, Artifacts, ReporterTurnVariables]
+AsyncReporterTurn: TypeAlias = pawl_client.AsyncTurn[AsyncReporterSteps, Artifacts, ReporterTurnVariables]
+ReporterReply: TypeAlias = pawl_client.Reply[ReporterEvent, Artifacts]

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping
 from typing import Any, Final, Literal, NoReturn, Protocol, TypeAlias, overload
 
-import pawl
+import pawl_client
 from typing_extensions import NotRequired, TypedDict
 
 PACK: Final = "security-audit"
@@ -34,13 +34,13 @@ class Steps(Protocol):
     def __call__(
         self, tool: Literal["investigator"], payload: InvestigatorArguments | None = None, *,
         key: str = "", reframe: bool = False, timeout: float | None = None,
-    ) -> pawl.AgentResult: ...
+    ) -> pawl_client.AgentResult: ...
 
 class AsyncSteps(Protocol):
     def __call__(
         self, tool: Literal["investigator"], payload: InvestigatorArguments | None = None, *,
         key: str = "", reframe: bool = False, timeout: float | None = None,
-    ) -> Coroutine[Any, Any, pawl.AgentResult]: ...
+    ) -> Coroutine[Any, Any, pawl_client.AgentResult]: ...
 
 CoordinatorEvent: TypeAlias = Literal["InvestigationComplete"]
 
@@ -51,13 +51,13 @@ class CoordinatorSteps(Protocol):
     def __call__(
         self, tool: Literal["investigator"], payload: InvestigatorArguments | None = None, *,
         key: str = "", reframe: bool = False, timeout: float | None = None,
-    ) -> pawl.AgentResult: ...
+    ) -> pawl_client.AgentResult: ...
 
 class AsyncCoordinatorSteps(Protocol):
     def __call__(
         self, tool: Literal["investigator"], payload: InvestigatorArguments | None = None, *,
         key: str = "", reframe: bool = False, timeout: float | None = None,
-    ) -> Coroutine[Any, Any, pawl.AgentResult]: ...
+    ) -> Coroutine[Any, Any, pawl_client.AgentResult]: ...
 
 InvestigatorEvent: TypeAlias = Literal[""]
 
@@ -98,32 +98,32 @@ class InvestigatorAgentVariables(TypedDict):
 class TriageFindingsAgentVariables(TypedDict):
     findings: list[Any]  # What the scanner found
 
-Run: TypeAlias = pawl.Run[Event, Artifacts, Variables]
-AsyncRun: TypeAlias = pawl.AsyncRun[Event, Artifacts, Variables]
-Result: TypeAlias = pawl.RunResult[Artifacts]
+Run: TypeAlias = pawl_client.Run[Event, Artifacts, Variables]
+AsyncRun: TypeAlias = pawl_client.AsyncRun[Event, Artifacts, Variables]
+Result: TypeAlias = pawl_client.RunResult[Artifacts]
 
-Turn: TypeAlias = pawl.Turn[Steps, Artifacts, TurnVariables]
-AsyncTurn: TypeAlias = pawl.AsyncTurn[AsyncSteps, Artifacts, TurnVariables]
-Reply: TypeAlias = pawl.Reply[Event, Artifacts]
+Turn: TypeAlias = pawl_client.Turn[Steps, Artifacts, TurnVariables]
+AsyncTurn: TypeAlias = pawl_client.AsyncTurn[AsyncSteps, Artifacts, TurnVariables]
+Reply: TypeAlias = pawl_client.Reply[Event, Artifacts]
 
-CoordinatorTurn: TypeAlias = pawl.Turn[CoordinatorSteps, Artifacts, CoordinatorTurnVariables]
-AsyncCoordinatorTurn: TypeAlias = pawl.AsyncTurn[AsyncCoordinatorSteps, Artifacts, CoordinatorTurnVariables]
-CoordinatorReply: TypeAlias = pawl.Reply[CoordinatorEvent, Artifacts]
+CoordinatorTurn: TypeAlias = pawl_client.Turn[CoordinatorSteps, Artifacts, CoordinatorTurnVariables]
+AsyncCoordinatorTurn: TypeAlias = pawl_client.AsyncTurn[AsyncCoordinatorSteps, Artifacts, CoordinatorTurnVariables]
+CoordinatorReply: TypeAlias = pawl_client.Reply[CoordinatorEvent, Artifacts]
 
-InvestigatorTurn: TypeAlias = pawl.Turn[InvestigatorSteps, Artifacts, InvestigatorTurnVariables]
-AsyncInvestigatorTurn: TypeAlias = pawl.AsyncTurn[AsyncInvestigatorSteps, Artifacts, InvestigatorTurnVariables]
-InvestigatorReply: TypeAlias = pawl.Reply[InvestigatorEvent, Artifacts]
+InvestigatorTurn: TypeAlias = pawl_client.Turn[InvestigatorSteps, Artifacts, InvestigatorTurnVariables]
+AsyncInvestigatorTurn: TypeAlias = pawl_client.AsyncTurn[AsyncInvestigatorSteps, Artifacts, InvestigatorTurnVariables]
+InvestigatorReply: TypeAlias = pawl_client.Reply[InvestigatorEvent, Artifacts]
 
-ReporterTurn: TypeAlias = pawl.Turn[ReporterSteps, Artifacts, ReporterTurnVariables]
-AsyncReporterTurn: TypeAlias = pawl.AsyncTurn[AsyncReporterSteps, Artifacts, ReporterTurnVariables]
-ReporterReply: TypeAlias = pawl.Reply[ReporterEvent, Artifacts]
+ReporterTurn: TypeAlias = pawl_client.Turn[ReporterSteps, Artifacts, ReporterTurnVariables]
+AsyncReporterTurn: TypeAlias = pawl_client.AsyncTurn[AsyncReporterSteps, Artifacts, ReporterTurnVariables]
+ReporterReply: TypeAlias = pawl_client.Reply[ReporterEvent, Artifacts]
 
-TriageFindingsTurn: TypeAlias = pawl.Turn[TriageFindingsSteps, Artifacts, TriageFindingsTurnVariables]
-AsyncTriageFindingsTurn: TypeAlias = pawl.AsyncTurn[AsyncTriageFindingsSteps, Artifacts, TriageFindingsTurnVariables]
-TriageFindingsReply: TypeAlias = pawl.Reply[TriageFindingsEvent, Artifacts]
+TriageFindingsTurn: TypeAlias = pawl_client.Turn[TriageFindingsSteps, Artifacts, TriageFindingsTurnVariables]
+AsyncTriageFindingsTurn: TypeAlias = pawl_client.AsyncTurn[AsyncTriageFindingsSteps, Artifacts, TriageFindingsTurnVariables]
+TriageFindingsReply: TypeAlias = pawl_client.Reply[TriageFindingsEvent, Artifacts]
 
-InvestigatorAgentRun: TypeAlias = pawl.Run[Event, Artifacts, InvestigatorAgentVariables]
-AsyncInvestigatorAgentRun: TypeAlias = pawl.AsyncRun[Event, Artifacts, InvestigatorAgentVariables]
+InvestigatorAgentRun: TypeAlias = pawl_client.Run[Event, Artifacts, InvestigatorAgentVariables]
+AsyncInvestigatorAgentRun: TypeAlias = pawl_client.AsyncRun[Event, Artifacts, InvestigatorAgentVariables]
 
-TriageFindingsAgentRun: TypeAlias = pawl.Run[Event, Artifacts, TriageFindingsAgentVariables]
-AsyncTriageFindingsAgentRun: TypeAlias = pawl.AsyncRun[Event, Artifacts, TriageFindingsAgentVariables]
+TriageFindingsAgentRun: TypeAlias = pawl_client.Run[Event, Artifacts, TriageFindingsAgentVariables]
+AsyncTriageFindingsAgentRun: TypeAlias = pawl_client.AsyncRun[Event, Artifacts, TriageFindingsAgentVariables]

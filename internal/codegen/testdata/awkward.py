@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping
 from typing import Any, Final, Literal, NoReturn, Protocol, TypeAlias, overload
 
-import pawl
+import pawl_client
 from typing_extensions import NotRequired, TypedDict
 
 PACK: Final = "awkward"
@@ -148,7 +148,7 @@ class Steps(Protocol):
     def __call__(
         self, tool: Literal["helper"], payload: HelperArguments | None = None, *,
         key: str = "", reframe: bool = False, timeout: float | None = None,
-    ) -> pawl.AgentResult: ...
+    ) -> pawl_client.AgentResult: ...
     @overload
     def __call__(
         self, tool: Literal["shapes"], payload: ShapesArguments, *,
@@ -190,7 +190,7 @@ class AsyncSteps(Protocol):
     def __call__(
         self, tool: Literal["helper"], payload: HelperArguments | None = None, *,
         key: str = "", reframe: bool = False, timeout: float | None = None,
-    ) -> Coroutine[Any, Any, pawl.AgentResult]: ...
+    ) -> Coroutine[Any, Any, pawl_client.AgentResult]: ...
     @overload
     def __call__(
         self, tool: Literal["shapes"], payload: ShapesArguments, *,
@@ -244,7 +244,7 @@ class ClassSteps(Protocol):
     def __call__(
         self, tool: Literal["helper"], payload: HelperArguments | None = None, *,
         key: str = "", reframe: bool = False, timeout: float | None = None,
-    ) -> pawl.AgentResult: ...
+    ) -> pawl_client.AgentResult: ...
     @overload
     def __call__(
         self, tool: Literal["shapes"], payload: ShapesArguments, *,
@@ -286,7 +286,7 @@ class AsyncClassSteps(Protocol):
     def __call__(
         self, tool: Literal["helper"], payload: HelperArguments | None = None, *,
         key: str = "", reframe: bool = False, timeout: float | None = None,
-    ) -> Coroutine[Any, Any, pawl.AgentResult]: ...
+    ) -> Coroutine[Any, Any, pawl_client.AgentResult]: ...
     @overload
     def __call__(
         self, tool: Literal["shapes"], payload: ShapesArguments, *,
@@ -388,36 +388,36 @@ ClassAgentVariables = TypedDict("ClassAgentVariables", {
 class HelperAgentVariables(TypedDict):
     plain: str
 
-Run: TypeAlias = pawl.Run[Event, Artifacts, Variables]
-AsyncRun: TypeAlias = pawl.AsyncRun[Event, Artifacts, Variables]
-Result: TypeAlias = pawl.RunResult[Artifacts]
+Run: TypeAlias = pawl_client.Run[Event, Artifacts, Variables]
+AsyncRun: TypeAlias = pawl_client.AsyncRun[Event, Artifacts, Variables]
+Result: TypeAlias = pawl_client.RunResult[Artifacts]
 
-Turn: TypeAlias = pawl.Turn[Steps, Artifacts, TurnVariables]
-AsyncTurn: TypeAlias = pawl.AsyncTurn[AsyncSteps, Artifacts, TurnVariables]
-Reply: TypeAlias = pawl.Reply[Event, Artifacts]
+Turn: TypeAlias = pawl_client.Turn[Steps, Artifacts, TurnVariables]
+AsyncTurn: TypeAlias = pawl_client.AsyncTurn[AsyncSteps, Artifacts, TurnVariables]
+Reply: TypeAlias = pawl_client.Reply[Event, Artifacts]
 
-ClassTurn: TypeAlias = pawl.Turn[ClassSteps, Artifacts, ClassTurnVariables]
-AsyncClassTurn: TypeAlias = pawl.AsyncTurn[AsyncClassSteps, Artifacts, ClassTurnVariables]
-ClassReply: TypeAlias = pawl.Reply[ClassEvent, Artifacts]
+ClassTurn: TypeAlias = pawl_client.Turn[ClassSteps, Artifacts, ClassTurnVariables]
+AsyncClassTurn: TypeAlias = pawl_client.AsyncTurn[AsyncClassSteps, Artifacts, ClassTurnVariables]
+ClassReply: TypeAlias = pawl_client.Reply[ClassEvent, Artifacts]
 
-GetPageTurn: TypeAlias = pawl.Turn[GetPageSteps, Artifacts, GetPageTurnVariables]
-AsyncGetPageTurn: TypeAlias = pawl.AsyncTurn[AsyncGetPageSteps, Artifacts, GetPageTurnVariables]
-GetPageReply: TypeAlias = pawl.Reply[GetPageEvent, Artifacts]
+GetPageTurn: TypeAlias = pawl_client.Turn[GetPageSteps, Artifacts, GetPageTurnVariables]
+AsyncGetPageTurn: TypeAlias = pawl_client.AsyncTurn[AsyncGetPageSteps, Artifacts, GetPageTurnVariables]
+GetPageReply: TypeAlias = pawl_client.Reply[GetPageEvent, Artifacts]
 
-GetPageTurn_2: TypeAlias = pawl.Turn[GetPageSteps_2, Artifacts, GetPageTurnVariables_2]
-AsyncGetPageTurn_2: TypeAlias = pawl.AsyncTurn[AsyncGetPageSteps_2, Artifacts, GetPageTurnVariables_2]
-GetPageReply_2: TypeAlias = pawl.Reply[GetPageEvent_2, Artifacts]
+GetPageTurn_2: TypeAlias = pawl_client.Turn[GetPageSteps_2, Artifacts, GetPageTurnVariables_2]
+AsyncGetPageTurn_2: TypeAlias = pawl_client.AsyncTurn[AsyncGetPageSteps_2, Artifacts, GetPageTurnVariables_2]
+GetPageReply_2: TypeAlias = pawl_client.Reply[GetPageEvent_2, Artifacts]
 
-HelperTurn: TypeAlias = pawl.Turn[HelperSteps, Artifacts, HelperTurnVariables]
-AsyncHelperTurn: TypeAlias = pawl.AsyncTurn[AsyncHelperSteps, Artifacts, HelperTurnVariables]
-HelperReply: TypeAlias = pawl.Reply[HelperEvent, Artifacts]
+HelperTurn: TypeAlias = pawl_client.Turn[HelperSteps, Artifacts, HelperTurnVariables]
+AsyncHelperTurn: TypeAlias = pawl_client.AsyncTurn[AsyncHelperSteps, Artifacts, HelperTurnVariables]
+HelperReply: TypeAlias = pawl_client.Reply[HelperEvent, Artifacts]
 
-ImportTurn: TypeAlias = pawl.Turn[ImportSteps, Artifacts, ImportTurnVariables]
-AsyncImportTurn: TypeAlias = pawl.AsyncTurn[AsyncImportSteps, Artifacts, ImportTurnVariables]
-ImportReply: TypeAlias = pawl.Reply[ImportEvent, Artifacts]
+ImportTurn: TypeAlias = pawl_client.Turn[ImportSteps, Artifacts, ImportTurnVariables]
+AsyncImportTurn: TypeAlias = pawl_client.AsyncTurn[AsyncImportSteps, Artifacts, ImportTurnVariables]
+ImportReply: TypeAlias = pawl_client.Reply[ImportEvent, Artifacts]
 
-ClassAgentRun: TypeAlias = pawl.Run[Event, Artifacts, ClassAgentVariables]
-AsyncClassAgentRun: TypeAlias = pawl.AsyncRun[Event, Artifacts, ClassAgentVariables]
+ClassAgentRun: TypeAlias = pawl_client.Run[Event, Artifacts, ClassAgentVariables]
+AsyncClassAgentRun: TypeAlias = pawl_client.AsyncRun[Event, Artifacts, ClassAgentVariables]
 
-HelperAgentRun: TypeAlias = pawl.Run[Event, Artifacts, HelperAgentVariables]
-AsyncHelperAgentRun: TypeAlias = pawl.AsyncRun[Event, Artifacts, HelperAgentVariables]
+HelperAgentRun: TypeAlias = pawl_client.Run[Event, Artifacts, HelperAgentVariables]
+AsyncHelperAgentRun: TypeAlias = pawl_client.AsyncRun[Event, Artifacts, HelperAgentVariables]

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping
 from typing import Any, Final, Literal, NoReturn, Protocol, TypeAlias, overload
 
-import pawl
+import pawl_client
 from typing_extensions import NotRequired, TypedDict
 
 PACK: Final = "security-investigation"
@@ -39,7 +39,7 @@ class Steps(Protocol):
     def __call__(
         self, tool: Literal["analyst"], payload: AnalystArguments | None = None, *,
         key: str = "", reframe: bool = False, timeout: float | None = None,
-    ) -> pawl.AgentResult: ...
+    ) -> pawl_client.AgentResult: ...
     @overload
     def __call__(
         self, tool: Literal["search"], payload: SearchArguments, *,
@@ -51,7 +51,7 @@ class AsyncSteps(Protocol):
     def __call__(
         self, tool: Literal["analyst"], payload: AnalystArguments | None = None, *,
         key: str = "", reframe: bool = False, timeout: float | None = None,
-    ) -> Coroutine[Any, Any, pawl.AgentResult]: ...
+    ) -> Coroutine[Any, Any, pawl_client.AgentResult]: ...
     @overload
     def __call__(
         self, tool: Literal["search"], payload: SearchArguments, *,
@@ -80,13 +80,13 @@ class AssessorSteps(Protocol):
     def __call__(
         self, tool: Literal["analyst"], payload: AnalystArguments | None = None, *,
         key: str = "", reframe: bool = False, timeout: float | None = None,
-    ) -> pawl.AgentResult: ...
+    ) -> pawl_client.AgentResult: ...
 
 class AsyncAssessorSteps(Protocol):
     def __call__(
         self, tool: Literal["analyst"], payload: AnalystArguments | None = None, *,
         key: str = "", reframe: bool = False, timeout: float | None = None,
-    ) -> Coroutine[Any, Any, pawl.AgentResult]: ...
+    ) -> Coroutine[Any, Any, pawl_client.AgentResult]: ...
 
 ConcluderEvent: TypeAlias = Literal[""]
 
@@ -124,32 +124,32 @@ class AnalystAgentVariables(TypedDict):
 class InvestigatorAgentVariables(TypedDict):
     finding: dict[str, Any]  # id, file, line, rule
 
-Run: TypeAlias = pawl.Run[Event, Artifacts, Variables]
-AsyncRun: TypeAlias = pawl.AsyncRun[Event, Artifacts, Variables]
-Result: TypeAlias = pawl.RunResult[Artifacts]
+Run: TypeAlias = pawl_client.Run[Event, Artifacts, Variables]
+AsyncRun: TypeAlias = pawl_client.AsyncRun[Event, Artifacts, Variables]
+Result: TypeAlias = pawl_client.RunResult[Artifacts]
 
-Turn: TypeAlias = pawl.Turn[Steps, Artifacts, TurnVariables]
-AsyncTurn: TypeAlias = pawl.AsyncTurn[AsyncSteps, Artifacts, TurnVariables]
-Reply: TypeAlias = pawl.Reply[Event, Artifacts]
+Turn: TypeAlias = pawl_client.Turn[Steps, Artifacts, TurnVariables]
+AsyncTurn: TypeAlias = pawl_client.AsyncTurn[AsyncSteps, Artifacts, TurnVariables]
+Reply: TypeAlias = pawl_client.Reply[Event, Artifacts]
 
-AnalystTurn: TypeAlias = pawl.Turn[AnalystSteps, Artifacts, AnalystTurnVariables]
-AsyncAnalystTurn: TypeAlias = pawl.AsyncTurn[AsyncAnalystSteps, Artifacts, AnalystTurnVariables]
-AnalystReply: TypeAlias = pawl.Reply[AnalystEvent, Artifacts]
+AnalystTurn: TypeAlias = pawl_client.Turn[AnalystSteps, Artifacts, AnalystTurnVariables]
+AsyncAnalystTurn: TypeAlias = pawl_client.AsyncTurn[AsyncAnalystSteps, Artifacts, AnalystTurnVariables]
+AnalystReply: TypeAlias = pawl_client.Reply[AnalystEvent, Artifacts]
 
-AssessorTurn: TypeAlias = pawl.Turn[AssessorSteps, Artifacts, AssessorTurnVariables]
-AsyncAssessorTurn: TypeAlias = pawl.AsyncTurn[AsyncAssessorSteps, Artifacts, AssessorTurnVariables]
-AssessorReply: TypeAlias = pawl.Reply[AssessorEvent, Artifacts]
+AssessorTurn: TypeAlias = pawl_client.Turn[AssessorSteps, Artifacts, AssessorTurnVariables]
+AsyncAssessorTurn: TypeAlias = pawl_client.AsyncTurn[AsyncAssessorSteps, Artifacts, AssessorTurnVariables]
+AssessorReply: TypeAlias = pawl_client.Reply[AssessorEvent, Artifacts]
 
-ConcluderTurn: TypeAlias = pawl.Turn[ConcluderSteps, Artifacts, ConcluderTurnVariables]
-AsyncConcluderTurn: TypeAlias = pawl.AsyncTurn[AsyncConcluderSteps, Artifacts, ConcluderTurnVariables]
-ConcluderReply: TypeAlias = pawl.Reply[ConcluderEvent, Artifacts]
+ConcluderTurn: TypeAlias = pawl_client.Turn[ConcluderSteps, Artifacts, ConcluderTurnVariables]
+AsyncConcluderTurn: TypeAlias = pawl_client.AsyncTurn[AsyncConcluderSteps, Artifacts, ConcluderTurnVariables]
+ConcluderReply: TypeAlias = pawl_client.Reply[ConcluderEvent, Artifacts]
 
-InvestigatorTurn: TypeAlias = pawl.Turn[InvestigatorSteps, Artifacts, InvestigatorTurnVariables]
-AsyncInvestigatorTurn: TypeAlias = pawl.AsyncTurn[AsyncInvestigatorSteps, Artifacts, InvestigatorTurnVariables]
-InvestigatorReply: TypeAlias = pawl.Reply[InvestigatorEvent, Artifacts]
+InvestigatorTurn: TypeAlias = pawl_client.Turn[InvestigatorSteps, Artifacts, InvestigatorTurnVariables]
+AsyncInvestigatorTurn: TypeAlias = pawl_client.AsyncTurn[AsyncInvestigatorSteps, Artifacts, InvestigatorTurnVariables]
+InvestigatorReply: TypeAlias = pawl_client.Reply[InvestigatorEvent, Artifacts]
 
-AnalystAgentRun: TypeAlias = pawl.Run[Event, Artifacts, AnalystAgentVariables]
-AsyncAnalystAgentRun: TypeAlias = pawl.AsyncRun[Event, Artifacts, AnalystAgentVariables]
+AnalystAgentRun: TypeAlias = pawl_client.Run[Event, Artifacts, AnalystAgentVariables]
+AsyncAnalystAgentRun: TypeAlias = pawl_client.AsyncRun[Event, Artifacts, AnalystAgentVariables]
 
-InvestigatorAgentRun: TypeAlias = pawl.Run[Event, Artifacts, InvestigatorAgentVariables]
-AsyncInvestigatorAgentRun: TypeAlias = pawl.AsyncRun[Event, Artifacts, InvestigatorAgentVariables]
+InvestigatorAgentRun: TypeAlias = pawl_client.Run[Event, Artifacts, InvestigatorAgentVariables]
+AsyncInvestigatorAgentRun: TypeAlias = pawl_client.AsyncRun[Event, Artifacts, InvestigatorAgentVariables]

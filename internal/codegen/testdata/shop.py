@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping
 from typing import Any, Final, Literal, NoReturn, Protocol, TypeAlias, overload
 
-import pawl
+import pawl_client
 from typing_extensions import NotRequired, TypedDict
 
 PACK: Final = "shop"
@@ -66,18 +66,18 @@ class AsyncSellSteps(Protocol):
         key: str = "", reframe: bool = False, timeout: float | None = None,
     ) -> Coroutine[Any, Any, Any]: ...
 
-Run: TypeAlias = pawl.Run[Event, Artifacts, Variables]
-AsyncRun: TypeAlias = pawl.AsyncRun[Event, Artifacts, Variables]
-Result: TypeAlias = pawl.RunResult[Artifacts]
+Run: TypeAlias = pawl_client.Run[Event, Artifacts, Variables]
+AsyncRun: TypeAlias = pawl_client.AsyncRun[Event, Artifacts, Variables]
+Result: TypeAlias = pawl_client.RunResult[Artifacts]
 
-Turn: TypeAlias = pawl.Turn[Steps, Artifacts, TurnVariables]
-AsyncTurn: TypeAlias = pawl.AsyncTurn[AsyncSteps, Artifacts, TurnVariables]
-Reply: TypeAlias = pawl.Reply[Event, Artifacts]
+Turn: TypeAlias = pawl_client.Turn[Steps, Artifacts, TurnVariables]
+AsyncTurn: TypeAlias = pawl_client.AsyncTurn[AsyncSteps, Artifacts, TurnVariables]
+Reply: TypeAlias = pawl_client.Reply[Event, Artifacts]
 
-ConfirmTurn: TypeAlias = pawl.Turn[ConfirmSteps, Artifacts, ConfirmTurnVariables]
-AsyncConfirmTurn: TypeAlias = pawl.AsyncTurn[AsyncConfirmSteps, Artifacts, ConfirmTurnVariables]
-ConfirmReply: TypeAlias = pawl.Reply[ConfirmEvent, Artifacts]
+ConfirmTurn: TypeAlias = pawl_client.Turn[ConfirmSteps, Artifacts, ConfirmTurnVariables]
+AsyncConfirmTurn: TypeAlias = pawl_client.AsyncTurn[AsyncConfirmSteps, Artifacts, ConfirmTurnVariables]
+ConfirmReply: TypeAlias = pawl_client.Reply[ConfirmEvent, Artifacts]
 
-SellTurn: TypeAlias = pawl.Turn[SellSteps, Artifacts, SellTurnVariables]
-AsyncSellTurn: TypeAlias = pawl.AsyncTurn[AsyncSellSteps, Artifacts, SellTurnVariables]
-SellReply: TypeAlias = pawl.Reply[SellEvent, Artifacts]
+SellTurn: TypeAlias = pawl_client.Turn[SellSteps, Artifacts, SellTurnVariables]
+AsyncSellTurn: TypeAlias = pawl_client.AsyncTurn[AsyncSellSteps, Artifacts, SellTurnVariables]
+SellReply: TypeAlias = pawl_client.Reply[SellEvent, Artifacts]

@@ -42,7 +42,7 @@ export function snippets(id: string, seq: number, event: string | undefined): [s
     ["curl", `curl -s '${location.origin}/v1/runs/${id}?atSeq=${seq}&includeArtifacts=true'`],
     [
       "Python",
-      `from pawl import Client\n\nwith Client() as client:\n    run = client.attach("${id}")\n    for record in run.transitions():\n        print(record.seq, record.body)${event === undefined ? "" : `\n    run.emit(${JSON.stringify(event)})`}`,
+      `from pawl_client import Client\n\nwith Client() as client:\n    run = client.attach("${id}")\n    for record in run.transitions():\n        print(record.seq, record.body)${event === undefined ? "" : `\n    run.emit(${JSON.stringify(event)})`}`,
     ],
     [
       "TypeScript",

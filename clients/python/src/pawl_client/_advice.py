@@ -1,0 +1,65 @@
+"""What to do with an error: the table of docs/reference/errors.md, "What to do with an error".
+
+A test compares the two, and the TypeScript client has the same one.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from pawl_client._errors import AuthenticationError, PawlError
+
+Advice: TypeAlias = Literal["repeat", "reconnect", "give up"]
+"""repeat: the same call with the same id, a little later; reconnect: the same over a new
+stream; give up: the same call would meet the same answer."""
+
+Reasons: TypeAlias = "tuple[str, ...] | Literal['any', 'none', 'waits']"
+"""any: with every reason and without one; none: without a reason, as the gRPC library and
+proxies report a broken stream; waits: with every reason, if the server says how long to wait."""
+
+ADVICE: tuple[tuple[str, Reasons, Advice], ...] = (
+    ("ABORTED", ("WORKER_REPLACED", "CONSUMER_REPLACED"), "give up"),
+    ("ABORTED", ("PACK_CONTENDED", "UPLOAD_CONTENDED", "SUBSCRIPTION_CONTENDED"), "repeat"),
+    ("PERMISSION_DENIED", ("TURN_TOKEN_STALE",), "give up"),
+    ("UNAUTHENTICATED", ("TOKEN_EXPIRED",), "repeat"),
+    ("UNIMPLEMENTED", ("OPERATION_UNKNOWN",), "repeat"),
+    ("UNAVAILABLE", "any", "reconnect"),
+    ("DEADLINE_EXCEEDED", "any", "repeat"),
+    ("CANCELLED", "any", "reconnect"),
+    ("UNKNOWN", "none", "reconnect"),
+    ("INTERNAL", "none", "reconnect"),
+    ("RESOURCE_EXHAUSTED", "waits", "repeat"),
+    ("any", "any", "give up"),
+)
+"""A row is the code, its reasons, and what to do; the first row that fits holds."""
+
+
+def advice_of(error: PawlError) -> Advice:
+    """What to do with an error that a server or the gRPC library reported. An error of this
+    package has no code and is given up: the caller's own cancellation is one.
+
+    >>> advice_of(PawlError("away", code="UNAVAILABLE"))
+    'reconnect'
+    >>> advice_of(PawlError("no", code="INTERNAL", reason="INTERNAL"))
+    'give up'
+    """
+    for code, reasons, advice in ADVICE:
+        if code in ("any", error.code) and _fits(error, reasons):
+            return advice
+    return "give up"
+
+
+def _fits(error: PawlError, reasons: Reasons) -> bool:
+    if reasons == "any":
+        return True
+    if reasons == "none":
+        return not error.reason
+    if reasons == "waits":
+        return error.retry_after is not None
+    return error.reason in reasons
+
+
+def repeatable(error: PawlError) -> bool:
+    """Whether the same request with the same id, and with the same token, may help a little
+    later. Where a function gives the token, `_caller` and `_link` ask it for another one."""
+    return advice_of(error) != "give up" and not isinstance(error, AuthenticationError)

@@ -1,0 +1,120 @@
+"""How the asynchronous client waits and reaches its sidecar.
+
+Its counterpart is `_blocking`: what is generated for the blocking client imports the same
+names from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing as closing
+from typing import Any, TypeVar
+
+import grpc
+
+from pawl_client._errors import PawlError
+from pawl_client._settings import Settings
+from pawl_client._status import error_from_rpc
+
+__all__ = ["Line", "called", "closing", "end_of", "open_channel", "sleep", "streamed", "together"]
+
+T = TypeVar("T")
+
+sleep = asyncio.sleep
+
+
+def open_channel(settings: Settings) -> grpc.aio.Channel:
+    """A channel of the running event loop."""
+    if settings.tls is None:
+        return grpc.aio.insecure_channel(settings.address, settings.options())
+    return grpc.aio.secure_channel(settings.address, settings.tls.credentials(), settings.options())
+
+
+class Line:
+    """The channel of a client. It belongs to an event loop, which need not run yet when
+    the client is made: the first call opens it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._channel: grpc.aio.Channel | None = None
+
+    @property
+    def channel(self) -> grpc.aio.Channel:
+        """The channel, opened if it is not."""
+        if self._channel is None:
+            self._channel = open_channel(self._settings)
+        return self._channel
+
+    async def close(self) -> None:
+        """Ends the calls under way. The next call would open it again."""
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            await channel.close()
+
+
+async def end_of(call: Any, address: str) -> PawlError | None:
+    """Why a stream ended; None: the sidecar ended it as if all were well."""
+    code, text = await call.code(), await call.details()
+    if code is grpc.StatusCode.OK:
+        return None
+    metadata = await call.trailing_metadata()
+    return error_from_rpc(
+        grpc.aio.AioRpcError(code, grpc.aio.Metadata(), metadata, details=text), address
+    )
+
+
+async def called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """What a function of the user returns, awaited if that is what it needs."""
+    value = function(*arguments)
+    return await value if inspect.isawaitable(value) else value
+
+
+async def together(calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
+    """What several calls return, made at the same time. All come to their end; then the
+    first error is raised."""
+
+    async def one(call: Callable[[], Awaitable[T]]) -> T:
+        return await call()
+
+    ends = await asyncio.gather(*map(one, calls), return_exceptions=True)
+    values: list[T] = []
+    for end in ends:
+        if isinstance(end, BaseException):
+            raise end
+        values.append(end)
+    return values
+
+
+async def streamed(
+    source: AsyncGenerator[T, None], seconds: float | None
+) -> AsyncGenerator[T, None]:
+    """What a stream gives, for so long at most; it runs in a task of its own. Raises
+    TimeoutError."""
+    queue: asyncio.Queue[Any] = asyncio.Queue()
+    end = object()
+
+    async def pump() -> None:
+        async with closing(source):
+            async for piece in source:
+                queue.put_nowait(piece)
+
+    task, clock = asyncio.create_task(pump()), asyncio.get_running_loop().time
+    task.add_done_callback(lambda _: queue.put_nowait(end))
+    until = None if seconds is None else clock() + seconds
+    try:
+        while True:
+            left = None if until is None else max(until - clock(), 0.0)
+            # What has come is taken even when the time is over.
+            ready = not queue.empty()
+            piece = queue.get_nowait() if ready else await asyncio.wait_for(queue.get(), left)
+            if piece is end:
+                await task
+                return
+            yield piece
+    except asyncio.TimeoutError:
+        raise TimeoutError(f"more than {seconds} s") from None
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

@@ -1,0 +1,188 @@
+"""Drives a run, and tells those who started it what happens in it.
+
+Its counterpart is `_blocking_driving`: what is generated for the blocking client imports the
+same names from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from types import TracebackType
+from typing import Any, Generic, Protocol, TypeVar
+
+from pawl_client._awaiting import called, closing
+from pawl_client._errors import CallCancelledError
+from pawl_client._event_reader import EventReader
+from pawl_client._events import Event
+from pawl_client._served import Served
+
+__all__ = ["Driven", "OnOutput", "driven"]
+
+T_co = TypeVar("T_co", covariant=True)
+OnOutput = Callable[[Event], "Awaitable[None] | None"]
+
+
+class _Run(Protocol[T_co]):
+    """A run that can be driven."""
+
+    async def _drive(self, served: Served) -> T_co: ...
+
+
+class Driven(Coroutine[Any, Any, T_co], Generic[T_co]):
+    """A run that is driven: `await` gives its result, `async for` its events on the way there.
+
+        driven = client.run("support", handler, input="Where is my order?")
+        async for event in driven:
+            if event.kind == "text":
+                print(event.text, end="")
+        result = await driven
+
+    Nothing happens before it is awaited or iterated over; then the run begins, once, and is driven
+    whether or not its events are read. Who leaves the iteration early gives the run up: another
+    `drive` goes on with it, and a later `await` or iteration raises CallCancelledError. What goes
+    wrong is raised by both, however often they are asked.
+    """
+
+    def __init__(
+        self,
+        begin: Callable[[], Awaitable[Any]],
+        served: Served,
+        on_output: OnOutput | None,
+    ) -> None:
+        self._begin, self._served, self._on_output = begin, served, on_output
+        self._whole: Coroutine[Any, Any, T_co] | None = None
+        self._begun: asyncio.Future[Any] | None = None
+        self._driving: asyncio.Future[T_co] | None = None
+        self._left: Exception | None = None
+        """Why the run was given up."""
+        self._watched = False
+        """Whether `on_output` is called, or was, by an iteration."""
+
+    def __await__(self) -> Generator[Any, Any, T_co]:
+        return self._result().__await__()
+
+    async def __aiter__(self) -> AsyncGenerator[Event, None]:
+        run, driving = await self._started()
+        on_output, self._watched = None if self._watched else self._on_output, True
+        reader: EventReader = run._client._events(run.id)
+        stream = run._client.read(reader)
+        try:
+            while not reader.over():
+                following = asyncio.ensure_future(anext(stream))
+                try:
+                    await self._either(following, driving, reader)
+                    if not following.done():
+                        break
+                    events = following.result()
+                except StopAsyncIteration:
+                    break
+                finally:
+                    following.cancel()
+                    await asyncio.wait({following})
+                for event in events:
+                    if on_output is not None:
+                        await called(on_output, (event,))
+                    yield event
+            await asyncio.wait({driving})
+            self._outcome(driving)
+        except BaseException as error:
+            self._leave(error, driving)
+            raise
+        finally:
+            driving.cancel()
+            await asyncio.wait({driving})
+            await stream.aclose()
+
+    # A coroutine: tasks are made of it.
+
+    def send(self, value: Any) -> Any:
+        """See `Coroutine.send`."""
+        return self._coroutine().send(value)
+
+    def throw(
+        self,
+        kind: Any,
+        value: BaseException | object = None,
+        trace: TracebackType | None = None,
+    ) -> Any:
+        """See `Coroutine.throw`."""
+        error: Any = kind if value is None else value
+        return self._coroutine().throw(error)
+
+    def close(self) -> None:
+        """See `Coroutine.close`."""
+        if self._whole is not None:
+            self._whole.close()
+
+    def _coroutine(self) -> Coroutine[Any, Any, T_co]:
+        if self._whole is None:
+            self._whole = self._result()
+        return self._whole
+
+    async def _result(self) -> T_co:
+        if self._on_output is not None and not self._watched:
+            async with closing(self.__aiter__()) as events:
+                async for _ in events:
+                    pass
+        _, driving = await self._started()
+        try:
+            await asyncio.wait({driving})
+        except BaseException as error:
+            self._leave(error, driving)
+            driving.cancel()
+            if isinstance(error, asyncio.CancelledError):
+                await asyncio.wait({driving})
+            raise
+        return self._outcome(driving)
+
+    async def _started(self) -> tuple[Any, asyncio.Future[T_co]]:
+        """The run, and what drives it: both begin once."""
+        if self._left is not None:
+            raise self._left
+        if self._begun is None:
+            self._begun = asyncio.ensure_future(self._begin())
+        try:
+            run = await self._begun
+        except asyncio.CancelledError:
+            self._left = self._left or CallCancelledError("the start of the run was cancelled")
+            raise
+        if self._driving is None:
+            self._driving = asyncio.ensure_future(run._drive(self._served))
+            self._driving.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return run, self._driving
+
+    def _leave(self, error: BaseException, driving: asyncio.Future[T_co]) -> None:
+        """Keeps why the run is given up; nothing where it was driven to its end."""
+        if self._left is None and not (driving.done() and self._on_output is None):
+            if isinstance(error, Exception):
+                self._left = error
+            elif not driving.done():
+                self._left = CallCancelledError("the run was left before its end")
+
+    def _outcome(self, driving: asyncio.Future[T_co]) -> T_co:
+        """The result of a run that is not driven any more."""
+        if self._left is not None:
+            raise self._left
+        return driving.result()
+
+    async def _either(
+        self, following: asyncio.Future[Any], driving: asyncio.Future[Any], reader: EventReader
+    ) -> None:
+        """Waits for the next events; in vain where the run is driven to its end and they all
+        came."""
+        while not following.done() and not reader.over():
+            if driving.done():
+                outcome: Any = self._outcome(driving)
+                reader.until = outcome.run.seq
+                if not reader.over():
+                    await asyncio.wait({following})
+            else:
+                await asyncio.wait({following, driving}, return_when=asyncio.FIRST_COMPLETED)
+
+
+def driven(
+    begin: Callable[[], Awaitable[_Run[T_co]]], served: Served, on_output: OnOutput | None
+) -> Driven[T_co]:
+    """A run that `begin` starts, and `served` executes."""
+    return Driven(begin, served, on_output)

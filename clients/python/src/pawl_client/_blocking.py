@@ -1,0 +1,94 @@
+"""How the blocking client waits and reaches its sidecar; the counterpart of `_awaiting`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import closing
+from queue import Empty, SimpleQueue
+from time import monotonic, sleep
+from typing import Any, TypeVar
+
+import grpc
+
+from pawl_client._loop import in_loop
+from pawl_client._settings import Settings
+from pawl_client._threads import Threads
+
+__all__ = ["Line", "called", "closing", "open_channel", "sleep", "streamed", "together"]
+
+T = TypeVar("T")
+
+
+def open_channel(settings: Settings) -> grpc.Channel:
+    """A channel. Threads may share it."""
+    if settings.tls is None:
+        return grpc.insecure_channel(settings.address, settings.options())
+    return grpc.secure_channel(settings.address, settings.tls.credentials(), settings.options())
+
+
+class Line:
+    """The channel of a client, open from the beginning: no thread has to be the first."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.channel = open_channel(settings)
+        """The channel."""
+
+    def close(self) -> None:
+        """Ends the calls under way."""
+        self.channel.close()
+
+
+def called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """What a function of the user returns. Refuses a coroutine, which nothing here would
+    ever run."""
+    value = function(*arguments)
+    if hasattr(value, "__await__"):
+        if hasattr(value, "close"):
+            value.close()
+        raise TypeError("coroutines (a handler, a tool, pieces of a blob) need AsyncClient")
+    return value
+
+
+def together(calls: Sequence[Callable[[], T]]) -> list[T]:
+    """What several calls return, made at the same time, in threads; a single one in this
+    one. All come to their end; then the first error is raised."""
+    if len(calls) < 2:
+        return [call() for call in calls]
+    threads = Threads("pawl-call")
+    try:
+        futures = [threads.run(call) for call in calls]
+        for future in futures:
+            future.exception()
+        return [future.result() for future in futures]
+    finally:
+        threads.close()
+
+
+def streamed(source: AsyncGenerator[T, None], seconds: float | None) -> Generator[T, None, None]:
+    """What a stream gives, for so long at most; it runs in the event loop of a thread that all
+    of them share. Raises TimeoutError."""
+    queue: SimpleQueue[Any] = SimpleQueue()
+    end = object()
+
+    async def pump() -> None:
+        try:
+            async for piece in source:
+                queue.put(piece)
+        finally:
+            await source.aclose()
+
+    future = in_loop(pump())
+    future.add_done_callback(lambda _: queue.put(end))
+    until = None if seconds is None else monotonic() + seconds
+    try:
+        while True:
+            left = None if until is None else max(until - monotonic(), 0.0)
+            piece = queue.get(timeout=left)
+            if piece is end:
+                future.result()
+                return
+            yield piece
+    except Empty:
+        raise TimeoutError(f"more than {seconds} s") from None
+    finally:
+        future.cancel()

@@ -1,0 +1,59 @@
+"""Drives a run for a blocking client, and tells it what happens there; the counterpart of
+`_awaiting_driving`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Protocol, TypeVar, cast
+
+from pawl_client._blocking import called, closing
+from pawl_client._event_reader import EventReader
+from pawl_client._events import Event
+from pawl_client._served import Served
+from pawl_client._threads import Threads
+
+__all__ = ["OnOutput", "driven"]
+
+T_co = TypeVar("T_co", covariant=True)
+OnOutput = Callable[[Event], None]
+
+
+class _Run(Protocol[T_co]):
+    """A run that can be driven."""
+
+    def _drive(self, served: Served) -> T_co: ...
+
+
+def driven(begin: Callable[[], _Run[T_co]], served: Served, on_output: OnOutput | None) -> T_co:
+    """The result of a run that `begin` starts, and `served` executes. `on_output` is called in
+    this thread, in which the events are read; what it raises gives the run up."""
+    run = begin()
+    if on_output is None:
+        return run._drive(served)
+    threads = Threads("pawl-drive")
+    try:
+        return cast("T_co", _watched(run, served, on_output, threads))
+    finally:
+        threads.close()
+
+
+def _watched(run: Any, served: Served, on_output: OnOutput, threads: Threads) -> Any:
+    reader: EventReader = run._client._events(run.id)
+    driving: Future[Any] = threads.run(run._drive, served)
+
+    def ended(future: Future[Any]) -> None:
+        failed = future.cancelled() or future.exception() is not None
+        reader.finish(0 if failed else future.result().run.seq)
+
+    driving.add_done_callback(ended)
+    try:
+        with closing(run._client.read(reader)) as stream:
+            for events in stream:
+                for event in events:
+                    called(on_output, (event,))
+        return driving.result()
+    except BaseException as error:
+        run._client._serving.give_up(served, error)
+        driving.exception()
+        raise

@@ -1,0 +1,102 @@
+"""Serves the runs that a blocking client drives; the counterpart of `_awaiting_serving`, which
+does it in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from pawl_client import _awaiting_serving as awaiting
+from pawl_client._served import Served, handlers_of
+from pawl_client._settings import Settings
+
+__all__ = ["Serving", "served_of"]
+
+
+def served_of(
+    handler: Callable[[Any], Any] | Mapping[str, Callable[[Any], Any]],
+    tools: Mapping[str, Callable[..., Any]] | None,
+) -> Served:
+    """A run that functions in threads execute. Raises as `handlers_of`, and as
+    `check_process`."""
+    awaiting.check_process()
+    return Served(handlers_of(handler, tools, blocking=True))
+
+
+class Serving:
+    """Executes the runs of a client: see `_awaiting_serving.Serving`. Safe for threads."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._serving = awaiting.Serving(settings)
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+
+    def drive(self, served: Served) -> None:
+        """Executes a run until it ends or waits for something from outside."""
+        with self._lock:
+            driven = self._begun(self._opened(), self._serving.drive(served))
+        _result(driven)
+
+    def give_up(self, served: Served, error: BaseException) -> None:
+        """Gives up one run, whose `drive` raises the error."""
+        with self._lock:
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(served.give_up, error)
+            else:
+                served.give_up(error)
+
+    def close(self) -> None:
+        """Gives up the runs that are driven, and ends the stream and its thread."""
+        with self._lock:
+            self._closed = True
+            loop, self._loop = self._loop, None
+        if loop is not None:
+            _result(self._begun(loop, self._serving.close()))
+            loop.call_soon_threadsafe(loop.stop)
+
+    def _opened(self) -> asyncio.AbstractEventLoop:
+        if self._closed:
+            raise awaiting.closed()
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            # A daemon: a client that was not closed does not hold up the process.
+            thread = threading.Thread(
+                target=_run, args=(self._loop,), name="pawl-serving", daemon=True
+            )
+            thread.start()
+        return self._loop
+
+    def _begun(
+        self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]
+    ) -> Future[None]:
+        return asyncio.run_coroutine_threadsafe(work, loop)
+
+
+def _result(future: Future[None]) -> None:
+    try:
+        future.result()
+    except BaseException:
+        future.cancel()
+        raise
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+        loop.run_until_complete(_settled())
+    finally:
+        loop.close()
+
+
+async def _settled() -> None:
+    """Ends what is left: a thread may wait for it."""
+    await asyncio.sleep(0)
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

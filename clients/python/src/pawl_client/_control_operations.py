@@ -1,0 +1,68 @@
+"""Calls about what operators allow: accounts over runs, limits, schedules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pawl_client._control import Account, Limit, RaisedBudget, Schedule
+from pawl_client._convert import from_proto
+from pawl_client._flow import Operation, new_id
+from pawl_client.v1 import control_pb2
+
+_CONTROL = "/pawl.v1.ControlService/"
+
+
+@dataclass(frozen=True, slots=True)
+class Controls:
+    """Calls in one namespace."""
+
+    namespace: str
+
+    def raise_budget(
+        self, run_id: str, max_tokens: int, max_cost_micro_usd: int, reason: str, request_id: str
+    ) -> Operation[RaisedBudget]:
+        request = control_pb2.RaiseBudgetRequest(
+            namespace=self.namespace,
+            run_id=run_id,
+            max_tokens=max_tokens,
+            max_cost_micro_usd=max_cost_micro_usd,
+            reason=reason,
+            request_id=request_id or new_id(),
+        )
+        return Operation(
+            _CONTROL + "RaiseBudget", request, control_pb2.RaiseBudgetResponse, from_proto
+        )
+
+    def list_budgets(
+        self, name_prefix: str, page_size: int, token: str
+    ) -> Operation[tuple[tuple[Account, ...], str]]:
+        request = control_pb2.ListBudgetsRequest(
+            namespace=self.namespace,
+            name_prefix=name_prefix,
+            page_size=page_size,
+            page_token=token,
+        )
+
+        def read(answer: Any) -> tuple[tuple[Account, ...], str]:
+            return tuple(from_proto(item) for item in answer.accounts), answer.next_page_token
+
+        return Operation(_CONTROL + "ListBudgets", request, control_pb2.ListBudgetsResponse, read)
+
+    def list_limits(self) -> Operation[tuple[Limit, ...]]:
+        request = control_pb2.ListLimitsRequest()
+
+        def read(answer: Any) -> tuple[Limit, ...]:
+            return tuple(from_proto(item) for item in answer.limits)
+
+        return Operation(_CONTROL + "ListLimits", request, control_pb2.ListLimitsResponse, read)
+
+    def list_schedules(self) -> Operation[tuple[Schedule, ...]]:
+        request = control_pb2.ListSchedulesRequest(namespace=self.namespace)
+
+        def read(answer: Any) -> tuple[Schedule, ...]:
+            return tuple(from_proto(item) for item in answer.schedules)
+
+        return Operation(
+            _CONTROL + "ListSchedules", request, control_pb2.ListSchedulesResponse, read
+        )

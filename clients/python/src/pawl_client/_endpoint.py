@@ -1,0 +1,263 @@
+"""What endpoints of models tell beside their answers: errors in any form, and limits.
+
+Pure: nothing here knows a provider's package or the network.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import html
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from pawl_client._json_text import whole
+from pawl_client._models import ModelFailure, ProviderLimits
+from pawl_client._values import Fault
+
+_AGAIN = (408, 409, 425, 429)
+"""HTTP statuses below 500 after which the same request may succeed."""
+_STATUSES = {
+    "invalid_request_error": 400,
+    "invalid_prompt": 400,
+    "invalid_argument": 400,
+    "authentication_error": 401,
+    "invalid_api_key": 401,
+    "billing_error": 402,
+    "insufficient_quota": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "model_not_found": 404,
+    "context_length_exceeded": 400,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "too_many_requests": 429,
+    "resource_exhausted": 429,
+}
+"""The HTTP status that an error has before a stream begins, by its type or code."""
+_MOST_WORDS = 4096
+"""The most characters of an endpoint's own words in a failure."""
+_MOST_CODE = 50
+_LEAST_KEY = 8
+"""Characters of a key; what is shorter stands for none, and is a part of many words."""
+
+
+def unusable(code: str, message: str) -> ModelFailure:
+    """The failure of an answer that came, and cannot be used.
+
+    >>> unusable("NO_ANSWER", "nothing").final
+    False
+    """
+    return ModelFailure(error=Fault(code=code, message=message[:_MOST_WORDS]))
+
+
+def final(code: str, message: str) -> ModelFailure:
+    """A failure that no further attempt can help."""
+    return ModelFailure(error=Fault(code=code, message=message[:_MOST_WORDS]), final=True)
+
+
+def of_http(status: int, words: str, headers: Mapping[str, str] | None = None) -> ModelFailure:
+    """What the status of a response means."""
+    return of_status(status, f"HTTP {status}: {words}" if words else f"HTTP {status}", headers)
+
+
+def of_status(status: int, message: str, headers: Mapping[str, str] | None = None) -> ModelFailure:
+    """What a status means, be it that of an error in a stream."""
+    code = "MODEL_RATE_LIMITED" if status == 429 else f"MODEL_{status}"
+    return ModelFailure(
+        error=Fault(code=code, message=(message or f"status {status}")[:_MOST_WORDS]),
+        final=status < 500 and status not in _AGAIN,
+        retry_after=retry_after(headers or {}),
+    )
+
+
+def told(error: Any) -> ModelFailure:
+    """What an error object means that came in the midst of a stream, or with HTTP status 200.
+
+    >>> told({"type": "overloaded_error", "message": "Busy."}).error.code
+    'MODEL_OVERLOADED_ERROR'
+    >>> told({"code": 400, "message": "No."}).final
+    True
+    """
+    fields = error if isinstance(error, dict) else {}
+    names = [fields.get(name) for name in ("code", "type", "status")]
+    status = next((s for s in map(_status, names) if s), None)
+    if status is not None:
+        return of_status(status, words_of(error))
+    name = next((name for name in names if isinstance(name, str) and name), "ERROR")
+    word = "".join(c if c.isalnum() and c.isascii() else "_" for c in name.upper())
+    return unusable(f"MODEL_{word[:_MOST_CODE]}", words_of(error))
+
+
+def _status(name: Any) -> int | None:
+    if isinstance(name, str) and name.isascii() and name.isdigit():
+        name = int(name[:4])
+    if type(name) is int:
+        return name if 400 <= name < 600 else None
+    return _STATUSES.get(name) if isinstance(name, str) else None
+
+
+def words_of(body: Any) -> str:
+    """The words for people in the body of an error, in whichever form.
+
+    >>> words_of([{"error": {"code": 400, "message": "No such field."}}])
+    'No such field.'
+    >>> words_of('{"detail": [{"msg": "too long"}]}')
+    'too long'
+    >>> words_of("<html><head><title>502 Bad Gateway</title></head></html>")
+    '502 Bad Gateway'
+    """
+    if isinstance(body, (bytes, bytearray)):
+        body = body.decode(errors="replace")
+    if isinstance(body, str):
+        return _words_of_text(body)
+    for _ in range(8):
+        if isinstance(body, list) and body:
+            body = body[0]
+        elif isinstance(body, dict):
+            found = next(
+                (body[n] for n in ("error", "message", "detail", "msg") if body.get(n)), None
+            )
+            if found is None:
+                break
+            body = found
+        else:
+            break
+    if isinstance(body, str):
+        return whole(body.strip())[:_MOST_WORDS]
+    return "" if body in (None, [], {}) else whole(json.dumps(body, default=str))[:_MOST_WORDS]
+
+
+def _words_of_text(text: str) -> str:
+    text = text.strip()
+    if text[:1] in ("{", "["):
+        try:
+            return words_of(json.loads(text))
+        except (ValueError, RecursionError):
+            return whole(text)[:_MOST_WORDS]
+    if text[:1] == "<":
+        title = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
+        plain = title.group(1) if title else re.sub(r"<[^>]*>", " ", text)
+        text = " ".join(html.unescape(plain).split())[:_PAGE]
+    return whole(text)[:_MOST_WORDS]
+
+
+_PAGE = 256
+"""The most characters of a page in a failure."""
+
+
+def discreet(keys: set[str], failure: ModelFailure) -> ModelFailure:
+    """A failure without the keys of the endpoint, which may repeat what it was sent."""
+    code, text = failure.error.code, failure.error.message
+    for key in keys:
+        if len(key) >= _LEAST_KEY:
+            code, text = code.replace(key, "[key]"), text.replace(key, "[key]")
+    return replace(failure, error=Fault(code=code, message=whole(text)))
+
+
+_FINAL = (
+    "MEDIA_UNSUPPORTED",
+    "PARAMETER_UNSUPPORTED",
+    "OVERRIDE_UNSUPPORTED",
+    "REQUEST_UNSUPPORTED",
+    "ANSWER_TOO_LARGE",
+)
+
+
+def is_final(fault: Fault) -> bool:
+    """Whether a recorded failure says that no further attempt can help."""
+    status = fault.code.removeprefix("MODEL_")
+    if fault.code.startswith("MODEL_") and status.isdigit():
+        return int(status) < 500 and int(status) not in _AGAIN
+    return fault.code in _FINAL
+
+
+_LIMITS = ("x-ratelimit-{0}-{1}", "anthropic-ratelimit-{1}-{0}")
+"""Headers in which providers tell what is left (remaining) of requests and of tokens, and
+when all of it is there again (reset)."""
+
+
+def limits_of(headers: Mapping[str, str]) -> ProviderLimits | None:
+    """What the headers of a response tell of its provider's limits."""
+    for name in _LIMITS:
+        requests, requests_reset = _left(headers, name, "requests")
+        tokens, tokens_reset = _left(headers, name, "tokens")
+        if requests is not None or tokens is not None:
+            return ProviderLimits(
+                requests=requests,
+                requests_reset=requests_reset,
+                tokens=tokens,
+                tokens_reset=tokens_reset,
+            )
+    return None
+
+
+def _left(headers: Mapping[str, str], name: str, what: str) -> tuple[int | None, timedelta | None]:
+    """What is left of one limit, until when; None for words that are no number."""
+    left, reset = (
+        headers.get(name.format("remaining", what)),
+        headers.get(name.format("reset", what)),
+    )
+    after = _reset(reset) if isinstance(reset, str) else None
+    if after is None or not isinstance(left, str) or not left.isascii() or not left.isdigit():
+        return None, None
+    return int(left[:18]), after
+
+
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_SPAN = re.compile(r"(?:\d+(?:\.\d+)?(?:h|ms|m|s))+")
+_SPAN_PART = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")
+
+
+def _reset(text: str) -> timedelta | None:
+    """A time of RFC 3339, "6m0s", or seconds."""
+    if _SPAN.fullmatch(text):
+        return _within(sum(float(n) * _UNITS[unit] for n, unit in _SPAN_PART.findall(text)))
+    try:
+        return _within(float(text))
+    except ValueError:
+        pass
+    try:
+        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        return _within((moment - datetime.now(timezone.utc)).total_seconds())
+    except (TypeError, ValueError):
+        return None
+
+
+def retry_after(headers: Mapping[str, str]) -> timedelta | None:
+    """How long the provider asks to wait; at most what the contract takes.
+
+    >>> retry_after({"retry-after": "1.5"})
+    datetime.timedelta(seconds=1, microseconds=500000)
+    >>> retry_after({"retry-after": "-1"}), retry_after({"retry-after": "soon"})
+    (None, None)
+    """
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        text = headers.get(name)
+        if text is None:
+            continue
+        try:
+            seconds = float(text) * unit
+        except ValueError:
+            pass
+        else:
+            if math.isfinite(seconds) and seconds >= 0:
+                return _within(seconds)
+            continue
+        try:
+            moment = email.utils.parsedate_to_datetime(text)
+            return _within((moment - datetime.now(timezone.utc)).total_seconds())
+        except (TypeError, ValueError):
+            continue
+    return None
+
+
+def _within(seconds: float) -> timedelta:
+    if not math.isfinite(seconds):
+        raise ValueError(f"{seconds} seconds")
+    return timedelta(seconds=min(max(seconds, 0.0), 86400.0))

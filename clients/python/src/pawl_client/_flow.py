@@ -1,0 +1,124 @@
+"""What a client does, written once for blocking and for asynchronous callers.
+
+A flow is a generator that yields effects and is sent their results. `Client` performs
+each effect by blocking, `AsyncClient` by awaiting.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+import time
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from google.protobuf.message import Message
+
+from pawl_client._advice import repeatable
+from pawl_client._errors import PawlError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Operation(Generic[T]):
+    """One unary call: its path, its request, and how its answer is read."""
+
+    path: str
+    request: Message
+    response: type[Message]
+    read: Callable[[Any], T]
+
+
+@dataclass(frozen=True, slots=True)
+class Invoke:
+    """Make a call once, within `timeout` seconds. Its result is the raw answer."""
+
+    operation: Operation[Any]
+    timeout: float
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send several requests in one call, once. Its result is the raw answer.
+
+    `messages` makes them, from the first one on each time.
+    """
+
+    path: str
+    request: type[Message]
+    messages: Callable[[], Iterable[Message]]
+    response: type[Message]
+    timeout: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sleep:
+    """Let `seconds` pass."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """Call the user's code; what it returns may be awaitable for `AsyncClient`."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+
+Effect: TypeAlias = "Invoke | Send | Sleep | Handle"
+Flow: TypeAlias = Generator[Effect, Any, T]
+
+
+def new_id() -> str:
+    """A fresh idempotency id. It is made once per intent and kept over repetitions."""
+    return secrets.token_hex(16)
+
+
+@dataclass(slots=True)
+class Backoff:
+    """Growing pauses, in seconds, each between half and all of its bound."""
+
+    bound: float = 0.05
+    most: float = 1.0
+
+    def next(self) -> float:
+        """The next pause."""
+        pause = self.bound * random.uniform(0.5, 1.0)
+        self.bound = min(self.bound * 2, self.most)
+        return pause
+
+    def reset(self) -> None:
+        """Starts again after a success."""
+        self.bound = 0.05
+
+
+def check_timeout(timeout: float | None) -> None:
+    """Raises ValueError for a time in which nothing can happen. None: no bound."""
+    if timeout is not None and not timeout > 0:
+        raise ValueError(f"timeout: more than 0 seconds, not {timeout}")
+
+
+def attempt(operation: Operation[T], *, timeout: float, retry_for: float) -> Flow[T]:
+    """Makes a call, and repeats it with the very same request while that may help."""
+    return operation.read((yield from _repeated(Invoke(operation, timeout), retry_for)))
+
+
+def _repeated(call: Invoke, retry_for: float) -> Flow[Any]:
+    timeout = call.timeout
+    check_timeout(timeout)
+    start = time.monotonic()
+    backoff = Backoff()
+    while True:
+        try:
+            return (yield call)
+        except PawlError as error:
+            pause = max(backoff.next(), error.retry_after or 0.0)
+            passed = time.monotonic() - start + pause
+            if not repeatable(error) or passed > min(timeout, retry_for):
+                raise
+        yield Sleep(pause)
+        left = timeout - (time.monotonic() - start)
+        call = replace(call, timeout=max(left, 0.001))

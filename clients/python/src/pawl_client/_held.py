@@ -1,0 +1,136 @@
+"""The turns and steps that a worker holds."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pawl_client import _tool_call, _tracing
+from pawl_client._convert import from_proto, instant, parse_json
+from pawl_client._errors import SuspendTurn, TurnStaleError
+from pawl_client._runs import Step, TurnInfo, TurnRef
+from pawl_client._shown import Shown
+from pawl_client._values import Json
+from pawl_client.v1 import worker_pb2
+
+if TYPE_CHECKING:
+    from pawl_client._served import Served
+
+
+class Held:
+    """A piece of work that is held. `revoked`: it is not the worker's any more."""
+
+    def __init__(self) -> None:
+        self.revoked = False
+        self.running: asyncio.Future[Any] | None = None
+        self.served: Served | None = None
+        """The run of it, where that is driven here; it takes none of the worker's places then."""
+
+    def revoke(self) -> None:
+        """Stops the work: a coroutine is cancelled; a thread finds out at its next call."""
+        self.revoked = True
+        if self.running is not None:
+            self.running.cancel()
+
+
+class HeldStep(Held):
+    """A step that is held."""
+
+    def __init__(self, assignment: worker_pb2.StepAssignment) -> None:
+        super().__init__()
+        self.lease = assignment.lease
+        self.traceparent = assignment.traceparent
+        self.payload: Json = parse_json(assignment.payload_json)
+        deadline = assignment.deadline if assignment.HasField("deadline") else None
+        self.call = _tool_call.ToolCall(
+            run_id=assignment.lease.run_id,
+            step=assignment.lease.step,
+            tool=assignment.lease.tool,
+            attempt=assignment.lease.attempt,
+            key=assignment.key,
+            idempotency_key=assignment.idempotency_key,
+            turn_seq=assignment.turn_seq,
+            deadline=None if deadline is None else instant(deadline),
+        )
+
+    def enter(self) -> None:
+        """Makes the call, and its trace, the current ones of this context."""
+        _tool_call.enter(self.call)
+        _tracing.enter(self.traceparent)
+
+
+class HeldTurn(Held):
+    """A turn that is held. Its lease changes when the worker connects again."""
+
+    def __init__(self, assignment: worker_pb2.TurnAssignment) -> None:
+        super().__init__()
+        self.lease = assignment.lease
+        self.info: TurnInfo = from_proto(assignment.turn)
+        self.agent = assignment.agent
+        self.traceparent = assignment.traceparent
+        self.labels = dict(assignment.labels)
+        self.asked = 0
+        self.last_answer = 0
+        """The MODEL step of this execution's last request to a model, once it is answered."""
+        self.shown = Shown()
+        self.showing = asyncio.Lock()
+        self.written = False
+        """A piece of its output is a record."""
+        self.suspended = False
+        """It was released until its steps are answered."""
+        self.calls = 0
+        """Calls of the handler that are under way, and how many of them only wait."""
+        self.waits = 0
+        self._answers: dict[int, Step] = {}
+        self._news = asyncio.Event()
+
+    def ref(self) -> TurnRef:
+        """The turn with the token of its lease as it is now."""
+        return replace(self.info.turn, token=self.lease.token)
+
+    def answered(self, steps: list[Step]) -> None:
+        """Takes answers to its steps."""
+        self._answers.update({step.step: step for step in steps})
+        self._news.set()
+
+    def revoke(self) -> None:
+        super().revoke()
+        self._news.set()
+
+    def suspend(self) -> None:
+        """Ends all waits for answers: the turn comes again with them."""
+        self.suspended = True
+        self._news.set()
+
+    def check(self) -> None:
+        """Raises SuspendTurn or TurnStaleError once the handler has to stop."""
+        if self.suspended:
+            raise SuspendTurn
+        if self.revoked:
+            raise stale(self)
+
+    async def answer(self, step: Step, timeout: float | None) -> Step | None:
+        """Waits for the answer of a step; None: not within `timeout` seconds.
+
+        Raises TurnStaleError, SuspendTurn.
+        """
+        loop = asyncio.get_running_loop()
+        end = None if timeout is None else loop.time() + timeout
+        while step.step not in self._answers:
+            self.check()
+            self._news.clear()
+            left = None if end is None else end - loop.time()
+            try:
+                await asyncio.wait_for(self._news.wait(), left)
+            except asyncio.TimeoutError:
+                return None
+        return self._answers[step.step]
+
+
+def stale(held: HeldTurn) -> TurnStaleError:
+    """The turn is not the worker's any more."""
+    turn = held.info.turn
+    return TurnStaleError(
+        f"turn {turn.turn_seq} of {turn.run_id} is not this worker's any more", reason="TURN_STALE"
+    )

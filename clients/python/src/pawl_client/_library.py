@@ -1,0 +1,659 @@
+"""The models of pydantic-ai as Pawl calls them: what is asked, and what came.
+
+The library is asked for one request at a time: rounds, tools, retries and records are Pawl's.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, fields, replace
+from typing import Any, cast
+from urllib.parse import urlsplit, urlunsplit
+
+import pydantic_ai
+from pydantic_ai import exceptions
+from pydantic_ai.messages import (
+    BinaryContent,
+    FilePart,
+    ImageUrl,
+    InstructionPart,
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelResponse,
+    ModelResponseStreamEvent,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
+    ToolCallPart,
+    ToolCallPartDelta,
+    ToolReturnPart,
+    UserContent,
+    UserPromptPart,
+)
+from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse, infer_model
+from pydantic_ai.output import OutputObjectDefinition
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.usage import RequestUsage
+
+from pawl_client._ask import PAUSED, Ask, calls_of, media_of, text_of
+from pawl_client._endpoint import discreet, final, limits_of, of_http, told, unusable, words_of
+from pawl_client._errors import FailTurnError
+from pawl_client._json_text import dump_json, whole
+from pawl_client._models import ModelAnswer, ModelCall, ModelFailure, ProviderLimits
+from pawl_client._normal import Normal, normal
+from pawl_client._values import Fault, Json, Message, Part, Usage
+from pawl_client._wire import WATCH, EndpointError, Watch, too_large, watched
+
+LIBRARY = "pydantic-ai"
+_TIMEOUT = "MODEL_TIMEOUT"
+_log = logging.getLogger("pawl_client")
+
+_PARAMETERS = {
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "max_tokens": "max_tokens",
+    "frequency_penalty": "frequency_penalty",
+    "presence_penalty": "presence_penalty",
+    "seed": "seed",
+    "stop": "stop_sequences",
+}
+"""Parameters of packs, and their names among the settings of the library."""
+
+
+def model_of(model: Any) -> Model[Any]:
+    """A model by its name, `provider:model`, or as it is. Raises ValueError, ImportError."""
+    if isinstance(model, Model):
+        return model
+    if not isinstance(model, str):
+        raise ValueError(
+            f"model: 'provider:model' or a pydantic_ai Model, not {type(model).__name__}"
+        )
+    provider = model.partition(":")[0]
+    try:
+        return infer_model(model)
+    except ImportError as error:
+        extra = _EXTRAS.get(provider, provider)
+        raise ImportError(f"model {model!r}: pip install 'pawl-client[{extra}]'") from error
+    except exceptions.UserError as error:
+        raise ValueError(f"model {model!r}: {error}") from None
+
+
+_EXTRAS = {"openai-chat": "openai", "openai-responses": "openai", "azure": "openai"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """What a model said, as it comes in."""
+
+    text: str = ""
+    reasoning: str = ""
+
+
+@dataclass(slots=True)
+class _Halves:
+    """Text whose characters are whole, out of pieces that may end within one."""
+
+    left: str = ""
+
+    def take(self, text: str) -> str:
+        text, self.left = self.left + text, ""
+        if text and "\ud800" <= text[-1] <= "\udbff":
+            text, self.left = text[:-1], text[-1]
+        return whole(text)
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of a model. What came of it is there once its pieces have ended."""
+
+    model: Model[Any]
+    ask: Ask
+    watch: Watch
+    seconds: float | None = None
+    """How long it may wait for a sign of life; None: as long as the library does."""
+    outcome: ModelAnswer | ModelFailure | None = None
+    limits: ProviderLimits | None = None
+    _used: Usage | None = None
+    _size: int = 0
+    _native: bool = True
+    """A text has the provider's own form; else words of the library ask for it."""
+
+    @property
+    def usage(self) -> Usage:
+        """What it consumed, as far as that was reported."""
+        timeout = isinstance(self.outcome, ModelFailure) and self.outcome.error.code == _TIMEOUT
+        begun = self.watch.begun and self.watch.failure is None
+        return self._used or Usage(estimated=self.outcome is None or timeout or begun)
+
+    async def pieces(self) -> AsyncGenerator[Piece, None]:
+        """What the model says. Raises nothing for what the endpoint does."""
+        token = WATCH.set(self.watch)
+        for client in watched(self.model):
+            keys = (getattr(client, name, None) for name in ("api_key", "auth_token"))
+            self.watch.keys.update(key for key in keys if isinstance(key, str))
+        try:
+            async with aclosing(self._asked()) as said:
+                async for piece in said:
+                    yield piece
+        except Exception as error:
+            self.outcome = self.watch.failure or failure_of(error, self.watch.begun)
+            headers = getattr(error, "headers", None)
+            self.limits = limits_of(headers) if headers else None
+        finally:
+            WATCH.reset(token)
+        self.limits = self.watch.limits or self.limits
+        if isinstance(self.outcome, ModelFailure):
+            self.outcome = discreet(self.watch.keys, self.outcome)
+
+    async def _asked(self) -> AsyncGenerator[Piece, None]:
+        """What the model says; asked again at once where it wants to be asked in other words."""
+        while True:
+            try:
+                async with aclosing(self._said()) as said:
+                    async for piece in said:
+                        yield piece
+                return
+            except exceptions.ModelAPIError as error:
+                if not self._otherwise(error):
+                    raise
+
+    def _otherwise(self, error: exceptions.ModelAPIError) -> bool:
+        """Whether the request was refused for how it is worded, which is another way now."""
+        status, failure = getattr(error, "status_code", None), self.watch.failure
+        if status is None and isinstance(error, exceptions.ModelRequestRejectedError):
+            # The library itself: a form that the provider cannot hold the model to.
+            native, self._native = self._native and self.ask.schema is not None, False
+            return native and not self.watch.begun
+        if status != 400 or failure is None or not _older(self.model):
+            return False
+        if not self.ask.most or _NEWER not in failure.error.message:
+            return False
+        _newer.add(_host(self.model))
+        self.watch.failure = None
+        return True
+
+    async def _said(self) -> AsyncGenerator[Piece, None]:
+        request = Request.of(self.model, self.ask, self.seconds, native=self._native)
+        async with self.model.request_stream(
+            request.messages, request.settings, request.parameters
+        ) as stream:
+            async with aclosing(self._heard(stream)) as pieces:
+                async for piece in pieces:
+                    yield piece
+            message = stream.get()
+        self.outcome = self._end(request, message)
+
+    async def _heard(self, stream: StreamedResponse) -> AsyncGenerator[Piece, None]:
+        """The pieces of one response, which is counted."""
+        _last_counts(stream)
+        self.watch.begun = True
+        self._used = Usage(estimated=True)
+        text, reasoning = _Halves(), _Halves()
+        try:
+            async for event in stream:
+                said, thought = self._of(event)
+                piece = Piece(text=text.take(said), reasoning=reasoning.take(thought))
+                if piece.text or piece.reasoning:
+                    yield piece
+        finally:
+            self._used = usage_of(stream.usage, self.watch)
+
+    def _of(self, event: ModelResponseStreamEvent) -> tuple[str, str]:
+        """The text and the reasoning of an event. Raises EndpointError if there is too much."""
+        item = getattr(event, "part", None) if isinstance(event, PartStartEvent) else None
+        if isinstance(event, PartDeltaEvent):
+            item = event.delta
+        text = reasoning = ""
+        if isinstance(item, TextPart):
+            text = item.content
+        elif isinstance(item, TextPartDelta):
+            text = item.content_delta
+        elif isinstance(item, ThinkingPart):
+            reasoning = item.content
+        elif isinstance(item, ThinkingPartDelta):
+            reasoning = item.content_delta or ""
+        elif isinstance(item, (ToolCallPart, ToolCallPartDelta)):
+            arguments = item.args if isinstance(item, ToolCallPart) else item.args_delta
+            self._size += len(arguments if isinstance(arguments, str) else str(arguments or ""))
+        self._size += len(text) + len(reasoning)
+        if self.watch.most and self._size > self.watch.most:
+            self.watch.failure = too_large(self.watch.most)
+            raise EndpointError
+        return text, reasoning
+
+    def _end(self, request: Request, message: ModelResponse) -> ModelAnswer | ModelFailure:
+        """What the whole message comes to."""
+        if (self.watch.known and not self.watch.over) or message.state == "incomplete":
+            words = "the stream ended in the midst of the answer"
+            return unusable("STREAM_TRUNCATED", words)
+        details = message.provider_details or {}
+        finish = message.finish_reason or ""
+        if details.get("refusal"):
+            return unusable("REFUSED", whole(str(details["refusal"])))
+        if finish == "content_filter":
+            return unusable("CONTENT_FILTER", "the answer was filtered")
+        if finish == "length":
+            return unusable("TRUNCATED", "the answer was longer than max_tokens")
+        if finish == "error":
+            return unusable("MODEL_ERROR", "the provider ended the answer with an error")
+        known = [c["id"] for said in self.ask.messages for c in calls_of(said)]
+        told = normal(message, self.ask.round, known)
+        if told is None:
+            return unusable("NO_ANSWER", "the answer has no text, no call and no refusal")
+        answer = answer_of(told, request.names)
+        if self.watch.most and _size(answer) > self.watch.most and not _owns(message):
+            _log.warning("an answer is recorded without the library's own form: it is too large")
+            return replace(answer, provider=None)
+        return answer
+
+
+def _last_counts(stream: StreamedResponse) -> None:
+    """Endpoints that count in each chunk count what there is so far: the last count is that of
+    the answer. By default the library adds them up; the
+    setting that stops it also asks the endpoint for such counts."""
+    settings = getattr(stream, "_model_settings", None)
+    if hasattr(stream, "_model_settings"):
+        told = {**(settings or {}), "openai_continuous_usage_stats": True}
+        stream._model_settings = told
+
+
+def usage_of(usage: RequestUsage, watch: Watch) -> Usage:
+    """What a response consumed, as far as the provider said it."""
+    read, said = max(usage.input_tokens, 0), max(usage.output_tokens, 0)
+    thought = usage.output_reasoning_tokens or usage.details.get("reasoning_tokens", 0)
+    silent = bool(usage.unmeasured_requests) or not said
+    return Usage(
+        input_tokens=read,
+        output_tokens=said,
+        cached_tokens=min(max(usage.cache_read_tokens, 0), read),
+        reasoning_tokens=min(max(thought, 0), said),
+        estimated=silent or (watch.known and not watch.over),
+    )
+
+
+def call(model: Model[Any], ask: Ask, most: int, seconds: float | None) -> Call:
+    """A call whose answer may have so many bytes, 0: any number."""
+    return Call(model, ask, Watch(most), seconds)
+
+
+# What is asked
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request in the words of the library."""
+
+    messages: list[ModelMessage]
+    settings: ModelSettings
+    parameters: ModelRequestParameters
+    names: dict[str, str]
+    """The pack's names of tools, by their names in the request."""
+
+    @staticmethod
+    def of(model: Model[Any], ask: Ask, seconds: float | None, *, native: bool = True) -> Request:
+        """The request. Raises FailTurnError for what the model cannot be asked."""
+        names = names_of([tool["name"] for tool in ask.tools])
+        told = {name: wired for wired, name in names.items()}
+        tools = [
+            ToolDefinition(
+                name=told[tool["name"]],
+                description=tool["description"],
+                parameters_json_schema=dict(tool["parameters"]),
+            )
+            for tool in ask.tools
+        ]
+        system = [InstructionPart(content=ask.system)] if ask.system else None
+        parameters = ModelRequestParameters(function_tools=tools, instruction_parts=system)
+        if ask.schema is not None:
+            form = OutputObjectDefinition(json_schema=dict(ask.schema), name="answer")
+            parameters.output_mode, parameters.output_object = "native", form
+            if not native or not model.profile.get("supports_json_schema_output", False):
+                parameters.output_mode = "prompted"
+        messages = list(_messages(model, ask.messages, told))
+        return Request(messages, _settings(model, ask, seconds), parameters, names)
+
+
+def names_of(tools: Sequence[str]) -> dict[str, str]:
+    """Names of tools as every endpoint takes them, each with the pack's own.
+
+    >>> names_of(["order", "shop.order", "shop-order", "shop_order"])
+    {'order': 'order', 'shop_order_2': 'shop.order', 'shop-order': 'shop-order', \
+'shop_order': 'shop_order'}
+    """
+    taken = set(tools)
+    names: dict[str, str] = {}
+    for tool in tools:
+        name = plain = _safe(tool)
+        count = 1
+        while name in names or (name != tool and name in taken):
+            count += 1
+            name = f"{plain[: 64 - len(str(count)) - 1]}_{count}"
+        names[name] = tool
+    return names
+
+
+def _safe(name: str) -> str:
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64]
+
+
+def _settings(model: Model[Any], ask: Ask, seconds: float | None) -> ModelSettings:
+    """The settings of the call. Raises FailTurnError for a parameter that there is not."""
+    lacks: frozenset[str] = getattr(model, "unsupported_settings", frozenset())
+    given: dict[str, Any] = {}
+    for name, value in ask.parameters.items():
+        own_name = _PARAMETERS.get(name)
+        if own_name is None or own_name in lacks:
+            takes = sorted(name for name, setting in _PARAMETERS.items() if setting not in lacks)
+            raise FailTurnError(
+                "PARAMETER_UNSUPPORTED",
+                f"parameters.{name}: {model.model_id} has no such parameter, only {takes}",
+                retryable=False,
+            )
+        given[own_name] = [value] if name == "stop" and isinstance(value, str) else value
+    settings: dict[str, Any] = {"openai_store": False, **given, **ask.extra}
+    if ask.most and _older(model):
+        body = settings.get("extra_body")
+        settings["extra_body"] = {"max_tokens": ask.most, **(body if body else {})}
+        settings.pop("max_tokens", None)
+    elif ask.most:
+        settings["max_tokens"] = ask.most
+    if ask.choice != "auto":
+        settings["tool_choice"] = ask.choice
+    own = settings.get("timeout")
+    if seconds is not None and not (isinstance(own, (int, float)) and own <= seconds):
+        settings["timeout"] = seconds
+    settings["max_retries"] = 0  # Pawl asks again, as the pack says.
+    return cast("ModelSettings", settings)
+
+
+_NEWER = "max_completion_tokens"
+_newer: set[str] = set()
+"""Addresses that refused max_tokens, and named the newer word."""
+
+
+def _bared(model: Any) -> Any:
+    """The model inside those that wrap it."""
+    while (inner := getattr(model, "wrapped", None)) is not None:
+        model = inner
+    return model
+
+
+def _host(model: Any) -> str:
+    return str(getattr(_bared(model), "base_url", ""))
+
+
+def _older(model: Any) -> bool:
+    """Whether the endpoint is one of chat completions that is not OpenAI's own, and may know
+    max_tokens alone: who knows that one passes over the newer word, and has no bound."""
+    model = _bared(model)
+    chat = any(cls.__name__ == "OpenAIChatModel" for cls in type(model).__mro__)
+    host = _host(model)
+    own = (urlsplit(host).hostname or "").endswith("api.openai.com")
+    says = "openai_chat_supports_max_completion_tokens" in model.profile if chat else False
+    return chat and not own and not says and host not in _newer
+
+
+def _messages(
+    model: Model[Any], messages: Sequence[Message], names: Mapping[str, str]
+) -> Iterator[ModelMessage]:
+    """The conversation, in which the model and all others take turns."""
+    tools: dict[str, str] = {}
+    asked: list[Any] = []
+    for message in messages:
+        if message.role != "assistant":
+            asked += _request_parts(model, message, tools)
+            continue
+        said = _response(message, names)
+        tools.update(
+            {c.tool_call_id: c.tool_name for c in said.parts if isinstance(c, ToolCallPart)}
+        )
+        if asked:
+            yield ModelRequest(parts=asked)
+        asked = []
+        if said.parts:
+            yield said
+    if asked:
+        yield ModelRequest(parts=asked)
+
+
+def _request_parts(model: Model[Any], message: Message, tools: Mapping[str, str]) -> list[Any]:
+    if message.role == "tool":
+        texts = [_result_text(part) for part in message.parts]
+        values = [part.json.value for part in message.parts if part.json is not None]
+        failed = any(isinstance(value, dict) and set(value) == {"error"} for value in values)
+        called = message.tool_call_id
+        return [
+            _Result(
+                tool_name=tools.get(called, "tool"),
+                content="\n".join(texts),
+                tool_call_id=called,
+                outcome="failed" if failed else "success",
+            )
+        ]
+    content = [_content(model, part) for part in message.parts if part.text != ""]
+    if not content:
+        return []
+    words = [item for item in content if isinstance(item, str)]
+    return [UserPromptPart(content="\n".join(words) if len(words) == len(content) else content)]
+
+
+def _result_text(part: Part) -> str:
+    if part.json is not None and isinstance(part.json.value, str):
+        return part.json.value
+    text = text_of(part)
+    return _told_of(part) if text is None else text
+
+
+def _told_of(part: Part) -> str:
+    """The text that stands for bytes that a tool returned."""
+    size = f"{len(part.data)} bytes" if part.data is not None else str(part.uri)
+    return f"({media_of(part) or 'application/octet-stream'}, {size})"
+
+
+def _takes(model: Model[Any], media: str) -> bool:
+    """Whether the model reads data of the media type."""
+    kind, profile = media.partition("/")[0], model.profile
+    if kind == "audio":
+        wired = media in ("audio/wav", "audio/x-wav", "audio/mpeg", "audio/mp3")
+        return wired and bool(profile.get("supports_audio_file_input", True))
+    if kind in ("image", "video"):
+        return bool(profile.get(f"supports_{kind}_input", True))
+    known: Any = profile.get("supported_document_media_types", ())
+    return media in known and bool(profile.get("supports_document_input", True))
+
+
+def _content(model: Model[Any], part: Part) -> UserContent:
+    """A part of what people say. Raises FailTurnError for what no model takes."""
+    text, media = text_of(part), media_of(part)
+    if text is not None:
+        return text
+    if part.data is not None and _takes(model, media):
+        return BinaryContent(data=part.data, media_type=media)
+    if media.startswith("image/") and str(part.uri).startswith(("http://", "https://")):
+        return ImageUrl(url=str(part.uri), media_type=media)
+    if media.startswith("image/") and str(part.uri).startswith("data:"):
+        return BinaryContent.from_data_uri(str(part.uri))
+    name = f" ({part.filename})" if part.filename else ""
+    form = "data" if part.data is not None else f"the address {part.uri}"
+    raise FailTurnError(
+        "MEDIA_UNSUPPORTED",
+        f"a part of {media or 'application/octet-stream'}{name} as {form}: models take text, "
+        "images at http addresses, and data of the media types that the model's profile names",
+        retryable=False,
+    )
+
+
+def _response(message: Message, names: Mapping[str, str]) -> ModelResponse:
+    """What the model said: as it is recorded, else anew from the part for people."""
+    kept = _kept(message.provider)
+    if kept is not None:
+        return kept
+    parts: list[Any] = [
+        TextPart(content=text)
+        for text in map(text_of, message.parts)
+        if text is not None and text.strip()
+    ]
+    for call in calls_of(message):
+        name = call["name"]
+        parts.append(
+            _Exact(names.get(name, _safe(name)), args=call["arguments"], tool_call_id=call["id"])
+        )
+    return ModelResponse(parts=parts)
+
+
+def _kept(envelope: Json) -> ModelResponse | None:
+    """The library's own message in a record; None: it is another library's, or of a version that
+    this one cannot read."""
+    if not isinstance(envelope, dict):
+        return None
+    library, version = envelope.get("library"), envelope.get("version")
+    try:
+        if library != LIBRARY:
+            raise ValueError("another library")
+        (message,) = ModelMessagesTypeAdapter.validate_python([envelope.get("message")])
+        if not isinstance(message, ModelResponse):
+            raise ValueError("no response")
+    except Exception as error:
+        _log.warning(
+            "a recorded answer of library %s %s is told anew from its text and calls: %s",
+            *(library, version, type(error).__name__),
+        )
+        return None
+    parts = [_exact(part) for part in message.parts]
+    return replace(message, parts=parts)
+
+
+class _Result(ToolReturnPart):
+    """What a tool answered, an error too, in the words of the record."""
+
+    def model_response_str(self, *, wrap_if_error: bool = True) -> str:
+        return super().model_response_str(wrap_if_error=False)
+
+
+class _Exact(ToolCallPart):
+    """A call of an earlier answer, with its arguments as they were written."""
+
+    def args_as_json_str(self) -> str:
+        return self.args if isinstance(self.args, str) else super().args_as_json_str()
+
+
+def _exact(part: Any) -> Any:
+    if type(part) is not ToolCallPart:
+        return part
+    given = {f.name: getattr(part, f.name) for f in fields(part) if f.init}
+    return _Exact(**given)
+
+
+# What came
+
+
+def answer_of(told: Normal, names: Mapping[str, str]) -> ModelAnswer:
+    """A normal message as it is recorded."""
+    message = told.message
+    parts: list[Part] = []
+    calls: list[ModelCall] = []
+    for part in message.parts:
+        if isinstance(part, TextPart):
+            parts.append(Part(text=part.content))
+        elif isinstance(part, FilePart):
+            parts.append(Part(data=part.content.data, media_type=part.content.media_type))
+        elif isinstance(part, ToolCallPart):
+            broken = told.broken.get(len(calls), "")
+            name = _clip(names.get(part.tool_name, part.tool_name))
+            calls.append(
+                ModelCall(
+                    id=part.tool_call_id,
+                    name=name,
+                    arguments=str(part.args),
+                    broken_arguments=broken,
+                )
+            )
+    return ModelAnswer(
+        parts=tuple(parts),
+        calls=tuple(calls),
+        finish_reason=_clip(_finish(message, bool(calls)), 128),
+        model=_clip(message.model_name or ""),
+        response_id=_clip(message.provider_response_id or ""),
+        provider=_envelope(message),
+        provider_name=_clip(message.provider_name or "", 128),
+    )
+
+
+def _size(answer: ModelAnswer) -> int:
+    """Bytes of what grows with an answer."""
+    texts = [answer.text, *(call.arguments + call.broken_arguments for call in answer.calls)]
+    return sum(len(text.encode()) for text in [*texts, dump_json(answer.provider, "provider")])
+
+
+def _owns(message: ModelResponse) -> bool:
+    """Whether the message has anything that its provider wants to have back beside its words."""
+    return any(
+        isinstance(part, ThinkingPart) or getattr(part, "provider_details", None)
+        for part in message.parts
+    )
+
+
+def _finish(message: ModelResponse, calls: bool) -> str:
+    """Why the answer ended: in the words of chat completions, else in the provider's own."""
+    raw = (message.provider_details or {}).get("finish_reason")
+    if raw in (None, PAUSED) or message.finish_reason is None:
+        return str(raw or "")
+    if calls and raw == "completed":
+        return "tool_calls"
+    return "tool_calls" if message.finish_reason == "tool_call" else message.finish_reason
+
+
+def _envelope(message: ModelResponse) -> Json:
+    """The library's own message; None, with a line in the log, if it cannot be serialised."""
+    kept = replace(message, usage=RequestUsage(), failed_attempts=None, metadata=None)
+    kept.provider_url = _bare(message.provider_url)
+    try:
+        (form,) = ModelMessagesTypeAdapter.dump_python([kept], mode="json")
+        dump_json(form, "message")
+    except Exception as error:
+        _log.warning("an answer is recorded without the library's own form: %s", error)
+        return None
+    return {"library": LIBRARY, "version": pydantic_ai.__version__, "message": form}
+
+
+def _bare(url: str | None) -> str | None:
+    """An address without what may be a secret."""
+    if not url:
+        return url
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def _clip(text: str, most: int = 256) -> str:
+    """The first bytes of a name, as the contract bounds them."""
+    return whole(text).encode()[:most].decode(errors="ignore")
+
+
+def failure_of(error: Exception, begun: bool) -> ModelFailure:
+    """What an error means that the library, or what is below it, raised."""
+    if isinstance(error, FailTurnError):
+        fault = Fault(code=error.reason, message=error.message)
+        return ModelFailure(error=fault, final=not error.retryable)
+    status = getattr(error, "status_code", None)
+    if isinstance(status, int) and status >= 400:
+        words = words_of(getattr(error, "body", None)) or str(error)
+        return of_http(status, words, getattr(error, "headers", None))
+    if isinstance(error, exceptions.ModelTimeoutError):
+        return unusable(_TIMEOUT, str(error))
+    if isinstance(error, exceptions.ModelConnectionError) and not begun:
+        return unusable("MODEL_UNREACHABLE", str(error))
+    if isinstance(error, exceptions.ModelAPIError) and isinstance(error.body, dict):
+        return told(error.body)
+    if isinstance(error, (exceptions.UserError, NotImplementedError, AssertionError)) and not begun:
+        return final("REQUEST_UNSUPPORTED", f"{type(error).__name__}: {error}")
+    code = "STREAM_TRUNCATED" if begun else "MODEL_ERROR"
+    return unusable(code, f"{type(error).__name__}: {error}")

@@ -1,0 +1,70 @@
+"""What the sidecar answers to whoever calls a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from pawl_client._enums import Disposition, RunStatus
+from pawl_client._records import Record
+from pawl_client._runs import Remaining, Step
+from pawl_client._values import Denial, Json, Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heed:
+    """What a request contains because it had to: a message of role "user" at its end."""
+
+    seq: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestedModel:
+    """The step of a round: PENDING is to be made, OK has its answer."""
+
+    key: str
+    step: Step | None
+    replayed: bool
+    denial: Denial | None
+    max_answer_bytes: int
+    remaining: Remaining | None
+    ended: Record | None
+    status: RunStatus
+    seq: int
+    heeds: tuple[Heed, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnsweredModel:
+    """What became of an answer; after a failure `next` is the attempt to make after `wait`."""
+
+    disposition: Disposition
+    record: Record | None
+    ended: Record | None
+    status: RunStatus
+    seq: int
+    next: int
+    wait: timedelta | None
+    duplicate: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotedModel:
+    """The kept id of a response."""
+
+    disposition: Disposition
+    record: Record | None
+    seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownModel:
+    """A MODEL step with its request resolved: all that the model was shown."""
+
+    step: Step | None
+    system: str
+    tools: Json
+    parameters: Json
+    messages: tuple[Message, ...]
+    redacted: bool

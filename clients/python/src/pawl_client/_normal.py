@@ -1,0 +1,141 @@
+"""What an answer of a model is before it is recorded, so that every endpoint takes it back.
+
+One pure function, and the same rules in every language: testdata/model/normal.json is the
+table of them. An answer is normalised once, recorded, and repeated in later requests as recorded.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from pydantic_ai.messages import (
+    ModelResponse,
+    ModelResponsePart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+)
+
+from pawl_client._json_text import dump_json, whole, whole_in
+
+_MOST_ID = 4096
+"""Bytes of a call's id that the record takes."""
+_MADE = "pyd_ai_"
+"""How the ids begin that the library makes where the endpoint gave none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Normal:
+    """An answer that can be recorded. `broken` are arguments that are no object, by the index
+    of their call."""
+
+    message: ModelResponse
+    broken: dict[int, str]
+
+
+def normal(message: ModelResponse, round: int, known: Iterable[str]) -> Normal | None:
+    """The message as every endpoint takes it back; None: it says nothing. `known` are the
+    ids of calls of earlier answers."""
+    parts = [_whole(part) for part in message.parts]
+    calls = [part for part in parts if isinstance(part, ToolCallPart)]
+    ids = _ids([part.tool_call_id for part in calls], round, set(known))
+    broken: dict[int, str] = {}
+    named: list[ModelResponsePart] = []
+    for index, part in enumerate(calls):
+        arguments, fault = arguments_of(part.args)
+        if fault is not None:
+            broken[index] = fault
+        named.append(replace(part, args=arguments, tool_call_id=ids[index]))
+    texts = [part.content for part in parts if isinstance(part, TextPart)]
+    words = not calls and any(text.strip() for text in texts)
+    rest = iter(named)
+    kept = [
+        next(rest) if isinstance(part, ToolCallPart) else part
+        for part in parts
+        if _says(part, words)
+    ]
+    refusal = (message.provider_details or {}).get("refusal")
+    if not any(not isinstance(part, ThinkingPart) for part in kept) and not refusal:
+        return None
+    details = whole_in(message.provider_details)
+    return Normal(replace(message, parts=kept, provider_details=details), broken)
+
+
+def _says(part: ModelResponsePart, words: bool) -> bool:
+    """Whether a part says anything. `words`: blank text stands between words."""
+    if isinstance(part, TextPart):
+        return bool(part.content) if words else bool(part.content.strip())
+    if isinstance(part, ThinkingPart):
+        return bool(part.content or part.signature)
+    return True
+
+
+def _whole(part: ModelResponsePart) -> ModelResponsePart:
+    """A part whose texts have whole characters."""
+    changed: dict[str, Any] = {}
+    for field in fields(part):
+        if field.init and isinstance(value := getattr(part, field.name), (str, dict)):
+            changed[field.name] = whole_in(value)
+    return replace(part, **changed)
+
+
+def _ids(given: Sequence[str], round: int, known: set[str]) -> list[str]:
+    """An id for each call, unique among all."""
+    ids: list[str] = []
+    for index, name in enumerate(given):
+        if not name or name in known or name.startswith(_MADE) or len(name.encode()) > _MOST_ID:
+            name = made = f"call_{round}_{index}"
+            count = 1
+            while name in known:
+                count += 1
+                name = f"{made}_{count}"
+        known.add(name)
+        ids.append(name)
+    return ids
+
+
+def arguments_of(said: Any) -> tuple[str, str | None]:
+    """The text of a JSON object, and what the model wrote instead of one.
+
+    >>> arguments_of(""), arguments_of('{"n": 1.50}'), arguments_of("[1]")
+    (('{}', None), ('{"n": 1.50}', None), ('{}', '[1]'))
+    """
+    text = json.dumps(said, ensure_ascii=False) if isinstance(said, dict) else whole(said or "")
+    if text.strip() in ("", "null"):
+        return "{}", None
+    text = _ESCAPE.sub(_paired, text)
+    try:
+        value = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
+        dump_json(value, "arguments")
+    except (ValueError, RecursionError):
+        return "{}", text
+    return (text, None) if isinstance(value, dict) else ("{}", text)
+
+
+_ESCAPE = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    r"|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|\\."
+)
+"""A pair of halves, one alone, any other escape."""
+
+
+def _paired(escape: re.Match[str]) -> str:
+    """The escape; that of half a character alone becomes U+FFFD."""
+    text = escape.group()
+    return "\\ufffd" if len(text) == 6 else text
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object that says no name twice."""
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("a name twice")
+    return value
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(name)

@@ -1,0 +1,182 @@
+"""Packs as they are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from pawl_client._enums import EdgeKind, Orchestration, Severity
+from pawl_client._runs import PackRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnostic:
+    """One finding about a pack document.
+
+    `pointer` is an RFC 6901 JSON pointer; `line` and `column` count from 1, 0 means
+    no place in the source; `hint` says how to repair it.
+    """
+
+    code: str
+    severity: Severity
+    pointer: str
+    line: int
+    column: int
+    message: str
+    hint: str
+
+    def __str__(self) -> str:
+        return f"{self.line}:{self.column}: {self.severity} {self.code}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CycleEdge:
+    """One edge of an unbounded cycle."""
+
+    source: str = field(metadata={"proto": "from"})
+    event: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Termination:
+    """Whether the runs of one entry must end by their guards.
+
+    `max_visits` is the worst case if bounded, reached by some run if `exact`;
+    `bounded_by` says what bounds them: "acyclic", or names of guards.
+    """
+
+    agent: str
+    bounded: bool
+    max_visits: int
+    exact: bool
+    cycle: tuple[CycleEdge, ...]
+    also_limited_by: tuple[str, ...]
+    bounded_by: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pack:
+    """A registered pack without its document."""
+
+    id: str
+    version: str
+    digest: str
+    name: str
+    description: str
+    is_default: bool
+    registered_at: datetime
+    size_bytes: int
+    entry: str
+    agents: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackReport:
+    """What a validation found; `ok`: a registration would take the document."""
+
+    ok: bool
+    digest: str
+    id: str
+    version: str
+    diagnostics: tuple[Diagnostic, ...]
+    termination: Termination | None
+    agent_terminations: tuple[Termination, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisteredPack:
+    """A registered pack with its warnings; `duplicate`: it was there already."""
+
+    pack: Pack
+    diagnostics: tuple[Diagnostic, ...]
+    termination: Termination | None
+    agent_terminations: tuple[Termination, ...]
+    duplicate: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackTool:
+    """A tool or an agent of a pack with what the pack says of its calls, defaults filled in.
+
+    `prompts` are those whose turns may call it. `approve` is "never", "always" or a condition
+    (CEL); `approval_timeout` is None where no call is held. `dedupe` are JSON pointers into the
+    payload. 0 in `max_calls` means no bound, in `cost_micro_usd` that the pack says none.
+    """
+
+    name: str
+    agent: bool
+    description: str
+    prompts: tuple[str, ...]
+    approve: str
+    approval_timeout: timedelta | None
+    on_timeout: str
+    not_starter: bool
+    dedupe: tuple[str, ...]
+    max_calls: int
+    cost_micro_usd: int
+    timeout: timedelta
+    attempts: int
+    on_error: str
+    on_unknown: str
+    reconcile: str
+    compensate: str
+    result_artifact: str
+    sensitive: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackDetails:
+    """A registered pack; `content` is empty unless asked for."""
+
+    pack: Pack
+    content: bytes
+    diagnostics: tuple[Diagnostic, ...]
+    termination: Termination | None
+    agent_terminations: tuple[Termination, ...]
+    tools: tuple[PackTool, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphNode:
+    """One state of a compiled graph; `max_visits` 0 means no guard.
+
+    `tools` are those that its prompt lists and does not block, agents among them; `skills`
+    is its filter of the pack's skills, empty: all.
+    """
+
+    name: str
+    prompt: str
+    description: str
+    entry: bool
+    terminal: bool
+    max_visits: int
+    on_max_visits: str
+    orchestration: Orchestration
+    persistent: bool
+    artifacts: tuple[str, ...]
+    tools: tuple[str, ...]
+    skills: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphEdge:
+    """One edge of a compiled graph; `max_iterations` 0 means no bound."""
+
+    source: str = field(metadata={"proto": "from"})
+    event: str
+    to: str
+    kind: EdgeKind
+    max_iterations: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackGraph:
+    """States and edges of one entry, also as Mermaid and DOT text."""
+
+    pack: PackRef
+    entry: str
+    nodes: tuple[GraphNode, ...]
+    edges: tuple[GraphEdge, ...]
+    mermaid: str
+    dot: str

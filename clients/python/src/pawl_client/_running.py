@@ -1,0 +1,193 @@
+"""Runs handlers: coroutines in the event loop, functions in threads, within a time."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from pawl_client._errors import HandlerError, SuspendTurn
+from pawl_client._fault import deliberate, text_of
+from pawl_client._handlers import ToolEntry, TurnEntry
+from pawl_client._held import Held, HeldTurn
+from pawl_client._threads import Threads
+
+log = logging.getLogger("pawl_client.worker")
+
+_BEHIND = 5.0
+"""Seconds that the next execution of a turn waits for a thread that is at the turn still."""
+
+
+class Running:
+    """How the handlers of a worker are run. `timeout` is in seconds, None: no bound."""
+
+    def __init__(
+        self,
+        worker_id: str,
+        timeout: float | None,
+        on_error: Callable[[BaseException], None] | None,
+    ) -> None:
+        self._worker_id, self._timeout, self._on_error = worker_id, timeout, on_error
+        self._threads = Threads("pawl-handler")
+        self._busy: dict[tuple[str, int], Future[_End]] = {}
+        """The threads of turns, by run and turn, until they are through: a handler that was given
+        up goes on in its thread."""
+
+    async def call(self, held: Held, handler: TurnEntry | ToolEntry, argument: Any) -> Any:
+        """What a handler returns. Raises what it raises, and HandlerError (HANDLER_TIMEOUT,
+        HANDLER_ENDED)."""
+        running: asyncio.Future[_End]
+        function: Callable[..., Any] = handler.function
+        await self._behind(held)
+        if handler.plain:
+            function = self._in_thread(held, function)
+        if handler.awaits:
+            running = held.running = asyncio.create_task(_awaited(function, argument))
+        else:
+            running = asyncio.wrap_future(self._begun(held, function, argument))
+        try:
+            done = await _within(running, self._timeout)
+        except asyncio.CancelledError:
+            running.cancel()  # The worker ends; its handlers do not outlive it.
+            raise
+        if done:
+            return self._value(held, running)
+        running.cancel()
+        raise HandlerError(
+            f"the handler did not return within {self._timeout} s", reason="HANDLER_TIMEOUT"
+        )
+
+    async def _behind(self, held: Held) -> None:
+        """Waits for the thread that executed the turn before and was given up, for `_BEHIND` at
+        most. Raises CancelledError: the turn is not this worker's any more."""
+        if not isinstance(held, HeldTurn):
+            return
+        older = self._busy.get((held.lease.run_id, held.lease.turn_seq))
+        if older is None:
+            return
+        await asyncio.wait({asyncio.wrap_future(older)}, timeout=_BEHIND)
+        if held.revoked:
+            raise asyncio.CancelledError
+
+    def _begun(self, held: Held, function: Callable[..., Any], argument: Any) -> Future[_End]:
+        """A function at work in a thread."""
+        future = self._threads.run(_called, function, argument)
+        if isinstance(held, HeldTurn):
+            turn = (held.lease.run_id, held.lease.turn_seq)
+            self._busy[turn] = future
+
+            def through(_: Future[_End]) -> None:
+                if self._busy.get(turn) is future:
+                    del self._busy[turn]
+
+            future.add_done_callback(through)
+        return future
+
+    def _in_thread(self, held: Held, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A plain function as a coroutine function: it holds up neither other handlers nor the
+        heartbeats."""
+
+        async def call(argument: Any) -> Any:
+            end = await asyncio.wrap_future(self._begun(held, function, argument))
+            if end.error is not None:
+                raise end.error
+            return await end.value if inspect.isawaitable(end.value) else end.value
+
+        return call
+
+    def _value(self, held: Held, running: asyncio.Future[_End]) -> Any:
+        """What it returned; raises what it raised, as something that ends its work only."""
+        end = _End(error=asyncio.CancelledError()) if running.cancelled() else running.result()
+        error = end.error
+        if error is None:
+            return end.value
+        if isinstance(error, (Exception, SuspendTurn)):
+            raise error
+        if isinstance(error, asyncio.CancelledError) and held.revoked:
+            raise error
+        # SystemExit, a cancellation of its own making and their like would end the worker.
+        raise HandlerError(
+            f"the handler ended by {type(error).__name__}: {text_of(error)}",
+            reason="HANDLER_ENDED",
+        ).with_traceback(error.__traceback__)
+
+    def report(self, what: str, error: BaseException) -> None:
+        """Tells the worker's owner of an error, with where it was raised."""
+        told = not deliberate(error) or log.isEnabledFor(logging.DEBUG)
+        name = type(error).__name__
+        log.warning(
+            "worker %s: %s: %s: %s",
+            self._worker_id,
+            what,
+            name,
+            text_of(error)[:4096],
+            exc_info=_loggable(error) if told else None,
+        )
+        if self._on_error is None:
+            return
+        try:
+            self._on_error(error)
+        except Exception:
+            log.exception("worker %s: on_error itself failed", self._worker_id)
+
+    def close(self) -> None:
+        """Ends the threads."""
+        self._threads.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """How a handler ended. As a value: an exception that a future cannot hold, such as
+    StopIteration, would leave whoever awaits it waiting."""
+
+    value: Any = None
+    error: BaseException | None = None
+
+
+async def _within(running: asyncio.Future[_End], timeout: float | None) -> bool:
+    """Whether it is done in time. As `asyncio.wait`, for one future and at less cost."""
+    loop = asyncio.get_running_loop()
+    over: asyncio.Future[None] = loop.create_future()
+
+    def end(_: object = None) -> None:
+        if not over.done():
+            over.set_result(None)
+
+    running.add_done_callback(end)
+    timer = None if timeout is None else loop.call_later(timeout, end)
+    try:
+        await over
+    finally:
+        running.remove_done_callback(end)
+        if timer is not None:
+            timer.cancel()
+    return running.done()
+
+
+def _called(function: Callable[..., Any], argument: Any) -> _End:
+    try:
+        return _End(function(argument))
+    except BaseException as error:
+        return _End(error=error)
+
+
+async def _awaited(function: Callable[..., Any], argument: Any) -> _End:
+    try:
+        return _End(await function(argument))
+    except (KeyboardInterrupt, GeneratorExit):
+        raise  # Of the process, and of the event loop that ends.
+    except BaseException as error:
+        return _End(error=error)
+
+
+def _loggable(error: BaseException) -> BaseException | None:
+    """The error, unless its own words cannot be had: then logging it would fail."""
+    try:
+        str(error)
+    except Exception:
+        return None
+    return error

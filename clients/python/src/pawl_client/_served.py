@@ -1,0 +1,138 @@
+"""Runs that a client drives: what executes one, and how that ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pawl_client._errors import HandlerError, NotFoundError, RunTakenOverError
+from pawl_client._handlers import Handlers, ToolEntry, TurnEntry, awaits, takes_turn
+from pawl_client._typed import local
+from pawl_client._values import Part
+from pawl_client.v1 import worker_pb2
+
+
+@dataclass(slots=True, eq=False)
+class Served:
+    """A run that this process executes.
+
+    `context` is that of the caller, in which its handlers are called. `errors` are what its
+    turns failed with here; `output` is that of the last turn that was completed here.
+    """
+
+    handlers: Handlers
+    run_id: str = ""
+    taken: bool = False
+    """The sidecar lets this process execute it: what registers again names it."""
+    since: float = 0.0
+    """When it was asked for."""
+    context: contextvars.Context = field(default_factory=contextvars.copy_context)
+    errors: list[BaseException] = field(default_factory=list)
+    output: tuple[Part, ...] | None = None
+    over: asyncio.Future[None] = field(init=False)
+    _newest: int = 0
+    _given_up: BaseException | None = None
+
+    def begin(self) -> None:
+        """To be called in the event loop that serves it."""
+        self.since = time.monotonic()
+        self.over = asyncio.get_running_loop().create_future()
+        if self._given_up is not None:
+            self.over.set_exception(self._given_up)
+
+    def began(self, turn_seq: int) -> None:
+        """A turn of it is executed here."""
+        self.taken = True  # It may come before the receipt of the request to serve the run.
+        self._newest, self.output = turn_seq, None
+
+    def completed(self, turn_seq: int, output: tuple[Part, ...]) -> None:
+        """A turn of it was completed; the next one may have begun before that is known."""
+        if turn_seq == self._newest:
+            self.output = output
+
+    def unserved(self, cause: int) -> None:
+        """The sidecar says that this process serves it no more, and why."""
+        if cause == worker_pb2.UNSERVED_CAUSE_TAKEN_OVER:
+            text = f"run {self.run_id}: another process drives it now"
+            self.fail(RunTakenOverError(text, reason="RUN_TAKEN_OVER"))
+        elif cause == worker_pb2.UNSERVED_CAUSE_REFUSED:
+            text = f"run {self.run_id}: it is gone, or not this principal's any more"
+            self.fail(NotFoundError(text, reason="RUN_NOT_FOUND"))
+        elif not self.over.done():
+            self.over.set_result(None)
+
+    def fail(self, error: BaseException) -> None:
+        """Gives the run up, and raises the error where it is driven."""
+        self._given_up = error
+        if not self.over.done():
+            self.over.set_exception(error)
+
+    def give_up(self, error: BaseException) -> None:
+        """As `fail`, also before it is driven."""
+        if self.since:
+            self.fail(error)
+        self._given_up = error
+
+
+def handlers_of(
+    handler: Callable[[Any], Any] | Mapping[str, Callable[[Any], Any]],
+    tools: Mapping[str, Callable[..., Any]] | None,
+    *,
+    blocking: bool,
+) -> Handlers:
+    """What executes a run. Functions are called in threads, coroutine functions in the event
+    loop of an asynchronous client; what a function returns there is awaited if need be.
+
+    Raises TypeError: no function, a handler that cannot be called with a Turn, or a coroutine
+    function for a blocking client; ValueError: a tool cannot be called with what is sent.
+    """
+    prompts = handler if isinstance(handler, Mapping) else {"*": handler}
+    entries = {name: _turns(f"handler {name!r}", each, blocking) for name, each in prompts.items()}
+    if not entries:
+        raise TypeError("handler: the mapping is empty; give a function, or one for each prompt")
+    for name, function in (tools or {}).items():
+        _check(f"tool {name!r}", function, blocking)
+    bound = {name: _tool(each, blocking) for name, each in local(tools).items()}
+    return Handlers(prompts=entries, tools=bound)
+
+
+def _turns(what: str, function: Callable[[Any], Any], blocking: bool) -> TurnEntry:
+    _check(what, function, blocking)
+    takes_turn(what, function)
+    if blocking:
+        return TurnEntry(_only(function), awaits=False)
+    return TurnEntry(function, awaits=True, plain=not awaits(function))
+
+
+def _tool(function: Callable[[Any], Any], blocking: bool) -> ToolEntry:
+    if blocking:
+        return ToolEntry(_only(function), False, None, None, None)
+    return ToolEntry(function, True, None, None, None, plain=not awaits(function))
+
+
+def _check(what: str, function: Any, blocking: bool) -> None:
+    if not callable(function):
+        raise TypeError(f"{what}: a function, not {type(function).__name__}")
+    if blocking and awaits(function):
+        raise TypeError(f"{what}: a coroutine function needs AsyncClient or Worker")
+
+
+def _only(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The function; what it returns is no coroutine, which nothing would ever run."""
+
+    def call(argument: Any) -> Any:
+        value = function(argument)
+        if inspect.iscoroutine(value):
+            value.close()
+            raise HandlerError(
+                "it returned a coroutine, which needs AsyncClient or Worker",
+                reason="BAD_REPLY",
+            )
+        return value
+
+    return call

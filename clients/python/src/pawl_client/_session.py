@@ -1,0 +1,187 @@
+"""One registered stream of a worker: requests, their receipts, and what it is sent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import grpc
+
+from pawl_client._awaiting import end_of
+from pawl_client._errors import LimitError, PawlError, UnavailableError
+from pawl_client._status import error_from_rpc, error_from_status
+from pawl_client.v1 import worker_pb2
+
+WORK = "/pawl.v1.WorkerService/Work"
+"""Path of the streaming call."""
+
+_MOST_MORE = 1023
+"""Requests in one message besides the first."""
+_MOST_BYTES = 1 << 20
+"""Size up to which requests share a message."""
+_FRAME_BYTES = 8
+"""What being one of many adds to a request at most."""
+
+
+class SessionOverError(Exception):
+    """The stream ended before the receipt; nobody knows whether it took effect."""
+
+
+_Waiting: TypeAlias = "tuple[worker_pb2.WorkRequest, int, asyncio.Future[None] | None]"
+"""A request that is to be sent, its size in bytes, and what is told when it was."""
+
+
+class Session:
+    """One stream. Belongs to the event loop that made it.
+
+    One task at a time writes: while a message is on its way, what is to be sent next
+    waits, and then goes together in one message.
+    """
+
+    def __init__(self, call: Any, address: str) -> None:
+        self._call, self._address = call, address
+        self._receipts: dict[int, asyncio.Future[worker_pb2.WorkReceipt]] = {}
+        self._last = 0
+        self._over = False
+        self._max_bytes = 0
+        self._waiting: deque[_Waiting] = deque()
+        self._writer: asyncio.Task[None] | None = None
+
+    async def register(self, request: worker_pb2.WorkRequest) -> worker_pb2.WorkerRegistered:
+        """Sends the registration and returns its answer. Raises PawlError."""
+        try:
+            await self._call.write(request)
+            answer = await self._call.read()
+        except grpc.RpcError as error:
+            raise error_from_rpc(error, self._address) from None
+        except asyncio.InvalidStateError:
+            raise await self.error() from None
+        if answer is grpc.aio.EOF:
+            raise await self.error()
+        registered: worker_pb2.WorkerRegistered = answer.registered
+        self._max_bytes = registered.max_message_bytes
+        return registered
+
+    async def error(self) -> PawlError:
+        """Why the stream ended."""
+        error = await end_of(self._call, self._address)
+        return error or UnavailableError(
+            f"the sidecar at {self._address} ended the stream", code="UNAVAILABLE"
+        )
+
+    def post(
+        self, request: worker_pb2.WorkRequest, sent: asyncio.Future[None] | None = None
+    ) -> None:
+        """Puts a request behind those that wait to be sent; `sent` is told when it is.
+        Raises SessionOverError, LimitError."""
+        size = request.ByteSize()
+        if self._max_bytes and size > self._max_bytes:
+            raise LimitError(
+                f"message: {size} bytes, the sidecar takes {self._max_bytes}",
+                reason="MESSAGE_TOO_LARGE",
+                metadata={"limit": str(self._max_bytes), "got": str(size)},
+            )
+        if self._over:
+            raise SessionOverError
+        self._waiting.append((request, size, sent))
+        if self._writer is None:
+            self._writer = asyncio.create_task(self._write())
+
+    async def send(self, request: worker_pb2.WorkRequest) -> None:
+        """Sends a request; returns once it is on its way. Raises as `post`, and
+        SessionOverError."""
+        sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.post(request, sent)
+        await sent
+
+    async def _write(self) -> None:
+        try:
+            while self._waiting:
+                together = self._together()
+                first, more = together[0][0], [request for request, _, _ in together[1:]]
+                if more:
+                    first.more.extend(more)
+                await self._call.write(first)
+                for _, _, sent in together:
+                    if sent is not None and not sent.done():
+                        sent.set_result(None)
+        except (grpc.RpcError, asyncio.InvalidStateError, asyncio.CancelledError):
+            for _, _, sent in together:
+                _fail(sent)
+            self._end()
+        finally:
+            self._writer = None
+
+    def _together(self) -> list[_Waiting]:
+        """What goes into the next message: as much of what waits as it may have."""
+        together = [self._waiting.popleft()]
+        total, most = together[0][1], min(self._max_bytes or _MOST_BYTES, _MOST_BYTES)
+        while self._waiting and len(together) <= _MOST_MORE:
+            total += self._waiting[0][1] + _FRAME_BYTES
+            if total > most:
+                break
+            together.append(self._waiting.popleft())
+        return together
+
+    async def ask(self, request: worker_pb2.WorkRequest) -> worker_pb2.WorkReceipt:
+        """Sends a request and returns its receipt. Raises the receipt's error."""
+        self._last += 1
+        request.id = self._last
+        future: asyncio.Future[worker_pb2.WorkReceipt] = asyncio.get_running_loop().create_future()
+        self._receipts[request.id] = future
+        try:
+            self.post(request)
+            receipt = await future
+        finally:
+            self._receipts.pop(request.id, None)
+        if receipt.HasField("error"):
+            raise error_from_status(receipt.error)
+        return receipt
+
+    async def receive(self, take: Callable[[worker_pb2.WorkResponse], None]) -> PawlError:
+        """Takes what is sent until the stream ends, and returns why it did."""
+        try:
+            while (response := await self._call.read()) is not grpc.aio.EOF:
+                self._take(response, take)
+                for more in response.more:
+                    self._take(more, take)
+        except grpc.RpcError as error:
+            return error_from_rpc(error, self._address)
+        finally:
+            self._end()
+        return await self.error()
+
+    def _take(
+        self,
+        response: worker_pb2.WorkResponse,
+        take: Callable[[worker_pb2.WorkResponse], None],
+    ) -> None:
+        if response.HasField("receipt"):
+            self._receipt(response.receipt)
+        else:
+            take(response)
+
+    def close(self) -> None:
+        """Ends the stream."""
+        self._end()
+        self._call.cancel()
+
+    def _receipt(self, receipt: worker_pb2.WorkReceipt) -> None:
+        future = self._receipts.get(receipt.id)
+        if future is not None and not future.done():
+            future.set_result(receipt)
+
+    def _end(self) -> None:
+        self._over = True
+        for _, _, sent in self._waiting:
+            _fail(sent)
+        self._waiting.clear()
+        for future in self._receipts.values():
+            _fail(future)
+
+
+def _fail(future: asyncio.Future[Any] | None) -> None:
+    if future is not None and not future.done():
+        future.set_exception(SessionOverError())

@@ -1,0 +1,101 @@
+"""The execution of one tool call by a worker."""
+
+from __future__ import annotations
+
+import asyncio
+
+from pawl_client import _schema
+from pawl_client._errors import RESULT_INVALID, PawlError, PermissionDeniedError
+from pawl_client._fault import refused_result, step_fault_of
+from pawl_client._handlers import Handlers, ToolEntry
+from pawl_client._held import HeldStep
+from pawl_client._link import Link
+from pawl_client._running import Running
+from pawl_client._turn_requests import resolve_request
+from pawl_client._values import Fault, Json
+from pawl_client.v1 import worker_pb2
+
+
+class StepExecution:
+    """Makes one tool call, and answers the step."""
+
+    def __init__(self, link: Link, handlers: Handlers, running: Running, held: HeldStep) -> None:
+        self._link, self._handlers, self._running, self._held = link, handlers, running, held
+
+    async def execute(self) -> None:
+        """Executes it; the worker's place for it is free again afterwards."""
+        held = self._held
+        try:
+            answer = await self._answer()
+            if not held.revoked:
+                await self._resolve(answer)
+        except asyncio.CancelledError:
+            if not held.revoked:
+                raise
+        except Exception as error:
+            # Nothing that a tool says may cost the worker its place.
+            self._report("its answer", error)
+        finally:
+            self._link.steps.pop(held.lease.token, None)
+        if held.served is None:
+            self._link.credit(0, 1)
+
+    async def _answer(self) -> Json | Fault:
+        """The tool's result, or what went wrong as data."""
+        name = self._held.call.tool
+        tool = self._handlers.of_tool(name)
+        if tool is None:
+            return Fault(code="NO_HANDLER", message=f"no handler for tool {name!r}")
+        code = "PAYLOAD_INVALID"
+        try:
+            if tool.parameters is not None:
+                _schema.check(self._held.payload, tool.parameters, f"payload of tool {name}")
+            code = ""
+            result = await self._call(tool)
+            code = RESULT_INVALID
+            if tool.result is not None:
+                _schema.check(result, tool.result, f"result of tool {name}")
+            resolve_request("", "", 1, name, 1, result, "")  # Is it JSON at all?
+            return result
+        except Exception as error:
+            self._report(f"({name})", error)
+            if code == RESULT_INVALID:
+                return refused_result(error, code)
+            return step_fault_of(error, code)
+
+    async def _call(self, tool: ToolEntry) -> Json:
+        self._held.enter()
+        return await self._running.call(self._held, tool, self._held.payload)
+
+    async def _resolve(self, answer: Json | Fault) -> None:
+        """Answers the step, again while the sidecar asks to come back: what the tool did it
+        did, and a step that is not answered becomes unknown. An answer that is refused for
+        good is reported as an error of which nobody knows: the call did happen."""
+        while True:
+            try:
+                await self._link.ask(self._held, lambda: self._request(answer))  # noqa: B023
+                return
+            except PawlError as error:
+                self._report("its answer", error)
+                if isinstance(answer, Fault) or isinstance(error, PermissionDeniedError):
+                    return
+                answer = refused_result(error)
+
+    def _request(self, answer: Json | Fault) -> worker_pb2.WorkRequest:
+        lease = self._held.lease
+        return worker_pb2.WorkRequest(
+            resolve_step=resolve_request(
+                "",
+                lease.run_id,
+                lease.step,
+                lease.tool,
+                lease.attempt,
+                answer,
+                lease.token,
+                self._held.call.usage,
+            )
+        )
+
+    def _report(self, what: str, error: BaseException) -> None:
+        call = self._held.call
+        self._running.report(f"step {call.step} of {call.run_id}: {what}", error)

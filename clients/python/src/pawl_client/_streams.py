@@ -1,0 +1,122 @@
+"""Streams that are read over as many connections as it takes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, TypeVar
+
+from google.protobuf.message import Message
+
+from pawl_client import _requests as wire
+from pawl_client._advice import repeatable
+from pawl_client._convert import record_from_proto
+from pawl_client._errors import PawlError, StreamGapError
+from pawl_client._flow import Backoff
+from pawl_client._outcomes import snapshot
+from pawl_client._position import Position
+from pawl_client._records import Record
+from pawl_client._runs import RunFilter
+from pawl_client.v1 import run_pb2
+
+T = TypeVar("T")
+TRANSITIONS = "/pawl.v1.RunService/StreamTransitions"
+"""Path of the call that streams records and output."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Reader(ABC, Generic[T]):
+    """One reader of a stream: what it asks for and where it stands.
+
+    It decides what to do with each item and each error; the clients only move bytes.
+    """
+
+    path: ClassVar[str]
+    response: ClassVar[type[Message]]
+    namespace: str
+    reconnect_for: float = 60.0
+    backoff: Backoff = field(default_factory=Backoff)
+    _waited: float = 0.0
+    _gaps: int = 0
+
+    @abstractmethod
+    def request(self) -> Message:
+        """The request for all that was not yet read."""
+
+    @abstractmethod
+    def read(self, item: Any) -> T | None:
+        """What an item tells, or None if that is nothing new."""
+
+    def reading(self, call: Any) -> None:
+        """Called with each stream that is opened for it."""
+
+    def over(self) -> bool:
+        """Whether nothing more is wanted of it."""
+        return False
+
+    def end(self) -> None:
+        """Called when the stream ended by itself; raises what is wrong with that."""
+
+    def pause(self, error: PawlError) -> float:
+        """Seconds to wait before the next connection; raises `error` if it is final."""
+        if isinstance(error, StreamGapError):
+            # Read again from the last good item, once; then it is the server's.
+            self._gaps += 1
+            if self._gaps > 1:
+                raise error
+            return 0.0
+        if not repeatable(error) or self._waited >= self.reconnect_for:
+            raise error
+        pause = max(self.backoff.next(), error.retry_after or 0.0)
+        self._waited += pause
+        return pause
+
+    def _progress(self) -> None:
+        self.backoff.reset()
+        self._waited, self._gaps = 0.0, 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Tail(Reader[Record]):
+    """A reader of records."""
+
+    path = TRANSITIONS
+    response = run_pb2.StreamTransitionsResponse
+    position: Position
+    runs: RunFilter | None = None
+    kinds: Sequence[str] = ()
+    follow: bool = True
+    snapshots: bool = False
+    from_now: bool = False
+
+    def request(self) -> run_pb2.StreamTransitionsRequest:
+        """See `Reader.request`."""
+        whole = not self.position.run_id
+        return run_pb2.StreamTransitionsRequest(
+            namespace=self.namespace,
+            run_id=self.position.run_id,
+            filter=wire.run_filter(self.runs),
+            kinds=[wire.number("RecordKind", str(kind)) for kind in self.kinds],  # type: ignore[misc]
+            after_seq=0 if whole else self.position.after_seq,
+            after_cursor=self.position.cursor if whole else "",
+            follow=self.follow,
+            snapshots=self.snapshots,
+            from_now=self.from_now and not (self.position.after_seq or self.position.cursor),
+        )
+
+    def read(self, item: run_pb2.StreamTransitionsResponse) -> Record | None:
+        """See `Reader.read`."""
+        if item.WhichOneof("item") == "heartbeat":
+            self.position.heartbeat(item.heartbeat.cursor)
+            self._progress()
+            return None
+        if item.WhichOneof("item") != "record":
+            return None
+        record = record_from_proto(
+            item.record, snapshot(item.snapshot) if item.HasField("snapshot") else None
+        )
+        if not self.position.accept(record):
+            return None
+        self._progress()
+        return record

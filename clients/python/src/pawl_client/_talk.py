@@ -1,0 +1,395 @@
+"""One turn as a conversation with a model: what is asked, and what answers mean.
+
+Pure, and the same in every execution: what it asks next follows from what is recorded, so
+that a turn that is executed again walks through the same rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pawl_client._ask import PAUSED, Ask, calls_of, text_of
+from pawl_client._enums import Awaiting, StepStatus
+from pawl_client._errors import FailTurnError, SchemaError, StepCancelledError
+from pawl_client._form import Forms
+from pawl_client._json_text import dump_json
+from pawl_client._leaving import Asking, Leaving, arguments_of
+from pawl_client._model_calls import Heed
+from pawl_client._models import (
+    ConversationRange,
+    ModelAnswer,
+    ModelCall,
+    ModelMessage,
+    ModelRequest,
+    ToolCallRef,
+    ToolResult,
+)
+from pawl_client._outcomes import Reply
+from pawl_client._runs import Step, StepOutcome
+from pawl_client._turn_requests import StepCall
+from pawl_client._turn_view import TurnView
+from pawl_client._values import Json, JsonValue, Message, Part, Usage
+
+_BEGIN = "Begin."
+_GO_ON = "Go on."
+"""What is said in the place of a person who said nothing: no model is asked with a system
+prompt alone, nor to go on after its own words."""
+
+
+DEFAULT_OUTPUT_TOKENS = 4096
+"""What an answer is taken to consume at most where the pack sets no max_tokens."""
+_BYTES_PER_TOKEN = 4
+_MEDIA_TOKENS = 1000
+"""What text, and a part that is none, are taken to consume."""
+
+_UNRECORDED = ("extra_headers", "timeout", "request_timeout", "first_event_timeout")
+"""Settings that are no part of the request's body, and may hold keys."""
+_SAID = ("max_retries", "tool_choice")
+"""Settings that the conversation says itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How a handler talks: the model, and what it was made with. `chat` None: in states that
+    people move as well. Raises ValueError for what makes no sense."""
+
+    model: str
+    max_rounds: int
+    chat: bool | None
+    forms: Forms
+    extra: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        if self.max_rounds < 1:
+            raise ValueError(f"max_rounds: 1 or more, not {self.max_rounds}")
+        for name in _SAID:
+            if name in self.extra:
+                raise ValueError(f"extra.{name}: the handler says it")
+        for name, value in self.recorded.items():
+            dump_json(value, f"extra.{name}")
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        """What of `extra` is recorded with the request."""
+        return {name: value for name, value in self.extra.items() if name not in _UNRECORDED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """The answer of a round. `replayed`: it was recorded before this execution; what was
+    asked then may have been other words."""
+
+    step: int
+    answer: ModelAnswer
+    usage: Usage
+    replayed: bool
+
+
+@dataclass(slots=True)
+class _Answers:
+    """The answers to the calls of one answer, by their index."""
+
+    calls: tuple[ModelCall, ...]
+    messages: dict[int, tuple[ModelMessage, Message]] = field(default_factory=dict)
+
+    def told(self, index: int, message: Message) -> None:
+        """The model is told something that no step says."""
+        self.messages[index] = (ModelMessage(message=message), message)
+
+
+class Talk:
+    """The conversation of one turn.
+
+    The model moves the run by calling one function, whose enum is the state's allowed
+    events and whose arguments carry the artifacts; nothing else can. `reply` is set once
+    the turn is over.
+    """
+
+    def __init__(self, turn: TurnView, manner: Manner) -> None:
+        self.reply: Reply | None = None
+        self.round = 0
+        self._turn, self._manner = turn, manner
+        self._form = manner.forms.of(turn.prompt)
+        self._leaving, self._asking = Leaving(turn, self._form), Asking(turn)
+        settings = turn.settings or {}
+        self._policy: Mapping[str, Any] = settings.get("tool_policy") or {}
+        moved = settings.get("orchestration") in ("hybrid", "external")
+        self._chat = (moved if manner.chat is None else manner.chat) and not turn.terminal
+        # In a state with a way out, the function that leaves it has the output.
+        self._text_form = None if turn.allowed_events else self._form
+        override = (settings.get("model_overrides") or {}).get(manner.model) or {}
+        self._system = _system(turn.system_prompt, override)
+        given = {**(settings.get("parameters") or {}), **(override.get("parameters") or {})}
+        self._parameters = {name: value for name, value in given.items() if value is not None}
+        self._tools = self._offer()
+        # The last round is for leaving the state.
+        self._most = min(manner.max_rounds, self._policy.get("max_rounds") or manner.max_rounds) + 1
+        self._last: Heard | None = None
+        self._history = list(turn.messages)
+        self._counted = 0
+        """How many messages of the history the usage of the last answer counts."""
+        self._fresh = [ModelMessage(conversation=ConversationRange())] if turn.messages else []
+        if not turn.messages or turn.messages[-1].role == "assistant":
+            self._say(Message.of("user", _GO_ON if turn.messages else _BEGIN))
+        self._answers = _Answers(())
+
+    def _offer(self) -> list[dict[str, Any]]:
+        """What the model can call. `tool_choice: none` leaves it the way out alone."""
+        nothing = {"type": "object", "properties": {}}
+        offered = () if self._policy.get("tool_choice") == "none" else self._turn.tools
+        tools = [
+            {"name": t.name, "description": t.description, "parameters": t.parameters or nothing}
+            for t in offered
+        ]
+        if self._turn.allowed_events:
+            tools.append(self._leaving.tool())
+        if self._chat:
+            tools.append(self._asking.tool())
+        return tools
+
+    def _say(self, message: Message) -> None:
+        self._fresh.append(ModelMessage(message=message))
+        self._history.append(message)
+
+    def heeds(self, heeds: Sequence[Heed]) -> None:
+        """Takes what the request of the round has beside what was asked."""
+        for heed in heeds:
+            self._history.append(Message(role="user", parts=(Part.of(heed.text),)))
+
+    # What is asked
+
+    def request(self) -> ModelRequest:
+        """What the next round asks. Raises FailTurnError after too many rounds."""
+        if self.round == self._most:
+            raise FailTurnError("MAX_ROUNDS", "the model did not come to an end")
+        self.round += 1
+        messages, last = tuple(self._fresh), self._last
+        if last is None:
+            return ModelRequest(
+                model=self._manner.model,
+                system=self._system or None,
+                tools=self._tools or None,
+                parameters=self._settings() or None,
+                messages=messages,
+            )
+        follows = ModelRequest(model=self._manner.model, follows=last.step, messages=messages)
+        if not last.replayed:
+            return follows
+        # What it follows may have been asked by another app, in other words.
+        return replace(follows, system=self._system, tools=self._tools, parameters=self._settings())
+
+    def _settings(self) -> dict[str, Any]:
+        choice = {} if self._choice() == "auto" else {"tool_choice": self._choice()}
+        form = {} if self._text_form is None else {"response_schema": self._text_form.schema}
+        return {**self._parameters, **choice, **form, **self._manner.recorded}
+
+    def _choice(self) -> str:
+        required = self._policy.get("tool_choice") == "required" and self._tools
+        return "required" if required else "auto"
+
+    def ask(self, reserved: int = 0) -> Ask:
+        """The same for a provider, with every message. `reserved` are the tokens of the answer
+        that a budget holds; 0: none does."""
+        return Ask(
+            system=self._system,
+            tools=self._tools,
+            parameters=self._parameters,
+            choice=self._choice(),
+            messages=tuple(self._history),
+            schema=None if self._text_form is None else self._text_form.schema,
+            extra=self._manner.extra,
+            round=self.round,
+            most=reserved or self._most_said(),
+        )
+
+    def bound(self) -> Usage:
+        """What the next call may consume, estimated where nothing bounds it: what it reads
+        is what the last one read and said, and what was said since."""
+        usage = self._last.usage if self._last else Usage()
+        if usage.input_tokens and not usage.estimated:
+            read = usage.input_tokens + usage.output_tokens
+            read += _tokens("", self._history[self._counted :])
+        else:
+            tools = dump_json(self._tools, "tools") if self._tools else ""
+            read = _tokens(self._system + tools, self._history)
+        return Usage(input_tokens=read, output_tokens=self._most_said() or DEFAULT_OUTPUT_TOKENS)
+
+    def _most_said(self) -> int:
+        """What the program says in `extra`, else the pack; 0: neither says anything."""
+        given = [self._parameters.get("max_tokens"), self._manner.extra.get("max_tokens")]
+        counts = [
+            int(most)
+            for most in given
+            if isinstance(most, (int, float)) and most >= 1 and int(most) == most
+        ]
+        return counts[-1] if counts else 0
+
+    # What answers mean
+
+    def heard(self, heard: Heard) -> list[StepCall]:
+        """Takes the answer of a round; returns the tool calls to make before the next."""
+        self._last, self._fresh, answer = heard, [], heard.answer
+        self._history.append(answer.message)
+        self._counted = len(self._history)
+        self._answers = _Answers(answer.calls)
+        if not answer.calls and answer.finish_reason == PAUSED:
+            return []
+        if not answer.calls:
+            self._end_of_text(answer.text)
+            return []
+        if len(answer.calls) == 1 and self._alone(answer, answer.calls[0]):
+            return []
+        calls = [self._call_of(i, call) for i, call in enumerate(answer.calls)]
+        asked = [call for call in calls if call is not None]
+        if not asked:
+            self._say_answers()
+        return asked
+
+    def answered(self, calls: Sequence[StepCall], outcomes: Sequence[StepOutcome]) -> None:
+        """Takes what became of the tool calls."""
+        for call, outcome in zip(calls, outcomes, strict=True):
+            assert call.call is not None  # noqa: S101
+            index = call.call.index
+            if outcome.step is not None:
+                self._answers.messages[index] = _result(outcome.step, self._id(index))
+            elif outcome.denial is not None:
+                denial = outcome.denial
+                told = _error(self._id(index), denial.code, denial.message)
+                self._answers.told(index, told)
+        self._say_answers()
+
+    def _say_answers(self) -> None:
+        for _, (entry, message) in sorted(self._answers.messages.items()):
+            self._fresh.append(entry)
+            self._history.append(message)
+
+    def _id(self, index: int) -> str:
+        return self._answers.calls[index].id
+
+    def _end_of_text(self, text: str) -> None:
+        if self._turn.allowed_events and not self._chat:
+            words = f"Call {self._leaving.name} to go on; text alone does not move the run."
+            self._say(Message.of("user", words))
+            return
+        awaiting = Awaiting.INPUT if self._chat else Awaiting.UNSPECIFIED
+        if self._text_form is None:
+            self._done(text, awaiting=awaiting)
+            return
+        value, fault = self._text_form.read(text)
+        if fault:
+            words = f"The answer does not fit the schema: {fault}. Answer with JSON that fits."
+            self._say(Message.of("user", words))
+        else:
+            self._done(JsonValue(value), awaiting=awaiting)
+
+    def _alone(self, answer: ModelAnswer, call: ModelCall) -> bool:
+        """Leaves the state or asks the person, if the call does that."""
+        if call.name == self._asking.name and self._offers(call.name):
+            question, fault = self._asking.read(call)
+            if not fault:
+                text = "\n".join(filter(None, (answer.text, question)))
+                self._done(text, told=_told(call.id, {"asked": True}), awaiting=Awaiting.INPUT)
+        elif call.name == self._leaving.name and self._offers(call.name):
+            left, fault = self._leaving.read(call)
+            if not fault:
+                told = _told(call.id, {"left": left.event})
+                output = answer.text if left.output is None else left.output
+                self._done(output, told=told, event=left.event, artifacts=left.artifacts)
+        else:
+            return False
+        if fault:
+            self._say(_error(call.id, "BAD_ARGUMENTS", fault))
+        return True
+
+    def _offers(self, name: str) -> bool:
+        return any(tool["name"] == name for tool in self._tools)
+
+    def _done(
+        self,
+        output: str | JsonValue,
+        *,
+        told: Message | None = None,
+        event: str = "",
+        artifacts: Mapping[str, Any] | None = None,
+        awaiting: Awaiting = Awaiting.UNSPECIFIED,
+    ) -> None:
+        self.reply = Reply(
+            event=event,
+            artifacts=artifacts or {},
+            output=output or None,
+            messages=() if told is None else (told,),
+            awaiting=awaiting,
+            said=self._last.step if self._last else 0,
+        )
+
+    def _call_of(self, index: int, call: ModelCall) -> StepCall | None:
+        """The step of a call; None if the model is told what is wrong with it."""
+        arguments, fault = arguments_of(call)
+        code = "BAD_ARGUMENTS"
+        names = [tool.name for tool in self._turn.tools]
+        if call.name in (self._leaving.name, self._asking.name) and self._offers(call.name):
+            code, fault = "NOT_ALONE", f"call {call.name} alone, once all other calls are answered"
+        elif call.name not in names or not self._offers(call.name):
+            code, fault = "NO_SUCH_TOOL", f"there is no tool {call.name!r}, only {names}"
+        elif not fault:
+            try:
+                self._turn.check_payload(call.name, arguments)
+            except SchemaError as error:
+                fault = error.message
+        if fault:
+            self._answers.told(index, _error(call.id, code, fault))
+            return None
+        asked = ToolCallRef(model_step=self._last.step if self._last else 0, index=index)
+        return StepCall(call.name, arguments, call=asked, text=call.arguments)
+
+
+def _system(prompt: str, override: Mapping[str, Any]) -> str:
+    """The system prompt as the pack has it for the model. Raises FailTurnError."""
+    for end in ("", "_prefix", "_suffix"):
+        name = f"system_template{end}"
+        if "{{" in (override.get(name) or ""):
+            raise FailTurnError(
+                "OVERRIDE_UNSUPPORTED",
+                f"model_overrides.{name}: text with variables is rendered by nobody",
+                retryable=False,
+            )
+    prefix, suffix = (override.get(f"system_template_{end}") or "" for end in ("prefix", "suffix"))
+    return f"{prefix}{override.get('system_template') or prompt}{suffix}"
+
+
+def _tokens(text: str, messages: Sequence[Message]) -> int:
+    """About how many tokens it takes to read a text and messages."""
+    size, media = len(text.encode()), 0
+    for message in messages:
+        size += sum(len(call["arguments"].encode()) for call in calls_of(message))
+        for part in message.parts:
+            words = text_of(part)
+            size += 0 if words is None else len(words.encode(errors="replace"))
+            media += words is None
+    return -(-size // _BYTES_PER_TOKEN) + media * _MEDIA_TOKENS
+
+
+def _result(step: Step, call_id: str) -> tuple[ModelMessage, Message]:
+    """What an answered step says to the model, in the words of the contract."""
+    if step.status is StepStatus.CANCELLED:
+        raise StepCancelledError(
+            f"step {step.step} ({step.tool}) was cancelled: the visit was left"
+        )
+    value: Json = step.result
+    if step.status is StepStatus.ERROR:
+        error = step.error
+        code, message = (error.code, error.message) if error else ("ERROR", "")
+        value = {"error": {"code": code, "message": message}}
+    entry = ModelMessage(result=ToolResult(step=step.step, call_id=call_id))
+    return entry, _told(call_id, value)
+
+
+def _told(call_id: str, value: Json) -> Message:
+    part = Part(json=JsonValue(value))
+    return Message(role="tool", parts=(part,), tool_call_id=call_id)
+
+
+def _error(call_id: str, code: str, message: str) -> Message:
+    return _told(call_id, {"error": {"code": code, "message": message}})

@@ -1,0 +1,174 @@
+"""The requests of whoever executes a turn or a step; drivers and workers send the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from pawl_client import _requests as wire
+from pawl_client._fault import StepFault
+from pawl_client._flow import new_id
+from pawl_client._json_text import dump_json
+from pawl_client._models import ToolCallRef
+from pawl_client._outcomes import Reply
+from pawl_client._runs import ArtifactSlot, TurnRef
+from pawl_client._values import Fault, Json, OutputPiece, Usage
+from pawl_client.v1 import record_pb2, run_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class StepCall:
+    """One tool call to ask for; an empty key is the ordinal of the request."""
+
+    tool: str
+    payload: Json
+    key: str = ""
+    reframe: bool = False
+    call: ToolCallRef | None = None
+    """The model's call that this is; the key is then made of it."""
+    by_caller: bool = False
+    """The caller makes the call, no worker gets it, if the answer's step has `by_caller` too."""
+    text: str = ""
+    """The payload in JSON, with the digits that a model wrote; empty: that of `payload`."""
+
+
+def complete_request(
+    namespace: str, turn: TurnRef, reply: Reply, slots: Sequence[ArtifactSlot], request_id: str
+) -> run_pb2.CompleteTurnRequest:
+    """The request that ends a turn."""
+    request = run_pb2.CompleteTurnRequest(
+        namespace=namespace,
+        run_id=turn.run_id,
+        turn_seq=turn.turn_seq,
+        attempt=turn.attempt,
+        turn_token=turn.token,
+        output=wire.parts(reply.output),
+        messages=[wire.message(item) for item in reply.messages],
+        usage=wire.usage(reply.usage),
+        event=reply.event,
+        artifacts=wire.artifacts(reply.artifacts, slots),
+        reply=reply.reply,
+        said=reply.said,
+        request_id=request_id or new_id(),
+    )
+    # A field whose name is a keyword here.
+    setattr(request, "await", wire.number("Awaiting", str(reply.awaiting)))
+    return request
+
+
+def fail_request(
+    namespace: str,
+    turn: TurnRef,
+    error: Fault,
+    retryable: bool,
+    usage: Usage | None,
+    request_id: str,
+    reject: bool = False,
+    rejected_step: int = 0,
+) -> run_pb2.FailTurnRequest:
+    """The request that ends an execution as failed."""
+    return run_pb2.FailTurnRequest(
+        namespace=namespace,
+        run_id=turn.run_id,
+        turn_seq=turn.turn_seq,
+        attempt=turn.attempt,
+        turn_token=turn.token,
+        error=wire.fault(error),
+        retryable=retryable,
+        reject=reject,
+        rejected_step=rejected_step,
+        usage=wire.usage(usage),
+        request_id=request_id or new_id(),
+    )
+
+
+def suspend_request(namespace: str, turn: TurnRef, request_id: str) -> run_pb2.SuspendTurnRequest:
+    """The request that releases a turn until its steps are answered."""
+    return run_pb2.SuspendTurnRequest(
+        namespace=namespace,
+        run_id=turn.run_id,
+        turn_seq=turn.turn_seq,
+        attempt=turn.attempt,
+        turn_token=turn.token,
+        request_id=request_id or new_id(),
+    )
+
+
+def step_request(
+    namespace: str, turn: TurnRef, calls: Sequence[StepCall], request_id: str
+) -> run_pb2.RequestStepRequest:
+    """The request for tool calls."""
+    return run_pb2.RequestStepRequest(
+        namespace=namespace,
+        run_id=turn.run_id,
+        turn_seq=turn.turn_seq,
+        attempt=turn.attempt,
+        turn_token=turn.token,
+        requests=[
+            run_pb2.StepRequest(
+                key=call.key,
+                tool=call.tool,
+                payload_json=call.text or dump_json(call.payload, "payload"),
+                reframe=call.reframe,
+                by_caller=call.by_caller,
+                call=None
+                if call.call is None
+                else record_pb2.ToolCallRef(model_step=call.call.model_step, index=call.call.index),
+            )
+            for call in calls
+        ],
+        request_id=request_id or new_id(),
+    )
+
+
+def wait_of(seconds: float) -> timedelta:
+    """A wait as the contract takes it: from 0 to a day."""
+    return timedelta(seconds=min(seconds, 86400.0) if seconds > 0 else 0.0)
+
+
+def resolve_request(
+    namespace: str,
+    run_id: str,
+    step: int,
+    tool: str,
+    attempt: int,
+    answer: Json | Fault,
+    token: str,
+    usage: Usage | None = None,
+) -> run_pb2.ResolveStepRequest:
+    """The request that answers a step, and tells what the attempt consumed."""
+    request = run_pb2.ResolveStepRequest(
+        namespace=namespace,
+        run_id=run_id,
+        step=step,
+        tool=tool,
+        attempt=attempt,
+        turn_token=token,
+        usage=wire.usage(usage),
+    )
+    if isinstance(answer, Fault):
+        request.error.CopyFrom(wire.fault(answer))
+        if isinstance(answer, StepFault):
+            request.final = answer.final
+            request.unknown = answer.unknown
+            if answer.retry_after is not None:
+                request.retry_after.FromTimedelta(wait_of(answer.retry_after))
+    else:
+        request.result_json = dump_json(answer, "result")
+    return request
+
+
+def output_request(
+    namespace: str, turn: TurnRef, piece: OutputPiece, request_id: str
+) -> run_pb2.WriteOutputRequest:
+    """The request that keeps a piece of output."""
+    return run_pb2.WriteOutputRequest(
+        namespace=namespace,
+        run_id=turn.run_id,
+        turn_seq=turn.turn_seq,
+        attempt=turn.attempt,
+        turn_token=turn.token,
+        piece=wire.output_piece(piece),
+        request_id=request_id or new_id(),
+    )

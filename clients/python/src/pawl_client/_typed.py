@@ -1,0 +1,131 @@
+"""Tools that are typed functions: called by name, with values that fit their annotations."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, is_dataclass
+from typing import Any, Protocol
+
+from pawl_client._values import Fault, Json
+
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+class Form(Protocol):
+    """What a typed function takes and gives."""
+
+    @property
+    def parameters(self) -> Json:
+        """The JSON Schema of what it takes."""
+
+    def arguments(self, payload: Json) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What to call it with. Raises SchemaError (INVALID_ARGUMENTS)."""
+
+    def result(self, value: Any) -> Json:
+        """What it gave as JSON. Raises SchemaError (RESULT_INVALID)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A tool as it is called: with the payload as it was sent. `parameters` is the JSON
+    Schema of the function's own; None: the function takes the payload as it is."""
+
+    function: Callable[[Any], Any]
+    parameters: Json
+
+
+def bind(tool: str, function: Callable[..., Any]) -> Bound:
+    """A function as a tool.
+
+    One whose first parameter has no annotation or is called `payload`, and that can be
+    called with it alone, gets the payload as it is; if that one is a dataclass or a
+    pydantic model, made of the payload. Every other one is called by name, with values
+    that fit its annotations; without any, with no arguments.
+
+    Raises ValueError: it cannot be called so, or pydantic is not installed.
+    """
+    try:
+        signature = inspect.signature(function, eval_str=True)
+    except NameError as error:
+        raise ValueError(
+            f"tool {tool}: an annotation cannot be resolved: {error}; "
+            "what it names has to be known in the function's module"
+        ) from error
+    except (TypeError, ValueError):
+        return Bound(function, None)  # Of C, or otherwise without a signature.
+    parameters = list(signature.parameters.values())
+    whole = _whole(parameters)
+    if whole is not None and not _is_model(whole.annotation):
+        return Bound(function, None)
+    if whole is None:
+        _check(tool, parameters)
+    form = _forms(tool).form(tool, signature, whole)
+    return Bound(_typed(function, form), form.parameters)
+
+
+def local(tools: Mapping[str, Callable[..., Any]] | None) -> dict[str, Callable[[Any], Any]]:
+    """Tools that are called here, by name. Raises as `bind`."""
+    return {name: bind(name, function).function for name, function in (tools or {}).items()}
+
+
+def _whole(parameters: list[inspect.Parameter]) -> inspect.Parameter | None:
+    """The parameter that takes the payload as a whole; None: it is called by name."""
+    if not parameters or parameters[0].kind is inspect.Parameter.KEYWORD_ONLY:
+        return None
+    first, *others = parameters
+    if first.annotation is not inspect.Parameter.empty and first.name != "payload":
+        return None
+    needed = [p for p in others if p.default is p.empty and p.kind not in _VARIADIC]
+    return None if needed else first
+
+
+def _is_model(annotation: Any) -> bool:
+    """Whether it is a class that is made of a payload: a dataclass, or one of pydantic."""
+    return isinstance(annotation, type) and (
+        is_dataclass(annotation) or hasattr(annotation, "__pydantic_core_schema__")
+    )
+
+
+def _check(tool: str, parameters: list[inspect.Parameter]) -> None:
+    for parameter in parameters:
+        if parameter.kind not in _NAMED:
+            raise ValueError(
+                f"tool {tool}: parameter {parameter} cannot be given by name; "
+                "a typed function has named parameters, another one a first one `payload`"
+            )
+        if parameter.annotation is inspect.Parameter.empty:
+            raise ValueError(
+                f"tool {tool}: parameter {parameter.name} has no annotation; annotate all, "
+                "or take the payload as it is by one parameter `payload`"
+            )
+
+
+def _forms(tool: str) -> Any:
+    try:
+        return importlib.import_module("pawl_client._typed_form")
+    except ImportError as error:
+        raise ValueError(
+            f"tool {tool}: a typed function needs pydantic 2: "
+            "pip install 'pawl-client[typed]'; or take the payload as it is by one "
+            "parameter `payload`"
+        ) from error
+
+
+def _typed(function: Callable[..., Any], form: Form) -> Callable[[Any], Any]:
+    def called(payload: Any) -> Any:
+        positional, named = form.arguments(payload)
+        value = function(*positional, **named)
+        return _awaited(form, value) if inspect.isawaitable(value) else _result(form, value)
+
+    return called
+
+
+async def _awaited(form: Form, value: Awaitable[Any]) -> Any:
+    return _result(form, await value)
+
+
+def _result(form: Form, value: Any) -> Any:
+    return value if isinstance(value, Fault) else form.result(value)

@@ -1,0 +1,160 @@
+"""What a typed function takes and gives, by pydantic; imported where there is one only."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticSerializationError
+from typing_extensions import NotRequired, TypedDict
+
+from pawl_client._errors import INVALID_ARGUMENTS, RESULT_INVALID, SchemaError
+from pawl_client._values import Json
+
+_EXACT = 2**53
+"""Above it a float has no neighbours that differ by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class PydanticForm:
+    """A `Form` by pydantic. `whole`: the payload is one argument."""
+
+    tool: str
+    taken: TypeAdapter[Any]
+    given: TypeAdapter[Any]
+    parameters: Json
+    whole: bool
+
+    def arguments(self, payload: Json) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What to call the function with."""
+        try:
+            # As JSON and strictly: a date is a text, but no number is.
+            value = self.taken.validate_json(json.dumps(_integral(payload)), strict=True)
+        except ValidationError as error:
+            what = f"arguments of tool {self.tool}"
+            raise _misfit(INVALID_ARGUMENTS, what, error, payload) from None
+        return ((value,), {}) if self.whole else ((), value)
+
+    def result(self, value: Any) -> Json:
+        """What the function gave as JSON."""
+        what = f"result of tool {self.tool}"
+        try:
+            fitting = self.given.validate_python(value)
+            told: Json = self.given.dump_python(
+                fitting, mode="json", by_alias=True, warnings="error"
+            )
+        except ValidationError as error:
+            raise _misfit(RESULT_INVALID, what, error, _plain(value)) from None
+        except PydanticSerializationError as error:
+            self._check(what, fitting)
+            text = str(error).partition("[")[0].strip()
+            raise SchemaError(f"{what}: {text}", reason=RESULT_INVALID) from None
+        return told
+
+    def _check(self, what: str, value: Any) -> None:
+        """Names what does not fit in an instance, whose members pydantic does not check when
+        it is given: made without a check, or changed since. Raises SchemaError."""
+        try:
+            plain = self.given.dump_python(value, mode="json", by_alias=True, warnings="none")
+        except PydanticSerializationError:
+            return
+        try:
+            self.given.validate_json(json.dumps(plain))
+        except ValidationError as error:
+            raise _misfit(RESULT_INVALID, what, error, plain) from None
+
+
+def form(tool: str, signature: inspect.Signature, whole: inspect.Parameter | None) -> PydanticForm:
+    """The form of a function. `whole` is the parameter that takes the payload, None: it is
+    called by name. Raises ValueError: an annotation is no type that JSON has values of."""
+    result = signature.return_annotation
+    try:
+        taken = TypeAdapter(whole.annotation if whole else _arguments(tool, signature))
+        given = TypeAdapter(Any if result is inspect.Signature.empty else result)
+        parameters = taken.json_schema()
+    except (PydanticUserError, PydanticUndefinedAnnotation) as error:
+        raise ValueError(f"tool {tool}: {error.message}") from error
+    return PydanticForm(tool, taken, given, parameters, whole is not None)
+
+
+def _arguments(tool: str, signature: inspect.Signature) -> Any:
+    """The type of the arguments: an object with the parameters and nothing else. Those that
+    are not given have the function's own defaults."""
+    fields: dict[str, Any] = {}
+    for name, parameter in signature.parameters.items():
+        if isinstance(parameter.default, FieldInfo):
+            raise ValueError(
+                f"tool {tool}: parameter {name}: Field() belongs into the annotation: "
+                "Annotated[..., Field(...)]"
+            )
+        optional = parameter.default is not inspect.Parameter.empty
+        fields[name] = NotRequired[parameter.annotation] if optional else parameter.annotation
+    make: Any = TypedDict
+    made = make("Arguments", fields)
+    made.__pydantic_config__ = ConfigDict(extra="forbid")
+    return made
+
+
+def _integral(value: Json) -> Json:
+    """The same JSON, whole numbers as ints: 1.0 is an integer to JSON Schema."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
+        return int(value)
+    if isinstance(value, dict):
+        return {name: _integral(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_integral(item) for item in value]
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """A value as pydantic's places name it: an instance by its fields."""
+    try:
+        return TypeAdapter(Any).dump_python(value, mode="json", by_alias=True, warnings="none")
+    except PydanticSerializationError:
+        return None
+
+
+def _misfit(reason: str, what: str, error: ValidationError, value: Any) -> SchemaError:
+    """Names each place, the member of a union that is meant there, and what was expected; not
+    what was found, which may be nobody's to read. `value` is what did not fit."""
+    faults = error.errors(include_url=False, include_context=False, include_input=False)
+    places = tuple(_named(fault["loc"], fault["type"], fault["msg"], value) for fault in faults)
+    text = "; ".join(f"at {place}: {said}" for place, said in places)
+    return SchemaError(
+        f"{what}: {text}", reason=reason, metadata={"field": places[0][0]}, violations=places
+    )
+
+
+def _named(location: tuple[int | str, ...], kind: str, said: str, value: Any) -> tuple[str, str]:
+    """A place in the value, and what is said of it. Pydantic has the tags of unions among the
+    names of a place; they are told apart by the value."""
+    path: list[int | str] = []
+    tags: list[str] = []
+    for index, word in enumerate(location):
+        if _has(value, word):
+            path.append(word)
+            value = value[word]
+        elif kind == "missing" and index == len(location) - 1:
+            path.append(word)
+        elif isinstance(word, str) and isinstance(value, (dict, list)):
+            tags.append(word)
+        else:
+            path.append(word)
+    member = f"of {' of '.join(reversed(tags))}: " if tags else ""
+    return _place(tuple(path)), f"{member}{said}"
+
+
+def _has(value: Any, word: int | str) -> bool:
+    if isinstance(value, list):
+        return isinstance(word, int) and word < len(value)
+    return isinstance(value, dict) and word in value
+
+
+def _place(location: tuple[int | str, ...]) -> str:
+    """Where it is, in the words of JSON paths: $.items[2].name"""
+    return "$" + "".join(f"[{at}]" if isinstance(at, int) else f".{at}" for at in location)

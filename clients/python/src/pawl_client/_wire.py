@@ -1,0 +1,321 @@
+"""What the library drops or breaks of an endpoint's answer, mended before it reads it.
+
+Hooks on the HTTP client of a provider's package: they see each request and response of a call
+that Pawl makes, and nothing of other calls. docs/dev/adr/0089 has the table of what is mended.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterator
+from contextvars import ContextVar
+from importlib import import_module
+from typing import Any
+
+from pawl_client._endpoint import limits_of, of_http, told, unusable, words_of
+from pawl_client._models import ModelFailure, ProviderLimits
+
+_SLACK = 65536
+"""Bytes that one event may have beyond those of an answer."""
+_MOST_ERROR = 65536
+"""Bytes of the body of an error that are read."""
+
+
+class Watch:
+    """What the responses to one call say beside what the library reads."""
+
+    def __init__(self, most: int = 0) -> None:
+        self.most = most
+        """Bytes that an answer may have; 0: anything."""
+        self.keys: set[str] = set()
+        """Secrets that were sent."""
+        self.failure: ModelFailure | None = None
+        """The failure that the endpoint sent in place of an answer."""
+        self.limits: ProviderLimits | None = None
+        self.begun = False
+        """The endpoint began to answer."""
+        self.known = False
+        """The form is one whose end is known."""
+        self.over = False
+        """The endpoint said the end of the answer."""
+
+
+class EndpointError(Exception):
+    """The endpoint sent something that is no answer: `Watch.failure`."""
+
+
+WATCH: ContextVar[Watch | None] = ContextVar("pawl_watch", default=None)
+
+
+def watched(model: Any) -> Iterator[Any]:
+    """Sees to it that the calls of a model are seen; gives the clients of its provider."""
+    for inner in (getattr(model, "wrapped", None), *getattr(model, "models", ())):
+        if inner is not None:
+            yield from watched(inner)
+    client = getattr(model, "client", None)
+    hooks = getattr(getattr(client, "_client", None), "event_hooks", None)
+    if isinstance(hooks, dict):
+        for name, hook in (("request", _sent), ("response", _came)):
+            if hook not in hooks.setdefault(name, []):
+                hooks[name].append(hook)
+    if client is not None:
+        yield client
+
+
+_SECRETS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
+
+
+async def _sent(request: Any) -> None:
+    watch = WATCH.get()
+    if watch is None:
+        return
+    for name in _SECRETS:
+        value = request.headers.get(name, "")
+        watch.keys.update({value, value.rpartition(" ")[2]} - {""})
+
+
+async def _came(response: Any) -> None:
+    watch = WATCH.get()
+    if watch is None:
+        return
+    watch.limits = limits_of(response.headers) or watch.limits
+    pieces = aiter_of(response)
+    if response.status_code >= 400:
+        body = await _first(pieces, _MOST_ERROR)
+        response.stream = _stream(response, _once(b""))
+        watch.failure = of_http(response.status_code, words_of(body), response.headers)
+    elif response.status_code == 200:
+        watch.begun, watch.failure = True, None
+        events = _events(pieces, watch)
+        response.stream = _stream(response, _mended(events, watch, _form(response.request.url)))
+        for name in ("content-encoding", "content-length"):
+            response.headers.pop(name, None)
+        response.headers["content-type"] = "text/event-stream"
+
+
+def aiter_of(response: Any) -> AsyncIterable[bytes]:
+    """The body of a response, decoded, piece by piece; it is closed with its stream."""
+    raw = type(response)(200, headers=response.headers, stream=response.stream)
+    return raw.aiter_bytes()  # type: ignore[no-any-return]
+
+
+def _stream(response: Any, pieces: AsyncGenerator[bytes, None]) -> Any:
+    """A body for the HTTP library of the response."""
+    base = import_module(type(response).__module__.partition(".")[0]).AsyncByteStream
+    old = response.stream
+
+    class Mended(base):  # type: ignore[misc, valid-type]
+        def __aiter__(self) -> Any:
+            return pieces
+
+        async def aclose(self) -> None:
+            await pieces.aclose()
+            await old.aclose()
+
+    return Mended()
+
+
+async def _first(pieces: AsyncIterable[bytes], most: int) -> bytes:
+    body = bytearray()
+    async for piece in pieces:
+        body += piece
+        if len(body) >= most:
+            break
+    return bytes(body[:most])
+
+
+async def _once(body: bytes) -> AsyncGenerator[bytes, None]:
+    yield body
+
+
+_BLANK = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+"""The end of an event."""
+_LINE = re.compile(r"\r\n|\n|\r")
+"""The end of a line. JSON may have U+0085, U+2028 and U+2029 as they are: they end no line."""
+
+
+async def _events(pieces: AsyncIterable[bytes], watch: Watch) -> AsyncGenerator[str, None]:
+    """The events of a stream, without their last, empty line. Raises EndpointError for what is
+    no stream of events."""
+    most = watch.most * 2 + _SLACK if watch.most else 0
+    left, first, seen = bytearray(), True, 0
+    async for piece in pieces:
+        left += piece
+        if first and len(left) < 3:
+            continue
+        if first:
+            left, first = left.removeprefix(b"\xef\xbb\xbf"), False
+        while end := _BLANK.search(left, seen):
+            yield left[: end.start()].decode(errors="replace")
+            del left[: end.end()]
+            seen = 0
+        seen = max(0, len(left) - 3)
+        if bytes(left[:8]).lstrip()[:1] in (b"{", b"[", b"<"):
+            # No stream of events: a page, or JSON.
+            if len(left) > _MOST_ERROR:
+                break
+        elif most and len(left) > most:
+            watch.failure = too_large(watch.most)
+            raise EndpointError
+    text = left.decode(errors="replace")
+    if text.lstrip()[:1] in ("{", "[", "<"):
+        watch.failure = _no_stream(text)
+        raise EndpointError
+    if text.strip():
+        yield text
+
+
+def too_large(most: int) -> ModelFailure:
+    """The failure of an answer that has more bytes than it may have."""
+    words = f"the answer has more than {most} bytes (max_answer_bytes)"
+    failure = unusable("ANSWER_TOO_LARGE", words)
+    return ModelFailure(error=failure.error, final=True)
+
+
+def _no_stream(text: str) -> ModelFailure:
+    """What JSON or a page means in place of a stream."""
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError):
+        return unusable("MODEL_ERROR", f"no stream of events, but: {words_of(text)}")
+    error = body.get("error") if isinstance(body, dict) else None
+    return told(error if isinstance(error, dict) else body)
+
+
+class _Raw(str):
+    """A number as it was written."""
+
+
+def exact(value: Any) -> str:
+    """JSON whose numbers have the digits that they came with."""
+    if isinstance(value, _Raw):
+        return value
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{json.dumps(n)}:{exact(v)}" for n, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(exact, value)) + "]"
+    return json.dumps(value)
+
+
+Form = Callable[[Watch, dict[str, Any]], bool]
+"""What mends an event; whether it changed it."""
+
+
+async def _mended(
+    events: AsyncGenerator[str, None], watch: Watch, form: Form | None
+) -> AsyncGenerator[bytes, None]:
+    async for event in events:
+        names, data = [], []
+        for line in _LINE.split(event):
+            field, _, value = line.partition(":")
+            if field == "data":
+                data.append(value.removeprefix(" "))
+            elif field == "event":
+                names.append(line)
+        if not data:
+            continue
+        text = "\n".join(data)
+        if text.strip() == "[DONE]":
+            watch.over = True
+        else:
+            text = _looked(watch, text, form)
+        yield "\n".join([*names, *(f"data: {line}" for line in text.split("\n")), "", ""]).encode(
+            errors="replace"
+        )
+
+
+def _looked(watch: Watch, text: str, form: Form | None) -> str:
+    """The data of an event, mended. Raises EndpointError for an error."""
+    try:
+        body = json.loads(text, parse_float=_Raw, parse_constant=_Raw)
+    except (ValueError, RecursionError):
+        watch.failure = unusable("MODEL_ERROR", f"an event that is no JSON: {words_of(text)}")
+        raise EndpointError from None
+    if not isinstance(body, dict):
+        return text
+    error = body.get("error")
+    if body.get("type") == "response.failed":
+        error = (body.get("response") or {}).get("error") or {"message": "response.failed"}
+    if error or body.get("type") == "error":
+        watch.failure = told(error if isinstance(error, dict) else body)
+        raise EndpointError
+    return exact(body) if form is not None and form(watch, body) else text
+
+
+def _form(url: Any) -> Form | None:
+    """The form of what an address answers; None: no known one."""
+    path = str(url.path).rstrip("/")
+    ends: dict[str, Form] = {
+        "/chat/completions": _Chat(),
+        "/messages": _messages,
+        "/responses": _responses,
+    }
+    return next((form for end, form in ends.items() if path.endswith(end)), None)
+
+
+def _counted(holder: Any, *names: str) -> bool:
+    """Sets counts of a usage that are missing to 0; the library would drop the whole usage. True:
+    it changed something."""
+    usage = holder.get("usage") if isinstance(holder, dict) else None
+    if not isinstance(usage, dict):
+        return False
+    silent = [name for name in names if type(usage.get(name)) is not int]
+    usage.update(dict.fromkeys(silent, 0))
+    return bool(silent)
+
+
+class _Chat:
+    """Chat completions: calls at the place of another call, and arguments that are no text."""
+
+    def __init__(self) -> None:
+        self._ids: list[str] = []
+        """The ids of the calls so far, by their place."""
+        self._places: dict[Any, int] = {}
+        """The place of the last call at an index."""
+
+    def __call__(self, watch: Watch, body: dict[str, Any]) -> bool:
+        watch.known = True
+        changed = _counted(body, "prompt_tokens", "completion_tokens", "total_tokens")
+        choices = body.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        if not isinstance(choice, dict):
+            return changed
+        if choice.get("finish_reason"):
+            watch.over = True
+        calls = (choice.get("delta") or {}).get("tool_calls")
+        found = [self._mend(call) for call in calls or () if isinstance(call, dict)]
+        return changed or any(found)
+
+    def _mend(self, call: dict[str, Any]) -> bool:
+        """Gives a call its place: another id is another call, even with the same index."""
+        given, function = call.get("index"), call.get("function") or {}
+        texts = isinstance(function.get("arguments"), (str, type(None)))
+        if not texts:
+            function["arguments"] = exact(function["arguments"])
+        name = call.get("id") or ""
+        place = self._places.get(given)
+        fresh = bool(name or function.get("name")) if given is None else False
+        if place is None or fresh or (name and self._ids[place] not in ("", name)):
+            place = len(self._ids)
+            self._ids.append("")
+        self._places[given], self._ids[place] = place, name or self._ids[place]
+        call["index"] = place
+        return not texts or place != given
+
+
+def _messages(watch: Watch, body: dict[str, Any]) -> bool:
+    """Anthropic's messages."""
+    watch.known = True
+    watch.over = watch.over or body.get("type") == "message_stop"
+    if body.get("type") == "message_start":
+        return _counted(body.get("message"), "input_tokens", "output_tokens")
+    return body.get("type") == "message_delta" and _counted(body, "output_tokens")
+
+
+def _responses(watch: Watch, body: dict[str, Any]) -> bool:
+    """OpenAI's responses."""
+    watch.known = True
+    ends = ("response.completed", "response.incomplete")
+    watch.over = watch.over or body.get("type") in ends
+    return _counted(body.get("response"), "input_tokens", "output_tokens", "total_tokens")

@@ -1,0 +1,169 @@
+"""For tests of programs that use Pawl: a real sidecar, and a model by script.
+
+with Sidecar(packs=["my.pack.json"], allow_tools=["*"]) as sidecar:
+    with sidecar.client() as client:
+        result = client.run("my-pack", Script({"work": [Reply(event="Done")]}))
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeAlias
+
+from pawl_client._async_client import AsyncClient
+from pawl_client._binary import sidecar_path
+from pawl_client._client import Client
+from pawl_client._errors import SidecarError
+from pawl_client._outcomes import Reply
+from pawl_client._turn_view import TurnView
+
+__all__ = ["Answer", "Script", "Sidecar"]
+
+_STARTUP_SECONDS = 30.0
+
+
+class Sidecar:
+    """A sidecar process of its own, in a temporary directory, on a free loopback port.
+
+    `packs` are files to register, `allow_tools` the allowlist (default: none), `flags`
+    further flags of `sidecar serve`, `binary` the program (default: `sidecar_path()`).
+    With `http` it has an HTTP port as well, for agent cards and the gateway. It may be
+    killed and started again: the directory and the ports stay.
+    """
+
+    def __init__(
+        self,
+        *,
+        packs: Sequence[Path | str] = (),
+        allow_tools: Sequence[str] = (),
+        flags: Sequence[str] = (),
+        binary: str = "",
+        http: bool = False,
+    ) -> None:
+        self._binary = binary or sidecar_path()
+        self._flags = [
+            *(f"--pack={pack}" for pack in packs),
+            *(f"--allow-tool={tool}" for tool in allow_tools),
+            *flags,
+        ]
+        self._directory = tempfile.TemporaryDirectory(prefix="pawl-")
+        self.path = Path(self._directory.name)
+        """Its directory: data/, sidecar.log, and what a test puts there."""
+        self.address = "127.0.0.1:0"
+        self.http = "127.0.0.1:0" if http else ""
+        """HOST:PORT of the HTTP port; empty without one."""
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Sidecar:
+        try:
+            self.start()
+        except BaseException:
+            self._directory.cleanup()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
+        self._directory.cleanup()
+
+    def start(self) -> None:
+        """Starts the process and waits until it serves. Raises SidecarError."""
+        command = [
+            self._binary,
+            "serve",
+            f"--data={self.path / 'data'}",
+            f"--listen={self.address}",
+            *([f"--http={self.http}"] if self.http else []),
+            *self._flags,
+        ]
+        with (self.path / "sidecar.log").open("a") as log:
+            self._process = subprocess.Popen(  # noqa: S603
+                command, stdout=subprocess.PIPE, stderr=log, text=True
+            )
+        # A process that neither serves nor ends is killed, which ends the readline.
+        timer = threading.Timer(_STARTUP_SECONDS, self._process.kill)
+        timer.start()
+        try:
+            line = self._process.stdout.readline() if self._process.stdout else ""
+        finally:
+            timer.cancel()
+        if not line:
+            self.kill()
+            raise SidecarError(f"the sidecar did not start:\n{self.log()}")
+        ready: dict[str, Any] = json.loads(line)
+        self.address, self.http = ready["grpc"], ready.get("http", "")
+
+    def log(self) -> str:
+        """What it wrote to its log so far."""
+        return (self.path / "sidecar.log").read_text(errors="replace")
+
+    def kill(self) -> None:
+        """Kills it in the midst of whatever it does (SIGKILL)."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """Lets it finish (SIGTERM) and returns its exit code."""
+        return self._end(signal.SIGTERM)
+
+    def restart(self) -> None:
+        """Kills it and starts it again on the same data and port."""
+        self.kill()
+        self.start()
+
+    def _end(self, number: signal.Signals) -> int:
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        process.send_signal(number)
+        code = process.wait(timeout=_STARTUP_SECONDS)
+        if process.stdout is not None:
+            process.stdout.close()
+        return code
+
+    def client(self, **settings: Any) -> Client:
+        """A client of it; settings as for Client."""
+        return Client(address=self.address, **settings)
+
+    def async_client(self, **settings: Any) -> AsyncClient:
+        """An asynchronous client of it; settings as for AsyncClient."""
+        return AsyncClient(address=self.address, **settings)
+
+
+Answer: TypeAlias = "Reply | Exception | None"
+
+
+class Script:
+    """A model by script: for each state (or prompt), the answers of its turns in order.
+
+    An exception is raised. The last answer of a state is given again for every further
+    turn. `turns` are the turns that it saw.
+
+    >>> Script({}).turns
+    []
+    """
+
+    def __init__(self, answers: Mapping[str, Sequence[Answer]]) -> None:
+        self._answers = {name: list(given) for name, given in answers.items()}
+        self.turns: list[TurnView] = []
+
+    def __call__(self, turn: TurnView) -> Reply | None:
+        """The answer to a turn. Raises KeyError for a state that is not in the script."""
+        self.turns.append(turn)
+        name = turn.state if turn.state in self._answers else turn.prompt
+        given = self._answers[name]
+        answer = given.pop(0) if len(given) > 1 else given[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer

@@ -58,20 +58,21 @@ $(TOOLS): tools/go.mod tools/go.sum
 	touch $@
 
 .PHONY: build
-build: ## Build the static binary bin/sidecar
+build: ## Build the static binary bin/pawl, and its alias bin/pawl
 	mkdir -p bin
-	GO="$(GO)" P="$(P)" VERSION="$(VERSION)" .ci/build bin/sidecar
+	GO="$(GO)" P="$(P)" VERSION="$(VERSION)" .ci/build bin/pawl
+	ln -sf pawl bin/pawl
 
 .PHONY: demo
 demo: build ## Run a loop with a crash in the middle, end to end
-	bin/sidecar demo
+	bin/pawl demo
 
 .PHONY: test
 test: ## Run all tests
 	$(GO) test -p $(P) -timeout 9m ./...
 	$(MAKE) build
-	PAWL_SIDECAR=$(CURDIR)/bin/sidecar $(MAKE) -j 2 --output-sync=target test-python test-typescript
-	PAWL_SIDECAR=$(CURDIR)/bin/sidecar $(MAKE) -j 2 --output-sync=target test-examples test-peers
+	PAWL_SIDECAR=$(CURDIR)/bin/pawl $(MAKE) -j 2 --output-sync=target test-python test-typescript
+	PAWL_SIDECAR=$(CURDIR)/bin/pawl $(MAKE) -j 2 --output-sync=target test-examples test-peers
 
 .PHONY: test-python
 test-python: ## Test the Python client (PYTESTFLAGS); makes its virtual environment itself
@@ -203,7 +204,7 @@ baseline: $(TOOLS) ## Accept the wire contract as the new baseline of buf breaki
 
 .PHONY: bench
 bench: build ## Run the benchmark (BENCHFLAGS, for example --quick)
-	bin/sidecar bench $(BENCHFLAGS)
+	bin/pawl bench $(BENCHFLAGS)
 
 .PHONY: bench-peers
 bench-peers: build ## Measure Pawl beside its peers (PEERSFLAGS, for example --rounds 1); installs them itself

@@ -74,7 +74,7 @@ func parse(args []string) (*settings, error) {
 	set := &settings{processes: newProcesses()}
 	flags := flag.NewFlagSet("conformance", flag.ContinueOnError)
 	flags.StringVar(&set.root, "root", ".", "directory of the module")
-	flags.StringVar(&set.binary, "sidecar", os.Getenv("PAWL_SIDECAR"), "the program under test (default ROOT/bin/sidecar)")
+	flags.StringVar(&set.binary, "sidecar", os.Getenv("PAWL_SIDECAR"), "the program under test (default ROOT/bin/pawl)")
 	flags.DurationVar(&set.limit, "limit", 20*time.Minute, "longest time of the whole")
 	flags.IntVar(&set.lanes, "lanes", 2, "scenarios of a language that run at once")
 	flags.BoolVar(&set.times, "times", false, "show how many seconds each scenario took")

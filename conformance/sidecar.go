@@ -34,7 +34,7 @@ type sidecar struct {
 // binaryOf is the program under test.
 func binaryOf(root, named string) (string, error) {
 	if named == "" {
-		named = filepath.Join(root, "bin", "sidecar")
+		named = filepath.Join(root, "bin", "pawl")
 	}
 	path, err := filepath.Abs(named)
 	if err != nil {
@@ -156,7 +156,7 @@ func (s *sidecar) verify() error {
 	}
 	output, err := exec.Command(s.binary, "check", "--data", filepath.Join(s.dir, "data")).CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("sidecar check: %w\n%s", err, output)
+		return fmt.Errorf("pawl check: %w\n%s", err, output)
 	}
 	return nil
 }

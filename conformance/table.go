@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// journalRow names the row of what `sidecar check` says of all that was stored.
+// journalRow names the row of what `pawl check` says of all that was stored.
 const journalRow = "(journal check)"
 
 // printTable writes one row a scenario and one column a language and mode, then what

@@ -20,7 +20,7 @@ import (
 func (s *sidecar) backUp(to string) {
 	s.t.Helper()
 	if out, err := s.command("backup", to, "--addr", "unix:"+s.socket).CombinedOutput(); err != nil {
-		s.t.Fatalf("sidecar backup: %v\n%s", err, out)
+		s.t.Fatalf("pawl backup: %v\n%s", err, out)
 	}
 }
 
@@ -92,7 +92,7 @@ func TestBackupUnderLoad(t *testing.T) {
 	again := newSidecar(t, "--pack", "testdata/count.json", "--allow-tool", "*")
 	out, err := s.command("restore", kept, "--data", again.dir).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "restored from 3 backups") {
-		t.Fatalf("sidecar restore: %v\n%s", err, out)
+		t.Fatalf("pawl restore: %v\n%s", err, out)
 	}
 	again.check()
 	again.start()
@@ -236,6 +236,6 @@ func TestBrokenBackup(t *testing.T) {
 	}
 	data := filepath.Join(t.TempDir(), "again")
 	if out, err := s.command("restore", kept, "--data", data).CombinedOutput(); err != nil {
-		t.Errorf("sidecar restore: %v\n%s", err, out)
+		t.Errorf("pawl restore: %v\n%s", err, out)
 	}
 }

@@ -404,7 +404,7 @@ func TestOlderFormats(t *testing.T) {
 			if _, err := s.tryStart(); err != nil {
 				<-s.done
 				format := strings.TrimPrefix(filepath.Base(from), "format-")
-				s.ended("the store has format "+format+", this program reads format", "sidecar migrate")
+				s.ended("the store has format "+format+", this program reads format", "pawl migrate")
 				if out, err := exec.Command(binary(t), "migrate", s.dir).CombinedOutput(); err != nil {
 					t.Fatalf("%v: %s", err, out)
 				}

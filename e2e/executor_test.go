@@ -49,7 +49,7 @@ func looking(n int, at ...string) endpoint.Answer {
 	return a
 }
 
-// TestAPackRunsWithoutCode: `sidecar run` alone executes a pack with a model, shows what it
+// TestAPackRunsWithoutCode: `pawl run` alone executes a pack with a model, shows what it
 // says and the states that are entered, and the key is nowhere.
 func TestAPackRunsWithoutCode(t *testing.T) {
 	t.Parallel()

@@ -37,7 +37,7 @@ func TestWhatWasSaidIsStoredOnce(t *testing.T) {
 	s.check()
 	out, err := s.command("compact", s.dir, "-o", "json").Output()
 	if err != nil {
-		t.Fatalf("sidecar compact: %v\n%s", err, out)
+		t.Fatalf("pawl compact: %v\n%s", err, out)
 	}
 	var files struct {
 		After int64 `json:"bytes_after"`

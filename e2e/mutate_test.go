@@ -272,7 +272,7 @@ func mutated(t *testing.T, how forgery, n int) {
 	left, mutations := mutate(t, s.dir, how, []waiting{work, own, agent})
 	// A payload whose chain was made anew follows from its bytes: only the digest knows.
 	if out, err := s.checked(); err == nil && how != chain {
-		t.Errorf("sidecar check finds nothing: %s", out)
+		t.Errorf("pawl check finds nothing: %s", out)
 	}
 	s.start()
 	if _, err := s.runs().ResumeRun(ctx, &pawlv1.ResumeRunRequest{RunId: agent.run}); err != nil {

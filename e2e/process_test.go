@@ -217,14 +217,14 @@ func (s *sidecar) signal(sig syscall.Signal) {
 	}
 }
 
-// check runs `sidecar check` on the stopped sidecar's data.
+// check runs `pawl check` on the stopped sidecar's data.
 func (s *sidecar) check(more ...string) {
 	s.t.Helper()
 	out, err := s.checked(more...)
 	if err != nil {
-		s.t.Fatalf("sidecar check: %v\n%s", err, out)
+		s.t.Fatalf("pawl check: %v\n%s", err, out)
 	}
-	s.t.Logf("sidecar check: %s", strings.TrimSpace(out))
+	s.t.Logf("pawl check: %s", strings.TrimSpace(out))
 }
 
 // checked runs it and returns what it says.

@@ -60,7 +60,7 @@ func TestScheduleKills(t *testing.T) {
 	fires(ctx, t, control, downSchedules*downMinutes)
 	once(t, s, since)
 	if shown := shownSchedules(t, s); len(shown.Schedules) != downSchedules || shown.Schedules[0].Fired < downMinutes {
-		t.Errorf("sidecar schedules shows %+v", shown)
+		t.Errorf("pawl schedules shows %+v", shown)
 	}
 	if code := s.stop(); code != 0 {
 		t.Errorf("exit code %d\n%s", code, s.stderr.String())

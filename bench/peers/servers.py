@@ -66,7 +66,7 @@ class Sidecar(Server):
     def begin(self) -> dict[str, str]:
         program = ROOT / "bin" / "sidecar"
         if not program.exists():
-            raise Missing("bin/sidecar: make build")
+            raise Missing("bin/pawl: make build")
         process = self.spawn(program, "serve", "--data", self.home / "store",
                              "--listen", "127.0.0.1:0", stdout=subprocess.PIPE)
         assert process.stdout

@@ -30,7 +30,7 @@ whole and on disk.
 
 The file is NOT ENCRYPTED, whatever the data directory is, and has everything, unless
 --recipient names who may read it: age recipients (age1..., of age-keygen). The identity
-stays where restores are made; who backs up needs none, and sidecar restore --identity
+stays where restores are made; who backs up needs none, and pawl restore --identity
 proves the files. Each is a file of age as any other.
 
 The values of runs that can be erased are not in it without their keys. With --data and --store
@@ -42,7 +42,7 @@ With --store each partition of the database but the first has a directory of its
 partition-01 and so on, and one line is printed for each. Broken off, what has a name is whole:
 call it again.
 
-sidecar restore TO --data NEW makes a data directory of it, --store URL a schema. A sidecar asks for the scope
+pawl restore TO --data NEW makes a data directory of it, --store URL a schema. A sidecar asks for the scope
 store:read, and makes one backup at a time.
 
 Exit codes: 0 done; 1 the directory or a backup is damaged, or the sidecar refused; 2 it
@@ -186,7 +186,7 @@ func newRestore(p *cli.Printer) *cobra.Command {
 		Short: "Make a data directory, or a schema of a database, of backups",
 		Long: `Makes a data directory of the backups in the directory FROM: of the last that has
 everything and all that follow on it, or up to --to FILE. NEW must be empty or absent; it
-has its name only when everything in it was proven ('sidecar check').
+has its name only when everything in it was proven ('pawl check').
 
 Backups that were encrypted for --recipient take --identity. With --encryption-key-file NEW
 is an encrypted directory, whatever the one was that was backed up.

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 )
 
-// generation is what `sidecar codegen` was asked for.
+// generation is what `pawl codegen` was asked for.
 type generation struct {
 	lang, out, strict string
 	check             bool

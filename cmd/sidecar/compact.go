@@ -20,7 +20,7 @@ what was superseded or removed is in no file afterwards. An encrypted directory 
 encrypted, under new data keys. It is the same store: cursors stay valid, and the next
 backup may follow on the last.
 
-The new directory is made beside the old one, as DIR.compact, proven ('sidecar check')
+The new directory is made beside the old one, as DIR.compact, proven ('pawl check')
 and then takes its place in one step; the old one is removed. It takes as much room again.
 Broken off at any moment, DIR is what it was: call it again. Where DIR cannot be renamed
 (it is a mount point) give --to. Run it as the user that serves: the files are its owner's.

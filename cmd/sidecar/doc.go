@@ -1,4 +1,4 @@
-// Command sidecar runs PromptPack agent loops durably and serves them over gRPC.
+// Command pawl runs PromptPack agent loops durably and serves them over gRPC.
 //
 // It owns the command line: one file per command, its flags, its words and its exit
 // code. A command parses, calls one package (app, cli, bench, demo, export, pack) or

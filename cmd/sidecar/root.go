@@ -50,7 +50,7 @@ func badInput(err error) bool {
 // newRoot builds the tree of commands, which print with p. started is set once
 // the command line is known to be well formed.
 func newRoot(p *cli.Printer, started *bool) *cobra.Command {
-	root := group("sidecar", "Runs PromptPack agent loops durably",
+	root := group("pawl", "Runs PromptPack agent loops durably",
 		newServe(p), newValidate(p), newGraph(p), newCodegen(p), newRun(p), newDemo(p),
 		newRuns(p), newPacks(p), newDeliveries(p), newBudgets(p), approvals.New(p), schedules.New(p), limits.New(p), partitions.New(p), newCheck(p), newBackup(p), newRestore(p), newStats(p), newCompact(p), newMigrate(p), newSpread(p), newRotateKey(p), newBench(p), newBenchChild(p), newToken(p), newAudit(p), newHealth(p), newVersion(p),
 	)

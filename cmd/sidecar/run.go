@@ -54,8 +54,8 @@ func newRun(p *cli.Printer) *cobra.Command {
 		Use:   "run PACK (--answers FILE | --model NAME=URL)",
 		Short: "Drive one run with a model, or with scripted answers, on a temporary store",
 		Long:  runHelp,
-		Example: `  sidecar run my.pack.yaml --model gpt=https://api.openai.com/v1#gpt-5-mini --input "Hello"
-  sidecar run my.pack.yaml --answers turns.yaml`,
+		Example: `  pawl run my.pack.yaml --model gpt=https://api.openai.com/v1#gpt-5-mini --input "Hello"
+  pawl run my.pack.yaml --answers turns.yaml`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if file == "" && len(c.Models) == 0 {

@@ -18,7 +18,7 @@ const (
 	answersDir = "../../testdata/answers"
 )
 
-// played is what `sidecar run -o json` printed, as far as these tests read it.
+// played is what `pawl run -o json` printed, as far as these tests read it.
 type played struct {
 	Run struct {
 		Status, Reason, State, Agent string

@@ -27,7 +27,7 @@ func newRunsStart(p *cli.Printer, c *command.Client) *cobra.Command {
 connected workers unless --execution CALLER says that whoever calls GetTurn does, or
 SIDECAR that the sidecar asks its models itself (serve --model).
 With --id a repeat is answered with the first answer.`,
-		Example: `  sidecar runs start code-agent --var goal="Fix the tests" --input "Begin." --label team=a`,
+		Example: `  pawl runs start code-agent --var goal="Fix the tests" --input "Begin." --label team=a`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req.Namespace, req.Pack = c.Namespace, args[0]

@@ -21,9 +21,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/testkit/pg"
 )
 
-// TestMain lets the scripts run this test binary under the name sidecar.
+// TestMain lets the scripts run this test binary as the command pawl and as its alias, sidecar.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"sidecar": main})
+	testscript.Main(m, map[string]func(){"pawl": main, "sidecar": main})
 }
 
 // TestScripts runs testdata/script: every command with its exit codes and the
@@ -57,8 +57,8 @@ func TestScripts(t *testing.T) {
 			env.Setenv("GOCACHE", os.Getenv("GOCACHE"))
 			env.Setenv("HOME", os.Getenv("HOME"))
 			for _, dir := range filepath.SplitList(env.Getenv("PATH")) {
-				if _, err := os.Stat(filepath.Join(dir, "sidecar")); err == nil {
-					env.Setenv("SIDECAR", filepath.Join(dir, "sidecar"))
+				if _, err := os.Stat(filepath.Join(dir, "pawl")); err == nil {
+					env.Setenv("SIDECAR", filepath.Join(dir, "pawl"))
 					break
 				}
 			}

@@ -26,7 +26,7 @@ func newTokenNew(p *cli.Printer) *cobra.Command {
 		Long: `Makes a token of 256 random bits and prints it: nothing keeps it. Its line for the
 tokens file, which has the token's digest alone, goes to the end of --file, else to
 standard error. A sidecar that serves takes it up with SIGHUP.`,
-		Example: "  TOKEN=$(sidecar token new approvals runs:read,events:external@red --file tokens)",
+		Example: "  TOKEN=$(pawl token new approvals runs:read,events:external@red --file tokens)",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
 			secret := door.NewSecret()

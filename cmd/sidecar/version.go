@@ -26,7 +26,7 @@ func newVersion(p *cli.Printer) *cobra.Command {
 					{Key: "os", Value: runtime.GOOS}, {Key: "arch", Value: runtime.GOARCH},
 				})
 			}
-			p.Printf("sidecar %s %s %s/%s\n", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			p.Printf("pawl %s %s %s/%s\n", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return nil
 		},
 	}

@@ -179,8 +179,8 @@ func (c *cluster) stopped() {
 		n.silent()
 	}
 	out, err := exec.Command(binary(c.t), "check", "--store", c.db.server().URL("postgres")).CombinedOutput()
-	c.t.Logf("sidecar check: %s", strings.TrimSpace(string(out)))
+	c.t.Logf("pawl check: %s", strings.TrimSpace(string(out)))
 	if err != nil {
-		c.t.Errorf("sidecar check: %v", err)
+		c.t.Errorf("pawl check: %v", err)
 	}
 }

@@ -104,7 +104,7 @@ func (c *composition) prepare(raw string) {
 	if who := server.SysProcAttr.Credential; who != nil {
 		chown, owner = "chown", fmt.Sprintf("%d:%d", who.Uid, who.Gid)
 	}
-	words := strings.NewReplacer("cd deploy/compose && ", "", "../../dist/sidecar-linux-amd64", c.program, "sudo chown", chown, "999:999", owner)
+	words := strings.NewReplacer("cd deploy/compose && ", "", "../../dist/pawl-linux-amd64", c.program, "sudo chown", chown, "999:999", owner)
 	shell := exec.Command("bash", "-euc", words.Replace(strings.Join(script, "\n")))
 	shell.Dir, shell.Stderr = c.dir, os.Stderr
 	out, err := shell.Output()

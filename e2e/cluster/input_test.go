@@ -249,7 +249,7 @@ func fullDisk(t *testing.T) {
 	n.ended()
 	out, err := exec.CommandContext(t.Context(), binary(t), "check", "--store", server.URL("small")).CombinedOutput()
 	if err != nil {
-		t.Errorf("sidecar check: %v: %s", err, out)
+		t.Errorf("pawl check: %v: %s", err, out)
 	}
 }
 

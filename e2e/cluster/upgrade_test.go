@@ -244,9 +244,9 @@ func (c *cluster) refusedAlone(next string) {
 	}
 	url := c.db.server().URL("postgres")
 	out, err := exec.Command(next, "check", "--store", url).CombinedOutput()
-	c.t.Logf("sidecar check: %s", strings.TrimSpace(string(out)))
+	c.t.Logf("pawl check: %s", strings.TrimSpace(string(out)))
 	if err != nil {
-		c.t.Errorf("sidecar check by the next version: %v", err)
+		c.t.Errorf("pawl check by the next version: %v", err)
 	}
 	for _, args := range [][]string{{"check", "--store", url}, {"serve", "--listen", "127.0.0.1:0", "--store", url}} {
 		out, err := exec.Command(binary(c.t), args...).CombinedOutput()

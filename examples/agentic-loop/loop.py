@@ -78,7 +78,7 @@ def show(record: Record) -> None:
 
 
 def runs(sidecar: Sidecar, *arguments: str) -> str:
-    """What `sidecar runs ...` prints."""
+    """What `pawl runs ...` prints."""
     command = [sidecar_path(), "runs", f"--addr={sidecar.address}", *arguments]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=30)
     return done.stdout

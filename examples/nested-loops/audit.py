@@ -74,7 +74,7 @@ def show(record: Record) -> None:
 
 
 def runs_show(sidecar: Sidecar, run_id: str, *flags: str) -> str:
-    """What `sidecar runs show` prints."""
+    """What `pawl runs show` prints."""
     command = [sidecar_path(), "runs", f"--addr={sidecar.address}", "show", run_id, *flags]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=30)
     return done.stdout

@@ -136,7 +136,7 @@ def completed(runs: list[Run]) -> set[str]:
 
 
 def check_family(fleet: Fleet, run: Run) -> None:
-    """Both sides can tell of each other, by `sidecar runs show`."""
+    """Both sides can tell of each other, by `pawl runs show`."""
     children = re.findall(
         r"child +step (\d): investigator, ok, task (\w+) of (\S+)", audit.runs_show(fleet.a, run.id)
     )

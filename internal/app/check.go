@@ -145,7 +145,7 @@ type Migration = store.Migration
 // "" = in its place; see [store.Migrate]. Errors: [ErrUnusable].
 func Migrate(ctx context.Context, data Data, to string) (Migration, error) {
 	if pgurl.Is(data.Dir) {
-		return Migration{}, fmt.Errorf("%w: the tables of a database are migrated by the sidecar that serves them; 'sidecar migrate --from DIR --to URL' moves a store into one", ErrUnusable)
+		return Migration{}, fmt.Errorf("%w: the tables of a database are migrated by the sidecar that serves them; 'pawl migrate --from DIR --to URL' moves a store into one", ErrUnusable)
 	}
 	opts, err := data.options()
 	if err != nil {

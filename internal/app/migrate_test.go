@@ -81,7 +81,7 @@ func TestGoldenDirectories(t *testing.T) {
 	old := copyGolden(t, store.FormatVersion-1)
 	var format *store.FormatError
 	_, err := store.Open(store.Options{Dir: old})
-	if !errors.As(err, &format) || format.Found != store.FormatVersion-1 || !strings.Contains(err.Error(), "sidecar migrate") {
+	if !errors.As(err, &format) || format.Found != store.FormatVersion-1 || !strings.Contains(err.Error(), "pawl migrate") {
 		t.Fatalf("an older directory: %v", err)
 	}
 	if _, err := Check(context.Background(), Data{Dir: old}); !errors.Is(err, ErrUnusable) {

@@ -69,7 +69,7 @@ func movable(ctx context.Context, from, to Data) error {
 		return nil
 	}
 	return from.Database.undivided(ctx, assure.Wanted{},
-		"a directory is one. Name one of them with --partition, runs go by 'sidecar runs export' and 'import', all of it is kept by 'sidecar backup' and by the database's own backups")
+		"a directory is one. Name one of them with --partition, runs go by 'pawl runs export' and 'import', all of it is kept by 'pawl backup' and by the database's own backups")
 }
 
 // judged compares what was proven of the second place with what was proven of the first.

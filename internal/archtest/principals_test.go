@@ -27,7 +27,7 @@ var mayCall = map[string][]string{
 	"Answerer": {"internal/runtime/principal.go", "internal/a2a/delegation.go"},
 }
 
-// mayIssue may make a token for itself: `sidecar run` is the only caller of its own
+// mayIssue may make a token for itself: `pawl run` is the only caller of its own
 // sidecar, which nobody else reaches.
 var mayIssue = []string{"internal/app/local.go"}
 

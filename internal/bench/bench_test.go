@@ -42,7 +42,7 @@ func childMain(args []string) int {
 	return 0
 }
 
-// serve is `sidecar serve` as the command line has it.
+// serve is `pawl serve` as the command line has it.
 func serve(ctx context.Context, args []string, out io.Writer) error {
 	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	config.Flags(flags)

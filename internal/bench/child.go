@@ -24,7 +24,7 @@ type ChildSpec struct {
 	// carries one JSON line per answer.
 	In  io.Reader
 	Out io.Writer
-	// Serve runs `sidecar serve` with the given flags until ctx ends; it prints
+	// Serve runs `pawl serve` with the given flags until ctx ends; it prints
 	// its ready line to Out.
 	Serve func(ctx context.Context, args []string, out io.Writer) error
 }
@@ -144,7 +144,7 @@ func (w *wire) say(v any) {
 
 func (w *wire) fail(err error) { w.say(map[string]string{"error": err.Error()}) }
 
-// ready is what every server child says first; `sidecar serve` says it too.
+// ready is what every server child says first; `pawl serve` says it too.
 type ready struct {
 	Ready bool   `json:"ready"`
 	GRPC  string `json:"grpc"`

@@ -57,7 +57,7 @@ func (s *suite) memberArm(ctx context.Context) (map[string]float64, error) {
 	return out, err
 }
 
-// sidecar runs use against a fresh sidecar with more flags.
+// pawl runs use against a fresh sidecar with more flags.
 func (s *suite) sidecar(ctx context.Context, flags []string, use func(ready) error) error {
 	dir, cleanup, err := tempDir(s.root, "delegate")
 	if err != nil {

@@ -37,8 +37,8 @@ type Target struct {
 // refusals words the errors of connections that people meet: by what the library's text
 // has in it, what is wrong and what to do.
 var refusals = []struct{ has, says string }{
-	{"connection refused", "nothing listens there; start one with: sidecar serve --data DIR"},
-	{"no such file or directory", "there is no such socket; start one with: sidecar serve --data DIR --socket PATH"},
+	{"connection refused", "nothing listens there; start one with: pawl serve --data DIR"},
+	{"no such file or directory", "there is no such socket; start one with: pawl serve --data DIR --socket PATH"},
 	{"no such host", "no host has that name"},
 	{"does not look like a TLS handshake", "it speaks no TLS: leave --ca out"},
 	{"error reading server preface", "it speaks TLS, or is no sidecar: name the authority of its certificate with --ca"},

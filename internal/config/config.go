@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/pgurl"
 )
 
-// Config is every setting of `sidecar serve`. The zero value is not usable:
+// Config is every setting of `pawl serve`. The zero value is not usable:
 // start from [Default]. Each field has one name in three spellings: tls_cert in
 // the file, PAWL_TLS_CERT in the environment, --tls-cert as a flag.
 type Config struct {

@@ -24,7 +24,7 @@ func (c *Config) store(l *list) {
 	case c.Store.IsZero() && c.Data == "":
 		l.add("data", "is required: a directory for the store, or store: the URL of a PostgreSQL database")
 	case !c.Store.IsZero() && c.Data != "":
-		l.add("store", "and data are set: the store is in a database or in a directory ('sidecar migrate --from DIR --to URL' moves it)")
+		l.add("store", "and data are set: the store is in a database or in a directory ('pawl migrate --from DIR --to URL' moves it)")
 	}
 	if pgurl.Is(c.Data) {
 		l.add("data", "is the URL of a database: give it as store")

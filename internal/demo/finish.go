@@ -136,11 +136,11 @@ func writesOf(r *pawlv1.Record) []*pawlv1.ArtifactWrite {
 // checkData proves every invariant of the store that the demo leaves.
 func (d *demo) checkData(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, d.Binary, append([]string{"check"}, d.place()...)...)
-	cmd.Args[0] = "sidecar"
+	cmd.Args[0] = "pawl"
 	cmd.Env = environment()
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("sidecar check: %w: %s", err, out)
+		return fmt.Errorf("pawl check: %w: %s", err, out)
 	}
 	d.say("check", "%s", strings.TrimSpace(string(out)))
 	return nil
@@ -156,7 +156,7 @@ func (d *demo) printTrace(run *pawlv1.Run, records []*pawlv1.Record) {
 	trace.Print(p)
 	p.Printf("\n%d tool calls were executed and %d counted; the crash lost, doubled and changed nothing.\n", d.tools.executed, run.GetToolCalls())
 	if !d.Keep {
-		p.Printf("\nNext: bin/sidecar demo --keep leaves data and workspace to look at.\n")
+		p.Printf("\nNext: bin/pawl demo --keep leaves data and workspace to look at.\n")
 		return
 	}
 	p.Printf("\nNext, with what was kept in %s:\n", d.Dir)

@@ -21,7 +21,7 @@ import (
 // readyWithin bounds the start of a sidecar.
 const readyWithin = 30 * time.Second
 
-// process is one `sidecar serve` with a connection to it.
+// process is one `pawl serve` with a connection to it.
 type process struct {
 	cmd   *exec.Cmd
 	conn  *grpc.ClientConn
@@ -39,7 +39,7 @@ func startProcess(binary string, at []string, dir, pack string) (*process, error
 	}
 	p := &process{log: log, cmd: exec.Command(binary, append([]string{"serve", "--listen", "127.0.0.1:0", "--pack", pack,
 		"--allow-tool", "write_file", "--allow-tool", "read_file", "--allow-tool", "run_tests"}, at...)...)}
-	p.cmd.Args[0] = "sidecar"
+	p.cmd.Args[0] = "pawl"
 	p.cmd.Env = environment()
 	p.cmd.Stderr = log
 	out, err := p.cmd.StdoutPipe()

@@ -109,7 +109,7 @@ type Config struct {
 	Channelz bool
 }
 
-// Bounds of the settings above. The defaults are those of `sidecar serve`.
+// Bounds of the settings above. The defaults are those of `pawl serve`.
 const (
 	DefaultMessageBytes = 4 << 20
 	DefaultStreams      = 20_000

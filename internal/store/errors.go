@@ -21,7 +21,7 @@ func (e *FormatError) Error() string {
 	if e.Found > e.Want {
 		return fmt.Sprintf("%v: the store has format %d, this program reads format %d: use the program that wrote it, or a newer one", ErrFormat, e.Found, e.Want)
 	}
-	return fmt.Sprintf("%v: the store has format %d, this program reads format %d: 'sidecar migrate DIR' brings it there, nothing is lost", ErrFormat, e.Found, e.Want)
+	return fmt.Sprintf("%v: the store has format %d, this program reads format %d: 'pawl migrate DIR' brings it there, nothing is lost", ErrFormat, e.Found, e.Want)
 }
 
 func (e *FormatError) Unwrap() error { return ErrFormat }

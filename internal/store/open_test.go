@@ -166,7 +166,7 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 		want  string
 	}{
 		"newer":  {newer, fmt.Sprintf("the store has format %d, this program reads format %d: use the program", FormatVersion+1, FormatVersion)},
-		"older":  {append(binary.BigEndian.AppendUint32(nil, 1), make([]byte, 16)...), fmt.Sprintf("the store has format 1, this program reads format %d: 'sidecar migrate", FormatVersion)},
+		"older":  {append(binary.BigEndian.AppendUint32(nil, 1), make([]byte, 16)...), fmt.Sprintf("the store has format 1, this program reads format %d: 'pawl migrate", FormatVersion)},
 		"short":  {[]byte{1}, "marker of 1 bytes"},
 		"longer": {append(binary.BigEndian.AppendUint32(nil, FormatVersion), 1), "marker of 5 bytes"},
 	} {

@@ -108,10 +108,10 @@ func (s *Store) step(name string) {
 // openError names the directory, and says what is left of it and can be done about damage.
 func openError(dir, left string, err error) error {
 	if errors.Is(err, layout.ErrDamaged) && pgurl.Is(dir) {
-		return fmt.Errorf("open store %s: %w; %s: keep a dump of its schema and restore a backup of the database ('sidecar check --store URL' names the damage; docs/operations/postgresql-cluster.md)", dir, err, left)
+		return fmt.Errorf("open store %s: %w; %s: keep a dump of its schema and restore a backup of the database ('pawl check --store URL' names the damage; docs/operations/postgresql-cluster.md)", dir, err, left)
 	}
 	if errors.Is(err, layout.ErrDamaged) {
-		return fmt.Errorf("open store %s: %w; %s: keep a copy of the directory and restore a backup ('sidecar check --data DIR' names the damage; docs/operations/backup.md, Damage)", dir, err, left)
+		return fmt.Errorf("open store %s: %w; %s: keep a copy of the directory and restore a backup ('pawl check --data DIR' names the damage; docs/operations/backup.md, Damage)", dir, err, left)
 	}
 	return fmt.Errorf("open store %s: %w", dir, err)
 }

@@ -126,7 +126,7 @@ test("copies for a terminal and for code", async () => {
   const run = await incident(free, {});
   const { page, close } = await open(browser, `${free.url}/ui/runs/${run.id}`);
   await page.getByRole("button", { name: "Copy as…" }).click();
-  await page.getByText(`sidecar runs emit ${run.id} Approved`).waitFor();
+  await page.getByText(`pawl runs emit ${run.id} Approved`).waitFor();
   await page.getByText(`client.attach("${run.id}")`).waitFor();
   await close();
 });

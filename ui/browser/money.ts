@@ -45,7 +45,7 @@ export const PURSE = JSON.stringify({
   agents: { entry: "lead", members: { lead: { state: "lead" }, researcher: {} } },
 });
 
-/** A file of the operator's as a flag of `sidecar serve`. */
+/** A file of the operator's as a flag of `pawl serve`. */
 export function operatorFile(flag: string, content: object): string[] {
   const path = join(mkdtempSync(join(tmpdir(), "pawl-ui-")), `${flag}.json`);
   writeFileSync(path, JSON.stringify(content));

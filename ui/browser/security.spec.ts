@@ -130,7 +130,7 @@ test("in a run: every record, artifact, turn and dialog", async () => {
   await page.getByRole("dialog").waitFor();
   // What is copied into a shell is one word for the shell.
   await page
-    .getByText(`sidecar runs emit ${run.id} Back`)
+    .getByText(`pawl runs emit ${run.id} Back`)
     .or(page.getByText(`'${EVENT}'`))
     .first()
     .waitFor();

@@ -1,6 +1,6 @@
 /**
  * Client of Pawl for pages: reads packs and runs, follows them, and emits events, over
- * the JSON gateway (`sidecar serve --http`). It needs nothing of Node.
+ * the JSON gateway (`pawl serve --http`). It needs nothing of Node.
  */
 
 import { brand } from "./brand.js";

@@ -32,7 +32,7 @@ export interface SidecarOptions {
   readonly packs?: readonly string[];
   /** Tools that may be called. Default: none. */
   readonly allowTools?: readonly string[];
-  /** Further flags of `sidecar serve`. */
+  /** Further flags of `pawl serve`. */
   readonly flags?: readonly string[];
   /** The program. Default: `sidecarPath()`. */
   readonly binary?: string;

@@ -138,7 +138,7 @@ func parseToken(line string) (Token, error) {
 func parseDigest(text string) (digest [sha256.Size]byte, err error) {
 	text, ok := strings.CutPrefix(text, digestForm)
 	if !ok {
-		return digest, errors.New("the token stands in the file as it is sent; want sha256: and its digest: `sidecar token hash FILE` rewrites the file")
+		return digest, errors.New("the token stands in the file as it is sent; want sha256: and its digest: `pawl token hash FILE` rewrites the file")
 	}
 	raw, err := hex.DecodeString(text)
 	if err != nil || len(raw) != sha256.Size {

@@ -64,7 +64,7 @@ var _ engine.Engine = (*Directory)(nil)
 // DISK_LOW when there is not even room to start.
 func Open(cfg Config) (*Directory, error) {
 	if inspect.Moving(cfg.Dir, cfg.Next) {
-		return nil, fmt.Errorf("%w: %s is being migrated; if nobody does, run sidecar migrate again", inspect.ErrFormat, cfg.Dir)
+		return nil, fmt.Errorf("%w: %s is being migrated; if nobody does, run pawl migrate again", inspect.ErrFormat, cfg.Dir)
 	}
 	if err := inspect.MakeDir(cfg.Dir); err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (d *Directory) open() error {
 	}
 	d.step("locked")
 	if inspect.Progress(d.cfg.Dir) != "" && !d.cfg.Migrating {
-		return errors.Join(fmt.Errorf("%w: a migration of it was broken off; call 'sidecar migrate' again", inspect.ErrFormat), lock.Release())
+		return errors.Join(fmt.Errorf("%w: a migration of it was broken off; call 'pawl migrate' again", inspect.ErrFormat), lock.Release())
 	}
 	found, err := inspect.Inspect(d.cfg.Dir, d.cfg.EncryptionKey)
 	if err == nil {

@@ -36,7 +36,7 @@ func (d *Damage) Error() string {
 func (d *Damage) Unwrap() []error {
 	return []error{ErrDamaged, &machine.Refusal{
 		Code: machine.CodeDataLoss, Reason: "DATA_LOSS",
-		Message: "stored data that the answer needs is damaged or missing; the operator finds what it is with 'sidecar check' and restores a backup",
+		Message: "stored data that the answer needs is damaged or missing; the operator finds what it is with 'pawl check' and restores a backup",
 	}}
 }
 

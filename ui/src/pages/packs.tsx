@@ -28,7 +28,7 @@ export function PacksPage() {
       {asked.isPending ? <Loading what="Reading packs" /> : null}
       {asked.data && ids.length === 0 ? (
         <Empty title="No pack is registered">
-          <code>sidecar packs register my.pack.yaml</code>, or{" "}
+          <code>pawl packs register my.pack.yaml</code>, or{" "}
           <Link href="/check">check one first</Link>.
         </Empty>
       ) : null}

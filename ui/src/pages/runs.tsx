@@ -115,7 +115,7 @@ function Nothing({ filtered, onClear }: { filtered: boolean; onClear: () => void
     </Empty>
   ) : (
     <Empty title="No runs yet">
-      Start one: <code>client.run("my-pack", executor)</code>, or <code>sidecar demo</code>.
+      Start one: <code>client.run("my-pack", executor)</code>, or <code>pawl demo</code>.
     </Empty>
   );
 }

@@ -36,7 +36,7 @@ export function StartPage() {
       )}
       {packs.data && runnable.length === 0 ? (
         <Empty title="No pack can be run">
-          <code>sidecar packs register my.pack.yaml</code>
+          <code>pawl packs register my.pack.yaml</code>
         </Empty>
       ) : null}
       {runnable.length > 0 && may("runs:write") ? (

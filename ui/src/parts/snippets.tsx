@@ -38,7 +38,7 @@ export const quoted = (word: string): string =>
 export function snippets(id: string, seq: number, event: string | undefined): [string, string][] {
   const emit = event === undefined ? "" : `\nsidecar runs emit ${id} ${quoted(event)}`;
   return [
-    ["Command line", `sidecar runs show ${id} --at ${seq}\nsidecar runs trace ${id}${emit}`],
+    ["Command line", `pawl runs show ${id} --at ${seq}\npawl runs trace ${id}${emit}`],
     ["curl", `curl -s '${location.origin}/v1/runs/${id}?atSeq=${seq}&includeArtifacts=true'`],
     [
       "Python",

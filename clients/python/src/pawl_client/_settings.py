@@ -15,7 +15,7 @@ import grpc
 from pawl_client._errors import AuthenticationError, PawlError
 
 DEFAULT_ADDRESS = "127.0.0.1:7291"
-"""Where `sidecar serve` listens by default."""
+"""Where `pawl serve` listens by default."""
 
 _ADDRESS = re.compile(r"unix:.+|([^\s/:@?#\[\]]+|\[[0-9A-Fa-f:.%]+\]):[0-9]{1,5}")
 """A URL is none: its scheme would be asked for as a host."""

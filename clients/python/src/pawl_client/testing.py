@@ -33,7 +33,7 @@ class Sidecar:
     """A sidecar process of its own, in a temporary directory, on a free loopback port.
 
     `packs` are files to register, `allow_tools` the allowlist (default: none), `flags`
-    further flags of `sidecar serve`, `binary` the program (default: `sidecar_path()`).
+    further flags of `pawl serve`, `binary` the program (default: `sidecar_path()`).
     With `http` it has an HTTP port as well, for agent cards and the gateway. It may be
     killed and started again: the directory and the ports stay.
     """

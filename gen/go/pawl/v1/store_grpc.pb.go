@@ -45,7 +45,7 @@ const (
 //
 // What to do with an error stands at RunService.
 type StoreServiceClient interface {
-	// Streams a backup of a partition, the file that `sidecar restore` takes: everything, or what
+	// Streams a backup of a partition, the file that `pawl restore` takes: everything, or what
 	// is new since an earlier one. The file ends with a digest of all its bytes; a stream that ended
 	// with an error, or without that end, is no backup. The store remembers that it was made,
 	// so that the next one can follow on it. gRPC only. Scope store:read.
@@ -56,7 +56,7 @@ type StoreServiceClient interface {
 	// RESOURCE_EXHAUSTED (READER_STALLED: nothing was taken of the stream for two minutes),
 	// UNAVAILABLE (DRAINING).
 	Backup(ctx context.Context, in *BackupRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BackupResponse], error)
-	// Proves the store, as `sidecar check` does a directory: the journal of every run, that
+	// Proves the store, as `pawl check` does a directory: the journal of every run, that
 	// everything else follows from it, and that nothing is left over. It takes at most about
 	// half of one core. A fault is an OK answer that names the first one. gRPC only. Scope
 	// store:read.
@@ -158,7 +158,7 @@ func (c *storeServiceClient) ListPartitions(ctx context.Context, in *ListPartiti
 //
 // What to do with an error stands at RunService.
 type StoreServiceServer interface {
-	// Streams a backup of a partition, the file that `sidecar restore` takes: everything, or what
+	// Streams a backup of a partition, the file that `pawl restore` takes: everything, or what
 	// is new since an earlier one. The file ends with a digest of all its bytes; a stream that ended
 	// with an error, or without that end, is no backup. The store remembers that it was made,
 	// so that the next one can follow on it. gRPC only. Scope store:read.
@@ -169,7 +169,7 @@ type StoreServiceServer interface {
 	// RESOURCE_EXHAUSTED (READER_STALLED: nothing was taken of the stream for two minutes),
 	// UNAVAILABLE (DRAINING).
 	Backup(*BackupRequest, grpc.ServerStreamingServer[BackupResponse]) error
-	// Proves the store, as `sidecar check` does a directory: the journal of every run, that
+	// Proves the store, as `pawl check` does a directory: the journal of every run, that
 	// everything else follows from it, and that nothing is left over. It takes at most about
 	// half of one core. A fault is an OK answer that names the first one. gRPC only. Scope
 	// store:read.

@@ -86,7 +86,7 @@ class StoreServiceServicer(object):
     """
 
     def Backup(self, request, context):
-        """Streams a backup of a partition, the file that `sidecar restore` takes: everything, or what
+        """Streams a backup of a partition, the file that `pawl restore` takes: everything, or what
         is new since an earlier one. The file ends with a digest of all its bytes; a stream that ended
         with an error, or without that end, is no backup. The store remembers that it was made,
         so that the next one can follow on it. gRPC only. Scope store:read.
@@ -102,7 +102,7 @@ class StoreServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def CheckStore(self, request, context):
-        """Proves the store, as `sidecar check` does a directory: the journal of every run, that
+        """Proves the store, as `pawl check` does a directory: the journal of every run, that
         everything else follows from it, and that nothing is left over. It takes at most about
         half of one core. A fault is an OK answer that names the first one. gRPC only. Scope
         store:read.

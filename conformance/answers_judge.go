@@ -149,7 +149,7 @@ func judgeUsage(e *endpoint.Expect, seen *came) error {
 	var estimated int
 	var all int64
 	for _, record := range seen.records {
-		usage := record.GetModelNoted().GetUsage()
+		usage := record.GetModelUpdated().GetUsage()
 		if done := record.GetStepResolved(); done.GetKind() == pawlv1.StepKind_STEP_KIND_MODEL {
 			usage = done.GetUsage()
 		}

@@ -83,7 +83,7 @@ func recordsOf(ctx context.Context, runs pawlv1.RunServiceClient, run string) ([
 
 // judged are the kinds of records that are judged.
 var judged = []pawlv1.RecordKind{
-	pawlv1.RecordKind_RECORD_KIND_STEP_REQUESTED, pawlv1.RecordKind_RECORD_KIND_STEP_RESOLVED, pawlv1.RecordKind_RECORD_KIND_MODEL_NOTED,
+	pawlv1.RecordKind_RECORD_KIND_STEP_REQUESTED, pawlv1.RecordKind_RECORD_KIND_STEP_RESOLVED, pawlv1.RecordKind_RECORD_KIND_MODEL_UPDATED,
 	pawlv1.RecordKind_RECORD_KIND_TURN_COMPLETED, pawlv1.RecordKind_RECORD_KIND_TURN_FAILED, pawlv1.RecordKind_RECORD_KIND_ENDED,
 }
 

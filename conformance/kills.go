@@ -190,7 +190,7 @@ var killScript = map[string]any{
 					"calls": []any{map[string]any{"tool": "charge", "payload": map[string]any{}}},
 				},
 				map[string]any{
-					"ask":    map[string]any{"model": "m", "follows": 1, "messages": []any{map[string]any{"result": map[string]any{"step": 2, "call_id": "c0"}}}},
+					"ask":    map[string]any{"model": "m", "previous_step": 1, "messages": []any{map[string]any{"result": map[string]any{"step": 2, "call_id": "c0"}}}},
 					"stream": []any{"It is ", "paid."}, "told": []any{map[string]any{"answer": map[string]any{"text": "It is paid."}}},
 				},
 			},

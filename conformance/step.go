@@ -23,7 +23,7 @@ type step struct {
 // docs/dev/conformance.md says what each of them does.
 var driverVerbs = []string{
 	"answer_model", "approvals", "artifacts", "cancel", "complete", "decide", "emit", "fail", "flood", "fork", "info", "input", "model_step",
-	"note_model", "output", "pause", "raise_budget", "records", "register", "request", "request_model", "resolve", "resume", "set",
+	"update_model_call", "output", "pause", "raise_budget", "records", "register", "request", "request_model", "resolve", "resume", "set",
 	"start", "steer", "stop_run", "suspend", "turn", "verify", "wait", "watch", "watched",
 }
 

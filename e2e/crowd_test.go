@@ -323,7 +323,7 @@ func lagOf(ctx context.Context, t *testing.T, runs pawlv1.RunServiceClient, id s
 		return 0
 	}
 	moved := all.GetRecords()[1]
-	if moved.GetCause() != pawlv1.Cause_CAUSE_TIMEOUT || moved.GetTransition().GetTo() != "end" || len(all.GetRecords()) != 2 {
+	if moved.GetCause() != pawlv1.Cause_CAUSE_TIMEOUT || moved.GetTransition().GetToState() != "end" || len(all.GetRecords()) != 2 {
 		t.Errorf("run %s was moved so: %v, %d records", id, moved, len(all.GetRecords()))
 	}
 	lag := moved.GetAt().AsTime().Sub(begun.GetRun().GetStateTimeoutAt().AsTime())

@@ -155,10 +155,10 @@ func (v *victim) putBlob(client pawlv1.RunServiceClient, data []byte) {
 	// What is wrong comes with the answer.
 	_ = stream.Send(&pawlv1.PutBlobRequest{Data: data, Last: true})
 	got, err := stream.CloseAndRecv()
-	if err != nil || got.GetRef() == "" {
+	if err != nil || got.GetBlobRef() == "" {
 		v.t.Fatalf("%v, %v", got, err)
 	}
-	v.blobs[got.GetRef()] = data
+	v.blobs[got.GetBlobRef()] = data
 }
 
 // keep copies the directory.
@@ -298,7 +298,7 @@ func page(ctx context.Context, client pawlv1.RunServiceClient, run string) (all 
 }
 
 func getBlob(ctx context.Context, client pawlv1.RunServiceClient, ref string) (all []byte, err error) {
-	stream, err := client.GetBlob(ctx, &pawlv1.GetBlobRequest{Ref: ref})
+	stream, err := client.GetBlob(ctx, &pawlv1.GetBlobRequest{BlobRef: ref})
 	for err == nil {
 		var piece *pawlv1.GetBlobResponse
 		piece, err = stream.Recv()

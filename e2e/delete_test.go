@@ -28,7 +28,7 @@ var more = map[string]string{
 	"RequestStep": `"turnSeq":1,"attempt":1,"requests":[{"key":"k","tool":"t","payloadJson":"{}"}]`,
 	"ResolveStep": `"step":1,"tool":"t","attempt":1,"resultJson":"1"`, "WaitRun": `"timeout":"1s"`, "EraseRun": `"reason":"r"`,
 	"RequestModel": `"turnSeq":1,"attempt":1,"round":1,"request":{"model":"m"}`, "AnswerModel": `"step":1,"attempt":1,"answer":{"refusal":"no"}`,
-	"NoteModel": `"step":1,"attempt":1,"responseId":"r"`, "GetModelStep": `"step":1`,
+	"UpdateModelCall": `"step":1,"attempt":1,"responseId":"r"`, "GetModelStep": `"step":1`,
 }
 
 // ended starts a run and cancels it.

@@ -108,7 +108,7 @@ func answeredOnce(ctx context.Context, t *testing.T, s *sidecar, run string, dou
 	var resolved, doubts []*pawlv1.Record
 	eventually(t, "the call is answered", func() bool {
 		list, err := runs.ListTransitions(ctx, &pawlv1.ListTransitionsRequest{RunId: run, Kinds: []pawlv1.RecordKind{
-			pawlv1.RecordKind_RECORD_KIND_STEP_RESOLVED, pawlv1.RecordKind_RECORD_KIND_STEP_DOUBTED,
+			pawlv1.RecordKind_RECORD_KIND_STEP_RESOLVED, pawlv1.RecordKind_RECORD_KIND_STEP_OUTCOME_UNKNOWN,
 		}})
 		if err != nil {
 			return false
@@ -118,7 +118,7 @@ func answeredOnce(ctx context.Context, t *testing.T, s *sidecar, run string, dou
 			switch {
 			case r.GetStepResolved().GetTool() == "charge":
 				resolved = append(resolved, r)
-			case r.GetStepDoubted() != nil:
+			case r.GetStepOutcomeUnknown() != nil:
 				doubts = append(doubts, r)
 			}
 		}

@@ -250,7 +250,7 @@ func (l *live) ask(ctx context.Context, client pawlv1.RunServiceClient, r *reade
 			}
 			return err
 		}},
-		{"ShowTurn", record.GetTransition() != nil && record.GetTransition().GetTo() == "spin", func() error {
+		{"ShowTurn", record.GetTransition() != nil && record.GetTransition().GetToState() == "spin", func() error {
 			_, err := client.ShowTurn(ctx, &pawlv1.ShowTurnRequest{RunId: run, TurnSeq: seq})
 			return err
 		}},

@@ -330,7 +330,7 @@ func (s *speaker) look() {
 			asked[req.GetStep()] = r.GetSeq()
 		}
 		// What a late answer of a stopped call cost, or that it came: neither takes the run further.
-		late := r.GetModelNoted() != nil || r.GetNoted().GetCall() == "AnswerModel"
+		late := r.GetModelUpdated() != nil || r.GetNoChange().GetCall() == "AnswerModel"
 		if s.resting[last.GetSeq()] && r.GetSteered() == nil && !late {
 			s.t.Errorf("%s: behind the stop %d there is %v", s.name, last.GetSeq(), r)
 		}

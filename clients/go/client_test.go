@@ -81,7 +81,7 @@ func TestClientRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		if moved := record.GetTransition(); moved != nil {
-			to = append(to, moved.GetTo())
+			to = append(to, moved.GetToState())
 		}
 	}
 	if want := []string{"work", "work", "complete"}; !slices.Equal(to, want) {

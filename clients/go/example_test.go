@@ -96,7 +96,7 @@ func ExampleClient_Run() {
 	fmt.Println(got.GetRun().GetStatus(), got.GetRun().GetTotalVisits())
 	for record, err := range client.Attach(got.GetRun().GetRunId()).Transitions(ctx, 0, pawlv1.RecordKind_RECORD_KIND_TRANSITION) {
 		check(err)
-		fmt.Println(record.GetTransition().GetEvent(), "->", record.GetTransition().GetTo())
+		fmt.Println(record.GetTransition().GetEvent(), "->", record.GetTransition().GetToState())
 	}
 	// Output:
 	// RUN_STATUS_COMPLETED 3

@@ -16,7 +16,7 @@ func (t *Turn) RequestModel(ctx context.Context, round int32, asked *pawlv1.Mode
 	r, err := t.ask(ctx, func(l *pawlv1.TurnLease) *pawlv1.WorkRequest {
 		return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_RequestModel{RequestModel: &pawlv1.RequestModelRequest{
 			RunId: l.GetRunId(), TurnSeq: l.GetTurnSeq(), Attempt: l.GetAttempt(), TurnToken: l.GetToken(),
-			Round: round, Request: asked, Bound: bound, Hear: true,
+			Round: round, Request: asked, Bound: bound, IncludeRequired: true,
 		}}}
 	})
 	t.heard(r.GetRequestModel().GetStep())
@@ -50,15 +50,15 @@ func (t *Turn) AnswerModel(ctx context.Context, answer *pawlv1.AnswerModelReques
 	return r.GetAnswerModel(), err
 }
 
-// NoteModel keeps the provider's id of a response that is being made, for an execution that
+// UpdateModelCall keeps the provider's id of a response that is being made, for an execution that
 // comes after this one.
-func (t *Turn) NoteModel(ctx context.Context, step uint32, attempt int32, responseID string) (*pawlv1.NoteModelResponse, error) {
+func (t *Turn) UpdateModelCall(ctx context.Context, step uint32, attempt int32, responseID string) (*pawlv1.UpdateModelCallResponse, error) {
 	r, err := t.ask(ctx, func(l *pawlv1.TurnLease) *pawlv1.WorkRequest {
-		return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_NoteModel{NoteModel: &pawlv1.NoteModelRequest{
+		return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_UpdateModelCall{UpdateModelCall: &pawlv1.UpdateModelCallRequest{
 			RunId: l.GetRunId(), TurnToken: l.GetToken(), Step: step, Attempt: attempt, ResponseId: responseID,
 		}}}
 	})
-	return r.GetNoteModel(), err
+	return r.GetUpdateModelCall(), err
 }
 
 // RequestCall asks for the step of a model's tool call and waits for nothing; see

@@ -30,9 +30,9 @@ func TestNotedResponse(t *testing.T) {
 				handed <- id
 				return pawl.Completion{Event: "Enough"}, nil
 			}
-			noted, err := turn.NoteModel(ctx, step.GetStep(), step.GetAttempt(), "resp-1")
+			noted, err := turn.UpdateModelCall(ctx, step.GetStep(), step.GetAttempt(), "resp-1")
 			if err != nil || noted.GetDisposition() != pawlv1.Disposition_DISPOSITION_ACCEPTED {
-				t.Errorf("NoteModel %v, %v", noted, err)
+				t.Errorf("UpdateModelCall %v, %v", noted, err)
 			}
 			return pawl.Completion{}, &pawl.Failure{Code: "LOST"}
 		},

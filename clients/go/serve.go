@@ -114,7 +114,7 @@ func (w *Worker) Serve(ctx context.Context, runID string, with Serving) (ended b
 		switch why.cause {
 		case pawlv1.UnservedCause_UNSERVED_CAUSE_RUN_ENDED:
 			return true, nil
-		case pawlv1.UnservedCause_UNSERVED_CAUSE_RUN_WAITS:
+		case pawlv1.UnservedCause_UNSERVED_CAUSE_RUN_WAITING:
 			return false, nil
 		case pawlv1.UnservedCause_UNSERVED_CAUSE_TAKEN_OVER:
 			return false, fmt.Errorf("serve run %s: %w", runID, ErrTakenOver)

@@ -158,7 +158,7 @@ func (s *Step) answer(result string, failed error) *pawlv1.WorkRequest {
 	} else {
 		fault, final, _ := faultOf(failed)
 		req.Answer, req.Unknown = &pawlv1.ResolveStepRequest_Error{Error: fault}, unknown(failed)
-		req.Final = final && !req.GetUnknown()
+		req.NonRetryable = final && !req.GetUnknown()
 	}
 	req.Usage = s.spent
 	return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_ResolveStep{ResolveStep: req}}

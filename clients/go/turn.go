@@ -125,7 +125,7 @@ func (t *Turn) complete(ctx context.Context, done *Completion) error {
 		return &pawlv1.WorkRequest{Credits: t.credit(), Item: &pawlv1.WorkRequest_CompleteTurn{CompleteTurn: &pawlv1.CompleteTurnRequest{
 			RunId: l.GetRunId(), TurnSeq: l.GetTurnSeq(), Attempt: l.GetAttempt(), TurnToken: l.GetToken(),
 			Output: done.Output, Messages: done.Messages, Usage: done.Usage, Event: done.Event, Artifacts: done.Artifacts,
-			Await: done.Await, Reply: done.Reply, Said: done.Said,
+			Awaiting: done.Await, Reply: done.Reply, ConversationThroughStep: done.Said,
 		}}}
 	})
 	return err

@@ -87,7 +87,7 @@ func printDeliveries(p *cli.Printer, all []*pawlv1.Delivery) error {
 	}
 	t := cli.Table{Headers: []string{"RECEIVER", "OWNER", "URL", "FAILED", "NEXT TRY", "DEAD", "LAST ERROR"}}
 	for _, d := range all {
-		t.Add(receiverName(d.GetRef()), d.GetOwner(), d.GetUrl(), itoa(d.GetAttempts()), moment(d.GetNextAt()),
+		t.Add(receiverName(d.GetDeliveryRef()), d.GetOwner(), d.GetUrl(), itoa(d.GetAttempts()), moment(d.GetNextAt()),
 			fmt.Sprint(d.GetDeadLetters()), cli.Short(d.GetLastError(), maxShownError))
 	}
 	p.Table(t)

@@ -39,14 +39,14 @@ func newDeliveriesDead(p *cli.Printer, c *command.Client) *cobra.Command {
 }
 
 func deadLetters(ctx context.Context, service pawlv1.DeliveryServiceClient, namespace string, ref *pawlv1.DeliveryRef, body bool) ([]*pawlv1.DeadLetter, error) {
-	req := &pawlv1.ListDeadLettersRequest{Namespace: namespace, Ref: ref, IncludeBody: body, PageSize: maxPage}
+	req := &pawlv1.ListDeadLettersRequest{Namespace: namespace, DeliveryRef: ref, IncludeBody: body, PageSize: maxPage}
 	var all []*pawlv1.DeadLetter
 	for {
 		page, err := service.ListDeadLetters(ctx, req)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, page.GetLetters()...)
+		all = append(all, page.GetDeadLetters()...)
 		if req.PageToken = page.GetNextPageToken(); req.GetPageToken() == "" {
 			return all, nil
 		}
@@ -126,7 +126,7 @@ func newDeliveriesResend(p *cli.Printer, c *command.Client) *cobra.Command {
 		"send all, oldest first, up to the first that does not arrive",
 		func(ctx context.Context, service pawlv1.DeliveryServiceClient, ref *pawlv1.DeliveryRef, numbers []uint64) error {
 			return eachLetter(p, ref, numbers, "arrived", func(n uint64) error {
-				_, err := service.ResendDeadLetter(ctx, &pawlv1.ResendDeadLetterRequest{Namespace: c.Namespace, Ref: ref, N: n})
+				_, err := service.ResendDeadLetter(ctx, &pawlv1.ResendDeadLetterRequest{Namespace: c.Namespace, DeliveryRef: ref, N: n})
 				return err
 			})
 		})
@@ -137,7 +137,7 @@ func newDeliveriesDiscard(p *cli.Printer, c *command.Client) *cobra.Command {
 		"remove all that there are now",
 		func(ctx context.Context, service pawlv1.DeliveryServiceClient, ref *pawlv1.DeliveryRef, numbers []uint64) error {
 			return eachLetter(p, ref, numbers, "discarded", func(n uint64) error {
-				_, err := service.DiscardDeadLetter(ctx, &pawlv1.DiscardDeadLetterRequest{Namespace: c.Namespace, Ref: ref, N: n})
+				_, err := service.DiscardDeadLetter(ctx, &pawlv1.DiscardDeadLetterRequest{Namespace: c.Namespace, DeliveryRef: ref, N: n})
 				return err
 			})
 		})

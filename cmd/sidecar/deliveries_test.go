@@ -28,16 +28,16 @@ func (r *receivers) ListConsumers(context.Context, *pawlv1.ListConsumersRequest)
 func (r *receivers) ListDeliveries(_ context.Context, in *pawlv1.ListDeliveriesRequest) (*pawlv1.ListDeliveriesResponse, error) {
 	if in.GetPageToken() == "" {
 		return &pawlv1.ListDeliveriesResponse{NextPageToken: "2", Deliveries: []*pawlv1.Delivery{{
-			Ref: &pawlv1.DeliveryRef{Kind: pawlv1.DeliveryKind_DELIVERY_KIND_WEBHOOK, Id: "audit"}, Owner: "ops", LastError: "the receiver\x1banswers 503",
+			DeliveryRef: &pawlv1.DeliveryRef{Kind: pawlv1.DeliveryKind_DELIVERY_KIND_WEBHOOK, Id: "audit"}, Owner: "ops", LastError: "the receiver\x1banswers 503",
 		}}}, nil
 	}
 	return &pawlv1.ListDeliveriesResponse{Deliveries: []*pawlv1.Delivery{{
-		Ref: &pawlv1.DeliveryRef{Kind: pawlv1.DeliveryKind_DELIVERY_KIND_PUSH, RunId: "RUN", Id: "a/b"},
+		DeliveryRef: &pawlv1.DeliveryRef{Kind: pawlv1.DeliveryKind_DELIVERY_KIND_PUSH, RunId: "RUN", Id: "a/b"},
 	}}}, nil
 }
 
 func (r *receivers) ListDeadLetters(_ context.Context, in *pawlv1.ListDeadLettersRequest) (*pawlv1.ListDeadLettersResponse, error) {
-	if in.GetRef().GetId() != "audit" {
+	if in.GetDeliveryRef().GetId() != "audit" {
 		return nil, status.Error(codes.NotFound, "no receiver")
 	}
 	out := &pawlv1.ListDeadLettersResponse{}
@@ -46,7 +46,7 @@ func (r *receivers) ListDeadLetters(_ context.Context, in *pawlv1.ListDeadLetter
 		if in.GetIncludeBody() {
 			letter.Body = []byte("body")
 		}
-		out.Letters = append(out.Letters, letter)
+		out.DeadLetters = append(out.DeadLetters, letter)
 	}
 	return out, nil
 }

@@ -106,7 +106,7 @@ func terminationText(p *cli.Printer, t *pawlv1.Termination) string {
 	}
 	var edges []string
 	for _, e := range t.GetCycle() {
-		edges = append(edges, e.GetFrom()+" -"+e.GetEvent()+"→ "+e.GetTo())
+		edges = append(edges, e.GetFromState()+" -"+e.GetEvent()+"→ "+e.GetToState())
 	}
 	return unboundedText(p, edges, t.GetAlsoLimitedBy())
 }

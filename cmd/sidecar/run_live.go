@@ -123,7 +123,7 @@ func (l *live) say(format string, args ...any) {
 func (l *live) record(ctx context.Context, r *pawlv1.Record) (over bool, err error) {
 	switch {
 	case r.GetTransition() != nil:
-		l.say("→ %s (%d)", r.GetTransition().GetTo(), r.GetTransition().GetVisit())
+		l.say("→ %s (%d)", r.GetTransition().GetToState(), r.GetTransition().GetVisit())
 	case r.GetStepRequested() != nil && r.GetStepRequested().GetKind() != pawlv1.StepKind_STEP_KIND_MODEL:
 		l.say("  %s %s", r.GetStepRequested().GetTool(), r.GetStepRequested().GetPayloadJson())
 	case r.GetStepRejected() != nil:

@@ -89,7 +89,7 @@ func printEmitted(p *cli.Printer, got *pawlv1.EmitEventResponse) error {
 		return cli.WriteJSON(p.Out, cli.Message(got))
 	}
 	if t := got.GetTransition().GetTransition(); t != nil {
-		p.Printf("%s → %s (visit %d)\n", t.GetFrom(), t.GetTo(), t.GetVisit())
+		p.Printf("%s → %s (visit %d)\n", t.GetFromState(), t.GetToState(), t.GetVisit())
 	}
 	name, reason, _ := strings.Cut(cli.StatusText(got.GetStatus(), got.GetEnded().GetEnded().GetReason()), " ")
 	p.Printf("%s, seq %d%s\n", strings.TrimSpace(p.Status(name)+" "+reason), got.GetSeq(), duplicateMark(got.GetDuplicate()))

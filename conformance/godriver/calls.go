@@ -128,7 +128,7 @@ func completion(turn *pawlv1.TurnRef, r reply, slots []*pawlv1.ArtifactSlot, id 
 	return &pawlv1.CompleteTurnRequest{
 		RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: turn.GetAttempt(), TurnToken: turn.GetToken(),
 		Event: r.Event, Artifacts: writesOf(r.Artifacts, slots), Output: partsOf(r.Output),
-		Messages: messagesOf(r.Messages), Usage: r.Usage.wire(), RequestId: or(id), Said: r.Said,
+		Messages: messagesOf(r.Messages), Usage: r.Usage.wire(), RequestId: or(id), ConversationThroughStep: r.Said,
 	}
 }
 
@@ -161,7 +161,7 @@ func (d *driver) requestSteps(ctx context.Context, a args) (any, error) {
 func (d *driver) resolve(ctx context.Context, a args) (any, error) {
 	req := &pawlv1.ResolveStepRequest{RunId: d.runID(a), Step: a.Step, Tool: a.Tool, Attempt: a.Attempt, TurnToken: d.token(a)}
 	if a.Error != nil {
-		req.Answer, req.Final, req.Unknown = &pawlv1.ResolveStepRequest_Error{Error: a.Error.wire()}, a.Final, a.Error.Unknown
+		req.Answer, req.NonRetryable, req.Unknown = &pawlv1.ResolveStepRequest_Error{Error: a.Error.wire()}, a.Final, a.Error.Unknown
 		if a.RetryAfter > 0 {
 			req.RetryAfter = durationpb.New(time.Duration(a.RetryAfter * float64(time.Second)))
 		}

@@ -21,7 +21,7 @@ type controlArgs struct {
 	Expires float64 `json:"expires"`
 	When    string  `json:"when"`
 	// Hear is true unless it is said: the sidecar adds what has to be heard.
-	Hear      *bool `json:"hear"`
+	Hear      *bool `json:"include_required"`
 	MaxTokens int64 `json:"max_tokens"`
 	MaxCost   int64 `json:"max_cost_micro_usd"`
 }

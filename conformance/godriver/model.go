@@ -23,7 +23,7 @@ type modelArgs struct {
 // asked is what a model is asked.
 type asked struct {
 	Model      string          `json:"model"`
-	Follows    uint32          `json:"follows"`
+	Follows    uint32          `json:"previous_step"`
 	System     *string         `json:"system"`
 	Tools      json.RawMessage `json:"tools"`
 	Parameters json.RawMessage `json:"parameters"`
@@ -78,13 +78,13 @@ type modelCall struct {
 
 type modelFailure struct {
 	fault
-	Final bool `json:"final"`
+	Final bool `json:"non_retryable"`
 	// RetryAfter is in seconds.
 	RetryAfter float64 `json:"retry_after"`
 }
 
 func (a *asked) wire() *pawlv1.ModelRequest {
-	out := &pawlv1.ModelRequest{Model: a.Model, Follows: a.Follows, System: a.System}
+	out := &pawlv1.ModelRequest{Model: a.Model, PreviousStep: a.Follows, System: a.System}
 	if a.Tools != nil {
 		out.ToolsJson = new(string(a.Tools))
 	}
@@ -124,7 +124,7 @@ func (c *callRef) wire() *pawlv1.ToolCallRef {
 // into puts what came of the call into the request that tells it.
 func (t told) into(req *pawlv1.AnswerModelRequest) *pawlv1.AnswerModelRequest {
 	if f := t.Failure; f != nil {
-		failure := &pawlv1.ModelFailure{Error: f.wire(), Final: f.Final}
+		failure := &pawlv1.ModelFailure{Error: f.wire(), NonRetryable: f.Final}
 		if f.RetryAfter > 0 {
 			failure.RetryAfter = durationpb.New(time.Duration(f.RetryAfter * float64(time.Second)))
 		}
@@ -150,8 +150,8 @@ func (a *answer) wire() *pawlv1.ModelAnswer {
 func (d *driver) requestModel(ctx context.Context, a args) (any, error) {
 	turn := d.held(a).GetTurn()
 	got, err := again(ctx, d.client().RequestModel, &pawlv1.RequestModelRequest{
-		Hear:  a.Hear == nil || *a.Hear,
-		RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: turn.GetAttempt(), TurnToken: turn.GetToken(),
+		IncludeRequired: a.Hear == nil || *a.Hear,
+		RunId:           turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: turn.GetAttempt(), TurnToken: turn.GetToken(),
 		Round: max(1, a.Round), Key: a.Key, Request: a.Asked.wire(), Bound: a.Bound.wire(),
 	})
 	return canon(got), err
@@ -165,9 +165,9 @@ func (d *driver) answerModel(ctx context.Context, a args) (any, error) {
 	return canon(got), err
 }
 
-func (d *driver) noteModel(ctx context.Context, a args) (any, error) {
+func (d *driver) updateModelCall(ctx context.Context, a args) (any, error) {
 	turn := d.held(a).GetTurn()
-	got, err := again(ctx, d.client().NoteModel, &pawlv1.NoteModelRequest{
+	got, err := again(ctx, d.client().UpdateModelCall, &pawlv1.UpdateModelCallRequest{
 		RunId: turn.GetRunId(), Step: a.Step, Attempt: max(1, a.Attempt), TurnToken: turn.GetToken(), ResponseId: a.ResponseID,
 	})
 	return canon(got), err

@@ -104,7 +104,7 @@ func (p *player) stream(ctx context.Context, h workerHost, n int32, pieces []str
 // answer tells what the model said, attempt by attempt.
 func (p *player) answer(ctx context.Context, h workerHost, step *pawlv1.Step, r round) error {
 	if r.Note != "" {
-		if err := h.noteModel(ctx, step.GetStep(), step.GetAttempt(), r.Note); err != nil {
+		if err := h.updateModelCall(ctx, step.GetStep(), step.GetAttempt(), r.Note); err != nil {
 			return err
 		}
 	}
@@ -152,8 +152,8 @@ func (h workerHost) answerModel(ctx context.Context, answer *pawlv1.AnswerModelR
 	return h.turn.AnswerModel(ctx, answer)
 }
 
-func (h workerHost) noteModel(ctx context.Context, step uint32, attempt int32, id string) error {
-	_, err := h.turn.NoteModel(ctx, step, attempt, id)
+func (h workerHost) updateModelCall(ctx context.Context, step uint32, attempt int32, id string) error {
+	_, err := h.turn.UpdateModelCall(ctx, step, attempt, id)
 	return err
 }
 

@@ -40,7 +40,7 @@ type turnAct struct {
 type failure struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
-	Final   bool   `json:"final"`
+	Final   bool   `json:"non_retryable"`
 }
 
 // toolAct is one execution of a tool.

@@ -39,7 +39,7 @@ type args struct {
 	Ref       *ref              `json:"ref"`
 	Code      string            `json:"code"`
 	Message   string            `json:"message"`
-	Final     bool              `json:"final"`
+	Final     bool              `json:"non_retryable"`
 	Calls     []stepCall        `json:"calls"`
 	Step      uint32            `json:"step"`
 	Tool      string            `json:"tool"`
@@ -81,7 +81,7 @@ type reply struct {
 	Messages  []message                  `json:"messages"`
 	Usage     *usage                     `json:"usage"`
 	// Said is an answered MODEL step.
-	Said uint32 `json:"said"`
+	Said uint32 `json:"conversation_through_step"`
 }
 
 type message struct {

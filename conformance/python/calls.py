@@ -182,7 +182,7 @@ class Driver:
             self.client.attach(held.run_id).fail(
                 held,
                 pawl_client.Fault(code=args["code"], message=args.get("message", "")),
-                retryable=not args.get("final", False),
+                retryable=not args.get("non_retryable", False),
                 usage=pawl_client.Usage(**usage) if usage else None,
                 request_id=args.get("id", ""),
             )
@@ -219,7 +219,7 @@ class Driver:
                 answer,
                 attempt=args["attempt"],
                 token=self._token(args),
-                final=args.get("final", False),
+                non_retryable=args.get("non_retryable", False),
                 retry_after=args.get("retry_after"),
                 unknown=unknown,
             )
@@ -251,11 +251,11 @@ class Driver:
             )
         )
 
-    def note_model(self, args: Args) -> Any:
+    def update_model_call(self, args: Args) -> Any:
         held = self._held(args)
         run = self.client.attach(held.run_id)
         return canon(
-            run.note_model(held, args["step"], args.get("attempt", 1), args["response_id"])
+            run.update_model_call(held, args["step"], args.get("attempt", 1), args["response_id"])
         )
 
     def model_step(self, args: Args) -> Any:

@@ -63,7 +63,7 @@ def came(given: Fields) -> pawl_client.ModelAnswer | pawl_client.ModelFailure:
         wait = failure.get("retry_after")
         return pawl_client.ModelFailure(
             error=pawl_client.Fault(code=failure["code"], message=failure.get("message", "")),
-            final=failure.get("final", False),
+            non_retryable=failure.get("non_retryable", False),
             retry_after=None if wait is None else timedelta(seconds=wait),
         )
     answer = dict(given["answer"])
@@ -145,7 +145,7 @@ async def _stream(turn: Any, number: int, pieces: list[str], host: Host) -> None
 async def _answer(turn: Any, step: pawl_client.Step, act: Fields, host: Host) -> None:
     """Tells what the model said, attempt by attempt."""
     if "note" in act:
-        await ready(turn.note_model(step.step, step.attempt, act["note"]))
+        await ready(turn.update_model_call(step.step, step.attempt, act["note"]))
     if "hold" in act:
         await host.hold(act["hold"])
     attempt, told = step.attempt, act["told"]

@@ -132,7 +132,7 @@ class Player:
                 raise pawl_client.FailTurnError(
                     failure["code"],
                     failure.get("message", ""),
-                    retryable=not failure.get("final", False),
+                    retryable=not failure.get("non_retryable", False),
                 )
             return act["return"] if "return" in act else reply(act)
 
@@ -222,7 +222,7 @@ def reply(act: Mapping[str, Any]) -> pawl_client.Reply:
         output=act.get("output"),
         messages=[pawl_client.Message.of(m["role"], m["text"]) for m in act.get("messages", ())],
         usage=models.usage(act.get("usage")),
-        said=act.get("said", 0),
+        conversation_through_step=act.get("conversation_through_step", 0),
     )
 
 

@@ -66,7 +66,7 @@ def start(client: Client, url: str) -> Run:
 def show(record: Record) -> None:
     """Prints what a record says, in one line."""
     match record.body:
-        case Transition(to=to, visit=visit):
+        case Transition(to_state=to, visit=visit):
             line = f"→ {to} ({visit})"
         case StepRequested(step=step, tool=tool, payload=payload):
             line = f"  step {step}: {tool} {json.dumps(payload)}"

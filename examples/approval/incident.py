@@ -106,11 +106,11 @@ def follow(run: Run, after_seq: int = 0) -> Record:
     """Prints what happens until a person has to decide, or the run has ended."""
     for record in run.transitions(after_seq=after_seq):
         match record.body:
-            case Transition(to="await_approval", visit=visit):
+            case Transition(to_state="await_approval", visit=visit):
                 fix = run.artifacts()["proposed_fix"]
                 print(f"→ await_approval ({visit}): {fix['config']}")
                 return record
-            case Transition(to=to, visit=visit):
+            case Transition(to_state=to, visit=visit):
                 print(f"→ {to} ({visit})")
             case Ended(status=status, reason=reason):
                 print(f"■ {status.name} ({reason})")

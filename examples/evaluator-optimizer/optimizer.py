@@ -131,7 +131,7 @@ async def optimize(sidecar: Sidecar, worker: Worker) -> pack.AsyncRun:
 def show(record: Record) -> None:
     """Prints what a record says."""
     match record.body:
-        case Transition(to=to, visit=visit, redirects=redirects, artifacts_written=written):
+        case Transition(to_state=to, visit=visit, redirects=redirects, artifacts_written=written):
             values: dict[str, Any] = {write.name: write.value for write in written}
             if "verdicts" in values:
                 print("  " + "; ".join(map(said, values["verdicts"])))

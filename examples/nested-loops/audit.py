@@ -65,7 +65,7 @@ def kill(victim: Sidecar | WorkerProcess, journals: Journals) -> None:
 def show(record: Record) -> None:
     """Prints what a record of the audit says, in one line."""
     match record.body:
-        case Transition(to=to, visit=visit):
+        case Transition(to_state=to, visit=visit):
             print(f"→ {to} ({visit})")
         case StepRequested(step=step, tool=tool, payload={"variables": {"finding": {"id": name}}}):
             print(f"  step {step}: {tool} on {name}")

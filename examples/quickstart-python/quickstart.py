@@ -24,7 +24,7 @@ def main() -> None:
         result = client.run("self-correcting", model, input="Sort the list.")
         for record in client.attach(result.run.run_id).transitions():
             match record.body:
-                case Transition(source=source, event=event, to=to):
+                case Transition(from_state=source, event=event, to_state=to):
                     print(f"{record.seq:>3}  {source or '-':<10} {event or '(start)':<10} -> {to}")
                 case Ended(status=status, reason=reason):
                     print(f"{record.seq:>3}  {status} ({reason})")

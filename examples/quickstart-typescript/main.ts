@@ -22,7 +22,7 @@ await client.registerPack(readFileSync(pack));
 const result = await client.run("self-correcting", work, { input: "Rename the file." });
 for await (const { seq, body } of client.attach(result.run.runId).transitions()) {
   if (body.case === "transition") {
-    console.log(seq, body.value.event || "start", "->", body.value.to, "visit", body.value.visit);
+    console.log(seq, body.value.event || "start", "->", body.value.toState, "visit", body.value.visit);
   }
 }
 console.log(RunStatus[result.status], result.artifacts);

@@ -38,16 +38,16 @@ def waiting(office: Office, app: Client) -> tuple[Run, Record]:
         record = follow(run)
         agent.kill()
         agent.wait(WAIT_SECONDS)
-    assert record.body.to == "await_approval"  # type: ignore[union-attr]
+    assert record.body.to_state == "await_approval"  # type: ignore[union-attr]
     return run, record
 
 
 def ways_out(run: Run) -> list[tuple[str, str, str]]:
     """Event, target and principal of each transition out of the waiting state."""
     return [
-        (record.body.event, record.body.to, record.principal)
+        (record.body.event, record.body.to_state, record.principal)
         for record in run.records()
-        if isinstance(record.body, Transition) and record.body.source == "await_approval"
+        if isinstance(record.body, Transition) and record.body.from_state == "await_approval"
     ]
 
 
@@ -164,7 +164,7 @@ def test_ask(office: Office, app: Client, capsys: pytest.CaptureFixture[str]) ->
         since = next(
             record
             for record in app.transitions(kinds=["TRANSITION"])
-            if isinstance(record.body, Transition) and record.body.to == "await_approval"
+            if isinstance(record.body, Transition) and record.body.to_state == "await_approval"
         )
         office.clicks("oncall", since.run_id, "approve", f"--seq={since.seq}")
         asked.result(WAIT_SECONDS)

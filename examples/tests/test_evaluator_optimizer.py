@@ -86,7 +86,7 @@ def test_the_cap_is_exact(sidecar: Sidecar) -> None:
             "evaluate", "Retry"
         ] == 3
         *_, last = bodies(run, "TRANSITION")
-        assert (last.event, last.intended_state, last.to) == ("Retry", "generate", "capped")
+        assert (last.event, last.intended_state, last.to_state) == ("Retry", "generate", "capped")
         assert [redirect.guard for redirect in last.redirects] == ["max_iterations:evaluate.Retry"]
 
 

@@ -129,7 +129,7 @@ def completed(runs: list[Run]) -> set[str]:
     for run in runs:
         turns = [body.turn_seq for body in bodies(run, "TURN_COMPLETED")]
         assert len(turns) == len(set(turns))
-        visits = [f"{run.id} {body.to} {body.visit}" for body in bodies(run, "TRANSITION")]
+        visits = [f"{run.id} {body.to_state} {body.visit}" for body in bodies(run, "TRANSITION")]
         assert len(visits) == len(turns)
         lines |= set(visits)
     return lines

@@ -152,7 +152,7 @@ func (x *tenant) asks(b belongings) map[string]error {
 		_, err = file.Recv()
 	}
 	note("ExportRun", err)
-	blob, err := x.runs.GetBlob(x.ctx, &pawlv1.GetBlobRequest{Ref: b.blob})
+	blob, err := x.runs.GetBlob(x.ctx, &pawlv1.GetBlobRequest{BlobRef: b.blob})
 	if err == nil {
 		_, err = blob.Recv()
 	}

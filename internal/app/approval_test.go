@@ -191,7 +191,7 @@ func (b *bank) question(t *testing.T, run string, after uint64) (*pawlv1.StepDel
 		if err != nil {
 			t.Fatalf("neither a question nor the end came: %v", err)
 		}
-		if news := got.GetRecord().GetStepDelegated(); news.GetRemote().GetAsking() != pawlv1.Awaiting_AWAITING_UNSPECIFIED {
+		if news := got.GetRecord().GetStepDelegated(); news.GetRemote().GetAwaiting() != pawlv1.Awaiting_AWAITING_UNSPECIFIED {
 			return news, got.GetRecord().GetSeq()
 		}
 		if got.GetRecord().GetEnded() != nil {
@@ -230,7 +230,7 @@ func (b *bank) leaf(t *testing.T, run string) []*pawlv1.Record {
 // are those of the inputs behind the first message.
 func paidBy(records []*pawlv1.Record) (payer string, answeredBy []string) {
 	for _, rec := range records {
-		if rec.GetTransition().GetTo() == "paid" {
+		if rec.GetTransition().GetToState() == "paid" {
 			payer = rec.GetPrincipal()
 		}
 		if rec.GetInputReceived() != nil {

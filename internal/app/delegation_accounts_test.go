@@ -144,13 +144,13 @@ func (c *crew) consumed() (tokens int64) {
 	c.t.Helper()
 	for _, run := range c.all() {
 		list, err := c.runs.ListTransitions(c.t.Context(), &pawlv1.ListTransitionsRequest{RunId: run.GetRunId(), PageSize: 1000, Kinds: []pawlv1.RecordKind{
-			pawlv1.RecordKind_RECORD_KIND_STEP_RESOLVED, pawlv1.RecordKind_RECORD_KIND_MODEL_NOTED,
+			pawlv1.RecordKind_RECORD_KIND_STEP_RESOLVED, pawlv1.RecordKind_RECORD_KIND_MODEL_UPDATED,
 		}})
 		if err != nil {
 			c.t.Fatal(err)
 		}
 		for _, r := range list.GetRecords() {
-			usage := r.GetModelNoted().GetUsage()
+			usage := r.GetModelUpdated().GetUsage()
 			if b := r.GetStepResolved(); b.GetKind() == pawlv1.StepKind_STEP_KIND_MODEL {
 				usage = b.GetUsage()
 			}

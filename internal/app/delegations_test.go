@@ -281,7 +281,7 @@ func untilAsking(ctx context.Context, t *testing.T, runs pawlv1.RunServiceClient
 			t.Fatalf("the run ended before the question: %v", got.GetRecord())
 		}
 		news := got.GetRecord().GetStepDelegated()
-		if news.GetRemote().GetAsking() == pawlv1.Awaiting_AWAITING_UNSPECIFIED {
+		if news.GetRemote().GetAwaiting() == pawlv1.Awaiting_AWAITING_UNSPECIFIED {
 			continue
 		}
 		if news.GetQuestion()[0].GetText() != "how hard?" {

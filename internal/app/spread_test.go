@@ -144,7 +144,7 @@ func (x clientsAt) has(t *testing.T, r resident) {
 	if _, err := x.packs.GetPack(ctx, &pawlv1.GetPackRequest{Namespace: r.namespace, Pack: r.digest}); err != nil {
 		t.Errorf("%s: %v", r.namespace, err)
 	}
-	blob, err := x.runs.GetBlob(ctx, &pawlv1.GetBlobRequest{Namespace: r.namespace, Ref: r.blob})
+	blob, err := x.runs.GetBlob(ctx, &pawlv1.GetBlobRequest{Namespace: r.namespace, BlobRef: r.blob})
 	if err == nil {
 		_, err = blob.Recv()
 	}

@@ -87,7 +87,7 @@ func registerServer(ctx context.Context, conn grpc.ClientConnInterface, namespac
 	}
 	err = stream.Send(&pawlv1.WorkRequest{
 		Namespace: namespace,
-		Item:      &pawlv1.WorkRequest_Register{Register: &pawlv1.WorkerRegistration{WorkerId: "served", Batches: true, Brief: true}},
+		Item:      &pawlv1.WorkRequest_Register{Register: &pawlv1.WorkerRegistration{WorkerId: "served", Batches: true, CompactReceipts: true}},
 	})
 	if err == nil {
 		_, err = stream.Recv()

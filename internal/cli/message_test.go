@@ -34,7 +34,7 @@ func TestRecordForm(t *testing.T) {
 		RunId: "R", Seq: 3, PrevSeq: 2, Cursor: "c", At: timestamppb.New(time.Unix(1, 5)),
 		Cause: pawlv1.Cause_CAUSE_MAX_VISITS, Principal: "p", PrevHash: []byte{1}, Hash: []byte{0xab},
 		Body: &pawlv1.Record_Transition{Transition: &pawlv1.Transition{
-			From: "a", Event: "E<", To: "c", IntendedState: "b", Visit: 1, TotalVisits: 2,
+			FromState: "a", Event: "E<", ToState: "c", IntendedState: "b", Visit: 1, TotalVisits: 2,
 			Redirects: []*pawlv1.Redirect{{State: "b", Guard: "max_visits:b"}},
 			ArtifactsWritten: []*pawlv1.ArtifactWrite{
 				{Name: "j", Value: &pawlv1.ArtifactValue{Value: &pawlv1.ArtifactValue_Json{Json: `{"n":12345678901234567890}`}}},
@@ -45,9 +45,9 @@ func TestRecordForm(t *testing.T) {
 	}
 	same(t, Record(r), `{"run_id":"R","seq":3,"prev_seq":2,"cursor":"c","at":"1970-01-01T00:00:01.000000005Z",
 		"cause":"MAX_VISITS","principal":"p","prev_hash":"01","hash":"ab","redacted":false,"erased":false,"kind":"transition",
-		"transition":{"from":"a","event":"E<","to":"c","intended_state":"b",
+		"transition":{"from_state":"a","event":"E<","to_state":"c","intended_state":"b",
 		"redirects":[{"state":"b","guard":"max_visits:b"}],"visit":1,"total_visits":2,
-		"artifacts_written":[{"name":"j","value":{"n":12345678901234567890}},{"name":"t","value":"x"},{"name":"d","value":"/w=="}],"standing":[]}}`)
+		"artifacts_written":[{"name":"j","value":{"n":12345678901234567890}},{"name":"t","value":"x"},{"name":"d","value":"/w=="}],"uncompensated":[]}}`)
 }
 
 func TestUnsetFieldsArePresent(t *testing.T) {

@@ -26,10 +26,10 @@ func ModelText(r *pawlv1.Record) string {
 		}
 	case *pawlv1.Record_StepCancelled:
 		if s := body.StepCancelled; s.GetKind() == asks {
-			return fmt.Sprintf("%s #%d cancelled: %s", s.GetTool(), s.GetStep(), s.GetWhy())
+			return fmt.Sprintf("%s #%d cancelled: %s", s.GetTool(), s.GetStep(), s.GetReason())
 		}
-	case *pawlv1.Record_ModelNoted:
-		return notedText(body.ModelNoted)
+	case *pawlv1.Record_ModelUpdated:
+		return notedText(body.ModelUpdated)
 	}
 	if text := effectText(r); text != "" {
 		return text
@@ -44,11 +44,11 @@ func effectText(r *pawlv1.Record) string {
 		if s := body.StepResolved; s.GetUnknown() {
 			return fmt.Sprintf("%s #%d attempt %d: may have happened (%s)", s.GetTool(), s.GetStep(), s.GetAttempt(), s.GetError().GetCode())
 		}
-	case *pawlv1.Record_StepDoubted:
-		s := body.StepDoubted
+	case *pawlv1.Record_StepOutcomeUnknown:
+		s := body.StepOutcomeUnknown
 		return fmt.Sprintf("%s #%d attempt %d: nobody knows (%s), #%d asks", s.GetTool(), s.GetStep(), s.GetAttempt(), s.GetError().GetCode(), s.GetBy())
-	case *pawlv1.Record_CompensationBegun:
-		c := body.CompensationBegun
+	case *pawlv1.Record_CompensationStarted:
+		c := body.CompensationStarted
 		then := "before " + c.GetEvent()
 		if c.GetStatus() != pawlv1.RunStatus_RUN_STATUS_UNSPECIFIED {
 			then = fmt.Sprintf("before the run ends %s (%s)", strings.TrimPrefix(c.GetStatus().String(), "RUN_STATUS_"), c.GetReason())
@@ -60,13 +60,13 @@ func effectText(r *pawlv1.Record) string {
 			return fmt.Sprintf("%s #%d of %s #%d: %s", body.StepRequested.GetTool(), body.StepRequested.GetStep(), about.GetTool(), about.GetStep(), word)
 		}
 	case *pawlv1.Record_Ended:
-		return standingText(body.Ended.GetStanding())
+		return standingText(body.Ended.GetUncompensated())
 	}
 	return ""
 }
 
 // standingText lists the effects that could not be undone; "" = none.
-func standingText(list []*pawlv1.StandingEffect) string {
+func standingText(list []*pawlv1.UncompensatedEffect) string {
 	var out []string
 	for _, s := range list {
 		out = append(out, fmt.Sprintf("%s #%d (%s)", s.GetTool(), s.GetStep(), s.GetCode()))
@@ -88,8 +88,8 @@ func heedText(r *pawlv1.Record) string {
 			text += ": " + note
 		}
 		return text
-	case *pawlv1.Record_Noticed:
-		return body.Noticed.GetCode() + " " + body.Noticed.GetText()
+	case *pawlv1.Record_NoticeAdded:
+		return body.NoticeAdded.GetCode() + " " + body.NoticeAdded.GetText()
 	}
 	return ""
 }
@@ -122,7 +122,7 @@ func cameText(at time.Time, s *pawlv1.StepResolved) string {
 	return strings.TrimSpace("answered" + used + ", " + s.GetAnswer().GetFinishReason() + ": " + strings.Join(append(said, s.GetAnswer().GetRefusal()), " "))
 }
 
-func notedText(n *pawlv1.ModelNoted) string {
+func notedText(n *pawlv1.ModelUpdated) string {
 	text := fmt.Sprintf("#%d attempt %d", n.GetStep(), n.GetAttempt())
 	switch {
 	case n.GetRequestChanged():

@@ -17,9 +17,9 @@ func TestModelText(t *testing.T) {
 		s.Step, s.Tool, s.Kind = 1, "gpt", asks
 		return &pawlv1.Record{At: timestamppb.New(time.Unix(10, 0)), Body: &pawlv1.Record_StepResolved{StepResolved: s}}
 	}
-	noted := func(n *pawlv1.ModelNoted) *pawlv1.Record {
+	noted := func(n *pawlv1.ModelUpdated) *pawlv1.Record {
 		n.Step, n.Attempt = 1, 2
-		return &pawlv1.Record{Body: &pawlv1.Record_ModelNoted{ModelNoted: n}}
+		return &pawlv1.Record{Body: &pawlv1.Record_ModelUpdated{ModelUpdated: n}}
 	}
 	for want, r := range map[string]*pawlv1.Record{
 		"": {Body: &pawlv1.Record_StepRequested{StepRequested: &pawlv1.StepRequested{Step: 1, Tool: "look"}}},
@@ -37,10 +37,10 @@ func TestModelText(t *testing.T) {
 		"gpt refused: MAX_TOKENS over": {Body: &pawlv1.Record_StepRejected{StepRejected: &pawlv1.StepRejected{
 			Tool: "gpt", Kind: asks, Denial: &pawlv1.Denial{Code: "MAX_TOKENS", Message: "over"},
 		}}},
-		"gpt #1 cancelled: ended":                                  {Body: &pawlv1.Record_StepCancelled{StepCancelled: &pawlv1.StepCancelled{Step: 1, Tool: "gpt", Kind: asks, Why: "ended"}}},
-		"#1 attempt 2 asked otherwise; the recorded answer counts": noted(&pawlv1.ModelNoted{RequestChanged: true}),
-		"#1 attempt 2 came too late (0 in, 7 out)":                 noted(&pawlv1.ModelNoted{Usage: &pawlv1.Usage{OutputTokens: 7}}),
-		"#1 attempt 2 is made as resp_1":                           noted(&pawlv1.ModelNoted{ResponseId: "resp_1"}),
+		"gpt #1 cancelled: ended":                                  {Body: &pawlv1.Record_StepCancelled{StepCancelled: &pawlv1.StepCancelled{Step: 1, Tool: "gpt", Kind: asks, Reason: "ended"}}},
+		"#1 attempt 2 asked otherwise; the recorded answer counts": noted(&pawlv1.ModelUpdated{RequestChanged: true}),
+		"#1 attempt 2 came too late (0 in, 7 out)":                 noted(&pawlv1.ModelUpdated{Usage: &pawlv1.Usage{OutputTokens: 7}}),
+		"#1 attempt 2 is made as resp_1":                           noted(&pawlv1.ModelUpdated{ResponseId: "resp_1"}),
 	} {
 		if got := ModelText(r); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -170,7 +170,7 @@ func (p Problem) String() string {
 func firstText(r *pawlv1.Record) string {
 	what := "another record"
 	if t := r.GetTransition(); t != nil {
-		what = t.GetEvent() + " → " + t.GetTo()
+		what = t.GetEvent() + " → " + t.GetToState()
 	}
 	return what + " by " + r.GetPrincipal() + " at " + r.GetAt().AsTime().UTC().Format(time.RFC3339) + ", record " + strconv.FormatUint(r.GetSeq(), 10)
 }

@@ -94,8 +94,8 @@ func (t *Trace) transition(cause pawlv1.Cause, body *pawlv1.Transition) {
 	case cause == pawlv1.Cause_CAUSE_TIMEOUT:
 		event += " (timeout)"
 	}
-	t.visits[body.GetTo()] = int(body.GetVisit())
-	t.rows = append(t.rows, traceRow{to: body.GetTo(), event: event, visit: int(body.GetVisit()), values: t.snapshot()})
+	t.visits[body.GetToState()] = int(body.GetVisit())
+	t.rows = append(t.rows, traceRow{to: body.GetToState(), event: event, visit: int(body.GetVisit()), values: t.snapshot()})
 }
 
 func (t *Trace) end(body *pawlv1.Ended) {

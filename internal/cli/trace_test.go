@@ -18,7 +18,7 @@ func doc(name, value string) *pawlv1.ArtifactWrite {
 
 func enter(event, to string, visit int32, writes ...*pawlv1.ArtifactWrite) *pawlv1.Record {
 	r := &pawlv1.Record{Cause: pawlv1.Cause_CAUSE_EVENT, Body: &pawlv1.Record_Transition{Transition: &pawlv1.Transition{
-		Event: event, To: to, Visit: visit, ArtifactsWritten: writes,
+		Event: event, ToState: to, Visit: visit, ArtifactsWritten: writes,
 	}}}
 	if event == "" {
 		r.Cause = pawlv1.Cause_CAUSE_ENTRY

@@ -122,7 +122,7 @@ func history(records []*pawlv1.Record) (events, commits []string) {
 			}
 		}
 		if t := r.GetTransition(); t != nil {
-			events = append(events, t.GetEvent()+" "+t.GetTo()+" "+tests)
+			events = append(events, t.GetEvent()+" "+t.GetToState()+" "+tests)
 		}
 	}
 	return events, commits

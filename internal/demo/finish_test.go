@@ -29,7 +29,7 @@ func story(head string) (*pawlv1.Run, []*pawlv1.Record) {
 		{"TestsPassed", "review", report(5)},
 		{"Approved", "done", nil},
 	} {
-		body := &pawlv1.Transition{Event: t.event, To: t.to}
+		body := &pawlv1.Transition{Event: t.event, ToState: t.to}
 		if t.write != nil {
 			body.ArtifactsWritten = []*pawlv1.ArtifactWrite{t.write}
 		}

@@ -26,7 +26,7 @@ func (x *exchange) take(ctx context.Context, step *pawlv1.Step) (*pawl.Completio
 	answer := step.GetModel().GetAnswer()
 	x.last, x.used, x.fresh = step.GetStep(), step.GetModel().GetUsage(), reading{}
 	x.said.answer(answer)
-	x.next = &pawlv1.ModelRequest{Model: x.endpoint.Name, Follows: x.last}
+	x.next = &pawlv1.ModelRequest{Model: x.endpoint.Name, PreviousStep: x.last}
 	calls := answer.GetCalls()
 	if len(calls) == 0 {
 		return x.spoke(answer), nil

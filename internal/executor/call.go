@@ -193,7 +193,7 @@ func (e *Executor) warnOf(messages []*pawlv1.Message) {
 const maxMessage = 16 << 10
 
 func failureOf(f *model.Failure) *pawlv1.ModelFailure {
-	out := &pawlv1.ModelFailure{Final: f.Final, Error: &pawlv1.Fault{Code: f.Code, Message: strings.ToValidUTF8(f.Message[:min(len(f.Message), maxMessage)], "")}}
+	out := &pawlv1.ModelFailure{NonRetryable: f.Final, Error: &pawlv1.Fault{Code: f.Code, Message: strings.ToValidUTF8(f.Message[:min(len(f.Message), maxMessage)], "")}}
 	if f.RetryAfter > 0 {
 		out.RetryAfter = durationOf(f.RetryAfter)
 	}

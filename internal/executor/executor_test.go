@@ -58,7 +58,7 @@ func (r *rig) start() string {
 
 var kinds = []pawlv1.RecordKind{
 	pawlv1.RecordKind_RECORD_KIND_TRANSITION, pawlv1.RecordKind_RECORD_KIND_TURN_COMPLETED, pawlv1.RecordKind_RECORD_KIND_TURN_FAILED,
-	pawlv1.RecordKind_RECORD_KIND_MODEL_NOTED, pawlv1.RecordKind_RECORD_KIND_STEP_RESOLVED, pawlv1.RecordKind_RECORD_KIND_ENDED,
+	pawlv1.RecordKind_RECORD_KIND_MODEL_UPDATED, pawlv1.RecordKind_RECORD_KIND_STEP_RESOLVED, pawlv1.RecordKind_RECORD_KIND_ENDED,
 }
 
 // follow gives the items of a run to take until it says that they are enough.
@@ -124,7 +124,7 @@ func TestAStateThatIsLeftPays(t *testing.T) {
 	})
 	run := r.start()
 	r.follow(run, func(item *pawlv1.StreamTransitionsResponse) bool {
-		u := item.GetRecord().GetModelNoted().GetUsage()
+		u := item.GetRecord().GetModelUpdated().GetUsage()
 		return u.GetInputTokens() == 10 && u.GetOutputTokens() == 1
 	})
 	close(noted)

@@ -129,13 +129,13 @@ func (s *sidecar) critique(ctx context.Context) (run, page string) {
 	_, err = s.runs.ResolveStep(ctx, resolve)
 	s.must("ResolveStep", err)
 	s.clock.Advance(time.Second)
-	resolve.Attempt, resolve.Answer = 2, &pawlv1.ResolveStepRequest_ResultJson{ResultJson: `{"artifact": "` + blob.GetRef() + `", "excerpt": "Hello"}`}
+	resolve.Attempt, resolve.Answer = 2, &pawlv1.ResolveStepRequest_ResultJson{ResultJson: `{"artifact": "` + blob.GetBlobRef() + `", "excerpt": "Hello"}`}
 	_, err = s.runs.ResolveStep(ctx, resolve)
 	s.must("ResolveStep", err)
 	done, err := s.runs.CompleteTurn(ctx, &pawlv1.CompleteTurnRequest{
 		RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: 1, TurnToken: turn.GetToken(), Event: "Done", Output: text("It says hello."),
 		Artifacts: []*pawlv1.ArtifactWrite{
-			write("plan", "1. fetch\n"), write("critique.md", "Good.\n\nShort."), write("page", blob.GetRef()), write("gone", goneRef),
+			write("plan", "1. fetch\n"), write("critique.md", "Good.\n\nShort."), write("page", blob.GetBlobRef()), write("gone", goneRef),
 			{Name: "../a b", Value: &pawlv1.ArtifactValue{Value: &pawlv1.ArtifactValue_Json{Json: `{"n":1}`}}},
 		},
 	})
@@ -145,5 +145,5 @@ func (s *sidecar) critique(ctx context.Context) (run, page string) {
 		RunId: last.GetRunId(), TurnSeq: last.GetTurnSeq(), Attempt: 1, TurnToken: last.GetToken(), Output: text("Two paragraphs in critique.md"),
 	})
 	s.must("CompleteTurn", err)
-	return turn.GetRunId(), blob.GetRef()
+	return turn.GetRunId(), blob.GetBlobRef()
 }

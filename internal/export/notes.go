@@ -45,7 +45,7 @@ func contextText(got *pawlv1.GetRunResponse, records []*pawlv1.Record) string {
 func inBetween(b *strings.Builder, records []*pawlv1.Record) {
 	head := "\n## Said in between\n"
 	for _, r := range records {
-		who, text := "the sidecar", r.GetNoticed().GetText()
+		who, text := "the sidecar", r.GetNoticeAdded().GetText()
 		if said := r.GetSteered(); said != nil {
 			who, text = r.GetPrincipal()+" ("+cli.Bare("SteerWhen", said.GetWhen().String())+")", said.GetText()
 		}
@@ -117,17 +117,17 @@ func remembered(records []*pawlv1.Record, persistent map[string]bool) string {
 	for _, r := range records {
 		switch body := r.GetBody().(type) {
 		case *pawlv1.Record_Transition:
-			state = body.Transition.GetTo()
+			state = body.Transition.GetToState()
 		case *pawlv1.Record_InputReceived:
 			say("user", state, Text(body.InputReceived.GetParts()))
 		case *pawlv1.Record_Steered:
 			say("user", state, body.Steered.GetText())
-		case *pawlv1.Record_Noticed:
-			say("notice", state, body.Noticed.GetText())
+		case *pawlv1.Record_NoticeAdded:
+			say("notice", state, body.NoticeAdded.GetText())
 		case *pawlv1.Record_StepResolved:
 			answers[body.StepResolved.GetStep()] = Text(body.StepResolved.GetAnswer().GetParts())
 		case *pawlv1.Record_Stopped:
-			say("assistant", state, answers[body.Stopped.GetSaid()])
+			say("assistant", state, answers[body.Stopped.GetConversationThroughStep()])
 		case *pawlv1.Record_TurnCompleted:
 			for _, m := range body.TurnCompleted.GetMessages() {
 				say(m.GetRole(), state, Text(m.GetParts()))

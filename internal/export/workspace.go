@@ -213,7 +213,7 @@ func (w *Workspace) blobs(ctx context.Context, trace string) error {
 // blob writes a blob into the file that name gives for its media type. False: the
 // sidecar does not have it.
 func (w *Workspace) blob(ctx context.Context, ref string, name func(mediaType string) string) (bool, error) {
-	stream, err := w.Runs.GetBlob(ctx, &pawlv1.GetBlobRequest{Namespace: w.Namespace, Ref: ref})
+	stream, err := w.Runs.GetBlob(ctx, &pawlv1.GetBlobRequest{Namespace: w.Namespace, BlobRef: ref})
 	if err != nil {
 		return false, err
 	}

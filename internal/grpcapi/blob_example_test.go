@@ -45,8 +45,8 @@ func Example_putBlob() {
 	}
 	broken := put(&pawlv1.PutBlobRequest{UploadId: "report", MediaType: "text/plain", Data: []byte("all tests ")})
 	whole := put(&pawlv1.PutBlobRequest{UploadId: "report", Offset: broken.GetSize(), Data: []byte("passed"), Last: true})
-	again := put(&pawlv1.PutBlobRequest{Ref: whole.GetRef(), Last: true})
-	fmt.Println(broken.GetSize(), whole.GetSize(), whole.GetRef()[:24], again.GetDuplicate())
+	again := put(&pawlv1.PutBlobRequest{BlobRef: whole.GetBlobRef(), Last: true})
+	fmt.Println(broken.GetSize(), whole.GetSize(), whole.GetBlobRef()[:24], again.GetDuplicate())
 	// Output: 10 16 blob:sha256:00caea118a2b true
 }
 
@@ -60,7 +60,7 @@ func Example_getBlob() {
 	check(up.Send(&pawlv1.PutBlobRequest{MediaType: "text/plain", Data: []byte("all tests passed"), Last: true}))
 	blob, err := up.CloseAndRecv()
 	check(err)
-	down, err := s.runs.GetBlob(ctx, &pawlv1.GetBlobRequest{Ref: blob.GetRef(), Offset: 4})
+	down, err := s.runs.GetBlob(ctx, &pawlv1.GetBlobRequest{BlobRef: blob.GetBlobRef(), Offset: 4})
 	check(err)
 	for {
 		piece, err := down.Recv()

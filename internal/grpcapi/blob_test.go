@@ -52,7 +52,7 @@ func (r *rig) put(ctx context.Context, pieces ...*pawlv1.PutBlobRequest) (*pawlv
 
 func (r *rig) get(ctx context.Context, ref string, offset int64) ([]byte, *pawlv1.GetBlobResponse, error) {
 	r.t.Helper()
-	stream, err := r.runs.GetBlob(ctx, &pawlv1.GetBlobRequest{Ref: ref, Offset: offset})
+	stream, err := r.runs.GetBlob(ctx, &pawlv1.GetBlobRequest{BlobRef: ref, Offset: offset})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -86,24 +86,24 @@ func TestBlob(t *testing.T) {
 		&pawlv1.PutBlobRequest{MediaType: "text/plain", Data: data[:400_000]},
 		&pawlv1.PutBlobRequest{Offset: 400_000, Data: data[400_000:], Last: true},
 	)
-	if err != nil || got.GetRef() != blobRef(data) || got.GetSize() != int64(len(data)) || got.GetDuplicate() {
+	if err != nil || got.GetBlobRef() != blobRef(data) || got.GetSize() != int64(len(data)) || got.GetDuplicate() {
 		t.Fatalf("put %v, %v", got, err)
 	}
 	for _, offset := range []int64{0, 1, 262_143, 262_144, 699_999, 700_000} {
-		read, first, err := r.get(ctx, got.GetRef(), offset)
+		read, first, err := r.get(ctx, got.GetBlobRef(), offset)
 		if err != nil || !bytes.Equal(read, data[offset:]) || first.GetSize() != int64(len(data)) || first.GetMediaType() != "text/plain" {
 			t.Fatalf("from %d: %d bytes, first %v, %v", offset, len(read), first.GetSize(), err)
 		}
 	}
-	again, err := r.put(ctx, &pawlv1.PutBlobRequest{Ref: got.GetRef()})
-	if err != nil || !again.GetDuplicate() || again.GetRef() != got.GetRef() || again.GetSize() != got.GetSize() {
+	again, err := r.put(ctx, &pawlv1.PutBlobRequest{BlobRef: got.GetBlobRef()})
+	if err != nil || !again.GetDuplicate() || again.GetBlobRef() != got.GetBlobRef() || again.GetSize() != got.GetSize() {
 		t.Fatalf("put by reference: %v, %v", again, err)
 	}
 	empty, err := r.put(ctx, &pawlv1.PutBlobRequest{Last: true})
-	if err != nil || empty.GetRef() != blobRef(nil) {
+	if err != nil || empty.GetBlobRef() != blobRef(nil) {
 		t.Fatalf("the empty blob: %v, %v", empty, err)
 	}
-	if read, first, err := r.get(ctx, empty.GetRef(), 0); err != nil || len(read) != 0 || first == nil {
+	if read, first, err := r.get(ctx, empty.GetBlobRef(), 0); err != nil || len(read) != 0 || first == nil {
 		t.Fatalf("the empty blob reads %v, %v, %v", read, first, err)
 	}
 }
@@ -114,7 +114,7 @@ func TestBlobResume(t *testing.T) {
 	r, ctx := newRig(t, withBlobs(t)), testContext(t)
 	data := bytes.Repeat([]byte("abcdefgh"), 100_000)
 	first, err := r.put(ctx, &pawlv1.PutBlobRequest{UploadId: "u", Data: data[:300_000]})
-	if err != nil || first.GetRef() != "" || first.GetSize() != 300_000 {
+	if err != nil || first.GetBlobRef() != "" || first.GetSize() != 300_000 {
 		t.Fatalf("put a part: %v, %v", first, err)
 	}
 	broken, cancel := context.WithCancel(ctx)
@@ -131,7 +131,7 @@ func TestBlobResume(t *testing.T) {
 		if codeOf(err) == codes.Aborted {
 			continue // the broken stream was just storing its part
 		}
-		if err != nil || asked.GetRef() != "" {
+		if err != nil || asked.GetBlobRef() != "" {
 			t.Fatalf("ask how far: %v, %v", asked, err)
 		}
 		size = asked.GetSize()
@@ -143,7 +143,7 @@ func TestBlobResume(t *testing.T) {
 		if codeOf(err) == codes.Aborted {
 			continue
 		}
-		if err != nil || done.GetRef() != blobRef(data) {
+		if err != nil || done.GetBlobRef() != blobRef(data) {
 			t.Fatalf("finish: %v, %v", done, err)
 		}
 		break
@@ -158,9 +158,9 @@ func TestBadBlobs(t *testing.T) {
 	r, ctx := newRig(t, withBlobs(t)), testContext(t)
 	_, err := r.put(ctx)
 	wantError(t, err, codes.InvalidArgument, "REQUEST_REQUIRED")
-	_, err = r.put(ctx, &pawlv1.PutBlobRequest{Ref: blobRef([]byte("other")), Data: []byte("this"), Last: true})
+	_, err = r.put(ctx, &pawlv1.PutBlobRequest{BlobRef: blobRef([]byte("other")), Data: []byte("this"), Last: true})
 	wantError(t, err, codes.InvalidArgument, "BLOB_MISMATCH")
-	_, err = r.put(ctx, &pawlv1.PutBlobRequest{Ref: "blob:md5:0"})
+	_, err = r.put(ctx, &pawlv1.PutBlobRequest{BlobRef: "blob:md5:0"})
 	wantError(t, err, codes.InvalidArgument, "INVALID_REQUEST")
 	var pieces []*pawlv1.PutBlobRequest
 	for i := range int64(5) {
@@ -177,7 +177,7 @@ func TestBadBlobs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = r.get(ctx, got.GetRef(), 2)
+	_, _, err = r.get(ctx, got.GetBlobRef(), 2)
 	wantError(t, err, codes.OutOfRange, "BLOB_OFFSET")
 
 	off := newRig(t)
@@ -196,7 +196,7 @@ func TestBlobScopes(t *testing.T) {
 	_, err = r.put(as(ctx, "runs:read"), &pawlv1.PutBlobRequest{Last: true})
 	wantError(t, err, codes.PermissionDenied, "SCOPE_MISSING")
 	for _, who := range []string{"work", "runs:read"} {
-		if data, _, err := r.get(as(ctx, who), got.GetRef(), 0); err != nil || string(data) != "x" {
+		if data, _, err := r.get(as(ctx, who), got.GetBlobRef(), 0); err != nil || string(data) != "x" {
 			t.Errorf("%s reads %q, %v", who, data, err)
 		}
 	}
@@ -218,7 +218,7 @@ func TestBlobSweep(t *testing.T) {
 		if err := r.engine.Blobs.Sweep(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := r.get(ctx, got.GetRef(), 0); (err == nil) != c.kept {
+		if _, _, err := r.get(ctx, got.GetBlobRef(), 0); (err == nil) != c.kept {
 			t.Fatalf("after %v: %v", c.after, err)
 		}
 	}

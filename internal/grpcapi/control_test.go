@@ -275,8 +275,8 @@ func TestLongConditionsHold(t *testing.T) {
 		t.Fatalf("%v, %v, %v", asked, waits, err)
 	}
 	for _, a := range waits.GetApprovals() {
-		if a.GetWhy() == "" || !a.GetCall().GetApproval().GetHeld() {
-			t.Errorf("%s is held: %v, why %q", a.GetCall().GetTool(), a.GetCall().GetApproval().GetHeld(), a.GetWhy())
+		if a.GetConditionError() == "" || !a.GetCall().GetApproval().GetHeld() {
+			t.Errorf("%s is held: %v, why %q", a.GetCall().GetTool(), a.GetCall().GetApproval().GetHeld(), a.GetConditionError())
 		}
 	}
 }

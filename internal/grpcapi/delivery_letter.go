@@ -22,7 +22,7 @@ func (s *deliveryService) receiver(ctx context.Context, namespace string, ref *p
 func asDelivery(err error) error {
 	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.Reason == "WEBHOOK_NOT_FOUND" {
 		named := *refusal
-		named.Reason, named.Field = "DELIVERY_NOT_FOUND", "ref"
+		named.Reason, named.Field = "DELIVERY_NOT_FOUND", "delivery_ref"
 		return &named
 	}
 	return err
@@ -37,7 +37,7 @@ func (s *deliveryService) ListDeadLetters(ctx context.Context, in *pawlv1.ListDe
 	}
 	// A token of ours is a number, or none.
 	after, _ := strconv.ParseUint(position, 10, 64)
-	sub, err := s.receiver(ctx, in.GetNamespace(), in.GetRef())
+	sub, err := s.receiver(ctx, in.GetNamespace(), in.GetDeliveryRef())
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (s *deliveryService) ListDeadLetters(ctx context.Context, in *pawlv1.ListDe
 			out.NextPageToken = convert.PageToken(in, strconv.FormatUint(letters[i-1].N, 10))
 			break
 		}
-		out.Letters = append(out.Letters, letter)
+		out.DeadLetters = append(out.DeadLetters, letter)
 	}
 	return out, nil
 }
@@ -78,7 +78,7 @@ func (s *deliveryService) ResendDeadLetter(ctx context.Context, in *pawlv1.Resen
 	if err != nil {
 		return nil, err
 	}
-	sub, err := s.receiver(ctx, in.GetNamespace(), in.GetRef())
+	sub, err := s.receiver(ctx, in.GetNamespace(), in.GetDeliveryRef())
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (s *deliveryService) ResendDeadLetter(ctx context.Context, in *pawlv1.Resen
 
 // DiscardDeadLetter implements pawl.v1.DeliveryService.
 func (s *deliveryService) DiscardDeadLetter(ctx context.Context, in *pawlv1.DiscardDeadLetterRequest) (*pawlv1.DiscardDeadLetterResponse, error) {
-	sub, err := s.receiver(ctx, in.GetNamespace(), in.GetRef())
+	sub, err := s.receiver(ctx, in.GetNamespace(), in.GetDeliveryRef())
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (s *deliveryService) DiscardDeadLetter(ctx context.Context, in *pawlv1.Disc
 	if len(letters) == 0 || letters[0].N != in.GetN() {
 		return nil, &machine.Refusal{
 			Code: machine.CodeNotFound, Reason: "DEAD_LETTER_NOT_FOUND", Field: "n",
-			Message: fmt.Sprintf("%s has no dead letter %d", in.GetRef().GetId(), in.GetN()),
+			Message: fmt.Sprintf("%s has no dead letter %d", in.GetDeliveryRef().GetId(), in.GetN()),
 		}
 	}
 	if err := s.subscriptions.DropDeadLetter(ctx, sub.SubscriptionKey, in.GetN()); err != nil {

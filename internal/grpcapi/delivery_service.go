@@ -117,7 +117,7 @@ func (s *deliveryService) ListDeliveries(ctx context.Context, in *pawlv1.ListDel
 				continue
 			}
 			if n := len(out.GetDeliveries()); n == size {
-				out.NextPageToken = convert.PageToken(in, refPlace(out.GetDeliveries()[n-1].GetRef()))
+				out.NextPageToken = convert.PageToken(in, refPlace(out.GetDeliveries()[n-1].GetDeliveryRef()))
 				return out, nil
 			}
 			out.Deliveries = append(out.Deliveries, deliveryToProto(sub))
@@ -145,7 +145,7 @@ func refToProto(sub *machine.Subscription) *pawlv1.DeliveryRef {
 
 func deliveryToProto(sub *machine.Subscription) *pawlv1.Delivery {
 	return &pawlv1.Delivery{
-		Ref: refToProto(sub), Owner: sub.Owner, Url: sub.URL, Attempts: int32(sub.Attempts), NextAt: convert.TimeToProto(sub.NextAt),
+		DeliveryRef: refToProto(sub), Owner: sub.Owner, Url: sub.URL, Attempts: int32(sub.Attempts), NextAt: convert.TimeToProto(sub.NextAt),
 		LastError: sub.LastError, DeadLetters: sub.Dead, Done: sub.Done,
 	}
 }

@@ -125,7 +125,7 @@ func Example_getPackGraph() {
 	graph, err := s.packs.GetPackGraph(context.Background(), &pawlv1.GetPackGraphRequest{Pack: "loop"})
 	check(err)
 	for _, edge := range graph.GetEdges()[:3] {
-		fmt.Println(edge.GetFrom(), edge.GetEvent(), edge.GetTo())
+		fmt.Println(edge.GetFromState(), edge.GetEvent(), edge.GetToState())
 	}
 	// Output:
 	// check Back work
@@ -304,7 +304,7 @@ func Example_streamTransitions() {
 		}
 		check(err)
 		record := item.GetRecord()
-		fmt.Println(record.GetPrevSeq(), record.GetCause(), record.GetTransition().GetTo(), record.GetEnded().GetStatus())
+		fmt.Println(record.GetPrevSeq(), record.GetCause(), record.GetTransition().GetToState(), record.GetEnded().GetStatus())
 	}
 	// Output:
 	// 0 CAUSE_ENTRY work RUN_STATUS_UNSPECIFIED
@@ -317,7 +317,7 @@ func Example_listTransitions() {
 	run := s.start().GetRun().GetRunId()
 	page, err := s.runs.ListTransitions(context.Background(), &pawlv1.ListTransitionsRequest{RunId: run})
 	check(err)
-	fmt.Println(len(page.GetRecords()), page.GetRecords()[0].GetTransition().GetTo())
+	fmt.Println(len(page.GetRecords()), page.GetRecords()[0].GetTransition().GetToState())
 	// Output: 1 work
 }
 

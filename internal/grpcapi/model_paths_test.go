@@ -115,7 +115,7 @@ func TestLateUsage(t *testing.T) {
 			for i := range 3 {
 				got, err := r.runs.AnswerModel(ctx, modelAnswer(turn, step, spoken("late")))
 				if err != nil || got.GetDisposition() != tt.want || got.GetDuplicate() != (i > 0) ||
-					got.GetRecord().GetModelNoted().GetUsage().GetInputTokens() != 100 {
+					got.GetRecord().GetModelUpdated().GetUsage().GetInputTokens() != 100 {
 					t.Fatalf("told for the %d. time: %v, %v", i+1, got, err)
 				}
 			}
@@ -203,8 +203,8 @@ func TestResponseIDs(t *testing.T) {
 	r, ctx := newRig(t), testContext(t)
 	turn := r.start(ctx).GetTurn()
 	step := r.askModel(ctx, turn, 1, asked("go")).GetStep()
-	note := func(turn *pawlv1.TurnRef, attempt int32, id string) *pawlv1.NoteModelResponse {
-		got, err := r.runs.NoteModel(ctx, &pawlv1.NoteModelRequest{RunId: turn.GetRunId(), Step: step.GetStep(), Attempt: attempt, TurnToken: turn.GetToken(), ResponseId: id})
+	note := func(turn *pawlv1.TurnRef, attempt int32, id string) *pawlv1.UpdateModelCallResponse {
+		got, err := r.runs.UpdateModelCall(ctx, &pawlv1.UpdateModelCallRequest{RunId: turn.GetRunId(), Step: step.GetStep(), Attempt: attempt, TurnToken: turn.GetToken(), ResponseId: id})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,7 +236,7 @@ func TestResponseIDs(t *testing.T) {
 		t.Errorf("said again, by records %d to %d", seq+1, now)
 	}
 	list, err := r.runs.ListTransitions(ctx, &pawlv1.ListTransitionsRequest{RunId: turn.GetRunId(), Kinds: []pawlv1.RecordKind{
-		pawlv1.RecordKind_RECORD_KIND_STEP_REQUESTED, pawlv1.RecordKind_RECORD_KIND_MODEL_NOTED,
+		pawlv1.RecordKind_RECORD_KIND_STEP_REQUESTED, pawlv1.RecordKind_RECORD_KIND_MODEL_UPDATED,
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -246,7 +246,7 @@ func TestResponseIDs(t *testing.T) {
 		if rec.GetStepRequested().GetRequestChanged() {
 			requested++
 		}
-		if rec.GetModelNoted().GetRequestChanged() {
+		if rec.GetModelUpdated().GetRequestChanged() {
 			noted++
 		}
 	}
@@ -265,7 +265,7 @@ func TestSaid(t *testing.T) {
 	r, ctx := newRig(t), testContext(t)
 	turn := r.start(ctx).GetTurn()
 	step := r.askModel(ctx, turn, 1, asked("go")).GetStep()
-	complete := &pawlv1.CompleteTurnRequest{RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: turn.GetAttempt(), TurnToken: turn.GetToken(), Said: step.GetStep(), Event: "Again"}
+	complete := &pawlv1.CompleteTurnRequest{RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: turn.GetAttempt(), TurnToken: turn.GetToken(), ConversationThroughStep: step.GetStep(), Event: "Again"}
 	_, err := r.runs.CompleteTurn(ctx, complete)
 	wantError(t, err, codes.FailedPrecondition, "STEP_NOT_ANSWERED")
 	r.answerModel(ctx, turn, step, spoken("yes"))

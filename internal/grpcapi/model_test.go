@@ -101,7 +101,7 @@ func TestARepeatedTurnIsAnsweredFromTheRecord(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	next := &pawlv1.ModelRequest{Model: "gpt", Follows: one.GetStep().GetStep(), Messages: []*pawlv1.ModelMessage{resultOf(step.GetStep().GetStep(), "call_0")}}
+	next := &pawlv1.ModelRequest{Model: "gpt", PreviousStep: one.GetStep().GetStep(), Messages: []*pawlv1.ModelMessage{resultOf(step.GetStep().GetStep(), "call_0")}}
 	two := r.askModel(ctx, turn, 2, next)
 
 	// The execution is lost in the midst of round 2.
@@ -127,7 +127,7 @@ func TestARepeatedTurnIsAnsweredFromTheRecord(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		late, err := r.runs.AnswerModel(ctx, modelAnswer(turn, two.GetStep(), spoken("late")))
 		if err != nil || late.GetDisposition() != pawlv1.Disposition_DISPOSITION_IGNORED_STALE || late.GetDuplicate() != again ||
-			late.GetRecord().GetModelNoted().GetUsage().GetInputTokens() != 100 {
+			late.GetRecord().GetModelUpdated().GetUsage().GetInputTokens() != 100 {
 			t.Fatalf("a late answer: %v, %v", late, err)
 		}
 	}

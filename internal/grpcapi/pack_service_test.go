@@ -30,7 +30,7 @@ func TestValidatePack(t *testing.T) {
 		t.Fatalf("termination %v", term)
 	}
 	edge := term.GetCycle()[len(term.GetCycle())-1]
-	if first := term.GetCycle()[0]; edge.GetTo() != first.GetFrom() {
+	if first := term.GetCycle()[0]; edge.GetToState() != first.GetFromState() {
 		t.Fatalf("the cycle does not close: %v", term.GetCycle())
 	}
 	if len(got.GetAgentTerminations()) != 2 || got.GetAgentTerminations()[0].GetAgent() != "approver" || !got.GetAgentTerminations()[0].GetBounded() {
@@ -52,7 +52,7 @@ func TestCycleGoesThroughForcedExits(t *testing.T) {
 	if err != nil || !got.GetOk() {
 		t.Fatalf("ValidatePack %v, %v", got, err)
 	}
-	want := &pawlv1.CycleEdge{From: "work", Event: "Check", To: "work"}
+	want := &pawlv1.CycleEdge{FromState: "work", Event: "Check", ToState: "work"}
 	if cycle := got.GetTermination().GetCycle(); len(cycle) != 1 || !proto.Equal(cycle[0], want) {
 		t.Fatalf("cycle %v", cycle)
 	}

@@ -28,7 +28,7 @@ func (s *runService) PutBlob(stream putBlobServer) error {
 		return err
 	}
 	w, err := s.blobs.Put(ctx, blob.PutRequest{
-		Call: callOf(ctx, in.GetNamespace()), UploadID: in.GetUploadId(), MediaType: in.GetMediaType(), Ref: in.GetRef(),
+		Call: callOf(ctx, in.GetNamespace()), UploadID: in.GetUploadId(), MediaType: in.GetMediaType(), Ref: in.GetBlobRef(),
 	})
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func answerBlob(stream putBlobServer, got blob.Info, err error) error {
 	if err != nil {
 		return err
 	}
-	return stream.SendAndClose(&pawlv1.PutBlobResponse{Ref: got.Ref, Size: got.Size, Duplicate: got.Duplicate})
+	return stream.SendAndClose(&pawlv1.PutBlobResponse{BlobRef: got.Ref, Size: got.Size, Duplicate: got.Duplicate})
 }
 
 // GetBlob implements pawl.v1.RunService.
@@ -66,7 +66,7 @@ func (s *runService) GetBlob(in *pawlv1.GetBlobRequest, stream grpc.ServerStream
 	ctx, end := s.guarded(stream.Context(), pawlv1.RunService_GetBlob_FullMethodName)
 	defer end()
 	call := callOf(ctx, in.GetNamespace())
-	err := s.blobs.Get(ctx, call, in.GetRef(), in.GetOffset(), func(info blob.Info, at int64, piece []byte) error {
+	err := s.blobs.Get(ctx, call, in.GetBlobRef(), in.GetOffset(), func(info blob.Info, at int64, piece []byte) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

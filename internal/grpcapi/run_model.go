@@ -24,9 +24,9 @@ func (s *runService) AnswerModel(ctx context.Context, in *pawlv1.AnswerModelRequ
 	return convert.ModelPaused(out, pause), err
 }
 
-// NoteModel implements pawl.v1.RunService.
-func (s *runService) NoteModel(ctx context.Context, in *pawlv1.NoteModelRequest) (*pawlv1.NoteModelResponse, error) {
-	return handled(ctx, s, in, convert.NoteModelFromProto, s.engine.Apply, convert.ModelStepNoted)
+// UpdateModelCall implements pawl.v1.RunService.
+func (s *runService) UpdateModelCall(ctx context.Context, in *pawlv1.UpdateModelCallRequest) (*pawlv1.UpdateModelCallResponse, error) {
+	return handled(ctx, s, in, convert.UpdateModelCallFromProto, s.engine.Apply, convert.ModelStepNoted)
 }
 
 // GetModelStep implements pawl.v1.RunService.

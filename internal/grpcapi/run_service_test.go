@@ -23,7 +23,7 @@ func TestRunToItsEnd(t *testing.T) {
 		t.Fatalf("run %v", run)
 	}
 	first := started.GetRecord()
-	if first.GetSeq() != 1 || first.GetCause() != pawlv1.Cause_CAUSE_ENTRY || first.GetTransition().GetTo() != "work" ||
+	if first.GetSeq() != 1 || first.GetCause() != pawlv1.Cause_CAUSE_ENTRY || first.GetTransition().GetToState() != "work" ||
 		first.GetPrincipal() != "anonymous" || len(first.GetHash()) != 32 || first.GetCursor() == "" {
 		t.Fatalf("record %v", first)
 	}

@@ -224,7 +224,7 @@ func TestHeartbeat(t *testing.T) {
 		t.Fatalf("rest %v", rest)
 	}
 	r.emit(ctx, turn, "Ask")
-	if got := next(t, stream).GetRecord().GetTransition().GetTo(); got != "gate" {
+	if got := next(t, stream).GetRecord().GetTransition().GetToState(); got != "gate" {
 		t.Fatalf("state %q", got)
 	}
 }

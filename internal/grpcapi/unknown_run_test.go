@@ -37,9 +37,9 @@ var besidesTheRun = map[string]proto.Message{
 	"AnswerModel": &pawlv1.AnswerModelRequest{Step: 1, Attempt: 1, Outcome: &pawlv1.AnswerModelRequest_Failure{Failure: &pawlv1.ModelFailure{
 		Error: &pawlv1.Fault{Code: "x"},
 	}}},
-	"NoteModel":    &pawlv1.NoteModelRequest{Step: 1, Attempt: 1, ResponseId: "r"},
-	"GetModelStep": &pawlv1.GetModelStepRequest{Step: 1},
-	"EraseRun":     &pawlv1.EraseRunRequest{Reason: "asked for"},
+	"UpdateModelCall": &pawlv1.UpdateModelCallRequest{Step: 1, Attempt: 1, ResponseId: "r"},
+	"GetModelStep":    &pawlv1.GetModelStepRequest{Step: 1},
+	"EraseRun":        &pawlv1.EraseRunRequest{Reason: "asked for"},
 	"DecideStep": &pawlv1.DecideStepRequest{
 		Step: 1, Digest: "sha256:" + strings.Repeat("0", 64), Decision: pawlv1.StepDecision_STEP_DECISION_APPROVE,
 	},

@@ -195,13 +195,13 @@ func TestDeadLetters(t *testing.T) {
 	ref := &pawlv1.DeliveryRef{Kind: pawlv1.DeliveryKind_DELIVERY_KIND_WEBHOOK, Id: "w"}
 	for _, body := range []bool{false, true} {
 		var seen []uint64
-		req := &pawlv1.ListDeadLettersRequest{Ref: ref, PageSize: 2, IncludeBody: body}
+		req := &pawlv1.ListDeadLettersRequest{DeliveryRef: ref, PageSize: 2, IncludeBody: body}
 		for {
 			page, err := r.deliveries().ListDeadLetters(admin, req)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, letter := range page.GetLetters() {
+			for _, letter := range page.GetDeadLetters() {
 				seen = append(seen, letter.GetN())
 				if letter.GetSize() != 4 || (string(letter.GetBody()) == "body") != body || letter.GetError() != "no" {
 					t.Errorf("letter %v", letter)
@@ -215,21 +215,21 @@ func TestDeadLetters(t *testing.T) {
 			t.Fatalf("letters %v", seen)
 		}
 	}
-	_, err := r.deliveries().ListDeadLetters(other, &pawlv1.ListDeadLettersRequest{Ref: ref})
+	_, err := r.deliveries().ListDeadLetters(other, &pawlv1.ListDeadLettersRequest{DeliveryRef: ref})
 	wantError(t, err, codes.NotFound, "DELIVERY_NOT_FOUND")
-	_, err = r.deliveries().ResendDeadLetter(other, &pawlv1.ResendDeadLetterRequest{Ref: ref, N: 1})
+	_, err = r.deliveries().ResendDeadLetter(other, &pawlv1.ResendDeadLetterRequest{DeliveryRef: ref, N: 1})
 	wantError(t, err, codes.NotFound, "DELIVERY_NOT_FOUND")
-	if _, err := r.deliveries().ResendDeadLetter(mine, &pawlv1.ResendDeadLetterRequest{Ref: ref, N: 1}); err != nil || <-to.resent != key {
+	if _, err := r.deliveries().ResendDeadLetter(mine, &pawlv1.ResendDeadLetterRequest{DeliveryRef: ref, N: 1}); err != nil || <-to.resent != key {
 		t.Fatalf("resent: %v", err)
 	}
-	_, err = r.deliveries().DiscardDeadLetter(other, &pawlv1.DiscardDeadLetterRequest{Ref: ref, N: 2})
+	_, err = r.deliveries().DiscardDeadLetter(other, &pawlv1.DiscardDeadLetterRequest{DeliveryRef: ref, N: 2})
 	wantError(t, err, codes.NotFound, "DELIVERY_NOT_FOUND")
-	if _, err := r.deliveries().DiscardDeadLetter(mine, &pawlv1.DiscardDeadLetterRequest{Ref: ref, N: 2}); err != nil {
+	if _, err := r.deliveries().DiscardDeadLetter(mine, &pawlv1.DiscardDeadLetterRequest{DeliveryRef: ref, N: 2}); err != nil {
 		t.Fatalf("discarded: %v", err)
 	}
-	_, err = r.deliveries().DiscardDeadLetter(mine, &pawlv1.DiscardDeadLetterRequest{Ref: ref, N: 2})
+	_, err = r.deliveries().DiscardDeadLetter(mine, &pawlv1.DiscardDeadLetterRequest{DeliveryRef: ref, N: 2})
 	wantError(t, err, codes.NotFound, "DEAD_LETTER_NOT_FOUND")
-	if left, err := r.deliveries().ListDeadLetters(mine, &pawlv1.ListDeadLettersRequest{Ref: ref}); err != nil || len(left.GetLetters()) != 4 || left.GetLetters()[1].GetN() != 3 {
+	if left, err := r.deliveries().ListDeadLetters(mine, &pawlv1.ListDeadLettersRequest{DeliveryRef: ref}); err != nil || len(left.GetDeadLetters()) != 4 || left.GetDeadLetters()[1].GetN() != 3 {
 		t.Fatalf("left: %v, %v", left, err)
 	}
 	troubled, err := r.deliveries().ListDeliveries(mine, &pawlv1.ListDeliveriesRequest{Troubled: true})

@@ -116,8 +116,8 @@ func aboutRun(in *pawlv1.WorkRequest) interface{ GetRunId() string } {
 		return item.RequestModel
 	case *pawlv1.WorkRequest_AnswerModel:
 		return item.AnswerModel
-	case *pawlv1.WorkRequest_NoteModel:
-		return item.NoteModel
+	case *pawlv1.WorkRequest_UpdateModelCall:
+		return item.UpdateModelCall
 	case *pawlv1.WorkRequest_SetArtifacts:
 		return item.SetArtifacts
 	case *pawlv1.WorkRequest_WriteOutput:
@@ -204,9 +204,9 @@ func (l *workLink) call(ctx context.Context, in *pawlv1.WorkRequest) (*pawlv1.Wo
 		got, err := runs.AnswerModel(ctx, item.AnswerModel)
 		out.Answer = &pawlv1.WorkReceipt_AnswerModel{AnswerModel: got}
 		return out, err
-	case *pawlv1.WorkRequest_NoteModel:
-		got, err := runs.NoteModel(ctx, item.NoteModel)
-		out.Answer = &pawlv1.WorkReceipt_NoteModel{NoteModel: got}
+	case *pawlv1.WorkRequest_UpdateModelCall:
+		got, err := runs.UpdateModelCall(ctx, item.UpdateModelCall)
+		out.Answer = &pawlv1.WorkReceipt_UpdateModelCall{UpdateModelCall: got}
 		return out, err
 	case *pawlv1.WorkRequest_ServeRun:
 		return out, l.worker.Serve(ctx, convert.ServedFromProto(item.ServeRun))

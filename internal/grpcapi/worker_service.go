@@ -145,7 +145,7 @@ func (s *workerService) connect(ctx context.Context, first *pawlv1.WorkRequest, 
 	}
 	req := convert.WorkerFromProto(callOf(ctx, first.GetNamespace()), in)
 	req.Address = addressOf(ctx)
-	req.Sink, link.batches, link.brief = link, in.GetBatches(), in.GetBrief()
+	req.Sink, link.batches, link.brief = link, in.GetBatches(), in.GetCompactReceipts()
 	link.namespace = req.Namespace
 	conn, err := s.runs.work.Connect(ctx, req)
 	if err != nil {

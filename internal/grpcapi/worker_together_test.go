@@ -174,7 +174,7 @@ func TestBriefReceipts(t *testing.T) {
 	r, ctx := newRig(t), testContext(t)
 	r.register(ctx)
 	reg := registration("brief")
-	reg.Brief = true
+	reg.CompactReceipts = true
 	h := r.open(ctx, &pawlv1.WorkRequest{
 		Credits: &pawlv1.WorkCredits{Turns: 1}, Item: &pawlv1.WorkRequest_Register{Register: reg},
 	})

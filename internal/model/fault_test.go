@@ -121,7 +121,7 @@ func TestWordsOfAFault(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, row := range gjson.ParseBytes(text).Array() {
-		word, want := row.Get("word").String(), row.Get("final").Bool()
+		word, want := row.Get("word").String(), row.Get("non_retryable").Bool()
 		for _, field := range []string{"type", "code"} {
 			if code, got := classOf(gjson.Parse(`{"`+field+`":"`+word+`"}`), CodeCut); got != want {
 				t.Errorf("%s %s is %s, final: %v", field, word, code, got)

@@ -65,7 +65,7 @@ var Operations = []Operation{
 	{Name: "/pawl.v1.RunService/ResolveStep", Scopes: RunsWrite, Changes: true},
 	{Name: "/pawl.v1.RunService/RequestModel", Scopes: RunsWrite | EventsExternal, Changes: true},
 	{Name: "/pawl.v1.RunService/AnswerModel", Scopes: RunsWrite | EventsExternal, Changes: true},
-	{Name: "/pawl.v1.RunService/NoteModel", Scopes: RunsWrite | EventsExternal, Changes: true},
+	{Name: "/pawl.v1.RunService/UpdateModelCall", Scopes: RunsWrite | EventsExternal, Changes: true},
 	{Name: "/pawl.v1.RunService/GetModelStep", Scopes: RunsRead},
 	{Name: "/pawl.v1.RunService/StreamTransitions", Scopes: RunsRead | RunsWrite},
 	{Name: "/pawl.v1.RunService/ListTransitions", Scopes: RunsRead | RunsWrite},

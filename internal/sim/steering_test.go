@@ -199,7 +199,7 @@ func plain(shown string) string {
 }
 
 // listen adds what the request has to contain to what the model is shown.
-func (c *conversation) listen(told []*pawlv1.Heed) {
+func (c *conversation) listen(told []*pawlv1.IncludedMessage) {
 	for _, h := range told {
 		if slices.Contains(c.heard, h.GetSeq()) {
 			continue
@@ -210,7 +210,7 @@ func (c *conversation) listen(told []*pawlv1.Heed) {
 }
 
 func heedOf(seq uint64) *pawlv1.ModelMessage {
-	return &pawlv1.ModelMessage{Content: &pawlv1.ModelMessage_Heed{Heed: seq}}
+	return &pawlv1.ModelMessage{Content: &pawlv1.ModelMessage_IncludedSeq{IncludedSeq: seq}}
 }
 
 // ask makes a request. Who does not have the sidecar add what has to be heard is told of it by

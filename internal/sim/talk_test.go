@@ -24,7 +24,7 @@ import (
 type talker interface {
 	requestModel(ctx context.Context, round int32, asked *pawlv1.ModelRequest, bound *pawlv1.Usage) (*pawlv1.RequestModelResponse, error)
 	answerModel(ctx context.Context, told *pawlv1.AnswerModelRequest) (*pawlv1.AnswerModelResponse, error)
-	noteModel(ctx context.Context, told *pawlv1.NoteModelRequest) error
+	updateModelCall(ctx context.Context, told *pawlv1.UpdateModelCallRequest) error
 	requestCall(ctx context.Context, call *pawlv1.StepRequest) (*pawlv1.StepOutcome, error)
 	// answered waits for the answer of a step; call is what it was asked for with.
 	answered(ctx context.Context, step uint32, call *pawlv1.StepRequest) (*pawlv1.Step, error)
@@ -134,9 +134,9 @@ const toolsJSON = `[{"name":"charge"},{"name":"helper"}]`
 
 // request is that of the next round.
 func (c *conversation) request() *pawlv1.ModelRequest {
-	r := &pawlv1.ModelRequest{Model: modelName, System: new(c.system), Follows: c.last, Messages: c.news}
+	r := &pawlv1.ModelRequest{Model: modelName, System: new(c.system), PreviousStep: c.last, Messages: c.news}
 	if c.inline || c.last == 0 {
-		r.Follows, r.Messages = 0, c.refs
+		r.PreviousStep, r.Messages = 0, c.refs
 		r.ToolsJson, r.ParametersJson = new(toolsJSON), new(`{"seed":1}`)
 	}
 	return r
@@ -157,7 +157,7 @@ func (c *conversation) round(ctx context.Context, round int32) (*pawlv1.ModelAns
 	if d := got.GetDenial(); d != nil {
 		return nil, &pawl.Failure{Code: d.GetCode(), Message: d.GetMessage(), Final: true}
 	}
-	c.listen(got.GetHeeds())
+	c.listen(got.GetIncludedMessages())
 	step := got.GetStep()
 	book.is(stepID{c.node.name, c.run, step.GetStep()}, name)
 	if known != nil && step.GetStatus() != pawlv1.StepStatus_STEP_STATUS_OK {
@@ -251,7 +251,7 @@ func (c *conversation) attempt(ctx context.Context, id stepID, attempt int32, re
 	var told func(string)
 	if c.dice.IntN(2) == 0 {
 		told = func(response string) {
-			_ = c.by.noteModel(ctx, &pawlv1.NoteModelRequest{RunId: c.run, Step: id.step, Attempt: attempt, ResponseId: response})
+			_ = c.by.updateModelCall(ctx, &pawlv1.UpdateModelCallRequest{RunId: c.run, Step: id.step, Attempt: attempt, ResponseId: response})
 			c.world.pass(c.node)
 		}
 	}

@@ -26,9 +26,9 @@ func (b byStream) answerModel(ctx context.Context, told *pawlv1.AnswerModelReque
 	return b.turn.AnswerModel(ctx, told)
 }
 
-func (b byStream) noteModel(ctx context.Context, told *pawlv1.NoteModelRequest) error {
+func (b byStream) updateModelCall(ctx context.Context, told *pawlv1.UpdateModelCallRequest) error {
 	told.TurnToken = b.turn.Token()
-	_, err := b.runs.NoteModel(ctx, told)
+	_, err := b.runs.UpdateModelCall(ctx, told)
 	return err
 }
 
@@ -51,7 +51,7 @@ type caller struct {
 
 func (c *caller) requestModel(ctx context.Context, round int32, asked *pawlv1.ModelRequest, bound *pawlv1.Usage) (*pawlv1.RequestModelResponse, error) {
 	req := &pawlv1.RequestModelRequest{
-		RunId: c.run, TurnSeq: c.turn.GetTurnSeq(), Attempt: c.turn.GetAttempt(), TurnToken: c.turn.GetToken(), Round: round, Request: asked, Bound: bound, Hear: c.hear,
+		RunId: c.run, TurnSeq: c.turn.GetTurnSeq(), Attempt: c.turn.GetAttempt(), TurnToken: c.turn.GetToken(), Round: round, Request: asked, Bound: bound, IncludeRequired: c.hear,
 	}
 	return c.runs.RequestModel(ctx, req)
 }
@@ -61,9 +61,9 @@ func (c *caller) answerModel(ctx context.Context, told *pawlv1.AnswerModelReques
 	return c.runs.AnswerModel(ctx, told)
 }
 
-func (c *caller) noteModel(ctx context.Context, told *pawlv1.NoteModelRequest) error {
+func (c *caller) updateModelCall(ctx context.Context, told *pawlv1.UpdateModelCallRequest) error {
 	told.TurnToken = c.turn.GetToken()
-	_, err := c.runs.NoteModel(ctx, told)
+	_, err := c.runs.UpdateModelCall(ctx, told)
 	return err
 }
 
@@ -128,7 +128,7 @@ func (pp *people) talks(ctx context.Context, n *node, run string, seed uint64) e
 		return err
 	}
 	done := &pawlv1.CompleteTurnRequest{
-		RunId: run, TurnSeq: by.turn.GetTurnSeq(), Attempt: by.turn.GetAttempt(), TurnToken: by.turn.GetToken(), Output: answer.GetParts(), Said: c.last,
+		RunId: run, TurnSeq: by.turn.GetTurnSeq(), Attempt: by.turn.GetAttempt(), TurnToken: by.turn.GetToken(), Output: answer.GetParts(), ConversationThroughStep: c.last,
 	}
 	if events := view.GetAllowedEvents(); len(events) > 0 && dice.IntN(4) > 0 {
 		done.Event = events[dice.IntN(len(events))]

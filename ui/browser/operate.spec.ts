@@ -123,8 +123,10 @@ test("dead letters are read, sent again and deleted", async () => {
     }),
   );
   await page.route("**/v1/deliveries:dead?*", (route) => {
-    expect(route.request().url()).toContain("ref.kind=DELIVERY_KIND_WEBHOOK&ref.id=audit");
-    return route.fulfill({ json: { letters } });
+    expect(route.request().url()).toContain(
+      "deliveryRef.kind=DELIVERY_KIND_WEBHOOK&deliveryRef.id=audit",
+    );
+    return route.fulfill({ json: { deadLetters: letters } });
   });
   await page.route(/deliveries:(resend|discard)/, (route) => {
     const body = route.request().postDataJSON() as { n: string };
@@ -144,8 +146,8 @@ test("dead letters are read, sent again and deleted", async () => {
   await page.getByText("All were sent again or deleted.").waitFor();
   const ref = { kind: "DELIVERY_KIND_WEBHOOK", id: "audit" };
   expect(asked).toEqual([
-    ["resend", { ref, n: "1" }],
-    ["discard", { ref, n: "2" }],
+    ["resend", { deliveryRef: ref, n: "1" }],
+    ["discard", { deliveryRef: ref, n: "2" }],
   ]);
   expect(faults).toEqual([]);
   await close();

@@ -280,7 +280,7 @@ const HOOKS = {
   ],
 };
 const LETTERS = {
-  letters: [1, 2].map((n) => ({
+  deadLetters: [1, 2].map((n) => ({
     n: String(n),
     at: HOUR_AGO,
     error: "HTTP 500",

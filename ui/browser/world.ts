@@ -273,7 +273,7 @@ export async function spoken(sidecar: Sidecar): Promise<Driver> {
   await run.askModel(1, { ...first, system: "Write code, in Go." });
   const [again] = await run.askModel(2, {
     model: "gpt",
-    follows: step,
+    previousStep: step,
     messages: [{ result: { step: step + 1, callId: "c0" } }],
   });
   const done = { parts: [{ text: "It is written." }], finishReason: "stop", model: "gpt-5" };

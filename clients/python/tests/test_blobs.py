@@ -125,7 +125,7 @@ def test_what_is_not_there_or_no_reference(client: Client) -> None:
     assert caught.value.reason == "BLOB_NOT_FOUND"
     with pytest.raises(RequestError) as bad:
         client.get_blob("blob:x")
-    assert bad.value.violations[0][0] == "ref"
+    assert bad.value.violations[0][0] == "blob_ref"
 
 
 def test_a_blob_that_is_too_large(client: Client) -> None:

@@ -183,7 +183,7 @@ class Doorman(grpc.GenericRpcHandler):
         self.calls: list[str] = []
         self._answers: dict[str, Callable[[grpc.ServicerContext], Iterator[Any]]] = {
             "GetCaller": lambda context: iter([run_pb2.GetCallerResponse(principal="me")]),
-            "PutBlob": lambda context: iter([run_pb2.PutBlobResponse(ref="blob:x", size=1)]),
+            "PutBlob": lambda context: iter([run_pb2.PutBlobResponse(blob_ref="blob:x", size=1)]),
             "StreamTransitions": self._stream,
             "Work": self._work,
         }

@@ -104,7 +104,7 @@ async def tells_later(payload: dict[str, Any]) -> float:
 
 def fails(payload: dict[str, Any]) -> float:
     tells(payload)
-    raise FailStepError("SOLD_OUT", "there are none", final=current_call().attempt == 2)
+    raise FailStepError("SOLD_OUT", "there are none", non_retryable=current_call().attempt == 2)
 
 
 def silent(payload: dict[str, Any]) -> float:

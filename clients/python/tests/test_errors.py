@@ -164,7 +164,7 @@ def test_the_loser_of_a_race_learns_who_won(client: Client) -> None:
     assert (lost.value.event, lost.value.principal) == ("No", "anonymous")
     assert lost.value.winner is not None
     assert isinstance(lost.value.winner.body, pawl_client.Transition)
-    assert (lost.value.winner.seq, lost.value.winner.body.to) == (lost.value.seq, "calc")
+    assert (lost.value.winner.seq, lost.value.winner.body.to_state) == (lost.value.seq, "calc")
 
 
 def test_a_cursor_of_another_store(client: Client) -> None:

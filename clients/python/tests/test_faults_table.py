@@ -15,4 +15,4 @@ TABLE = Path(__file__).parents[3] / "testdata" / "model" / "faults.json"
 @pytest.mark.parametrize("field", ["type", "code"])
 def test_words_of_a_fault(row: dict[str, Any], field: str) -> None:
     failure = told({field: row["word"], "message": "said so"})
-    assert (failure.final, failure.error.message) == (row["final"], "said so")
+    assert (failure.non_retryable, failure.error.message) == (row["non_retryable"], "said so")

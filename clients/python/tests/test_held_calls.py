@@ -286,7 +286,7 @@ def test_an_approval_that_is_over_is_asked_for_again(scene: Scene, mode: Mode) -
         past(ledger.over)
         person.decide("EDIT", payload={"amount": 120})
         assert driving.result(WAIT) is RunStatus.COMPLETED
-        assert verdicts(person.run) == ["APPROVED", "LAPSED", "EDITED"]
+        assert verdicts(person.run) == ["APPROVED", "EXPIRED", "EDITED"]
     assert [(line["amount"], line["attempt"]) for line in ledger.lines()] == [(120, 2)]
     assert scene.told == ["{'paid': 120}"]
 
@@ -346,5 +346,5 @@ def test_decided_while_no_program_runs(scene: Scene) -> None:
         person.decide("APPROVE", expires=soon + timedelta(hours=1))
         with program(scene) as last:
             assert last.wait(WAIT) == 0
-        assert verdicts(person.run) == ["APPROVED", "LAPSED", "APPROVED"]
+        assert verdicts(person.run) == ["APPROVED", "EXPIRED", "APPROVED"]
     assert scene.ledger.amounts() == [250]

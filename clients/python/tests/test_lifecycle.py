@@ -74,7 +74,7 @@ def test_forced_exit(client: Client) -> None:
     records = list(client.attach(result.run.run_id).transitions())
     assert [r.kind for r in records] == [RecordKind.TRANSITION] * 4 + [RecordKind.ENDED]
     bodies = [r.body for r in records if isinstance(r.body, Transition)]
-    assert [b.to for b in bodies] == ["work", "work", "work", "give_up"]
+    assert [b.to_state for b in bodies] == ["work", "work", "work", "give_up"]
     assert bodies[-1].intended_state == "work"
     assert [(r.state, r.guard) for r in bodies[-1].redirects] == [("work", "max_visits:work")]
     assert isinstance(records[-1].body, Ended)

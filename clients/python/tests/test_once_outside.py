@@ -202,7 +202,9 @@ async def test_a_tool_says_that_it_may_have_happened(
     @worker.tool("add")
     def add(payload: object) -> int:
         ledger.charge()
-        raise FailStepError("BANK_TIMEOUT", "no answer", final=unknown, wait=0, unknown=unknown)
+        raise FailStepError(
+            "BANK_TIMEOUT", "no answer", non_retryable=unknown, wait=0, unknown=unknown
+        )
 
     @worker.prompt("calc")
     async def calc(turn: AsyncTurn) -> Reply:

@@ -72,9 +72,9 @@ def test_tools_then_leaving(client: Client) -> None:
     assert isinstance(completed, TurnCompleted)
     # What was said is what the model's step says: only what leaving answered is new.
     assert [m.role for m in completed.messages] == ["tool"]
-    assert completed.said == 3
+    assert completed.conversation_through_step == 3
     assert [step.kind for step in run.info().steps] == ["MODEL"]
-    asked = run.model_step(completed.said)
+    asked = run.model_step(completed.conversation_through_step)
     assert [m.role for m in asked.messages] == ["user", "assistant", "tool"]
     assert asked.system == "Add 1."
     assert asked.step is not None

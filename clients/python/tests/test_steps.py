@@ -115,7 +115,7 @@ async def test_answered_by_another_program(client: Client, sidecar: Sidecar) -> 
 
     @worker.tool("add")
     def add(payload: Any) -> int:
-        raise FailStepError("E", "m", final=True)
+        raise FailStepError("E", "m", non_retryable=True)
 
     async with serving(worker):
         result = await asyncio.to_thread(client.run, "steps", handler, variables={"n": 1})

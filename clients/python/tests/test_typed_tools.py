@@ -405,7 +405,11 @@ async def test_says_whether_and_when_it_is_tried_again(shared: Sidecar, here: Cl
 
     def fresh() -> Any:
         made = iter(
-            (FailStepError("BUSY", wait=0.2), KeyError("lost"), FailStepError("GONE", final=True))
+            (
+                FailStepError("BUSY", wait=0.2),
+                KeyError("lost"),
+                FailStepError("GONE", non_retryable=True),
+            )
         )
 
         def add(n: int) -> int:
@@ -447,7 +451,9 @@ async def test_an_answer_given_by_hand(here: Client) -> None:
     fault = Fault(code="X")
     for answer, final, after in ((1, True, None), (1, False, 1.0), (fault, True, 1.0)):
         with pytest.raises(ValueError, match="of a Fault"):
-            run.resolve_step(1, "add", answer, attempt=1, final=final, retry_after=after)
+            run.resolve_step(
+                1, "add", answer, attempt=1, non_retryable=final, retry_after=after
+            )
 
 
 class Circle(BaseModel):

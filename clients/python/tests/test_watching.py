@@ -357,7 +357,10 @@ async def speaks(turn: AsyncTurn) -> Reply:
         ModelCall(id="c2", name="nothing", arguments="{}"),
     )
     if len(turn.messages) > 1:
-        return Reply(said=await answered(turn, 1, first, "You are welcome."), awaiting=INPUT)
+        return Reply(
+            conversation_through_step=await answered(turn, 1, first, "You are welcome."),
+            awaiting=INPUT,
+        )
     step = await answered(turn, 1, first, "I add.", calls)
     await turn.calls([StepCall("add", {"a": 1, "b": 2}, call=ToolCallRef(model_step=step))])
     no = Message(
@@ -367,13 +370,15 @@ async def speaks(turn: AsyncTurn) -> Reply:
     )
     then = ModelRequest(
         model="m",
-        follows=step,
+        previous_step=step,
         messages=(
             ModelMessage(result=ToolResult(step=step + 1, call_id="c1")),
             ModelMessage(message=no),
         ),
     )
-    return Reply(said=await answered(turn, 2, then, "It is 3."), awaiting=INPUT)
+    return Reply(
+        conversation_through_step=await answered(turn, 2, then, "It is 3."), awaiting=INPUT
+    )
 
 
 INPUT = pawl_client.Awaiting.INPUT

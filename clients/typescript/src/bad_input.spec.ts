@@ -140,7 +140,7 @@ describe("a turn handler", () => {
     way.release();
     expect((await run.wait()).run?.status).toBe(RunStatus.COMPLETED);
     const moves = await all(run.transitions());
-    expect(moves.map(({ body }) => body.case === "transition" && body.value.to)).toEqual([
+    expect(moves.map(({ body }) => body.case === "transition" && body.value.toState)).toEqual([
       "calc",
       "end",
       false,

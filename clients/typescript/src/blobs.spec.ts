@@ -33,7 +33,7 @@ describe("a blob", () => {
     await expect(shared.client.getBlob(missing)).rejects.toMatchObject({ kind: "not_found" });
     await expect(shared.client.getBlob("blob:x")).rejects.toMatchObject({
       reason: "INVALID_REQUEST",
-      field: "ref",
+      field: "blob_ref",
     });
   });
 

@@ -45,19 +45,21 @@ export async function putBlob(
     namespace,
     uploadId: newId(),
     mediaType: options.mediaType ?? "",
-    ref: blobRef(data),
+    blobRef: blobRef(data),
   };
   let begun = false;
   const stored = await attempt(
     async (rpc) => {
       const known = begun ? await runs.putBlob(one({ ...upload }), rpc) : undefined;
       begun = true;
-      return known?.ref ? known : runs.putBlob(pieces(upload, data, Number(known?.size ?? 0)), rpc);
+      return known?.blobRef
+        ? known
+        : runs.putBlob(pieces(upload, data, Number(known?.size ?? 0)), rpc);
     },
     patience,
     options,
   );
-  return { ref: stored.ref, size: Number(stored.size), duplicate: stored.duplicate };
+  return { ref: stored.blobRef, size: Number(stored.size), duplicate: stored.duplicate };
 }
 
 async function* one<T>(item: T): AsyncGenerator<T, void, undefined> {
@@ -86,7 +88,10 @@ export async function getBlob(
   let mediaType = "";
   await attempt(
     async (rpc) => {
-      for await (const piece of runs.getBlob({ namespace, ref, offset: BigInt(size) }, rpc)) {
+      for await (const piece of runs.getBlob(
+        { namespace, blobRef: ref, offset: BigInt(size) },
+        rpc,
+      )) {
         read.push(piece.data);
         size += piece.data.length;
         mediaType = piece.mediaType || mediaType;

@@ -76,7 +76,7 @@ function tells(_payload: Json, call: ToolCall): Json {
 
 function fails(payload: Json, call: ToolCall): Json {
   tells(payload, call);
-  throw failStep("SOLD_OUT", "there are none", { final: call.attempt === 2 });
+  throw failStep("SOLD_OUT", "there are none", { nonRetryable: call.attempt === 2 });
 }
 
 const TOOLS = [

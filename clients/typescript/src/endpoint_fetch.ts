@@ -124,7 +124,9 @@ function noStream(body: string): PawlError {
   const { code, status, type } = Object(error) as { [word: string]: unknown };
   const said = { message: wordsOf(body), code: [code, status].find(Boolean), type };
   const { failure } = brokenBy(said);
-  return failTurn(failure.error.code, failure.error.message ?? "", { retryable: !failure.final });
+  return failTurn(failure.error.code, failure.error.message ?? "", {
+    retryable: !failure.nonRetryable,
+  });
 }
 
 function errorIn(body: string): unknown {

@@ -208,29 +208,29 @@ export function failTurn(
 }
 
 /**
- * An error for a tool to throw: fails its step with a code of its own. `final` (default
+ * An error for a tool to throw: fails its step with a code of its own. `nonRetryable` (default
  * false): no further attempt can help, whatever the pack allows. `retryAfterMs`: not before so
  * long, up to the tool's longest pause. Any other error may be tried again.
  *
  * `unknown` (default false): what the call changes elsewhere may have happened all the same, as
  * after a request that had no answer. What follows is the pack's word (`on_unknown`), not
- * `final`, and the call's business key stays taken. Without it an error says that nothing
+ * `nonRetryable`, and the call's business key stays taken. Without it an error says that nothing
  * happened.
  *
- *     throw failStep("NO_SUCH_ORDER", "there is no order 17", { final: true });
+ *     throw failStep("NO_SUCH_ORDER", "there is no order 17", { nonRetryable: true });
  *     throw failStep("BANK_TIMEOUT", "no answer within 30 s", { unknown: true });
  */
 export function failStep(
   reason: string,
   message = reason,
   options: {
-    readonly final?: boolean;
+    readonly nonRetryable?: boolean;
     readonly retryAfterMs?: number;
     readonly unknown?: boolean;
   } = {},
 ): PawlError {
-  const { final, ...told } = options;
-  const retryable = !final || told.unknown === true;
+  const { nonRetryable, ...told } = options;
+  const retryable = !nonRetryable || told.unknown === true;
   return new PawlError("fail_step", message, { reason, retryable, ...told });
 }
 

@@ -301,15 +301,15 @@ export class EventSource {
     if (body.case === "origin") {
       yield { kind, source: "", event: "", to: body.value.state, visit: 0 };
     } else {
-      const { from, event, to, visit } = body.value;
-      yield { kind, source: from, event, to, visit };
+      const { fromState: source, event, toState: to, visit } = body.value;
+      yield { kind, source, event, to, visit };
       this.#calls.clear();
     }
     yield* written(wire);
     if (status === RunStatus.WAITING) {
       yield waits({ on: "input" });
     } else if (body.case === "transition") {
-      yield* this.#began(seq, 1, body.value.to);
+      yield* this.#began(seq, 1, body.value.toState);
     }
   }
 
@@ -337,13 +337,17 @@ export class EventSource {
     for (const said of body.messages) {
       yield given(said);
     }
-    if (body.messages.length === 0 && body.output.length > 0 && body.said === 0) {
+    if (
+      body.messages.length === 0 &&
+      body.output.length > 0 &&
+      body.conversationThroughStep === 0
+    ) {
       yield message({ role: "assistant", parts: body.output });
     }
     const { output, event, usage } = body;
     yield turnEnded({ outcome: "completed", output, event, usage });
     if (status === RunStatus.WAITING && event === "") {
-      yield waits({ on: body.await === Awaiting.AUTH ? "auth" : "input" });
+      yield waits({ on: body.awaiting === Awaiting.AUTH ? "auth" : "input" });
     }
   }
 
@@ -395,16 +399,16 @@ export class EventSource {
         }
         return;
       case "stepDecided":
-        if (body.value.verdict === StepVerdict.LAPSED) {
+        if (body.value.verdict === StepVerdict.EXPIRED) {
           const { step, tool, digest, deadline: until } = body.value;
           yield waits({ on: "approval", step, tool, digest, until });
         }
         return;
       case "stepDelegated": {
         const { step, tool, remote, question: parts } = body.value;
-        if (remote && remote.asking !== Awaiting.UNSPECIFIED) {
+        if (remote && remote.awaiting !== Awaiting.UNSPECIFIED) {
           yield waits({
-            on: remote.asking === Awaiting.AUTH ? "auth" : "input",
+            on: remote.awaiting === Awaiting.AUTH ? "auth" : "input",
             step,
             tool,
             parts,
@@ -484,8 +488,8 @@ export class EventSource {
     yield { kind: "round_ended", step, model, ok, usage, finishReason, error, next };
   }
 
-  *#cancelled({ step, tool, why, kind, usage }: BodyOf<"stepCancelled">): Generator<Told> {
-    const error = { code: "CANCELLED", message: why, trace: "" };
+  *#cancelled({ step, tool, reason, kind, usage }: BodyOf<"stepCancelled">): Generator<Told> {
+    const error = { code: "CANCELLED", message: reason, trace: "" };
     if (kind === StepKind.MODEL) {
       const none = { ok: false, finishReason: "", next: 0 };
       yield { kind: "round_ended", step, model: tool, usage, error, ...none };

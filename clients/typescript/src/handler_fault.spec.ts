@@ -10,7 +10,7 @@ test("what a handler throws becomes a fault within the limits of the contract", 
     message: "tomorrow",
     trace: "",
     retryable: false,
-    final: true,
+    nonRetryable: true,
     reject: false,
     unknown: false,
   });
@@ -23,7 +23,7 @@ test("what a handler throws becomes a fault within the limits of the contract", 
     message: "text",
     trace: "",
     retryable: true,
-    final: false,
+    nonRetryable: false,
     reject: false,
     unknown: false,
   });
@@ -32,10 +32,10 @@ test("what a handler throws becomes a fault within the limits of the contract", 
 });
 
 test("what may have happened is not final", () => {
-  const told = failStep("BANK_TIMEOUT", "no answer", { final: true, unknown: true });
-  expect(faultOf(told)).toMatchObject({ code: "BANK_TIMEOUT", final: false, unknown: true });
-  expect(faultOf(failStep("NO", "no", { final: true }))).toMatchObject({
-    final: true,
+  const told = failStep("BANK_TIMEOUT", "no answer", { nonRetryable: true, unknown: true });
+  expect(faultOf(told)).toMatchObject({ code: "BANK_TIMEOUT", nonRetryable: false, unknown: true });
+  expect(faultOf(failStep("NO", "no", { nonRetryable: true }))).toMatchObject({
+    nonRetryable: true,
     unknown: false,
   });
 });

@@ -18,7 +18,7 @@ interface HandlerFault {
   /** Whether the agent refuses the work. */
   readonly reject: boolean;
   /** Of a step: whether no further attempt can help. */
-  readonly final: boolean;
+  readonly nonRetryable: boolean;
   /** Of a step: how long the next attempt is to wait at least; undefined: it is not said. */
   readonly retryAfterMs: number | undefined;
   /** Of a step: whether what the call changes elsewhere may have happened. */
@@ -35,7 +35,7 @@ export function faultOf(error: unknown): HandlerFault {
   const named = word(safely(code) || (known ? safely(() => error.name) : "Error"));
   const retryable = PawlError.is(error) ? error.retryable === true : true;
   const unknown = PawlError.is(error) && (error.unknown || isMade(error));
-  const final = !unknown && (!retryable || HOPELESS.includes(named));
+  const nonRetryable = !unknown && (!retryable || HOPELESS.includes(named));
   const wait = PawlError.is(error) && error.kind === "fail_step" && error.retryAfterMs;
   return {
     code: named,
@@ -43,8 +43,8 @@ export function faultOf(error: unknown): HandlerFault {
     trace: traceOf(error),
     retryable,
     reject: PawlError.is(error) && error.reject === true,
-    final,
-    retryAfterMs: typeof wait === "number" && !final ? wait : undefined,
+    nonRetryable,
+    retryAfterMs: typeof wait === "number" && !nonRetryable ? wait : undefined,
     unknown,
   };
 }
@@ -66,7 +66,7 @@ export function refusedResult(why: unknown): HandlerFault {
   const known = PawlError.is(why) && !PawlError.is(why, "INVALID_JSON");
   const code = known ? fault.code : RESULT_INVALID;
   const message = `the result was refused: ${fault.message}`.slice(0, MOST_MESSAGE);
-  return { ...fault, code, message, final: false, retryAfterMs: undefined, unknown: true };
+  return { ...fault, code, message, nonRetryable: false, retryAfterMs: undefined, unknown: true };
 }
 
 /** The error of a step whose tool was stopped in its midst. */
@@ -74,7 +74,7 @@ export function stoppedFault(why: unknown): HandlerFault {
   const fault = faultOf(why);
   return deliberate(why)
     ? fault
-    : { ...fault, final: false, retryAfterMs: undefined, unknown: true };
+    : { ...fault, nonRetryable: false, retryAfterMs: undefined, unknown: true };
 }
 
 /** Whether the program is wrong, not a turn: each attempt would end with the same. */

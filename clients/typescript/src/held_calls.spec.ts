@@ -242,8 +242,8 @@ for (const [mode, drive] of DRIVERS) {
     await past(over);
     await decide(at, StepDecision.EDIT, { payload: { amount: 120 } });
     expect(await driving).toBe(RunStatus.COMPLETED);
-    const { APPROVED, LAPSED, EDITED } = StepVerdict;
-    expect(await verdicts(at.run)).toEqual([APPROVED, LAPSED, EDITED]);
+    const { APPROVED, EXPIRED, EDITED } = StepVerdict;
+    expect(await verdicts(at.run)).toEqual([APPROVED, EXPIRED, EDITED]);
     expect(at.ledger.lines()).toMatchObject([{ amount: 120, attempt: 2 }]);
   });
 }

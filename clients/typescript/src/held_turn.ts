@@ -160,10 +160,10 @@ export class HeldTurn extends Held implements TurnHost {
     return plain(AnswerModelResponseSchema, answer.value);
   }
 
-  async noteModel(step: number, attempt: number, responseId: string): Promise<void> {
+  async updateModelCall(step: number, attempt: number, responseId: string): Promise<void> {
     const note = { step, attempt, responseId };
     await this.#tell(() => {
-      return { item: { case: "noteModel", value: noteRequest("", this.ref, note) } };
+      return { item: { case: "updateModelCall", value: noteRequest("", this.ref, note) } };
     });
   }
 

@@ -3,14 +3,20 @@ import { expect, test } from "vitest";
 import { brokenBy, discreet, unusable } from "./model_fault.js";
 
 const TABLE = new URL("../../../testdata/model/faults.json", import.meta.url);
-const ROWS: { word: string; final: boolean }[] = JSON.parse(readFileSync(TABLE, "utf8"));
+const ROWS: { word: string; non_retryable: boolean }[] = JSON.parse(readFileSync(TABLE, "utf8"));
 
-test.each(ROWS)("what $word means is alike in every language", ({ word, final }) => {
-  for (const field of ["type", "code"]) {
-    const { failure } = brokenBy({ [field]: word, message: "said so" });
-    expect([failure.final ?? false, failure.error.message]).toEqual([final, "said so"]);
-  }
-});
+test.each(ROWS)(
+  "what $word means is alike in every language",
+  ({ word, non_retryable: nonRetryable }) => {
+    for (const field of ["type", "code"]) {
+      const { failure } = brokenBy({ [field]: word, message: "said so" });
+      expect([failure.nonRetryable ?? false, failure.error.message]).toEqual([
+        nonRetryable,
+        "said so",
+      ]);
+    }
+  },
+);
 
 test.each([
   ["sk-secret", "[key]"],

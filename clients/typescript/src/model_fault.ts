@@ -83,7 +83,7 @@ export function failureOf(error: unknown): Failed {
   }
   if (PawlError.is(error)) {
     const fault = { code: error.reason, message: error.message };
-    return { failure: { error: fault, final: !error.retryable } };
+    return { failure: { error: fault, nonRetryable: !error.retryable } };
   }
   const { name, statusCode, responseBody, functionality, cause } = (error ?? {}) as Thrown;
   if (PawlError.is(cause)) {
@@ -91,7 +91,7 @@ export function failureOf(error: unknown): Failed {
   }
   if (name === "AI_UnsupportedFunctionalityError") {
     const message = `the provider does not take ${textOf(functionality ?? error)}`;
-    return { failure: { error: { code: "MEDIA_UNSUPPORTED", message }, final: true } };
+    return { failure: { error: { code: "MEDIA_UNSUPPORTED", message }, nonRetryable: true } };
   }
   if (typeof statusCode === "number" && statusCode < 400) {
     return unusable("STREAM_TRUNCATED", messageOf(error)); // It broke after its headers.
@@ -135,7 +135,7 @@ function statusOf(said: unknown): number {
 
 function statusFailure(status: number, message: string): ModelFailure {
   const code = status === 429 ? "MODEL_RATE_LIMITED" : `MODEL_${status}`;
-  return { error: { code, message }, final: status < 500 && !AGAIN.includes(status) };
+  return { error: { code, message }, nonRetryable: status < 500 && !AGAIN.includes(status) };
 }
 
 function messageOf(error: unknown): string {

@@ -198,7 +198,7 @@ class Execution {
   readonly #talk: Talk;
   readonly #shown: Shown;
   /** Records that the conversation has because a request had to contain them. */
-  readonly #heeded = new Set<number>();
+  readonly #included = new Set<number>();
   readonly #strange: (library: string) => void;
 
   constructor(
@@ -245,12 +245,12 @@ class Execution {
   }
 
   /** Takes what the request contains beside what was asked; true: something is new. */
-  #hear({ heeds }: ModelRound): boolean {
-    const fresh = heeds.filter(({ seq }) => !this.#heeded.has(seq));
+  #hear({ includedMessages }: ModelRound): boolean {
+    const fresh = includedMessages.filter(({ seq }) => !this.#included.has(seq));
     for (const { seq } of fresh) {
-      this.#heeded.add(seq);
+      this.#included.add(seq);
     }
-    this.#talk.heeds(fresh);
+    this.#talk.include(fresh);
     return fresh.length > 0;
   }
 
@@ -329,12 +329,14 @@ class Execution {
         const shown = draft.take(value);
         if (draft.size > maxBytes) {
           const message = `the answer has more than ${maxBytes} bytes`;
-          return { failure: { error: { code: "ANSWER_TOO_LARGE", message }, final: true } };
+          return { failure: { error: { code: "ANSWER_TOO_LARGE", message }, nonRetryable: true } };
         }
         const passed = draft.passedOver.map(parameterOf).find((name) => name !== undefined);
         if (passed !== undefined) {
           const message = `parameters.${passed}: ${this.#model.provider} has no such parameter`;
-          return { failure: { error: { code: "PARAMETER_UNSUPPORTED", message }, final: true } };
+          return {
+            failure: { error: { code: "PARAMETER_UNSUPPORTED", message }, nonRetryable: true },
+          };
         }
         await this.#shown.add(shown);
       }
@@ -403,9 +405,9 @@ class Execution {
   }
 
   /** The attempt that follows a failure, once it may be made. */
-  async #next(told: Told, { error, final }: ModelFailure): Promise<number> {
+  async #next(told: Told, { error, nonRetryable }: ModelFailure): Promise<number> {
     if (told.next === 0) {
-      throw failTurn(error.code, error.message, { retryable: !final });
+      throw failTurn(error.code, error.message, { retryable: !nonRetryable });
     }
     await sleep(told.wait ?? 0, this.#turn.signal);
     return told.next;
@@ -566,7 +568,9 @@ function heardOf({ step }: Step, words: Words, usage: Usage, replayed: boolean):
 /** What an answer is that the sidecar does not take: none; it was paid for all the same. */
 function refusalOf(error: unknown): ModelOutcome | undefined {
   if (PawlError.is(error, "ANSWER_TOO_LARGE")) {
-    return { failure: { error: { code: error.reason, message: error.message }, final: true } };
+    return {
+      failure: { error: { code: error.reason, message: error.message }, nonRetryable: true },
+    };
   }
   return PawlError.is(error) && error.kind === "request"
     ? unusable("ANSWER_INVALID", error.message)

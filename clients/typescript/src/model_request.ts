@@ -8,10 +8,10 @@ import type {
 } from "./gen/pawl/v1/record_pb.js";
 import type {
   AnswerModelRequestSchema,
-  NoteModelRequestSchema,
   ProviderLimitsSchema,
   RequestModelRequestSchema,
   StepRequestSchema,
+  UpdateModelCallRequestSchema,
 } from "./gen/pawl/v1/run_pb.js";
 import { toJsonText } from "./json_text.js";
 import type {
@@ -39,7 +39,7 @@ export function askRequest(
     key: ask.key ?? "",
     request: modelRequest(ask.request),
     bound: usageOf(ask.bound),
-    hear: true,
+    includeRequired: true,
   };
 }
 
@@ -78,7 +78,7 @@ export function noteRequest(
   namespace: string,
   { runId, token }: TurnRef,
   note: { readonly step: number; readonly attempt: number; readonly responseId: string },
-): MessageInitShape<typeof NoteModelRequestSchema> {
+): MessageInitShape<typeof UpdateModelCallRequestSchema> {
   return { namespace, runId, turnToken: token, ...note };
 }
 
@@ -95,10 +95,10 @@ export function stepRequest(call: StepCall): MessageInitShape<typeof StepRequest
 }
 
 function modelRequest(request: ModelRequest): MessageInitShape<typeof ModelRequestSchema> {
-  const { model, follows, system, tools, parameters, messages } = request;
+  const { model, previousStep, system, tools, parameters, messages } = request;
   return {
     model,
-    follows: follows ?? 0,
+    previousStep: previousStep ?? 0,
     system,
     toolsJson: tools === undefined ? undefined : toJsonText(tools, "tools"),
     parametersJson: parameters === undefined ? undefined : toJsonText(parameters, "parameters"),
@@ -113,8 +113,8 @@ function contentOf(given: ModelMessage): MessageInitShape<typeof ModelMessageSch
   if ("conversation" in given) {
     return { case: "conversation", value: given.conversation };
   }
-  if ("heed" in given) {
-    return { case: "heed", value: given.heed };
+  if ("includedSeq" in given) {
+    return { case: "includedSeq", value: given.includedSeq };
   }
   return "result" in given
     ? { case: "result", value: given.result }
@@ -127,10 +127,10 @@ function outcomeOf(
   if ("answer" in outcome) {
     return { case: "answer", value: answerInit(outcome.answer) };
   }
-  const { error, final, retryAfterMs } = outcome.failure;
+  const { error, nonRetryable, retryAfterMs } = outcome.failure;
   const value = {
     error: faultRequest(error),
-    final: final ?? false,
+    nonRetryable: nonRetryable ?? false,
     retryAfter: retryAfterMs === undefined ? undefined : durationOf(retryAfterMs),
   };
   return { case: "failure", value };

@@ -16,14 +16,14 @@ export type ModelMessage =
   /** What an answered tool step of the visit says to the model. */
   | { readonly result: { readonly step: number; readonly callId?: string } }
   /** The record of what a person said to the run, or of a notice. */
-  | { readonly heed: bigint };
+  | { readonly includedSeq: bigint };
 
 /** What a model is asked: settings and messages, each said once and referred to then. */
 export interface ModelRequest {
   readonly model: string;
   /** An answered MODEL step of the visit, whose messages and answer come before `messages`. */
-  readonly follows?: number;
-  /** Default: that of `follows`, else none. So for `tools` and `parameters`. */
+  readonly previousStep?: number;
+  /** Default: that of `previousStep`, else none. So for `tools` and `parameters`. */
   readonly system?: string;
   readonly tools?: Json;
   readonly parameters?: Json;
@@ -65,7 +65,7 @@ export interface ModelAnswer {
 export interface ModelFailure {
   readonly error: Fault;
   /** True: no further attempt can help. */
-  readonly final?: boolean;
+  readonly nonRetryable?: boolean;
   /** How many milliseconds the provider asks to wait. */
   readonly retryAfterMs?: number;
 }

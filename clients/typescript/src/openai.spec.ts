@@ -74,7 +74,10 @@ describe("a model", () => {
     const [completed] = await all(run.records({ kinds: [RecordKind.TURN_COMPLETED] }));
     const body = completed?.body.case === "turnCompleted" ? completed.body.value : undefined;
     // What was said is that of the model's steps; only the way out is told besides.
-    expect([body?.said, body?.messages.map(({ role }) => role)]).toEqual([3, ["tool"]]);
+    expect([body?.conversationThroughStep, body?.messages.map(({ role }) => role)]).toEqual([
+      3,
+      ["tool"],
+    ]);
   });
 
   test("calls two tools at once", async () => {

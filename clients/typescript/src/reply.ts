@@ -56,7 +56,7 @@ export interface Reply<T extends Pick<TurnTypes, "events" | "artifacts"> = AnyTu
    * An answered MODEL step of the turn: what was said up to it becomes part of the
    * conversation, before `messages`, without being stored again.
    */
-  readonly said?: number;
+  readonly conversationThroughStep?: number;
 }
 
 /** What a handler returned, as a reply. Throws for anything else. */

@@ -50,9 +50,9 @@ export function completionOf(
     usage: usageOf(reply.usage),
     event: reply.event ?? "",
     artifacts: writesOf(reply.artifacts, slots),
-    await: reply.awaiting ?? Awaiting.UNSPECIFIED,
+    awaiting: reply.awaiting ?? Awaiting.UNSPECIFIED,
     reply: reply.reply ?? false,
-    said: reply.said ?? 0,
+    conversationThroughStep: reply.conversationThroughStep ?? 0,
   };
 }
 
@@ -114,12 +114,12 @@ export function faultRequest(fault: Fault): MessageInitShape<typeof FaultSchema>
 /** The error of a step, with what its giver says of further attempts. */
 export interface StepFault extends Fault {
   /** No further attempt can help, whatever the pack allows. Default false. */
-  readonly final?: boolean;
+  readonly nonRetryable?: boolean;
   /** The next attempt waits at least so long, up to the tool's longest pause. */
   readonly retryAfterMs?: number | undefined;
   /**
    * What the call changes elsewhere may have happened all the same; what follows is the pack's
-   * word (`on_unknown`), not `final`. Default false.
+   * word (`on_unknown`), not `nonRetryable`. Default false.
    */
   readonly unknown?: boolean;
 }
@@ -132,11 +132,11 @@ export function answerOf(answer: { readonly result: Json } | { readonly error: S
   }
   const { error } = answer;
   const { unknown = false } = error;
-  const final = error.final === true && !unknown;
-  const ms = final ? undefined : error.retryAfterMs;
+  const nonRetryable = error.nonRetryable === true && !unknown;
+  const ms = nonRetryable ? undefined : error.retryAfterMs;
   return {
     answer: { case: "error" as const, value: faultRequest(error) },
-    final,
+    nonRetryable,
     unknown,
     ...(ms === undefined ? {} : { retryAfter: durationFromMs(Math.ceil(waitOf(ms))) }),
   };

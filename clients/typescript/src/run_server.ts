@@ -192,7 +192,7 @@ class RunServer {
 
   async #unserved({ runId, cause }: RunUnserved): Promise<void> {
     const run = this.#runs.get(runId);
-    if (cause === UnservedCause.RUN_ENDED || cause === UnservedCause.RUN_WAITS) {
+    if (cause === UnservedCause.RUN_ENDED || cause === UnservedCause.RUN_WAITING) {
       run?.finish();
     } else if (cause === UnservedCause.TAKEN_OVER) {
       const text = `another process drives run ${runId} now, and this one does not any more`;

@@ -8,8 +8,6 @@ import {
   type FailTurnResponse,
   FailTurnResponseSchema,
   GetTurnResponseSchema,
-  type NoteModelResponse,
-  NoteModelResponseSchema,
   RequestModelResponseSchema,
   type RequestStepResponse,
   RequestStepResponseSchema,
@@ -17,6 +15,8 @@ import {
   ResolveStepResponseSchema,
   type SuspendTurnResponse,
   SuspendTurnResponseSchema,
+  type UpdateModelCallResponse,
+  UpdateModelCallResponseSchema,
   type WriteOutputResponse,
   WriteOutputResponseSchema,
 } from "./gen/pawl/v1/run_pb.js";
@@ -198,16 +198,16 @@ export class RunTurns<P extends PackTypes = AnyPack> extends RunHandle<P> {
   }
 
   /** Keeps the provider's id of a response that is being made. Reasons: as for `answerModel`. */
-  noteModel(
+  updateModelCall(
     turn: TurnRef,
     note: { readonly step: number; readonly attempt: number; readonly responseId: string },
     options: CallOptions = {},
-  ): Promise<Plain<NoteModelResponse>> {
+  ): Promise<Plain<UpdateModelCallResponse>> {
     const request = noteRequest(this.connection.namespace, turn, note);
     const { runs } = this.connection;
     return this.connection.call(
-      NoteModelResponseSchema,
-      (rpc) => runs.noteModel(request, rpc),
+      UpdateModelCallResponseSchema,
+      (rpc) => runs.updateModelCall(request, rpc),
       options,
     );
   }

@@ -131,9 +131,9 @@ export class Talk {
     this.round += 1;
     const { model } = this.#manner;
     const messages = this.#fresh;
-    const follows = this.#last?.step;
+    const previousStep = this.#last?.step;
     if (this.#last && !this.#last.replayed) {
-      return { model, follows, messages };
+      return { model, previousStep, messages };
     }
     const choice: Values = this.#required ? { tool_choice: "required" } : {};
     const schema = this.#schema;
@@ -145,8 +145,8 @@ export class Talk {
     };
     const tools = this.#tools as unknown as Json;
     const system = this.#system;
-    if (follows !== undefined) {
-      return { model, follows, system, tools, parameters, messages };
+    if (previousStep !== undefined) {
+      return { model, previousStep, system, tools, parameters, messages };
     }
     const said = {
       ...(system ? { system } : {}),
@@ -157,8 +157,8 @@ export class Talk {
   }
 
   /** Takes what the request of the round has beside what was asked. */
-  heeds(heeds: readonly { readonly text: string }[]): void {
-    for (const { text } of heeds) {
+  include(included: readonly { readonly text: string }[]): void {
+    for (const { text } of included) {
       this.#history.push(entryOf({ role: "user", content: text }).said);
     }
   }
@@ -355,7 +355,7 @@ export class Talk {
   }
 
   #done(text: string, reply: Reply): void {
-    this.reply = { ...reply, output: text || undefined, said: this.#last?.step };
+    this.reply = { ...reply, output: text || undefined, conversationThroughStep: this.#last?.step };
   }
 
   /** The step of a call; none if the model is told what is wrong with it. */

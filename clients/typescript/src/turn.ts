@@ -75,7 +75,7 @@ export interface TurnHost {
   /** Tells what came of it. */
   answerModel(told: ModelTold): Promise<Plain<AnswerModelResponse>>;
   /** Keeps the provider's id of a response that is being made. */
-  noteModel(step: number, attempt: number, responseId: string): Promise<void>;
+  updateModelCall(step: number, attempt: number, responseId: string): Promise<void>;
   /** Writes artifacts; durable when it resolves. */
   setArtifacts(artifacts: Artifacts): Promise<void>;
   /** Shows a piece of output to those who watch. */
@@ -253,8 +253,8 @@ export class Turn<T extends TurnTypes = AnyTurn> {
   }
 
   /** Keeps the provider's id of a response that is being made. */
-  noteModel(step: number, attempt: number, responseId: string): Promise<void> {
-    return this.#host.noteModel(step, attempt, responseId);
+  updateModelCall(step: number, attempt: number, responseId: string): Promise<void> {
+    return this.#host.updateModelCall(step, attempt, responseId);
   }
 
   /** Writes artifacts in the midst of the turn; durable when it resolves. */

@@ -140,7 +140,7 @@ describe("a typed tool", () => {
       const made = [
         failStep("BUSY", "later", { retryAfterMs: 200 }),
         new Error("lost"),
-        failStep("GONE", "for ever", { final: true }),
+        failStep("GONE", "for ever", { nonRetryable: true }),
       ];
       return typedTool({ input: z.object({ n: z.number() }) }, () => {
         throw made.shift();

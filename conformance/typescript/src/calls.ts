@@ -46,7 +46,7 @@ export interface Args extends ReplyArgs, Script, Came, ControlArgs, ModelArgs {
   readonly ref?: { readonly turn_seq: number; readonly attempt: number; readonly token?: string };
   readonly code?: string;
   readonly message?: string;
-  readonly final?: boolean;
+  readonly non_retryable?: boolean;
   readonly retry_after?: number;
   readonly calls?: readonly (Omit<StepCall, "call"> & { readonly call?: CallArgs })[];
   readonly round?: number;
@@ -133,7 +133,7 @@ export class Driver {
     resolve: async (args) => canon(await this.#resolve(args)),
     request_model: async (args) => canon(await this.#requestModel(args)),
     answer_model: async (args) => canon(await this.#answerModel(args)),
-    note_model: async (args) => canon(await this.#noteModel(args)),
+    update_model_call: async (args) => canon(await this.#updateModelCall(args)),
     model: (args) => execute(this.#run(args), args, this.#ledger),
     model_step: async (args) => canon(await this.#run(args).modelStep(args.step ?? 0)),
     fork: (args) => this.#fork(args),
@@ -252,14 +252,14 @@ export class Driver {
 
   #fail(args: Args) {
     const error = { code: args.code ?? "", message: args.message };
-    const options = { id: args.id, retryable: !args.final, usage: replyOf(args).usage };
+    const options = { id: args.id, retryable: !args.non_retryable, usage: replyOf(args).usage };
     return this.#holder(args).fail(this.#held(args), error, options);
   }
 
   #resolve(args: Args) {
-    const { final, retry_after } = args;
+    const { non_retryable: nonRetryable, retry_after } = args;
     const retryAfterMs = retry_after === undefined ? undefined : retry_after * 1000;
-    const error = args.error && { ...args.error, final, retryAfterMs };
+    const error = args.error && { ...args.error, nonRetryable, retryAfterMs };
     const answer = error ? { error } : { result: args.result ?? null };
     const options = { attempt: args.attempt ?? 0, token: this.#token(args) };
     return this.#run(args).resolveStep(args.step ?? 0, args.tool ?? "", answer, options);
@@ -277,9 +277,9 @@ export class Driver {
     return this.#holder(args).answerModel(this.#held(args), told);
   }
 
-  #noteModel(args: Args) {
+  #updateModelCall(args: Args) {
     const { step = 0, attempt = 1, response_id: responseId = "" } = args;
-    return this.#holder(args).noteModel(this.#held(args), { step, attempt, responseId });
+    return this.#holder(args).updateModelCall(this.#held(args), { step, attempt, responseId });
   }
 
   async #fork(args: Args): Promise<unknown> {

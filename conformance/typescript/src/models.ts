@@ -47,7 +47,7 @@ export interface Came {
     readonly response_id?: string;
     readonly provider?: Json;
   };
-  readonly failure?: Fault & { readonly final?: boolean; readonly retry_after?: number };
+  readonly failure?: Fault & { readonly non_retryable?: boolean; readonly retry_after?: number };
 }
 
 /** What was consumed. */
@@ -105,9 +105,9 @@ function messageOf({ message, conversation, result, answer }: AskedMessage): Mod
 /** What came of the call, as it is given to the client. */
 export function outcomeOf({ answer, failure }: Came): ModelOutcome {
   if (failure) {
-    const { code, message, final, retry_after } = failure;
+    const { code, message, non_retryable: nonRetryable, retry_after } = failure;
     const retryAfterMs = retry_after === undefined ? undefined : retry_after * 1000;
-    return { failure: { error: { code, message }, final, retryAfterMs } };
+    return { failure: { error: { code, message }, nonRetryable, retryAfterMs } };
   }
   const { text, calls, finish_reason, response_id, ...words } = answer ?? {};
   return {
@@ -211,7 +211,7 @@ async function tell(
   host: RoundHost,
 ): Promise<void> {
   if (note !== undefined) {
-    await turn.noteModel(step, first, note);
+    await turn.updateModelCall(step, first, note);
   }
   if (hold !== undefined) {
     await host.hold(hold);

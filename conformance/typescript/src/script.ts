@@ -32,7 +32,7 @@ export interface ReplyArgs {
   readonly messages?: readonly { readonly role: MessageLike["role"]; readonly text: string }[];
   readonly usage?: UsageArgs;
   /** An answered MODEL step. */
-  readonly said?: number;
+  readonly conversation_through_step?: number;
 }
 
 interface Call extends StepCall {
@@ -48,7 +48,7 @@ interface TurnAct extends ReplyArgs {
   readonly partial?: string;
   readonly hold?: string;
   readonly raise?: string;
-  readonly fail?: Fault & { readonly final?: boolean };
+  readonly fail?: Fault & { readonly non_retryable?: boolean };
   /** Returned as it is, whatever it is. */
   readonly return?: Json;
 }
@@ -199,7 +199,7 @@ export class Player {
         throw new Error(act.raise);
       }
       if (act.fail) {
-        throw failTurn(act.fail.code, act.fail.message, { retryable: !act.fail.final });
+        throw failTurn(act.fail.code, act.fail.message, { retryable: !act.fail.non_retryable });
       }
       return "return" in act ? (act.return as Reply) : replyOf(act);
     };
@@ -288,7 +288,7 @@ export function replyOf(act: ReplyArgs): Reply {
     output: act.output,
     messages: act.messages?.map(({ role, text }) => ({ role, content: text })),
     usage: usageOf(act.usage),
-    said: act.said,
+    conversationThroughStep: act.conversation_through_step,
   };
 }
 

@@ -158,7 +158,7 @@ func (t *turn) speak(ctx context.Context, rounds int) ([]time.Duration, error) {
 func round(ctx context.Context, runs pawlv1.RunServiceClient, ref *pawlv1.TurnRef, n int, follows uint32, asked, answer string) (uint32, error) {
 	got, err := runs.RequestModel(ctx, &pawlv1.RequestModelRequest{
 		RunId: ref.GetRunId(), TurnSeq: ref.GetTurnSeq(), Attempt: ref.GetAttempt(), TurnToken: ref.GetToken(), Round: int32(n),
-		Request: &pawlv1.ModelRequest{Model: "bench", Follows: follows, Messages: []*pawlv1.ModelMessage{{
+		Request: &pawlv1.ModelRequest{Model: "bench", PreviousStep: follows, Messages: []*pawlv1.ModelMessage{{
 			Content: &pawlv1.ModelMessage_Message{Message: &pawlv1.Message{Role: "user", Parts: text(asked)}},
 		}}},
 	})

@@ -19,7 +19,7 @@ var knownBy = map[string][]string{
 	pawlv1.PackService_RegisterPack_FullMethodName:    {"content"},
 	pawlv1.RunService_ResolveStep_FullMethodName:      {"run_id", "step", "attempt"},
 	pawlv1.RunService_AnswerModel_FullMethodName:      {"run_id", "step", "attempt"},
-	pawlv1.RunService_NoteModel_FullMethodName:        {"run_id", "step", "attempt"},
+	pawlv1.RunService_UpdateModelCall_FullMethodName:  {"run_id", "step", "attempt"},
 	pawlv1.RunService_DeleteRun_FullMethodName:        {"run_id"},
 	pawlv1.RunService_EraseRun_FullMethodName:         {"run_id"},
 	pawlv1.DeliveryService_AckConsumer_FullMethodName: {"consumer", "cursor"},

@@ -66,7 +66,7 @@ var rules = map[string]Rule{
 	pawlv1.RunService_ResolveStep_FullMethodName:       Same, // a duplicate by the step
 	pawlv1.RunService_RequestModel_FullMethodName:      Once,
 	pawlv1.RunService_AnswerModel_FullMethodName:       Same, // a duplicate by the attempt
-	pawlv1.RunService_NoteModel_FullMethodName:         Same,
+	pawlv1.RunService_UpdateModelCall_FullMethodName:   Same,
 	pawlv1.RunService_PauseRun_FullMethodName:          Keyed,
 	pawlv1.RunService_ResumeRun_FullMethodName:         Keyed,
 	pawlv1.RunService_CancelRun_FullMethodName:         Keyed,

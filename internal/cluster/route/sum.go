@@ -93,7 +93,7 @@ func waitingIn(use *pawlv1.LimitUse) (calls int64) {
 
 func addUse(sum, use *pawlv1.LimitUse) {
 	sum.Open += use.GetOpen()
-	sum.Begun += use.GetBegun()
+	sum.Started += use.GetStarted()
 	sum.Tokens += use.GetTokens()
 	sum.Admitted += use.GetAdmitted()
 	sum.Waited += use.GetWaited()

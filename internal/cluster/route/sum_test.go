@@ -47,7 +47,7 @@ func TestStatsAreAddedUp(t *testing.T) {
 func TestLimitsAreAddedUp(t *testing.T) {
 	t.Parallel()
 	use := func(key string, open int64, held time.Duration, tenants ...*pawlv1.TenantQueue) *pawlv1.LimitUse {
-		return &pawlv1.LimitUse{Key: key, Open: open, Begun: open, Tokens: open, Admitted: open, Waited: open, Held: durationpb.New(held), Waiting: tenants}
+		return &pawlv1.LimitUse{Key: key, Open: open, Started: open, Tokens: open, Admitted: open, Waited: open, Held: durationpb.New(held), Waiting: tenants}
 	}
 	of := func(uses ...*pawlv1.LimitUse) *pawlv1.ListLimitsResponse {
 		return &pawlv1.ListLimitsResponse{Limits: []*pawlv1.Limit{{Id: "gpt", Concurrent: 9, Uses: uses}}}

@@ -83,7 +83,7 @@ func printList(p *cli.Printer, got *pawlv1.ListApprovalsResponse) error {
 func events(a *pawlv1.Approval) []string {
 	var names []string
 	for _, e := range a.GetEvents() {
-		names = append(names, e.GetEvent()+" -> "+e.GetTo())
+		names = append(names, e.GetEvent()+" -> "+e.GetToState())
 	}
 	return names
 }
@@ -113,8 +113,8 @@ func printOne(p *cli.Printer, a *pawlv1.Approval) error {
 	p.Printf("run      %s (%s@%s, state %s), started by %s\n", a.GetRunId(), a.GetPackId(), a.GetPackVersion(), a.GetState(), a.GetStarter())
 	p.Printf("call     step %d, %s\n%s\n", call.GetStep(), call.GetTool(), call.GetPayloadJson())
 	p.Printf("digest   %s\n", call.GetApproval().GetDigest())
-	if a.GetWhy() != "" {
-		p.Printf("held     the condition could not be evaluated: %s\n", a.GetWhy())
+	if a.GetConditionError() != "" {
+		p.Printf("held     the condition could not be evaluated: %s\n", a.GetConditionError())
 	}
 	p.Printf("since    %s, until %s: then %s\n", moment(a.GetSince()), moment(call.GetDeadline()), timeouts[a.GetOnTimeout()])
 	p.Printf("approve  it goes out as it is; deny: the turn is answered with the error DENIED\n")

@@ -45,7 +45,7 @@ func show(p *cli.Printer, all []*pawlv1.Limit) error {
 	for _, l := range all {
 		for _, u := range l.GetUses() {
 			waiting, tenants := queue(u)
-			t.Add(l.GetId(), u.GetKey(), of(u.GetOpen(), l.GetConcurrent()), of(u.GetBegun(), l.GetPerMinute()), of(u.GetTokens(), l.GetTokensPerMinute()),
+			t.Add(l.GetId(), u.GetKey(), of(u.GetOpen(), l.GetConcurrent()), of(u.GetStarted(), l.GetPerMinute()), of(u.GetTokens(), l.GetTokensPerMinute()),
 				fmt.Sprint(waiting), tenants, held(u))
 		}
 		if len(l.GetUses()) == 0 {

@@ -18,7 +18,7 @@ func TestShow(t *testing.T) {
 	var out bytes.Buffer
 	p := &cli.Printer{Out: &out}
 	if err := show(p, []*pawlv1.Limit{{Id: "gpt", PerMinute: 60, TokensPerMinute: 30000, Uses: []*pawlv1.LimitUse{{
-		Key: "gpt-5", Begun: 12, Tokens: 900, Held: durationpb.New(3 * time.Second),
+		Key: "gpt-5", Started: 12, Tokens: 900, Held: durationpb.New(3 * time.Second),
 		Waiting: []*pawlv1.TenantQueue{{Tenant: "acme", Calls: 7}, {Calls: 2}},
 	}}}, {Id: "mail", Concurrent: 2}}); err != nil {
 		t.Fatal(err)

@@ -73,7 +73,7 @@ func owns(call runtime.Call, sub *machine.Subscription) bool {
 
 // absent is the refusal for a subscription that is not there for the caller.
 func absent(kind machine.SubscriptionKind, id string) error {
-	r := machine.Refusal{Code: machine.CodeNotFound, Reason: "DELIVERY_NOT_FOUND", Field: "ref", Message: fmt.Sprintf("there is no receiver %q", id)}
+	r := machine.Refusal{Code: machine.CodeNotFound, Reason: "DELIVERY_NOT_FOUND", Field: "delivery_ref", Message: fmt.Sprintf("there is no receiver %q", id)}
 	switch kind {
 	case machine.SubscriptionConsumer:
 		r.Reason, r.Field, r.Message = "CONSUMER_NOT_FOUND", "consumer", fmt.Sprintf("there is no consumer %q", id)

@@ -125,7 +125,7 @@ var quotaOf = map[machine.SubscriptionKind]allowance.Resource{
 
 func contended(key machine.SubscriptionKey) error {
 	return &machine.Refusal{
-		Code: machine.CodeAborted, Reason: "SUBSCRIPTION_CONTENDED", Field: "ref",
+		Code: machine.CodeAborted, Reason: "SUBSCRIPTION_CONTENDED", Field: "delivery_ref",
 		Message: fmt.Sprintf("%q was changed by others %d times in a row; try again", key.ID, subscriptionTries),
 	}
 }

@@ -17,11 +17,11 @@ func envelopeToProto(e *machine.Envelope) *pawlv1.Envelope {
 	}
 }
 
-func taskToProto(t *machine.Task) *pawlv1.Task {
+func taskToProto(t *machine.Task) *pawlv1.TaskInfo {
 	if t == nil {
 		return nil
 	}
-	return &pawlv1.Task{ContextId: t.ContextID, Owner: t.Owner, Tenant: t.Tenant}
+	return &pawlv1.TaskInfo{ContextId: t.ContextID, Owner: t.Owner, Tenant: t.Tenant}
 }
 
 func remoteToProto(r *machine.Remote) *pawlv1.Remote {
@@ -29,7 +29,7 @@ func remoteToProto(r *machine.Remote) *pawlv1.Remote {
 		return nil
 	}
 	return &pawlv1.Remote{
-		TaskId: r.TaskID, ContextId: r.ContextID, CardUrl: r.CardURL, Asking: pawlv1.Awaiting(r.Asking), AnswerSeq: r.Answer,
+		TaskId: r.TaskID, ContextId: r.ContextID, CardUrl: r.CardURL, Awaiting: pawlv1.Awaiting(r.Asking), AnswerSeq: r.Answer,
 	}
 }
 

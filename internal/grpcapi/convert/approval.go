@@ -64,11 +64,11 @@ func approvalToProto(s *machine.ToolStep) *pawlv1.StepApproval {
 	}
 }
 
-func holdToProto(h *machine.Hold) *pawlv1.Hold {
+func holdToProto(h *machine.Hold) *pawlv1.ApprovalHold {
 	if h == nil {
 		return nil
 	}
-	return &pawlv1.Hold{Why: h.Why}
+	return &pawlv1.ApprovalHold{ConditionError: h.Why}
 }
 
 func decidedToProto(b *machine.StepDecided) *pawlv1.StepDecided {
@@ -87,7 +87,7 @@ func ApprovalToProto(v *query.Waiting) *pawlv1.Approval {
 	}
 	if v.Call != nil {
 		out.Call = StepViewToProto(s.RunID, v.Call)
-		out.Why, out.OnTimeout = v.Why, pawlv1.ApprovalTimeout_APPROVAL_TIMEOUT_DENY
+		out.ConditionError, out.OnTimeout = v.Why, pawlv1.ApprovalTimeout_APPROVAL_TIMEOUT_DENY
 		if a := v.Graph.Tools[v.Call.Tool].Approval; a != nil {
 			out.NotStarter = a.NotStarter
 			if a.Escalate {
@@ -97,7 +97,7 @@ func ApprovalToProto(v *query.Waiting) *pawlv1.Approval {
 		return out
 	}
 	for _, w := range v.Ways {
-		out.Events = append(out.Events, &pawlv1.ExternalEvent{Event: w.Event, To: w.To, Description: w.Description, Terminal: w.Terminal})
+		out.Events = append(out.Events, &pawlv1.ExternalEvent{Event: w.Event, ToState: w.To, Description: w.Description, Terminal: w.Terminal})
 	}
 	out.Artifacts, out.ArtifactsOmitted = ArtifactsToProto(s.Artifacts, v.Artifacts), v.Omitted
 	return out

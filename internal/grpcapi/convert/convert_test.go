@@ -124,7 +124,7 @@ var conversions = map[string]func([]byte){
 	"resolve":   conversion(ResolveFromProto),
 	"model":     conversion(RequestModelFromProto),
 	"answer":    conversion(AnswerModelFromProto),
-	"note":      conversion(NoteModelFromProto),
+	"note":      conversion(UpdateModelCallFromProto),
 	"control":   conversion(ControlFromProto[*pawlv1.PauseRunRequest]),
 	"cancel":    conversion(CancelFromProto),
 	"fork":      conversion(ForkFromProto),
@@ -172,7 +172,7 @@ func FuzzConversions(f *testing.F) {
 		}}},
 		&pawlv1.AnswerModelRequest{Outcome: &pawlv1.AnswerModelRequest_Answer{Answer: &pawlv1.ModelAnswer{Parts: []*pawlv1.Part{{}}, Calls: []*pawlv1.ModelCall{{}}}}},
 		&pawlv1.AnswerModelRequest{Outcome: &pawlv1.AnswerModelRequest_Failure{}},
-		&pawlv1.NoteModelRequest{ResponseId: "r"},
+		&pawlv1.UpdateModelCallRequest{ResponseId: "r"},
 	}
 	for _, seed := range seeds {
 		data, err := proto.Marshal(seed)

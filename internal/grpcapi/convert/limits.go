@@ -70,7 +70,7 @@ func LimitsToProto(table *admission.Table, figures []admission.Figure) *pawlv1.L
 }
 
 func limitUse(f *admission.Figure) *pawlv1.LimitUse {
-	out := &pawlv1.LimitUse{Key: f.Key, Open: f.Open, Begun: f.Begun, Tokens: f.Tokens, Admitted: f.Admitted, Waited: f.Waited}
+	out := &pawlv1.LimitUse{Key: f.Key, Open: f.Open, Started: f.Begun, Tokens: f.Tokens, Admitted: f.Admitted, Waited: f.Waited}
 	if f.Held > 0 {
 		out.Held = durationpb.New(f.Held)
 	}

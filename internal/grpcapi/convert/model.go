@@ -20,7 +20,7 @@ func RequestModelFromProto(c Caller, req *pawlv1.RequestModelRequest) (runtime.R
 	asked, err := modelFromProto(req.GetRequest())
 	return runtime.Request{RunRef: c.Run(req), TurnToken: req.GetTurnToken(), Command: machine.RequestModel{
 		TurnSeq: req.GetTurnSeq(), Attempt: int(req.GetAttempt()), Round: int(req.GetRound()), Key: req.GetKey(),
-		Model: asked, Hear: req.GetHear(), Bound: usageFromProto(req.GetBound()),
+		Model: asked, Hear: req.GetIncludeRequired(), Bound: usageFromProto(req.GetBound()),
 	}}, err
 }
 
@@ -29,15 +29,15 @@ func AnswerModelFromProto(c Caller, req *pawlv1.AnswerModelRequest) (runtime.Req
 	cmd := machine.AnswerModel{Step: req.GetStep(), Attempt: int(req.GetAttempt()), Usage: usageFromProto(req.GetUsage())}
 	var err error
 	if failure := req.GetFailure(); failure != nil {
-		cmd.Error, cmd.Final, cmd.RetryAfter = faultFromProto(failure.GetError()), failure.GetFinal(), failure.GetRetryAfter().AsDuration()
+		cmd.Error, cmd.Final, cmd.RetryAfter = faultFromProto(failure.GetError()), failure.GetNonRetryable(), failure.GetRetryAfter().AsDuration()
 	} else {
 		cmd.Answer, err = modelAnswerFromProto(req.GetAnswer())
 	}
 	return runtime.Request{RunRef: c.Run(req), TurnToken: req.GetTurnToken(), Command: cmd}, err
 }
 
-// NoteModelFromProto reads what NoteModel tells.
-func NoteModelFromProto(c Caller, req *pawlv1.NoteModelRequest) (runtime.Request, error) {
+// UpdateModelCallFromProto reads what UpdateModelCall tells.
+func UpdateModelCallFromProto(c Caller, req *pawlv1.UpdateModelCallRequest) (runtime.Request, error) {
 	return runtime.Request{RunRef: c.Run(req), TurnToken: req.GetTurnToken(), Command: machine.NoteModel{
 		Step: req.GetStep(), Attempt: int(req.GetAttempt()), ResponseID: req.GetResponseId(),
 	}}, nil
@@ -47,7 +47,7 @@ func modelFromProto(in *pawlv1.ModelRequest) (*machine.ModelRequest, error) {
 	if in == nil {
 		in = &pawlv1.ModelRequest{}
 	}
-	out := &machine.ModelRequest{Model: in.GetModel(), Follows: machine.Said{Step: in.GetFollows()}}
+	out := &machine.ModelRequest{Model: in.GetModel(), Follows: machine.Said{Step: in.GetPreviousStep()}}
 	for _, text := range []struct {
 		given *string
 		to    *machine.ModelText
@@ -71,8 +71,8 @@ func modelFromProto(in *pawlv1.ModelRequest) (*machine.ModelRequest, error) {
 			to.Answer = &machine.Said{Step: content.Answer}
 		case *pawlv1.ModelMessage_Result:
 			to.Result = &machine.ToolResult{Said: machine.Said{Step: content.Result.GetStep()}, CallID: content.Result.GetCallId()}
-		case *pawlv1.ModelMessage_Heed:
-			to.Heed = content.Heed
+		case *pawlv1.ModelMessage_IncludedSeq:
+			to.Heed = content.IncludedSeq
 		}
 		out.Messages = append(out.Messages, to)
 	}
@@ -83,7 +83,7 @@ func modelToProto(in *machine.ModelRequest) *pawlv1.ModelRequest {
 	if in == nil {
 		return nil
 	}
-	out := &pawlv1.ModelRequest{Model: in.Model, Follows: in.Follows.Step, Hash: in.Hash[:]}
+	out := &pawlv1.ModelRequest{Model: in.Model, PreviousStep: in.Follows.Step, Hash: in.Hash[:]}
 	out.System, out.SystemHash = modelText(in.System)
 	out.ToolsJson, out.ToolsHash = modelText(in.Tools)
 	out.ParametersJson, out.ParametersHash = modelText(in.Parameters)
@@ -117,7 +117,7 @@ func modelMessage(m *machine.ModelMessage) *pawlv1.ModelMessage {
 	case m.Result != nil:
 		return &pawlv1.ModelMessage{Content: &pawlv1.ModelMessage_Result{Result: &pawlv1.ToolResult{Step: m.Result.Said.Step, CallId: m.Result.CallID}}}
 	}
-	return &pawlv1.ModelMessage{Content: &pawlv1.ModelMessage_Heed{Heed: m.Heed}}
+	return &pawlv1.ModelMessage{Content: &pawlv1.ModelMessage_IncludedSeq{IncludedSeq: m.Heed}}
 }
 
 func modelAnswerFromProto(in *pawlv1.ModelAnswer) (*machine.ModelAnswer, error) {
@@ -199,7 +199,7 @@ func withModel(out *pawlv1.Step, asked *machine.ModelRequest, answer *history.Re
 func ModelRequested(a *Answer) *pawlv1.RequestModelResponse {
 	out := &pawlv1.RequestModelResponse{
 		Ended: a.Record(machine.RecEnded), Status: a.Status(), Seq: a.Seq(),
-		MaxAnswerBytes: rules.AnswerRoom(a.State), Remaining: a.Remaining(), Heeds: heedsToProto(a.Heeds),
+		MaxAnswerBytes: rules.AnswerRoom(a.State), Remaining: a.Remaining(), IncludedMessages: heedsToProto(a.Heeds),
 	}
 	if len(a.Steps) == 0 {
 		return out
@@ -249,9 +249,9 @@ func ModelAnswered(a *Answer) *pawlv1.AnswerModelResponse {
 	return out
 }
 
-// ModelStepNoted is the response of NoteModel.
-func ModelStepNoted(a *Answer) *pawlv1.NoteModelResponse {
-	return &pawlv1.NoteModelResponse{Disposition: pawlv1.Disposition(a.Disposition), Record: a.Record(machine.RecModelNoted), Seq: a.Seq()}
+// ModelStepNoted is the response of UpdateModelCall.
+func ModelStepNoted(a *Answer) *pawlv1.UpdateModelCallResponse {
+	return &pawlv1.UpdateModelCallResponse{Disposition: pawlv1.Disposition(a.Disposition), Record: a.Record(machine.RecModelNoted), Seq: a.Seq()}
 }
 
 // ModelShown is the response of GetModelStep.
@@ -262,8 +262,8 @@ func ModelShown(v *query.ModelView) *pawlv1.GetModelStepResponse {
 	}
 }
 
-func modelNotedToProto(b *machine.ModelNoted) *pawlv1.ModelNoted {
-	out := &pawlv1.ModelNoted{
+func modelUpdatedToProto(b *machine.ModelNoted) *pawlv1.ModelUpdated {
+	out := &pawlv1.ModelUpdated{
 		Step: b.Step, Attempt: int32(b.Attempt), ResponseId: b.ResponseID, Usage: usageToProto(b.Usage), RequestChanged: b.Changed,
 	}
 	if b.Changed {

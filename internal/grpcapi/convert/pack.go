@@ -78,7 +78,7 @@ func cycleToProto(p *pack.Pack, t *pack.Termination) []*pawlv1.CycleEdge {
 	at := t.CycleStart
 	for _, event := range t.Cycle {
 		to := usedUp(p, at, event)
-		out = append(out, &pawlv1.CycleEdge{From: at, Event: event, To: to})
+		out = append(out, &pawlv1.CycleEdge{FromState: at, Event: event, ToState: to})
 		at = to
 	}
 	return out
@@ -177,16 +177,16 @@ func edgesToProto(n *machine.Node) []*pawlv1.GraphEdge {
 	var out []*pawlv1.GraphEdge
 	for _, event := range slices.Sorted(maps.Keys(n.OnEvent)) {
 		out = append(out, &pawlv1.GraphEdge{
-			From: n.Name, Event: event, To: n.OnEvent[event], Kind: pawlv1.EdgeKind_EDGE_KIND_EVENT,
+			FromState: n.Name, Event: event, ToState: n.OnEvent[event], Kind: pawlv1.EdgeKind_EDGE_KIND_EVENT,
 			MaxIterations: int32(n.MaxIterations[event]),
 		})
 	}
 	if n.OnMaxVisits != "" {
-		out = append(out, &pawlv1.GraphEdge{From: n.Name, To: n.OnMaxVisits, Kind: pawlv1.EdgeKind_EDGE_KIND_MAX_VISITS})
+		out = append(out, &pawlv1.GraphEdge{FromState: n.Name, ToState: n.OnMaxVisits, Kind: pawlv1.EdgeKind_EDGE_KIND_MAX_VISITS})
 	}
 	if n.Timeout != nil {
 		out = append(out, &pawlv1.GraphEdge{
-			From: n.Name, Event: n.Timeout.Event, To: n.OnEvent[n.Timeout.Event], Kind: pawlv1.EdgeKind_EDGE_KIND_TIMEOUT,
+			FromState: n.Name, Event: n.Timeout.Event, ToState: n.OnEvent[n.Timeout.Event], Kind: pawlv1.EdgeKind_EDGE_KIND_TIMEOUT,
 		})
 	}
 	return out

@@ -29,7 +29,7 @@ func endedToProto(types MediaTypes, e *machine.Ended, final []*pawlv1.Artifact) 
 	return &pawlv1.Ended{
 		Status: pawlv1.RunStatus(e.Status), Reason: e.Reason, Redirects: redirectsToProto(e.Redirects),
 		ArtifactsWritten: types.writesToProto(e.Artifacts), FinalArtifacts: final,
-		Event: e.Event, IntendedState: e.Intended, Standing: standingToProto(e.Standing),
+		Event: e.Event, IntendedState: e.Intended, Uncompensated: standingToProto(e.Standing),
 	}
 }
 
@@ -55,9 +55,9 @@ func runBody(types MediaTypes, out *pawlv1.Record, body machine.Body) bool {
 			MaxTokens: b.To.Tokens, MaxCostMicroUsd: b.To.CostMicro, PreviousMaxTokens: b.From.Tokens, PreviousMaxCostMicroUsd: b.From.CostMicro, Reason: b.Reason,
 		}}
 	case *machine.Noted:
-		out.Body = &pawlv1.Record_Noted{Noted: &pawlv1.Noted{Call: b.Command.String(), Id: b.ID}}
+		out.Body = &pawlv1.Record_NoChange{NoChange: &pawlv1.NoChange{Call: b.Command.String(), Id: b.ID}}
 	case *machine.CompensationBegun:
-		out.Body = &pawlv1.Record_CompensationBegun{CompensationBegun: compensationToProto(types, b)}
+		out.Body = &pawlv1.Record_CompensationStarted{CompensationStarted: compensationToProto(types, b)}
 	case *machine.Origin:
 		out.Body = &pawlv1.Record_Origin{Origin: originToProto(types, b)}
 	default:
@@ -68,9 +68,9 @@ func runBody(types MediaTypes, out *pawlv1.Record, body machine.Body) bool {
 
 func transitionToProto(types MediaTypes, t *machine.Transition) *pawlv1.Transition {
 	return &pawlv1.Transition{
-		From: t.From, Event: t.Event, To: t.To, IntendedState: t.Intended,
+		FromState: t.From, Event: t.Event, ToState: t.To, IntendedState: t.Intended,
 		Redirects: redirectsToProto(t.Redirects), Visit: int32(t.Visit), TotalVisits: int32(t.Total),
-		ArtifactsWritten: types.writesToProto(t.Artifacts), Standing: standingToProto(t.Standing),
+		ArtifactsWritten: types.writesToProto(t.Artifacts), Uncompensated: standingToProto(t.Standing),
 	}
 }
 
@@ -98,7 +98,7 @@ func turnBody(types MediaTypes, out *pawlv1.Record, body machine.Body) bool {
 		out.Body = &pawlv1.Record_TurnCompleted{TurnCompleted: &pawlv1.TurnCompleted{
 			TurnSeq: b.TurnSeq, Attempt: int32(b.Attempt), Output: partsToProto(b.Output), Messages: messagesToProto(b.Messages),
 			Usage: usageToProto(b.Usage), Event: b.Event, ArtifactsWritten: types.writesToProto(b.Artifacts),
-			Await: pawlv1.Awaiting(b.Await), Reply: b.Reply, Said: b.Said.Step,
+			Awaiting: pawlv1.Awaiting(b.Await), Reply: b.Reply, ConversationThroughStep: b.Said.Step,
 		}}
 	case *machine.TurnFailed:
 		out.Body = &pawlv1.Record_TurnFailed{TurnFailed: &pawlv1.TurnFailed{
@@ -106,7 +106,7 @@ func turnBody(types MediaTypes, out *pawlv1.Record, body machine.Body) bool {
 			Next: int32(b.Next), NotBefore: TimeToProto(b.NotBefore), Usage: usageToProto(b.Usage), RejectedStep: b.Rejected,
 		}}
 	case *machine.TurnAbandoned:
-		out.Body = &pawlv1.Record_TurnAbandoned{TurnAbandoned: &pawlv1.TurnAbandoned{TurnSeq: b.TurnSeq, Attempt: int32(b.Attempt), Why: b.Why}}
+		out.Body = &pawlv1.Record_TurnAbandoned{TurnAbandoned: &pawlv1.TurnAbandoned{TurnSeq: b.TurnSeq, Attempt: int32(b.Attempt), Reason: b.Why}}
 	case *machine.TurnSuspended:
 		out.Body = &pawlv1.Record_TurnSuspended{TurnSuspended: &pawlv1.TurnSuspended{TurnSeq: b.TurnSeq, Attempt: int32(b.Attempt), Pending: b.Pending}}
 	case *machine.TurnReady:
@@ -143,13 +143,13 @@ func stepBody(types MediaTypes, out *pawlv1.Record, body machine.Body) {
 			Key: b.Key, Tool: b.Tool, TurnSeq: b.TurnSeq, Denial: denialToProto(&b.Denial), Kind: kindToProto(b.Kind, false),
 		}}
 	case *machine.StepCancelled:
-		out.Body = &pawlv1.Record_StepCancelled{StepCancelled: &pawlv1.StepCancelled{Step: b.Step, Tool: b.Tool, Why: b.Why, Kind: kindToProto(b.Kind, false), Usage: usageToProto(b.Usage)}}
+		out.Body = &pawlv1.Record_StepCancelled{StepCancelled: &pawlv1.StepCancelled{Step: b.Step, Tool: b.Tool, Reason: b.Why, Kind: kindToProto(b.Kind, false), Usage: usageToProto(b.Usage)}}
 	case *machine.StepDecided:
 		out.Body = &pawlv1.Record_StepDecided{StepDecided: decidedToProto(b)}
 	case *machine.StepDoubted:
-		out.Body = &pawlv1.Record_StepDoubted{StepDoubted: doubtToProto(b)}
+		out.Body = &pawlv1.Record_StepOutcomeUnknown{StepOutcomeUnknown: doubtToProto(b)}
 	case *machine.ModelNoted:
-		out.Body = &pawlv1.Record_ModelNoted{ModelNoted: modelNotedToProto(b)}
+		out.Body = &pawlv1.Record_ModelUpdated{ModelUpdated: modelUpdatedToProto(b)}
 	default:
 		steerBody(out, body)
 	}

@@ -135,7 +135,7 @@ func CompleteFromProto(c Caller, req *pawlv1.CompleteTurnRequest) (runtime.Compl
 	return runtime.CompleteRequest{
 		TurnCall: c.turn(req), Output: output, Messages: messages, Usage: usageFromProto(req.GetUsage()),
 		Event: req.GetEvent(), Artifacts: writesFromProto(req.GetArtifacts()), ExpectedSeq: req.GetExpectedSeq(),
-		Await: machine.Awaiting(req.GetAwait()), Reply: req.GetReply(), Said: req.GetSaid(),
+		Await: machine.Awaiting(req.GetAwaiting()), Reply: req.GetReply(), Said: req.GetConversationThroughStep(),
 	}, nil
 }
 
@@ -175,7 +175,7 @@ func StepsFromProto(c Caller, req *pawlv1.RequestStepRequest) (runtime.StepsRequ
 func ResolveFromProto(c Caller, req *pawlv1.ResolveStepRequest) (runtime.ResolveRequest, error) {
 	out := runtime.ResolveRequest{
 		RunRef: c.Run(req), TurnToken: req.GetTurnToken(), Step: req.GetStep(),
-		Tool: req.GetTool(), Attempt: int(req.GetAttempt()), Final: req.GetFinal(), RetryAfter: req.GetRetryAfter().AsDuration(),
+		Tool: req.GetTool(), Attempt: int(req.GetAttempt()), Final: req.GetNonRetryable(), RetryAfter: req.GetRetryAfter().AsDuration(),
 		Unknown: req.GetUnknown(),
 	}
 	var err error

@@ -40,15 +40,15 @@ var values = map[string]bool{
 // quoting are texts that hold a value, or give it away, in one message, and are words of the
 // pack or of an operator in others.
 var quoting = map[protoreflect.FullName]bool{
-	"pawl.v1.OutputPiece.description": true, "pawl.v1.Hold.why": true, "pawl.v1.Approval.why": true,
+	"pawl.v1.OutputPiece.description": true, "pawl.v1.ApprovalHold.condition_error": true, "pawl.v1.Approval.condition_error": true,
 	"pawl.v1.StepDecided.reason": true, "pawl.v1.StepDecided.digest": true, "pawl.v1.StepApproval.digest": true,
-	"pawl.v1.Hold.digest": true,
+	"pawl.v1.ApprovalHold.digest": true,
 }
 
 // own are texts of that name that the sidecar itself has written, and no value is in them.
 var own = map[protoreflect.FullName]bool{
 	// How much of which limit is used, which Run tells as well.
-	"pawl.v1.Noticed.text": true,
+	"pawl.v1.NoticeAdded.text": true,
 }
 
 // filled has "s3cret" in every text and every bytes field, to a depth that ends lists.

@@ -28,7 +28,7 @@ func (r *Rules) replace(m proto.Message) bool {
 		return r.told() && parts(m.GetParts())
 	case *pawlv1.Steered:
 		return r.told() && text(&m.Text, TextMark)
-	case *pawlv1.Heed:
+	case *pawlv1.IncludedMessage:
 		return r.told() && text(&m.Text, TextMark)
 	case *pawlv1.Envelope:
 		// The metadata of who sends or delegates may hold variables.
@@ -41,9 +41,9 @@ func (r *Rules) replace(m proto.Message) bool {
 		return r.some() && failure(m.GetError())
 	case *pawlv1.Approval:
 		// Why a condition failed may quote what it looked at.
-		return r.some() && text(&m.Why, TextMark)
-	case *pawlv1.Hold:
-		return r.some() && text(&m.Why, TextMark)
+		return r.some() && text(&m.ConditionError, TextMark)
+	case *pawlv1.ApprovalHold:
+		return r.some() && text(&m.ConditionError, TextMark)
 	case *pawlv1.GetRunResponse:
 		changed := r.object(&m.VariablesJson)
 		// The goal is the text of an input, or a variable.
@@ -74,7 +74,7 @@ func (r *Rules) step(m proto.Message) bool {
 		changed := text(&m.PayloadJson, JSONMark)
 		changed = text(&m.Digest, "") || changed
 		return text(&m.Reason, TextMark) || changed
-	case *pawlv1.StepDoubted:
+	case *pawlv1.StepOutcomeUnknown:
 		return failure(m.GetError())
 	case *pawlv1.StepResolved:
 		changed := text(&m.ResultJson, JSONMark)

@@ -49,7 +49,7 @@ func sure(m proto.Message) bool {
 }
 
 func sureCompletion(in *pawlv1.CompleteTurnRequest) bool {
-	if !sureRun(in) || in.GetTurnSeq() == 0 || in.GetAttempt() < 1 || len(in.GetTurnToken()) > 256 || in.GetAwait() != 0 ||
+	if !sureRun(in) || in.GetTurnSeq() == 0 || in.GetAttempt() < 1 || len(in.GetTurnToken()) > 256 || in.GetAwaiting() != 0 ||
 		len(in.GetEvent()) > 256 || len(in.GetRequestId()) > 128 || len(in.GetMessages()) > 256 {
 		return false
 	}

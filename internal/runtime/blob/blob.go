@@ -136,7 +136,7 @@ func parseRef(ref string) (sum [32]byte, err error) {
 	raw, err := hex.DecodeString(digits)
 	if !ok || err != nil || len(raw) != len(sum) {
 		return sum, &machine.Refusal{
-			Code: machine.CodeInvalidArgument, Reason: "BAD_BLOB_REF", Field: "ref", Message: "must be " + RefPrefix + " and 64 hex digits",
+			Code: machine.CodeInvalidArgument, Reason: "BAD_BLOB_REF", Field: "blob_ref", Message: "must be " + RefPrefix + " and 64 hex digits",
 		}
 	}
 	return [32]byte(raw), nil
@@ -244,7 +244,7 @@ func (w *Writer) Finish(ctx context.Context) (Info, error) {
 	sum := [32]byte(w.hash.Sum(nil))
 	if w.req.Ref != "" && sum != w.want {
 		return Info{}, &machine.Refusal{
-			Code: machine.CodeInvalidArgument, Reason: "BLOB_MISMATCH", Field: "ref",
+			Code: machine.CodeInvalidArgument, Reason: "BLOB_MISMATCH", Field: "blob_ref",
 			Message: "the bytes have the hash " + hex.EncodeToString(sum[:]),
 		}
 	}
@@ -290,7 +290,7 @@ func (r *Room) Get(ctx context.Context, call runtime.Call, ref string, offset in
 	}
 	blob, err := r.cfg.Store.Blob(ctx, ns, sum)
 	if errors.Is(err, machine.ErrNoBlob) {
-		return &machine.Refusal{Code: machine.CodeNotFound, Reason: "BLOB_NOT_FOUND", Field: "ref", Message: "no such blob"}
+		return &machine.Refusal{Code: machine.CodeNotFound, Reason: "BLOB_NOT_FOUND", Field: "blob_ref", Message: "no such blob"}
 	}
 	if err != nil {
 		return fmt.Errorf("runtime: %w", err)

@@ -107,7 +107,7 @@ func (p *preparation) follow(ctx context.Context) error {
 	if step == 0 {
 		return nil
 	}
-	said, err := p.said("request.follows", step, true)
+	said, err := p.said("request.previous_step", step, true)
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func (p *preparation) message(ctx context.Context, field string, m machine.Model
 		said, err = p.said(field+".result.step", m.Result.Said.Step, false)
 		m.Result = &machine.ToolResult{Said: said, CallID: m.Result.CallID}
 	case m.Heed != 0:
-		err = p.heed(ctx, field+".heed", m.Heed)
+		err = p.heed(ctx, field+".included_seq", m.Heed)
 	}
 	if err != nil {
 		return err

@@ -19,7 +19,7 @@ func TestAnswersThatContradictThemselves(t *testing.T) {
 	}{
 		"a result that is unknown":       {machine.ResolveStep{OK: true, Result: []byte(`1`), Unknown: true}, "unknown"},
 		"an unknown error that is final": {machine.ResolveStep{Final: true, Unknown: true}, "unknown"},
-		"a final result":                 {machine.ResolveStep{OK: true, Result: []byte(`1`), Final: true}, "final"},
+		"a final result":                 {machine.ResolveStep{OK: true, Result: []byte(`1`), Final: true}, "non_retryable"},
 		"a wait after the last attempt":  {machine.ResolveStep{Final: true, RetryAfter: time.Second}, "retry_after"},
 		"an unknown error that waits":    {machine.ResolveStep{Unknown: true, RetryAfter: time.Second}, ""},
 	} {

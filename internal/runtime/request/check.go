@@ -176,11 +176,11 @@ func checkAnswer(cmd machine.ResolveStep) (machine.Command, error) {
 	case !cmd.OK && len(cmd.Result) > 0:
 		return nil, Malformed("RESULT_OF_ERROR", "result", "an error has no result")
 	case cmd.Final && cmd.OK:
-		return nil, Malformed("RETRY_CONTRADICTION", "final", "a result is no failure: only an error is final")
+		return nil, Malformed("RETRY_CONTRADICTION", "non_retryable", "a result is no failure: only an error is non_retryable")
 	case cmd.Unknown && (cmd.OK || cmd.Final):
 		return nil, Malformed("RETRY_CONTRADICTION", "unknown", "a result is known, and what follows an unknown error is the pack's word (on_unknown)")
 	case cmd.RetryAfter != 0 && (cmd.OK || cmd.Final):
-		return nil, Malformed("RETRY_CONTRADICTION", "retry_after", "no attempt follows a result, or an error that is final")
+		return nil, Malformed("RETRY_CONTRADICTION", "retry_after", "no attempt follows a result, or an error that is non_retryable")
 	case cmd.RetryAfter < 0:
 		return nil, Malformed("RETRY_CONTRADICTION", "retry_after", "must be 0 or more")
 	}

@@ -7,7 +7,7 @@ const KINDS = kindsOf(
   "stepRequested",
   "stepResolved",
   "stepCancelled",
-  "modelNoted",
+  "modelUpdated",
   "transition",
   "turnOpened",
   "ended",

@@ -176,7 +176,7 @@ export function after(run: Run, { seq, kind, body, at }: Entry): Run {
   const next: Run = { ...run, seq: String(seq), updatedAt: at };
   switch (kind) {
     case "transition": {
-      const to = body.to ?? "";
+      const to = body.toState ?? "";
       next.state = to;
       next.visitSeq = String(seq);
       next.totalVisits = body.totalVisits ?? run.totalVisits;
@@ -185,7 +185,7 @@ export function after(run: Run, { seq, kind, body, at }: Entry): Run {
       // An edge counts only if its own target was entered.
       next.edges = body.redirects?.length
         ? run.edges
-        : followed(run.edges ?? [], body.from, body.event);
+        : followed(run.edges ?? [], body.fromState, body.event);
       next.allowedEvents = [];
       return next;
     }

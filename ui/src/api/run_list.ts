@@ -250,7 +250,7 @@ function after(row: Row, { kind, body, at }: Entry): Row {
     case "transition":
       return {
         ...row,
-        state: body.to ?? "",
+        state: body.toState ?? "",
         visits: body.totalVisits ?? row.visits,
         updatedAt: at,
       };

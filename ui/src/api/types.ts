@@ -67,7 +67,7 @@ export interface ModelAnswer {
 
 export interface ModelRequest {
   model: string;
-  follows?: number;
+  previousStep?: number;
   hash?: string;
 }
 
@@ -119,10 +119,10 @@ export interface Approval {
   since: string;
   starter?: string;
   call?: Step;
-  why?: string;
+  conditionError?: string;
   onTimeout?: string;
   notStarter?: boolean;
-  events?: { event: string; to: string; description?: string; terminal?: boolean }[];
+  events?: { event: string; toState: string; description?: string; terminal?: boolean }[];
   artifacts?: Artifact[];
   artifactsOmitted?: boolean;
   visitSeq?: string;
@@ -288,9 +288,9 @@ export interface Redirect {
 
 /** The union of all bodies of records; which fields hold follows from the kind. */
 export interface Body {
-  from?: string;
+  fromState?: string;
   event?: string;
-  to?: string;
+  toState?: string;
   intendedState?: string;
   redirects?: Redirect[];
   visit?: number;
@@ -310,7 +310,6 @@ export interface Body {
   retryable?: boolean;
   next?: number;
   notBefore?: string;
-  why?: string;
   pending?: number[];
   step?: number;
   key?: string;
@@ -324,7 +323,7 @@ export interface Body {
   worker?: string;
   denial?: { code: string; message?: string };
   note?: string;
-  /** Of a noted request its name; of a step the model's call that it makes. */
+  /** Of a request that changed nothing its name; of a step the model's call that it makes. */
   call?: string | CallRef;
   /** Of a step: STEP_KIND_MODEL where a model is asked. */
   kind?: string;
@@ -340,14 +339,14 @@ export interface Body {
   reason?: string;
   finalArtifacts?: Artifact[];
   piece?: { artifactId?: string; name?: string; parts?: Part[] };
-  remote?: { taskId?: string; contextId?: string; cardUrl?: string; asking?: unknown };
+  remote?: { taskId?: string; contextId?: string; cardUrl?: string; awaiting?: unknown };
   question?: Part[];
   /** Of an attempt of which nobody knows: the step that asks. */
   by?: number;
   verdict?: string;
   digest?: string;
   expires?: string;
-  /** What was said, or noticed. */
+  /** What was said, or the text of a notice. */
   text?: string;
   when?: string;
   code?: string;
@@ -378,15 +377,15 @@ export const KINDS = [
   "turnReady",
   "outputWritten",
   "stepDelegated",
-  "noted",
-  "modelNoted",
+  "noChange",
+  "modelUpdated",
   "budgetRaised",
   "steered",
   "stopped",
-  "noticed",
+  "noticeAdded",
   "stepDecided",
-  "stepDoubted",
-  "compensationBegun",
+  "stepOutcomeUnknown",
+  "compensationStarted",
 ] as const;
 
 export type Kind = (typeof KINDS)[number];
@@ -444,9 +443,9 @@ export interface GraphNode {
 }
 
 export interface GraphEdge {
-  from: string;
+  fromState: string;
   event?: string;
-  to: string;
+  toState: string;
   kind?: string;
   maxIterations?: number;
 }
@@ -567,7 +566,7 @@ export interface DeliveryRef {
 }
 
 export interface Delivery {
-  ref: DeliveryRef;
+  deliveryRef: DeliveryRef;
   owner?: string;
   url?: string;
   attempts?: number;

@@ -115,7 +115,7 @@ function Event({ of: a }: { of: Approval }) {
           <li key={e.event}>
             <b>{e.event}</b>{" "}
             <span className="muted">
-              leads to {e.to}
+              leads to {e.toState}
               {e.terminal ? ", the last state" : ""}
               {e.description ? `: ${e.description}` : ""}
             </span>

@@ -60,7 +60,12 @@ export function DeliveriesPage() {
         ) : null}
         <ul className="receivers">
           {troubled.map((d) => (
-            <Push key={`${d.ref.runId} ${d.ref.id}`} push={d} now={now} onChange={again} />
+            <Push
+              key={`${d.deliveryRef.runId} ${d.deliveryRef.id}`}
+              push={d}
+              now={now}
+              onChange={again}
+            />
           ))}
         </ul>
         {pushes.data?.nextPageToken ? <p className="muted">And more.</p> : null}
@@ -96,13 +101,17 @@ function Push({ push, now, onChange }: { push: Delivery; now: number; onChange: 
   return (
     <li>
       <div className="worker-head">
-        <h3 className="mono">{push.ref.id}</h3>
-        <Link href={`/runs/${push.ref.runId}`}>
-          <RunId id={push.ref.runId ?? ""} />
+        <h3 className="mono">{push.deliveryRef.id}</h3>
+        <Link href={`/runs/${push.deliveryRef.runId}`}>
+          <RunId id={push.deliveryRef.runId ?? ""} />
         </Link>
       </div>
       <Standing of={push} now={now} />
-      <Letters receiver={push.ref} count={Number(push.deadLetters ?? 0)} onChange={onChange} />
+      <Letters
+        receiver={push.deliveryRef}
+        count={Number(push.deadLetters ?? 0)}
+        onChange={onChange}
+      />
     </li>
   );
 }
@@ -196,12 +205,12 @@ function Letters({ receiver, count, onChange }: LettersProps) {
   const asked = useQuery({
     queryKey: key,
     queryFn: ({ signal }) =>
-      get<{ letters?: DeadLetter[]; nextPageToken?: string }>(
+      get<{ deadLetters?: DeadLetter[]; nextPageToken?: string }>(
         "/v1/deliveries:dead",
         {
-          "ref.kind": receiver.kind,
-          "ref.runId": receiver.runId,
-          "ref.id": receiver.id,
+          "deliveryRef.kind": receiver.kind,
+          "deliveryRef.runId": receiver.runId,
+          "deliveryRef.id": receiver.id,
           includeBody: true,
           pageSize: LETTERS,
         },
@@ -217,7 +226,7 @@ function Letters({ receiver, count, onChange }: LettersProps) {
     void queries.invalidateQueries({ queryKey: key });
     onChange();
   };
-  const letters = asked.data?.letters ?? [];
+  const letters = asked.data?.deadLetters ?? [];
   return (
     <details onToggle={(e) => setOpen(e.currentTarget.open)}>
       <summary>Dead letters ({number(count)} so far)</summary>
@@ -246,7 +255,7 @@ function Letter({ receiver, letter, onChange }: LetterProps) {
   const resend = async () => {
     setState({ busy: true, said: "" });
     try {
-      await post("/v1/deliveries:resend", { ref: receiver, n: letter.n });
+      await post("/v1/deliveries:resend", { deliveryRef: receiver, n: letter.n });
       onChange();
     } catch (error) {
       setState({ busy: false, said: asProblem(error).message });
@@ -277,7 +286,7 @@ function Letter({ receiver, letter, onChange }: LetterProps) {
             title={`Delete dead letter ${letter.n}`}
             verb="Delete it"
             path="/v1/deliveries:discard"
-            body={{ ref: receiver, n: letter.n }}
+            body={{ deliveryRef: receiver, n: letter.n }}
             onDone={onChange}
           >
             <p>Its receiver will never get it. The record itself stays in the journal.</p>

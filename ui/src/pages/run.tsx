@@ -338,7 +338,7 @@ function useSnapshot(id: string, seq: number) {
 function lastVisit(feed: RunFeed, state: string, from: number): number {
   for (let seq = from - 1; seq >= 1; seq--) {
     const entry = feed.record(seq);
-    if (entry?.kind === "transition" && entry.body.to === state) {
+    if (entry?.kind === "transition" && entry.body.toState === state) {
       return seq;
     }
   }
@@ -350,8 +350,8 @@ const forcedOrLate = (graph: Graph | undefined, run: Run): boolean =>
   (graph?.edges ?? []).some(
     (e) =>
       e.kind !== "EDGE_KIND_EVENT" &&
-      (run.visits?.[e.from] ?? 0) > 0 &&
-      (run.visits?.[e.to] ?? 0) > 0,
+      (run.visits?.[e.fromState] ?? 0) > 0 &&
+      (run.visits?.[e.toState] ?? 0) > 0,
   );
 
 /** What the run was started with. */

@@ -101,7 +101,9 @@ function Asked({ approval, call }: { approval: Approval; call: Step }) {
         </Fact>
         {approval.starter ? <Fact name="Started by">{approval.starter}</Fact> : null}
         {approval.notStarter ? <Fact name="Who">anybody but who started the run</Fact> : null}
-        {approval.why ? <Fact name="Held because">{approval.why}</Fact> : null}
+        {approval.conditionError ? (
+          <Fact name="Held because">{approval.conditionError}</Fact>
+        ) : null}
         {call.deadline ? (
           <Fact name="Until">
             {when(call.deadline)}, then {then}

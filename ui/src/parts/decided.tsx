@@ -29,8 +29,8 @@ export function Decided({ entries, run }: { entries: readonly Entry[]; run: Run 
       {first ? (
         <p>
           <b>{first.body.event || first.body.reason || "The run was moved"}</b>
-          {first.body.to ? ` to ${first.body.to}` : ""}, by <b>{first.principal || "somebody"}</b>,{" "}
-          {when(first.at).slice(0, 10)} {timeOf(first.at)}.
+          {first.body.toState ? ` to ${first.body.toState}` : ""}, by{" "}
+          <b>{first.principal || "somebody"}</b>, {when(first.at).slice(0, 10)} {timeOf(first.at)}.
         </p>
       ) : (
         <p>The run is moved by somebody else at this moment.</p>

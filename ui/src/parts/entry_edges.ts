@@ -8,7 +8,11 @@ const keyOf = (from: string, event: string, kind: string): string => `${from}\n$
 
 /** The key of an edge; a timeout and its event are two edges of one pair of states. */
 export const edgeKey = (edge: GraphEdge): string =>
-  keyOf(edge.from, edge.kind === "EDGE_KIND_MAX_VISITS" ? "" : (edge.event ?? ""), edge.kind ?? "");
+  keyOf(
+    edge.fromState,
+    edge.kind === "EDGE_KIND_MAX_VISITS" ? "" : (edge.event ?? ""),
+    edge.kind ?? "",
+  );
 
 /**
  * The edges that a record took. An event whose target was refused was not followed: the
@@ -16,15 +20,15 @@ export const edgeKey = (edge: GraphEdge): string =>
  */
 export function edgesOf(entry: Entry | undefined): Map<string, Taken> {
   const taken = new Map<string, Taken>();
-  if (entry?.kind !== "transition" || !entry.body.from) {
+  if (entry?.kind !== "transition" || !entry.body.fromState) {
     return taken;
   }
-  const { from, event = "", redirects = [] } = entry.body;
+  const { fromState, event = "", redirects = [] } = entry.body;
   const kind = entry.cause === "CAUSE_TIMEOUT" ? "EDGE_KIND_TIMEOUT" : "EDGE_KIND_EVENT";
-  taken.set(keyOf(from, event, kind), redirects.length > 0 ? "refused" : "followed");
+  taken.set(keyOf(fromState, event, kind), redirects.length > 0 ? "refused" : "followed");
   for (const { state, guard } of redirects) {
     // An edge that is used up is left by the exit of the state that it begins at.
-    const owner = guard.startsWith("max_iterations:") ? from : state;
+    const owner = guard.startsWith("max_iterations:") ? fromState : state;
     taken.set(keyOf(owner, "", "EDGE_KIND_MAX_VISITS"), "followed");
   }
   return taken;

@@ -129,9 +129,9 @@ function Drawing({
       <Arrows />
       {picture.lines.map((line) => (
         <Edge
-          key={`${line.edge.from} ${line.edge.event} ${line.edge.to} ${line.edge.kind}`}
+          key={`${line.edge.fromState} ${line.edge.event} ${line.edge.toState} ${line.edge.kind}`}
           line={line}
-          box={picture.boxes.find((b) => b.node.name === line.edge.from)}
+          box={picture.boxes.find((b) => b.node.name === line.edge.fromState)}
           n={run ? count(line) : undefined}
           taken={taken.get(edgeKey(line.edge))}
           scale={view.scale}
@@ -181,9 +181,9 @@ function useCount(run: Run | undefined, counts: Props["counts"]): (line: Line) =
     if (line.edge.kind !== "EDGE_KIND_EVENT") {
       return special;
     }
-    const { from, event } = line.edge;
+    const { fromState, event } = line.edge;
     const late = counts?.get(edgeKey({ ...line.edge, kind: "EDGE_KIND_TIMEOUT" })) ?? 0;
-    return Math.max(0, (followed.get(`${from}\n${event}`) ?? 0) - late);
+    return Math.max(0, (followed.get(`${fromState}\n${event}`) ?? 0) - late);
   };
 }
 
@@ -214,9 +214,9 @@ function Edge({ line, box, n, taken, scale }: EdgeProps) {
     <g
       className={`edge${forced ? " forced" : ""}${used ? " used" : ""}${taken ? ` ${on ? "on" : taken}` : ""}${n === 0 ? " idle" : ""}`}
     >
-      <title>{`${text}: ${edge.from} → ${edge.to}${figure}${taken === "refused" ? ", refused" : ""}`}</title>
+      <title>{`${text}: ${edge.fromState} → ${edge.toState}${figure}${taken === "refused" ? ", refused" : ""}`}</title>
       <path
-        d={box && edge.from === edge.to ? loop(box, label) : curve(points)}
+        d={box && edge.fromState === edge.toState ? loop(box, label) : curve(points)}
         markerEnd={`url(#${arrow})`}
       />
       {named ? (

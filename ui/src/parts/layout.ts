@@ -65,7 +65,7 @@ function arrange(graph: Graph, rankdir: "LR" | "TB"): Picture {
   const edges = graph.edges ?? [];
   edges.forEach((edge, i) => {
     const width = labelOf(edge).length * 6.6 + 36;
-    g.setEdge(edge.from, edge.to, { width, height: 20, labelpos: "c" }, String(i));
+    g.setEdge(edge.fromState, edge.toState, { width, height: 20, labelpos: "c" }, String(i));
   });
   layout(g);
   return {
@@ -76,7 +76,7 @@ function arrange(graph: Graph, rankdir: "LR" | "TB"): Picture {
       ...(g.node(node.name) as Point & { width: number; height: number }),
     })),
     lines: edges.map((edge, i) => {
-      const line = g.edge({ v: edge.from, w: edge.to, name: String(i) }) as Point & {
+      const line = g.edge({ v: edge.fromState, w: edge.toState, name: String(i) }) as Point & {
         points: Point[];
       };
       return { edge, points: line.points, label: { x: line.x, y: line.y } };

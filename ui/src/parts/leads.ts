@@ -18,13 +18,13 @@ export interface Lead {
 export function leads(graph: Graph | undefined, run: Run, event: string): Lead {
   const from = run.state ?? "";
   const edge = graph?.edges?.find(
-    (e) => e.from === from && e.event === event && e.kind === "EDGE_KIND_EVENT",
+    (e) => e.fromState === from && e.event === event && e.kind === "EDGE_KIND_EVENT",
   );
   if (!graph || !edge) {
     return { to: "", ends: false, refused: [], words: "The pack decides which state follows." };
   }
   const refused: string[] = [];
-  let next: string | undefined = edge.to;
+  let next: string | undefined = edge.toState;
   if (spent(run, edge)) {
     refused.push(`${from}.${event} was followed ${edge.maxIterations} times`);
     next = exitOf(graph, from);
@@ -44,9 +44,9 @@ export function leads(graph: Graph | undefined, run: Run, event: string): Lead {
   return { to: "", ends: true, refused, words };
 }
 
-const spent = (run: Run, { from, event, maxIterations }: GraphEdge): boolean =>
+const spent = (run: Run, { fromState, event, maxIterations }: GraphEdge): boolean =>
   (maxIterations ?? 0) > 0 &&
-  (run.edges?.find((e) => e.state === from && e.event === event)?.count ?? 0) >=
+  (run.edges?.find((e) => e.state === fromState && e.event === event)?.count ?? 0) >=
     (maxIterations ?? 0);
 
 const exitOf = (graph: Graph, state: string): string | undefined =>

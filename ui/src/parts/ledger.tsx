@@ -6,7 +6,7 @@ import { Fact } from "./fact";
 import { costOf, dollars, number } from "./words";
 
 /** Records that tell what became of money besides what is consumed. */
-const KINDS = kindsOf("stepRejected", "noticed", "budgetRaised");
+const KINDS = kindsOf("stepRejected", "noticeAdded", "budgetRaised");
 
 /** From this share of a budget on models are told. */
 export const NOTICE = 0.8;
@@ -97,7 +97,7 @@ export function Ledger({ run, budgets, onSeq }: Props) {
         {problem ? <Fact name="Records">could not be read: {problem.message}</Fact> : null}
         <Fact name="Notice at 80 %">
           <At
-            entries={seen.filter((e) => e.kind === "noticed" && e.body.code === "BUDGET_LOW")}
+            entries={seen.filter((e) => e.kind === "noticeAdded" && e.body.code === "BUDGET_LOW")}
             none="not told"
             onSeq={onSeq}
           />

@@ -171,9 +171,9 @@ export function became({ kind, body, at }: Entry): string {
     return body.requestChanged ? "asked, something else than before" : "asked";
   }
   if (kind === "stepCancelled") {
-    return `cancelled: ${body.why ?? ""}`;
+    return `cancelled: ${body.reason ?? ""}`;
   }
-  if (kind === "modelNoted") {
+  if (kind === "modelUpdated") {
     return body.requestChanged
       ? "asked otherwise; the recorded answer counts"
       : body.usage

@@ -65,7 +65,7 @@ export function RecordView({ entry, last, onSeq }: Props) {
   );
 }
 
-function NotedFacts({ body }: { body: Body }) {
+function NoChangeFacts({ body }: { body: Body }) {
   return (
     <>
       {typeof body.call === "string" ? (
@@ -107,8 +107,8 @@ function Facts({ entry, onSeq }: { entry: Entry; onSeq: (seq: number) => void })
       {body.next ? (
         <Fact name="Next attempt">{`${body.next}${body.notBefore ? ` at ${timeOf(body.notBefore)}` : ""}`}</Fact>
       ) : null}
-      {body.why ? <Fact name="Why">{body.why}</Fact> : null}
-      {kind === "noted" ? <NotedFacts body={body} /> : null}
+      {body.reason ? <Fact name="Why">{body.reason}</Fact> : null}
+      {kind === "noChange" ? <NoChangeFacts body={body} /> : null}
       {body.note ? <Fact name="Note">{body.note}</Fact> : null}
       {body.denial ? (
         <Fact name="Refused">
@@ -153,10 +153,10 @@ function ToolFacts({ body }: { body: Body }) {
 function TransitionFacts({ body }: { body: Body }) {
   return (
     <>
-      <Fact name="From">{body.from || "the start"}</Fact>
+      <Fact name="From">{body.fromState || "the start"}</Fact>
       {body.event ? <Fact name="Event">{body.event}</Fact> : null}
-      <Fact name="To">{body.to}</Fact>
-      {body.intendedState && body.intendedState !== body.to ? (
+      <Fact name="To">{body.toState}</Fact>
+      {body.intendedState && body.intendedState !== body.toState ? (
         <Fact name="Intended">{body.intendedState}</Fact>
       ) : null}
       <Fact name="Visit">
@@ -200,7 +200,7 @@ function Bodies({ entry }: { entry: Entry }) {
         </Section>
       ) : null}
       {body.text ? (
-        <Section title={entry.kind === "noticed" ? "The model is told" : "Said"}>
+        <Section title={entry.kind === "noticeAdded" ? "The model is told" : "Said"}>
           <Text text={body.text} label="What is said" />
         </Section>
       ) : null}

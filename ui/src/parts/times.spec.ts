@@ -17,13 +17,13 @@ const entry = (seq: number, second: number, kind: Kind, body: Entry["body"]): En
 });
 
 const RUN = [
-  entry(1, 0, "transition", { to: "plan", visit: 1 }),
+  entry(1, 0, "transition", { toState: "plan", visit: 1 }),
   entry(2, 1, "stepRequested", { step: 1, tool: "grep" }),
   entry(3, 4, "stepResolved", { step: 1, tool: "grep", ok: true }),
-  entry(4, 5, "transition", { from: "plan", event: "Go", to: "test", visit: 1 }),
+  entry(4, 5, "transition", { fromState: "plan", event: "Go", toState: "test", visit: 1 }),
   entry(5, 6, "stepRequested", { step: 2, tool: "run" }),
   entry(6, 9, "stepResolved", { step: 2, tool: "run", ok: false }),
-  entry(7, 10, "transition", { from: "test", event: "Again", to: "plan", visit: 2 }),
+  entry(7, 10, "transition", { fromState: "test", event: "Again", toState: "plan", visit: 2 }),
   entry(8, 11, "stepRequested", { step: 3, tool: "run" }),
   entry(9, 20, "ended", { status: "RUN_STATUS_CANCELLED" }),
 ];
@@ -70,9 +70,9 @@ test("a call of a model is none of a tool; a failed attempt with another behind 
 
 test("a forced exit is the edge that was taken, the event's own was refused", () => {
   const forced = entry(5, 1, "transition", {
-    from: "work",
+    fromState: "work",
     event: "Error",
-    to: "give_up",
+    toState: "give_up",
     redirects: [{ state: "work", guard: "max_visits:work" }],
   });
   expect([...edgesOf(forced)]).toEqual([
@@ -80,9 +80,9 @@ test("a forced exit is the edge that was taken, the event's own was refused", ()
     ["work\n\nEDGE_KIND_MAX_VISITS", "followed"],
   ]);
   const chain = entry(6, 1, "transition", {
-    from: "a",
+    fromState: "a",
     event: "Go",
-    to: "d",
+    toState: "d",
     redirects: [
       { state: "b", guard: "max_iterations:a.Go" },
       { state: "c", guard: "max_visits:c" },
@@ -92,7 +92,7 @@ test("a forced exit is the edge that was taken, the event's own was refused", ()
     "a\n\nEDGE_KIND_MAX_VISITS",
     "c\n\nEDGE_KIND_MAX_VISITS",
   ]);
-  const timeout = { ...entry(7, 1, "transition", { from: "a", event: "Late", to: "b" }) };
+  const timeout = { ...entry(7, 1, "transition", { fromState: "a", event: "Late", toState: "b" }) };
   timeout.cause = "CAUSE_TIMEOUT";
   expect([...countEdges([timeout, forced, forced])]).toEqual([
     ["a\nLate\nEDGE_KIND_TIMEOUT", 1],

@@ -52,7 +52,7 @@ export function stretchesOf(entries: readonly Entry[], last: number, now: number
     };
     if (kind === "transition") {
       end(visit, time);
-      visit = begin("visit", body.to ?? "", body.visit ?? 1);
+      visit = begin("visit", body.toState ?? "", body.visit ?? 1);
     } else if (kind === "ended") {
       for (const stretch of all) {
         end(stretch, time);

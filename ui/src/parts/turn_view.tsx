@@ -16,10 +16,10 @@ const KINDS = kindsOf(
   "turnReady",
   "stepRequested",
   "stepResolved",
-  "stepDoubted",
+  "stepOutcomeUnknown",
   "stepRejected",
   "stepCancelled",
-  "modelNoted",
+  "modelUpdated",
   "transition",
   "turnOpened",
   "ended",
@@ -176,7 +176,7 @@ function Attempts({ entries, onSeq }: { entries: Entry[]; onSeq: (seq: number) =
   );
 }
 
-const ANSWERS: readonly string[] = ["stepResolved", "stepDoubted", "stepCancelled"];
+const ANSWERS: readonly string[] = ["stepResolved", "stepOutcomeUnknown", "stepCancelled"];
 
 function Calls({ entries, onSeq }: { entries: Entry[]; onSeq: (seq: number) => void }) {
   const asked = entries.filter(
@@ -209,8 +209,8 @@ function Calls({ entries, onSeq }: { entries: Entry[]; onSeq: (seq: number) => v
 function answerWord({ kind, body }: Entry): string {
   switch (kind) {
     case "stepCancelled":
-      return `cancelled, ${body.why}`;
-    case "stepDoubted":
+      return `cancelled, ${body.reason}`;
+    case "stepOutcomeUnknown":
       return `may have happened, step ${body.by} asks`;
     default:
       return body.ok ? "ok" : body.unknown ? "error, may have happened" : "error";

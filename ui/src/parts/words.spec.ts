@@ -37,9 +37,9 @@ test("steps that ask models have words of their own, whatever their records say"
   expect(told(entry("stepRejected", { denial: { code: "MAX_TOKENS" } }))).toBe(
     "Model refused: gpt: MAX_TOKENS",
   );
-  expect(told(entry("stepCancelled", { why: "ended" }))).toBe("Model cancelled: gpt #3: ended");
-  expect(told({ kind: "modelNoted", body: { step: 3, responseId: "r1" } } as Entry)).toBe(
-    "Model noted: call of a model #3: response r1",
+  expect(told(entry("stepCancelled", { reason: "ended" }))).toBe("Model cancelled: gpt #3: ended");
+  expect(told({ kind: "modelUpdated", body: { step: 3, responseId: "r1" } } as Entry)).toBe(
+    "Model call updated: call of a model #3: response r1",
   );
   expect(roundWord("judge")).toBe("judge");
 });
@@ -52,7 +52,7 @@ test("a call that may have happened says so, and who asks", () => {
     "charge #3 ARTIFACT_TOO_LARGE, may have happened",
   );
   expect(summary(entry("stepResolved", { error }))).toBe("charge #3 ARTIFACT_TOO_LARGE");
-  expect(summary(entry("stepDoubted", { error, by: 4 }))).toBe(
+  expect(summary(entry("stepOutcomeUnknown", { error, by: 4 }))).toBe(
     "charge #3 ARTIFACT_TOO_LARGE, #4 asks",
   );
 });

@@ -41,15 +41,15 @@ const KIND_WORDS: Record<Kind | "unknown", string> = {
   turnReady: "Turn ready",
   outputWritten: "Output",
   stepDelegated: "Delegated",
-  noted: "Noted",
-  modelNoted: "Model noted",
+  noChange: "No change",
+  modelUpdated: "Model call updated",
   budgetRaised: "Budget raised",
   steered: "Told",
   stopped: "Stopped",
-  noticed: "Notice",
+  noticeAdded: "Notice",
   stepDecided: "Call decided",
-  stepDoubted: "Outcome unknown",
-  compensationBegun: "Undoing effects",
+  stepOutcomeUnknown: "Outcome unknown",
+  compensationStarted: "Undoing effects",
   unknown: "Record",
 };
 
@@ -63,7 +63,7 @@ const MODEL_WORDS: Partial<Record<Kind | "unknown", string>> = {
 
 /** Whether a record is of a step that asks a model. */
 export const ofModel = ({ kind, body }: Pick<Entry, "kind" | "body">): boolean =>
-  kind === "modelNoted" || body.kind === "STEP_KIND_MODEL";
+  kind === "modelUpdated" || body.kind === "STEP_KIND_MODEL";
 
 export const kindWord = (entry: Pick<Entry, "kind" | "body">): string =>
   (ofModel(entry) && MODEL_WORDS[entry.kind]) || KIND_WORDS[entry.kind];
@@ -106,7 +106,7 @@ function modelSummary({ kind, body }: Entry): string {
     case "stepRejected":
       return `${body.tool}: ${body.denial?.code ?? ""}`;
     case "stepCancelled":
-      return `${name}: ${body.why ?? ""}`;
+      return `${name}: ${body.reason ?? ""}`;
     default:
       return `${name}: ${notedWords(body)}`;
   }
@@ -159,7 +159,9 @@ export function summary(entry: Entry): string {
   }
   switch (kind) {
     case "transition":
-      return body.from ? `${body.from} → ${body.to} (${body.event})` : `→ ${body.to}`;
+      return body.fromState
+        ? `${body.fromState} → ${body.toState} (${body.event})`
+        : `→ ${body.toState}`;
     case "inputReceived":
       return body.queued ? "queued for the next turn" : (body.parts?.[0]?.text ?? "parts");
     case "turnOpened":
@@ -172,14 +174,14 @@ export function summary(entry: Entry): string {
       return `attempt ${body.attempt}: ${body.error?.code ?? ""} ${body.error?.message ?? ""}`;
     case "turnAbandoned":
     case "stepCancelled":
-      return body.why ?? "";
+      return body.reason ?? "";
     case "turnSuspended":
       return `waits for step ${(body.pending ?? []).join(", ")}`;
     case "stepRequested":
       return `${body.tool} #${body.step}${body.delegation ? ", to an agent" : ""}`;
     case "stepResolved":
       return `${body.tool} #${body.step} ${body.ok ? "ok" : (body.error?.code ?? "unknown")}${body.unknown ? ", may have happened" : ""}`;
-    case "stepDoubted":
+    case "stepOutcomeUnknown":
       return `${body.tool} #${body.step} ${body.error?.code ?? ""}, #${body.by} asks`;
     case "stepRejected":
       return `${body.tool}: ${body.denial?.code ?? ""}`;
@@ -189,7 +191,7 @@ export function summary(entry: Entry): string {
       return `${body.tool} #${body.step}: ${verdictWord(body.verdict)}${body.reason ? `, ${body.reason}` : ""}`;
     case "steered":
       return `${whenWord(body.when)}: ${body.text ?? ""}`;
-    case "noticed":
+    case "noticeAdded":
       return `${body.code ?? ""}: ${body.text ?? ""}`;
     case "budgetRaised":
       return `${raisedWords(body)}${body.reason ? `: ${body.reason}` : ""}`;
@@ -203,7 +205,7 @@ export function summary(entry: Entry): string {
       return body.piece?.parts?.[0]?.text ?? body.piece?.name ?? "";
     case "stepDelegated":
       return `${body.tool} #${body.step}${body.question?.length ? " asks" : ""}`;
-    case "noted":
+    case "noChange":
       return `${body.call ?? "a call"} changed nothing`;
     case "ended":
       return `${statusWord(statusOf(body.status ?? ""))}: ${body.reason ?? ""}${body.event ? `, ${body.event} was lost` : ""}`;

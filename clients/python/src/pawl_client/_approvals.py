@@ -16,7 +16,7 @@ class ExternalEvent:
     """One way out of a state that an event from outside leaves."""
 
     event: str
-    to: str
+    to_state: str
     description: str
     terminal: bool
 
@@ -37,7 +37,7 @@ class Approval:
     since: datetime
     starter: str
     call: Step | None
-    why: str
+    condition_error: str
     on_timeout: ApprovalTimeout
     not_starter: bool
     events: tuple[ExternalEvent, ...]

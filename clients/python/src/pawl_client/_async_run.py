@@ -20,7 +20,7 @@ from pawl_client._fault import told_of
 from pawl_client._flow import Flow, Operation, attempt
 from pawl_client._history import Deletion, Erased, RunDiff, Verification
 from pawl_client._history_operations import Fork
-from pawl_client._model_calls import AnsweredModel, NotedModel, RequestedModel, ShownModel
+from pawl_client._model_calls import AnsweredModel, RequestedModel, ShownModel, UpdatedModelCall
 from pawl_client._models import ModelAnswer, ModelFailure, ModelRequest, ProviderLimits
 from pawl_client._outcomes import (
     Outcome,
@@ -245,18 +245,18 @@ class AsyncRun(Generic[EventT, ArtifactsT, VariablesT]):
         *,
         attempt: int,
         token: str = "",
-        final: bool = False,
+        non_retryable: bool = False,
         retry_after: float | None = None,
         unknown: bool = False,
         usage: Usage | None = None,
     ) -> StepAnswer:
         """Answers a step with a JSON value or a Fault. `attempt` is the one that is answered
         (`Step.attempt`, from 1): a repeat is known by it. `token` is that of the turn that
-        asked. Of a Fault: `final`, no further attempt can help, or `retry_after`, the next
+        asked. Of a Fault: `non_retryable`, no further attempt can help, or `retry_after`, the next
         one waits at least so many seconds; `unknown`, what the call changes elsewhere may
         have happened. `usage` is what the attempt really consumed (None: what the pack says
         that it costs at most)."""
-        told = told_of(answer, final, retry_after, unknown)
+        told = told_of(answer, non_retryable, retry_after, unknown)
         return await self._client.call(
             self._runs.resolve_step(self.id, step, tool, attempt, told, token, usage)
         )
@@ -289,11 +289,13 @@ class AsyncRun(Generic[EventT, ArtifactsT, VariablesT]):
             self._runs.answer_model(turn, step, attempt, outcome, usage, limits)
         )
 
-    async def note_model(
+    async def update_model_call(
         self, turn: TurnRef, step: int, attempt: int, response_id: str
-    ) -> NotedModel:
+    ) -> UpdatedModelCall:
         """Keeps the provider's id of a response that is being made."""
-        return await self._client.call(self._runs.note_model(turn, step, attempt, response_id))
+        return await self._client.call(
+            self._runs.update_model_call(turn, step, attempt, response_id)
+        )
 
     async def model_step(self, step: int) -> ShownModel:
         """A MODEL step of any visit with all that the model was shown."""

@@ -84,7 +84,7 @@ class AsyncTurn(TurnView[ReadT], ABC, Generic[AsyncStepsT, WrittenT, ReadT]):
         (ANSWER_TOO_LARGE), ConflictError (ANSWER_CONFLICT)."""
 
     @abstractmethod
-    async def note_model(self, step: int, attempt: int, response_id: str) -> None:
+    async def update_model_call(self, step: int, attempt: int, response_id: str) -> None:
         """Keeps the provider's id of a response that is being made."""
 
     @abstractmethod

@@ -107,7 +107,7 @@ class Upload:
             while True:
                 window, last = yield from self._window()
                 answer = yield from self._transfer(window, begin, last)
-                if answer.ref:
+                if answer.blob_ref:
                     head: BlobHead = from_proto(answer)
                     return head
                 if last:
@@ -150,7 +150,7 @@ class Upload:
         start = begin
         if self._doubtful:
             known: run_pb2.PutBlobResponse = yield self._send(lambda: [self._message()])
-            if known.ref:
+            if known.blob_ref:
                 return known
             start = min(max(known.size, begin), begin + len(window))
         answer: run_pb2.PutBlobResponse
@@ -179,7 +179,7 @@ class Upload:
             namespace=self.namespace,
             upload_id=self.upload_id,
             media_type=self.media_type,
-            ref=self.source.ref,
+            blob_ref=self.source.ref,
             offset=offset,
             data=data,
         )
@@ -212,7 +212,9 @@ class Download(Reader[BlobPiece]):
 
     def request(self) -> run_pb2.GetBlobRequest:
         """See `Reader.request`."""
-        return run_pb2.GetBlobRequest(namespace=self.namespace, ref=self.ref, offset=self.offset)
+        return run_pb2.GetBlobRequest(
+            namespace=self.namespace, blob_ref=self.ref, offset=self.offset
+        )
 
     def read(self, item: run_pb2.GetBlobResponse) -> BlobPiece | None:
         """See `Reader.read`. Raises StreamGapError for a piece that is not the next one."""

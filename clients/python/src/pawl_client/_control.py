@@ -78,7 +78,7 @@ class LimitUse:
 
     key: str
     open: int
-    begun: int
+    started: int
     tokens: int
     held: timedelta | None
     waiting: tuple[TenantQueue, ...]

@@ -58,7 +58,7 @@ def unusable(code: str, message: str) -> ModelFailure:
 
 def final(code: str, message: str) -> ModelFailure:
     """A failure that no further attempt can help."""
-    return ModelFailure(error=Fault(code=code, message=message[:_MOST_WORDS]), final=True)
+    return ModelFailure(error=Fault(code=code, message=message[:_MOST_WORDS]), non_retryable=True)
 
 
 def of_http(status: int, words: str, headers: Mapping[str, str] | None = None) -> ModelFailure:
@@ -71,7 +71,7 @@ def of_status(status: int, message: str, headers: Mapping[str, str] | None = Non
     code = "MODEL_RATE_LIMITED" if status == 429 else f"MODEL_{status}"
     return ModelFailure(
         error=Fault(code=code, message=(message or f"status {status}")[:_MOST_WORDS]),
-        final=status < 500 and status not in _AGAIN,
+        non_retryable=status < 500 and status not in _AGAIN,
         retry_after=retry_after(headers or {}),
     )
 

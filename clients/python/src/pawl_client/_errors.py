@@ -317,15 +317,15 @@ class FailTurnError(PawlError):
 class FailStepError(PawlError):
     """Raised by a tool to fail its step with a code of its own.
 
-    `final`: no further attempt can help, whatever the pack allows. `wait`: not before so
+    `non_retryable`: no further attempt can help, whatever the pack allows. `wait`: not before so
     many seconds, up to the tool's longest pause. Any other exception fails the attempt with
     the name of its class as the code, and may be tried again.
 
     `unknown`: what the call changes elsewhere may have happened all the same, as after a
-    request that had no answer. What follows is the pack's word (`on_unknown`), not `final`,
+    request that had no answer. What follows is the pack's word (`on_unknown`), not `non_retryable`,
     and the call's business key stays taken. Without it an error says that nothing happened.
 
-    >>> FailStepError("NO_SUCH_ORDER", "there is no order 17", final=True).reason
+    >>> FailStepError("NO_SUCH_ORDER", "there is no order 17", non_retryable=True).reason
     'NO_SUCH_ORDER'
     >>> FailStepError("BANK_TIMEOUT", "no answer within 30 s", unknown=True).unknown
     True
@@ -336,13 +336,15 @@ class FailStepError(PawlError):
         reason: str,
         message: str = "",
         *,
-        final: bool = False,
+        non_retryable: bool = False,
         wait: float | None = None,
         unknown: bool = False,
     ) -> None:
-        final = final and not unknown
-        super().__init__(message or reason, reason=reason, retry_after=None if final else wait)
-        self.final = final
+        non_retryable = non_retryable and not unknown
+        super().__init__(
+            message or reason, reason=reason, retry_after=None if non_retryable else wait
+        )
+        self.non_retryable = non_retryable
         self.unknown = unknown
 
 

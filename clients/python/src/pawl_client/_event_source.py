@@ -202,13 +202,15 @@ class EventSource:
     # Records
 
     def _transition(self, body: r.Transition, seq: int, status: RunStatus) -> Iterator[e.Event]:
-        yield e.TransitionEvent(source=body.source, event=body.event, to=body.to, visit=body.visit)
+        yield e.TransitionEvent(
+            source=body.from_state, event=body.event, to=body.to_state, visit=body.visit
+        )
         yield from self._written(body.artifacts_written)
         self._calls.clear()
         if status is RunStatus.WAITING:
             yield e.WaitEvent(on="input")
         else:
-            yield from self._began(seq, 1, body.to)
+            yield from self._began(seq, 1, body.to_state)
 
     def _origin(self, body: r.Origin, _: int, status: RunStatus) -> Iterator[e.Event]:
         yield e.TransitionEvent(source="", event="", to=body.state, visit=0)
@@ -236,7 +238,7 @@ class EventSource:
         yield from self._written(body.artifacts_written)
         for message in body.messages:
             yield self._message(message)
-        if not body.messages and body.output and not body.said:
+        if not body.messages and body.output and not body.conversation_through_step:
             yield e.MessageEvent(role="assistant", parts=body.output)
         yield e.TurnEndedEvent(
             outcome="completed", output=body.output, event=body.event, usage=body.usage
@@ -354,7 +356,7 @@ class EventSource:
         )
 
     def _step_cancelled(self, body: r.StepCancelled, _: int, __: RunStatus) -> Iterator[e.Event]:
-        error = Fault(code="CANCELLED", message=body.why)
+        error = Fault(code="CANCELLED", message=body.reason)
         if body.kind is StepKind.MODEL:
             yield e.RoundEndedEvent(
                 step=body.step,
@@ -380,7 +382,7 @@ class EventSource:
             yield self._result(0, body.tool, False, None, error)
 
     def _step_decided(self, body: r.StepDecided, _: int, __: RunStatus) -> Iterator[e.Event]:
-        if body.verdict is StepVerdict.LAPSED:
+        if body.verdict is StepVerdict.EXPIRED:
             yield e.WaitEvent(
                 on="approval",
                 step=body.step,
@@ -390,10 +392,10 @@ class EventSource:
             )
 
     def _step_delegated(self, body: r.StepDelegated, _: int, __: RunStatus) -> Iterator[e.Event]:
-        asking = body.remote.asking if body.remote else Awaiting.UNSPECIFIED
-        if asking is not Awaiting.UNSPECIFIED:
+        awaiting = body.remote.awaiting if body.remote else Awaiting.UNSPECIFIED
+        if awaiting is not Awaiting.UNSPECIFIED:
             yield e.WaitEvent(
-                on="auth" if asking is Awaiting.AUTH else "input",
+                on="auth" if awaiting is Awaiting.AUTH else "input",
                 step=body.step,
                 tool=body.tool,
                 parts=body.question,

@@ -123,16 +123,18 @@ class _Round:
         self._model, self._turn, self._talk = model, turn, talk
         self._request, self._bound = talk.request(), talk.bound()
         self._most = self._reserved = 0
-        self._heeded: set[int] = set()
+        self._included: set[int] = set()
         self._grown = False
         """The request has something, as it was asked for last, that it had not before."""
 
     def _open(self) -> Step:
         asked = self._turn.request_model(self._talk.round, self._request, bound=self._bound)
         self._most = asked.max_answer_bytes
-        fresh = [heed for heed in asked.heeds if heed.seq not in self._heeded]
-        self._heeded.update(heed.seq for heed in fresh)
-        self._talk.heeds(fresh)
+        fresh = [
+            message for message in asked.included_messages if message.seq not in self._included
+        ]
+        self._included.update(message.seq for message in fresh)
+        self._talk.include(fresh)
         self._grown = bool(fresh)
         step = _step_of(asked)
         self._reserved = step.model.max_output_tokens if step.model else 0
@@ -215,7 +217,7 @@ class _Round:
             return 0
         if not settled.next:
             error = outcome.error
-            raise FailTurnError(error.code, error.message, retryable=not outcome.final)
+            raise FailTurnError(error.code, error.message, retryable=not outcome.non_retryable)
         sleep(settled.wait.total_seconds() if settled.wait else 0.0)
         return settled.next
 
@@ -228,7 +230,7 @@ def _refused(outcome: ModelAnswer | ModelFailure, error: LimitError | RequestErr
         return unusable("ANSWER_INVALID", error.message)
     if error.reason != "ANSWER_TOO_LARGE":
         raise error
-    return ModelFailure(error=Fault(code=error.reason, message=error.message), final=True)
+    return ModelFailure(error=Fault(code=error.reason, message=error.message), non_retryable=True)
 
 
 def _step_of(asked: RequestedModel) -> Step:

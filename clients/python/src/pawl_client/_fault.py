@@ -49,7 +49,7 @@ class StepFault(Fault):
     """An error of a step: whether a further attempt is no use, how many seconds it is to
     wait, and whether what the call changes elsewhere may have happened."""
 
-    final: bool = False
+    non_retryable: bool = False
     retry_after: float | None = None
     unknown: bool = False
 
@@ -58,19 +58,23 @@ def step_fault_of(error: BaseException, code: str = "") -> StepFault:
     """What a tool's exception says of its step; `code` in place of its own."""
     fault, retryable = fault_of(error)
     code = code or fault.code
-    final = not retryable or code in _HOPELESS
+    non_retryable = not retryable or code in _HOPELESS
     wait, unknown = None, _made(error)
     if isinstance(error, FailStepError):
-        final, wait, unknown = bool(error.final), error.retry_after, bool(error.unknown)
+        non_retryable, wait, unknown = (
+            bool(error.non_retryable),
+            error.retry_after,
+            bool(error.unknown),
+        )
         if not isinstance(wait, (int, float)):
             wait = None
-    final = final and not unknown
+    non_retryable = non_retryable and not unknown
     return StepFault(
         code=code,
         message=fault.message,
         trace=fault.trace,
-        final=final,
-        retry_after=None if final else wait,
+        non_retryable=non_retryable,
+        retry_after=None if non_retryable else wait,
         unknown=unknown,
     )
 
@@ -84,19 +88,21 @@ def refused_result(why: BaseException, code: str = "") -> StepFault:
 
 
 def told_of(
-    answer: Json | Fault, final: bool, retry_after: float | None, unknown: bool
+    answer: Json | Fault, non_retryable: bool, retry_after: float | None, unknown: bool
 ) -> Json | Fault:
     """An answer with what its giver says of further attempts. Raises ValueError: of a
-    result, or with final, the others say nothing."""
-    if not final and retry_after is None and not unknown:
+    result, or with non_retryable, the others say nothing."""
+    if not non_retryable and retry_after is None and not unknown:
         return answer
-    if not isinstance(answer, Fault) or (final and (retry_after is not None or unknown)):
-        raise ValueError("final, or retry_after and unknown, say of a Fault when it is tried again")
+    if not isinstance(answer, Fault) or (non_retryable and (retry_after is not None or unknown)):
+        raise ValueError(
+            "non_retryable, or retry_after and unknown, say of a Fault when it is tried again"
+        )
     return StepFault(
         code=answer.code,
         message=answer.message,
         trace=answer.trace,
-        final=final,
+        non_retryable=non_retryable,
         retry_after=retry_after,
         unknown=unknown,
     )

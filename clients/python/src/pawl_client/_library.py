@@ -642,7 +642,7 @@ def failure_of(error: Exception, begun: bool) -> ModelFailure:
     """What an error means that the library, or what is below it, raised."""
     if isinstance(error, FailTurnError):
         fault = Fault(code=error.reason, message=error.message)
-        return ModelFailure(error=fault, final=not error.retryable)
+        return ModelFailure(error=fault, non_retryable=not error.retryable)
     status = getattr(error, "status_code", None)
     if isinstance(status, int) and status >= 400:
         words = words_of(getattr(error, "body", None)) or str(error)

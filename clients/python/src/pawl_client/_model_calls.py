@@ -12,7 +12,7 @@ from pawl_client._values import Denial, Json, Message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heed:
+class IncludedMessage:
     """What a request contains because it had to: a message of role "user" at its end."""
 
     seq: int
@@ -32,7 +32,7 @@ class RequestedModel:
     ended: Record | None
     status: RunStatus
     seq: int
-    heeds: tuple[Heed, ...] = ()
+    included_messages: tuple[IncludedMessage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class AnsweredModel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NotedModel:
+class UpdatedModelCall:
     """The kept id of a response."""
 
     disposition: Disposition

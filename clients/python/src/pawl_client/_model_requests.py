@@ -30,7 +30,7 @@ def request_model_request(
         key=key,
         request=model_request(asked),
         bound=wire.usage(bound),
-        hear=True,
+        include_required=True,
     )
 
 
@@ -58,7 +58,7 @@ def answer_model_request(
         request.answer.CopyFrom(model_answer(outcome))
         return request
     request.failure.error.CopyFrom(wire.fault(outcome.error))
-    request.failure.final = outcome.final
+    request.failure.non_retryable = outcome.non_retryable
     if outcome.retry_after is not None:
         request.failure.retry_after.FromTimedelta(outcome.retry_after)
     return request
@@ -73,11 +73,11 @@ def _provider_limits(limits: ProviderLimits) -> run_pb2.ProviderLimits:
     return told
 
 
-def note_model_request(
+def update_model_call_request(
     namespace: str, turn: TurnRef, step: int, attempt: int, response_id: str
-) -> run_pb2.NoteModelRequest:
+) -> run_pb2.UpdateModelCallRequest:
     """The request that keeps the provider's id of a response."""
-    return run_pb2.NoteModelRequest(
+    return run_pb2.UpdateModelCallRequest(
         namespace=namespace,
         run_id=turn.run_id,
         step=step,
@@ -91,7 +91,7 @@ def model_request(asked: ModelRequest) -> record_pb2.ModelRequest:
     """What a model is asked; None is left to the request that it follows."""
     request = record_pb2.ModelRequest(
         model=asked.model,
-        follows=asked.follows,
+        previous_step=asked.previous_step,
         messages=[_model_message(item) for item in asked.messages],
     )
     if asked.system is not None:
@@ -116,8 +116,8 @@ def _model_message(item: ModelMessage) -> record_pb2.ModelMessage:
     elif item.result is not None:
         message.result.step = item.result.step
         message.result.call_id = item.result.call_id
-    elif item.heed is not None:
-        message.heed = item.heed
+    elif item.included_seq is not None:
+        message.included_seq = item.included_seq
     return message
 
 

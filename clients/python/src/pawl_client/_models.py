@@ -40,7 +40,7 @@ class ModelMessage:
     conversation: ConversationRange | None = None
     answer: int | None = None
     result: ToolResult | None = None
-    heed: int | None = None
+    included_seq: int | None = None
     """Record of what a person said to the run, or of a notice."""
 
 
@@ -48,12 +48,12 @@ class ModelMessage:
 class ModelRequest:
     """What a model is asked.
 
-    `follows` is a MODEL step whose messages and answer come first, and whose texts hold
+    `previous_step` is a MODEL step whose messages and answer come first, and whose texts hold
     where they are None here. The hashes are only read.
     """
 
     model: str
-    follows: int = 0
+    previous_step: int = 0
     system: str | None = None
     tools: Json = None
     parameters: Json = None
@@ -140,8 +140,8 @@ class ProviderLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFailure:
-    """Why a call of a model came to nothing. `final`: no further attempt can help."""
+    """Why a call of a model came to nothing. `non_retryable`: no further attempt can help."""
 
     error: Fault
-    final: bool = False
+    non_retryable: bool = False
     retry_after: timedelta | None = None

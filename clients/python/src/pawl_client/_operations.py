@@ -17,11 +17,11 @@ from pawl_client._convert import from_proto, optional, parse_json, record_from_p
 from pawl_client._enums import SteerWhen, StepDecision
 from pawl_client._flow import Operation, new_id
 from pawl_client._json_text import dump_json
-from pawl_client._model_calls import AnsweredModel, NotedModel, RequestedModel, ShownModel
+from pawl_client._model_calls import AnsweredModel, RequestedModel, ShownModel, UpdatedModelCall
 from pawl_client._model_requests import (
     answer_model_request,
-    note_model_request,
     request_model_request,
+    update_model_call_request,
 )
 from pawl_client._models import ModelAnswer, ModelFailure, ModelRequest, ProviderLimits
 from pawl_client._outcomes import Outcome, Reply, Started, StepAnswer, StepOutcomes, Waited
@@ -261,11 +261,13 @@ class Runs:
         request = answer_model_request(self.namespace, turn, step, attempt, outcome, usage, limits)
         return Operation(_RUN + "AnswerModel", request, run_pb2.AnswerModelResponse, from_proto)
 
-    def note_model(
+    def update_model_call(
         self, turn: TurnRef, step: int, attempt: int, response_id: str
-    ) -> Operation[NotedModel]:
-        request = note_model_request(self.namespace, turn, step, attempt, response_id)
-        return Operation(_RUN + "NoteModel", request, run_pb2.NoteModelResponse, from_proto)
+    ) -> Operation[UpdatedModelCall]:
+        request = update_model_call_request(self.namespace, turn, step, attempt, response_id)
+        return Operation(
+            _RUN + "UpdateModelCall", request, run_pb2.UpdateModelCallResponse, from_proto
+        )
 
     def model_step(self, run_id: str, step: int) -> Operation[ShownModel]:
         request = run_pb2.GetModelStepRequest(namespace=self.namespace, run_id=run_id, step=step)

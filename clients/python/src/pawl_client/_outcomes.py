@@ -92,8 +92,8 @@ class Reply(Generic[ReplyEventT, ReplyArtifactsT]):
     terminal state, else waits. `artifacts` are written in the same commit, `output` is
     the final output, `messages` are appended to the conversation. `awaiting` makes the
     run wait for an input or an authorisation, whatever the state; not with an event.
-    `reply`: over A2A the output answers the sender as a message instead of a task. `said`
-    is an answered MODEL step of the turn: what was said up to it becomes part of the
+    `reply`: over A2A the output answers the sender as a message instead of a task.
+    `conversation_through_step` is an answered MODEL step of the turn: what was said up to it becomes part of the
     conversation, before `messages`, without being stored again.
 
     >>> Reply(event="Success", artifacts={"note": "done"}).event
@@ -107,7 +107,7 @@ class Reply(Generic[ReplyEventT, ReplyArtifactsT]):
     usage: Usage | None = None
     awaiting: Awaiting = Awaiting.UNSPECIFIED
     reply: bool = False
-    said: int = 0
+    conversation_through_step: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from pawl_client._enums import EdgeKind, Orchestration, Severity
@@ -33,9 +33,9 @@ class Diagnostic:
 class CycleEdge:
     """One edge of an unbounded cycle."""
 
-    source: str = field(metadata={"proto": "from"})
+    from_state: str
     event: str
-    to: str
+    to_state: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,9 +163,9 @@ class GraphNode:
 class GraphEdge:
     """One edge of a compiled graph; `max_iterations` 0 means no bound."""
 
-    source: str = field(metadata={"proto": "from"})
+    from_state: str
     event: str
-    to: str
+    to_state: str
     kind: EdgeKind
     max_iterations: int
 

@@ -40,7 +40,7 @@ class Redirect:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StandingEffect:
+class UncompensatedEffect:
     """An effect of `step` that was not undone: the step `by` ended with `code`."""
 
     step: int
@@ -51,20 +51,20 @@ class StandingEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transition:
-    """One entry into a state; `source` and `event` are empty at the start.
+    """One entry into a state; `from_state` and `event` are empty at the start.
 
-    `intended_state` is what the event names; it differs from `to` after a redirect.
+    `intended_state` is what the event names; it differs from `to_state` after a redirect.
     """
 
-    source: str = field(metadata={"proto": "from"})
+    from_state: str
     event: str
-    to: str
+    to_state: str
     intended_state: str
     redirects: tuple[Redirect, ...]
     visit: int
     total_visits: int
     artifacts_written: tuple[ArtifactWrite, ...]
-    standing: tuple[StandingEffect, ...] = ()
+    uncompensated: tuple[UncompensatedEffect, ...] = ()
     """Effects that were to be undone before, and stand."""
 
 
@@ -126,9 +126,9 @@ class TurnCompleted:
     usage: Usage | None
     event: str
     artifacts_written: tuple[ArtifactWrite, ...]
-    awaiting: Awaiting = field(metadata={"proto": "await"})
+    awaiting: Awaiting
     reply: bool
-    said: int = 0
+    conversation_through_step: int = 0
     """MODEL step up to which what the turn said is part of the conversation; 0: nothing."""
 
 
@@ -153,7 +153,7 @@ class TurnAbandoned:
 
     turn_seq: int
     attempt: int
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,11 +174,13 @@ class TurnReady:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hold:
-    """A call waits for a decision, which names its `digest`; `why`: the pack's condition could
-    not be evaluated."""
+class ApprovalHold:
+    """A call waits for a decision, which names its `digest`.
 
-    why: str
+    `condition_error` says why the pack's condition could not be evaluated.
+    """
+
+    condition_error: str
     digest: str = ""
 
 
@@ -204,7 +206,7 @@ class StepRequested:
     """The step that this one of the sidecar's own is about; None: a turn asked for it."""
     by_caller: bool = False
     """The caller that asked for it makes the call, and no worker gets it."""
-    hold: Hold | None = None
+    hold: ApprovalHold | None = None
     """The call waits for a decision until `deadline`; None: it does not."""
 
 
@@ -267,14 +269,14 @@ class StepCancelled:
 
     step: int
     tool: str
-    why: str
+    reason: str
     kind: StepKind = StepKind.UNSPECIFIED
     usage: Usage | None = None
     """What is taken for consumed, since nobody will tell; None: nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepDoubted:
+class StepOutcomeUnknown:
     """Nobody knows what came of an attempt: the step `by` asks."""
 
     step: int
@@ -287,7 +289,7 @@ class StepDoubted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompensationBegun:
+class CompensationStarted:
     """The run's effects are undone before it ends as `status` says, or before it follows
     `event`."""
 
@@ -324,7 +326,8 @@ class Steered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopped:
-    """What a person put away: the open turn (0: none was), up to the MODEL step `said`.
+    """What a person put away: the open turn (0: none was), up to the MODEL step
+    `conversation_through_step`.
 
     `calls` are the steps that answer the calls of that step; 0: nobody did.
     """
@@ -332,12 +335,12 @@ class Stopped:
     turn_seq: int
     attempt: int
     note: str
-    said: int
+    conversation_through_step: int
     calls: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Noticed:
+class NoticeAdded:
     """Something that the sidecar has to tell the model."""
 
     code: str
@@ -345,7 +348,7 @@ class Noticed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelNoted:
+class ModelUpdated:
     """News of a MODEL step that neither asks nor answers it."""
 
     step: int
@@ -384,7 +387,7 @@ class ArtifactsSet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Noted:
+class NoChange:
     """A request with an id that was answered and changed nothing: its id is kept."""
 
     call: str
@@ -432,7 +435,7 @@ class Ended:
     """Event that is lost to the bound that `reason` names; "": something else ended it."""
     intended_state: str = ""
     """State that the event leads to; `redirects` says which guards refused it."""
-    standing: tuple[StandingEffect, ...] = ()
+    uncompensated: tuple[UncompensatedEffect, ...] = ()
     """Effects that were to be undone before, and stand."""
 
 
@@ -453,14 +456,14 @@ Body: TypeAlias = (
     | StepDelegated
     | OutputWritten
     | ArtifactsSet
-    | Noted
-    | ModelNoted
+    | NoChange
+    | ModelUpdated
     | Steered
     | Stopped
-    | Noticed
+    | NoticeAdded
     | BudgetRaised
-    | StepDoubted
-    | CompensationBegun
+    | StepOutcomeUnknown
+    | CompensationStarted
     | StepDecided
     | Paused
     | Resumed

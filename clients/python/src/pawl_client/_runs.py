@@ -58,19 +58,19 @@ class Remote:
     """What is known of the other side of a delegation.
 
     `task_id` (for a local member the child run) and `context_id` are empty until they
-    are known; `card_url` is empty for a local member. `asking`: what the agent waits
+    are known; `card_url` is empty for a local member. `awaiting`: what the agent waits
     for; `answer_seq`: the InputReceived record that is on its way to it, 0: none.
     """
 
     task_id: str
     context_id: str
     card_url: str
-    asking: Awaiting
+    awaiting: Awaiting
     answer_seq: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class TaskInfo:
     """What a run that began with a message to an agent is to its sender (A2A)."""
 
     context_id: str
@@ -320,7 +320,7 @@ class RunInfo:
     limits: RunLimits
     awaiting: Awaiting
     status_at: datetime | None
-    task: Task | None
+    task: TaskInfo | None
     forked_from: ForkedFrom | None
     imported: bool
     erasable: bool

@@ -16,7 +16,7 @@ from pawl_client._errors import FailTurnError, SchemaError, StepCancelledError
 from pawl_client._form import Forms
 from pawl_client._json_text import dump_json
 from pawl_client._leaving import Asking, Leaving, arguments_of
-from pawl_client._model_calls import Heed
+from pawl_client._model_calls import IncludedMessage
 from pawl_client._models import (
     ConversationRange,
     ModelAnswer,
@@ -153,10 +153,10 @@ class Talk:
         self._fresh.append(ModelMessage(message=message))
         self._history.append(message)
 
-    def heeds(self, heeds: Sequence[Heed]) -> None:
+    def include(self, included: Sequence[IncludedMessage]) -> None:
         """Takes what the request of the round has beside what was asked."""
-        for heed in heeds:
-            self._history.append(Message(role="user", parts=(Part.of(heed.text),)))
+        for message in included:
+            self._history.append(Message(role="user", parts=(Part.of(message.text),)))
 
     # What is asked
 
@@ -174,7 +174,7 @@ class Talk:
                 parameters=self._settings() or None,
                 messages=messages,
             )
-        follows = ModelRequest(model=self._manner.model, follows=last.step, messages=messages)
+        follows = ModelRequest(model=self._manner.model, previous_step=last.step, messages=messages)
         if not last.replayed:
             return follows
         # What it follows may have been asked by another app, in other words.
@@ -321,7 +321,7 @@ class Talk:
             output=output or None,
             messages=() if told is None else (told,),
             awaiting=awaiting,
-            said=self._last.step if self._last else 0,
+            conversation_through_step=self._last.step if self._last else 0,
         )
 
     def _call_of(self, index: int, call: ModelCall) -> StepCall | None:

@@ -85,7 +85,7 @@ class Turn(TurnView[ReadT], ABC, Generic[StepsT, WrittenT, ReadT]):
         (ANSWER_TOO_LARGE), ConflictError (ANSWER_CONFLICT)."""
 
     @abstractmethod
-    def note_model(self, step: int, attempt: int, response_id: str) -> None:
+    def update_model_call(self, step: int, attempt: int, response_id: str) -> None:
         """Keeps the provider's id of a response that is being made."""
 
     @abstractmethod

@@ -37,7 +37,7 @@ def complete_request(
     namespace: str, turn: TurnRef, reply: Reply, slots: Sequence[ArtifactSlot], request_id: str
 ) -> run_pb2.CompleteTurnRequest:
     """The request that ends a turn."""
-    request = run_pb2.CompleteTurnRequest(
+    return run_pb2.CompleteTurnRequest(
         namespace=namespace,
         run_id=turn.run_id,
         turn_seq=turn.turn_seq,
@@ -49,12 +49,10 @@ def complete_request(
         event=reply.event,
         artifacts=wire.artifacts(reply.artifacts, slots),
         reply=reply.reply,
-        said=reply.said,
+        conversation_through_step=reply.conversation_through_step,
+        awaiting=wire.number("Awaiting", reply.awaiting),  # type: ignore[arg-type]
         request_id=request_id or new_id(),
     )
-    # A field whose name is a keyword here.
-    setattr(request, "await", wire.number("Awaiting", str(reply.awaiting)))
-    return request
 
 
 def fail_request(
@@ -150,7 +148,7 @@ def resolve_request(
     if isinstance(answer, Fault):
         request.error.CopyFrom(wire.fault(answer))
         if isinstance(answer, StepFault):
-            request.final = answer.final
+            request.non_retryable = answer.non_retryable
             request.unknown = answer.unknown
             if answer.retry_after is not None:
                 request.retry_after.FromTimedelta(wait_of(answer.retry_after))

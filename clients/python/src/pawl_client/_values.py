@@ -269,7 +269,7 @@ class BlobHead:
     a blob that no run's journal refers to is removed a day after it was stored last.
     """
 
-    ref: str
+    ref: str = field(metadata={"proto": "blob_ref"})
     size: int
     duplicate: bool
 

@@ -170,7 +170,7 @@ def too_large(most: int) -> ModelFailure:
     """The failure of an answer that has more bytes than it may have."""
     words = f"the answer has more than {most} bytes (max_answer_bytes)"
     failure = unusable("ANSWER_TOO_LARGE", words)
-    return ModelFailure(error=failure.error, final=True)
+    return ModelFailure(error=failure.error, non_retryable=True)
 
 
 def _no_stream(text: str) -> ModelFailure:

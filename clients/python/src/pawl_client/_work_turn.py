@@ -21,8 +21,8 @@ from pawl_client._link import Link
 from pawl_client._model_calls import AnsweredModel, RequestedModel
 from pawl_client._model_requests import (
     answer_model_request,
-    note_model_request,
     request_model_request,
+    update_model_call_request,
 )
 from pawl_client._models import ModelAnswer, ModelFailure, ModelRequest, ProviderLimits
 from pawl_client._requests import artifacts as wire_artifacts
@@ -122,14 +122,16 @@ class WorkTurn(AsyncTurn):
             held.last_answer = step
         return settled
 
-    async def note_model(self, step: int, attempt: int, response_id: str) -> None:
-        """See `Turn.note_model`."""
+    async def update_model_call(self, step: int, attempt: int, response_id: str) -> None:
+        """See `Turn.update_model_call`."""
         held = self._held
         with self._calling():
             await self._link.ask_turn(
                 held,
                 lambda: worker_pb2.WorkRequest(
-                    note_model=note_model_request("", held.ref(), step, attempt, response_id)
+                    update_model_call=update_model_call_request(
+                        "", held.ref(), step, attempt, response_id
+                    )
                 ),
             )
 
@@ -319,9 +321,9 @@ class ThreadTurn(Turn):
         """See `Turn.answer_model`."""
         return self._wait(self._turn.answer_model(step, attempt, came, usage=usage, limits=limits))
 
-    def note_model(self, step: int, attempt: int, response_id: str) -> None:
-        """See `Turn.note_model`."""
-        self._wait(self._turn.note_model(step, attempt, response_id))
+    def update_model_call(self, step: int, attempt: int, response_id: str) -> None:
+        """See `Turn.update_model_call`."""
+        self._wait(self._turn.update_model_call(step, attempt, response_id))
 
     def set_artifacts(self, artifacts: Mapping[str, ArtifactLike]) -> None:
         """See `Turn.set_artifacts`."""

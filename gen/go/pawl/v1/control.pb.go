@@ -492,7 +492,7 @@ type Approval struct {
 	Call *Step `protobuf:"bytes,8,opt,name=call,proto3" json:"call,omitempty"`
 	// Why the pack's condition could not be evaluated. Default: empty, the pack holds the
 	// call.
-	Why string `protobuf:"bytes,9,opt,name=why,proto3" json:"why,omitempty"`
+	ConditionError string `protobuf:"bytes,9,opt,name=condition_error,json=conditionError,proto3" json:"condition_error,omitempty"`
 	// What happens at call.deadline if nobody decides.
 	OnTimeout ApprovalTimeout `protobuf:"varint,10,opt,name=on_timeout,json=onTimeout,proto3,enum=pawl.v1.ApprovalTimeout" json:"on_timeout,omitempty"`
 	// True: whoever started the run does not decide.
@@ -595,9 +595,9 @@ func (x *Approval) GetCall() *Step {
 	return nil
 }
 
-func (x *Approval) GetWhy() string {
+func (x *Approval) GetConditionError() string {
 	if x != nil {
-		return x.Why
+		return x.ConditionError
 	}
 	return ""
 }
@@ -650,7 +650,7 @@ type ExternalEvent struct {
 	// The event.
 	Event string `protobuf:"bytes,1,opt,name=event,proto3" json:"event,omitempty"`
 	// State that it leads to.
-	To string `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
+	ToState string `protobuf:"bytes,2,opt,name=to_state,json=toState,proto3" json:"to_state,omitempty"`
 	// What the pack says of that state. Default: empty.
 	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
 	// True: a run that enters that state ends there, once its turn is completed.
@@ -696,9 +696,9 @@ func (x *ExternalEvent) GetEvent() string {
 	return ""
 }
 
-func (x *ExternalEvent) GetTo() string {
+func (x *ExternalEvent) GetToState() string {
 	if x != nil {
-		return x.To
+		return x.ToState
 	}
 	return ""
 }
@@ -1768,7 +1768,7 @@ type LimitUse struct {
 	// Calls that are open.
 	Open int64 `protobuf:"varint,2,opt,name=open,proto3" json:"open,omitempty"`
 	// Calls that began in the last minute.
-	Begun int64 `protobuf:"varint,3,opt,name=begun,proto3" json:"begun,omitempty"`
+	Started int64 `protobuf:"varint,3,opt,name=started,proto3" json:"started,omitempty"`
 	// Tokens that they took.
 	Tokens int64 `protobuf:"varint,4,opt,name=tokens,proto3" json:"tokens,omitempty"`
 	// How long a provider asked to send nothing; unset: it did not.
@@ -1827,9 +1827,9 @@ func (x *LimitUse) GetOpen() int64 {
 	return 0
 }
 
-func (x *LimitUse) GetBegun() int64 {
+func (x *LimitUse) GetStarted() int64 {
 	if x != nil {
-		return x.Begun
+		return x.Started
 	}
 	return 0
 }
@@ -2213,7 +2213,7 @@ const file_pawl_v1_control_proto_rawDesc = "" +
 	"page_token\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"p\n" +
 	"\x15ListApprovalsResponse\x12/\n" +
 	"\tapprovals\x18\x01 \x03(\v2\x11.pawl.v1.ApprovalR\tapprovals\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xeb\x04\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x82\x05\n" +
 	"\bApproval\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x17\n" +
 	"\apack_id\x18\x02 \x01(\tR\x06packId\x12!\n" +
@@ -2222,8 +2222,8 @@ const file_pawl_v1_control_proto_rawDesc = "" +
 	"\x06labels\x18\x05 \x03(\v2\x1d.pawl.v1.Approval.LabelsEntryR\x06labels\x120\n" +
 	"\x05since\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x18\n" +
 	"\astarter\x18\a \x01(\tR\astarter\x12!\n" +
-	"\x04call\x18\b \x01(\v2\r.pawl.v1.StepR\x04call\x12\x10\n" +
-	"\x03why\x18\t \x01(\tR\x03why\x127\n" +
+	"\x04call\x18\b \x01(\v2\r.pawl.v1.StepR\x04call\x12'\n" +
+	"\x0fcondition_error\x18\t \x01(\tR\x0econditionError\x127\n" +
 	"\n" +
 	"on_timeout\x18\n" +
 	" \x01(\x0e2\x18.pawl.v1.ApprovalTimeoutR\tonTimeout\x12\x1f\n" +
@@ -2235,10 +2235,10 @@ const file_pawl_v1_control_proto_rawDesc = "" +
 	"\tvisit_seq\x18\x0f \x01(\x04R\bvisitSeq\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"s\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"~\n" +
 	"\rExternalEvent\x12\x14\n" +
-	"\x05event\x18\x01 \x01(\tR\x05event\x12\x0e\n" +
-	"\x02to\x18\x02 \x01(\tR\x02to\x12 \n" +
+	"\x05event\x18\x01 \x01(\tR\x05event\x12\x19\n" +
+	"\bto_state\x18\x02 \x01(\tR\atoState\x12 \n" +
 	"\vdescription\x18\x03 \x01(\tR\vdescription\x12\x1a\n" +
 	"\bterminal\x18\x04 \x01(\bR\bterminal\"\xbc\x02\n" +
 	"\x12RaiseBudgetRequest\x12>\n" +
@@ -2325,11 +2325,11 @@ const file_pawl_v1_control_proto_rawDesc = "" +
 	"\n" +
 	"per_minute\x18\x04 \x01(\x03R\tperMinute\x12*\n" +
 	"\x11tokens_per_minute\x18\x05 \x01(\x03R\x0ftokensPerMinute\x12%\n" +
-	"\x04uses\x18\x06 \x03(\v2\x11.pawl.v1.LimitUseR\x04uses\"\xf1\x01\n" +
+	"\x04uses\x18\x06 \x03(\v2\x11.pawl.v1.LimitUseR\x04uses\"\xf5\x01\n" +
 	"\bLimitUse\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
-	"\x04open\x18\x02 \x01(\x03R\x04open\x12\x14\n" +
-	"\x05begun\x18\x03 \x01(\x03R\x05begun\x12\x16\n" +
+	"\x04open\x18\x02 \x01(\x03R\x04open\x12\x18\n" +
+	"\astarted\x18\x03 \x01(\x03R\astarted\x12\x16\n" +
 	"\x06tokens\x18\x04 \x01(\x03R\x06tokens\x12-\n" +
 	"\x04held\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x04held\x12.\n" +
 	"\awaiting\x18\x06 \x03(\v2\x14.pawl.v1.TenantQueueR\awaiting\x12\x1a\n" +
@@ -2383,7 +2383,8 @@ const file_pawl_v1_control_proto_rawDesc = "" +
 	"\n" +
 	"ListLimits\x12\x1a.pawl.v1.ListLimitsRequest\x1a\x1b.pawl.v1.ListLimitsResponse\"\x12\x82\xd3\xe4\x93\x02\f\x12\n" +
 	"/v1/limits\x12]\n" +
-	"\vListBudgets\x12\x1b.pawl.v1.ListBudgetsRequest\x1a\x1c.pawl.v1.ListBudgetsResponse\"\x13\x82\xd3\xe4\x93\x02\r\x12\v/v1/budgetsB0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3"
+	"\vListBudgets\x12\x1b.pawl.v1.ListBudgetsRequest\x1a\x1c.pawl.v1.ListBudgetsResponse\"\x13\x82\xd3\xe4\x93\x02\r\x12\v/v1/budgetsB\x8b\x01\n" +
+	"\vdev.pawl.v1B\fControlProtoP\x01Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1\xaa\x02\aPawl.V1\xba\x02\x06PawlV1\xca\x02\aPawl\\V1\xe2\x02\x13Pawl\\V1\\GPBMetadata\xea\x02\bPawl::V1b\x06proto3"
 
 var (
 	file_pawl_v1_control_proto_rawDescOnce sync.Once

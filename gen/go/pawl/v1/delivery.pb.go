@@ -1095,7 +1095,7 @@ func (x *DeliveryRef) GetId() string {
 type Delivery struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Which one.
-	Ref *DeliveryRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	DeliveryRef *DeliveryRef `protobuf:"bytes,1,opt,name=delivery_ref,json=deliveryRef,proto3" json:"delivery_ref,omitempty"`
 	// Principal whose it is.
 	Owner string `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
 	// Where events are sent.
@@ -1145,9 +1145,9 @@ func (*Delivery) Descriptor() ([]byte, []int) {
 	return file_pawl_v1_delivery_proto_rawDescGZIP(), []int{17}
 }
 
-func (x *Delivery) GetRef() *DeliveryRef {
+func (x *Delivery) GetDeliveryRef() *DeliveryRef {
 	if x != nil {
-		return x.Ref
+		return x.DeliveryRef
 	}
 	return nil
 }
@@ -1456,7 +1456,7 @@ type ListDeadLettersRequest struct {
 	// Isolation boundary. Default: empty, which is "default".
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Whose; required.
-	Ref *DeliveryRef `protobuf:"bytes,2,opt,name=ref,proto3" json:"ref,omitempty"`
+	DeliveryRef *DeliveryRef `protobuf:"bytes,2,opt,name=delivery_ref,json=deliveryRef,proto3" json:"delivery_ref,omitempty"`
 	// Adds the bodies. Default false.
 	IncludeBody bool `protobuf:"varint,3,opt,name=include_body,json=includeBody,proto3" json:"include_body,omitempty"`
 	// Most letters of a page, 1 to 1000. Default: 0, which is 100. A page of large
@@ -1506,9 +1506,9 @@ func (x *ListDeadLettersRequest) GetNamespace() string {
 	return ""
 }
 
-func (x *ListDeadLettersRequest) GetRef() *DeliveryRef {
+func (x *ListDeadLettersRequest) GetDeliveryRef() *DeliveryRef {
 	if x != nil {
-		return x.Ref
+		return x.DeliveryRef
 	}
 	return nil
 }
@@ -1538,7 +1538,7 @@ func (x *ListDeadLettersRequest) GetPageToken() string {
 type ListDeadLettersResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The letters.
-	Letters []*DeadLetter `protobuf:"bytes,1,rep,name=letters,proto3" json:"letters,omitempty"`
+	DeadLetters []*DeadLetter `protobuf:"bytes,1,rep,name=dead_letters,json=deadLetters,proto3" json:"dead_letters,omitempty"`
 	// Gives the next page; empty: there is none.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1575,9 +1575,9 @@ func (*ListDeadLettersResponse) Descriptor() ([]byte, []int) {
 	return file_pawl_v1_delivery_proto_rawDescGZIP(), []int{22}
 }
 
-func (x *ListDeadLettersResponse) GetLetters() []*DeadLetter {
+func (x *ListDeadLettersResponse) GetDeadLetters() []*DeadLetter {
 	if x != nil {
-		return x.Letters
+		return x.DeadLetters
 	}
 	return nil
 }
@@ -1595,7 +1595,7 @@ type ResendDeadLetterRequest struct {
 	// Isolation boundary. Default: empty, which is "default".
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Whose; required.
-	Ref *DeliveryRef `protobuf:"bytes,2,opt,name=ref,proto3" json:"ref,omitempty"`
+	DeliveryRef *DeliveryRef `protobuf:"bytes,2,opt,name=delivery_ref,json=deliveryRef,proto3" json:"delivery_ref,omitempty"`
 	// Number of the letter; required.
 	N             uint64 `protobuf:"varint,3,opt,name=n,proto3" json:"n,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1639,9 +1639,9 @@ func (x *ResendDeadLetterRequest) GetNamespace() string {
 	return ""
 }
 
-func (x *ResendDeadLetterRequest) GetRef() *DeliveryRef {
+func (x *ResendDeadLetterRequest) GetDeliveryRef() *DeliveryRef {
 	if x != nil {
-		return x.Ref
+		return x.DeliveryRef
 	}
 	return nil
 }
@@ -1696,7 +1696,7 @@ type DiscardDeadLetterRequest struct {
 	// Isolation boundary. Default: empty, which is "default".
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Whose; required.
-	Ref *DeliveryRef `protobuf:"bytes,2,opt,name=ref,proto3" json:"ref,omitempty"`
+	DeliveryRef *DeliveryRef `protobuf:"bytes,2,opt,name=delivery_ref,json=deliveryRef,proto3" json:"delivery_ref,omitempty"`
 	// Number of the letter; required.
 	N             uint64 `protobuf:"varint,3,opt,name=n,proto3" json:"n,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1740,9 +1740,9 @@ func (x *DiscardDeadLetterRequest) GetNamespace() string {
 	return ""
 }
 
-func (x *DiscardDeadLetterRequest) GetRef() *DeliveryRef {
+func (x *DiscardDeadLetterRequest) GetDeliveryRef() *DeliveryRef {
 	if x != nil {
-		return x.Ref
+		return x.DeliveryRef
 	}
 	return nil
 }
@@ -1867,9 +1867,9 @@ const file_pawl_v1_delivery_proto_rawDesc = "" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x04kind\x12>\n" +
 	"\x06run_id\x18\x02 \x01(\tB'\xbaH$r\"2 ^([0-7][0-9A-HJKMNP-TV-Z]{25})?$R\x05runId\x12\x1a\n" +
 	"\x02id\x18\x03 \x01(\tB\n" +
-	"\xbaH\ar\x05 \x01(\x80\bR\x02id\"\x81\x02\n" +
-	"\bDelivery\x12&\n" +
-	"\x03ref\x18\x01 \x01(\v2\x14.pawl.v1.DeliveryRefR\x03ref\x12\x14\n" +
+	"\xbaH\ar\x05 \x01(\x80\bR\x02id\"\x92\x02\n" +
+	"\bDelivery\x127\n" +
+	"\fdelivery_ref\x18\x01 \x01(\v2\x14.pawl.v1.DeliveryRefR\vdeliveryRef\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x10\n" +
 	"\x03url\x18\x03 \x01(\tR\x03url\x12\x1a\n" +
 	"\battempts\x18\x04 \x01(\x05R\battempts\x123\n" +
@@ -1901,26 +1901,26 @@ const file_pawl_v1_delivery_proto_rawDesc = "" +
 	"\x05error\x18\x05 \x01(\tR\x05error\x12\x12\n" +
 	"\x04size\x18\x06 \x01(\x03R\x04size\x12\x12\n" +
 	"\x04body\x18\a \x01(\fR\x04body\x12\x1a\n" +
-	"\bwithheld\x18\b \x01(\bR\bwithheld\"\xfd\x01\n" +
+	"\bwithheld\x18\b \x01(\bR\bwithheld\"\x8e\x02\n" +
 	"\x16ListDeadLettersRequest\x12>\n" +
-	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12.\n" +
-	"\x03ref\x18\x02 \x01(\v2\x14.pawl.v1.DeliveryRefB\x06\xbaH\x03\xc8\x01\x01R\x03ref\x12!\n" +
+	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12?\n" +
+	"\fdelivery_ref\x18\x02 \x01(\v2\x14.pawl.v1.DeliveryRefB\x06\xbaH\x03\xc8\x01\x01R\vdeliveryRef\x12!\n" +
 	"\finclude_body\x18\x03 \x01(\bR\vincludeBody\x12'\n" +
 	"\tpage_size\x18\x04 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"p\n" +
-	"\x17ListDeadLettersResponse\x12-\n" +
-	"\aletters\x18\x01 \x03(\v2\x13.pawl.v1.DeadLetterR\aletters\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xa0\x01\n" +
+	"page_token\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"y\n" +
+	"\x17ListDeadLettersResponse\x126\n" +
+	"\fdead_letters\x18\x01 \x03(\v2\x13.pawl.v1.DeadLetterR\vdeadLetters\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb1\x01\n" +
 	"\x17ResendDeadLetterRequest\x12>\n" +
-	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12.\n" +
-	"\x03ref\x18\x02 \x01(\v2\x14.pawl.v1.DeliveryRefB\x06\xbaH\x03\xc8\x01\x01R\x03ref\x12\x15\n" +
+	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12?\n" +
+	"\fdelivery_ref\x18\x02 \x01(\v2\x14.pawl.v1.DeliveryRefB\x06\xbaH\x03\xc8\x01\x01R\vdeliveryRef\x12\x15\n" +
 	"\x01n\x18\x03 \x01(\x04B\a\xbaH\x042\x02(\x01R\x01n\"\x1a\n" +
-	"\x18ResendDeadLetterResponse\"\xa1\x01\n" +
+	"\x18ResendDeadLetterResponse\"\xb2\x01\n" +
 	"\x18DiscardDeadLetterRequest\x12>\n" +
-	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12.\n" +
-	"\x03ref\x18\x02 \x01(\v2\x14.pawl.v1.DeliveryRefB\x06\xbaH\x03\xc8\x01\x01R\x03ref\x12\x15\n" +
+	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12?\n" +
+	"\fdelivery_ref\x18\x02 \x01(\v2\x14.pawl.v1.DeliveryRefB\x06\xbaH\x03\xc8\x01\x01R\vdeliveryRef\x12\x15\n" +
 	"\x01n\x18\x03 \x01(\x04B\a\xbaH\x042\x02(\x01R\x01n\"\x1b\n" +
 	"\x19DiscardDeadLetterResponse*`\n" +
 	"\fDeliveryKind\x12\x1d\n" +
@@ -1940,7 +1940,8 @@ const file_pawl_v1_delivery_proto_rawDesc = "" +
 	"\x0eListDeliveries\x12\x1e.pawl.v1.ListDeliveriesRequest\x1a\x1f.pawl.v1.ListDeliveriesResponse\"\x16\x82\xd3\xe4\x93\x02\x10\x12\x0e/v1/deliveries\x12q\n" +
 	"\x0fListDeadLetters\x12\x1f.pawl.v1.ListDeadLettersRequest\x1a .pawl.v1.ListDeadLettersResponse\"\x1b\x82\xd3\xe4\x93\x02\x15\x12\x13/v1/deliveries:dead\x12y\n" +
 	"\x10ResendDeadLetter\x12 .pawl.v1.ResendDeadLetterRequest\x1a!.pawl.v1.ResendDeadLetterResponse\" \x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/v1/deliveries:resend\x12}\n" +
-	"\x11DiscardDeadLetter\x12!.pawl.v1.DiscardDeadLetterRequest\x1a\".pawl.v1.DiscardDeadLetterResponse\"!\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/v1/deliveries:discardB0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3"
+	"\x11DiscardDeadLetter\x12!.pawl.v1.DiscardDeadLetterRequest\x1a\".pawl.v1.DiscardDeadLetterResponse\"!\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/v1/deliveries:discardB\x8c\x01\n" +
+	"\vdev.pawl.v1B\rDeliveryProtoP\x01Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1\xaa\x02\aPawl.V1\xba\x02\x06PawlV1\xca\x02\aPawl\\V1\xe2\x02\x13Pawl\\V1\\GPBMetadata\xea\x02\bPawl::V1b\x06proto3"
 
 var (
 	file_pawl_v1_delivery_proto_rawDescOnce sync.Once
@@ -2002,15 +2003,15 @@ var file_pawl_v1_delivery_proto_depIdxs = []int32{
 	8,  // 9: pawl.v1.GetWebhookResponse.webhook:type_name -> pawl.v1.Webhook
 	8,  // 10: pawl.v1.ListWebhooksResponse.webhooks:type_name -> pawl.v1.Webhook
 	0,  // 11: pawl.v1.DeliveryRef.kind:type_name -> pawl.v1.DeliveryKind
-	17, // 12: pawl.v1.Delivery.ref:type_name -> pawl.v1.DeliveryRef
+	17, // 12: pawl.v1.Delivery.delivery_ref:type_name -> pawl.v1.DeliveryRef
 	28, // 13: pawl.v1.Delivery.next_at:type_name -> google.protobuf.Timestamp
 	0,  // 14: pawl.v1.ListDeliveriesRequest.kind:type_name -> pawl.v1.DeliveryKind
 	18, // 15: pawl.v1.ListDeliveriesResponse.deliveries:type_name -> pawl.v1.Delivery
 	28, // 16: pawl.v1.DeadLetter.at:type_name -> google.protobuf.Timestamp
-	17, // 17: pawl.v1.ListDeadLettersRequest.ref:type_name -> pawl.v1.DeliveryRef
-	21, // 18: pawl.v1.ListDeadLettersResponse.letters:type_name -> pawl.v1.DeadLetter
-	17, // 19: pawl.v1.ResendDeadLetterRequest.ref:type_name -> pawl.v1.DeliveryRef
-	17, // 20: pawl.v1.DiscardDeadLetterRequest.ref:type_name -> pawl.v1.DeliveryRef
+	17, // 17: pawl.v1.ListDeadLettersRequest.delivery_ref:type_name -> pawl.v1.DeliveryRef
+	21, // 18: pawl.v1.ListDeadLettersResponse.dead_letters:type_name -> pawl.v1.DeadLetter
+	17, // 19: pawl.v1.ResendDeadLetterRequest.delivery_ref:type_name -> pawl.v1.DeliveryRef
+	17, // 20: pawl.v1.DiscardDeadLetterRequest.delivery_ref:type_name -> pawl.v1.DeliveryRef
 	2,  // 21: pawl.v1.DeliveryService.ListConsumers:input_type -> pawl.v1.ListConsumersRequest
 	4,  // 22: pawl.v1.DeliveryService.AckConsumer:input_type -> pawl.v1.AckConsumerRequest
 	6,  // 23: pawl.v1.DeliveryService.DeleteConsumer:input_type -> pawl.v1.DeleteConsumerRequest

@@ -401,11 +401,11 @@ func (x *Termination) GetBoundedBy() []string {
 type CycleEdge struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// State left.
-	From string `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	FromState string `protobuf:"bytes,1,opt,name=from_state,json=fromState,proto3" json:"from_state,omitempty"`
 	// Event followed.
 	Event string `protobuf:"bytes,2,opt,name=event,proto3" json:"event,omitempty"`
 	// State entered.
-	To            string `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
+	ToState       string `protobuf:"bytes,3,opt,name=to_state,json=toState,proto3" json:"to_state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -440,9 +440,9 @@ func (*CycleEdge) Descriptor() ([]byte, []int) {
 	return file_pawl_v1_pack_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *CycleEdge) GetFrom() string {
+func (x *CycleEdge) GetFromState() string {
 	if x != nil {
-		return x.From
+		return x.FromState
 	}
 	return ""
 }
@@ -454,9 +454,9 @@ func (x *CycleEdge) GetEvent() string {
 	return ""
 }
 
-func (x *CycleEdge) GetTo() string {
+func (x *CycleEdge) GetToState() string {
 	if x != nil {
-		return x.To
+		return x.ToState
 	}
 	return ""
 }
@@ -740,11 +740,11 @@ func (x *GraphNode) GetSkills() string {
 type GraphEdge struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// State left.
-	From string `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	FromState string `protobuf:"bytes,1,opt,name=from_state,json=fromState,proto3" json:"from_state,omitempty"`
 	// Event; empty for MAX_VISITS.
 	Event string `protobuf:"bytes,2,opt,name=event,proto3" json:"event,omitempty"`
 	// State entered.
-	To string `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
+	ToState string `protobuf:"bytes,3,opt,name=to_state,json=toState,proto3" json:"to_state,omitempty"`
 	// What makes a run follow it.
 	Kind EdgeKind `protobuf:"varint,4,opt,name=kind,proto3,enum=pawl.v1.EdgeKind" json:"kind,omitempty"`
 	// How often it may be followed; 0: no bound.
@@ -783,9 +783,9 @@ func (*GraphEdge) Descriptor() ([]byte, []int) {
 	return file_pawl_v1_pack_proto_rawDescGZIP(), []int{5}
 }
 
-func (x *GraphEdge) GetFrom() string {
+func (x *GraphEdge) GetFromState() string {
 	if x != nil {
-		return x.From
+		return x.FromState
 	}
 	return ""
 }
@@ -797,9 +797,9 @@ func (x *GraphEdge) GetEvent() string {
 	return ""
 }
 
-func (x *GraphEdge) GetTo() string {
+func (x *GraphEdge) GetToState() string {
 	if x != nil {
-		return x.To
+		return x.ToState
 	}
 	return ""
 }
@@ -1855,11 +1855,12 @@ const file_pawl_v1_pack_proto_rawDesc = "" +
 	"\x05cycle\x18\x05 \x03(\v2\x12.pawl.v1.CycleEdgeR\x05cycle\x12&\n" +
 	"\x0falso_limited_by\x18\x06 \x03(\tR\ralsoLimitedBy\x12\x1d\n" +
 	"\n" +
-	"bounded_by\x18\a \x03(\tR\tboundedBy\"E\n" +
-	"\tCycleEdge\x12\x12\n" +
-	"\x04from\x18\x01 \x01(\tR\x04from\x12\x14\n" +
-	"\x05event\x18\x02 \x01(\tR\x05event\x12\x0e\n" +
-	"\x02to\x18\x03 \x01(\tR\x02to\"\xab\x02\n" +
+	"bounded_by\x18\a \x03(\tR\tboundedBy\"[\n" +
+	"\tCycleEdge\x12\x1d\n" +
+	"\n" +
+	"from_state\x18\x01 \x01(\tR\tfromState\x12\x14\n" +
+	"\x05event\x18\x02 \x01(\tR\x05event\x12\x19\n" +
+	"\bto_state\x18\x03 \x01(\tR\atoState\"\xab\x02\n" +
 	"\x04Pack\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x16\n" +
@@ -1890,11 +1891,12 @@ const file_pawl_v1_pack_proto_rawDesc = "" +
 	"\tartifacts\x18\n" +
 	" \x03(\tR\tartifacts\x12\x14\n" +
 	"\x05tools\x18\v \x03(\tR\x05tools\x12\x16\n" +
-	"\x06skills\x18\f \x01(\tR\x06skills\"\x93\x01\n" +
-	"\tGraphEdge\x12\x12\n" +
-	"\x04from\x18\x01 \x01(\tR\x04from\x12\x14\n" +
-	"\x05event\x18\x02 \x01(\tR\x05event\x12\x0e\n" +
-	"\x02to\x18\x03 \x01(\tR\x02to\x12%\n" +
+	"\x06skills\x18\f \x01(\tR\x06skills\"\xa9\x01\n" +
+	"\tGraphEdge\x12\x1d\n" +
+	"\n" +
+	"from_state\x18\x01 \x01(\tR\tfromState\x12\x14\n" +
+	"\x05event\x18\x02 \x01(\tR\x05event\x12\x19\n" +
+	"\bto_state\x18\x03 \x01(\tR\atoState\x12%\n" +
 	"\x04kind\x18\x04 \x01(\x0e2\x11.pawl.v1.EdgeKindR\x04kind\x12%\n" +
 	"\x0emax_iterations\x18\x05 \x01(\x05R\rmaxIterations\"\x83\x02\n" +
 	"\x13ValidatePackRequest\x12>\n" +
@@ -2004,7 +2006,8 @@ const file_pawl_v1_pack_proto_rawDesc = "" +
 	"\fRegisterPack\x12\x1c.pawl.v1.RegisterPackRequest\x1a\x1d.pawl.v1.RegisterPackResponse\"\x14\x82\xd3\xe4\x93\x02\x0e:\x01*\"\t/v1/packs\x12V\n" +
 	"\aGetPack\x12\x17.pawl.v1.GetPackRequest\x1a\x18.pawl.v1.GetPackResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/v1/packs/{pack}\x12U\n" +
 	"\tListPacks\x12\x19.pawl.v1.ListPacksRequest\x1a\x1a.pawl.v1.ListPacksResponse\"\x11\x82\xd3\xe4\x93\x02\v\x12\t/v1/packs\x12k\n" +
-	"\fGetPackGraph\x12\x1c.pawl.v1.GetPackGraphRequest\x1a\x1d.pawl.v1.GetPackGraphResponse\"\x1e\x82\xd3\xe4\x93\x02\x18\x12\x16/v1/packs/{pack}/graphB0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3"
+	"\fGetPackGraph\x12\x1c.pawl.v1.GetPackGraphRequest\x1a\x1d.pawl.v1.GetPackGraphResponse\"\x1e\x82\xd3\xe4\x93\x02\x18\x12\x16/v1/packs/{pack}/graphB\x88\x01\n" +
+	"\vdev.pawl.v1B\tPackProtoP\x01Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1\xaa\x02\aPawl.V1\xba\x02\x06PawlV1\xca\x02\aPawl\\V1\xe2\x02\x13Pawl\\V1\\GPBMetadata\xea\x02\bPawl::V1b\x06proto3"
 
 var (
 	file_pawl_v1_pack_proto_rawDescOnce sync.Once

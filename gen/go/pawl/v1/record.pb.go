@@ -498,10 +498,10 @@ const (
 	RecordKind_RECORD_KIND_OUTPUT_WRITTEN RecordKind = 30
 	// Record.step_delegated.
 	RecordKind_RECORD_KIND_STEP_DELEGATED RecordKind = 31
-	// Record.noted.
-	RecordKind_RECORD_KIND_NOTED RecordKind = 32
+	// Record.no_change.
+	RecordKind_RECORD_KIND_NO_CHANGE RecordKind = 32
 	// Record.model_noted.
-	RecordKind_RECORD_KIND_MODEL_NOTED RecordKind = 33
+	RecordKind_RECORD_KIND_MODEL_UPDATED RecordKind = 33
 	// Record.budget_raised.
 	RecordKind_RECORD_KIND_BUDGET_RAISED RecordKind = 38
 	// StepDecided.
@@ -511,11 +511,11 @@ const (
 	// Record.stopped.
 	RecordKind_RECORD_KIND_STOPPED RecordKind = 36
 	// Record.noticed.
-	RecordKind_RECORD_KIND_NOTICED RecordKind = 37
+	RecordKind_RECORD_KIND_NOTICE_ADDED RecordKind = 37
 	// Record.step_doubted.
-	RecordKind_RECORD_KIND_STEP_DOUBTED RecordKind = 40
+	RecordKind_RECORD_KIND_STEP_OUTCOME_UNKNOWN RecordKind = 40
 	// Record.compensation_begun.
-	RecordKind_RECORD_KIND_COMPENSATION_BEGUN RecordKind = 41
+	RecordKind_RECORD_KIND_COMPENSATION_STARTED RecordKind = 41
 )
 
 // Enum value maps for RecordKind.
@@ -542,47 +542,47 @@ var (
 		18: "RECORD_KIND_TURN_READY",
 		30: "RECORD_KIND_OUTPUT_WRITTEN",
 		31: "RECORD_KIND_STEP_DELEGATED",
-		32: "RECORD_KIND_NOTED",
-		33: "RECORD_KIND_MODEL_NOTED",
+		32: "RECORD_KIND_NO_CHANGE",
+		33: "RECORD_KIND_MODEL_UPDATED",
 		38: "RECORD_KIND_BUDGET_RAISED",
 		34: "RECORD_KIND_STEP_DECIDED",
 		35: "RECORD_KIND_STEERED",
 		36: "RECORD_KIND_STOPPED",
-		37: "RECORD_KIND_NOTICED",
-		40: "RECORD_KIND_STEP_DOUBTED",
-		41: "RECORD_KIND_COMPENSATION_BEGUN",
+		37: "RECORD_KIND_NOTICE_ADDED",
+		40: "RECORD_KIND_STEP_OUTCOME_UNKNOWN",
+		41: "RECORD_KIND_COMPENSATION_STARTED",
 	}
 	RecordKind_value = map[string]int32{
-		"RECORD_KIND_UNSPECIFIED":        0,
-		"RECORD_KIND_TRANSITION":         1,
-		"RECORD_KIND_INPUT_RECEIVED":     2,
-		"RECORD_KIND_TURN_OPENED":        3,
-		"RECORD_KIND_TURN_ASSIGNED":      4,
-		"RECORD_KIND_TURN_COMPLETED":     5,
-		"RECORD_KIND_TURN_FAILED":        6,
-		"RECORD_KIND_TURN_ABANDONED":     7,
-		"RECORD_KIND_TURN_SUSPENDED":     8,
-		"RECORD_KIND_STEP_REQUESTED":     9,
-		"RECORD_KIND_STEP_RESOLVED":      10,
-		"RECORD_KIND_STEP_REJECTED":      11,
-		"RECORD_KIND_STEP_CANCELLED":     12,
-		"RECORD_KIND_ARTIFACTS_SET":      13,
-		"RECORD_KIND_PAUSED":             14,
-		"RECORD_KIND_RESUMED":            15,
-		"RECORD_KIND_ORIGIN":             16,
-		"RECORD_KIND_ENDED":              17,
-		"RECORD_KIND_TURN_READY":         18,
-		"RECORD_KIND_OUTPUT_WRITTEN":     30,
-		"RECORD_KIND_STEP_DELEGATED":     31,
-		"RECORD_KIND_NOTED":              32,
-		"RECORD_KIND_MODEL_NOTED":        33,
-		"RECORD_KIND_BUDGET_RAISED":      38,
-		"RECORD_KIND_STEP_DECIDED":       34,
-		"RECORD_KIND_STEERED":            35,
-		"RECORD_KIND_STOPPED":            36,
-		"RECORD_KIND_NOTICED":            37,
-		"RECORD_KIND_STEP_DOUBTED":       40,
-		"RECORD_KIND_COMPENSATION_BEGUN": 41,
+		"RECORD_KIND_UNSPECIFIED":          0,
+		"RECORD_KIND_TRANSITION":           1,
+		"RECORD_KIND_INPUT_RECEIVED":       2,
+		"RECORD_KIND_TURN_OPENED":          3,
+		"RECORD_KIND_TURN_ASSIGNED":        4,
+		"RECORD_KIND_TURN_COMPLETED":       5,
+		"RECORD_KIND_TURN_FAILED":          6,
+		"RECORD_KIND_TURN_ABANDONED":       7,
+		"RECORD_KIND_TURN_SUSPENDED":       8,
+		"RECORD_KIND_STEP_REQUESTED":       9,
+		"RECORD_KIND_STEP_RESOLVED":        10,
+		"RECORD_KIND_STEP_REJECTED":        11,
+		"RECORD_KIND_STEP_CANCELLED":       12,
+		"RECORD_KIND_ARTIFACTS_SET":        13,
+		"RECORD_KIND_PAUSED":               14,
+		"RECORD_KIND_RESUMED":              15,
+		"RECORD_KIND_ORIGIN":               16,
+		"RECORD_KIND_ENDED":                17,
+		"RECORD_KIND_TURN_READY":           18,
+		"RECORD_KIND_OUTPUT_WRITTEN":       30,
+		"RECORD_KIND_STEP_DELEGATED":       31,
+		"RECORD_KIND_NO_CHANGE":            32,
+		"RECORD_KIND_MODEL_UPDATED":        33,
+		"RECORD_KIND_BUDGET_RAISED":        38,
+		"RECORD_KIND_STEP_DECIDED":         34,
+		"RECORD_KIND_STEERED":              35,
+		"RECORD_KIND_STOPPED":              36,
+		"RECORD_KIND_NOTICE_ADDED":         37,
+		"RECORD_KIND_STEP_OUTCOME_UNKNOWN": 40,
+		"RECORD_KIND_COMPENSATION_STARTED": 41,
 	}
 )
 
@@ -628,7 +628,7 @@ const (
 	// Nobody decided in time.
 	StepVerdict_STEP_VERDICT_TIMED_OUT StepVerdict = 4
 	// It was approved and did not go out in time; it is held again.
-	StepVerdict_STEP_VERDICT_LAPSED StepVerdict = 5
+	StepVerdict_STEP_VERDICT_EXPIRED StepVerdict = 5
 )
 
 // Enum value maps for StepVerdict.
@@ -639,7 +639,7 @@ var (
 		2: "STEP_VERDICT_DENIED",
 		3: "STEP_VERDICT_EDITED",
 		4: "STEP_VERDICT_TIMED_OUT",
-		5: "STEP_VERDICT_LAPSED",
+		5: "STEP_VERDICT_EXPIRED",
 	}
 	StepVerdict_value = map[string]int32{
 		"STEP_VERDICT_UNSPECIFIED": 0,
@@ -647,7 +647,7 @@ var (
 		"STEP_VERDICT_DENIED":      2,
 		"STEP_VERDICT_EDITED":      3,
 		"STEP_VERDICT_TIMED_OUT":   4,
-		"STEP_VERDICT_LAPSED":      5,
+		"STEP_VERDICT_EXPIRED":     5,
 	}
 )
 
@@ -1571,7 +1571,7 @@ type Remote struct {
 	// Where the agent's card lives; empty: a local member.
 	CardUrl string `protobuf:"bytes,3,opt,name=card_url,json=cardUrl,proto3" json:"card_url,omitempty"`
 	// What the agent waits for; its question is in the StepDelegated record.
-	Asking Awaiting `protobuf:"varint,4,opt,name=asking,proto3,enum=pawl.v1.Awaiting" json:"asking,omitempty"`
+	Awaiting Awaiting `protobuf:"varint,4,opt,name=awaiting,proto3,enum=pawl.v1.Awaiting" json:"awaiting,omitempty"`
 	// InputReceived record that is on its way to it; 0: none.
 	AnswerSeq     uint64 `protobuf:"varint,5,opt,name=answer_seq,json=answerSeq,proto3" json:"answer_seq,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1629,9 +1629,9 @@ func (x *Remote) GetCardUrl() string {
 	return ""
 }
 
-func (x *Remote) GetAsking() Awaiting {
+func (x *Remote) GetAwaiting() Awaiting {
 	if x != nil {
-		return x.Asking
+		return x.Awaiting
 	}
 	return Awaiting_AWAITING_UNSPECIFIED
 }
@@ -1780,15 +1780,15 @@ type ModelRequest struct {
 	// An answered MODEL step of the same visit: its messages and its answer come before
 	// `messages`, and its system, tools and parameters hold unless they are set here.
 	// Default 0: none.
-	Follows uint32 `protobuf:"varint,2,opt,name=follows,proto3" json:"follows,omitempty"`
-	// System prompt. Default: unset, that of `follows`; else none. Stored once in a run
+	PreviousStep uint32 `protobuf:"varint,2,opt,name=previous_step,json=previousStep,proto3" json:"previous_step,omitempty"`
+	// System prompt. Default: unset, that of `previous_step`; else none. Stored once in a run
 	// however often it is set: in records it is left out where an earlier one has it.
 	System *string `protobuf:"bytes,3,opt,name=system,proto3,oneof" json:"system,omitempty"`
 	// What the model is told of tools, as JSON. As for system.
 	ToolsJson *string `protobuf:"bytes,4,opt,name=tools_json,json=toolsJson,proto3,oneof" json:"tools_json,omitempty"`
 	// Parameters of the call, as JSON. As for system.
 	ParametersJson *string `protobuf:"bytes,5,opt,name=parameters_json,json=parametersJson,proto3,oneof" json:"parameters_json,omitempty"`
-	// Messages, in order, behind those of `follows`; at most 1024.
+	// Messages, in order, behind those of `previous_step`; at most 1024.
 	Messages []*ModelMessage `protobuf:"bytes,6,rep,name=messages,proto3" json:"messages,omitempty"`
 	// SHA-256 of system, empty: there is none. Only read from the server.
 	SystemHash []byte `protobuf:"bytes,11,opt,name=system_hash,json=systemHash,proto3" json:"system_hash,omitempty"`
@@ -1840,9 +1840,9 @@ func (x *ModelRequest) GetModel() string {
 	return ""
 }
 
-func (x *ModelRequest) GetFollows() uint32 {
+func (x *ModelRequest) GetPreviousStep() uint32 {
 	if x != nil {
-		return x.Follows
+		return x.PreviousStep
 	}
 	return 0
 }
@@ -1914,7 +1914,7 @@ type ModelMessage struct {
 	//	*ModelMessage_Conversation
 	//	*ModelMessage_Answer
 	//	*ModelMessage_Result
-	//	*ModelMessage_Heed
+	//	*ModelMessage_IncludedSeq
 	Content       isModelMessage_Content `protobuf_oneof:"content"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1993,10 +1993,10 @@ func (x *ModelMessage) GetResult() *ToolResult {
 	return nil
 }
 
-func (x *ModelMessage) GetHeed() uint64 {
+func (x *ModelMessage) GetIncludedSeq() uint64 {
 	if x != nil {
-		if x, ok := x.Content.(*ModelMessage_Heed); ok {
-			return x.Heed
+		if x, ok := x.Content.(*ModelMessage_IncludedSeq); ok {
+			return x.IncludedSeq
 		}
 	}
 	return 0
@@ -2026,10 +2026,10 @@ type ModelMessage_Result struct {
 	Result *ToolResult `protobuf:"bytes,4,opt,name=result,proto3,oneof"`
 }
 
-type ModelMessage_Heed struct {
+type ModelMessage_IncludedSeq struct {
 	// What a person said to the run in between, or a notice of the sidecar's, as a message
-	// of role "user": the seq of its Steered or Noticed record.
-	Heed uint64 `protobuf:"varint,45,opt,name=heed,proto3,oneof"`
+	// of role "user": the seq of its Steered or NoticeAdded record.
+	IncludedSeq uint64 `protobuf:"varint,45,opt,name=included_seq,json=includedSeq,proto3,oneof"`
 }
 
 func (*ModelMessage_Message) isModelMessage_Content() {}
@@ -2040,7 +2040,7 @@ func (*ModelMessage_Answer) isModelMessage_Content() {}
 
 func (*ModelMessage_Result) isModelMessage_Content() {}
 
-func (*ModelMessage_Heed) isModelMessage_Content() {}
+func (*ModelMessage_IncludedSeq) isModelMessage_Content() {}
 
 // ConversationRange is some messages of a turn's conversation, in order.
 type ConversationRange struct {
@@ -2853,15 +2853,15 @@ type Record struct {
 	//	*Record_TurnReady
 	//	*Record_OutputWritten
 	//	*Record_StepDelegated
-	//	*Record_Noted
-	//	*Record_ModelNoted
+	//	*Record_NoChange
+	//	*Record_ModelUpdated
 	//	*Record_BudgetRaised
 	//	*Record_StepDecided
 	//	*Record_Steered
 	//	*Record_Stopped
-	//	*Record_Noticed
-	//	*Record_StepDoubted
-	//	*Record_CompensationBegun
+	//	*Record_NoticeAdded
+	//	*Record_StepOutcomeUnknown
+	//	*Record_CompensationStarted
 	Body          isRecord_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3161,19 +3161,19 @@ func (x *Record) GetStepDelegated() *StepDelegated {
 	return nil
 }
 
-func (x *Record) GetNoted() *Noted {
+func (x *Record) GetNoChange() *NoChange {
 	if x != nil {
-		if x, ok := x.Body.(*Record_Noted); ok {
-			return x.Noted
+		if x, ok := x.Body.(*Record_NoChange); ok {
+			return x.NoChange
 		}
 	}
 	return nil
 }
 
-func (x *Record) GetModelNoted() *ModelNoted {
+func (x *Record) GetModelUpdated() *ModelUpdated {
 	if x != nil {
-		if x, ok := x.Body.(*Record_ModelNoted); ok {
-			return x.ModelNoted
+		if x, ok := x.Body.(*Record_ModelUpdated); ok {
+			return x.ModelUpdated
 		}
 	}
 	return nil
@@ -3215,28 +3215,28 @@ func (x *Record) GetStopped() *Stopped {
 	return nil
 }
 
-func (x *Record) GetNoticed() *Noticed {
+func (x *Record) GetNoticeAdded() *NoticeAdded {
 	if x != nil {
-		if x, ok := x.Body.(*Record_Noticed); ok {
-			return x.Noticed
+		if x, ok := x.Body.(*Record_NoticeAdded); ok {
+			return x.NoticeAdded
 		}
 	}
 	return nil
 }
 
-func (x *Record) GetStepDoubted() *StepDoubted {
+func (x *Record) GetStepOutcomeUnknown() *StepOutcomeUnknown {
 	if x != nil {
-		if x, ok := x.Body.(*Record_StepDoubted); ok {
-			return x.StepDoubted
+		if x, ok := x.Body.(*Record_StepOutcomeUnknown); ok {
+			return x.StepOutcomeUnknown
 		}
 	}
 	return nil
 }
 
-func (x *Record) GetCompensationBegun() *CompensationBegun {
+func (x *Record) GetCompensationStarted() *CompensationStarted {
 	if x != nil {
-		if x, ok := x.Body.(*Record_CompensationBegun); ok {
-			return x.CompensationBegun
+		if x, ok := x.Body.(*Record_CompensationStarted); ok {
+			return x.CompensationStarted
 		}
 	}
 	return nil
@@ -3346,14 +3346,14 @@ type Record_StepDelegated struct {
 	StepDelegated *StepDelegated `protobuf:"bytes,51,opt,name=step_delegated,json=stepDelegated,proto3,oneof"`
 }
 
-type Record_Noted struct {
+type Record_NoChange struct {
 	// A request was answered that changed nothing; its id is kept.
-	Noted *Noted `protobuf:"bytes,52,opt,name=noted,proto3,oneof"`
+	NoChange *NoChange `protobuf:"bytes,52,opt,name=no_change,json=noChange,proto3,oneof"`
 }
 
-type Record_ModelNoted struct {
+type Record_ModelUpdated struct {
 	// News of a call of a model.
-	ModelNoted *ModelNoted `protobuf:"bytes,53,opt,name=model_noted,json=modelNoted,proto3,oneof"`
+	ModelUpdated *ModelUpdated `protobuf:"bytes,53,opt,name=model_updated,json=modelUpdated,proto3,oneof"`
 }
 
 type Record_BudgetRaised struct {
@@ -3376,19 +3376,19 @@ type Record_Stopped struct {
 	Stopped *Stopped `protobuf:"bytes,56,opt,name=stopped,proto3,oneof"`
 }
 
-type Record_Noticed struct {
+type Record_NoticeAdded struct {
 	// The sidecar has something to tell the model.
-	Noticed *Noticed `protobuf:"bytes,57,opt,name=noticed,proto3,oneof"`
+	NoticeAdded *NoticeAdded `protobuf:"bytes,57,opt,name=notice_added,json=noticeAdded,proto3,oneof"`
 }
 
-type Record_StepDoubted struct {
+type Record_StepOutcomeUnknown struct {
 	// Nobody knows what came of an attempt, and somebody is asked.
-	StepDoubted *StepDoubted `protobuf:"bytes,80,opt,name=step_doubted,json=stepDoubted,proto3,oneof"`
+	StepOutcomeUnknown *StepOutcomeUnknown `protobuf:"bytes,80,opt,name=step_outcome_unknown,json=stepOutcomeUnknown,proto3,oneof"`
 }
 
-type Record_CompensationBegun struct {
+type Record_CompensationStarted struct {
 	// The run's effects are undone.
-	CompensationBegun *CompensationBegun `protobuf:"bytes,81,opt,name=compensation_begun,json=compensationBegun,proto3,oneof"`
+	CompensationStarted *CompensationStarted `protobuf:"bytes,81,opt,name=compensation_started,json=compensationStarted,proto3,oneof"`
 }
 
 func (*Record_Transition) isRecord_Body() {}
@@ -3431,9 +3431,9 @@ func (*Record_OutputWritten) isRecord_Body() {}
 
 func (*Record_StepDelegated) isRecord_Body() {}
 
-func (*Record_Noted) isRecord_Body() {}
+func (*Record_NoChange) isRecord_Body() {}
 
-func (*Record_ModelNoted) isRecord_Body() {}
+func (*Record_ModelUpdated) isRecord_Body() {}
 
 func (*Record_BudgetRaised) isRecord_Body() {}
 
@@ -3443,22 +3443,22 @@ func (*Record_Steered) isRecord_Body() {}
 
 func (*Record_Stopped) isRecord_Body() {}
 
-func (*Record_Noticed) isRecord_Body() {}
+func (*Record_NoticeAdded) isRecord_Body() {}
 
-func (*Record_StepDoubted) isRecord_Body() {}
+func (*Record_StepOutcomeUnknown) isRecord_Body() {}
 
-func (*Record_CompensationBegun) isRecord_Body() {}
+func (*Record_CompensationStarted) isRecord_Body() {}
 
 // Transition is one entry into a state. Its seq is also that of the visit's
 // first turn.
 type Transition struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// State that was left; empty at the start of the run.
-	From string `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	FromState string `protobuf:"bytes,1,opt,name=from_state,json=fromState,proto3" json:"from_state,omitempty"`
 	// Event that was followed; empty at the start of the run.
 	Event string `protobuf:"bytes,2,opt,name=event,proto3" json:"event,omitempty"`
 	// State that was entered.
-	To string `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
+	ToState string `protobuf:"bytes,3,opt,name=to_state,json=toState,proto3" json:"to_state,omitempty"`
 	// State that the event names; differs from `to` after a redirect.
 	IntendedState string `protobuf:"bytes,4,opt,name=intended_state,json=intendedState,proto3" json:"intended_state,omitempty"`
 	// Refused states, in order. Empty: none.
@@ -3470,7 +3470,7 @@ type Transition struct {
 	// Artifacts written with it. Empty: none.
 	ArtifactsWritten []*ArtifactWrite `protobuf:"bytes,8,rep,name=artifacts_written,json=artifactsWritten,proto3" json:"artifacts_written,omitempty"`
 	// Effects that were to be undone before, and stand. Empty: none.
-	Standing      []*StandingEffect `protobuf:"bytes,60,rep,name=standing,proto3" json:"standing,omitempty"`
+	Uncompensated []*UncompensatedEffect `protobuf:"bytes,60,rep,name=uncompensated,proto3" json:"uncompensated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3505,9 +3505,9 @@ func (*Transition) Descriptor() ([]byte, []int) {
 	return file_pawl_v1_record_proto_rawDescGZIP(), []int{24}
 }
 
-func (x *Transition) GetFrom() string {
+func (x *Transition) GetFromState() string {
 	if x != nil {
-		return x.From
+		return x.FromState
 	}
 	return ""
 }
@@ -3519,9 +3519,9 @@ func (x *Transition) GetEvent() string {
 	return ""
 }
 
-func (x *Transition) GetTo() string {
+func (x *Transition) GetToState() string {
 	if x != nil {
-		return x.To
+		return x.ToState
 	}
 	return ""
 }
@@ -3561,9 +3561,9 @@ func (x *Transition) GetArtifactsWritten() []*ArtifactWrite {
 	return nil
 }
 
-func (x *Transition) GetStanding() []*StandingEffect {
+func (x *Transition) GetUncompensated() []*UncompensatedEffect {
 	if x != nil {
-		return x.Standing
+		return x.Uncompensated
 	}
 	return nil
 }
@@ -3797,14 +3797,14 @@ type TurnCompleted struct {
 	// Artifacts written with it. Empty: none.
 	ArtifactsWritten []*ArtifactWrite `protobuf:"bytes,7,rep,name=artifacts_written,json=artifactsWritten,proto3" json:"artifacts_written,omitempty"`
 	// What the run waits for after it.
-	Await Awaiting `protobuf:"varint,30,opt,name=await,proto3,enum=pawl.v1.Awaiting" json:"await,omitempty"`
+	Awaiting Awaiting `protobuf:"varint,30,opt,name=awaiting,proto3,enum=pawl.v1.Awaiting" json:"awaiting,omitempty"`
 	// True: the output answers the sender as a message, not as a task.
 	Reply bool `protobuf:"varint,31,opt,name=reply,proto3" json:"reply,omitempty"`
 	// MODEL step up to which what was said in the turn is part of the conversation, before
 	// `messages`; 0: nothing.
-	Said          uint32 `protobuf:"varint,32,opt,name=said,proto3" json:"said,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	ConversationThroughStep uint32 `protobuf:"varint,32,opt,name=conversation_through_step,json=conversationThroughStep,proto3" json:"conversation_through_step,omitempty"`
+	unknownFields           protoimpl.UnknownFields
+	sizeCache               protoimpl.SizeCache
 }
 
 func (x *TurnCompleted) Reset() {
@@ -3886,9 +3886,9 @@ func (x *TurnCompleted) GetArtifactsWritten() []*ArtifactWrite {
 	return nil
 }
 
-func (x *TurnCompleted) GetAwait() Awaiting {
+func (x *TurnCompleted) GetAwaiting() Awaiting {
 	if x != nil {
-		return x.Await
+		return x.Awaiting
 	}
 	return Awaiting_AWAITING_UNSPECIFIED
 }
@@ -3900,9 +3900,9 @@ func (x *TurnCompleted) GetReply() bool {
 	return false
 }
 
-func (x *TurnCompleted) GetSaid() uint32 {
+func (x *TurnCompleted) GetConversationThroughStep() uint32 {
 	if x != nil {
-		return x.Said
+		return x.ConversationThroughStep
 	}
 	return 0
 }
@@ -4025,7 +4025,7 @@ type TurnAbandoned struct {
 	// Execution attempt that was under way, from 1.
 	Attempt int32 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// Why, machine-readable.
-	Why           string `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4074,9 +4074,9 @@ func (x *TurnAbandoned) GetAttempt() int32 {
 	return 0
 }
 
-func (x *TurnAbandoned) GetWhy() string {
+func (x *TurnAbandoned) GetReason() string {
 	if x != nil {
-		return x.Why
+		return x.Reason
 	}
 	return ""
 }
@@ -4234,7 +4234,7 @@ type StepRequested struct {
 	// What a MODEL step may consume at most, as its executor says.
 	Bound *Usage `protobuf:"bytes,14,opt,name=bound,proto3" json:"bound,omitempty"`
 	// It waits for a decision until deadline; unset: it does not.
-	Hold *Hold `protobuf:"bytes,40,opt,name=hold,proto3" json:"hold,omitempty"`
+	Hold *ApprovalHold `protobuf:"bytes,40,opt,name=hold,proto3" json:"hold,omitempty"`
 	// The step that this one of the sidecar's own is about; unset: a turn asked for it.
 	About *StepAbout `protobuf:"bytes,60,opt,name=about,proto3" json:"about,omitempty"`
 	// True: the caller of RequestStep makes the call itself, and no worker gets it.
@@ -4371,7 +4371,7 @@ func (x *StepRequested) GetBound() *Usage {
 	return nil
 }
 
-func (x *StepRequested) GetHold() *Hold {
+func (x *StepRequested) GetHold() *ApprovalHold {
 	if x != nil {
 		return x.Hold
 	}
@@ -4392,32 +4392,32 @@ func (x *StepRequested) GetByCaller() bool {
 	return false
 }
 
-// Hold says that a call waits for a decision.
-type Hold struct {
+// ApprovalHold says that a call waits for a decision.
+type ApprovalHold struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Why the pack's condition could not be evaluated. Default: empty, the pack holds the
 	// call.
-	Why string `protobuf:"bytes,1,opt,name=why,proto3" json:"why,omitempty"`
+	ConditionError string `protobuf:"bytes,1,opt,name=condition_error,json=conditionError,proto3" json:"condition_error,omitempty"`
 	// Digest of the call, which a decision names: "sha256:<64 hex>".
 	Digest        string `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Hold) Reset() {
-	*x = Hold{}
+func (x *ApprovalHold) Reset() {
+	*x = ApprovalHold{}
 	mi := &file_pawl_v1_record_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Hold) String() string {
+func (x *ApprovalHold) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Hold) ProtoMessage() {}
+func (*ApprovalHold) ProtoMessage() {}
 
-func (x *Hold) ProtoReflect() protoreflect.Message {
+func (x *ApprovalHold) ProtoReflect() protoreflect.Message {
 	mi := &file_pawl_v1_record_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -4429,19 +4429,19 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Hold.ProtoReflect.Descriptor instead.
-func (*Hold) Descriptor() ([]byte, []int) {
+// Deprecated: Use ApprovalHold.ProtoReflect.Descriptor instead.
+func (*ApprovalHold) Descriptor() ([]byte, []int) {
 	return file_pawl_v1_record_proto_rawDescGZIP(), []int{34}
 }
 
-func (x *Hold) GetWhy() string {
+func (x *ApprovalHold) GetConditionError() string {
 	if x != nil {
-		return x.Why
+		return x.ConditionError
 	}
 	return ""
 }
 
-func (x *Hold) GetDigest() string {
+func (x *ApprovalHold) GetDigest() string {
 	if x != nil {
 		return x.Digest
 	}
@@ -4876,8 +4876,8 @@ func (x *StepAbout) GetTool() string {
 	return ""
 }
 
-// StandingEffect is an effect that was not undone.
-type StandingEffect struct {
+// UncompensatedEffect is an effect that was not undone.
+type UncompensatedEffect struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number of the step that had it.
 	Step uint32 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
@@ -4891,20 +4891,20 @@ type StandingEffect struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *StandingEffect) Reset() {
-	*x = StandingEffect{}
+func (x *UncompensatedEffect) Reset() {
+	*x = UncompensatedEffect{}
 	mi := &file_pawl_v1_record_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *StandingEffect) String() string {
+func (x *UncompensatedEffect) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*StandingEffect) ProtoMessage() {}
+func (*UncompensatedEffect) ProtoMessage() {}
 
-func (x *StandingEffect) ProtoReflect() protoreflect.Message {
+func (x *UncompensatedEffect) ProtoReflect() protoreflect.Message {
 	mi := &file_pawl_v1_record_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -4916,42 +4916,42 @@ func (x *StandingEffect) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use StandingEffect.ProtoReflect.Descriptor instead.
-func (*StandingEffect) Descriptor() ([]byte, []int) {
+// Deprecated: Use UncompensatedEffect.ProtoReflect.Descriptor instead.
+func (*UncompensatedEffect) Descriptor() ([]byte, []int) {
 	return file_pawl_v1_record_proto_rawDescGZIP(), []int{39}
 }
 
-func (x *StandingEffect) GetStep() uint32 {
+func (x *UncompensatedEffect) GetStep() uint32 {
 	if x != nil {
 		return x.Step
 	}
 	return 0
 }
 
-func (x *StandingEffect) GetTool() string {
+func (x *UncompensatedEffect) GetTool() string {
 	if x != nil {
 		return x.Tool
 	}
 	return ""
 }
 
-func (x *StandingEffect) GetBy() uint32 {
+func (x *UncompensatedEffect) GetBy() uint32 {
 	if x != nil {
 		return x.By
 	}
 	return 0
 }
 
-func (x *StandingEffect) GetCode() string {
+func (x *UncompensatedEffect) GetCode() string {
 	if x != nil {
 		return x.Code
 	}
 	return ""
 }
 
-// StepDoubted: nobody knows what came of an attempt of a step. Until the tool that may
+// StepOutcomeUnknown: it is unknown what came of an attempt of a step. Until the tool that may
 // know has answered, nobody is given the step.
-type StepDoubted struct {
+type StepOutcomeUnknown struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number in the run.
 	Step uint32 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
@@ -4971,20 +4971,20 @@ type StepDoubted struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *StepDoubted) Reset() {
-	*x = StepDoubted{}
+func (x *StepOutcomeUnknown) Reset() {
+	*x = StepOutcomeUnknown{}
 	mi := &file_pawl_v1_record_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *StepDoubted) String() string {
+func (x *StepOutcomeUnknown) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*StepDoubted) ProtoMessage() {}
+func (*StepOutcomeUnknown) ProtoMessage() {}
 
-func (x *StepDoubted) ProtoReflect() protoreflect.Message {
+func (x *StepOutcomeUnknown) ProtoReflect() protoreflect.Message {
 	mi := &file_pawl_v1_record_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -4996,64 +4996,64 @@ func (x *StepDoubted) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use StepDoubted.ProtoReflect.Descriptor instead.
-func (*StepDoubted) Descriptor() ([]byte, []int) {
+// Deprecated: Use StepOutcomeUnknown.ProtoReflect.Descriptor instead.
+func (*StepOutcomeUnknown) Descriptor() ([]byte, []int) {
 	return file_pawl_v1_record_proto_rawDescGZIP(), []int{40}
 }
 
-func (x *StepDoubted) GetStep() uint32 {
+func (x *StepOutcomeUnknown) GetStep() uint32 {
 	if x != nil {
 		return x.Step
 	}
 	return 0
 }
 
-func (x *StepDoubted) GetTool() string {
+func (x *StepOutcomeUnknown) GetTool() string {
 	if x != nil {
 		return x.Tool
 	}
 	return ""
 }
 
-func (x *StepDoubted) GetAttempt() int32 {
+func (x *StepOutcomeUnknown) GetAttempt() int32 {
 	if x != nil {
 		return x.Attempt
 	}
 	return 0
 }
 
-func (x *StepDoubted) GetError() *Fault {
+func (x *StepOutcomeUnknown) GetError() *Fault {
 	if x != nil {
 		return x.Error
 	}
 	return nil
 }
 
-func (x *StepDoubted) GetWorker() string {
+func (x *StepOutcomeUnknown) GetWorker() string {
 	if x != nil {
 		return x.Worker
 	}
 	return ""
 }
 
-func (x *StepDoubted) GetBy() uint32 {
+func (x *StepOutcomeUnknown) GetBy() uint32 {
 	if x != nil {
 		return x.By
 	}
 	return 0
 }
 
-func (x *StepDoubted) GetKind() StepKind {
+func (x *StepOutcomeUnknown) GetKind() StepKind {
 	if x != nil {
 		return x.Kind
 	}
 	return StepKind_STEP_KIND_UNSPECIFIED
 }
 
-// CompensationBegun: the run's effects are undone, one after the other, the last one first,
+// CompensationStarted: the run's effects are undone, one after the other, the last one first,
 // before it ends or before an event is followed. No turn is handed out meanwhile. Recorded
 // again when what comes after it changes.
-type CompensationBegun struct {
+type CompensationStarted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How the run ends then; unspecified: it follows `event`.
 	Status RunStatus `protobuf:"varint,1,opt,name=status,proto3,enum=pawl.v1.RunStatus" json:"status,omitempty"`
@@ -5075,20 +5075,20 @@ type CompensationBegun struct {
 	sizeCache        protoimpl.SizeCache
 }
 
-func (x *CompensationBegun) Reset() {
-	*x = CompensationBegun{}
+func (x *CompensationStarted) Reset() {
+	*x = CompensationStarted{}
 	mi := &file_pawl_v1_record_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *CompensationBegun) String() string {
+func (x *CompensationStarted) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*CompensationBegun) ProtoMessage() {}
+func (*CompensationStarted) ProtoMessage() {}
 
-func (x *CompensationBegun) ProtoReflect() protoreflect.Message {
+func (x *CompensationStarted) ProtoReflect() protoreflect.Message {
 	mi := &file_pawl_v1_record_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -5100,61 +5100,61 @@ func (x *CompensationBegun) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use CompensationBegun.ProtoReflect.Descriptor instead.
-func (*CompensationBegun) Descriptor() ([]byte, []int) {
+// Deprecated: Use CompensationStarted.ProtoReflect.Descriptor instead.
+func (*CompensationStarted) Descriptor() ([]byte, []int) {
 	return file_pawl_v1_record_proto_rawDescGZIP(), []int{41}
 }
 
-func (x *CompensationBegun) GetStatus() RunStatus {
+func (x *CompensationStarted) GetStatus() RunStatus {
 	if x != nil {
 		return x.Status
 	}
 	return RunStatus_RUN_STATUS_UNSPECIFIED
 }
 
-func (x *CompensationBegun) GetReason() string {
+func (x *CompensationStarted) GetReason() string {
 	if x != nil {
 		return x.Reason
 	}
 	return ""
 }
 
-func (x *CompensationBegun) GetEvent() string {
+func (x *CompensationStarted) GetEvent() string {
 	if x != nil {
 		return x.Event
 	}
 	return ""
 }
 
-func (x *CompensationBegun) GetIntendedState() string {
+func (x *CompensationStarted) GetIntendedState() string {
 	if x != nil {
 		return x.IntendedState
 	}
 	return ""
 }
 
-func (x *CompensationBegun) GetRedirects() []*Redirect {
+func (x *CompensationStarted) GetRedirects() []*Redirect {
 	if x != nil {
 		return x.Redirects
 	}
 	return nil
 }
 
-func (x *CompensationBegun) GetEffects() []uint32 {
+func (x *CompensationStarted) GetEffects() []uint32 {
 	if x != nil {
 		return x.Effects
 	}
 	return nil
 }
 
-func (x *CompensationBegun) GetPending() []uint32 {
+func (x *CompensationStarted) GetPending() []uint32 {
 	if x != nil {
 		return x.Pending
 	}
 	return nil
 }
 
-func (x *CompensationBegun) GetArtifactsWritten() []*ArtifactWrite {
+func (x *CompensationStarted) GetArtifactsWritten() []*ArtifactWrite {
 	if x != nil {
 		return x.ArtifactsWritten
 	}
@@ -5169,7 +5169,7 @@ type StepCancelled struct {
 	// Tool.
 	Tool string `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
 	// Why, machine-readable.
-	Why string `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	// What the step is.
 	Kind StepKind `protobuf:"varint,4,opt,name=kind,proto3,enum=pawl.v1.StepKind" json:"kind,omitempty"`
 	// What is taken for consumed and settled: the step was out, and nobody will tell. Unset:
@@ -5223,9 +5223,9 @@ func (x *StepCancelled) GetTool() string {
 	return ""
 }
 
-func (x *StepCancelled) GetWhy() string {
+func (x *StepCancelled) GetReason() string {
 	if x != nil {
-		return x.Why
+		return x.Reason
 	}
 	return ""
 }
@@ -5326,8 +5326,8 @@ func (x *BudgetRaised) GetReason() string {
 	return ""
 }
 
-// ModelNoted is news of a MODEL step that neither asks nor answers it.
-type ModelNoted struct {
+// ModelUpdated is news of a MODEL step that neither asks nor answers it.
+type ModelUpdated struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number in the run.
 	Step uint32 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
@@ -5346,20 +5346,20 @@ type ModelNoted struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ModelNoted) Reset() {
-	*x = ModelNoted{}
+func (x *ModelUpdated) Reset() {
+	*x = ModelUpdated{}
 	mi := &file_pawl_v1_record_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ModelNoted) String() string {
+func (x *ModelUpdated) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ModelNoted) ProtoMessage() {}
+func (*ModelUpdated) ProtoMessage() {}
 
-func (x *ModelNoted) ProtoReflect() protoreflect.Message {
+func (x *ModelUpdated) ProtoReflect() protoreflect.Message {
 	mi := &file_pawl_v1_record_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -5371,47 +5371,47 @@ func (x *ModelNoted) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ModelNoted.ProtoReflect.Descriptor instead.
-func (*ModelNoted) Descriptor() ([]byte, []int) {
+// Deprecated: Use ModelUpdated.ProtoReflect.Descriptor instead.
+func (*ModelUpdated) Descriptor() ([]byte, []int) {
 	return file_pawl_v1_record_proto_rawDescGZIP(), []int{44}
 }
 
-func (x *ModelNoted) GetStep() uint32 {
+func (x *ModelUpdated) GetStep() uint32 {
 	if x != nil {
 		return x.Step
 	}
 	return 0
 }
 
-func (x *ModelNoted) GetAttempt() int32 {
+func (x *ModelUpdated) GetAttempt() int32 {
 	if x != nil {
 		return x.Attempt
 	}
 	return 0
 }
 
-func (x *ModelNoted) GetResponseId() string {
+func (x *ModelUpdated) GetResponseId() string {
 	if x != nil {
 		return x.ResponseId
 	}
 	return ""
 }
 
-func (x *ModelNoted) GetUsage() *Usage {
+func (x *ModelUpdated) GetUsage() *Usage {
 	if x != nil {
 		return x.Usage
 	}
 	return nil
 }
 
-func (x *ModelNoted) GetRequestChanged() bool {
+func (x *ModelUpdated) GetRequestChanged() bool {
 	if x != nil {
 		return x.RequestChanged
 	}
 	return false
 }
 
-func (x *ModelNoted) GetRequestHash() []byte {
+func (x *ModelUpdated) GetRequestHash() []byte {
 	if x != nil {
 		return x.RequestHash
 	}
@@ -5564,10 +5564,10 @@ func (x *StepDelegated) GetQuestion() []*Part {
 	return nil
 }
 
-// Noted is a request with an idempotency id that was answered and changed nothing,
+// NoChange is a request with an idempotency id that was answered and changed nothing,
 // as PauseRun of a paused run. It keeps the id: a late repeat gets the same answer and
 // has no effect, whatever happened meanwhile.
-type Noted struct {
+type NoChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Call that was answered, for example "PauseRun".
 	Call string `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
@@ -5577,20 +5577,20 @@ type Noted struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Noted) Reset() {
-	*x = Noted{}
+func (x *NoChange) Reset() {
+	*x = NoChange{}
 	mi := &file_pawl_v1_record_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Noted) String() string {
+func (x *NoChange) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Noted) ProtoMessage() {}
+func (*NoChange) ProtoMessage() {}
 
-func (x *Noted) ProtoReflect() protoreflect.Message {
+func (x *NoChange) ProtoReflect() protoreflect.Message {
 	mi := &file_pawl_v1_record_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -5602,19 +5602,19 @@ func (x *Noted) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Noted.ProtoReflect.Descriptor instead.
-func (*Noted) Descriptor() ([]byte, []int) {
+// Deprecated: Use NoChange.ProtoReflect.Descriptor instead.
+func (*NoChange) Descriptor() ([]byte, []int) {
 	return file_pawl_v1_record_proto_rawDescGZIP(), []int{47}
 }
 
-func (x *Noted) GetCall() string {
+func (x *NoChange) GetCall() string {
 	if x != nil {
 		return x.Call
 	}
 	return ""
 }
 
-func (x *Noted) GetId() string {
+func (x *NoChange) GetId() string {
 	if x != nil {
 		return x.Id
 	}
@@ -5825,7 +5825,7 @@ type Stopped struct {
 	// The caller's words; empty: none.
 	Note string `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`
 	// MODEL step up to which the turn's words joined the conversation; 0: none did.
-	Said uint32 `protobuf:"varint,4,opt,name=said,proto3" json:"said,omitempty"`
+	ConversationThroughStep uint32 `protobuf:"varint,4,opt,name=conversation_through_step,json=conversationThroughStep,proto3" json:"conversation_through_step,omitempty"`
 	// The tool step that answers each of the calls of that step, in their order; 0: nobody
 	// answered it, the conversation says CANCELLED_BY_USER.
 	Calls         []uint32 `protobuf:"varint,5,rep,packed,name=calls,proto3" json:"calls,omitempty"`
@@ -5884,9 +5884,9 @@ func (x *Stopped) GetNote() string {
 	return ""
 }
 
-func (x *Stopped) GetSaid() uint32 {
+func (x *Stopped) GetConversationThroughStep() uint32 {
 	if x != nil {
-		return x.Said
+		return x.ConversationThroughStep
 	}
 	return 0
 }
@@ -5898,8 +5898,8 @@ func (x *Stopped) GetCalls() []uint32 {
 	return nil
 }
 
-// Noticed is a notice of the sidecar's that the next request to a model has to contain.
-type Noticed struct {
+// NoticeAdded is a notice of the sidecar's that the next request to a model has to contain.
+type NoticeAdded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A stable UPPER_SNAKE word.
 	Code string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
@@ -5909,20 +5909,20 @@ type Noticed struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Noticed) Reset() {
-	*x = Noticed{}
+func (x *NoticeAdded) Reset() {
+	*x = NoticeAdded{}
 	mi := &file_pawl_v1_record_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Noticed) String() string {
+func (x *NoticeAdded) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Noticed) ProtoMessage() {}
+func (*NoticeAdded) ProtoMessage() {}
 
-func (x *Noticed) ProtoReflect() protoreflect.Message {
+func (x *NoticeAdded) ProtoReflect() protoreflect.Message {
 	mi := &file_pawl_v1_record_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -5934,29 +5934,29 @@ func (x *Noticed) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Noticed.ProtoReflect.Descriptor instead.
-func (*Noticed) Descriptor() ([]byte, []int) {
+// Deprecated: Use NoticeAdded.ProtoReflect.Descriptor instead.
+func (*NoticeAdded) Descriptor() ([]byte, []int) {
 	return file_pawl_v1_record_proto_rawDescGZIP(), []int{53}
 }
 
-func (x *Noticed) GetCode() string {
+func (x *NoticeAdded) GetCode() string {
 	if x != nil {
 		return x.Code
 	}
 	return ""
 }
 
-func (x *Noticed) GetText() string {
+func (x *NoticeAdded) GetText() string {
 	if x != nil {
 		return x.Text
 	}
 	return ""
 }
 
-// Heed is something that a request to a model contains because it had to.
-type Heed struct {
+// IncludedMessage is something that a request to a model contains because it had to.
+type IncludedMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its Steered or Noticed record.
+	// Its Steered or NoticeAdded record.
 	Seq uint64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
 	// What the model is told, as a message of role "user".
 	Text          string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
@@ -5964,20 +5964,20 @@ type Heed struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Heed) Reset() {
-	*x = Heed{}
+func (x *IncludedMessage) Reset() {
+	*x = IncludedMessage{}
 	mi := &file_pawl_v1_record_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Heed) String() string {
+func (x *IncludedMessage) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Heed) ProtoMessage() {}
+func (*IncludedMessage) ProtoMessage() {}
 
-func (x *Heed) ProtoReflect() protoreflect.Message {
+func (x *IncludedMessage) ProtoReflect() protoreflect.Message {
 	mi := &file_pawl_v1_record_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -5989,19 +5989,19 @@ func (x *Heed) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Heed.ProtoReflect.Descriptor instead.
-func (*Heed) Descriptor() ([]byte, []int) {
+// Deprecated: Use IncludedMessage.ProtoReflect.Descriptor instead.
+func (*IncludedMessage) Descriptor() ([]byte, []int) {
 	return file_pawl_v1_record_proto_rawDescGZIP(), []int{54}
 }
 
-func (x *Heed) GetSeq() uint64 {
+func (x *IncludedMessage) GetSeq() uint64 {
 	if x != nil {
 		return x.Seq
 	}
 	return 0
 }
 
-func (x *Heed) GetText() string {
+func (x *IncludedMessage) GetText() string {
 	if x != nil {
 		return x.Text
 	}
@@ -6111,7 +6111,7 @@ type Ended struct {
 	// refused it and what was tried instead.
 	IntendedState string `protobuf:"bytes,7,opt,name=intended_state,json=intendedState,proto3" json:"intended_state,omitempty"`
 	// Effects that were to be undone before, and stand. Empty: none.
-	Standing      []*StandingEffect `protobuf:"bytes,60,rep,name=standing,proto3" json:"standing,omitempty"`
+	Uncompensated []*UncompensatedEffect `protobuf:"bytes,60,rep,name=uncompensated,proto3" json:"uncompensated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6195,9 +6195,9 @@ func (x *Ended) GetIntendedState() string {
 	return ""
 }
 
-func (x *Ended) GetStanding() []*StandingEffect {
+func (x *Ended) GetUncompensated() []*UncompensatedEffect {
 	if x != nil {
-		return x.Standing
+		return x.Uncompensated
 	}
 	return nil
 }
@@ -6269,13 +6269,13 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x05parts\x18\x04 \x03(\v2\r.pawl.v1.PartB\b\xbaH\x05\x92\x01\x02\x10@R\x05parts\x12\x16\n" +
 	"\x06append\x18\x05 \x01(\bR\x06append\x12\x12\n" +
 	"\x04last\x18\x06 \x01(\bR\x04last\x12.\n" +
-	"\rmetadata_json\x18\a \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x04R\fmetadataJson\"\xa5\x01\n" +
+	"\rmetadata_json\x18\a \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x04R\fmetadataJson\"\xa9\x01\n" +
 	"\x06Remote\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x1d\n" +
 	"\n" +
 	"context_id\x18\x02 \x01(\tR\tcontextId\x12\x19\n" +
-	"\bcard_url\x18\x03 \x01(\tR\acardUrl\x12)\n" +
-	"\x06asking\x18\x04 \x01(\x0e2\x11.pawl.v1.AwaitingR\x06asking\x12\x1d\n" +
+	"\bcard_url\x18\x03 \x01(\tR\acardUrl\x12-\n" +
+	"\bawaiting\x18\x04 \x01(\x0e2\x11.pawl.v1.AwaitingR\bawaiting\x12\x1d\n" +
 	"\n" +
 	"answer_seq\x18\x05 \x01(\x04R\tanswerSeq\"\xa6\x03\n" +
 	"\x05Usage\x121\n" +
@@ -6288,11 +6288,11 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x10reasoning_tokens\x18\x06 \x01(\x03B\x0e\xbaH\v\"\t\x18\x80\xa0\x94\xa5\x8d\x1d(\x00R\x0freasoningTokens\x12\x1e\n" +
 	"\x05model\x18\a \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x05model\x12\x1c\n" +
 	"\testimated\x18G \x01(\bR\testimated\x12%\n" +
-	"\x0ecounted_before\x18H \x01(\bR\rcountedBefore\"\xa2\x03\n" +
+	"\x0ecounted_before\x18H \x01(\bR\rcountedBefore\"\xad\x03\n" +
 	"\fModelRequest\x12 \n" +
 	"\x05model\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01(\x80\x02R\x05model\x12\x18\n" +
-	"\afollows\x18\x02 \x01(\rR\afollows\x12\x1b\n" +
+	"\xbaH\ar\x05\x10\x01(\x80\x02R\x05model\x12#\n" +
+	"\rprevious_step\x18\x02 \x01(\rR\fpreviousStep\x12\x1b\n" +
 	"\x06system\x18\x03 \x01(\tH\x00R\x06system\x88\x01\x01\x12\"\n" +
 	"\n" +
 	"tools_json\x18\x04 \x01(\tH\x01R\ttoolsJson\x88\x01\x01\x12,\n" +
@@ -6306,13 +6306,13 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x04hash\x18\x0e \x01(\fR\x04hashB\t\n" +
 	"\a_systemB\r\n" +
 	"\v_tools_jsonB\x12\n" +
-	"\x10_parameters_json\"\x81\x02\n" +
+	"\x10_parameters_json\"\x90\x02\n" +
 	"\fModelMessage\x12,\n" +
 	"\amessage\x18\x01 \x01(\v2\x10.pawl.v1.MessageH\x00R\amessage\x12@\n" +
 	"\fconversation\x18\x02 \x01(\v2\x1a.pawl.v1.ConversationRangeH\x00R\fconversation\x12!\n" +
 	"\x06answer\x18\x03 \x01(\rB\a\xbaH\x04*\x02(\x01H\x00R\x06answer\x12-\n" +
-	"\x06result\x18\x04 \x01(\v2\x13.pawl.v1.ToolResultH\x00R\x06result\x12\x1d\n" +
-	"\x04heed\x18- \x01(\x04B\a\xbaH\x042\x02(\x01H\x00R\x04heedB\x10\n" +
+	"\x06result\x18\x04 \x01(\v2\x13.pawl.v1.ToolResultH\x00R\x06result\x12,\n" +
+	"\fincluded_seq\x18- \x01(\x04B\a\xbaH\x042\x02(\x01H\x00R\vincludedSeqB\x10\n" +
 	"\acontent\x12\x05\xbaH\x02\b\x01\"Q\n" +
 	"\x11ConversationRange\x12\x1d\n" +
 	"\x05first\x18\x01 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\x05first\x12\x1d\n" +
@@ -6367,7 +6367,7 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x06digest\x18\x03 \x01(\tR\x06digest\"6\n" +
 	"\bRedirect\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
-	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xb4\x0f\n" +
+	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xed\x0f\n" +
 	"\x06Record\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x19\n" +
@@ -6404,29 +6404,29 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\n" +
 	"turn_ready\x18& \x01(\v2\x12.pawl.v1.TurnReadyH\x00R\tturnReady\x12?\n" +
 	"\x0eoutput_written\x182 \x01(\v2\x16.pawl.v1.OutputWrittenH\x00R\routputWritten\x12?\n" +
-	"\x0estep_delegated\x183 \x01(\v2\x16.pawl.v1.StepDelegatedH\x00R\rstepDelegated\x12&\n" +
-	"\x05noted\x184 \x01(\v2\x0e.pawl.v1.NotedH\x00R\x05noted\x126\n" +
-	"\vmodel_noted\x185 \x01(\v2\x13.pawl.v1.ModelNotedH\x00R\n" +
-	"modelNoted\x12<\n" +
+	"\x0estep_delegated\x183 \x01(\v2\x16.pawl.v1.StepDelegatedH\x00R\rstepDelegated\x120\n" +
+	"\tno_change\x184 \x01(\v2\x11.pawl.v1.NoChangeH\x00R\bnoChange\x12<\n" +
+	"\rmodel_updated\x185 \x01(\v2\x15.pawl.v1.ModelUpdatedH\x00R\fmodelUpdated\x12<\n" +
 	"\rbudget_raised\x18: \x01(\v2\x15.pawl.v1.BudgetRaisedH\x00R\fbudgetRaised\x129\n" +
 	"\fstep_decided\x186 \x01(\v2\x14.pawl.v1.StepDecidedH\x00R\vstepDecided\x12,\n" +
 	"\asteered\x187 \x01(\v2\x10.pawl.v1.SteeredH\x00R\asteered\x12,\n" +
-	"\astopped\x188 \x01(\v2\x10.pawl.v1.StoppedH\x00R\astopped\x12,\n" +
-	"\anoticed\x189 \x01(\v2\x10.pawl.v1.NoticedH\x00R\anoticed\x129\n" +
-	"\fstep_doubted\x18P \x01(\v2\x14.pawl.v1.StepDoubtedH\x00R\vstepDoubted\x12K\n" +
-	"\x12compensation_begun\x18Q \x01(\v2\x1a.pawl.v1.CompensationBegunH\x00R\x11compensationBegunB\x06\n" +
-	"\x04body\"\xd1\x02\n" +
+	"\astopped\x188 \x01(\v2\x10.pawl.v1.StoppedH\x00R\astopped\x129\n" +
+	"\fnotice_added\x189 \x01(\v2\x14.pawl.v1.NoticeAddedH\x00R\vnoticeAdded\x12O\n" +
+	"\x14step_outcome_unknown\x18P \x01(\v2\x1b.pawl.v1.StepOutcomeUnknownH\x00R\x12stepOutcomeUnknown\x12Q\n" +
+	"\x14compensation_started\x18Q \x01(\v2\x1c.pawl.v1.CompensationStartedH\x00R\x13compensationStartedB\x06\n" +
+	"\x04body\"\xf6\x02\n" +
 	"\n" +
-	"Transition\x12\x12\n" +
-	"\x04from\x18\x01 \x01(\tR\x04from\x12\x14\n" +
-	"\x05event\x18\x02 \x01(\tR\x05event\x12\x0e\n" +
-	"\x02to\x18\x03 \x01(\tR\x02to\x12%\n" +
+	"Transition\x12\x1d\n" +
+	"\n" +
+	"from_state\x18\x01 \x01(\tR\tfromState\x12\x14\n" +
+	"\x05event\x18\x02 \x01(\tR\x05event\x12\x19\n" +
+	"\bto_state\x18\x03 \x01(\tR\atoState\x12%\n" +
 	"\x0eintended_state\x18\x04 \x01(\tR\rintendedState\x12/\n" +
 	"\tredirects\x18\x05 \x03(\v2\x11.pawl.v1.RedirectR\tredirects\x12\x14\n" +
 	"\x05visit\x18\x06 \x01(\x05R\x05visit\x12!\n" +
 	"\ftotal_visits\x18\a \x01(\x05R\vtotalVisits\x12C\n" +
-	"\x11artifacts_written\x18\b \x03(\v2\x16.pawl.v1.ArtifactWriteR\x10artifactsWritten\x123\n" +
-	"\bstanding\x18< \x03(\v2\x17.pawl.v1.StandingEffectR\bstanding\"\xc6\x01\n" +
+	"\x11artifacts_written\x18\b \x03(\v2\x16.pawl.v1.ArtifactWriteR\x10artifactsWritten\x12B\n" +
+	"\runcompensated\x18< \x03(\v2\x1c.pawl.v1.UncompensatedEffectR\runcompensated\"\xc6\x01\n" +
 	"\rInputReceived\x12#\n" +
 	"\x05parts\x18\x01 \x03(\v2\r.pawl.v1.PartR\x05parts\x12\x1d\n" +
 	"\n" +
@@ -6442,7 +6442,7 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\fTurnAssigned\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12/\n" +
-	"\bassigned\x18\x03 \x01(\v2\x13.pawl.v1.AssignmentR\bassigned\"\xed\x02\n" +
+	"\bassigned\x18\x03 \x01(\v2\x13.pawl.v1.AssignmentR\bassigned\"\x9b\x03\n" +
 	"\rTurnCompleted\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12%\n" +
@@ -6450,10 +6450,10 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\bmessages\x18\x04 \x03(\v2\x10.pawl.v1.MessageR\bmessages\x12$\n" +
 	"\x05usage\x18\x05 \x01(\v2\x0e.pawl.v1.UsageR\x05usage\x12\x14\n" +
 	"\x05event\x18\x06 \x01(\tR\x05event\x12C\n" +
-	"\x11artifacts_written\x18\a \x03(\v2\x16.pawl.v1.ArtifactWriteR\x10artifactsWritten\x12'\n" +
-	"\x05await\x18\x1e \x01(\x0e2\x11.pawl.v1.AwaitingR\x05await\x12\x14\n" +
-	"\x05reply\x18\x1f \x01(\bR\x05reply\x12\x12\n" +
-	"\x04said\x18  \x01(\rR\x04said\"\x9f\x02\n" +
+	"\x11artifacts_written\x18\a \x03(\v2\x16.pawl.v1.ArtifactWriteR\x10artifactsWritten\x12-\n" +
+	"\bawaiting\x18\x1e \x01(\x0e2\x11.pawl.v1.AwaitingR\bawaiting\x12\x14\n" +
+	"\x05reply\x18\x1f \x01(\bR\x05reply\x12:\n" +
+	"\x19conversation_through_step\x18  \x01(\rR\x17conversationThroughStep\"\x9f\x02\n" +
 	"\n" +
 	"TurnFailed\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
@@ -6464,18 +6464,18 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\n" +
 	"not_before\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tnotBefore\x12$\n" +
 	"\x05usage\x18\a \x01(\v2\x0e.pawl.v1.UsageR\x05usage\x12#\n" +
-	"\rrejected_step\x18\b \x01(\rR\frejectedStep\"V\n" +
+	"\rrejected_step\x18\b \x01(\rR\frejectedStep\"\\\n" +
 	"\rTurnAbandoned\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
-	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12\x10\n" +
-	"\x03why\x18\x03 \x01(\tR\x03why\"^\n" +
+	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"^\n" +
 	"\rTurnSuspended\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12\x18\n" +
 	"\apending\x18\x03 \x03(\rR\apending\"@\n" +
 	"\tTurnReady\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
-	"\aattempt\x18\x02 \x01(\x05R\aattempt\"\xca\x04\n" +
+	"\aattempt\x18\x02 \x01(\x05R\aattempt\"\xd2\x04\n" +
 	"\rStepRequested\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
@@ -6493,12 +6493,12 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x05model\x18\v \x01(\v2\x15.pawl.v1.ModelRequestR\x05model\x12(\n" +
 	"\x04call\x18\f \x01(\v2\x14.pawl.v1.ToolCallRefR\x04call\x12'\n" +
 	"\x0frequest_changed\x18\r \x01(\bR\x0erequestChanged\x12$\n" +
-	"\x05bound\x18\x0e \x01(\v2\x0e.pawl.v1.UsageR\x05bound\x12!\n" +
-	"\x04hold\x18( \x01(\v2\r.pawl.v1.HoldR\x04hold\x12(\n" +
+	"\x05bound\x18\x0e \x01(\v2\x0e.pawl.v1.UsageR\x05bound\x12)\n" +
+	"\x04hold\x18( \x01(\v2\x15.pawl.v1.ApprovalHoldR\x04hold\x12(\n" +
 	"\x05about\x18< \x01(\v2\x12.pawl.v1.StepAboutR\x05about\x12\x1b\n" +
-	"\tby_caller\x18= \x01(\bR\bbyCaller\"0\n" +
-	"\x04Hold\x12\x10\n" +
-	"\x03why\x18\x01 \x01(\tR\x03why\x12\x16\n" +
+	"\tby_caller\x18= \x01(\bR\bbyCaller\"O\n" +
+	"\fApprovalHold\x12'\n" +
+	"\x0fcondition_error\x18\x01 \x01(\tR\x0econditionError\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\"\xa6\x02\n" +
 	"\vStepDecided\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
@@ -6537,21 +6537,21 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\tStepAbout\x12%\n" +
 	"\x04role\x18\x01 \x01(\x0e2\x11.pawl.v1.StepRoleR\x04role\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\rR\x04step\x12\x12\n" +
-	"\x04tool\x18\x03 \x01(\tR\x04tool\"\\\n" +
-	"\x0eStandingEffect\x12\x12\n" +
+	"\x04tool\x18\x03 \x01(\tR\x04tool\"a\n" +
+	"\x13UncompensatedEffect\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x0e\n" +
 	"\x02by\x18\x03 \x01(\rR\x02by\x12\x12\n" +
-	"\x04code\x18\x04 \x01(\tR\x04code\"\xc4\x01\n" +
-	"\vStepDoubted\x12\x12\n" +
+	"\x04code\x18\x04 \x01(\tR\x04code\"\xcb\x01\n" +
+	"\x12StepOutcomeUnknown\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x18\n" +
 	"\aattempt\x18\x03 \x01(\x05R\aattempt\x12$\n" +
 	"\x05error\x18\x04 \x01(\v2\x0e.pawl.v1.FaultR\x05error\x12\x16\n" +
 	"\x06worker\x18\x05 \x01(\tR\x06worker\x12\x0e\n" +
 	"\x02by\x18\x06 \x01(\rR\x02by\x12%\n" +
-	"\x04kind\x18\a \x01(\x0e2\x11.pawl.v1.StepKindR\x04kind\"\xbe\x02\n" +
-	"\x11CompensationBegun\x12*\n" +
+	"\x04kind\x18\a \x01(\x0e2\x11.pawl.v1.StepKindR\x04kind\"\xc0\x02\n" +
+	"\x13CompensationStarted\x12*\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05event\x18\x03 \x01(\tR\x05event\x12%\n" +
@@ -6559,11 +6559,11 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\tredirects\x18\x05 \x03(\v2\x11.pawl.v1.RedirectR\tredirects\x12\x18\n" +
 	"\aeffects\x18\x06 \x03(\rR\aeffects\x12\x18\n" +
 	"\apending\x18\a \x03(\rR\apending\x12C\n" +
-	"\x11artifacts_written\x18\b \x03(\v2\x16.pawl.v1.ArtifactWriteR\x10artifactsWritten\"\x96\x01\n" +
+	"\x11artifacts_written\x18\b \x03(\v2\x16.pawl.v1.ArtifactWriteR\x10artifactsWritten\"\x9c\x01\n" +
 	"\rStepCancelled\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
-	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x10\n" +
-	"\x03why\x18\x03 \x01(\tR\x03why\x12%\n" +
+	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12%\n" +
 	"\x04kind\x18\x04 \x01(\x0e2\x11.pawl.v1.StepKindR\x04kind\x12$\n" +
 	"\x05usage\x182 \x01(\v2\x0e.pawl.v1.UsageR\x05usage\"\xe0\x01\n" +
 	"\fBudgetRaised\x12\x1d\n" +
@@ -6572,9 +6572,8 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x12max_cost_micro_usd\x18\x02 \x01(\x03R\x0fmaxCostMicroUsd\x12.\n" +
 	"\x13previous_max_tokens\x18\x03 \x01(\x03R\x11previousMaxTokens\x12<\n" +
 	"\x1bprevious_max_cost_micro_usd\x18\x04 \x01(\x03R\x17previousMaxCostMicroUsd\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xcd\x01\n" +
-	"\n" +
-	"ModelNoted\x12\x12\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xcf\x01\n" +
+	"\fModelUpdated\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12\x1f\n" +
 	"\vresponse_id\x18\x03 \x01(\tR\n" +
@@ -6591,8 +6590,8 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x18\n" +
 	"\aattempt\x18\x03 \x01(\x05R\aattempt\x12'\n" +
 	"\x06remote\x18\x04 \x01(\v2\x0f.pawl.v1.RemoteR\x06remote\x12)\n" +
-	"\bquestion\x18\x05 \x03(\v2\r.pawl.v1.PartR\bquestion\"+\n" +
-	"\x05Noted\x12\x12\n" +
+	"\bquestion\x18\x05 \x03(\v2\r.pawl.v1.PartR\bquestion\".\n" +
+	"\bNoChange\x12\x12\n" +
 	"\x04call\x18\x01 \x01(\tR\x04call\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\"S\n" +
 	"\fArtifactsSet\x12C\n" +
@@ -6603,17 +6602,17 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x04note\x18\x01 \x01(\tR\x04note\"E\n" +
 	"\aSteered\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x12&\n" +
-	"\x04when\x18\x02 \x01(\x0e2\x12.pawl.v1.SteerWhenR\x04when\"|\n" +
+	"\x04when\x18\x02 \x01(\x0e2\x12.pawl.v1.SteerWhenR\x04when\"\xa4\x01\n" +
 	"\aStopped\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12\x12\n" +
-	"\x04note\x18\x03 \x01(\tR\x04note\x12\x12\n" +
-	"\x04said\x18\x04 \x01(\rR\x04said\x12\x14\n" +
-	"\x05calls\x18\x05 \x03(\rR\x05calls\"1\n" +
-	"\aNoticed\x12\x12\n" +
+	"\x04note\x18\x03 \x01(\tR\x04note\x12:\n" +
+	"\x19conversation_through_step\x18\x04 \x01(\rR\x17conversationThroughStep\x12\x14\n" +
+	"\x05calls\x18\x05 \x03(\rR\x05calls\"5\n" +
+	"\vNoticeAdded\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\",\n" +
-	"\x04Heed\x12\x10\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"7\n" +
+	"\x0fIncludedMessage\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\"\xa2\x01\n" +
 	"\x06Origin\x12\x15\n" +
@@ -6621,7 +6620,7 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x14\n" +
 	"\x05state\x18\x03 \x01(\tR\x05state\x12C\n" +
 	"\x11artifacts_written\x18\x04 \x03(\v2\x16.pawl.v1.ArtifactWriteR\x10artifactsWritten\x12\x14\n" +
-	"\x05steps\x18\x05 \x01(\rR\x05steps\"\xef\x02\n" +
+	"\x05steps\x18\x05 \x01(\rR\x05steps\"\xfe\x02\n" +
 	"\x05Ended\x12*\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12/\n" +
@@ -6629,8 +6628,8 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x11artifacts_written\x18\x04 \x03(\v2\x16.pawl.v1.ArtifactWriteR\x10artifactsWritten\x12:\n" +
 	"\x0ffinal_artifacts\x18\x05 \x03(\v2\x11.pawl.v1.ArtifactR\x0efinalArtifacts\x12\x14\n" +
 	"\x05event\x18\x06 \x01(\tR\x05event\x12%\n" +
-	"\x0eintended_state\x18\a \x01(\tR\rintendedState\x123\n" +
-	"\bstanding\x18< \x03(\v2\x17.pawl.v1.StandingEffectR\bstanding*\xdd\x01\n" +
+	"\x0eintended_state\x18\a \x01(\tR\rintendedState\x12B\n" +
+	"\runcompensated\x18< \x03(\v2\x1c.pawl.v1.UncompensatedEffectR\runcompensated*\xdd\x01\n" +
 	"\tRunStatus\x12\x1a\n" +
 	"\x16RUN_STATUS_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12RUN_STATUS_RUNNING\x10\x01\x12\x16\n" +
@@ -6671,7 +6670,7 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\bAwaiting\x12\x18\n" +
 	"\x14AWAITING_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eAWAITING_INPUT\x10\x01\x12\x11\n" +
-	"\rAWAITING_AUTH\x10\x02*\xf5\x06\n" +
+	"\rAWAITING_AUTH\x10\x02*\x8a\a\n" +
 	"\n" +
 	"RecordKind\x12\x1b\n" +
 	"\x17RECORD_KIND_UNSPECIFIED\x10\x00\x12\x1a\n" +
@@ -6695,23 +6694,23 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x11RECORD_KIND_ENDED\x10\x11\x12\x1a\n" +
 	"\x16RECORD_KIND_TURN_READY\x10\x12\x12\x1e\n" +
 	"\x1aRECORD_KIND_OUTPUT_WRITTEN\x10\x1e\x12\x1e\n" +
-	"\x1aRECORD_KIND_STEP_DELEGATED\x10\x1f\x12\x15\n" +
-	"\x11RECORD_KIND_NOTED\x10 \x12\x1b\n" +
-	"\x17RECORD_KIND_MODEL_NOTED\x10!\x12\x1d\n" +
+	"\x1aRECORD_KIND_STEP_DELEGATED\x10\x1f\x12\x19\n" +
+	"\x15RECORD_KIND_NO_CHANGE\x10 \x12\x1d\n" +
+	"\x19RECORD_KIND_MODEL_UPDATED\x10!\x12\x1d\n" +
 	"\x19RECORD_KIND_BUDGET_RAISED\x10&\x12\x1c\n" +
 	"\x18RECORD_KIND_STEP_DECIDED\x10\"\x12\x17\n" +
 	"\x13RECORD_KIND_STEERED\x10#\x12\x17\n" +
-	"\x13RECORD_KIND_STOPPED\x10$\x12\x17\n" +
-	"\x13RECORD_KIND_NOTICED\x10%\x12\x1c\n" +
-	"\x18RECORD_KIND_STEP_DOUBTED\x10(\x12\"\n" +
-	"\x1eRECORD_KIND_COMPENSATION_BEGUN\x10)*\xad\x01\n" +
+	"\x13RECORD_KIND_STOPPED\x10$\x12\x1c\n" +
+	"\x18RECORD_KIND_NOTICE_ADDED\x10%\x12$\n" +
+	" RECORD_KIND_STEP_OUTCOME_UNKNOWN\x10(\x12$\n" +
+	" RECORD_KIND_COMPENSATION_STARTED\x10)*\xae\x01\n" +
 	"\vStepVerdict\x12\x1c\n" +
 	"\x18STEP_VERDICT_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15STEP_VERDICT_APPROVED\x10\x01\x12\x17\n" +
 	"\x13STEP_VERDICT_DENIED\x10\x02\x12\x17\n" +
 	"\x13STEP_VERDICT_EDITED\x10\x03\x12\x1a\n" +
-	"\x16STEP_VERDICT_TIMED_OUT\x10\x04\x12\x17\n" +
-	"\x13STEP_VERDICT_LAPSED\x10\x05*X\n" +
+	"\x16STEP_VERDICT_TIMED_OUT\x10\x04\x12\x18\n" +
+	"\x14STEP_VERDICT_EXPIRED\x10\x05*X\n" +
 	"\bStepRole\x12\x19\n" +
 	"\x15STEP_ROLE_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13STEP_ROLE_RECONCILE\x10\x01\x12\x18\n" +
@@ -6720,7 +6719,8 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x16STEER_WHEN_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aSTEER_WHEN_NEXT_MODEL_CALL\x10\x01\x12\x12\n" +
 	"\x0eSTEER_WHEN_NOW\x10\x02\x12\x18\n" +
-	"\x14STEER_WHEN_NEXT_TURN\x10\x03B0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3"
+	"\x14STEER_WHEN_NEXT_TURN\x10\x03B\x8a\x01\n" +
+	"\vdev.pawl.v1B\vRecordProtoP\x01Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1\xaa\x02\aPawl.V1\xba\x02\x06PawlV1\xca\x02\aPawl\\V1\xe2\x02\x13Pawl\\V1\\GPBMetadata\xea\x02\bPawl::V1b\x06proto3"
 
 var (
 	file_pawl_v1_record_proto_rawDescOnce sync.Once
@@ -6782,27 +6782,27 @@ var file_pawl_v1_record_proto_goTypes = []any{
 	(*TurnSuspended)(nil),         // 42: pawl.v1.TurnSuspended
 	(*TurnReady)(nil),             // 43: pawl.v1.TurnReady
 	(*StepRequested)(nil),         // 44: pawl.v1.StepRequested
-	(*Hold)(nil),                  // 45: pawl.v1.Hold
+	(*ApprovalHold)(nil),          // 45: pawl.v1.ApprovalHold
 	(*StepDecided)(nil),           // 46: pawl.v1.StepDecided
 	(*StepResolved)(nil),          // 47: pawl.v1.StepResolved
 	(*StepRejected)(nil),          // 48: pawl.v1.StepRejected
 	(*StepAbout)(nil),             // 49: pawl.v1.StepAbout
-	(*StandingEffect)(nil),        // 50: pawl.v1.StandingEffect
-	(*StepDoubted)(nil),           // 51: pawl.v1.StepDoubted
-	(*CompensationBegun)(nil),     // 52: pawl.v1.CompensationBegun
+	(*UncompensatedEffect)(nil),   // 50: pawl.v1.UncompensatedEffect
+	(*StepOutcomeUnknown)(nil),    // 51: pawl.v1.StepOutcomeUnknown
+	(*CompensationStarted)(nil),   // 52: pawl.v1.CompensationStarted
 	(*StepCancelled)(nil),         // 53: pawl.v1.StepCancelled
 	(*BudgetRaised)(nil),          // 54: pawl.v1.BudgetRaised
-	(*ModelNoted)(nil),            // 55: pawl.v1.ModelNoted
+	(*ModelUpdated)(nil),          // 55: pawl.v1.ModelUpdated
 	(*OutputWritten)(nil),         // 56: pawl.v1.OutputWritten
 	(*StepDelegated)(nil),         // 57: pawl.v1.StepDelegated
-	(*Noted)(nil),                 // 58: pawl.v1.Noted
+	(*NoChange)(nil),              // 58: pawl.v1.NoChange
 	(*ArtifactsSet)(nil),          // 59: pawl.v1.ArtifactsSet
 	(*Paused)(nil),                // 60: pawl.v1.Paused
 	(*Resumed)(nil),               // 61: pawl.v1.Resumed
 	(*Steered)(nil),               // 62: pawl.v1.Steered
 	(*Stopped)(nil),               // 63: pawl.v1.Stopped
-	(*Noticed)(nil),               // 64: pawl.v1.Noticed
-	(*Heed)(nil),                  // 65: pawl.v1.Heed
+	(*NoticeAdded)(nil),           // 64: pawl.v1.NoticeAdded
+	(*IncludedMessage)(nil),       // 65: pawl.v1.IncludedMessage
 	(*Origin)(nil),                // 66: pawl.v1.Origin
 	(*Ended)(nil),                 // 67: pawl.v1.Ended
 	(*timestamppb.Timestamp)(nil), // 68: google.protobuf.Timestamp
@@ -6815,7 +6815,7 @@ var file_pawl_v1_record_proto_depIdxs = []int32{
 	15, // 4: pawl.v1.Message.parts:type_name -> pawl.v1.Part
 	17, // 5: pawl.v1.Message.envelope:type_name -> pawl.v1.Envelope
 	15, // 6: pawl.v1.OutputPiece.parts:type_name -> pawl.v1.Part
-	6,  // 7: pawl.v1.Remote.asking:type_name -> pawl.v1.Awaiting
+	6,  // 7: pawl.v1.Remote.awaiting:type_name -> pawl.v1.Awaiting
 	22, // 8: pawl.v1.ModelRequest.messages:type_name -> pawl.v1.ModelMessage
 	16, // 9: pawl.v1.ModelMessage.message:type_name -> pawl.v1.Message
 	23, // 10: pawl.v1.ModelMessage.conversation:type_name -> pawl.v1.ConversationRange
@@ -6845,18 +6845,18 @@ var file_pawl_v1_record_proto_depIdxs = []int32{
 	43, // 34: pawl.v1.Record.turn_ready:type_name -> pawl.v1.TurnReady
 	56, // 35: pawl.v1.Record.output_written:type_name -> pawl.v1.OutputWritten
 	57, // 36: pawl.v1.Record.step_delegated:type_name -> pawl.v1.StepDelegated
-	58, // 37: pawl.v1.Record.noted:type_name -> pawl.v1.Noted
-	55, // 38: pawl.v1.Record.model_noted:type_name -> pawl.v1.ModelNoted
+	58, // 37: pawl.v1.Record.no_change:type_name -> pawl.v1.NoChange
+	55, // 38: pawl.v1.Record.model_updated:type_name -> pawl.v1.ModelUpdated
 	54, // 39: pawl.v1.Record.budget_raised:type_name -> pawl.v1.BudgetRaised
 	46, // 40: pawl.v1.Record.step_decided:type_name -> pawl.v1.StepDecided
 	62, // 41: pawl.v1.Record.steered:type_name -> pawl.v1.Steered
 	63, // 42: pawl.v1.Record.stopped:type_name -> pawl.v1.Stopped
-	64, // 43: pawl.v1.Record.noticed:type_name -> pawl.v1.Noticed
-	51, // 44: pawl.v1.Record.step_doubted:type_name -> pawl.v1.StepDoubted
-	52, // 45: pawl.v1.Record.compensation_begun:type_name -> pawl.v1.CompensationBegun
+	64, // 43: pawl.v1.Record.notice_added:type_name -> pawl.v1.NoticeAdded
+	51, // 44: pawl.v1.Record.step_outcome_unknown:type_name -> pawl.v1.StepOutcomeUnknown
+	52, // 45: pawl.v1.Record.compensation_started:type_name -> pawl.v1.CompensationStarted
 	33, // 46: pawl.v1.Transition.redirects:type_name -> pawl.v1.Redirect
 	12, // 47: pawl.v1.Transition.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	50, // 48: pawl.v1.Transition.standing:type_name -> pawl.v1.StandingEffect
+	50, // 48: pawl.v1.Transition.uncompensated:type_name -> pawl.v1.UncompensatedEffect
 	15, // 49: pawl.v1.InputReceived.parts:type_name -> pawl.v1.Part
 	17, // 50: pawl.v1.InputReceived.envelope:type_name -> pawl.v1.Envelope
 	31, // 51: pawl.v1.TurnAssigned.assigned:type_name -> pawl.v1.Assignment
@@ -6864,7 +6864,7 @@ var file_pawl_v1_record_proto_depIdxs = []int32{
 	16, // 53: pawl.v1.TurnCompleted.messages:type_name -> pawl.v1.Message
 	20, // 54: pawl.v1.TurnCompleted.usage:type_name -> pawl.v1.Usage
 	12, // 55: pawl.v1.TurnCompleted.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	6,  // 56: pawl.v1.TurnCompleted.await:type_name -> pawl.v1.Awaiting
+	6,  // 56: pawl.v1.TurnCompleted.awaiting:type_name -> pawl.v1.Awaiting
 	28, // 57: pawl.v1.TurnFailed.error:type_name -> pawl.v1.Fault
 	68, // 58: pawl.v1.TurnFailed.not_before:type_name -> google.protobuf.Timestamp
 	20, // 59: pawl.v1.TurnFailed.usage:type_name -> pawl.v1.Usage
@@ -6873,7 +6873,7 @@ var file_pawl_v1_record_proto_depIdxs = []int32{
 	21, // 62: pawl.v1.StepRequested.model:type_name -> pawl.v1.ModelRequest
 	27, // 63: pawl.v1.StepRequested.call:type_name -> pawl.v1.ToolCallRef
 	20, // 64: pawl.v1.StepRequested.bound:type_name -> pawl.v1.Usage
-	45, // 65: pawl.v1.StepRequested.hold:type_name -> pawl.v1.Hold
+	45, // 65: pawl.v1.StepRequested.hold:type_name -> pawl.v1.ApprovalHold
 	49, // 66: pawl.v1.StepRequested.about:type_name -> pawl.v1.StepAbout
 	8,  // 67: pawl.v1.StepDecided.verdict:type_name -> pawl.v1.StepVerdict
 	68, // 68: pawl.v1.StepDecided.expires:type_name -> google.protobuf.Timestamp
@@ -6888,14 +6888,14 @@ var file_pawl_v1_record_proto_depIdxs = []int32{
 	29, // 77: pawl.v1.StepRejected.denial:type_name -> pawl.v1.Denial
 	5,  // 78: pawl.v1.StepRejected.kind:type_name -> pawl.v1.StepKind
 	9,  // 79: pawl.v1.StepAbout.role:type_name -> pawl.v1.StepRole
-	28, // 80: pawl.v1.StepDoubted.error:type_name -> pawl.v1.Fault
-	5,  // 81: pawl.v1.StepDoubted.kind:type_name -> pawl.v1.StepKind
-	0,  // 82: pawl.v1.CompensationBegun.status:type_name -> pawl.v1.RunStatus
-	33, // 83: pawl.v1.CompensationBegun.redirects:type_name -> pawl.v1.Redirect
-	12, // 84: pawl.v1.CompensationBegun.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	28, // 80: pawl.v1.StepOutcomeUnknown.error:type_name -> pawl.v1.Fault
+	5,  // 81: pawl.v1.StepOutcomeUnknown.kind:type_name -> pawl.v1.StepKind
+	0,  // 82: pawl.v1.CompensationStarted.status:type_name -> pawl.v1.RunStatus
+	33, // 83: pawl.v1.CompensationStarted.redirects:type_name -> pawl.v1.Redirect
+	12, // 84: pawl.v1.CompensationStarted.artifacts_written:type_name -> pawl.v1.ArtifactWrite
 	5,  // 85: pawl.v1.StepCancelled.kind:type_name -> pawl.v1.StepKind
 	20, // 86: pawl.v1.StepCancelled.usage:type_name -> pawl.v1.Usage
-	20, // 87: pawl.v1.ModelNoted.usage:type_name -> pawl.v1.Usage
+	20, // 87: pawl.v1.ModelUpdated.usage:type_name -> pawl.v1.Usage
 	18, // 88: pawl.v1.OutputWritten.piece:type_name -> pawl.v1.OutputPiece
 	19, // 89: pawl.v1.StepDelegated.remote:type_name -> pawl.v1.Remote
 	15, // 90: pawl.v1.StepDelegated.question:type_name -> pawl.v1.Part
@@ -6906,7 +6906,7 @@ var file_pawl_v1_record_proto_depIdxs = []int32{
 	33, // 95: pawl.v1.Ended.redirects:type_name -> pawl.v1.Redirect
 	12, // 96: pawl.v1.Ended.artifacts_written:type_name -> pawl.v1.ArtifactWrite
 	14, // 97: pawl.v1.Ended.final_artifacts:type_name -> pawl.v1.Artifact
-	50, // 98: pawl.v1.Ended.standing:type_name -> pawl.v1.StandingEffect
+	50, // 98: pawl.v1.Ended.uncompensated:type_name -> pawl.v1.UncompensatedEffect
 	99, // [99:99] is the sub-list for method output_type
 	99, // [99:99] is the sub-list for method input_type
 	99, // [99:99] is the sub-list for extension type_name
@@ -6936,7 +6936,7 @@ func file_pawl_v1_record_proto_init() {
 		(*ModelMessage_Conversation)(nil),
 		(*ModelMessage_Answer)(nil),
 		(*ModelMessage_Result)(nil),
-		(*ModelMessage_Heed)(nil),
+		(*ModelMessage_IncludedSeq)(nil),
 	}
 	file_pawl_v1_record_proto_msgTypes[23].OneofWrappers = []any{
 		(*Record_Transition)(nil),
@@ -6959,15 +6959,15 @@ func file_pawl_v1_record_proto_init() {
 		(*Record_TurnReady)(nil),
 		(*Record_OutputWritten)(nil),
 		(*Record_StepDelegated)(nil),
-		(*Record_Noted)(nil),
-		(*Record_ModelNoted)(nil),
+		(*Record_NoChange)(nil),
+		(*Record_ModelUpdated)(nil),
 		(*Record_BudgetRaised)(nil),
 		(*Record_StepDecided)(nil),
 		(*Record_Steered)(nil),
 		(*Record_Stopped)(nil),
-		(*Record_Noticed)(nil),
-		(*Record_StepDoubted)(nil),
-		(*Record_CompensationBegun)(nil),
+		(*Record_NoticeAdded)(nil),
+		(*Record_StepOutcomeUnknown)(nil),
+		(*Record_CompensationStarted)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

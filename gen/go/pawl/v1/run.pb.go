@@ -348,7 +348,7 @@ type Run struct {
 	// When status or awaiting changed last.
 	StatusAt *timestamppb.Timestamp `protobuf:"bytes,61,opt,name=status_at,json=statusAt,proto3" json:"status_at,omitempty"`
 	// The A2A task that it is; unset: it was not started by a message to an agent.
-	Task *Task `protobuf:"bytes,62,opt,name=task,proto3" json:"task,omitempty"`
+	Task *TaskInfo `protobuf:"bytes,62,opt,name=task,proto3" json:"task,omitempty"`
 	// The run and record that it was forked from; unset: it was started.
 	ForkedFrom *ForkedFrom `protobuf:"bytes,80,opt,name=forked_from,json=forkedFrom,proto3" json:"forked_from,omitempty"`
 	// True: it was imported from another sidecar; it takes no input.
@@ -705,7 +705,7 @@ func (x *Run) GetStatusAt() *timestamppb.Timestamp {
 	return nil
 }
 
-func (x *Run) GetTask() *Task {
+func (x *Run) GetTask() *TaskInfo {
 	if x != nil {
 		return x.Task
 	}
@@ -1281,8 +1281,8 @@ func (x *Parent) GetOrigin() string {
 	return ""
 }
 
-// Task is what a run that began with a message to an agent is to its sender.
-type Task struct {
+// TaskInfo is what a run that began with a message to an agent is to its sender.
+type TaskInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Groups the tasks of one conversation.
 	ContextId string `protobuf:"bytes,1,opt,name=context_id,json=contextId,proto3" json:"context_id,omitempty"`
@@ -1294,20 +1294,20 @@ type Task struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Task) Reset() {
-	*x = Task{}
+func (x *TaskInfo) Reset() {
+	*x = TaskInfo{}
 	mi := &file_pawl_v1_run_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Task) String() string {
+func (x *TaskInfo) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Task) ProtoMessage() {}
+func (*TaskInfo) ProtoMessage() {}
 
-func (x *Task) ProtoReflect() protoreflect.Message {
+func (x *TaskInfo) ProtoReflect() protoreflect.Message {
 	mi := &file_pawl_v1_run_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1319,26 +1319,26 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Task.ProtoReflect.Descriptor instead.
-func (*Task) Descriptor() ([]byte, []int) {
+// Deprecated: Use TaskInfo.ProtoReflect.Descriptor instead.
+func (*TaskInfo) Descriptor() ([]byte, []int) {
 	return file_pawl_v1_run_proto_rawDescGZIP(), []int{7}
 }
 
-func (x *Task) GetContextId() string {
+func (x *TaskInfo) GetContextId() string {
 	if x != nil {
 		return x.ContextId
 	}
 	return ""
 }
 
-func (x *Task) GetOwner() string {
+func (x *TaskInfo) GetOwner() string {
 	if x != nil {
 		return x.Owner
 	}
 	return ""
 }
 
-func (x *Task) GetTenant() string {
+func (x *TaskInfo) GetTenant() string {
 	if x != nil {
 		return x.Tenant
 	}
@@ -1436,7 +1436,7 @@ type ModelStep struct {
 	Answer *ModelAnswer `protobuf:"bytes,2,opt,name=answer,proto3" json:"answer,omitempty"`
 	// What the attempt that was answered consumed; unset unless bodies are given.
 	Usage *Usage `protobuf:"bytes,3,opt,name=usage,proto3" json:"usage,omitempty"`
-	// The provider's id of the response that is being made, as NoteModel told it; empty: not
+	// The provider's id of the response that is being made, as UpdateModelCall told it; empty: not
 	// known. With a new attempt it is that of the one before.
 	ResponseId string `protobuf:"bytes,4,opt,name=response_id,json=responseId,proto3" json:"response_id,omitempty"`
 	// When the attempt may begin; unset: at once.
@@ -4756,16 +4756,16 @@ type CompleteTurnRequest struct {
 	RequestId string `protobuf:"bytes,12,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Makes the run wait for an input or an authorisation, whatever the state,
 	// terminal ones included; not with an event. Default: unset, it does not.
-	Await Awaiting `protobuf:"varint,30,opt,name=await,proto3,enum=pawl.v1.Awaiting" json:"await,omitempty"`
+	Awaiting Awaiting `protobuf:"varint,30,opt,name=awaiting,proto3,enum=pawl.v1.Awaiting" json:"awaiting,omitempty"`
 	// True: over A2A the output answers the sender as a message instead of a task.
 	// Default false.
 	Reply bool `protobuf:"varint,31,opt,name=reply,proto3" json:"reply,omitempty"`
 	// An answered MODEL step of this turn: what was said up to it becomes part of the
 	// conversation, before `messages`, without being stored again: the messages of its
 	// request that are not of the conversation, and its answer. Default 0: nothing.
-	Said          uint32 `protobuf:"varint,32,opt,name=said,proto3" json:"said,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	ConversationThroughStep uint32 `protobuf:"varint,32,opt,name=conversation_through_step,json=conversationThroughStep,proto3" json:"conversation_through_step,omitempty"`
+	unknownFields           protoimpl.UnknownFields
+	sizeCache               protoimpl.SizeCache
 }
 
 func (x *CompleteTurnRequest) Reset() {
@@ -4882,9 +4882,9 @@ func (x *CompleteTurnRequest) GetRequestId() string {
 	return ""
 }
 
-func (x *CompleteTurnRequest) GetAwait() Awaiting {
+func (x *CompleteTurnRequest) GetAwaiting() Awaiting {
 	if x != nil {
-		return x.Await
+		return x.Awaiting
 	}
 	return Awaiting_AWAITING_UNSPECIFIED
 }
@@ -4896,9 +4896,9 @@ func (x *CompleteTurnRequest) GetReply() bool {
 	return false
 }
 
-func (x *CompleteTurnRequest) GetSaid() uint32 {
+func (x *CompleteTurnRequest) GetConversationThroughStep() uint32 {
 	if x != nil {
-		return x.Said
+		return x.ConversationThroughStep
 	}
 	return 0
 }
@@ -5042,7 +5042,7 @@ type FailTurnRequest struct {
 	Reject bool `protobuf:"varint,30,opt,name=reject,proto3" json:"reject,omitempty"`
 	// The MODEL step whose answer the executor rejects: the next attempt of the
 	// turn asks the model anew for that round, and the request contains `error` (its code and its
-	// message) as a message `heed`. What was answered in the turn before that step, tools' calls
+	// message) as a message `included_seq`. What was answered in the turn before that step, tools' calls
 	// included, is answered from the record as ever. Answers that were asked for after it in
 	// the turn are rejected with it. Nothing is rejected where no attempt follows, nor where a call
 	// of one of those answers was made: a new answer would make it twice. The TurnFailed says what
@@ -5817,12 +5817,12 @@ type RequestModelRequest struct {
 	// unset, which asks for one token to be left.
 	Bound *Usage `protobuf:"bytes,9,opt,name=bound,proto3" json:"bound,omitempty"`
 	// True: what the request has to contain (SteerRun, notices) and does not is added behind
-	// its messages, and told in RequestModelResponse.heeds; a round that was answered before
+	// its messages, and told in RequestModelResponse.included_messages; a round that was answered before
 	// gets what was added then. Default false: a request that leaves it out is
 	// FAILED_PRECONDITION (STEERING_MISSING), with the seqs of the records as allowed values.
-	Hear          bool `protobuf:"varint,45,opt,name=hear,proto3" json:"hear,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	IncludeRequired bool `protobuf:"varint,45,opt,name=include_required,json=includeRequired,proto3" json:"include_required,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *RequestModelRequest) Reset() {
@@ -5918,9 +5918,9 @@ func (x *RequestModelRequest) GetBound() *Usage {
 	return nil
 }
 
-func (x *RequestModelRequest) GetHear() bool {
+func (x *RequestModelRequest) GetIncludeRequired() bool {
 	if x != nil {
-		return x.Hear
+		return x.IncludeRequired
 	}
 	return false
 }
@@ -5950,9 +5950,9 @@ type RequestModelResponse struct {
 	Seq uint64 `protobuf:"varint,9,opt,name=seq,proto3" json:"seq,omitempty"`
 	// What the request contains of what it had to, in the order of its messages: each is a
 	// message of role "user".
-	Heeds         []*Heed `protobuf:"bytes,45,rep,name=heeds,proto3" json:"heeds,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	IncludedMessages []*IncludedMessage `protobuf:"bytes,45,rep,name=included_messages,json=includedMessages,proto3" json:"included_messages,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *RequestModelResponse) Reset() {
@@ -6048,9 +6048,9 @@ func (x *RequestModelResponse) GetSeq() uint64 {
 	return 0
 }
 
-func (x *RequestModelResponse) GetHeeds() []*Heed {
+func (x *RequestModelResponse) GetIncludedMessages() []*IncludedMessage {
 	if x != nil {
-		return x.Heeds
+		return x.IncludedMessages
 	}
 	return nil
 }
@@ -6291,7 +6291,7 @@ type ModelFailure struct {
 	// attempt follows.
 	Error *Fault `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
 	// True: no further attempt can help. Default false.
-	Final bool `protobuf:"varint,2,opt,name=final,proto3" json:"final,omitempty"`
+	NonRetryable bool `protobuf:"varint,2,opt,name=non_retryable,json=nonRetryable,proto3" json:"non_retryable,omitempty"`
 	// How long the provider asks to wait, up to the pack's longest pause. Default: unset, the
 	// pack's pauses alone.
 	RetryAfter    *durationpb.Duration `protobuf:"bytes,3,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
@@ -6336,9 +6336,9 @@ func (x *ModelFailure) GetError() *Fault {
 	return nil
 }
 
-func (x *ModelFailure) GetFinal() bool {
+func (x *ModelFailure) GetNonRetryable() bool {
 	if x != nil {
-		return x.Final
+		return x.NonRetryable
 	}
 	return false
 }
@@ -6355,7 +6355,7 @@ type AnswerModelResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What became of it.
 	Disposition Disposition `protobuf:"varint,1,opt,name=disposition,proto3,enum=pawl.v1.Disposition" json:"disposition,omitempty"`
-	// The StepResolved; of an answer that came too late the ModelNoted with its usage.
+	// The StepResolved; of an answer that came too late the ModelUpdated with its usage.
 	Record *Record `protobuf:"bytes,2,opt,name=record,proto3" json:"record,omitempty"`
 	// The end of the run (a budget was passed); unset: it goes on.
 	Ended *Record `protobuf:"bytes,3,opt,name=ended,proto3" json:"ended,omitempty"`
@@ -6460,8 +6460,8 @@ func (x *AnswerModelResponse) GetDuplicate() bool {
 	return false
 }
 
-// NoteModelRequest keeps the provider's id of a response.
-type NoteModelRequest struct {
+// UpdateModelCallRequest keeps the provider's id of a response.
+type UpdateModelCallRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Isolation boundary. Default: empty, which is "default".
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
@@ -6479,20 +6479,20 @@ type NoteModelRequest struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *NoteModelRequest) Reset() {
-	*x = NoteModelRequest{}
+func (x *UpdateModelCallRequest) Reset() {
+	*x = UpdateModelCallRequest{}
 	mi := &file_pawl_v1_run_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *NoteModelRequest) String() string {
+func (x *UpdateModelCallRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*NoteModelRequest) ProtoMessage() {}
+func (*UpdateModelCallRequest) ProtoMessage() {}
 
-func (x *NoteModelRequest) ProtoReflect() protoreflect.Message {
+func (x *UpdateModelCallRequest) ProtoReflect() protoreflect.Message {
 	mi := &file_pawl_v1_run_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -6504,59 +6504,59 @@ func (x *NoteModelRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use NoteModelRequest.ProtoReflect.Descriptor instead.
-func (*NoteModelRequest) Descriptor() ([]byte, []int) {
+// Deprecated: Use UpdateModelCallRequest.ProtoReflect.Descriptor instead.
+func (*UpdateModelCallRequest) Descriptor() ([]byte, []int) {
 	return file_pawl_v1_run_proto_rawDescGZIP(), []int{60}
 }
 
-func (x *NoteModelRequest) GetNamespace() string {
+func (x *UpdateModelCallRequest) GetNamespace() string {
 	if x != nil {
 		return x.Namespace
 	}
 	return ""
 }
 
-func (x *NoteModelRequest) GetRunId() string {
+func (x *UpdateModelCallRequest) GetRunId() string {
 	if x != nil {
 		return x.RunId
 	}
 	return ""
 }
 
-func (x *NoteModelRequest) GetStep() uint32 {
+func (x *UpdateModelCallRequest) GetStep() uint32 {
 	if x != nil {
 		return x.Step
 	}
 	return 0
 }
 
-func (x *NoteModelRequest) GetAttempt() int32 {
+func (x *UpdateModelCallRequest) GetAttempt() int32 {
 	if x != nil {
 		return x.Attempt
 	}
 	return 0
 }
 
-func (x *NoteModelRequest) GetTurnToken() string {
+func (x *UpdateModelCallRequest) GetTurnToken() string {
 	if x != nil {
 		return x.TurnToken
 	}
 	return ""
 }
 
-func (x *NoteModelRequest) GetResponseId() string {
+func (x *UpdateModelCallRequest) GetResponseId() string {
 	if x != nil {
 		return x.ResponseId
 	}
 	return ""
 }
 
-// NoteModelResponse is the kept id.
-type NoteModelResponse struct {
+// UpdateModelCallResponse is the kept id.
+type UpdateModelCallResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What became of it.
 	Disposition Disposition `protobuf:"varint,1,opt,name=disposition,proto3,enum=pawl.v1.Disposition" json:"disposition,omitempty"`
-	// The ModelNoted; unset unless it was accepted.
+	// The ModelUpdated; unset unless it was accepted.
 	Record *Record `protobuf:"bytes,2,opt,name=record,proto3" json:"record,omitempty"`
 	// Last seq of the run after the call.
 	Seq           uint64 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
@@ -6564,20 +6564,20 @@ type NoteModelResponse struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *NoteModelResponse) Reset() {
-	*x = NoteModelResponse{}
+func (x *UpdateModelCallResponse) Reset() {
+	*x = UpdateModelCallResponse{}
 	mi := &file_pawl_v1_run_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *NoteModelResponse) String() string {
+func (x *UpdateModelCallResponse) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*NoteModelResponse) ProtoMessage() {}
+func (*UpdateModelCallResponse) ProtoMessage() {}
 
-func (x *NoteModelResponse) ProtoReflect() protoreflect.Message {
+func (x *UpdateModelCallResponse) ProtoReflect() protoreflect.Message {
 	mi := &file_pawl_v1_run_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -6589,26 +6589,26 @@ func (x *NoteModelResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use NoteModelResponse.ProtoReflect.Descriptor instead.
-func (*NoteModelResponse) Descriptor() ([]byte, []int) {
+// Deprecated: Use UpdateModelCallResponse.ProtoReflect.Descriptor instead.
+func (*UpdateModelCallResponse) Descriptor() ([]byte, []int) {
 	return file_pawl_v1_run_proto_rawDescGZIP(), []int{61}
 }
 
-func (x *NoteModelResponse) GetDisposition() Disposition {
+func (x *UpdateModelCallResponse) GetDisposition() Disposition {
 	if x != nil {
 		return x.Disposition
 	}
 	return Disposition_DISPOSITION_UNSPECIFIED
 }
 
-func (x *NoteModelResponse) GetRecord() *Record {
+func (x *UpdateModelCallResponse) GetRecord() *Record {
 	if x != nil {
 		return x.Record
 	}
 	return nil
 }
 
-func (x *NoteModelResponse) GetSeq() uint64 {
+func (x *UpdateModelCallResponse) GetSeq() uint64 {
 	if x != nil {
 		return x.Seq
 	}
@@ -6954,14 +6954,14 @@ type ResolveStepRequest struct {
 	TurnToken string `protobuf:"bytes,8,opt,name=turn_token,json=turnToken,proto3" json:"turn_token,omitempty"`
 	// True: no further attempt can help, whatever the tool allows; of an error alone.
 	// Default false.
-	Final bool `protobuf:"varint,9,opt,name=final,proto3" json:"final,omitempty"`
+	NonRetryable bool `protobuf:"varint,9,opt,name=non_retryable,json=nonRetryable,proto3" json:"non_retryable,omitempty"`
 	// How long to wait at least before the next attempt, up to the tool's longest pause; of
-	// an error that is not final. Default: unset, the pack's pauses alone.
+	// an error that is not non_retryable. Default: unset, the pack's pauses alone.
 	RetryAfter *durationpb.Duration `protobuf:"bytes,10,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	// True: what the call changes elsewhere may have happened all the same, and whoever
 	// answers does not know: a request without an answer, a result that cannot be told. The
 	// step goes the way of a lost worker, x_pawl.tools.NAME.on_unknown, and its business key
-	// stays taken. Of an error that is not final. Default false: nothing happened.
+	// stays taken. Of an error that is not non_retryable. Default false: nothing happened.
 	Unknown bool `protobuf:"varint,11,opt,name=unknown,proto3" json:"unknown,omitempty"`
 	// What the attempt consumed, above all what it cost. Default: unset, what the pack says
 	// that an attempt costs at most (x_pawl.tools.NAME.cost).
@@ -7067,9 +7067,9 @@ func (x *ResolveStepRequest) GetTurnToken() string {
 	return ""
 }
 
-func (x *ResolveStepRequest) GetFinal() bool {
+func (x *ResolveStepRequest) GetNonRetryable() bool {
 	if x != nil {
-		return x.Final
+		return x.NonRetryable
 	}
 	return false
 }
@@ -7118,7 +7118,7 @@ type ResolveStepResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What became of it.
 	Disposition Disposition `protobuf:"varint,1,opt,name=disposition,proto3,enum=pawl.v1.Disposition" json:"disposition,omitempty"`
-	// The StepResolved, or the StepDoubted where on_unknown is reconcile; for
+	// The StepResolved, or the StepOutcomeUnknown where on_unknown is reconcile; for
 	// IGNORED_DUPLICATE the recorded StepResolved; else unset.
 	Record *Record `protobuf:"bytes,2,opt,name=record,proto3" json:"record,omitempty"`
 	// The end of the run; unset: it goes on.
@@ -9462,7 +9462,7 @@ type PutBlobRequest struct {
 	// Reference that the whole must have, "blob:sha256:<64 hex>"; read from the
 	// first piece. If there is such a blob it is answered at once. Default: empty,
 	// not asked.
-	Ref string `protobuf:"bytes,4,opt,name=ref,proto3" json:"ref,omitempty"`
+	BlobRef string `protobuf:"bytes,4,opt,name=blob_ref,json=blobRef,proto3" json:"blob_ref,omitempty"`
 	// Where `data` begins in the blob, bytes. What was stored before is skipped.
 	Offset int64 `protobuf:"varint,5,opt,name=offset,proto3" json:"offset,omitempty"`
 	// The piece, at most 1 MiB. Default: empty, which asks for the offset.
@@ -9524,9 +9524,9 @@ func (x *PutBlobRequest) GetMediaType() string {
 	return ""
 }
 
-func (x *PutBlobRequest) GetRef() string {
+func (x *PutBlobRequest) GetBlobRef() string {
 	if x != nil {
-		return x.Ref
+		return x.BlobRef
 	}
 	return ""
 }
@@ -9556,7 +9556,7 @@ func (x *PutBlobRequest) GetLast() bool {
 type PutBlobResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Reference, "blob:sha256:<64 hex>"; empty: the upload is not complete.
-	Ref string `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	BlobRef string `protobuf:"bytes,1,opt,name=blob_ref,json=blobRef,proto3" json:"blob_ref,omitempty"`
 	// Bytes that are stored; the offset to go on from if it is not complete.
 	Size int64 `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
 	// True: these bytes were stored before.
@@ -9595,9 +9595,9 @@ func (*PutBlobResponse) Descriptor() ([]byte, []int) {
 	return file_pawl_v1_run_proto_rawDescGZIP(), []int{99}
 }
 
-func (x *PutBlobResponse) GetRef() string {
+func (x *PutBlobResponse) GetBlobRef() string {
 	if x != nil {
-		return x.Ref
+		return x.BlobRef
 	}
 	return ""
 }
@@ -9622,7 +9622,7 @@ type GetBlobRequest struct {
 	// Isolation boundary. Default: empty, which is "default".
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Reference; required.
-	Ref string `protobuf:"bytes,2,opt,name=ref,proto3" json:"ref,omitempty"`
+	BlobRef string `protobuf:"bytes,2,opt,name=blob_ref,json=blobRef,proto3" json:"blob_ref,omitempty"`
 	// Where to begin, bytes. Default 0.
 	Offset        int64 `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -9666,9 +9666,9 @@ func (x *GetBlobRequest) GetNamespace() string {
 	return ""
 }
 
-func (x *GetBlobRequest) GetRef() string {
+func (x *GetBlobRequest) GetBlobRef() string {
 	if x != nil {
-		return x.Ref
+		return x.BlobRef
 	}
 	return ""
 }
@@ -9758,7 +9758,7 @@ var File_pawl_v1_run_proto protoreflect.FileDescriptor
 
 const file_pawl_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x11pawl/v1/run.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14pawl/v1/record.proto\"\xea\x11\n" +
+	"\x11pawl/v1/run.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14pawl/v1/record.proto\"\xee\x11\n" +
 	"\x03Run\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12$\n" +
@@ -9805,8 +9805,8 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x05depth\x18& \x01(\x05R\x05depth\x12*\n" +
 	"\x06limits\x18' \x01(\v2\x12.pawl.v1.RunLimitsR\x06limits\x12-\n" +
 	"\bawaiting\x18< \x01(\x0e2\x11.pawl.v1.AwaitingR\bawaiting\x127\n" +
-	"\tstatus_at\x18= \x01(\v2\x1a.google.protobuf.TimestampR\bstatusAt\x12!\n" +
-	"\x04task\x18> \x01(\v2\r.pawl.v1.TaskR\x04task\x124\n" +
+	"\tstatus_at\x18= \x01(\v2\x1a.google.protobuf.TimestampR\bstatusAt\x12%\n" +
+	"\x04task\x18> \x01(\v2\x11.pawl.v1.TaskInfoR\x04task\x124\n" +
 	"\vforked_from\x18P \x01(\v2\x13.pawl.v1.ForkedFromR\n" +
 	"forkedFrom\x12\x1a\n" +
 	"\bimported\x18Q \x01(\bR\bimported\x12\x1a\n" +
@@ -9864,8 +9864,8 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\rR\x04step\x12\x18\n" +
 	"\aattempt\x18\x03 \x01(\x05R\aattempt\x12\x16\n" +
-	"\x06origin\x18\x04 \x01(\tR\x06origin\"S\n" +
-	"\x04Task\x12\x1d\n" +
+	"\x06origin\x18\x04 \x01(\tR\x06origin\"W\n" +
+	"\bTaskInfo\x12\x1d\n" +
 	"\n" +
 	"context_id\x18\x01 \x01(\tR\tcontextId\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x16\n" +
@@ -10179,7 +10179,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x14SetArtifactsResponse\x12'\n" +
 	"\x06record\x18\x01 \x01(\v2\x0f.pawl.v1.RecordR\x06record\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x1c\n" +
-	"\tduplicate\x18\x03 \x01(\bR\tduplicate\"\x9b\x05\n" +
+	"\tduplicate\x18\x03 \x01(\bR\tduplicate\"\xc9\x05\n" +
 	"\x13CompleteTurnRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
 	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\"\n" +
@@ -10195,10 +10195,10 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	" \x03(\v2\x16.pawl.v1.ArtifactWriteB\b\xbaH\x05\x92\x01\x02\x10@R\tartifacts\x12!\n" +
 	"\fexpected_seq\x18\v \x01(\x04R\vexpectedSeq\x12'\n" +
 	"\n" +
-	"request_id\x18\f \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\trequestId\x121\n" +
-	"\x05await\x18\x1e \x01(\x0e2\x11.pawl.v1.AwaitingB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05await\x12\x14\n" +
-	"\x05reply\x18\x1f \x01(\bR\x05reply\x12\x12\n" +
-	"\x04said\x18  \x01(\rR\x04said\"\xaf\x02\n" +
+	"request_id\x18\f \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\trequestId\x127\n" +
+	"\bawaiting\x18\x1e \x01(\x0e2\x11.pawl.v1.AwaitingB\b\xbaH\x05\x82\x01\x02\x10\x01R\bawaiting\x12\x14\n" +
+	"\x05reply\x18\x1f \x01(\bR\x05reply\x12:\n" +
+	"\x19conversation_through_step\x18  \x01(\rR\x17conversationThroughStep\"\xaf\x02\n" +
 	"\x14CompleteTurnResponse\x12'\n" +
 	"\x06record\x18\x01 \x01(\v2\x0f.pawl.v1.RecordR\x06record\x12/\n" +
 	"\n" +
@@ -10277,7 +10277,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\brequests\x18\x06 \x03(\v2\x14.pawl.v1.StepRequestB\n" +
 	"\xbaH\a\x92\x01\x04\b\x01\x10@R\brequests\x12'\n" +
 	"\n" +
-	"request_id\x18\a \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\trequestId\"\xb4\x03\n" +
+	"request_id\x18\a \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\trequestId\"\xcb\x03\n" +
 	"\x13RequestModelRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
 	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\"\n" +
@@ -10288,8 +10288,8 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x05round\x18\x06 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x01R\x05round\x12\x1a\n" +
 	"\x03key\x18\a \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x03key\x127\n" +
 	"\arequest\x18\b \x01(\v2\x15.pawl.v1.ModelRequestB\x06\xbaH\x03\xc8\x01\x01R\arequest\x12$\n" +
-	"\x05bound\x18\t \x01(\v2\x0e.pawl.v1.UsageR\x05bound\x12\x12\n" +
-	"\x04hear\x18- \x01(\bR\x04hear\"\xf6\x02\n" +
+	"\x05bound\x18\t \x01(\v2\x0e.pawl.v1.UsageR\x05bound\x12)\n" +
+	"\x10include_required\x18- \x01(\bR\x0fincludeRequired\"\x98\x03\n" +
 	"\x14RequestModelResponse\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12!\n" +
 	"\x04step\x18\x02 \x01(\v2\r.pawl.v1.StepR\x04step\x12\x1a\n" +
@@ -10299,8 +10299,8 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\tremaining\x18\x06 \x01(\v2\x12.pawl.v1.RemainingR\tremaining\x12%\n" +
 	"\x05ended\x18\a \x01(\v2\x0f.pawl.v1.RecordR\x05ended\x12*\n" +
 	"\x06status\x18\b \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x10\n" +
-	"\x03seq\x18\t \x01(\x04R\x03seq\x12#\n" +
-	"\x05heeds\x18- \x03(\v2\r.pawl.v1.HeedR\x05heeds\"\xd7\x03\n" +
+	"\x03seq\x18\t \x01(\x04R\x03seq\x12E\n" +
+	"\x11included_messages\x18- \x03(\v2\x18.pawl.v1.IncludedMessageR\x10includedMessages\"\xd7\x03\n" +
 	"\x12AnswerModelRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
 	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\x1b\n" +
@@ -10319,10 +10319,10 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x06tokens\x18\x03 \x01(\x03B\a\xbaH\x04\"\x02(\x00H\x01R\x06tokens\x88\x01\x01\x12L\n" +
 	"\ftokens_reset\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\vtokensResetB\v\n" +
 	"\t_requestsB\t\n" +
-	"\a_tokens\"\x9e\x01\n" +
+	"\a_tokens\"\xad\x01\n" +
 	"\fModelFailure\x12,\n" +
-	"\x05error\x18\x01 \x01(\v2\x0e.pawl.v1.FaultB\x06\xbaH\x03\xc8\x01\x01R\x05error\x12\x14\n" +
-	"\x05final\x18\x02 \x01(\bR\x05final\x12J\n" +
+	"\x05error\x18\x01 \x01(\v2\x0e.pawl.v1.FaultB\x06\xbaH\x03\xc8\x01\x01R\x05error\x12#\n" +
+	"\rnon_retryable\x18\x02 \x01(\bR\fnonRetryable\x12J\n" +
 	"\vretry_after\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\n" +
 	"retryAfter\"\xbc\x02\n" +
 	"\x13AnswerModelResponse\x126\n" +
@@ -10333,8 +10333,8 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x03seq\x18\x05 \x01(\x04R\x03seq\x12\x12\n" +
 	"\x04next\x18\x06 \x01(\x05R\x04next\x12-\n" +
 	"\x04wait\x18\a \x01(\v2\x19.google.protobuf.DurationR\x04wait\x12\x1c\n" +
-	"\tduplicate\x18\b \x01(\bR\tduplicate\"\xa5\x02\n" +
-	"\x10NoteModelRequest\x12>\n" +
+	"\tduplicate\x18\b \x01(\bR\tduplicate\"\xab\x02\n" +
+	"\x16UpdateModelCallRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
 	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\x1b\n" +
 	"\x04step\x18\x03 \x01(\rB\a\xbaH\x04*\x02(\x01R\x04step\x12!\n" +
@@ -10343,8 +10343,8 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"turn_token\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\tturnToken\x12+\n" +
 	"\vresponse_id\x18\x06 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01(\x80\x02R\n" +
-	"responseId\"\x86\x01\n" +
-	"\x11NoteModelResponse\x126\n" +
+	"responseId\"\x8c\x01\n" +
+	"\x17UpdateModelCallResponse\x126\n" +
 	"\vdisposition\x18\x01 \x01(\x0e2\x14.pawl.v1.DispositionR\vdisposition\x12'\n" +
 	"\x06record\x18\x02 \x01(\v2\x0f.pawl.v1.RecordR\x06record\x12\x10\n" +
 	"\x03seq\x18\x03 \x01(\x04R\x03seq\"\xaf\x01\n" +
@@ -10370,7 +10370,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x05ended\x18\x02 \x01(\v2\x0f.pawl.v1.RecordR\x05ended\x12*\n" +
 	"\x06status\x18\x03 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x10\n" +
 	"\x03seq\x18\x04 \x01(\x04R\x03seq\x12\x1c\n" +
-	"\tduplicate\x18\x05 \x01(\bR\tduplicate\"\xa1\x04\n" +
+	"\tduplicate\x18\x05 \x01(\bR\tduplicate\"\xb0\x04\n" +
 	"\x12ResolveStepRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
 	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\x1b\n" +
@@ -10382,8 +10382,8 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"resultJson\x12&\n" +
 	"\x05error\x18\a \x01(\v2\x0e.pawl.v1.FaultH\x00R\x05error\x12'\n" +
 	"\n" +
-	"turn_token\x18\b \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\tturnToken\x12\x14\n" +
-	"\x05final\x18\t \x01(\bR\x05final\x12J\n" +
+	"turn_token\x18\b \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\tturnToken\x12#\n" +
+	"\rnon_retryable\x18\t \x01(\bR\fnonRetryable\x12J\n" +
 	"\vretry_after\x18\n" +
 	" \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\n" +
 	"retryAfter\x12\x18\n" +
@@ -10569,23 +10569,23 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\aErasure\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x0e\n" +
 	"\x02by\x18\x02 \x01(\tR\x02by\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xac\x02\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xb5\x02\n" +
 	"\x0ePutBlobRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12%\n" +
 	"\tupload_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\buploadId\x12'\n" +
 	"\n" +
-	"media_type\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\xff\x01R\tmediaType\x126\n" +
-	"\x03ref\x18\x04 \x01(\tB$\xbaH!r\x1f2\x1d^(blob:sha256:[0-9a-f]{64})?$R\x03ref\x12\x1f\n" +
+	"media_type\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\xff\x01R\tmediaType\x12?\n" +
+	"\bblob_ref\x18\x04 \x01(\tB$\xbaH!r\x1f2\x1d^(blob:sha256:[0-9a-f]{64})?$R\ablobRef\x12\x1f\n" +
 	"\x06offset\x18\x05 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x06offset\x12\x1d\n" +
 	"\x04data\x18\x06 \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80@R\x04data\x12\x12\n" +
-	"\x04last\x18\a \x01(\bR\x04last\"U\n" +
-	"\x0fPutBlobResponse\x12\x10\n" +
-	"\x03ref\x18\x01 \x01(\tR\x03ref\x12\x12\n" +
+	"\x04last\x18\a \x01(\bR\x04last\"^\n" +
+	"\x0fPutBlobResponse\x12\x19\n" +
+	"\bblob_ref\x18\x01 \x01(\tR\ablobRef\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x1c\n" +
-	"\tduplicate\x18\x03 \x01(\bR\tduplicate\"\xa6\x01\n" +
+	"\tduplicate\x18\x03 \x01(\bR\tduplicate\"\xaf\x01\n" +
 	"\x0eGetBlobRequest\x12>\n" +
-	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x123\n" +
-	"\x03ref\x18\x02 \x01(\tB!\xbaH\x1er\x1c2\x1a^blob:sha256:[0-9a-f]{64}$R\x03ref\x12\x1f\n" +
+	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12<\n" +
+	"\bblob_ref\x18\x02 \x01(\tB!\xbaH\x1er\x1c2\x1a^blob:sha256:[0-9a-f]{64}$R\ablobRef\x12\x1f\n" +
 	"\x06offset\x18\x03 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x06offset\"p\n" +
 	"\x0fGetBlobResponse\x12\x12\n" +
 	"\x04size\x18\x01 \x01(\x03R\x04size\x12\x1d\n" +
@@ -10614,7 +10614,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x17CHANGE_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11CHANGE_KIND_ADDED\x10\x01\x12\x17\n" +
 	"\x13CHANGE_KIND_REMOVED\x10\x02\x12\x17\n" +
-	"\x13CHANGE_KIND_CHANGED\x10\x032\xf5\x1c\n" +
+	"\x13CHANGE_KIND_CHANGED\x10\x032\x93\x1d\n" +
 	"\n" +
 	"RunService\x12T\n" +
 	"\bStartRun\x12\x18.pawl.v1.StartRunRequest\x1a\x19.pawl.v1.StartRunResponse\"\x13\x82\xd3\xe4\x93\x02\r:\x01*\"\b/v1/runs\x12T\n" +
@@ -10636,8 +10636,8 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\vRequestStep\x12\x1b.pawl.v1.RequestStepRequest\x1a\x1c.pawl.v1.RequestStepResponse\"3\x82\xd3\xe4\x93\x02-:\x01*\"(/v1/runs/{run_id}/turns/{turn_seq}/steps\x12{\n" +
 	"\vResolveStep\x12\x1b.pawl.v1.ResolveStepRequest\x1a\x1c.pawl.v1.ResolveStepResponse\"1\x82\xd3\xe4\x93\x02+:\x01*\"&/v1/runs/{run_id}/steps/{step}:resolve\x12\x80\x01\n" +
 	"\fRequestModel\x12\x1c.pawl.v1.RequestModelRequest\x1a\x1d.pawl.v1.RequestModelResponse\"3\x82\xd3\xe4\x93\x02-:\x01*\"(/v1/runs/{run_id}/turns/{turn_seq}/model\x12z\n" +
-	"\vAnswerModel\x12\x1b.pawl.v1.AnswerModelRequest\x1a\x1c.pawl.v1.AnswerModelResponse\"0\x82\xd3\xe4\x93\x02*:\x01*\"%/v1/runs/{run_id}/steps/{step}:answer\x12r\n" +
-	"\tNoteModel\x12\x19.pawl.v1.NoteModelRequest\x1a\x1a.pawl.v1.NoteModelResponse\".\x82\xd3\xe4\x93\x02(:\x01*\"#/v1/runs/{run_id}/steps/{step}:note\x12y\n" +
+	"\vAnswerModel\x12\x1b.pawl.v1.AnswerModelRequest\x1a\x1c.pawl.v1.AnswerModelResponse\"0\x82\xd3\xe4\x93\x02*:\x01*\"%/v1/runs/{run_id}/steps/{step}:answer\x12\x8f\x01\n" +
+	"\x0fUpdateModelCall\x12\x1f.pawl.v1.UpdateModelCallRequest\x1a .pawl.v1.UpdateModelCallResponse\"9\x82\xd3\xe4\x93\x023:\x01*\"./v1/runs/{run_id}/steps/{step}:updateModelCall\x12y\n" +
 	"\fGetModelStep\x12\x1c.pawl.v1.GetModelStepRequest\x1a\x1d.pawl.v1.GetModelStepResponse\",\x82\xd3\xe4\x93\x02&\x12$/v1/runs/{run_id}/steps/{step}/model\x12\xa4\x01\n" +
 	"\x11StreamTransitions\x12!.pawl.v1.StreamTransitionsRequest\x1a\".pawl.v1.StreamTransitionsResponse\"F\x82\xd3\xe4\x93\x02@Z\x18\x12\x16/v1/transitions:stream\x12$/v1/runs/{run_id}/transitions:stream0\x01\x12{\n" +
 	"\x0fListTransitions\x12\x1f.pawl.v1.ListTransitionsRequest\x1a .pawl.v1.ListTransitionsResponse\"%\x82\xd3\xe4\x93\x02\x1f\x12\x1d/v1/runs/{run_id}/transitions\x12Q\n" +
@@ -10653,7 +10653,8 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\tDeleteRun\x12\x19.pawl.v1.DeleteRunRequest\x1a\x1a.pawl.v1.DeleteRunResponse\"#\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/runs/{run_id}:delete\x12c\n" +
 	"\bEraseRun\x12\x18.pawl.v1.EraseRunRequest\x1a\x19.pawl.v1.EraseRunResponse\"\"\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/runs/{run_id}:erase\x12>\n" +
 	"\aPutBlob\x12\x17.pawl.v1.PutBlobRequest\x1a\x18.pawl.v1.PutBlobResponse(\x01\x12>\n" +
-	"\aGetBlob\x12\x17.pawl.v1.GetBlobRequest\x1a\x18.pawl.v1.GetBlobResponse0\x01B0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3"
+	"\aGetBlob\x12\x17.pawl.v1.GetBlobRequest\x1a\x18.pawl.v1.GetBlobResponse0\x01B\x87\x01\n" +
+	"\vdev.pawl.v1B\bRunProtoP\x01Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1\xaa\x02\aPawl.V1\xba\x02\x06PawlV1\xca\x02\aPawl\\V1\xe2\x02\x13Pawl\\V1\\GPBMetadata\xea\x02\bPawl::V1b\x06proto3"
 
 var (
 	file_pawl_v1_run_proto_rawDescOnce sync.Once
@@ -10681,7 +10682,7 @@ var file_pawl_v1_run_proto_goTypes = []any{
 	(*RunBudgets)(nil),                // 8: pawl.v1.RunBudgets
 	(*EdgeCount)(nil),                 // 9: pawl.v1.EdgeCount
 	(*Parent)(nil),                    // 10: pawl.v1.Parent
-	(*Task)(nil),                      // 11: pawl.v1.Task
+	(*TaskInfo)(nil),                  // 11: pawl.v1.TaskInfo
 	(*RunLimits)(nil),                 // 12: pawl.v1.RunLimits
 	(*ModelStep)(nil),                 // 13: pawl.v1.ModelStep
 	(*Step)(nil),                      // 14: pawl.v1.Step
@@ -10734,8 +10735,8 @@ var file_pawl_v1_run_proto_goTypes = []any{
 	(*ProviderLimits)(nil),            // 61: pawl.v1.ProviderLimits
 	(*ModelFailure)(nil),              // 62: pawl.v1.ModelFailure
 	(*AnswerModelResponse)(nil),       // 63: pawl.v1.AnswerModelResponse
-	(*NoteModelRequest)(nil),          // 64: pawl.v1.NoteModelRequest
-	(*NoteModelResponse)(nil),         // 65: pawl.v1.NoteModelResponse
+	(*UpdateModelCallRequest)(nil),    // 64: pawl.v1.UpdateModelCallRequest
+	(*UpdateModelCallResponse)(nil),   // 65: pawl.v1.UpdateModelCallResponse
 	(*GetModelStepRequest)(nil),       // 66: pawl.v1.GetModelStepRequest
 	(*GetModelStepResponse)(nil),      // 67: pawl.v1.GetModelStepResponse
 	(*StepOutcome)(nil),               // 68: pawl.v1.StepOutcome
@@ -10806,7 +10807,7 @@ var file_pawl_v1_run_proto_goTypes = []any{
 	(ArtifactMode)(0),                 // 133: pawl.v1.ArtifactMode
 	(*OutputPiece)(nil),               // 134: pawl.v1.OutputPiece
 	(*Denial)(nil),                    // 135: pawl.v1.Denial
-	(*Heed)(nil),                      // 136: pawl.v1.Heed
+	(*IncludedMessage)(nil),           // 136: pawl.v1.IncludedMessage
 	(RecordKind)(0),                   // 137: pawl.v1.RecordKind
 	(*Artifact)(nil),                  // 138: pawl.v1.Artifact
 }
@@ -10829,7 +10830,7 @@ var file_pawl_v1_run_proto_depIdxs = []int32{
 	12,  // 15: pawl.v1.Run.limits:type_name -> pawl.v1.RunLimits
 	117, // 16: pawl.v1.Run.awaiting:type_name -> pawl.v1.Awaiting
 	114, // 17: pawl.v1.Run.status_at:type_name -> google.protobuf.Timestamp
-	11,  // 18: pawl.v1.Run.task:type_name -> pawl.v1.Task
+	11,  // 18: pawl.v1.Run.task:type_name -> pawl.v1.TaskInfo
 	19,  // 19: pawl.v1.Run.forked_from:type_name -> pawl.v1.ForkedFrom
 	5,   // 20: pawl.v1.Run.accounts:type_name -> pawl.v1.AccountShare
 	101, // 21: pawl.v1.Run.erased:type_name -> pawl.v1.Erasure
@@ -10913,7 +10914,7 @@ var file_pawl_v1_run_proto_depIdxs = []int32{
 	132, // 99: pawl.v1.CompleteTurnRequest.messages:type_name -> pawl.v1.Message
 	121, // 100: pawl.v1.CompleteTurnRequest.usage:type_name -> pawl.v1.Usage
 	131, // 101: pawl.v1.CompleteTurnRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	117, // 102: pawl.v1.CompleteTurnRequest.await:type_name -> pawl.v1.Awaiting
+	117, // 102: pawl.v1.CompleteTurnRequest.awaiting:type_name -> pawl.v1.Awaiting
 	130, // 103: pawl.v1.CompleteTurnResponse.record:type_name -> pawl.v1.Record
 	130, // 104: pawl.v1.CompleteTurnResponse.transition:type_name -> pawl.v1.Record
 	130, // 105: pawl.v1.CompleteTurnResponse.ended:type_name -> pawl.v1.Record
@@ -10938,7 +10939,7 @@ var file_pawl_v1_run_proto_depIdxs = []int32{
 	41,  // 124: pawl.v1.RequestModelResponse.remaining:type_name -> pawl.v1.Remaining
 	130, // 125: pawl.v1.RequestModelResponse.ended:type_name -> pawl.v1.Record
 	113, // 126: pawl.v1.RequestModelResponse.status:type_name -> pawl.v1.RunStatus
-	136, // 127: pawl.v1.RequestModelResponse.heeds:type_name -> pawl.v1.Heed
+	136, // 127: pawl.v1.RequestModelResponse.included_messages:type_name -> pawl.v1.IncludedMessage
 	120, // 128: pawl.v1.AnswerModelRequest.answer:type_name -> pawl.v1.ModelAnswer
 	62,  // 129: pawl.v1.AnswerModelRequest.failure:type_name -> pawl.v1.ModelFailure
 	121, // 130: pawl.v1.AnswerModelRequest.usage:type_name -> pawl.v1.Usage
@@ -10952,8 +10953,8 @@ var file_pawl_v1_run_proto_depIdxs = []int32{
 	130, // 138: pawl.v1.AnswerModelResponse.ended:type_name -> pawl.v1.Record
 	113, // 139: pawl.v1.AnswerModelResponse.status:type_name -> pawl.v1.RunStatus
 	118, // 140: pawl.v1.AnswerModelResponse.wait:type_name -> google.protobuf.Duration
-	0,   // 141: pawl.v1.NoteModelResponse.disposition:type_name -> pawl.v1.Disposition
-	130, // 142: pawl.v1.NoteModelResponse.record:type_name -> pawl.v1.Record
+	0,   // 141: pawl.v1.UpdateModelCallResponse.disposition:type_name -> pawl.v1.Disposition
+	130, // 142: pawl.v1.UpdateModelCallResponse.record:type_name -> pawl.v1.Record
 	14,  // 143: pawl.v1.GetModelStepResponse.step:type_name -> pawl.v1.Step
 	132, // 144: pawl.v1.GetModelStepResponse.messages:type_name -> pawl.v1.Message
 	14,  // 145: pawl.v1.StepOutcome.step:type_name -> pawl.v1.Step
@@ -11024,7 +11025,7 @@ var file_pawl_v1_run_proto_depIdxs = []int32{
 	70,  // 210: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
 	58,  // 211: pawl.v1.RunService.RequestModel:input_type -> pawl.v1.RequestModelRequest
 	60,  // 212: pawl.v1.RunService.AnswerModel:input_type -> pawl.v1.AnswerModelRequest
-	64,  // 213: pawl.v1.RunService.NoteModel:input_type -> pawl.v1.NoteModelRequest
+	64,  // 213: pawl.v1.RunService.UpdateModelCall:input_type -> pawl.v1.UpdateModelCallRequest
 	66,  // 214: pawl.v1.RunService.GetModelStep:input_type -> pawl.v1.GetModelStepRequest
 	72,  // 215: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
 	78,  // 216: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
@@ -11059,7 +11060,7 @@ var file_pawl_v1_run_proto_depIdxs = []int32{
 	71,  // 245: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
 	59,  // 246: pawl.v1.RunService.RequestModel:output_type -> pawl.v1.RequestModelResponse
 	63,  // 247: pawl.v1.RunService.AnswerModel:output_type -> pawl.v1.AnswerModelResponse
-	65,  // 248: pawl.v1.RunService.NoteModel:output_type -> pawl.v1.NoteModelResponse
+	65,  // 248: pawl.v1.RunService.UpdateModelCall:output_type -> pawl.v1.UpdateModelCallResponse
 	67,  // 249: pawl.v1.RunService.GetModelStep:output_type -> pawl.v1.GetModelStepResponse
 	73,  // 250: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
 	79,  // 251: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse

@@ -1003,9 +1003,9 @@ func local_request_RunService_AnswerModel_0(ctx context.Context, marshaler runti
 	return msg, metadata, err
 }
 
-func request_RunService_NoteModel_0(ctx context.Context, marshaler runtime.Marshaler, client RunServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_RunService_UpdateModelCall_0(ctx context.Context, marshaler runtime.Marshaler, client RunServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq NoteModelRequest
+		protoReq UpdateModelCallRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -1031,13 +1031,13 @@ func request_RunService_NoteModel_0(ctx context.Context, marshaler runtime.Marsh
 	if req.Body != nil {
 		_, _ = io.Copy(io.Discard, req.Body)
 	}
-	msg, err := client.NoteModel(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	msg, err := client.UpdateModelCall(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
 	return msg, metadata, err
 }
 
-func local_request_RunService_NoteModel_0(ctx context.Context, marshaler runtime.Marshaler, server RunServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_RunService_UpdateModelCall_0(ctx context.Context, marshaler runtime.Marshaler, server RunServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq NoteModelRequest
+		protoReq UpdateModelCallRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -1060,7 +1060,7 @@ func local_request_RunService_NoteModel_0(ctx context.Context, marshaler runtime
 	if err != nil {
 		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "step", err)
 	}
-	msg, err := server.NoteModel(ctx, &protoReq)
+	msg, err := server.UpdateModelCall(ctx, &protoReq)
 	return msg, metadata, err
 }
 
@@ -2000,25 +2000,25 @@ func RegisterRunServiceHandlerServer(ctx context.Context, mux *runtime.ServeMux,
 		}
 		forward_RunService_AnswerModel_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
-	mux.Handle(http.MethodPost, pattern_RunService_NoteModel_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+	mux.Handle(http.MethodPost, pattern_RunService_UpdateModelCall_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
 		var stream runtime.ServerTransportStream
 		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/pawl.v1.RunService/NoteModel", runtime.WithHTTPPathPattern("/v1/runs/{run_id}/steps/{step}:note"))
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/pawl.v1.RunService/UpdateModelCall", runtime.WithHTTPPathPattern("/v1/runs/{run_id}/steps/{step}:updateModelCall"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		resp, md, err := local_request_RunService_NoteModel_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		resp, md, err := local_request_RunService_UpdateModelCall_0(annotatedContext, inboundMarshaler, server, req, pathParams)
 		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
 		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
 		if err != nil {
 			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		forward_RunService_NoteModel_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+		forward_RunService_UpdateModelCall_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
 	mux.Handle(http.MethodGet, pattern_RunService_GetModelStep_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
@@ -2600,22 +2600,22 @@ func RegisterRunServiceHandlerClient(ctx context.Context, mux *runtime.ServeMux,
 		}
 		forward_RunService_AnswerModel_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
-	mux.Handle(http.MethodPost, pattern_RunService_NoteModel_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+	mux.Handle(http.MethodPost, pattern_RunService_UpdateModelCall_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/pawl.v1.RunService/NoteModel", runtime.WithHTTPPathPattern("/v1/runs/{run_id}/steps/{step}:note"))
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/pawl.v1.RunService/UpdateModelCall", runtime.WithHTTPPathPattern("/v1/runs/{run_id}/steps/{step}:updateModelCall"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		resp, md, err := request_RunService_NoteModel_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		resp, md, err := request_RunService_UpdateModelCall_0(annotatedContext, inboundMarshaler, client, req, pathParams)
 		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
 		if err != nil {
 			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		forward_RunService_NoteModel_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+		forward_RunService_UpdateModelCall_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
 	mux.Handle(http.MethodGet, pattern_RunService_GetModelStep_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
@@ -2860,7 +2860,7 @@ var (
 	pattern_RunService_ResolveStep_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 1, 0, 4, 1, 5, 4}, []string{"v1", "runs", "run_id", "steps", "step"}, "resolve"))
 	pattern_RunService_RequestModel_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 1, 0, 4, 1, 5, 4, 2, 5}, []string{"v1", "runs", "run_id", "turns", "turn_seq", "model"}, ""))
 	pattern_RunService_AnswerModel_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 1, 0, 4, 1, 5, 4}, []string{"v1", "runs", "run_id", "steps", "step"}, "answer"))
-	pattern_RunService_NoteModel_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 1, 0, 4, 1, 5, 4}, []string{"v1", "runs", "run_id", "steps", "step"}, "note"))
+	pattern_RunService_UpdateModelCall_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 1, 0, 4, 1, 5, 4}, []string{"v1", "runs", "run_id", "steps", "step"}, "updateModelCall"))
 	pattern_RunService_GetModelStep_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 1, 0, 4, 1, 5, 4, 2, 5}, []string{"v1", "runs", "run_id", "steps", "step", "model"}, ""))
 	pattern_RunService_StreamTransitions_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "runs", "run_id", "transitions"}, "stream"))
 	pattern_RunService_StreamTransitions_1 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "transitions"}, "stream"))
@@ -2895,7 +2895,7 @@ var (
 	forward_RunService_ResolveStep_0       = runtime.ForwardResponseMessage
 	forward_RunService_RequestModel_0      = runtime.ForwardResponseMessage
 	forward_RunService_AnswerModel_0       = runtime.ForwardResponseMessage
-	forward_RunService_NoteModel_0         = runtime.ForwardResponseMessage
+	forward_RunService_UpdateModelCall_0   = runtime.ForwardResponseMessage
 	forward_RunService_GetModelStep_0      = runtime.ForwardResponseMessage
 	forward_RunService_StreamTransitions_0 = runtime.ForwardResponseStream
 	forward_RunService_StreamTransitions_1 = runtime.ForwardResponseStream

@@ -41,7 +41,7 @@ const (
 	RunService_ResolveStep_FullMethodName       = "/pawl.v1.RunService/ResolveStep"
 	RunService_RequestModel_FullMethodName      = "/pawl.v1.RunService/RequestModel"
 	RunService_AnswerModel_FullMethodName       = "/pawl.v1.RunService/AnswerModel"
-	RunService_NoteModel_FullMethodName         = "/pawl.v1.RunService/NoteModel"
+	RunService_UpdateModelCall_FullMethodName   = "/pawl.v1.RunService/UpdateModelCall"
 	RunService_GetModelStep_FullMethodName      = "/pawl.v1.RunService/GetModelStep"
 	RunService_StreamTransitions_FullMethodName = "/pawl.v1.RunService/StreamTransitions"
 	RunService_ListTransitions_FullMethodName   = "/pawl.v1.RunService/ListTransitions"
@@ -266,8 +266,8 @@ type RunServiceClient interface {
 	//
 	// Errors: FAILED_PRECONDITION (STEP_HELD: a person has not decided about the call),
 	// PERMISSION_DENIED (STEP_NOT_HELD, TURN_TOKEN_STALE),
-	// INVALID_ARGUMENT (INVALID_JSON; RETRY_CONTRADICTION: final, retry_after or unknown of a
-	// result, or of an error final beside one of the others), RESOURCE_EXHAUSTED
+	// INVALID_ARGUMENT (INVALID_JSON; RETRY_CONTRADICTION: non_retryable, retry_after or unknown of a
+	// result, or of a non_retryable error beside one of the others), RESOURCE_EXHAUSTED
 	// (ARTIFACT_TOO_LARGE, ARTIFACTS_TOO_LARGE). Whoever made the call and has its result
 	// refused answers with an error that is unknown: the call did happen.
 	ResolveStep(ctx context.Context, in *ResolveStepRequest, opts ...grpc.CallOption) (*ResolveStepResponse, error)
@@ -304,7 +304,7 @@ type RunServiceClient interface {
 	// turn's token, or events:external in an external state.
 	//
 	// Errors: those of AnswerModel.
-	NoteModel(ctx context.Context, in *NoteModelRequest, opts ...grpc.CallOption) (*NoteModelResponse, error)
+	UpdateModelCall(ctx context.Context, in *UpdateModelCallRequest, opts ...grpc.CallOption) (*UpdateModelCallResponse, error)
 	// Shows a MODEL step of any visit: its request with every reference resolved, byte for
 	// byte what the model was asked, and the answer. Scope runs:read.
 	//
@@ -627,10 +627,10 @@ func (c *runServiceClient) AnswerModel(ctx context.Context, in *AnswerModelReque
 	return out, nil
 }
 
-func (c *runServiceClient) NoteModel(ctx context.Context, in *NoteModelRequest, opts ...grpc.CallOption) (*NoteModelResponse, error) {
+func (c *runServiceClient) UpdateModelCall(ctx context.Context, in *UpdateModelCallRequest, opts ...grpc.CallOption) (*UpdateModelCallResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(NoteModelResponse)
-	err := c.cc.Invoke(ctx, RunService_NoteModel_FullMethodName, in, out, cOpts...)
+	out := new(UpdateModelCallResponse)
+	err := c.cc.Invoke(ctx, RunService_UpdateModelCall_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -1006,8 +1006,8 @@ type RunServiceServer interface {
 	//
 	// Errors: FAILED_PRECONDITION (STEP_HELD: a person has not decided about the call),
 	// PERMISSION_DENIED (STEP_NOT_HELD, TURN_TOKEN_STALE),
-	// INVALID_ARGUMENT (INVALID_JSON; RETRY_CONTRADICTION: final, retry_after or unknown of a
-	// result, or of an error final beside one of the others), RESOURCE_EXHAUSTED
+	// INVALID_ARGUMENT (INVALID_JSON; RETRY_CONTRADICTION: non_retryable, retry_after or unknown of a
+	// result, or of a non_retryable error beside one of the others), RESOURCE_EXHAUSTED
 	// (ARTIFACT_TOO_LARGE, ARTIFACTS_TOO_LARGE). Whoever made the call and has its result
 	// refused answers with an error that is unknown: the call did happen.
 	ResolveStep(context.Context, *ResolveStepRequest) (*ResolveStepResponse, error)
@@ -1044,7 +1044,7 @@ type RunServiceServer interface {
 	// turn's token, or events:external in an external state.
 	//
 	// Errors: those of AnswerModel.
-	NoteModel(context.Context, *NoteModelRequest) (*NoteModelResponse, error)
+	UpdateModelCall(context.Context, *UpdateModelCallRequest) (*UpdateModelCallResponse, error)
 	// Shows a MODEL step of any visit: its request with every reference resolved, byte for
 	// byte what the model was asked, and the answer. Scope runs:read.
 	//
@@ -1215,8 +1215,8 @@ func (UnimplementedRunServiceServer) RequestModel(context.Context, *RequestModel
 func (UnimplementedRunServiceServer) AnswerModel(context.Context, *AnswerModelRequest) (*AnswerModelResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method AnswerModel not implemented")
 }
-func (UnimplementedRunServiceServer) NoteModel(context.Context, *NoteModelRequest) (*NoteModelResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method NoteModel not implemented")
+func (UnimplementedRunServiceServer) UpdateModelCall(context.Context, *UpdateModelCallRequest) (*UpdateModelCallResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateModelCall not implemented")
 }
 func (UnimplementedRunServiceServer) GetModelStep(context.Context, *GetModelStepRequest) (*GetModelStepResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetModelStep not implemented")
@@ -1623,20 +1623,20 @@ func _RunService_AnswerModel_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
-func _RunService_NoteModel_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(NoteModelRequest)
+func _RunService_UpdateModelCall_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateModelCallRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
 	if interceptor == nil {
-		return srv.(RunServiceServer).NoteModel(ctx, in)
+		return srv.(RunServiceServer).UpdateModelCall(ctx, in)
 	}
 	info := &grpc.UnaryServerInfo{
 		Server:     srv,
-		FullMethod: RunService_NoteModel_FullMethodName,
+		FullMethod: RunService_UpdateModelCall_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(RunServiceServer).NoteModel(ctx, req.(*NoteModelRequest))
+		return srv.(RunServiceServer).UpdateModelCall(ctx, req.(*UpdateModelCallRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1948,8 +1948,8 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _RunService_AnswerModel_Handler,
 		},
 		{
-			MethodName: "NoteModel",
-			Handler:    _RunService_NoteModel_Handler,
+			MethodName: "UpdateModelCall",
+			Handler:    _RunService_UpdateModelCall_Handler,
 		},
 		{
 			MethodName: "GetModelStep",

@@ -1169,7 +1169,9 @@ const file_pawl_v1_store_proto_rawDesc = "" +
 	"\n" +
 	"CheckStore\x12\x1a.pawl.v1.CheckStoreRequest\x1a\x1b.pawl.v1.CheckStoreResponse0\x01\x12g\n" +
 	"\rGetStoreStats\x12\x1d.pawl.v1.GetStoreStatsRequest\x1a\x1e.pawl.v1.GetStoreStatsResponse\"\x17\x82\xd3\xe4\x93\x02\x11\x12\x0f/v1/store/stats\x12o\n" +
-	"\x0eListPartitions\x12\x1e.pawl.v1.ListPartitionsRequest\x1a\x1f.pawl.v1.ListPartitionsResponse\"\x1c\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/store/partitionsB0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3"
+	"\x0eListPartitions\x12\x1e.pawl.v1.ListPartitionsRequest\x1a\x1f.pawl.v1.ListPartitionsResponse\"\x1c\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/store/partitionsB\x89\x01\n" +
+	"\vdev.pawl.v1B\n" +
+	"StoreProtoP\x01Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1\xaa\x02\aPawl.V1\xba\x02\x06PawlV1\xca\x02\aPawl\\V1\xe2\x02\x13Pawl\\V1\\GPBMetadata\xea\x02\bPawl::V1b\x06proto3"
 
 var (
 	file_pawl_v1_store_proto_rawDescOnce sync.Once

@@ -38,7 +38,7 @@ const (
 	UnservedCause_UNSERVED_CAUSE_RUN_ENDED UnservedCause = 1
 	// The run waits for an input, an event from outside or a timer: nothing of it is to be
 	// executed until then. Serve it again to go on.
-	UnservedCause_UNSERVED_CAUSE_RUN_WAITS UnservedCause = 2
+	UnservedCause_UNSERVED_CAUSE_RUN_WAITING UnservedCause = 2
 	// Another worker has taken it over.
 	UnservedCause_UNSERVED_CAUSE_TAKEN_OVER UnservedCause = 3
 	// The run is unknown, deleted, not of EXECUTION_CALLER, or not for this principal (any more).
@@ -51,14 +51,14 @@ var (
 	UnservedCause_name = map[int32]string{
 		0: "UNSERVED_CAUSE_UNSPECIFIED",
 		1: "UNSERVED_CAUSE_RUN_ENDED",
-		2: "UNSERVED_CAUSE_RUN_WAITS",
+		2: "UNSERVED_CAUSE_RUN_WAITING",
 		3: "UNSERVED_CAUSE_TAKEN_OVER",
 		4: "UNSERVED_CAUSE_REFUSED",
 	}
 	UnservedCause_value = map[string]int32{
 		"UNSERVED_CAUSE_UNSPECIFIED": 0,
 		"UNSERVED_CAUSE_RUN_ENDED":   1,
-		"UNSERVED_CAUSE_RUN_WAITS":   2,
+		"UNSERVED_CAUSE_RUN_WAITING": 2,
 		"UNSERVED_CAUSE_TAKEN_OVER":  3,
 		"UNSERVED_CAUSE_REFUSED":     4,
 	}
@@ -679,7 +679,7 @@ type WorkRequest struct {
 	//	*WorkRequest_WriteOutput
 	//	*WorkRequest_RequestModel
 	//	*WorkRequest_AnswerModel
-	//	*WorkRequest_NoteModel
+	//	*WorkRequest_UpdateModelCall
 	Item isWorkRequest_Item `protobuf_oneof:"item"`
 	// Further requests in the same message, in order behind this one, each with its own
 	// id, credits and item: one message then carries what would be many. At most 1023,
@@ -892,10 +892,10 @@ func (x *WorkRequest) GetAnswerModel() *AnswerModelRequest {
 	return nil
 }
 
-func (x *WorkRequest) GetNoteModel() *NoteModelRequest {
+func (x *WorkRequest) GetUpdateModelCall() *UpdateModelCallRequest {
 	if x != nil {
-		if x, ok := x.Item.(*WorkRequest_NoteModel); ok {
-			return x.NoteModel
+		if x, ok := x.Item.(*WorkRequest_UpdateModelCall); ok {
+			return x.UpdateModelCall
 		}
 	}
 	return nil
@@ -998,9 +998,9 @@ type WorkRequest_AnswerModel struct {
 	AnswerModel *AnswerModelRequest `protobuf:"bytes,29,opt,name=answer_model,json=answerModel,proto3,oneof"`
 }
 
-type WorkRequest_NoteModel struct {
-	// Keeps the id of a response, as RunService.NoteModel does.
-	NoteModel *NoteModelRequest `protobuf:"bytes,30,opt,name=note_model,json=noteModel,proto3,oneof"`
+type WorkRequest_UpdateModelCall struct {
+	// Keeps the id of a response, as RunService.UpdateModelCall does.
+	UpdateModelCall *UpdateModelCallRequest `protobuf:"bytes,30,opt,name=update_model_call,json=updateModelCall,proto3,oneof"`
 }
 
 func (*WorkRequest_Register) isWorkRequest_Item() {}
@@ -1035,7 +1035,7 @@ func (*WorkRequest_RequestModel) isWorkRequest_Item() {}
 
 func (*WorkRequest_AnswerModel) isWorkRequest_Item() {}
 
-func (*WorkRequest_NoteModel) isWorkRequest_Item() {}
+func (*WorkRequest_UpdateModelCall) isWorkRequest_Item() {}
 
 // WorkResponse is one message to a worker.
 type WorkResponse struct {
@@ -1343,7 +1343,7 @@ type WorkerRegistration struct {
 	// Reads from the receipts of complete_turn, fail_turn, suspend_turn, resolve_step,
 	// set_artifacts and write_output only whether the request was taken: they have no
 	// answer then. Default false, they have the answer of the RPC, records included.
-	Brief bool `protobuf:"varint,14,opt,name=brief,proto3" json:"brief,omitempty"`
+	CompactReceipts bool `protobuf:"varint,14,opt,name=compact_receipts,json=compactReceipts,proto3" json:"compact_receipts,omitempty"`
 	// The highest StepAssignment.delivery that this instance has received on any of its
 	// streams; 0: none yet. Count each assignment when it is read, before anything else
 	// is done with it, and read nothing more from an older stream once it is counted here.
@@ -1482,9 +1482,9 @@ func (x *WorkerRegistration) GetBatches() bool {
 	return false
 }
 
-func (x *WorkerRegistration) GetBrief() bool {
+func (x *WorkerRegistration) GetCompactReceipts() bool {
 	if x != nil {
-		return x.Brief
+		return x.CompactReceipts
 	}
 	return false
 }
@@ -2372,7 +2372,7 @@ type WorkReceipt struct {
 	// RPC; unset: it was not.
 	Error *status.Status `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
 	// The answer of the RPC of the same request. Unset on errors, for requests without
-	// an answer of their own, and where the worker registered with `brief`.
+	// an answer of their own, and where the worker registered with `compact_receipts`.
 	//
 	// Types that are valid to be assigned to Answer:
 	//
@@ -2387,7 +2387,7 @@ type WorkReceipt struct {
 	//	*WorkReceipt_WriteOutput
 	//	*WorkReceipt_RequestModel
 	//	*WorkReceipt_AnswerModel
-	//	*WorkReceipt_NoteModel
+	//	*WorkReceipt_UpdateModelCall
 	Answer        isWorkReceipt_Answer `protobuf_oneof:"answer"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2543,10 +2543,10 @@ func (x *WorkReceipt) GetAnswerModel() *AnswerModelResponse {
 	return nil
 }
 
-func (x *WorkReceipt) GetNoteModel() *NoteModelResponse {
+func (x *WorkReceipt) GetUpdateModelCall() *UpdateModelCallResponse {
 	if x != nil {
-		if x, ok := x.Answer.(*WorkReceipt_NoteModel); ok {
-			return x.NoteModel
+		if x, ok := x.Answer.(*WorkReceipt_UpdateModelCall); ok {
+			return x.UpdateModelCall
 		}
 	}
 	return nil
@@ -2602,18 +2602,18 @@ type WorkReceipt_WriteOutput struct {
 }
 
 type WorkReceipt_RequestModel struct {
-	// Answers request_model; also where the worker registered with `brief`.
+	// Answers request_model; also where the worker registered with `compact_receipts`.
 	RequestModel *RequestModelResponse `protobuf:"bytes,20,opt,name=request_model,json=requestModel,proto3,oneof"`
 }
 
 type WorkReceipt_AnswerModel struct {
-	// Answers answer_model; also where the worker registered with `brief`.
+	// Answers answer_model; also where the worker registered with `compact_receipts`.
 	AnswerModel *AnswerModelResponse `protobuf:"bytes,21,opt,name=answer_model,json=answerModel,proto3,oneof"`
 }
 
-type WorkReceipt_NoteModel struct {
-	// Answers note_model.
-	NoteModel *NoteModelResponse `protobuf:"bytes,22,opt,name=note_model,json=noteModel,proto3,oneof"`
+type WorkReceipt_UpdateModelCall struct {
+	// Answers update_model_call.
+	UpdateModelCall *UpdateModelCallResponse `protobuf:"bytes,22,opt,name=update_model_call,json=updateModelCall,proto3,oneof"`
 }
 
 func (*WorkReceipt_CompleteTurn) isWorkReceipt_Answer() {}
@@ -2638,7 +2638,7 @@ func (*WorkReceipt_RequestModel) isWorkReceipt_Answer() {}
 
 func (*WorkReceipt_AnswerModel) isWorkReceipt_Answer() {}
 
-func (*WorkReceipt_NoteModel) isWorkReceipt_Answer() {}
+func (*WorkReceipt_UpdateModelCall) isWorkReceipt_Answer() {}
 
 // WorkerHeartbeat says which turns are under way.
 type WorkerHeartbeat struct {
@@ -3100,7 +3100,7 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\x05agent\x18\x03 \x01(\tR\x05agent\x12\x12\n" +
 	"\x04tool\x18\x04 \x01(\tR\x04tool\x12\x14\n" +
 	"\x05count\x18\x05 \x01(\x05R\x05count\x12\x18\n" +
-	"\aworkers\x18\x06 \x01(\x05R\aworkers\"\xbd\t\n" +
+	"\aworkers\x18\x06 \x01(\x05R\aworkers\"\xd0\t\n" +
 	"\vWorkRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x04R\x02id\x12.\n" +
@@ -3121,9 +3121,8 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\rset_artifacts\x18\x1a \x01(\v2\x1c.pawl.v1.SetArtifactsRequestH\x00R\fsetArtifacts\x12@\n" +
 	"\fwrite_output\x18\x1b \x01(\v2\x1b.pawl.v1.WriteOutputRequestH\x00R\vwriteOutput\x12C\n" +
 	"\rrequest_model\x18\x1c \x01(\v2\x1c.pawl.v1.RequestModelRequestH\x00R\frequestModel\x12@\n" +
-	"\fanswer_model\x18\x1d \x01(\v2\x1b.pawl.v1.AnswerModelRequestH\x00R\vanswerModel\x12:\n" +
-	"\n" +
-	"note_model\x18\x1e \x01(\v2\x19.pawl.v1.NoteModelRequestH\x00R\tnoteModel\x12(\n" +
+	"\fanswer_model\x18\x1d \x01(\v2\x1b.pawl.v1.AnswerModelRequestH\x00R\vanswerModel\x12M\n" +
+	"\x11update_model_call\x18\x1e \x01(\v2\x1f.pawl.v1.UpdateModelCallRequestH\x00R\x0fupdateModelCall\x12(\n" +
 	"\x04more\x18\x1f \x03(\v2\x14.pawl.v1.WorkRequestR\x04moreB\x06\n" +
 	"\x04item\"\xe3\x03\n" +
 	"\fWorkResponse\x12;\n" +
@@ -3143,7 +3142,7 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\x05turns\x18\x01 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\x90N(\x00R\x05turns\x12 \n" +
 	"\x05steps\x18\x02 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x90N(\x00R\x05steps\"\x9f\x06\n" +
+	"\xbaH\a\x1a\x05\x18\x90N(\x00R\x05steps\"\xb4\x06\n" +
 	"\x12WorkerRegistration\x12I\n" +
 	"\tworker_id\x18\x01 \x01(\tB,\xbaH)r'2%^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$R\bworkerId\x12 \n" +
 	"\x06client\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x06client\x12*\n" +
@@ -3164,8 +3163,8 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"held_steps\x18\v \x03(\v2\x12.pawl.v1.StepLeaseB\n" +
 	"\xbaH\a\x92\x01\x04\x10\xa0\x9c\x01R\theldSteps\x12#\n" +
 	"\binstance\x18\f \x01(\tB\a\xbaH\x04r\x02(@R\binstance\x12\x18\n" +
-	"\abatches\x18\r \x01(\bR\abatches\x12\x14\n" +
-	"\x05brief\x18\x0e \x01(\bR\x05brief\x12:\n" +
+	"\abatches\x18\r \x01(\bR\abatches\x12)\n" +
+	"\x10compact_receipts\x18\x0e \x01(\bR\x0fcompactReceipts\x12:\n" +
 	"\x0ereceived_steps\x18\x0f \x01(\x04B\x0e\xbaH\v2\t\x18\xff\xff\xff\xff\xff\xff\xff\x0fH\x00R\rreceivedSteps\x88\x01\x01\x12=\n" +
 	"\vserved_runs\x18\x10 \x03(\v2\x11.pawl.v1.ServeRunB\t\xbaH\x06\x92\x01\x03\x10\x90NR\n" +
 	"servedRunsB\x11\n" +
@@ -3236,7 +3235,7 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\vStepAnswers\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x19\n" +
 	"\bturn_seq\x18\x02 \x01(\x04R\aturnSeq\x12#\n" +
-	"\x05steps\x18\x03 \x03(\v2\r.pawl.v1.StepR\x05steps\"\xd5\x06\n" +
+	"\x05steps\x18\x03 \x03(\v2\r.pawl.v1.StepR\x05steps\"\xe8\x06\n" +
 	"\vWorkReceipt\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12(\n" +
 	"\x05error\x18\x02 \x01(\v2\x12.google.rpc.StatusR\x05error\x12D\n" +
@@ -3250,9 +3249,8 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\x06output\x18\x12 \x01(\v2\x17.pawl.v1.OutputProgressH\x00R\x06output\x12A\n" +
 	"\fwrite_output\x18\x13 \x01(\v2\x1c.pawl.v1.WriteOutputResponseH\x00R\vwriteOutput\x12D\n" +
 	"\rrequest_model\x18\x14 \x01(\v2\x1d.pawl.v1.RequestModelResponseH\x00R\frequestModel\x12A\n" +
-	"\fanswer_model\x18\x15 \x01(\v2\x1c.pawl.v1.AnswerModelResponseH\x00R\vanswerModel\x12;\n" +
-	"\n" +
-	"note_model\x18\x16 \x01(\v2\x1a.pawl.v1.NoteModelResponseH\x00R\tnoteModelB\b\n" +
+	"\fanswer_model\x18\x15 \x01(\v2\x1c.pawl.v1.AnswerModelResponseH\x00R\vanswerModel\x12N\n" +
+	"\x11update_model_call\x18\x16 \x01(\v2 .pawl.v1.UpdateModelCallResponseH\x00R\x0fupdateModelCallB\b\n" +
 	"\x06answer\"=\n" +
 	"\x0fWorkerHeartbeat\x12*\n" +
 	"\x06tokens\x18\x01 \x03(\tB\x12\xbaH\x0f\x92\x01\f\x10\x90N\"\ar\x05\x10\x01(\x80\x02R\x06tokens\"P\n" +
@@ -3278,11 +3276,11 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\x04work\x12\x05\xbaH\x02\b\x01\"\r\n" +
 	"\vWorkerDrain\"E\n" +
 	"\vServerDrain\x126\n" +
-	"\bdeadline\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline*\xa6\x01\n" +
+	"\bdeadline\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline*\xa8\x01\n" +
 	"\rUnservedCause\x12\x1e\n" +
 	"\x1aUNSERVED_CAUSE_UNSPECIFIED\x10\x00\x12\x1c\n" +
-	"\x18UNSERVED_CAUSE_RUN_ENDED\x10\x01\x12\x1c\n" +
-	"\x18UNSERVED_CAUSE_RUN_WAITS\x10\x02\x12\x1d\n" +
+	"\x18UNSERVED_CAUSE_RUN_ENDED\x10\x01\x12\x1e\n" +
+	"\x1aUNSERVED_CAUSE_RUN_WAITING\x10\x02\x12\x1d\n" +
 	"\x19UNSERVED_CAUSE_TAKEN_OVER\x10\x03\x12\x1a\n" +
 	"\x16UNSERVED_CAUSE_REFUSED\x10\x04*\xa0\x01\n" +
 	"\vRevokeCause\x12\x1c\n" +
@@ -3293,7 +3291,8 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\x17REVOKE_CAUSE_SUPERSEDED\x10\x042\xa7\x01\n" +
 	"\rWorkerService\x127\n" +
 	"\x04Work\x12\x14.pawl.v1.WorkRequest\x1a\x15.pawl.v1.WorkResponse(\x010\x01\x12]\n" +
-	"\vListWorkers\x12\x1b.pawl.v1.ListWorkersRequest\x1a\x1c.pawl.v1.ListWorkersResponse\"\x13\x82\xd3\xe4\x93\x02\r\x12\v/v1/workersB0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3"
+	"\vListWorkers\x12\x1b.pawl.v1.ListWorkersRequest\x1a\x1c.pawl.v1.ListWorkersResponse\"\x13\x82\xd3\xe4\x93\x02\r\x12\v/v1/workersB\x8a\x01\n" +
+	"\vdev.pawl.v1B\vWorkerProtoP\x01Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1\xaa\x02\aPawl.V1\xba\x02\x06PawlV1\xca\x02\aPawl\\V1\xe2\x02\x13Pawl\\V1\\GPBMetadata\xea\x02\bPawl::V1b\x06proto3"
 
 var (
 	file_pawl_v1_worker_proto_rawDescOnce sync.Once
@@ -3310,62 +3309,62 @@ func file_pawl_v1_worker_proto_rawDescGZIP() []byte {
 var file_pawl_v1_worker_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_pawl_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_pawl_v1_worker_proto_goTypes = []any{
-	(UnservedCause)(0),            // 0: pawl.v1.UnservedCause
-	(RevokeCause)(0),              // 1: pawl.v1.RevokeCause
-	(*ListWorkersRequest)(nil),    // 2: pawl.v1.ListWorkersRequest
-	(*ListWorkersResponse)(nil),   // 3: pawl.v1.ListWorkersResponse
-	(*ConnectedWorker)(nil),       // 4: pawl.v1.ConnectedWorker
-	(*HeldWork)(nil),              // 5: pawl.v1.HeldWork
-	(*ReadyWork)(nil),             // 6: pawl.v1.ReadyWork
-	(*WorkRequest)(nil),           // 7: pawl.v1.WorkRequest
-	(*WorkResponse)(nil),          // 8: pawl.v1.WorkResponse
-	(*WorkCredits)(nil),           // 9: pawl.v1.WorkCredits
-	(*WorkerRegistration)(nil),    // 10: pawl.v1.WorkerRegistration
-	(*ServeRun)(nil),              // 11: pawl.v1.ServeRun
-	(*ReleaseRun)(nil),            // 12: pawl.v1.ReleaseRun
-	(*RunUnserved)(nil),           // 13: pawl.v1.RunUnserved
-	(*TurnLease)(nil),             // 14: pawl.v1.TurnLease
-	(*StepLease)(nil),             // 15: pawl.v1.StepLease
-	(*WorkerRegistered)(nil),      // 16: pawl.v1.WorkerRegistered
-	(*TurnAssignment)(nil),        // 17: pawl.v1.TurnAssignment
-	(*StepAssignment)(nil),        // 18: pawl.v1.StepAssignment
-	(*Revocation)(nil),            // 19: pawl.v1.Revocation
-	(*StepAnswers)(nil),           // 20: pawl.v1.StepAnswers
-	(*WorkReceipt)(nil),           // 21: pawl.v1.WorkReceipt
-	(*WorkerHeartbeat)(nil),       // 22: pawl.v1.WorkerHeartbeat
-	(*LeaseExtension)(nil),        // 23: pawl.v1.LeaseExtension
-	(*WorkerOutput)(nil),          // 24: pawl.v1.WorkerOutput
-	(*OutputProgress)(nil),        // 25: pawl.v1.OutputProgress
-	(*WorkRelease)(nil),           // 26: pawl.v1.WorkRelease
-	(*WorkerDrain)(nil),           // 27: pawl.v1.WorkerDrain
-	(*ServerDrain)(nil),           // 28: pawl.v1.ServerDrain
-	nil,                           // 29: pawl.v1.TurnAssignment.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
-	(*PackRef)(nil),               // 31: pawl.v1.PackRef
-	(*CompleteTurnRequest)(nil),   // 32: pawl.v1.CompleteTurnRequest
-	(*FailTurnRequest)(nil),       // 33: pawl.v1.FailTurnRequest
-	(*SuspendTurnRequest)(nil),    // 34: pawl.v1.SuspendTurnRequest
-	(*RequestStepRequest)(nil),    // 35: pawl.v1.RequestStepRequest
-	(*ResolveStepRequest)(nil),    // 36: pawl.v1.ResolveStepRequest
-	(*SetArtifactsRequest)(nil),   // 37: pawl.v1.SetArtifactsRequest
-	(*WriteOutputRequest)(nil),    // 38: pawl.v1.WriteOutputRequest
-	(*RequestModelRequest)(nil),   // 39: pawl.v1.RequestModelRequest
-	(*AnswerModelRequest)(nil),    // 40: pawl.v1.AnswerModelRequest
-	(*NoteModelRequest)(nil),      // 41: pawl.v1.NoteModelRequest
-	(*durationpb.Duration)(nil),   // 42: google.protobuf.Duration
-	(*GetTurnResponse)(nil),       // 43: pawl.v1.GetTurnResponse
-	(*Step)(nil),                  // 44: pawl.v1.Step
-	(*status.Status)(nil),         // 45: google.rpc.Status
-	(*CompleteTurnResponse)(nil),  // 46: pawl.v1.CompleteTurnResponse
-	(*FailTurnResponse)(nil),      // 47: pawl.v1.FailTurnResponse
-	(*SuspendTurnResponse)(nil),   // 48: pawl.v1.SuspendTurnResponse
-	(*RequestStepResponse)(nil),   // 49: pawl.v1.RequestStepResponse
-	(*ResolveStepResponse)(nil),   // 50: pawl.v1.ResolveStepResponse
-	(*SetArtifactsResponse)(nil),  // 51: pawl.v1.SetArtifactsResponse
-	(*WriteOutputResponse)(nil),   // 52: pawl.v1.WriteOutputResponse
-	(*RequestModelResponse)(nil),  // 53: pawl.v1.RequestModelResponse
-	(*AnswerModelResponse)(nil),   // 54: pawl.v1.AnswerModelResponse
-	(*NoteModelResponse)(nil),     // 55: pawl.v1.NoteModelResponse
+	(UnservedCause)(0),              // 0: pawl.v1.UnservedCause
+	(RevokeCause)(0),                // 1: pawl.v1.RevokeCause
+	(*ListWorkersRequest)(nil),      // 2: pawl.v1.ListWorkersRequest
+	(*ListWorkersResponse)(nil),     // 3: pawl.v1.ListWorkersResponse
+	(*ConnectedWorker)(nil),         // 4: pawl.v1.ConnectedWorker
+	(*HeldWork)(nil),                // 5: pawl.v1.HeldWork
+	(*ReadyWork)(nil),               // 6: pawl.v1.ReadyWork
+	(*WorkRequest)(nil),             // 7: pawl.v1.WorkRequest
+	(*WorkResponse)(nil),            // 8: pawl.v1.WorkResponse
+	(*WorkCredits)(nil),             // 9: pawl.v1.WorkCredits
+	(*WorkerRegistration)(nil),      // 10: pawl.v1.WorkerRegistration
+	(*ServeRun)(nil),                // 11: pawl.v1.ServeRun
+	(*ReleaseRun)(nil),              // 12: pawl.v1.ReleaseRun
+	(*RunUnserved)(nil),             // 13: pawl.v1.RunUnserved
+	(*TurnLease)(nil),               // 14: pawl.v1.TurnLease
+	(*StepLease)(nil),               // 15: pawl.v1.StepLease
+	(*WorkerRegistered)(nil),        // 16: pawl.v1.WorkerRegistered
+	(*TurnAssignment)(nil),          // 17: pawl.v1.TurnAssignment
+	(*StepAssignment)(nil),          // 18: pawl.v1.StepAssignment
+	(*Revocation)(nil),              // 19: pawl.v1.Revocation
+	(*StepAnswers)(nil),             // 20: pawl.v1.StepAnswers
+	(*WorkReceipt)(nil),             // 21: pawl.v1.WorkReceipt
+	(*WorkerHeartbeat)(nil),         // 22: pawl.v1.WorkerHeartbeat
+	(*LeaseExtension)(nil),          // 23: pawl.v1.LeaseExtension
+	(*WorkerOutput)(nil),            // 24: pawl.v1.WorkerOutput
+	(*OutputProgress)(nil),          // 25: pawl.v1.OutputProgress
+	(*WorkRelease)(nil),             // 26: pawl.v1.WorkRelease
+	(*WorkerDrain)(nil),             // 27: pawl.v1.WorkerDrain
+	(*ServerDrain)(nil),             // 28: pawl.v1.ServerDrain
+	nil,                             // 29: pawl.v1.TurnAssignment.LabelsEntry
+	(*timestamppb.Timestamp)(nil),   // 30: google.protobuf.Timestamp
+	(*PackRef)(nil),                 // 31: pawl.v1.PackRef
+	(*CompleteTurnRequest)(nil),     // 32: pawl.v1.CompleteTurnRequest
+	(*FailTurnRequest)(nil),         // 33: pawl.v1.FailTurnRequest
+	(*SuspendTurnRequest)(nil),      // 34: pawl.v1.SuspendTurnRequest
+	(*RequestStepRequest)(nil),      // 35: pawl.v1.RequestStepRequest
+	(*ResolveStepRequest)(nil),      // 36: pawl.v1.ResolveStepRequest
+	(*SetArtifactsRequest)(nil),     // 37: pawl.v1.SetArtifactsRequest
+	(*WriteOutputRequest)(nil),      // 38: pawl.v1.WriteOutputRequest
+	(*RequestModelRequest)(nil),     // 39: pawl.v1.RequestModelRequest
+	(*AnswerModelRequest)(nil),      // 40: pawl.v1.AnswerModelRequest
+	(*UpdateModelCallRequest)(nil),  // 41: pawl.v1.UpdateModelCallRequest
+	(*durationpb.Duration)(nil),     // 42: google.protobuf.Duration
+	(*GetTurnResponse)(nil),         // 43: pawl.v1.GetTurnResponse
+	(*Step)(nil),                    // 44: pawl.v1.Step
+	(*status.Status)(nil),           // 45: google.rpc.Status
+	(*CompleteTurnResponse)(nil),    // 46: pawl.v1.CompleteTurnResponse
+	(*FailTurnResponse)(nil),        // 47: pawl.v1.FailTurnResponse
+	(*SuspendTurnResponse)(nil),     // 48: pawl.v1.SuspendTurnResponse
+	(*RequestStepResponse)(nil),     // 49: pawl.v1.RequestStepResponse
+	(*ResolveStepResponse)(nil),     // 50: pawl.v1.ResolveStepResponse
+	(*SetArtifactsResponse)(nil),    // 51: pawl.v1.SetArtifactsResponse
+	(*WriteOutputResponse)(nil),     // 52: pawl.v1.WriteOutputResponse
+	(*RequestModelResponse)(nil),    // 53: pawl.v1.RequestModelResponse
+	(*AnswerModelResponse)(nil),     // 54: pawl.v1.AnswerModelResponse
+	(*UpdateModelCallResponse)(nil), // 55: pawl.v1.UpdateModelCallResponse
 }
 var file_pawl_v1_worker_proto_depIdxs = []int32{
 	4,  // 0: pawl.v1.ListWorkersResponse.workers:type_name -> pawl.v1.ConnectedWorker
@@ -3394,7 +3393,7 @@ var file_pawl_v1_worker_proto_depIdxs = []int32{
 	38, // 23: pawl.v1.WorkRequest.write_output:type_name -> pawl.v1.WriteOutputRequest
 	39, // 24: pawl.v1.WorkRequest.request_model:type_name -> pawl.v1.RequestModelRequest
 	40, // 25: pawl.v1.WorkRequest.answer_model:type_name -> pawl.v1.AnswerModelRequest
-	41, // 26: pawl.v1.WorkRequest.note_model:type_name -> pawl.v1.NoteModelRequest
+	41, // 26: pawl.v1.WorkRequest.update_model_call:type_name -> pawl.v1.UpdateModelCallRequest
 	7,  // 27: pawl.v1.WorkRequest.more:type_name -> pawl.v1.WorkRequest
 	16, // 28: pawl.v1.WorkResponse.registered:type_name -> pawl.v1.WorkerRegistered
 	17, // 29: pawl.v1.WorkResponse.turn:type_name -> pawl.v1.TurnAssignment
@@ -3438,7 +3437,7 @@ var file_pawl_v1_worker_proto_depIdxs = []int32{
 	52, // 67: pawl.v1.WorkReceipt.write_output:type_name -> pawl.v1.WriteOutputResponse
 	53, // 68: pawl.v1.WorkReceipt.request_model:type_name -> pawl.v1.RequestModelResponse
 	54, // 69: pawl.v1.WorkReceipt.answer_model:type_name -> pawl.v1.AnswerModelResponse
-	55, // 70: pawl.v1.WorkReceipt.note_model:type_name -> pawl.v1.NoteModelResponse
+	55, // 70: pawl.v1.WorkReceipt.update_model_call:type_name -> pawl.v1.UpdateModelCallResponse
 	14, // 71: pawl.v1.LeaseExtension.leases:type_name -> pawl.v1.TurnLease
 	30, // 72: pawl.v1.ServerDrain.deadline:type_name -> google.protobuf.Timestamp
 	7,  // 73: pawl.v1.WorkerService.Work:input_type -> pawl.v1.WorkRequest
@@ -3476,7 +3475,7 @@ func file_pawl_v1_worker_proto_init() {
 		(*WorkRequest_WriteOutput)(nil),
 		(*WorkRequest_RequestModel)(nil),
 		(*WorkRequest_AnswerModel)(nil),
-		(*WorkRequest_NoteModel)(nil),
+		(*WorkRequest_UpdateModelCall)(nil),
 	}
 	file_pawl_v1_worker_proto_msgTypes[6].OneofWrappers = []any{
 		(*WorkResponse_Registered)(nil),
@@ -3505,7 +3504,7 @@ func file_pawl_v1_worker_proto_init() {
 		(*WorkReceipt_WriteOutput)(nil),
 		(*WorkReceipt_RequestModel)(nil),
 		(*WorkReceipt_AnswerModel)(nil),
-		(*WorkReceipt_NoteModel)(nil),
+		(*WorkReceipt_UpdateModelCall)(nil),
 	}
 	file_pawl_v1_worker_proto_msgTypes[24].OneofWrappers = []any{
 		(*WorkRelease_TurnToken)(nil),

@@ -91,7 +91,7 @@ class ListApprovalsResponse(_message.Message):
     def __init__(self, approvals: _Optional[_Iterable[_Union[Approval, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class Approval(_message.Message):
-    __slots__ = ("run_id", "pack_id", "pack_version", "state", "labels", "since", "starter", "call", "why", "on_timeout", "not_starter", "events", "artifacts", "artifacts_omitted", "visit_seq")
+    __slots__ = ("run_id", "pack_id", "pack_version", "state", "labels", "since", "starter", "call", "condition_error", "on_timeout", "not_starter", "events", "artifacts", "artifacts_omitted", "visit_seq")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -107,7 +107,7 @@ class Approval(_message.Message):
     SINCE_FIELD_NUMBER: _ClassVar[int]
     STARTER_FIELD_NUMBER: _ClassVar[int]
     CALL_FIELD_NUMBER: _ClassVar[int]
-    WHY_FIELD_NUMBER: _ClassVar[int]
+    CONDITION_ERROR_FIELD_NUMBER: _ClassVar[int]
     ON_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
     NOT_STARTER_FIELD_NUMBER: _ClassVar[int]
     EVENTS_FIELD_NUMBER: _ClassVar[int]
@@ -122,26 +122,26 @@ class Approval(_message.Message):
     since: _timestamp_pb2.Timestamp
     starter: str
     call: _run_pb2.Step
-    why: str
+    condition_error: str
     on_timeout: ApprovalTimeout
     not_starter: bool
     events: _containers.RepeatedCompositeFieldContainer[ExternalEvent]
     artifacts: _containers.RepeatedCompositeFieldContainer[_record_pb2.Artifact]
     artifacts_omitted: bool
     visit_seq: int
-    def __init__(self, run_id: _Optional[str] = ..., pack_id: _Optional[str] = ..., pack_version: _Optional[str] = ..., state: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., starter: _Optional[str] = ..., call: _Optional[_Union[_run_pb2.Step, _Mapping]] = ..., why: _Optional[str] = ..., on_timeout: _Optional[_Union[ApprovalTimeout, str]] = ..., not_starter: bool = ..., events: _Optional[_Iterable[_Union[ExternalEvent, _Mapping]]] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.Artifact, _Mapping]]] = ..., artifacts_omitted: bool = ..., visit_seq: _Optional[int] = ...) -> None: ...
+    def __init__(self, run_id: _Optional[str] = ..., pack_id: _Optional[str] = ..., pack_version: _Optional[str] = ..., state: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., starter: _Optional[str] = ..., call: _Optional[_Union[_run_pb2.Step, _Mapping]] = ..., condition_error: _Optional[str] = ..., on_timeout: _Optional[_Union[ApprovalTimeout, str]] = ..., not_starter: bool = ..., events: _Optional[_Iterable[_Union[ExternalEvent, _Mapping]]] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.Artifact, _Mapping]]] = ..., artifacts_omitted: bool = ..., visit_seq: _Optional[int] = ...) -> None: ...
 
 class ExternalEvent(_message.Message):
-    __slots__ = ("event", "to", "description", "terminal")
+    __slots__ = ("event", "to_state", "description", "terminal")
     EVENT_FIELD_NUMBER: _ClassVar[int]
-    TO_FIELD_NUMBER: _ClassVar[int]
+    TO_STATE_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     TERMINAL_FIELD_NUMBER: _ClassVar[int]
     event: str
-    to: str
+    to_state: str
     description: str
     terminal: bool
-    def __init__(self, event: _Optional[str] = ..., to: _Optional[str] = ..., description: _Optional[str] = ..., terminal: bool = ...) -> None: ...
+    def __init__(self, event: _Optional[str] = ..., to_state: _Optional[str] = ..., description: _Optional[str] = ..., terminal: bool = ...) -> None: ...
 
 class RaiseBudgetRequest(_message.Message):
     __slots__ = ("namespace", "run_id", "max_tokens", "max_cost_micro_usd", "reason", "request_id")
@@ -318,10 +318,10 @@ class Limit(_message.Message):
     def __init__(self, id: _Optional[str] = ..., key: _Optional[str] = ..., concurrent: _Optional[int] = ..., per_minute: _Optional[int] = ..., tokens_per_minute: _Optional[int] = ..., uses: _Optional[_Iterable[_Union[LimitUse, _Mapping]]] = ...) -> None: ...
 
 class LimitUse(_message.Message):
-    __slots__ = ("key", "open", "begun", "tokens", "held", "waiting", "admitted", "waited")
+    __slots__ = ("key", "open", "started", "tokens", "held", "waiting", "admitted", "waited")
     KEY_FIELD_NUMBER: _ClassVar[int]
     OPEN_FIELD_NUMBER: _ClassVar[int]
-    BEGUN_FIELD_NUMBER: _ClassVar[int]
+    STARTED_FIELD_NUMBER: _ClassVar[int]
     TOKENS_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
@@ -329,13 +329,13 @@ class LimitUse(_message.Message):
     WAITED_FIELD_NUMBER: _ClassVar[int]
     key: str
     open: int
-    begun: int
+    started: int
     tokens: int
     held: _duration_pb2.Duration
     waiting: _containers.RepeatedCompositeFieldContainer[TenantQueue]
     admitted: int
     waited: int
-    def __init__(self, key: _Optional[str] = ..., open: _Optional[int] = ..., begun: _Optional[int] = ..., tokens: _Optional[int] = ..., held: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., waiting: _Optional[_Iterable[_Union[TenantQueue, _Mapping]]] = ..., admitted: _Optional[int] = ..., waited: _Optional[int] = ...) -> None: ...
+    def __init__(self, key: _Optional[str] = ..., open: _Optional[int] = ..., started: _Optional[int] = ..., tokens: _Optional[int] = ..., held: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., waiting: _Optional[_Iterable[_Union[TenantQueue, _Mapping]]] = ..., admitted: _Optional[int] = ..., waited: _Optional[int] = ...) -> None: ...
 
 class TenantQueue(_message.Message):
     __slots__ = ("tenant", "calls")

@@ -175,8 +175,8 @@ class DeliveryRef(_message.Message):
     def __init__(self, kind: _Optional[_Union[DeliveryKind, str]] = ..., run_id: _Optional[str] = ..., id: _Optional[str] = ...) -> None: ...
 
 class Delivery(_message.Message):
-    __slots__ = ("ref", "owner", "url", "attempts", "next_at", "last_error", "dead_letters", "done")
-    REF_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("delivery_ref", "owner", "url", "attempts", "next_at", "last_error", "dead_letters", "done")
+    DELIVERY_REF_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     URL_FIELD_NUMBER: _ClassVar[int]
     ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
@@ -184,7 +184,7 @@ class Delivery(_message.Message):
     LAST_ERROR_FIELD_NUMBER: _ClassVar[int]
     DEAD_LETTERS_FIELD_NUMBER: _ClassVar[int]
     DONE_FIELD_NUMBER: _ClassVar[int]
-    ref: DeliveryRef
+    delivery_ref: DeliveryRef
     owner: str
     url: str
     attempts: int
@@ -192,7 +192,7 @@ class Delivery(_message.Message):
     last_error: str
     dead_letters: int
     done: bool
-    def __init__(self, ref: _Optional[_Union[DeliveryRef, _Mapping]] = ..., owner: _Optional[str] = ..., url: _Optional[str] = ..., attempts: _Optional[int] = ..., next_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_error: _Optional[str] = ..., dead_letters: _Optional[int] = ..., done: bool = ...) -> None: ...
+    def __init__(self, delivery_ref: _Optional[_Union[DeliveryRef, _Mapping]] = ..., owner: _Optional[str] = ..., url: _Optional[str] = ..., attempts: _Optional[int] = ..., next_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_error: _Optional[str] = ..., dead_letters: _Optional[int] = ..., done: bool = ...) -> None: ...
 
 class ListDeliveriesRequest(_message.Message):
     __slots__ = ("namespace", "kind", "troubled", "page_size", "page_token")
@@ -237,50 +237,50 @@ class DeadLetter(_message.Message):
     def __init__(self, n: _Optional[int] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., event_id: _Optional[str] = ..., media_type: _Optional[str] = ..., error: _Optional[str] = ..., size: _Optional[int] = ..., body: _Optional[bytes] = ..., withheld: bool = ...) -> None: ...
 
 class ListDeadLettersRequest(_message.Message):
-    __slots__ = ("namespace", "ref", "include_body", "page_size", "page_token")
+    __slots__ = ("namespace", "delivery_ref", "include_body", "page_size", "page_token")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
-    REF_FIELD_NUMBER: _ClassVar[int]
+    DELIVERY_REF_FIELD_NUMBER: _ClassVar[int]
     INCLUDE_BODY_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     namespace: str
-    ref: DeliveryRef
+    delivery_ref: DeliveryRef
     include_body: bool
     page_size: int
     page_token: str
-    def __init__(self, namespace: _Optional[str] = ..., ref: _Optional[_Union[DeliveryRef, _Mapping]] = ..., include_body: bool = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    def __init__(self, namespace: _Optional[str] = ..., delivery_ref: _Optional[_Union[DeliveryRef, _Mapping]] = ..., include_body: bool = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class ListDeadLettersResponse(_message.Message):
-    __slots__ = ("letters", "next_page_token")
-    LETTERS_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("dead_letters", "next_page_token")
+    DEAD_LETTERS_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
-    letters: _containers.RepeatedCompositeFieldContainer[DeadLetter]
+    dead_letters: _containers.RepeatedCompositeFieldContainer[DeadLetter]
     next_page_token: str
-    def __init__(self, letters: _Optional[_Iterable[_Union[DeadLetter, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+    def __init__(self, dead_letters: _Optional[_Iterable[_Union[DeadLetter, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class ResendDeadLetterRequest(_message.Message):
-    __slots__ = ("namespace", "ref", "n")
+    __slots__ = ("namespace", "delivery_ref", "n")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
-    REF_FIELD_NUMBER: _ClassVar[int]
+    DELIVERY_REF_FIELD_NUMBER: _ClassVar[int]
     N_FIELD_NUMBER: _ClassVar[int]
     namespace: str
-    ref: DeliveryRef
+    delivery_ref: DeliveryRef
     n: int
-    def __init__(self, namespace: _Optional[str] = ..., ref: _Optional[_Union[DeliveryRef, _Mapping]] = ..., n: _Optional[int] = ...) -> None: ...
+    def __init__(self, namespace: _Optional[str] = ..., delivery_ref: _Optional[_Union[DeliveryRef, _Mapping]] = ..., n: _Optional[int] = ...) -> None: ...
 
 class ResendDeadLetterResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class DiscardDeadLetterRequest(_message.Message):
-    __slots__ = ("namespace", "ref", "n")
+    __slots__ = ("namespace", "delivery_ref", "n")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
-    REF_FIELD_NUMBER: _ClassVar[int]
+    DELIVERY_REF_FIELD_NUMBER: _ClassVar[int]
     N_FIELD_NUMBER: _ClassVar[int]
     namespace: str
-    ref: DeliveryRef
+    delivery_ref: DeliveryRef
     n: int
-    def __init__(self, namespace: _Optional[str] = ..., ref: _Optional[_Union[DeliveryRef, _Mapping]] = ..., n: _Optional[int] = ...) -> None: ...
+    def __init__(self, namespace: _Optional[str] = ..., delivery_ref: _Optional[_Union[DeliveryRef, _Mapping]] = ..., n: _Optional[int] = ...) -> None: ...
 
 class DiscardDeadLetterResponse(_message.Message):
     __slots__ = ()

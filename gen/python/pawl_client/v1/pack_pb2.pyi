@@ -81,13 +81,14 @@ class Termination(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., bounded: bool = ..., max_visits: _Optional[int] = ..., exact: bool = ..., cycle: _Optional[_Iterable[_Union[CycleEdge, _Mapping]]] = ..., also_limited_by: _Optional[_Iterable[str]] = ..., bounded_by: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CycleEdge(_message.Message):
-    __slots__ = ("event", "to")
-    FROM_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("from_state", "event", "to_state")
+    FROM_STATE_FIELD_NUMBER: _ClassVar[int]
     EVENT_FIELD_NUMBER: _ClassVar[int]
-    TO_FIELD_NUMBER: _ClassVar[int]
+    TO_STATE_FIELD_NUMBER: _ClassVar[int]
+    from_state: str
     event: str
-    to: str
-    def __init__(self, event: _Optional[str] = ..., to: _Optional[str] = ..., **kwargs) -> None: ...
+    to_state: str
+    def __init__(self, from_state: _Optional[str] = ..., event: _Optional[str] = ..., to_state: _Optional[str] = ...) -> None: ...
 
 class Pack(_message.Message):
     __slots__ = ("id", "version", "digest", "name", "description", "is_default", "registered_at", "size_bytes", "entry", "agents")
@@ -142,17 +143,18 @@ class GraphNode(_message.Message):
     def __init__(self, name: _Optional[str] = ..., prompt: _Optional[str] = ..., description: _Optional[str] = ..., entry: bool = ..., terminal: bool = ..., max_visits: _Optional[int] = ..., on_max_visits: _Optional[str] = ..., orchestration: _Optional[_Union[Orchestration, str]] = ..., persistent: bool = ..., artifacts: _Optional[_Iterable[str]] = ..., tools: _Optional[_Iterable[str]] = ..., skills: _Optional[str] = ...) -> None: ...
 
 class GraphEdge(_message.Message):
-    __slots__ = ("event", "to", "kind", "max_iterations")
-    FROM_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("from_state", "event", "to_state", "kind", "max_iterations")
+    FROM_STATE_FIELD_NUMBER: _ClassVar[int]
     EVENT_FIELD_NUMBER: _ClassVar[int]
-    TO_FIELD_NUMBER: _ClassVar[int]
+    TO_STATE_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     MAX_ITERATIONS_FIELD_NUMBER: _ClassVar[int]
+    from_state: str
     event: str
-    to: str
+    to_state: str
     kind: EdgeKind
     max_iterations: int
-    def __init__(self, event: _Optional[str] = ..., to: _Optional[str] = ..., kind: _Optional[_Union[EdgeKind, str]] = ..., max_iterations: _Optional[int] = ..., **kwargs) -> None: ...
+    def __init__(self, from_state: _Optional[str] = ..., event: _Optional[str] = ..., to_state: _Optional[str] = ..., kind: _Optional[_Union[EdgeKind, str]] = ..., max_iterations: _Optional[int] = ...) -> None: ...
 
 class ValidatePackRequest(_message.Message):
     __slots__ = ("namespace", "content", "filename", "strict_schema", "require_bounded")

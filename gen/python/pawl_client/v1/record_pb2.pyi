@@ -87,15 +87,15 @@ class RecordKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     RECORD_KIND_TURN_READY: _ClassVar[RecordKind]
     RECORD_KIND_OUTPUT_WRITTEN: _ClassVar[RecordKind]
     RECORD_KIND_STEP_DELEGATED: _ClassVar[RecordKind]
-    RECORD_KIND_NOTED: _ClassVar[RecordKind]
-    RECORD_KIND_MODEL_NOTED: _ClassVar[RecordKind]
+    RECORD_KIND_NO_CHANGE: _ClassVar[RecordKind]
+    RECORD_KIND_MODEL_UPDATED: _ClassVar[RecordKind]
     RECORD_KIND_BUDGET_RAISED: _ClassVar[RecordKind]
     RECORD_KIND_STEP_DECIDED: _ClassVar[RecordKind]
     RECORD_KIND_STEERED: _ClassVar[RecordKind]
     RECORD_KIND_STOPPED: _ClassVar[RecordKind]
-    RECORD_KIND_NOTICED: _ClassVar[RecordKind]
-    RECORD_KIND_STEP_DOUBTED: _ClassVar[RecordKind]
-    RECORD_KIND_COMPENSATION_BEGUN: _ClassVar[RecordKind]
+    RECORD_KIND_NOTICE_ADDED: _ClassVar[RecordKind]
+    RECORD_KIND_STEP_OUTCOME_UNKNOWN: _ClassVar[RecordKind]
+    RECORD_KIND_COMPENSATION_STARTED: _ClassVar[RecordKind]
 
 class StepVerdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -104,7 +104,7 @@ class StepVerdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     STEP_VERDICT_DENIED: _ClassVar[StepVerdict]
     STEP_VERDICT_EDITED: _ClassVar[StepVerdict]
     STEP_VERDICT_TIMED_OUT: _ClassVar[StepVerdict]
-    STEP_VERDICT_LAPSED: _ClassVar[StepVerdict]
+    STEP_VERDICT_EXPIRED: _ClassVar[StepVerdict]
 
 class StepRole(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -172,21 +172,21 @@ RECORD_KIND_ENDED: RecordKind
 RECORD_KIND_TURN_READY: RecordKind
 RECORD_KIND_OUTPUT_WRITTEN: RecordKind
 RECORD_KIND_STEP_DELEGATED: RecordKind
-RECORD_KIND_NOTED: RecordKind
-RECORD_KIND_MODEL_NOTED: RecordKind
+RECORD_KIND_NO_CHANGE: RecordKind
+RECORD_KIND_MODEL_UPDATED: RecordKind
 RECORD_KIND_BUDGET_RAISED: RecordKind
 RECORD_KIND_STEP_DECIDED: RecordKind
 RECORD_KIND_STEERED: RecordKind
 RECORD_KIND_STOPPED: RecordKind
-RECORD_KIND_NOTICED: RecordKind
-RECORD_KIND_STEP_DOUBTED: RecordKind
-RECORD_KIND_COMPENSATION_BEGUN: RecordKind
+RECORD_KIND_NOTICE_ADDED: RecordKind
+RECORD_KIND_STEP_OUTCOME_UNKNOWN: RecordKind
+RECORD_KIND_COMPENSATION_STARTED: RecordKind
 STEP_VERDICT_UNSPECIFIED: StepVerdict
 STEP_VERDICT_APPROVED: StepVerdict
 STEP_VERDICT_DENIED: StepVerdict
 STEP_VERDICT_EDITED: StepVerdict
 STEP_VERDICT_TIMED_OUT: StepVerdict
-STEP_VERDICT_LAPSED: StepVerdict
+STEP_VERDICT_EXPIRED: StepVerdict
 STEP_ROLE_UNSPECIFIED: StepRole
 STEP_ROLE_RECONCILE: StepRole
 STEP_ROLE_COMPENSATE: StepRole
@@ -312,18 +312,18 @@ class OutputPiece(_message.Message):
     def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., description: _Optional[str] = ..., parts: _Optional[_Iterable[_Union[Part, _Mapping]]] = ..., append: bool = ..., last: bool = ..., metadata_json: _Optional[str] = ...) -> None: ...
 
 class Remote(_message.Message):
-    __slots__ = ("task_id", "context_id", "card_url", "asking", "answer_seq")
+    __slots__ = ("task_id", "context_id", "card_url", "awaiting", "answer_seq")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     CONTEXT_ID_FIELD_NUMBER: _ClassVar[int]
     CARD_URL_FIELD_NUMBER: _ClassVar[int]
-    ASKING_FIELD_NUMBER: _ClassVar[int]
+    AWAITING_FIELD_NUMBER: _ClassVar[int]
     ANSWER_SEQ_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     context_id: str
     card_url: str
-    asking: Awaiting
+    awaiting: Awaiting
     answer_seq: int
-    def __init__(self, task_id: _Optional[str] = ..., context_id: _Optional[str] = ..., card_url: _Optional[str] = ..., asking: _Optional[_Union[Awaiting, str]] = ..., answer_seq: _Optional[int] = ...) -> None: ...
+    def __init__(self, task_id: _Optional[str] = ..., context_id: _Optional[str] = ..., card_url: _Optional[str] = ..., awaiting: _Optional[_Union[Awaiting, str]] = ..., answer_seq: _Optional[int] = ...) -> None: ...
 
 class Usage(_message.Message):
     __slots__ = ("input_tokens", "output_tokens", "cost_micro_usd", "tool_calls", "cached_tokens", "reasoning_tokens", "model", "estimated", "counted_before")
@@ -348,9 +348,9 @@ class Usage(_message.Message):
     def __init__(self, input_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., cost_micro_usd: _Optional[int] = ..., tool_calls: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., reasoning_tokens: _Optional[int] = ..., model: _Optional[str] = ..., estimated: bool = ..., counted_before: bool = ...) -> None: ...
 
 class ModelRequest(_message.Message):
-    __slots__ = ("model", "follows", "system", "tools_json", "parameters_json", "messages", "system_hash", "tools_hash", "parameters_hash", "hash")
+    __slots__ = ("model", "previous_step", "system", "tools_json", "parameters_json", "messages", "system_hash", "tools_hash", "parameters_hash", "hash")
     MODEL_FIELD_NUMBER: _ClassVar[int]
-    FOLLOWS_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_STEP_FIELD_NUMBER: _ClassVar[int]
     SYSTEM_FIELD_NUMBER: _ClassVar[int]
     TOOLS_JSON_FIELD_NUMBER: _ClassVar[int]
     PARAMETERS_JSON_FIELD_NUMBER: _ClassVar[int]
@@ -360,7 +360,7 @@ class ModelRequest(_message.Message):
     PARAMETERS_HASH_FIELD_NUMBER: _ClassVar[int]
     HASH_FIELD_NUMBER: _ClassVar[int]
     model: str
-    follows: int
+    previous_step: int
     system: str
     tools_json: str
     parameters_json: str
@@ -369,21 +369,21 @@ class ModelRequest(_message.Message):
     tools_hash: bytes
     parameters_hash: bytes
     hash: bytes
-    def __init__(self, model: _Optional[str] = ..., follows: _Optional[int] = ..., system: _Optional[str] = ..., tools_json: _Optional[str] = ..., parameters_json: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[ModelMessage, _Mapping]]] = ..., system_hash: _Optional[bytes] = ..., tools_hash: _Optional[bytes] = ..., parameters_hash: _Optional[bytes] = ..., hash: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, model: _Optional[str] = ..., previous_step: _Optional[int] = ..., system: _Optional[str] = ..., tools_json: _Optional[str] = ..., parameters_json: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[ModelMessage, _Mapping]]] = ..., system_hash: _Optional[bytes] = ..., tools_hash: _Optional[bytes] = ..., parameters_hash: _Optional[bytes] = ..., hash: _Optional[bytes] = ...) -> None: ...
 
 class ModelMessage(_message.Message):
-    __slots__ = ("message", "conversation", "answer", "result", "heed")
+    __slots__ = ("message", "conversation", "answer", "result", "included_seq")
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     CONVERSATION_FIELD_NUMBER: _ClassVar[int]
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     RESULT_FIELD_NUMBER: _ClassVar[int]
-    HEED_FIELD_NUMBER: _ClassVar[int]
+    INCLUDED_SEQ_FIELD_NUMBER: _ClassVar[int]
     message: Message
     conversation: ConversationRange
     answer: int
     result: ToolResult
-    heed: int
-    def __init__(self, message: _Optional[_Union[Message, _Mapping]] = ..., conversation: _Optional[_Union[ConversationRange, _Mapping]] = ..., answer: _Optional[int] = ..., result: _Optional[_Union[ToolResult, _Mapping]] = ..., heed: _Optional[int] = ...) -> None: ...
+    included_seq: int
+    def __init__(self, message: _Optional[_Union[Message, _Mapping]] = ..., conversation: _Optional[_Union[ConversationRange, _Mapping]] = ..., answer: _Optional[int] = ..., result: _Optional[_Union[ToolResult, _Mapping]] = ..., included_seq: _Optional[int] = ...) -> None: ...
 
 class ConversationRange(_message.Message):
     __slots__ = ("first", "count")
@@ -504,7 +504,7 @@ class Redirect(_message.Message):
     def __init__(self, state: _Optional[str] = ..., guard: _Optional[str] = ...) -> None: ...
 
 class Record(_message.Message):
-    __slots__ = ("run_id", "seq", "prev_seq", "cursor", "at", "cause", "principal", "prev_hash", "hash", "redacted", "erased", "transition", "input_received", "turn_opened", "turn_assigned", "turn_completed", "turn_failed", "turn_abandoned", "turn_suspended", "step_requested", "step_resolved", "step_rejected", "step_cancelled", "artifacts_set", "paused", "resumed", "origin", "ended", "turn_ready", "output_written", "step_delegated", "noted", "model_noted", "budget_raised", "step_decided", "steered", "stopped", "noticed", "step_doubted", "compensation_begun")
+    __slots__ = ("run_id", "seq", "prev_seq", "cursor", "at", "cause", "principal", "prev_hash", "hash", "redacted", "erased", "transition", "input_received", "turn_opened", "turn_assigned", "turn_completed", "turn_failed", "turn_abandoned", "turn_suspended", "step_requested", "step_resolved", "step_rejected", "step_cancelled", "artifacts_set", "paused", "resumed", "origin", "ended", "turn_ready", "output_written", "step_delegated", "no_change", "model_updated", "budget_raised", "step_decided", "steered", "stopped", "notice_added", "step_outcome_unknown", "compensation_started")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     SEQ_FIELD_NUMBER: _ClassVar[int]
     PREV_SEQ_FIELD_NUMBER: _ClassVar[int]
@@ -536,15 +536,15 @@ class Record(_message.Message):
     TURN_READY_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_WRITTEN_FIELD_NUMBER: _ClassVar[int]
     STEP_DELEGATED_FIELD_NUMBER: _ClassVar[int]
-    NOTED_FIELD_NUMBER: _ClassVar[int]
-    MODEL_NOTED_FIELD_NUMBER: _ClassVar[int]
+    NO_CHANGE_FIELD_NUMBER: _ClassVar[int]
+    MODEL_UPDATED_FIELD_NUMBER: _ClassVar[int]
     BUDGET_RAISED_FIELD_NUMBER: _ClassVar[int]
     STEP_DECIDED_FIELD_NUMBER: _ClassVar[int]
     STEERED_FIELD_NUMBER: _ClassVar[int]
     STOPPED_FIELD_NUMBER: _ClassVar[int]
-    NOTICED_FIELD_NUMBER: _ClassVar[int]
-    STEP_DOUBTED_FIELD_NUMBER: _ClassVar[int]
-    COMPENSATION_BEGUN_FIELD_NUMBER: _ClassVar[int]
+    NOTICE_ADDED_FIELD_NUMBER: _ClassVar[int]
+    STEP_OUTCOME_UNKNOWN_FIELD_NUMBER: _ClassVar[int]
+    COMPENSATION_STARTED_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     seq: int
     prev_seq: int
@@ -576,37 +576,38 @@ class Record(_message.Message):
     turn_ready: TurnReady
     output_written: OutputWritten
     step_delegated: StepDelegated
-    noted: Noted
-    model_noted: ModelNoted
+    no_change: NoChange
+    model_updated: ModelUpdated
     budget_raised: BudgetRaised
     step_decided: StepDecided
     steered: Steered
     stopped: Stopped
-    noticed: Noticed
-    step_doubted: StepDoubted
-    compensation_begun: CompensationBegun
-    def __init__(self, run_id: _Optional[str] = ..., seq: _Optional[int] = ..., prev_seq: _Optional[int] = ..., cursor: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., cause: _Optional[_Union[Cause, str]] = ..., principal: _Optional[str] = ..., prev_hash: _Optional[bytes] = ..., hash: _Optional[bytes] = ..., redacted: bool = ..., erased: bool = ..., transition: _Optional[_Union[Transition, _Mapping]] = ..., input_received: _Optional[_Union[InputReceived, _Mapping]] = ..., turn_opened: _Optional[_Union[TurnOpened, _Mapping]] = ..., turn_assigned: _Optional[_Union[TurnAssigned, _Mapping]] = ..., turn_completed: _Optional[_Union[TurnCompleted, _Mapping]] = ..., turn_failed: _Optional[_Union[TurnFailed, _Mapping]] = ..., turn_abandoned: _Optional[_Union[TurnAbandoned, _Mapping]] = ..., turn_suspended: _Optional[_Union[TurnSuspended, _Mapping]] = ..., step_requested: _Optional[_Union[StepRequested, _Mapping]] = ..., step_resolved: _Optional[_Union[StepResolved, _Mapping]] = ..., step_rejected: _Optional[_Union[StepRejected, _Mapping]] = ..., step_cancelled: _Optional[_Union[StepCancelled, _Mapping]] = ..., artifacts_set: _Optional[_Union[ArtifactsSet, _Mapping]] = ..., paused: _Optional[_Union[Paused, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ..., ended: _Optional[_Union[Ended, _Mapping]] = ..., turn_ready: _Optional[_Union[TurnReady, _Mapping]] = ..., output_written: _Optional[_Union[OutputWritten, _Mapping]] = ..., step_delegated: _Optional[_Union[StepDelegated, _Mapping]] = ..., noted: _Optional[_Union[Noted, _Mapping]] = ..., model_noted: _Optional[_Union[ModelNoted, _Mapping]] = ..., budget_raised: _Optional[_Union[BudgetRaised, _Mapping]] = ..., step_decided: _Optional[_Union[StepDecided, _Mapping]] = ..., steered: _Optional[_Union[Steered, _Mapping]] = ..., stopped: _Optional[_Union[Stopped, _Mapping]] = ..., noticed: _Optional[_Union[Noticed, _Mapping]] = ..., step_doubted: _Optional[_Union[StepDoubted, _Mapping]] = ..., compensation_begun: _Optional[_Union[CompensationBegun, _Mapping]] = ...) -> None: ...
+    notice_added: NoticeAdded
+    step_outcome_unknown: StepOutcomeUnknown
+    compensation_started: CompensationStarted
+    def __init__(self, run_id: _Optional[str] = ..., seq: _Optional[int] = ..., prev_seq: _Optional[int] = ..., cursor: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., cause: _Optional[_Union[Cause, str]] = ..., principal: _Optional[str] = ..., prev_hash: _Optional[bytes] = ..., hash: _Optional[bytes] = ..., redacted: bool = ..., erased: bool = ..., transition: _Optional[_Union[Transition, _Mapping]] = ..., input_received: _Optional[_Union[InputReceived, _Mapping]] = ..., turn_opened: _Optional[_Union[TurnOpened, _Mapping]] = ..., turn_assigned: _Optional[_Union[TurnAssigned, _Mapping]] = ..., turn_completed: _Optional[_Union[TurnCompleted, _Mapping]] = ..., turn_failed: _Optional[_Union[TurnFailed, _Mapping]] = ..., turn_abandoned: _Optional[_Union[TurnAbandoned, _Mapping]] = ..., turn_suspended: _Optional[_Union[TurnSuspended, _Mapping]] = ..., step_requested: _Optional[_Union[StepRequested, _Mapping]] = ..., step_resolved: _Optional[_Union[StepResolved, _Mapping]] = ..., step_rejected: _Optional[_Union[StepRejected, _Mapping]] = ..., step_cancelled: _Optional[_Union[StepCancelled, _Mapping]] = ..., artifacts_set: _Optional[_Union[ArtifactsSet, _Mapping]] = ..., paused: _Optional[_Union[Paused, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ..., ended: _Optional[_Union[Ended, _Mapping]] = ..., turn_ready: _Optional[_Union[TurnReady, _Mapping]] = ..., output_written: _Optional[_Union[OutputWritten, _Mapping]] = ..., step_delegated: _Optional[_Union[StepDelegated, _Mapping]] = ..., no_change: _Optional[_Union[NoChange, _Mapping]] = ..., model_updated: _Optional[_Union[ModelUpdated, _Mapping]] = ..., budget_raised: _Optional[_Union[BudgetRaised, _Mapping]] = ..., step_decided: _Optional[_Union[StepDecided, _Mapping]] = ..., steered: _Optional[_Union[Steered, _Mapping]] = ..., stopped: _Optional[_Union[Stopped, _Mapping]] = ..., notice_added: _Optional[_Union[NoticeAdded, _Mapping]] = ..., step_outcome_unknown: _Optional[_Union[StepOutcomeUnknown, _Mapping]] = ..., compensation_started: _Optional[_Union[CompensationStarted, _Mapping]] = ...) -> None: ...
 
 class Transition(_message.Message):
-    __slots__ = ("event", "to", "intended_state", "redirects", "visit", "total_visits", "artifacts_written", "standing")
-    FROM_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("from_state", "event", "to_state", "intended_state", "redirects", "visit", "total_visits", "artifacts_written", "uncompensated")
+    FROM_STATE_FIELD_NUMBER: _ClassVar[int]
     EVENT_FIELD_NUMBER: _ClassVar[int]
-    TO_FIELD_NUMBER: _ClassVar[int]
+    TO_STATE_FIELD_NUMBER: _ClassVar[int]
     INTENDED_STATE_FIELD_NUMBER: _ClassVar[int]
     REDIRECTS_FIELD_NUMBER: _ClassVar[int]
     VISIT_FIELD_NUMBER: _ClassVar[int]
     TOTAL_VISITS_FIELD_NUMBER: _ClassVar[int]
     ARTIFACTS_WRITTEN_FIELD_NUMBER: _ClassVar[int]
-    STANDING_FIELD_NUMBER: _ClassVar[int]
+    UNCOMPENSATED_FIELD_NUMBER: _ClassVar[int]
+    from_state: str
     event: str
-    to: str
+    to_state: str
     intended_state: str
     redirects: _containers.RepeatedCompositeFieldContainer[Redirect]
     visit: int
     total_visits: int
     artifacts_written: _containers.RepeatedCompositeFieldContainer[ArtifactWrite]
-    standing: _containers.RepeatedCompositeFieldContainer[StandingEffect]
-    def __init__(self, event: _Optional[str] = ..., to: _Optional[str] = ..., intended_state: _Optional[str] = ..., redirects: _Optional[_Iterable[_Union[Redirect, _Mapping]]] = ..., visit: _Optional[int] = ..., total_visits: _Optional[int] = ..., artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ..., standing: _Optional[_Iterable[_Union[StandingEffect, _Mapping]]] = ..., **kwargs) -> None: ...
+    uncompensated: _containers.RepeatedCompositeFieldContainer[UncompensatedEffect]
+    def __init__(self, from_state: _Optional[str] = ..., event: _Optional[str] = ..., to_state: _Optional[str] = ..., intended_state: _Optional[str] = ..., redirects: _Optional[_Iterable[_Union[Redirect, _Mapping]]] = ..., visit: _Optional[int] = ..., total_visits: _Optional[int] = ..., artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ..., uncompensated: _Optional[_Iterable[_Union[UncompensatedEffect, _Mapping]]] = ...) -> None: ...
 
 class InputReceived(_message.Message):
     __slots__ = ("parts", "message_id", "queued", "envelope", "step", "scopes")
@@ -643,7 +644,7 @@ class TurnAssigned(_message.Message):
     def __init__(self, turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., assigned: _Optional[_Union[Assignment, _Mapping]] = ...) -> None: ...
 
 class TurnCompleted(_message.Message):
-    __slots__ = ("turn_seq", "attempt", "output", "messages", "usage", "event", "artifacts_written", "reply", "said")
+    __slots__ = ("turn_seq", "attempt", "output", "messages", "usage", "event", "artifacts_written", "awaiting", "reply", "conversation_through_step")
     TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_FIELD_NUMBER: _ClassVar[int]
@@ -651,9 +652,9 @@ class TurnCompleted(_message.Message):
     USAGE_FIELD_NUMBER: _ClassVar[int]
     EVENT_FIELD_NUMBER: _ClassVar[int]
     ARTIFACTS_WRITTEN_FIELD_NUMBER: _ClassVar[int]
-    AWAIT_FIELD_NUMBER: _ClassVar[int]
+    AWAITING_FIELD_NUMBER: _ClassVar[int]
     REPLY_FIELD_NUMBER: _ClassVar[int]
-    SAID_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_THROUGH_STEP_FIELD_NUMBER: _ClassVar[int]
     turn_seq: int
     attempt: int
     output: _containers.RepeatedCompositeFieldContainer[Part]
@@ -661,9 +662,10 @@ class TurnCompleted(_message.Message):
     usage: Usage
     event: str
     artifacts_written: _containers.RepeatedCompositeFieldContainer[ArtifactWrite]
+    awaiting: Awaiting
     reply: bool
-    said: int
-    def __init__(self, turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., output: _Optional[_Iterable[_Union[Part, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., event: _Optional[str] = ..., artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ..., reply: bool = ..., said: _Optional[int] = ..., **kwargs) -> None: ...
+    conversation_through_step: int
+    def __init__(self, turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., output: _Optional[_Iterable[_Union[Part, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., event: _Optional[str] = ..., artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ..., awaiting: _Optional[_Union[Awaiting, str]] = ..., reply: bool = ..., conversation_through_step: _Optional[int] = ...) -> None: ...
 
 class TurnFailed(_message.Message):
     __slots__ = ("turn_seq", "attempt", "error", "retryable", "next", "not_before", "usage", "rejected_step")
@@ -686,14 +688,14 @@ class TurnFailed(_message.Message):
     def __init__(self, turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., error: _Optional[_Union[Fault, _Mapping]] = ..., retryable: bool = ..., next: _Optional[int] = ..., not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., rejected_step: _Optional[int] = ...) -> None: ...
 
 class TurnAbandoned(_message.Message):
-    __slots__ = ("turn_seq", "attempt", "why")
+    __slots__ = ("turn_seq", "attempt", "reason")
     TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
-    WHY_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
     turn_seq: int
     attempt: int
-    why: str
-    def __init__(self, turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., why: _Optional[str] = ...) -> None: ...
+    reason: str
+    def __init__(self, turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class TurnSuspended(_message.Message):
     __slots__ = ("turn_seq", "attempt", "pending")
@@ -746,18 +748,18 @@ class StepRequested(_message.Message):
     call: ToolCallRef
     request_changed: bool
     bound: Usage
-    hold: Hold
+    hold: ApprovalHold
     about: StepAbout
     by_caller: bool
-    def __init__(self, step: _Optional[int] = ..., key: _Optional[str] = ..., tool: _Optional[str] = ..., turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., payload_json: _Optional[str] = ..., reframe: bool = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delegation: bool = ..., kind: _Optional[_Union[StepKind, str]] = ..., model: _Optional[_Union[ModelRequest, _Mapping]] = ..., call: _Optional[_Union[ToolCallRef, _Mapping]] = ..., request_changed: bool = ..., bound: _Optional[_Union[Usage, _Mapping]] = ..., hold: _Optional[_Union[Hold, _Mapping]] = ..., about: _Optional[_Union[StepAbout, _Mapping]] = ..., by_caller: bool = ...) -> None: ...
+    def __init__(self, step: _Optional[int] = ..., key: _Optional[str] = ..., tool: _Optional[str] = ..., turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., payload_json: _Optional[str] = ..., reframe: bool = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delegation: bool = ..., kind: _Optional[_Union[StepKind, str]] = ..., model: _Optional[_Union[ModelRequest, _Mapping]] = ..., call: _Optional[_Union[ToolCallRef, _Mapping]] = ..., request_changed: bool = ..., bound: _Optional[_Union[Usage, _Mapping]] = ..., hold: _Optional[_Union[ApprovalHold, _Mapping]] = ..., about: _Optional[_Union[StepAbout, _Mapping]] = ..., by_caller: bool = ...) -> None: ...
 
-class Hold(_message.Message):
-    __slots__ = ("why", "digest")
-    WHY_FIELD_NUMBER: _ClassVar[int]
+class ApprovalHold(_message.Message):
+    __slots__ = ("condition_error", "digest")
+    CONDITION_ERROR_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
-    why: str
+    condition_error: str
     digest: str
-    def __init__(self, why: _Optional[str] = ..., digest: _Optional[str] = ...) -> None: ...
+    def __init__(self, condition_error: _Optional[str] = ..., digest: _Optional[str] = ...) -> None: ...
 
 class StepDecided(_message.Message):
     __slots__ = ("step", "tool", "verdict", "digest", "payload_json", "reason", "expires", "deadline")
@@ -837,7 +839,7 @@ class StepAbout(_message.Message):
     tool: str
     def __init__(self, role: _Optional[_Union[StepRole, str]] = ..., step: _Optional[int] = ..., tool: _Optional[str] = ...) -> None: ...
 
-class StandingEffect(_message.Message):
+class UncompensatedEffect(_message.Message):
     __slots__ = ("step", "tool", "by", "code")
     STEP_FIELD_NUMBER: _ClassVar[int]
     TOOL_FIELD_NUMBER: _ClassVar[int]
@@ -849,7 +851,7 @@ class StandingEffect(_message.Message):
     code: str
     def __init__(self, step: _Optional[int] = ..., tool: _Optional[str] = ..., by: _Optional[int] = ..., code: _Optional[str] = ...) -> None: ...
 
-class StepDoubted(_message.Message):
+class StepOutcomeUnknown(_message.Message):
     __slots__ = ("step", "tool", "attempt", "error", "worker", "by", "kind")
     STEP_FIELD_NUMBER: _ClassVar[int]
     TOOL_FIELD_NUMBER: _ClassVar[int]
@@ -867,7 +869,7 @@ class StepDoubted(_message.Message):
     kind: StepKind
     def __init__(self, step: _Optional[int] = ..., tool: _Optional[str] = ..., attempt: _Optional[int] = ..., error: _Optional[_Union[Fault, _Mapping]] = ..., worker: _Optional[str] = ..., by: _Optional[int] = ..., kind: _Optional[_Union[StepKind, str]] = ...) -> None: ...
 
-class CompensationBegun(_message.Message):
+class CompensationStarted(_message.Message):
     __slots__ = ("status", "reason", "event", "intended_state", "redirects", "effects", "pending", "artifacts_written")
     STATUS_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
@@ -888,18 +890,18 @@ class CompensationBegun(_message.Message):
     def __init__(self, status: _Optional[_Union[RunStatus, str]] = ..., reason: _Optional[str] = ..., event: _Optional[str] = ..., intended_state: _Optional[str] = ..., redirects: _Optional[_Iterable[_Union[Redirect, _Mapping]]] = ..., effects: _Optional[_Iterable[int]] = ..., pending: _Optional[_Iterable[int]] = ..., artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ...) -> None: ...
 
 class StepCancelled(_message.Message):
-    __slots__ = ("step", "tool", "why", "kind", "usage")
+    __slots__ = ("step", "tool", "reason", "kind", "usage")
     STEP_FIELD_NUMBER: _ClassVar[int]
     TOOL_FIELD_NUMBER: _ClassVar[int]
-    WHY_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
     step: int
     tool: str
-    why: str
+    reason: str
     kind: StepKind
     usage: Usage
-    def __init__(self, step: _Optional[int] = ..., tool: _Optional[str] = ..., why: _Optional[str] = ..., kind: _Optional[_Union[StepKind, str]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ...) -> None: ...
+    def __init__(self, step: _Optional[int] = ..., tool: _Optional[str] = ..., reason: _Optional[str] = ..., kind: _Optional[_Union[StepKind, str]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ...) -> None: ...
 
 class BudgetRaised(_message.Message):
     __slots__ = ("max_tokens", "max_cost_micro_usd", "previous_max_tokens", "previous_max_cost_micro_usd", "reason")
@@ -915,7 +917,7 @@ class BudgetRaised(_message.Message):
     reason: str
     def __init__(self, max_tokens: _Optional[int] = ..., max_cost_micro_usd: _Optional[int] = ..., previous_max_tokens: _Optional[int] = ..., previous_max_cost_micro_usd: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
 
-class ModelNoted(_message.Message):
+class ModelUpdated(_message.Message):
     __slots__ = ("step", "attempt", "response_id", "usage", "request_changed", "request_hash")
     STEP_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
@@ -955,7 +957,7 @@ class StepDelegated(_message.Message):
     question: _containers.RepeatedCompositeFieldContainer[Part]
     def __init__(self, step: _Optional[int] = ..., tool: _Optional[str] = ..., attempt: _Optional[int] = ..., remote: _Optional[_Union[Remote, _Mapping]] = ..., question: _Optional[_Iterable[_Union[Part, _Mapping]]] = ...) -> None: ...
 
-class Noted(_message.Message):
+class NoChange(_message.Message):
     __slots__ = ("call", "id")
     CALL_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
@@ -990,20 +992,20 @@ class Steered(_message.Message):
     def __init__(self, text: _Optional[str] = ..., when: _Optional[_Union[SteerWhen, str]] = ...) -> None: ...
 
 class Stopped(_message.Message):
-    __slots__ = ("turn_seq", "attempt", "note", "said", "calls")
+    __slots__ = ("turn_seq", "attempt", "note", "conversation_through_step", "calls")
     TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     NOTE_FIELD_NUMBER: _ClassVar[int]
-    SAID_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_THROUGH_STEP_FIELD_NUMBER: _ClassVar[int]
     CALLS_FIELD_NUMBER: _ClassVar[int]
     turn_seq: int
     attempt: int
     note: str
-    said: int
+    conversation_through_step: int
     calls: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., note: _Optional[str] = ..., said: _Optional[int] = ..., calls: _Optional[_Iterable[int]] = ...) -> None: ...
+    def __init__(self, turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., note: _Optional[str] = ..., conversation_through_step: _Optional[int] = ..., calls: _Optional[_Iterable[int]] = ...) -> None: ...
 
-class Noticed(_message.Message):
+class NoticeAdded(_message.Message):
     __slots__ = ("code", "text")
     CODE_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
@@ -1011,7 +1013,7 @@ class Noticed(_message.Message):
     text: str
     def __init__(self, code: _Optional[str] = ..., text: _Optional[str] = ...) -> None: ...
 
-class Heed(_message.Message):
+class IncludedMessage(_message.Message):
     __slots__ = ("seq", "text")
     SEQ_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
@@ -1034,7 +1036,7 @@ class Origin(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., seq: _Optional[int] = ..., state: _Optional[str] = ..., artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ..., steps: _Optional[int] = ...) -> None: ...
 
 class Ended(_message.Message):
-    __slots__ = ("status", "reason", "redirects", "artifacts_written", "final_artifacts", "event", "intended_state", "standing")
+    __slots__ = ("status", "reason", "redirects", "artifacts_written", "final_artifacts", "event", "intended_state", "uncompensated")
     STATUS_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     REDIRECTS_FIELD_NUMBER: _ClassVar[int]
@@ -1042,7 +1044,7 @@ class Ended(_message.Message):
     FINAL_ARTIFACTS_FIELD_NUMBER: _ClassVar[int]
     EVENT_FIELD_NUMBER: _ClassVar[int]
     INTENDED_STATE_FIELD_NUMBER: _ClassVar[int]
-    STANDING_FIELD_NUMBER: _ClassVar[int]
+    UNCOMPENSATED_FIELD_NUMBER: _ClassVar[int]
     status: RunStatus
     reason: str
     redirects: _containers.RepeatedCompositeFieldContainer[Redirect]
@@ -1050,5 +1052,5 @@ class Ended(_message.Message):
     final_artifacts: _containers.RepeatedCompositeFieldContainer[Artifact]
     event: str
     intended_state: str
-    standing: _containers.RepeatedCompositeFieldContainer[StandingEffect]
-    def __init__(self, status: _Optional[_Union[RunStatus, str]] = ..., reason: _Optional[str] = ..., redirects: _Optional[_Iterable[_Union[Redirect, _Mapping]]] = ..., artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ..., final_artifacts: _Optional[_Iterable[_Union[Artifact, _Mapping]]] = ..., event: _Optional[str] = ..., intended_state: _Optional[str] = ..., standing: _Optional[_Iterable[_Union[StandingEffect, _Mapping]]] = ...) -> None: ...
+    uncompensated: _containers.RepeatedCompositeFieldContainer[UncompensatedEffect]
+    def __init__(self, status: _Optional[_Union[RunStatus, str]] = ..., reason: _Optional[str] = ..., redirects: _Optional[_Iterable[_Union[Redirect, _Mapping]]] = ..., artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ..., final_artifacts: _Optional[_Iterable[_Union[Artifact, _Mapping]]] = ..., event: _Optional[str] = ..., intended_state: _Optional[str] = ..., uncompensated: _Optional[_Iterable[_Union[UncompensatedEffect, _Mapping]]] = ...) -> None: ...

@@ -172,7 +172,7 @@ class Run(_message.Message):
     limits: RunLimits
     awaiting: _record_pb2.Awaiting
     status_at: _timestamp_pb2.Timestamp
-    task: Task
+    task: TaskInfo
     forked_from: ForkedFrom
     imported: bool
     erasable: bool
@@ -185,7 +185,7 @@ class Run(_message.Message):
     erased: Erasure
     waiting_for: _containers.RepeatedCompositeFieldContainer[LimitWait]
     compensating: bool
-    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., pack: _Optional[_Union[_record_pb2.PackRef, _Mapping]] = ..., entry: _Optional[str] = ..., agent: _Optional[str] = ..., entry_override: bool = ..., execution: _Optional[_Union[_record_pb2.Execution, str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., reason: _Optional[str] = ..., paused: bool = ..., state: _Optional[str] = ..., seq: _Optional[int] = ..., visit_seq: _Optional[int] = ..., visits: _Optional[_Mapping[str, int]] = ..., edges: _Optional[_Iterable[_Union[EdgeCount, _Mapping]]] = ..., total_visits: _Optional[int] = ..., transitions: _Optional[int] = ..., tool_calls: _Optional[int] = ..., reframes: _Optional[int] = ..., tokens: _Optional[int] = ..., cost_micro_usd: _Optional[int] = ..., estimated_tokens: _Optional[int] = ..., last_step: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state_timeout_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., turn: _Optional[_Union[_record_pb2.TurnRef, _Mapping]] = ..., turn_not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., turn_suspended: bool = ..., queued_inputs: _Optional[int] = ..., allowed_events: _Optional[_Iterable[str]] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.ArtifactHead, _Mapping]]] = ..., artifact_bytes: _Optional[int] = ..., message_bytes: _Optional[int] = ..., parent: _Optional[_Union[Parent, _Mapping]] = ..., depth: _Optional[int] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ..., awaiting: _Optional[_Union[_record_pb2.Awaiting, str]] = ..., status_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., task: _Optional[_Union[Task, _Mapping]] = ..., forked_from: _Optional[_Union[ForkedFrom, _Mapping]] = ..., imported: bool = ..., erasable: bool = ..., reserved_tokens: _Optional[int] = ..., reserved_cost_micro_usd: _Optional[int] = ..., leased: bool = ..., accounts: _Optional[_Iterable[_Union[AccountShare, _Mapping]]] = ..., lent_tokens: _Optional[int] = ..., lent_cost_micro_usd: _Optional[int] = ..., erased: _Optional[_Union[Erasure, _Mapping]] = ..., waiting_for: _Optional[_Iterable[_Union[LimitWait, _Mapping]]] = ..., compensating: bool = ...) -> None: ...
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., pack: _Optional[_Union[_record_pb2.PackRef, _Mapping]] = ..., entry: _Optional[str] = ..., agent: _Optional[str] = ..., entry_override: bool = ..., execution: _Optional[_Union[_record_pb2.Execution, str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., reason: _Optional[str] = ..., paused: bool = ..., state: _Optional[str] = ..., seq: _Optional[int] = ..., visit_seq: _Optional[int] = ..., visits: _Optional[_Mapping[str, int]] = ..., edges: _Optional[_Iterable[_Union[EdgeCount, _Mapping]]] = ..., total_visits: _Optional[int] = ..., transitions: _Optional[int] = ..., tool_calls: _Optional[int] = ..., reframes: _Optional[int] = ..., tokens: _Optional[int] = ..., cost_micro_usd: _Optional[int] = ..., estimated_tokens: _Optional[int] = ..., last_step: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state_timeout_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., turn: _Optional[_Union[_record_pb2.TurnRef, _Mapping]] = ..., turn_not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., turn_suspended: bool = ..., queued_inputs: _Optional[int] = ..., allowed_events: _Optional[_Iterable[str]] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.ArtifactHead, _Mapping]]] = ..., artifact_bytes: _Optional[int] = ..., message_bytes: _Optional[int] = ..., parent: _Optional[_Union[Parent, _Mapping]] = ..., depth: _Optional[int] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ..., awaiting: _Optional[_Union[_record_pb2.Awaiting, str]] = ..., status_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., task: _Optional[_Union[TaskInfo, _Mapping]] = ..., forked_from: _Optional[_Union[ForkedFrom, _Mapping]] = ..., imported: bool = ..., erasable: bool = ..., reserved_tokens: _Optional[int] = ..., reserved_cost_micro_usd: _Optional[int] = ..., leased: bool = ..., accounts: _Optional[_Iterable[_Union[AccountShare, _Mapping]]] = ..., lent_tokens: _Optional[int] = ..., lent_cost_micro_usd: _Optional[int] = ..., erased: _Optional[_Union[Erasure, _Mapping]] = ..., waiting_for: _Optional[_Iterable[_Union[LimitWait, _Mapping]]] = ..., compensating: bool = ...) -> None: ...
 
 class AccountShare(_message.Message):
     __slots__ = ("name", "window_start", "settled_tokens", "settled_cost_micro_usd", "reserved_tokens", "reserved_cost_micro_usd")
@@ -269,7 +269,7 @@ class Parent(_message.Message):
     origin: str
     def __init__(self, run_id: _Optional[str] = ..., step: _Optional[int] = ..., attempt: _Optional[int] = ..., origin: _Optional[str] = ...) -> None: ...
 
-class Task(_message.Message):
+class TaskInfo(_message.Message):
     __slots__ = ("context_id", "owner", "tenant")
     CONTEXT_ID_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
@@ -881,7 +881,7 @@ class SetArtifactsResponse(_message.Message):
     def __init__(self, record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., seq: _Optional[int] = ..., duplicate: bool = ...) -> None: ...
 
 class CompleteTurnRequest(_message.Message):
-    __slots__ = ("namespace", "run_id", "turn_seq", "attempt", "turn_token", "output", "messages", "usage", "event", "artifacts", "expected_seq", "request_id", "reply", "said")
+    __slots__ = ("namespace", "run_id", "turn_seq", "attempt", "turn_token", "output", "messages", "usage", "event", "artifacts", "expected_seq", "request_id", "awaiting", "reply", "conversation_through_step")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
@@ -894,9 +894,9 @@ class CompleteTurnRequest(_message.Message):
     ARTIFACTS_FIELD_NUMBER: _ClassVar[int]
     EXPECTED_SEQ_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
-    AWAIT_FIELD_NUMBER: _ClassVar[int]
+    AWAITING_FIELD_NUMBER: _ClassVar[int]
     REPLY_FIELD_NUMBER: _ClassVar[int]
-    SAID_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_THROUGH_STEP_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     run_id: str
     turn_seq: int
@@ -909,9 +909,10 @@ class CompleteTurnRequest(_message.Message):
     artifacts: _containers.RepeatedCompositeFieldContainer[_record_pb2.ArtifactWrite]
     expected_seq: int
     request_id: str
+    awaiting: _record_pb2.Awaiting
     reply: bool
-    said: int
-    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., turn_token: _Optional[str] = ..., output: _Optional[_Iterable[_Union[_record_pb2.Part, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_record_pb2.Message, _Mapping]]] = ..., usage: _Optional[_Union[_record_pb2.Usage, _Mapping]] = ..., event: _Optional[str] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.ArtifactWrite, _Mapping]]] = ..., expected_seq: _Optional[int] = ..., request_id: _Optional[str] = ..., reply: bool = ..., said: _Optional[int] = ..., **kwargs) -> None: ...
+    conversation_through_step: int
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., turn_token: _Optional[str] = ..., output: _Optional[_Iterable[_Union[_record_pb2.Part, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_record_pb2.Message, _Mapping]]] = ..., usage: _Optional[_Union[_record_pb2.Usage, _Mapping]] = ..., event: _Optional[str] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.ArtifactWrite, _Mapping]]] = ..., expected_seq: _Optional[int] = ..., request_id: _Optional[str] = ..., awaiting: _Optional[_Union[_record_pb2.Awaiting, str]] = ..., reply: bool = ..., conversation_through_step: _Optional[int] = ...) -> None: ...
 
 class CompleteTurnResponse(_message.Message):
     __slots__ = ("record", "transition", "ended", "state", "status", "seq", "turn", "duplicate")
@@ -1066,7 +1067,7 @@ class RequestStepRequest(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., turn_token: _Optional[str] = ..., requests: _Optional[_Iterable[_Union[StepRequest, _Mapping]]] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class RequestModelRequest(_message.Message):
-    __slots__ = ("namespace", "run_id", "turn_seq", "attempt", "turn_token", "round", "key", "request", "bound", "hear")
+    __slots__ = ("namespace", "run_id", "turn_seq", "attempt", "turn_token", "round", "key", "request", "bound", "include_required")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
@@ -1076,7 +1077,7 @@ class RequestModelRequest(_message.Message):
     KEY_FIELD_NUMBER: _ClassVar[int]
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     BOUND_FIELD_NUMBER: _ClassVar[int]
-    HEAR_FIELD_NUMBER: _ClassVar[int]
+    INCLUDE_REQUIRED_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     run_id: str
     turn_seq: int
@@ -1086,11 +1087,11 @@ class RequestModelRequest(_message.Message):
     key: str
     request: _record_pb2.ModelRequest
     bound: _record_pb2.Usage
-    hear: bool
-    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., turn_token: _Optional[str] = ..., round: _Optional[int] = ..., key: _Optional[str] = ..., request: _Optional[_Union[_record_pb2.ModelRequest, _Mapping]] = ..., bound: _Optional[_Union[_record_pb2.Usage, _Mapping]] = ..., hear: bool = ...) -> None: ...
+    include_required: bool
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., turn_token: _Optional[str] = ..., round: _Optional[int] = ..., key: _Optional[str] = ..., request: _Optional[_Union[_record_pb2.ModelRequest, _Mapping]] = ..., bound: _Optional[_Union[_record_pb2.Usage, _Mapping]] = ..., include_required: bool = ...) -> None: ...
 
 class RequestModelResponse(_message.Message):
-    __slots__ = ("key", "step", "replayed", "denial", "max_answer_bytes", "remaining", "ended", "status", "seq", "heeds")
+    __slots__ = ("key", "step", "replayed", "denial", "max_answer_bytes", "remaining", "ended", "status", "seq", "included_messages")
     KEY_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     REPLAYED_FIELD_NUMBER: _ClassVar[int]
@@ -1100,7 +1101,7 @@ class RequestModelResponse(_message.Message):
     ENDED_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     SEQ_FIELD_NUMBER: _ClassVar[int]
-    HEEDS_FIELD_NUMBER: _ClassVar[int]
+    INCLUDED_MESSAGES_FIELD_NUMBER: _ClassVar[int]
     key: str
     step: Step
     replayed: bool
@@ -1110,8 +1111,8 @@ class RequestModelResponse(_message.Message):
     ended: _record_pb2.Record
     status: _record_pb2.RunStatus
     seq: int
-    heeds: _containers.RepeatedCompositeFieldContainer[_record_pb2.Heed]
-    def __init__(self, key: _Optional[str] = ..., step: _Optional[_Union[Step, _Mapping]] = ..., replayed: bool = ..., denial: _Optional[_Union[_record_pb2.Denial, _Mapping]] = ..., max_answer_bytes: _Optional[int] = ..., remaining: _Optional[_Union[Remaining, _Mapping]] = ..., ended: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ..., heeds: _Optional[_Iterable[_Union[_record_pb2.Heed, _Mapping]]] = ...) -> None: ...
+    included_messages: _containers.RepeatedCompositeFieldContainer[_record_pb2.IncludedMessage]
+    def __init__(self, key: _Optional[str] = ..., step: _Optional[_Union[Step, _Mapping]] = ..., replayed: bool = ..., denial: _Optional[_Union[_record_pb2.Denial, _Mapping]] = ..., max_answer_bytes: _Optional[int] = ..., remaining: _Optional[_Union[Remaining, _Mapping]] = ..., ended: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ..., included_messages: _Optional[_Iterable[_Union[_record_pb2.IncludedMessage, _Mapping]]] = ...) -> None: ...
 
 class AnswerModelRequest(_message.Message):
     __slots__ = ("namespace", "run_id", "step", "attempt", "turn_token", "answer", "failure", "usage", "provider_limits")
@@ -1148,14 +1149,14 @@ class ProviderLimits(_message.Message):
     def __init__(self, requests: _Optional[int] = ..., requests_reset: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., tokens: _Optional[int] = ..., tokens_reset: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class ModelFailure(_message.Message):
-    __slots__ = ("error", "final", "retry_after")
+    __slots__ = ("error", "non_retryable", "retry_after")
     ERROR_FIELD_NUMBER: _ClassVar[int]
-    FINAL_FIELD_NUMBER: _ClassVar[int]
+    NON_RETRYABLE_FIELD_NUMBER: _ClassVar[int]
     RETRY_AFTER_FIELD_NUMBER: _ClassVar[int]
     error: _record_pb2.Fault
-    final: bool
+    non_retryable: bool
     retry_after: _duration_pb2.Duration
-    def __init__(self, error: _Optional[_Union[_record_pb2.Fault, _Mapping]] = ..., final: bool = ..., retry_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    def __init__(self, error: _Optional[_Union[_record_pb2.Fault, _Mapping]] = ..., non_retryable: bool = ..., retry_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class AnswerModelResponse(_message.Message):
     __slots__ = ("disposition", "record", "ended", "status", "seq", "next", "wait", "duplicate")
@@ -1177,7 +1178,7 @@ class AnswerModelResponse(_message.Message):
     duplicate: bool
     def __init__(self, disposition: _Optional[_Union[Disposition, str]] = ..., record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., ended: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ..., next: _Optional[int] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., duplicate: bool = ...) -> None: ...
 
-class NoteModelRequest(_message.Message):
+class UpdateModelCallRequest(_message.Message):
     __slots__ = ("namespace", "run_id", "step", "attempt", "turn_token", "response_id")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -1193,7 +1194,7 @@ class NoteModelRequest(_message.Message):
     response_id: str
     def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., step: _Optional[int] = ..., attempt: _Optional[int] = ..., turn_token: _Optional[str] = ..., response_id: _Optional[str] = ...) -> None: ...
 
-class NoteModelResponse(_message.Message):
+class UpdateModelCallResponse(_message.Message):
     __slots__ = ("disposition", "record", "seq")
     DISPOSITION_FIELD_NUMBER: _ClassVar[int]
     RECORD_FIELD_NUMBER: _ClassVar[int]
@@ -1256,7 +1257,7 @@ class RequestStepResponse(_message.Message):
     def __init__(self, outcomes: _Optional[_Iterable[_Union[StepOutcome, _Mapping]]] = ..., ended: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ..., duplicate: bool = ...) -> None: ...
 
 class ResolveStepRequest(_message.Message):
-    __slots__ = ("namespace", "run_id", "step", "tool", "attempt", "result_json", "error", "turn_token", "final", "retry_after", "unknown", "usage")
+    __slots__ = ("namespace", "run_id", "step", "tool", "attempt", "result_json", "error", "turn_token", "non_retryable", "retry_after", "unknown", "usage")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
@@ -1265,7 +1266,7 @@ class ResolveStepRequest(_message.Message):
     RESULT_JSON_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     TURN_TOKEN_FIELD_NUMBER: _ClassVar[int]
-    FINAL_FIELD_NUMBER: _ClassVar[int]
+    NON_RETRYABLE_FIELD_NUMBER: _ClassVar[int]
     RETRY_AFTER_FIELD_NUMBER: _ClassVar[int]
     UNKNOWN_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
@@ -1277,11 +1278,11 @@ class ResolveStepRequest(_message.Message):
     result_json: str
     error: _record_pb2.Fault
     turn_token: str
-    final: bool
+    non_retryable: bool
     retry_after: _duration_pb2.Duration
     unknown: bool
     usage: _record_pb2.Usage
-    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., step: _Optional[int] = ..., tool: _Optional[str] = ..., attempt: _Optional[int] = ..., result_json: _Optional[str] = ..., error: _Optional[_Union[_record_pb2.Fault, _Mapping]] = ..., turn_token: _Optional[str] = ..., final: bool = ..., retry_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., unknown: bool = ..., usage: _Optional[_Union[_record_pb2.Usage, _Mapping]] = ...) -> None: ...
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., step: _Optional[int] = ..., tool: _Optional[str] = ..., attempt: _Optional[int] = ..., result_json: _Optional[str] = ..., error: _Optional[_Union[_record_pb2.Fault, _Mapping]] = ..., turn_token: _Optional[str] = ..., non_retryable: bool = ..., retry_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., unknown: bool = ..., usage: _Optional[_Union[_record_pb2.Usage, _Mapping]] = ...) -> None: ...
 
 class ResolveStepResponse(_message.Message):
     __slots__ = ("disposition", "record", "ended", "status", "seq")
@@ -1656,42 +1657,42 @@ class Erasure(_message.Message):
     def __init__(self, at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., by: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class PutBlobRequest(_message.Message):
-    __slots__ = ("namespace", "upload_id", "media_type", "ref", "offset", "data", "last")
+    __slots__ = ("namespace", "upload_id", "media_type", "blob_ref", "offset", "data", "last")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     UPLOAD_ID_FIELD_NUMBER: _ClassVar[int]
     MEDIA_TYPE_FIELD_NUMBER: _ClassVar[int]
-    REF_FIELD_NUMBER: _ClassVar[int]
+    BLOB_REF_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     upload_id: str
     media_type: str
-    ref: str
+    blob_ref: str
     offset: int
     data: bytes
     last: bool
-    def __init__(self, namespace: _Optional[str] = ..., upload_id: _Optional[str] = ..., media_type: _Optional[str] = ..., ref: _Optional[str] = ..., offset: _Optional[int] = ..., data: _Optional[bytes] = ..., last: bool = ...) -> None: ...
+    def __init__(self, namespace: _Optional[str] = ..., upload_id: _Optional[str] = ..., media_type: _Optional[str] = ..., blob_ref: _Optional[str] = ..., offset: _Optional[int] = ..., data: _Optional[bytes] = ..., last: bool = ...) -> None: ...
 
 class PutBlobResponse(_message.Message):
-    __slots__ = ("ref", "size", "duplicate")
-    REF_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("blob_ref", "size", "duplicate")
+    BLOB_REF_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
     DUPLICATE_FIELD_NUMBER: _ClassVar[int]
-    ref: str
+    blob_ref: str
     size: int
     duplicate: bool
-    def __init__(self, ref: _Optional[str] = ..., size: _Optional[int] = ..., duplicate: bool = ...) -> None: ...
+    def __init__(self, blob_ref: _Optional[str] = ..., size: _Optional[int] = ..., duplicate: bool = ...) -> None: ...
 
 class GetBlobRequest(_message.Message):
-    __slots__ = ("namespace", "ref", "offset")
+    __slots__ = ("namespace", "blob_ref", "offset")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
-    REF_FIELD_NUMBER: _ClassVar[int]
+    BLOB_REF_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     namespace: str
-    ref: str
+    blob_ref: str
     offset: int
-    def __init__(self, namespace: _Optional[str] = ..., ref: _Optional[str] = ..., offset: _Optional[int] = ...) -> None: ...
+    def __init__(self, namespace: _Optional[str] = ..., blob_ref: _Optional[str] = ..., offset: _Optional[int] = ...) -> None: ...
 
 class GetBlobResponse(_message.Message):
     __slots__ = ("size", "media_type", "offset", "data")

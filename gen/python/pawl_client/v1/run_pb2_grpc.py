@@ -170,10 +170,10 @@ class RunServiceStub(object):
                 request_serializer=pawl_dot_v1_dot_run__pb2.AnswerModelRequest.SerializeToString,
                 response_deserializer=pawl_dot_v1_dot_run__pb2.AnswerModelResponse.FromString,
                 _registered_method=True)
-        self.NoteModel = channel.unary_unary(
-                '/pawl.v1.RunService/NoteModel',
-                request_serializer=pawl_dot_v1_dot_run__pb2.NoteModelRequest.SerializeToString,
-                response_deserializer=pawl_dot_v1_dot_run__pb2.NoteModelResponse.FromString,
+        self.UpdateModelCall = channel.unary_unary(
+                '/pawl.v1.RunService/UpdateModelCall',
+                request_serializer=pawl_dot_v1_dot_run__pb2.UpdateModelCallRequest.SerializeToString,
+                response_deserializer=pawl_dot_v1_dot_run__pb2.UpdateModelCallResponse.FromString,
                 _registered_method=True)
         self.GetModelStep = channel.unary_unary(
                 '/pawl.v1.RunService/GetModelStep',
@@ -542,8 +542,8 @@ class RunServiceServicer(object):
 
         Errors: FAILED_PRECONDITION (STEP_HELD: a person has not decided about the call),
         PERMISSION_DENIED (STEP_NOT_HELD, TURN_TOKEN_STALE),
-        INVALID_ARGUMENT (INVALID_JSON; RETRY_CONTRADICTION: final, retry_after or unknown of a
-        result, or of an error final beside one of the others), RESOURCE_EXHAUSTED
+        INVALID_ARGUMENT (INVALID_JSON; RETRY_CONTRADICTION: non_retryable, retry_after or unknown of a
+        result, or of a non_retryable error beside one of the others), RESOURCE_EXHAUSTED
         (ARTIFACT_TOO_LARGE, ARTIFACTS_TOO_LARGE). Whoever made the call and has its result
         refused answers with an error that is unknown: the call did happen.
         """
@@ -589,7 +589,7 @@ class RunServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def NoteModel(self, request, context):
+    def UpdateModelCall(self, request, context):
         """Keeps the provider's id of a response that is being made, so that an execution that
         comes after this one may fetch it instead of asking again. Scope runs:write with the
         turn's token, or events:external in an external state.
@@ -873,10 +873,10 @@ def add_RunServiceServicer_to_server(servicer, server):
                     request_deserializer=pawl_dot_v1_dot_run__pb2.AnswerModelRequest.FromString,
                     response_serializer=pawl_dot_v1_dot_run__pb2.AnswerModelResponse.SerializeToString,
             ),
-            'NoteModel': grpc.unary_unary_rpc_method_handler(
-                    servicer.NoteModel,
-                    request_deserializer=pawl_dot_v1_dot_run__pb2.NoteModelRequest.FromString,
-                    response_serializer=pawl_dot_v1_dot_run__pb2.NoteModelResponse.SerializeToString,
+            'UpdateModelCall': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateModelCall,
+                    request_deserializer=pawl_dot_v1_dot_run__pb2.UpdateModelCallRequest.FromString,
+                    response_serializer=pawl_dot_v1_dot_run__pb2.UpdateModelCallResponse.SerializeToString,
             ),
             'GetModelStep': grpc.unary_unary_rpc_method_handler(
                     servicer.GetModelStep,
@@ -1536,7 +1536,7 @@ class RunService(object):
             _registered_method=True)
 
     @staticmethod
-    def NoteModel(request,
+    def UpdateModelCall(request,
             target,
             options=(),
             channel_credentials=None,
@@ -1549,9 +1549,9 @@ class RunService(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/pawl.v1.RunService/NoteModel',
-            pawl_dot_v1_dot_run__pb2.NoteModelRequest.SerializeToString,
-            pawl_dot_v1_dot_run__pb2.NoteModelResponse.FromString,
+            '/pawl.v1.RunService/UpdateModelCall',
+            pawl_dot_v1_dot_run__pb2.UpdateModelCallRequest.SerializeToString,
+            pawl_dot_v1_dot_run__pb2.UpdateModelCallResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -19,7 +19,7 @@ class UnservedCause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     UNSERVED_CAUSE_UNSPECIFIED: _ClassVar[UnservedCause]
     UNSERVED_CAUSE_RUN_ENDED: _ClassVar[UnservedCause]
-    UNSERVED_CAUSE_RUN_WAITS: _ClassVar[UnservedCause]
+    UNSERVED_CAUSE_RUN_WAITING: _ClassVar[UnservedCause]
     UNSERVED_CAUSE_TAKEN_OVER: _ClassVar[UnservedCause]
     UNSERVED_CAUSE_REFUSED: _ClassVar[UnservedCause]
 
@@ -32,7 +32,7 @@ class RevokeCause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REVOKE_CAUSE_SUPERSEDED: _ClassVar[RevokeCause]
 UNSERVED_CAUSE_UNSPECIFIED: UnservedCause
 UNSERVED_CAUSE_RUN_ENDED: UnservedCause
-UNSERVED_CAUSE_RUN_WAITS: UnservedCause
+UNSERVED_CAUSE_RUN_WAITING: UnservedCause
 UNSERVED_CAUSE_TAKEN_OVER: UnservedCause
 UNSERVED_CAUSE_REFUSED: UnservedCause
 REVOKE_CAUSE_UNSPECIFIED: RevokeCause
@@ -130,7 +130,7 @@ class ReadyWork(_message.Message):
     def __init__(self, pack: _Optional[_Union[_record_pb2.PackRef, _Mapping]] = ..., prompt: _Optional[str] = ..., agent: _Optional[str] = ..., tool: _Optional[str] = ..., count: _Optional[int] = ..., workers: _Optional[int] = ...) -> None: ...
 
 class WorkRequest(_message.Message):
-    __slots__ = ("namespace", "id", "credits", "register", "heartbeat", "output", "release", "drain", "serve_run", "release_run", "complete_turn", "fail_turn", "suspend_turn", "request_step", "resolve_step", "set_artifacts", "write_output", "request_model", "answer_model", "note_model", "more")
+    __slots__ = ("namespace", "id", "credits", "register", "heartbeat", "output", "release", "drain", "serve_run", "release_run", "complete_turn", "fail_turn", "suspend_turn", "request_step", "resolve_step", "set_artifacts", "write_output", "request_model", "answer_model", "update_model_call", "more")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
     CREDITS_FIELD_NUMBER: _ClassVar[int]
@@ -150,7 +150,7 @@ class WorkRequest(_message.Message):
     WRITE_OUTPUT_FIELD_NUMBER: _ClassVar[int]
     REQUEST_MODEL_FIELD_NUMBER: _ClassVar[int]
     ANSWER_MODEL_FIELD_NUMBER: _ClassVar[int]
-    NOTE_MODEL_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_MODEL_CALL_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     id: int
@@ -171,9 +171,9 @@ class WorkRequest(_message.Message):
     write_output: _run_pb2.WriteOutputRequest
     request_model: _run_pb2.RequestModelRequest
     answer_model: _run_pb2.AnswerModelRequest
-    note_model: _run_pb2.NoteModelRequest
+    update_model_call: _run_pb2.UpdateModelCallRequest
     more: _containers.RepeatedCompositeFieldContainer[WorkRequest]
-    def __init__(self, namespace: _Optional[str] = ..., id: _Optional[int] = ..., credits: _Optional[_Union[WorkCredits, _Mapping]] = ..., register: _Optional[_Union[WorkerRegistration, _Mapping]] = ..., heartbeat: _Optional[_Union[WorkerHeartbeat, _Mapping]] = ..., output: _Optional[_Union[WorkerOutput, _Mapping]] = ..., release: _Optional[_Union[WorkRelease, _Mapping]] = ..., drain: _Optional[_Union[WorkerDrain, _Mapping]] = ..., serve_run: _Optional[_Union[ServeRun, _Mapping]] = ..., release_run: _Optional[_Union[ReleaseRun, _Mapping]] = ..., complete_turn: _Optional[_Union[_run_pb2.CompleteTurnRequest, _Mapping]] = ..., fail_turn: _Optional[_Union[_run_pb2.FailTurnRequest, _Mapping]] = ..., suspend_turn: _Optional[_Union[_run_pb2.SuspendTurnRequest, _Mapping]] = ..., request_step: _Optional[_Union[_run_pb2.RequestStepRequest, _Mapping]] = ..., resolve_step: _Optional[_Union[_run_pb2.ResolveStepRequest, _Mapping]] = ..., set_artifacts: _Optional[_Union[_run_pb2.SetArtifactsRequest, _Mapping]] = ..., write_output: _Optional[_Union[_run_pb2.WriteOutputRequest, _Mapping]] = ..., request_model: _Optional[_Union[_run_pb2.RequestModelRequest, _Mapping]] = ..., answer_model: _Optional[_Union[_run_pb2.AnswerModelRequest, _Mapping]] = ..., note_model: _Optional[_Union[_run_pb2.NoteModelRequest, _Mapping]] = ..., more: _Optional[_Iterable[_Union[WorkRequest, _Mapping]]] = ...) -> None: ...
+    def __init__(self, namespace: _Optional[str] = ..., id: _Optional[int] = ..., credits: _Optional[_Union[WorkCredits, _Mapping]] = ..., register: _Optional[_Union[WorkerRegistration, _Mapping]] = ..., heartbeat: _Optional[_Union[WorkerHeartbeat, _Mapping]] = ..., output: _Optional[_Union[WorkerOutput, _Mapping]] = ..., release: _Optional[_Union[WorkRelease, _Mapping]] = ..., drain: _Optional[_Union[WorkerDrain, _Mapping]] = ..., serve_run: _Optional[_Union[ServeRun, _Mapping]] = ..., release_run: _Optional[_Union[ReleaseRun, _Mapping]] = ..., complete_turn: _Optional[_Union[_run_pb2.CompleteTurnRequest, _Mapping]] = ..., fail_turn: _Optional[_Union[_run_pb2.FailTurnRequest, _Mapping]] = ..., suspend_turn: _Optional[_Union[_run_pb2.SuspendTurnRequest, _Mapping]] = ..., request_step: _Optional[_Union[_run_pb2.RequestStepRequest, _Mapping]] = ..., resolve_step: _Optional[_Union[_run_pb2.ResolveStepRequest, _Mapping]] = ..., set_artifacts: _Optional[_Union[_run_pb2.SetArtifactsRequest, _Mapping]] = ..., write_output: _Optional[_Union[_run_pb2.WriteOutputRequest, _Mapping]] = ..., request_model: _Optional[_Union[_run_pb2.RequestModelRequest, _Mapping]] = ..., answer_model: _Optional[_Union[_run_pb2.AnswerModelRequest, _Mapping]] = ..., update_model_call: _Optional[_Union[_run_pb2.UpdateModelCallRequest, _Mapping]] = ..., more: _Optional[_Iterable[_Union[WorkRequest, _Mapping]]] = ...) -> None: ...
 
 class WorkResponse(_message.Message):
     __slots__ = ("registered", "turn", "step", "revoked", "step_answers", "receipt", "drain", "run_unserved", "more")
@@ -206,7 +206,7 @@ class WorkCredits(_message.Message):
     def __init__(self, turns: _Optional[int] = ..., steps: _Optional[int] = ...) -> None: ...
 
 class WorkerRegistration(_message.Message):
-    __slots__ = ("worker_id", "client", "packs", "prompts", "agents", "tools", "allow_unknown", "turn_capacity", "step_capacity", "held_turns", "held_steps", "instance", "batches", "brief", "received_steps", "served_runs")
+    __slots__ = ("worker_id", "client", "packs", "prompts", "agents", "tools", "allow_unknown", "turn_capacity", "step_capacity", "held_turns", "held_steps", "instance", "batches", "compact_receipts", "received_steps", "served_runs")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_FIELD_NUMBER: _ClassVar[int]
     PACKS_FIELD_NUMBER: _ClassVar[int]
@@ -220,7 +220,7 @@ class WorkerRegistration(_message.Message):
     HELD_STEPS_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     BATCHES_FIELD_NUMBER: _ClassVar[int]
-    BRIEF_FIELD_NUMBER: _ClassVar[int]
+    COMPACT_RECEIPTS_FIELD_NUMBER: _ClassVar[int]
     RECEIVED_STEPS_FIELD_NUMBER: _ClassVar[int]
     SERVED_RUNS_FIELD_NUMBER: _ClassVar[int]
     worker_id: str
@@ -236,10 +236,10 @@ class WorkerRegistration(_message.Message):
     held_steps: _containers.RepeatedCompositeFieldContainer[StepLease]
     instance: str
     batches: bool
-    brief: bool
+    compact_receipts: bool
     received_steps: int
     served_runs: _containers.RepeatedCompositeFieldContainer[ServeRun]
-    def __init__(self, worker_id: _Optional[str] = ..., client: _Optional[str] = ..., packs: _Optional[_Iterable[str]] = ..., prompts: _Optional[_Iterable[str]] = ..., agents: _Optional[_Iterable[str]] = ..., tools: _Optional[_Iterable[str]] = ..., allow_unknown: bool = ..., turn_capacity: _Optional[int] = ..., step_capacity: _Optional[int] = ..., held_turns: _Optional[_Iterable[_Union[TurnLease, _Mapping]]] = ..., held_steps: _Optional[_Iterable[_Union[StepLease, _Mapping]]] = ..., instance: _Optional[str] = ..., batches: bool = ..., brief: bool = ..., received_steps: _Optional[int] = ..., served_runs: _Optional[_Iterable[_Union[ServeRun, _Mapping]]] = ...) -> None: ...
+    def __init__(self, worker_id: _Optional[str] = ..., client: _Optional[str] = ..., packs: _Optional[_Iterable[str]] = ..., prompts: _Optional[_Iterable[str]] = ..., agents: _Optional[_Iterable[str]] = ..., tools: _Optional[_Iterable[str]] = ..., allow_unknown: bool = ..., turn_capacity: _Optional[int] = ..., step_capacity: _Optional[int] = ..., held_turns: _Optional[_Iterable[_Union[TurnLease, _Mapping]]] = ..., held_steps: _Optional[_Iterable[_Union[StepLease, _Mapping]]] = ..., instance: _Optional[str] = ..., batches: bool = ..., compact_receipts: bool = ..., received_steps: _Optional[int] = ..., served_runs: _Optional[_Iterable[_Union[ServeRun, _Mapping]]] = ...) -> None: ...
 
 class ServeRun(_message.Message):
     __slots__ = ("run_id", "tools")
@@ -383,7 +383,7 @@ class StepAnswers(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., turn_seq: _Optional[int] = ..., steps: _Optional[_Iterable[_Union[_run_pb2.Step, _Mapping]]] = ...) -> None: ...
 
 class WorkReceipt(_message.Message):
-    __slots__ = ("id", "error", "complete_turn", "fail_turn", "suspend_turn", "request_step", "resolve_step", "set_artifacts", "heartbeat", "output", "write_output", "request_model", "answer_model", "note_model")
+    __slots__ = ("id", "error", "complete_turn", "fail_turn", "suspend_turn", "request_step", "resolve_step", "set_artifacts", "heartbeat", "output", "write_output", "request_model", "answer_model", "update_model_call")
     ID_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_TURN_FIELD_NUMBER: _ClassVar[int]
@@ -397,7 +397,7 @@ class WorkReceipt(_message.Message):
     WRITE_OUTPUT_FIELD_NUMBER: _ClassVar[int]
     REQUEST_MODEL_FIELD_NUMBER: _ClassVar[int]
     ANSWER_MODEL_FIELD_NUMBER: _ClassVar[int]
-    NOTE_MODEL_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_MODEL_CALL_FIELD_NUMBER: _ClassVar[int]
     id: int
     error: _status_pb2.Status
     complete_turn: _run_pb2.CompleteTurnResponse
@@ -411,8 +411,8 @@ class WorkReceipt(_message.Message):
     write_output: _run_pb2.WriteOutputResponse
     request_model: _run_pb2.RequestModelResponse
     answer_model: _run_pb2.AnswerModelResponse
-    note_model: _run_pb2.NoteModelResponse
-    def __init__(self, id: _Optional[int] = ..., error: _Optional[_Union[_status_pb2.Status, _Mapping]] = ..., complete_turn: _Optional[_Union[_run_pb2.CompleteTurnResponse, _Mapping]] = ..., fail_turn: _Optional[_Union[_run_pb2.FailTurnResponse, _Mapping]] = ..., suspend_turn: _Optional[_Union[_run_pb2.SuspendTurnResponse, _Mapping]] = ..., request_step: _Optional[_Union[_run_pb2.RequestStepResponse, _Mapping]] = ..., resolve_step: _Optional[_Union[_run_pb2.ResolveStepResponse, _Mapping]] = ..., set_artifacts: _Optional[_Union[_run_pb2.SetArtifactsResponse, _Mapping]] = ..., heartbeat: _Optional[_Union[LeaseExtension, _Mapping]] = ..., output: _Optional[_Union[OutputProgress, _Mapping]] = ..., write_output: _Optional[_Union[_run_pb2.WriteOutputResponse, _Mapping]] = ..., request_model: _Optional[_Union[_run_pb2.RequestModelResponse, _Mapping]] = ..., answer_model: _Optional[_Union[_run_pb2.AnswerModelResponse, _Mapping]] = ..., note_model: _Optional[_Union[_run_pb2.NoteModelResponse, _Mapping]] = ...) -> None: ...
+    update_model_call: _run_pb2.UpdateModelCallResponse
+    def __init__(self, id: _Optional[int] = ..., error: _Optional[_Union[_status_pb2.Status, _Mapping]] = ..., complete_turn: _Optional[_Union[_run_pb2.CompleteTurnResponse, _Mapping]] = ..., fail_turn: _Optional[_Union[_run_pb2.FailTurnResponse, _Mapping]] = ..., suspend_turn: _Optional[_Union[_run_pb2.SuspendTurnResponse, _Mapping]] = ..., request_step: _Optional[_Union[_run_pb2.RequestStepResponse, _Mapping]] = ..., resolve_step: _Optional[_Union[_run_pb2.ResolveStepResponse, _Mapping]] = ..., set_artifacts: _Optional[_Union[_run_pb2.SetArtifactsResponse, _Mapping]] = ..., heartbeat: _Optional[_Union[LeaseExtension, _Mapping]] = ..., output: _Optional[_Union[OutputProgress, _Mapping]] = ..., write_output: _Optional[_Union[_run_pb2.WriteOutputResponse, _Mapping]] = ..., request_model: _Optional[_Union[_run_pb2.RequestModelResponse, _Mapping]] = ..., answer_model: _Optional[_Union[_run_pb2.AnswerModelResponse, _Mapping]] = ..., update_model_call: _Optional[_Union[_run_pb2.UpdateModelCallResponse, _Mapping]] = ...) -> None: ...
 
 class WorkerHeartbeat(_message.Message):
     __slots__ = ("tokens",)

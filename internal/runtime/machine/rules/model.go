@@ -386,7 +386,7 @@ func (t *txn) saidBy(c *machine.CompleteTurn) (machine.Said, error) {
 	i := facts.FindStep(t.s.Steps, c.Said)
 	if i < 0 || !facts.IsSaid(&t.s.Steps[i], c.TurnSeq) {
 		return machine.Said{}, &machine.Refusal{
-			Code: machine.CodeFailedPrecondition, Reason: "STEP_NOT_ANSWERED", Field: "said",
+			Code: machine.CodeFailedPrecondition, Reason: "STEP_NOT_ANSWERED", Field: "conversation_through_step",
 			Message: fmt.Sprintf("step %d is no answered call of a model in this turn", c.Said),
 		}
 	}

@@ -61,7 +61,7 @@ func (n *naive) complete(c machine.CompleteTurn) *machine.Refusal {
 		return r
 	}
 	if c.Event != "" && c.Await != machine.AwaitNothing {
-		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "AWAIT_WITH_EVENT", Field: "await"}
+		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "AWAIT_WITH_EVENT", Field: "awaiting"}
 	}
 	if c.Event != "" {
 		if r := n.refuseEvent(c.Event); r != nil {

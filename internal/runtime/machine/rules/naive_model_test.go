@@ -391,7 +391,7 @@ func (n *naive) said(c machine.CompleteTurn) (machine.Said, *machine.Refusal) {
 	}
 	step := n.view().step(c.Said)
 	if step == nil || !step.spoke(c.TurnSeq) {
-		return machine.Said{}, &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "STEP_NOT_ANSWERED", Field: "said"}
+		return machine.Said{}, &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "STEP_NOT_ANSWERED", Field: "conversation_through_step"}
 	}
 	return machine.Said{Step: step.n, Request: step.asked, Answer: step.answer}, nil
 }

@@ -206,7 +206,7 @@ func (t *txn) checkHeeded(r *machine.ModelRequest) error {
 	}
 	return &machine.Refusal{
 		Code: machine.CodeFailedPrecondition, Reason: "STEERING_MISSING", Field: "request.messages", Allowed: missing,
-		Message: fmt.Sprintf("the run was told something that the model has to hear: add a message `heed` for each of the records %s", missing),
+		Message: fmt.Sprintf("the run was told something that the model has to hear: add a message `included_seq` for each of the records %s", missing),
 	}
 }
 

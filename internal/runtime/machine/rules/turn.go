@@ -75,7 +75,7 @@ func (t *txn) checkComplete(c *machine.CompleteTurn) (used machine.Usage, err er
 	}
 	if c.Event != "" && c.Await != machine.AwaitNothing {
 		return used, &machine.Refusal{
-			Code: machine.CodeInvalidArgument, Reason: "AWAIT_WITH_EVENT", Field: "await",
+			Code: machine.CodeInvalidArgument, Reason: "AWAIT_WITH_EVENT", Field: "awaiting",
 			Message: "a turn either moves the run or waits for an input",
 		}
 	}

@@ -93,8 +93,8 @@ class Reply(Generic[ReplyEventT, ReplyArtifactsT]):
     the final output, `messages` are appended to the conversation. `awaiting` makes the
     run wait for an input or an authorisation, whatever the state; not with an event.
     `reply`: over A2A the output answers the sender as a message instead of a task.
-    `conversation_through_step` is an answered MODEL step of the turn: what was said up to it becomes part of the
-    conversation, before `messages`, without being stored again.
+    `conversation_through_step` is an answered MODEL step of the turn: what was said
+    up to it becomes part of the conversation, before `messages`, without being stored again.
 
     >>> Reply(event="Success", artifacts={"note": "done"}).event
     'Success'

@@ -35,7 +35,7 @@ proves the files. Each is a file of age as any other.
 
 The values of runs that can be erased are not in it without their keys. With --data and --store
 one copy of these (RUNKEYS) lies beside all backups and is written over by each: what was erased
-before the last one stays erased. A running sidecar gives its keys to nobody: copy RUNKEYS
+before the last one stays erased. A running sidecar never hands out its keys: copy RUNKEYS
 from its data directory then, behind each backup; a database's own backups have them.
 
 With --store each partition of the database but the first has a directory of its own in TO,

@@ -19,7 +19,7 @@ func newHealth(p *cli.Printer) *cobra.Command {
 		Use:   "health",
 		Short: "Ask a sidecar whether it serves",
 		Long: `Asks the health service of a sidecar, for scripts and containers. It prints the
-status. Exit codes: 0 SERVING; 1 anything else; 2 nobody answers.`,
+status. Exit codes: 0 SERVING; 1 anything else; 2 no answer.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), patience)

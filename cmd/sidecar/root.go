@@ -52,7 +52,7 @@ func badInput(err error) bool {
 func newRoot(p *cli.Printer, started *bool) *cobra.Command {
 	root := group("pawl", "Runs PromptPack agent loops durably",
 		newServe(p), newValidate(p), newGraph(p), newCodegen(p), newRun(p), newDemo(p),
-		newRuns(p), newPacks(p), newDeliveries(p), newBudgets(p), approvals.New(p), schedules.New(p), limits.New(p), partitions.New(p), newCheck(p), newBackup(p), newRestore(p), newStats(p), newCompact(p), newMigrate(p), newSpread(p), newRotateKey(p), newBench(p), newBenchChild(p), newToken(p), newAudit(p), newHealth(p), newVersion(p),
+		newRuns(p), newPacks(p), newDeliveries(p), newBudgets(p), approvals.New(p), schedules.New(p), limits.New(p), partitions.New(p, newSpread(p)), newCheck(p), newBackup(p), newRestore(p), newStats(p), newCompact(p), newMigrate(p), newRotateKey(p), newBench(p), newBenchChild(p), newToken(p), newAudit(p), newHealth(p), newVersion(p),
 	)
 	root.Long = rootHelp
 	root.SilenceErrors, root.SilenceUsage = true, true

@@ -22,7 +22,7 @@ MODEL is what the endpoint calls it (default NAME), and "anthropic+" before the 
 for Anthropic's form, "responses+" for OpenAI's Responses. The key is in
 PAWL_MODEL_KEY_NAME or in the file of --model-key NAME=FILE. What the model says is shown as it comes, states as they are entered. Where
 the run waits for a person, standard input is read, a line each. Tools are refused,
-and the model is told so: nobody serves them here. Exit codes: 0 the run completed, or
+and the model gets the refusal: no worker serves them here. Exit codes: 0 the run completed, or
 waits and nothing more is said; 1 it ended otherwise; 2 pack or flags could not be read.
 
 With --answers the turns are answered from a YAML or JSON file. The file has variables, input, entry (a state, or agent:MEMBER) and turns, a list

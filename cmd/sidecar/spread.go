@@ -14,19 +14,19 @@ import (
 func newSpread(p *cli.Printer) *cobra.Command {
 	var data app.Data
 	cmd := &cobra.Command{
-		Use:   "spread --store URL",
-		Short: "Give each namespace of a database a partition of its own",
-		Long: `What a sidecar alone keeps in a database is in partition 0, whatever its namespace. This gives
-each namespace but default another partition, the one with the fewest, so that several
-sidecars (serve --peer-listen) share the load. All sidecars are stopped; one alone does not
-serve the store any more afterwards.
+		Use:   "split --store URL",
+		Short: "Move each namespace of a database to a partition of its own",
+		Long: `A sidecar that runs alone stores all namespaces of a database in partition 0. This command moves
+each namespace except default to another partition, the one with the fewest namespaces, so that
+several sidecars (serve --peer-listen) share the load. Stop all sidecars first. Afterwards
+the store needs --peer-listen: a sidecar without it refuses to serve it.
 
-Everything is checked before and after, and goes in one transaction: broken off at any
-moment nothing has moved, or everything; call it again. Runs, cursors, ids, consumers and
-webhooks stay what they are. The next backup has to be of everything (backup --full). It takes
-as much room again until the database's vacuum gives it back. There is no way back.
+The store is checked before and after. All moves are one transaction: an interrupted command has
+moved everything or nothing, and can be repeated. Runs, cursors, ids, consumers and webhooks do
+not change. The next backup must be a full one (backup --full). The database needs as much
+space again until VACUUM frees it. The split cannot be undone.
 
-Where runs can be erased it is refused: the keys of all runs are together.
+A store with erasable runs is refused: the keys of all its runs are in one file.
 
 Exit codes: 0 done, or nothing to do; 1 a fault was found; 2 it cannot be done now.`,
 		Args: cobra.NoArgs,

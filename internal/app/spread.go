@@ -45,7 +45,7 @@ func Spread(ctx context.Context, where Database, told func(what string)) (done S
 	if err != nil {
 		return done, err
 	}
-	told("spread its namespaces")
+	told("move namespaces to partitions")
 	plan, err = where.planned(ctx, func(d *database.Database, plan spreadPlan) error {
 		return d.Spread(ctx, plan.shares, []byte{layout.KindBackup})
 	})

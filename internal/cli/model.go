@@ -46,7 +46,7 @@ func effectText(r *pawlv1.Record) string {
 		}
 	case *pawlv1.Record_StepOutcomeUnknown:
 		s := body.StepOutcomeUnknown
-		return fmt.Sprintf("%s #%d attempt %d: nobody knows (%s), #%d asks", s.GetTool(), s.GetStep(), s.GetAttempt(), s.GetError().GetCode(), s.GetBy())
+		return fmt.Sprintf("%s #%d attempt %d: outcome unknown (%s), #%d asks", s.GetTool(), s.GetStep(), s.GetAttempt(), s.GetError().GetCode(), s.GetBy())
 	case *pawlv1.Record_CompensationStarted:
 		c := body.CompensationStarted
 		then := "before " + c.GetEvent()

@@ -205,12 +205,12 @@ type Config struct {
 	RetentionPreview bool `yaml:"retention_preview" json:"retention_preview"`
 	// ForgetDeletedAfter is how long it is known that a run was deleted, and the id that began
 	// it stays used up; 0 = for ever. Default 0.
-	ForgetDeletedAfter time.Duration `yaml:"forget_deleted_after" json:"-"`
+	ForgetDeletedAfter time.Duration `yaml:"retention_deleted" json:"-"`
 	// ForgetConsumersAfter is how long the place of a named consumer is kept that does not
 	// read; 0 = for ever. Default 0.
-	ForgetConsumersAfter time.Duration `yaml:"forget_consumers_after" json:"-"`
+	ForgetConsumersAfter time.Duration `yaml:"retention_consumers" json:"-"`
 	// ForgetLettersAfter is how long dead letters are kept; 0 = for ever. Default 0.
-	ForgetLettersAfter time.Duration `yaml:"forget_letters_after" json:"-"`
+	ForgetLettersAfter time.Duration `yaml:"retention_dead_letters" json:"-"`
 	// LogLevel is debug, info, warn or error. Default info.
 	LogLevel string `yaml:"log_level" json:"log_level"`
 	// LogFormat is text or json. Default text.
@@ -337,9 +337,9 @@ func (c Config) MarshalJSON() ([]byte, error) {
 		ModelTimeout         string `json:"model_timeout"`
 		RetentionEvery       string `json:"retention_every"`
 		RetentionGrace       string `json:"retention_grace"`
-		ForgetDeletedAfter   string `json:"forget_deleted_after"`
-		ForgetConsumersAfter string `json:"forget_consumers_after"`
-		ForgetLettersAfter   string `json:"forget_letters_after"`
+		ForgetDeletedAfter   string `json:"retention_deleted"`
+		ForgetConsumersAfter string `json:"retention_consumers"`
+		ForgetLettersAfter   string `json:"retention_dead_letters"`
 	}{
 		plain(c), c.DataKeyAge.String(), c.DrainTimeout.String(), c.WallTime.String(), c.MaxWallTime.String(), c.Lease.String(), c.StepGrace.String(),
 		c.RestartGrace.String(), c.BlobGrace.String(), c.ModelTimeout.String(), c.RetentionEvery.String(), c.RetentionGrace.String(), c.ForgetDeletedAfter.String(), c.ForgetConsumersAfter.String(),

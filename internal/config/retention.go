@@ -145,9 +145,9 @@ func (c *Config) retention(l *list) {
 	}
 	between(l, "retention_every", c.RetentionEvery, time.Second, 24*time.Hour)
 	between(l, "retention_grace", c.RetentionGrace, time.Second, longestRun)
-	age(l, "forget_deleted_after", c.ForgetDeletedAfter)
-	age(l, "forget_consumers_after", c.ForgetConsumersAfter)
-	age(l, "forget_letters_after", c.ForgetLettersAfter)
+	age(l, "retention_deleted", c.ForgetDeletedAfter)
+	age(l, "retention_consumers", c.ForgetConsumersAfter)
+	age(l, "retention_dead_letters", c.ForgetLettersAfter)
 }
 
 // age checks how long something is kept, 0 = for ever.

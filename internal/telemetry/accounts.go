@@ -9,10 +9,10 @@ import (
 // An entry of the operator's file is one account here, whatever the values of its label: so
 // there are as many series as entries.
 var (
-	accountSettledDesc  = gauge("pawl_account_settled", "What runs consumed in the windows of an account, by unit.", "account", "unit")
-	accountReservedDesc = gauge("pawl_account_reserved", "What steps under way may consume of an account, by unit.", "account", "unit")
-	accountLimitDesc    = gauge("pawl_account_limit", "Limit of an account, of each value of its label by itself, by unit.", "account", "unit")
-	accountRefusedDesc  = gauge("pawl_account_refused_total", "Inputs that an account did not hold.", "account")
+	accountSettledDesc  = gauge("pawl_account_settled", "Usage settled in the current window of an account, by unit.", "account", "unit")
+	accountReservedDesc = gauge("pawl_account_reserved", "Usage reserved in an account by steps in flight, by unit.", "account", "unit")
+	accountLimitDesc    = gauge("pawl_account_limit", "Limit of an account for each value of its label, by unit.", "account", "unit")
+	accountRefusedDesc  = gauge("pawl_account_refused_total", "Inputs that were refused because an account was exhausted.", "account")
 
 	accountDescs = []*prometheus.Desc{accountSettledDesc, accountReservedDesc, accountLimitDesc, accountRefusedDesc}
 )

@@ -3,8 +3,8 @@ package telemetry
 import "github.com/pawl-dev/pawl/internal/runtime/machine"
 
 func (m *Metrics) countDeliveries() {
-	m.deliveries = m.counters("pawl_deliveries_total", "Tries to deliver an event to a receiver, by kind (webhook, push) and what became of them: delivered, failed (to be tried again), dead (given up).", "kind", "outcome")
-	m.faults = m.counters("pawl_delivery_faults_total", "Faults of this side that deliveries waited out, by kind and what they were at: read, store.", "kind", "at")
+	m.deliveries = m.counters("pawl_deliveries_total", "Attempts to deliver an event to a receiver, by kind (webhook, push) and outcome: delivered, failed (retried), dead (retries exhausted).", "kind", "outcome")
+	m.faults = m.counters("pawl_delivery_faults_total", "Internal errors that delayed deliveries, by kind and by operation (at): read, store.", "kind", "at")
 	// They are 0 before the first one, not absent: a rate over them begins there.
 	for _, kind := range []machine.SubscriptionKind{machine.SubscriptionWebhook, machine.SubscriptionPush} {
 		for _, outcome := range []string{"delivered", "failed", "dead"} {

@@ -87,11 +87,11 @@ func (m *Metrics) histogram(name, help string, buckets []float64) prometheus.His
 }
 
 func (m *Metrics) countRuns() {
-	m.started = m.counter("pawl_runs_started_total", "Runs that began, forks included.")
-	m.ended = m.counters("pawl_runs_ended_total", "Runs that ended, by status and reason. Of a reason the part before the colon.", "status", "reason")
+	m.started = m.counter("pawl_runs_started_total", "Runs started, forks included.")
+	m.ended = m.counters("pawl_runs_ended_total", "Runs ended, by status and reason (the part before the colon).", "status", "reason")
 	m.transitions = m.counters("pawl_transitions_total", "Entries into a state, by cause.", "cause")
 	m.used = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "pawl_run_budget_used_ratio", Help: "Share of each budget that a run had used up when it ended.",
+		Name: "pawl_run_budget_used_ratio", Help: "Share of each budget that a run had used at its end.",
 		Buckets: []float64{0.1, 0.25, 0.5, 0.75, 0.9, 1},
 	}, []string{"budget"})
 	m.registry.MustRegister(m.used)
@@ -100,17 +100,17 @@ func (m *Metrics) countRuns() {
 func (m *Metrics) countWork() {
 	m.turns = m.counters("pawl_turns_total", "Executions of turns that ended, by outcome and attempt (1, 2, 3, 4+).", "outcome", "attempt")
 	m.steps = m.counters("pawl_steps_total", "Executions of steps that ended, by outcome and attempt (1, 2, 3, 4+).", "outcome", "attempt")
-	m.expiries = m.counter("pawl_lease_expiries_total", "Turns whose lease ran out while their worker was connected.")
+	m.expiries = m.counter("pawl_lease_expiries_total", "Turns whose lease expired while their worker was connected.")
 	m.tokens = m.counters("pawl_usage_tokens_total", "Tokens that executions reported, by type.", "type")
 	m.cost = m.counter("pawl_usage_cost_usd_total", "Cost that executions reported, US dollars.")
-	m.exported = m.counters("pawl_trace_spans_total", "Spans, by what became of them: exported, or lost at the collector.", "outcome")
+	m.exported = m.counters("pawl_trace_spans_total", "Spans, by outcome: exported, lost (not accepted by the collector).", "outcome")
 }
 
 func (m *Metrics) timeCommits() {
 	fast := prometheus.ExponentialBuckets(0.0001, 2, 16)
-	m.commit = m.histogram("pawl_commit_duration_seconds", "Time from the engine's commit to its acknowledgement, waiting for the group included.", fast)
-	m.sync = m.histogram("pawl_sync_duration_seconds", "Time of one synced transaction of the store.", fast)
-	m.group = m.histogram("pawl_commit_group_size", "Commits that one synced transaction holds.", prometheus.ExponentialBuckets(1, 2, 11))
+	m.commit = m.histogram("pawl_commit_duration_seconds", "Time from commit request to acknowledgement, including the wait for group commit.", fast)
+	m.sync = m.histogram("pawl_sync_duration_seconds", "Duration of one synced transaction of the store.", fast)
+	m.group = m.histogram("pawl_commit_group_size", "Commits in one synced transaction.", prometheus.ExponentialBuckets(1, 2, 11))
 }
 
 // Handler serves the metrics.

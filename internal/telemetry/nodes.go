@@ -28,16 +28,16 @@ func (m *Metrics) Nodes() *Nodes {
 		return nil
 	}
 	n := &Nodes{
-		parts:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "pawl_node_partitions", Help: "Partitions of the store that this sidecar has; 0 while it stands by for all."}),
-		living: prometheus.NewGauge(prometheus.GaugeOpts{Name: "pawl_node_living", Help: "Sidecars on the database that this one knows to live, itself included."}),
-		free:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "pawl_node_ownerless", Help: "Partitions that nobody has though some living sidecar serves them, as this one knows."}),
+		parts:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "pawl_node_partitions", Help: "Partitions that this sidecar owns; 0 on a standby."}),
+		living: prometheus.NewGauge(prometheus.GaugeOpts{Name: "pawl_cluster_nodes", Help: "Live sidecars in the cluster, this one included."}),
+		free:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "pawl_cluster_partitions_unowned", Help: "Partitions without an owner that at least one live sidecar serves."}),
 	}
 	m.registry.MustRegister(n.parts, n.living, n.free)
-	n.taken = m.counter("pawl_node_takeovers_total", "Times that this sidecar took a partition of the store.")
-	n.handed = m.counters("pawl_node_handovers_total", "Times that it gave one up, by outcome: handed_over, lost.", "outcome")
-	n.forwarded = m.counters("pawl_node_forwarded_total", "Calls that went to the sidecar that has their partition, by method and outcome.", "method", "outcome")
-	n.retried = m.counters("pawl_node_retried_total", "Calls that were made once more, since their partition had moved, by method.", "method")
-	n.ownerless = m.counters("pawl_node_no_owner_total", "Calls that found nobody with their partition for too long, by method.", "method")
+	n.taken = m.counter("pawl_node_takeovers_total", "Partitions that this sidecar acquired.")
+	n.handed = m.counters("pawl_node_handovers_total", "Partitions that this sidecar released, by outcome: handed_over, lost.", "outcome")
+	n.forwarded = m.counters("pawl_node_forwarded_total", "Calls that were forwarded to the owner of their partition, by method and outcome.", "method", "outcome")
+	n.retried = m.counters("pawl_node_retried_total", "Calls that were retried because their partition had moved, by method.", "method")
+	n.ownerless = m.counters("pawl_node_no_owner_total", "Calls that failed because their partition had no owner, by method.", "method")
 	for _, outcome := range []string{HandedOver, StoreLost} {
 		n.handed.WithLabelValues(outcome)
 	}

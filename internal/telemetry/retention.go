@@ -2,9 +2,9 @@ package telemetry
 
 // countRetention makes the metrics of what is not kept.
 func (m *Metrics) countRetention() {
-	m.retained = m.counters("pawl_retention_runs_total", "Ended runs that no rule of retention keeps, by what became of them: deleted, would_delete (a preview), needed (a parent goes on, an agent is not told), unarchived (kept, its file could not be written), failed (kept).", "outcome")
-	m.freed = m.counters("pawl_retention_bytes_total", "Bytes of such runs: what the rows of deleted ones took, and what was archived.", "what")
-	m.forgotten = m.counters("pawl_forgotten_total", "What was forgotten by its age or number: deleted_run, consumer, dead_letter.", "what")
+	m.retained = m.counters("pawl_retention_runs_total", "Ended runs selected by retention rules, by outcome: deleted, would_delete (preview), needed (a parent run or an agent still needs it), unarchived (kept, the archive could not be written), failed (kept).", "outcome")
+	m.freed = m.counters("pawl_retention_bytes_total", "Bytes of runs selected by retention rules, by what: deleted (their rows), archived (their files).", "what")
+	m.forgotten = m.counters("pawl_retention_expired_total", "Records removed by age or number, by what: deleted_run, consumer, dead_letter.", "what")
 	for _, outcome := range []string{"deleted", "would_delete", "needed", "unarchived", "failed"} {
 		m.retained.WithLabelValues(outcome)
 	}

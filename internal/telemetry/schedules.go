@@ -2,7 +2,7 @@ package telemetry
 
 // countSchedules makes the metric of the operator's schedules.
 func (m *Metrics) countSchedules() {
-	m.instants = m.counters("pawl_schedule_instants_total", "Instants of schedules, by what became of them: fired, missed (given up), skipped (the run before goes on), failed (an attempt, made again).", "schedule", "outcome")
+	m.instants = m.counters("pawl_schedule_instants_total", "Scheduled times, by schedule and outcome: fired, missed (not run), skipped (the previous run had not ended), failed (an attempt, retried).", "schedule", "outcome")
 }
 
 // Instants counts instants of a schedule; nil counts nothing.

@@ -158,7 +158,7 @@ func TestARequestIsMadeAgain(t *testing.T) {
 			} else {
 				c.elect(gone.self)
 				go func() {
-					eventually(t, "a first try", func() bool { return other.counts.has("forwarded http NOT_BEGUN") })
+					eventually(t, "a first try", func() bool { return other.counts.has("forwarded http NOT_STARTED") })
 					next.reign(home)
 				}()
 			}

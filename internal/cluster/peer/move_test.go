@@ -138,7 +138,7 @@ func TestTheDirectoryIsLate(t *testing.T) {
 			c.elect(gone.self)
 			home := newHouse()
 			go func() {
-				eventually(t, "a first try", func() bool { return other.counts.has("forwarded " + op.Name[1:] + " NOT_BEGUN") })
+				eventually(t, "a first try", func() bool { return other.counts.has("forwarded " + op.Name[1:] + " NOT_STARTED") })
 				next.reign(home)
 			}()
 			if m.Streams() {

@@ -13,7 +13,7 @@ import (
 // Counts takes note of what becomes of calls. All are called often and must not wait.
 type Counts interface {
 	// Forwarded is told of each call that was sent to another node: the method without its
-	// first slash, or "http", and the name of the status that came back, as OK, or NOT_BEGUN.
+	// first slash, or "http", and the name of the status that came back, as OK, or NOT_STARTED.
 	Forwarded(method, outcome string)
 	// Retried is told of each call that is made once more.
 	Retried(method string)
@@ -41,7 +41,7 @@ func (r *Router) forwarded(ctx context.Context, method string, to Peer, err erro
 
 func outcome(err error) string {
 	if fateOf(err) == unbegun {
-		return "NOT_BEGUN"
+		return "NOT_STARTED"
 	}
 	return rpccode.Code(status.Code(err)).String()
 }

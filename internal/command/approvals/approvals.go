@@ -220,7 +220,7 @@ func prepare(ctx context.Context, conn *grpc.ClientConn, namespace string, args 
 		return err
 	}
 	if req.Digest = a.GetCall().GetApproval().GetDigest(); req.Digest == "" {
-		return errors.New("the call is sensitive, and is not shown without the scope values:sensitive: nobody decides about what they may not see")
+		return errors.New("the call is sensitive and is not shown without the scope values:sensitive; only a principal with that scope can decide about it")
 	}
 	return nil
 }

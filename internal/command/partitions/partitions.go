@@ -11,15 +11,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/command"
 )
 
-// New is the command that lists partitions.
-func New(p *cli.Printer) *cobra.Command {
+// New is the command that lists partitions; its children are what else is done with them.
+func New(p *cli.Printer, children ...*cobra.Command) *cobra.Command {
 	c := &command.Client{}
 	cmd := &cobra.Command{
 		Use:   "partitions",
-		Short: "Show which of several sidecars has which namespaces",
-		Long: `Lists the partitions of the store: their namespaces, as far as the sidecar serves them that is
-asked, and the address for peers of the sidecar that has each, "(here)" if it is the one that is asked.
-A sidecar that serves alone has the only one. Takes the scope store:read.`,
+		Short: "List the partitions of a store with owner and namespaces, or split a store into partitions",
+		Long: `Lists the partitions of the store: the namespaces that the asked sidecar serves in each, and the
+peer address of the owner, "(here)" for the asked sidecar itself. A sidecar that runs alone
+owns the only partition. Needs the scope store:read.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.Store(func(store pawlv1.StoreServiceClient) error {
@@ -32,6 +32,7 @@ A sidecar that serves alone has the only one. Takes the scope store:read.`,
 		},
 	}
 	c.BindTarget(cmd)
+	cmd.AddCommand(children...)
 	return cmd
 }
 
@@ -53,7 +54,7 @@ func ownerOf(one *pawlv1.Partition) string {
 	case one.GetHere():
 		return strings.TrimSpace(one.GetOwner() + " (here)")
 	case one.GetOwner() == "":
-		return "nobody"
+		return "none"
 	}
 	return one.GetOwner()
 }

@@ -58,10 +58,10 @@ $(TOOLS): tools/go.mod tools/go.sum
 	touch $@
 
 .PHONY: build
-build: ## Build the static binary bin/pawl, and its alias bin/pawl
+build: ## Build the static binary bin/pawl, and its alias bin/sidecar
 	mkdir -p bin
 	GO="$(GO)" P="$(P)" VERSION="$(VERSION)" .ci/build bin/pawl
-	ln -sf pawl bin/pawl
+	ln -sf pawl bin/sidecar
 
 .PHONY: demo
 demo: build ## Run a loop with a crash in the middle, end to end

@@ -5,7 +5,7 @@
 //
 // The types are those of the pack, by
 // `npx pawl codegen --out agentic_loop.ts agentic-loop.pack.yaml`.
-import { PawlClient } from "@pawl/client";
+import { PawlClient } from "pawl-client";
 import { agenticLoopPack } from "./agentic_loop.js";
 
 const client = new PawlClient({ address: process.argv[2] });

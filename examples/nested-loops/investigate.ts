@@ -4,7 +4,7 @@
 //
 // Usage: node investigate.js ADDRESS
 import { readdirSync, readFileSync } from "node:fs";
-import { type Handler, type Json, PawlClient, type Turn } from "@pawl/client";
+import { type Handler, type Json, PawlClient, type Turn } from "pawl-client";
 
 interface Round {
   searches: string[];

@@ -1,7 +1,7 @@
 // Starts the self-correcting pack, runs its turns here, and prints the trace.
 import { readFileSync } from "node:fs";
-import { PawlClient, RunStatus, type Turn } from "@pawl/client";
-import { Sidecar } from "@pawl/client/testing";
+import { PawlClient, RunStatus, type Turn } from "pawl-client";
+import { Sidecar } from "pawl-client/testing";
 
 const pack = process.argv[2] ?? "../../testdata/packs/rfc0009-3-self-correcting.json";
 

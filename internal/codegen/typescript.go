@@ -34,7 +34,7 @@ func typescript(m *module) string {
 	var b strings.Builder
 	b.WriteString(header("//", "typescript", m.pack))
 	b.WriteString("/* eslint-disable */\n// biome-ignore-all lint: generated\n// biome-ignore-all format: generated\n// biome-ignore-all assist: generated\n")
-	b.WriteString("import type { AgentResult, Json, PackName } from \"@pawl/client\";\n\n")
+	b.WriteString("import type { AgentResult, Json, PackName } from \"pawl-client\";\n\n")
 	value := strings.ToLower(w.pack[:1]) + w.pack[1:]
 	b.WriteString("/** Name of the pack, which carries its types. */\n")
 	fmt.Fprintf(&b, "export const %s: PackName<%s> = %s;\n\n", value, w.pack, typescriptText(m.pack.ID))

@@ -251,7 +251,7 @@ const WORKERS = {
     {
       workerId: "tools-ci-3",
       principal: "worker",
-      client: "@pawl/client/1.0.0",
+      client: "pawl-client/1.0.0",
       packs: ["codegen-agent"],
       tools: ["read_file", "run_tests", "write_file"],
       stepCapacity: 4,

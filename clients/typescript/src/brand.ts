@@ -8,7 +8,7 @@
 type Class = { readonly prototype: object };
 
 /** The key under which instances of a class have their mark, in every copy of the package. */
-const keyOf = (name: string): symbol => Symbol.for(`@pawl/client/${name}`);
+const keyOf = (name: string): symbol => Symbol.for(`pawl-client/${name}`);
 
 /**
  * Marks the instances of a class, and lets `instanceof` ask for the mark. Called in a static

@@ -15,7 +15,7 @@ export interface BrowserOptions extends ClientOptions, GatewayOptions {}
 /**
  * A client of one sidecar's gateway. The origin of the page must be allowed there.
  *
- *     import { PawlClient } from "@pawl/client/browser";
+ *     import { PawlClient } from "pawl-client/browser";
  *
  *     const client = new PawlClient({ baseUrl: "http://127.0.0.1:8080" });
  *     for await (const run of client.listRuns({ labels: { team: "a" } })) {

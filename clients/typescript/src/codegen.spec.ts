@@ -14,9 +14,9 @@ const golden = join(root, "internal/codegen/testdata");
 const example = join(root, "examples/agentic-loop/agentic_loop.ts");
 
 const RIGHT = `
-import { type Handler, PawlClient, type Turn } from "@pawl/client";
-import { modelHandler } from "@pawl/client/models";
-import { script } from "@pawl/client/testing";
+import { type Handler, PawlClient, type Turn } from "pawl-client";
+import { modelHandler } from "pawl-client/models";
+import { script } from "pawl-client/testing";
 import { agenticLoopPack, type AgenticLoopPack } from "./agentic_loop.js";
 import { awkwardPack } from "./awkward.js";
 import { evaluatorOptimizerPack, type AcceptsArguments } from "./evaluator_optimizer.js";
@@ -96,7 +96,7 @@ export { helper };
 
 /** What is wrong with each line that follows a mark. */
 const WRONG = `
-import type { PawlClient, Turn } from "@pawl/client";
+import type { PawlClient, Turn } from "pawl-client";
 import { agenticLoopPack, type AgenticLoopPack } from "./agentic_loop.js";
 import { awkwardPack } from "./awkward.js";
 import { evaluatorOptimizerPack } from "./evaluator_optimizer.js";
@@ -231,8 +231,8 @@ beforeAll(() => {
         noEmit: true,
         typeRoots: [join(client, "node_modules/@types")],
         paths: {
-          "@pawl/client": [join(client, "src/index.ts")],
-          "@pawl/client/*": [join(client, "src/*.ts")],
+          "pawl-client": [join(client, "src/index.ts")],
+          "pawl-client/*": [join(client, "src/*.ts")],
         },
       },
       include: ["*.ts"],

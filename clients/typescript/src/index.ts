@@ -1,6 +1,6 @@
 /**
  * Client of Pawl: starts PromptPack runs, drives and follows them, and executes turns
- * and tools as a worker. The generated messages are in `@pawl/client/v1`.
+ * and tools as a worker. The generated messages are in `pawl-client/v1`.
  */
 
 export { type BlobContent, type BlobHead, blobRef } from "./blobs.js";

@@ -3,8 +3,8 @@
  * providers, of `ai` 6 and 7: install the one of your endpoint (`npm install @ai-sdk/openai`).
  *
  *     import { openai } from "@ai-sdk/openai";
- *     import { PawlClient } from "@pawl/client";
- *     import { modelHandler } from "@pawl/client/models";
+ *     import { PawlClient } from "pawl-client";
+ *     import { modelHandler } from "pawl-client/models";
  *
  *     using client = new PawlClient();
  *     const handler = modelHandler(openai("gpt-5-mini"));

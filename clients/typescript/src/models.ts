@@ -2,8 +2,8 @@
  * Turns that are executed by a model of the AI SDK. See `modelHandler`.
  *
  *     import { anthropic } from "@ai-sdk/anthropic";
- *     import { PawlClient } from "@pawl/client";
- *     import { modelHandler } from "@pawl/client/models";
+ *     import { PawlClient } from "pawl-client";
+ *     import { modelHandler } from "pawl-client/models";
  *
  *     using client = new PawlClient();
  *     const handler = modelHandler(anthropic("claude-sonnet-4-5"));

@@ -34,7 +34,7 @@ export function locate(env: NodeJS.ProcessEnv, root: string): string {
   const found = [carried, ...builtAround(root), ...onPath(env)].find(isProgram);
   if (!found) {
     const text =
-      "no sidecar: set PAWL_SIDECAR to the program, install a @pawl/client that carries it " +
+      "no sidecar: set PAWL_SIDECAR to the program, install a pawl-client that carries it " +
       `(${carried}), or put "sidecar" on the PATH`;
     throw new PawlError("sidecar", text, { reason: "NO_SIDECAR" });
   }

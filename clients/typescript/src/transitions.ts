@@ -20,7 +20,7 @@ import type { Position } from "./position.js";
  * One record of a run's journal. What happened is `record.body`.
  *
  *     if (record.body.case === "transition") {
- *       console.log(record.body.value.from, record.body.value.toState);
+ *       console.log(record.body.value.fromState, record.body.value.toState);
  *     }
  */
 export type Record = Plain<WireRecord> & {

@@ -10,7 +10,7 @@ import {
   type TurnInfo,
   type TurnRef,
   WaitUntil,
-} from "@pawl/client";
+} from "pawl-client";
 import { canon, given } from "./canon.js";
 import { Control, type ControlArgs, raiseBudget, steer, stopRun } from "./control.js";
 import { execute, type ModelArgs } from "./endpoints.js";

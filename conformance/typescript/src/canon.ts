@@ -12,7 +12,7 @@ import {
   StepStatus,
   StepVerdict,
   textOf,
-} from "@pawl/client";
+} from "pawl-client";
 
 /** Fields with words; `status` is a step's where there is a `step` beside it. */
 const WORDS: Readonly<Record<string, Readonly<Record<number, string>>>> = {

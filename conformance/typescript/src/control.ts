@@ -1,6 +1,6 @@
 /** The verbs by which people control a run. */
 
-import { type Json, type PawlClient, type Run, SteerWhen, StepDecision } from "@pawl/client";
+import { type Json, type PawlClient, type Run, SteerWhen, StepDecision } from "pawl-client";
 import { canon } from "./canon.js";
 
 export interface ControlArgs {

@@ -1,5 +1,5 @@
 /**
- * Executes the verbs of conformance scenarios with @pawl/client. Reads one request a
+ * Executes the verbs of conformance scenarios with pawl-client. Reads one request a
  * line and writes one answer a line; what is to be expected of an answer it does not
  * know.
  */

@@ -13,8 +13,8 @@ import { appendFileSync } from "node:fs";
 import { createAnthropic } from "@ai-sdk/anthropic";
 import { createOpenAI } from "@ai-sdk/openai";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
-import type { Json, Run, ToolCall } from "@pawl/client";
-import { modelHandler } from "@pawl/client/models";
+import type { Json, Run, ToolCall } from "pawl-client";
+import { modelHandler } from "pawl-client/models";
 import { canon } from "./canon.js";
 import { jsonOf } from "./lines.js";
 

@@ -3,7 +3,7 @@
 import { create } from "@bufbuild/protobuf";
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
-import { WorkerService, type WorkRequest, WorkRequestSchema } from "@pawl/client/v1";
+import { WorkerService, type WorkRequest, WorkRequestSchema } from "pawl-client/v1";
 
 const RESOURCE_EXHAUSTED = 8;
 

@@ -16,7 +16,7 @@ import {
   type Turn,
   textOf,
   type Usage,
-} from "@pawl/client";
+} from "pawl-client";
 import { event } from "./lines.js";
 
 /** What a model is asked. */

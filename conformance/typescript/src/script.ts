@@ -19,7 +19,7 @@ import {
   type StepCall,
   type ToolCall,
   type Turn,
-} from "@pawl/client";
+} from "pawl-client";
 import { canon, fault } from "./canon.js";
 import { event, jsonOf } from "./lines.js";
 import { makeRounds, type Round, type UsageArgs, usageOf } from "./models.js";

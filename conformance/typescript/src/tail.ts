@@ -1,6 +1,6 @@
 /** A run that is followed in the background. */
 
-import type { Record as PawlRecord } from "@pawl/client";
+import type { Record as PawlRecord } from "pawl-client";
 import { canon } from "./canon.js";
 
 const PATIENCE_MS = 50_000;

@@ -1,6 +1,6 @@
 /** Processes that play a script: as a worker, or by serving runs by their names. */
 
-import { type PawlClient, type RunResult, RunStatus, type StartOptions } from "@pawl/client";
+import { type PawlClient, type RunResult, RunStatus, type StartOptions } from "pawl-client";
 import { fault } from "./canon.js";
 import { event } from "./lines.js";
 import { type Holds, Player, type Script } from "./script.js";

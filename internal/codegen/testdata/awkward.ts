@@ -4,7 +4,7 @@
 // biome-ignore-all lint: generated
 // biome-ignore-all format: generated
 // biome-ignore-all assist: generated
-import type { AgentResult, Json, PackName } from "@pawl/client";
+import type { AgentResult, Json, PackName } from "pawl-client";
 
 /** Name of the pack, which carries its types. */
 export const awkwardPack: PackName<AwkwardPack> = "awkward";

@@ -79,8 +79,8 @@ function None({ name }: { name: string }) {
     <Empty title="No account has such a name">Names are compared from their first letter on.</Empty>
   ) : (
     <Empty title="There are no accounts">
-      An operator makes them with <code>pawl serve --budgets FILE</code>: what all runs with a
-      label may spend in a day, a month, or ever. What one run may spend stands on its page.
+      An operator makes them with <code>pawl serve --budgets FILE</code>: what all runs with a label
+      may spend in a day, a month, or ever. What one run may spend stands on its page.
     </Empty>
   );
 }

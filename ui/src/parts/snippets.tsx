@@ -46,7 +46,7 @@ export function snippets(id: string, seq: number, event: string | undefined): [s
     ],
     [
       "TypeScript",
-      `import { PawlClient } from "@pawl/client";\n\nconst run = new PawlClient().attach("${id}");\nfor await (const record of run.transitions()) {\n  console.log(record.seq, record.body);\n}${event === undefined ? "" : `\nawait run.emit(${JSON.stringify(event)});`}`,
+      `import { PawlClient } from "pawl-client";\n\nconst run = new PawlClient().attach("${id}");\nfor await (const record of run.transitions()) {\n  console.log(record.seq, record.body);\n}${event === undefined ? "" : `\nawait run.emit(${JSON.stringify(event)});`}`,
     ],
   ];
 }

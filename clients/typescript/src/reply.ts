@@ -89,10 +89,10 @@ export function replyOf(answer: unknown): Reply {
 const REPLY_KEYS = [
   "artifacts",
   "awaiting",
+  "conversationThroughStep",
   "event",
   "messages",
   "output",
   "reply",
-  "said",
   "usage",
 ];

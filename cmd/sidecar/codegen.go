@@ -27,7 +27,7 @@ func newCodegen(p *cli.Printer) *cobra.Command {
 		Long: `Writes a module with the types of a pack's events, artifacts and variables and of the
 arguments of its tools, so that a misspelt name is a type error. PACK is a file (JSON or
 YAML; - is standard input). "pawl codegen" of the Python package and "npx pawl codegen" of
-the npm package do the same for their own language. docs/codegen.md shows its use.
+the npm package do the same for their own language. docs/guides/typed-packs.md shows its use.
 
 Exit codes: 0 written, or with --check the same; 1 the pack has errors, or with --check FILE
 differs or is missing; 2 it could not be read or written.`,

@@ -66,7 +66,7 @@ func TestPeerJavaScript(t *testing.T) {
 
 // TestPeerCommandLine runs the Go SDK's command line over every binding, with and
 // without TLS and tokens; its gRPC knows no TLS, and it cannot read the card of a sidecar
-// that asks for tokens (docs/a2a.md).
+// that asks for tokens (docs/guides/a2a.md).
 func TestPeerCommandLine(t *testing.T) {
 	t.Parallel()
 	bin := filepath.Join(peers(t), "bin", "a2a")

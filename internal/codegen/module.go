@@ -207,7 +207,7 @@ func toolOf(p *pack.Pack, name string) tool {
 }
 
 // agentPayload is what a turn gives to an agent whose tool the pack does not declare:
-// docs/a2a.md.
+// docs/guides/a2a.md.
 func agentPayload() *typ {
 	return &typ{kind: object, fields: map[string]*field{
 		"message":   {about: "What the agent is to do", typ: &typ{kind: text}},

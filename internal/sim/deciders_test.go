@@ -73,7 +73,7 @@ func mustBeHeld(tool, payload string) bool {
 	return tool == "refund" && (amount == nil || amount.Cmp(big.NewRat(50, 1)) > 0 || !doubles(payload))
 }
 
-// digestOf is the digest of a call, made as docs/control.md says.
+// digestOf is the digest of a call, made as docs/guides/approvals.md says.
 func digestOf(pack, run string, step uint32, tool, payload string) [32]byte {
 	var values map[string]any
 	d := json.NewDecoder(strings.NewReader(payload))

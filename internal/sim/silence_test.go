@@ -35,7 +35,7 @@ func (c *modelCall) told() *pawlv1.Usage {
 	return u
 }
 
-// counts is what a report has to be counted as, as docs/models.md says: what an answer does not
+// counts is what a report has to be counted as, as docs/guides/models.md says: what an answer does not
 // tell is the bound, and so is what was written by a call that was cut.
 func (r *report) counts() (in, out int64, estimated bool) {
 	in, out, estimated = r.usage.GetInputTokens(), r.usage.GetOutputTokens(), r.usage.GetEstimated()

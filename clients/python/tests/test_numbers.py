@@ -26,5 +26,5 @@ def test_a_number_goes_out_as_it_came(text: str, out: str) -> None:
 
 
 def test_a_fraction_is_the_nearest_float() -> None:
-    """What docs/workers.md says of numbers with more digits than a float has."""
+    """What docs/guides/workers.md says of numbers with more digits than a float has."""
     assert parse_json("0.1234567890123456789012") == 0.12345678901234568

@@ -533,7 +533,7 @@ async def test_a_slow_reader_holds_up_no_run(shared: Sidecar) -> None:
 
 def test_the_example_of_the_documentation(shared: Sidecar, capsys: Any) -> None:
     source = (Path(__file__).parent / "screen.py").read_text()
-    assert f"```python\n{source}```" in (ROOT / "docs/events.md").read_text()
+    assert f"```python\n{source}```" in (ROOT / "docs/guides/events.md").read_text()
     with shared.client() as client:
         client.run("steps", talk, tools={"add": add}, variables=N, on_output=Screen().show)
     assert capsys.readouterr().out == "One and two is 3.\nBye.\nCOMPLETED completed\n"

@@ -73,9 +73,9 @@ test("what is refused", async () => {
 
 type Verify = (s: string, h: { [name: string]: string }, b: Uint8Array, t?: number) => void;
 
-/** `verify` of docs/deliveries.md. */
+/** `verify` of docs/guides/webhooks.md. */
 async function documented(): Promise<Verify> {
-  const page = fileURLToPath(new URL("../../../docs/deliveries.md", import.meta.url));
+  const page = fileURLToPath(new URL("../../../docs/guides/webhooks.md", import.meta.url));
   const source = /```ts\n(import \{ createHmac[\s\S]*?)```/.exec(readFileSync(page, "utf8"))?.[1];
   const dir = mkdtempSync(join(tmpdir(), "pawl-"));
   try {

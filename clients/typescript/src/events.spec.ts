@@ -268,7 +268,7 @@ describe("the events of a run", () => {
 test("the example of the documentation shows a chat", async () => {
   const text = (path: string) => readFileSync(new URL(path, import.meta.url), "utf8");
   const source = text("./fixture_screen.ts").replace("./index.js", "pawl-client");
-  expect(text("../../../docs/events.md")).toContain(`\`\`\`ts\n${source}\`\`\``);
+  expect(text("../../../docs/guides/events.md")).toContain(`\`\`\`ts\n${source}\`\`\``);
   const screen = new Screen();
   const onOutput = screen.show.bind(screen);
   const said = vi.spyOn(console, "log").mockImplementation(() => undefined);

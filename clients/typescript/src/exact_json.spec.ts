@@ -16,6 +16,6 @@ test.each([
   expect(toJsonText(parseJson(`{"n":[${text}]}`), "payload")).toBe(`{"n":[${out}]}`);
 });
 
-test("a fraction is the nearest number, as docs/workers.md says", () => {
+test("a fraction is the nearest number, as docs/guides/workers.md says", () => {
   expect(parseJson("0.1234567890123456789012")).toBe(0.12345678901234568);
 });

@@ -100,7 +100,7 @@ export type ModelHandler<T = Json> = UntypedHandler & {
 /**
  * A turn handler that asks a model. The endpoint and its key are as the provider's package reads
  * them. The calls of a round, their bounds and their repetition are the sidecar's: the SDK
- * repeats nothing. Codes of failures are in docs/models.md. Throws a RangeError for options that
+ * repeats nothing. Codes of failures are in docs/guides/models.md. Throws a RangeError for options that
  * make no sense.
  *
  *     const order = modelHandler(openai("gpt-5-mini"), { output: z.object({ count: z.int() }) });

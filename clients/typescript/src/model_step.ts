@@ -1,4 +1,4 @@
-/** What a model is asked and what it answers, as records have it; see docs/models.md. */
+/** What a model is asked and what it answers, as records have it; see docs/guides/models.md. */
 
 import type { GetModelStepResponse, RequestModelResponse } from "./gen/pawl/v1/run_pb.js";
 import type { Json, Plain } from "./plain.js";

@@ -28,7 +28,7 @@ export function serverOf(connection: Connection): RunServer {
 
 /**
  * Serves runs over one stream, which is open while a run is served or a tool is at work. No other
- * worker executes a run that is served: see docs/workers.md.
+ * worker executes a run that is served: see docs/guides/workers.md.
  */
 class RunServer {
   readonly #connection: Connection;

@@ -60,7 +60,7 @@ declare const types: unique symbol;
 /** The name of a pack, a string, which carries the pack's types: `pawl codegen` makes it. */
 export type PackName<P> = string & { readonly [types]?: P };
 
-/** What a step of an agent is answered with: docs/a2a.md, "Delegation". */
+/** What a step of an agent is answered with: docs/guides/a2a.md, "Delegation". */
 export type AgentResult = {
   readonly status: string;
   readonly reason?: string;

@@ -11,7 +11,7 @@ import (
 
 // foreignCard is what a delegation needs of an agent's card. The rest is not read: a
 // card that describes its security in another form than ours is a card all the same,
-// which the SDK's reader does not take (see docs/a2a.md).
+// which the SDK's reader does not take (see docs/guides/a2a.md).
 type foreignCard struct {
 	SupportedInterfaces []*foreignInterface `json:"supportedInterfaces"`
 	Capabilities        struct {

@@ -54,7 +54,7 @@ func printAccounts(p *cli.Printer, all []*pawlv1.Account) error {
 		return cli.WriteJSON(p.Out, cli.Message(&pawlv1.ListBudgetsResponse{Accounts: all}))
 	}
 	if len(all) == 0 {
-		p.Printf("no accounts: pawl serve --budgets FILE makes them (docs/control.md)\n")
+		p.Printf("no accounts: pawl serve --budgets FILE makes them (docs/guides/approvals.md)\n")
 		return nil
 	}
 	for _, a := range all {

@@ -41,7 +41,7 @@ class AsyncModelHandler:
     model is asked again for what does not fit. `extra` are settings of the library
     (`pydantic_ai.settings.ModelSettings`), recorded with the request except for headers.
 
-    Every answer is a record (docs/models.md): a turn that is executed again, after whatever
+    Every answer is a record (docs/guides/models.md): a turn that is executed again, after whatever
     loss, gets the answers that there are, and asks for the others only. A call of the model that
     fails is made again as the pack says (`model_calls.retry`), by these codes: REFUSED,
     CONTENT_FILTER, TRUNCATED, NO_ANSWER, STREAM_TRUNCATED, MODEL_RATE_LIMITED, MODEL_UNREACHABLE,

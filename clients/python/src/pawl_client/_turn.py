@@ -66,7 +66,7 @@ class Turn(TurnView[ReadT], ABC, Generic[StepsT, WrittenT, ReadT]):
         self, round: int, request: ModelRequest, *, bound: Usage | None = None, key: str = ""
     ) -> RequestedModel:
         """Asks for the call of a model: the `round` of this turn, from 1. What was answered
-        before is answered from the record. See docs/models.md.
+        before is answered from the record. See docs/guides/models.md.
 
         Raises RunTerminalError, TurnStaleError, LimitError, StateError.
         """

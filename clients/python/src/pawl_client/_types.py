@@ -44,7 +44,7 @@ class AsyncSteps(Protocol):
 
 
 class AgentResult(TypedDict, total=False):
-    """What a step of an agent is answered with: docs/a2a.md, "Delegation"."""
+    """What a step of an agent is answered with: docs/guides/a2a.md, "Delegation"."""
 
     status: str
     reason: str

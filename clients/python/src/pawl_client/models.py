@@ -14,7 +14,7 @@ them. In its place any `pydantic_ai.models.Model` does, for an endpoint of one's
 
 Every answer of the model is a record: whatever is lost, the program, the worker, the sidecar
 or the connection, the run goes on with what was answered, and nothing is asked or done twice
-(docs/models.md).
+(docs/guides/models.md).
 
 A handler is for `Client.run` and for workers alike. The model gets the rendered system
 prompt, the conversation and the prompt's tools, each of which is a durable step. It

@@ -1772,7 +1772,7 @@ func (x *Usage) GetCountedBefore() bool {
 }
 
 // ModelRequest is what a model is asked: settings and messages, each said once and
-// referred to from then on (docs/models.md). Shown whole by GetModelStep.
+// referred to from then on (docs/guides/models.md). Shown whole by GetModelStep.
 type ModelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The model, as the executor and x_pawl.prices call it; required.
@@ -2249,7 +2249,7 @@ type ModelAnswer struct {
 	// The provider's id of the response. Default: empty.
 	ResponseId string `protobuf:"bytes,6,opt,name=response_id,json=responseId,proto3" json:"response_id,omitempty"`
 	// The message as the executor's library has it, as JSON, to be told to the model again as it
-	// is: {"library":"pydantic-ai","version":"…","message":…}; see docs/models.md. Default: empty.
+	// is: {"library":"pydantic-ai","version":"…","message":…}; see docs/guides/models.md. Default: empty.
 	ProviderJson string `protobuf:"bytes,7,opt,name=provider_json,json=providerJson,proto3" json:"provider_json,omitempty"`
 	// Provider that answered, as the executor's library names it, for example "openai".
 	// Default: empty, not known.

@@ -596,7 +596,7 @@ export const UsageSchema: GenMessage<Usage> = /*@__PURE__*/
 
 /**
  * ModelRequest is what a model is asked: settings and messages, each said once and
- * referred to from then on (docs/models.md). Shown whole by GetModelStep.
+ * referred to from then on (docs/guides/models.md). Shown whole by GetModelStep.
  *
  * @generated from message pawl.v1.ModelRequest
  */
@@ -901,7 +901,7 @@ export type ModelAnswer = Message$1<"pawl.v1.ModelAnswer"> & {
 
   /**
    * The message as the executor's library has it, as JSON, to be told to the model again as it
-   * is: {"library":"pydantic-ai","version":"…","message":…}; see docs/models.md. Default: empty.
+   * is: {"library":"pydantic-ai","version":"…","message":…}; see docs/guides/models.md. Default: empty.
    *
    * @generated from field: string provider_json = 7;
    */

@@ -198,6 +198,10 @@ generate: $(TOOLS) ## Regenerate all code: from proto files, and the blocking Py
 checkgenerate: $(TOOLS) ## Fail if committed generated code differs from a fresh one
 	TOOLBIN="$(TOOLBIN)" .ci/checkgenerate
 
+.PHONY: docs
+docs: ## Write the generated parts of the documentation: settings, limits, commands, scopes
+	$(GO) test -p $(P) -count=1 ./internal/config ./cmd/sidecar ./internal/grpcapi -run 'Page$$' -update
+
 .PHONY: baseline
 baseline: $(TOOLS) ## Accept the wire contract as the new baseline of buf breaking
 	$(BUF) build proto --exclude-source-info -o proto/baseline.binpb

@@ -158,6 +158,7 @@ var table = []rule{
 	{dir: "internal/bench", all: true, wire: true},
 	{dir: "internal/testkit", all: true, wire: true},
 	{dir: "internal/testkit/realstore", all: true},
+	{dir: "test/docpage"},
 	// A whole sidecar under a seed: tests alone, and what is below the store in them.
 	{dir: "internal/sim"},
 	{dir: "internal/sim/disk"},

@@ -3,7 +3,6 @@ package grpcapi
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"net/http/httptest"
@@ -23,9 +22,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/gateway"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/test/docpage"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write the table of scopes into docs/reference/scopes.md")
 
 var (
 	rpcComment  = regexp.MustCompile(`((?:  //[^\n]*\n)+)  rpc (\w+)\(`)
@@ -130,22 +128,7 @@ func TestEveryOperationHasARow(t *testing.T) {
 // TestScopesPage holds the table in docs/reference/scopes.md against the one in code.
 func TestScopesPage(t *testing.T) {
 	t.Parallel()
-	const page, head, foot = "../../docs/reference/scopes.md", "| operation | one of these scopes |\n|---|---|\n", "\n\n"
-	raw, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(raw), head)
-	if !ok {
-		t.Fatalf("docs/reference/scopes.md has no table %q", head)
-	}
-	got, after, _ := strings.Cut(rest, foot)
-	if want := strings.TrimSuffix(scopesTable(), "\n"); got != want {
-		if *rewrite {
-			err = os.WriteFile(page, []byte(before+head+want+foot+after), 0o600)
-		}
-		t.Errorf("docs/reference/scopes.md has another table of scopes (-rewrite writes it): %v\n%s", err, want)
-	}
+	docpage.Check(t, "../../docs/reference/scopes.md", "operations", "| operation | one of these scopes |\n|---|---|\n"+scopesTable())
 }
 
 // scopesTable has the operations of the contract, of A2A and the metrics.

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
 )
 
-// Faults that other systems have (docs/dev/faults.md) and that need an engine with
+// Faults that other systems have (docs/dev/testing.md#fault-catalogue) and that need an engine with
 // its restarts to be shown absent.
 
 // TestRestartsChangeNoTotal plays one script twice, once with a restart after

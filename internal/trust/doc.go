@@ -1,4 +1,4 @@
-// Command trust runs what proves the promises of docs/guarantees.md, and prints for each of
+// Command trust runs what proves the promises of promises.md, and prints for each of
 // them how many faults were tried and how many of them broke it. `make trust` calls it.
 //
 // The page is its only table: a row names its tests, so a promise that is added there is

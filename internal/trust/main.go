@@ -1,6 +1,7 @@
 package main
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -21,12 +22,13 @@ var amounts = []string{
 // atOnce is how many packages run beside each other.
 const atOnce = 2
 
+// promises is the list of promises with the tests that prove them.
+//
+//go:embed promises.md
+var promises string
+
 func main() {
-	page, err := os.ReadFile("docs/guarantees.md")
-	var all []promise
-	if err == nil {
-		all, err = parse(string(page))
-	}
+	all, err := parse(promises)
 	began := time.Now()
 	var found results
 	if err == nil {

@@ -27,7 +27,7 @@ var (
 )
 
 // parse reads the promises of a page in their order. Its tables begin with a line
-// `| promise | … |`; each row has four cells, the last with what proves it.
+// `| promise | proof |`; each row has two cells, the promise and what proves it.
 func parse(page string) ([]promise, error) {
 	var all []promise
 	area, inside := "", false
@@ -57,14 +57,14 @@ func parse(page string) ([]promise, error) {
 // row reads one line of a table.
 func row(area, line string) (promise, error) {
 	cells := strings.Split(strings.Trim(line, "|"), "|")
-	if len(cells) != 4 {
-		return promise{}, fmt.Errorf("a row has %d cells, want 4: %s", len(cells), line)
+	if len(cells) != 2 {
+		return promise{}, fmt.Errorf("a row has %d cells, want 2: %s", len(cells), line)
 	}
 	p := promise{area: area, text: strings.TrimSpace(cells[0])}
-	for _, m := range namedTest.FindAllStringSubmatch(cells[3], -1) {
+	for _, m := range namedTest.FindAllStringSubmatch(cells[1], -1) {
 		p.tests = append(p.tests, test{dir: m[1], name: m[2]})
 	}
-	for _, m := range command.FindAllStringSubmatch(cells[3], -1) {
+	for _, m := range command.FindAllStringSubmatch(cells[1], -1) {
 		if m[1] == "make sim" {
 			p.sim = true
 		} else {

@@ -34,7 +34,7 @@ func (o *overlay) mutate(name string) error {
 }
 
 // mutants are faults that Pawl had or could have. Those of rows 8.N are the faults of
-// docs/dev/faults.md, "Every promise kept".
+// docs/dev/testing.md#fault-catalogue, "Every promise kept".
 var mutants = []mutant{
 	{
 		name: "m01", what: "a sync left out: Badger is told not to sync", file: "internal/store/badgerkv/options.go",

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/test/docpage"
+)
+
+// TestCLIPage: docs/reference/cli.md lists every command with its flags, as the command's help does.
+func TestCLIPage(t *testing.T) {
+	t.Parallel()
+	started := false
+	root := newRoot(&cli.Printer{Out: io.Discard, Err: io.Discard}, &started)
+	page := cliPage{times: map[string]int{}}
+	for cmd := range commandsBelow(root) {
+		for f := range flagsOf(cmd) {
+			page.times[row(f)]++
+		}
+	}
+	page.write("| command | what it does |\n|---|---|\n")
+	for cmd := range commandsBelow(root) {
+		page.write("| [`%s`](#%s) | %s |\n", cmd.CommandPath(), strings.ReplaceAll(cmd.CommandPath(), " ", "-"), docpage.Cell(cmd.Short))
+	}
+	page.write("\n## Common flags\n\nThese flags are the same for every command that has them.\n\n")
+	page.table(func(text string) bool { return page.times[text] >= common }, slices.Sorted(maps.Keys(page.times)))
+	for cmd := range commandsBelow(root) {
+		page.command(cmd)
+	}
+	docpage.Check(t, "../../docs/reference/cli.md", "commands", page.String())
+}
+
+// common is in how many commands a flag is for the table of common flags.
+const common = 5
+
+// cliPage is the generated part of the page.
+type cliPage struct {
+	strings.Builder
+	// times is in how many commands a flag is, by its row.
+	times map[string]int
+}
+
+func (p *cliPage) write(format string, args ...any) { fmt.Fprintf(p, format, args...) }
+
+// command writes the section of one command: its help, its usage and the flags that are its own.
+func (p *cliPage) command(cmd *cobra.Command) {
+	text := strings.TrimSpace(cmd.Long)
+	if text == "" {
+		text = strings.TrimSuffix(cmd.Short, ".") + "."
+	}
+	p.write("### %s\n\n%s\n\n```\n%s\n```\n\n", cmd.CommandPath(), text, cmd.UseLine())
+	if cmd.Name() == "serve" {
+		p.write("Its flags are the [settings](configuration.md) and the [limits](limits.md).\n\n")
+		return
+	}
+	rows, shared := []string{}, []string{}
+	for f := range flagsOf(cmd) {
+		if p.times[row(f)] >= common {
+			shared = append(shared, "`--"+f.Name+"`")
+		}
+		rows = append(rows, row(f))
+	}
+	p.table(func(text string) bool { return p.times[text] < common }, rows)
+	if len(shared) > 0 {
+		p.write("[Common flags](#common-flags): %s.\n\n", strings.Join(shared, ", "))
+	}
+}
+
+// table writes the rows that are in it.
+func (p *cliPage) table(in func(string) bool, rows []string) {
+	if rows = slices.DeleteFunc(slices.Clone(rows), func(r string) bool { return !in(r) }); len(rows) > 0 {
+		p.write("| flag | default | meaning |\n|---|---|---|\n%s\n", strings.Join(rows, ""))
+	}
+}
+
+// commandsBelow are the commands below cmd that do something, in the order of the help.
+func commandsBelow(cmd *cobra.Command) iter.Seq[*cobra.Command] {
+	return func(yield func(*cobra.Command) bool) {
+		for _, child := range cmd.Commands() {
+			if !child.IsAvailableCommand() || child.Name() == "help" || child.Name() == "completion" {
+				continue
+			}
+			if !child.HasAvailableSubCommands() && !yield(child) {
+				return
+			}
+			for below := range commandsBelow(child) {
+				if !yield(below) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// flagsOf are the flags of a command's own. Those of serve are settings.
+func flagsOf(cmd *cobra.Command) iter.Seq[*pflag.Flag] {
+	return func(yield func(*pflag.Flag) bool) {
+		more := cmd.Name() != "serve"
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if more && !f.Hidden && f.Name != "help" {
+				more = yield(f)
+			}
+		})
+	}
+}
+
+// row is a flag's line of a table.
+func row(f *pflag.Flag) string {
+	name, usual := "`--"+f.Name+"`", "none"
+	if f.Shorthand != "" {
+		name = "`-" + f.Shorthand + "`, " + name
+	}
+	if f.DefValue != "" && f.DefValue != "[]" {
+		usual = "`" + f.DefValue + "`"
+	}
+	_, usage := pflag.UnquoteUsage(f)
+	return fmt.Sprintf("| %s | %s | %s |\n", name, usual, docpage.Cell(usage))
+}

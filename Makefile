@@ -23,9 +23,9 @@ SOAK ?= 1h
 # Time per fuzz target.
 FUZZTIME ?= 10s
 # Package patterns of the race target: everything that starts goroutines.
-RACE ?= ./internal/runtime ./internal/store/... ./internal/grpcapi/... ./internal/app/... ./clients/go \
-	./internal/runtime/work ./internal/runtime/watch ./internal/runtime/travel ./internal/runtime/program ./internal/house ./internal/cli ./internal/config ./internal/demo ./internal/export ./internal/answers ./internal/a2a/... ./internal/deliver/... ./internal/ui/... \
-	./internal/testkit ./internal/audit ./internal/condition ./internal/runtime/admission ./internal/runtime/account ./internal/runtime/consent ./internal/runtime/effect ./internal/runtime/schedule ./internal/cluster/...
+RACE ?= ./internal/runtime ./internal/store/... ./internal/grpcapi/... ./internal/server/... ./clients/go \
+	./internal/runtime/dispatch ./internal/runtime/streams ./internal/runtime/timetravel ./internal/runtime/packcache ./internal/services ./internal/output ./internal/config ./cmd/sidecar/internal/demo ./internal/export ./internal/script ./internal/a2a/... ./internal/delivery/... ./internal/ui/... \
+	./test/testkit ./internal/audit ./internal/expr ./internal/runtime/ratelimit ./internal/runtime/budget ./internal/runtime/approval ./internal/runtime/effects ./internal/runtime/schedule ./internal/cluster/...
 
 TOOLBIN := $(CURDIR)/.tools
 TOOLS := $(TOOLBIN)/.stamp
@@ -108,11 +108,11 @@ race: ## Run the packages that start goroutines under the race detector
 
 .PHONY: kill
 kill: ## Kill the sidecar KILLS times under load and prove that nothing is lost
-	PAWL_KILLS=$(KILLS) $(GO) test ./e2e/... -run Kill -count=1 -timeout 15m
+	PAWL_KILLS=$(KILLS) $(GO) test ./test/e2e/... -run Kill -count=1 -timeout 15m
 
 .PHONY: powercut
 powercut: ## Cut the power of a disk under load CUTS times (Linux with FUSE and root)
-	PAWL_CUTS=$(CUTS) $(GO) test ./e2e -run 'TestPowerCut|TestLyingDiskIsFound' -count=1 -timeout 120m -v
+	PAWL_CUTS=$(CUTS) $(GO) test ./test/e2e -run 'TestPowerCut|TestLyingDiskIsFound' -count=1 -timeout 120m -v
 
 .PHONY: sim
 sim: ## Simulate SEEDS seeds (10000), or one with its trace: SEED=n
@@ -129,23 +129,23 @@ sim-mutants: ## Build in each known fault and have the simulator find it
 .PHONY: mutants
 mutants: ## Take guards out one at a time and see the tests notice (MUTANTFLAGS, for example -sample 20); up to two hours
 	.ci/postgres-env
-	$(GO) run ./internal/mutants $(MUTANTFLAGS)
+	$(GO) run ./test/mutants $(MUTANTFLAGS)
 
 .PHONY: trust
 trust: ## Try every promise of docs/guarantees.md, as much as fits ten minutes (PAWL_KILLS, PAWL_CUTS, SEEDS ... for more)
-	$(GO) run ./internal/trust
+	$(GO) run ./test/trust
 
 .PHONY: damage
 damage: ## Damage data directories DAMAGE times and start the sidecar on each
-	PAWL_DAMAGE=$(DAMAGE) $(GO) test ./e2e -run TestDamagedDirectory -count=1 -timeout 120m -v
+	PAWL_DAMAGE=$(DAMAGE) $(GO) test ./test/e2e -run TestDamagedDirectory -count=1 -timeout 120m -v
 
 .PHONY: linear
 linear: ## Prove that racing calls have an order over LINEAR crashes
-	PAWL_LINEAR=$(LINEAR) $(GO) test ./e2e -run TestCallsAreLinearizable -count=1 -timeout 120m -v
+	PAWL_LINEAR=$(LINEAR) $(GO) test ./test/e2e -run TestCallsAreLinearizable -count=1 -timeout 120m -v
 
 .PHONY: crowd
 crowd: ## Let CROWD hundredths of 5 000 connections, 2 000 slow readers, 10 000 workers and 20 000 timers come
-	PAWL_CROWD=$(CROWD) $(GO) test ./e2e -run TestCrowd -count=1 -parallel 1 -timeout 60m -v
+	PAWL_CROWD=$(CROWD) $(GO) test ./test/e2e -run TestCrowd -count=1 -parallel 1 -timeout 60m -v
 
 .PHONY: cluster
 cluster: ## Try three sidecars on one database, with workers in three languages, RUNS runs at once and FAULTS faults (PAWL_SEED)
@@ -153,20 +153,20 @@ cluster: ## Try three sidecars on one database, with workers in three languages,
 	.ci/python-env test
 	.ci/typescript-env
 	node clients/typescript/scripts/build.mjs
-	PAWL_POSTGRES=1 PAWL_LANGUAGES=go,python,typescript PAWL_FAULTS=$(FAULTS) PAWL_RUNS=$(RUNS) $(GO) test ./e2e/cluster -count=1 -timeout 180m -v
+	PAWL_POSTGRES=1 PAWL_LANGUAGES=go,python,typescript PAWL_FAULTS=$(FAULTS) PAWL_RUNS=$(RUNS) $(GO) test ./test/e2e/cluster -count=1 -timeout 180m -v
 
 .PHONY: soak
 soak: ## Load a sidecar that is restarted each minute for SOAK, and prove that it does not grow
-	PAWL_SOAK=$(SOAK) $(GO) test ./e2e -run TestSoak -count=1 -timeout 0 -v
+	PAWL_SOAK=$(SOAK) $(GO) test ./test/e2e -run TestSoak -count=1 -timeout 0 -v
 
 .PHONY: lint
 lint: $(TOOLS) ## Lint Go and proto files, pages and comments, and compare the wire contract with its baseline
 	$(BUF) format --diff --exit-code proto
 	$(BUF) lint
 	$(BUF) breaking proto --against proto/baseline.binpb
-	$(GO) test ./internal/archtest -run TestBaseline
+	$(GO) test ./test/arch -run TestBaseline
 	$(TOOLBIN)/golangci-lint run ./...
-	$(TOOLBIN)/golangci-lint run --build-tags sim ./internal/sim/...
+	$(TOOLBIN)/golangci-lint run --build-tags sim ./test/simulation/...
 	$(MAKE) prose
 
 .PHONY: prose

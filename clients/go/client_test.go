@@ -21,15 +21,15 @@ import (
 
 	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/app"
 	"github.com/pawl-dev/pawl/internal/config"
-	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/server"
+	"github.com/pawl-dev/pawl/internal/services"
 )
 
 // localClient is a client of a sidecar in this process, with the pack of the examples.
 func localClient(t *testing.T) *pawl.Client {
 	t.Helper()
-	local, err := app.StartLocal(config.Default(), house.SystemClock{})
+	local, err := server.StartLocal(config.Default(), services.SystemClock{})
 	if err != nil {
 		t.Fatal(err)
 	}

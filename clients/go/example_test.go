@@ -10,9 +10,9 @@ import (
 
 	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/app"
 	"github.com/pawl-dev/pawl/internal/config"
-	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/server"
+	"github.com/pawl-dev/pawl/internal/services"
 )
 
 func check(err error) {
@@ -22,8 +22,8 @@ func check(err error) {
 }
 
 // exampleSidecar is a sidecar in this process, with the pack of the examples.
-func exampleSidecar(ctx context.Context) *app.Local {
-	local, err := app.StartLocal(config.Default(), house.SystemClock{})
+func exampleSidecar(ctx context.Context) *server.Local {
+	local, err := server.StartLocal(config.Default(), services.SystemClock{})
 	check(err)
 	content, err := os.ReadFile("../../testdata/packs/rfc0009-3-self-correcting.json")
 	check(err)

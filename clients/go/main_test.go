@@ -3,7 +3,7 @@ package pawl_test
 import (
 	"testing"
 
-	"github.com/pawl-dev/pawl/internal/testkit/realstore"
+	"github.com/pawl-dev/pawl/test/testkit/realstore"
 )
 
 // TestMain runs these tests on the store that PAWL_TEST_STORE names.

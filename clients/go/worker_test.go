@@ -17,9 +17,9 @@ import (
 	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
-	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
-	"github.com/pawl-dev/pawl/internal/testkit"
+	"github.com/pawl-dev/pawl/internal/services"
+	"github.com/pawl-dev/pawl/test/testkit"
 )
 
 const pack = `{
@@ -51,8 +51,8 @@ type sidecar struct {
 func newSidecar(t *testing.T) *sidecar {
 	t.Helper()
 	s := &sidecar{t: t, store: testkit.StoreFor(t)}
-	engine, err := house.New(house.Config{Config: runtime.Config{
-		Store: s.store, Clock: house.SystemClock{}, IDs: house.NewSystemIDs(), AllowTools: []string{"*"},
+	engine, err := services.New(services.Config{Config: runtime.Config{
+		Store: s.store, Clock: services.SystemClock{}, IDs: services.NewSystemIDs(), AllowTools: []string{"*"},
 	}})
 	if err != nil {
 		t.Fatal(err)

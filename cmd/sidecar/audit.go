@@ -9,15 +9,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl/internal/audit"
-	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/output"
 	"github.com/pawl-dev/pawl/internal/secretfile"
 )
 
-func newAudit(p *cli.Printer) *cobra.Command {
+func newAudit(p *output.Printer) *cobra.Command {
 	return group("audit", "Prove and read what `serve --audit` writes", newAuditVerify(p), newAuditExport(p))
 }
 
-func newAuditVerify(p *cli.Printer) *cobra.Command {
+func newAuditVerify(p *output.Printer) *cobra.Command {
 	key, head := "", ""
 	cmd := &cobra.Command{
 		Use:   "verify DIR",
@@ -31,7 +31,7 @@ Exit codes: 0 it is whole; 1 it is not; 2 it cannot be read.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			secret, err := auditKey(key)
 			if err != nil {
-				return cli.Usage(err)
+				return output.Usage(err)
 			}
 			end, err := verifyAudit(args[0], secret, head)
 			if err != nil {
@@ -60,7 +60,7 @@ func verifyAudit(dir string, key []byte, head string) (audit.End, error) {
 	number, hash, _ := strings.Cut(head, ":")
 	seq, err := strconv.ParseUint(number, 10, 64)
 	if err != nil {
-		return audit.End{}, cli.Usage(fmt.Errorf("--head %q: want NUMBER:HASH", head))
+		return audit.End{}, output.Usage(fmt.Errorf("--head %q: want NUMBER:HASH", head))
 	}
 	found := false
 	end, err := audit.Walk(dir, key, func(e *audit.Entry, sum string, _ []byte) error {
@@ -76,9 +76,9 @@ func verifyAudit(dir string, key []byte, head string) (audit.End, error) {
 	return end, err
 }
 
-func printEnd(p *cli.Printer, end audit.End) error {
+func printEnd(p *output.Printer, end audit.End) error {
 	if p.JSON {
-		return cli.WriteJSON(p.Out, cli.Object{
+		return output.WriteJSON(p.Out, output.Object{
 			{Key: "lines", Value: end.Lines}, {Key: "first", Value: end.First}, {Key: "last", Value: end.Seq}, {Key: "hash", Value: end.Hash},
 		})
 	}
@@ -86,7 +86,7 @@ func printEnd(p *cli.Printer, end audit.End) error {
 	return nil
 }
 
-func newAuditExport(p *cli.Printer) *cobra.Command {
+func newAuditExport(p *output.Printer) *cobra.Command {
 	key, principal, method, after := "", "", "", uint64(0)
 	cmd := &cobra.Command{
 		Use:   "export DIR",
@@ -97,7 +97,7 @@ first that is not whole.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			secret, err := auditKey(key)
 			if err != nil {
-				return cli.Usage(err)
+				return output.Usage(err)
 			}
 			_, err = audit.Walk(args[0], secret, func(e *audit.Entry, _ string, line []byte) error {
 				if e.Seq <= after || principal != "" && e.Principal != principal || method != "" && !strings.HasSuffix(e.Method, method) {

@@ -9,15 +9,15 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/app"
-	"github.com/pawl-dev/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/internal/command"
+	"github.com/pawl-dev/pawl/internal/output"
+	"github.com/pawl-dev/pawl/internal/server"
 )
 
-func newBackup(p *cli.Printer) *cobra.Command {
-	var data app.Data
-	c, to := &command.Client{}, app.BackupTo{}
+func newBackup(p *output.Printer) *cobra.Command {
+	var data server.Data
+	c, to := &command.Client{}, server.BackupTo{}
 	cmd := &cobra.Command{
 		Use:   "backup TO [--addr ADDR | --data DIR | --store URL]",
 		Short: "Write a backup of a sidecar's store, or what is new since the last",
@@ -54,8 +54,8 @@ cannot be opened or reached.`,
 				return err
 			}
 			err := runBackup(cmd.Context(), p, c, data, to)
-			if errors.Is(err, app.ErrUnusable) {
-				return cli.Usage(err)
+			if errors.Is(err, server.ErrUnusable) {
+				return output.Usage(err)
 			}
 			return err
 		},
@@ -67,9 +67,9 @@ cannot be opened or reached.`,
 }
 
 // runBackup tells of each partition's as it is written, and as JSON of all at the end.
-func runBackup(ctx context.Context, p *cli.Printer, c *command.Client, data app.Data, to app.BackupTo) error {
-	var all []app.BackupDone
-	err := takeBackup(ctx, c, data, to, func(done app.BackupDone) {
+func runBackup(ctx context.Context, p *output.Printer, c *command.Client, data server.Data, to server.BackupTo) error {
+	var all []server.BackupDone
+	err := takeBackup(ctx, c, data, to, func(done server.BackupDone) {
 		if all = append(all, done); len(to.Recipients) == 0 {
 			p.Warnf("%s is not encrypted and has everything: keep it as safe as the sidecar's data, or give --recipient", done.File)
 		}
@@ -81,7 +81,7 @@ func runBackup(ctx context.Context, p *cli.Printer, c *command.Client, data app.
 	case !p.JSON:
 		return err
 	case err == nil:
-		return cli.WriteJSON(p.Out, backupsObject(all))
+		return output.WriteJSON(p.Out, backupsObject(all))
 	}
 	for _, done := range all {
 		p.Warnf("%s%s is whole", ofPart(done.Part), done.File)
@@ -89,9 +89,9 @@ func runBackup(ctx context.Context, p *cli.Printer, c *command.Client, data app.
 	return err
 }
 
-func takeBackup(ctx context.Context, c *command.Client, data app.Data, to app.BackupTo, told func(app.BackupDone)) error {
+func takeBackup(ctx context.Context, c *command.Client, data server.Data, to server.BackupTo, told func(server.BackupDone)) error {
 	if data.Given() {
-		return app.Backup(ctx, data, to, told)
+		return server.Backup(ctx, data, to, told)
 	}
 	return c.Store(func(store pawlv1.StoreServiceClient) error {
 		parts, unserved, err := servedPartitions(ctx, store)
@@ -106,7 +106,7 @@ func takeBackup(ctx context.Context, c *command.Client, data app.Data, to app.Ba
 		if err != nil {
 			return err
 		}
-		return app.BackupServed(ctx, parts, unserved, func(part int32) app.TakeBackup { return servedBackup(store, part) }, to, told)
+		return server.BackupServed(ctx, parts, unserved, func(part int32) server.TakeBackup { return servedBackup(store, part) }, to, told)
 	})
 }
 
@@ -127,7 +127,7 @@ func servedPartitions(ctx context.Context, store pawlv1.StoreServiceClient) (par
 }
 
 // servedBackup is that of a partition of a running sidecar's store.
-func servedBackup(store pawlv1.StoreServiceClient, part int32) app.TakeBackup {
+func servedBackup(store pawlv1.StoreServiceClient, part int32) server.TakeBackup {
 	return func(ctx context.Context, after string, out io.Writer) error {
 		stream, err := store.Backup(ctx, &pawlv1.BackupRequest{After: after, Partition: uint32(part)})
 		if err != nil {
@@ -153,21 +153,21 @@ func copyBackup(stream grpc.ServerStreamingClient[pawlv1.BackupResponse], out io
 	}
 }
 
-func backupObject(done app.BackupDone) cli.Object {
-	return cli.Object{{Key: "file", Value: done.File}, {Key: "follows", Value: done.Follows}, {Key: "bytes", Value: done.Bytes}, {Key: "run_keys", Value: done.RunKeys}}
+func backupObject(done server.BackupDone) output.Object {
+	return output.Object{{Key: "file", Value: done.File}, {Key: "follows", Value: done.Follows}, {Key: "bytes", Value: done.Bytes}, {Key: "run_keys", Value: done.RunKeys}}
 }
 
 // backupsObject has that of the first partition, which was the last, and beside it those of the others.
-func backupsObject(all []app.BackupDone) cli.Object {
+func backupsObject(all []server.BackupDone) output.Object {
 	first := len(all) - 1
 	object, others := backupObject(all[first]), []any{}
 	for _, done := range all[:first] {
-		others = append(others, append(cli.Object{{Key: "partition", Value: done.Part}}, backupObject(done)...))
+		others = append(others, append(output.Object{{Key: "partition", Value: done.Part}}, backupObject(done)...))
 	}
-	return append(object, cli.Object{{Key: "partitions", Value: others}}...)
+	return append(object, output.Object{{Key: "partitions", Value: others}}...)
 }
 
-func printBackup(p *cli.Printer, done app.BackupDone) {
+func printBackup(p *output.Printer, done server.BackupDone) {
 	what := "everything"
 	if done.Follows != "" {
 		what = "what is new since " + done.Follows
@@ -178,9 +178,9 @@ func printBackup(p *cli.Printer, done app.BackupDone) {
 	}
 }
 
-func newRestore(p *cli.Printer) *cobra.Command {
-	var data app.Data
-	var from app.RestoreFrom
+func newRestore(p *output.Printer) *cobra.Command {
+	var data server.Data
+	var from server.RestoreFrom
 	cmd := &cobra.Command{
 		Use:   "restore FROM --data NEW | restore FROM --store URL",
 		Short: "Make a data directory, or a schema of a database, of backups",
@@ -206,21 +206,21 @@ not empty, the schema has a store, or the backups are of several partitions and 
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !data.Given() {
-				return cli.Usage(errors.New("--data or --store is required: what to make"))
+				return output.Usage(errors.New("--data or --store is required: what to make"))
 			}
 			if err := exclusive(cmd, "data", "store"); err != nil {
 				return err
 			}
 			from.Dir = args[0]
-			report, used, err := app.Restore(cmd.Context(), from, data)
-			if errors.Is(err, app.ErrUnusable) {
-				return cli.Usage(err)
+			report, used, err := server.Restore(cmd.Context(), from, data)
+			if errors.Is(err, server.ErrUnusable) {
+				return output.Usage(err)
 			}
 			if err != nil {
 				return err
 			}
 			if p.JSON {
-				return cli.WriteJSON(p.Out, cli.Object{{Key: "dir", Value: data.Where()}, {Key: "backups", Value: used}, {Key: "report", Value: reportObject(report)}})
+				return output.WriteJSON(p.Out, output.Object{{Key: "dir", Value: data.Where()}, {Key: "backups", Value: used}, {Key: "report", Value: reportObject(report)}})
 			}
 			p.Printf("%s: restored from %d backups\n", data.Where(), len(used))
 			return printReport(p, report, nil)

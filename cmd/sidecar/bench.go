@@ -9,15 +9,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/bench"
-	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/bench/load"
+	"github.com/pawl-dev/pawl/internal/output"
 )
 
 // benchChild is the hidden command that every process of a bench is started by.
 const benchChild = "bench-child"
 
-func newBench(p *cli.Printer) *cobra.Command {
-	opts := bench.Options{}
+func newBench(p *output.Printer) *cobra.Command {
+	opts := load.Options{}
 	rounds, moves := 0, 0
 	cmd := &cobra.Command{
 		Use:   "bench",
@@ -44,11 +44,11 @@ could not be measured.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if rounds < 0 || moves < 0 {
-				return cli.Usage(fmt.Errorf("--rounds %d, --moves %d: want at least 1, or 0 for the default", rounds, moves))
+				return output.Usage(fmt.Errorf("--rounds %d, --moves %d: want at least 1, or 0 for the default", rounds, moves))
 			}
-			opts.Sizes = bench.FullSizes()
+			opts.Sizes = load.FullSizes()
 			if opts.Quick {
-				opts.Sizes = bench.QuickSizes()
+				opts.Sizes = load.QuickSizes()
 				if !cmd.Flags().Changed("wait") {
 					opts.Wait = 0
 				}
@@ -64,43 +64,43 @@ could not be measured.`,
 		},
 	}
 	cmd.Flags().BoolVar(&opts.Quick, "quick", false, "smaller sizes and fewer rounds, within two minutes on two cores")
-	cmd.Flags().DurationVar(&opts.Wait, "wait", bench.QuietWait, "wait so long at most until the load of the machine is under 0.5 (with --quick 0)")
+	cmd.Flags().DurationVar(&opts.Wait, "wait", load.QuietWait, "wait so long at most until the load of the machine is under 0.5 (with --quick 0)")
 	cmd.Flags().StringVar(&opts.Dir, "dir", "", "where to put the data (default the temporary directory)")
 	cmd.Flags().IntVar(&rounds, "rounds", 0, "rounds of each comparison (default 5, with --quick 3)")
 	cmd.Flags().IntVar(&moves, "moves", 0, "how often the store moves by SIGTERM of its owner, and by SIGKILL, with --store (default 10, with --quick 3)")
 	cmd.Flags().Var(&opts.Store, "store", "PostgreSQL database whose store is measured beside the embedded one: postgres://USER@HOST[:PORT]/DATABASE; the bench makes schemas of its own there and drops them")
-	cmd.Flags().StringSliceVar(&opts.Parts, "part", nil, "measure only this part (repeatable): "+strings.Join(bench.PartNames(), ", "))
+	cmd.Flags().StringSliceVar(&opts.Parts, "part", nil, "measure only this part (repeatable): "+strings.Join(load.PartNames(), ", "))
 	cmd.Flags().StringVar(&opts.Python, "python", "", "Python that has the pawl package (default the source tree's, if there is one)")
 	cmd.Flags().StringVar(&opts.Node, "node", "", "Node for the source tree's TypeScript client (default node)")
 	cmd.Flags().StringVar(&opts.Profiles, "cpuprofile", "", "directory for a CPU profile of every process")
 	return cmd
 }
 
-func runBench(ctx context.Context, p *cli.Printer, opts bench.Options) error {
+func runBench(ctx context.Context, p *output.Printer, opts load.Options) error {
 	path, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	opts.Self = []string{path, benchChild}
-	report, err := bench.Run(ctx, opts)
+	report, err := load.Run(ctx, opts)
 	if err != nil {
 		return err
 	}
 	if p.JSON {
-		err = cli.WriteJSON(p.Out, report)
+		err = output.WriteJSON(p.Out, report)
 	} else {
 		err = report.WriteTable(p.Out)
 	}
 	if err == nil && len(report.Faults) > 0 {
-		err = cli.Fault()
+		err = output.Fault()
 	}
 	return err
 }
 
 // newBenchChild runs one process of a bench; its parent talks to it over
 // standard input and output.
-func newBenchChild(p *cli.Printer) *cobra.Command {
-	spec := bench.ChildSpec{In: os.Stdin, Out: p.Out}
+func newBenchChild(p *output.Printer) *cobra.Command {
+	spec := load.ChildSpec{In: os.Stdin, Out: p.Out}
 	cmd := &cobra.Command{
 		Use:    benchChild + " ROLE [-- ARG...]",
 		Hidden: true,
@@ -112,7 +112,7 @@ func newBenchChild(p *cli.Printer) *cobra.Command {
 				serve.SetArgs(flags)
 				return serve.ExecuteContext(ctx)
 			}
-			return bench.Child(cmd.Context(), spec)
+			return load.Child(cmd.Context(), spec)
 		},
 	}
 	cmd.Flags().StringVar(&spec.CPUProfile, "cpuprofile", "", "file for a CPU profile")

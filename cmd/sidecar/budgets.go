@@ -3,14 +3,13 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/internal/command"
-	"github.com/pawl-dev/pawl/internal/command/budget"
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
+	"github.com/pawl-dev/pawl/internal/output"
 )
 
-func newBudgets(p *cli.Printer) *cobra.Command {
+func newBudgets(p *output.Printer) *cobra.Command {
 	c := &command.Client{}
-	cmd := budget.NewList(p, c)
+	cmd := command.NewBudgets(p, c)
 	c.Bind(cmd)
 	return cmd
 }

@@ -10,14 +10,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/app"
-	"github.com/pawl-dev/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/internal/command"
+	"github.com/pawl-dev/pawl/internal/output"
+	"github.com/pawl-dev/pawl/internal/server"
 )
 
-func newCheck(p *cli.Printer) *cobra.Command {
-	var data app.Data
+func newCheck(p *output.Printer) *cobra.Command {
+	var data server.Data
 	c, repair, online := &command.Client{}, false, false
 	cmd := &cobra.Command{
 		Use:   "check --data DIR | check --store URL | check --online [--addr ADDR]",
@@ -48,14 +48,14 @@ sidecar not be reached.`,
 				return checkOnline(cmd.Context(), p, c)
 			}
 			if !data.Given() {
-				return cli.Usage(errors.New("--data is required: the directory of a store; or --store for a database, or --online for that of a sidecar"))
+				return output.Usage(errors.New("--data is required: the directory of a store; or --store for a database, or --online for that of a sidecar"))
 			}
 			if repair {
 				if err := runRepair(cmd.Context(), p, data); err != nil {
 					return err
 				}
 			}
-			report, err := app.Check(cmd.Context(), data)
+			report, err := server.Check(cmd.Context(), data)
 			return printReport(p, report, err)
 		},
 	}
@@ -68,7 +68,7 @@ sidecar not be reached.`,
 }
 
 // checkOnline has a sidecar prove its store.
-func checkOnline(ctx context.Context, p *cli.Printer, c *command.Client) error {
+func checkOnline(ctx context.Context, p *output.Printer, c *command.Client) error {
 	return c.Store(func(store pawlv1.StoreServiceClient) error {
 		stream, err := store.CheckStore(ctx, &pawlv1.CheckStoreRequest{})
 		if err != nil {
@@ -82,9 +82,9 @@ func checkOnline(ctx context.Context, p *cli.Printer, c *command.Client) error {
 			case err != nil:
 				return err
 			case got.GetFault() != nil:
-				return printReport(p, app.CheckReport{}, app.InPart(int32(got.GetFault().GetPartition()), app.CheckFaultOf(got.GetFault())))
+				return printReport(p, server.CheckReport{}, server.InPart(int32(got.GetFault().GetPartition()), server.CheckFaultOf(got.GetFault())))
 			case got.GetDone() != nil:
-				return printReport(p, app.CheckReportOf(got.GetDone()), nil)
+				return printReport(p, server.CheckReportOf(got.GetDone()), nil)
 			}
 			p.Warnf("in order so far: runs %d, records %d", got.GetProgress().GetRuns(), got.GetProgress().GetRecords())
 		}
@@ -92,16 +92,16 @@ func checkOnline(ctx context.Context, p *cli.Printer, c *command.Client) error {
 }
 
 // runRepair repairs and says what it did; that is no JSON, the check's report follows.
-func runRepair(ctx context.Context, p *cli.Printer, data app.Data) error {
-	err := app.Repair(ctx, data, func(part int32, done app.CheckRepair) { printRepair(p, ofPart(part), done) })
+func runRepair(ctx context.Context, p *output.Printer, data server.Data) error {
+	err := server.Repair(ctx, data, func(part int32, done server.CheckRepair) { printRepair(p, ofPart(part), done) })
 	if err != nil {
-		err = printReport(p, app.CheckReport{}, err)
+		err = printReport(p, server.CheckReport{}, err)
 	}
 	return err
 }
 
 // printRepair tells what was repaired in a partition.
-func printRepair(p *cli.Printer, where string, done app.CheckRepair) {
+func printRepair(p *output.Printer, where string, done server.CheckRepair) {
 	for _, kind := range slices.Sorted(maps.Keys(done.Rows)) {
 		row := done.Rows[kind]
 		p.Warnf("%srepaired %s: %d made, %d changed, %d removed", where, kind, row.Made, row.Changed, row.Removed)
@@ -120,25 +120,25 @@ func ofPart(part int32) string {
 	return fmt.Sprintf("partition %d: ", part)
 }
 
-func printReport(p *cli.Printer, r app.CheckReport, err error) error {
-	var fault *app.CheckFault
+func printReport(p *output.Printer, r server.CheckReport, err error) error {
+	var fault *server.CheckFault
 	switch {
 	case errors.As(err, &fault):
-		return printFault(p, fault, app.PartOf(err))
-	case errors.Is(err, app.ErrUnusable):
-		return cli.Usage(err)
+		return printFault(p, fault, server.PartOf(err))
+	case errors.Is(err, server.ErrUnusable):
+		return output.Usage(err)
 	case err != nil:
 		return err
 	case p.JSON:
-		return cli.WriteJSON(p.Out, cli.Object{{Key: "ok", Value: true}, {Key: "report", Value: reportObject(r)}})
+		return output.WriteJSON(p.Out, output.Object{{Key: "ok", Value: true}, {Key: "report", Value: reportObject(r)}})
 	}
 	p.Printf("%s: runs %d, records %d, commits %d, artifact versions %d, timers %d, packs %d\n",
 		p.Good("in order"), r.Runs, r.Records, r.Entries, r.Artifacts, r.Timers, r.Packs)
 	return nil
 }
 
-func reportObject(r app.CheckReport) cli.Object {
-	return cli.Object{
+func reportObject(r server.CheckReport) output.Object {
+	return output.Object{
 		{Key: "runs", Value: r.Runs}, {Key: "records", Value: r.Records}, {Key: "entries", Value: r.Entries},
 		{Key: "checkpoints", Value: r.Checkpoints}, {Key: "artifacts", Value: r.Artifacts}, {Key: "messages", Value: r.Messages},
 		{Key: "ids", Value: r.IDs}, {Key: "timers", Value: r.Timers}, {Key: "outbox", Value: r.Outbox},
@@ -146,14 +146,14 @@ func reportObject(r app.CheckReport) cli.Object {
 	}
 }
 
-func printFault(p *cli.Printer, f *app.CheckFault, part int32) error {
+func printFault(p *output.Printer, f *server.CheckFault, part int32) error {
 	if !p.JSON {
 		p.Printf("%s: %s%s\n", p.Bad("fault"), ofPart(part), f)
-		return cli.Fault()
+		return output.Fault()
 	}
-	err := cli.WriteJSON(p.Out, cli.Object{{Key: "ok", Value: false}, {Key: "fault", Value: cli.Object{
+	err := output.WriteJSON(p.Out, output.Object{{Key: "ok", Value: false}, {Key: "fault", Value: output.Object{
 		{Key: "partition", Value: part}, {Key: "namespace", Value: f.Namespace}, {Key: "run", Value: f.Run}, {Key: "seq", Value: f.Seq},
 		{Key: "row", Value: f.Row}, {Key: "detail", Value: f.Detail},
 	}}})
-	return errors.Join(err, cli.Fault())
+	return errors.Join(err, output.Fault())
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/internal/codegen"
+	"github.com/pawl-dev/pawl/internal/output"
 	"github.com/pawl-dev/pawl/internal/pack"
 )
 
@@ -19,7 +19,7 @@ type generation struct {
 	check             bool
 }
 
-func newCodegen(p *cli.Printer) *cobra.Command {
+func newCodegen(p *output.Printer) *cobra.Command {
 	g := generation{}
 	cmd := &cobra.Command{
 		Use:   "codegen --lang LANGUAGE [--out FILE] [--check] PACK",
@@ -34,10 +34,10 @@ differs or is missing; 2 it could not be read or written.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := checkChoice("lang", g.lang, codegen.Languages()...); err != nil {
-				return cli.Usage(err)
+				return output.Usage(err)
 			}
 			if g.check && g.out == "" {
-				return cli.Usage(errors.New("--check needs --out, the file to compare with"))
+				return output.Usage(errors.New("--check needs --out, the file to compare with"))
 			}
 			return g.run(p, args[0])
 		},
@@ -50,14 +50,14 @@ differs or is missing; 2 it could not be read or written.`,
 	return cmd
 }
 
-func (g *generation) run(p *cli.Printer, path string) error {
+func (g *generation) run(p *output.Printer, path string) error {
 	content, err := readPack(path)
 	if err != nil {
-		return cli.Usage(err)
+		return output.Usage(err)
 	}
 	loaded, found, err := pack.Load(content, pack.Options{Strict: g.strict})
 	if err != nil {
-		return cli.Usage(err)
+		return output.Usage(err)
 	}
 	if loaded == nil {
 		return refusedPack(p, path, found)
@@ -75,23 +75,23 @@ func (g *generation) run(p *cli.Printer, path string) error {
 		err = replaceFile(g.out, made)
 	}
 	if err != nil {
-		return cli.Usage(err)
+		return output.Usage(err)
 	}
 	return nil
 }
 
 // compare says whether the file is what would be written.
-func (g *generation) compare(p *cli.Printer, made []byte) error {
+func (g *generation) compare(p *output.Printer, made []byte) error {
 	there, err := os.ReadFile(g.out)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		p.Warnf("%s: %s", g.out, p.Bad("missing"))
-		return cli.Fault()
+		return output.Fault()
 	case err != nil:
-		return cli.Usage(err)
+		return output.Usage(err)
 	case !bytes.Equal(there, made):
 		p.Warnf("%s: %s; write it again without --check", g.out, p.Bad("not up to date"))
-		return cli.Fault()
+		return output.Fault()
 	}
 	return nil
 }

@@ -5,12 +5,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/app"
-	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/output"
+	"github.com/pawl-dev/pawl/internal/server"
 )
 
-func newCompact(p *cli.Printer) *cobra.Command {
-	var data app.Data
+func newCompact(p *output.Printer) *cobra.Command {
+	var data server.Data
 	to := ""
 	cmd := &cobra.Command{
 		Use:   "compact DIR",
@@ -30,15 +30,15 @@ cannot be opened, or not be renamed.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			data.Dir = args[0]
-			done, err := app.Compact(cmd.Context(), data, to)
-			if errors.Is(err, app.ErrUnusable) {
-				return cli.Usage(err)
+			done, err := server.Compact(cmd.Context(), data, to)
+			if errors.Is(err, server.ErrUnusable) {
+				return output.Usage(err)
 			}
 			if err != nil {
 				return err
 			}
 			if p.JSON {
-				return cli.WriteJSON(p.Out, cli.Object{
+				return output.WriteJSON(p.Out, output.Object{
 					{Key: "dir", Value: done.Dir}, {Key: "rows", Value: done.Rows}, {Key: "bytes_before", Value: done.Before}, {Key: "bytes_after", Value: done.After},
 				})
 			}

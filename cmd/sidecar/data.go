@@ -7,30 +7,30 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/app"
-	"github.com/pawl-dev/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/internal/command"
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/output"
+	"github.com/pawl-dev/pawl/internal/server"
 )
 
 // keyFlag is the file of a directory's encryption key, here as for serve.
 const keyFlag = "encryption-key-file"
 
 // dataFlag adds --data, and what opens the directory.
-func dataFlag(cmd *cobra.Command, data *app.Data, usage string) {
+func dataFlag(cmd *cobra.Command, data *server.Data, usage string) {
 	cmd.Flags().StringVar(&data.Dir, "data", "", usage)
 	completeDir(cmd, "data")
 	dataKeyFlag(cmd, data)
 }
 
 // storeFlag adds --store besides --data, and what opens a database.
-func storeFlag(cmd *cobra.Command, data *app.Data) {
+func storeFlag(cmd *cobra.Command, data *server.Data) {
 	cmd.Flags().Var(&data.Database.URL, "store", "PostgreSQL database of a store that no sidecar has open, instead of --data: postgres://USER@HOST[:PORT]/DATABASE")
 	databaseFlags(cmd, data)
 }
 
 // databaseFlags adds what opens a database; its variables in the environment are those of serve.
-func databaseFlags(cmd *cobra.Command, data *app.Data) {
+func databaseFlags(cmd *cobra.Command, data *server.Data) {
 	schema := config.Default().StoreSchema
 	if set := os.Getenv(config.EnvName("store-schema")); set != "" {
 		schema = set
@@ -41,7 +41,7 @@ func databaseFlags(cmd *cobra.Command, data *app.Data) {
 
 // dataOrTarget adds what leads to a store: the directory of one that is stopped, or the
 // sidecar that serves it.
-func dataOrTarget(cmd *cobra.Command, data *app.Data, c *command.Client) {
+func dataOrTarget(cmd *cobra.Command, data *server.Data, c *command.Client) {
 	dataFlag(cmd, data, "directory of a store that no sidecar has open; none: ask the sidecar at --addr")
 	storeFlag(cmd, data)
 	c.BindTarget(cmd)
@@ -58,10 +58,10 @@ func exclusive(cmd *cobra.Command, flags ...string) error {
 	if len(given) < 2 {
 		return nil
 	}
-	return cli.Usage(fmt.Errorf("%s: give one of them", strings.Join(given, " and ")))
+	return output.Usage(fmt.Errorf("%s: give one of them", strings.Join(given, " and ")))
 }
 
 // dataKeyFlag adds the key alone; its variable in the environment is that of serve.
-func dataKeyFlag(cmd *cobra.Command, data *app.Data) {
+func dataKeyFlag(cmd *cobra.Command, data *server.Data) {
 	cmd.Flags().StringVar(&data.KeyFile, keyFlag, os.Getenv(config.EnvName(keyFlag)), "file of the key under which the directory is encrypted")
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/internal/command"
+	"github.com/pawl-dev/pawl/internal/output"
 )
 
-func newDeliveries(p *cli.Printer) *cobra.Command {
+func newDeliveries(p *output.Printer) *cobra.Command {
 	c := &command.Client{}
 	cmd := group("deliveries", "Show what webhooks, push configurations and consumers are sent; send again, or discard",
 		newDeliveriesList(p, c), newDeliveriesConsumers(p, c), newDeliveriesDead(p, c), newDeliveriesResend(p, c), newDeliveriesDiscard(p, c),
@@ -41,7 +41,7 @@ func readReceiver(text string) (*pawlv1.DeliveryRef, error) {
 		ref.RunId, ref.Id, _ = strings.Cut(rest, "/")
 	}
 	if kind != "push" && kind != "webhook" || ref.GetId() == "" {
-		return nil, cli.Usage(fmt.Errorf("%q: %w", text, errReceiver))
+		return nil, output.Usage(fmt.Errorf("%q: %w", text, errReceiver))
 	}
 	return ref, nil
 }
@@ -54,7 +54,7 @@ func receiverName(ref *pawlv1.DeliveryRef) string {
 	return "webhook/" + ref.GetId()
 }
 
-func newDeliveriesList(p *cli.Printer, c *command.Client) *cobra.Command {
+func newDeliveriesList(p *output.Printer, c *command.Client) *cobra.Command {
 	req := &pawlv1.ListDeliveriesRequest{}
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -81,20 +81,20 @@ func newDeliveriesList(p *cli.Printer, c *command.Client) *cobra.Command {
 	return cmd
 }
 
-func printDeliveries(p *cli.Printer, all []*pawlv1.Delivery) error {
+func printDeliveries(p *output.Printer, all []*pawlv1.Delivery) error {
 	if p.JSON {
-		return cli.WriteJSON(p.Out, cli.Object{{Key: "deliveries", Value: cli.Messages(all)}})
+		return output.WriteJSON(p.Out, output.Object{{Key: "deliveries", Value: output.Messages(all)}})
 	}
-	t := cli.Table{Headers: []string{"RECEIVER", "OWNER", "URL", "FAILED", "NEXT TRY", "DEAD", "LAST ERROR"}}
+	t := output.Table{Headers: []string{"RECEIVER", "OWNER", "URL", "FAILED", "NEXT TRY", "DEAD", "LAST ERROR"}}
 	for _, d := range all {
 		t.Add(receiverName(d.GetDeliveryRef()), d.GetOwner(), d.GetUrl(), itoa(d.GetAttempts()), moment(d.GetNextAt()),
-			fmt.Sprint(d.GetDeadLetters()), cli.Short(d.GetLastError(), maxShownError))
+			fmt.Sprint(d.GetDeadLetters()), output.Short(d.GetLastError(), maxShownError))
 	}
 	p.Table(t)
 	return nil
 }
 
-func newDeliveriesConsumers(p *cli.Printer, c *command.Client) *cobra.Command {
+func newDeliveriesConsumers(p *output.Printer, c *command.Client) *cobra.Command {
 	return &cobra.Command{
 		Use:   "consumers",
 		Short: "List named consumers of runs, and how far each has acknowledged",
@@ -111,11 +111,11 @@ func newDeliveriesConsumers(p *cli.Printer, c *command.Client) *cobra.Command {
 	}
 }
 
-func printConsumers(p *cli.Printer, all []*pawlv1.Consumer) error {
+func printConsumers(p *output.Printer, all []*pawlv1.Consumer) error {
 	if p.JSON {
-		return cli.WriteJSON(p.Out, cli.Object{{Key: "consumers", Value: cli.Messages(all)}})
+		return output.WriteJSON(p.Out, output.Object{{Key: "consumers", Value: output.Messages(all)}})
 	}
-	t := cli.Table{Headers: []string{"CONSUMER", "OWNER", "CONNECTED", "CURSOR", "MADE"}}
+	t := output.Table{Headers: []string{"CONSUMER", "OWNER", "CONNECTED", "CURSOR", "MADE"}}
 	for _, one := range all {
 		t.Add(one.GetConsumer(), one.GetOwner(), yes(one.GetConnected()), one.GetCursor(), moment(one.GetCreatedAt()))
 	}

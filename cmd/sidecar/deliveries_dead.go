@@ -9,12 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/internal/command"
+	"github.com/pawl-dev/pawl/internal/output"
 )
 
-func newDeliveriesDead(p *cli.Printer, c *command.Client) *cobra.Command {
+func newDeliveriesDead(p *output.Printer, c *command.Client) *cobra.Command {
 	body := false
 	cmd := &cobra.Command{
 		Use:   "dead RECEIVER",
@@ -53,19 +53,19 @@ func deadLetters(ctx context.Context, service pawlv1.DeliveryServiceClient, name
 	}
 }
 
-func printLetters(p *cli.Printer, letters []*pawlv1.DeadLetter, body bool) error {
+func printLetters(p *output.Printer, letters []*pawlv1.DeadLetter, body bool) error {
 	if p.JSON {
-		return cli.WriteJSON(p.Out, cli.Object{{Key: "letters", Value: cli.Messages(letters)}})
+		return output.WriteJSON(p.Out, output.Object{{Key: "letters", Value: output.Messages(letters)}})
 	}
 	headers := []string{"N", "GIVEN UP", "EVENT", "BYTES", "ERROR"}
 	if body {
 		headers = append(headers, "BODY")
 	}
-	t := cli.Table{Headers: headers}
+	t := output.Table{Headers: headers}
 	for _, l := range letters {
-		row := []string{fmt.Sprint(l.GetN()), moment(l.GetAt()), l.GetEventId(), itoa(l.GetSize()), cli.Short(l.GetError(), maxShownError)}
+		row := []string{fmt.Sprint(l.GetN()), moment(l.GetAt()), l.GetEventId(), itoa(l.GetSize()), output.Short(l.GetError(), maxShownError)}
 		if body {
-			row = append(row, cli.Short(string(l.GetBody()), math.MaxInt))
+			row = append(row, output.Short(string(l.GetBody()), math.MaxInt))
 		}
 		t.Add(row...)
 	}
@@ -109,19 +109,19 @@ func readLetter(args []string, every bool) (*pawlv1.DeliveryRef, []uint64, error
 		return nil, nil, err
 	}
 	if every == (len(args) == 2) {
-		return nil, nil, cli.Usage(errWhichLetter)
+		return nil, nil, output.Usage(errWhichLetter)
 	}
 	if every {
 		return ref, nil, nil
 	}
 	n, err := strconv.ParseUint(args[1], 10, 64)
 	if err != nil || n == 0 {
-		return nil, nil, cli.Usage(fmt.Errorf("%q is no number of a dead letter", args[1]))
+		return nil, nil, output.Usage(fmt.Errorf("%q is no number of a dead letter", args[1]))
 	}
 	return ref, []uint64{n}, nil
 }
 
-func newDeliveriesResend(p *cli.Printer, c *command.Client) *cobra.Command {
+func newDeliveriesResend(p *output.Printer, c *command.Client) *cobra.Command {
 	return letterCommand(c, "resend", "Send a dead letter of a receiver again; one that arrives is removed",
 		"send all, oldest first, up to the first that does not arrive",
 		func(ctx context.Context, service pawlv1.DeliveryServiceClient, ref *pawlv1.DeliveryRef, numbers []uint64) error {
@@ -132,7 +132,7 @@ func newDeliveriesResend(p *cli.Printer, c *command.Client) *cobra.Command {
 		})
 }
 
-func newDeliveriesDiscard(p *cli.Printer, c *command.Client) *cobra.Command {
+func newDeliveriesDiscard(p *output.Printer, c *command.Client) *cobra.Command {
 	return letterCommand(c, "discard", "Remove a dead letter of a receiver without sending it",
 		"remove all that there are now",
 		func(ctx context.Context, service pawlv1.DeliveryServiceClient, ref *pawlv1.DeliveryRef, numbers []uint64) error {
@@ -154,7 +154,7 @@ func letterNumbers(ctx context.Context, service pawlv1.DeliveryServiceClient, na
 
 // eachLetter stops at the first that fails: of letters that are sent, the others would
 // not arrive either, or would overtake it.
-func eachLetter(p *cli.Printer, ref *pawlv1.DeliveryRef, numbers []uint64, done string, do func(n uint64) error) error {
+func eachLetter(p *output.Printer, ref *pawlv1.DeliveryRef, numbers []uint64, done string, do func(n uint64) error) error {
 	for _, n := range numbers {
 		if err := do(n); err != nil {
 			return fmt.Errorf("%s %d: %w", receiverName(ref), n, err)
@@ -164,7 +164,7 @@ func eachLetter(p *cli.Printer, ref *pawlv1.DeliveryRef, numbers []uint64, done 
 		}
 	}
 	if p.JSON {
-		return cli.WriteJSON(p.Out, cli.Object{{Key: done, Value: numbers}})
+		return output.WriteJSON(p.Out, output.Object{{Key: done, Value: numbers}})
 	}
 	return nil
 }

@@ -5,11 +5,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/internal/demo"
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/demo"
+	"github.com/pawl-dev/pawl/internal/output"
 )
 
-func newDemo(p *cli.Printer) *cobra.Command {
+func newDemo(p *output.Printer) *cobra.Command {
 	o := demo.Options{Printer: p}
 	cmd := &cobra.Command{
 		Use:   "demo",

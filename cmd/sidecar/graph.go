@@ -7,17 +7,17 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/internal/command"
 	"github.com/pawl-dev/pawl/internal/diagram"
+	"github.com/pawl-dev/pawl/internal/output"
 	"github.com/pawl-dev/pawl/internal/pack"
 )
 
 // graphFormats are the values of --format and -o.
 var graphFormats = []string{"mermaid", "dot", "svg", "json"}
 
-func newGraph(p *cli.Printer) *cobra.Command {
+func newGraph(p *output.Printer) *cobra.Command {
 	var output, strict, run string
 	var at uint64
 	format, c := "", &command.Client{}
@@ -61,14 +61,14 @@ pack has errors; 2 it could not be read.`,
 	return cmd
 }
 
-func drawFile(p *cli.Printer, path, strict, format string) error {
+func drawFile(p *output.Printer, path, strict, format string) error {
 	content, err := readPack(path)
 	if err != nil {
-		return cli.Usage(err)
+		return output.Usage(err)
 	}
 	loaded, found, err := pack.Load(content, pack.Options{Strict: strict})
 	if err != nil {
-		return cli.Usage(err)
+		return output.Usage(err)
 	}
 	if loaded == nil {
 		return refusedPack(p, path, found)
@@ -77,7 +77,7 @@ func drawFile(p *cli.Printer, path, strict, format string) error {
 }
 
 // drawRun draws the run into the pack that it was started with.
-func drawRun(ctx context.Context, p *cli.Printer, c *command.Client, conn *grpc.ClientConn, run string, at uint64, format string) error {
+func drawRun(ctx context.Context, p *output.Printer, c *command.Client, conn *grpc.ClientConn, run string, at uint64, format string) error {
 	got, err := pawlv1.NewRunServiceClient(conn).GetRun(ctx, &pawlv1.GetRunRequest{Namespace: c.Namespace, RunId: run, AtSeq: at})
 	if err != nil {
 		return err
@@ -111,10 +111,10 @@ func marksOf(run *pawlv1.Run) diagram.Marks {
 	return marks
 }
 
-func printDiagram(p *cli.Printer, d *diagram.Diagram, format string) error {
+func printDiagram(p *output.Printer, d *diagram.Diagram, format string) error {
 	switch format {
 	case "json":
-		return cli.WriteJSON(p.Out, d)
+		return output.WriteJSON(p.Out, d)
 	case "dot":
 		p.Printf("%s", d.DOT())
 	case "svg":
@@ -126,17 +126,17 @@ func printDiagram(p *cli.Printer, d *diagram.Diagram, format string) error {
 }
 
 // refusedPack tells the findings about a pack that cannot be used.
-func refusedPack(p *cli.Printer, path string, found []pack.Diagnostic) error {
+func refusedPack(p *output.Printer, path string, found []pack.Diagnostic) error {
 	if p.JSON {
-		if err := cli.WriteJSON(p.Out, cli.Object{{Key: "files", Value: []checked{{Path: path, Diagnostics: found}}}}); err != nil {
+		if err := output.WriteJSON(p.Out, output.Object{{Key: "files", Value: []checked{{Path: path, Diagnostics: found}}}}); err != nil {
 			return err
 		}
-		return cli.Fault()
+		return output.Fault()
 	}
 	for _, d := range found {
 		if d.Severity == pack.SeverityError {
 			p.Warnf("%s:%d:%d: %s %s: %s", path, d.Line, d.Column, p.Bad("error"), d.Code, d.Message)
 		}
 	}
-	return cli.Fault()
+	return output.Fault()
 }

@@ -8,11 +8,11 @@ import (
 	"google.golang.org/grpc"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
-	"github.com/pawl-dev/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/internal/command"
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
+	"github.com/pawl-dev/pawl/internal/output"
 )
 
-func newHealth(p *cli.Printer) *cobra.Command {
+func newHealth(p *output.Printer) *cobra.Command {
 	c := &command.Client{}
 	var patience time.Duration
 	cmd := &cobra.Command{
@@ -32,18 +32,18 @@ status. Exit codes: 0 SERVING; 1 anything else; 2 no answer.`,
 	return cmd
 }
 
-func askHealth(ctx context.Context, p *cli.Printer, conn *grpc.ClientConn) error {
+func askHealth(ctx context.Context, p *output.Printer, conn *grpc.ClientConn) error {
 	got, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{})
 	if err != nil {
 		return err
 	}
 	if p.JSON {
-		err = cli.WriteJSON(p.Out, cli.Object{{Key: "status", Value: got.GetStatus().String()}})
+		err = output.WriteJSON(p.Out, output.Object{{Key: "status", Value: got.GetStatus().String()}})
 	} else {
 		p.Printf("%s\n", got.GetStatus())
 	}
 	if err == nil && got.GetStatus() != healthpb.HealthCheckResponse_SERVING {
-		err = cli.Fault()
+		err = output.Fault()
 	}
 	return err
 }

@@ -6,7 +6,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/output"
 )
 
 func main() { os.Exit(run()) }
@@ -18,5 +18,5 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	return execute(ctx, cli.NewPrinter(os.Stdout, os.Stderr), os.Args[1:])
+	return execute(ctx, output.NewPrinter(os.Stdout, os.Stderr), os.Args[1:])
 }

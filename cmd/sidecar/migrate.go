@@ -5,12 +5,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/app"
-	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/output"
+	"github.com/pawl-dev/pawl/internal/server"
 )
 
-func newMigrate(p *cli.Printer) *cobra.Command {
-	var data app.Data
+func newMigrate(p *output.Printer) *cobra.Command {
+	var data server.Data
 	from, to, part := "", "", int32(0)
 	cmd := &cobra.Command{
 		Use:   "migrate DIR | migrate --from DIR --to URL | migrate --from URL --to DIR",
@@ -44,15 +44,15 @@ directory cannot be migrated.`,
 				return runMove(cmd, p, args, from, to, data)
 			}
 			if cmd.Flags().Changed("partition") {
-				return cli.Usage(errNoParts)
+				return output.Usage(errNoParts)
 			}
 			if len(args) == 0 {
-				return cli.Usage(errors.New("name the directory, or both places with --from and --to"))
+				return output.Usage(errors.New("name the directory, or both places with --from and --to"))
 			}
 			data.Dir = args[0]
-			done, err := app.Migrate(cmd.Context(), data, to)
-			if errors.Is(err, app.ErrUnusable) {
-				return cli.Usage(err)
+			done, err := server.Migrate(cmd.Context(), data, to)
+			if errors.Is(err, server.ErrUnusable) {
+				return output.Usage(err)
 			}
 			if err != nil {
 				return err
@@ -73,20 +73,20 @@ directory cannot be migrated.`,
 var errNoParts = errors.New("--partition is of the database that --from names")
 
 // runMove makes a store in another place.
-func runMove(cmd *cobra.Command, p *cli.Printer, args []string, from, to string, data app.Data) error {
+func runMove(cmd *cobra.Command, p *output.Printer, args []string, from, to string, data server.Data) error {
 	if len(args) > 0 || to == "" {
-		return cli.Usage(errors.New("--from takes --to and no DIR: both places are named"))
+		return output.Usage(errors.New("--from takes --to and no DIR: both places are named"))
 	}
-	source, target := app.Places(from, to, data)
+	source, target := server.Places(from, to, data)
 	if data.Database.Only && source.Dir != "" {
-		return cli.Usage(errNoParts)
+		return output.Usage(errNoParts)
 	}
-	done, err := app.Move(cmd.Context(), source, target, func(what string) { p.Warnf("%s", what) })
+	done, err := server.Move(cmd.Context(), source, target, func(what string) { p.Warnf("%s", what) })
 	if err != nil {
 		return printReport(p, done.Report, err)
 	}
 	if p.JSON {
-		return cli.WriteJSON(p.Out, cli.Object{
+		return output.WriteJSON(p.Out, output.Object{
 			{Key: "from", Value: done.From}, {Key: "to", Value: done.To}, {Key: "before", Value: done.Before}, {Key: "report", Value: reportObject(done.Report)},
 		})
 	}
@@ -97,9 +97,9 @@ func runMove(cmd *cobra.Command, p *cli.Printer, args []string, from, to string,
 	return printReport(p, done.Report, nil)
 }
 
-func printMigration(p *cli.Printer, m app.Migration) error {
+func printMigration(p *output.Printer, m server.Migration) error {
 	if p.JSON {
-		return cli.WriteJSON(p.Out, cli.Object{
+		return output.WriteJSON(p.Out, output.Object{
 			{Key: "from", Value: m.From}, {Key: "to", Value: m.To}, {Key: "dir", Value: m.Dir}, {Key: "old", Value: m.Old},
 			{Key: "rows", Value: m.Rows}, {Key: "runs", Value: m.Repair.Runs}, {Key: "entries", Value: m.Repair.Entries},
 		})

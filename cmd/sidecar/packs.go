@@ -3,12 +3,12 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/internal/command"
+	"github.com/pawl-dev/pawl/internal/output"
 )
 
-func newPacks(p *cli.Printer) *cobra.Command {
+func newPacks(p *output.Printer) *cobra.Command {
 	c := &command.Client{}
 	cmd := group("packs", "List, register and show the packs of a sidecar",
 		newPacksList(p, c), newPacksRegister(p, c), newPacksShow(p, c),
@@ -17,7 +17,7 @@ func newPacks(p *cli.Printer) *cobra.Command {
 	return cmd
 }
 
-func newPacksList(p *cli.Printer, c *command.Client) *cobra.Command {
+func newPacksList(p *output.Printer, c *command.Client) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List registered packs",
@@ -49,11 +49,11 @@ func listPacks(cmd *cobra.Command, packs pawlv1.PackServiceClient, ns string) ([
 	}
 }
 
-func printPacks(p *cli.Printer, packs []*pawlv1.Pack) error {
+func printPacks(p *output.Printer, packs []*pawlv1.Pack) error {
 	if p.JSON {
-		return cli.WriteJSON(p.Out, cli.Object{{Key: "packs", Value: cli.Messages(packs)}})
+		return output.WriteJSON(p.Out, output.Object{{Key: "packs", Value: output.Messages(packs)}})
 	}
-	t := cli.Table{Headers: []string{"PACK", "DEFAULT", "ENTRY", "AGENTS", "BYTES", "REGISTERED", "DIGEST"}}
+	t := output.Table{Headers: []string{"PACK", "DEFAULT", "ENTRY", "AGENTS", "BYTES", "REGISTERED", "DIGEST"}}
 	for _, pk := range packs {
 		isDefault := ""
 		if pk.GetIsDefault() {

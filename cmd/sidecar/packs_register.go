@@ -6,12 +6,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/internal/command"
+	"github.com/pawl-dev/pawl/internal/output"
 )
 
-func newPacksRegister(p *cli.Printer, c *command.Client) *cobra.Command {
+func newPacksRegister(p *output.Printer, c *command.Client) *cobra.Command {
 	req := &pawlv1.RegisterPackRequest{}
 	keepDefault := false
 	cmd := &cobra.Command{
@@ -20,7 +20,7 @@ func newPacksRegister(p *cli.Printer, c *command.Client) *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if req.Content, err = os.ReadFile(args[0]); err != nil {
-				return cli.Usage(err)
+				return output.Usage(err)
 			}
 			makeDefault := !keepDefault
 			req.Namespace, req.Filename, req.MakeDefault = c.Namespace, args[0], &makeDefault
@@ -30,7 +30,7 @@ func newPacksRegister(p *cli.Printer, c *command.Client) *cobra.Command {
 					return err
 				}
 				if p.JSON {
-					return cli.WriteJSON(p.Out, cli.Message(got))
+					return output.WriteJSON(p.Out, output.Message(got))
 				}
 				printRegistered(p, args[0], got)
 				return nil
@@ -45,7 +45,7 @@ func newPacksRegister(p *cli.Printer, c *command.Client) *cobra.Command {
 	return cmd
 }
 
-func printRegistered(p *cli.Printer, path string, got *pawlv1.RegisterPackResponse) {
+func printRegistered(p *output.Printer, path string, got *pawlv1.RegisterPackResponse) {
 	for _, d := range got.GetDiagnostics() {
 		p.Printf("%s:%d:%d: %s %s: %s\n", path, d.GetLine(), d.GetColumn(), p.Warn("warning"), d.GetCode(), d.GetMessage())
 	}

@@ -6,12 +6,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/internal/command"
+	"github.com/pawl-dev/pawl/internal/output"
 )
 
-func newPacksShow(p *cli.Printer, c *command.Client) *cobra.Command {
+func newPacksShow(p *output.Printer, c *command.Client) *cobra.Command {
 	content := false
 	cmd := &cobra.Command{
 		Use:   "show PACK",
@@ -25,7 +25,7 @@ func newPacksShow(p *cli.Printer, c *command.Client) *cobra.Command {
 				case err != nil:
 					return err
 				case p.JSON:
-					return cli.WriteJSON(p.Out, cli.Message(got))
+					return output.WriteJSON(p.Out, output.Message(got))
 				case content:
 					_, err = p.Out.Write(got.GetContent())
 					return err
@@ -40,7 +40,7 @@ func newPacksShow(p *cli.Printer, c *command.Client) *cobra.Command {
 	return cmd
 }
 
-func printPack(p *cli.Printer, got *pawlv1.GetPackResponse) {
+func printPack(p *output.Printer, got *pawlv1.GetPackResponse) {
 	pk := got.GetPack()
 	p.Printf("%s  %s\n%s\n", p.Bold(pk.GetId()+"@"+pk.GetVersion()), pk.GetName(), pk.GetDigest())
 	if pk.GetDescription() != "" {
@@ -62,7 +62,7 @@ func printPack(p *cli.Printer, got *pawlv1.GetPackResponse) {
 }
 
 // printTools lists the tools with what the pack says of them beside the defaults.
-func printTools(p *cli.Printer, tools []*pawlv1.PackTool) {
+func printTools(p *output.Printer, tools []*pawlv1.PackTool) {
 	for _, t := range tools {
 		kind, from := "tool", "called by no prompt"
 		if t.GetAgent() {
@@ -88,7 +88,7 @@ func toolSettings(t *pawlv1.PackTool) []string {
 	say(t.GetOnTimeout() == "escalate", "on_timeout: escalate")
 	say(len(t.GetDedupe()) > 0, "dedupe: %s", strings.Join(t.GetDedupe(), ", "))
 	say(t.GetMaxCalls() > 0, "max_calls: %d", t.GetMaxCalls())
-	say(t.GetCostMicroUsd() > 0, "cost: %s", cli.Dollars(t.GetCostMicroUsd()))
+	say(t.GetCostMicroUsd() > 0, "cost: %s", output.Dollars(t.GetCostMicroUsd()))
 	say(t.GetAttempts() > 1, "attempts: %d", t.GetAttempts())
 	say(t.GetOnError() != "return", "on_error: %s", t.GetOnError())
 	say(t.GetOnUnknown() != "return", "on_unknown: %s", t.GetOnUnknown())
@@ -100,7 +100,7 @@ func toolSettings(t *pawlv1.PackTool) []string {
 }
 
 // terminationText says in a line whether the loop must end.
-func terminationText(p *cli.Printer, t *pawlv1.Termination) string {
+func terminationText(p *output.Printer, t *pawlv1.Termination) string {
 	if t.GetBounded() {
 		return boundedText(p, t.GetBoundedBy(), t.GetMaxVisits(), t.GetExact())
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/output"
 	"github.com/pawl-dev/pawl/test/docpage"
 )
 
@@ -20,7 +20,7 @@ import (
 func TestCLIPage(t *testing.T) {
 	t.Parallel()
 	started := false
-	root := newRoot(&cli.Printer{Out: io.Discard, Err: io.Discard}, &started)
+	root := newRoot(&output.Printer{Out: io.Discard, Err: io.Discard}, &started)
 	page := cliPage{times: map[string]int{}}
 	for cmd := range commandsBelow(root) {
 		for f := range flagsOf(cmd) {

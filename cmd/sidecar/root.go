@@ -9,13 +9,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/pawl-dev/pawl/internal/answers"
-	"github.com/pawl-dev/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/internal/command/approvals"
-	"github.com/pawl-dev/pawl/internal/command/limits"
-	"github.com/pawl-dev/pawl/internal/command/partitions"
-	"github.com/pawl-dev/pawl/internal/command/schedules"
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/output"
+	"github.com/pawl-dev/pawl/internal/script"
 )
 
 const rootHelp = `Pawl runs PromptPack agent loops as a sidecar: bounded, event driven, and
@@ -25,34 +22,34 @@ Exit codes: 0 done; 1 a fault was found or a request was refused; 2 wrong usage,
 unreadable input, or a server that cannot be reached.`
 
 // execute runs one command line, tells its error and returns the exit code.
-func execute(ctx context.Context, p *cli.Printer, args []string) int {
+func execute(ctx context.Context, p *output.Printer, args []string) int {
 	started := false
 	root := newRoot(p, &started)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err != nil && (!started || badInput(err)) {
-		err = cli.Usage(err)
+		err = output.Usage(err)
 	}
-	if err != nil && !cli.Silent(err) {
+	if err != nil && !output.Silent(err) {
 		_, words, _ := root.Find(args)
 		p.FailTo(err, words)
 	}
-	return cli.ExitCode(err)
+	return output.ExitCode(err)
 }
 
 // badInput tells errors of files and settings from refusals.
 func badInput(err error) bool {
 	var settings *config.Error
-	var script *answers.Error
+	var script *script.Error
 	return errors.As(err, &settings) || errors.As(err, &script)
 }
 
 // newRoot builds the tree of commands, which print with p. started is set once
 // the command line is known to be well formed.
-func newRoot(p *cli.Printer, started *bool) *cobra.Command {
+func newRoot(p *output.Printer, started *bool) *cobra.Command {
 	root := group("pawl", "Runs PromptPack agent loops durably",
 		newServe(p), newValidate(p), newGraph(p), newCodegen(p), newRun(p), newDemo(p),
-		newRuns(p), newPacks(p), newDeliveries(p), newBudgets(p), approvals.New(p), schedules.New(p), limits.New(p), partitions.New(p, newSpread(p)), newCheck(p), newBackup(p), newRestore(p), newStats(p), newCompact(p), newMigrate(p), newRotateKey(p), newBench(p), newBenchChild(p), newToken(p), newAudit(p), newHealth(p), newVersion(p),
+		newRuns(p), newPacks(p), newDeliveries(p), newBudgets(p), command.NewApprovals(p), command.NewSchedules(p), command.NewLimits(p), command.NewPartitions(p, newSpread(p)), newCheck(p), newBackup(p), newRestore(p), newStats(p), newCompact(p), newMigrate(p), newRotateKey(p), newBench(p), newBenchChild(p), newToken(p), newAudit(p), newHealth(p), newVersion(p),
 	)
 	root.Long = rootHelp
 	root.SilenceErrors, root.SilenceUsage = true, true
@@ -98,7 +95,7 @@ func unknownCommand(cmd *cobra.Command, given string) error {
 		}
 	}
 	text := fmt.Sprintf("unknown command %q for %q; commands: %s", given, cmd.CommandPath(), strings.Join(names, ", "))
-	if meant := cli.Nearest(given, names); meant != "" {
+	if meant := output.Nearest(given, names); meant != "" {
 		text += "\ndid you mean " + meant + "?"
 	}
 	return errors.New(text)
@@ -112,7 +109,7 @@ func unknownFlag(cmd *cobra.Command, err error) error {
 	}
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	if meant := cli.Nearest(given, names); meant != "" {
+	if meant := output.Nearest(given, names); meant != "" {
 		return fmt.Errorf("%w\ndid you mean --%s?", err, meant)
 	}
 	return err

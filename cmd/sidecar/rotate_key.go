@@ -5,12 +5,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/app"
-	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/output"
+	"github.com/pawl-dev/pawl/internal/server"
 )
 
-func newRotateKey(p *cli.Printer) *cobra.Command {
-	var data app.Data
+func newRotateKey(p *output.Printer) *cobra.Command {
+	var data server.Data
 	to := ""
 	cmd := &cobra.Command{
 		Use:   "rotate-key --data DIR --encryption-key-file OLD --new-key-file NEW",
@@ -30,20 +30,20 @@ acknowledged; 2 the directory cannot be opened.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if !data.Database.URL.IsZero() {
-				return cli.Usage(app.RotateKey(data, to))
+				return output.Usage(server.RotateKey(data, to))
 			}
 			if data.Dir == "" || data.KeyFile == "" || to == "" {
-				return cli.Usage(errors.New("--data, --encryption-key-file and --new-key-file are required"))
+				return output.Usage(errors.New("--data, --encryption-key-file and --new-key-file are required"))
 			}
-			err := app.RotateKey(data, to)
-			if errors.Is(err, app.ErrUnusable) {
-				return cli.Usage(err)
+			err := server.RotateKey(data, to)
+			if errors.Is(err, server.ErrUnusable) {
+				return output.Usage(err)
 			}
 			if err != nil {
 				return err
 			}
 			if p.JSON {
-				return cli.WriteJSON(p.Out, cli.Object{{Key: "ok", Value: true}, {Key: "dir", Value: data.Dir}})
+				return output.WriteJSON(p.Out, output.Object{{Key: "ok", Value: true}, {Key: "dir", Value: data.Dir}})
 			}
 			p.Printf("%s opens with the key in %s from now on\n", data.Dir, to)
 			return nil

@@ -7,11 +7,11 @@ import (
 	"github.com/spf13/cobra"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/answers"
-	"github.com/pawl-dev/pawl/internal/app"
-	"github.com/pawl-dev/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/output"
 	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/script"
+	"github.com/pawl-dev/pawl/internal/server"
 )
 
 const runHelp = `Drives one run of a pack in this process, on a temporary store: the same engine and
@@ -45,7 +45,7 @@ Answers that are left over are a warning; answers that run out leave the run
 where it is. Exit codes: 0 every answer was taken; 1 an answer was refused; 2 the
 pack or the answers could not be read.`
 
-func newRun(p *cli.Printer) *cobra.Command {
+func newRun(p *output.Printer) *cobra.Command {
 	var file string
 	var flags startFlags
 	c := config.Default()
@@ -59,11 +59,11 @@ func newRun(p *cli.Printer) *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if file == "" && len(c.Models) == 0 {
-				return cli.Usage(errors.New("--answers, a file of scripted turns, or --model is required"))
+				return output.Usage(errors.New("--answers, a file of scripted turns, or --model is required"))
 			}
 			content, err := readPack(args[0])
 			if err != nil {
-				return cli.Usage(err)
+				return output.Usage(err)
 			}
 			if len(c.Models) > 0 {
 				if !cmd.Flags().Changed("allow-tool") {
@@ -71,11 +71,11 @@ func newRun(p *cli.Printer) *cobra.Command {
 				}
 				return runLive(cmd.Context(), p, cmd.InOrStdin(), c, content, &flags)
 			}
-			script, err := answers.Load(file)
+			plays, err := script.Load(file)
 			if err != nil {
-				return cli.Usage(err)
+				return output.Usage(err)
 			}
-			return runScript(cmd.Context(), p, c, content, script)
+			return runScript(cmd.Context(), p, c, content, plays)
 		},
 	}
 	fs := cmd.Flags()
@@ -99,12 +99,12 @@ type outcome struct {
 	run       *pawlv1.Run
 	artifacts []*pawlv1.Artifact
 	records   []*pawlv1.Record
-	result    *answers.Result
+	result    *script.Result
 }
 
-func runScript(ctx context.Context, p *cli.Printer, c config.Config, content []byte, script *answers.File) (err error) {
-	clock := answers.NewClock()
-	local, err := app.StartLocal(c, clock)
+func runScript(ctx context.Context, p *output.Printer, c config.Config, content []byte, plays *script.File) (err error) {
+	clock := script.NewClock()
+	local, err := server.StartLocal(c, clock)
 	if err != nil {
 		return err
 	}
@@ -113,12 +113,12 @@ func runScript(ctx context.Context, p *cli.Printer, c config.Config, content []b
 	if err != nil {
 		return err
 	}
-	driver := &answers.Driver{Runs: pawlv1.NewRunServiceClient(local.Conn), Clock: clock}
+	driver := &script.Driver{Runs: pawlv1.NewRunServiceClient(local.Conn), Clock: clock}
 	if err := describe(driver, content); err != nil {
 		return err
 	}
 	out := outcome{}
-	if out.result, err = driver.Play(ctx, registered.GetPack().GetDigest(), script); err != nil {
+	if out.result, err = driver.Play(ctx, registered.GetPack().GetDigest(), plays); err != nil {
 		return err
 	}
 	if err := out.read(ctx, driver.Runs); err != nil {
@@ -128,7 +128,7 @@ func runScript(ctx context.Context, p *cli.Printer, c config.Config, content []b
 }
 
 // describe tells a driver what the pack declares.
-func describe(d *answers.Driver, content []byte) error {
+func describe(d *script.Driver, content []byte) error {
 	loaded, _, err := pack.Load(content, pack.Options{})
 	if err != nil || loaded == nil {
 		return err
@@ -158,12 +158,12 @@ func (o *outcome) read(ctx context.Context, runs pawlv1.RunServiceClient) (err e
 	return err
 }
 
-func (o *outcome) print(p *cli.Printer) error {
+func (o *outcome) print(p *output.Printer) error {
 	for _, w := range o.result.Warnings {
 		p.Warnf("%s %s", p.Warn("warning:"), w)
 	}
 	if p.JSON {
-		if err := cli.WriteJSON(p.Out, o.object()); err != nil {
+		if err := output.WriteJSON(p.Out, o.object()); err != nil {
 			return err
 		}
 	} else if o.run != nil {
@@ -175,9 +175,9 @@ func (o *outcome) print(p *cli.Printer) error {
 		return nil
 	}
 	if !p.JSON {
-		p.Warnf("%s %s refused: %s", p.Bad("error:"), o.where(), cli.ProblemOf(o.result.Refused))
+		p.Warnf("%s %s refused: %s", p.Bad("error:"), o.where(), output.ProblemOf(o.result.Refused))
 	}
-	return cli.Fault()
+	return output.Fault()
 }
 
 // where names the refused item.
@@ -188,16 +188,16 @@ func (o *outcome) where() string {
 	return "turns[" + itoa(o.result.Answer) + "]"
 }
 
-func (o *outcome) object() cli.Object {
-	doc := cli.Object{{Key: "run", Value: nil}, {Key: "records", Value: cli.Messages(o.records)}}
+func (o *outcome) object() output.Object {
+	doc := output.Object{{Key: "run", Value: nil}, {Key: "records", Value: output.Messages(o.records)}}
 	if o.run != nil {
-		doc[0].Value = cli.RunWith(o.run, o.artifacts)
+		doc[0].Value = output.RunWith(o.run, o.artifacts)
 	}
 	if len(o.result.Warnings) > 0 {
 		doc = doc.With("warnings", o.result.Warnings)
 	}
 	if o.result.Refused != nil {
-		problem := cli.ProblemOf(o.result.Refused)
+		problem := output.ProblemOf(o.result.Refused)
 		problem.Metadata["answer"] = o.where()
 		doc = doc.With("error", problem)
 	}

@@ -8,15 +8,15 @@ import (
 	"io"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/answers"
-	"github.com/pawl-dev/pawl/internal/app"
-	"github.com/pawl-dev/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/output"
+	"github.com/pawl-dev/pawl/internal/script"
+	"github.com/pawl-dev/pawl/internal/server"
 )
 
 // live is one run whose turns the sidecar executes, shown as it goes.
 type live struct {
-	p    *cli.Printer
+	p    *output.Printer
 	in   *bufio.Scanner
 	runs pawlv1.RunServiceClient
 	run  string
@@ -26,15 +26,15 @@ type live struct {
 
 // runLive starts the run and follows it to its end, or until it waits for a person who
 // says nothing more.
-func runLive(ctx context.Context, p *cli.Printer, in io.Reader, c config.Config, content []byte, flags *startFlags) (err error) {
+func runLive(ctx context.Context, p *output.Printer, in io.Reader, c config.Config, content []byte, flags *startFlags) (err error) {
 	req := &pawlv1.StartRunRequest{}
 	flags.execution = "SIDECAR"
 	if err := flags.fill(req); err != nil {
 		return err
 	}
-	local, err := app.StartLocal(c, nil)
+	local, err := server.StartLocal(c, nil)
 	if err != nil {
-		return cli.Usage(err)
+		return output.Usage(err)
 	}
 	defer func() { err = errors.Join(err, local.Close()) }()
 	registered, err := pawlv1.NewPackServiceClient(local.Conn).RegisterPack(ctx, &pawlv1.RegisterPackRequest{Content: content})
@@ -166,13 +166,13 @@ func (l *live) completed(ctx context.Context, t *pawlv1.TurnCompleted) (over boo
 
 // end shows the run as it is then.
 func (l *live) end(ctx context.Context) error {
-	o := outcome{result: &answers.Result{RunID: l.run}}
+	o := outcome{result: &script.Result{RunID: l.run}}
 	if err := o.read(ctx, l.runs); err != nil {
 		return err
 	}
-	status := cli.Bare("RunStatus", o.run.GetStatus().String())
+	status := output.Bare("RunStatus", o.run.GetStatus().String())
 	if l.p.JSON {
-		if err := cli.WriteJSON(l.p.Out, o.object()); err != nil {
+		if err := output.WriteJSON(l.p.Out, o.object()); err != nil {
 			return err
 		}
 	} else {
@@ -180,7 +180,7 @@ func (l *live) end(ctx context.Context) error {
 		l.p.Printf("■ %s %s\n", l.p.Status(status), o.run.GetReason())
 	}
 	if s := o.run.GetStatus(); terminal(s) && s != pawlv1.RunStatus_RUN_STATUS_COMPLETED {
-		return cli.Fault()
+		return output.Fault()
 	}
 	return nil
 }

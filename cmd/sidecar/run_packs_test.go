@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/output"
 	"github.com/pawl-dev/pawl/internal/pack"
 )
 
@@ -36,14 +36,14 @@ type played struct {
 		}
 	}
 	Warnings []string
-	Error    *cli.Problem
+	Error    *output.Problem
 }
 
 // typed runs one command line in this process.
 func typed(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code = execute(t.Context(), &cli.Printer{Out: &out, Err: &errs}, args)
+	code = execute(t.Context(), &output.Printer{Out: &out, Err: &errs}, args)
 	return code, out.String(), errs.String()
 }
 
@@ -77,7 +77,7 @@ func play(t *testing.T, packPath, answersPath string) played {
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatalf("%v in %q, stderr %q", err, out, errs)
 	}
-	if code != cli.ExitOK || got.Error != nil {
+	if code != output.ExitOK || got.Error != nil {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
 	return got

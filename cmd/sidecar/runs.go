@@ -8,19 +8,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/internal/command"
-	"github.com/pawl-dev/pawl/internal/command/budget"
-	"github.com/pawl-dev/pawl/internal/command/steer"
+	"github.com/pawl-dev/pawl/internal/output"
 )
 
-func newRuns(p *cli.Printer) *cobra.Command {
+func newRuns(p *output.Printer) *cobra.Command {
 	c := &command.Client{}
 	cmd := group("runs", "List, show and drive the runs of a sidecar",
 		newRunsList(p, c), newRunsShow(p, c), newRunsTrace(p, c), newRunsWatch(p, c), newRunsWait(p, c),
 		newRunsStart(p, c), newRunsEmit(p, c), newRunsInput(p, c), newRunsPause(p, c), newRunsResume(p, c), newRunsCancel(p, c),
-		budget.NewRaise(p, c), steer.NewSteer(p, c), steer.NewStop(p, c),
+		command.NewRaiseBudget(p, c), command.NewSteer(p, c), command.NewStop(p, c),
 		newRunsExport(p, c), newRunsDelete(p, c), newRunsErase(p, c),
 		newRunsFork(p, c), newRunsDiff(p, c), newRunsVerify(p, c), newRunsImport(p, c),
 	)
@@ -57,7 +55,7 @@ func (f *runFilter) proto() (*pawlv1.RunFilter, error) {
 	for _, label := range f.labels {
 		key, value, ok := strings.Cut(label, "=")
 		if !ok {
-			return nil, cli.Usage(fmt.Errorf("--label %q is no KEY=VALUE", label))
+			return nil, output.Usage(fmt.Errorf("--label %q is no KEY=VALUE", label))
 		}
 		out.Labels[key] = value
 	}
@@ -69,7 +67,7 @@ func enumNames(names map[int32]string, enum string) []string {
 	var out []string
 	for _, n := range sortedKeys(names) {
 		if n != 0 {
-			out = append(out, cli.Bare(enum, names[n]))
+			out = append(out, output.Bare(enum, names[n]))
 		}
 	}
 	return out
@@ -87,11 +85,11 @@ func sortedKeys(names map[int32]string) []int32 {
 // enumValue reads a bare name, in any case.
 func enumValue(values map[string]int32, names map[int32]string, enum, flag, name string) (int32, error) {
 	for full, n := range values {
-		if n != 0 && strings.EqualFold(cli.Bare(enum, full), name) {
+		if n != 0 && strings.EqualFold(output.Bare(enum, full), name) {
 			return n, nil
 		}
 	}
-	return 0, cli.Usage(fmt.Errorf("%s %q is none of %s", flag, name, strings.Join(enumNames(names, enum), ", ")))
+	return 0, output.Usage(fmt.Errorf("%s %q is none of %s", flag, name, strings.Join(enumNames(names, enum), ", ")))
 }
 
 // allKinds asks for every kind of record.

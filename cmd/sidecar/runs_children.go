@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/output"
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
@@ -117,22 +117,22 @@ func (c *child) String() string {
 	return text
 }
 
-func (c *child) object() cli.Object {
-	return cli.Object{
+func (c *child) object() output.Object {
+	return output.Object{
 		{Key: "step", Value: c.step}, {Key: "attempt", Value: c.attempt}, {Key: "agent", Value: c.agent},
 		{Key: "status", Value: c.status}, {Key: "task_id", Value: c.task}, {Key: "card_url", Value: c.card},
 	}
 }
 
-func childObjects(list []*child) []cli.Object {
-	out := make([]cli.Object, len(list))
+func childObjects(list []*child) []output.Object {
+	out := make([]output.Object, len(list))
 	for i, c := range list {
 		out[i] = c.object()
 	}
 	return out
 }
 
-func printChildren(p *cli.Printer, list []*child) {
+func printChildren(p *output.Printer, list []*child) {
 	for _, c := range list {
 		printLine(p, "child", c.String())
 	}

@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/internal/command"
+	"github.com/pawl-dev/pawl/internal/output"
 )
 
 // ended are the statuses of runs that have ended.
@@ -24,7 +24,7 @@ type deletion struct {
 	yes bool
 }
 
-func newRunsDelete(p *cli.Printer, c *command.Client) *cobra.Command {
+func newRunsDelete(p *output.Printer, c *command.Client) *cobra.Command {
 	var d deletion
 	cmd := &cobra.Command{
 		Use:   "delete RUN... | delete [--status ...] [--label ...] [--ended-before 720h] [--yes]",
@@ -39,7 +39,7 @@ write it first: runs export RUN FILE --format file.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			chosen := d.filter.pack+d.filter.state+d.filter.parent != "" || len(d.filter.statuses)+len(d.filter.labels) > 0 || d.age > 0 || d.all
 			if chosen == (len(args) > 0) {
-				return cli.Usage(errors.New("name runs, or select them by flags (--all for every run that has ended)"))
+				return output.Usage(errors.New("name runs, or select them by flags (--all for every run that has ended)"))
 			}
 			return c.Runs(func(runs pawlv1.RunServiceClient) error {
 				if len(args) > 0 {
@@ -59,7 +59,7 @@ write it first: runs export RUN FILE --format file.`,
 }
 
 // deleteSelected deletes, or lists, the runs that the flags select.
-func deleteSelected(cmd *cobra.Command, p *cli.Printer, runs pawlv1.RunServiceClient, ns string, d *deletion) error {
+func deleteSelected(cmd *cobra.Command, p *output.Printer, runs pawlv1.RunServiceClient, ns string, d *deletion) error {
 	if len(d.filter.statuses) == 0 {
 		d.filter.statuses = ended
 	}
@@ -93,9 +93,9 @@ func deleteSelected(cmd *cobra.Command, p *cli.Printer, runs pawlv1.RunServiceCl
 
 // deleteRuns deletes runs one after the other and says what became of each; it goes on
 // behind one that is refused, and returns the first refusal.
-func deleteRuns(ctx context.Context, p *cli.Printer, runs pawlv1.RunServiceClient, ns string, ids []string) error {
+func deleteRuns(ctx context.Context, p *output.Printer, runs pawlv1.RunServiceClient, ns string, ids []string) error {
 	var first error
-	out := []cli.Object{}
+	out := []output.Object{}
 	for _, id := range ids {
 		got, err := runs.DeleteRun(ctx, &pawlv1.DeleteRunRequest{Namespace: ns, RunId: id})
 		if err != nil {
@@ -107,13 +107,13 @@ func deleteRuns(ctx context.Context, p *cli.Printer, runs pawlv1.RunServiceClien
 			}
 			continue
 		}
-		out = append(out, cli.Object{{Key: "run", Value: id}, {Key: "deleted", Value: cli.Message(got)}})
+		out = append(out, output.Object{{Key: "run", Value: id}, {Key: "deleted", Value: output.Message(got)}})
 		if !p.JSON {
 			p.Printf("%s deleted, %d records%s\n", id, got.GetRecords(), duplicateMark(got.GetDuplicate()))
 		}
 	}
 	if p.JSON {
-		return errors.Join(cli.WriteJSON(p.Out, cli.Object{{Key: "runs", Value: out}}), first)
+		return errors.Join(output.WriteJSON(p.Out, output.Object{{Key: "runs", Value: out}}), first)
 	}
 	return first
 }

@@ -7,12 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/internal/command"
+	"github.com/pawl-dev/pawl/internal/output"
 )
 
-func newRunsDiff(p *cli.Printer, c *command.Client) *cobra.Command {
+func newRunsDiff(p *output.Printer, c *command.Client) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff RUN[:SEQ] [RUN][:SEQ]",
 		Short: "Compare two points of a run, or of two runs",
@@ -34,7 +34,7 @@ without :SEQ is the run as it is; a point that is only :SEQ is one of the first 
 					return err
 				}
 				if p.JSON {
-					return cli.WriteJSON(p.Out, cli.Message(got))
+					return output.WriteJSON(p.Out, output.Message(got))
 				}
 				printDiff(p, got)
 				return nil
@@ -52,19 +52,19 @@ func pointOf(word string) (run string, seq uint64, err error) {
 		return run, 0, nil
 	}
 	if seq, err = strconv.ParseUint(text, 10, 64); err != nil || seq == 0 {
-		return "", 0, cli.Usage(fmt.Errorf("%q is no RUN:SEQ with a seq from 1", word))
+		return "", 0, output.Usage(fmt.Errorf("%q is no RUN:SEQ with a seq from 1", word))
 	}
 	return run, seq, nil
 }
 
-func printDiff(p *cli.Printer, d *pawlv1.DiffRunsResponse) {
+func printDiff(p *output.Printer, d *pawlv1.DiffRunsResponse) {
 	for _, side := range []struct {
 		sign  string
 		point *pawlv1.RunPoint
 	}{{"-", d.GetBase()}, {"+", d.GetOther()}} {
 		at := side.point
 		p.Printf("%s %s:%d  %s  %s in %s, %d messages\n", side.sign, at.GetRunId(), at.GetSeq(), packName(at.GetPack()),
-			cli.StatusText(at.GetStatus(), at.GetReason()), at.GetState(), at.GetMessages())
+			output.StatusText(at.GetStatus(), at.GetReason()), at.GetState(), at.GetMessages())
 	}
 	p.Printf("%s\n", p.Dim(fmt.Sprintf("path: %d states in common", d.GetCommonPath())))
 	printPath(p, "-", d.GetBasePath())
@@ -83,31 +83,31 @@ func printDiff(p *cli.Printer, d *pawlv1.DiffRunsResponse) {
 	printChanges(p, d.GetVariables())
 }
 
-func printPath(p *cli.Printer, sign string, path []*pawlv1.PathStep) {
+func printPath(p *output.Printer, sign string, path []*pawlv1.PathStep) {
 	for _, step := range path {
 		p.Printf("  %s %d %s → %s\n", sign, step.GetSeq(), step.GetEvent(), step.GetState())
 	}
 }
 
-func printCounts(p *cli.Printer, what string, changes []*pawlv1.CountChange) {
+func printCounts(p *output.Printer, what string, changes []*pawlv1.CountChange) {
 	for _, c := range changes {
 		p.Printf("%s: %d → %d\n", strings.TrimSpace(what+" "+c.GetName()), c.GetBase(), c.GetOther())
 	}
 }
 
-func printChanges(p *cli.Printer, changes []*pawlv1.ValueChange) {
+func printChanges(p *output.Printer, changes []*pawlv1.ValueChange) {
 	for _, c := range changes {
 		if c.GetKind() != pawlv1.ChangeKind_CHANGE_KIND_ADDED {
-			p.Printf("  - %s %s\n", c.GetPath(), cli.Short(c.GetBaseJson(), maxWhat))
+			p.Printf("  - %s %s\n", c.GetPath(), output.Short(c.GetBaseJson(), maxWhat))
 		}
 		if c.GetKind() != pawlv1.ChangeKind_CHANGE_KIND_REMOVED {
-			p.Printf("  + %s %s\n", c.GetPath(), cli.Short(c.GetOtherJson(), maxWhat))
+			p.Printf("  + %s %s\n", c.GetPath(), output.Short(c.GetOtherJson(), maxWhat))
 		}
 	}
 }
 
 func changeWord(kind pawlv1.ChangeKind) string {
-	return strings.ToLower(cli.Bare("ChangeKind", kind.String()))
+	return strings.ToLower(output.Bare("ChangeKind", kind.String()))
 }
 
 func indent(text string) string {

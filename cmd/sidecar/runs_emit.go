@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/internal/command"
+	"github.com/pawl-dev/pawl/internal/output"
 )
 
-func newRunsEmit(p *cli.Printer, c *command.Client) *cobra.Command {
+func newRunsEmit(p *output.Printer, c *command.Client) *cobra.Command {
 	req := &pawlv1.EmitEventRequest{}
 	var texts, jsons []string
 	cmd := &cobra.Command{
@@ -57,7 +57,7 @@ func artifactFlags(texts, jsons []string) ([]*pawlv1.ArtifactWrite, error) {
 	add := func(flag, pair string, value func(string) *pawlv1.ArtifactValue) error {
 		name, text, ok := strings.Cut(pair, "=")
 		if !ok || name == "" {
-			return cli.Usage(fmt.Errorf("--%s %q is no NAME=VALUE", flag, pair))
+			return output.Usage(fmt.Errorf("--%s %q is no NAME=VALUE", flag, pair))
 		}
 		writes = append(writes, &pawlv1.ArtifactWrite{Name: name, Value: value(text)})
 		return nil
@@ -78,20 +78,20 @@ func artifactFlags(texts, jsons []string) ([]*pawlv1.ArtifactWrite, error) {
 			return nil, err
 		}
 		if _, text, _ := strings.Cut(pair, "="); !json.Valid([]byte(text)) {
-			return nil, cli.Usage(fmt.Errorf("--artifact-json %q: the value is no JSON", pair))
+			return nil, output.Usage(fmt.Errorf("--artifact-json %q: the value is no JSON", pair))
 		}
 	}
 	return writes, nil
 }
 
-func printEmitted(p *cli.Printer, got *pawlv1.EmitEventResponse) error {
+func printEmitted(p *output.Printer, got *pawlv1.EmitEventResponse) error {
 	if p.JSON {
-		return cli.WriteJSON(p.Out, cli.Message(got))
+		return output.WriteJSON(p.Out, output.Message(got))
 	}
 	if t := got.GetTransition().GetTransition(); t != nil {
 		p.Printf("%s → %s (visit %d)\n", t.GetFromState(), t.GetToState(), t.GetVisit())
 	}
-	name, reason, _ := strings.Cut(cli.StatusText(got.GetStatus(), got.GetEnded().GetEnded().GetReason()), " ")
+	name, reason, _ := strings.Cut(output.StatusText(got.GetStatus(), got.GetEnded().GetEnded().GetReason()), " ")
 	p.Printf("%s, seq %d%s\n", strings.TrimSpace(p.Status(name)+" "+reason), got.GetSeq(), duplicateMark(got.GetDuplicate()))
 	return nil
 }

@@ -6,12 +6,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/internal/command"
+	"github.com/pawl-dev/pawl/internal/output"
 )
 
-func newRunsErase(p *cli.Printer, c *command.Client) *cobra.Command {
+func newRunsErase(p *output.Printer, c *command.Client) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use:   "erase RUN... --reason WHY",
@@ -26,7 +26,7 @@ back for who has the rows, too: replace them.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if reason == "" {
-				return cli.Usage(errors.New("say why: --reason"))
+				return output.Usage(errors.New("say why: --reason"))
 			}
 			return c.Runs(func(runs pawlv1.RunServiceClient) error {
 				return eraseRuns(cmd.Context(), p, runs, c.Namespace, reason, args)
@@ -40,9 +40,9 @@ back for who has the rows, too: replace them.`,
 
 // eraseRuns erases runs one after the other and says what became of each; it goes on behind
 // one that is refused, and returns the first refusal.
-func eraseRuns(ctx context.Context, p *cli.Printer, runs pawlv1.RunServiceClient, ns, reason string, ids []string) error {
+func eraseRuns(ctx context.Context, p *output.Printer, runs pawlv1.RunServiceClient, ns, reason string, ids []string) error {
 	var first error
-	out := []cli.Object{}
+	out := []output.Object{}
 	for _, id := range ids {
 		got, err := runs.EraseRun(ctx, &pawlv1.EraseRunRequest{Namespace: ns, RunId: id, Reason: reason})
 		if err != nil {
@@ -54,13 +54,13 @@ func eraseRuns(ctx context.Context, p *cli.Printer, runs pawlv1.RunServiceClient
 			}
 			continue
 		}
-		out = append(out, cli.Object{{Key: "run", Value: id}, {Key: "erased", Value: cli.Message(got)}})
+		out = append(out, output.Object{{Key: "run", Value: id}, {Key: "erased", Value: output.Message(got)}})
 		if !p.JSON {
 			p.Printf("%s erased, %d records are left%s\n", id, got.GetRecords(), duplicateMark(got.GetDuplicate()))
 		}
 	}
 	if p.JSON {
-		return errors.Join(cli.WriteJSON(p.Out, cli.Object{{Key: "runs", Value: out}}), first)
+		return errors.Join(output.WriteJSON(p.Out, output.Object{{Key: "runs", Value: out}}), first)
 	}
 	return first
 }

@@ -4,13 +4,13 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/internal/command"
 	"github.com/pawl-dev/pawl/internal/export"
+	"github.com/pawl-dev/pawl/internal/output"
 )
 
-func newRunsExport(p *cli.Printer, c *command.Client) *cobra.Command {
+func newRunsExport(p *output.Printer, c *command.Client) *cobra.Command {
 	format := exportWorkspace
 	cmd := &cobra.Command{
 		Use:   "export RUN DIR | export RUN FILE --format file",
@@ -58,17 +58,17 @@ const (
 	exportPortable  = "file"
 )
 
-func printExported(p *cli.Printer, path string, size int64) error {
+func printExported(p *output.Printer, path string, size int64) error {
 	if p.JSON {
-		return cli.WriteJSON(p.Out, cli.Object{{Key: "file", Value: path}, {Key: "bytes", Value: size}})
+		return output.WriteJSON(p.Out, output.Object{{Key: "file", Value: path}, {Key: "bytes", Value: size}})
 	}
 	p.Printf("%s: %d bytes\n", path, size)
 	return nil
 }
 
-func printExport(p *cli.Printer, dir string, written export.Written) error {
+func printExport(p *output.Printer, dir string, written export.Written) error {
 	if p.JSON {
-		return cli.WriteJSON(p.Out, cli.Object{
+		return output.WriteJSON(p.Out, output.Object{
 			{Key: "dir", Value: dir}, {Key: "files", Value: written.Files}, {Key: "missing_blobs", Value: append([]string{}, written.Missing...)},
 		})
 	}

@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/internal/command"
+	"github.com/pawl-dev/pawl/internal/output"
 )
 
 // forkFlags are the flags of runs fork that are no fields of the request.
@@ -20,7 +20,7 @@ type forkFlags struct {
 	reuse                    bool
 }
 
-func newRunsFork(p *cli.Printer, c *command.Client) *cobra.Command {
+func newRunsFork(p *output.Printer, c *command.Client) *cobra.Command {
 	req := &pawlv1.ForkRunRequest{}
 	var flags forkFlags
 	cmd := &cobra.Command{
@@ -109,7 +109,7 @@ func variableFlags(texts, jsons []string) (string, error) {
 	}
 	for name, text := range exact {
 		if !json.Valid([]byte(text)) {
-			return "", cli.Usage(fmt.Errorf("--var-json %s=%s: the value is no JSON", name, text))
+			return "", output.Usage(fmt.Errorf("--var-json %s=%s: the value is no JSON", name, text))
 		}
 		values[name] = json.RawMessage(text)
 	}
@@ -129,16 +129,16 @@ func pairs(flag string, words []string) (map[string]string, error) {
 	for _, word := range words {
 		name, value, ok := strings.Cut(word, "=")
 		if !ok || name == "" {
-			return nil, cli.Usage(fmt.Errorf("--%s %q is no NAME=VALUE", flag, word))
+			return nil, output.Usage(fmt.Errorf("--%s %q is no NAME=VALUE", flag, word))
 		}
 		out[name] = value
 	}
 	return out, nil
 }
 
-func printFork(p *cli.Printer, got *pawlv1.ForkRunResponse) error {
+func printFork(p *output.Printer, got *pawlv1.ForkRunResponse) error {
 	if p.JSON {
-		return cli.WriteJSON(p.Out, cli.Message(got))
+		return output.WriteJSON(p.Out, output.Message(got))
 	}
 	from := got.GetRun().GetForkedFrom()
 	p.Printf("%s%s\n", got.GetRun().GetRunId(), duplicateMark(got.GetDuplicate()))

@@ -10,12 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/internal/command"
+	"github.com/pawl-dev/pawl/internal/output"
 )
 
-func newRunsImport(p *cli.Printer, c *command.Client) *cobra.Command {
+func newRunsImport(p *output.Printer, c *command.Client) *cobra.Command {
 	return &cobra.Command{
 		Use:   "import FILE",
 		Short: "Import an exported run, to be looked at, compared and forked",
@@ -29,7 +29,7 @@ before anything is stored. The run is never driven: it takes no input.`,
 					return err
 				}
 				if p.JSON {
-					return cli.WriteJSON(p.Out, cli.Message(got))
+					return output.WriteJSON(p.Out, output.Message(got))
 				}
 				again := ""
 				if got.GetDuplicate() {
@@ -79,7 +79,7 @@ func importFile(ctx context.Context, runs pawlv1.RunServiceClient, ns, path stri
 // exportFile writes the portable file of a run; it is there whole or not at all.
 func exportFile(ctx context.Context, runs pawlv1.RunServiceClient, ns, run, path string) (size int64, err error) {
 	if _, err := os.Stat(path); err == nil {
-		return 0, cli.Usage(fmt.Errorf("%s exists", path))
+		return 0, output.Usage(fmt.Errorf("%s exists", path))
 	}
 	part, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {

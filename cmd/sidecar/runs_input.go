@@ -3,12 +3,12 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/internal/command"
+	"github.com/pawl-dev/pawl/internal/output"
 )
 
-func newRunsInput(p *cli.Printer, c *command.Client) *cobra.Command {
+func newRunsInput(p *output.Printer, c *command.Client) *cobra.Command {
 	req := &pawlv1.SendInputRequest{}
 	cmd := &cobra.Command{
 		Use:   "input RUN TEXT",
@@ -28,13 +28,13 @@ which asks for input. With --id a repeat is answered with the first answer.`,
 					return err
 				}
 				if p.JSON {
-					return cli.WriteJSON(p.Out, cli.Message(got))
+					return output.WriteJSON(p.Out, output.Message(got))
 				}
 				what := "taken"
 				if got.GetQueued() {
 					what = "waits for the next turn"
 				}
-				p.Printf("%s: %s, seq %d%s\n", what, p.Status(cli.Bare("RunStatus", got.GetStatus().String())), got.GetSeq(), duplicateMark(got.GetDuplicate()))
+				p.Printf("%s: %s, seq %d%s\n", what, p.Status(output.Bare("RunStatus", got.GetStatus().String())), got.GetSeq(), duplicateMark(got.GetDuplicate()))
 				return nil
 			})
 		},

@@ -5,12 +5,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/internal/command"
+	"github.com/pawl-dev/pawl/internal/output"
 )
 
-func newRunsList(p *cli.Printer, c *command.Client) *cobra.Command {
+func newRunsList(p *output.Printer, c *command.Client) *cobra.Command {
 	var filter runFilter
 	var limit int
 	var oldest bool
@@ -66,14 +66,14 @@ func listRuns(cmd *cobra.Command, runs pawlv1.RunServiceClient, req *pawlv1.List
 	}
 }
 
-func printRuns(p *cli.Printer, runs []*pawlv1.Run) error {
+func printRuns(p *output.Printer, runs []*pawlv1.Run) error {
 	if p.JSON {
-		return cli.WriteJSON(p.Out, cli.Object{{Key: "runs", Value: cli.Messages(runs)}})
+		return output.WriteJSON(p.Out, output.Object{{Key: "runs", Value: output.Messages(runs)}})
 	}
-	t := cli.Table{Headers: []string{"RUN", "PACK", "STATUS", "STATE", "VISITS", "SEQ", "UPDATED", "REASON"}}
+	t := output.Table{Headers: []string{"RUN", "PACK", "STATUS", "STATE", "VISITS", "SEQ", "UPDATED", "REASON"}}
 	for _, r := range runs {
 		t.Add(r.GetRunId(), packName(r.GetPack()), statusName(p, r), r.GetState(),
-			itoa(r.GetTotalVisits()), itoa(r.GetSeq()), moment(r.GetUpdatedAt()), cmp.Or(r.GetReason(), cli.WaitReason(r)))
+			itoa(r.GetTotalVisits()), itoa(r.GetSeq()), moment(r.GetUpdatedAt()), cmp.Or(r.GetReason(), output.WaitReason(r)))
 	}
 	p.Table(t)
 	return nil

@@ -6,26 +6,26 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/internal/command"
+	"github.com/pawl-dev/pawl/internal/output"
 )
 
-func newRunsPause(p *cli.Printer, c *command.Client) *cobra.Command {
+func newRunsPause(p *output.Printer, c *command.Client) *cobra.Command {
 	return runCommand(p, c, "pause", "Hand out nothing of a run until it is resumed",
 		func(ctx context.Context, runs pawlv1.RunServiceClient, run, note, id string) (moved, error) {
 			return runs.PauseRun(ctx, &pawlv1.PauseRunRequest{Namespace: c.Namespace, RunId: run, Note: note, RequestId: id})
 		})
 }
 
-func newRunsResume(p *cli.Printer, c *command.Client) *cobra.Command {
+func newRunsResume(p *output.Printer, c *command.Client) *cobra.Command {
 	return runCommand(p, c, "resume", "Go on with a run that was paused",
 		func(ctx context.Context, runs pawlv1.RunServiceClient, run, note, id string) (moved, error) {
 			return runs.ResumeRun(ctx, &pawlv1.ResumeRunRequest{Namespace: c.Namespace, RunId: run, Note: note, RequestId: id})
 		})
 }
 
-func newRunsCancel(p *cli.Printer, c *command.Client) *cobra.Command {
+func newRunsCancel(p *output.Printer, c *command.Client) *cobra.Command {
 	return runCommand(p, c, "cancel", "End a run CANCELLED, and the runs that it delegated to",
 		func(ctx context.Context, runs pawlv1.RunServiceClient, run, note, id string) (moved, error) {
 			return runs.CancelRun(ctx, &pawlv1.CancelRunRequest{Namespace: c.Namespace, RunId: run, Note: note, RequestId: id})
@@ -41,7 +41,7 @@ type moved interface {
 }
 
 // runCommand makes a command that does one thing to one run.
-func runCommand(p *cli.Printer, c *command.Client, name, short string, do func(ctx context.Context, runs pawlv1.RunServiceClient, run, note, id string) (moved, error)) *cobra.Command {
+func runCommand(p *output.Printer, c *command.Client, name, short string, do func(ctx context.Context, runs pawlv1.RunServiceClient, run, note, id string) (moved, error)) *cobra.Command {
 	note, id := "", ""
 	cmd := &cobra.Command{
 		Use:   name + " RUN",
@@ -57,9 +57,9 @@ func runCommand(p *cli.Printer, c *command.Client, name, short string, do func(c
 					return err
 				}
 				if p.JSON {
-					return cli.WriteJSON(p.Out, cli.Message(got))
+					return output.WriteJSON(p.Out, output.Message(got))
 				}
-				p.Printf("%s %s, seq %d%s\n", args[0], p.Status(cli.Bare("RunStatus", got.GetStatus().String())),
+				p.Printf("%s %s, seq %d%s\n", args[0], p.Status(output.Bare("RunStatus", got.GetStatus().String())),
 					got.GetSeq(), duplicateMark(got.GetDuplicate()))
 				return nil
 			})

@@ -9,12 +9,12 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/internal/command"
+	"github.com/pawl-dev/pawl/internal/output"
 )
 
-func newRunsShow(p *cli.Printer, c *command.Client) *cobra.Command {
+func newRunsShow(p *output.Printer, c *command.Client) *cobra.Command {
 	var at uint64
 	cmd := &cobra.Command{
 		Use:   "show RUN",
@@ -37,10 +37,10 @@ func newRunsShow(p *cli.Printer, c *command.Client) *cobra.Command {
 					return err
 				}
 				if p.JSON {
-					return cli.WriteJSON(p.Out, cli.Object{
-						{Key: "run", Value: cli.RunWith(got.GetRun(), got.GetArtifacts())}, {Key: "children", Value: childObjects(children)},
+					return output.WriteJSON(p.Out, output.Object{
+						{Key: "run", Value: output.RunWith(got.GetRun(), got.GetArtifacts())}, {Key: "children", Value: childObjects(children)},
 						{Key: "lost", Value: lost}, {Key: "goal", Value: got.GetGoal()}, {Key: "request_id", Value: got.GetRequestId()},
-						{Key: "budgets", Value: cli.Message(got.GetBudgets())},
+						{Key: "budgets", Value: output.Message(got.GetBudgets())},
 					})
 				}
 				printRun(p, got.GetRun(), got.GetArtifacts())
@@ -67,25 +67,25 @@ func lostOf(ctx context.Context, runs pawlv1.RunServiceClient, r *pawlv1.Run) (s
 	if err != nil || len(page.GetRecords()) == 0 {
 		return "", err
 	}
-	return cli.Lost(page.GetRecords()[0].GetEnded()), nil
+	return output.Lost(page.GetRecords()[0].GetEnded()), nil
 }
 
 // printRun shows a run to a person.
-func printRun(p *cli.Printer, r *pawlv1.Run, artifacts []*pawlv1.Artifact) {
+func printRun(p *output.Printer, r *pawlv1.Run, artifacts []*pawlv1.Artifact) {
 	line := func(label, format string, args ...any) { printLine(p, label, fmt.Sprintf(format, args...)) }
 	line("run", "%s", r.GetRunId())
 	line("pack", "%s", packName(r.GetPack()))
-	line("status", "%s", statusName(p, r)+strings.TrimPrefix(cli.StatusText(r.GetStatus(), r.GetReason()), cli.Bare("RunStatus", r.GetStatus().String())))
+	line("status", "%s", statusName(p, r)+strings.TrimPrefix(output.StatusText(r.GetStatus(), r.GetReason()), output.Bare("RunStatus", r.GetStatus().String())))
 	line("state", "%s", r.GetState())
 	line("agent", "%s", r.GetAgent())
 	line("parent", "%s", parentOf(r))
 	line("visits", "%d (%s)", r.GetTotalVisits(), visitsOf(r))
 	line("records", "%d, %d transitions", r.GetSeq(), r.GetTransitions())
 	line("tool calls", "%d", r.GetToolCalls())
-	for _, m := range cli.Money(r) {
+	for _, m := range output.Money(r) {
 		line(m.Label, "%s", m.Text)
 	}
-	for _, waits := range cli.Waits(r) {
+	for _, waits := range output.Waits(r) {
 		line("waits for", "%s", waits)
 	}
 	line("started", "%s", moment(r.GetCreatedAt()))
@@ -97,12 +97,12 @@ func printRun(p *cli.Printer, r *pawlv1.Run, artifacts []*pawlv1.Artifact) {
 	}
 	for _, s := range r.GetSteps() {
 		if s.GetKind() == pawlv1.StepKind_STEP_KIND_MODEL && s.GetStatus() == pawlv1.StepStatus_STEP_STATUS_PENDING {
-			line("asks", "%s", cli.ModelStepText(s))
+			line("asks", "%s", output.ModelStepText(s))
 		}
 	}
 	for _, a := range artifacts {
 		line("artifact", "%s (%s) %s", a.GetHead().GetName(), a.GetHead().GetMediaType(),
-			cli.Short(fmt.Sprintf("%s", cli.ArtifactValue(a.GetValue())), 100))
+			output.Short(fmt.Sprintf("%s", output.ArtifactValue(a.GetValue())), 100))
 	}
 }
 
@@ -110,8 +110,8 @@ func printRun(p *cli.Printer, r *pawlv1.Run, artifacts []*pawlv1.Artifact) {
 const maxShownGoal = 200
 
 // printBeginning shows what a run was started with and for, and what bounds it.
-func printBeginning(p *cli.Printer, got *pawlv1.GetRunResponse) {
-	printLine(p, "goal", cli.Short(got.GetGoal(), maxShownGoal))
+func printBeginning(p *output.Printer, got *pawlv1.GetRunResponse) {
+	printLine(p, "goal", output.Short(got.GetGoal(), maxShownGoal))
 	printLine(p, "request id", got.GetRequestId())
 	printLine(p, "budgets", boundsText(got))
 }
@@ -137,7 +137,7 @@ func boundsText(got *pawlv1.GetRunResponse) string {
 }
 
 // printLine prints a labelled line; none for an empty text.
-func printLine(p *cli.Printer, label, text string) {
+func printLine(p *output.Printer, label, text string) {
 	if text != "" {
 		p.Printf("%s %s\n", p.Dim(fmt.Sprintf("%-11s", label)), text)
 	}
@@ -152,8 +152,8 @@ func visitsOf(r *pawlv1.Run) string {
 	return strings.Join(parts, ", ")
 }
 
-func statusName(p *cli.Printer, r *pawlv1.Run) string {
-	name := p.Status(cli.Bare("RunStatus", r.GetStatus().String()))
+func statusName(p *output.Printer, r *pawlv1.Run) string {
+	name := p.Status(output.Bare("RunStatus", r.GetStatus().String()))
 	if r.GetPaused() {
 		name += " (paused)"
 	}

@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/internal/command"
+	"github.com/pawl-dev/pawl/internal/output"
 )
 
 // startFlags are the flags of runs start that are no fields of the request.
@@ -17,7 +17,7 @@ type startFlags struct {
 	labels, vars, varsJSON                    []string
 }
 
-func newRunsStart(p *cli.Printer, c *command.Client) *cobra.Command {
+func newRunsStart(p *output.Printer, c *command.Client) *cobra.Command {
 	req := &pawlv1.StartRunRequest{}
 	var flags startFlags
 	cmd := &cobra.Command{
@@ -99,18 +99,18 @@ func (f *startFlags) variablesJSON() (string, error) {
 	}
 	raw, err := os.ReadFile(f.variables)
 	if err != nil {
-		return "", cli.Usage(fmt.Errorf("--variables: %w", err))
+		return "", output.Usage(fmt.Errorf("--variables: %w", err))
 	}
 	return string(raw), nil
 }
 
 func textPart(text string) *pawlv1.Part { return &pawlv1.Part{Content: &pawlv1.Part_Text{Text: text}} }
 
-func printStarted(p *cli.Printer, got *pawlv1.StartRunResponse) error {
+func printStarted(p *output.Printer, got *pawlv1.StartRunResponse) error {
 	if p.JSON {
-		return cli.WriteJSON(p.Out, cli.Message(got))
+		return output.WriteJSON(p.Out, output.Message(got))
 	}
 	run := got.GetRun()
-	p.Printf("%s %s in %s%s\n", run.GetRunId(), p.Status(cli.Bare("RunStatus", run.GetStatus().String())), run.GetState(), duplicateMark(got.GetDuplicate()))
+	p.Printf("%s %s in %s%s\n", run.GetRunId(), p.Status(output.Bare("RunStatus", run.GetStatus().String())), run.GetState(), duplicateMark(got.GetDuplicate()))
 	return nil
 }

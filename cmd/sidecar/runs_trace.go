@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/internal/command"
+	"github.com/pawl-dev/pawl/internal/output"
 )
 
-func newRunsTrace(p *cli.Printer, c *command.Client) *cobra.Command {
+func newRunsTrace(p *output.Printer, c *command.Client) *cobra.Command {
 	var kinds, artifacts []string
 	var all, watched, diff bool
 	cmd := &cobra.Command{
@@ -30,7 +30,7 @@ With -o json the records themselves, as one array, or with --watch one per line.
 				return err
 			}
 			if watched && all {
-				return cli.Usage(errors.New("--watch prints the trace; --all goes with runs watch"))
+				return output.Usage(errors.New("--watch prints the trace; --all goes with runs watch"))
 			}
 			return c.Runs(func(runs pawlv1.RunServiceClient) error {
 				if watched {
@@ -69,10 +69,10 @@ With -o json the records themselves, as one array, or with --watch one per line.
 }
 
 // writeRecords writes one array with a record per line.
-func writeRecords(p *cli.Printer, records []*pawlv1.Record) error {
+func writeRecords(p *output.Printer, records []*pawlv1.Record) error {
 	p.Printf("[")
 	for i, r := range records {
-		line, err := json.Marshal(cli.Record(r))
+		line, err := json.Marshal(output.Record(r))
 		if err != nil {
 			return err
 		}
@@ -86,8 +86,8 @@ func writeRecords(p *cli.Printer, records []*pawlv1.Record) error {
 }
 
 // printTrace prints the table of RFC 0009.
-func printTrace(p *cli.Printer, run *pawlv1.Run, records []*pawlv1.Record, columns []string, diff bool) {
-	trace := cli.NewTrace(columns, run.GetArtifacts())
+func printTrace(p *output.Printer, run *pawlv1.Run, records []*pawlv1.Record, columns []string, diff bool) {
+	trace := output.NewTrace(columns, run.GetArtifacts())
 	trace.Diff = diff
 	for _, r := range records {
 		trace.Add(r)
@@ -96,11 +96,11 @@ func printTrace(p *cli.Printer, run *pawlv1.Run, records []*pawlv1.Record, colum
 }
 
 // watchTrace prints a line for each row of the trace as it comes.
-func watchTrace(ctx context.Context, p *cli.Printer, runs pawlv1.RunServiceClient, req *pawlv1.StreamTransitionsRequest, columns []string) error {
+func watchTrace(ctx context.Context, p *output.Printer, runs pawlv1.RunServiceClient, req *pawlv1.StreamTransitionsRequest, columns []string) error {
 	if p.JSON {
 		return watch(ctx, runs, req, func(r *pawlv1.Record) error { return printWatched(p, r) })
 	}
-	trace := cli.NewTrace(columns, nil)
+	trace := output.NewTrace(columns, nil)
 	return watch(ctx, runs, req, func(r *pawlv1.Record) error {
 		// What is written for the first time is known as appended or not only then.
 		got, err := runs.GetRun(ctx, &pawlv1.GetRunRequest{Namespace: req.GetNamespace(), RunId: req.GetRunId()})
@@ -115,8 +115,8 @@ func watchTrace(ctx context.Context, p *cli.Printer, runs pawlv1.RunServiceClien
 }
 
 // printRecords prints a line for each record.
-func printRecords(p *cli.Printer, records []*pawlv1.Record) {
-	t := cli.Table{Headers: []string{"SEQ", "AT", "PRINCIPAL", "KIND", "WHAT"}}
+func printRecords(p *output.Printer, records []*pawlv1.Record) {
+	t := output.Table{Headers: []string{"SEQ", "AT", "PRINCIPAL", "KIND", "WHAT"}}
 	for _, r := range records {
 		t.Add(recordCells(r)...)
 	}
@@ -127,12 +127,12 @@ func printRecords(p *cli.Printer, records []*pawlv1.Record) {
 const maxWhat = 120
 
 func recordCells(r *pawlv1.Record) []string {
-	o := cli.Record(r)
+	o := output.Record(r)
 	kind, _ := o.Get("kind").(string)
 	what, err := json.Marshal(o.Get(kind))
 	if err != nil {
 		what = []byte(err.Error())
 	}
-	text := cmp.Or(cli.ModelText(r), string(what))
-	return []string{itoa(r.GetSeq()), moment(r.GetAt()), r.GetPrincipal(), kind, cli.Short(text, maxWhat)}
+	text := cmp.Or(output.ModelText(r), string(what))
+	return []string{itoa(r.GetSeq()), moment(r.GetAt()), r.GetPrincipal(), kind, output.Short(text, maxWhat)}
 }

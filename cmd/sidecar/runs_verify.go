@@ -10,15 +10,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/app"
-	"github.com/pawl-dev/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/internal/command"
+	"github.com/pawl-dev/pawl/internal/output"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/server"
 )
 
-func newRunsVerify(p *cli.Printer, c *command.Client) *cobra.Command {
-	var data app.Data
+func newRunsVerify(p *output.Printer, c *command.Client) *cobra.Command {
+	var data server.Data
 	cmd := &cobra.Command{
 		Use:   "verify RUN | verify FILE | verify --data DIR [RUN] | verify --store URL [RUN]",
 		Short: "Prove that a run's journal is what its inputs made",
@@ -36,8 +36,8 @@ store cannot be looked at.`,
 			}
 			found, err := verify(cmd.Context(), c, data, args)
 			switch {
-			case errors.Is(err, app.ErrUnusable):
-				return cli.Usage(err)
+			case errors.Is(err, server.ErrUnusable):
+				return output.Usage(err)
 			case err != nil:
 				return err
 			}
@@ -50,18 +50,18 @@ store cannot be looked at.`,
 	return cmd
 }
 
-func verify(ctx context.Context, c *command.Client, data app.Data, args []string) ([]app.Verified, error) {
+func verify(ctx context.Context, c *command.Client, data server.Data, args []string) ([]server.Verified, error) {
 	switch {
 	case data.Given():
-		return app.VerifyData(ctx, data, first(args))
+		return server.VerifyData(ctx, data, first(args))
 	case len(args) == 0:
-		return nil, cli.Usage(errors.New("name a run or a file, or a directory with --data, or a database with --store"))
+		return nil, output.Usage(errors.New("name a run or a file, or a directory with --data, or a database with --store"))
 	}
 	if info, err := os.Stat(args[0]); err == nil && info.Mode().IsRegular() {
-		found, err := app.VerifyFile(args[0])
-		return []app.Verified{found}, err
+		found, err := server.VerifyFile(args[0])
+		return []server.Verified{found}, err
 	}
-	var found []app.Verified
+	var found []server.Verified
 	err := c.Runs(func(runs pawlv1.RunServiceClient) error {
 		got, err := runs.VerifyRun(ctx, &pawlv1.VerifyRunRequest{Namespace: c.Namespace, RunId: args[0]})
 		if err != nil {
@@ -69,7 +69,7 @@ func verify(ctx context.Context, c *command.Client, data app.Data, args []string
 		}
 		proof := machine.Proof{Entries: got.GetEntries(), Records: got.GetRecords(), BadSeq: got.GetBadSeq(), Detail: got.GetDetail()}
 		copy(proof.Hash[:], got.GetHash())
-		found = append(found, app.Verified{RunID: args[0], Proof: proof})
+		found = append(found, server.Verified{RunID: args[0], Proof: proof})
 		return nil
 	})
 	return found, err
@@ -84,18 +84,18 @@ func first(args []string) string {
 
 // printVerified tells each run, and of those of a store in which partition it is; one that is not in
 // order makes the exit code 1.
-func printVerified(p *cli.Printer, found []app.Verified, stored bool) error {
+func printVerified(p *output.Printer, found []server.Verified, stored bool) error {
 	bad := false
 	list := []any{}
 	for _, v := range found {
 		bad = bad || !v.OK()
 		hash := hex.EncodeToString(v.Hash[:])
-		line := cli.Object{
+		line := output.Object{
 			{Key: "run_id", Value: v.RunID}, {Key: "ok", Value: v.OK()}, {Key: "entries", Value: v.Entries}, {Key: "records", Value: v.Records},
 			{Key: "hash", Value: hash}, {Key: "bad_seq", Value: v.BadSeq}, {Key: "detail", Value: v.Detail},
 		}
 		if stored {
-			line = append(line, cli.Object{{Key: "partition", Value: v.Part}}...)
+			line = append(line, output.Object{{Key: "partition", Value: v.Part}}...)
 		}
 		list = append(list, line)
 		if p.JSON {
@@ -109,12 +109,12 @@ func printVerified(p *cli.Printer, found []app.Verified, stored bool) error {
 	}
 	var err error
 	if p.JSON {
-		err = cli.WriteJSON(p.Out, cli.Object{{Key: "ok", Value: !bad}, {Key: "runs", Value: list}})
+		err = output.WriteJSON(p.Out, output.Object{{Key: "ok", Value: !bad}, {Key: "runs", Value: list}})
 	} else if len(found) == 0 {
 		p.Printf("there are no runs\n")
 	}
 	if bad {
-		return errors.Join(err, cli.Fault())
+		return errors.Join(err, output.Fault())
 	}
 	return err
 }
@@ -124,5 +124,5 @@ func checkChoice(flag, value string, choices ...string) error {
 	if slices.Contains(choices, value) {
 		return nil
 	}
-	return cli.Usage(fmt.Errorf("--%s %q is none of %v", flag, value, choices))
+	return output.Usage(fmt.Errorf("--%s %q is none of %v", flag, value, choices))
 }

@@ -8,15 +8,15 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/internal/command"
+	"github.com/pawl-dev/pawl/internal/output"
 )
 
 // longestWait is how long one call of WaitRun may take; the command asks again.
 const longestWait = 5 * time.Minute
 
-func newRunsWait(p *cli.Printer, c *command.Client) *cobra.Command {
+func newRunsWait(p *output.Printer, c *command.Client) *cobra.Command {
 	until, timeout := "TERMINAL", time.Duration(0)
 	cmd := &cobra.Command{
 		Use:   "wait RUN",
@@ -66,15 +66,15 @@ func waitFor(ctx context.Context, runs pawlv1.RunServiceClient, req *pawlv1.Wait
 		}
 		if timeout > 0 && !time.Now().Before(end) {
 			run := got.GetRun()
-			return nil, fmt.Errorf("%s is %s in %s after %s", run.GetRunId(), cli.Bare("RunStatus", run.GetStatus().String()), run.GetState(), timeout)
+			return nil, fmt.Errorf("%s is %s in %s after %s", run.GetRunId(), output.Bare("RunStatus", run.GetStatus().String()), run.GetState(), timeout)
 		}
 	}
 }
 
-func printWaited(p *cli.Printer, run *pawlv1.Run) error {
-	status := cli.Bare("RunStatus", run.GetStatus().String())
+func printWaited(p *output.Printer, run *pawlv1.Run) error {
+	status := output.Bare("RunStatus", run.GetStatus().String())
 	if p.JSON {
-		if err := cli.WriteJSON(p.Out, cli.Object{{Key: "run", Value: cli.Run(run)}}); err != nil {
+		if err := output.WriteJSON(p.Out, output.Object{{Key: "run", Value: output.Run(run)}}); err != nil {
 			return err
 		}
 	} else {
@@ -84,5 +84,5 @@ func printWaited(p *cli.Printer, run *pawlv1.Run) error {
 	case pawlv1.RunStatus_RUN_STATUS_COMPLETED, pawlv1.RunStatus_RUN_STATUS_WAITING, pawlv1.RunStatus_RUN_STATUS_RUNNING:
 		return nil
 	}
-	return cli.Fault()
+	return output.Fault()
 }

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/output"
 )
 
 // TestShownWaits: who shows or lists a run that waits for a limit is told so, as JSON too.
@@ -19,16 +19,16 @@ func TestShownWaits(t *testing.T) {
 	}}
 	for _, c := range []struct {
 		json bool
-		show func(p *cli.Printer)
+		show func(p *output.Printer)
 		want string
 	}{
-		{false, func(p *cli.Printer) { printRun(p, run, nil) }, "waits for   limit mail: tool send_mail, step 4, for 1s, 2 before it"},
-		{false, func(p *cli.Printer) { _ = printRuns(p, []*pawlv1.Run{run}) }, "waits for limit mail"},
-		{true, func(p *cli.Printer) { _ = printRuns(p, []*pawlv1.Run{run}) }, `"waiting_for":[{"limits":[{"limit":"mail"`},
-		{true, func(p *cli.Printer) { _ = cli.WriteJSON(p.Out, cli.RunWith(run, nil)) }, `"waiting_for":[{"limits":[{"limit":"mail"`},
+		{false, func(p *output.Printer) { printRun(p, run, nil) }, "waits for   limit mail: tool send_mail, step 4, for 1s, 2 before it"},
+		{false, func(p *output.Printer) { _ = printRuns(p, []*pawlv1.Run{run}) }, "waits for limit mail"},
+		{true, func(p *output.Printer) { _ = printRuns(p, []*pawlv1.Run{run}) }, `"waiting_for":[{"limits":[{"limit":"mail"`},
+		{true, func(p *output.Printer) { _ = output.WriteJSON(p.Out, output.RunWith(run, nil)) }, `"waiting_for":[{"limits":[{"limit":"mail"`},
 	} {
 		var out strings.Builder
-		c.show(&cli.Printer{Out: &out, JSON: c.json})
+		c.show(&output.Printer{Out: &out, JSON: c.json})
 		if squeezed := strings.NewReplacer(" ", "", "\n", "").Replace(out.String()); !strings.Contains(squeezed, strings.ReplaceAll(c.want, " ", "")) {
 			t.Errorf("want %s in\n%s", c.want, out.String())
 		}

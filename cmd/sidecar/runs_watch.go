@@ -9,13 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/internal/command"
 	"github.com/pawl-dev/pawl/internal/export"
+	"github.com/pawl-dev/pawl/internal/output"
 )
 
-func newRunsWatch(p *cli.Printer, c *command.Client) *cobra.Command {
+func newRunsWatch(p *output.Printer, c *command.Client) *cobra.Command {
 	var filter runFilter
 	var kinds, events []string
 	var format string
@@ -32,7 +32,7 @@ dedupe keys; --event selects some of them.`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			req.Namespace = c.Namespace
 			if err := checkFormat(format, events, kinds); err != nil {
-				return cli.Usage(err)
+				return output.Usage(err)
 			}
 			if len(kinds) > 0 {
 				if req.Kinds, err = kindsOf(kinds); err != nil {
@@ -89,12 +89,12 @@ func checkFormat(format string, events, kinds []string) error {
 }
 
 // printEvent prints the event that a record is, if it is one.
-func printEvent(ctx context.Context, p *cli.Printer, events *export.Agentic, r *pawlv1.Record) error {
+func printEvent(ctx context.Context, p *output.Printer, events *export.Agentic, r *pawlv1.Record) error {
 	event, err := events.Event(ctx, r)
 	if err != nil || event == nil {
 		return err
 	}
-	return cli.WriteLine(p.Out, event.Object())
+	return output.WriteLine(p.Out, event.Object())
 }
 
 // watch prints records until the stream or the context ends.
@@ -119,9 +119,9 @@ func watch(ctx context.Context, runs pawlv1.RunServiceClient, req *pawlv1.Stream
 	}
 }
 
-func printWatched(p *cli.Printer, r *pawlv1.Record) error {
+func printWatched(p *output.Printer, r *pawlv1.Record) error {
 	if p.JSON {
-		return cli.WriteLine(p.Out, cli.Record(r))
+		return output.WriteLine(p.Out, output.Record(r))
 	}
 	p.Printf("%s  %s\n", r.GetRunId(), strings.Join(recordCells(r), "  "))
 	return nil

@@ -17,8 +17,8 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/internal/testkit/pg"
+	"github.com/pawl-dev/pawl/internal/output"
+	"github.com/pawl-dev/pawl/test/testkit/pgserver"
 )
 
 // TestMain lets the scripts run this test binary as the command pawl and as its alias, sidecar.
@@ -35,14 +35,14 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Data directories of each format.
-	golden, err := filepath.Abs("../../internal/app/testdata")
+	golden, err := filepath.Abs("../../internal/server/testdata")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var database *pg.Server
+	var database *pgserver.Server
 	pooler := ""
 	if os.Getenv("PAWL_POSTGRES") == "1" {
-		database = pg.Start(t)
+		database = pgserver.Start(t)
 		pooler = database.Bouncer(t)
 	}
 	testscript.Run(t, testscript.Params{
@@ -199,7 +199,7 @@ func lookup(doc any, path []string) (string, error) {
 
 // scriptReady waits until a Unix socket is served: ready SOCKET.
 func scriptReady(ts *testscript.TestScript, _ bool, args []string) {
-	conn, err := cli.Dial(cli.Target{Addr: "unix:" + args[0]})
+	conn, err := output.Dial(output.Target{Addr: "unix:" + args[0]})
 	ts.Check(err)
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -210,7 +210,7 @@ func scriptReady(ts *testscript.TestScript, _ bool, args []string) {
 
 // scriptStart starts a run over a socket and sets $RUN: start SOCKET PACK VARIABLES.
 func scriptStart(ts *testscript.TestScript, _ bool, args []string) {
-	conn, err := cli.Dial(cli.Target{Addr: "unix:" + args[0]})
+	conn, err := output.Dial(output.Target{Addr: "unix:" + args[0]})
 	ts.Check(err)
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -7,12 +7,12 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/app"
-	"github.com/pawl-dev/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/output"
+	"github.com/pawl-dev/pawl/internal/server"
 )
 
-func newServe(p *cli.Printer) *cobra.Command {
+func newServe(p *output.Printer) *cobra.Command {
 	printConfig := false
 	cmd := &cobra.Command{
 		Use:   "serve --data DIR | serve --store URL",
@@ -29,9 +29,9 @@ finish, then it exits with 0.`,
 				return showConfig(p, c)
 			}
 			if err != nil {
-				return cli.Usage(err)
+				return output.Usage(err)
 			}
-			return app.Serve(cmd.Context(), c, p.Out, p.Err)
+			return server.Serve(cmd.Context(), c, p.Out, p.Err)
 		},
 	}
 	config.Flags(cmd.Flags())
@@ -51,9 +51,9 @@ func onlyData(err error) bool {
 }
 
 // showConfig prints the settings as a file that --config reads.
-func showConfig(p *cli.Printer, c config.Config) error {
+func showConfig(p *output.Printer, c config.Config) error {
 	if p.JSON {
-		return cli.WriteJSON(p.Out, c)
+		return output.WriteJSON(p.Out, c)
 	}
 	text, err := yaml.Marshal(c)
 	if err != nil {

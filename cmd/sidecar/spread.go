@@ -7,12 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/app"
-	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/output"
+	"github.com/pawl-dev/pawl/internal/server"
 )
 
-func newSpread(p *cli.Printer) *cobra.Command {
-	var data app.Data
+func newSpread(p *output.Printer) *cobra.Command {
+	var data server.Data
 	cmd := &cobra.Command{
 		Use:   "split --store URL",
 		Short: "Move each namespace of a database to a partition of its own",
@@ -32,9 +32,9 @@ Exit codes: 0 done, or nothing to do; 1 a fault was found; 2 it cannot be done n
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !data.Given() {
-				return cli.Usage(errors.New("--store is required: the database"))
+				return output.Usage(errors.New("--store is required: the database"))
 			}
-			done, err := app.Spread(cmd.Context(), data.Database, func(what string) { p.Warnf("%s", what) })
+			done, err := server.Spread(cmd.Context(), data.Database, func(what string) { p.Warnf("%s", what) })
 			if err != nil {
 				return printReport(p, done.Report, err)
 			}
@@ -46,19 +46,19 @@ Exit codes: 0 done, or nothing to do; 1 a fault was found; 2 it cannot be done n
 	return cmd
 }
 
-func printSpread(p *cli.Printer, done app.Spreading) error {
+func printSpread(p *output.Printer, done server.Spreading) error {
 	places := []any{}
 	for _, name := range slices.Sorted(maps.Keys(done.Places)) {
-		places = append(places, cli.Object{{Key: "namespace", Value: name}, {Key: "partition", Value: done.Places[name]}})
+		places = append(places, output.Object{{Key: "namespace", Value: name}, {Key: "partition", Value: done.Places[name]}})
 		if !p.JSON {
 			p.Printf("%s: partition %d\n", name, done.Places[name])
 		}
 	}
 	switch {
 	case p.JSON && len(places) == 0:
-		return cli.WriteJSON(p.Out, cli.Object{{Key: "moved", Value: places}})
+		return output.WriteJSON(p.Out, output.Object{{Key: "moved", Value: places}})
 	case p.JSON:
-		return cli.WriteJSON(p.Out, cli.Object{{Key: "moved", Value: places}, {Key: "report", Value: reportObject(done.Report)}})
+		return output.WriteJSON(p.Out, output.Object{{Key: "moved", Value: places}, {Key: "report", Value: reportObject(done.Report)}})
 	case len(places) == 0:
 		p.Printf("partition 0 has no namespace but default: nothing to do\n")
 		return nil

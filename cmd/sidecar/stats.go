@@ -8,14 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/app"
-	"github.com/pawl-dev/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/internal/command"
+	"github.com/pawl-dev/pawl/internal/output"
+	"github.com/pawl-dev/pawl/internal/server"
 )
 
-func newStats(p *cli.Printer) *cobra.Command {
-	var data app.Data
+func newStats(p *output.Printer) *cobra.Command {
+	var data server.Data
 	c := &command.Client{}
 	cmd := &cobra.Command{
 		Use:   "stats [--addr ADDR | --data DIR | --store URL]",
@@ -35,8 +35,8 @@ opened or reached.`,
 				return err
 			}
 			stats, err := statsOf(cmd.Context(), c, data)
-			if errors.Is(err, app.ErrUnusable) {
-				return cli.Usage(err)
+			if errors.Is(err, server.ErrUnusable) {
+				return output.Usage(err)
 			}
 			if err != nil {
 				return err
@@ -48,9 +48,9 @@ opened or reached.`,
 	return cmd
 }
 
-func statsOf(ctx context.Context, c *command.Client, data app.Data) (stats *pawlv1.StoreStats, err error) {
+func statsOf(ctx context.Context, c *command.Client, data server.Data) (stats *pawlv1.StoreStats, err error) {
 	if data.Given() {
-		return app.StatsOf(ctx, data)
+		return server.StatsOf(ctx, data)
 	}
 	err = c.Store(func(store pawlv1.StoreServiceClient) error {
 		got, err := store.GetStoreStats(ctx, &pawlv1.GetStoreStatsRequest{})
@@ -60,9 +60,9 @@ func statsOf(ctx context.Context, c *command.Client, data app.Data) (stats *pawl
 	return stats, err
 }
 
-func printStats(p *cli.Printer, s *pawlv1.StoreStats) error {
+func printStats(p *output.Printer, s *pawlv1.StoreStats) error {
 	if p.JSON {
-		return cli.WriteJSON(p.Out, cli.Message(s))
+		return output.WriteJSON(p.Out, output.Message(s))
 	}
 	p.Printf("on disk: tree %d bytes, value log %d bytes\n", s.GetTreeBytes(), s.GetValueLogBytes())
 	for _, space := range s.GetNamespaces() {
@@ -95,8 +95,8 @@ func runsOf(space *pawlv1.NamespaceStats) string {
 	return strings.Join(words, ", ") + "; started from " + moment(space.GetOldestRun()) + " to " + moment(space.GetNewestRun())
 }
 
-func printRows(p *cli.Printer, rows []*pawlv1.RowStats) {
-	t := cli.Table{Headers: []string{"ROWS", "COUNT", "KEY BYTES", "VALUE BYTES"}}
+func printRows(p *output.Printer, rows []*pawlv1.RowStats) {
+	t := output.Table{Headers: []string{"ROWS", "COUNT", "KEY BYTES", "VALUE BYTES"}}
 	for _, r := range rows {
 		t.Add(r.GetKind(), fmt.Sprint(r.GetRows()), fmt.Sprint(r.GetKeyBytes()), fmt.Sprint(r.GetValueBytes()))
 	}

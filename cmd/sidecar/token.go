@@ -9,16 +9,16 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/internal/grpcapi/door"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
+	"github.com/pawl-dev/pawl/internal/output"
 	"github.com/pawl-dev/pawl/internal/secretfile"
 )
 
-func newToken(p *cli.Printer) *cobra.Command {
+func newToken(p *output.Printer) *cobra.Command {
 	return group("token", "Make bearer tokens, of which a file keeps digests alone", newTokenNew(p), newTokenHash(p))
 }
 
-func newTokenNew(p *cli.Printer) *cobra.Command {
+func newTokenNew(p *output.Printer) *cobra.Command {
 	file := ""
 	cmd := &cobra.Command{
 		Use:   "new PRINCIPAL SCOPE[,SCOPE...][@NAMESPACE[,NAMESPACE...]]",
@@ -29,14 +29,14 @@ standard error. A sidecar that serves takes it up with SIGHUP.`,
 		Example: "  TOKEN=$(pawl token new approvals runs:read,events:external@red --file tokens)",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
-			secret := door.NewSecret()
-			line, err := door.TokenLine(args[0], args[1], secret)
+			secret := auth.NewSecret()
+			line, err := auth.TokenLine(args[0], args[1], secret)
 			if err != nil {
-				return cli.Usage(err)
+				return output.Usage(err)
 			}
 			if file != "" {
 				if err := appendLine(file, line); err != nil {
-					return cli.Usage(err)
+					return output.Usage(err)
 				}
 			}
 			return printToken(p, secret, line, file == "")
@@ -46,9 +46,9 @@ standard error. A sidecar that serves takes it up with SIGHUP.`,
 	return cmd
 }
 
-func printToken(p *cli.Printer, secret, line string, show bool) error {
+func printToken(p *output.Printer, secret, line string, show bool) error {
 	if p.JSON {
-		return cli.WriteJSON(p.Out, cli.Object{{Key: "token", Value: secret}, {Key: "line", Value: line}})
+		return output.WriteJSON(p.Out, output.Object{{Key: "token", Value: secret}, {Key: "line", Value: line}})
 	}
 	if show {
 		p.Warnf("line for the tokens file: %s", line)
@@ -75,7 +75,7 @@ func appendLine(path, line string) (err error) {
 	return err
 }
 
-func newTokenHash(p *cli.Printer) *cobra.Command {
+func newTokenHash(p *output.Printer) *cobra.Command {
 	return &cobra.Command{
 		Use:   "hash FILE",
 		Short: "Put digests in the place of the tokens of a file",
@@ -87,7 +87,7 @@ of it still has the tokens.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			n, err := hashFile(args[0])
 			if err != nil {
-				return cli.Usage(fmt.Errorf("%s: %w", args[0], err))
+				return output.Usage(fmt.Errorf("%s: %w", args[0], err))
 			}
 			p.Printf("%s: %d tokens became digests\n", args[0], n)
 			return nil
@@ -101,7 +101,7 @@ func hashFile(path string) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	hashed, n, err := door.HashLines(text)
+	hashed, n, err := auth.HashLines(text)
 	if err != nil || n == 0 {
 		return 0, err
 	}

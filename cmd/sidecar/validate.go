@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/internal/command/leases"
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
+	"github.com/pawl-dev/pawl/internal/output"
 	"github.com/pawl-dev/pawl/internal/pack"
 )
 
@@ -23,12 +23,12 @@ type checked struct {
 	Diagnostics []pack.Diagnostic `json:"diagnostics"`
 	Termination *pack.Termination `json:"termination"`
 	// Leases are what agents have of the run's bounds.
-	Leases []leases.Lease `json:"leases,omitempty"`
+	Leases []command.Lease `json:"leases,omitempty"`
 	// Error says why the file could not be read.
 	Error string `json:"error,omitempty"`
 }
 
-func newValidate(p *cli.Printer) *cobra.Command {
+func newValidate(p *output.Printer) *cobra.Command {
 	opts := pack.Options{}
 	cmd := &cobra.Command{
 		Use:   "validate [--strict] [--require-bounded] FILE...",
@@ -42,10 +42,10 @@ Exit codes: 0 no errors; 1 errors were found; 2 a file could not be read.`,
 		RunE: func(_ *cobra.Command, paths []string) error {
 			files, err := validateAll(paths, opts)
 			if err != nil {
-				return cli.Usage(err)
+				return output.Usage(err)
 			}
 			if p.JSON {
-				err = cli.WriteJSON(p.Out, cli.Object{{Key: "files", Value: files}})
+				err = output.WriteJSON(p.Out, output.Object{{Key: "files", Value: files}})
 			} else {
 				printChecked(p, files)
 			}
@@ -74,7 +74,7 @@ func validateAll(paths []string, opts pack.Options) ([]checked, error) {
 		f.Diagnostics = append(f.Diagnostics, found...)
 		if loaded != nil {
 			f.OK, f.Digest, f.Termination = true, loaded.Digest, loaded.Analyze()
-			if f.Leases, err = leases.Of(loaded); err != nil {
+			if f.Leases, err = command.LeasesOf(loaded); err != nil {
 				return nil, err
 			}
 		}
@@ -104,15 +104,15 @@ func validateExit(files []checked) error {
 	for _, f := range files {
 		switch {
 		case f.Error != "":
-			return &cli.Exit{Code: cli.ExitUsage, Silent: true}
+			return &output.Exit{Code: output.ExitUsage, Silent: true}
 		case !f.OK:
-			exit = cli.Fault()
+			exit = output.Fault()
 		}
 	}
 	return exit
 }
 
-func printChecked(p *cli.Printer, files []checked) {
+func printChecked(p *output.Printer, files []checked) {
 	for _, f := range files {
 		if f.Error != "" {
 			p.Warnf("%s: %s", p.Bad("unreadable"), f.Error)
@@ -127,11 +127,11 @@ func printChecked(p *cli.Printer, files []checked) {
 		}
 		p.Printf("%s: %s  %s\n", f.Path, p.Good("ok"), f.Digest)
 		printTermination(p, "  ", f.Termination)
-		leases.Print(p, "  ", f.Leases)
+		command.PrintLeases(p, "  ", f.Leases)
 	}
 }
 
-func printDiagnostic(p *cli.Printer, path string, d pack.Diagnostic) {
+func printDiagnostic(p *output.Printer, path string, d pack.Diagnostic) {
 	severity := p.Warn(string(d.Severity))
 	if d.Severity == pack.SeverityError {
 		severity = p.Bad(string(d.Severity))
@@ -142,7 +142,7 @@ func printDiagnostic(p *cli.Printer, path string, d pack.Diagnostic) {
 	}
 }
 
-func printTermination(p *cli.Printer, indent string, t *pack.Termination) {
+func printTermination(p *output.Printer, indent string, t *pack.Termination) {
 	if t == nil {
 		return
 	}
@@ -158,7 +158,7 @@ func printTermination(p *cli.Printer, indent string, t *pack.Termination) {
 
 // boundedText names what bounds a loop: its own guards, or the budget of the
 // whole run alone.
-func boundedText(p *cli.Printer, by []string, visits int64, exact bool) string {
+func boundedText(p *output.Printer, by []string, visits int64, exact bool) string {
 	why := "bounded by " + strings.Join(by, " and ")
 	if slices.Equal(by, []string{"acyclic"}) {
 		why = "bounded: no cycle"
@@ -174,7 +174,7 @@ func boundedText(p *cli.Printer, by []string, visits int64, exact bool) string {
 	return fmt.Sprintf("%s, %s %d %s", p.Good(why), most, visits, noun)
 }
 
-func unboundedText(p *cli.Printer, cycle, limits []string) string {
+func unboundedText(p *output.Printer, cycle, limits []string) string {
 	return fmt.Sprintf("%s: the cycle %s can repeat; only %s ends it",
 		p.Warn("not bounded"), strings.Join(cycle, ", "), strings.Join(limits, ", "))
 }

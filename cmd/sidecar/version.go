@@ -6,14 +6,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/output"
 )
 
 // version is set by the linker (-X main.version=...); "" = what the Go tool
 // recorded in the binary.
 var version string
 
-func newVersion(p *cli.Printer) *cobra.Command {
+func newVersion(p *output.Printer) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this binary",
@@ -21,7 +21,7 @@ func newVersion(p *cli.Printer) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			v, revision := buildVersion()
 			if p.JSON {
-				return cli.WriteJSON(p.Out, cli.Object{
+				return output.WriteJSON(p.Out, output.Object{
 					{Key: "version", Value: v}, {Key: "revision", Value: revision}, {Key: "go", Value: runtime.Version()},
 					{Key: "os", Value: runtime.GOOS}, {Key: "arch", Value: runtime.GOARCH},
 				})

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/request"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
 // agent is one member of one pack.
@@ -28,7 +28,7 @@ type agent struct {
 func (a *agent) route() string { return a.pack.ID + "/" + a.member }
 
 // tenant is how callers of any namespace name the agent.
-func (a *agent) tenant() string { return request.JoinTenant(a.space, a.route()) }
+func (a *agent) tenant() string { return validate.JoinTenant(a.space, a.route()) }
 
 func (a *agent) def() *pack.AgentDef {
 	if def := a.pack.Doc.Agents.Members[a.member]; def != nil {
@@ -41,7 +41,7 @@ func (a *agent) def() *pack.AgentDef {
 // namespace, the pack with or without a version; "" is the root.
 func (s *Service) agentOf(ctx context.Context, caller runtime.Call, tenant string) (*agent, error) {
 	in := readerFor(caller)
-	_, named := request.SplitTenant(tenant)
+	_, named := validate.SplitTenant(tenant)
 	if named == "" {
 		return s.root(ctx, in)
 	}

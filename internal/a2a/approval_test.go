@@ -25,9 +25,9 @@ import (
 
 	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/a2a/terms"
-	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/a2a/protocol"
 	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/output"
 )
 
 // till is what the tools of a rig did.
@@ -75,9 +75,9 @@ type asked struct {
 func question(t *testing.T, parts []*a2apb.Part) asked {
 	t.Helper()
 	for _, p := range parts {
-		if value := p.GetData().GetStructValue().GetFields()[terms.ApprovalURI]; value != nil {
+		if value := p.GetData().GetStructValue().GetFields()[protocol.ApprovalURI]; value != nil {
 			var q asked
-			if err := json.Unmarshal(terms.ValueFromProto(value), &q); err != nil {
+			if err := json.Unmarshal(protocol.ValueFromProto(value), &q); err != nil {
 				t.Fatal(err)
 			}
 			return q
@@ -100,7 +100,7 @@ func (r *rig) holds(t *testing.T, name, agent, words string) (*a2apb.Task, asked
 // answering is a message with a decision, and words beside it.
 func answering(t *testing.T, task *a2apb.Task, agent, words string, decision map[string]any) *a2apb.SendMessageRequest {
 	t.Helper()
-	value, err := structpb.NewValue(map[string]any{terms.ApprovalURI: decision})
+	value, err := structpb.NewValue(map[string]any{protocol.ApprovalURI: decision})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,10 +123,10 @@ func refusedBy(err error) string {
 	return fmt.Sprint(err)
 }
 
-// output is what the task's last turn said.
-func output(task *a2apb.Task) string {
+// outputOf returns what the task's last turn said.
+func outputOf(task *a2apb.Task) string {
 	for _, a := range task.GetArtifacts() {
-		if a.GetName() == terms.OutputArtifact {
+		if a.GetName() == protocol.OutputArtifact {
 			return a.GetParts()[0].GetText()
 		}
 	}
@@ -165,7 +165,7 @@ func TestHeldCallAsks(t *testing.T) {
 		}
 	}
 	got := r.send(r.context(carol), answering(t, task, "till/clerk", "a good customer", decision))
-	if got.GetStatus().GetState() != a2apb.TaskState_TASK_STATE_COMPLETED || output(got) != `"paid"` || c.did() != `{"order":"7","amount":150}` {
+	if got.GetStatus().GetState() != a2apb.TaskState_TASK_STATE_COMPLETED || outputOf(got) != `"paid"` || c.did() != `{"order":"7","amount":150}` {
 		t.Errorf("approved: %v, paid %s", got, c.did())
 	}
 	if h := fmt.Sprint(got.GetHistory()); !strings.Contains(h, "was approved") || !strings.Contains(h, "a good customer") {
@@ -185,14 +185,14 @@ func TestDeniedByMessage(t *testing.T) {
 	r := newRig(t, withTokens, withTill(c))
 	task, q := r.holds(t, carol, "till/clerk", `call refund {"order":"7","amount":150}`)
 	got := r.send(r.context(carol), answering(t, task, "till/clerk", "not this one", map[string]any{"step": q.Step, "digest": q.Digest, "decision": "deny"}))
-	if output(got) != "DENIED: not this one" || c.did() != "" {
+	if outputOf(got) != "DENIED: not this one" || c.did() != "" {
 		t.Errorf("denied: %v, paid %s", got, c.did())
 	}
 	task, q = r.holds(t, carol, "till/clerk", `call refund {"order":"7","amount":160}`)
 	got = r.send(r.context(carol), answering(t, task, "till/clerk", "", map[string]any{
 		"step": q.Step, "digest": q.Digest, "decision": "edit", "payload": map[string]any{"order": "7", "amount": 20},
 	}))
-	if output(got) != `"paid"` || c.did() != `{"amount":20,"order":"7"}` {
+	if outputOf(got) != `"paid"` || c.did() != `{"amount":20,"order":"7"}` {
 		t.Errorf("edited: %v, paid %s", got, c.did())
 	}
 }
@@ -226,7 +226,7 @@ func TestDecidersByMessage(t *testing.T) {
 				both <- err
 				return
 			}
-			conn := r.dial(grpc.WithPerRPCCredentials(cli.Bearer(secretOf(carol))))
+			conn := r.dial(grpc.WithPerRPCCredentials(output.Bearer(secretOf(carol))))
 			_, err := pawlv1.NewControlServiceClient(conn).DecideStep(r.context(""), &pawlv1.DecideStepRequest{
 				RunId: task.GetId(), Step: q.Step, Digest: q.Digest, Decision: pawlv1.StepDecision_STEP_DECISION_DENY,
 			})
@@ -287,7 +287,7 @@ func TestHeldCallOverAHop(t *testing.T) {
 				t.Errorf("with a wrong digest the parent is %v", got.GetStatus())
 			}
 			got = r.send(r.context(carol), answering(t, task, "till/desk", "fine", map[string]any{"step": q.Step, "digest": q.Digest, "decision": "approve"}))
-			if got.GetStatus().GetState() != a2apb.TaskState_TASK_STATE_COMPLETED || !strings.Contains(output(got), `"COMPLETED"`) || c.did() != `{"order":"7","amount":150}` {
+			if got.GetStatus().GetState() != a2apb.TaskState_TASK_STATE_COMPLETED || !strings.Contains(outputOf(got), `"COMPLETED"`) || c.did() != `{"order":"7","amount":150}` {
 				t.Errorf("approved over the hop: %v, paid %s", got, c.did())
 			}
 		})

@@ -14,9 +14,9 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
-	"github.com/pawl-dev/pawl/internal/a2a/terms"
+	"github.com/pawl-dev/pawl/internal/a2a/protocol"
 	"github.com/pawl-dev/pawl/internal/pack"
-	"github.com/pawl-dev/pawl/internal/runtime/request"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
 // The bindings, as cards name them.
@@ -75,9 +75,9 @@ func modes(declared []string) []string {
 
 func (s *Service) extensions() []*a2apb.AgentExtension {
 	texts := map[string]string{
-		terms.DelegationURI: "A run of another sidecar delegates: its run, step, attempt, depth, remaining wall time and trace context are in the message's metadata.",
-		terms.IdempotentURI: "The same message sent again is the same task.",
-		terms.ApprovalURI:   "A call that a person has to approve is asked about, and decided, by a data part with this key.",
+		protocol.DelegationURI: "A run of another sidecar delegates: its run, step, attempt, depth, remaining wall time and trace context are in the message's metadata.",
+		protocol.IdempotentURI: "The same message sent again is the same task.",
+		protocol.ApprovalURI:   "A call that a person has to approve is asked about, and decided, by a data part with this key.",
 	}
 	var out []*a2apb.AgentExtension
 	for _, uri := range Extensions {
@@ -90,13 +90,13 @@ func (s *Service) extensions() []*a2apb.AgentExtension {
 func (s *Service) interfaces(a *agent) []*a2apb.AgentInterface {
 	var out []*a2apb.AgentInterface
 	if base := s.baseURL(); base != "" {
-		at := base + "/a2a/" + request.JoinTenant(a.space, url.PathEscape(a.pack.ID)+"/"+url.PathEscape(a.member))
+		at := base + "/a2a/" + validate.JoinTenant(a.space, url.PathEscape(a.pack.ID)+"/"+url.PathEscape(a.member))
 		for _, binding := range []string{bindingJSONRPC, bindingHTTP} {
-			out = append(out, &a2apb.AgentInterface{Url: at, ProtocolBinding: binding, ProtocolVersion: terms.ProtocolVersion})
+			out = append(out, &a2apb.AgentInterface{Url: at, ProtocolBinding: binding, ProtocolVersion: protocol.ProtocolVersion})
 		}
 	}
 	if addr := s.grpcAddr(); addr != "" {
-		out = append(out, &a2apb.AgentInterface{Url: addr, ProtocolBinding: bindingGRPC, ProtocolVersion: terms.ProtocolVersion, Tenant: a.tenant()})
+		out = append(out, &a2apb.AgentInterface{Url: addr, ProtocolBinding: bindingGRPC, ProtocolVersion: protocol.ProtocolVersion, Tenant: a.tenant()})
 	}
 	return out
 }
@@ -219,7 +219,7 @@ func agentParams(a *agent) (*structpb.Struct, error) {
 	if err != nil {
 		return nil, fmt.Errorf("a2a: extended card: %w", err)
 	}
-	return terms.ObjectToProto(raw), nil
+	return protocol.ObjectToProto(raw), nil
 }
 
 // sign adds the signature, where there is a key.

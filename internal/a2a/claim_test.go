@@ -15,9 +15,9 @@ import (
 
 	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/a2a/terms"
+	"github.com/pawl-dev/pawl/internal/a2a/protocol"
 	"github.com/pawl-dev/pawl/internal/audit"
-	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/output"
 )
 
 // withWires gives a rig the pack whose calls the starter does not approve, and its tool.
@@ -41,14 +41,14 @@ func claiming(t *testing.T, req *a2apb.SendMessageRequest, name string) *a2apb.S
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Message.Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{terms.DelegationURI: value}}
+	req.Message.Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{protocol.DelegationURI: value}}
 	return req
 }
 
 // claims, by binding, send a message as a principal; "" = it was taken, else the answer has the reason.
 var claims = map[string]func(r *rig, who string, req *a2apb.SendMessageRequest) string{
 	"GRPC": func(r *rig, who string, req *a2apb.SendMessageRequest) string {
-		_, err := r.client.SendMessage(r.context(who, "a2a-extensions", terms.DelegationURI), req)
+		_, err := r.client.SendMessage(r.context(who, "a2a-extensions", protocol.DelegationURI), req)
 		if err == nil {
 			return ""
 		}
@@ -63,7 +63,7 @@ var claims = map[string]func(r *rig, who string, req *a2apb.SendMessageRequest) 
 }
 
 func (r *rig) posted(path, who, body string) string {
-	got := r.http("POST", path, body, "Authorization", "Bearer "+secretOf(who), "A2a-Extensions", terms.DelegationURI)
+	got := r.http("POST", path, body, "Authorization", "Bearer "+secretOf(who), "A2a-Extensions", protocol.DelegationURI)
 	if got.status == 200 && !strings.Contains(string(got.body), `"error"`) {
 		return ""
 	}
@@ -126,7 +126,7 @@ func TestClaimsDecideNothing(t *testing.T) {
 // decidedAs checks the principal of the record of a decision.
 func (r *rig) decidedAs(t *testing.T, run, want string) {
 	t.Helper()
-	runs := pawlv1.NewRunServiceClient(r.dial(grpc.WithPerRPCCredentials(cli.Bearer(secretOf(boss)))))
+	runs := pawlv1.NewRunServiceClient(r.dial(grpc.WithPerRPCCredentials(output.Bearer(secretOf(boss)))))
 	list, err := runs.ListTransitions(r.context(""), &pawlv1.ListTransitionsRequest{RunId: run, Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_STEP_DECIDED}})
 	if err != nil || len(list.GetRecords()) != 1 || list.GetRecords()[0].GetPrincipal() != want {
 		t.Errorf("decided by %v, %v, want %s", list.GetRecords(), err, want)
@@ -147,7 +147,7 @@ func TestClaimsByNobody(t *testing.T) {
 			req = claiming(t, req, claim)
 		}
 		req.Message.MessageId += claim
-		if _, err := r.client.SendMessage(r.context("", "a2a-extensions", terms.DelegationURI), req); refusedBy(err) != "APPROVER_IS_STARTER" {
+		if _, err := r.client.SendMessage(r.context("", "a2a-extensions", protocol.DelegationURI), req); refusedBy(err) != "APPROVER_IS_STARTER" {
 			t.Errorf("in the name of %q: %v", claim, err)
 		}
 	}
@@ -179,7 +179,7 @@ func TestClaimsOverSidecars(t *testing.T) {
 			if got.GetStatus().GetState() != a2apb.TaskState_TASK_STATE_INPUT_REQUIRED || !strings.Contains(fmt.Sprint(got.GetStatus()), "APPROVER_IS_STARTER") {
 				t.Errorf("the starter decides over the hop: %v", got)
 			}
-			control := pawlv1.NewControlServiceClient(far.dial(grpc.WithPerRPCCredentials(cli.Bearer(secretOf(carol)))))
+			control := pawlv1.NewControlServiceClient(far.dial(grpc.WithPerRPCCredentials(output.Bearer(secretOf(carol)))))
 			waits, err := control.ListApprovals(far.context(""), &pawlv1.ListApprovalsRequest{})
 			if err != nil {
 				t.Fatal(err)
@@ -210,7 +210,7 @@ func TestCallerIsWhoCalls(t *testing.T) {
 	r := newRig(t, withTokens, withWires(&till{}))
 	runs := pawlv1.NewRunServiceClient(r.conn)
 	for who, may := range map[string]bool{dave: false, bridge: true, boss: false} {
-		got, err := runs.GetCaller(r.context(who, "a2a-extensions", terms.DelegationURI), &pawlv1.GetCallerRequest{})
+		got, err := runs.GetCaller(r.context(who, "a2a-extensions", protocol.DelegationURI), &pawlv1.GetCallerRequest{})
 		if err != nil || got.GetPrincipal() != who || slices.Contains(got.GetScopes(), "tasks:answer-for") != may {
 			t.Errorf("%s is %v, %v", who, got, err)
 		}
@@ -231,7 +231,7 @@ func TestClaimsGiveNothing(t *testing.T) {
 		if claim != "" {
 			req = claiming(t, req, claim)
 		}
-		got, err := r.client.SendMessage(r.context(who, "a2a-extensions", terms.DelegationURI), req)
+		got, err := r.client.SendMessage(r.context(who, "a2a-extensions", protocol.DelegationURI), req)
 		return got.GetTask(), err
 	}
 	if _, err := send(bridge, dave, theirs.GetId(), "hello"); refusedBy(err) != "TASK_NOT_FOUND" {
@@ -296,7 +296,7 @@ func TestWhoForksIsAStarter(t *testing.T) {
 	task, _ := r.holds(t, dave, "till/clerk", "call wire {}")
 	conn := map[string]*grpc.ClientConn{}
 	for _, who := range []string{dave, carol} {
-		conn[who] = r.dial(grpc.WithPerRPCCredentials(cli.Bearer(secretOf(who))))
+		conn[who] = r.dial(grpc.WithPerRPCCredentials(output.Bearer(secretOf(who))))
 	}
 	forked, err := pawlv1.NewRunServiceClient(conn[carol]).ForkRun(r.context(""), &pawlv1.ForkRunRequest{RunId: task.GetId(), AtSeq: 1})
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
-	"github.com/pawl-dev/pawl/internal/a2a/terms"
+	"github.com/pawl-dev/pawl/internal/a2a/protocol"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
 // inboundParts reads what a message brought.
 func inboundParts(parts []*a2apb.Part) ([]machine.Part, error) {
-	out, err := terms.PartsFromProto("message.parts", parts)
-	if fault, ok := errors.AsType[*terms.PartError](err); ok {
+	out, err := protocol.PartsFromProto("message.parts", parts)
+	if fault, ok := errors.AsType[*protocol.PartError](err); ok {
 		return nil, failAt(invalidParams, fault.At, "%s", fault.Msg)
 	}
 	return out, err
@@ -30,7 +30,7 @@ func inboundParts(parts []*a2apb.Part) ([]machine.Part, error) {
 func envelopeFromProto(m *a2apb.Message, request *structpb.Struct) *machine.Envelope {
 	return &machine.Envelope{
 		MessageID: m.GetMessageId(), ContextID: m.GetContextId(), References: m.GetReferenceTaskIds(),
-		Extensions: m.GetExtensions(), Metadata: terms.ObjectFromProto(mergeStructs(request, m.GetMetadata())),
+		Extensions: m.GetExtensions(), Metadata: protocol.ObjectFromProto(mergeStructs(request, m.GetMetadata())),
 	}
 }
 
@@ -50,7 +50,7 @@ func mergeStructs(below, above *structpb.Struct) *structpb.Struct {
 func artifactPart(mediaType string, value []byte) *a2apb.Part {
 	switch {
 	case isJSON(mediaType):
-		return terms.PartToProto(&machine.Part{Kind: machine.PartJSON, Data: value, MediaType: mediaType})
+		return protocol.PartToProto(&machine.Part{Kind: machine.PartJSON, Data: value, MediaType: mediaType})
 	case strings.HasPrefix(mediaType, "text/"):
 		return &a2apb.Part{Content: &a2apb.Part_Text{Text: strings.ToValidUTF8(string(value), "\uFFFD")}, MediaType: mediaType}
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pawl-dev/pawl/internal/a2a/terms"
+	"github.com/pawl-dev/pawl/internal/a2a/protocol"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/strictjson"
@@ -20,7 +20,7 @@ const maxReason = 4096
 // verdicts are the answers that a message gives.
 var verdicts = map[string]machine.Verdict{"approve": machine.Approved, "deny": machine.Refused, "edit": machine.Edited}
 
-// decided is the object of [terms.ApprovalURI] in a data part of a message: a decision.
+// decided is the object of [protocol.ApprovalURI] in a data part of a message: a decision.
 type decided struct {
 	Step     uint32          `json:"step"`
 	Digest   string          `json:"digest"`
@@ -33,7 +33,7 @@ type decided struct {
 // badDecision refuses a data part that is no decision.
 func badDecision(field, format string, args ...any) error {
 	return &machine.Refusal{
-		Code: machine.CodeInvalidArgument, Reason: terms.DecisionInvalid, Field: "message.parts." + field,
+		Code: machine.CodeInvalidArgument, Reason: protocol.DecisionInvalid, Field: "message.parts." + field,
 		Message: fmt.Sprintf(format, args...), Allowed: []string{"approve", "deny", "edit"},
 	}
 }
@@ -52,11 +52,11 @@ func decisionOf(parts []machine.Part) (*machine.DecideStep, error) {
 		switch p := &parts[i]; {
 		case p.Kind == machine.PartText:
 			texts = append(texts, p.Text)
-		case object[terms.ApprovalURI] != nil:
+		case object[protocol.ApprovalURI] != nil:
 			if raw != nil {
-				return nil, badDecision(terms.ApprovalURI, "a message decides about one call")
+				return nil, badDecision(protocol.ApprovalURI, "a message decides about one call")
 			}
-			raw, others = object[terms.ApprovalURI], others || len(object) > 1
+			raw, others = object[protocol.ApprovalURI], others || len(object) > 1
 		default:
 			others = true
 		}
@@ -65,7 +65,7 @@ func decisionOf(parts []machine.Part) (*machine.DecideStep, error) {
 	case raw == nil:
 		return nil, nil
 	case others:
-		return nil, badDecision(terms.ApprovalURI, "a decision comes with nothing but texts")
+		return nil, badDecision(protocol.ApprovalURI, "a decision comes with nothing but texts")
 	}
 	return readDecision(raw, strings.Join(texts, "\n"))
 }
@@ -74,7 +74,7 @@ func decisionOf(parts []machine.Part) (*machine.DecideStep, error) {
 func readDecision(raw json.RawMessage, words string) (*machine.DecideStep, error) {
 	var d decided
 	if err := strictjson.Decode(raw, &d, strictjson.Closed); err != nil {
-		return nil, badDecision(terms.ApprovalURI, "want an object {step, digest, decision, payload, reason, expires}: %v", err)
+		return nil, badDecision(protocol.ApprovalURI, "want an object {step, digest, decision, payload, reason, expires}: %v", err)
 	}
 	if d.Reason == "" {
 		d.Reason = words

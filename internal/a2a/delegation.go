@@ -8,7 +8,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
-	"github.com/pawl-dev/pawl/internal/a2a/terms"
+	"github.com/pawl-dev/pawl/internal/a2a/protocol"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/strictjson"
@@ -25,12 +25,12 @@ type delegation struct {
 	// WallTimeMillis is what is left of the sender's wall time; 0 = it has no bound.
 	WallTimeMillis int64 `json:"wall_time_ms"`
 	// Lease is what the sender's account holds for the new run; nil = no bound.
-	Lease *terms.Lease `json:"lease"`
+	Lease *protocol.Lease `json:"lease"`
 	// Policy is what the sender lets the new run call; nil = no list.
-	Policy *terms.Policy `json:"policy"`
+	Policy *protocol.Policy `json:"policy"`
 	// Payer is in whose accounts the new run counts itself, told within a sidecar alone; over the
 	// wire nobody is asked. nil = the sender's step is counted in its stead.
-	Payer *terms.Payer `json:"payer"`
+	Payer *protocol.Payer `json:"payer"`
 	// Execution is that of the sender, where the sidecar executes it; within a sidecar it is
 	// the new run's.
 	Execution string `json:"execution"`
@@ -60,22 +60,22 @@ const maxAnswerer = 512
 
 // delegationOf reads the object of a message; nil = it has none.
 func delegationOf(msg *a2apb.Message) (*delegation, error) {
-	value := msg.GetMetadata().GetFields()[terms.DelegationURI]
+	value := msg.GetMetadata().GetFields()[protocol.DelegationURI]
 	if value == nil {
 		return nil, nil
 	}
 	var d delegation
-	if strictjson.Decode(terms.ValueFromProto(value), &d, strictjson.Open) != nil || d.Run == "" || d.Step == 0 || d.Attempt < 1 || d.Depth < 0 || d.WallTimeMillis < 0 {
-		return nil, failAt(invalidParams, "message.metadata", "%s: want an object with run, step, attempt and depth", terms.DelegationURI)
+	if strictjson.Decode(protocol.ValueFromProto(value), &d, strictjson.Open) != nil || d.Run == "" || d.Step == 0 || d.Attempt < 1 || d.Depth < 0 || d.WallTimeMillis < 0 {
+		return nil, failAt(invalidParams, "message.metadata", "%s: want an object with run, step, attempt and depth", protocol.DelegationURI)
 	}
 	if _, err := d.Lease.Amount(); err != nil {
-		return nil, failAt(invalidParams, "message.metadata", "%s: %v", terms.DelegationURI, err)
+		return nil, failAt(invalidParams, "message.metadata", "%s: %v", protocol.DelegationURI, err)
 	}
 	if _, err := d.Policy.Tools(); err != nil {
-		return nil, failAt(invalidParams, "message.metadata", "%s: %v", terms.DelegationURI, err)
+		return nil, failAt(invalidParams, "message.metadata", "%s: %v", protocol.DelegationURI, err)
 	}
 	if a := d.Answerer; a != nil && !a.named() {
-		return nil, failAt(invalidParams, "message.metadata", "%s: answerer.principal: want 1 to %d bytes without control characters, and no empty name in a chain", terms.DelegationURI, maxAnswerer)
+		return nil, failAt(invalidParams, "message.metadata", "%s: answerer.principal: want 1 to %d bytes without control characters, and no empty name in a chain", protocol.DelegationURI, maxAnswerer)
 	}
 	return &d, nil
 }
@@ -85,7 +85,7 @@ func delegationOf(msg *a2apb.Message) (*delegation, error) {
 // none but the caller's rights. A message that names no answerer is the caller's.
 func (s *Service) answers(m *sending) (runtime.Call, error) {
 	call := m.caller
-	if !m.wants(terms.DelegationURI) {
+	if !m.wants(protocol.DelegationURI) {
 		return call, nil
 	}
 	d, err := delegationOf(m.req.GetMessage())
@@ -125,7 +125,7 @@ func (s *Service) delegate(start *runtime.StartRequest, msg *a2apb.Message) erro
 	}
 	if s.cfg.Within {
 		start.Execution = machine.Workers
-		if d.Execution == terms.ExecutionSidecar {
+		if d.Execution == protocol.ExecutionSidecar {
 			start.Execution = machine.Sidecar
 		}
 		start.Payer = d.Payer.Payer()

@@ -8,7 +8,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
-	"github.com/pawl-dev/pawl/internal/a2a/terms"
+	"github.com/pawl-dev/pawl/internal/a2a/protocol"
 )
 
 // fold makes a task out of its events: what a client that saw all of them has.
@@ -56,10 +56,10 @@ func (f *fold) say() {
 
 func (f *fold) status(u *a2apb.TaskStatusUpdateEvent) {
 	f.task.Status, f.told = u.GetStatus(), false
-	if reason := u.GetMetadata().GetFields()[terms.ReasonKey]; reason != nil {
-		f.note(terms.ReasonKey, reason)
-		f.note(terms.StatusKey, u.GetMetadata().GetFields()[terms.StatusKey])
-		for _, key := range []string{terms.DelegationURI, lostKey} {
+	if reason := u.GetMetadata().GetFields()[protocol.ReasonKey]; reason != nil {
+		f.note(protocol.ReasonKey, reason)
+		f.note(protocol.StatusKey, u.GetMetadata().GetFields()[protocol.StatusKey])
+		for _, key := range []string{protocol.DelegationURI, lostKey} {
 			if value := u.GetMetadata().GetFields()[key]; value != nil {
 				f.note(key, value)
 			}

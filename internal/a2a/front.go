@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 
-	"github.com/pawl-dev/pawl/internal/runtime/request"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
 // Front serves the HTTP bindings where the runs are not: it finds out who calls, by known, and
@@ -30,7 +30,7 @@ func Front(log *slog.Logger, messageBytes int, known func(*http.Request) (contex
 // public: everybody may ask for it, see [Service.admitCard].
 func public(r *http.Request) bool {
 	t, _ := targetOf(r.URL.EscapedPath())
-	space, _ := request.SplitTenant(t.tenant)
+	space, _ := validate.SplitTenant(t.tenant)
 	return t.rest == cardPath && space == ""
 }
 

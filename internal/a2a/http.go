@@ -19,7 +19,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
-	"github.com/pawl-dev/pawl/internal/runtime/request"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
 // Prefix is the path under which every agent is served: Prefix/PACK/AGENT.
@@ -215,7 +215,7 @@ func (s *Service) serveCard(w http.ResponseWriter, r *http.Request, tenant strin
 		w.Header().Set("ETag", etag(body))
 	}
 	w.Header().Set("Content-Type", mediaJSON)
-	if space, _ := request.SplitTenant(tenant); space == "" {
+	if space, _ := validate.SplitTenant(tenant); space == "" {
 		w.Header().Set("Cache-Control", "public, max-age=60, must-revalidate")
 	}
 	http.ServeContent(w, r, "", time.Unix(0, registered), bytes.NewReader(body))
@@ -224,7 +224,7 @@ func (s *Service) serveCard(w http.ResponseWriter, r *http.Request, tenant strin
 // admitCard lets everybody see the cards of paths that name no namespace, which are those of
 // the default one; who asks for those of a namespace has to be let into it.
 func (s *Service) admitCard(r *http.Request, tenant string) (context.Context, error) {
-	if space, _ := request.SplitTenant(tenant); space == "" {
+	if space, _ := validate.SplitTenant(tenant); space == "" {
 		return r.Context(), nil
 	}
 	ctx, err := s.host.Admit(r, a2apb.A2AService_GetExtendedAgentCard_FullMethodName)

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
-	"github.com/pawl-dev/pawl/internal/a2a/terms"
+	"github.com/pawl-dev/pawl/internal/a2a/protocol"
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
@@ -50,7 +50,7 @@ func (s *Service) serveRPC(w http.ResponseWriter, r *http.Request, tenant string
 	}
 	m := methods[req.Method]
 	if m == nil {
-		s.refuseRPC(w, r, req.ID, fail(methodNotFound, "%q is no method of A2A %s", clip(req.Method, 100), terms.ProtocolVersion))
+		s.refuseRPC(w, r, req.ID, fail(methodNotFound, "%q is no method of A2A %s", clip(req.Method, 100), protocol.ProtocolVersion))
 		return
 	}
 	ctx, err := s.admit(r, m.full)

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"github.com/pawl-dev/pawl/internal/a2a/terms"
+	"github.com/pawl-dev/pawl/internal/a2a/protocol"
 )
 
 // TestLeasesThatAreNone: a delegation whose lease is no amount begins no run: it would be held
@@ -28,12 +28,12 @@ func TestLeasesThatAreNone(t *testing.T) {
 		"no object":          structpb.NewNumberValue(5),
 	} {
 		req := message("crew/writer", "lease "+name)
-		req.Message.Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{terms.DelegationURI: structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
+		req.Message.Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{protocol.DelegationURI: structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
 			"run": structpb.NewStringValue("01J99999999999999999999999"), "step": structpb.NewNumberValue(1), "attempt": structpb.NewNumberValue(1),
 			"depth": structpb.NewNumberValue(0), "lease": lease,
 		}})}}
-		_, err := r.client.SendMessage(r.context("", "a2a-extensions", terms.DelegationURI), req)
-		if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), terms.DelegationURI) {
+		_, err := r.client.SendMessage(r.context("", "a2a-extensions", protocol.DelegationURI), req)
+		if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), protocol.DelegationURI) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/pawl-dev/pawl/internal/a2a/terms"
+	"github.com/pawl-dev/pawl/internal/a2a/protocol"
 )
 
 // The service parameters: headers on HTTP, metadata on gRPC, upper or
@@ -70,8 +70,8 @@ func (s *Service) negotiate(ctx context.Context) (call, error) {
 		if said == "" {
 			said = "0.3 (none was sent)"
 		}
-		e := fail(versionNotSupported, "version %s is not spoken here; send the header %s: %s", clip(said, 64), versionHeader, terms.ProtocolVersion)
-		e.metadata = map[string]string{"supported": terms.ProtocolVersion}
+		e := fail(versionNotSupported, "version %s is not spoken here; send the header %s: %s", clip(said, 64), versionHeader, protocol.ProtocolVersion)
+		e.metadata = map[string]string{"supported": protocol.ProtocolVersion}
 		return c, e
 	}
 	for _, uri := range s.cfg.RequiredExtensions {
@@ -101,4 +101,4 @@ func (c *call) activated() string {
 }
 
 // Extensions lists the extensions that every agent declares.
-var Extensions = []string{terms.DelegationURI, terms.IdempotentURI, terms.ApprovalURI}
+var Extensions = []string{protocol.DelegationURI, protocol.IdempotentURI, protocol.ApprovalURI}

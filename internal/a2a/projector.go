@@ -10,7 +10,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
-	"github.com/pawl-dev/pawl/internal/a2a/terms"
+	"github.com/pawl-dev/pawl/internal/a2a/protocol"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -113,7 +113,7 @@ func (p *projector) commit(records []machine.Record) []event {
 	var events []event
 	for i := range records {
 		p.seq = records[i].Seq
-		terms.Spend(&p.spent, records[i].Body)
+		protocol.Spend(&p.spent, records[i].Body)
 		events = append(events, p.record(&records[i], records[i+1:])...)
 	}
 	if len(records) == 0 {
@@ -202,11 +202,11 @@ func (p *projector) handed(turn uint64) []event {
 func (p *projector) received(b *machine.InputReceived) *a2apb.Message {
 	m := &a2apb.Message{
 		MessageId: b.MessageID, TaskId: p.taskID, ContextId: p.contextID,
-		Role: a2apb.Role_ROLE_USER, Parts: terms.PartsToProto(b.Parts),
+		Role: a2apb.Role_ROLE_USER, Parts: protocol.PartsToProto(b.Parts),
 	}
 	if e := b.Envelope; e != nil {
 		m.MessageId, m.Extensions, m.ReferenceTaskIds = e.MessageID, e.Extensions, e.References
-		m.Metadata = terms.ObjectToProto(e.Metadata)
+		m.Metadata = protocol.ObjectToProto(e.Metadata)
 	}
 	if m.MessageId == "" {
 		m.MessageId = p.messageID()
@@ -242,15 +242,15 @@ func (p *projector) completed(b *machine.TurnCompleted, rest []machine.Record) [
 	p.begun = true
 	switch {
 	case waits(b, rest):
-		p.question = p.says(terms.PartsToProto(b.Output))
+		p.question = p.says(protocol.PartsToProto(b.Output))
 		return nil
 	case b.Reply:
-		p.reply = p.says(terms.PartsToProto(b.Output))
+		p.reply = p.says(protocol.PartsToProto(b.Output))
 		return nil
 	case len(b.Output) == 0:
 		return nil
 	}
-	artifact := &a2apb.Artifact{ArtifactId: p.outputID(), Name: p.outputID(), Parts: terms.PartsToProto(b.Output)}
+	artifact := &a2apb.Artifact{ArtifactId: p.outputID(), Name: p.outputID(), Parts: protocol.PartsToProto(b.Output)}
 	return []event{p.artifact(p.seq, artifact, false, true)}
 }
 
@@ -269,10 +269,10 @@ func waits(b *machine.TurnCompleted, rest []machine.Record) bool {
 }
 
 func (p *projector) outputID() string {
-	if _, taken := p.graph.Artifacts[terms.OutputArtifact]; taken {
-		return terms.TurnArtifact
+	if _, taken := p.graph.Artifacts[protocol.OutputArtifact]; taken {
+		return protocol.TurnArtifact
 	}
-	return terms.OutputArtifact
+	return protocol.OutputArtifact
 }
 
 // piece is a part of an artifact that a turn writes while it goes on. The last
@@ -280,7 +280,7 @@ func (p *projector) outputID() string {
 func (p *projector) piece(seq uint64, b *machine.OutputPiece) event {
 	artifact := &a2apb.Artifact{
 		ArtifactId: b.ID, Name: b.Name, Description: b.Description,
-		Parts: terms.PartsToProto(b.Parts), Metadata: terms.ObjectToProto(b.Metadata),
+		Parts: protocol.PartsToProto(b.Parts), Metadata: protocol.ObjectToProto(b.Metadata),
 	}
 	if len(artifact.Parts) == 0 {
 		artifact.Parts = []*a2apb.Part{textPart("")}
@@ -319,7 +319,7 @@ func (p *projector) delegated(b *machine.StepDelegated) {
 	}
 	p.asking = append(p.asking, ask{b.Step, b.Remote.Asking, b.Question})
 	slices.SortFunc(p.asking, func(a, c ask) int { return int(a.step) - int(c.step) })
-	p.question, p.requestion = p.says(terms.PartsToProto(b.Question)), true
+	p.question, p.requestion = p.says(protocol.PartsToProto(b.Question)), true
 }
 
 // over: a step is answered or cancelled.
@@ -454,9 +454,9 @@ func (p *projector) events() string {
 // ending adds the status of a run that ended.
 func (p *projector) ending(metadata *structpb.Struct) *structpb.Struct {
 	if p.final.Terminal() {
-		metadata.Fields[terms.StatusKey] = structpb.NewStringValue(p.run.String())
+		metadata.Fields[protocol.StatusKey] = structpb.NewStringValue(p.run.String())
 		if p.child {
-			metadata.Fields[terms.DelegationURI] = terms.UsageToProto(p.spent)
+			metadata.Fields[protocol.DelegationURI] = protocol.UsageToProto(p.spent)
 		}
 		if p.lost != nil {
 			metadata.Fields[lostKey] = p.lost
@@ -486,7 +486,7 @@ func lostToProto(b *machine.Ended) *structpb.Value {
 func generation(seq uint64, reason string) *structpb.Struct {
 	fields := map[string]*structpb.Value{generationKey: structpb.NewNumberValue(float64(seq))}
 	if reason != "" {
-		fields[terms.ReasonKey] = structpb.NewStringValue(reason)
+		fields[protocol.ReasonKey] = structpb.NewStringValue(reason)
 	}
 	return &structpb.Struct{Fields: fields}
 }

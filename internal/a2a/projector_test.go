@@ -15,11 +15,11 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
-	"github.com/pawl-dev/pawl/internal/a2a/terms"
+	"github.com/pawl-dev/pawl/internal/a2a/protocol"
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
-	"github.com/pawl-dev/pawl/internal/runtime/request"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
 // stage drives one run through the real machine and projects what it records.
@@ -185,7 +185,7 @@ func (s *stage) command(t *testing.T, d *datadriven.TestData) ([]event, error) {
 	case "call":
 		payload := []byte(d.Input)
 		return s.do(machine.RequestSteps{TurnSeq: seq, Attempt: attempt, Assigned: by, Requests: []machine.StepRequest{
-			{Tool: word("tool"), Payload: payload, PayloadHash: request.PayloadHash(payload), Holding: machine.Holding{Free: d.HasArg("free"), Why: word("why")}},
+			{Tool: word("tool"), Payload: payload, PayloadHash: validate.PayloadHash(payload), Holding: machine.Holding{Free: d.HasArg("free"), Why: word("why")}},
 		}})
 	case "decide":
 		return s.do(s.decision(word("is"), step(), []byte(d.Input)))
@@ -214,7 +214,7 @@ func (s *stage) command(t *testing.T, d *datadriven.TestData) ([]event, error) {
 func (s *stage) decision(is string, step uint32, payload []byte) machine.DecideStep {
 	c := machine.DecideStep{Step: step, Digest: s.digest(step), Verdict: verdicts[is], Reason: "because"}
 	if c.Verdict == machine.Edited {
-		c.Payload, c.PayloadHash = payload, request.PayloadHash(payload)
+		c.Payload, c.PayloadHash = payload, validate.PayloadHash(payload)
 	}
 	if c.Verdict != machine.Refused {
 		c.Expires = s.at + int64(time.Hour)
@@ -268,12 +268,12 @@ func told(e *event) string {
 }
 
 func reason(u *a2apb.TaskStatusUpdateEvent) string {
-	r := u.GetMetadata().GetFields()[terms.ReasonKey].GetStringValue()
+	r := u.GetMetadata().GetFields()[protocol.ReasonKey].GetStringValue()
 	if r == "" {
 		return ""
 	}
 	if lost := u.GetMetadata().GetFields()[lostKey]; lost != nil {
-		return " reason=" + r + " lost=" + string(terms.ValueFromProto(lost))
+		return " reason=" + r + " lost=" + string(protocol.ValueFromProto(lost))
 	}
 	return " reason=" + r
 }
@@ -290,7 +290,7 @@ func words(parts []*a2apb.Part) string {
 	var out []string
 	for _, p := range parts {
 		if p.GetData() != nil {
-			out = append(out, string(terms.ValueFromProto(p.GetData())))
+			out = append(out, string(protocol.ValueFromProto(p.GetData())))
 			continue
 		}
 		out = append(out, strconv.Quote(p.GetText()))
@@ -404,7 +404,7 @@ func (s *stage) controlled(rnd *rand.Rand) machine.Command {
 		tool := []string{"refund", "look", "book", "payout", "clerk"}[rnd.IntN(5)]
 		payload := fmt.Appendf(nil, `{"order":"o%d","amount":%d}`, rnd.IntN(1000), rnd.IntN(200))
 		return machine.RequestSteps{TurnSeq: seq, Attempt: attempt, Assigned: by, Requests: []machine.StepRequest{
-			{Tool: tool, Payload: payload, PayloadHash: request.PayloadHash(payload), Holding: machine.Holding{Free: rnd.IntN(3) == 0}},
+			{Tool: tool, Payload: payload, PayloadHash: validate.PayloadHash(payload), Holding: machine.Holding{Free: rnd.IntN(3) == 0}},
 		}}
 	case 3, 4:
 		return s.decision([]string{"approve", "deny", "edit"}[rnd.IntN(3)], step, []byte(`{"order":"x","amount":1}`))

@@ -10,7 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/watch"
+	"github.com/pawl-dev/pawl/internal/runtime/streams"
 )
 
 // pushType is the media type of pushed events (S§4.3.3).
@@ -57,12 +57,12 @@ func (p *PushEvents) Next(ctx context.Context) ([]machine.Delivery, error) {
 	}
 	for {
 		events, err := p.tail.next(ctx)
-		if errors.Is(err, watch.ErrEnded) && p.tail.final == 0 {
+		if errors.Is(err, streams.ErrEnded) && p.tail.final == 0 {
 			// The engine is going, not the task; what is left is for its successor.
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
-		if errors.Is(err, watch.ErrEnded) {
+		if errors.Is(err, streams.ErrEnded) {
 			return nil, io.EOF
 		}
 		if err != nil {

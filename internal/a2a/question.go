@@ -12,10 +12,10 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
-	"github.com/pawl-dev/pawl/internal/a2a/terms"
+	"github.com/pawl-dev/pawl/internal/a2a/protocol"
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/request"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
@@ -60,7 +60,7 @@ func (p *projector) asked(b *machine.StepRequested) {
 	}
 	p.held = append(p.held, heldCall{
 		step: b.Step, tool: b.Tool, payload: b.Payload, why: b.Hold.Why, deadline: b.Deadline, open: true,
-		digest: machine.CallDigest(b.Tool, p.pack, p.taskID, b.Step, request.PayloadHash(b.Payload)),
+		digest: machine.CallDigest(b.Tool, p.pack, p.taskID, b.Step, validate.PayloadHash(b.Payload)),
 	})
 	p.requestion = true
 }
@@ -126,7 +126,7 @@ func (p *projector) ask() (stale bool) {
 	}
 	var parts []*a2apb.Part
 	if len(p.asking) > 0 {
-		parts = terms.PartsToProto(p.asking[0].question)
+		parts = protocol.PartsToProto(p.asking[0].question)
 	}
 	for i := range p.held {
 		if p.held[i].open {
@@ -199,14 +199,14 @@ func answersOf(dedupe []string) map[string]string {
 
 // approvalPart is the data of a question or of an answer to one.
 func approvalPart(value any) *a2apb.Part {
-	raw, err := json.Marshal(map[string]any{terms.ApprovalURI: value})
+	raw, err := json.Marshal(map[string]any{protocol.ApprovalURI: value})
 	if err != nil {
 		// Payloads are JSON that was read before.
 		raw = []byte("null")
 	}
 	var compact bytes.Buffer
 	_ = json.Compact(&compact, raw)
-	return &a2apb.Part{Content: &a2apb.Part_Data{Data: terms.ValueToProto(compact.Bytes())}}
+	return &a2apb.Part{Content: &a2apb.Part_Data{Data: protocol.ValueToProto(compact.Bytes())}}
 }
 
 func digestText(d [32]byte) string { return digestMark + hex.EncodeToString(d[:]) }

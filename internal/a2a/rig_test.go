@@ -25,10 +25,10 @@ import (
 
 	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/app"
-	"github.com/pawl-dev/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/internal/config"
-	"github.com/pawl-dev/pawl/internal/testkit/pg"
+	"github.com/pawl-dev/pawl/internal/output"
+	"github.com/pawl-dev/pawl/internal/server"
+	"github.com/pawl-dev/pawl/test/testkit/pgserver"
 )
 
 // patience bounds every wait of these tests.
@@ -54,9 +54,9 @@ func secretOf(name string) string { return "secret-of-" + name + "-0123456789" }
 type rig struct {
 	t      testing.TB
 	config config.Config
-	ready  app.Ready
+	ready  server.Ready
 	// named is the sidecar whose addresses cards name: the one that has the store.
-	named  app.Ready
+	named  server.Ready
 	conn   *grpc.ClientConn
 	client a2apb.A2AServiceClient
 	hands  *hand
@@ -77,7 +77,7 @@ func newRig(t testing.TB, configure ...func(*rig)) *rig {
 	t.Helper()
 	r := &rig{t: t, config: config.Default(), hands: newHand(), creds: grpc.WithTransportCredentials(insecure.NewCredentials()), web: http.DefaultClient}
 	r.config.Data = filepath.Join(t.TempDir(), "data")
-	pg.Instead(t, &r.config)
+	pgserver.Instead(t, &r.config)
 	r.config.Listen, r.config.HTTP = "127.0.0.1:0", "127.0.0.1:0"
 	r.config.Packs = []string{"testdata/agents.yaml"}
 	r.config.DrainTimeout = 10 * time.Second
@@ -112,8 +112,8 @@ func withTokens(r *rig) {
 // the store.
 func (r *rig) serve() {
 	r.t.Helper()
-	if pg.StandbyWanted() && r.config.PeerListen != "" {
-		owner := pg.Owner(r.config)
+	if pgserver.StandbyWanted() && r.config.PeerListen != "" {
+		owner := pgserver.Owner(r.config)
 		// Its cards say where it is reached.
 		owner.HTTP = r.config.HTTP
 		r.named = r.begin(owner)
@@ -124,14 +124,14 @@ func (r *rig) serve() {
 	r.named = r.ready
 }
 
-func (r *rig) begin(c config.Config) (ready app.Ready) {
+func (r *rig) begin(c config.Config) (ready server.Ready) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	out, in := io.Pipe()
 	var log bytes.Buffer
 	ended := make(chan error, 1)
 	go func() {
-		err := app.Serve(ctx, c, in, &log)
+		err := server.Serve(ctx, c, in, &log)
 		in.CloseWithError(io.EOF)
 		ended <- err
 	}()
@@ -170,7 +170,7 @@ func (r *rig) dial(options ...grpc.DialOption) *grpc.ClientConn {
 func (r *rig) work() {
 	var options []grpc.DialOption
 	if r.tokens {
-		options = append(options, grpc.WithPerRPCCredentials(cli.Bearer(secretOf(hands))))
+		options = append(options, grpc.WithPerRPCCredentials(output.Bearer(secretOf(hands))))
 	}
 	w, err := pawl.NewWorker(pawl.WorkerConfig{
 		Conn: r.dial(options...), ID: "hands", Turns: 64, Retry: 10 * time.Millisecond, Grace: time.Second,

@@ -21,11 +21,11 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/a2a"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
-	"github.com/pawl-dev/pawl/internal/grpcapi/door"
-	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/testkit"
+	"github.com/pawl-dev/pawl/internal/services"
+	"github.com/pawl-dev/pawl/test/testkit"
 )
 
 // elsewhere is a router whose house is told nothing of a caller but the principal, as in another
@@ -33,7 +33,7 @@ import (
 type elsewhere struct{ home *grpcapi.Services }
 
 func (e *elsewhere) over(ctx context.Context) context.Context {
-	return door.WithCaller(ctx, &door.Caller{Principal: door.CallerOf(ctx).Principal})
+	return auth.WithCaller(ctx, &auth.Caller{Principal: auth.CallerOf(ctx).Principal})
 }
 
 // Unary implements [grpcapi.Router].
@@ -61,7 +61,7 @@ func (e *elsewhere) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // housed is a house as A2A asks it.
-type housed struct{ *house.House }
+type housed struct{ *services.House }
 
 func (h housed) HandedOut(s *machine.State) bool { return h.Work.HandedOut(s) }
 
@@ -78,7 +78,7 @@ func newEdge(t *testing.T) *edge { return newPatientEdge(t, 0) }
 // newPatientEdge has agents that wait so long for a message instead of a task.
 func newPatientEdge(t *testing.T, grace time.Duration) *edge {
 	t.Helper()
-	rooms, err := house.New(house.Config{Config: runtime.Config{Store: testkit.StoreFor(t), Clock: testkit.NewClock(), IDs: &testkit.IDs{}, AllowTools: []string{"*"}}})
+	rooms, err := services.New(services.Config{Config: runtime.Config{Store: testkit.StoreFor(t), Clock: testkit.NewClock(), IDs: &testkit.IDs{}, AllowTools: []string{"*"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func newPatientEdge(t *testing.T, grace time.Duration) *edge {
 		}, nil
 	}}
 	for name, scopes := range map[string]runtime.Scopes{alice: runtime.ScopeRunsWrite | runtime.ScopeRunsRead, hands: runtime.ScopeWork, boss: runtime.ScopeAdmin} {
-		conf.Tokens = append(conf.Tokens, door.Token{Principal: name, Secret: secretOf(name), Scopes: scopes})
+		conf.Tokens = append(conf.Tokens, auth.Token{Principal: name, Secret: secretOf(name), Scopes: scopes})
 	}
 	e := &edge{}
 	if e.server, err = grpcapi.New(conf); err != nil {
@@ -111,7 +111,7 @@ func newPatientEdge(t *testing.T, grace time.Duration) *edge {
 	return e
 }
 
-func (e *edge) serve(t *testing.T, rooms *house.House) {
+func (e *edge) serve(t *testing.T, rooms *services.House) {
 	t.Helper()
 	served := make(chan error, 1)
 	go func() { served <- e.server.Serve() }()
@@ -215,7 +215,7 @@ func TestStreamsOfAgentsEnd(t *testing.T) {
 	for name, over := range map[string]func(*edge) error{
 		"DRAINING": func(e *edge) error { e.home.End(); return nil },
 		"TOKEN_REVOKED": func(e *edge) error {
-			return e.server.SetRights(grpcapi.Rights{Tokens: []door.Token{{Principal: boss, Secret: secretOf(boss), Scopes: runtime.ScopeAdmin}}})
+			return e.server.SetRights(grpcapi.Rights{Tokens: []auth.Token{{Principal: boss, Secret: secretOf(boss), Scopes: runtime.ScopeAdmin}}})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
-	"github.com/pawl-dev/pawl/internal/a2a/terms"
+	"github.com/pawl-dev/pawl/internal/a2a/protocol"
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -157,7 +157,7 @@ func modeIn(kind string, patterns []string) bool {
 // it is a new one. It covers the agent and the key, else the message's id; the engine
 // refuses another body under it.
 func (m *sending) idempotency() string {
-	if !m.wants(terms.DelegationURI) && !m.wants(terms.IdempotentURI) && m.idempotencyKey == "" {
+	if !m.wants(protocol.DelegationURI) && !m.wants(protocol.IdempotentURI) && m.idempotencyKey == "" {
 		return ""
 	}
 	msg := m.req.GetMessage()
@@ -189,7 +189,7 @@ func (s *Service) begin(ctx context.Context, m *sending) (runtime.Answer, error)
 	if values := metadata.ValueFromIncomingContext(ctx, "traceparent"); len(values) == 1 {
 		start.Traceparent = values[0]
 	}
-	if m.wants(terms.DelegationURI) {
+	if m.wants(protocol.DelegationURI) {
 		if err := s.delegate(&start, msg); err != nil {
 			return runtime.Answer{}, err
 		}
@@ -229,7 +229,7 @@ func (m *sending) variables() ([]byte, error) {
 	for _, meta := range []*structpb.Struct{m.req.GetMetadata(), m.req.GetMessage().GetMetadata()} {
 		given := meta.GetFields()["variables"]
 		if _, none := given.GetKind().(*structpb.Value_NullValue); given != nil && !none {
-			own, err := strictjson.Object(terms.ValueFromProto(given))
+			own, err := strictjson.Object(protocol.ValueFromProto(given))
 			if err != nil {
 				return nil, failAt(invalidParams, "metadata.variables", "%v", err)
 			}

@@ -12,10 +12,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/packs"
 	"github.com/pawl-dev/pawl/internal/runtime/query"
-	"github.com/pawl-dev/pawl/internal/runtime/registry"
-	"github.com/pawl-dev/pawl/internal/runtime/request"
-	"github.com/pawl-dev/pawl/internal/runtime/watch"
+	"github.com/pawl-dev/pawl/internal/runtime/streams"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
 // Engine is what the service needs of [runtime.Engine].
@@ -28,12 +28,12 @@ type Engine interface {
 	HandedOut(s *machine.State) bool
 	StateAt(ctx context.Context, ref runtime.RunRef, seq uint64) (*machine.State, error)
 	ListTasks(ctx context.Context, req query.ListTasksRequest) (query.TaskPage, error)
-	Watch(ctx context.Context, req watch.Request) (*watch.Watch, error)
+	Watch(ctx context.Context, req streams.Request) (*streams.Watch, error)
 	Graph(ctx context.Context, namespace string, s *machine.State) (*machine.Graph, error)
 	PackOf(ctx context.Context, namespace string, s *machine.State) (*pack.Pack, error)
 	PackNamed(ctx context.Context, call runtime.Call, ref string) (*pack.Pack, error)
 	PackRegistered(ctx context.Context, call runtime.Call, ref string) (int64, error)
-	ListPacks(ctx context.Context, call runtime.Call, pageToken string, size int) (registry.PackPage, error)
+	ListPacks(ctx context.Context, call runtime.Call, pageToken string, size int) (packs.PackPage, error)
 	// NamespaceName is the name of a run's namespace.
 	NamespaceName(number uint32) string
 }
@@ -146,7 +146,7 @@ func (s *Service) problem(ctx context.Context, method string, err error) *Error 
 // that the tenant names, else in its own.
 func (s *Service) caller(ctx context.Context, tenant string) runtime.Call {
 	call := runtime.Call{Principal: s.host.Principal(ctx)}
-	if call.Namespace, _ = request.SplitTenant(tenant); call.Namespace == "" {
+	if call.Namespace, _ = validate.SplitTenant(tenant); call.Namespace == "" {
 		call.Namespace = call.Principal.Home()
 	}
 	return call

@@ -10,7 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/watch"
+	"github.com/pawl-dev/pawl/internal/runtime/streams"
 )
 
 // item is one event of a stream.
@@ -84,7 +84,7 @@ func (s *Service) settle(ctx context.Context, m *sending, answer runtime.Answer)
 	defer t.close()
 	for t.seq < answer.State.Seq || !settled(t.state) {
 		events, err := t.next(ctx)
-		if errors.Is(err, watch.ErrEnded) {
+		if errors.Is(err, streams.ErrEnded) {
 			break
 		}
 		if err != nil {
@@ -278,7 +278,7 @@ func (st *stream) grace(ctx context.Context, most time.Duration) (done bool, err
 	switch {
 	case ctx.Err() == nil && short.Err() != nil && errors.Is(err, context.DeadlineExceeded):
 		return false, nil
-	case errors.Is(err, watch.ErrEnded):
+	case errors.Is(err, streams.ErrEnded):
 		return false, nil
 	case err != nil:
 		return false, err
@@ -316,7 +316,7 @@ func (st *stream) run(ctx context.Context) error {
 	}
 	for {
 		events, err := st.next(ctx)
-		if errors.Is(err, watch.ErrEnded) {
+		if errors.Is(err, streams.ErrEnded) {
 			return st.last()
 		}
 		if err != nil {
@@ -384,7 +384,7 @@ func cause(stay context.Context, err error) error {
 	if err != nil && errors.As(context.Cause(stay), &refusal) {
 		return refusal
 	}
-	if errors.Is(err, watch.ErrEnded) {
+	if errors.Is(err, streams.ErrEnded) {
 		return fmt.Errorf("a2a: %w", err)
 	}
 	return err

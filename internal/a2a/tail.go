@@ -5,7 +5,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/watch"
+	"github.com/pawl-dev/pawl/internal/runtime/streams"
 )
 
 // everyKind is what a projector has to be fed.
@@ -34,7 +34,7 @@ var (
 
 // tail reads the events of one task as they are committed.
 type tail struct {
-	watch *watch.Watch
+	watch *streams.Watch
 	*projector
 }
 
@@ -52,8 +52,8 @@ func (s *Service) tail(ctx context.Context, caller runtime.Call, state *machine.
 }
 
 func (t *tail) open(ctx context.Context, engine Engine, caller runtime.Call, after uint64, with reading) (err error) {
-	t.watch, err = engine.Watch(ctx, watch.Request{
-		Call: caller, Filter: watch.Filter{RunID: t.taskID, Kinds: everyKind}, AfterSeq: after, Follow: with.follow,
+	t.watch, err = engine.Watch(ctx, streams.Request{
+		Call: caller, Filter: streams.Filter{RunID: t.taskID, Kinds: everyKind}, AfterSeq: after, Follow: with.follow,
 		HandOuts: with.handOuts,
 	})
 	return err
@@ -66,7 +66,7 @@ func (t *tail) close() {
 }
 
 // next waits for the next commits and returns their events. None: nothing happened
-// for a while. [watch.ErrEnded] is the end.
+// for a while. [streams.ErrEnded] is the end.
 func (t *tail) next(ctx context.Context) ([]event, error) {
 	page, err := t.watch.Next(ctx)
 	if err != nil {

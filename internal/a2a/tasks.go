@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/query"
-	"github.com/pawl-dev/pawl/internal/runtime/watch"
+	"github.com/pawl-dev/pawl/internal/runtime/streams"
 )
 
 // Bounds of ListTasks (S§3.1.4).
@@ -87,7 +87,7 @@ func (s *Service) read(ctx context.Context, caller runtime.Call, state *machine.
 	f := newFold(t.projector)
 	for {
 		events, err := t.next(ctx)
-		if errors.Is(err, watch.ErrEnded) {
+		if errors.Is(err, streams.ErrEnded) {
 			return f, nil
 		}
 		if err != nil {

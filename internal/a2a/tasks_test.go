@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/query"
-	"github.com/pawl-dev/pawl/internal/runtime/watch"
+	"github.com/pawl-dev/pawl/internal/runtime/streams"
 )
 
 // vanishing is an engine with one page of tasks, whose first reader comes too late.
@@ -36,7 +36,7 @@ func (vanishing) Graph(context.Context, string, *machine.State) (*machine.Graph,
 
 func (vanishing) NamespaceName(uint32) string { return "default" }
 
-func (v vanishing) Watch(context.Context, watch.Request) (*watch.Watch, error) { return nil, v.err }
+func (v vanishing) Watch(context.Context, streams.Request) (*streams.Watch, error) { return nil, v.err }
 
 // nobodys is a host of callers without a name.
 type nobodys struct{ Host }

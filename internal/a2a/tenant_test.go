@@ -13,8 +13,8 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime"
-	"github.com/pawl-dev/pawl/internal/runtime/registry"
-	"github.com/pawl-dev/pawl/internal/runtime/request"
+	"github.com/pawl-dev/pawl/internal/runtime/packs"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
 // empties is the house of agents that there are none of: it remembers of which namespaces somebody
@@ -33,9 +33,9 @@ func (e *empties) PackNamed(_ context.Context, call runtime.Call, _ string) (*pa
 	return nil, errEmpty
 }
 
-func (e *empties) ListPacks(_ context.Context, call runtime.Call, _ string, _ int) (registry.PackPage, error) {
+func (e *empties) ListPacks(_ context.Context, call runtime.Call, _ string, _ int) (packs.PackPage, error) {
 	e.asked = append(e.asked, call.Namespace)
-	return registry.PackPage{}, errEmpty
+	return packs.PackPage{}, errEmpty
 }
 
 func (e *empties) Principal(context.Context) runtime.Principal {
@@ -73,7 +73,7 @@ func asking(verb, target, body string) *http.Request {
 // agrees: who sends a request to its house means the namespace in which that looks for the agent.
 func agrees(t testing.TB, verb, target, body string) (namespace string, served bool) {
 	t.Helper()
-	namespace, _ = request.SplitTenant(TenantOf(asking(verb, target, body), []byte(body)))
+	namespace, _ = validate.SplitTenant(TenantOf(asking(verb, target, body), []byte(body)))
 	namespace = cmp.Or(namespace, "blue")
 	asked := (&empties{}).asks(t, asking(verb, target, body))
 	if slices.ContainsFunc(asked, func(in string) bool { return in != namespace }) {

@@ -12,9 +12,9 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	pawl "github.com/pawl-dev/pawl/clients/go"
-	"github.com/pawl-dev/pawl/internal/a2a/terms"
+	"github.com/pawl-dev/pawl/internal/a2a/protocol"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/testkit/jsonvalues"
+	"github.com/pawl-dev/pawl/test/testkit/jsonvalues"
 )
 
 // withLook gives the till a tool that is always approved and answers with what it was given.
@@ -30,7 +30,7 @@ func withLook(c *till) func(*rig) {
 
 // asText is how JSON is given where A2A has doubles.
 func asText(value string) *a2apb.Part {
-	return terms.PartToProto(&machine.Part{Kind: machine.PartJSON, Data: []byte(value)})
+	return protocol.PartToProto(&machine.Part{Kind: machine.PartJSON, Data: []byte(value)})
 }
 
 // TestValuesOfHeldCalls: what is asked, what is decided about, what the tool gets and what its
@@ -44,7 +44,7 @@ func TestValuesOfHeldCalls(t *testing.T) {
 			r := newRig(t, withLook(c))
 			task := r.send(r.context(""), message("till/clerk", "call look "+v.Text))
 			if v.Refused != "" {
-				if said := output(task) + task.GetStatus().String(); c.did() != "" || !strings.Contains(said, v.Refused) {
+				if said := outputOf(task) + task.GetStatus().String(); c.did() != "" || !strings.Contains(said, v.Refused) {
 					t.Errorf("called with %q: %s, want %q", c.did(), said, v.Refused)
 				}
 				return
@@ -57,8 +57,8 @@ func TestValuesOfHeldCalls(t *testing.T) {
 				t.Errorf("the approver is shown %s", shown)
 			}
 			got := r.send(r.context(""), answering(t, task, "till/clerk", "", map[string]any{"step": q.Step, "digest": q.Digest, "decision": "approve"}))
-			if !jsonvalues.Same(c.did(), v.Text) || !jsonvalues.Same(output(got), v.Text) {
-				t.Errorf("the tool got %s and said %s", c.did(), output(got))
+			if !jsonvalues.Same(c.did(), v.Text) || !jsonvalues.Same(outputOf(got), v.Text) {
+				t.Errorf("the tool got %s and said %s", c.did(), outputOf(got))
 			}
 		})
 	}
@@ -76,7 +76,7 @@ func TestValuesOfEdits(t *testing.T) {
 		c.paid = nil
 		task := r.send(r.context(""), message("till/clerk", `call look {"for":"`+v.Name+`"}`))
 		q := question(t, task.GetStatus().GetMessage().GetParts())
-		decision := fmt.Sprintf(`{%q:{"step":%d,"digest":%q,"decision":"edit","payload":%s}}`, terms.ApprovalURI, q.Step, q.Digest, v.Text)
+		decision := fmt.Sprintf(`{%q:{"step":%d,"digest":%q,"decision":"edit","payload":%s}}`, protocol.ApprovalURI, q.Step, q.Digest, v.Text)
 		req := answering(t, task, "till/clerk", "", map[string]any{})
 		req.Message.Parts = []*a2apb.Part{asText(decision)}
 		r.send(r.context(""), req)
@@ -110,7 +110,7 @@ func TestValuesOfTasks(t *testing.T) {
 			}
 			for _, artifact := range seen.GetArtifacts() {
 				part := artifact.GetParts()[0]
-				read, err := terms.PartsFromProto("parts", artifact.GetParts())
+				read, err := protocol.PartsFromProto("parts", artifact.GetParts())
 				if err != nil || read[0].Kind != machine.PartJSON || !jsonvalues.Same(string(read[0].Data), v.Text) {
 					t.Errorf("%s over %s: %s says %v, %v", v.Name, binding, artifact.GetName(), artifact.GetParts(), err)
 				}
@@ -149,7 +149,7 @@ func TestValuesOfMessages(t *testing.T) {
 		req := message("crew/writer", fmt.Sprint("value ", i))
 		req.Message.Parts = []*a2apb.Part{asText(v.Text)}
 		task := r.send(r.context(""), req)
-		read, err := terms.PartsFromProto("parts", task.GetArtifacts()[0].GetParts())
+		read, err := protocol.PartsFromProto("parts", task.GetArtifacts()[0].GetParts())
 		if err != nil || read[0].Kind != machine.PartJSON || !jsonvalues.Same(string(read[0].Data), v.Text) {
 			t.Errorf("%s as text: %v, %v", v.Name, task, err)
 		}
@@ -179,8 +179,8 @@ func TestValuesOfDelegations(t *testing.T) {
 				}
 				task := r.send(r.context(carol), message("till/desk", "pass data "+v.Text))
 				var result struct{ Output json.RawMessage }
-				if err := json.Unmarshal([]byte(output(task)), &result); err != nil || !jsonvalues.Same(string(result.Output), v.Text) {
-					t.Errorf("%s: the result is %s, %v", v.Name, output(task), err)
+				if err := json.Unmarshal([]byte(outputOf(task)), &result); err != nil || !jsonvalues.Same(string(result.Output), v.Text) {
+					t.Errorf("%s: the result is %s, %v", v.Name, outputOf(task), err)
 				}
 			}
 		})

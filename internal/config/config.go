@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/pawl-dev/pawl/internal/pgurl"
+	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 )
 
 // Config is every setting of `pawl serve`. The zero value is not usable:
@@ -16,7 +16,7 @@ type Config struct {
 
 	// Store is the PostgreSQL database that has the store instead of a directory; the zero value
 	// = none. Its password is shown nowhere.
-	Store pgurl.URL `yaml:"store" json:"store"`
+	Store dsn.URL `yaml:"store" json:"store"`
 	// StorePasswordFile holds the password of Store; "" = it is in the URL, PGPASSWORD or
 	// PGPASSFILE.
 	StorePasswordFile string `yaml:"store_password_file" json:"store_password_file"`

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pawl-dev/pawl/internal/pack/source"
-	"github.com/pawl-dev/pawl/internal/pgurl"
+	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 )
 
 // maxFileBytes bounds a configuration file.
@@ -96,7 +96,7 @@ func decodeYAML(path string, raw []byte, into any) error {
 		return &Error{Faults: []Fault{{Field: path, Message: f.Error()}}}
 	}
 	if err := yaml.UnmarshalWithOptions(raw, into, yaml.DisallowUnknownField()); err != nil {
-		return &Error{Faults: []Fault{{Field: path, Message: pgurl.Scrub(strings.TrimSpace(yaml.FormatError(err, false, true)))}}}
+		return &Error{Faults: []Fault{{Field: path, Message: dsn.Scrub(strings.TrimSpace(yaml.FormatError(err, false, true)))}}}
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func applyFlags(settings, given *pflag.FlagSet) (faults []Fault) {
 }
 
 func copyFlag(to, from pflag.Value) error {
-	if url, ok := from.(*pgurl.URL); ok {
+	if url, ok := from.(*dsn.URL); ok {
 		// Its text is not what it was given.
 		return to.Set(url.Secret())
 	}

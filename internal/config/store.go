@@ -4,7 +4,7 @@ import (
 	"net"
 	"regexp"
 
-	"github.com/pawl-dev/pawl/internal/pgurl"
+	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 )
 
 // schemaName is what a schema may be called: what needs no quotes anywhere.
@@ -26,7 +26,7 @@ func (c *Config) store(l *list) {
 	case !c.Store.IsZero() && c.Data != "":
 		l.add("store", "and data are set: the store is in a database or in a directory ('pawl migrate --from DIR --to URL' moves it)")
 	}
-	if pgurl.Is(c.Data) {
+	if dsn.Is(c.Data) {
 		l.add("data", "is the URL of a database: give it as store")
 	}
 	if c.Store.IsZero() {

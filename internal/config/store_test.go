@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pawl-dev/pawl/internal/config"
-	"github.com/pawl-dev/pawl/internal/pgurl"
+	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 )
 
 const secretURL = "postgres://pawl:s3cret@db.example/runs?sslmode=verify-full"
@@ -118,7 +118,7 @@ func TestStoreFaults(t *testing.T) {
 func TestAnAddressIsNoDirectory(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{secretURL: true, "postgresql://x/y": true, "./data": false, "postgres": false, "http://x": false} {
-		if pgurl.Is(text) != want {
+		if dsn.Is(text) != want {
 			t.Errorf("%s is an address: %v", text, !want)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/testkit/endpoint"
+	"github.com/pawl-dev/pawl/test/testkit/endpoint"
 )
 
 // said is an answer of a form whose usage is what is given, JSON; "" = the endpoint reports none.

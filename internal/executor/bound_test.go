@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/testkit/endpoint"
+	"github.com/pawl-dev/pawl/test/testkit/endpoint"
 )
 
 // TestBudgetsHoldBeforeACall: what a call may consume is estimated, where the pack does not

@@ -14,9 +14,9 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/app"
 	"github.com/pawl-dev/pawl/internal/config"
-	"github.com/pawl-dev/pawl/internal/testkit/endpoint"
+	"github.com/pawl-dev/pawl/internal/server"
+	"github.com/pawl-dev/pawl/test/testkit/endpoint"
 )
 
 // waiting is a run that waits for a person, and what it said last.
@@ -121,7 +121,7 @@ func TestAPackNamesItsModel(t *testing.T) {
 // local is a sidecar with a pack.
 func local(t *testing.T, conf config.Config, pack string) *rig {
 	t.Helper()
-	l, err := app.StartLocal(conf, nil)
+	l, err := server.StartLocal(conf, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

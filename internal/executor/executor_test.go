@@ -11,7 +11,7 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/config"
-	"github.com/pawl-dev/pawl/internal/testkit/endpoint"
+	"github.com/pawl-dev/pawl/test/testkit/endpoint"
 )
 
 // desk is a pack of one conversation and a state in which it ends; engine are its settings.

@@ -9,7 +9,7 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/config"
-	"github.com/pawl-dev/pawl/internal/testkit/endpoint"
+	"github.com/pawl-dev/pawl/test/testkit/endpoint"
 )
 
 // busy counts who is at the model at once.

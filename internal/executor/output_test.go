@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/testkit/endpoint"
+	"github.com/pawl-dev/pawl/test/testkit/endpoint"
 )
 
 // bill is the schema of what a prompt puts out; it refers to a part of itself.

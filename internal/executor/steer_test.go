@@ -7,9 +7,9 @@ import (
 	"time"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/app"
 	"github.com/pawl-dev/pawl/internal/config"
-	"github.com/pawl-dev/pawl/internal/testkit/endpoint"
+	"github.com/pawl-dev/pawl/internal/server"
+	"github.com/pawl-dev/pawl/test/testkit/endpoint"
 )
 
 // steered is a rig whose runs people speak to.
@@ -23,7 +23,7 @@ func newSteered(t *testing.T, pack string, answer func(n int, asked endpoint.Ask
 	model := endpoint.New(t, answer)
 	conf := config.Default()
 	conf.Models, conf.AllowTools, conf.DrainTimeout = []string{"gpt=" + model.URL}, []string{"*"}, time.Second
-	l, err := app.StartLocal(conf, nil)
+	l, err := server.StartLocal(conf, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

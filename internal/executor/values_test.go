@@ -11,10 +11,10 @@ import (
 
 	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/app"
 	"github.com/pawl-dev/pawl/internal/config"
-	"github.com/pawl-dev/pawl/internal/testkit/endpoint"
-	"github.com/pawl-dev/pawl/internal/testkit/jsonvalues"
+	"github.com/pawl-dev/pawl/internal/server"
+	"github.com/pawl-dev/pawl/test/testkit/endpoint"
+	"github.com/pawl-dev/pawl/test/testkit/jsonvalues"
 )
 
 // TestValuesOfModelsCalls: the arguments that a model gives reach the tool, the record and the next
@@ -28,7 +28,7 @@ func TestValuesOfModelsCalls(t *testing.T) {
 				t.Parallel()
 				var mu sync.Mutex
 				var asked []endpoint.Asked
-				server := endpoint.New(t, func(n int, a endpoint.Asked) endpoint.Answer {
+				models := endpoint.New(t, func(n int, a endpoint.Asked) endpoint.Answer {
 					mu.Lock()
 					defer mu.Unlock()
 					asked = append(asked, a)
@@ -45,8 +45,8 @@ func TestValuesOfModelsCalls(t *testing.T) {
 					return endpoint.Answer{Text: "Reported."}
 				})
 				c := config.Default()
-				c.Models, c.AllowTools, c.DrainTimeout = []string{"gpt=" + scheme + server.URL}, []string{"*"}, time.Second
-				l, err := app.StartLocal(c, nil)
+				c.Models, c.AllowTools, c.DrainTimeout = []string{"gpt=" + scheme + models.URL}, []string{"*"}, time.Second
+				l, err := server.StartLocal(c, nil)
 				if err != nil {
 					t.Fatal(err)
 				}

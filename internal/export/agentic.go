@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/output"
 )
 
 // The types of RFC-103's events. A request's type ends with its tool.
@@ -38,14 +38,14 @@ var AgenticKinds = []pawlv1.RecordKind{
 type Event struct {
 	// Type is one of the types above.
 	Type    string
-	Payload cli.Object
+	Payload output.Object
 	// DedupeKey is the same whenever the event is told.
 	DedupeKey string
 }
 
 // Object is the event's JSON form.
-func (e *Event) Object() cli.Object {
-	return cli.Object{{Key: "type", Value: e.Type}, {Key: "payload", Value: e.Payload}, {Key: "dedupe_key", Value: e.DedupeKey}}
+func (e *Event) Object() output.Object {
+	return output.Object{{Key: "type", Value: e.Type}, {Key: "payload", Value: e.Payload}, {Key: "dedupe_key", Value: e.DedupeKey}}
 }
 
 // CheckTypes refuses names of events that there are not.
@@ -131,7 +131,7 @@ func (a *Agentic) start(ctx context.Context, r *pawlv1.Record) (*Event, error) {
 	pack := got.GetRun().GetPack()
 	return &Event{
 		Type: TypeStart, DedupeKey: "agentic:start:" + key,
-		Payload: cli.Object{
+		Payload: output.Object{
 			{Key: "run_id", Value: r.GetRunId()}, {Key: "external_id", Value: external}, {Key: "goal", Value: got.GetGoal()},
 			{Key: "context", Value: contextOf(got)}, {Key: "pack", Value: pack.GetId() + "@" + pack.GetVersion()},
 		},
@@ -162,7 +162,7 @@ func request(r *pawlv1.Record, step uint32, tool string, attempt int32, payload 
 	}
 	return &Event{
 		Type: TypeToolRequest + "." + tool, DedupeKey: key,
-		Payload: cli.Object{
+		Payload: output.Object{
 			{Key: "run_id", Value: r.GetRunId()}, {Key: "step", Value: step}, {Key: "tool", Value: tool},
 			{Key: "tool_command", Value: "handle"}, {Key: "tool_payload", Value: raw(payload)},
 			{Key: "attempt", Value: attempt}, {Key: "requested_at", Value: moment(r.GetAt())},
@@ -227,11 +227,11 @@ func (a *Agentic) payload(ctx context.Context, r *pawlv1.Record, step uint32) (p
 func result(r *pawlv1.Record, s *pawlv1.StepResolved) *Event {
 	status, fault := "ok", any(nil)
 	if !s.GetOk() {
-		status, fault = "error", cli.Message(s.GetError())
+		status, fault = "error", output.Message(s.GetError())
 	}
 	return &Event{
 		Type: TypeToolResult, DedupeKey: fmt.Sprintf("agentic:run:%s:step:%d:result", r.GetRunId(), s.GetStep()),
-		Payload: cli.Object{
+		Payload: output.Object{
 			{Key: "run_id", Value: r.GetRunId()}, {Key: "step", Value: s.GetStep()}, {Key: "tool", Value: s.GetTool()},
 			{Key: "attempt", Value: s.GetAttempt()}, {Key: "status", Value: status}, {Key: "result", Value: raw(s.GetResultJson())},
 			{Key: "error", Value: fault}, {Key: "completed_at", Value: moment(r.GetAt())},
@@ -262,9 +262,9 @@ func (a *Agentic) end(ctx context.Context, r *pawlv1.Record, ended *pawlv1.Ended
 	for _, artifact := range ended.GetFinalArtifacts() {
 		names = append(names, "artifacts/"+files.of(artifact.GetHead().GetName(), artifact.GetHead().GetMediaType()))
 	}
-	event.Payload = cli.Object{
+	event.Payload = output.Object{
 		{Key: "run_id", Value: r.GetRunId()}, {Key: "goal", Value: got.GetGoal()}, {Key: "outcome", Value: outcome},
-		{Key: "status", Value: cli.Bare("RunStatus", ended.GetStatus().String())}, {Key: "reason", Value: ended.GetReason()},
+		{Key: "status", Value: output.Bare("RunStatus", ended.GetStatus().String())}, {Key: "reason", Value: ended.GetReason()},
 		{Key: "lost", Value: lost(ended)},
 		{Key: "steps_taken", Value: steps}, {Key: "artifacts", Value: names}, {Key: "completed_at", Value: moment(r.GetAt())},
 	}
@@ -277,8 +277,8 @@ func lost(ended *pawlv1.Ended) any {
 	if ended.GetEvent() == "" && ended.GetIntendedState() == "" {
 		return nil
 	}
-	refused := cli.Messages(ended.GetRedirects())
-	return cli.Object{
+	refused := output.Messages(ended.GetRedirects())
+	return output.Object{
 		{Key: "event", Value: ended.GetEvent()}, {Key: "intended_state", Value: ended.GetIntendedState()}, {Key: "refused", Value: refused},
 	}
 }

@@ -11,10 +11,10 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
-	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/services"
 	"github.com/pawl-dev/pawl/internal/store"
-	"github.com/pawl-dev/pawl/internal/testkit"
+	"github.com/pawl-dev/pawl/test/testkit"
 )
 
 const pack = `{
@@ -53,7 +53,7 @@ func newSidecar(t *testing.T) *sidecar {
 		t.Fatal(err)
 	}
 	sc := &sidecar{t: t, clock: testkit.NewClock()}
-	engine, err := house.New(house.Config{
+	engine, err := services.New(services.Config{
 		Config: runtime.Config{Store: s, Clock: sc.clock, IDs: &testkit.IDs{}, AllowTools: []string{"*"}}, Blobs: s,
 	})
 	if err != nil {

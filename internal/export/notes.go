@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/output"
 )
 
 // contextText is context.md: the pack, the variables and the input.
@@ -24,7 +24,7 @@ func contextText(got *pawlv1.GetRunResponse, records []*pawlv1.Record) string {
 	line("pack", fmt.Sprintf("%s@%s (%s)", run.GetPack().GetId(), run.GetPack().GetVersion(), run.GetPack().GetDigest()))
 	line("entry", run.GetEntry())
 	line("agent", run.GetAgent())
-	line("status", cli.StatusText(run.GetStatus(), run.GetReason()))
+	line("status", output.StatusText(run.GetStatus(), run.GetReason()))
 	line("request id", got.GetRequestId())
 	line("started", moment(run.GetCreatedAt()))
 	line("updated", moment(run.GetUpdatedAt()))
@@ -47,7 +47,7 @@ func inBetween(b *strings.Builder, records []*pawlv1.Record) {
 	for _, r := range records {
 		who, text := "the sidecar", r.GetNoticeAdded().GetText()
 		if said := r.GetSteered(); said != nil {
-			who, text = r.GetPrincipal()+" ("+cli.Bare("SteerWhen", said.GetWhen().String())+")", said.GetText()
+			who, text = r.GetPrincipal()+" ("+output.Bare("SteerWhen", said.GetWhen().String())+")", said.GetText()
 		}
 		if text != "" {
 			fmt.Fprintf(b, "%s\n%s, %s:\n\n%s\n", head, who, moment(r.GetAt()), text)

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/output"
 )
 
 // Workspace writes RFC-103's workspace of a run: context.md, plan.md, memory.md,
@@ -135,7 +135,7 @@ func (w *Workspace) write(name string, from io.Reader) error {
 func traceLines(records []*pawlv1.Record) (string, error) {
 	var b strings.Builder
 	for _, r := range records {
-		if err := cli.WriteLine(&b, cli.Record(r)); err != nil {
+		if err := output.WriteLine(&b, output.Record(r)); err != nil {
 			return "", err
 		}
 	}

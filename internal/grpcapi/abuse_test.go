@@ -13,13 +13,13 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/services"
 )
 
 // abused is a server and a client of it that speaks frame by frame.
 func abused(t *testing.T) (*rig, *rawClient) {
 	t.Helper()
-	r := newRig(t, func(c *Config, _ *house.Config) { c.Listen = "127.0.0.1:0" })
+	r := newRig(t, func(c *Config, _ *services.Config) { c.Listen = "127.0.0.1:0" })
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", r.server.Addr())
 	if err != nil {
 		t.Fatal(err)

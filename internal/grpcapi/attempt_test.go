@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
+	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
 	"github.com/pawl-dev/pawl/internal/grpcapi/tally"
 )
 
@@ -27,15 +27,15 @@ func TestAnAnswerNamesItsAttempt(t *testing.T) {
 	}
 	for _, attempt := range []int32{0, -1} {
 		_, err := r.runs.ResolveStep(ctx, answer(attempt))
-		wantError(t, err, codes.InvalidArgument, fault.InvalidRequest)
+		wantError(t, err, codes.InvalidArgument, apierror.InvalidRequest)
 	}
 	resp := r.httpCall(ctx, http.MethodPost, "/v1/runs/"+turn.GetRunId()+"/steps/1:resolve", `{"tool": "run_tests", "error": {"code": "BUSY"}}`)
-	if _, message, reason := errorOf(t, resp); resp.StatusCode != http.StatusBadRequest || reason != fault.InvalidRequest {
+	if _, message, reason := errorOf(t, resp); resp.StatusCode != http.StatusBadRequest || reason != apierror.InvalidRequest {
 		t.Errorf("over HTTP: %d %s %s", resp.StatusCode, reason, message)
 	}
 	h := r.hand(ctx, registration("w"))
 	_, err := h.ask(&pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_ResolveStep{ResolveStep: answer(0)}})
-	if st := status.Convert(err); tally.ReasonOf(st) != fault.InvalidRequest {
+	if st := status.Convert(err); tally.ReasonOf(st) != apierror.InvalidRequest {
 		t.Errorf("of a worker: %v", err)
 	}
 	// Told twice, an error is that of one attempt.

@@ -19,14 +19,14 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/grpcapi/door"
-	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
+	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
 // eachMethod walks every RPC of pawl.v1.
 func eachMethod(f func(method protoreflect.MethodDescriptor, path string)) {
-	for _, service := range fault.Services {
+	for _, service := range apierror.Services {
 		for i := range service.Methods().Len() {
 			m := service.Methods().Get(i)
 			f(m, fmt.Sprintf("/%s/%s", service.FullName(), m.Name()))
@@ -68,7 +68,7 @@ func TestScopes(t *testing.T) {
 	promises := promisedScopes(t)
 	eachMethod(func(m protoreflect.MethodDescriptor, path string) {
 		allowed := promises[path]
-		for _, scope := range door.EveryScope {
+		for _, scope := range auth.EveryScope {
 			err := call(as(ctx, scope.String()), r.conn, m, path, dynamicpb.NewMessage(m.Input()))
 			want := scope == runtime.ScopeAdmin || allowed == 0 || allowed.Any(scope)
 			info, _ := detail[*errdetails.ErrorInfo](status.Convert(err))

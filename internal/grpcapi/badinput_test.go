@@ -17,7 +17,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
+	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
 )
 
 // TestBadInput: each is a typed error that names the field and what is allowed,
@@ -196,7 +196,7 @@ func TestFieldsOfErrors(t *testing.T) {
 	bad, _ := detail[*errdetails.BadRequest](status.Convert(err))
 	var fields []string
 	for _, v := range bad.GetFieldViolations() {
-		if v.GetDescription() == "" || v.GetReason() != fault.InvalidRequest {
+		if v.GetDescription() == "" || v.GetReason() != apierror.InvalidRequest {
 			t.Errorf("violation %v", v)
 		}
 		fields = append(fields, v.GetField())

@@ -13,12 +13,12 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/audit"
-	"github.com/pawl-dev/pawl/internal/grpcapi/door"
-	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
-	"github.com/pawl-dev/pawl/internal/grpcapi/quota"
-	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
+	"github.com/pawl-dev/pawl/internal/grpcapi/calllimit"
 	"github.com/pawl-dev/pawl/internal/runtime"
-	"github.com/pawl-dev/pawl/internal/runtime/allowance"
+	"github.com/pawl-dev/pawl/internal/runtime/quota"
+	"github.com/pawl-dev/pawl/internal/services"
 )
 
 // BenchmarkInterceptors is what the chain costs a call that is in order, without
@@ -34,19 +34,19 @@ func BenchmarkInterceptors(b *testing.B) {
 }
 
 func benchInterceptors(b *testing.B, protected bool) {
-	var tokens []door.Token
+	var tokens []auth.Token
 	if protected {
-		tokens = []door.Token{{Principal: "p", Secret: goodSecret, Scopes: runtime.ScopeRunsWrite}}
+		tokens = []auth.Token{{Principal: "p", Secret: goodSecret, Scopes: runtime.ScopeRunsWrite}}
 	}
-	set, err := door.NewTokenSet(tokens)
+	set, err := auth.NewTokenSet(tokens)
 	if err != nil {
 		b.Fatal(err)
 	}
-	validator, err := protovalidate.New(protovalidate.WithMessageDescriptors(fault.Requests()...))
+	validator, err := protovalidate.New(protovalidate.WithMessageDescriptors(apierror.Requests()...))
 	if err != nil {
 		b.Fatal(err)
 	}
-	chain := unaryChain(&edge{log: slog.New(slog.DiscardHandler)}, door.NewAuthenticator(operations(), door.AuthState{Tokens: set}), quota.New(1e9, allowance.New(nil)), validator)
+	chain := unaryChain(&edge{log: slog.New(slog.DiscardHandler)}, auth.NewAuthenticator(operations(), auth.AuthState{Tokens: set}), calllimit.New(1e9, quota.New(nil)), validator)
 	ctx := metadata.NewIncomingContext(context.Background(), metadata.Pairs("authorization", "Bearer "+goodSecret))
 	ctx = grpc.NewContextWithServerTransportStream(ctx, namedStream{})
 	req := &pawlv1.EmitEventRequest{RunId: "01J00000000000000000000001", Event: "Again", EventId: "e", Artifacts: []*pawlv1.ArtifactWrite{text("note", "x")}}
@@ -89,7 +89,7 @@ func BenchmarkEmitEvent(b *testing.B) {
 }
 
 func benchEmitEvent(b *testing.B, log *audit.Log) {
-	r := newRig(b, func(c *Config, _ *house.Config) { c.Listen, c.Audit = "127.0.0.1:0", log })
+	r := newRig(b, func(c *Config, _ *services.Config) { c.Listen, c.Audit = "127.0.0.1:0", log })
 	ctx := context.Background()
 	r.register(ctx)
 	turns := make(chan *pawlv1.TurnRef, 64)

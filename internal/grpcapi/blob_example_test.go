@@ -8,7 +8,7 @@ import (
 	"os"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/services"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -18,7 +18,7 @@ func openWithBlobs() *sidecar {
 	check(err)
 	blobs, err := store.Open(store.Options{Dir: dir, MinFree: 1})
 	check(err)
-	s := open(func(c *house.Config) { c.Blobs = blobs })
+	s := open(func(c *services.Config) { c.Blobs = blobs })
 	closed := s.close
 	s.close = func() {
 		closed()

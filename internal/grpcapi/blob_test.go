@@ -14,12 +14,12 @@ import (
 	"google.golang.org/grpc/codes"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/services"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
 // withBlobs keeps blobs in a real store.
-func withBlobs(t *testing.T) func(*Config, *house.Config) {
+func withBlobs(t *testing.T) func(*Config, *services.Config) {
 	s, err := store.Open(store.Options{Dir: filepath.Join(t.TempDir(), "db"), MinFree: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +32,7 @@ func withBlobs(t *testing.T) func(*Config, *house.Config) {
 			t.Error(err)
 		}
 	})
-	return func(_ *Config, c *house.Config) { c.Blobs, c.MaxBlobBytes = s, 4<<20 }
+	return func(_ *Config, c *services.Config) { c.Blobs, c.MaxBlobBytes = s, 4<<20 }
 }
 
 // put sends the pieces and returns the answer.

@@ -3,8 +3,8 @@ package grpcapi
 import (
 	"context"
 
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
-	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
@@ -13,7 +13,7 @@ func callerOf(ctx context.Context) convert.Caller {
 	if w := workerOf(ctx); w != nil {
 		return convert.Caller{Call: w.Call(), Bound: true}
 	}
-	return convert.Caller{Call: runtime.Call{Principal: door.CallerOf(ctx).Principal}}
+	return convert.Caller{Call: runtime.Call{Principal: auth.CallerOf(ctx).Principal}}
 }
 
 func callOf(ctx context.Context, namespace string) runtime.Call { return callerOf(ctx).In(namespace) }

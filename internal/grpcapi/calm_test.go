@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/services"
 )
 
 // rawClient speaks HTTP/2 frame by frame.
@@ -96,8 +96,8 @@ func TestRapidReset(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	a.sign("server", &x509.Certificate{})
-	plain := newRig(t, func(c *Config, _ *house.Config) { c.Listen = "127.0.0.1:0" })
-	secure := newRig(t, func(c *Config, _ *house.Config) {
+	plain := newRig(t, func(c *Config, _ *services.Config) { c.Listen = "127.0.0.1:0" })
+	secure := newRig(t, func(c *Config, _ *services.Config) {
 		c.Listen, c.TLSCert, c.TLSKey = "127.0.0.1:0", a.path("server.pem"), a.path("server.key")
 	})
 	conf := a.client("")
@@ -148,7 +148,7 @@ func TestRapidResetOfTheGateway(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	a.sign("server", &x509.Certificate{})
-	r := newRig(t, withGateway, func(c *Config, _ *house.Config) { c.TLSCert, c.TLSKey = a.path("server.pem"), a.path("server.key") })
+	r := newRig(t, withGateway, func(c *Config, _ *services.Config) { c.TLSCert, c.TLSKey = a.path("server.pem"), a.path("server.key") })
 	conf := a.client("")
 	conf.NextProtos = []string{"h2"}
 	conn, err := (&tls.Dialer{Config: conf}).DialContext(t.Context(), "tcp", r.server.HTTPAddr())
@@ -167,7 +167,7 @@ func TestRapidResetOfTheGateway(t *testing.T) {
 // it, and follows from the limit of streams.
 func TestStreamsOfOneConnection(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(c *Config, _ *house.Config) { c.Listen, c.MaxStreams = "127.0.0.1:0", 7 })
+	r := newRig(t, func(c *Config, _ *services.Config) { c.Listen, c.MaxStreams = "127.0.0.1:0", 7 })
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", r.server.Addr())
 	if err != nil {
 		t.Fatal(err)

@@ -25,9 +25,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/grpcapi/door"
-	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/services"
 )
 
 // callerRights are what the tests' certificates may do.
@@ -35,15 +35,15 @@ const callerRights = runtime.ScopeRunsRead | runtime.ScopeRunsWrite | runtime.Sc
 
 // withCertificates asks callers for certificates: alice and bob have rights, a
 // stranger has none.
-func withCertificates(a *authority) func(*Config, *house.Config) {
+func withCertificates(a *authority) func(*Config, *services.Config) {
 	a.sign("server", &x509.Certificate{})
 	for _, name := range []string{"alice", "bob", "stranger"} {
 		a.sign(name, &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	}
-	return func(c *Config, _ *house.Config) {
+	return func(c *Config, _ *services.Config) {
 		c.Listen, c.HTTP = "127.0.0.1:0", "127.0.0.1:0"
 		c.TLSCert, c.TLSKey, c.TLSClientCA = a.path("server.pem"), a.path("server.key"), a.path("ca.pem")
-		c.Certificates = []door.Certificate{{Name: "cert:alice", Scopes: callerRights}, {Name: "cert:bob", Scopes: callerRights}}
+		c.Certificates = []auth.Certificate{{Name: "cert:alice", Scopes: callerRights}, {Name: "cert:bob", Scopes: callerRights}}
 	}
 }
 
@@ -160,7 +160,7 @@ func TestNobodyNamesAnotherCertificate(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	r, ctx := newRig(t, withCertificates(a)), testContext(t)
-	alice := &door.Identity{Names: []string{"cert:alice"}}
+	alice := &auth.Identity{Names: []string{"cert:alice"}}
 	for root := range r.server.auth.Current.Load().Certificates.Roots {
 		alice.Roots = append(alice.Roots, root)
 	}
@@ -193,10 +193,10 @@ func TestCertificateNames(t *testing.T) {
 		{x509.Certificate{Subject: pkix.Name{CommonName: "uri:spiffe://example.org/ci"}}, []string{"cert:uri:spiffe://example.org/ci"}},
 		// What "cert:near" records of an answer in the name of "boss".
 		{x509.Certificate{Subject: pkix.Name{CommonName: "near>boss"}, DNSNames: []string{"near"}}, []string{"dns:near"}},
-		{x509.Certificate{Subject: pkix.Name{CommonName: "a\nb"}, DNSNames: []string{strings.Repeat("x", door.MaxCertificateName+1), "\xff"}}, nil},
+		{x509.Certificate{Subject: pkix.Name{CommonName: "a\nb"}, DNSNames: []string{strings.Repeat("x", auth.MaxCertificateName+1), "\xff"}}, nil},
 		{x509.Certificate{}, nil},
 	} {
-		if got := door.CertificateNames(&tt.cert); !slices.Equal(got, tt.want) {
+		if got := auth.CertificateNames(&tt.cert); !slices.Equal(got, tt.want) {
 			t.Errorf("names %q, want %q", got, tt.want)
 		}
 	}
@@ -208,7 +208,7 @@ func TestCertificateRights(t *testing.T) {
 	t.Parallel()
 	root := [32]byte{1}
 	some := map[string]runtime.Scopes{"dns:a": runtime.ScopeWork, "cert:b": runtime.ScopeRunsRead}
-	all := map[string]runtime.Scopes{"dns:a": runtime.ScopeWork, door.EveryCertificate: runtime.ScopeRunsRead}
+	all := map[string]runtime.Scopes{"dns:a": runtime.ScopeWork, auth.EveryCertificate: runtime.ScopeRunsRead}
 	for _, tt := range []struct {
 		scopes map[string]runtime.Scopes
 		names  []string
@@ -223,17 +223,17 @@ func TestCertificateRights(t *testing.T) {
 		{all, []string{"cert:*"}, "cert:*", runtime.ScopeRunsRead},
 		{nil, []string{"cert:x"}, "cert:x", 0},
 	} {
-		set := &door.CertificateSet{Roots: map[[32]byte]bool{root: true}, Scopes: tt.scopes}
-		p, err := set.Find(&door.Identity{Roots: [][32]byte{root}, Names: tt.names})
+		set := &auth.CertificateSet{Roots: map[[32]byte]bool{root: true}, Scopes: tt.scopes}
+		p, err := set.Find(&auth.Identity{Roots: [][32]byte{root}, Names: tt.names})
 		if err != nil || p.Name() != tt.name || p.Scopes != tt.want {
 			t.Errorf("%v: %+v, %v; want %s with %s", tt.names, p, err, tt.name, tt.want)
 		}
 	}
-	set := &door.CertificateSet{Roots: map[[32]byte]bool{root: true}}
-	if _, err := set.Find(&door.Identity{Roots: [][32]byte{{2}}, Names: []string{"cert:x"}}); err == nil || !strings.Contains(err.Error(), "CERTIFICATE_REVOKED") {
+	set := &auth.CertificateSet{Roots: map[[32]byte]bool{root: true}}
+	if _, err := set.Find(&auth.Identity{Roots: [][32]byte{{2}}, Names: []string{"cert:x"}}); err == nil || !strings.Contains(err.Error(), "CERTIFICATE_REVOKED") {
 		t.Errorf("another authority: %v", err)
 	}
-	if _, err := set.Find(&door.Identity{Roots: [][32]byte{root}}); err == nil || !strings.Contains(err.Error(), "CERTIFICATE_UNNAMED") {
+	if _, err := set.Find(&auth.Identity{Roots: [][32]byte{root}}); err == nil || !strings.Contains(err.Error(), "CERTIFICATE_UNNAMED") {
 		t.Errorf("no name: %v", err)
 	}
 }
@@ -251,8 +251,8 @@ func TestReadCertificates(t *testing.T) {
 		}
 	}
 	write("# who\n\ncert:Jane Doe \t runs:read,work\n*\truns:read\n", 0o644)
-	got, err := door.ReadCertificates(path)
-	want := []door.Certificate{{Name: "cert:Jane Doe", Scopes: runtime.ScopeRunsRead | runtime.ScopeWork}, {Name: "*", Scopes: runtime.ScopeRunsRead}}
+	got, err := auth.ReadCertificates(path)
+	want := []auth.Certificate{{Name: "cert:Jane Doe", Scopes: runtime.ScopeRunsRead | runtime.ScopeWork}, {Name: "*", Scopes: runtime.ScopeRunsRead}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("read %v, %v", got, err)
 	}
@@ -260,23 +260,23 @@ func TestReadCertificates(t *testing.T) {
 		"# nobody\n": "no certificate in it", "cert:a\n": "line 1: 1 field", "cert:a read\nx\n": "unknown scope",
 	} {
 		write(text, 0o600)
-		if _, err := door.ReadCertificates(path); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := auth.ReadCertificates(path); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
 	write("* runs:read\n", 0o646)
-	if _, err := door.ReadCertificates(path); err == nil || !strings.Contains(err.Error(), path) {
+	if _, err := auth.ReadCertificates(path); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("a file that others may write: %v", err)
 	}
-	root := &door.Keys{Roots: map[[32]byte]bool{{}: true}}
-	for _, bad := range [][]door.Certificate{
+	root := &auth.Keys{Roots: map[[32]byte]bool{{}: true}}
+	for _, bad := range [][]auth.Certificate{
 		{{Name: "jane", Scopes: 1}}, {{Name: "cert:", Scopes: 1}}, {{Name: "cert:a"}}, {{Name: "cert:a", Scopes: 1}, {Name: "cert:a", Scopes: 2}},
 	} {
-		if _, err := door.NewCertificateSet(root, bad); err == nil {
+		if _, err := auth.NewCertificateSet(root, bad); err == nil {
 			t.Errorf("%v was taken", bad)
 		}
 	}
-	if _, err := door.NewCertificateSet(nil, []door.Certificate{{Name: "*", Scopes: 1}}); err == nil || !strings.Contains(err.Error(), "tls_client_ca") {
+	if _, err := auth.NewCertificateSet(nil, []auth.Certificate{{Name: "*", Scopes: 1}}); err == nil || !strings.Contains(err.Error(), "tls_client_ca") {
 		t.Errorf("rights without an authority: %v", err)
 	}
 }
@@ -300,7 +300,7 @@ func TestRightsAreReplaced(t *testing.T) {
 		return stream
 	}
 	loses, keeps := follow(alice), follow(bob)
-	rights := Rights{Certificates: []door.Certificate{{Name: "cert:bob", Scopes: callerRights}}}
+	rights := Rights{Certificates: []auth.Certificate{{Name: "cert:bob", Scopes: callerRights}}}
 	if err := r.server.SetRights(rights); err != nil {
 		t.Fatal(err)
 	}
@@ -363,7 +363,7 @@ func TestEveryListenerIsGuarded(t *testing.T) {
 				c.TLSCert, c.TLSKey, c.TLSClientCA = a.path("server.pem"), a.path("server.key"), a.path("ca.pem")
 			}, true},
 			"tokens": {func(c *Config) {
-				c.Tokens = []door.Token{{Principal: "x", Secret: goodSecret, Scopes: runtime.ScopeWork}}
+				c.Tokens = []auth.Token{{Principal: "x", Secret: goodSecret, Scopes: runtime.ScopeWork}}
 			}, true},
 			"insecure": {func(c *Config) { c.InsecureBind = true }, true},
 		} {
@@ -385,7 +385,7 @@ func TestEveryListenerIsGuarded(t *testing.T) {
 func TestMetricsListener(t *testing.T) {
 	t.Parallel()
 	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "pawl_runs 1") })
-	r := newRig(t, withTokens, func(c *Config, _ *house.Config) {
+	r := newRig(t, withTokens, func(c *Config, _ *services.Config) {
 		c.Metrics, c.MetricsPage, c.HTTPHosts = "127.0.0.1:0", page, []string{"pawl.example"}
 	})
 	get := func(host, token, path string) int {

@@ -8,28 +8,28 @@ import (
 	"net/http"
 
 	"github.com/pawl-dev/pawl/internal/audit"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth/oidc"
 	"github.com/pawl-dev/pawl/internal/grpcapi/depot"
-	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/grpcapi/gateway"
-	"github.com/pawl-dev/pawl/internal/grpcapi/oidc"
 	"github.com/pawl-dev/pawl/internal/grpcapi/tally"
-	"github.com/pawl-dev/pawl/internal/house"
-	"github.com/pawl-dev/pawl/internal/runtime/allowance"
-	"github.com/pawl-dev/pawl/internal/runtime/request"
+	"github.com/pawl-dev/pawl/internal/runtime/quota"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
+	"github.com/pawl-dev/pawl/internal/services"
 )
 
 // Config is everything a [Server] is built from.
 type Config struct {
 	// House runs the runs: the way of a transition and its rooms. Either it is set or Router.
-	House *house.House
+	House *services.House
 	// Router takes calls to the house that answers them, which may be another process's and
 	// comes and goes, see [Server.Services]. Store and Deliveries are then that house's, and
 	// Spaces are the namespaces that there are.
 	Router Router
-	Spaces request.Namespaces
+	Spaces validate.Namespaces
 	// Quotas says how much of this server callers may have. Default: what House goes by, else
 	// no bounds.
-	Quotas *allowance.Book
+	Quotas *quota.Book
 	// Store is what is asked of the whole store at once; nil = nothing can be.
 	Store depot.Store
 	// Failed is closed when the store can no longer commit: the server then
@@ -89,13 +89,13 @@ type Config struct {
 	TLSClientCA string
 	// Certificates are the rights of the holders ([ReadCertificates]); who is not in
 	// it has none.
-	Certificates []door.Certificate
+	Certificates []auth.Certificate
 	// Issuers may say who holds a bearer token ([oidc.Read]).
 	Issuers []oidc.Issuer
 	// Tokens are the bearer tokens ([ReadTokens]). Without them and Issuers and without
 	// TLSClientCA there is no authentication: everyone is "anonymous" with every scope
 	// but admin.
-	Tokens []door.Token
+	Tokens []auth.Token
 
 	// MaxMessageBytes bounds one received message. Default [DefaultMessageBytes].
 	MaxMessageBytes int
@@ -133,7 +133,7 @@ func (c Config) withDefaults() Config {
 		c.Quotas = c.House.Quotas
 	}
 	if c.Quotas == nil {
-		c.Quotas = allowance.New(c.Spaces.WithDefault())
+		c.Quotas = quota.New(c.Spaces.WithDefault())
 	}
 	return c
 }

@@ -11,9 +11,9 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/grpcapi/door"
-	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/services"
 )
 
 // controlled is the loop pack with these settings.
@@ -175,8 +175,8 @@ func TestBadControl(t *testing.T) {
 func TestNobodyDecidesBlind(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
-	r := newRig(t, withTokens, func(c *Config, _ *house.Config) {
-		c.Tokens = append(c.Tokens, door.Token{Principal: "clerk", Secret: secretOf("clerk"), Scopes: policy.RunsRead | policy.StepsApprove})
+	r := newRig(t, withTokens, func(c *Config, _ *services.Config) {
+		c.Tokens = append(c.Tokens, auth.Token{Principal: "clerk", Secret: secretOf("clerk"), Scopes: policy.RunsRead | policy.StepsApprove})
 	})
 	control := pawlv1.NewControlServiceClient(r.conn)
 	driver, clerk, admin := as(ctx, "driver"), as(ctx, "clerk"), as(ctx, "admin")
@@ -321,10 +321,10 @@ func TestReservationAboveTheLimit(t *testing.T) {
 func TestControlStaysInItsNamespace(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
-	r := newRig(t, func(c *Config, h *house.Config) {
+	r := newRig(t, func(c *Config, h *services.Config) {
 		h.Namespaces = map[string]uint32{"red": 1, "blue": 2}
 		for _, ns := range []string{"red", "blue"} {
-			c.Tokens = append(c.Tokens, door.Token{Principal: ns, Secret: secretOf(ns), Scopes: policy.AllScopes &^ (policy.Admin | policy.StoreRead), Namespaces: []string{ns}})
+			c.Tokens = append(c.Tokens, auth.Token{Principal: ns, Secret: secretOf(ns), Scopes: policy.AllScopes &^ (policy.Admin | policy.StoreRead), Namespaces: []string{ns}})
 		}
 	})
 	control := pawlv1.NewControlServiceClient(r.conn)

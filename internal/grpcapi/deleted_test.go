@@ -10,16 +10,16 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/grpcapi/sent"
-	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/watch"
+	"github.com/pawl-dev/pawl/internal/runtime/streams"
+	"github.com/pawl-dev/pawl/internal/services"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
 // withDeletions keeps everything in a real store, which deletes.
-func withDeletions(t *testing.T) func(*Config, *house.Config) {
+func withDeletions(t *testing.T) func(*Config, *services.Config) {
 	s, err := store.Open(store.Options{Dir: filepath.Join(t.TempDir(), "db"), MinFree: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +29,7 @@ func withDeletions(t *testing.T) func(*Config, *house.Config) {
 			t.Error(err)
 		}
 	})
-	return func(_ *Config, c *house.Config) { c.Store, c.Archive, c.Subscriptions, c.Deletions = s, s, s, s }
+	return func(_ *Config, c *services.Config) { c.Store, c.Archive, c.Subscriptions, c.Deletions = s, s, s, s }
 }
 
 // cancelled starts a run and ends it.
@@ -55,7 +55,7 @@ func TestDeletedRunIsNotRemembered(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t, withDeletions(t)), testContext(t)
 	r.register(ctx)
-	w, err := r.engine.Watches.Watch(ctx, watch.Request{
+	w, err := r.engine.Watches.Watch(ctx, streams.Request{
 		Call: runtime.Call{Principal: runtime.Principal{Subject: "reader", Scopes: runtime.ScopeAdmin}}, Follow: true,
 	})
 	if err != nil {
@@ -117,7 +117,7 @@ type toldStream struct {
 
 func (s *toldStream) SendMsg(m any) error {
 	var item pawlv1.StreamTransitionsResponse
-	if err := proto.Unmarshal(m.(sent.Message), &item); err != nil {
+	if err := proto.Unmarshal(m.(encoded.Message), &item); err != nil {
 		return err
 	}
 	if len(s.runs) == 0 {
@@ -136,8 +136,8 @@ func TestStreamPassesOverADeletedRun(t *testing.T) {
 	before, gone, after := r.cancelled(ctx), r.cancelled(ctx), r.cancelled(ctx)
 	call := runtime.Call{Principal: runtime.Principal{Subject: "reader", Scopes: runtime.ScopeAdmin}}
 	show := newShower(r.services.runs, call)
-	pump := func(to *toldStream, filter watch.Filter) error {
-		w, err := r.engine.Watches.Watch(ctx, watch.Request{Call: call, Filter: filter})
+	pump := func(to *toldStream, filter streams.Filter) error {
+		w, err := r.engine.Watches.Watch(ctx, streams.Request{Call: call, Filter: filter})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,14 +146,14 @@ func TestStreamPassesOverADeletedRun(t *testing.T) {
 		return streamEnd(ctx, r.services.runs.pump(ctx, w, show, to))
 	}
 	all := &toldStream{first: func() { r.remove(ctx, gone) }}
-	if err := pump(all, watch.Filter{}); err != nil {
+	if err := pump(all, streams.Filter{}); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Contains(all.runs, before) || !slices.Contains(all.runs, after) || all.runs[len(all.runs)-1] != after {
 		t.Errorf("told of %v, want %s and %s", all.runs, before, after)
 	}
 	one := &toldStream{first: func() { r.remove(ctx, after) }}
-	if err := pump(one, watch.Filter{RunID: after}); !machine.IsDeleted(err) {
+	if err := pump(one, streams.Filter{RunID: after}); !machine.IsDeleted(err) {
 		t.Errorf("the stream of a run that was deleted: %v", err)
 	}
 }

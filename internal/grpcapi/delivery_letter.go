@@ -9,7 +9,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/request"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
 // receiver finds a receiver of the caller's.
@@ -43,7 +43,7 @@ func (s *deliveryService) ListDeadLetters(ctx context.Context, in *pawlv1.ListDe
 	}
 	size := int(in.GetPageSize())
 	if size == 0 {
-		size = request.DefaultPageSize
+		size = validate.DefaultPageSize
 	}
 	letters, err := s.subscriptions.DeadLetters(ctx, sub.SubscriptionKey, after, size+1)
 	if err != nil {

@@ -5,10 +5,10 @@ import (
 	"fmt"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/deliver/subscription"
+	"github.com/pawl-dev/pawl/internal/delivery/subscription"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/request"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
 // Deliveries sends to receivers what stands in the store.
@@ -100,7 +100,7 @@ func (s *deliveryService) ListDeliveries(ctx context.Context, in *pawlv1.ListDel
 	}
 	size := int(in.GetPageSize())
 	if size == 0 {
-		size = request.DefaultPageSize
+		size = validate.DefaultPageSize
 	}
 	out, behind := &pawlv1.ListDeliveriesResponse{}, position == ""
 	for _, kind := range deliveryKinds {

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/deliver/subscription"
+	"github.com/pawl-dev/pawl/internal/delivery/subscription"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/services"
 )
 
 // endlessStore writes a backup until nobody takes it, and counts until its caller has gone.
@@ -42,7 +42,7 @@ func (s *endlessStore) Stats(ctx context.Context) (*pawlv1.StoreStats, error) {
 func TestAServerThatGoesLetsTheStoreGo(t *testing.T) {
 	t.Parallel()
 	store := &endlessStore{begun: make(chan string, 1), ended: make(chan string, 2)}
-	r := newRig(t, func(c *Config, _ *house.Config) { c.Store = store })
+	r := newRig(t, func(c *Config, _ *services.Config) { c.Store = store })
 	client := pawlv1.NewStoreServiceClient(r.conn)
 	stream, err := client.Backup(t.Context(), &pawlv1.BackupRequest{})
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
-	"github.com/pawl-dev/pawl/internal/grpcapi/door"
-	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 	"github.com/pawl-dev/pawl/internal/runtime"
-	"github.com/pawl-dev/pawl/internal/testkit"
+	"github.com/pawl-dev/pawl/internal/services"
+	"github.com/pawl-dev/pawl/test/testkit"
 )
 
 // sidecar is a server inside this process, for the examples.
@@ -29,14 +29,14 @@ type sidecar struct {
 }
 
 // open serves an engine on a store in memory.
-func open(with ...func(*house.Config)) *sidecar {
-	cfg := house.Config{Config: runtime.Config{
+func open(with ...func(*services.Config)) *sidecar {
+	cfg := services.Config{Config: runtime.Config{
 		Store: testkit.NewStore(), Clock: testkit.NewClock(), IDs: &testkit.IDs{}, AllowTools: []string{"*"},
 	}}
 	for _, w := range with {
 		w(&cfg)
 	}
-	engine, err := house.New(cfg)
+	engine, err := services.New(cfg)
 	check(err)
 	server, err := grpcapi.New(grpcapi.Config{House: engine})
 	check(err)
@@ -381,9 +381,9 @@ func Example_readTokens() {
 	file, err := os.CreateTemp("", "tokens")
 	check(err)
 	defer os.Remove(file.Name())
-	_, err = fmt.Fprintln(file, "approvals  runs:read,events:external@red ", door.Digested(door.NewSecret()))
+	_, err = fmt.Fprintln(file, "approvals  runs:read,events:external@red ", auth.Digested(auth.NewSecret()))
 	check(errors.Join(err, file.Close()))
-	tokens, err := door.ReadTokens(file.Name())
+	tokens, err := auth.ReadTokens(file.Name())
 	check(err)
 	fmt.Println(tokens[0].Principal, tokens[0].Scopes, tokens[0].Namespaces)
 	// Output: approvals runs:read events:external [red]

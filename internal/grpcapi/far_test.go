@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawl-dev/pawl/internal/cluster/peer"
-	"github.com/pawl-dev/pawl/internal/cluster/route"
+	"github.com/pawl-dev/pawl/internal/cluster/router"
+	"github.com/pawl-dev/pawl/internal/cluster/transport"
 )
 
 // seated is a router of the tests that has one house.
@@ -20,10 +20,10 @@ type seated interface {
 // far has every call go to the house of another node: through a real router without one, over
 // its connection, into the port of the node that has it.
 type far struct {
-	*route.Router
+	*router.Router
 	t         testing.TB
-	seats     *route.Seats
-	key       peer.Identity
+	seats     *router.Seats
+	key       transport.Identity
 	directory *pair
 }
 
@@ -41,28 +41,28 @@ func (standing) Failed() <-chan struct{} { return nil }
 
 // pair is a cluster of two, of which one has the store.
 type pair struct {
-	owner atomic.Pointer[route.Peer]
+	owner atomic.Pointer[router.Peer]
 	// changed is closed when there is one; nil: there never is.
 	changed chan struct{}
 }
 
 // elect has one of the two be the owner from now on.
-func (p *pair) elect(owner route.Peer) {
+func (p *pair) elect(owner router.Peer) {
 	p.owner.Store(&owner)
 	close(p.changed)
 }
 
-func (p *pair) Owner(int32) (route.Peer, bool) {
+func (p *pair) Owner(int32) (router.Peer, bool) {
 	if owner := p.owner.Load(); owner != nil {
 		return *owner, true
 	}
-	return route.Peer{}, false
+	return router.Peer{}, false
 }
 
 // Owners is the one.
-func (p *pair) Owners() ([]route.Peer, bool) {
+func (p *pair) Owners() ([]router.Peer, bool) {
 	if owner := p.owner.Load(); owner != nil {
-		return []route.Peer{*owner}, true
+		return []router.Peer{*owner}, true
 	}
 	return nil, false
 }
@@ -84,13 +84,13 @@ func (*pair) Known([32]byte) bool { return true }
 // newFar is one whose house is still to come.
 func newFar(t testing.TB) *far {
 	t.Helper()
-	key, err := peer.NewIdentity()
+	key, err := transport.NewIdentity()
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &far{t: t, seats: route.NewSeats(), key: key, directory: &pair{changed: make(chan struct{})}}
-	clients := peer.NewClients(key, f.directory)
-	f.Router = route.New(route.Config{Seats: route.NewSeats(), Directory: f.directory, Peers: clients})
+	f := &far{t: t, seats: router.NewSeats(), key: key, directory: &pair{changed: make(chan struct{})}}
+	clients := transport.NewClients(key, f.directory)
+	f.Router = router.New(router.Config{Seats: router.NewSeats(), Directory: f.directory, Peers: clients})
 	t.Cleanup(func() {
 		if err := clients.Close(); err != nil {
 			t.Error(err)
@@ -102,8 +102,8 @@ func newFar(t testing.TB) *far {
 // serve serves the port of the other node until the test ends.
 func (f *far) serve(log *slog.Logger) {
 	f.t.Helper()
-	port, err := peer.NewServer(peer.Config{
-		Listen: "127.0.0.1:0", Identity: f.key, Book: f.directory, Router: route.New(route.Config{Seats: f.seats, Directory: &pair{}}), Log: log,
+	port, err := transport.NewServer(transport.Config{
+		Listen: "127.0.0.1:0", Identity: f.key, Book: f.directory, Router: router.New(router.Config{Seats: f.seats, Directory: &pair{}}), Log: log,
 	})
 	if err != nil {
 		f.t.Fatal(err)
@@ -118,7 +118,7 @@ func (f *far) serve(log *slog.Logger) {
 			f.t.Error(err)
 		}
 	})
-	f.directory.elect(route.Peer{ID: "owner", Address: port.Addr(), Key: f.key.Key})
+	f.directory.elect(router.Peer{ID: "owner", Address: port.Addr(), Key: f.key.Key})
 }
 
 // routerOf is the router of a suite in which every test reaches its house by one.

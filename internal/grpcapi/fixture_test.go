@@ -18,13 +18,13 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/grpcapi/door"
-	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
-	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime"
-	"github.com/pawl-dev/pawl/internal/runtime/request"
-	"github.com/pawl-dev/pawl/internal/testkit"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
+	"github.com/pawl-dev/pawl/internal/services"
+	"github.com/pawl-dev/pawl/test/testkit"
 )
 
 // loopPack has a state of each orchestration, a guard, tools, agents, and
@@ -41,9 +41,9 @@ type rig struct {
 	t      testing.TB
 	store  *testkit.Store
 	clock  *testkit.Clock
-	engine *house.House
+	engine *services.House
 	// conf is that of engine.
-	conf   house.Config
+	conf   services.Config
 	server *Server
 	// services answer about the runs of engine.
 	services *Services
@@ -53,10 +53,10 @@ type rig struct {
 }
 
 // newRig serves until the test ends. configure may change either configuration.
-func newRig(t testing.TB, configure ...func(*Config, *house.Config)) *rig {
+func newRig(t testing.TB, configure ...func(*Config, *services.Config)) *rig {
 	t.Helper()
 	r := &rig{t: t, store: testkit.StoreFor(t), clock: testkit.NewClock()}
-	engineConf := house.Config{Config: runtime.Config{
+	engineConf := services.Config{Config: runtime.Config{
 		Store: r.store, Clock: r.clock, IDs: &testkit.IDs{}, AllowTools: []string{"*"},
 		Pack: pack.Options{Limits: pack.Limits{Bytes: 256 << 10}},
 	}, Archive: &archive{}}
@@ -68,7 +68,7 @@ func newRig(t testing.TB, configure ...func(*Config, *house.Config)) *rig {
 		f(&conf, &engineConf)
 	}
 	var err error
-	if r.engine, err = house.New(engineConf); err != nil {
+	if r.engine, err = services.New(engineConf); err != nil {
 		t.Fatal(err)
 	}
 	r.conf = engineConf
@@ -81,7 +81,7 @@ func newRig(t testing.TB, configure ...func(*Config, *house.Config)) *rig {
 
 // build makes the server of the rig's house, or, where the configuration has a switchboard, one
 // with that before the house.
-func (r *rig) build(conf Config, spaces request.Namespaces) {
+func (r *rig) build(conf Config, spaces validate.Namespaces) {
 	r.t.Helper()
 	board, routed := conf.Router.(seated)
 	offer := Offer{House: r.engine, Store: conf.Store, Deliveries: conf.Deliveries}
@@ -151,11 +151,11 @@ func (r *rig) dial() *grpc.ClientConn {
 
 // withTokens turns authentication on with one principal per scope, named after
 // it, and "driver" with reading and writing.
-func withTokens(c *Config, _ *house.Config) {
-	for _, scope := range door.EveryScope {
-		c.Tokens = append(c.Tokens, door.Token{Principal: scope.String(), Secret: secretOf(scope.String()), Scopes: scope})
+func withTokens(c *Config, _ *services.Config) {
+	for _, scope := range auth.EveryScope {
+		c.Tokens = append(c.Tokens, auth.Token{Principal: scope.String(), Secret: secretOf(scope.String()), Scopes: scope})
 	}
-	c.Tokens = append(c.Tokens, door.Token{
+	c.Tokens = append(c.Tokens, auth.Token{
 		Principal: "driver", Secret: secretOf("driver"), Scopes: runtime.ScopeRunsRead | runtime.ScopeRunsWrite | runtime.ScopePacksWrite,
 	})
 }
@@ -225,7 +225,7 @@ func wantError(t testing.TB, err error, code codes.Code, reason string) *status.
 	t.Helper()
 	st := status.Convert(err)
 	info, _ := detail[*errdetails.ErrorInfo](st)
-	if st.Code() != code || info.GetReason() != reason || info.GetDomain() != fault.Domain {
+	if st.Code() != code || info.GetReason() != reason || info.GetDomain() != apierror.Domain {
 		t.Fatalf("error %v (%s), want %v %s", err, info.GetReason(), code, reason)
 	}
 	return st

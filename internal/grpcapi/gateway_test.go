@@ -21,14 +21,14 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/grpcapi/door"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 	"github.com/pawl-dev/pawl/internal/grpcapi/gateway"
-	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
-	"github.com/pawl-dev/pawl/internal/runtime/watch"
+	"github.com/pawl-dev/pawl/internal/runtime/streams"
+	"github.com/pawl-dev/pawl/internal/services"
 )
 
-func withGateway(c *Config, _ *house.Config) {
+func withGateway(c *Config, _ *services.Config) {
 	c.HTTP, c.HTTPOrigins = "127.0.0.1:0", []string{"https://app.example"}
 }
 
@@ -203,7 +203,7 @@ func TestGatewayNamesWhatThereIs(t *testing.T) {
 
 func TestGatewayRetryAfter(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, withGateway, func(c *Config, _ *house.Config) { c.RequestsPerSecond = 0.01 })
+	r := newRig(t, withGateway, func(c *Config, _ *services.Config) { c.RequestsPerSecond = 0.01 })
 	ctx := testContext(t)
 	readAll(t, r.httpCall(ctx, "GET", "/v1/runs", ""))
 	resp := r.httpCall(ctx, "GET", "/v1/runs", "")
@@ -214,7 +214,7 @@ func TestGatewayRetryAfter(t *testing.T) {
 
 func TestGatewayBodyLimit(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, withGateway, func(c *Config, _ *house.Config) { c.MaxMessageBytes = 4 << 10 })
+	r := newRig(t, withGateway, func(c *Config, _ *services.Config) { c.MaxMessageBytes = 4 << 10 })
 	resp := r.httpCall(testContext(t), "POST", "/v1/runs", `{"pack":"`+strings.Repeat("x", 9<<10)+`"}`)
 	if resp.StatusCode != http.StatusBadRequest {
 		t.Fatalf("%d %s", resp.StatusCode, readAll(t, resp))
@@ -337,8 +337,8 @@ func TestServerSentHeartbeatAndFollow(t *testing.T) {
 	if e := wantEvent(t, lines); e.name != "" {
 		t.Fatalf("event %v", e)
 	}
-	r.clock.AwaitAlarm(watch.DefaultHeartbeat)
-	r.clock.Advance(watch.DefaultHeartbeat)
+	r.clock.AwaitAlarm(streams.DefaultHeartbeat)
+	r.clock.Advance(streams.DefaultHeartbeat)
 	beat := wantEvent(t, lines)
 	if beat.name != "heartbeat" || beat.id == "" {
 		t.Fatalf("event %v", beat)
@@ -379,7 +379,7 @@ func TestServerSentRefusals(t *testing.T) {
 	}
 	lines := r.events(ctx, "/v1/transitions:stream?follow=true", reader...)
 	wantEvent(t, lines)
-	if err := r.server.SetRights(Rights{Tokens: []door.Token{{Principal: "other", Secret: goodSecret, Scopes: runtime.ScopeAdmin}}}); err != nil {
+	if err := r.server.SetRights(Rights{Tokens: []auth.Token{{Principal: "other", Secret: goodSecret, Scopes: runtime.ScopeAdmin}}}); err != nil {
 		t.Fatal(err)
 	}
 	if e := wantEvent(t, lines); e.name != "fault" || !strings.Contains(e.data, "TOKEN_REVOKED") {
@@ -414,7 +414,7 @@ func TestGatewayOverTLS(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	a.sign("server", &x509.Certificate{})
-	r := newRig(t, withGateway, func(c *Config, _ *house.Config) {
+	r := newRig(t, withGateway, func(c *Config, _ *services.Config) {
 		c.TLSCert, c.TLSKey = a.path("server.pem"), a.path("server.key")
 	})
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: a.client("")}}
@@ -557,7 +557,7 @@ func TestGatewayHealth(t *testing.T) {
 // TestRootLeadsToThePage: a person who opens the port sees the page.
 func TestRootLeadsToThePage(t *testing.T) {
 	t.Parallel()
-	page := func(c *Config, _ *house.Config) {
+	page := func(c *Config, _ *services.Config) {
 		c.PagePath, c.Page = "/ui", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("the page")) })
 	}
 	r, ctx := newRig(t, withGateway, page), testContext(t)

@@ -9,9 +9,9 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
-	"github.com/pawl-dev/pawl/internal/grpcapi/door"
-	"github.com/pawl-dev/pawl/internal/grpcapi/envelope"
-	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
+	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
+	"github.com/pawl-dev/pawl/internal/grpcapi/codec"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
@@ -38,14 +38,14 @@ func (s *Server) admitGuest() error {
 		return err
 	}
 	s.own.board.Add(guest.Desc, guest.Impl)
-	envelope.Register(s.grpc, guest.Desc, guest.Impl)
+	codec.Register(s.grpc, guest.Desc, guest.Impl)
 	s.guest = &guest
 	return nil
 }
 
 // Principal is the caller of a call that was admitted.
 func (s *Server) Principal(ctx context.Context) runtime.Principal {
-	return door.CallerOf(ctx).Principal
+	return auth.CallerOf(ctx).Principal
 }
 
 // Admit is for a request over HTTP what the interceptors are for one over gRPC.
@@ -57,9 +57,9 @@ func (s *Server) Admit(r *http.Request, method string) (context.Context, error) 
 }
 
 // refused takes note of a request that was not admitted.
-func (s *Server) refused(ctx context.Context, method string, p *door.Caller, err error) {
+func (s *Server) refused(ctx context.Context, method string, p *auth.Caller, err error) {
 	if err != nil {
-		st, _ := fault.Status(err)
+		st, _ := apierror.Status(err)
 		s.edge.tally.Refused(ctx, method, st)
 		s.edge.trail.Refused(ctx, method, p, err)
 	}
@@ -70,22 +70,22 @@ func (s *Server) Settled(ctx context.Context, method string, request any, err er
 	s.edge.trail.Settled(ctx, method, request, err)
 }
 
-func (s *Server) admit(r *http.Request, method string) (ctx context.Context, p *door.Caller, err error) {
+func (s *Server) admit(r *http.Request, method string) (ctx context.Context, p *auth.Caller, err error) {
 	if ctx, p, err = s.identify(r); err != nil {
 		return ctx, nil, err
 	}
 	if err := s.authorize(p, method); err != nil {
 		return ctx, p, err
 	}
-	ctx, err = s.limit.Enter(door.WithCaller(ctx, p))
+	ctx, err = s.limit.Enter(auth.WithCaller(ctx, p))
 	return ctx, p, err
 }
 
 // identify finds out who makes a request over HTTP.
-func (s *Server) identify(r *http.Request) (context.Context, *door.Caller, error) {
-	ctx := door.WithPeer(r.Context(), r.RemoteAddr)
+func (s *Server) identify(r *http.Request) (context.Context, *auth.Caller, error) {
+	ctx := auth.WithPeer(r.Context(), r.RemoteAddr)
 	md := metadata.NewIncomingContext(ctx, metadata.Pairs(
-		"authorization", r.Header.Get("Authorization"), door.TraceHeader, r.Header.Get("Traceparent")))
+		"authorization", r.Header.Get("Authorization"), auth.TraceHeader, r.Header.Get("Traceparent")))
 	if r.TLS != nil {
 		md = peer.NewContext(md, &peer.Peer{AuthInfo: credentials.TLSInfo{State: *r.TLS}})
 	}
@@ -94,7 +94,7 @@ func (s *Server) identify(r *http.Request) (context.Context, *door.Caller, error
 }
 
 // authorize says whether a method is a caller's to call now.
-func (s *Server) authorize(p *door.Caller, method string) error {
+func (s *Server) authorize(p *auth.Caller, method string) error {
 	if err := s.auth.Authorize(p, method); err != nil {
 		return err
 	}
@@ -104,12 +104,12 @@ func (s *Server) authorize(p *door.Caller, method string) error {
 // Within is the rest of [Server.Admit], once it is known what is asked for: whether the
 // namespace is one of the caller's, and whether it is too much for that.
 func (s *Server) Within(ctx context.Context, method string, request any) error {
-	err := door.Within(door.CallerOf(ctx), request)
+	err := auth.Within(auth.CallerOf(ctx), request)
 	if err == nil {
-		err = s.limit.OfSpace(ctx, door.SpaceOf(ctx, request))
+		err = s.limit.OfSpace(ctx, auth.SpaceOf(ctx, request))
 	}
 	if err != nil {
-		st, _ := fault.Status(err)
+		st, _ := apierror.Status(err)
 		s.edge.tally.Refused(ctx, method, st)
 		s.edge.trail.Settled(ctx, method, request, err)
 	}

@@ -3,8 +3,8 @@ package grpcapi
 import (
 	"context"
 
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
-	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
@@ -29,7 +29,7 @@ func handled[In interface{ GetNamespace() string }, Req, Out any](
 // traced is a conversion of a request whose run belongs to the caller's trace.
 func traced[In, Req any](ctx context.Context, ask func(convert.Caller, In) (Req, error)) func(convert.Caller, In) (Req, error) {
 	return func(c convert.Caller, in In) (Req, error) {
-		c.Traceparent = door.TraceOf(ctx)
+		c.Traceparent = auth.TraceOf(ctx)
 		return ask(c, in)
 	}
 }

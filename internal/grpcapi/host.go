@@ -4,12 +4,12 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/pawl-dev/pawl/internal/grpcapi/door"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
 // Services are the host of a guest whose callers were admitted by the server that they called,
-// perhaps another process's: who calls is in the context, [door.WithCaller].
+// perhaps another process's: who calls is in the context, [auth.WithCaller].
 
 // Principal is the caller of a call that was admitted.
 func (o *Services) Principal(ctx context.Context) runtime.Principal { return o.s.Principal(ctx) }
@@ -18,7 +18,7 @@ func (o *Services) Principal(ctx context.Context) runtime.Principal { return o.s
 // where it came in.
 func (o *Services) Admit(r *http.Request, method string) (context.Context, error) {
 	ctx := r.Context()
-	p := door.CallerOf(ctx)
+	p := auth.CallerOf(ctx)
 	err := o.s.authorize(p, method)
 	o.s.refused(ctx, method, p, err)
 	return ctx, err

@@ -17,12 +17,12 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/grpcapi/door"
-	"github.com/pawl-dev/pawl/internal/grpcapi/envelope"
-	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
-	"github.com/pawl-dev/pawl/internal/grpcapi/quota"
+	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auditlog"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
+	"github.com/pawl-dev/pawl/internal/grpcapi/calllimit"
+	"github.com/pawl-dev/pawl/internal/grpcapi/codec"
 	"github.com/pawl-dev/pawl/internal/grpcapi/tally"
-	"github.com/pawl-dev/pawl/internal/grpcapi/trail"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -40,8 +40,8 @@ func (s *Server) chain() []grpc.ServerOption {
 	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(unary...), grpc.ChainStreamInterceptor(stream...)}
 }
 
-func unaryChain(edge *edge, auth *door.Authenticator, limit *quota.Limiter, validator protovalidate.Validator) []grpc.UnaryServerInterceptor {
-	return append(append(outerChain(edge), mwauth.UnaryServerInterceptor(auth.Admit)), innerChain(limit, validator)...)
+func unaryChain(edge *edge, authn *auth.Authenticator, limit *calllimit.Limiter, validator protovalidate.Validator) []grpc.UnaryServerInterceptor {
+	return append(append(outerChain(edge), mwauth.UnaryServerInterceptor(authn.Admit)), innerChain(limit, validator)...)
 }
 
 // outerChain is what a unary call passes before it is known who calls.
@@ -59,13 +59,13 @@ func outerChain(edge *edge) []grpc.UnaryServerInterceptor {
 }
 
 // innerChain is what it passes behind that.
-func innerChain(limit *quota.Limiter, validator protovalidate.Validator) []grpc.UnaryServerInterceptor {
-	return []grpc.UnaryServerInterceptor{door.UnaryWithin, limit.Unary, mwvalidate.UnaryServerInterceptor(validator)}
+func innerChain(limit *calllimit.Limiter, validator protovalidate.Validator) []grpc.UnaryServerInterceptor {
+	return []grpc.UnaryServerInterceptor{auth.UnaryWithin, limit.Unary, mwvalidate.UnaryServerInterceptor(validator)}
 }
 
-func streamChain(edge *edge, auth *door.Authenticator, limit *quota.Limiter, validator protovalidate.Validator) []grpc.StreamServerInterceptor {
+func streamChain(edge *edge, authn *auth.Authenticator, limit *calllimit.Limiter, validator protovalidate.Validator) []grpc.StreamServerInterceptor {
 	out := []grpc.StreamServerInterceptor{
-		recovery.StreamServerInterceptor(recovery.WithRecoveryHandlerContext(edge.recovered)), edge.known(auth.Operations), edge.stream,
+		recovery.StreamServerInterceptor(recovery.WithRecoveryHandlerContext(edge.recovered)), edge.known(authn.Operations), edge.stream,
 	}
 	if edge.trail != nil {
 		out = append(out, edge.trail.Stream)
@@ -73,7 +73,7 @@ func streamChain(edge *edge, auth *door.Authenticator, limit *quota.Limiter, val
 	if logsCalls(edge.log) {
 		out = append(out, logging.StreamServerInterceptor(slogLogger(edge.log), logging.WithLogOnEvents(logging.FinishCall), logging.WithErrorFields(reasonField)))
 	}
-	out = append(out, mwauth.StreamServerInterceptor(auth.Admit), door.StreamWithin, limit.Stream)
+	out = append(out, mwauth.StreamServerInterceptor(authn.Admit), auth.StreamWithin, limit.Stream)
 	// A fault of one request of a stream of many must not end it: the service checks
 	// them itself.
 	own := mwvalidate.WithIgnoreMessages((&pawlv1.WorkRequest{}).ProtoReflect().Type(),
@@ -115,7 +115,7 @@ type edge struct {
 	log   *slog.Logger
 	tally *tally.Tally
 	// trail is nil unless there is an audit.
-	trail *trail.Trail
+	trail *auditlog.Trail
 	// calls counts the unary calls under way.
 	calls atomic.Int64
 }
@@ -131,7 +131,7 @@ func (e *edge) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, n
 }
 
 func (e *edge) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	if err := next(srv, envelope.NewStream(stream)); err != nil {
+	if err := next(srv, codec.NewStream(stream)); err != nil {
 		return e.finish(stream.Context(), info.FullMethod, err)
 	}
 	return nil
@@ -144,7 +144,7 @@ func (e *edge) known(table map[string]runtime.Operation) grpc.StreamServerInterc
 		if table[info.FullMethod].Name != "" {
 			return next(srv, stream)
 		}
-		st := fault.Unknown(info.FullMethod)
+		st := apierror.Unknown(info.FullMethod)
 		e.tally.Refused(stream.Context(), "(unknown)", st)
 		return st.Err()
 	}
@@ -153,11 +153,11 @@ func (e *edge) known(table map[string]runtime.Operation) grpc.StreamServerInterc
 // unknownMethod makes gRPC pass calls of unknown methods through the interceptors, which answer.
 func unknownMethod(_ any, stream grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(stream)
-	return fault.Unknown(method).Err()
+	return apierror.Unknown(method).Err()
 }
 
 func (e *edge) finish(ctx context.Context, method string, err error) error {
-	st, withheld := fault.Status(err)
+	st, withheld := apierror.Status(err)
 	e.tally.Refused(ctx, method, st)
 	if withheld != nil {
 		e.log.ErrorContext(ctx, "call failed", "method", method, "correlation_id", withheld.ID, "error", withheld.Cause)
@@ -168,10 +168,10 @@ func (e *edge) finish(ctx context.Context, method string, err error) error {
 // recovered answers a panic; it runs outside of edge.finish and so logs itself.
 func (e *edge) recovered(ctx context.Context, cause any) error {
 	method, _ := grpc.Method(ctx)
-	withheld := fault.Withhold(fmt.Errorf("panic: %v", cause))
+	withheld := apierror.Withhold(fmt.Errorf("panic: %v", cause))
 	e.log.ErrorContext(ctx, "call panicked", "method", method, "correlation_id", withheld.ID,
 		"panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
-	st, _ := fault.Hidden(withheld)
+	st, _ := apierror.Hidden(withheld)
 	e.tally.Refused(ctx, method, st)
 	return st.Err()
 }

@@ -15,8 +15,8 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/services"
 )
 
 // syncBuffer is a log that tests may read while the server writes.
@@ -63,7 +63,7 @@ func TestPanicTellsNothing(t *testing.T) {
 	t.Parallel()
 	var log syncBuffer
 	var clock brittleClock
-	r := newRig(t, func(c *Config, e *house.Config) {
+	r := newRig(t, func(c *Config, e *services.Config) {
 		c.Log = slog.New(slog.NewJSONHandler(&log, nil))
 		clock.Clock = e.Clock
 		e.Clock = &clock
@@ -99,7 +99,7 @@ func TestLogs(t *testing.T) {
 	t.Parallel()
 	for _, level := range []slog.Level{slog.LevelInfo, slog.LevelDebug} {
 		var log syncBuffer
-		r := newRig(t, withTokens, func(c *Config, _ *house.Config) {
+		r := newRig(t, withTokens, func(c *Config, _ *services.Config) {
 			c.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level}))
 		})
 		ctx := as(testContext(t), "driver")
@@ -119,7 +119,7 @@ func TestLogs(t *testing.T) {
 
 func TestRateLimit(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, withTokens, func(c *Config, _ *house.Config) { c.RequestsPerSecond = 0.001 })
+	r := newRig(t, withTokens, func(c *Config, _ *services.Config) { c.RequestsPerSecond = 0.001 })
 	ctx := testContext(t)
 	list := func(who string) error {
 		_, err := r.runs.ListRuns(as(ctx, who), &pawlv1.ListRunsRequest{})

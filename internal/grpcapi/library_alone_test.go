@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/services"
 )
 
 // TestWhatTheLibraryAnswersAlone: gRPC has no hook for a message of more than twice the limit, nor
@@ -22,7 +22,7 @@ import (
 func TestWhatTheLibraryAnswersAlone(t *testing.T) {
 	t.Parallel()
 	const limit = 64 << 10
-	r, ctx := newRig(t, func(c *Config, _ *house.Config) { c.Listen, c.MaxMessageBytes = "127.0.0.1:0", limit }), testContext(t)
+	r, ctx := newRig(t, func(c *Config, _ *services.Config) { c.Listen, c.MaxMessageBytes = "127.0.0.1:0", limit }), testContext(t)
 	conn, err := grpc.NewClient(r.server.Addr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/services"
 )
 
 // TestErrorsOfTheLibrary: what gRPC would refuse by itself, without details, is refused with a
@@ -19,7 +19,7 @@ import (
 func TestErrorsOfTheLibrary(t *testing.T) {
 	t.Parallel()
 	const limit = 64 << 10
-	r := newRig(t, func(c *Config, _ *house.Config) { c.MaxMessageBytes = limit })
+	r := newRig(t, func(c *Config, _ *services.Config) { c.MaxMessageBytes = limit })
 	ctx := testContext(t)
 	large := strings.Repeat("x", limit)
 	stream := func(method string, first any) error {
@@ -74,7 +74,7 @@ func TestErrorsOfTheLibrary(t *testing.T) {
 func TestReplacedWorkerIsLogged(t *testing.T) {
 	t.Parallel()
 	var out syncBuffer
-	r, ctx := newRig(t, func(c *Config, _ *house.Config) { c.Log = slog.New(slog.NewTextHandler(&out, nil)) }), testContext(t)
+	r, ctx := newRig(t, func(c *Config, _ *services.Config) { c.Log = slog.New(slog.NewTextHandler(&out, nil)) }), testContext(t)
 	r.register(ctx)
 	as := func(client, instance string) *hand {
 		reg := registration("w")

@@ -10,22 +10,22 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/condition"
-	"github.com/pawl-dev/pawl/internal/runtime/admission"
+	"github.com/pawl-dev/pawl/internal/expr"
+	"github.com/pawl-dev/pawl/internal/runtime/ratelimit"
 )
 
 // limit puts one entry about models in force, and lets the room work.
-func (r *rig) limit(l admission.Limit) {
+func (r *rig) limit(l ratelimit.Limit) {
 	r.t.Helper()
-	language, err := admission.Language()
+	language, err := ratelimit.Language()
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	l.ID, l.Source = "gpt", "model"
-	if l.Key, err = language.Compile(l.Source, condition.Text); err != nil {
+	if l.Key, err = language.Compile(l.Source, expr.Text); err != nil {
 		r.t.Fatal(err)
 	}
-	r.engine.Admission.Replace(&admission.Table{Tenant: "tenant", Limits: []*admission.Limit{&l}})
+	r.engine.Admission.Replace(&ratelimit.Table{Tenant: "tenant", Limits: []*ratelimit.Limit{&l}})
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -58,7 +58,7 @@ func (r *rig) waitingFor(ctx context.Context, run string, waits bool) *pawlv1.Ru
 func TestWaitingForLimits(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
-	r.limit(admission.Limit{Concurrent: 1})
+	r.limit(ratelimit.Limit{Concurrent: 1})
 	first, second, third := r.start(ctx).GetTurn(), r.startOnly(ctx).GetTurn(), r.startOnly(ctx).GetTurn()
 	asked, err := r.runs.RequestModel(ctx, asks(first))
 	if err != nil {
@@ -121,7 +121,7 @@ func TestWaitingForLimits(t *testing.T) {
 func TestWaitingBlocksNoOtherRun(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
-	r.limit(admission.Limit{Concurrent: 1})
+	r.limit(ratelimit.Limit{Concurrent: 1})
 	r.register(ctx)
 	h := r.hand(ctx, &pawlv1.WorkerRegistration{WorkerId: "app", Batches: true})
 	served := func() *pawlv1.TurnLease {
@@ -155,7 +155,7 @@ func TestWaitingBlocksNoOtherRun(t *testing.T) {
 func TestATakenRunWaitsForNoLimit(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
-	r.limit(admission.Limit{Concurrent: 1})
+	r.limit(ratelimit.Limit{Concurrent: 1})
 	if _, err := r.runs.RequestModel(ctx, asks(r.start(ctx).GetTurn())); err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func queued(r *rig) (n int) {
 func TestProvidersAreHeard(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
-	r.limit(admission.Limit{PerMinute: 600, Told: true})
+	r.limit(ratelimit.Limit{PerMinute: 600, Told: true})
 	first, second := r.start(ctx).GetTurn(), r.startOnly(ctx).GetTurn()
 	asked, err := r.runs.RequestModel(ctx, asks(first))
 	if err != nil {

@@ -3,7 +3,7 @@ package grpcapi
 import (
 	"net/http"
 
-	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
+	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
 	"github.com/pawl-dev/pawl/internal/grpcapi/gateway"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -24,12 +24,12 @@ func newMetrics(s *Server) *web {
 				Allowed: append([]string{"loopback names", "addresses"}, s.cfg.HTTPHosts...),
 				Message: "the metrics are not known by that name; configure http_host",
 			}
-			s.edge.tally.Refused(r.Context(), metricsMethod, fault.Refused(refusal))
+			s.edge.tally.Refused(r.Context(), metricsMethod, apierror.Refused(refusal))
 			gateway.WriteRefusal(w, refusal)
 			return
 		}
 		if _, err := s.Admit(r, metricsMethod); err != nil {
-			st, _ := fault.Status(err)
+			st, _ := apierror.Status(err)
 			gateway.WriteStatus(w, st, gateway.HTTPStatus(st))
 			return
 		}

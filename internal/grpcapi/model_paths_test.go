@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/services"
 )
 
 // startWith starts a run of the loop pack with more of Pawl's own keys.
@@ -388,7 +388,7 @@ func TestSensitiveModels(t *testing.T) {
 // TestBadModels: what is wrong is told by its field, and changes nothing.
 func TestBadModels(t *testing.T) {
 	t.Parallel()
-	r, ctx := newRig(t, func(_ *Config, c *house.Config) { c.Limits.MaxMessageBytes = 3 << 20 }), testContext(t)
+	r, ctx := newRig(t, func(_ *Config, c *services.Config) { c.Limits.MaxMessageBytes = 3 << 20 }), testContext(t)
 	turn := r.startWith(ctx, `"max_cost_usd": 1`, pawlv1.Execution_EXECUTION_CALLER).GetTurn()
 	_, err := r.runs.RequestModel(ctx, modelRequest(turn, 1, &pawlv1.ModelRequest{Model: "nobody-serves-it", Messages: []*pawlv1.ModelMessage{userMessage("go")}}))
 	wantError(t, err, codes.FailedPrecondition, "MODEL_UNPRICED")

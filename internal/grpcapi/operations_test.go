@@ -18,10 +18,10 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/pawl-dev/pawl/gen"
-	"github.com/pawl-dev/pawl/internal/grpcapi/door"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 	"github.com/pawl-dev/pawl/internal/grpcapi/gateway"
-	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/services"
 	"github.com/pawl-dev/pawl/test/docpage"
 )
 
@@ -52,7 +52,7 @@ func promisedScopes(t *testing.T) map[string]runtime.Scopes {
 			}
 			var scopes runtime.Scopes
 			for _, name := range scopeName.FindAllString(phrases[0][1], -1) {
-				one, err := door.ParseScopes(name)
+				one, err := auth.ParseScopes(name)
 				if err != nil {
 					t.Errorf("%s: %v", found[2], err)
 				}
@@ -80,8 +80,8 @@ func TestOperationsAreTheContracts(t *testing.T) {
 // and the table has no row for what is not served.
 func TestEveryOperationHasARow(t *testing.T) {
 	t.Parallel()
-	guest := func(desc *grpc.ServiceDesc, impl any) func(*Config, *house.Config) {
-		return func(c *Config, _ *house.Config) {
+	guest := func(desc *grpc.ServiceDesc, impl any) func(*Config, *services.Config) {
+		return func(c *Config, _ *services.Config) {
 			c.Channelz = true
 			c.Guest = func(*Server) (Guest, error) { return Guest{Desc: desc, Impl: impl}, nil }
 		}
@@ -89,7 +89,7 @@ func TestEveryOperationHasARow(t *testing.T) {
 	r := newRig(t, guest(&a2apb.A2AService_ServiceDesc, a2apb.UnimplementedA2AServiceServer{}))
 	served := map[string]bool{metricsMethod: true}
 	for name := range operations() {
-		// Over HTTP alone: internal/app asks for each.
+		// Over HTTP alone: internal/server asks for each.
 		if strings.HasPrefix(name, "GET /") {
 			served[name] = true
 		}

@@ -8,23 +8,23 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
-	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/program"
-	"github.com/pawl-dev/pawl/internal/runtime/registry"
+	"github.com/pawl-dev/pawl/internal/runtime/packcache"
+	"github.com/pawl-dev/pawl/internal/runtime/packs"
 )
 
 // packService is pawl.v1.PackService.
 type packService struct {
 	pawlv1.UnimplementedPackServiceServer
-	packs *registry.Registry
+	packs *packs.Registry
 }
 
 // ValidatePack implements pawl.v1.PackService.
 func (s *packService) ValidatePack(ctx context.Context, in *pawlv1.ValidatePackRequest) (*pawlv1.ValidatePackResponse, error) {
-	got, err := s.packs.ValidatePack(registry.RegisterRequest{
+	got, err := s.packs.ValidatePack(packs.RegisterRequest{
 		Call: callOf(ctx, in.GetNamespace()), Document: in.GetContent(), Strict: in.GetStrictSchema(),
 		RequireBounded: in.GetRequireBounded(),
 	})
@@ -41,7 +41,7 @@ func (s *packService) ValidatePack(ctx context.Context, in *pawlv1.ValidatePackR
 
 // RegisterPack implements pawl.v1.PackService.
 func (s *packService) RegisterPack(ctx context.Context, in *pawlv1.RegisterPackRequest) (*pawlv1.RegisterPackResponse, error) {
-	req := registry.RegisterRequest{
+	req := packs.RegisterRequest{
 		Call: callOf(ctx, in.GetNamespace()), Document: in.GetContent(), Strict: in.GetStrictSchema(),
 		RequireBounded: in.GetRequireBounded(),
 		Move:           in.GetMoveVersion(), KeepDefault: in.MakeDefault != nil && !in.GetMakeDefault(),
@@ -102,13 +102,13 @@ func (s *packService) GetPackGraph(ctx context.Context, in *pawlv1.GetPackGraphR
 	}
 	graph, err := got.Pack.Compile(pack.Entry{Agent: in.GetAgent()})
 	if err != nil {
-		return nil, program.EntryRefused(err)
+		return nil, packcache.EntryRefused(err)
 	}
 	return convert.GraphToProto(got.Pack, graph), nil
 }
 
 // find reads a registered pack that is still accepted.
-func (s *packService) find(ctx context.Context, namespace, ref string) (registry.PackAnswer, error) {
+func (s *packService) find(ctx context.Context, namespace, ref string) (packs.PackAnswer, error) {
 	got, err := s.packs.GetPack(ctx, callOf(ctx, namespace), ref)
 	if err == nil && got.Pack == nil {
 		err = fmt.Errorf("stored pack %s is not accepted any more: %v", got.Row.Digest, got.Diagnostics)
@@ -126,12 +126,12 @@ func packRefused(err error, found []pack.Diagnostic) error {
 	refusal.Field = ""
 	bad := &errdetails.BadRequest{}
 	for _, d := range found {
-		if d.Severity == pack.SeverityError && len(bad.FieldViolations) < fault.MaxViolations {
+		if d.Severity == pack.SeverityError && len(bad.FieldViolations) < apierror.MaxViolations {
 			bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{
-				Field: fault.Clip("content"+d.Pointer, fault.MaxDescriptionBytes/2), Reason: d.Code,
-				Description: fault.Clip(fmt.Sprintf("%d:%d: %s", d.Line, d.Column, d.Message), fault.MaxDescriptionBytes/2),
+				Field: apierror.Clip("content"+d.Pointer, apierror.MaxDescriptionBytes/2), Reason: d.Code,
+				Description: apierror.Clip(fmt.Sprintf("%d:%d: %s", d.Line, d.Column, d.Message), apierror.MaxDescriptionBytes/2),
 			})
 		}
 	}
-	return fault.With(fault.Refused(refusal), bad).Err()
+	return apierror.With(apierror.Refused(refusal), bad).Err()
 }

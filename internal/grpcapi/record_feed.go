@@ -12,10 +12,10 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/grpcapi/door"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/watch"
+	"github.com/pawl-dev/pawl/internal/runtime/streams"
 )
 
 // cloudEventType is the media type of one event in structured mode (CloudEvents 1.0,
@@ -37,8 +37,8 @@ type cloudEvent struct {
 
 // RecordFeed are the records of one webhook, as CloudEvents.
 type RecordFeed struct {
-	auth  *door.Authenticator
-	watch *watch.Watch
+	auth  *auth.Authenticator
+	watch *streams.Watch
 	show  *shower
 	owner string
 	// at is what was told last.
@@ -73,7 +73,7 @@ func (o *Services) MayRead(name string, namespace uint32, scopes runtime.Scopes)
 func (f *RecordFeed) Next(ctx context.Context) ([]machine.Delivery, error) {
 	for {
 		page, err := f.watch.Next(ctx)
-		if errors.Is(err, watch.ErrEnded) {
+		if errors.Is(err, streams.ErrEnded) {
 			// The engine is going; what is left is for its successor.
 			<-ctx.Done()
 			return nil, ctx.Err()
@@ -91,7 +91,7 @@ func (f *RecordFeed) Next(ctx context.Context) ([]machine.Delivery, error) {
 	}
 }
 
-func (f *RecordFeed) deliveries(ctx context.Context, page *watch.Page) ([]machine.Delivery, error) {
+func (f *RecordFeed) deliveries(ctx context.Context, page *streams.Page) ([]machine.Delivery, error) {
 	if len(page.Records) == 0 {
 		if page.Cursor == f.at {
 			return nil, nil

@@ -6,41 +6,41 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pawl-dev/pawl/internal/grpcapi/door"
-	"github.com/pawl-dev/pawl/internal/grpcapi/oidc"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth/oidc"
 )
 
 // Rights are who may call: everything that may change while a server serves.
 type Rights struct {
 	// Tokens and Certificates are as in [Config]. Its PEM files are read again.
-	Tokens       []door.Token
-	Certificates []door.Certificate
+	Tokens       []auth.Token
+	Certificates []auth.Certificate
 	// Issuers are those of [Config]; their files of keys are read again.
 	Issuers []oidc.Issuer
 }
 
 // rights is a checked [Rights] with the keys that were read with it.
 type rights struct {
-	keys         *door.Keys
-	tokens       *door.TokenSet
-	certificates *door.CertificateSet
+	keys         *auth.Keys
+	tokens       *auth.TokenSet
+	certificates *auth.CertificateSet
 	issuers      *oidc.Set
 }
 
 // state is what the door goes by.
-func (r *rights) state() door.AuthState {
-	return door.AuthState{Tokens: r.tokens, Certificates: r.certificates, Issuers: r.issuers}
+func (r *rights) state() auth.AuthState {
+	return auth.AuthState{Tokens: r.tokens, Certificates: r.certificates, Issuers: r.issuers}
 }
 
 // readRights reads the PEM files and reports all faults at once. lost is told when a key
 // of an issuer is gone; what old has of its issuers' keys is taken over.
 func readRights(cfg Config, old *oidc.Set, lost func()) (rights, error) {
-	keys, keyErr := door.KeyFiles{Cert: cfg.TLSCert, Key: cfg.TLSKey, ClientCA: cfg.TLSClientCA}.Read()
-	tokens, tokenErr := door.NewTokenSet(cfg.Tokens)
+	keys, keyErr := auth.KeyFiles{Cert: cfg.TLSCert, Key: cfg.TLSKey, ClientCA: cfg.TLSClientCA}.Read()
+	tokens, tokenErr := auth.NewTokenSet(cfg.Tokens)
 	var certErr error
-	var certificates *door.CertificateSet
+	var certificates *auth.CertificateSet
 	if keyErr == nil {
-		certificates, certErr = door.NewCertificateSet(keys, cfg.Certificates)
+		certificates, certErr = auth.NewCertificateSet(keys, cfg.Certificates)
 	}
 	issuers, issuerErr := oidc.NewSet(cfg.Issuers, old, lost)
 	return rights{keys, tokens, certificates, issuers}, errors.Join(keyErr, tokenErr, certErr, issuerErr, unserved(cfg), clashing(cfg, issuers))

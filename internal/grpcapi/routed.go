@@ -7,7 +7,7 @@ import (
 	"google.golang.org/grpc"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/grpcapi/door"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 	"github.com/pawl-dev/pawl/internal/grpcapi/tally"
 )
 
@@ -35,8 +35,8 @@ func (r *routed) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	if r.here(info.FullMethod) {
 		return next(ctx, req)
 	}
-	who, rights := door.CallerOf(ctx), r.s.auth.Current.Load()
-	ctx, over := door.Lasting(ctx, who)
+	who, rights := auth.CallerOf(ctx), r.s.auth.Current.Load()
+	ctx, over := auth.Lasting(ctx, who)
 	defer over()
 	got, err := r.s.cfg.Router.Unary(ctx, req, info, next)
 	if err != nil {
@@ -55,7 +55,7 @@ func (r *routed) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	if r.here(info.FullMethod) {
 		return next(srv, stream)
 	}
-	who, auth := door.CallerOf(stream.Context()), r.s.auth
+	who, auth := auth.CallerOf(stream.Context()), r.s.auth
 	ctx, end := kept(stream.Context(), auth, r.s.draining, func() error { return auth.Recheck(who, info.FullMethod) })
 	defer end()
 	return streamEnd(ctx, r.s.cfg.Router.Stream(srv, &keptStream{stream, ctx}, info, next))
@@ -75,7 +75,7 @@ func (s *keptStream) Context() context.Context { return s.ctx }
 func (s *Server) Known(r *http.Request) (context.Context, error) {
 	ctx, p, err := s.identify(r)
 	if err == nil {
-		ctx, err = s.limit.Enter(door.WithCaller(ctx, p))
+		ctx, err = s.limit.Enter(auth.WithCaller(ctx, p))
 	}
 	s.refused(ctx, tally.HTTP, p, err)
 	return ctx, err
@@ -85,7 +85,7 @@ func (s *Server) Known(r *http.Request) (context.Context, error) {
 // caller of the context, and ends them when that loses a right or the server drains.
 func (s *Server) Elsewhere() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		who := door.CallerOf(r.Context())
+		who := auth.CallerOf(r.Context())
 		ctx, end := kept(r.Context(), s.auth, s.draining, func() error { return s.auth.Still(who) })
 		defer end()
 		s.cfg.Router.ServeHTTP(w, r.WithContext(ctx))

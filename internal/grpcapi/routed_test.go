@@ -20,12 +20,12 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/grpcapi/dispatch"
-	"github.com/pawl-dev/pawl/internal/grpcapi/door"
-	"github.com/pawl-dev/pawl/internal/grpcapi/sent"
-	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
+	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
+	"github.com/pawl-dev/pawl/internal/grpcapi/inprocess"
 	"github.com/pawl-dev/pawl/internal/runtime"
-	"github.com/pawl-dev/pawl/internal/runtime/request"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
+	"github.com/pawl-dev/pawl/internal/services"
 )
 
 // switchboard is a [Router] that has one home at a time. remote: who calls and what is answered
@@ -72,7 +72,7 @@ func (b *switchboard) over(ctx context.Context) context.Context {
 	if !b.remote {
 		return ctx
 	}
-	return door.WithCaller(ctx, &door.Caller{Principal: door.CallerOf(ctx).Principal})
+	return auth.WithCaller(ctx, &auth.Caller{Principal: auth.CallerOf(ctx).Principal})
 }
 
 // Unary implements [Router].
@@ -86,7 +86,7 @@ func (b *switchboard) Unary(ctx context.Context, req any, info *grpc.UnaryServer
 	if err != nil || !b.remote {
 		return got, err
 	}
-	raw, ok := got.(sent.Message)
+	raw, ok := got.(encoded.Message)
 	if !ok {
 		raw, err = proto.Marshal(got.(proto.Message))
 	}
@@ -110,14 +110,14 @@ func (b *switchboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // through is a rig whose server has this before its house.
-func (b *switchboard) through(c *Config, _ *house.Config) { c.Router = b }
+func (b *switchboard) through(c *Config, _ *services.Config) { c.Router = b }
 
 // everyWay runs a test with the house in the server, behind a router, and in another process.
-func everyWay(t *testing.T, test func(t *testing.T, how func(*Config, *house.Config))) {
+func everyWay(t *testing.T, test func(t *testing.T, how func(*Config, *services.Config))) {
 	t.Helper()
-	for name, how := range map[string]func(*Config, *house.Config){
-		"here": func(c *Config, _ *house.Config) { c.Router = nil }, "routed": (&switchboard{}).through, "elsewhere": (&switchboard{remote: true}).through,
-		"at another node": func(c *Config, _ *house.Config) { c.Router = newFar(t) },
+	for name, how := range map[string]func(*Config, *services.Config){
+		"here": func(c *Config, _ *services.Config) { c.Router = nil }, "routed": (&switchboard{}).through, "elsewhere": (&switchboard{remote: true}).through,
+		"at another node": func(c *Config, _ *services.Config) { c.Router = newFar(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -129,7 +129,7 @@ func everyWay(t *testing.T, test func(t *testing.T, how func(*Config, *house.Con
 // TestEveryWayToAHouse: calls are answered alike, wherever the house is.
 func TestEveryWayToAHouse(t *testing.T) {
 	t.Parallel()
-	everyWay(t, func(t *testing.T, how func(*Config, *house.Config)) {
+	everyWay(t, func(t *testing.T, how func(*Config, *services.Config)) {
 		r, ctx := newRig(t, how, withTokens, withBlobs(t)), testContext(t)
 		driver := as(ctx, "driver")
 		turn := r.drive(driver, r.start(driver).GetTurn(), 2)
@@ -207,7 +207,7 @@ func TestAHouseComesAndGoes(t *testing.T) {
 func TestASlowReaderOutlivesAHouse(t *testing.T) {
 	t.Parallel()
 	far := newFar(t)
-	r := newRig(t, func(c *Config, _ *house.Config) { c.Router = far })
+	r := newRig(t, func(c *Config, _ *services.Config) { c.Router = far })
 	ctx := testContext(t)
 	turn := r.start(ctx).GetTurn()
 	// More than all windows on the way take.
@@ -239,7 +239,7 @@ func (r *rig) replace(board seated) {
 		r.t.Fatal(err)
 	}
 	var err error
-	if r.engine, err = house.New(r.conf); err != nil {
+	if r.engine, err = services.New(r.conf); err != nil {
 		r.t.Fatal(err)
 	}
 	if r.services, err = r.server.Services(Offer{House: r.engine}); err != nil {
@@ -280,7 +280,7 @@ func (ending) SendHeader(metadata.MD) error { return errReached }
 func TestEveryMethodIsOnTheBoard(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, (&switchboard{}).through)
-	ctx, methods := door.WithCaller(testContext(t), door.Anonymous), 0
+	ctx, methods := auth.WithCaller(testContext(t), auth.Anonymous), 0
 	for service, info := range r.server.grpc.GetServiceInfo() {
 		if !strings.HasPrefix(service, "pawl.v1.") {
 			continue
@@ -300,7 +300,7 @@ func TestEveryMethodIsOnTheBoard(t *testing.T) {
 			if codeOf(err) == codes.Unimplemented {
 				t.Errorf("%s: %v", name, err)
 			}
-			if _, err := dispatch.Decoded(name, sent.Message{}); err != nil {
+			if _, err := inprocess.Decoded(name, encoded.Message{}); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -354,7 +354,7 @@ func TestRouterOrHouse(t *testing.T) {
 	t.Parallel()
 	tests := map[string]Config{
 		"house is required":        {},
-		"not served; served are":   {Router: &switchboard{}, Tokens: []door.Token{{Principal: "p", Secret: goodSecret, Scopes: runtime.ScopeWork, Namespaces: []string{"red"}}}},
+		"not served; served are":   {Router: &switchboard{}, Tokens: []auth.Token{{Principal: "p", Secret: goodSecret, Scopes: runtime.ScopeWork, Namespaces: []string{"red"}}}},
 		"store and deliveries are": {Router: &switchboard{}, Store: &endlessStore{}},
 	}
 	for want, conf := range tests {
@@ -362,7 +362,7 @@ func TestRouterOrHouse(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	served := Config{Router: &switchboard{}, Spaces: request.Namespaces{"red": 1}, Tokens: tests["not served; served are"].Tokens}
+	served := Config{Router: &switchboard{}, Spaces: validate.Namespaces{"red": 1}, Tokens: tests["not served; served are"].Tokens}
 	s, err := New(served)
 	if err != nil {
 		t.Fatal(err)

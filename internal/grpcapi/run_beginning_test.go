@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/services"
 )
 
 func said(words string) *pawlv1.Part { return &pawlv1.Part{Content: &pawlv1.Part_Text{Text: words}} }
@@ -17,7 +17,7 @@ func said(words string) *pawlv1.Part { return &pawlv1.Part{Content: &pawlv1.Part
 // the pack's, lowered by the start and by the operator.
 func TestGetRunTellsItsBeginning(t *testing.T) {
 	t.Parallel()
-	r, ctx := newRig(t, func(_ *Config, e *house.Config) { e.MaxWallTime = time.Minute }), testContext(t)
+	r, ctx := newRig(t, func(_ *Config, e *services.Config) { e.MaxWallTime = time.Minute }), testContext(t)
 	bounded := bytes.Replace(loopPack, []byte(`"budget": {"max_wall_time_sec": 3600},
       "x_pawl": {`), []byte(`"budget": {"max_total_visits": 9, "max_tool_calls": 8, "max_wall_time_sec": 600},
       "x_pawl": {"max_steps": 7, "max_reframes": 6, "max_tokens": 5, "max_cost_usd": 4, "wall_time_excludes_waiting": true, `), 1)

@@ -8,10 +8,10 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/dispatch"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/query"
-	"github.com/pawl-dev/pawl/internal/runtime/watch"
-	"github.com/pawl-dev/pawl/internal/runtime/work"
+	"github.com/pawl-dev/pawl/internal/runtime/streams"
 )
 
 // defaultWait is how long WaitRun waits when the caller does not say.
@@ -50,7 +50,7 @@ func (s *runService) list(ctx context.Context, req *query.ListRunsRequest, unser
 	if !unserved {
 		return s.views.ListRuns(ctx, *req)
 	}
-	page.Runs, page.NextPage, err = s.work.Unserved(ctx, work.UnservedRequest{
+	page.Runs, page.NextPage, err = s.work.Unserved(ctx, dispatch.UnservedRequest{
 		Call: req.Call, Filter: req.Filter, PageToken: req.PageToken, PageSize: req.PageSize,
 	})
 	return page, err
@@ -95,7 +95,7 @@ func (s *runService) ListTransitions(ctx context.Context, in *pawlv1.ListTransit
 	if err != nil {
 		return nil, err
 	}
-	page, err := s.watches.ListTransitions(ctx, watch.ListRecordsRequest{
+	page, err := s.watches.ListTransitions(ctx, streams.ListRecordsRequest{
 		RunRef: ref, Kinds: convert.KindsFromProto(in.GetKinds()), AfterSeq: in.GetAfterSeq(),
 		PageToken: position, PageSize: int(in.GetPageSize()), Snapshots: in.GetSnapshots(),
 	})
@@ -161,7 +161,7 @@ func (s *runService) await(ctx context.Context, ref runtime.RunRef, until pawlv1
 		case <-bounded.Done():
 		}
 	}()
-	req := watch.WaitRequest{RunRef: ref}
+	req := streams.WaitRequest{RunRef: ref}
 	for {
 		state, settled, err := s.watches.WaitRun(bounded, req)
 		if err != nil && errors.Is(err, bounded.Err()) && ctx.Err() == nil {

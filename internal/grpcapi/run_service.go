@@ -4,21 +4,21 @@ import (
 	"context"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
+	"github.com/pawl-dev/pawl/internal/grpcapi/calllimit"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
-	"github.com/pawl-dev/pawl/internal/grpcapi/door"
-	"github.com/pawl-dev/pawl/internal/grpcapi/quota"
+	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
 	"github.com/pawl-dev/pawl/internal/grpcapi/redact"
-	"github.com/pawl-dev/pawl/internal/grpcapi/sent"
 	"github.com/pawl-dev/pawl/internal/grpcapi/tally"
 	"github.com/pawl-dev/pawl/internal/runtime"
-	"github.com/pawl-dev/pawl/internal/runtime/admission"
 	"github.com/pawl-dev/pawl/internal/runtime/blob"
+	"github.com/pawl-dev/pawl/internal/runtime/dispatch"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/query"
-	"github.com/pawl-dev/pawl/internal/runtime/retain"
-	"github.com/pawl-dev/pawl/internal/runtime/travel"
-	"github.com/pawl-dev/pawl/internal/runtime/watch"
-	"github.com/pawl-dev/pawl/internal/runtime/work"
+	"github.com/pawl-dev/pawl/internal/runtime/ratelimit"
+	"github.com/pawl-dev/pawl/internal/runtime/retention"
+	"github.com/pawl-dev/pawl/internal/runtime/streams"
+	"github.com/pawl-dev/pawl/internal/runtime/timetravel"
 )
 
 // runService is pawl.v1.RunService. What drives a run is in run_drive.go, the
@@ -28,23 +28,23 @@ type runService struct {
 	pawlv1.UnimplementedRunServiceServer
 	engine *runtime.Engine
 	views  *query.Room
-	work   *work.Room
+	work   *dispatch.Room
 	blobs  *blob.Room
-	travel *travel.Room
-	retain *retain.Room
+	travel *timetravel.Room
+	retain *retention.Room
 	// admission lets calls of models begin.
-	admission *admission.Room
+	admission *ratelimit.Room
 	// watches reads streams of records.
-	watches *watch.Room
-	auth    *door.Authenticator
+	watches *streams.Room
+	auth    *auth.Authenticator
 	// draining is closed when streams have to end because the server does.
 	draining <-chan struct{}
 	// streams bounds the streams and waits that are open at once.
-	streams  *quota.Streams
+	streams  *calllimit.Streams
 	settings *convert.SettingsCache
 	tally    *tally.Tally
 	// sent are the records that were sent lately, as bytes.
-	sent *sent.Records
+	sent *encoded.Records
 	// hides keeps sensitive values from who may not read them.
 	hides redact.Gate
 }

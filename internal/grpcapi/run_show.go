@@ -4,7 +4,7 @@ import (
 	"context"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/grpcapi/door"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 )
 
 // ShowTurn implements pawl.v1.RunService.
@@ -37,6 +37,6 @@ func (s *runService) CountRuns(ctx context.Context, in *pawlv1.CountRunsRequest)
 
 // GetCaller implements pawl.v1.RunService.
 func (s *runService) GetCaller(ctx context.Context, _ *pawlv1.GetCallerRequest) (*pawlv1.GetCallerResponse, error) {
-	p := door.CallerOf(ctx)
+	p := auth.CallerOf(ctx)
 	return &pawlv1.GetCallerResponse{Principal: p.Name(), Scopes: p.Scopes.Names(), Namespaces: p.Spaces(s.engine.Namespaces())}, nil
 }

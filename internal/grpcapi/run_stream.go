@@ -9,12 +9,12 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
-	"github.com/pawl-dev/pawl/internal/grpcapi/door"
-	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/watch"
+	"github.com/pawl-dev/pawl/internal/runtime/streams"
 )
 
 // StreamTransitions implements pawl.v1.RunService. The engine reads a page at a
@@ -45,7 +45,7 @@ func (s *runService) StreamTransitions(in *pawlv1.StreamTransitionsRequest, stre
 }
 
 // pump sends page after page until the watch or the stream ends.
-func (s *runService) pump(ctx context.Context, watch *watch.Watch, show *shower, to grpc.ServerStreamingServer[pawlv1.StreamTransitionsResponse]) error {
+func (s *runService) pump(ctx context.Context, watch *streams.Watch, show *shower, to grpc.ServerStreamingServer[pawlv1.StreamTransitionsResponse]) error {
 	for {
 		page, err := watch.Next(ctx)
 		if err != nil {
@@ -95,11 +95,11 @@ func send(ctx context.Context, show *shower, row *runtime.RecordRow, to grpc.Ser
 // streamEnd says why a stream is over: by itself (nil), because the server ended
 // it, or with an error.
 func streamEnd(ctx context.Context, err error) error {
-	if errors.Is(err, watch.ErrEnded) {
+	if errors.Is(err, streams.ErrEnded) {
 		return nil
 	}
 	var refusal *machine.Refusal
-	if errors.As(err, &refusal) && refusal.Reason == fault.CommitUnknown {
+	if errors.As(err, &refusal) && refusal.Reason == apierror.CommitUnknown {
 		return err // whoever is told to repeat it would do it twice
 	}
 	if cause := context.Cause(ctx); errors.As(cause, &refusal) {
@@ -111,18 +111,18 @@ func streamEnd(ctx context.Context, err error) error {
 // guarded returns a context that ends when the caller loses its right to the
 // method or the service ends; its cause says which.
 func (s *runService) guarded(ctx context.Context, method string) (context.Context, context.CancelFunc) {
-	p := door.CallerOf(ctx)
+	p := auth.CallerOf(ctx)
 	return kept(ctx, s.auth, s.draining, func() error { return s.auth.Recheck(p, method) })
 }
 
 // kept returns a context that ends when the caller's rights are no longer enough, or drain is
 // closed; its cause says which.
-func kept(ctx context.Context, auth *door.Authenticator, drain <-chan struct{}, enough func() error) (context.Context, context.CancelFunc) {
-	ctx, over := door.Lasting(ctx, door.CallerOf(ctx))
+func kept(ctx context.Context, authn *auth.Authenticator, drain <-chan struct{}, enough func() error) (context.Context, context.CancelFunc) {
+	ctx, over := auth.Lasting(ctx, auth.CallerOf(ctx))
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
 		for {
-			changed := auth.Changed()
+			changed := authn.Changed()
 			if err := enough(); err != nil {
 				cancel(err)
 				return
@@ -150,7 +150,7 @@ func draining() error {
 // stalled is the end of a stream that a service which ends could not even be ended on.
 func stalled() error {
 	return &machine.Refusal{
-		Code: machine.CodeUnavailable, Reason: fault.OwnerLost, RetryAfter: int64(time.Second),
+		Code: machine.CodeUnavailable, Reason: apierror.OwnerLost, RetryAfter: int64(time.Second),
 		Message: "nothing was taken of the stream while the store went to another node; resume with the last cursor",
 	}
 }

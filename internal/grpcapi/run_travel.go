@@ -9,9 +9,9 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
-	"github.com/pawl-dev/pawl/internal/grpcapi/sent"
+	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/retain"
+	"github.com/pawl-dev/pawl/internal/runtime/retention"
 )
 
 // ForkRun implements pawl.v1.RunService.
@@ -32,7 +32,7 @@ func (s *runService) ForkRun(ctx context.Context, in *pawlv1.ForkRunRequest) (*p
 // EraseRun implements pawl.v1.RunService.
 func (s *runService) EraseRun(ctx context.Context, in *pawlv1.EraseRunRequest) (*pawlv1.EraseRunResponse, error) {
 	state, duplicate, err := s.retain.EraseRun(ctx, refOf(ctx, in), in.GetReason())
-	if retain.Begun(err) {
+	if retention.Begun(err) {
 		s.sent.Clear()
 	}
 	if err != nil {
@@ -79,7 +79,7 @@ const exportPiece = 256 << 10
 func (s *runService) ExportRun(in *pawlv1.ExportRunRequest, stream grpc.ServerStreamingServer[pawlv1.ExportRunResponse]) error {
 	ctx, end := s.guarded(stream.Context(), pawlv1.RunService_ExportRun_FullMethodName)
 	defer end()
-	out := sent.Pieces(exportPiece, func(piece []byte) error {
+	out := encoded.Pieces(exportPiece, func(piece []byte) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

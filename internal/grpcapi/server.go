@@ -16,13 +16,13 @@ import (
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/test/bufconn"
 
-	"github.com/pawl-dev/pawl/internal/grpcapi/calm"
-	"github.com/pawl-dev/pawl/internal/grpcapi/door"
-	"github.com/pawl-dev/pawl/internal/grpcapi/envelope"
-	"github.com/pawl-dev/pawl/internal/grpcapi/quota"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auditlog"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
+	"github.com/pawl-dev/pawl/internal/grpcapi/calllimit"
+	"github.com/pawl-dev/pawl/internal/grpcapi/codec"
+	"github.com/pawl-dev/pawl/internal/grpcapi/resetlimit"
 	"github.com/pawl-dev/pawl/internal/grpcapi/sure"
 	"github.com/pawl-dev/pawl/internal/grpcapi/tally"
-	"github.com/pawl-dev/pawl/internal/grpcapi/trail"
 )
 
 // streamWorkers handle calls on stacks that have grown already: a new goroutine
@@ -44,9 +44,9 @@ const localBufferBytes = 256 << 10
 // Server serves pawl.v1 on TCP, a Unix socket and an in-process connection.
 type Server struct {
 	cfg    Config
-	keys   *door.Keyring
+	keys   *auth.Keyring
 	grpc   *grpc.Server
-	auth   *door.Authenticator
+	auth   *auth.Authenticator
 	edge   *edge
 	health *healthState
 	// draining is closed when streams have to end because the server does.
@@ -56,9 +56,9 @@ type Server struct {
 	validator protovalidate.Validator
 
 	// limit admits calls per principal and namespace.
-	limit *quota.Limiter
+	limit *calllimit.Limiter
 	// streams bounds the calls that stay open.
-	streams *quota.Streams
+	streams *calllimit.Streams
 	// own answer what does; guest is the other service, nil = there is none.
 	own   *Services
 	guest *Guest
@@ -75,7 +75,7 @@ type Server struct {
 func New(cfg Config) (*Server, error) {
 	cfg = cfg.withDefaults()
 	s := &Server{
-		cfg: cfg, edge: &edge{log: cfg.Log, tally: tally.New(cfg.Counts, cfg.Log), trail: trail.New(cfg.Audit, operations())},
+		cfg: cfg, edge: &edge{log: cfg.Log, tally: tally.New(cfg.Counts, cfg.Log), trail: auditlog.New(cfg.Audit, operations())},
 		draining: make(chan struct{}),
 		// A message's constraints are compiled at its first request: all of them together
 		// are a third of the start and 3 MB. That they compile, a test holds.
@@ -85,7 +85,7 @@ func New(cfg Config) (*Server, error) {
 	if err := errors.Join(cfg.validate(), err); err != nil {
 		return nil, fmt.Errorf("grpcapi: %w", err)
 	}
-	s.keys, s.auth, s.local = door.NewKeyring(rights.keys), door.NewAuthenticator(operations(), rights.state()), bufconn.Listen(localBufferBytes)
+	s.keys, s.auth, s.local = auth.NewKeyring(rights.keys), auth.NewAuthenticator(operations(), rights.state()), bufconn.Listen(localBufferBytes)
 	if cfg.Own != "" {
 		s.auth.Own(cfg.Own)
 	}
@@ -101,7 +101,7 @@ func New(cfg Config) (*Server, error) {
 // build makes the gRPC server with its services and, if asked for, the gateway and
 // the listener of the metrics.
 func (s *Server) build() error {
-	s.limit, s.streams = quota.New(s.cfg.RequestsPerSecond, s.cfg.Quotas), quota.NewStreams(s.cfg.MaxStreams, s.cfg.Quotas)
+	s.limit, s.streams = calllimit.New(s.cfg.RequestsPerSecond, s.cfg.Quotas), calllimit.NewStreams(s.cfg.MaxStreams, s.cfg.Quotas)
 	s.grpc = grpc.NewServer(append(s.transport(), s.chain()...)...)
 	s.registerServices()
 	if err := s.admitGuest(); err != nil {
@@ -152,8 +152,8 @@ func (s *Server) transport() []grpc.ServerOption {
 		grpc.KeepaliveParams(pings),
 		grpc.NumStreamWorkers(streamWorkers),
 		grpc.StaticStreamWindowSize(streamWindow), grpc.StaticConnWindowSize(connectionWindow),
-		grpc.ForceServerCodecV2(envelope.NewCodec(s.cfg.MaxMessageBytes)),
-		grpc.Creds(door.NewDoors(s.keys.Config(), calm.Keep)),
+		grpc.ForceServerCodecV2(codec.NewCodec(s.cfg.MaxMessageBytes)),
+		grpc.Creds(auth.NewDoors(s.keys.Config(), resetlimit.Keep)),
 		grpc.MaxConcurrentStreams(s.cfg.connectionStreams()),
 	}
 }
@@ -161,12 +161,12 @@ func (s *Server) transport() []grpc.ServerOption {
 func (s *Server) bind() (err error) {
 	open := s.cfg.open()
 	if s.cfg.Listen != "" {
-		if s.tcp, err = door.ListenTCP("listen", s.cfg.Listen, open); err != nil {
+		if s.tcp, err = auth.ListenTCP("listen", s.cfg.Listen, open); err != nil {
 			return err
 		}
 	}
 	if s.cfg.Socket != "" {
-		if s.unix, err = door.ListenUnix(s.cfg.Socket); err != nil {
+		if s.unix, err = auth.ListenUnix(s.cfg.Socket); err != nil {
 			return err
 		}
 	}

@@ -25,9 +25,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/grpcapi/door"
-	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/services"
 )
 
 // authority is a certificate authority of one test.
@@ -117,7 +117,7 @@ func list(ctx context.Context, runs pawlv1.RunServiceClient) error {
 func TestTCPAndUnixSocket(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "pawl.sock")
-	r := newRig(t, func(c *Config, _ *house.Config) { c.Listen, c.Socket = "127.0.0.1:0", socket })
+	r := newRig(t, func(c *Config, _ *services.Config) { c.Listen, c.Socket = "127.0.0.1:0", socket })
 	ctx := testContext(t)
 	for _, target := range []string{r.server.Addr(), "unix://" + socket} {
 		if err := list(ctx, dialTo(t, target, insecure.NewCredentials())); err != nil {
@@ -131,7 +131,7 @@ func TestTLS(t *testing.T) {
 	a := newAuthority(t)
 	a.sign("server", &x509.Certificate{})
 	socket := filepath.Join(t.TempDir(), "pawl.sock")
-	r := newRig(t, withTokens, func(c *Config, _ *house.Config) {
+	r := newRig(t, withTokens, func(c *Config, _ *services.Config) {
 		c.Listen, c.Socket = "127.0.0.1:0", socket
 		c.TLSCert, c.TLSKey = a.path("server.pem"), a.path("server.key")
 	})
@@ -155,9 +155,9 @@ func TestClientCertificates(t *testing.T) {
 	a := newAuthority(t)
 	a.sign("server", &x509.Certificate{})
 	a.sign("builder", &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
-	r := newRig(t, func(c *Config, _ *house.Config) {
+	r := newRig(t, func(c *Config, _ *services.Config) {
 		c.Listen, c.TLSCert, c.TLSKey, c.TLSClientCA = "127.0.0.1:0", a.path("server.pem"), a.path("server.key"), a.path("ca.pem")
-		c.Certificates = []door.Certificate{{Name: "cert:builder", Scopes: runtime.ScopeRunsWrite | runtime.ScopePacksWrite}}
+		c.Certificates = []auth.Certificate{{Name: "cert:builder", Scopes: runtime.ScopeRunsWrite | runtime.ScopePacksWrite}}
 	})
 	ctx := testContext(t)
 	if err := list(ctx, dialTo(t, r.server.Addr(), credentials.NewTLS(a.client("")))); status.Code(err) != codes.Unavailable {
@@ -186,7 +186,7 @@ func TestKeepalive(t *testing.T) {
 
 func TestMessageLimit(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(c *Config, _ *house.Config) { c.MaxMessageBytes = 64 << 10 })
+	r := newRig(t, func(c *Config, _ *services.Config) { c.MaxMessageBytes = 64 << 10 })
 	ctx := testContext(t)
 	turn := r.start(ctx).GetTurn()
 	_, err := r.runs.EmitEvent(ctx, &pawlv1.EmitEventRequest{
@@ -217,8 +217,8 @@ func TestBadConfig(t *testing.T) {
 		{"client CA alone", Config{House: engine, TLSClientCA: "x"}, []string{"tls_client_ca needs"}},
 		{"client CA absent", Config{House: engine, TLSCert: a.path("server.pem"), TLSKey: a.path("server.key"), TLSClientCA: "x"}, []string{"tls_client_ca"}},
 		{"client CA that is none", Config{House: engine, TLSCert: a.path("server.pem"), TLSKey: a.path("server.key"), TLSClientCA: a.path("server.key")}, []string{"no PEM certificate"}},
-		{"token", Config{House: engine, Tokens: []door.Token{{Principal: "x", Secret: "short", Scopes: runtime.ScopeWork}}}, []string{"at least 16"}},
-		{"no scope", Config{House: engine, Tokens: []door.Token{{Principal: "x", Secret: goodSecret}}}, []string{"no scope"}},
+		{"token", Config{House: engine, Tokens: []auth.Token{{Principal: "x", Secret: "short", Scopes: runtime.ScopeWork}}}, []string{"at least 16"}},
+		{"no scope", Config{House: engine, Tokens: []auth.Token{{Principal: "x", Secret: goodSecret}}}, []string{"no scope"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -250,7 +250,7 @@ func TestAddressInUse(t *testing.T) {
 	if _, err := New(Config{House: engine, Socket: socket, HTTP: busy.Addr().String()}); err == nil || !strings.Contains(err.Error(), "http") {
 		t.Fatalf("error %v", err)
 	}
-	ln, err := door.ListenUnix(socket)
+	ln, err := auth.ListenUnix(socket)
 	if err != nil {
 		t.Fatalf("the socket was not released: %v", err)
 	}

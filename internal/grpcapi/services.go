@@ -8,14 +8,14 @@ import (
 	"google.golang.org/grpc"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/codec"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/grpcapi/depot"
-	"github.com/pawl-dev/pawl/internal/grpcapi/dispatch"
-	"github.com/pawl-dev/pawl/internal/grpcapi/envelope"
+	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
+	"github.com/pawl-dev/pawl/internal/grpcapi/inprocess"
 	"github.com/pawl-dev/pawl/internal/grpcapi/redact"
-	"github.com/pawl-dev/pawl/internal/grpcapi/sent"
-	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/services"
 )
 
 // Services that end let their streams end by themselves for leaveFor, and workers answer for
@@ -29,7 +29,7 @@ const (
 // Offer is what services are made of.
 type Offer struct {
 	// House is required.
-	House *house.House
+	House *services.House
 	// Deliveries and Store are as in [Config].
 	Deliveries Deliveries
 	Store      depot.Store
@@ -41,10 +41,10 @@ type Offer struct {
 // Services answer calls about the runs of one house, whose callers are known already
 // ([door.WithCaller]) and whose constraints hold. Safe for concurrent use.
 type Services struct {
-	board *dispatch.Board
+	board *inprocess.Board
 	s     *Server
 	runs  *runService
-	house *house.House
+	house *services.House
 	guest Guest
 	// ends is over when they are.
 	ends context.Context //nolint:containedctx // what ends is the services
@@ -70,7 +70,7 @@ func (s *Server) Services(of Offer) (*Services, error) {
 func (s *Server) Own() *Services { return s.own }
 
 func (s *Server) newServices(of Offer) *Services {
-	o := &Services{s: s, house: of.House, board: dispatch.New()}
+	o := &Services{s: s, house: of.House, board: inprocess.New()}
 	o.ends, o.end = context.WithCancelCause(context.Background())
 	return o
 }
@@ -80,7 +80,7 @@ func (s *Server) servicesOf(of Offer) *Services {
 	o, h := s.newServices(of), of.House
 	runs := &runService{
 		engine: h.Engine, views: h.Views, blobs: h.Blobs, travel: h.Travel, retain: h.Retain, admission: h.Admission, watches: h.Watches, work: h.Work, auth: s.auth, draining: o.ends.Done(),
-		streams: s.streams, settings: convert.NewSettingsCache(), sent: sent.NewRecords(), tally: s.edge.tally, hides: redact.Gate{Views: h.Views},
+		streams: s.streams, settings: convert.NewSettingsCache(), sent: encoded.NewRecords(), tally: s.edge.tally, hides: redact.Gate{Views: h.Views},
 	}
 	o.runs = runs
 	o.board.Add(&pawlv1.PackService_ServiceDesc, &packService{packs: h.Registry})
@@ -101,7 +101,7 @@ func (s *Server) registerServices() {
 		s.own = s.servicesOf(Offer{House: s.cfg.House, Deliveries: s.cfg.Deliveries, Store: s.cfg.Store})
 	}
 	for _, desc := range s.own.board.Descs() {
-		envelope.Register(s.grpc, desc, s.own.board.Of(desc))
+		codec.Register(s.grpc, desc, s.own.board.Of(desc))
 	}
 }
 
@@ -114,7 +114,7 @@ func (o *Services) Call(ctx context.Context, method string, req any) (any, error
 // DRAINING, so that it can be gone on with elsewhere, or, if its reader takes nothing, with
 // OWNER_LOST.
 func (o *Services) Stream(method string, stream grpc.ServerStream) error {
-	return dispatch.Ending(o.ends, leaveFor, stalled, stream, func(stream grpc.ServerStream) error { return o.board.Stream(method, stream) })
+	return inprocess.Ending(o.ends, leaveFor, stalled, stream, func(stream grpc.ServerStream) error { return o.board.Stream(method, stream) })
 }
 
 // ServeHTTP serves the guest's requests. They are over soon after End.
@@ -123,7 +123,7 @@ func (o *Services) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	dispatch.EndingHTTP(o.ends, leaveFor, w, r, o.guest.HTTP)
+	inprocess.EndingHTTP(o.ends, leaveFor, w, r, o.guest.HTTP)
 }
 
 // End ends streams, watches and waits with DRAINING; another house goes on with them.

@@ -10,8 +10,8 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/cache"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
+	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
 	"github.com/pawl-dev/pawl/internal/grpcapi/redact"
-	"github.com/pawl-dev/pawl/internal/grpcapi/sent"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -66,11 +66,11 @@ func (sh *shower) item(ctx context.Context, row *runtime.RecordRow) (*pawlv1.Str
 }
 
 // encoded is item of a row without a snapshot, in bytes that its readers share.
-func (sh *shower) encoded(ctx context.Context, row *runtime.RecordRow) (sent.Message, error) {
-	place := sent.Place{
+func (sh *shower) encoded(ctx context.Context, row *runtime.RecordRow) (encoded.Message, error) {
+	place := encoded.Place{
 		Namespace: sh.namespace(), Position: row.Cursor.Position, Index: row.Cursor.Index, Prev: row.PrevSeq, Hides: sh.hides, Erased: row.Erased,
 	}
-	return sh.s.sent.Of(place, func() (sent.Message, error) {
+	return sh.s.sent.Of(place, func() (encoded.Message, error) {
 		item, err := sh.item(ctx, row)
 		if err != nil {
 			return nil, err

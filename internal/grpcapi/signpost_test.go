@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/services"
 )
 
 // TestGRPCAtAPortForHTTP: a client of gRPC that has the address of a port for HTTP is told
@@ -24,26 +24,26 @@ func TestGRPCAtAPortForHTTP(t *testing.T) {
 	a := newAuthority(t)
 	a.sign("server", &x509.Certificate{})
 	socket := filepath.Join(t.TempDir(), "pawl.sock")
-	ports := func(c *Config, _ *house.Config) {
+	ports := func(c *Config, _ *services.Config) {
 		c.HTTP, c.Metrics, c.MetricsPage = "127.0.0.1:0", "127.0.0.1:0", http.NotFoundHandler()
 	}
-	loopback := func(c *Config, _ *house.Config) { c.Listen = "127.0.0.1:0" }
-	everywhere := func(c *Config, _ *house.Config) { c.Listen, c.InsecureBind = "0.0.0.0:0", true }
-	onSocket := func(c *Config, _ *house.Config) { c.Listen, c.Socket = "", socket }
-	secure := func(c *Config, _ *house.Config) {
+	loopback := func(c *Config, _ *services.Config) { c.Listen = "127.0.0.1:0" }
+	everywhere := func(c *Config, _ *services.Config) { c.Listen, c.InsecureBind = "0.0.0.0:0", true }
+	onSocket := func(c *Config, _ *services.Config) { c.Listen, c.Socket = "", socket }
+	secure := func(c *Config, _ *services.Config) {
 		c.TLSCert, c.TLSKey = a.path("server.pem"), a.path("server.key")
 	}
 	plain := insecure.NewCredentials()
 	bound := func(s *Server) string { return s.Addr() }
 	for name, test := range map[string]struct {
-		options []func(*Config, *house.Config)
+		options []func(*Config, *services.Config)
 		creds   credentials.TransportCredentials
 		where   func(*Server) string
 	}{
-		"loopback":   {[]func(*Config, *house.Config){loopback}, plain, bound},
-		"TLS":        {[]func(*Config, *house.Config){loopback, secure}, credentials.NewTLS(a.client("")), bound},
-		"everywhere": {[]func(*Config, *house.Config){everywhere}, plain, func(s *Server) string { return "127.0.0.1:" + portOf(t, s.Addr()) }},
-		"socket":     {[]func(*Config, *house.Config){onSocket}, plain, func(*Server) string { return "unix:" + socket }},
+		"loopback":   {[]func(*Config, *services.Config){loopback}, plain, bound},
+		"TLS":        {[]func(*Config, *services.Config){loopback, secure}, credentials.NewTLS(a.client("")), bound},
+		"everywhere": {[]func(*Config, *services.Config){everywhere}, plain, func(s *Server) string { return "127.0.0.1:" + portOf(t, s.Addr()) }},
+		"socket":     {[]func(*Config, *services.Config){onSocket}, plain, func(*Server) string { return "unix:" + socket }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, append(test.options, ports)...)

@@ -9,8 +9,8 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
+	"github.com/pawl-dev/pawl/internal/runtime/dispatch"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/work"
 )
 
 // requestStep asks for one tool call and fails the test unless it is pending.
@@ -134,8 +134,8 @@ func TestStepsHaveOneIdempotencyKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	delivery := work.StepDelivery{Run: &machine.State{RunID: turn.GetRunId()}}
-	delivery.StepLease = work.StepLease{RunID: turn.GetRunId(), Step: 1, Attempt: 3}
+	delivery := dispatch.StepDelivery{Run: &machine.State{RunID: turn.GetRunId()}}
+	delivery.StepLease = dispatch.StepLease{RunID: turn.GetRunId(), Step: 1, Attempt: 3}
 	for where, got := range map[string]string{
 		"RequestStep": asked.GetIdempotencyKey(),
 		"GetTurn":     view.GetSteps()[0].GetIdempotencyKey(),

@@ -12,12 +12,12 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/grpcapi/door"
-	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
-	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/watch"
+	"github.com/pawl-dev/pawl/internal/runtime/streams"
+	"github.com/pawl-dev/pawl/internal/services"
 )
 
 func (r *rig) stream(ctx context.Context, req *pawlv1.StreamTransitionsRequest) grpc.ServerStreamingClient[pawlv1.StreamTransitionsResponse] {
@@ -213,8 +213,8 @@ func TestHeartbeat(t *testing.T) {
 	if _, err := stream.Header(); err != nil {
 		t.Fatal(err)
 	}
-	r.clock.AwaitAlarm(watch.DefaultHeartbeat)
-	r.clock.Advance(watch.DefaultHeartbeat)
+	r.clock.AwaitAlarm(streams.DefaultHeartbeat)
+	r.clock.Advance(streams.DefaultHeartbeat)
 	beat := next(t, stream).GetHeartbeat()
 	if beat.GetCursor() == "" || beat.GetAt() == nil {
 		t.Fatalf("heartbeat %v", beat)
@@ -266,14 +266,14 @@ func TestStreamEndsWithTheRight(t *testing.T) {
 	next(t, reader)
 	driver := r.stream(as(ctx, "driver"), &pawlv1.StreamTransitionsRequest{Follow: true})
 	next(t, driver)
-	kept := door.Token{Principal: "driver", Secret: secretOf("driver"), Scopes: runtime.ScopeRunsRead}
-	if err := r.server.SetRights(Rights{Tokens: []door.Token{kept}}); err != nil {
+	kept := auth.Token{Principal: "driver", Secret: secretOf("driver"), Scopes: runtime.ScopeRunsRead}
+	if err := r.server.SetRights(Rights{Tokens: []auth.Token{kept}}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := reader.Recv()
 	wantError(t, err, codes.Unauthenticated, "TOKEN_REVOKED")
 	kept.Scopes = runtime.ScopeWork
-	if err := r.server.SetRights(Rights{Tokens: []door.Token{kept}}); err != nil {
+	if err := r.server.SetRights(Rights{Tokens: []auth.Token{kept}}); err != nil {
 		t.Fatal(err)
 	}
 	_, err = driver.Recv()
@@ -281,7 +281,7 @@ func TestStreamEndsWithTheRight(t *testing.T) {
 	if err := r.server.SetRights(Rights{Tokens: nil}); err == nil {
 		t.Fatal("authentication was turned off while serving")
 	}
-	if err := r.server.SetRights(Rights{Tokens: []door.Token{{Principal: "x", Secret: "short", Scopes: runtime.ScopeAdmin}}}); err == nil {
+	if err := r.server.SetRights(Rights{Tokens: []auth.Token{{Principal: "x", Secret: "short", Scopes: runtime.ScopeAdmin}}}); err == nil {
 		t.Fatal("a short token was taken")
 	}
 }
@@ -293,7 +293,7 @@ func TestStreamEndsWithSensitiveValues(t *testing.T) {
 	for _, had := range []runtime.Scopes{runtime.ScopeValuesSensitive, runtime.ScopeAdmin} {
 		r, ctx := newRig(t, withTokens), testContext(t)
 		r.start(as(ctx, "driver"))
-		token := door.Token{Principal: "reader", Secret: secretOf("reader"), Scopes: runtime.ScopeRunsRead | had}
+		token := auth.Token{Principal: "reader", Secret: secretOf("reader"), Scopes: runtime.ScopeRunsRead | had}
 		set := func() {
 			t.Helper()
 			if err := r.server.SetRights(Rights{Tokens: append(slices.Clone(r.server.cfg.Tokens), token)}); err != nil {
@@ -335,7 +335,7 @@ func TestSlowReader(t *testing.T) {
 
 func TestStreamsAreBounded(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(c *Config, _ *house.Config) { c.MaxStreams = 1 })
+	r := newRig(t, func(c *Config, _ *services.Config) { c.MaxStreams = 1 })
 	ctx := testContext(t)
 	run := r.start(ctx).GetRun().GetRunId()
 	streaming, stop := context.WithCancel(ctx)
@@ -389,9 +389,9 @@ func TestWhyAStreamIsOver(t *testing.T) {
 	t.Parallel()
 	ctx, end := context.WithCancelCause(t.Context())
 	end(draining())
-	unsure := &machine.Refusal{Code: machine.CodeUnavailable, Reason: fault.CommitUnknown}
+	unsure := &machine.Refusal{Code: machine.CodeUnavailable, Reason: apierror.CommitUnknown}
 	for name, one := range map[string]struct{ got, want error }{
-		"its reader is there": {context.Canceled, context.Cause(ctx)}, "it ended by itself": {watch.ErrEnded, nil}, "nobody knows": {unsure, unsure},
+		"its reader is there": {context.Canceled, context.Cause(ctx)}, "it ended by itself": {streams.ErrEnded, nil}, "nobody knows": {unsure, unsure},
 	} {
 		if err := streamEnd(ctx, one.got); !errors.Is(err, one.want) || (err == nil) != (one.want == nil) {
 			t.Errorf("%s: %v", name, err)

@@ -10,7 +10,7 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/tally"
-	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/services"
 )
 
 // counted is a [tally.Counts] that tests read.
@@ -42,7 +42,7 @@ func TestRefusedAndIgnoredAreCounted(t *testing.T) {
 	t.Parallel()
 	var counts counted
 	var log syncBuffer
-	r := newRig(t, withTokens, func(c *Config, _ *house.Config) {
+	r := newRig(t, withTokens, func(c *Config, _ *services.Config) {
 		c.Counts, c.Log = &counts, slog.New(slog.NewTextHandler(&log, nil))
 	})
 	ctx := testContext(t)
@@ -91,7 +91,7 @@ func TestRefusalsDoNotFloodTheLog(t *testing.T) {
 	t.Parallel()
 	var counts counted
 	var log syncBuffer
-	r := newRig(t, withTokens, func(c *Config, _ *house.Config) {
+	r := newRig(t, withTokens, func(c *Config, _ *services.Config) {
 		c.Counts, c.Log = &counts, slog.New(slog.NewTextHandler(&log, nil))
 	})
 	r.server.edge.tally.Lines.SetLimit(0)

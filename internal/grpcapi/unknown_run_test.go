@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/grpcapi/door"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
@@ -91,7 +91,7 @@ func TestAnswersAboutUnknownRuns(t *testing.T) {
 			return
 		}
 		seen++
-		about(t, known, aboutRuns{method: string(m.Name()), allows: promises[path], scopes: door.EveryScope, ask: func(scope runtime.Scopes, run string) error {
+		about(t, known, aboutRuns{method: string(m.Name()), allows: promises[path], scopes: auth.EveryScope, ask: func(scope runtime.Scopes, run string) error {
 			bounded, stop := context.WithCancel(as(ctx, scope.String()))
 			defer stop()
 			return call(bounded, r.conn, m, path, naming(t, string(m.Name()), m.Input(), run))

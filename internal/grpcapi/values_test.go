@@ -13,8 +13,8 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/request"
-	"github.com/pawl-dev/pawl/internal/testkit/jsonvalues"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
+	"github.com/pawl-dev/pawl/test/testkit/jsonvalues"
 )
 
 // chauffeur is a caller that drives its run itself, over one of the ways to do so.
@@ -167,7 +167,7 @@ func (r *rig) held(ctx context.Context, t *testing.T, d chauffeur, text string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	covers := machine.CallDigest("write_file", run.GetRun().GetPack().GetDigest(), turn.GetRunId(), call.GetStep(), request.PayloadHash([]byte(call.GetPayloadJson())))
+	covers := machine.CallDigest("write_file", run.GetRun().GetPack().GetDigest(), turn.GetRunId(), call.GetStep(), validate.PayloadHash([]byte(call.GetPayloadJson())))
 	if digest := fmt.Sprintf("sha256:%x", covers); call.GetApproval().GetDigest() != digest {
 		t.Errorf("the digest is %s, of what is shown %s", call.GetApproval().GetDigest(), digest)
 	}

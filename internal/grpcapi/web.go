@@ -7,7 +7,7 @@ import (
 	"net"
 	"net/http"
 
-	"github.com/pawl-dev/pawl/internal/grpcapi/door"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 	"github.com/pawl-dev/pawl/internal/grpcapi/gateway"
 )
 
@@ -26,7 +26,7 @@ func newWeb(s *Server, port string, handler http.Handler) web {
 
 func (w *web) bind(field, address string, open bool, conf *tls.Config) (err error) {
 	w.server.TLSConfig = conf.Clone() // The server writes to its own; the ports share conf.
-	w.listener, err = door.ListenTCP(field, address, open)
+	w.listener, err = auth.ListenTCP(field, address, open)
 	return err
 }
 

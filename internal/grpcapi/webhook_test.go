@@ -12,8 +12,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/services"
 )
 
 // sends notes what it is told.
@@ -26,10 +26,10 @@ func (s *sends) Resend(_ context.Context, key machine.SubscriptionKey, _ uint64)
 	return nil
 }
 
-func withSends(to *sends) func(*Config, *house.Config) {
+func withSends(to *sends) func(*Config, *services.Config) {
 	const room = 16
 	*to = sends{make(chan machine.SubscriptionKey, room), make(chan machine.SubscriptionKey, room), make(chan machine.SubscriptionKey, room)}
-	return func(c *Config, _ *house.Config) { c.Deliveries = to }
+	return func(c *Config, _ *services.Config) { c.Deliveries = to }
 }
 
 func secretText(bytes int) string {

@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/protoadapt"
 
+	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
-	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -44,5 +44,5 @@ func (s *runService) withWinner(ctx context.Context, in any, err error) error {
 	if s.hides.HideSeen(ctx, refOf(ctx, said), winner) != nil || proto.Size(winner) > maxWinnerBytes {
 		return err
 	}
-	return fault.With(fault.Refused(refusal), protoadapt.MessageV1Of(winner)).Err()
+	return apierror.With(apierror.Refused(refusal), protoadapt.MessageV1Of(winner)).Err()
 }

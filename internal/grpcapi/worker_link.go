@@ -10,11 +10,11 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
-	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
+	"github.com/pawl-dev/pawl/internal/runtime/dispatch"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/work"
 )
 
 const (
@@ -39,7 +39,7 @@ const (
 // order of what it asks. It implements [runtime.WorkerSink].
 type workLink struct {
 	s      *workerService
-	worker *work.Worker
+	worker *dispatch.Worker
 	// namespace is that of its work. It is set before the worker is: a turn of a run that it
 	// serves still may come at once.
 	namespace string
@@ -260,20 +260,20 @@ func (l *workLink) takeMore(ctx context.Context, more []*pawlv1.WorkRequest) err
 
 func tooMany(got int) error {
 	return &machine.Refusal{
-		Code: machine.CodeInvalidArgument, Reason: fault.InvalidRequest, Field: "more",
+		Code: machine.CodeInvalidArgument, Reason: apierror.InvalidRequest, Field: "more",
 		Message: "too many requests in one message", Limit: maxTogether - 1, Got: int64(got),
 	}
 }
 
 func nested() error {
 	return &machine.Refusal{
-		Code: machine.CodeInvalidArgument, Reason: fault.InvalidRequest, Field: "more.more",
+		Code: machine.CodeInvalidArgument, Reason: apierror.InvalidRequest, Field: "more.more",
 		Message: "a request that came with others carries no others itself",
 	}
 }
 
 // PrepareTurn implements [runtime.WorkerSink].
-func (l *workLink) PrepareTurn(d work.TurnDelivery) (func(), error) {
+func (l *workLink) PrepareTurn(d dispatch.TurnDelivery) (func(), error) {
 	turn, err := l.s.runs.turnResponse(context.Background(), l.namespace, &d.View)
 	if err != nil {
 		return nil, err
@@ -286,18 +286,18 @@ func (l *workLink) PrepareTurn(d work.TurnDelivery) (func(), error) {
 }
 
 // PrepareStep implements [runtime.WorkerSink].
-func (l *workLink) PrepareStep(d work.StepDelivery) (func(), error) {
+func (l *workLink) PrepareStep(d dispatch.StepDelivery) (func(), error) {
 	out := convert.StepAssignmentToProto(&d)
 	return func() { l.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Step{Step: out}}) }, nil
 }
 
 // Revoke implements [runtime.WorkerSink].
-func (l *workLink) Revoke(r work.Revocation) {
+func (l *workLink) Revoke(r dispatch.Revocation) {
 	l.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Revoked{Revoked: convert.RevocationToProto(&r)}})
 }
 
-// Unserved implements work.WorkerSink.
-func (l *workLink) Unserved(run string, cause work.UnservedCause) {
+// Unserved implements dispatch.WorkerSink.
+func (l *workLink) Unserved(run string, cause dispatch.UnservedCause) {
 	l.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_RunUnserved{RunUnserved: &pawlv1.RunUnserved{
 		RunId: run, Cause: pawlv1.UnservedCause(cause),
 	}}})

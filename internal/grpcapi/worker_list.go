@@ -5,7 +5,7 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
-	"github.com/pawl-dev/pawl/internal/runtime/work"
+	"github.com/pawl-dev/pawl/internal/runtime/dispatch"
 )
 
 // ListWorkers implements pawl.v1.WorkerService.
@@ -29,7 +29,7 @@ func (s *workerService) ListWorkers(ctx context.Context, in *pawlv1.ListWorkersR
 	return out, nil
 }
 
-func workerToProto(w *work.WorkerView) *pawlv1.ConnectedWorker {
+func workerToProto(w *dispatch.WorkerView) *pawlv1.ConnectedWorker {
 	out := &pawlv1.ConnectedWorker{
 		WorkerId: w.ID, Principal: w.Principal, Client: w.Client,
 		Packs: w.Offer.Packs, Prompts: w.Offer.Prompts, Agents: w.Offer.Agents, Tools: w.Offer.Tools,

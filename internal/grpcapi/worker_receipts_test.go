@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/grpcapi/door"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 )
 
 // deafStream is the stream of a worker that asks and asks, and reads nothing until it
@@ -49,7 +49,7 @@ func (s *deafStream) Send(m *pawlv1.WorkResponse) error {
 func (r *rig) deaf(asks int64) (*deafStream, *workLink, <-chan error) {
 	r.t.Helper()
 	s := &workerService{runs: r.services.runs, edge: r.server.edge, maxMessage: DefaultMessageBytes}
-	ctx := door.WithCaller(testContext(r.t), door.Anonymous)
+	ctx := auth.WithCaller(testContext(r.t), auth.Anonymous)
 	link, stream := newWorkLink(s), &deafStream{ctx: ctx, asks: asks, listens: make(chan struct{})}
 	first := &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_Register{Register: registration("deaf")}}
 	if err := s.connect(ctx, first, link); err != nil {

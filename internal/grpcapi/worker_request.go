@@ -10,12 +10,12 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
-	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/grpcapi/sure"
-	"github.com/pawl-dev/pawl/internal/runtime/admission"
+	"github.com/pawl-dev/pawl/internal/runtime/dispatch"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/work"
+	"github.com/pawl-dev/pawl/internal/runtime/ratelimit"
 )
 
 // checked holds one message of a stream against its constraints. The interceptor that
@@ -27,7 +27,7 @@ func checked(in proto.Message) error {
 	}
 	st := status.New(codes.InvalidArgument, err.Error())
 	if violations, ok := err.(*protovalidate.ValidationError); ok { //nolint:errorlint // Validate returns it unwrapped
-		st = fault.Constraint(st, violations.ToProto().GetViolations())
+		st = apierror.Constraint(st, violations.ToProto().GetViolations())
 	}
 	return st.Err()
 }
@@ -35,13 +35,13 @@ func checked(in proto.Message) error {
 type workerKey struct{}
 
 // byWorker marks the requests of a worker's stream.
-func byWorker(ctx context.Context, w *work.Worker) context.Context {
+func byWorker(ctx context.Context, w *dispatch.Worker) context.Context {
 	return context.WithValue(ctx, workerKey{}, w)
 }
 
 // workerOf is the worker whose stream a request came in, or nil.
-func workerOf(ctx context.Context) *work.Worker {
-	w, _ := ctx.Value(workerKey{}).(*work.Worker)
+func workerOf(ctx context.Context) *dispatch.Worker {
+	w, _ := ctx.Value(workerKey{}).(*dispatch.Worker)
 	return w
 }
 
@@ -79,7 +79,7 @@ func (l *workLink) run(ctx context.Context, in *pawlv1.WorkRequest, run string, 
 	}
 	var receipt *pawlv1.WorkReceipt
 	var err error
-	ctx = admission.OnWait(ctx, func() (func(), error) { return l.await(in) })
+	ctx = ratelimit.OnWait(ctx, func() (func(), error) { return l.await(in) })
 	if request := func() { receipt, err = l.audited(ctx, in) }; endsTurn(in) {
 		l.worker.Deliver(run, request)
 	} else {

@@ -7,8 +7,8 @@ import (
 	"google.golang.org/grpc/codes"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/services"
 )
 
 func serveRun(run string, tools ...string) *pawlv1.WorkRequest {
@@ -50,7 +50,7 @@ func TestAServedTurnComesWithTheReceipt(t *testing.T) {
 // work and where workers are off, until the right to it is gone.
 func TestServeRun(t *testing.T) {
 	t.Parallel()
-	r, ctx := newRig(t, withTokens, func(_ *Config, c *house.Config) { c.Work.Off = true }), testContext(t)
+	r, ctx := newRig(t, withTokens, func(_ *Config, c *services.Config) { c.Work.Off = true }), testContext(t)
 	ctx = as(ctx, "driver")
 	run := r.start(ctx).GetTurn().GetRunId()
 	h := r.hand(ctx, &pawlv1.WorkerRegistration{WorkerId: "app"})

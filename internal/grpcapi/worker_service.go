@@ -12,8 +12,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
-	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -43,7 +43,7 @@ type workServer = grpc.BidiStreamingServer[pawlv1.WorkRequest, pawlv1.WorkRespon
 
 // Work implements pawl.v1.WorkerService.
 func (s *workerService) Work(stream workServer) error {
-	ctx, over := door.Lasting(stream.Context(), door.CallerOf(stream.Context()))
+	ctx, over := auth.Lasting(stream.Context(), auth.CallerOf(stream.Context()))
 	defer over()
 	first, err := stream.Recv()
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *workerService) Work(stream workServer) error {
 func (s *workerService) serve(ctx context.Context, stream workServer, link *workLink, more []*pawlv1.WorkRequest) error {
 	received := make(chan error, 1)
 	go func() { received <- link.receive(ctx, stream, more) }()
-	who, drain := door.CallerOf(ctx), s.runs.draining
+	who, drain := auth.CallerOf(ctx), s.runs.draining
 	var over <-chan time.Time
 	for {
 		// Idle workers come by the thousand, so this loop watches for everything.

@@ -10,9 +10,9 @@ import (
 	"google.golang.org/grpc/codes"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/grpcapi/door"
-	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/services"
 )
 
 // TestWork: a worker is sent the turns of a run until it ends, one after the
@@ -190,7 +190,7 @@ func registering(reg *pawlv1.WorkerRegistration) *pawlv1.WorkRequest {
 // TestWorkersOff: a server that takes no workers says so.
 func TestWorkersOff(t *testing.T) {
 	t.Parallel()
-	r, ctx := newRig(t, func(_ *Config, c *house.Config) { c.Work.Off = true }), testContext(t)
+	r, ctx := newRig(t, func(_ *Config, c *services.Config) { c.Work.Off = true }), testContext(t)
 	wantError(t, r.open(ctx, registering(registration("w"))).end(), codes.FailedPrecondition, "WORKERS_OFF")
 }
 
@@ -274,7 +274,7 @@ func TestHeartbeatFlood(t *testing.T) {
 // the turn is delivered again, at no attempt.
 func TestHugeRequest(t *testing.T) {
 	t.Parallel()
-	r, ctx := newRig(t, func(c *Config, _ *house.Config) { c.MaxMessageBytes = 64 << 10 }), testContext(t)
+	r, ctx := newRig(t, func(c *Config, _ *services.Config) { c.MaxMessageBytes = 64 << 10 }), testContext(t)
 	r.register(ctx)
 	r.startWorkers(ctx)
 	h := r.hand(ctx, registration("w"))
@@ -375,7 +375,7 @@ func TestWorkScope(t *testing.T) {
 	if _, err := h.ask(completion(h.turn(), "Again")); err != nil {
 		t.Fatalf("with the scope work alone: %v", err)
 	}
-	if err := r.server.SetRights(Rights{Tokens: []door.Token{{Principal: "driver", Secret: secretOf("driver"), Scopes: runtime.ScopeAdmin}}}); err != nil {
+	if err := r.server.SetRights(Rights{Tokens: []auth.Token{{Principal: "driver", Secret: secretOf("driver"), Scopes: runtime.ScopeAdmin}}}); err != nil {
 		t.Fatal(err)
 	}
 	wantError(t, h.end(), codes.Unauthenticated, "TOKEN_REVOKED")

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/testkit/endpoint"
+	"github.com/pawl-dev/pawl/test/testkit/endpoint"
 )
 
 const key = "sk-secret-of-the-test"

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/pawl-dev/pawl/internal/condition"
+	"github.com/pawl-dev/pawl/internal/expr"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -15,18 +15,18 @@ const (
 )
 
 // conditions is the language of conditions: what they may name.
-var conditions = sync.OnceValues(func() (*condition.Language, error) {
-	return condition.Of([]string{"payload", "variables", "artifacts"}, nil)
+var conditions = sync.OnceValues(func() (*expr.Language, error) {
+	return expr.Of([]string{"payload", "variables", "artifacts"}, nil)
 })
 
 // Condition compiles the condition of an approval. It names payload (the call's arguments),
 // variables and artifacts (those of the run). The error says what is wrong, and where.
-func Condition(text string) (*condition.Program, error) {
+func Condition(text string) (*expr.Program, error) {
 	language, err := conditions()
 	if err != nil {
 		return nil, err
 	}
-	p, err := language.Compile(text, condition.Bool)
+	p, err := language.Compile(text, expr.Bool)
 	if err != nil {
 		return nil, fmt.Errorf("condition: %w", err)
 	}

@@ -4,11 +4,11 @@ import (
 	"context"
 	"slices"
 
-	"github.com/pawl-dev/pawl/internal/runtime/dialogue"
+	"github.com/pawl-dev/pawl/internal/runtime/conversation"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/render"
-	"github.com/pawl-dev/pawl/internal/runtime/request"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
 // Answer is what became of an input. It is read-only: its state and records
@@ -28,7 +28,7 @@ type Answer struct {
 	// Steps answer RequestSteps, in order.
 	Steps []StepAnswer
 	// Heeds are what a request to a model contains because it has to.
-	Heeds []dialogue.Heed
+	Heeds []conversation.Heed
 	// Graph is the control flow of the run; nil as State is.
 	Graph *machine.Graph
 	// Final are the artifacts of a run that Entry ended, in the order of their names;
@@ -65,7 +65,7 @@ type ArtifactValue = history.Artifact
 type RunView = render.View
 
 // Cursor is a place in the journal of a namespace; it orders what the store has committed.
-type Cursor = request.Cursor
+type Cursor = validate.Cursor
 
 // RecordRow is one record as a watch tells it.
 type RecordRow = render.Row

@@ -6,14 +6,14 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/packs"
 	"github.com/pawl-dev/pawl/internal/runtime/query"
-	"github.com/pawl-dev/pawl/internal/runtime/registry"
-	"github.com/pawl-dev/pawl/internal/runtime/travel"
-	"github.com/pawl-dev/pawl/internal/runtime/watch"
-	"github.com/pawl-dev/pawl/internal/testkit"
+	"github.com/pawl-dev/pawl/internal/runtime/streams"
+	"github.com/pawl-dev/pawl/internal/runtime/timetravel"
+	"github.com/pawl-dev/pawl/internal/services"
+	"github.com/pawl-dev/pawl/test/testkit"
 )
 
 // lateStore shows what it has stored a while before it says so, as a disk does
@@ -58,7 +58,7 @@ func (s *lateStore) hold(late chan chan struct{}) {
 
 func lateRig(t *testing.T) (*rig, *lateStore) {
 	late := &lateStore{}
-	r := newRig(t, func(c *house.Config) {
+	r := newRig(t, func(c *services.Config) {
 		late.Store = c.Store.(*testkit.Store)
 		c.Store = late
 	})
@@ -81,7 +81,7 @@ func TestWhatIsShownIsAnswerable(t *testing.T) {
 		ended <- err
 	}()
 	answer := <-stored
-	filter := watchAll(everyone, watch.Filter{})
+	filter := watchAll(everyone, streams.Filter{})
 	filter.Snapshots = true
 	rows := r.rest(r.watch(filter))
 	shown := rows[len(rows)-1]
@@ -96,11 +96,11 @@ func TestWhatIsShownIsAnswerable(t *testing.T) {
 		},
 		"ShowTurn": func() error { _, err := r.ShowTurn(ctx, ref(run.RunID, everyone), seq); return err },
 		"ListTransitions": func() error {
-			_, err := r.ListTransitions(ctx, watch.ListRecordsRequest{RunRef: ref(run.RunID, everyone), AfterSeq: seq})
+			_, err := r.ListTransitions(ctx, streams.ListRecordsRequest{RunRef: ref(run.RunID, everyone), AfterSeq: seq})
 			return err
 		},
 		"Watch": func() error {
-			req := watchAll(everyone, watch.Filter{RunID: run.RunID})
+			req := watchAll(everyone, streams.Filter{RunID: run.RunID})
 			req.AfterSeq, req.AfterCursor = seq, shown.Cursor.String()
 			w, err := r.Watch(ctx, req)
 			if err == nil {
@@ -109,14 +109,14 @@ func TestWhatIsShownIsAnswerable(t *testing.T) {
 			return err
 		},
 		"WaitRun": func() error {
-			s, settled, err := r.WaitRun(ctx, watch.WaitRequest{RunRef: ref(run.RunID, everyone), AfterSeq: seq - 1})
+			s, settled, err := r.WaitRun(ctx, streams.WaitRequest{RunRef: ref(run.RunID, everyone), AfterSeq: seq - 1})
 			if err == nil && (!settled || s.Seq < seq) {
 				t.Errorf("WaitRun shows record %d", s.Seq)
 			}
 			return err
 		},
 		"DiffRuns": func() error {
-			_, err := r.DiffRuns(ctx, travel.DiffRequest{RunRef: ref(run.RunID, everyone), Seq: seq, Other: run.RunID, OtherSeq: run.State.Seq})
+			_, err := r.DiffRuns(ctx, timetravel.DiffRequest{RunRef: ref(run.RunID, everyone), Seq: seq, Other: run.RunID, OtherSeq: run.State.Seq})
 			return err
 		},
 	}
@@ -145,7 +145,7 @@ func TestAPackThatIsListedIsMeant(t *testing.T) {
 	store.hold(stored)
 	ended := make(chan error, 1)
 	go func() {
-		_, err := r.RegisterPack(context.Background(), registry.RegisterRequest{
+		_, err := r.RegisterPack(context.Background(), packs.RegisterRequest{
 			Call: runtime.Call{Principal: everyone}, Document: []byte(strings.Replace(loopPack, `"version": "1.0.0"`, `"version": "2.0.0"`, 1)),
 		})
 		ended <- err

@@ -6,13 +6,13 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/policy"
-	"github.com/pawl-dev/pawl/internal/runtime/account"
-	"github.com/pawl-dev/pawl/internal/runtime/effect"
+	"github.com/pawl-dev/pawl/internal/runtime/budget"
+	"github.com/pawl-dev/pawl/internal/runtime/effects"
 	"github.com/pawl-dev/pawl/internal/runtime/gate"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/program"
-	"github.com/pawl-dev/pawl/internal/runtime/request"
+	"github.com/pawl-dev/pawl/internal/runtime/packcache"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
 // The phases of an input, each with what guards it and what comes before it:
@@ -40,7 +40,7 @@ type change struct {
 	holder  Holder
 	command machine.Command
 	// start is the program of a run that begins; nil for all other inputs.
-	start *program.Program
+	start *packcache.Program
 	// hash is the body hash of a start; other hashes are made on the way.
 	hash [32]byte
 	// begun: it has made its run.
@@ -77,7 +77,7 @@ func (e *Engine) Apply(ctx context.Context, req Request) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	if req.Command, err = request.Check(req.ID, req.Command); err != nil {
+	if req.Command, err = validate.Check(req.ID, req.Command); err != nil {
 		return Answer{}, err
 	}
 	answer, err := e.apply(ctx, &change{
@@ -168,16 +168,16 @@ type transit struct {
 	// state and program are the run's; nil state = not loaded, or forgotten after
 	// a commit that failed.
 	state   *machine.State
-	program *program.Program
+	program *packcache.Program
 	input   machine.Input
 	// asked is the token that the request was granted by, if any.
 	asked Grant
 	// batch was committed, as entry; nil and zero if nothing was.
 	batch *machine.Batch
 	entry machine.Entry
-	older effect.Older // the input's business keys as earlier programs made them
+	older effects.Older // the input's business keys as earlier programs made them
 	// hold is what the input has changed of the operator's accounts.
-	hold account.Hold
+	hold budget.Hold
 	// told is what followers are told of the commit.
 	told  Commit
 	ended bool // run returned, it did not panic

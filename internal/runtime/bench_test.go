@@ -7,10 +7,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/watch"
+	"github.com/pawl-dev/pawl/internal/runtime/streams"
+	"github.com/pawl-dev/pawl/internal/services"
 )
 
 // nullStore commits at once and keeps nothing but heads: what is measured above
@@ -31,7 +31,7 @@ func benchRig(b *testing.B) *rig {
 	b.Helper()
 	r := newRig(b)
 	r.cfg.Store = &nullStore{Store: r.store, failed: make(chan struct{})}
-	r.cfg.Clock, r.cfg.IDs = house.SystemClock{}, house.NewSystemIDs()
+	r.cfg.Clock, r.cfg.IDs = services.SystemClock{}, services.NewSystemIDs()
 	r.cfg.Limits.MaxTransitions = 1 << 40
 	r.open()
 	return r
@@ -94,7 +94,7 @@ func BenchmarkWatch(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if rows := r.rest(r.watch(watchAll(everyone, watch.Filter{}))); len(rows) != 10_000 {
+		if rows := r.rest(r.watch(watchAll(everyone, streams.Filter{}))); len(rows) != 10_000 {
 			b.Fatal(len(rows))
 		}
 	}

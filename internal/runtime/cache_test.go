@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/services"
 )
 
 func TestCacheKeepsToItsBytes(t *testing.T) {
 	t.Parallel()
 	const limit = 256 << 10
-	r := newRig(t, func(c *house.Config) { c.CacheBytes = limit })
+	r := newRig(t, func(c *services.Config) { c.CacheBytes = limit })
 	var runs []runtime.Answer
 	for i := range 2000 {
 		runs = append(runs, r.start(fmt.Sprint("s", i)))

@@ -7,11 +7,11 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/policy"
-	"github.com/pawl-dev/pawl/internal/runtime/account"
-	"github.com/pawl-dev/pawl/internal/runtime/allowance"
+	"github.com/pawl-dev/pawl/internal/runtime/budget"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/request"
+	"github.com/pawl-dev/pawl/internal/runtime/quota"
 	"github.com/pawl-dev/pawl/internal/runtime/tariff"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
 // Defaults of [Config].
@@ -26,7 +26,7 @@ const (
 )
 
 // DefaultNamespace is the namespace of calls that name none; its number is 0.
-const DefaultNamespace = request.DefaultNamespace
+const DefaultNamespace = validate.DefaultNamespace
 
 // Config is everything that an [Engine] needs. Store, Clock and IDs are
 // required; zero fields of the rest take their default.
@@ -46,7 +46,7 @@ type Config struct {
 	AllowTools []string
 	// Namespaces gives each namespace its number, unique for ever. "default" is
 	// always there with number 0.
-	Namespaces request.Namespaces
+	Namespaces validate.Namespaces
 	// Pack says how registered documents are read.
 	Pack pack.Options
 
@@ -62,9 +62,9 @@ type Config struct {
 	// MaxRunsInFlight bounds the runs that have not ended. Default 1 000 000.
 	MaxRunsInFlight int
 	// Quotas bounds what namespaces and principals may have; nil = nothing does.
-	Quotas *allowance.Book
+	Quotas *quota.Book
 	// Accounts are the operator's, over runs; nil = nothing is counted.
-	Accounts *account.Ledger
+	Accounts *budget.Ledger
 	// Local says whether a run's agent is a member of its own pack, in this store, or one that
 	// the operator reaches elsewhere; nil = nobody knows, and the step answers for what it consumes.
 	Local func(namespace uint32, pack, agent string) bool
@@ -91,7 +91,7 @@ func (c Config) withDefaults() Config {
 	c.TimersInFlight = orDefault(c.TimersInFlight, DefaultTimersInFlight)
 	c.Namespaces = c.Namespaces.WithDefault()
 	if c.Quotas == nil {
-		c.Quotas = allowance.New(c.Namespaces)
+		c.Quotas = quota.New(c.Namespaces)
 	}
 	return c
 }

@@ -9,8 +9,8 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/registry"
-	"github.com/pawl-dev/pawl/internal/testkit"
+	"github.com/pawl-dev/pawl/internal/runtime/packs"
+	"github.com/pawl-dev/pawl/test/testkit"
 )
 
 // TestCrashAtEachStop kills the process at each stop of the way of a transition
@@ -154,7 +154,7 @@ func TestFailureClosesTheEngine(t *testing.T) {
 		RunRef: ref(other.RunID, everyone), Event: "Again", TurnToken: other.Turn.Token,
 	})
 	wantReason(t, err, "COMMIT_UNKNOWN")
-	_, err = r.RegisterPack(context.Background(), registry.RegisterRequest{
+	_, err = r.RegisterPack(context.Background(), packs.RegisterRequest{
 		Call: runtime.Call{Principal: everyone}, Document: []byte(loopPack),
 	})
 	wantReason(t, err, "COMMIT_UNKNOWN")

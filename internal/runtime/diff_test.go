@@ -8,10 +8,10 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/travel"
+	"github.com/pawl-dev/pawl/internal/runtime/timetravel"
 )
 
-func (r *rig) diff(req travel.DiffRequest) travel.Diff {
+func (r *rig) diff(req timetravel.DiffRequest) timetravel.Diff {
 	r.t.Helper()
 	d, err := r.DiffRuns(context.Background(), req)
 	if err != nil {
@@ -21,7 +21,7 @@ func (r *rig) diff(req travel.DiffRequest) travel.Diff {
 }
 
 // pathOf is a way as words.
-func pathOf(path []travel.PathStep) []string {
+func pathOf(path []timetravel.PathStep) []string {
 	var words []string
 	for _, step := range path {
 		words = append(words, step.Event+">"+step.State)
@@ -34,7 +34,7 @@ func TestDiffOfTwoPoints(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	run, before := r.source()
-	d := r.diff(travel.DiffRequest{RunRef: ref(run, everyone), Seq: 1, OtherSeq: before})
+	d := r.diff(timetravel.DiffRequest{RunRef: ref(run, everyone), Seq: 1, OtherSeq: before})
 	if d.Common != 1 || len(d.BasePath) != 0 || !reflect.DeepEqual(pathOf(d.OtherPath), []string{"Again>work"}) {
 		t.Fatalf("common %d, %v, %v", d.Common, d.BasePath, d.OtherPath)
 	}
@@ -42,14 +42,14 @@ func TestDiffOfTwoPoints(t *testing.T) {
 		!reflect.DeepEqual(d.Edges, []machine.CountChange{{Name: "work.Again", Other: 1}}) {
 		t.Fatalf("visits %v, edges %v", d.Visits, d.Edges)
 	}
-	if len(d.Artifacts) != 2 || d.Artifacts[0].Kind != travel.Added || d.Artifacts[1].OtherBytes != 5 || len(d.Variables) != 0 {
+	if len(d.Artifacts) != 2 || d.Artifacts[0].Kind != timetravel.Added || d.Artifacts[1].OtherBytes != 5 || len(d.Variables) != 0 {
 		t.Fatalf("artifacts %+v, variables %v", d.Artifacts, d.Variables)
 	}
-	back := r.diff(travel.DiffRequest{RunRef: ref(run, everyone), Seq: before, OtherSeq: 1})
-	if back.Artifacts[0].Kind != travel.Removed || len(back.BasePath) != 1 {
+	back := r.diff(timetravel.DiffRequest{RunRef: ref(run, everyone), Seq: before, OtherSeq: 1})
+	if back.Artifacts[0].Kind != timetravel.Removed || len(back.BasePath) != 1 {
 		t.Fatalf("backwards: %+v", back)
 	}
-	same := r.diff(travel.DiffRequest{RunRef: ref(run, everyone), Seq: before, OtherSeq: before})
+	same := r.diff(timetravel.DiffRequest{RunRef: ref(run, everyone), Seq: before, OtherSeq: before})
 	if same.Common != 2 || len(same.Artifacts)+len(same.Visits)+len(same.Spent)+len(same.Edges) != 0 {
 		t.Fatalf("with itself: %+v", same)
 	}
@@ -66,14 +66,14 @@ func TestDiffOfAForkAndItsSource(t *testing.T) {
 	req.Artifacts = []machine.ArtifactWrite{{Name: "log", Value: []byte(`[{"n":1.0,"a/b~":[1]},2,3]`)}, {Name: "note", Value: []byte("draft\nmore\n")}}
 	fork := r.fork(req)
 	r.emit(fork.RunID, "Finish", "", fork.Turn.Token)
-	d := r.diff(travel.DiffRequest{RunRef: ref(run, everyone), Other: fork.RunID})
+	d := r.diff(timetravel.DiffRequest{RunRef: ref(run, everyone), Other: fork.RunID})
 	if d.Common != 2 || len(d.BasePath) != 0 || !reflect.DeepEqual(pathOf(d.OtherPath), []string{"Finish>done"}) || d.OtherPath[0].RunID != fork.RunID {
 		t.Fatalf("common %d, %v, %v", d.Common, d.BasePath, d.OtherPath)
 	}
-	want := []travel.ValueChange{
-		{Path: "/0/a~1b~0", Kind: travel.Added, Other: []byte("[1]")},
-		{Path: "/0/n", Kind: travel.Changed, Base: []byte("1"), Other: []byte("1.0")},
-		{Path: "/2", Kind: travel.Added, Other: []byte("3")},
+	want := []timetravel.ValueChange{
+		{Path: "/0/a~1b~0", Kind: timetravel.Added, Other: []byte("[1]")},
+		{Path: "/0/n", Kind: timetravel.Changed, Base: []byte("1"), Other: []byte("1.0")},
+		{Path: "/2", Kind: timetravel.Added, Other: []byte("3")},
 	}
 	if !reflect.DeepEqual(d.Artifacts[0].JSON, want) {
 		t.Fatalf("log: %+v", d.Artifacts[0].JSON)
@@ -96,7 +96,7 @@ func TestDiffIsBounded(t *testing.T) {
 		{Name: "log", Value: []byte("[" + strings.Repeat("1,", 5000) + "1]")}, {Name: "note", Value: []byte(strings.Repeat("ä\n", 20_000))},
 	}
 	fork := r.fork(req)
-	d := r.diff(travel.DiffRequest{RunRef: ref(run, everyone), Seq: before, Other: fork.RunID})
+	d := r.diff(timetravel.DiffRequest{RunRef: ref(run, everyone), Seq: before, Other: fork.RunID})
 	if log := d.Artifacts[0]; len(log.JSON) != 1000 || !log.Truncated {
 		t.Fatalf("log: %d changes, truncated %v", len(log.JSON), log.Truncated)
 	}
@@ -111,14 +111,14 @@ func TestDiffRefusals(t *testing.T) {
 	r := newRig(t)
 	run, before := r.source()
 	for _, tt := range []struct {
-		req    travel.DiffRequest
+		req    timetravel.DiffRequest
 		reason string
 	}{
-		{travel.DiffRequest{RunRef: ref(run, everyone), Seq: before + 50}, "RECORD_NOT_FOUND"},
-		{travel.DiffRequest{RunRef: ref(run, everyone), OtherSeq: before + 50}, "RECORD_NOT_FOUND"},
-		{travel.DiffRequest{RunRef: ref(run, everyone), Other: "01J00000000000000000000000"}, "RUN_NOT_FOUND"},
-		{travel.DiffRequest{RunRef: ref(run, nobody)}, "RUN_NOT_FOUND"},
-		{travel.DiffRequest{RunRef: ref(run, approver)}, "SCOPE_MISSING"},
+		{timetravel.DiffRequest{RunRef: ref(run, everyone), Seq: before + 50}, "RECORD_NOT_FOUND"},
+		{timetravel.DiffRequest{RunRef: ref(run, everyone), OtherSeq: before + 50}, "RECORD_NOT_FOUND"},
+		{timetravel.DiffRequest{RunRef: ref(run, everyone), Other: "01J00000000000000000000000"}, "RUN_NOT_FOUND"},
+		{timetravel.DiffRequest{RunRef: ref(run, nobody)}, "RUN_NOT_FOUND"},
+		{timetravel.DiffRequest{RunRef: ref(run, approver)}, "SCOPE_MISSING"},
 	} {
 		_, err := r.DiffRuns(context.Background(), tt.req)
 		wantReason(t, err, tt.reason)

@@ -7,14 +7,14 @@ import (
 	"sync"
 
 	"github.com/pawl-dev/pawl/internal/policy"
-	"github.com/pawl-dev/pawl/internal/runtime/allowance"
-	"github.com/pawl-dev/pawl/internal/runtime/effect"
+	"github.com/pawl-dev/pawl/internal/runtime/effects"
 	"github.com/pawl-dev/pawl/internal/runtime/gate"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/program"
+	"github.com/pawl-dev/pawl/internal/runtime/packcache"
+	"github.com/pawl-dev/pawl/internal/runtime/quota"
 	"github.com/pawl-dev/pawl/internal/runtime/render"
-	"github.com/pawl-dev/pawl/internal/runtime/request"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
 // Engine leads all runs of one store, one input of a run at a time. Its owner is the wiring,
@@ -23,17 +23,17 @@ type Engine struct {
 	cfg      Config
 	store    Store
 	allow    policy.Allowlist
-	terms    request.Terms
+	terms    validate.Terms
 	hooks    Hooks
 	gate     *gate.Gate
 	owner    *runOwner
-	programs *program.Cache
+	programs *packcache.Cache
 	timers   *timerShard
-	runs     *allowance.Runs
+	runs     *quota.Runs
 	// past reads what was.
 	past *history.Reader
 	// effects knows who has which business key.
-	effects *effect.Book
+	effects *effects.Book
 	// shown renders turns.
 	shown *render.Renderer
 }
@@ -48,13 +48,13 @@ func New(cfg Config) (*Engine, error) {
 	e := &Engine{
 		cfg: cfg, store: cfg.Store, allow: cfg.Allowlist(), gate: gate.New(cfg.MaxInputs, cfg.Clock),
 		owner:    newRunOwner(cfg.QueueLimit, cfg.CacheBytes),
-		programs: program.NewCache(cfg.Store, cfg.Pack),
+		programs: packcache.NewCache(cfg.Store, cfg.Pack),
 		past:     history.New(cfg.Store),
-		runs:     allowance.NewRuns(cfg.Quotas, cfg.Store, cfg.MaxRunsInFlight),
+		runs:     quota.NewRuns(cfg.Quotas, cfg.Store, cfg.MaxRunsInFlight),
 	}
 	e.shown = render.New(e.past, cfg.Clock)
-	e.effects = effect.New(cfg.Store, e.past, e.programs)
-	e.terms = request.Terms{
+	e.effects = effects.New(cfg.Store, e.past, e.programs)
+	e.terms = validate.Terms{
 		Limits: cfg.Limits, DefaultWallTime: cfg.DefaultWallTime, MaxWallTime: cfg.MaxWallTime,
 		MaxVariableBytes: cfg.MaxVariableBytes, MaxLabels: cfg.MaxLabels, TraceShare: cfg.TraceShare, Models: cfg.Models,
 	}

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/registry"
-	"github.com/pawl-dev/pawl/internal/runtime/watch"
-	"github.com/pawl-dev/pawl/internal/testkit"
+	"github.com/pawl-dev/pawl/internal/runtime/packs"
+	"github.com/pawl-dev/pawl/internal/runtime/streams"
+	"github.com/pawl-dev/pawl/internal/services"
+	"github.com/pawl-dev/pawl/test/testkit"
 )
 
 // must ends an example that cannot go on.
@@ -24,11 +24,11 @@ func must(err error) {
 // where that leads, and refuses what the state does not know.
 func ExampleEngine() {
 	ctx := context.Background()
-	engine, err := house.New(house.Config{Config: runtime.Config{Store: testkit.NewStore(), Clock: testkit.NewClock(), IDs: &testkit.IDs{}}})
+	engine, err := services.New(services.Config{Config: runtime.Config{Store: testkit.NewStore(), Clock: testkit.NewClock(), IDs: &testkit.IDs{}}})
 	must(err)
 	defer engine.Close()
 	call := runtime.Call{Principal: runtime.Anonymous()}
-	_, err = engine.RegisterPack(ctx, registry.RegisterRequest{Call: call, Document: []byte(loopPack)})
+	_, err = engine.RegisterPack(ctx, packs.RegisterRequest{Call: call, Document: []byte(loopPack)})
 	must(err)
 	run, err := engine.StartRun(ctx, runtime.StartRequest{
 		Call: call, Pack: "loop", Execution: machine.Caller, Variables: []byte(`{"goal": "ship"}`), RequestID: "order-7",
@@ -56,11 +56,11 @@ func ExampleEngine() {
 // A watch tells the records in order, each once, from any place on.
 func ExampleEngine_watch() {
 	ctx := context.Background()
-	engine, err := house.New(house.Config{Config: runtime.Config{Store: testkit.NewStore(), Clock: testkit.NewClock(), IDs: &testkit.IDs{}}})
+	engine, err := services.New(services.Config{Config: runtime.Config{Store: testkit.NewStore(), Clock: testkit.NewClock(), IDs: &testkit.IDs{}}})
 	must(err)
 	defer engine.Close()
 	call := runtime.Call{Principal: runtime.Anonymous()}
-	_, err = engine.RegisterPack(ctx, registry.RegisterRequest{Call: call, Document: []byte(loopPack)})
+	_, err = engine.RegisterPack(ctx, packs.RegisterRequest{Call: call, Document: []byte(loopPack)})
 	must(err)
 	run, err := engine.StartRun(ctx, runtime.StartRequest{
 		Call: call, Pack: "loop", Execution: machine.Caller, Variables: []byte(`{"goal": "ship"}`),
@@ -69,12 +69,12 @@ func ExampleEngine_watch() {
 	ref := runtime.RunRef{Call: call, RunID: run.RunID}
 	_, err = engine.CancelRun(ctx, runtime.ControlRequest{RunRef: ref, Note: "no longer needed"})
 	must(err)
-	stream, err := engine.Watch(ctx, watch.Request{Call: call, Filter: watch.Filter{RunID: run.RunID}, Follow: true})
+	stream, err := engine.Watch(ctx, streams.Request{Call: call, Filter: streams.Filter{RunID: run.RunID}, Follow: true})
 	must(err)
 	defer stream.Close()
 	for {
 		page, err := stream.Next(ctx)
-		if errors.Is(err, watch.ErrEnded) {
+		if errors.Is(err, streams.ErrEnded) {
 			return
 		}
 		must(err)

@@ -9,8 +9,8 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/request"
-	"github.com/pawl-dev/pawl/internal/runtime/watch"
+	"github.com/pawl-dev/pawl/internal/runtime/streams"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
 // Faults that other systems have (docs/dev/testing.md#fault-catalogue) and that need an engine with
@@ -86,8 +86,8 @@ func TestALongHistoryIsWhole(t *testing.T) {
 	last := r.view(run).State.Seq
 	var seen uint64
 	for token := ""; ; {
-		page, err := r.ListTransitions(context.Background(), watch.ListRecordsRequest{
-			RunRef: ref(run, reader), Kinds: everyKind(), PageSize: request.MaxPageSize, PageToken: token,
+		page, err := r.ListTransitions(context.Background(), streams.ListRecordsRequest{
+			RunRef: ref(run, reader), Kinds: everyKind(), PageSize: validate.MaxPageSize, PageToken: token,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/packs"
 	"github.com/pawl-dev/pawl/internal/runtime/query"
-	"github.com/pawl-dev/pawl/internal/runtime/registry"
-	"github.com/pawl-dev/pawl/internal/runtime/travel"
-	"github.com/pawl-dev/pawl/internal/testkit"
+	"github.com/pawl-dev/pawl/internal/runtime/timetravel"
+	"github.com/pawl-dev/pawl/internal/services"
+	"github.com/pawl-dev/pawl/test/testkit"
 )
 
 var (
@@ -24,20 +24,20 @@ var (
 const loopPack = testkit.LoopPack
 
 // The rooms of a rig, whose methods it has.
-type travels = travel.Room
+type travels = timetravel.Room
 
 // rig is an engine over a store in memory.
 type rig struct {
-	*house.House
+	*services.House
 	*travels
 	t     testing.TB
 	store *testkit.Store
 	clock *testkit.Clock
 	ids   *testkit.IDs
-	cfg   house.Config
+	cfg   services.Config
 }
 
-type option func(*house.Config)
+type option func(*services.Config)
 
 func newRig(t testing.TB, options ...option) *rig {
 	t.Helper()
@@ -62,7 +62,7 @@ func newRig(t testing.TB, options ...option) *rig {
 func (r *rig) open() {
 	r.t.Helper()
 	r.cfg.Subscriptions = r.store
-	rooms, err := house.New(r.cfg)
+	rooms, err := services.New(r.cfg)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func (r *rig) background() {
 
 func (r *rig) register(namespace, document string) {
 	r.t.Helper()
-	answer, err := r.RegisterPack(context.Background(), registry.RegisterRequest{
+	answer, err := r.RegisterPack(context.Background(), packs.RegisterRequest{
 		Call: runtime.Call{Namespace: namespace, Principal: everyone}, Document: []byte(document),
 	})
 	if err != nil {

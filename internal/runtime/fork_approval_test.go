@@ -8,7 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/travel"
+	"github.com/pawl-dev/pawl/internal/runtime/timetravel"
 )
 
 // TestForkBehindAnApproval: a copy of what was approved, or one that begins behind a
@@ -20,7 +20,7 @@ func TestForkBehindAnApproval(t *testing.T) {
 	run := r.start("a").RunID
 	ctx := context.Background()
 	fork := func(seq uint64, pack string, who runtime.Principal) error {
-		_, err := r.ForkRun(ctx, travel.ForkRequest{RunRef: ref(run, who), AtSeq: seq, Pack: pack})
+		_, err := r.ForkRun(ctx, timetravel.ForkRequest{RunRef: ref(run, who), AtSeq: seq, Pack: pack})
 		return err
 	}
 	turn, err := r.GetTurn(ctx, ref(run, everyone))
@@ -72,7 +72,7 @@ func TestForkOfARunThatBeganInTheMiddle(t *testing.T) {
 	}{
 		"by a driver": {driver, false}, "by who may approve": {everyone, true}, "by an admin": {boss, true},
 	} {
-		_, err := r.ForkRun(context.Background(), travel.ForkRequest{RunRef: ref(run, c.who), Variables: []byte(`{"goal":"another"}`)})
+		_, err := r.ForkRun(context.Background(), timetravel.ForkRequest{RunRef: ref(run, c.who), Variables: []byte(`{"goal":"another"}`)})
 		refusal, _ := errors.AsType[*machine.Refusal](err)
 		if c.ok != (err == nil) || !c.ok && (refusal == nil || refusal.Reason != "SCOPE_MISSING") {
 			t.Errorf("%s: %v", name, err)

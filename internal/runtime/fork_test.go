@@ -9,15 +9,15 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/travel"
-	"github.com/pawl-dev/pawl/internal/runtime/watch"
+	"github.com/pawl-dev/pawl/internal/runtime/streams"
+	"github.com/pawl-dev/pawl/internal/runtime/timetravel"
 )
 
-func forkRequest(run string, seq uint64) travel.ForkRequest {
-	return travel.ForkRequest{RunRef: ref(run, everyone), AtSeq: seq}
+func forkRequest(run string, seq uint64) timetravel.ForkRequest {
+	return timetravel.ForkRequest{RunRef: ref(run, everyone), AtSeq: seq}
 }
 
-func (r *rig) fork(req travel.ForkRequest) runtime.Answer {
+func (r *rig) fork(req timetravel.ForkRequest) runtime.Answer {
 	r.t.Helper()
 	answer, err := r.ForkRun(context.Background(), req)
 	if err != nil {
@@ -214,21 +214,21 @@ func TestForkRefusals(t *testing.T) {
 	run, before := r.source()
 	tests := []struct {
 		name, reason string
-		change       func(*travel.ForkRequest)
+		change       func(*timetravel.ForkRequest)
 	}{
-		{"ended there", "FORK_TERMINAL", func(q *travel.ForkRequest) { q.AtSeq = 0 }},
-		{"no such record", "RECORD_NOT_FOUND", func(q *travel.ForkRequest) { q.AtSeq = before + 100 }},
-		{"no such run", "RUN_NOT_FOUND", func(q *travel.ForkRequest) { q.RunID = "01J00000000000000000000000" }},
-		{"no such pack", "PACK_NOT_FOUND", func(q *travel.ForkRequest) { q.Pack = "ghost" }},
-		{"reader", "SCOPE_MISSING", func(q *travel.ForkRequest) { q.Principal = reader }},
-		{"who may not see it", "RUN_NOT_FOUND", func(q *travel.ForkRequest) { q.Principal = nobody }},
-		{"unknown variable", "BAD_VARIABLES", func(q *travel.ForkRequest) { q.Variables = []byte(`{"ghost":1}`) }},
-		{"variables", "INVALID_JSON", func(q *travel.ForkRequest) { q.Variables = []byte(`[1]`) }},
-		{"artifact", "UNDECLARED_ARTIFACT", func(q *travel.ForkRequest) { q.Artifacts = []machine.ArtifactWrite{{Name: "ghost"}} }},
-		{"artifact type", "ARTIFACT_TYPE", func(q *travel.ForkRequest) {
+		{"ended there", "FORK_TERMINAL", func(q *timetravel.ForkRequest) { q.AtSeq = 0 }},
+		{"no such record", "RECORD_NOT_FOUND", func(q *timetravel.ForkRequest) { q.AtSeq = before + 100 }},
+		{"no such run", "RUN_NOT_FOUND", func(q *timetravel.ForkRequest) { q.RunID = "01J00000000000000000000000" }},
+		{"no such pack", "PACK_NOT_FOUND", func(q *timetravel.ForkRequest) { q.Pack = "ghost" }},
+		{"reader", "SCOPE_MISSING", func(q *timetravel.ForkRequest) { q.Principal = reader }},
+		{"who may not see it", "RUN_NOT_FOUND", func(q *timetravel.ForkRequest) { q.Principal = nobody }},
+		{"unknown variable", "BAD_VARIABLES", func(q *timetravel.ForkRequest) { q.Variables = []byte(`{"ghost":1}`) }},
+		{"variables", "INVALID_JSON", func(q *timetravel.ForkRequest) { q.Variables = []byte(`[1]`) }},
+		{"artifact", "UNDECLARED_ARTIFACT", func(q *timetravel.ForkRequest) { q.Artifacts = []machine.ArtifactWrite{{Name: "ghost"}} }},
+		{"artifact type", "ARTIFACT_TYPE", func(q *timetravel.ForkRequest) {
 			q.Artifacts = []machine.ArtifactWrite{{Name: "log", Value: []byte("{")}}
 		}},
-		{"id", "ID_RESERVED", func(q *travel.ForkRequest) { q.RequestID = "pawl:x" }},
+		{"id", "ID_RESERVED", func(q *timetravel.ForkRequest) { q.RequestID = "pawl:x" }},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -252,9 +252,9 @@ func TestForkIsWatched(t *testing.T) {
 	run, before := r.source()
 	fork := r.fork(forkRequest(run, before))
 	r.emit(fork.RunID, "Finish", "", fork.Turn.Token)
-	w, err := r.Watch(context.Background(), watch.Request{
+	w, err := r.Watch(context.Background(), streams.Request{
 		Call: runtime.Call{Principal: everyone}, Snapshots: true,
-		Filter: watch.Filter{RunID: fork.RunID, Kinds: []machine.RecordKind{machine.RecOrigin, machine.RecTransition}, States: []string{"work"}},
+		Filter: streams.Filter{RunID: fork.RunID, Kinds: []machine.RecordKind{machine.RecOrigin, machine.RecTransition}, States: []string{"work"}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -263,7 +263,7 @@ func TestForkIsWatched(t *testing.T) {
 	var seqs []uint64
 	for {
 		batch, err := w.Next(context.Background())
-		if errors.Is(err, watch.ErrEnded) {
+		if errors.Is(err, streams.ErrEnded) {
 			break
 		}
 		if err != nil {

@@ -10,9 +10,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/services"
 )
 
 // countingStore counts the entries that are read and can hide its checkpoints.
@@ -40,7 +40,7 @@ func (s *countingStore) Checkpoint(ctx context.Context, ns uint32, run string, s
 // modes, with now and then an input between them.
 func longRun(t *testing.T, inputs int) (*rig, *countingStore, string) {
 	t.Helper()
-	r := newRig(t, func(c *house.Config) { c.Limits.MaxTransitions = 1 << 20 })
+	r := newRig(t, func(c *services.Config) { c.Limits.MaxTransitions = 1 << 20 })
 	counting := &countingStore{Store: r.store}
 	r.cfg.Store = counting
 	r.open()

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/watch"
-	"github.com/pawl-dev/pawl/internal/testkit"
+	"github.com/pawl-dev/pawl/internal/runtime/streams"
+	"github.com/pawl-dev/pawl/test/testkit"
 )
 
 // TestTheClockIsSetForwards: a timer whose time has come by the wall clock fires
@@ -21,7 +21,7 @@ func TestTheClockIsSetForwards(t *testing.T) {
 	r.clock.AwaitAlarm(time.Second)
 	r.clock.Jump(time.Minute)
 	r.clock.Advance(time.Second)
-	s, settled, err := r.WaitRun(within60(t), watch.WaitRequest{RunRef: ref(run.RunID, everyone), AfterSeq: asked.State.Seq})
+	s, settled, err := r.WaitRun(within60(t), streams.WaitRequest{RunRef: ref(run.RunID, everyone), AfterSeq: asked.State.Seq})
 	if err != nil || !settled || s.Current != "work" {
 		t.Fatalf("a minute after the clock was set %+v, %v", s, err)
 	}
@@ -44,7 +44,7 @@ func TestTheClockIsSetBack(t *testing.T) {
 		t.Fatalf("it fired a minute early: %s", s.Current)
 	}
 	r.clock.Advance(time.Minute)
-	s, settled, err := r.WaitRun(within60(t), watch.WaitRequest{RunRef: ref(run.RunID, everyone), AfterSeq: asked.State.Seq})
+	s, settled, err := r.WaitRun(within60(t), streams.WaitRequest{RunRef: ref(run.RunID, everyone), AfterSeq: asked.State.Seq})
 	if err != nil || !settled || s.Current != "work" {
 		t.Fatalf("%+v, %v", s, err)
 	}
@@ -69,7 +69,7 @@ func TestAStuckTimerOutlivesASetClock(t *testing.T) {
 	r.clock.Jump(-time.Minute)
 	r.store.FailCommits(nil)
 	r.clock.Advance(time.Second)
-	s, settled, err := r.WaitRun(within60(t), watch.WaitRequest{RunRef: ref(run.RunID, everyone)})
+	s, settled, err := r.WaitRun(within60(t), streams.WaitRequest{RunRef: ref(run.RunID, everyone)})
 	if err != nil || !settled || s.Status != machine.BudgetExhausted {
 		t.Fatalf("after a second %+v, %v", s, err)
 	}
@@ -79,12 +79,12 @@ func TestAStuckTimerOutlivesASetClock(t *testing.T) {
 func TestWatchesBeatWhateverTheClockSays(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	req := watchAll(everyone, watch.Filter{})
+	req := watchAll(everyone, streams.Filter{})
 	req.Follow = true
 	w := r.watch(req)
 	defer w.Close()
 	r.clock.Jump(-time.Hour)
-	beat := make(chan watch.Page, 1)
+	beat := make(chan streams.Page, 1)
 	go func() {
 		page, err := w.Next(context.Background())
 		if err != nil {
@@ -92,8 +92,8 @@ func TestWatchesBeatWhateverTheClockSays(t *testing.T) {
 		}
 		beat <- page
 	}()
-	r.clock.AwaitAlarm(watch.DefaultHeartbeat)
-	r.clock.Advance(watch.DefaultHeartbeat)
+	r.clock.AwaitAlarm(streams.DefaultHeartbeat)
+	r.clock.Advance(streams.DefaultHeartbeat)
 	if page := await(t, "heartbeat", beat); !page.Heartbeat {
 		t.Fatalf("page %+v", page)
 	}

@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/query"
-	"github.com/pawl-dev/pawl/internal/runtime/request"
-	"github.com/pawl-dev/pawl/internal/runtime/watch"
+	"github.com/pawl-dev/pawl/internal/runtime/streams"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
+	"github.com/pawl-dev/pawl/internal/services"
 )
 
 func TestListRuns(t *testing.T) {
@@ -42,7 +42,7 @@ func TestListRuns(t *testing.T) {
 	if got := list(machine.RunFilter{Status: []machine.Status{machine.Cancelled}}, 0); len(got) != 3 {
 		t.Fatalf("cancelled %v", got)
 	}
-	for _, size := range []int{-1, request.MaxPageSize + 1} {
+	for _, size := range []int{-1, validate.MaxPageSize + 1} {
 		_, err := r.ListRuns(context.Background(), query.ListRunsRequest{Call: runtime.Call{Principal: reader}, PageSize: size})
 		wantReason(t, err, "BAD_PAGE_SIZE")
 	}
@@ -61,16 +61,16 @@ func TestListTransitions(t *testing.T) {
 	if got := r.records(run.RunID); len(got) != 21 || got[20].Seq != 21 {
 		t.Fatalf("%d records", len(got))
 	}
-	page, err := r.ListTransitions(context.Background(), watch.ListRecordsRequest{RunRef: ref(run.RunID, reader), AfterSeq: 19})
+	page, err := r.ListTransitions(context.Background(), streams.ListRecordsRequest{RunRef: ref(run.RunID, reader), AfterSeq: 19})
 	if err != nil || len(page.Records) != 2 || page.NextPage != "" || page.Records[0].PrevSeq != 19 {
 		t.Fatalf("%+v, %v", page, err)
 	}
-	_, err = r.ListTransitions(context.Background(), watch.ListRecordsRequest{RunRef: ref(run.RunID, reader), PageToken: "x"})
+	_, err = r.ListTransitions(context.Background(), streams.ListRecordsRequest{RunRef: ref(run.RunID, reader), PageToken: "x"})
 	wantReason(t, err, "BAD_PAGE_TOKEN")
-	_, err = r.ListTransitions(context.Background(), watch.ListRecordsRequest{RunRef: ref("absent", reader)})
+	_, err = r.ListTransitions(context.Background(), streams.ListRecordsRequest{RunRef: ref("absent", reader)})
 	wantReason(t, err, "RUN_NOT_FOUND")
 	// A list is of one run: without an id it must not become a watch of all.
-	_, err = r.ListTransitions(context.Background(), watch.ListRecordsRequest{RunRef: ref("", reader)})
+	_, err = r.ListTransitions(context.Background(), streams.ListRecordsRequest{RunRef: ref("", reader)})
 	wantReason(t, err, "RUN_ID_REQUIRED")
 }
 
@@ -168,7 +168,7 @@ func TestWaitRun(t *testing.T) {
 		settled bool
 		err     error
 	}
-	wait := func(ctx context.Context, req watch.WaitRequest) chan result {
+	wait := func(ctx context.Context, req streams.WaitRequest) chan result {
 		req.RunRef = ref(run.RunID, reader)
 		done := make(chan result, 1)
 		go func() {
@@ -177,14 +177,14 @@ func TestWaitRun(t *testing.T) {
 		}()
 		return done
 	}
-	late := wait(context.Background(), watch.WaitRequest{Most: time.Second})
+	late := wait(context.Background(), streams.WaitRequest{Most: time.Second})
 	r.clock.AwaitAlarm(time.Second)
 	r.clock.Advance(time.Second)
 	if got := <-late; got.err != nil || got.settled || got.state.Status != machine.Running {
 		t.Fatalf("%+v", got)
 	}
-	moved := wait(context.Background(), watch.WaitRequest{AfterSeq: run.State.Seq})
-	waiting := wait(context.Background(), watch.WaitRequest{})
+	moved := wait(context.Background(), streams.WaitRequest{AfterSeq: run.State.Seq})
+	waiting := wait(context.Background(), streams.WaitRequest{})
 	again := r.emit(run.RunID, "Again", "", run.Turn.Token)
 	if got := <-moved; got.err != nil || !got.settled || got.state.Seq != again.State.Seq {
 		t.Fatalf("%+v", got)
@@ -194,19 +194,19 @@ func TestWaitRun(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	ctx, leave := context.WithCancel(context.Background())
-	gone := wait(ctx, watch.WaitRequest{AfterSeq: 99})
+	gone := wait(ctx, streams.WaitRequest{AfterSeq: 99})
 	leave()
 	if got := <-gone; got.err != context.Canceled {
 		t.Fatalf("%+v", got)
 	}
-	if _, _, err := r.WaitRun(context.Background(), watch.WaitRequest{RunRef: ref("absent", reader)}); reason(err) != "RUN_NOT_FOUND" {
+	if _, _, err := r.WaitRun(context.Background(), streams.WaitRequest{RunRef: ref("absent", reader)}); reason(err) != "RUN_NOT_FOUND" {
 		t.Fatal(err)
 	}
 }
 
 func TestRunsInFlightAreBounded(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(c *house.Config) { c.MaxRunsInFlight = 3 })
+	r := newRig(t, func(c *services.Config) { c.MaxRunsInFlight = 3 })
 	var runs []runtime.Answer
 	for i := range 3 {
 		runs = append(runs, r.start(fmt.Sprint("s", i)))
@@ -244,7 +244,7 @@ func TestAPageIsBoundedByBytes(t *testing.T) {
 		}
 		token = answer.Turn.Token
 	}
-	page, err := r.ListTransitions(context.Background(), watch.ListRecordsRequest{RunRef: ref(run.RunID, reader), PageSize: 100})
+	page, err := r.ListTransitions(context.Background(), streams.ListRecordsRequest{RunRef: ref(run.RunID, reader), PageSize: 100})
 	if n := len(page.Records); err != nil || n < 30 || n > 40 || page.NextPage == "" {
 		t.Fatalf("%d records, next %q, %v", n, page.NextPage, err)
 	}

@@ -7,10 +7,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/services"
 )
 
 // noLease is a worker that was given nothing.
@@ -27,7 +27,7 @@ func (noLease) Counted(string, int) {}
 func TestNewWorkIsRefusedWhenThereIsTooMuch(t *testing.T) {
 	t.Parallel()
 	const limit, hard = 3, 12
-	r := newRig(t, func(c *house.Config) { c.MaxInputs = limit })
+	r := newRig(t, func(c *services.Config) { c.MaxInputs = limit })
 	ctx := context.Background()
 	var runs []runtime.Answer
 	for i := range hard + 1 {

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/registry"
+	"github.com/pawl-dev/pawl/internal/runtime/packs"
+	"github.com/pawl-dev/pawl/internal/services"
 )
 
 func TestPacks(t *testing.T) {
@@ -17,8 +17,8 @@ func TestPacks(t *testing.T) {
 	r := newRig(t)
 	ctx := context.Background()
 	call := runtime.Call{Principal: everyone}
-	register := func(document string, change func(*registry.RegisterRequest)) (registry.PackAnswer, error) {
-		req := registry.RegisterRequest{Call: call, Document: []byte(document)}
+	register := func(document string, change func(*packs.RegisterRequest)) (packs.PackAnswer, error) {
+		req := packs.RegisterRequest{Call: call, Document: []byte(document)}
 		if change != nil {
 			change(&req)
 		}
@@ -36,7 +36,7 @@ func TestPacks(t *testing.T) {
 	_, err = register(other, nil)
 	wantReason(t, err, "PACK_VERSION_TAKEN")
 	second := strings.Replace(loopPack, `"version": "1.0.0"`, `"version": "2.0.0"`, 1)
-	if _, err := register(second, func(q *registry.RegisterRequest) { q.KeepDefault = true }); err != nil {
+	if _, err := register(second, func(q *packs.RegisterRequest) { q.KeepDefault = true }); err != nil {
 		t.Fatal(err)
 	}
 	if run := r.start("old"); run.State.PackVersion != "1.0.0" {
@@ -51,7 +51,7 @@ func TestPacks(t *testing.T) {
 	if again := r.start("old"); !again.Duplicate || again.State.PackVersion != "1.0.0" {
 		t.Fatal("a repeated start follows the moved default")
 	}
-	if _, err := register(other, func(q *registry.RegisterRequest) { q.Move = true }); err != nil {
+	if _, err := register(other, func(q *packs.RegisterRequest) { q.Move = true }); err != nil {
 		t.Fatal(err)
 	}
 	page, err := r.ListPacks(ctx, call, "", 1)
@@ -70,7 +70,7 @@ func TestARunKeepsItsDigest(t *testing.T) {
 	r := newRig(t)
 	run := r.start("s1")
 	edited := strings.Replace(loopPack, `"Again": "work"`, `"Again": "gate"`, 1)
-	if _, err := r.RegisterPack(context.Background(), registry.RegisterRequest{
+	if _, err := r.RegisterPack(context.Background(), packs.RegisterRequest{
 		Call: runtime.Call{Principal: everyone}, Document: []byte(edited), Move: true,
 	}); err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func TestRefusedPacks(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ctx := context.Background()
-	req := registry.RegisterRequest{Call: runtime.Call{Principal: everyone}, Document: []byte(`{"id": "x"}`)}
+	req := packs.RegisterRequest{Call: runtime.Call{Principal: everyone}, Document: []byte(`{"id": "x"}`)}
 	answer, err := r.RegisterPack(ctx, req)
 	wantReason(t, err, "PACK_INVALID")
 	if answer.Pack != nil || len(answer.Diagnostics) == 0 {
@@ -126,7 +126,7 @@ func TestRequireBounded(t *testing.T) {
 		r.cfg.Pack.RequireBounded = operator
 		r.open()
 		register := func(document string, asked bool) error {
-			_, err := r.RegisterPack(context.Background(), registry.RegisterRequest{
+			_, err := r.RegisterPack(context.Background(), packs.RegisterRequest{
 				Call: runtime.Call{Principal: everyone}, Document: []byte(document), RequireBounded: asked, Move: true,
 			})
 			return err
@@ -163,8 +163,8 @@ func TestOperatorsWallTime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, func(cfg *house.Config) { cfg.DefaultWallTime, cfg.MaxWallTime = c.byDefault, c.max })
-			if _, err := r.RegisterPack(context.Background(), registry.RegisterRequest{
+			r := newRig(t, func(cfg *services.Config) { cfg.DefaultWallTime, cfg.MaxWallTime = c.byDefault, c.max })
+			if _, err := r.RegisterPack(context.Background(), packs.RegisterRequest{
 				Call: runtime.Call{Principal: everyone}, Document: []byte(c.document), Move: true,
 			}); err != nil {
 				t.Fatal(err)

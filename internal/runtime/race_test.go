@@ -9,10 +9,10 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/watch"
+	"github.com/pawl-dev/pawl/internal/runtime/streams"
+	"github.com/pawl-dev/pawl/internal/services"
 )
 
 func TestConcurrentStartsWithOneIDAreOneRun(t *testing.T) {
@@ -115,7 +115,7 @@ var visitModel = porcupine.Model{
 // checks the history against a register with compare-and-set.
 func TestEventsAreLinearizable(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(c *house.Config) { c.CacheBytes = 1 })
+	r := newRig(t, func(c *services.Config) { c.CacheBytes = 1 })
 	run := r.startWith(func() runtime.StartRequest {
 		q := startRequest("s")
 		q.State, q.Principal = "desk", boss
@@ -174,7 +174,7 @@ func raceEvents(r *rig, run runtime.Answer, caller, calls int, began time.Time) 
 func TestQueueIsBoundedAndFirstInFirstOut(t *testing.T) {
 	t.Parallel()
 	const limit = 4
-	r := newRig(t, func(c *house.Config) { c.QueueLimit = limit })
+	r := newRig(t, func(c *services.Config) { c.QueueLimit = limit })
 	run := r.start("s1")
 	r.store.Hold()
 	send := func(ctx context.Context, text string) error {
@@ -224,7 +224,7 @@ func awaitQueue(t testing.TB, r *rig, run string, n int) {
 // inputs are the texts that a run received, in order.
 func inputs(t *testing.T, r *rig, run string) []string {
 	t.Helper()
-	page, err := r.ListTransitions(context.Background(), watch.ListRecordsRequest{
+	page, err := r.ListTransitions(context.Background(), streams.ListRecordsRequest{
 		RunRef: ref(run, everyone), Kinds: []machine.RecordKind{machine.RecInputReceived},
 	})
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
-	"github.com/pawl-dev/pawl/internal/runtime/request"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
 // Idempotency is optimistic: an id is looked up only when its input was refused
@@ -55,7 +55,7 @@ func (t *transit) repeat(ctx context.Context) (Answer, bool, error) {
 		return Answer{}, false, nil
 	}
 	return Answer{}, false, &machine.Refusal{
-		Code: machine.CodeAlreadyExists, Reason: "ID_REUSED", Field: request.IDField(key.Kind), Seq: row.First,
+		Code: machine.CodeAlreadyExists, Reason: "ID_REUSED", Field: validate.IDField(key.Kind), Seq: row.First,
 		Message: fmt.Sprintf("id %q was used for another request", t.input.ID),
 	}
 }

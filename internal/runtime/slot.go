@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/program"
+	"github.com/pawl-dev/pawl/internal/runtime/packcache"
 )
 
 // RunKey names a run in this process.
@@ -51,7 +51,7 @@ type slot struct {
 	first, last  *waiter
 	waiting      int
 	state        *machine.State
-	program      *program.Program
+	program      *packcache.Program
 	bytes        int64
 	newer, older *slot
 }
@@ -120,7 +120,7 @@ func (s *runOwner) wait(key RunKey) (*slot, error) {
 
 // release ends the turn of a slot: the state replaces the cached one (nil
 // forgets it) and the next waiter, if any, is granted.
-func (s *runOwner) release(sl *slot, state *machine.State, prog *program.Program) {
+func (s *runOwner) release(sl *slot, state *machine.State, prog *packcache.Program) {
 	shard := s.shard(sl.key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()

@@ -3,9 +3,9 @@ package runtime
 import (
 	"cmp"
 
-	"github.com/pawl-dev/pawl/internal/runtime/consent"
+	"github.com/pawl-dev/pawl/internal/runtime/approval"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/request"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
 // stamp makes the Input of the change: everything from outside that the
@@ -15,16 +15,16 @@ func (t *transit) stamp(outside bool) {
 		At: t.e.cfg.Clock.Now().UnixNano(), Principal: t.c.principal.Name(), ID: t.c.id, BodyHash: t.c.hash,
 		Semantics: machine.Current,
 	}
-	b := request.NewBody(machine.KindOf(t.c.command))
+	b := validate.NewBody(machine.KindOf(t.c.command))
 	switch cmd := t.c.command.(type) {
 	case machine.EmitEvent:
 		cmd.Outside, cmd.Assigned = outside, t.asked.assignment()
-		cmd.Artifacts = request.CompactWrites(t.program.Graph, cmd.Artifacts)
+		cmd.Artifacts = validate.CompactWrites(t.program.Graph, cmd.Artifacts)
 		b.Text(cmd.Event)
 		b.Writes(t.program.Graph, cmd.Artifacts)
 		t.input.Command = cmd
 	case machine.SetArtifacts:
-		cmd.Artifacts = request.CompactWrites(t.program.Graph, cmd.Artifacts)
+		cmd.Artifacts = validate.CompactWrites(t.program.Graph, cmd.Artifacts)
 		b.Writes(t.program.Graph, cmd.Artifacts)
 		t.input.Command = cmd
 	case machine.CompleteTurn:
@@ -70,10 +70,10 @@ func (t *transit) stamp(outside bool) {
 	b.Free()
 }
 
-func (t *transit) stampComplete(cmd machine.CompleteTurn, outside bool, b *request.Body) machine.CompleteTurn {
+func (t *transit) stampComplete(cmd machine.CompleteTurn, outside bool, b *validate.Body) machine.CompleteTurn {
 	t.execution(&cmd.TurnSeq, &cmd.Attempt)
 	cmd.Outside, cmd.Assigned = outside, t.asked.assignment()
-	cmd.Artifacts = request.CompactWrites(t.program.Graph, cmd.Artifacts)
+	cmd.Artifacts = validate.CompactWrites(t.program.Graph, cmd.Artifacts)
 	b.Parts(cmd.Output)
 	b.Messages(cmd.Messages)
 	b.Usage(cmd.Usage)
@@ -89,14 +89,14 @@ func (t *transit) stampComplete(cmd machine.CompleteTurn, outside bool, b *reque
 	return cmd
 }
 
-func (t *transit) stampSteps(cmd machine.RequestSteps, b *request.Body) machine.RequestSteps {
+func (t *transit) stampSteps(cmd machine.RequestSteps, b *validate.Body) machine.RequestSteps {
 	if cmd.Assigned = t.executing(&cmd.TurnSeq, &cmd.Attempt); cmd.Assigned != nil {
 		cmd.First = t.asked.Requests + 1
 	}
 	requests := make([]machine.StepRequest, len(cmd.Requests))
 	for i, r := range cmd.Requests {
 		r.ByCaller = r.ByCaller && t.c.holder == nil && !t.program.Graph.Tools[r.Tool].Agent
-		r.PayloadHash = request.PayloadHash(r.Payload)
+		r.PayloadHash = validate.PayloadHash(r.Payload)
 		if r.Denied == nil {
 			r.Denied = t.denial(&r)
 		}
@@ -104,7 +104,7 @@ func (t *transit) stampSteps(cmd machine.RequestSteps, b *request.Body) machine.
 			r.Effect, r.Denied = t.older.KeyOf(r.Tool, t.program.Graph.Tools[r.Tool].Dedupe, r.Payload)
 		}
 		if t.program.Graph.Tools[r.Tool].Agent {
-			r.Policy = request.Policy(t.e.allow, r.Tool)
+			r.Policy = validate.Policy(t.e.allow, r.Tool)
 			r.Local = t.e.cfg.Local != nil && t.e.cfg.Local(t.c.key.Namespace, t.state.PackID, r.Tool)
 		}
 		requests[i] = r
@@ -125,13 +125,13 @@ func (t *transit) stampSteps(cmd machine.RequestSteps, b *request.Body) machine.
 // denial is the host's own refusal of a step, or nil: the operator's allowlist,
 // then the JSON Schema of the tool's parameters.
 func (t *transit) denial(r *machine.StepRequest) *machine.Denial {
-	if denied := consent.Denied(t.e.allow, t.program.Graph, r.Tool); denied != nil {
+	if denied := approval.Denied(t.e.allow, t.program.Graph, r.Tool); denied != nil {
 		return denied
 	}
-	return request.Denial(t.program, r)
+	return validate.Denial(t.program, r)
 }
 
-func (t *transit) stampResolve(cmd machine.ResolveStep, b *request.Body) machine.ResolveStep {
+func (t *transit) stampResolve(cmd machine.ResolveStep, b *validate.Body) machine.ResolveStep {
 	if cmd.Metered {
 		b.Usage(cmd.Usage)
 	}
@@ -147,7 +147,7 @@ func (t *transit) stampResolve(cmd machine.ResolveStep, b *request.Body) machine
 	if cmd.Unknown {
 		b.Flag(true)
 	}
-	cmd.Attempt = cmp.Or(cmd.Attempt, request.AttemptOf(t.state, cmd.Step))
+	cmd.Attempt = cmp.Or(cmd.Attempt, validate.AttemptOf(t.state, cmd.Step))
 	return cmd
 }
 
@@ -179,5 +179,5 @@ func (t *transit) naturalID(seq uint64, attempt int) {
 		return
 	}
 	t.c.natural = true
-	t.input.ID = request.TurnID(seq, attempt)
+	t.input.ID = validate.TurnID(seq, attempt)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/program"
-	"github.com/pawl-dev/pawl/internal/runtime/request"
+	"github.com/pawl-dev/pawl/internal/runtime/packcache"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
 // StartRun begins a run (§1, §3) and returns it with its first record and its
@@ -35,7 +35,7 @@ func (e *Engine) StartRun(ctx context.Context, req StartRequest) (Answer, error)
 	req.Labels = slices.Concat(req.Labels, req.Given)
 	return e.Begin(ctx, Birth{
 		Namespace: ns, Principal: req.Principal, ID: req.RequestID, Hash: startHash(&req), Command: machine.Start{},
-		Prepare: func(ctx context.Context, run string) (machine.Command, *program.Program, error) {
+		Prepare: func(ctx context.Context, run string) (machine.Command, *packcache.Program, error) {
 			return e.prepareStart(ctx, ns, run, &req)
 		},
 	})
@@ -54,7 +54,7 @@ type Birth struct {
 	Command machine.Command
 	// Prepare reads what the run of this id begins with. Its refusal stands unless the
 	// id was used before.
-	Prepare func(ctx context.Context, run string) (machine.Command, *program.Program, error)
+	Prepare func(ctx context.Context, run string) (machine.Command, *packcache.Program, error)
 }
 
 // Begin makes a run: it is named, admitted, prepared, and its first input takes the way
@@ -84,21 +84,21 @@ func (e *Engine) Begin(ctx context.Context, b Birth) (Answer, error) {
 // before.
 func (e *Engine) refuseStart(ctx context.Context, c *change, reason error) (Answer, error) {
 	t := &transit{e: e, c: c}
-	t.c.start = &program.Program{Graph: &machine.Graph{}}
+	t.c.start = &packcache.Program{Graph: &machine.Graph{}}
 	t.input = machine.Input{ID: c.id, BodyHash: c.hash}
 	return t.refuse(ctx, reason)
 }
 
 // checkStart is what can be said of a start without its pack.
 func (e *Engine) checkStart(req *StartRequest) error {
-	if err := request.CheckID("request_id", req.RequestID); err != nil {
+	if err := validate.CheckID("request_id", req.RequestID); err != nil {
 		return err
 	}
 	if err := e.terms.CheckExecution(req.Execution); err != nil {
 		return err
 	}
 	if req.Pack == "" {
-		return request.Malformed("PACK_REQUIRED", "pack", "must be id, id@version or sha256:<hex>")
+		return validate.Malformed("PACK_REQUIRED", "pack", "must be id, id@version or sha256:<hex>")
 	}
 	if err := e.terms.CheckLabels(req.Labels); err != nil {
 		return err
@@ -106,11 +106,11 @@ func (e *Engine) checkStart(req *StartRequest) error {
 	if err := e.terms.CheckVariables(req.Variables); err != nil {
 		return err
 	}
-	return request.CheckParts("input", req.Input)
+	return validate.CheckParts("input", req.Input)
 }
 
 // prepareStart resolves pack, entry and variables and makes the command.
-func (e *Engine) prepareStart(ctx context.Context, ns uint32, id string, req *StartRequest) (machine.Command, *program.Program, error) {
+func (e *Engine) prepareStart(ctx context.Context, ns uint32, id string, req *StartRequest) (machine.Command, *packcache.Program, error) {
 	entry := pack.Entry{Agent: req.Agent, State: req.State}
 	prog, err := e.programs.Start(ctx, ns, req.Pack, entry)
 	if err != nil {
@@ -122,7 +122,7 @@ func (e *Engine) prepareStart(ctx context.Context, ns uint32, id string, req *St
 			return nil, nil, Denied(err)
 		}
 	}
-	variables, err := request.Variables(prog, entry, req.Variables)
+	variables, err := validate.Variables(prog, entry, req.Variables)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -136,7 +136,7 @@ func (e *Engine) prepareStart(ctx context.Context, ns uint32, id string, req *St
 // startHash covers the request as it was made, references unresolved: a repeat
 // is a repeat even if the pack's default has moved meanwhile.
 func startHash(req *StartRequest) [32]byte {
-	b := request.NewBody(machine.CmdStart)
+	b := validate.NewBody(machine.CmdStart)
 	defer b.Free()
 	b.Text(req.Pack)
 	b.Text(req.Agent)
@@ -167,7 +167,7 @@ func startHash(req *StartRequest) [32]byte {
 	return b.Sum()
 }
 
-func hashLabels(b *request.Body, given []machine.Label) {
+func hashLabels(b *validate.Body, given []machine.Label) {
 	labels := slices.Clone(given)
 	slices.SortFunc(labels, func(a, c machine.Label) int { return strings.Compare(a.Key, c.Key) })
 	b.Number(uint64(len(labels)))

@@ -3,8 +3,8 @@ package runtime
 import (
 	"context"
 
-	"github.com/pawl-dev/pawl/internal/runtime/consent"
-	"github.com/pawl-dev/pawl/internal/runtime/dialogue"
+	"github.com/pawl-dev/pawl/internal/runtime/approval"
+	"github.com/pawl-dev/pawl/internal/runtime/conversation"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -16,10 +16,10 @@ func (t *transit) withSteps(ctx context.Context, answer Answer, result machine.R
 	if err != nil {
 		return Answer{}, err
 	}
-	consent.Withhold(answer.State, t.input.Command, steps)
+	approval.Withhold(answer.State, t.input.Command, steps)
 	answer.Steps = steps
 	if cmd, ok := t.input.Command.(machine.RequestModel); ok {
-		if answer.Heeds, err = dialogue.Heeds(ctx, t.e.past, key, cmd.Model); err != nil {
+		if answer.Heeds, err = conversation.Heeds(ctx, t.e.past, key, cmd.Model); err != nil {
 			return Answer{}, err
 		}
 	}

@@ -4,9 +4,9 @@ import (
 	"context"
 	"testing"
 
-	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/services"
 )
 
 func call(tool, payload string) machine.StepRequest {
@@ -37,7 +37,7 @@ func TestStepsAreFilteredByHostAndSchema(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, func(c *house.Config) { c.AllowTools = tt.allow })
+			r := newRig(t, func(c *services.Config) { c.AllowTools = tt.allow })
 			run := r.start("s1")
 			answer, err := r.request(run.RunID, run.Turn.Token, call(tt.tool, tt.payload))
 			if err != nil {

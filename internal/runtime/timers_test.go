@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/query"
-	"github.com/pawl-dev/pawl/internal/runtime/watch"
-	"github.com/pawl-dev/pawl/internal/testkit"
+	"github.com/pawl-dev/pawl/internal/runtime/streams"
+	"github.com/pawl-dev/pawl/internal/services"
+	"github.com/pawl-dev/pawl/test/testkit"
 )
 
 func TestTimersOfAThousandRuns(t *testing.T) {
@@ -64,7 +64,7 @@ func TestOverdueTimersFireAtStart(t *testing.T) {
 	r.clock.Advance(2 * time.Hour)
 	r.restart()
 	r.background()
-	state, settled, err := r.WaitRun(context.Background(), watch.WaitRequest{RunRef: ref(run.RunID, everyone)})
+	state, settled, err := r.WaitRun(context.Background(), streams.WaitRequest{RunRef: ref(run.RunID, everyone)})
 	if err != nil || !settled || state.Status != machine.BudgetExhausted {
 		t.Fatalf("%+v, %v, %v", state, settled, err)
 	}
@@ -84,7 +84,7 @@ func TestAnEarlierTimerWakesTheLoop(t *testing.T) {
 	r.emit(run.RunID, "Ask", "", run.Turn.Token)
 	r.clock.AwaitAlarm(time.Minute)
 	r.clock.Advance(time.Minute)
-	state, _, err := r.WaitRun(context.Background(), watch.WaitRequest{RunRef: ref(run.RunID, everyone), AfterSeq: 2})
+	state, _, err := r.WaitRun(context.Background(), streams.WaitRequest{RunRef: ref(run.RunID, everyone), AfterSeq: 2})
 	if err != nil || state.Current != "work" {
 		t.Fatalf("%+v, %v", state, err)
 	}
@@ -98,7 +98,7 @@ func TestAnEarlierTimerWakesTheLoop(t *testing.T) {
 // timers of the others fire, and its own fires later.
 func TestAStuckTimerHoldsUpNobody(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(c *house.Config) { c.TimersInFlight = 1 })
+	r := newRig(t, func(c *services.Config) { c.TimersInFlight = 1 })
 	stuck, free := r.start("stuck"), r.start("free")
 	r.store.FailCommits(func(b *machine.Batch) testkit.Fault {
 		if b.State.RunID == stuck.RunID {
@@ -125,7 +125,7 @@ func (r *rig) awaitEnd(run string) {
 		defer close(ended)
 		for seq, over := uint64(1), false; !over && fault == nil; {
 			var s *machine.State
-			if s, _, fault = r.WaitRun(ctx, watch.WaitRequest{RunRef: ref(run, everyone), AfterSeq: seq}); fault == nil {
+			if s, _, fault = r.WaitRun(ctx, streams.WaitRequest{RunRef: ref(run, everyone), AfterSeq: seq}); fault == nil {
 				seq, over = s.Seq, s.Status.Terminal()
 			}
 		}
@@ -141,7 +141,7 @@ func (r *rig) records(run string, kinds ...machine.RecordKind) []machine.Record 
 	r.t.Helper()
 	var records []machine.Record
 	for token := ""; ; {
-		page, err := r.ListTransitions(context.Background(), watch.ListRecordsRequest{
+		page, err := r.ListTransitions(context.Background(), streams.ListRecordsRequest{
 			RunRef: ref(run, everyone), Kinds: kinds, PageSize: 7, PageToken: token,
 		})
 		if err != nil {
@@ -187,7 +187,7 @@ func TestFailedTurnsAreRetriedAfterTheirPause(t *testing.T) {
 		token = answer.Turn.Token
 		r.clock.AwaitAlarm(time.Minute)
 		r.clock.Advance(time.Minute)
-		if _, _, err := r.WaitRun(context.Background(), watch.WaitRequest{RunRef: ref(run.RunID, everyone), AfterSeq: answer.State.Seq}); err != nil {
+		if _, _, err := r.WaitRun(context.Background(), streams.WaitRequest{RunRef: ref(run.RunID, everyone), AfterSeq: answer.State.Seq}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -6,10 +6,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/watch"
+	"github.com/pawl-dev/pawl/internal/runtime/streams"
+	"github.com/pawl-dev/pawl/internal/services"
 )
 
 // readStore counts the entries of runs that were read.
@@ -34,7 +34,7 @@ func (s *readStore) Entry(ctx context.Context, ns uint32, run string, seq uint64
 func TestStateFilterLooksBackAVisit(t *testing.T) {
 	t.Parallel()
 	var store *readStore
-	r := newRig(t, func(c *house.Config) {
+	r := newRig(t, func(c *services.Config) {
 		store = &readStore{Store: c.Store}
 		c.Store = store
 	})
@@ -44,7 +44,7 @@ func TestStateFilterLooksBackAVisit(t *testing.T) {
 		answer := r.emit(run.RunID, "Again", fmt.Sprint("e", i), token)
 		token = answer.Turn.Token
 	}
-	for name, filter := range map[string]watch.Filter{
+	for name, filter := range map[string]streams.Filter{
 		"state":  {States: []string{state}},
 		"status": {Status: []machine.Status{machine.Running}},
 	} {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/policy"
-	"github.com/pawl-dev/pawl/internal/runtime/consent"
+	"github.com/pawl-dev/pawl/internal/runtime/approval"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 	"github.com/pawl-dev/pawl/internal/runtime/render"
@@ -66,7 +66,7 @@ func (e *Engine) fetchTurn(ctx context.Context, key RunKey, p Principal) (TurnVi
 		return TurnView{}, render.NoTurn("NO_OPEN_TURN", "the run waits for an input, an event, an answer or a timer", s)
 	}
 	view, err := e.shown.Turn(ctx, key, prog, s)
-	if c := consent.Changed(s, view.Steps); err == nil && c != nil {
+	if c := approval.Changed(s, view.Steps); err == nil && c != nil {
 		if _, err = e.Own(ctx, key, c); err == nil {
 			return e.fetchTurn(ctx, key, p)
 		}

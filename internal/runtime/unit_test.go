@@ -6,13 +6,13 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/request"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
 func TestCursorRoundTrip(t *testing.T) {
 	t.Parallel()
-	for _, c := range []Cursor{{}, {Epoch: [16]byte{1, 15: 2}, Position: 1 << 60, Index: request.WholeEntry}, {Position: 3, Index: 1}} {
-		got, err := request.ParseCursor(c.String())
+	for _, c := range []Cursor{{}, {Epoch: [16]byte{1, 15: 2}, Position: 1 << 60, Index: validate.WholeEntry}, {Position: 3, Index: 1}} {
+		got, err := validate.ParseCursor(c.String())
 		if err != nil || got != c {
 			t.Fatalf("%+v -> %q -> %+v, %v", c, c.String(), got, err)
 		}
@@ -25,7 +25,7 @@ func FuzzParseCursor(f *testing.F) {
 	f.Add("not a cursor")
 	f.Add("0000000000\r0000000000000000000000000")
 	f.Fuzz(func(t *testing.T, token string) {
-		c, err := request.ParseCursor(token)
+		c, err := validate.ParseCursor(token)
 		if err == nil && c.String() != token {
 			t.Fatalf("%q is read as %q", token, c.String())
 		}
@@ -39,7 +39,7 @@ func TestCanonicalBodies(t *testing.T) {
 		{`[{"x":{"z":1,"y":2}}]`, `[{"x":{"y":2,"z":1}}]`},
 	}
 	for _, pair := range same {
-		if request.PayloadHash([]byte(pair[0])) != request.PayloadHash([]byte(strings.TrimSpace(pair[1]))) {
+		if validate.PayloadHash([]byte(pair[0])) != validate.PayloadHash([]byte(strings.TrimSpace(pair[1]))) {
 			t.Errorf("%s and %s differ", pair[0], pair[1])
 		}
 	}
@@ -50,7 +50,7 @@ func TestCanonicalBodies(t *testing.T) {
 		{`{"a":1`, `{"a":1}`},
 	}
 	for _, pair := range other {
-		if request.PayloadHash([]byte(pair[0])) == request.PayloadHash([]byte(pair[1])) {
+		if validate.PayloadHash([]byte(pair[0])) == validate.PayloadHash([]byte(pair[1])) {
 			t.Errorf("%s and %s are the same", pair[0], pair[1])
 		}
 	}
@@ -61,7 +61,7 @@ func TestCanonicalBodies(t *testing.T) {
 func TestBodiesAreFramed(t *testing.T) {
 	t.Parallel()
 	hash := func(c machine.Command) [32]byte {
-		b := request.NewBody(machine.KindOf(c))
+		b := validate.NewBody(machine.KindOf(c))
 		defer b.Free()
 		b.Plain(c)
 		return b.Sum()
@@ -86,7 +86,7 @@ func TestCompact(t *testing.T) {
 	for in, want := range map[string]string{
 		` { "a" : " b " } `: `{"a":" b "}`, `{"a":" "}`: `{"a":" "}`, `1`: `1`, `{ bad`: `{ bad`, ``: ``,
 	} {
-		if got, changed := request.Compact([]byte(in)); string(got) != want || changed != (in != want) {
+		if got, changed := validate.Compact([]byte(in)); string(got) != want || changed != (in != want) {
 			t.Errorf("compact(%q) = %q, %v", in, got, changed)
 		}
 	}
@@ -94,7 +94,7 @@ func TestCompact(t *testing.T) {
 		"j": {Type: "application/problem+json; charset=utf-8"}, "t": {Type: "text/plain"},
 	}}
 	given := []machine.ArtifactWrite{{Name: "t", Value: []byte("[ 1 ]")}, {Name: "j", Value: []byte("[ 1 ]")}}
-	got := request.CompactWrites(g, given)
+	got := validate.CompactWrites(g, given)
 	if string(got[0].Value) != "[ 1 ]" || string(got[1].Value) != "[1]" || string(given[1].Value) != "[ 1 ]" {
 		t.Fatalf("got %q, given %q", got, given)
 	}

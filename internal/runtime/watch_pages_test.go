@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/watch"
+	"github.com/pawl-dev/pawl/internal/runtime/streams"
+	"github.com/pawl-dev/pawl/internal/services"
 )
 
 // TestWatchesShareTheirRoom: whatever the number of watches whose readers have stopped,
@@ -17,7 +17,7 @@ import (
 func TestWatchesShareTheirRoom(t *testing.T) {
 	t.Parallel()
 	const room, watches, writes, size = 4 << 20, 100, 60, 40 << 10
-	r := newRig(t, func(c *house.Config) {
+	r := newRig(t, func(c *services.Config) {
 		c.WatchBytes = room
 		c.Limits = machine.Limits{MaxTransitions: 1000}
 	})
@@ -33,13 +33,13 @@ func TestWatchesShareTheirRoom(t *testing.T) {
 		}
 		token = answer.Turn.Token
 	}
-	for name, req := range map[string]watch.Request{
-		"all runs":  watchAll(everyone, watch.Filter{}),
-		"one run":   watchAll(everyone, watch.Filter{RunID: run.RunID}),
+	for name, req := range map[string]streams.Request{
+		"all runs":  watchAll(everyone, streams.Filter{}),
+		"one run":   watchAll(everyone, streams.Filter{RunID: run.RunID}),
 		"snapshots": {Call: runtime.Call{Principal: everyone}, Snapshots: true},
 	} {
 		req.Follow = true
-		var stalled []*watch.Watch
+		var stalled []*streams.Watch
 		held, most := 0, 0
 		for range watches {
 			w := r.watch(req)

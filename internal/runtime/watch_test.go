@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/query"
-	"github.com/pawl-dev/pawl/internal/runtime/watch"
+	"github.com/pawl-dev/pawl/internal/runtime/streams"
+	"github.com/pawl-dev/pawl/internal/services"
 )
 
 var allKinds = func() []machine.RecordKind {
@@ -25,11 +25,11 @@ var allKinds = func() []machine.RecordKind {
 	return kinds
 }()
 
-func watchAll(p runtime.Principal, filter watch.Filter) watch.Request {
-	return watch.Request{Call: runtime.Call{Principal: p}, Filter: filter}
+func watchAll(p runtime.Principal, filter streams.Filter) streams.Request {
+	return streams.Request{Call: runtime.Call{Principal: p}, Filter: filter}
 }
 
-func (r *rig) watch(req watch.Request) *watch.Watch {
+func (r *rig) watch(req streams.Request) *streams.Watch {
 	r.t.Helper()
 	w, err := r.Watch(context.Background(), req)
 	if err != nil {
@@ -39,13 +39,13 @@ func (r *rig) watch(req watch.Request) *watch.Watch {
 }
 
 // rest reads a watch to its end.
-func (r *rig) rest(w *watch.Watch) []runtime.RecordRow {
+func (r *rig) rest(w *streams.Watch) []runtime.RecordRow {
 	r.t.Helper()
 	defer w.Close()
 	var rows []runtime.RecordRow
 	for {
 		page, err := w.Next(context.Background())
-		if errors.Is(err, watch.ErrEnded) {
+		if errors.Is(err, streams.ErrEnded) {
 			return rows
 		}
 		if err != nil {
@@ -93,7 +93,7 @@ func TestPrevSeqProvesThatNothingIsMissing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	runs := r.busy(12)
-	filters := map[string]watch.Filter{
+	filters := map[string]streams.Filter{
 		"default":    {},
 		"everything": {Kinds: allKinds},
 		"ends":       {Kinds: []machine.RecordKind{machine.RecEnded}},
@@ -149,11 +149,11 @@ func TestFiltersByMomentFollowTheRun(t *testing.T) {
 	if _, err := r.CancelRun(context.Background(), runtime.ControlRequest{RunRef: ref(run.RunID, everyone)}); err != nil {
 		t.Fatal(err)
 	}
-	gate := r.rest(r.watch(watchAll(everyone, watch.Filter{RunID: run.RunID, States: []string{"gate"}})))
+	gate := r.rest(r.watch(watchAll(everyone, streams.Filter{RunID: run.RunID, States: []string{"gate"}})))
 	if len(gate) != 2 || gate[0].Record.Seq != asked.State.VisitSeq {
 		t.Fatalf("rows in the gate: %+v", gate)
 	}
-	running := r.rest(r.watch(watchAll(everyone, watch.Filter{Status: []machine.Status{machine.Running}})))
+	running := r.rest(r.watch(watchAll(everyone, streams.Filter{Status: []machine.Status{machine.Running}})))
 	if len(running) != 1 || running[0].Record.Seq != 1 {
 		t.Fatalf("running rows: %+v", running)
 	}
@@ -163,7 +163,7 @@ func TestFiltersByMomentFollowTheRun(t *testing.T) {
 // at random, mid-page too, and has everything exactly once at the end.
 func TestWatchResumesWithoutGapOrRepeat(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(c *house.Config) { c.TailBytes = 64 << 10 })
+	r := newRig(t, func(c *services.Config) { c.TailBytes = 64 << 10 })
 	const writers, rounds = 4, 60
 	var all sync.WaitGroup
 	for w := range writers {
@@ -180,7 +180,7 @@ func TestWatchResumesWithoutGapOrRepeat(t *testing.T) {
 	var got []runtime.RecordRow
 	cursor := ""
 	for len(got) < want {
-		req := watchAll(everyone, watch.Filter{})
+		req := watchAll(everyone, streams.Filter{})
 		req.Follow, req.AfterCursor = true, cursor
 		w := r.watch(req)
 		for pages := 1 + rng.IntN(3); pages > 0 && len(got) < want; pages-- {
@@ -200,7 +200,7 @@ func TestWatchResumesWithoutGapOrRepeat(t *testing.T) {
 	}
 	all.Wait()
 	checkPrevSeqs(t, "resumed", got)
-	if !sameRows(got, r.rest(r.watch(watchAll(everyone, watch.Filter{})))) {
+	if !sameRows(got, r.rest(r.watch(watchAll(everyone, streams.Filter{})))) {
 		t.Fatal("what was followed is not what is stored")
 	}
 }
@@ -209,7 +209,7 @@ func TestFollowedRunEndsTheWatch(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	run := r.start("s1")
-	req := watchAll(reader, watch.Filter{RunID: run.RunID})
+	req := watchAll(reader, streams.Filter{RunID: run.RunID})
 	req.Follow = true
 	w := r.watch(req)
 	rows := make(chan []runtime.RecordRow)
@@ -231,13 +231,13 @@ func TestFollowedRunEndsTheWatch(t *testing.T) {
 func TestHeartbeatsCarryWhatWasScanned(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	req := watchAll(reader, watch.Filter{Kinds: []machine.RecordKind{machine.RecPaused}})
+	req := watchAll(reader, streams.Filter{Kinds: []machine.RecordKind{machine.RecPaused}})
 	req.Follow = true
 	w := r.watch(req)
 	defer w.Close()
 	r.start("s1")
 	r.start("s2")
-	pages := make(chan watch.Page, 1)
+	pages := make(chan streams.Page, 1)
 	next := func() {
 		page, err := w.Next(context.Background())
 		if err != nil {
@@ -269,22 +269,22 @@ func TestWatchIsRefused(t *testing.T) {
 	run := r.start("s1")
 	other := newRig(t)
 	other.start("s1")
-	foreign := other.rest(other.watch(watchAll(everyone, watch.Filter{})))[0].Cursor
-	ahead := r.rest(r.watch(watchAll(everyone, watch.Filter{})))[0].Cursor
+	foreign := other.rest(other.watch(watchAll(everyone, streams.Filter{})))[0].Cursor
+	ahead := r.rest(r.watch(watchAll(everyone, streams.Filter{})))[0].Cursor
 	ahead.Position += 5
 	tests := []struct {
 		name string
-		req  watch.Request
+		req  streams.Request
 		want string
 	}{
-		{"foreign cursor", watch.Request{AfterCursor: foreign.String()}, "CURSOR_FOREIGN"},
-		{"cursor ahead", watch.Request{AfterCursor: ahead.String()}, "CURSOR_AHEAD"},
-		{"no cursor", watch.Request{AfterCursor: "xyz"}, "BAD_CURSOR"},
-		{"absent run", watch.Request{Filter: watch.Filter{RunID: "absent"}}, "RUN_NOT_FOUND"},
-		{"record ahead", watch.Request{Filter: watch.Filter{RunID: run.RunID}, AfterSeq: 9}, "SEQ_AHEAD"},
-		{"unseen run", watch.Request{Call: runtime.Call{Principal: nobody}, Filter: watch.Filter{RunID: run.RunID}}, "RUN_NOT_FOUND"},
-		{"not a reader", watch.Request{Call: runtime.Call{Principal: nobody}}, "SCOPE_MISSING"},
-		{"namespace", watch.Request{Call: runtime.Call{Namespace: "x"}}, "NAMESPACE_NOT_FOUND"},
+		{"foreign cursor", streams.Request{AfterCursor: foreign.String()}, "CURSOR_FOREIGN"},
+		{"cursor ahead", streams.Request{AfterCursor: ahead.String()}, "CURSOR_AHEAD"},
+		{"no cursor", streams.Request{AfterCursor: "xyz"}, "BAD_CURSOR"},
+		{"absent run", streams.Request{Filter: streams.Filter{RunID: "absent"}}, "RUN_NOT_FOUND"},
+		{"record ahead", streams.Request{Filter: streams.Filter{RunID: run.RunID}, AfterSeq: 9}, "SEQ_AHEAD"},
+		{"unseen run", streams.Request{Call: runtime.Call{Principal: nobody}, Filter: streams.Filter{RunID: run.RunID}}, "RUN_NOT_FOUND"},
+		{"not a reader", streams.Request{Call: runtime.Call{Principal: nobody}}, "SCOPE_MISSING"},
+		{"namespace", streams.Request{Call: runtime.Call{Namespace: "x"}}, "NAMESPACE_NOT_FOUND"},
 	}
 	for _, tt := range tests {
 		if tt.req.Principal.Name() == "" {
@@ -313,7 +313,7 @@ func TestSnapshotsAreTheRunAtEachRecord(t *testing.T) {
 		token = answer.Turn.Token
 	}
 	for after := range uint64(6) {
-		req := watchAll(everyone, watch.Filter{RunID: run.RunID})
+		req := watchAll(everyone, streams.Filter{RunID: run.RunID})
 		req.Snapshots, req.AfterSeq = true, after
 		for i, row := range r.rest(r.watch(req)) {
 			view, err := r.GetRun(context.Background(), query.GetRunRequest{RunRef: ref(run.RunID, everyone), AtSeq: row.Record.Seq, Artifacts: true})

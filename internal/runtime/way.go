@@ -7,13 +7,13 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl/internal/policy"
-	"github.com/pawl-dev/pawl/internal/runtime/account"
+	"github.com/pawl-dev/pawl/internal/runtime/budget"
 	"github.com/pawl-dev/pawl/internal/runtime/gate"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/program"
+	"github.com/pawl-dev/pawl/internal/runtime/packcache"
 	"github.com/pawl-dev/pawl/internal/runtime/render"
-	"github.com/pawl-dev/pawl/internal/runtime/request"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
 // What rooms may ask of the way. Each room declares the part that it calls as an
@@ -49,7 +49,7 @@ func (e *Engine) Forget(key RunKey, do func() error) error {
 }
 
 // Now returns a run's newest state and its program.
-func (e *Engine) Now(ctx context.Context, key RunKey) (*machine.State, *program.Program, error) {
+func (e *Engine) Now(ctx context.Context, key RunKey) (*machine.State, *packcache.Program, error) {
 	s, err := e.Head(ctx, key)
 	if err != nil {
 		return nil, nil, err
@@ -59,13 +59,13 @@ func (e *Engine) Now(ctx context.Context, key RunKey) (*machine.State, *program.
 }
 
 // Programs are the compiled packs; safe for concurrent use.
-func (e *Engine) Programs() *program.Cache { return e.programs }
+func (e *Engine) Programs() *packcache.Cache { return e.programs }
 
 // Turns renders turns; safe for concurrent use.
 func (e *Engine) Turns() *render.Renderer { return e.shown }
 
 // Terms are those on which runs begin. Read only.
-func (e *Engine) Terms() *request.Terms { return &e.terms }
+func (e *Engine) Terms() *validate.Terms { return &e.terms }
 
 // Admit resolves a call's namespace for a caller that has one of the scopes.
 //
@@ -107,8 +107,8 @@ func (e *Engine) Inside(do func() error) error {
 	return err
 }
 
-// Accounts lists the operator's accounts of a namespace as [account.Ledger.List] does.
-func (e *Engine) Accounts(call Call, prefix, after string, most int) ([]account.View, bool, error) {
+// Accounts lists the operator's accounts of a namespace as [budget.Ledger.List] does.
+func (e *Engine) Accounts(call Call, prefix, after string, most int) ([]budget.View, bool, error) {
 	ns, err := e.Admit(call, policy.RunsRead)
 	if err != nil {
 		return nil, false, err
@@ -118,7 +118,7 @@ func (e *Engine) Accounts(call Call, prefix, after string, most int) ([]account.
 }
 
 // AccountFigures are those of all namespaces.
-func (e *Engine) AccountFigures() []account.Figure { return e.cfg.Accounts.Figures(e.cfg.Clock.Now()) }
+func (e *Engine) AccountFigures() []budget.Figure { return e.cfg.Accounts.Figures(e.cfg.Clock.Now()) }
 
 // Past reads what was; safe for concurrent use.
 func (e *Engine) Past() *history.Reader { return e.past }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/backup"
-	"github.com/pawl-dev/pawl/internal/store/host"
+	"github.com/pawl-dev/pawl/internal/store/diskspace"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -53,7 +53,7 @@ func (s *Store) put(ctx context.Context, ops []layout.Op) error {
 // note stores marks of backups. A disk that is nearly full is backed up all the same.
 func (s *Store) note(ctx context.Context, ops []layout.Op) error {
 	err := s.put(ctx, ops)
-	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.Reason == host.DiskLow {
+	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.Reason == diskspace.DiskLow {
 		s.opts.Logger.Warn("the disk is nearly full: no backup can follow on this one", "error", err)
 		return nil
 	}

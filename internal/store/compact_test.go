@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/check"
 	"github.com/pawl-dev/pawl/internal/store/compact"
-	"github.com/pawl-dev/pawl/internal/store/inspect"
+	"github.com/pawl-dev/pawl/internal/store/datadir"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -125,7 +125,7 @@ func TestCompactIsBrokenOff(t *testing.T) {
 	want := rows(t, w.store)
 	dir := w.store.opts.Dir
 	graphs := func(*Store) check.Graphs { return w.graphs }
-	if _, err := Compact(ctx, compacting(dir, nil), "", graphs); !errors.Is(err, inspect.ErrLocked) {
+	if _, err := Compact(ctx, compacting(dir, nil), "", graphs); !errors.Is(err, datadir.ErrLocked) {
 		t.Errorf("of a store that is open: %v", err)
 	}
 	if err := w.store.Close(); err != nil {
@@ -151,7 +151,7 @@ func TestCompactIsBrokenOff(t *testing.T) {
 		},
 		"while the old one is removed": func() error {
 			return besideSwap(dir, graphs, func() error {
-				return errors.Join(compact.Swap(dir, next), inspect.SetProgress(next, "building\n"), os.Remove(filepath.Join(next, inspect.HeadName)))
+				return errors.Join(compact.Swap(dir, next), datadir.SetProgress(next, "building\n"), os.Remove(filepath.Join(next, datadir.HeadName)))
 			})
 		},
 	} {
@@ -167,7 +167,7 @@ func TestCompactIsBrokenOff(t *testing.T) {
 		if _, err := os.Stat(next); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := os.Stat(filepath.Join(dir, inspect.CompactName)); !errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(filepath.Join(dir, datadir.CompactName)); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s: the directory is marked: %v", name, err)
 		}
 		s, err := Open(compacting(dir, nil))
@@ -229,7 +229,7 @@ func TestCompactLeavesOtherStores(t *testing.T) {
 		if is != nil && !errors.Is(err, is) || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
 			t.Errorf("%s: %v", when, err)
 		}
-		if head, err := inspect.ReadAcked(next); err != nil || head == nil {
+		if head, err := datadir.ReadAcked(next); err != nil || head == nil {
 			t.Fatalf("%s: it is gone: %v", when, err)
 		}
 	}
@@ -238,9 +238,9 @@ func TestCompactLeavesOtherStores(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.store = openTemp(t, func(o *Options) { o.Dir = next })
-	leaves("while it is open", inspect.ErrLocked, next)
+	leaves("while it is open", datadir.ErrLocked, next)
 	w.start(runID(2))
-	leaves("while it is open, and newer", inspect.ErrLocked, next)
+	leaves("while it is open, and newer", datadir.ErrLocked, next)
 	if err := w.store.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +261,7 @@ func TestCompactLeavesOtherStores(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A copy that somebody made.
-	if err := os.Remove(filepath.Join(next, inspect.CompactName)); err != nil {
+	if err := os.Remove(filepath.Join(next, datadir.CompactName)); err != nil {
 		t.Fatal(err)
 	}
 	leaves("a copy", nil, "is not empty")
@@ -333,11 +333,11 @@ func TestCompactRefusesWhatWasLost(t *testing.T) {
 	if err := w.store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	head, err := os.ReadFile(filepath.Join(dir, inspect.HeadName))
+	head, err := os.ReadFile(filepath.Join(dir, datadir.HeadName))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(lost, inspect.HeadName), head, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(lost, datadir.HeadName), head, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, err = Compact(context.Background(), compacting(lost, nil), "", func(*Store) check.Graphs { return w.graphs })

@@ -18,11 +18,11 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/check"
-	"github.com/pawl-dev/pawl/internal/store/inspect"
+	"github.com/pawl-dev/pawl/internal/store/datadir"
 	"github.com/pawl-dev/pawl/internal/store/layout"
-	"github.com/pawl-dev/pawl/internal/store/space"
-	"github.com/pawl-dev/pawl/internal/testkit"
-	"github.com/pawl-dev/pawl/internal/testkit/damage"
+	"github.com/pawl-dev/pawl/internal/store/reclaim"
+	"github.com/pawl-dev/pawl/test/testkit"
+	"github.com/pawl-dev/pawl/test/testkit/damage"
 )
 
 // populated is a store of several openings: tables, value logs, blobs, packs, runs
@@ -125,7 +125,7 @@ func (p *populated) tryAll(t *testing.T, trials int) {
 			from = p.closed
 		}
 		dir := copyDir(t, from, fmt.Sprintf("trial-%d", n))
-		h, err := damage.Choose(dir, random, inspect.WrittenBytes)
+		h, err := damage.Choose(dir, random, datadir.WrittenBytes)
 		if err := errors.Join(err, h.Do(dir)); err != nil {
 			t.Fatalf("%v: %v", h, err)
 		}
@@ -151,8 +151,8 @@ func (p *populated) judge(t *testing.T, dir string, h damage.Hurt) string {
 	before := digest(t, dir)
 	s, err := Open(Options{Dir: dir, MinFree: 1, MemTableSize: 8 << 20, EncryptionKey: p.key})
 	if err != nil {
-		_, otherKey := errors.AsType[*inspect.KeyError](err)
-		if named := otherKey && p.key != nil && h.File == inspect.RegistryName; named {
+		_, otherKey := errors.AsType[*datadir.KeyError](err)
+		if named := otherKey && p.key != nil && h.File == datadir.RegistryName; named {
 			// Where the text of the registry is damaged, the key looks like another one.
 			err = layout.Damaged(h.File, "%v", err)
 		}
@@ -220,7 +220,7 @@ func isRefusal(err error) machine.Code {
 // digest is [damage.Digest] of a directory.
 func digest(t *testing.T, dir string) map[string][32]byte {
 	t.Helper()
-	sums, err := damage.Digest(dir, inspect.WithFile)
+	sums, err := damage.Digest(dir, datadir.WithFile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,7 +309,7 @@ func TestCollectionLeavesDamagedValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = reopen(t, s)
-	log := filepath.Join(s.opts.Dir, inspect.ValueLogName(1))
+	log := filepath.Join(s.opts.Dir, datadir.ValueLogName(1))
 	info, err := os.Stat(log)
 	if err != nil {
 		t.Fatal(err)
@@ -324,7 +324,7 @@ func TestCollectionLeavesDamagedValues(t *testing.T) {
 	if err := errors.Join(err, discard.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if some, err := inspect.WholeGarbage(s.opts.Dir, space.DeadRatio); err != nil || !some {
+	if some, err := datadir.WholeGarbage(s.opts.Dir, reclaim.DeadRatio); err != nil || !some {
 		t.Fatal(some, err)
 	}
 	if err := damage.Flip(log, 1000); err != nil {
@@ -344,15 +344,15 @@ func TestHeadFile(t *testing.T) {
 	t.Parallel()
 	w := busyWorld(t)
 	dir := w.store.opts.Dir
-	last, err := inspect.ReadAcked(dir)
+	last, err := datadir.ReadAcked(dir)
 	if err != nil || last.Group != w.store.reads.durable() || last.Cursor != w.store.reads.tail(0) || last.Epoch != w.store.epoch {
 		t.Fatalf("HEAD says %+v, %v", last, err)
 	}
-	slot := int64(dirOf(w.store).Head.Count%2) * inspect.SlotBytes
-	if err := damage.Flip(filepath.Join(dir, inspect.HeadName), slot+40); err != nil {
+	slot := int64(dirOf(w.store).Head.Count%2) * datadir.SlotBytes
+	if err := damage.Flip(filepath.Join(dir, datadir.HeadName), slot+40); err != nil {
 		t.Fatal(err)
 	}
-	if before, err := inspect.ReadAcked(dir); err != nil || before.Group != last.Group-1 {
+	if before, err := datadir.ReadAcked(dir); err != nil || before.Group != last.Group-1 {
 		t.Fatalf("the older slot says %+v, %v", before, err)
 	}
 	if err := w.store.Close(); err != nil {
@@ -360,7 +360,7 @@ func TestHeadFile(t *testing.T) {
 	}
 	foreign := *last
 	foreign.Epoch[0]++
-	h, err := inspect.NewHeadFile(dir, foreign, 0)
+	h, err := datadir.NewHeadFile(dir, foreign, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -378,14 +378,14 @@ func TestStoreWithoutHeadFile(t *testing.T) {
 	w := busyWorld(t)
 	before := w.check()
 	dir := copyStore(t, w.store)
-	if err := os.Remove(filepath.Join(dir, inspect.HeadName)); err != nil {
+	if err := os.Remove(filepath.Join(dir, datadir.HeadName)); err != nil {
 		t.Fatal(err)
 	}
 	w.store = openTemp(t, func(o *Options) { o.Dir = dir })
 	if after := w.check(); after != before {
 		t.Fatalf("before %+v, after %+v", before, after)
 	}
-	if a, err := inspect.ReadAcked(dir); err != nil || a.Since != a.Group {
+	if a, err := datadir.ReadAcked(dir); err != nil || a.Since != a.Group {
 		t.Fatalf("HEAD says %+v, %v", a, err)
 	}
 }

@@ -16,10 +16,10 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/store/inspect"
+	"github.com/pawl-dev/pawl/internal/store/datadir"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 	"github.com/pawl-dev/pawl/internal/store/rekey"
-	"github.com/pawl-dev/pawl/internal/testkit/damage"
+	"github.com/pawl-dev/pawl/test/testkit/damage"
 )
 
 var (
@@ -46,7 +46,7 @@ func finds(t *testing.T, dir string, texts ...string) (in []string) {
 		t.Fatal(err)
 	}
 	for _, f := range files {
-		err := inspect.WithFile(dir, f.Name(), func(data []byte) error {
+		err := datadir.WithFile(dir, f.Name(), func(data []byte) error {
 			for _, text := range texts {
 				if bytes.Contains(data, []byte(text)) {
 					in = append(in, f.Name()+" has "+text)
@@ -110,14 +110,14 @@ func TestKeyAndDirectoryBelongTogether(t *testing.T) {
 		key    []byte
 		reason string
 	}{
-		{"encrypted", nil, inspect.KeyMissing},
-		{"encrypted", newKey, inspect.KeyWrong},
-		{"plain", oldKey, inspect.KeyUnexpected},
+		{"encrypted", nil, datadir.KeyMissing},
+		{"encrypted", newKey, datadir.KeyWrong},
+		{"plain", oldKey, datadir.KeyUnexpected},
 	} {
 		dir := copyDir(t, made[c.dir], "other-"+c.reason)
 		before := digest(t, dir)
 		err := openWith(dir, c.key)
-		if fault, ok := errors.AsType[*inspect.KeyError](err); !ok || fault.Reason != c.reason || !strings.Contains(err.Error(), c.reason) {
+		if fault, ok := errors.AsType[*datadir.KeyError](err); !ok || fault.Reason != c.reason || !strings.Contains(err.Error(), c.reason) {
 			t.Errorf("%s with key %q: %v", c.dir, c.key, err)
 		}
 		if !maps.Equal(before, digest(t, dir)) {
@@ -145,7 +145,7 @@ func TestRotate(t *testing.T) {
 	if keys := dataKeys(t, dir); keys < 3 {
 		t.Fatalf("%d data keys", keys)
 	}
-	if err := rekey.Rotate(dir, oldKey, newKey); !errors.Is(err, inspect.ErrLocked) {
+	if err := rekey.Rotate(dir, oldKey, newKey); !errors.Is(err, datadir.ErrLocked) {
 		t.Fatalf("of an open store: %v", err)
 	}
 	if err := w.store.Close(); err != nil {
@@ -161,8 +161,8 @@ func TestRotate(t *testing.T) {
 			t.Fatalf("%q to %q: %v", step.from, step.to, err)
 		}
 	}
-	var fault *inspect.KeyError
-	if err := openWith(dir, oldKey); !errors.As(err, &fault) || fault.Reason != inspect.KeyWrong {
+	var fault *datadir.KeyError
+	if err := openWith(dir, oldKey); !errors.As(err, &fault) || fault.Reason != datadir.KeyWrong {
 		t.Fatalf("the old key: %v", err)
 	}
 	w.store = openTemp(t, func(o *Options) { o.Dir, o.EncryptionKey = dir, newKey })
@@ -180,7 +180,7 @@ func awaitSecond() {
 
 func dataKeys(t *testing.T, dir string) int {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(dir, inspect.RegistryName))
+	data, err := os.ReadFile(filepath.Join(dir, datadir.RegistryName))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestDataKeyCutShort(t *testing.T) {
 	before := w.check()
 	for _, part := range [][]byte{{0}, {0, 0, 0, 60, 1, 2}, append([]byte{0, 0, 0, 60, 1, 2, 3, 4}, "half of a key"...), make([]byte, 100)} {
 		dir := copyStore(t, w.store)
-		file, err := os.OpenFile(filepath.Join(dir, inspect.RegistryName), os.O_APPEND|os.O_WRONLY, 0)
+		file, err := os.OpenFile(filepath.Join(dir, datadir.RegistryName), os.O_APPEND|os.O_WRONLY, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -249,7 +249,7 @@ func TestHeaderOfAnEncryptedLog(t *testing.T) {
 			}
 		}
 		dir := copyDir(t, whole, filepath.Base(path)+"-plain")
-		if err := overwrite(filepath.Join(dir, filepath.Base(path)), 0, make([]byte, inspect.LogHeader)); err != nil {
+		if err := overwrite(filepath.Join(dir, filepath.Base(path)), 0, make([]byte, datadir.LogHeader)); err != nil {
 			t.Fatal(err)
 		}
 		if err := openWith(dir, oldKey); !errors.Is(err, layout.ErrDamaged) {
@@ -285,7 +285,7 @@ func TestRegistryIsMissed(t *testing.T) {
 		},
 	} {
 		dir := copyStore(t, w.store)
-		if err := hurt(filepath.Join(dir, inspect.RegistryName)); err != nil {
+		if err := hurt(filepath.Join(dir, datadir.RegistryName)); err != nil {
 			t.Fatal(err)
 		}
 		before := digest(t, dir)

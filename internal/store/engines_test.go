@@ -12,14 +12,14 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/pawl-dev/pawl/internal/pgurl"
-	"github.com/pawl-dev/pawl/internal/store/database"
 	"github.com/pawl-dev/pawl/internal/store/engine"
 	"github.com/pawl-dev/pawl/internal/store/memkv"
-	"github.com/pawl-dev/pawl/internal/testkit/pg"
+	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
+	"github.com/pawl-dev/pawl/internal/store/pgengine"
+	"github.com/pawl-dev/pawl/test/testkit/pgserver"
 )
 
-func TestMain(m *testing.M) { pg.Main(m) }
+func TestMain(m *testing.M) { pgserver.Main(m) }
 
 // onEach are the tests that hold on every engine. By themselves they are run on Badger, by
 // [TestForEachKV] on the others.
@@ -195,7 +195,7 @@ func TestForEachKV(t *testing.T) {
 		}
 	})
 	t.Run("postgres", func(t *testing.T) {
-		postgres.url = pg.Database(t)
+		postgres.url = pgserver.Database(t)
 		for name, test := range onEach {
 			if notOnPostgres[name] == "" {
 				t.Run(name, test)
@@ -260,14 +260,14 @@ func copySchema(t testing.TB, from, to string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pg.Shared(t).Query(t, strings.Trim(at.Path, "/"), sql+"UPDATE "+next+".part SET lease_until = '-infinity'; COMMIT")
+	pgserver.Shared(t).Query(t, strings.Trim(at.Path, "/"), sql+"UPDATE "+next+".part SET lease_until = '-infinity'; COMMIT")
 }
 
 func openPostgres(o Options) (engine.Engine, error) { return openPostgresAt(postgres.url, o) }
 
 func openPostgresAt(url string, o Options) (engine.Engine, error) {
-	d, err := database.Open(database.Config{
-		URL: pgurl.Of(url), Schema: schemaOf(o.Dir), Readers: 4, Logger: o.Logger, RunKeys: o.Hooks.RunKeys,
+	d, err := pgengine.Open(pgengine.Config{
+		URL: dsn.Of(url), Schema: schemaOf(o.Dir), Readers: 4, Logger: o.Logger, RunKeys: o.Hooks.RunKeys,
 	})
 	if err != nil {
 		return nil, err

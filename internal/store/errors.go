@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/pawl-dev/pawl/internal/store/inspect"
+	"github.com/pawl-dev/pawl/internal/store/datadir"
 )
 
-// ErrFormat is [inspect.ErrFormat].
-var ErrFormat = inspect.ErrFormat
+// ErrFormat is [datadir.ErrFormat].
+var ErrFormat = datadir.ErrFormat
 
 // FormatError says that a directory is of another format than this program's. It is
 // [ErrFormat].

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 	"github.com/pawl-dev/pawl/internal/store"
-	"github.com/pawl-dev/pawl/internal/store/inspect"
+	"github.com/pawl-dev/pawl/internal/store/datadir"
 )
 
 // must ends an example that cannot go on.
@@ -81,7 +81,7 @@ func ExampleOpen() {
 	s, err := store.Open(options)
 	must(err)
 	_, err = store.Open(options)
-	fmt.Println(errors.Is(err, inspect.ErrLocked))
+	fmt.Println(errors.Is(err, datadir.ErrLocked))
 	fmt.Println(s.Close())
 	// Output:
 	// true

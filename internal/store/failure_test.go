@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/store/host"
+	"github.com/pawl-dev/pawl/internal/store/diskspace"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -174,7 +174,7 @@ func TestFreeSpaceThatNobodyKnows(t *testing.T) {
 	if _, err := Open(Options{Dir: t.TempDir(), FreeSpace: func(string) (int64, error) { return 0, errors.New("no answer") }}); err == nil || !strings.Contains(err.Error(), "no answer") {
 		t.Fatal(err)
 	}
-	if _, err := host.FreeSpace(filepath.Join(t.TempDir(), "absent")); err == nil {
+	if _, err := diskspace.FreeSpace(filepath.Join(t.TempDir(), "absent")); err == nil {
 		t.Fatal("free space of a directory that is not there")
 	}
 	var refusal *machine.Refusal

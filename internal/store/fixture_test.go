@@ -10,8 +10,8 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
-	"github.com/pawl-dev/pawl/internal/store/directory"
-	"github.com/pawl-dev/pawl/internal/store/inspect"
+	"github.com/pawl-dev/pawl/internal/store/badgerengine"
+	"github.com/pawl-dev/pawl/internal/store/datadir"
 )
 
 const testTime = 1_800_000_000_000_000_000
@@ -30,7 +30,7 @@ func openTemp(t testing.TB, change ...func(*Options)) *Store {
 	// A process that another test is just starting holds our lock until its exec.
 	waitFor(t, "the directory is free", func() bool {
 		s, err = Open(opts)
-		return !errors.Is(err, inspect.ErrLocked)
+		return !errors.Is(err, datadir.ErrLocked)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func openTemp(t testing.TB, change ...func(*Options)) *Store {
 }
 
 // dirOf is the directory of a store on Badger.
-func dirOf(s *Store) *directory.Directory { return s.engine.(*directory.Directory) }
+func dirOf(s *Store) *badgerengine.Directory { return s.engine.(*badgerengine.Directory) }
 
 // replayTest makes states of runs that a world or eventBatch drives.
 func replayTest(_ context.Context, head *machine.State, tail []machine.Entry) (*machine.State, error) {

@@ -8,9 +8,9 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/pawl-dev/pawl/internal/store/badgerengine"
 	"github.com/pawl-dev/pawl/internal/store/check"
-	"github.com/pawl-dev/pawl/internal/store/directory"
-	"github.com/pawl-dev/pawl/internal/store/inspect"
+	"github.com/pawl-dev/pawl/internal/store/datadir"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -46,7 +46,7 @@ func Migrate(ctx context.Context, opts Options, to string, graphs func(*Store) c
 	dir := filepath.Clean(opts.Dir)
 	out := Migration{From: FormatVersion - 1, To: FormatVersion, Dir: to, Old: dir}
 	if to != "" {
-		err := migrate(ctx, opts, &out, graphs, func() error { return inspect.SettleIn(to) })
+		err := migrate(ctx, opts, &out, graphs, func() error { return datadir.SettleIn(to) })
 		return out, migrateError(dir, err)
 	}
 	next, before := nextTo(dir), dir+fmt.Sprintf(".format%d", FormatVersion-1)
@@ -77,11 +77,11 @@ func change(dir, before, next string, step func(string)) error {
 		return err
 	}
 	step("moved")
-	if err := errors.Join(os.Rename(next, dir), inspect.SyncDir(filepath.Dir(dir))); err != nil {
+	if err := errors.Join(os.Rename(next, dir), datadir.SyncDir(filepath.Dir(dir))); err != nil {
 		return err
 	}
 	step("placed")
-	return inspect.SettleIn(dir)
+	return datadir.SettleIn(dir)
 }
 
 // migrated tells tests how far a migration is.
@@ -100,11 +100,11 @@ func migrateError(dir string, err error) error {
 
 // goOn ends a migration that was broken off while the directories changed places.
 func goOn(dir, next string) (bool, error) {
-	if inspect.Progress(dir) == inspect.Complete {
-		return true, inspect.SettleIn(dir)
+	if datadir.Progress(dir) == datadir.Complete {
+		return true, datadir.SettleIn(dir)
 	}
-	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) && inspect.Progress(next) == inspect.Complete {
-		return true, errors.Join(os.Rename(next, dir), inspect.SyncDir(filepath.Dir(dir)), inspect.SettleIn(dir))
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) && datadir.Progress(next) == datadir.Complete {
+		return true, errors.Join(os.Rename(next, dir), datadir.SyncDir(filepath.Dir(dir)), datadir.SettleIn(dir))
 	}
 	return false, nil
 }
@@ -122,7 +122,7 @@ func migrate(ctx context.Context, opts Options, out *Migration, graphs func(*Sto
 		return dir.CloseFiles()
 	}
 	if err == nil {
-		err = inspect.ClearFor(out.Dir)
+		err = datadir.ClearFor(out.Dir)
 	}
 	if err == nil {
 		opts.migrated("cleared")
@@ -132,10 +132,10 @@ func migrate(ctx context.Context, opts Options, out *Migration, graphs func(*Sto
 	if err = errors.Join(err, dir.CloseFiles()); err != nil {
 		return err
 	}
-	if err := inspect.CopyOthers(old.opts.Dir, out.Dir); err != nil {
+	if err := datadir.CopyOthers(old.opts.Dir, out.Dir); err != nil {
 		return err
 	}
-	if err := inspect.SetProgress(out.Dir, inspect.Complete); err != nil {
+	if err := datadir.SetProgress(out.Dir, datadir.Complete); err != nil {
 		return err
 	}
 	opts.migrated("complete")
@@ -143,12 +143,12 @@ func migrate(ctx context.Context, opts Options, out *Migration, graphs func(*Sto
 }
 
 // openOld opens the database of a directory, after the proofs of any start.
-func openOld(opts Options) (*Store, *directory.Directory, error) {
+func openOld(opts Options) (*Store, *badgerengine.Directory, error) {
 	opts = opts.withDefaults()
-	if held, err := inspect.Holds(opts.Dir); err != nil || !held {
+	if held, err := datadir.Holds(opts.Dir); err != nil || !held {
 		return nil, nil, errors.Join(fmt.Errorf("%w: %s holds no store", ErrFormat, opts.Dir), err)
 	}
-	dir, err := directory.OpenOld(opts.directory())
+	dir, err := badgerengine.OpenOld(opts.directory())
 	return &Store{opts: opts, engine: dir}, dir, err
 }
 
@@ -171,9 +171,9 @@ func (s *Store) outdated() error {
 }
 
 // into fills a new store from an old one, and proves it.
-func (s *Store) into(ctx context.Context, opts Options, found *inspect.Acked, graphs func(*Store) check.Graphs, out *Migration) (err error) {
+func (s *Store) into(ctx context.Context, opts Options, found *datadir.Acked, graphs func(*Store) check.Graphs, out *Migration) (err error) {
 	if last := s.engine.Last(); found != nil && last < found.Group {
-		return layout.Damaged(inspect.HeadName, "group %d of commits was acknowledged, the database ends with %d", found.Group, last)
+		return layout.Damaged(datadir.HeadName, "group %d of commits was acknowledged, the database ends with %d", found.Group, last)
 	}
 	opts.migrating = true
 	fresh, err := Open(opts)

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/pawl-dev/pawl/internal/store/badgerengine"
 	"github.com/pawl-dev/pawl/internal/store/check"
-	"github.com/pawl-dev/pawl/internal/store/directory"
+	"github.com/pawl-dev/pawl/internal/store/datadir"
 	"github.com/pawl-dev/pawl/internal/store/engine"
-	"github.com/pawl-dev/pawl/internal/store/inspect"
 	"github.com/pawl-dev/pawl/internal/store/keyring"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 	"github.com/pawl-dev/pawl/internal/store/move"
@@ -56,8 +56,8 @@ func MoveIn(ctx context.Context, opts Options, from engine.Engine, graphs func(*
 	}
 	opts.migrated("cleared")
 	opts.Dir, opts.migrating = place.Next, true
-	err = inspect.Alone(place.Next, func() error {
-		if _, err := directory.Fill(ctx, opts.directory(), from); err != nil {
+	err = datadir.Alone(place.Next, func() error {
+		if _, err := badgerengine.Fill(ctx, opts.directory(), from); err != nil {
 			return err
 		}
 		keys, err := keyring.InFile(place.Next)
@@ -82,7 +82,7 @@ func MoveIn(ctx context.Context, opts Options, from engine.Engine, graphs func(*
 
 // sameAs compares the pairs of the directory with those that it was made of.
 func (o Options) sameAs(ctx context.Context, from engine.Engine) error {
-	dir, err := directory.OpenOld(o.directory())
+	dir, err := badgerengine.OpenOld(o.directory())
 	if err != nil {
 		return err
 	}

@@ -13,12 +13,12 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/check"
-	"github.com/pawl-dev/pawl/internal/store/database"
+	"github.com/pawl-dev/pawl/internal/store/datadir"
 	"github.com/pawl-dev/pawl/internal/store/engine"
-	"github.com/pawl-dev/pawl/internal/store/inspect"
 	"github.com/pawl-dev/pawl/internal/store/memkv"
-	"github.com/pawl-dev/pawl/internal/store/pgkv"
-	"github.com/pawl-dev/pawl/internal/testkit/pg"
+	"github.com/pawl-dev/pawl/internal/store/pg"
+	"github.com/pawl-dev/pawl/internal/store/pgengine"
+	"github.com/pawl-dev/pawl/test/testkit/pgserver"
 )
 
 // TestMoveIntoADirectory: the pairs of another engine, with their groups, and the keys of runs
@@ -62,7 +62,7 @@ func TestMoveIntoADirectory(t *testing.T) {
 			if _, err := os.Stat(to.Dir + ".migrating"); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("there is something left: %v", err)
 			}
-			if err := moving(func(string) {}); err == nil || inspect.Progress(to.Dir) != "" {
+			if err := moving(func(string) {}); err == nil || datadir.Progress(to.Dir) != "" {
 				t.Errorf("into a directory that has a store: %v", err)
 			}
 			s, err := Open(to)
@@ -84,7 +84,7 @@ func TestMoveIntoADirectory(t *testing.T) {
 // open directory, everything that a store has, the erased and the erasable among it.
 func TestMoveThroughADatabase(t *testing.T) {
 	t.Parallel()
-	ctx, url := context.Background(), pg.Database(t)
+	ctx, url := context.Background(), pgserver.Database(t)
 	options := func(key []byte) Options {
 		return Options{Dir: filepath.Join(t.TempDir(), "db"), MemTableSize: 8 << 20, MinFree: 1, EncryptionKey: key, MarkInterval: time.Hour}
 	}
@@ -96,7 +96,7 @@ func TestMoveThroughADatabase(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return to.(*database.Database).Load(ctx, from, func(keys *pgkv.LoadedKeys) error { return from.Keys().Into(keys, nil) })
+		return to.(*pgengine.Database).Load(ctx, from, func(keys *pg.LoadedKeys) error { return from.Keys().Into(keys, nil) })
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -19,12 +19,12 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/store/database"
+	"github.com/pawl-dev/pawl/internal/store/datadir"
+	"github.com/pawl-dev/pawl/internal/store/diskspace"
 	"github.com/pawl-dev/pawl/internal/store/engine"
-	"github.com/pawl-dev/pawl/internal/store/host"
-	"github.com/pawl-dev/pawl/internal/store/inspect"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 	"github.com/pawl-dev/pawl/internal/store/memkv"
+	"github.com/pawl-dev/pawl/internal/store/pgengine"
 )
 
 func TestOptionsNameAllFaults(t *testing.T) {
@@ -74,7 +74,7 @@ func TestReopenKeepsEverything(t *testing.T) {
 func copyStore(t *testing.T, s *Store) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "crashed")
-	if _, ok := s.engine.(*database.Database); ok {
+	if _, ok := s.engine.(*pgengine.Database); ok {
 		copySchema(t, s.opts.Dir, to)
 		return to
 	}
@@ -136,7 +136,7 @@ func TestSecondOpenFailsLoudly(t *testing.T) {
 	t.Parallel()
 	s := openTemp(t)
 	_, err := Open(s.opts)
-	if !errors.Is(err, inspect.ErrLocked) || !strings.Contains(err.Error(), s.opts.Dir) || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
+	if !errors.Is(err, datadir.ErrLocked) || !strings.Contains(err.Error(), s.opts.Dir) || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
 		t.Fatal(err)
 	}
 	mustCommit(t, s, startBatch(runID(1), ""))
@@ -365,7 +365,7 @@ func TestSIGKILL(t *testing.T) {
 func TestBadgersMessagesReachTheLogger(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	l := &host.Logger{Log: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	l := &diskspace.Logger{Log: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	l.Infof("info %d\n", 1)
 	l.Warningf("warning %d", 2)
 	l.Errorf("error %d", 3)
@@ -413,7 +413,7 @@ func TestKeeperWorksInTheBackground(t *testing.T) {
 func TestOpenLeavesAMigrationAlone(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
-	if err := errors.Join(os.Mkdir(nextTo(dir), 0o700), inspect.SetProgress(nextTo(dir), inspect.Complete)); err != nil {
+	if err := errors.Join(os.Mkdir(nextTo(dir), 0o700), datadir.SetProgress(nextTo(dir), datadir.Complete)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(Options{Dir: dir}); !errors.Is(err, ErrFormat) {

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pawl-dev/pawl/internal/store/directory"
+	"github.com/pawl-dev/pawl/internal/store/badgerengine"
+	"github.com/pawl-dev/pawl/internal/store/diskspace"
 	"github.com/pawl-dev/pawl/internal/store/engine"
-	"github.com/pawl-dev/pawl/internal/store/host"
 )
 
 // Options open a store. Only Dir is required.
@@ -105,7 +105,7 @@ func (o Options) withDefaults() Options {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.FreeSpace == nil {
-		o.FreeSpace = host.FreeSpace
+		o.FreeSpace = diskspace.FreeSpace
 	}
 	if o.GCInterval == 0 {
 		o.GCInterval = 10 * time.Minute
@@ -148,7 +148,7 @@ func (o Options) validate() error {
 
 // openDirectory is Badger in Dir.
 func openDirectory(o Options) (engine.Engine, error) {
-	d, err := directory.Open(o.directory())
+	d, err := badgerengine.Open(o.directory())
 	if err != nil {
 		return nil, err
 	}
@@ -156,8 +156,8 @@ func openDirectory(o Options) (engine.Engine, error) {
 }
 
 // directory is what the room of that name needs.
-func (o Options) directory() directory.Config {
-	return directory.Config{
+func (o Options) directory() badgerengine.Config {
+	return badgerengine.Config{
 		Dir: o.Dir, Logger: o.Logger, EncryptionKey: o.EncryptionKey, DataKeyAge: o.DataKeyAge,
 		MemTableSize: o.MemTableSize, BlockCache: o.BlockCache, IndexCache: o.IndexCache,
 		MinFree: o.MinFree, FreeSpace: o.FreeSpace, GCInterval: o.GCInterval,

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/kv/kvtest"
 	"github.com/pawl-dev/pawl/internal/store/memkv"
-	"github.com/pawl-dev/pawl/internal/testkit/pg"
+	"github.com/pawl-dev/pawl/test/testkit/pgserver"
 )
 
 // TestSamePairs: one sequence of batches, one after the other, leaves the same pairs in every
@@ -29,7 +29,7 @@ func TestSamePairs(t *testing.T) {
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		url := pg.Database(t)
+		url := pgserver.Database(t)
 		samePairs(t, func(o Options) (engine.Engine, error) { return openPostgresAt(url, o) })
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/store/directory"
+	"github.com/pawl-dev/pawl/internal/store/badgerengine"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -96,7 +96,7 @@ func TestKeysPerTransition(t *testing.T) {
 // time: all tables in one level, without what was overwritten.
 func flatten(t *testing.T, opts Options) {
 	t.Helper()
-	dir, err := directory.OpenOld(opts.directory())
+	dir, err := badgerengine.OpenOld(opts.directory())
 	if err != nil {
 		t.Fatal(err)
 	}

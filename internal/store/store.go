@@ -9,16 +9,16 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/pawl-dev/pawl/internal/pgurl"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/badgerengine"
 	"github.com/pawl-dev/pawl/internal/store/census"
 	"github.com/pawl-dev/pawl/internal/store/codec"
-	"github.com/pawl-dev/pawl/internal/store/directory"
+	"github.com/pawl-dev/pawl/internal/store/diskspace"
 	"github.com/pawl-dev/pawl/internal/store/engine"
 	"github.com/pawl-dev/pawl/internal/store/erasure"
-	"github.com/pawl-dev/pawl/internal/store/host"
 	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
+	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 	"github.com/pawl-dev/pawl/internal/store/removal"
 )
 
@@ -107,7 +107,7 @@ func (s *Store) step(name string) {
 
 // openError names the directory, and says what is left of it and can be done about damage.
 func openError(dir, left string, err error) error {
-	if errors.Is(err, layout.ErrDamaged) && pgurl.Is(dir) {
+	if errors.Is(err, layout.ErrDamaged) && dsn.Is(dir) {
 		return fmt.Errorf("open store %s: %w; %s: keep a dump of its schema and restore a backup of the database ('pawl check --store URL' names the damage; docs/operations/postgresql-cluster.md)", dir, err, left)
 	}
 	if errors.Is(err, layout.ErrDamaged) {
@@ -171,7 +171,7 @@ func (s *Store) unlessRepair(err error) error {
 // unlessLow lets go of an error of a disk that is nearly full: what is there is served
 // nevertheless, and tidied up once there is room.
 func (s *Store) unlessLow(err error) error {
-	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.Reason == host.DiskLow {
+	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.Reason == diskspace.DiskLow {
 		s.opts.Logger.Warn("what was broken off is removed later", "error", err)
 		return nil
 	}
@@ -362,7 +362,7 @@ func (s *Store) close() error {
 		select {
 		case <-done:
 		case err := <-s.engine.Stuck():
-			err = directory.Unflushed(err)
+			err = badgerengine.Unflushed(err)
 			s.fail(fmt.Errorf("%w: %w", machine.ErrIndeterminate, err))
 			close(s.committer.abandoned)
 			return err

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/store/check"
-	"github.com/pawl-dev/pawl/internal/store/inspect"
+	"github.com/pawl-dev/pawl/internal/store/datadir"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -27,7 +27,7 @@ func TestOpenAfterACrashInTheBirthOfAFile(t *testing.T) {
 	putBlob(t, w.store, "large", testTime, string(make([]byte, 20<<10)))
 	before := w.check()
 	killed := copyStore(t, w.store)
-	content := map[string][]byte{"empty": nil, "zeros": make([]byte, 1<<20), "header": make([]byte, inspect.LogHeader), "cut": []byte("Bdg")}
+	content := map[string][]byte{"empty": nil, "zeros": make([]byte, 1<<20), "header": make([]byte, datadir.LogHeader), "cut": []byte("Bdg")}
 	for name, births := range map[string][]string{
 		"00003.mem":           {"empty", "zeros", "header", "cut"},
 		"000002.vlog":         {"empty", "zeros", "header", "cut"},
@@ -88,7 +88,7 @@ func TestEmptyLogOfALivingProcessIsLeftAlone(t *testing.T) {
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(w.store.opts); !errors.Is(err, inspect.ErrLocked) {
+	if _, err := Open(w.store.opts); !errors.Is(err, datadir.ErrLocked) {
 		t.Fatalf("opened a directory in use: %v", err)
 	}
 	if err := os.Remove(empty); err != nil {

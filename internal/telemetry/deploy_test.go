@@ -17,13 +17,13 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/pawl-dev/pawl/internal/runtime"
-	"github.com/pawl-dev/pawl/internal/runtime/account"
-	"github.com/pawl-dev/pawl/internal/runtime/admission"
-	"github.com/pawl-dev/pawl/internal/runtime/allowance"
+	"github.com/pawl-dev/pawl/internal/runtime/budget"
+	"github.com/pawl-dev/pawl/internal/runtime/dispatch"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/query"
-	"github.com/pawl-dev/pawl/internal/runtime/watch"
-	"github.com/pawl-dev/pawl/internal/runtime/work"
+	"github.com/pawl-dev/pawl/internal/runtime/quota"
+	"github.com/pawl-dev/pawl/internal/runtime/ratelimit"
+	"github.com/pawl-dev/pawl/internal/runtime/streams"
 	"github.com/pawl-dev/pawl/internal/telemetry"
 )
 
@@ -35,24 +35,24 @@ func (idle) Namespaces() []string { return []string{"default"} }
 func (idle) CountRuns(context.Context, runtime.Call) ([]query.StatusCount, error) {
 	return []query.StatusCount{{Status: machine.Running, Runs: 1}}, nil
 }
-func (idle) Work() work.Stats { return work.Stats{Unserved: 2} }
+func (idle) Work() dispatch.Stats { return dispatch.Stats{Unserved: 2} }
 func (idle) Outbox(context.Context, machine.OutboxKind, int) ([]machine.OutboxRow, error) {
 	return []machine.OutboxRow{{Due: 1}}, nil
 }
 
-func (idle) Followers(context.Context) (watch.Followers, error) {
-	return watch.Followers{Streams: 1, Lag: 3}, nil
+func (idle) Followers(context.Context) (streams.Followers, error) {
+	return streams.Followers{Streams: 1, Lag: 3}, nil
 }
 
-func (idle) AccountFigures() []account.Figure {
-	return []account.Figure{{Name: "tenant=*/day", Refused: 1}}
+func (idle) AccountFigures() []budget.Figure {
+	return []budget.Figure{{Name: "tenant=*/day", Refused: 1}}
 }
 
-func (idle) Limits() []admission.Total {
-	return []admission.Total{{Limit: "gpt", Admitted: 3, Waited: 1, WaitedFor: time.Second, Open: 1, Queued: 1}}
+func (idle) Limits() []ratelimit.Total {
+	return []ratelimit.Total{{Limit: "gpt", Admitted: 3, Waited: 1, WaitedFor: time.Second, Open: 1, Queued: 1}}
 }
-func (idle) Quotas() []allowance.Figure {
-	return []allowance.Figure{{Namespace: "default", Resource: allowance.OpenRuns, Most: 5, Open: 1, Refused: 2}}
+func (idle) Quotas() []quota.Figure {
+	return []quota.Figure{{Namespace: "default", Resource: quota.OpenRuns, Most: 5, Open: 1, Refused: 2}}
 }
 
 // everything makes each metric have a value.

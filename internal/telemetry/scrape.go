@@ -8,13 +8,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pawl-dev/pawl/internal/runtime"
-	"github.com/pawl-dev/pawl/internal/runtime/account"
-	"github.com/pawl-dev/pawl/internal/runtime/admission"
-	"github.com/pawl-dev/pawl/internal/runtime/allowance"
+	"github.com/pawl-dev/pawl/internal/runtime/budget"
+	"github.com/pawl-dev/pawl/internal/runtime/dispatch"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/query"
-	"github.com/pawl-dev/pawl/internal/runtime/watch"
-	"github.com/pawl-dev/pawl/internal/runtime/work"
+	"github.com/pawl-dev/pawl/internal/runtime/quota"
+	"github.com/pawl-dev/pawl/internal/runtime/ratelimit"
+	"github.com/pawl-dev/pawl/internal/runtime/streams"
 )
 
 // Source is what is asked for when the metrics are read.
@@ -23,15 +23,15 @@ type Source interface {
 	Namespaces() []string
 	CountRuns(ctx context.Context, call runtime.Call) ([]query.StatusCount, error)
 	// Work is of all namespaces together.
-	Work() work.Stats
+	Work() dispatch.Stats
 	Outbox(ctx context.Context, kind machine.OutboxKind, limit int) ([]machine.OutboxRow, error)
-	Followers(ctx context.Context) (watch.Followers, error)
+	Followers(ctx context.Context) (streams.Followers, error)
 	// Quotas are what namespaces may have and what they have.
-	Quotas() []allowance.Figure
+	Quotas() []quota.Figure
 	// AccountFigures are what runs reserve and settle in the operator's accounts.
-	AccountFigures() []account.Figure
+	AccountFigures() []budget.Figure
 	// Limits are the operator's, of calls of models and tools.
-	Limits() []admission.Total
+	Limits() []ratelimit.Total
 }
 
 // Sizes are the bytes that the store takes on disk.
@@ -191,7 +191,7 @@ func (g *gauges) quotas() {
 		if f.Most > 0 {
 			g.add(quotaDesc, float64(f.Most), labels...)
 		}
-		if f.Resource == allowance.OpenRuns || f.Resource == allowance.Streams {
+		if f.Resource == quota.OpenRuns || f.Resource == quota.Streams {
 			g.add(heldOfDesc, float64(f.Open), labels...)
 		}
 		g.count(overDesc, float64(f.Refused), labels...)

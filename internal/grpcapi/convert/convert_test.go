@@ -7,11 +7,11 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
+	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/travel"
-	"github.com/pawl-dev/pawl/internal/runtime/watch"
+	"github.com/pawl-dev/pawl/internal/runtime/streams"
+	"github.com/pawl-dev/pawl/internal/runtime/timetravel"
 )
 
 // bodies has one record body of each kind.
@@ -128,10 +128,10 @@ var conversions = map[string]func([]byte){
 	"control":   conversion(ControlFromProto[*pawlv1.PauseRunRequest]),
 	"cancel":    conversion(CancelFromProto),
 	"fork":      conversion(ForkFromProto),
-	"diff": conversion(func(c Caller, m *pawlv1.DiffRunsRequest) (travel.DiffRequest, error) {
+	"diff": conversion(func(c Caller, m *pawlv1.DiffRunsRequest) (timetravel.DiffRequest, error) {
 		return DiffFromProto(c, m), nil
 	}),
-	"watch": conversion(func(c Caller, m *pawlv1.StreamTransitionsRequest) (watch.Request, error) {
+	"watch": conversion(func(c Caller, m *pawlv1.StreamTransitionsRequest) (streams.Request, error) {
 		return WatchFromProto(c, m), nil
 	}),
 	"list": conversion(func(_ Caller, m *pawlv1.ListRunsRequest) (machine.RunFilter, error) {
@@ -151,7 +151,7 @@ func conversion[M, Out any, P interface {
 			return
 		}
 		if _, err := f(Caller{}, m); err != nil {
-			if st, withheld := fault.Status(err); withheld != nil {
+			if st, withheld := apierror.Status(err); withheld != nil {
 				panic(st.Message())
 			}
 		}

@@ -8,15 +8,15 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/runtime/admission"
+	"github.com/pawl-dev/pawl/internal/runtime/ratelimit"
 )
 
 // ToldFromProto reads what a provider told of its limits; nil = nothing.
-func ToldFromProto(in *pawlv1.ProviderLimits) *admission.Told {
+func ToldFromProto(in *pawlv1.ProviderLimits) *ratelimit.Told {
 	if in == nil {
 		return nil
 	}
-	return &admission.Told{
+	return &ratelimit.Told{
 		Requests: in.Requests, RequestsReset: in.GetRequestsReset().AsDuration(),
 		Tokens: in.Tokens, TokensReset: in.GetTokensReset().AsDuration(),
 	}
@@ -31,7 +31,7 @@ func ModelPaused(out *pawlv1.AnswerModelResponse, pause time.Duration) *pawlv1.A
 }
 
 // WaitsToProto tells what calls of a run wait for.
-func WaitsToProto(waits []admission.Wait) (out []*pawlv1.LimitWait) {
+func WaitsToProto(waits []ratelimit.Wait) (out []*pawlv1.LimitWait) {
 	for i := range waits {
 		w := &waits[i]
 		to := &pawlv1.LimitWait{Model: w.Model, Tool: w.Tool, Step: w.Step, Waited: durationpb.New(w.For), Ahead: int32(w.Ahead)}
@@ -50,17 +50,17 @@ const (
 )
 
 // LimitsToProto tells a table and what is counted by it.
-func LimitsToProto(table *admission.Table, figures []admission.Figure) *pawlv1.ListLimitsResponse {
+func LimitsToProto(table *ratelimit.Table, figures []ratelimit.Figure) *pawlv1.ListLimitsResponse {
 	out := &pawlv1.ListLimitsResponse{}
 	for _, l := range table.Limits {
 		to := &pawlv1.Limit{Id: l.ID, Key: l.Source, Concurrent: l.Concurrent, PerMinute: l.PerMinute, TokensPerMinute: l.TokensPerMinute}
-		var own []*admission.Figure
+		var own []*ratelimit.Figure
 		for i := range figures {
 			if figures[i].Limit == l.ID {
 				own = append(own, &figures[i])
 			}
 		}
-		slices.SortStableFunc(own, func(a, b *admission.Figure) int { return cmp.Compare(b.Queued(), a.Queued()) })
+		slices.SortStableFunc(own, func(a, b *ratelimit.Figure) int { return cmp.Compare(b.Queued(), a.Queued()) })
 		for _, f := range own[:min(len(own), maxLimitUses)] {
 			to.Uses = append(to.Uses, limitUse(f))
 		}
@@ -69,7 +69,7 @@ func LimitsToProto(table *admission.Table, figures []admission.Figure) *pawlv1.L
 	return out
 }
 
-func limitUse(f *admission.Figure) *pawlv1.LimitUse {
+func limitUse(f *ratelimit.Figure) *pawlv1.LimitUse {
 	out := &pawlv1.LimitUse{Key: f.Key, Open: f.Open, Started: f.Begun, Tokens: f.Tokens, Admitted: f.Admitted, Waited: f.Waited}
 	if f.Held > 0 {
 		out.Held = durationpb.New(f.Held)

@@ -8,7 +8,7 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/runtime"
-	"github.com/pawl-dev/pawl/internal/runtime/dialogue"
+	"github.com/pawl-dev/pawl/internal/runtime/conversation"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
@@ -53,7 +53,7 @@ func modelFromProto(in *pawlv1.ModelRequest) (*machine.ModelRequest, error) {
 		to    *machine.ModelText
 	}{{in.System, &out.System}, {in.ToolsJson, &out.Tools}, {in.ParametersJson, &out.Parameters}} {
 		if text.given != nil {
-			*text.to = dialogue.Text(*text.given)
+			*text.to = conversation.Text(*text.given)
 		}
 	}
 	for i, m := range in.GetMessages() {

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/render"
-	"github.com/pawl-dev/pawl/internal/runtime/watch"
+	"github.com/pawl-dev/pawl/internal/runtime/streams"
 )
 
 // The constraints of the proto files were checked by the interceptor before any
@@ -244,16 +244,16 @@ func KindsFromProto(in []pawlv1.RecordKind) []machine.RecordKind {
 }
 
 // WatchFromProto reads what StreamTransitions asks.
-func WatchFromProto(c Caller, in *pawlv1.StreamTransitionsRequest) watch.Request {
+func WatchFromProto(c Caller, in *pawlv1.StreamTransitionsRequest) streams.Request {
 	filter := FilterFromProto(in.GetFilter())
-	out := watch.Request{
+	out := streams.Request{
 		Call: c.In(in.GetNamespace()), AfterSeq: in.GetAfterSeq(), AfterCursor: in.GetAfterCursor(),
 		FromNow: in.GetFromNow(), Consumer: in.GetConsumer(), Follow: in.GetFollow(), Snapshots: in.GetSnapshots(), Output: in.GetOutput(),
 		Statuses: in.GetStatuses(),
 		OutputAfter: render.OutputPosition{
 			Turn: in.GetOutputAfter().GetTurnSeq(), Delivery: int(in.GetOutputAfter().GetDelivery()), Offset: in.GetOutputAfter().GetOffset(),
 		},
-		Filter: watch.Filter{
+		Filter: streams.Filter{
 			RunID: in.GetRunId(), Pack: filter.Pack, Status: filter.Status, Labels: filter.Labels,
 			Parent: filter.Parent, Kinds: KindsFromProto(in.GetKinds()),
 		},

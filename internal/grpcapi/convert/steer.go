@@ -3,7 +3,7 @@ package convert
 import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/runtime"
-	"github.com/pawl-dev/pawl/internal/runtime/dialogue"
+	"github.com/pawl-dev/pawl/internal/runtime/conversation"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -49,7 +49,7 @@ func steerBody(out *pawlv1.Record, body machine.Body) {
 	}
 }
 
-func heedsToProto(heeds []dialogue.Heed) (out []*pawlv1.IncludedMessage) {
+func heedsToProto(heeds []conversation.Heed) (out []*pawlv1.IncludedMessage) {
 	for _, h := range heeds {
 		out = append(out, &pawlv1.IncludedMessage{Seq: h.Seq, Text: h.Text})
 	}

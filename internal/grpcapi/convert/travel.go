@@ -5,13 +5,13 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/travel"
+	"github.com/pawl-dev/pawl/internal/runtime/timetravel"
 )
 
 // ForkFromProto reads what ForkRun asks.
-func ForkFromProto(c Caller, req *pawlv1.ForkRunRequest) (travel.ForkRequest, error) {
+func ForkFromProto(c Caller, req *pawlv1.ForkRunRequest) (timetravel.ForkRequest, error) {
 	variables, err := compactObject("variables_json", req.GetVariablesJson())
-	return travel.ForkRequest{
+	return timetravel.ForkRequest{
 		RunRef: c.Run(req), AtSeq: req.GetAtSeq(), Pack: req.GetPack(), Variables: variables,
 		Artifacts: writesFromProto(req.GetArtifacts()), Labels: labelsFromProto(req.GetLabels()),
 		Execution: machine.Execution(req.GetExecution()), MaxSteps: int(req.GetMaxSteps()),
@@ -47,12 +47,12 @@ func DeletedToProto(d *machine.Deleted, duplicate bool) *pawlv1.DeleteRunRespons
 }
 
 // DiffFromProto reads what DiffRuns asks.
-func DiffFromProto(c Caller, req *pawlv1.DiffRunsRequest) travel.DiffRequest {
-	return travel.DiffRequest{RunRef: c.Run(req), Seq: req.GetSeq(), Other: req.GetOtherRunId(), OtherSeq: req.GetOtherSeq()}
+func DiffFromProto(c Caller, req *pawlv1.DiffRunsRequest) timetravel.DiffRequest {
+	return timetravel.DiffRequest{RunRef: c.Run(req), Seq: req.GetSeq(), Other: req.GetOtherRunId(), OtherSeq: req.GetOtherSeq()}
 }
 
 // DiffToProto tells how two runs differ.
-func DiffToProto(d *travel.Diff) *pawlv1.DiffRunsResponse {
+func DiffToProto(d *timetravel.Diff) *pawlv1.DiffRunsResponse {
 	out := &pawlv1.DiffRunsResponse{
 		Base: pointToProto(&d.Base), Other: pointToProto(&d.Other), CommonPath: int32(d.Common),
 		BasePath: pathToProto(d.BasePath), OtherPath: pathToProto(d.OtherPath),
@@ -69,7 +69,7 @@ func DiffToProto(d *travel.Diff) *pawlv1.DiffRunsResponse {
 	return out
 }
 
-func pointToProto(p *travel.RunPoint) *pawlv1.RunPoint {
+func pointToProto(p *timetravel.RunPoint) *pawlv1.RunPoint {
 	s := p.State
 	return &pawlv1.RunPoint{
 		RunId: s.RunID, Seq: s.Seq, Pack: PackRefToProto(s.PackID, s.PackVersion, s.Digest), State: s.Current,
@@ -77,7 +77,7 @@ func pointToProto(p *travel.RunPoint) *pawlv1.RunPoint {
 	}
 }
 
-func pathToProto(path []travel.PathStep) []*pawlv1.PathStep {
+func pathToProto(path []timetravel.PathStep) []*pawlv1.PathStep {
 	var out []*pawlv1.PathStep
 	for _, step := range path {
 		out = append(out, &pawlv1.PathStep{RunId: step.RunID, Seq: step.Seq, Event: step.Event, State: step.State})
@@ -93,7 +93,7 @@ func countChangesToProto(in []machine.CountChange) []*pawlv1.CountChange {
 	return out
 }
 
-func changesToProto(in []travel.ValueChange) []*pawlv1.ValueChange {
+func changesToProto(in []timetravel.ValueChange) []*pawlv1.ValueChange {
 	var out []*pawlv1.ValueChange
 	for _, c := range in {
 		out = append(out, &pawlv1.ValueChange{Path: c.Path, Kind: pawlv1.ChangeKind(c.Kind), BaseJson: string(c.Base), OtherJson: string(c.Other)})

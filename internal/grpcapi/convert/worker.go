@@ -5,14 +5,14 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/dispatch"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/render"
-	"github.com/pawl-dev/pawl/internal/runtime/work"
 )
 
 // WorkerFromProto reads what a worker registers with.
-func WorkerFromProto(call runtime.Call, in *pawlv1.WorkerRegistration) work.WorkerRequest {
-	out := work.WorkerRequest{
+func WorkerFromProto(call runtime.Call, in *pawlv1.WorkerRegistration) dispatch.WorkerRequest {
+	out := dispatch.WorkerRequest{
 		Call: call, ID: in.GetWorkerId(), Instance: in.GetInstance(), Client: in.GetClient(), AllowUnknown: in.GetAllowUnknown(),
 		Counts: in.ReceivedSteps != nil, Received: in.GetReceivedSteps(),
 		Offer: machine.WorkOffer{
@@ -21,13 +21,13 @@ func WorkerFromProto(call runtime.Call, in *pawlv1.WorkerRegistration) work.Work
 		},
 	}
 	for _, lease := range in.GetHeldTurns() {
-		out.Turns = append(out.Turns, work.TurnLease{
+		out.Turns = append(out.Turns, dispatch.TurnLease{
 			RunID: lease.GetRunId(), Turn: lease.GetTurnSeq(), Attempt: int(lease.GetAttempt()),
 			Delivery: int(lease.GetDelivery()), Token: lease.GetToken(), Requests: int(lease.GetStepRequests()),
 		})
 	}
 	for _, lease := range in.GetHeldSteps() {
-		out.Steps = append(out.Steps, work.StepLease{
+		out.Steps = append(out.Steps, dispatch.StepLease{
 			RunID: lease.GetRunId(), Step: lease.GetStep(), Tool: lease.GetTool(),
 			Attempt: int(lease.GetAttempt()), Token: lease.GetToken(),
 		})
@@ -39,12 +39,12 @@ func WorkerFromProto(call runtime.Call, in *pawlv1.WorkerRegistration) work.Work
 }
 
 // ServedFromProto reads a run that a worker serves.
-func ServedFromProto(in *pawlv1.ServeRun) work.Served {
-	return work.Served{RunID: in.GetRunId(), Tools: in.GetTools()}
+func ServedFromProto(in *pawlv1.ServeRun) dispatch.Served {
+	return dispatch.Served{RunID: in.GetRunId(), Tools: in.GetTools()}
 }
 
 // RegisteredToProto tells a worker what it was registered with.
-func RegisteredToProto(conn *work.Connection) *pawlv1.WorkerRegistered {
+func RegisteredToProto(conn *dispatch.Connection) *pawlv1.WorkerRegistered {
 	out := &pawlv1.WorkerRegistered{
 		TurnCapacity: int32(conn.Offer.Turns), StepCapacity: int32(conn.Offer.Steps), Unknown: conn.Unknown,
 	}
@@ -58,19 +58,19 @@ func RegisteredToProto(conn *work.Connection) *pawlv1.WorkerRegistered {
 }
 
 // TurnLeaseToProto tells the lease of a turn.
-func TurnLeaseToProto(l *work.TurnLease) *pawlv1.TurnLease {
+func TurnLeaseToProto(l *dispatch.TurnLease) *pawlv1.TurnLease {
 	return &pawlv1.TurnLease{
 		RunId: l.RunID, TurnSeq: l.Turn, Attempt: int32(l.Attempt), Delivery: int32(l.Delivery), Token: l.Token,
 		Deadline: TimeToProto(l.Deadline), Duration: durationpb.New(l.Duration),
 	}
 }
 
-func stepLeaseToProto(l *work.StepLease) *pawlv1.StepLease {
+func stepLeaseToProto(l *dispatch.StepLease) *pawlv1.StepLease {
 	return &pawlv1.StepLease{RunId: l.RunID, Step: l.Step, Tool: l.Tool, Attempt: int32(l.Attempt), Token: l.Token}
 }
 
 // StepAssignmentToProto tells a step that is handed to a worker.
-func StepAssignmentToProto(d *work.StepDelivery) *pawlv1.StepAssignment {
+func StepAssignmentToProto(d *dispatch.StepDelivery) *pawlv1.StepAssignment {
 	return &pawlv1.StepAssignment{
 		Lease: stepLeaseToProto(&d.StepLease), PayloadJson: string(d.Step.Payload), Key: d.Step.Key,
 		TurnSeq: d.Step.TurnSeq, RequestedAt: TimeToProto(d.RequestedAt), Deadline: TimeToProto(d.Step.Deadline),
@@ -80,7 +80,7 @@ func StepAssignmentToProto(d *work.StepDelivery) *pawlv1.StepAssignment {
 }
 
 // RevocationToProto tells which lease is over, and why.
-func RevocationToProto(r *work.Revocation) *pawlv1.Revocation {
+func RevocationToProto(r *dispatch.Revocation) *pawlv1.Revocation {
 	out := &pawlv1.Revocation{Cause: pawlv1.RevokeCause(r.Cause)}
 	if r.Turn != nil {
 		out.Work = &pawlv1.Revocation_Turn{Turn: TurnLeaseToProto(r.Turn)}
@@ -91,8 +91,8 @@ func RevocationToProto(r *work.Revocation) *pawlv1.Revocation {
 }
 
 // ShownFromProto reads a piece that a worker shows.
-func ShownFromProto(in *pawlv1.WorkerOutput) work.Shown {
-	return work.Shown{
+func ShownFromProto(in *pawlv1.WorkerOutput) dispatch.Shown {
+	return dispatch.Shown{
 		Token: in.GetToken(), Offset: in.GetOffset(), Text: in.GetText(), Reset: in.GetReset_(), Reasoning: in.GetReasoning(),
 	}
 }

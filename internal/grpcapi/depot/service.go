@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/grpcapi/sent"
+	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -59,7 +59,7 @@ func (s *Service) Backup(in *pawlv1.BackupRequest, stream grpc.ServerStreamingSe
 		if in.GetPartition() != s.store.Partition() {
 			return noPartition(in.GetPartition())
 		}
-		out := sent.Pieces(BackupPiece, func(piece []byte) error {
+		out := encoded.Pieces(BackupPiece, func(piece []byte) error {
 			return taken(ctx, func() error { return stream.Send(&pawlv1.BackupResponse{Data: piece}) })
 		})
 		if err := s.store.Backup(ctx, in.GetAfter(), out); err != nil {

@@ -18,8 +18,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/grpcapi/door"
-	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
+	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 )
 
 // healthPath answers probes: 200 while grpc.health.v1 says SERVING, else 503. It takes
@@ -70,7 +70,7 @@ func NewRoutes(ctx context.Context, conn grpc.ClientConnInterface) (*gw.ServeMux
 		gw.WithMarshalerOption(gw.MIMEWildcard, &RealJSON{}),
 		gw.WithIncomingHeaderMatcher(traceHeader),
 		gw.WithOutgoingHeaderMatcher(noHeader),
-		gw.WithMetadata(func(_ context.Context, r *http.Request) metadata.MD { return door.Told(r) }),
+		gw.WithMetadata(func(_ context.Context, r *http.Request) metadata.MD { return auth.Told(r) }),
 		gw.WithErrorHandler(gatewayError),
 		gw.WithHealthEndpointAt(healthpb.NewHealthClient(conn), healthPath),
 		gw.WithRoutingErrorHandler(routingError),
@@ -107,7 +107,7 @@ func gatewayError(_ context.Context, _ *gw.ServeMux, _ gw.Marshaler, w http.Resp
 	}
 	st := status.Convert(err)
 	if len(st.Details()) == 0 {
-		st = fault.With(st, &errdetails.ErrorInfo{Domain: fault.Domain, Reason: gatewayReason(st.Code())})
+		st = apierror.With(st, &errdetails.ErrorInfo{Domain: apierror.Domain, Reason: gatewayReason(st.Code())})
 	}
 	if code == 0 {
 		code = HTTPStatus(st)
@@ -118,7 +118,7 @@ func gatewayError(_ context.Context, _ *gw.ServeMux, _ gw.Marshaler, w http.Resp
 // routingError answers what no path is for. The library's own form has 501 for a
 // method that a path does not take.
 func routingError(ctx context.Context, mux *gw.ServeMux, m gw.Marshaler, w http.ResponseWriter, r *http.Request, code int) {
-	text := fmt.Sprintf("%s %s is no path of this gateway; GET %s lists them", r.Method, fault.Clip(r.URL.Path, fault.MaxFieldBytes), OpenAPIPath)
+	text := fmt.Sprintf("%s %s is no path of this gateway; GET %s lists them", r.Method, apierror.Clip(r.URL.Path, apierror.MaxFieldBytes), OpenAPIPath)
 	switch code {
 	case http.StatusMethodNotAllowed:
 		err := &gw.HTTPStatusError{HTTPStatus: code, Err: status.Error(codes.Unimplemented, text)}
@@ -139,7 +139,7 @@ func gatewayReason(code codes.Code) string {
 	case codes.Unimplemented:
 		return "METHOD_NOT_ALLOWED"
 	case codes.Canceled, codes.DeadlineExceeded:
-		return fault.CallEnded
+		return apierror.CallEnded
 	}
 	return "TRANSPORT"
 }

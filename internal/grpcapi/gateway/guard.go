@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"github.com/pawl-dev/pawl/internal/grpcapi/door"
-	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
+	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -34,7 +34,7 @@ var bodyMethods = []string{http.MethodPost, http.MethodPut, http.MethodPatch, ht
 // ServeHTTP refuses or hands on.
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if refusal := g.refuse(r); refusal != nil {
-		g.cfg.Refused(r.Context(), fault.Refused(refusal))
+		g.cfg.Refused(r.Context(), apierror.Refused(refusal))
 		WriteRefusal(w, refusal)
 		return
 	}
@@ -85,8 +85,8 @@ func refuseText(r *http.Request) *machine.Refusal {
 	}{
 		{"(path)", utf8.ValidString(r.URL.Path)},
 		{"(query)", err == nil && utf8.ValidString(query)},
-		{"Authorization", door.Printable(r.Header.Get("Authorization"))},
-		{"Last-Event-ID", door.Printable(r.Header.Get("Last-Event-ID"))},
+		{"Authorization", auth.Printable(r.Header.Get("Authorization"))},
+		{"Last-Event-ID", auth.Printable(r.Header.Get("Last-Event-ID"))},
 	} {
 		if !part.ok {
 			return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "MALFORMED_MESSAGE", Field: part.field,
@@ -148,7 +148,7 @@ func allowOrigin(h http.Header, origin string) {
 
 // WriteRefusal answers what never reached the gRPC server, in the same form.
 func WriteRefusal(w http.ResponseWriter, refusal *machine.Refusal) {
-	st := fault.Refused(refusal)
+	st := apierror.Refused(refusal)
 	code := HTTPStatus(st)
 	if refusal.Reason == "CONTENT_TYPE" {
 		code = http.StatusUnsupportedMediaType

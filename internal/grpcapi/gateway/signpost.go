@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
+	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -40,9 +40,9 @@ func (s *Signpost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // point ends a call as a gRPC server does that has nothing to say but the status.
 func (s *Signpost) point(w http.ResponseWriter, r *http.Request) {
 	place := s.place(r.Host)
-	st := fault.Refused(&machine.Refusal{
+	st := apierror.Refused(&machine.Refusal{
 		Code: machine.CodeInvalidArgument, Reason: "HTTP_PORT",
-		Message: fmt.Sprintf("%s is the %s port of the sidecar; gRPC is at %s", fault.Clip(r.Host, fault.MaxFieldBytes), s.Port, place),
+		Message: fmt.Sprintf("%s is the %s port of the sidecar; gRPC is at %s", apierror.Clip(r.Host, apierror.MaxFieldBytes), s.Port, place),
 	})
 	details, _ := proto.Marshal(st.Proto())
 	h := w.Header()

@@ -16,8 +16,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/grpcapi/door"
-	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
+	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -55,11 +55,11 @@ func (e *eventStream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	req, err := streamRequest(r)
 	if err != nil {
-		st, _ := fault.Status(err)
+		st, _ := apierror.Status(err)
 		WriteStatus(w, st, HTTPStatus(st))
 		return
 	}
-	ctx := metadata.NewOutgoingContext(r.Context(), metadata.Join(door.IdentityOf(r.TLS).Metadata()))
+	ctx := metadata.NewOutgoingContext(r.Context(), metadata.Join(auth.IdentityOf(r.TLS).Metadata()))
 	if auth := r.Header.Get("Authorization"); auth != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", auth)
 	}

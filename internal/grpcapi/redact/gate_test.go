@@ -42,7 +42,7 @@ func loaded(t *testing.T, file string) *pack.Pack {
 // for who may read its sensitive values, and for everybody where there are none.
 func TestLiveOutputAndCopiesAreWholeOrNothing(t *testing.T) {
 	t.Parallel()
-	sensitive, open := loaded(t, "../../../e2e/testdata/sensitive.pack.yaml"), loaded(t, "../../../e2e/testdata/loop.pack.yaml")
+	sensitive, open := loaded(t, "../../../test/e2e/testdata/sensitive.pack.yaml"), loaded(t, "../../../test/e2e/testdata/loop.pack.yaml")
 	reader := runtime.Call{Principal: runtime.Principal{Scopes: runtime.ScopeRunsRead}}
 	auditor := runtime.Call{Principal: runtime.Principal{Scopes: runtime.ScopeRunsRead | runtime.ScopeValuesSensitive}}
 	for _, c := range []struct {

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/request"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
 // RefPrefix begins every reference to a blob; 64 hex digits follow.
@@ -101,7 +101,7 @@ func (r *Room) Put(ctx context.Context, req PutRequest) (*Writer, error) {
 	w.key = machine.UploadKey{Principal: req.Principal.Name(), ID: req.UploadID}
 	if req.UploadID == "" {
 		// The word is nobody's to guess, and no caller's id begins like it.
-		w.key.ID = request.ReservedPrefix + r.cfg.IDs.Token()
+		w.key.ID = validate.ReservedPrefix + r.cfg.IDs.Token()
 	}
 	if req.Ref != "" {
 		if w.want, err = parseRef(req.Ref); err != nil {
@@ -264,7 +264,7 @@ func (w *Writer) Finish(ctx context.Context) (Info, error) {
 func (w *Writer) refresh(ctx context.Context) (Info, error) {
 	blob := *w.known
 	blob.At = w.r.cfg.Clock.Now().UnixNano()
-	key := machine.UploadKey{ID: request.ReservedPrefix + w.r.cfg.IDs.Token()}
+	key := machine.UploadKey{ID: validate.ReservedPrefix + w.r.cfg.IDs.Token()}
 	if _, err := w.r.cfg.Store.FinishUpload(ctx, w.ns, key, machine.Upload{}, blob); err != nil {
 		return Info{}, uploadFailed(err)
 	}

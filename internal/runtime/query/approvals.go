@@ -9,11 +9,11 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime"
-	"github.com/pawl-dev/pawl/internal/runtime/consent"
+	"github.com/pawl-dev/pawl/internal/runtime/approval"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
-	"github.com/pawl-dev/pawl/internal/runtime/request"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
 // ApprovalsRequest is the argument of [Room.Approvals].
@@ -75,7 +75,7 @@ func (r *Room) Approvals(ctx context.Context, req ApprovalsRequest) (WaitingPage
 	if err != nil {
 		return WaitingPage{}, err
 	}
-	size, err := request.PageSize(req.PageSize)
+	size, err := validate.PageSize(req.PageSize)
 	if err != nil {
 		return WaitingPage{}, err
 	}
@@ -85,7 +85,7 @@ func (r *Room) Approvals(ctx context.Context, req ApprovalsRequest) (WaitingPage
 	}
 	places, err := r.places(ctx, ns, &req, after, size)
 	if err != nil {
-		return WaitingPage{}, request.ListFailed("approvals", err)
+		return WaitingPage{}, validate.ListFailed("approvals", err)
 	}
 	var page WaitingPage
 	bytes := int64(0)
@@ -162,7 +162,7 @@ func (r *Room) waiting(ctx context.Context, ns uint32, req *ApprovalsRequest, pl
 	if w.Graph, err = r.Graph(ctx, req.Namespace, s); err != nil {
 		return w, false, err
 	}
-	scene := consent.Scene{Past: r.cfg.Past, Key: key}
+	scene := approval.Scene{Past: r.cfg.Past, Key: key}
 	if w.Starter, err = scene.Starter(ctx); err != nil {
 		return w, false, err
 	}
@@ -231,11 +231,11 @@ func parseHeldPlace(token string) (machine.HeldPlace, error) {
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
 	if err != nil || len(raw) <= machine.HeldValueLen {
-		return machine.HeldPlace{}, request.Malformed("BAD_PAGE_TOKEN", "page_token", "is not a token of this list")
+		return machine.HeldPlace{}, validate.Malformed("BAD_PAGE_TOKEN", "page_token", "is not a token of this list")
 	}
 	place := machine.HeldPlace{Value: string(raw[:machine.HeldValueLen]), Run: string(raw[machine.HeldValueLen:])}
 	if _, _, err := machine.ParseHeldValue(place.Value); err != nil {
-		return machine.HeldPlace{}, request.Malformed("BAD_PAGE_TOKEN", "page_token", "is not a token of this list")
+		return machine.HeldPlace{}, validate.Malformed("BAD_PAGE_TOKEN", "page_token", "is not a token of this list")
 	}
 	return place, nil
 }

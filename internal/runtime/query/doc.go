@@ -2,7 +2,7 @@
 // began, lists and counts of runs, a turn as it was, tasks, the record that won a race.
 //
 // Owns: nothing; each answer is a read of the store, of the past or of a program.
-// Called by: the edges, telemetry, the bench, through internal/house.
+// Called by: the edges, telemetry, the bench, through internal/services.
 // May import: the way's types, machine and its rules, history, program, render, request.
 // Keeps: it changes nothing and takes no turn; nothing is told to who may not read it.
 package query

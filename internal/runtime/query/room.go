@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/program"
+	"github.com/pawl-dev/pawl/internal/runtime/packcache"
 	"github.com/pawl-dev/pawl/internal/runtime/render"
 )
 
@@ -49,7 +49,7 @@ type Config struct {
 	Way      Way
 	Store    Store
 	Past     *history.Reader
-	Programs *program.Cache
+	Programs *packcache.Cache
 	Turns    *render.Renderer
 }
 

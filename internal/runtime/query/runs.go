@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/request"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
 // GetRunRequest is the argument of [Room.GetRun].
@@ -74,13 +74,13 @@ func (r *Room) ListRuns(ctx context.Context, req ListRunsRequest) (RunPage, erro
 	if err != nil {
 		return RunPage{}, err
 	}
-	size, err := request.PageSize(req.PageSize)
+	size, err := validate.PageSize(req.PageSize)
 	if err != nil {
 		return RunPage{}, err
 	}
 	runs, next, err := r.cfg.Store.ListRuns(ctx, ns, req.Filter, req.PageToken, size)
 	if err != nil {
-		return RunPage{}, request.ListFailed("runs", err)
+		return RunPage{}, validate.ListFailed("runs", err)
 	}
 	return RunPage{Runs: runs, NextPage: next}, nil
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/render"
-	"github.com/pawl-dev/pawl/internal/runtime/request"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
 // ShowTurn renders a turn as it was when the record turn opened it. It gives no
@@ -56,7 +56,7 @@ func (r *Room) CountRuns(ctx context.Context, call runtime.Call) ([]StatusCount,
 	for _, status := range everyStatus {
 		n, err := r.cfg.Store.CountRuns(ctx, ns, []machine.Status{status})
 		if err != nil {
-			return nil, request.ListFailed("runs", err)
+			return nil, validate.ListFailed("runs", err)
 		}
 		counts = append(counts, StatusCount{Status: status, Runs: n})
 	}

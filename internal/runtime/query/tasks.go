@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/request"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
 // maxTaskLook bounds the tasks that one list looks at: beyond it the total is what
@@ -48,7 +48,7 @@ func (r *Room) ListTasks(ctx context.Context, req ListTasksRequest) (TaskPage, e
 	if err != nil {
 		return TaskPage{}, err
 	}
-	size, err := request.PageSize(req.PageSize)
+	size, err := validate.PageSize(req.PageSize)
 	if err != nil {
 		return TaskPage{}, err
 	}
@@ -107,7 +107,7 @@ func parseTaskPlace(token string) (taskPlace, error) {
 	at, run, ok := strings.Cut(token, ".")
 	nanos, err := strconv.ParseInt(at, 36, 64)
 	if !ok || err != nil || run == "" {
-		return taskPlace{}, request.Malformed("BAD_PAGE_TOKEN", "page_token", "is not a token of this list")
+		return taskPlace{}, validate.Malformed("BAD_PAGE_TOKEN", "page_token", "is not a token of this list")
 	}
 	return taskPlace{nanos, run}, nil
 }

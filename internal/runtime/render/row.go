@@ -3,7 +3,7 @@ package render
 import (
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/request"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
 // View is a run as it is told at one seq. Read only.
@@ -20,7 +20,7 @@ type Row struct {
 	// PrevSeq is the run's previous record under the filter, 0 = none: the proof
 	// that nothing is missing in between.
 	PrevSeq uint64
-	Cursor  request.Cursor
+	Cursor  validate.Cursor
 	// PrevHash and Hash are the run's chain before and after the record's entry.
 	PrevHash [32]byte
 	Hash     [32]byte

@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
-	"github.com/pawl-dev/pawl/internal/runtime/program"
-	"github.com/pawl-dev/pawl/internal/runtime/request"
+	"github.com/pawl-dev/pawl/internal/runtime/packcache"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
 // TurnView is an open turn with all that its executor needs.
@@ -84,7 +84,7 @@ func Ref(g *machine.Graph, s *machine.State) *TurnRef {
 }
 
 // Turn reads and renders everything that belongs to the open turn.
-func (r *Renderer) Turn(ctx context.Context, key machine.RunKey, prog *program.Program, s *machine.State) (TurnView, error) {
+func (r *Renderer) Turn(ctx context.Context, key machine.RunKey, prog *packcache.Program, s *machine.State) (TurnView, error) {
 	node := prog.Graph.States[s.Current]
 	view := TurnView{TurnRef: *Ref(prog.Graph, s), RunID: s.RunID, Run: s, Orchestration: node.Orchestration}
 	view.Definition = prog.Pack.Doc.Prompts[node.Prompt]
@@ -113,7 +113,7 @@ func slotsOf(g *machine.Graph, node *machine.Node) []ArtifactSlot {
 	return slots
 }
 
-func toolsOf(prog *program.Program, promptKey string, policy *machine.ToolPolicy) []ToolView {
+func toolsOf(prog *packcache.Program, promptKey string, policy *machine.ToolPolicy) []ToolView {
 	blocked := prog.Graph.Prompts[promptKey].Blocklist
 	listed := prog.Pack.Doc.Prompts[promptKey].Tools
 	var tools []ToolView
@@ -125,7 +125,7 @@ func toolsOf(prog *program.Program, promptKey string, policy *machine.ToolPolicy
 		if doc := prog.Pack.Doc.Tools[name]; doc != nil {
 			view.Description, view.Parameters = doc.Description, doc.Parameters
 		} else if agent := prog.Pack.Doc.Prompts[name]; view.Agent && agent != nil {
-			view.Description, view.Parameters = agent.Description, program.AgentParameters
+			view.Description, view.Parameters = agent.Description, packcache.AgentParameters
 		}
 		tools = append(tools, view)
 	}
@@ -134,7 +134,7 @@ func toolsOf(prog *program.Program, promptKey string, policy *machine.ToolPolicy
 
 // prompt fills a template with the run's variables and its artifacts as
 // they are now; only those that the template names are read.
-func (r *Renderer) prompt(ctx context.Context, key machine.RunKey, prog *program.Program, s *machine.State, src string) (string, error) {
+func (r *Renderer) prompt(ctx context.Context, key machine.RunKey, prog *packcache.Program, s *machine.State, src string) (string, error) {
 	variables, err := r.variables(ctx, key)
 	if err != nil {
 		return "", err
@@ -159,7 +159,7 @@ func (r *Renderer) prompt(ctx context.Context, key machine.RunKey, prog *program
 }
 
 func scopeValue(v *history.Artifact) any {
-	if request.IsJSON(v.Type) {
+	if validate.IsJSON(v.Type) {
 		return json.RawMessage(v.Value)
 	}
 	return string(v.Value)

@@ -3,7 +3,7 @@
 //
 // Owns: what an expression of cron means in a time zone, which instants are fired and which
 // are given up, and how far each schedule is.
-// Called by: the edges, which list them, through internal/house; the wiring runs its loop and
+// Called by: the edges, which list them, through internal/services; the wiring runs its loop and
 // replaces the table.
 // May import: the runtime's types and what is below the way. The way imports it not.
 // Keeps: a run that an instant began is never begun again. How far a schedule is, is stored

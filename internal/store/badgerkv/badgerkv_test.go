@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/store/badgerkv"
-	"github.com/pawl-dev/pawl/internal/store/host"
+	"github.com/pawl-dev/pawl/internal/store/diskspace"
 	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/kv/kvtest"
 )
@@ -19,7 +19,7 @@ func TestContract(t *testing.T) {
 func open(t *testing.T) kv.KV {
 	t.Helper()
 	db, err := badgerkv.Open(badgerkv.Options{
-		Dir: t.TempDir(), Log: &host.Logger{Log: slog.New(slog.DiscardHandler)}, DataKeyAge: time.Hour,
+		Dir: t.TempDir(), Log: &diskspace.Logger{Log: slog.New(slog.DiscardHandler)}, DataKeyAge: time.Hour,
 		MemTableSize: 8 << 20, BlockCache: 1 << 20, IndexCache: 1 << 20,
 	})
 	if err != nil {

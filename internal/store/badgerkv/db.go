@@ -5,7 +5,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
-	"github.com/pawl-dev/pawl/internal/store/host"
+	"github.com/pawl-dev/pawl/internal/store/diskspace"
 	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
@@ -16,7 +16,7 @@ const maxKey = 65_000
 // DB is an open database.
 type DB struct {
 	db  *badger.DB
-	log *host.Logger
+	log *diskspace.Logger
 }
 
 var _ kv.KV = (*DB)(nil)

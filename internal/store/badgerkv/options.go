@@ -6,13 +6,13 @@ import (
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
 
-	"github.com/pawl-dev/pawl/internal/store/host"
+	"github.com/pawl-dev/pawl/internal/store/diskspace"
 )
 
 // Options open a database; all but EncryptionKey is required.
 type Options struct {
 	Dir           string
-	Log           *host.Logger
+	Log           *diskspace.Logger
 	EncryptionKey []byte
 	DataKeyAge    time.Duration
 	// MemTableSize in bytes. Badger takes 15 % of it in one transaction, which bounds a group.

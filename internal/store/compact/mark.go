@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/pawl-dev/pawl/internal/store/inspect"
+	"github.com/pawl-dev/pawl/internal/store/datadir"
 )
 
 // A compaction marks the directories whose names it exchanges, before it does: of the two
@@ -15,27 +15,27 @@ import (
 
 // Mark marks a directory, synced.
 func Mark(dir string) error {
-	head, err := inspect.ReadAcked(dir)
+	head, err := datadir.ReadAcked(dir)
 	if err != nil || head == nil {
-		return errors.Join(fmt.Errorf("%s has no %s", dir, inspect.HeadName), err)
+		return errors.Join(fmt.Errorf("%s has no %s", dir, datadir.HeadName), err)
 	}
-	return inspect.WriteSynced(dir, inspect.CompactName, markOf(head))
+	return datadir.WriteSynced(dir, datadir.CompactName, markOf(head))
 }
 
-func markOf(head *inspect.Acked) string { return fmt.Sprintf("%x %d\n", head.Epoch, head.Group) }
+func markOf(head *datadir.Acked) string { return fmt.Sprintf("%x %d\n", head.Epoch, head.Group) }
 
 // unmark makes a directory one like any other.
 func unmark(dir string) error {
-	return errors.Join(os.Remove(filepath.Join(dir, inspect.CompactName)), inspect.SyncDir(dir))
+	return errors.Join(os.Remove(filepath.Join(dir, datadir.CompactName)), datadir.SyncDir(dir))
 }
 
 // left is what a directory's HEAD says, if a compaction marked it and it is what it was then.
-func left(dir string) (*inspect.Acked, error) {
-	head, err := inspect.ReadAcked(dir)
+func left(dir string) (*datadir.Acked, error) {
+	head, err := datadir.ReadAcked(dir)
 	if err != nil || head == nil {
 		return nil, err
 	}
-	mark, err := os.ReadFile(filepath.Join(dir, inspect.CompactName))
+	mark, err := os.ReadFile(filepath.Join(dir, datadir.CompactName))
 	if errors.Is(err, os.ErrNotExist) || err == nil && string(mark) != markOf(head) {
 		return nil, nil
 	}

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/store/host"
-	"github.com/pawl-dev/pawl/internal/store/inspect"
+	"github.com/pawl-dev/pawl/internal/store/datadir"
+	"github.com/pawl-dev/pawl/internal/store/diskspace"
 )
 
 // Place is where a store is made anew.
@@ -40,24 +40,24 @@ func At(dir, to string) (Place, error) {
 
 // Clear empties the new directory, of what a call that was broken off left and of nothing
 // else, and says what the store takes. Errors: *machine.Refusal DISK_LOW if there is no room
-// for as much again; [inspect.ErrLocked]: somebody has the new directory open.
+// for as much again; [datadir.ErrLocked]: somebody has the new directory open.
 func (p Place) Clear() (bytes int64, err error) {
 	if err := p.dropLeft(); err != nil {
 		return 0, err
 	}
-	tree, values, err := inspect.DiskBytes(p.From)
+	tree, values, err := datadir.DiskBytes(p.From)
 	if err != nil {
 		return 0, err
 	}
 	free, err := p.Free(filepath.Dir(p.To))
 	if need := tree + values + p.Spare; err == nil && free < need {
 		err = &machine.Refusal{
-			Code: machine.CodeResourceExhausted, Reason: host.DiskLow, Limit: need, Got: free,
+			Code: machine.CodeResourceExhausted, Reason: diskspace.DiskLow, Limit: need, Got: free,
 			Message: "there is no room for a second copy of the store",
 		}
 	}
 	if err == nil {
-		err = inspect.ClearFor(p.To)
+		err = datadir.ClearFor(p.To)
 	}
 	return tree + values, err
 }
@@ -75,7 +75,7 @@ func (p Place) dropLeft() error {
 	if err != nil {
 		return err
 	}
-	return inspect.Alone(p.To, func() error {
+	return datadir.Alone(p.To, func() error {
 		head, err := left(p.To)
 		if err != nil || head == nil || head.Epoch != p.Epoch {
 			return err
@@ -83,7 +83,7 @@ func (p Place) dropLeft() error {
 		if head.Group > p.Group {
 			return fmt.Errorf("%s is not empty: it is newer than %s, with commit %d after %d", p.To, p.From, head.Group, p.Group)
 		}
-		return inspect.Remove(p.To)
+		return datadir.Remove(p.To)
 	})
 }
 
@@ -91,19 +91,19 @@ func (p Place) dropLeft() error {
 // old store's, and lets it take the old one's place, if it is to, which is removed. It
 // says what the new store takes.
 func (p Place) Settle() (bytes int64, err error) {
-	if err := inspect.CopyOthers(p.From, p.To); err != nil {
+	if err := datadir.CopyOthers(p.From, p.To); err != nil {
 		return 0, err
 	}
 	if p.Swap {
 		err = errors.Join(Mark(p.From), Mark(p.To))
 	}
 	if err == nil {
-		err = inspect.SettleIn(p.To)
+		err = datadir.SettleIn(p.To)
 	}
 	if err != nil {
 		return 0, err
 	}
-	tree, values, err := inspect.DiskBytes(p.To)
+	tree, values, err := datadir.DiskBytes(p.To)
 	if err != nil || !p.Swap {
 		return tree + values, err
 	}
@@ -116,8 +116,8 @@ func (p Place) swap() error {
 	if err := Swap(p.From, p.To); err != nil {
 		return errors.Join(err, unmark(p.From))
 	}
-	if err := inspect.SyncDir(filepath.Dir(p.From)); err != nil {
+	if err := datadir.SyncDir(filepath.Dir(p.From)); err != nil {
 		return err
 	}
-	return errors.Join(inspect.Remove(p.To), unmark(p.From))
+	return errors.Join(datadir.Remove(p.To), unmark(p.From))
 }

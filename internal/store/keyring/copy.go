@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/pawl-dev/pawl/internal/store/inspect"
+	"github.com/pawl-dev/pawl/internal/store/datadir"
 )
 
 // ErrForeign: the file that is there has the keys of another store.
@@ -73,7 +73,7 @@ func place(path string, data []byte) error {
 	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return err
 	}
-	return errors.Join(os.Rename(path+".new", path), inspect.SyncDir(filepath.Dir(path)))
+	return errors.Join(os.Rename(path+".new", path), datadir.SyncDir(filepath.Dir(path)))
 }
 
 // Rewrap puts the key of a directory's file under another master key besides the one that it

@@ -12,7 +12,7 @@ import (
 	"hash/crc32"
 	"io"
 
-	"github.com/pawl-dev/pawl/internal/store/inspect"
+	"github.com/pawl-dev/pawl/internal/store/datadir"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 	"github.com/pawl-dev/pawl/internal/store/seal"
 )
@@ -25,7 +25,7 @@ import (
 //
 // A secret is the key, and 28 zero bytes behind it; in an encrypted directory it is sealed
 // under the file's key. A destroyed slot has zeros there.
-const Name = inspect.RunKeysName
+const Name = datadir.RunKeysName
 
 const (
 	magic   = "PAWLKEYS"
@@ -127,7 +127,7 @@ func decodeHeader(b []byte) (h header, err error) {
 }
 
 // unwrap finds the file's key under a master key, and the place where it is;
-// *[inspect.KeyError].
+// *[datadir.KeyError].
 func (h *header) unwrap(master []byte) (key []byte, place int, err error) {
 	for i, wrap := range h.wraps {
 		if wrap == nil {
@@ -137,7 +137,7 @@ func (h *header) unwrap(master []byte) (key []byte, place int, err error) {
 			return key, i, nil
 		}
 	}
-	return nil, 0, &inspect.KeyError{Reason: inspect.KeyWrong, Detail: Name + " is under another key, or its header is damaged"}
+	return nil, 0, &datadir.KeyError{Reason: datadir.KeyWrong, Detail: Name + " is under another key, or its header is damaged"}
 }
 
 // masterOf is the key that a directory's master key hides the file's key under.

@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/pawl-dev/pawl/internal/store/inspect"
+	"github.com/pawl-dev/pawl/internal/store/datadir"
 )
 
 // Medium is where the bytes of one file of keys lie: a file of a directory, or what an engine
@@ -72,7 +72,7 @@ func (f *inFile) Create(header []byte) error {
 		return err
 	}
 	if err = f.written(file, "header", header, 0); err == nil {
-		err = errors.Join(f.step("name"), os.Rename(path+".new", path), inspect.SyncDir(f.dir))
+		err = errors.Join(f.step("name"), os.Rename(path+".new", path), datadir.SyncDir(f.dir))
 	}
 	if err != nil {
 		return errors.Join(err, file.Close())

@@ -7,7 +7,7 @@ import (
 	"io"
 	"sync"
 
-	"github.com/pawl-dev/pawl/internal/store/inspect"
+	"github.com/pawl-dev/pawl/internal/store/datadir"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 	"github.com/pawl-dev/pawl/internal/store/seal"
 )
@@ -43,7 +43,7 @@ type Ring struct {
 
 // Open opens the file of a directory if it is there. master is the key of an encrypted
 // directory. step is told before each write and each sync, and may fail it: for tests of
-// crashes. Errors: *[layout.Damage]; *[inspect.KeyError] where the file is under another
+// crashes. Errors: *[layout.Damage]; *[datadir.KeyError] where the file is under another
 // key, or under none.
 func Open(dir string, master []byte, step func(what string) error) (*Ring, error) {
 	medium, err := openFile(dir, step)
@@ -84,9 +84,9 @@ func (r *Ring) read() error {
 func (r *Ring) unlock(h *header) error {
 	switch {
 	case h.sealed && len(r.master) == 0:
-		return &inspect.KeyError{Reason: inspect.KeyMissing, Detail: Name + " is encrypted: give the key of the directory"}
+		return &datadir.KeyError{Reason: datadir.KeyMissing, Detail: Name + " is encrypted: give the key of the directory"}
 	case !h.sealed && len(r.master) > 0:
-		return &inspect.KeyError{Reason: inspect.KeyUnexpected, Detail: Name + " is not encrypted, and the directory is"}
+		return &datadir.KeyError{Reason: datadir.KeyUnexpected, Detail: Name + " is not encrypted, and the directory is"}
 	case !h.sealed:
 		return nil
 	}

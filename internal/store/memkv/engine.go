@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/pawl-dev/pawl/internal/store/datadir"
 	"github.com/pawl-dev/pawl/internal/store/engine"
-	"github.com/pawl-dev/pawl/internal/store/inspect"
 	"github.com/pawl-dev/pawl/internal/store/keyring"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
@@ -14,7 +14,7 @@ import (
 // which is locked.
 type Engine struct {
 	*DB
-	lock *inspect.DirLock
+	lock *datadir.DirLock
 	keys *keyring.Ring
 }
 
@@ -22,10 +22,10 @@ var _ engine.Engine = (*Engine)(nil)
 
 // Open opens a database that is new or was closed, for whoever has the directory. keyStep is a hook of the file of keys.
 func Open(db *DB, dir string, keyStep func(string) error) (*Engine, error) {
-	if err := inspect.MakeDir(dir); err != nil {
+	if err := datadir.MakeDir(dir); err != nil {
 		return nil, err
 	}
-	lock, err := inspect.LockDir(dir)
+	lock, err := datadir.LockDir(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/pawl-dev/pawl/internal/store/inspect"
+	"github.com/pawl-dev/pawl/internal/store/datadir"
 )
 
 // inPlace is what a directory says of itself that has its name, and not yet all of it.
@@ -18,20 +18,20 @@ type Place struct{ Final, Next string }
 func At(final string) Place { return Place{Final: final, Next: final + ".migrating"} }
 
 // Clear removes what a call left that was broken off, here or with its name, and nothing else.
-// Errors: [inspect.ErrLocked].
+// Errors: [datadir.ErrLocked].
 func (p Place) Clear() error {
 	if Left(p.Final) {
-		err := inspect.Alone(p.Final, func() error { return inspect.Remove(p.Final) })
+		err := datadir.Alone(p.Final, func() error { return datadir.Remove(p.Final) })
 		if err != nil {
 			return err
 		}
 	}
-	return inspect.ClearFor(p.Next)
+	return datadir.ClearFor(p.Next)
 }
 
 // Settle gives the directory that was made its name. Until then none opens.
 func (p Place) Settle(step func(string)) error {
-	if err := inspect.SetProgress(p.Next, inPlace); err != nil {
+	if err := datadir.SetProgress(p.Next, inPlace); err != nil {
 		return err
 	}
 	step("complete")
@@ -39,13 +39,13 @@ func (p Place) Settle(step func(string)) error {
 	if err := syscall.Rename(p.Next, p.Final); err != nil {
 		return &os.LinkError{Op: "rename", Old: p.Next, New: p.Final, Err: err}
 	}
-	if err := inspect.SyncDir(filepath.Dir(p.Final)); err != nil {
+	if err := datadir.SyncDir(filepath.Dir(p.Final)); err != nil {
 		return err
 	}
 	step("placed")
-	return inspect.SettleIn(p.Final)
+	return datadir.SettleIn(p.Final)
 }
 
 // Left: a directory was given its name by a call that was broken off then; the next one makes
 // it anew.
-func Left(dir string) bool { return inspect.Progress(dir) == inPlace }
+func Left(dir string) bool { return datadir.Progress(dir) == inPlace }

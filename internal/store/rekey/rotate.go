@@ -7,7 +7,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
-	"github.com/pawl-dev/pawl/internal/store/inspect"
+	"github.com/pawl-dev/pawl/internal/store/datadir"
 	"github.com/pawl-dev/pawl/internal/store/keyring"
 )
 
@@ -18,10 +18,10 @@ var ErrSameKey = errors.New("ENCRYPTION_KEY_SAME: the new key is the one that th
 // file of data is written. Until that is done the keys of runs are under both. Called again
 // after it was done, it says ErrSameKey.
 //
-// Errors: [inspect.ErrLocked], *[inspect.KeyError], *[layout.Damage] (the directory holds
+// Errors: [datadir.ErrLocked], *[datadir.KeyError], *[layout.Damage] (the directory holds
 // less than was acknowledged); nothing was changed by any of them.
 func Rotate(dir string, from, to []byte) (err error) {
-	lock, err := inspect.LockDir(dir)
+	lock, err := datadir.LockDir(dir)
 	if err != nil {
 		return err
 	}
@@ -29,9 +29,9 @@ func Rotate(dir string, from, to []byte) (err error) {
 	if bytes.Equal(from, to) {
 		return ErrSameKey
 	}
-	found, err := inspect.Inspect(dir, from)
+	found, err := datadir.Inspect(dir, from)
 	if isWrong(err) {
-		if _, again := inspect.Inspect(dir, to); again == nil {
+		if _, again := datadir.Inspect(dir, to); again == nil {
 			// A crash may have left what the old key opens.
 			return errors.Join(ErrSameKey, keyring.Unwrap(dir, to))
 		}
@@ -45,18 +45,18 @@ func Rotate(dir string, from, to []byte) (err error) {
 	}
 	keys, err := badger.OpenKeyRegistry(badger.KeyRegistryOptions{Dir: dir, ReadOnly: true, EncryptionKey: from})
 	if err != nil {
-		return fmt.Errorf("read %s: %w", inspect.RegistryName, err)
+		return fmt.Errorf("read %s: %w", datadir.RegistryName, err)
 	}
 	if err := keyring.Rewrap(dir, from, to); err != nil {
 		return err
 	}
 	if err := badger.WriteKeyRegistry(keys, badger.KeyRegistryOptions{Dir: dir, EncryptionKey: to}); err != nil {
-		return fmt.Errorf("write %s: %w", inspect.RegistryName, err)
+		return fmt.Errorf("write %s: %w", datadir.RegistryName, err)
 	}
 	return keyring.Unwrap(dir, to)
 }
 
 func isWrong(err error) bool {
-	fault, ok := errors.AsType[*inspect.KeyError](err)
-	return ok && fault.Reason == inspect.KeyWrong
+	fault, ok := errors.AsType[*datadir.KeyError](err)
+	return ok && fault.Reason == datadir.KeyWrong
 }

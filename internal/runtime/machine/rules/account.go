@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
 )
 
 // Accounts of the operator over runs. Which of them an input is counted in, and whether
@@ -41,8 +40,8 @@ func Spent(s *machine.State) (tokens, cost int64) {
 func (t *txn) settleOf(step *machine.ToolStep, u machine.Usage) {
 	t.settle(u)
 	if step.Local {
-		t.s.Apart.Tokens = facts.AddCapped(t.s.Apart.Tokens, facts.AddCapped(u.InputTokens, u.OutputTokens))
-		t.s.Apart.CostMicro = facts.AddCapped(t.s.Apart.CostMicro, u.CostMicro)
+		t.s.Apart.Tokens = AddCapped(t.s.Apart.Tokens, AddCapped(u.InputTokens, u.OutputTokens))
+		t.s.Apart.CostMicro = AddCapped(t.s.Apart.CostMicro, u.CostMicro)
 	}
 }
 
@@ -73,7 +72,7 @@ func Charged(c machine.Charge, window int64, before, after *machine.State) machi
 	}
 	had, hadCost := Spent(before)
 	has, hasCost := Spent(after)
-	c.Tokens, c.CostMicro = atMost(facts.AddCapped(c.Tokens, max(0, has-had))), atMost(facts.AddCapped(c.CostMicro, max(0, hasCost-hadCost)))
+	c.Tokens, c.CostMicro = atMost(AddCapped(c.Tokens, max(0, has-had))), atMost(AddCapped(c.CostMicro, max(0, hasCost-hadCost)))
 	tokens, cost := Held(after)
 	c.HeldTokens, c.HeldCostMicro = atMost(tokens), atMost(cost)
 	return c
@@ -104,7 +103,7 @@ func (t *txn) bill(b *machine.Batch) {
 // and reserved, the step at an index left out, with what it asks for more; "" = all do.
 func (t *txn) exhausted(i int, asked machine.Amount) string {
 	now, had := inAccounts(t.s, i), inAccounts(t.old, -1)
-	now.Tokens, now.CostMicro = facts.AddCapped(now.Tokens, asked.Tokens), facts.AddCapped(now.CostMicro, asked.CostMicro)
+	now.Tokens, now.CostMicro = AddCapped(now.Tokens, asked.Tokens), AddCapped(now.CostMicro, asked.CostMicro)
 	for j := range t.in.Billed {
 		bill := &t.in.Billed[j]
 		if !bill.Short {
@@ -121,7 +120,7 @@ func (t *txn) exhausted(i int, asked machine.Amount) string {
 func inAccounts(s *machine.State, but int) machine.Amount {
 	spent, spentCost := Spent(s)
 	held, heldCost := heldBut(s, but)
-	return machine.Amount{Tokens: facts.AddCapped(spent, held), CostMicro: facts.AddCapped(spentCost, heldCost)}
+	return machine.Amount{Tokens: AddCapped(spent, held), CostMicro: AddCapped(spentCost, heldCost)}
 }
 
 // more is what comes to a figure; a figure that is as large as any is more than all.

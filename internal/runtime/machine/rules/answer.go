@@ -8,9 +8,6 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/decision"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/shape"
 )
 
 // resolve takes an answer to a step, in the order of section 9. An answer that
@@ -25,10 +22,10 @@ func (t *txn) resolve(c *machine.ResolveStep) (machine.Disposition, error) {
 	if c.Step > t.s.LastStep {
 		return t.violate(), nil
 	}
-	if err := shape.CheckUsage(c.Usage); err != nil {
+	if err := CheckUsage(c.Usage); err != nil {
 		return 0, err
 	}
-	i := facts.FindStep(t.s.Steps, c.Step)
+	i := FindStep(t.s.Steps, c.Step)
 	if i < 0 || t.s.Steps[i].Status != machine.StepStatusPending {
 		return repeated(t.s.Steps, i, c), nil
 	}
@@ -40,7 +37,7 @@ func (t *txn) resolve(c *machine.ResolveStep) (machine.Disposition, error) {
 			Message: fmt.Sprintf("step %d is a call of a model: AnswerModel answers it", step.Step),
 		}
 	case step.Awaits() && !made(step, c.Attempt):
-		return 0, decision.Held(step)
+		return 0, NotGivenOut(step)
 	case step.Tool != c.Tool:
 		return t.violate(), nil
 	case c.Attempt < 0 || c.Attempt > step.Attempt:
@@ -61,7 +58,7 @@ func (t *txn) resolve(c *machine.ResolveStep) (machine.Disposition, error) {
 	if c.OK {
 		return t.accept(i, c, used)
 	}
-	tool := facts.ToolOf(t.g, step.Tool)
+	tool := ToolOf(t.g, step.Tool)
 	policy := tool.OnError
 	if c.Unknown {
 		policy = tool.OnUnknown
@@ -150,7 +147,7 @@ func (t *txn) settleStep(i int, status machine.StepStatus, seq uint64, hash [32]
 	step.Status, step.AnswerSeq, step.AnswerHash, step.Deadline, step.Bound = status, seq, hash, 0, machine.Amount{}
 	t.settleEffect(step)
 	t.stand(step)
-	if turn := t.s.Turn; turn != nil && turn.Suspended && len(facts.AwaitedSteps(t.s)) == 0 {
+	if turn := t.s.Turn; turn != nil && turn.Suspended && len(AwaitedSteps(t.s)) == 0 {
 		t.offerAgain()
 	}
 }
@@ -164,7 +161,7 @@ func (t *txn) settleStep(i int, status machine.StepStatus, seq uint64, hash [32]
 func (t *txn) failStep(i int, policy machine.OnFault, answer machine.StepResolved, final bool, after time.Duration) machine.Disposition {
 	t.dropInquiry(i)
 	step := &t.steps()[i]
-	tool := facts.ToolOf(t.g, step.Tool)
+	tool := ToolOf(t.g, step.Tool)
 	answer.Step, answer.Tool, answer.Attempt, answer.Kind = step.Step, step.Tool, step.Attempt, t.told(step.Kind())
 	again := !final && !isFinal(tool.Retry, answer.Error.Code) && step.Attempt < tool.Attempts && t.mayRepeat(step, answer.Unknown, policy) &&
 		t.refusedBy(i, step.Bound, step.Local) == ""
@@ -178,10 +175,10 @@ func (t *txn) failStep(i int, policy machine.OnFault, answer machine.StepResolve
 		answer.Next = step.Attempt + 1
 		begin := t.in.At
 		if pause := t.stepPause(tool.Retry, step, step.Attempt, after); pause > 0 {
-			begin = facts.AddCapped(begin, int64(pause))
+			begin = AddCapped(begin, int64(pause))
 			answer.NotBefore = begin
 		}
-		answer.Deadline = facts.AddCapped(begin, int64(tool.Timeout))
+		answer.Deadline = AddCapped(begin, int64(tool.Timeout))
 		step.Attempt, step.Deadline, step.Remote = answer.Next, answer.Deadline, nil
 	}
 	seq := t.record(&answer)
@@ -217,7 +214,7 @@ func (t *txn) mayRepeat(step *machine.ToolStep, unknown bool, policy machine.OnF
 // new attempt on that ground (the agent may be at work): it is called off.
 func (t *txn) unknown(i int, fault machine.Fault, worker string) machine.Disposition {
 	step := &t.s.Steps[i]
-	policy := facts.ToolOf(t.g, step.Tool).OnUnknown
+	policy := ToolOf(t.g, step.Tool).OnUnknown
 	if step.Delegation {
 		t.callOff(step)
 		if policy == machine.Retry {
@@ -238,7 +235,7 @@ func (t *txn) loseStep(c *machine.LoseStep) machine.Disposition {
 	if t.s.Status.Terminal() {
 		return machine.IgnoredTerminal
 	}
-	i := facts.FindStep(t.s.Steps, c.Step)
+	i := FindStep(t.s.Steps, c.Step)
 	if i < 0 || !t.s.Steps[i].Goes() || t.s.Steps[i].Attempt != c.Attempt || t.s.Steps[i].Model != nil {
 		return machine.IgnoredStale
 	}
@@ -285,7 +282,7 @@ func (t *txn) cancelStep(i int, why string) {
 // callOff tells the agent of a delegation that went out earlier; one of this
 // very batch was never sent.
 func (t *txn) callOff(step *machine.ToolStep) {
-	if t.old == nil || step.Awaits() || !facts.StillOut(t.old.Steps, step) {
+	if t.old == nil || step.Awaits() || !StillOut(t.old.Steps, step) {
 		return
 	}
 	t.cancels = append(t.cancels, machine.OutboxRow{

@@ -4,9 +4,6 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/decision"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/shape"
 )
 
 // Calls that a person approves (section 9): a call that the pack holds gets its number and
@@ -17,11 +14,11 @@ const DeniedCode = "DENIED"
 
 // await makes a step that is about to be issued wait for a decision. asked is its record.
 func (t *txn) await(step *machine.ToolStep, asked *machine.StepRequested, h machine.Holding) {
-	tool := facts.ToolOf(t.g, step.Tool)
-	if !decision.MustWait(tool.Approval, h) {
+	tool := ToolOf(t.g, step.Tool)
+	if !MustWait(tool.Approval, h) {
 		return
 	}
-	step.Deadline = facts.AddCapped(t.in.At, int64(decision.Timeout(tool.Approval)))
+	step.Deadline = AddCapped(t.in.At, int64(Timeout(tool.Approval)))
 	step.Approval = &machine.StepApproval{
 		Held: true, Since: t.in.At,
 		Digest: machine.CallDigest(step.Tool, t.s.Digest, t.s.RunID, step.Step, step.PayloadHash),
@@ -31,7 +28,7 @@ func (t *txn) await(step *machine.ToolStep, asked *machine.StepRequested, h mach
 
 // decide takes a decision about a held call.
 func (t *txn) decide(c *machine.DecideStep) (machine.Disposition, error) {
-	i := facts.FindStep(t.s.Steps, c.Step)
+	i := FindStep(t.s.Steps, c.Step)
 	if c.Verdict == machine.Lapsed {
 		return t.lapse(i, c), nil
 	}
@@ -58,16 +55,16 @@ func (t *txn) checkDecided(i int, c *machine.DecideStep) error {
 		step = &t.s.Steps[i]
 	}
 	if step != nil && step.Approval != nil && !step.Approval.Held && step.Approval.Verdict != 0 {
-		return decision.Already(step)
+		return Already(step)
 	}
 	if err := t.checkOpen(); err != nil {
 		return err
 	}
 	if step == nil || !step.Awaits() {
-		return decision.Nothing(c.Step)
+		return Nothing(c.Step)
 	}
-	tool := facts.ToolOf(t.g, step.Tool)
-	return shape.First(decision.Starter(tool.Approval, c, t.in.Principal), decision.Digest(step, c), decision.Verdict(c, t.in.At))
+	tool := ToolOf(t.g, step.Tool)
+	return First(Starter(tool.Approval, c, t.in.Principal), Digest(step, c), CheckDecision(c, t.in.At))
 }
 
 // decided begins the record of a decision, and what the step keeps of it.
@@ -90,7 +87,7 @@ func (t *txn) decided(i int, c *machine.DecideStep) (*machine.StepApproval, *mac
 func (t *txn) release(i int, c *machine.DecideStep) {
 	_, record := t.decided(i, c)
 	step := &t.steps()[i]
-	step.Deadline = facts.AddCapped(t.in.At, int64(facts.ToolOf(t.g, step.Tool).Timeout))
+	step.Deadline = AddCapped(t.in.At, int64(ToolOf(t.g, step.Tool).Timeout))
 	record.Deadline = step.Deadline
 	t.record(record)
 }
@@ -111,8 +108,8 @@ func (t *txn) turnDown(i int, v machine.Verdict, reason, words string) {
 // undecided: the time of a held call is over.
 func (t *txn) undecided(i int) machine.Disposition {
 	step := &t.s.Steps[i]
-	tool := facts.ToolOf(t.g, step.Tool)
-	t.turnDown(i, machine.TimedOut, "", fmt.Sprintf("nobody approved the call within %s", decision.Timeout(tool.Approval)))
+	tool := ToolOf(t.g, step.Tool)
+	t.turnDown(i, machine.TimedOut, "", fmt.Sprintf("nobody approved the call within %s", Timeout(tool.Approval)))
 	if tool.Approval == nil || !tool.Approval.Escalate || t.s.Status.Terminal() {
 		return machine.Accepted
 	}
@@ -126,14 +123,14 @@ func (t *txn) lapse(i int, c *machine.DecideStep) machine.Disposition {
 	switch {
 	case t.s.Status.Terminal():
 		return machine.IgnoredTerminal
-	case i < 0 || !decision.Lapses(&t.s.Steps[i], t.in.At) || t.s.Steps[i].Approval.Digest != c.Digest:
+	case i < 0 || !Lapses(&t.s.Steps[i], t.in.At) || t.s.Steps[i].Approval.Digest != c.Digest:
 		return machine.IgnoredStale
 	}
 	approval, record := t.decided(i, &machine.DecideStep{Verdict: machine.Lapsed})
 	step := &t.steps()[i]
-	tool := facts.ToolOf(t.g, step.Tool)
+	tool := ToolOf(t.g, step.Tool)
 	if tool.Approval != nil {
-		step.Deadline = facts.AddCapped(t.in.At, int64(decision.Timeout(tool.Approval)))
+		step.Deadline = AddCapped(t.in.At, int64(Timeout(tool.Approval)))
 	}
 	approval.Held, approval.Since = true, t.in.At
 	record.Deadline = step.Deadline

@@ -7,8 +7,6 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/shape"
 )
 
 // setArtifacts writes without a transition.
@@ -41,15 +39,15 @@ func (t *txn) checkWrites(writes []machine.ArtifactWrite) error {
 		}
 		if slices.ContainsFunc(writes[:i], func(o machine.ArtifactWrite) bool { return o.Name == w.Name }) {
 			return &machine.Refusal{
-				Code: machine.CodeInvalidArgument, Reason: "DUPLICATE_ARTIFACT", Field: shape.Field(w.Name),
+				Code: machine.CodeInvalidArgument, Reason: "DUPLICATE_ARTIFACT", Field: Field(w.Name),
 				Message: "written twice in one request",
 			}
 		}
-		if err := shape.First(t.checkSize(w), shape.CheckType(w, decl.Type)); err != nil {
+		if err := First(t.checkSize(w), CheckType(w, decl.Type)); err != nil {
 			return err
 		}
 		total += int64(len(w.Value))
-		if head := facts.HeadOf(t.s, w.Name); head != nil && decl.Mode == machine.Replace {
+		if head := HeadOf(t.s, w.Name); head != nil && decl.Mode == machine.Replace {
 			total -= head.Bytes
 		}
 	}
@@ -58,7 +56,7 @@ func (t *txn) checkWrites(writes []machine.ArtifactWrite) error {
 
 func (t *txn) undeclared(name string) error {
 	return &machine.Refusal{
-		Code: machine.CodeInvalidArgument, Reason: "UNDECLARED_ARTIFACT", Field: shape.Field(name),
+		Code: machine.CodeInvalidArgument, Reason: "UNDECLARED_ARTIFACT", Field: Field(name),
 		Message: "no state of the pack declares it", Allowed: slices.Sorted(maps.Keys(t.g.Artifacts)),
 	}
 }
@@ -73,7 +71,7 @@ func (t *txn) checkSize(w *machine.ArtifactWrite) error {
 		return nil
 	}
 	return &machine.Refusal{
-		Code: machine.CodeResourceExhausted, Reason: "ARTIFACT_TOO_LARGE", Field: shape.Field(w.Name),
+		Code: machine.CodeResourceExhausted, Reason: "ARTIFACT_TOO_LARGE", Field: Field(w.Name),
 		Message: fmt.Sprintf("%d bytes, at most %d: store it elsewhere and write a reference to it", got, limit),
 		Limit:   limit, Got: got,
 	}
@@ -105,7 +103,7 @@ func (t *txn) write(writes []machine.ArtifactWrite, seq uint64) {
 	for i := range writes {
 		w := &writes[i]
 		decl := t.g.Artifacts[w.Name]
-		head := facts.HeadOf(t.s, w.Name)
+		head := HeadOf(t.s, w.Name)
 		if head == nil {
 			t.s.Artifacts = append(t.s.Artifacts, machine.ArtifactHead{Name: w.Name, Type: decl.Type, Mode: decl.Mode})
 			head = &t.s.Artifacts[len(t.s.Artifacts)-1]

@@ -2,7 +2,6 @@ package rules
 
 import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
 )
 
 // Budgets (section 6). Zero is no limit everywhere. Counters are settled
@@ -18,7 +17,7 @@ func (t *txn) overdue() bool { return t.s.Deadline != 0 && t.in.At >= t.s.Deadli
 // overBudget returns the first budget that is exceeded, or "". N tool calls,
 // tokens or micro-dollars are allowed exactly; one more exceeds.
 func (t *txn) overBudget() string {
-	calls, limit := facts.CallsOf(t.g, t.s), facts.LimitOf(t.g, t.s)
+	calls, limit := CallsOf(t.g, t.s), LimitOf(t.g, t.s)
 	switch {
 	case t.overdue():
 		return "max_wall_time_sec"
@@ -34,12 +33,12 @@ func (t *txn) overBudget() string {
 
 // settle adds what a turn consumed outside the sidecar; its cost was made by price.
 func (t *txn) settle(u machine.Usage) {
-	t.s.Tokens = facts.AddCapped(t.s.Tokens, facts.AddCapped(u.InputTokens, u.OutputTokens))
-	t.s.CostMicro = facts.AddCapped(t.s.CostMicro, u.CostMicro)
+	t.s.Tokens = AddCapped(t.s.Tokens, AddCapped(u.InputTokens, u.OutputTokens))
+	t.s.CostMicro = AddCapped(t.s.CostMicro, u.CostMicro)
 	if u.Estimated {
-		t.s.EstimatedTokens = facts.AddCapped(t.s.EstimatedTokens, facts.AddCapped(u.InputTokens, u.OutputTokens))
+		t.s.EstimatedTokens = AddCapped(t.s.EstimatedTokens, AddCapped(u.InputTokens, u.OutputTokens))
 	}
-	t.s.ToolCalls = int(facts.AddCapped(int64(t.s.ToolCalls), int64(u.ToolCalls)))
+	t.s.ToolCalls = int(AddCapped(int64(t.s.ToolCalls), int64(u.ToolCalls)))
 }
 
 // wallClock stops the clock while the run waits and starts it again
@@ -53,6 +52,6 @@ func (t *txn) wallClock(waiting bool) {
 	case waiting && s.Deadline != 0:
 		s.WallLeft, s.Deadline = s.Deadline-t.in.At, 0
 	case !waiting && s.WallLeft != 0:
-		s.Deadline, s.WallLeft = facts.AddCapped(t.in.At, s.WallLeft), 0
+		s.Deadline, s.WallLeft = AddCapped(t.in.At, s.WallLeft), 0
 	}
 }

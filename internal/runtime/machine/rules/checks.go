@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/shape"
 )
 
 // The checks of section 4 that the machine makes, in their order. Each returns
@@ -55,7 +54,7 @@ func (t *txn) checkTurn(seq uint64, attempt int) error {
 // authority, so that the second of two who decide hears who was first; [Step] makes it
 // in any case. A run that has ended is told as such, by check (4).
 func CheckExpected(s *machine.State, c machine.Command) error {
-	want := shape.ExpectedSeq(c)
+	want := ExpectedSeq(c)
 	if want == 0 || want == s.VisitSeq || s.Status.Terminal() || s.Imported {
 		return nil
 	}

@@ -12,8 +12,6 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/rows"
 )
 
 // args reads the words of one scenario command.
@@ -377,7 +375,7 @@ var sendings = map[string]machine.Sending{"once": machine.SentOnce, "repeatable"
 func (a args) fire() machine.FireTimer {
 	kinds := map[string]machine.TimerKind{"wall": machine.TimerWall, "retry": machine.TimerRetry, "state": machine.TimerState, "step": machine.TimerStep}
 	c := machine.FireTimer{Kind: kinds[a.first()], Step: uint32(a.number("step", 0))}
-	for _, timer := range rows.Timers(a.s) {
+	for _, timer := range Timers(a.s) {
 		if timer.Kind == c.Kind && (c.Step == 0 || timer.Step == c.Step) {
 			c.Due, c.Turn, c.Step = timer.Due, timer.Turn, timer.Step
 		}
@@ -411,7 +409,7 @@ func bodyHash(c machine.Command) [32]byte {
 func (a args) decision() machine.DecideStep {
 	verdicts := map[string]machine.Verdict{"approve": machine.Approved, "deny": machine.Refused, "edit": machine.Edited, "lapse": machine.Lapsed}
 	c := machine.DecideStep{Step: uint32(a.number("step", 1)), Verdict: verdicts[a.first()], Reason: a.text("reason")}
-	if i := facts.FindStep(a.s.Steps, c.Step); i >= 0 && a.s.Steps[i].Approval != nil && !a.has("digest") {
+	if i := FindStep(a.s.Steps, c.Step); i >= 0 && a.s.Steps[i].Approval != nil && !a.has("digest") {
 		c.Digest = a.s.Steps[i].Approval.Digest
 	}
 	if c.Verdict == machine.Edited {

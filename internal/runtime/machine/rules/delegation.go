@@ -4,9 +4,6 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/decision"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/shape"
 )
 
 // noteDelegation keeps what is news of a delegation. News of a step that is
@@ -15,22 +12,22 @@ func (t *txn) noteDelegation(c *machine.NoteDelegation) (machine.Disposition, er
 	if t.s.Status.Terminal() {
 		return machine.IgnoredTerminal, nil
 	}
-	i := facts.FindStep(t.s.Steps, c.Step)
+	i := FindStep(t.s.Steps, c.Step)
 	if i < 0 || t.s.Steps[i].Status != machine.StepStatusPending || t.s.Steps[i].Attempt != c.Attempt || t.s.Steps[i].Awaits() {
 		return machine.IgnoredStale, nil
 	}
 	step := &t.s.Steps[i]
-	if c.Remote.Announces() && (t.s.Paused || decision.Lapses(step, t.in.At)) {
+	if c.Remote.Announces() && (t.s.Paused || Lapses(step, t.in.At)) {
 		return machine.IgnoredStale, nil // nothing is handed out now
 	}
-	if err := shape.First(shape.CheckDelegation(step, c), t.checkMessageBytes(shape.PartsBytes(c.Question))); err != nil {
+	if err := First(CheckDelegation(step, c), t.checkMessageBytes(PartsBytes(c.Question))); err != nil {
 		return 0, err
 	}
 	if step.Remote != nil && *step.Remote == c.Remote {
 		return machine.IgnoredDuplicate, nil
 	}
 	t.record(&machine.StepDelegated{Step: c.Step, Tool: step.Tool, Attempt: c.Attempt, Remote: c.Remote, Question: c.Question})
-	t.s.MessageBytes += shape.PartsBytes(c.Question)
+	t.s.MessageBytes += PartsBytes(c.Question)
 	remote := c.Remote
 	t.steps()[i].Remote = &remote
 	return machine.Accepted, nil
@@ -38,14 +35,14 @@ func (t *txn) noteDelegation(c *machine.NoteDelegation) (machine.Disposition, er
 
 // answerDelegation gives parts to the agent that asks for them.
 func (t *txn) answerDelegation(c *machine.SendInput) error {
-	i := facts.FindStep(t.s.Steps, c.Step)
+	i := FindStep(t.s.Steps, c.Step)
 	if i < 0 || t.s.Steps[i].Status != machine.StepStatusPending || t.s.Steps[i].Remote == nil || t.s.Steps[i].Remote.Asking == machine.AwaitNothing {
 		return &machine.Refusal{
 			Code: machine.CodeFailedPrecondition, Reason: "STEP_NOT_ASKING", Field: "step",
 			Message: fmt.Sprintf("step %d is no delegation that waits for an answer", c.Step),
 		}
 	}
-	size := shape.PartsBytes(c.Parts) + shape.EnvelopeBytes(c.Envelope)
+	size := PartsBytes(c.Parts) + EnvelopeBytes(c.Envelope)
 	if err := t.checkMessageBytes(size); err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
 )
 
 // Business keys (section 9): the step that asks first has the effect, in the same commit as
@@ -80,7 +79,7 @@ func (t *txn) unsent(step *machine.ToolStep) bool {
 	if step.Doubt || step.Model != nil {
 		return false
 	}
-	if t.old == nil || facts.FindStep(t.old.Steps, step.Step) < 0 || step.Awaits() {
+	if t.old == nil || FindStep(t.old.Steps, step.Step) < 0 || step.Awaits() {
 		return true
 	}
 	return step.Attempt > 1 && outboxRow(t.g, t.s, step).Due > t.in.At

@@ -2,7 +2,6 @@ package rules
 
 import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
 )
 
 // entry is one wish to enter a state: the run's entry, an event or a timeout.
@@ -69,7 +68,7 @@ func (t *txn) route(e entry) (*machine.Node, []machine.Redirect) {
 	}
 	for next != "" && !refused(redirects, next) {
 		n := t.g.States[next]
-		if n.MaxVisits == 0 || facts.VisitsOf(t.s, next) < n.MaxVisits {
+		if n.MaxVisits == 0 || VisitsOf(t.s, next) < n.MaxVisits {
 			return n, redirects
 		}
 		redirects = append(redirects, machine.Redirect{State: next, Guard: "max_visits:" + next})
@@ -85,7 +84,7 @@ func (t *txn) edgeUsedUp(e entry) string {
 		return ""
 	}
 	limit, bounded := e.from.MaxIterations[e.event]
-	if !bounded || facts.FollowedTimes(t.s, e.from.Name, e.event) < limit {
+	if !bounded || FollowedTimes(t.s, e.from.Name, e.event) < limit {
 		return ""
 	}
 	return "max_iterations:" + e.from.Name + "." + e.event
@@ -142,6 +141,6 @@ func (t *txn) visit(e entry, to *machine.Node, redirects []machine.Redirect) {
 func (t *txn) armTimeout(n *machine.Node) {
 	t.s.StateTimeoutAt = 0
 	if n.Timeout != nil && !n.Terminal {
-		t.s.StateTimeoutAt = facts.AddCapped(t.in.At, int64(n.Timeout.After))
+		t.s.StateTimeoutAt = AddCapped(t.in.At, int64(n.Timeout.After))
 	}
 }

@@ -2,7 +2,6 @@ package rules
 
 import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/shape"
 )
 
 // Why a turn or step was closed by something else than its own answer.
@@ -34,7 +33,7 @@ func (t *txn) emit(c *machine.EmitEvent) error {
 }
 
 func (t *txn) checkEmit(c *machine.EmitEvent) error {
-	if err := shape.First(t.checkOpen(), t.checkUnpaused()); err != nil {
+	if err := First(t.checkOpen(), t.checkUnpaused()); err != nil {
 		return err
 	}
 	if !c.Outside && t.s.Turn == nil {

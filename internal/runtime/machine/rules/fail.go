@@ -2,8 +2,6 @@ package rules
 
 import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/shape"
 )
 
 // fail takes a failed execution of the open turn. The repeat of the report that
@@ -16,7 +14,7 @@ func (t *txn) fail(c *machine.FailTurn) (machine.Disposition, error) {
 		return machine.IgnoredDuplicate, nil
 	}
 	used, unpriced := t.price(c.Usage)
-	if err := shape.First(t.checkTurn(c.TurnSeq, c.Attempt), unpriced, shape.CheckReject(c), t.checkRejected(c)); err != nil {
+	if err := First(t.checkTurn(c.TurnSeq, c.Attempt), unpriced, CheckReject(c), t.checkRejected(c)); err != nil {
 		return 0, err
 	}
 	t.assign(c.Assigned)
@@ -46,9 +44,9 @@ func (t *txn) failTurn(failed *machine.TurnFailed, reason string) {
 	failed.TurnSeq, failed.Attempt = turn.Seq, turn.Attempt
 	failed.Retryable = failed.Retryable && !isFinal(&t.g.Retry, failed.Error.Code)
 	over := t.overBudget()
-	if over == "" && failed.Retryable && turn.Attempt < facts.AttemptsOf(t.g) {
+	if over == "" && failed.Retryable && turn.Attempt < AttemptsOf(t.g) {
 		failed.Next = turn.Attempt + 1
-		failed.NotBefore = facts.AddCapped(t.in.At, int64(backoff(t.g.Retry, t.rules.jitter(t.s.RunID, turn.Seq, turn.Attempt), turn.Attempt)))
+		failed.NotBefore = AddCapped(t.in.At, int64(backoff(t.g.Retry, t.rules.jitter(t.s.RunID, turn.Seq, turn.Attempt), turn.Attempt)))
 	}
 	if failed.Next == 0 || !t.mayReject(failed.Rejected) {
 		failed.Rejected = 0
@@ -79,10 +77,10 @@ func (t *txn) afterFailure(turn *machine.Turn, failed *machine.TurnFailed, over,
 
 // suspend releases a turn that only waits for its visit's pending steps.
 func (t *txn) suspend(c *machine.SuspendTurn) error {
-	if err := shape.First(t.checkOpen(), t.checkTurn(c.TurnSeq, c.Attempt)); err != nil {
+	if err := First(t.checkOpen(), t.checkTurn(c.TurnSeq, c.Attempt)); err != nil {
 		return err
 	}
-	pending := facts.AwaitedSteps(t.s)
+	pending := AwaitedSteps(t.s)
 	if len(pending) == 0 {
 		return &machine.Refusal{
 			Code: machine.CodeFailedPrecondition, Reason: "NOTHING_PENDING", Field: "turn_seq",

@@ -5,21 +5,19 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/shape"
 )
 
 // beginFork is Step for [machine.Fork]: seq 1 is the Origin, on which everything that
 // was copied lies; queued inputs follow it.
 func beginFork(g *machine.Graph, s *machine.State, in machine.Input, c machine.Fork) (machine.Result, error) {
 	if s != nil {
-		return machine.Result{State: s}, shape.RunExists(s)
+		return machine.Result{State: s}, RunExists(s)
 	}
-	if err := shape.First(shape.CheckStart(g, facts.StartOf(&c)), shape.CheckSource(g, &c)); err != nil {
+	if err := First(CheckStart(g, StartOf(&c)), CheckSource(g, &c)); err != nil {
 		return machine.Result{}, err
 	}
 	in.At = max(in.At, 1)
-	t, err := newTxn(g, newState(g, facts.StartOf(&c), in.At), in)
+	t, err := newTxn(g, newState(g, StartOf(&c), in.At), in)
 	if err != nil {
 		return machine.Result{}, err
 	}
@@ -78,7 +76,7 @@ func (t *txn) takeArtifacts(c *machine.Fork, origin *machine.Origin, seq uint64)
 		}
 		at := holds(c.Values, head.Name)
 		if at < 0 {
-			return &machine.Refusal{Code: machine.CodeInternal, Reason: "FORK_INVALID", Field: shape.Field(head.Name), Message: "a fork needs the artifact's value"}
+			return &machine.Refusal{Code: machine.CodeInternal, Reason: "FORK_INVALID", Field: Field(head.Name), Message: "a fork needs the artifact's value"}
 		}
 		origin.Artifacts = append(origin.Artifacts, c.Values[at])
 		head.Seq = seq
@@ -87,7 +85,7 @@ func (t *txn) takeArtifacts(c *machine.Fork, origin *machine.Origin, seq uint64)
 		t.writes = append(t.writes, machine.ArtifactVersion{Name: head.Name, Seq: seq, Mode: head.Mode, Bytes: int64(len(c.Values[at].Value))})
 	}
 	t.own.artifacts = true
-	if err := shape.First(t.checkTotal(t.s.ArtifactBytes), t.checkWrites(c.Changes)); err != nil {
+	if err := First(t.checkTotal(t.s.ArtifactBytes), t.checkWrites(c.Changes)); err != nil {
 		return err
 	}
 	t.write(c.Changes, seq)
@@ -103,10 +101,10 @@ func holds(writes []machine.ArtifactWrite, name string) int {
 func (t *txn) takeMessages(c *machine.Fork, seq uint64) error {
 	var size int64
 	for i := range c.Conversations {
-		size += shape.MessagesBytes(c.Conversations[i].Messages)
+		size += MessagesBytes(c.Conversations[i].Messages)
 	}
 	for i := range c.Queued {
-		size += shape.PartsBytes(c.Queued[i].Parts) + int64(len(c.Queued[i].Steer))
+		size += PartsBytes(c.Queued[i].Parts) + int64(len(c.Queued[i].Steer))
 	}
 	if err := t.checkMessageBytes(size); err != nil {
 		return err
@@ -131,7 +129,7 @@ func (t *txn) takeSteps(from *machine.State, seq uint64) {
 	t.own.steps = true
 	numbers := make(map[uint32]uint32, len(from.Steps))
 	for _, p := range from.Steps {
-		if !facts.IsAnswered(&p) {
+		if !IsAnswered(&p) {
 			continue
 		}
 		s.LastStep++
@@ -144,7 +142,7 @@ func (t *txn) takeSteps(from *machine.State, seq uint64) {
 		if p.Model != nil {
 			p.Model = &machine.ModelStep{Calls: p.Model.Calls, Rejected: p.Model.Rejected}
 		} else {
-			p.Attempt = min(p.Attempt, facts.ToolOf(t.g, p.Tool).Attempts)
+			p.Attempt = min(p.Attempt, ToolOf(t.g, p.Tool).Attempts)
 		}
 		s.Steps = append(s.Steps, p)
 	}
@@ -158,15 +156,15 @@ func (t *txn) takeSteps(from *machine.State, seq uint64) {
 // to end. The default keys of its steps stay what they were.
 func (t *txn) takeTurn(c *machine.Fork, seq uint64) {
 	if c.From.Turn == nil {
-		t.s.Awaiting = facts.AskedOf(c.From)
+		t.s.Awaiting = AskedOf(c.From)
 		t.takeHeeds(c.Queued)
 		return
 	}
 	t.openTurn(seq)
 	if c.ReuseSteps {
-		t.s.Turn.Keys = facts.KeysOf(c.From)
+		t.s.Turn.Keys = KeysOf(c.From)
 		for i := range c.From.Steps {
-			if p := &c.From.Steps[i]; facts.IsAnswered(p) && p.Model == nil && p.TurnSeq == c.From.Turn.Seq {
+			if p := &c.From.Steps[i]; IsAnswered(p) && p.Model == nil && p.TurnSeq == c.From.Turn.Seq {
 				t.s.Turn.Calls++
 			}
 		}
@@ -186,7 +184,7 @@ func (t *txn) takeTurn(c *machine.Fork, seq uint64) {
 func Resolved(s *machine.State) []machine.ToolStep {
 	var steps []machine.ToolStep
 	for i := range s.Steps {
-		if facts.IsAnswered(&s.Steps[i]) {
+		if IsAnswered(&s.Steps[i]) {
 			steps = append(steps, s.Steps[i])
 		}
 	}

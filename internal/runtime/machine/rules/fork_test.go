@@ -7,7 +7,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
 )
 
 // TestForksOfAnyRun: any run can be forked at any record before its end, with its
@@ -76,7 +75,7 @@ func checkCopy(t *rapid.T, from, s *machine.State, reuse bool) {
 	if reuse {
 		want = len(Resolved(from))
 	}
-	if len(s.Steps) != want || len(facts.PendingSteps(s)) != 0 {
+	if len(s.Steps) != want || len(PendingSteps(s)) != 0 {
 		t.Fatalf("steps %+v, were %+v", s.Steps, from.Steps)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/rows"
 )
 
 // Generators of calls that people approve, and of effects.
@@ -82,7 +81,7 @@ func genControl(t *rapid.T, s *machine.State) machine.Command {
 		case 0:
 			return machine.LoseStep{Step: p.Step, Attempt: p.Attempt, Worker: "w"}
 		case 1:
-			timer := rows.StepTimer(s, p)
+			timer := StepTimer(s, p)
 			return machine.FireTimer{Kind: timer.Kind, Step: timer.Step, Due: timer.Due}
 		}
 		c := genResolve(t, s)

@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
 )
 
 // Generators of calls of models. Models have names of tools too: nothing that holds for the
@@ -98,7 +97,7 @@ func genText(t *rapid.T, s *machine.State) machine.ModelText {
 func genExecution(t *rapid.T, s *machine.State, step uint32) (turn uint64, attempt int, by *machine.Assignment, try int) {
 	turn, attempt = genTurn(t, s)
 	by, try = genAssigned(t, false), rapid.IntRange(1, 2).Draw(t, "attempt")
-	i := facts.FindStep(s.Steps, step)
+	i := FindStep(s.Steps, step)
 	if i < 0 || s.Steps[i].Model == nil || chance(t, 1) {
 		return turn, attempt, by, try
 	}

@@ -8,8 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/rows"
 )
 
 // Generators of graphs and inputs. Names, bounds and values are few and small,
@@ -186,7 +184,7 @@ func genCommand(t *rapid.T, g *machine.Graph, s *machine.State) machine.Command 
 		if chance(t, 9) {
 			c.Parts = textPart(pick(t, []string{"a", "bcdef", "0123456789012345678901234"}))
 		}
-		if asking := facts.Asking(s.Steps); asking != nil || chance(t, 1) {
+		if asking := Asking(s.Steps); asking != nil || chance(t, 1) {
 			c.Step = genStep(t, s)
 		}
 		if chance(t, 2) {
@@ -239,7 +237,7 @@ func genOther(t *rapid.T, s *machine.State, turn uint64, attempt int) machine.Co
 		Kind: pick(t, []machine.TimerKind{machine.TimerWall, machine.TimerRetry, machine.TimerState, machine.TimerStep}), Step: genStep(t, s), Turn: turn,
 		Due: epoch + int64(rapid.IntRange(0, 300).Draw(t, "due"))*int64(time.Second),
 	}
-	if timers := rows.Timers(s); len(timers) > 0 && chance(t, 9) {
+	if timers := Timers(s); len(timers) > 0 && chance(t, 9) {
 		timer := pick(t, timers)
 		c = machine.FireTimer{Kind: timer.Kind, Step: timer.Step, Turn: timer.Turn, Due: timer.Due}
 	}
@@ -359,7 +357,7 @@ func genStep(t *rapid.T, s *machine.State) uint32 {
 func genResolve(t *rapid.T, s *machine.State) machine.ResolveStep {
 	c := machine.ResolveStep{Step: genStep(t, s), Attempt: rapid.IntRange(0, 2).Draw(t, "attempt"), OK: chance(t, 5)}
 	c.Tool = pick(t, []string{"t0", "t1"})
-	if i := facts.FindStep(s.Steps, c.Step); i >= 0 && chance(t, 9) {
+	if i := FindStep(s.Steps, c.Step); i >= 0 && chance(t, 9) {
 		c.Tool = s.Steps[i].Tool
 	}
 	if c.OK {
@@ -407,7 +405,7 @@ func genNote(t *rapid.T, s *machine.State) machine.NoteDelegation {
 		TaskID: pick(t, []string{"", "task", "task", "other"}), Asking: genAwaiting(t),
 		Sent: pick(t, []machine.Sending{0, 0, machine.SentOnce, machine.SentRepeatable, machine.SentNot}),
 	}}
-	if i := facts.FindStep(s.Steps, c.Step); i >= 0 && s.Steps[i].Remote != nil && chance(t, 5) {
+	if i := FindStep(s.Steps, c.Step); i >= 0 && s.Steps[i].Remote != nil && chance(t, 5) {
 		c.Remote.Answer = s.Steps[i].Remote.Answer
 	}
 	if c.Remote.Asking != machine.AwaitNothing {

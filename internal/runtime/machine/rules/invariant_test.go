@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/invariant"
 )
 
 // TestCheckInvariants: a state that was tampered with is found out.
@@ -56,7 +55,7 @@ func TestCheckInvariants(t *testing.T) {
 		l := journal(t)
 		s := clone(l.state)
 		spoil(s)
-		err := invariant.Check(s, l.g)
+		err := CheckState(s, l.g)
 		if err == nil || !strings.Contains(err.Error()+"\n", want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
@@ -83,7 +82,7 @@ func TestModelInvariants(t *testing.T) {
 	} {
 		s := clone(l.state)
 		spoil(s)
-		if err := invariant.Check(s, l.g); err == nil || !strings.Contains(err.Error(), want) {
+		if err := CheckState(s, l.g); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}
@@ -100,7 +99,7 @@ func TestModelInvariants(t *testing.T) {
 	} {
 		s := clone(l.state)
 		spoil(s)
-		if err := invariant.CheckChange(before, s, records); err == nil || !strings.Contains(err.Error(), want) {
+		if err := CheckChange(before, s, records); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}

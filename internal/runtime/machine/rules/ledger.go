@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/shape"
 )
 
 // What costs is kept a ledger of where the pack says what its tools cost or what follows
@@ -18,7 +16,7 @@ import (
 
 // account returns the run's account for changing.
 func (t *txn) account() *machine.Account {
-	account := machine.Account{Limit: facts.LimitOf(t.g, t.s)}
+	account := machine.Account{Limit: LimitOf(t.g, t.s)}
 	if t.s.Account != nil {
 		account = *t.s.Account
 	}
@@ -30,12 +28,12 @@ func (t *txn) account() *machine.Account {
 // pending steps but the one at index i may; "" = it fits. What is local is in no account of the
 // run: the agent's run is.
 func (t *txn) refusedBy(i int, more machine.Amount, local bool) string {
-	limit := facts.LimitOf(t.g, t.s)
+	limit := LimitOf(t.g, t.s)
 	if more.ToolCalls > 0 && t.callsLeft(i) < more.ToolCalls {
 		return "max_tool_calls"
 	}
 	tokens, cost := Reserved(t.s, i)
-	tokens, cost = facts.AddCapped(facts.AddCapped(t.s.Tokens, tokens), more.Tokens), facts.AddCapped(facts.AddCapped(t.s.CostMicro, cost), more.CostMicro)
+	tokens, cost = AddCapped(AddCapped(t.s.Tokens, tokens), more.Tokens), AddCapped(AddCapped(t.s.CostMicro, cost), more.CostMicro)
 	switch {
 	case limit.Tokens > 0 && more.Tokens > 0 && tokens > limit.Tokens:
 		return "max_tokens"
@@ -51,25 +49,25 @@ func (t *txn) refusedBy(i int, more machine.Amount, local bool) string {
 // pack does not say of an agent is its share of what is left: as much as for every other
 // step that could be pending with it.
 func (t *txn) boundFor(tool *machine.Tool) machine.Amount {
-	if !facts.KeepsLedger(t.g, t.s) && !(t.rules.agentsAreLeased && tool.Agent) {
+	if !KeepsLedger(t.g, t.s) && !(t.rules.agentsAreLeased && tool.Agent) {
 		return machine.Amount{}
 	}
 	bound := machine.Amount{CostMicro: tool.CostMicro}
 	if !tool.Agent {
 		return bound
 	}
-	limit, committed := facts.LimitOf(t.g, t.s), Committed(t.s)
-	free := max(1, int64(facts.OrDefault(t.g.MaxPendingSteps, machine.DefaultMaxPendingSteps)-facts.OfTurns(t.s)))
+	limit, committed := LimitOf(t.g, t.s), Committed(t.s)
+	free := max(1, int64(OrDefault(t.g.MaxPendingSteps, machine.DefaultMaxPendingSteps)-OfTurns(t.s)))
 	if bound.CostMicro == 0 && limit.CostMicro > 0 {
 		bound.CostMicro = max(1, (limit.CostMicro-committed.CostMicro)/free)
 	}
 	if left := limit.Tokens - committed.Tokens; limit.Tokens > 0 {
 		bound.Tokens = max(1, left/free)
 		if t.rules.agentsAreLeased { // one turn, if there is so much
-			bound.Tokens = max(bound.Tokens, min(left, facts.OrDefault(tool.TurnTokens, machine.DefaultTurnTokens)))
+			bound.Tokens = max(bound.Tokens, min(left, OrDefault(tool.TurnTokens, machine.DefaultTurnTokens)))
 		}
 	}
-	if t.rules.agentsAreLeased && facts.CallsOf(t.g, t.s) > 0 {
+	if t.rules.agentsAreLeased && CallsOf(t.g, t.s) > 0 {
 		bound.ToolCalls = max(1, (t.callsLeft(-1)-1)/free) // one is the delegation itself
 	}
 	return bound
@@ -78,11 +76,11 @@ func (t *txn) boundFor(tool *machine.Tool) machine.Amount {
 // callsLeft is how many tool calls the run and its agents may still make, beside those that
 // agents have leased but for the step at an index; a run without a bound has no end of them.
 func (t *txn) callsLeft(but int) int64 {
-	limit := facts.CallsOf(t.g, t.s)
+	limit := CallsOf(t.g, t.s)
 	if limit == 0 {
 		return math.MaxInt64
 	}
-	return limit - facts.AddCapped(int64(t.s.ToolCalls), lentBut(t.s, but).ToolCalls)
+	return limit - AddCapped(int64(t.s.ToolCalls), lentBut(t.s, but).ToolCalls)
 }
 
 // usageOfBound is a bound as usage.
@@ -106,7 +104,7 @@ func consumed(step *machine.ToolStep, told machine.Usage, metered bool) (machine
 		}
 		return told, nil
 	}
-	tokens, calls := facts.AddCapped(told.InputTokens, told.OutputTokens), int64(told.ToolCalls)
+	tokens, calls := AddCapped(told.InputTokens, told.OutputTokens), int64(told.ToolCalls)
 	if !step.Delegation || (lease.Tokens == 0 || tokens <= lease.Tokens) && (lease.CostMicro == 0 || told.CostMicro <= lease.CostMicro) &&
 		(lease.ToolCalls == 0 || calls <= lease.ToolCalls) {
 		return told, nil
@@ -134,7 +132,7 @@ func (t *txn) forgo(step *machine.ToolStep) (used machine.Usage) {
 		t.owe(step)
 		return used
 	}
-	if t.old != nil && !step.Awaits() && (facts.StillOut(t.old.Steps, step) || step.Inquiry != 0) {
+	if t.old != nil && !step.Awaits() && (StillOut(t.old.Steps, step) || step.Inquiry != 0) {
 		used = usageOfBound(step.Bound)
 		t.settleOf(step, used)
 	}
@@ -198,7 +196,7 @@ func (t *txn) notMade() *machine.Denial {
 // raiseBudget lets the run spend more. What was refused may be asked for again;
 // x_pawl.on_budget is not entered again, so that the run's visits keep their bound.
 func (t *txn) raiseBudget(c *machine.RaiseBudget) error {
-	if err := shape.First(t.checkOpen(), t.checkRaise(c)); err != nil {
+	if err := First(t.checkOpen(), t.checkRaise(c)); err != nil {
 		return err
 	}
 	account := t.account()
@@ -211,7 +209,7 @@ func (t *txn) raiseBudget(c *machine.RaiseBudget) error {
 
 // checkRaise: each figure that is named is above the limit that holds.
 func (t *txn) checkRaise(c *machine.RaiseBudget) error {
-	limit := facts.LimitOf(t.g, t.s)
+	limit := LimitOf(t.g, t.s)
 	refuse := func(reason, field, message string, limit, got int64) error {
 		return &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: reason, Field: field, Message: message, Limit: limit, Got: got}
 	}

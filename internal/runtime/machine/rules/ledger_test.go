@@ -9,8 +9,6 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/invariant"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/rows"
 )
 
 // reporter is what *testing.T, *testing.F and *rapid.T have in common.
@@ -146,7 +144,7 @@ func (l *ledger) store(r machine.Result) {
 		l.t.Fatalf("state at %d after record %d", r.State.Seq, seq)
 	}
 	l.entries = append(l.entries, machine.Entry{RunID: r.State.RunID, First: b.Prev + 1, Input: b.Input, Records: b.Records, Hash: fakeHash(seq)})
-	if err := invariant.CheckChange(l.state, r.State, b.Records); err != nil {
+	if err := CheckChange(l.state, r.State, b.Records); err != nil {
 		l.t.Fatal(err)
 	}
 	next := *r.State
@@ -210,11 +208,11 @@ func (l *ledger) remove(ok bool, what string, row any) {
 // check holds the rows against the state.
 func (l *ledger) check() {
 	l.t.Helper()
-	if err := invariant.Check(l.state, l.g); err != nil {
+	if err := CheckState(l.state, l.g); err != nil {
 		l.t.Fatal(err)
 	}
 	timers := map[machine.Timer]bool{}
-	for _, timer := range rows.Timers(l.state) {
+	for _, timer := range Timers(l.state) {
 		timers[timer] = true
 	}
 	if !maps.Equal(timers, l.timers) {

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/shape"
 )
 
 // sendInput opens the next turn of the visit, or is queued for it.
@@ -19,8 +18,8 @@ func (t *txn) sendInput(c *machine.SendInput) error {
 	if c.Step != 0 {
 		return t.answerDelegation(c)
 	}
-	size := shape.PartsBytes(c.Parts) + shape.EnvelopeBytes(c.Envelope)
-	if err := shape.First(t.checkMessageBytes(size), t.checkQueue()); err != nil {
+	size := PartsBytes(c.Parts) + EnvelopeBytes(c.Envelope)
+	if err := First(t.checkMessageBytes(size), t.checkQueue()); err != nil {
 		return err
 	}
 	t.somethingNew()

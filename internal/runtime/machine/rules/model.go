@@ -5,8 +5,6 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/shape"
 )
 
 // Calls of models (section 9). Whoever executes the turn makes them, so that a MODEL step
@@ -16,13 +14,13 @@ import (
 // requestModel asks for a round: a known one is answered from the record, one that an
 // earlier execution asked for in vain is asked for again.
 func (t *txn) requestModel(c *machine.RequestModel) error {
-	if err := shape.First(t.checkOpen(), t.checkUnpaused(), t.checkTurn(c.TurnSeq, c.Attempt), shape.CheckAsked(c)); err != nil {
+	if err := First(t.checkOpen(), t.checkUnpaused(), t.checkTurn(c.TurnSeq, c.Attempt), CheckAsked(c)); err != nil {
 		return err
 	}
-	key := facts.ModelKey(t.s, c)
-	i := facts.FindKey(t.s.Steps, key)
+	key := ModelKey(t.s, c)
+	i := FindKey(t.s.Steps, key)
 	if i >= 0 && t.s.Steps[i].Model == nil {
-		return shape.NotModel(&t.s.Steps[i], key)
+		return NotModel(&t.s.Steps[i], key)
 	}
 	if i >= 0 && t.settled(i, c) {
 		t.replayModel(i, c)
@@ -31,13 +29,13 @@ func (t *txn) requestModel(c *machine.RequestModel) error {
 	if i >= 0 && t.lost(i, c) {
 		return nil
 	}
-	size := shape.RequestBytes(c.Model)
-	if err := shape.First(t.checkHeeded(c.Model), t.checkAnswerRoom(size), t.checkPendingModel(i), t.priceBound(c)); err != nil {
+	size := RequestBytes(c.Model)
+	if err := First(t.checkHeeded(c.Model), t.checkAnswerRoom(size), t.checkPendingModel(i), t.priceBound(c)); err != nil {
 		return err
 	}
 	t.assign(c.Assigned)
 	t.begun()
-	if status, reason := t.modelBound(t.givenBack(i), facts.AddCapped(c.Bound.InputTokens, c.Bound.OutputTokens), c.Bound.CostMicro); reason != "" {
+	if status, reason := t.modelBound(t.givenBack(i), AddCapped(c.Bound.InputTokens, c.Bound.OutputTokens), c.Bound.CostMicro); reason != "" {
 		t.denyModel(key, c, status, reason)
 		return nil
 	}
@@ -56,7 +54,7 @@ func Round(s *machine.State, c *machine.RequestModel) *machine.ToolStep {
 	if s.Turn == nil {
 		return nil
 	}
-	i := facts.FindKey(s.Steps, facts.ModelKey(s, c))
+	i := FindKey(s.Steps, ModelKey(s, c))
 	if i < 0 || s.Steps[i].Model == nil {
 		return nil
 	}
@@ -72,7 +70,7 @@ func (t *txn) settled(i int, c *machine.RequestModel) bool {
 
 // askedBy: the execution is the one that asked for the step last.
 func (t *txn) askedBy(step *machine.ToolStep, turn uint64, attempt int, by *machine.Assignment) bool {
-	return step.TurnSeq == turn && step.Model.TurnAttempt == attempt && step.Model.By == facts.ValueOf(by)
+	return step.TurnSeq == turn && step.Model.TurnAttempt == attempt && step.Model.By == ValueOf(by)
 }
 
 // replayModel answers from the record, and notes once that something else was asked.
@@ -98,8 +96,8 @@ func (t *txn) model(i int) *machine.ModelStep {
 
 // checkPendingModel bounds the open steps as those of tools are.
 func (t *txn) checkPendingModel(i int) error {
-	limit := facts.OrDefault(t.g.MaxPendingSteps, machine.DefaultMaxPendingSteps)
-	got := facts.OfTurns(t.s) + 1
+	limit := OrDefault(t.g.MaxPendingSteps, machine.DefaultMaxPendingSteps)
+	got := OfTurns(t.s) + 1
 	if i >= 0 && t.s.Steps[i].Status == machine.StepStatusPending {
 		got--
 	}
@@ -116,14 +114,14 @@ func (t *txn) checkPendingModel(i int) error {
 // checkAnswerRoom: the request, and an answer behind it, have a place among the run's
 // messages. No answer that was paid for is refused for want of it.
 func (t *txn) checkAnswerRoom(size int64) error {
-	return t.checkMessageBytes(facts.AddCapped(size, 1))
+	return t.checkMessageBytes(AddCapped(size, 1))
 }
 
 // priceBound makes the cost of what the call may consume. What nobody has a price of is
 // asked only where the executor says what it costs: no answer that was paid for is to be
 // refused for want of it.
 func (t *txn) priceBound(c *machine.RequestModel) (err error) {
-	if t.rules.costIsKnown && facts.LimitOf(t.g, t.s).CostMicro > 0 && c.Bound.CostMicro == 0 && PriceOf(t.g, &c.Bound) == nil {
+	if t.rules.costIsKnown && LimitOf(t.g, t.s).CostMicro > 0 && c.Bound.CostMicro == 0 && PriceOf(t.g, &c.Bound) == nil {
 		return Unpriced(c.Model.Model, "request.model")
 	}
 	c.Bound, err = t.price(c.Bound)
@@ -160,7 +158,7 @@ func (t *txn) issueModel(key string, c *machine.RequestModel) int {
 	s := t.s
 	s.LastStep++
 	s.ModelSteps++
-	deadline := facts.AddCapped(t.in.At, int64(facts.ModelCalls(t.g).Timeout))
+	deadline := AddCapped(t.in.At, int64(ModelCalls(t.g).Timeout))
 	seq := t.record(&machine.StepRequested{
 		Step: s.LastStep, Key: key, Tool: c.Model.Model, TurnSeq: s.Turn.Seq, Attempt: 1, Deadline: deadline,
 		Kind: machine.KindModel, Model: c.Model, Bound: c.Bound,
@@ -177,8 +175,8 @@ func (t *txn) issueModel(key string, c *machine.RequestModel) int {
 // hold makes a pending step that of the execution that asks.
 func (t *txn) hold(i int, c *machine.RequestModel) {
 	m := t.model(i)
-	m.TurnAttempt, m.By, m.Failed, m.NotBefore = c.Attempt, facts.ValueOf(c.Assigned), 0, 0
-	m.Tokens, m.CostMicro = facts.AddCapped(c.Bound.InputTokens, c.Bound.OutputTokens), c.Bound.CostMicro
+	m.TurnAttempt, m.By, m.Failed, m.NotBefore = c.Attempt, ValueOf(c.Assigned), 0, 0
+	m.Tokens, m.CostMicro = AddCapped(c.Bound.InputTokens, c.Bound.OutputTokens), c.Bound.CostMicro
 	m.Price = c.Bound.Price
 	if t.rules.silenceCosts {
 		m.Output, m.Bounded = c.Bound.OutputTokens, t.bounded() || len(t.in.Billed) > 0
@@ -199,7 +197,7 @@ func (t *txn) reopenModel(i int, c *machine.RequestModel) {
 	asks := changed || step.TurnSeq != c.TurnSeq ||
 		slices.ContainsFunc(c.Model.Heeded, func(seq uint64) bool { return seq > step.RequestSeq })
 	step.Attempt++
-	step.Deadline = facts.AddCapped(t.in.At, int64(facts.ModelCalls(t.g).Timeout))
+	step.Deadline = AddCapped(t.in.At, int64(ModelCalls(t.g).Timeout))
 	step.Status, step.AnswerSeq, step.TurnSeq = machine.StepStatusPending, 0, c.TurnSeq
 	asked := &machine.StepRequested{
 		Step: step.Step, Key: step.Key, Tool: c.Model.Model, TurnSeq: t.s.Turn.Seq, Attempt: step.Attempt,
@@ -238,8 +236,8 @@ func (t *txn) answerModel(c *machine.AnswerModel) (machine.Disposition, error) {
 	if t.s.Status.Terminal() && t.s.Erased != nil {
 		return machine.IgnoredTerminal, nil
 	}
-	i := facts.FindStep(t.s.Steps, c.Step)
-	if err := shape.First(t.checkModelStep(c.Step), t.checkAttempt(i, c), shape.CheckUsage(c.Usage)); err != nil {
+	i := FindStep(t.s.Steps, c.Step)
+	if err := First(t.checkModelStep(c.Step), t.checkAttempt(i, c), CheckUsage(c.Usage)); err != nil {
 		return 0, err
 	}
 	if i >= 0 && t.s.Steps[i].Model.Price != nil {
@@ -257,13 +255,13 @@ func (t *txn) answerModel(c *machine.AnswerModel) (machine.Disposition, error) {
 		t.failModel(i, c)
 		return machine.Accepted, nil
 	}
-	size := shape.AnswerBytes(c.Answer)
+	size := AnswerBytes(c.Answer)
 	if err := t.checkAnswerSize(size); err != nil {
 		return 0, err
 	}
 	t.s.MessageBytes += size
 	seq := t.record(&machine.StepResolved{
-		Step: c.Step, Tool: t.s.Steps[i].Tool, Attempt: c.Attempt, OK: true, Worker: facts.ValueOf(c.Assigned).Worker,
+		Step: c.Step, Tool: t.s.Steps[i].Tool, Attempt: c.Attempt, OK: true, Worker: ValueOf(c.Assigned).Worker,
 		Usage: c.Usage, Kind: machine.KindModel, Answer: c.Answer,
 	})
 	t.settleOlder(i, c.Attempt)
@@ -296,8 +294,8 @@ func (t *txn) checkModelStep(step uint32) error {
 			Message: fmt.Sprintf("the run has no step %d", step), Limit: int64(t.s.LastStep), Got: int64(step),
 		}
 	}
-	if i := facts.FindStep(t.s.Steps, step); i >= 0 && t.s.Steps[i].Model == nil {
-		return shape.NotModel(&t.s.Steps[i], t.s.Steps[i].Key)
+	if i := FindStep(t.s.Steps, step); i >= 0 && t.s.Steps[i].Model == nil {
+		return NotModel(&t.s.Steps[i], t.s.Steps[i].Key)
 	}
 	return nil
 }
@@ -320,14 +318,14 @@ func (t *txn) failModel(i int, c *machine.AnswerModel) {
 	m := t.model(i)
 	m.Failed++
 	answer := &machine.StepResolved{
-		Step: step.Step, Tool: step.Tool, Attempt: step.Attempt, Error: c.Error, Worker: facts.ValueOf(c.Assigned).Worker,
+		Step: step.Step, Tool: step.Tool, Attempt: step.Attempt, Error: c.Error, Worker: ValueOf(c.Assigned).Worker,
 		Usage: c.Usage, Kind: machine.KindModel,
 	}
-	calls := facts.ModelCalls(t.g)
+	calls := ModelCalls(t.g)
 	if !c.Final && !isFinal(&calls.Retry, c.Error.Code) && m.Failed < calls.Retry.MaxAttempts && t.affords(i) {
 		pause := t.stepPause(&calls.Retry, step, m.Failed, c.RetryAfter)
-		answer.Next, answer.NotBefore = step.Attempt+1, facts.AddCapped(t.in.At, int64(pause))
-		answer.Deadline = facts.AddCapped(answer.NotBefore, int64(calls.Timeout))
+		answer.Next, answer.NotBefore = step.Attempt+1, AddCapped(t.in.At, int64(pause))
+		answer.Deadline = AddCapped(answer.NotBefore, int64(calls.Timeout))
 		step.Attempt, step.Deadline, m.NotBefore, m.ResponseID = answer.Next, answer.Deadline, answer.NotBefore, ""
 		t.record(answer)
 		return
@@ -352,7 +350,7 @@ func (t *txn) noteModel(c *machine.NoteModel) (machine.Disposition, error) {
 	if err := t.checkModelStep(c.Step); err != nil {
 		return 0, err
 	}
-	i := facts.FindStep(t.s.Steps, c.Step)
+	i := FindStep(t.s.Steps, c.Step)
 	told := machine.AnswerModel{TurnSeq: c.TurnSeq, TurnAttempt: c.TurnAttempt, Attempt: c.Attempt, Assigned: c.Assigned}
 	if !t.waitsFor(i, &told) {
 		return machine.IgnoredStale, nil
@@ -383,8 +381,8 @@ func (t *txn) saidBy(c *machine.CompleteTurn) (machine.Said, error) {
 	if c.Said == 0 {
 		return machine.Said{}, nil
 	}
-	i := facts.FindStep(t.s.Steps, c.Said)
-	if i < 0 || !facts.IsSaid(&t.s.Steps[i], c.TurnSeq) {
+	i := FindStep(t.s.Steps, c.Said)
+	if i < 0 || !IsSaid(&t.s.Steps[i], c.TurnSeq) {
 		return machine.Said{}, &machine.Refusal{
 			Code: machine.CodeFailedPrecondition, Reason: "STEP_NOT_ANSWERED", Field: "conversation_through_step",
 			Message: fmt.Sprintf("step %d is no answered call of a model in this turn", c.Said),
@@ -392,10 +390,4 @@ func (t *txn) saidBy(c *machine.CompleteTurn) (machine.Said, error) {
 	}
 	step := &t.s.Steps[i]
 	return machine.Said{Step: step.Step, Request: step.RequestSeq, Answer: step.AnswerSeq}, nil
-}
-
-// ModelKey is the key of the step that a request for a call asks for; the state has an open
-// turn.
-func ModelKey(s *machine.State, c *machine.RequestModel) string {
-	return facts.ModelKey(s, c)
 }

@@ -12,7 +12,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
 )
 
 // TestModel runs the same random inputs on random graphs through the machine
@@ -233,7 +232,7 @@ func shownBy(s *machine.State) map[string]any {
 		"seq": s.Seq, "visitSeq": s.VisitSeq, "at": s.At, "current": s.Current, "status": s.Status, "awaiting": s.Awaiting, "paused": s.Paused,
 		"visits": visits, "edges": edges, "total": s.TotalVisits, "transitions": s.Transitions, "calls": s.ToolCalls, "lastStep": s.LastStep,
 		"reframes": s.Reframes, "tokens": s.Tokens, "apart": s.Apart, "guessed": s.EstimatedTokens, "called": called, "cost": s.CostMicro, "deadline": s.Deadline, "left": s.WallLeft, "timeoutAt": s.StateTimeoutAt,
-		"owed": fmt.Sprint(owedFact(s)), "toolSteps": int(facts.ToolSteps(s)), "texts": fmt.Sprint(s.Texts),
+		"owed": fmt.Sprint(owedFact(s)), "toolSteps": int(ToolSteps(s)), "texts": fmt.Sprint(s.Texts),
 		"effects": fmt.Sprint(s.Effects), "queue": fmt.Sprint(s.Queue), "heeds": fmt.Sprint(heedFacts(s)), "bytes": s.MessageBytes, "held": s.ArtifactBytes, "windows": windows, "artifacts": artifacts,
 	}
 	if s.Status.Terminal() {

@@ -2,16 +2,15 @@ package rules
 
 import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/shape"
 )
 
 // writeOutput keeps a piece of output. Like messages, pieces count against the
 // bound of the run's messages.
 func (t *txn) writeOutput(c *machine.WriteOutput) error {
-	if err := shape.First(t.checkOpen(), t.checkTurn(c.TurnSeq, c.Attempt), shape.CheckPiece(&c.Piece)); err != nil {
+	if err := First(t.checkOpen(), t.checkTurn(c.TurnSeq, c.Attempt), CheckPiece(&c.Piece)); err != nil {
 		return err
 	}
-	size := shape.PieceBytes(&c.Piece)
+	size := PieceBytes(&c.Piece)
 	if err := t.checkMessageBytes(size); err != nil {
 		return err
 	}

@@ -5,8 +5,6 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/shape"
 )
 
 // Calls of models of which nobody knows what they consumed stay reserved where a ledger is
@@ -14,7 +12,7 @@ import (
 
 // owe keeps the bound of a call that ends without anybody's word.
 func (t *txn) owe(step *machine.ToolStep) {
-	if step.Model == nil || !t.owes() || facts.BoundOf(step) == (machine.Amount{}) {
+	if step.Model == nil || !t.owes() || BoundOf(step) == (machine.Amount{}) {
 		return
 	}
 	account := t.account()
@@ -27,16 +25,16 @@ func (t *txn) owe(step *machine.ToolStep) {
 }
 
 // bounded: a budget of tokens or cost holds the run.
-func (t *txn) bounded() bool { return facts.LimitOf(t.g, t.s) != (machine.Amount{}) }
+func (t *txn) bounded() bool { return LimitOf(t.g, t.s) != (machine.Amount{}) }
 
 // owes: what calls of models may have consumed stays reserved until somebody tells.
 func (t *txn) owes() bool {
-	return facts.KeepsLedger(t.g, t.s) || t.rules.silenceCosts && t.bounded()
+	return KeepsLedger(t.g, t.s) || t.rules.silenceCosts && t.bounded()
 }
 
 // boundOfCall is what a call of a model may consume.
 func boundOfCall(step *machine.ToolStep) machine.Owed {
-	return machine.Owed{Step: step.Step, Attempt: step.Attempt, Bound: facts.BoundOf(step), Output: step.Model.Output}
+	return machine.Owed{Step: step.Step, Attempt: step.Attempt, Bound: BoundOf(step), Output: step.Model.Output}
 }
 
 // usageOfCall is the bound of a call as usage, where nobody says what it consumed.
@@ -55,7 +53,7 @@ func (t *txn) usageOfCall(o machine.Owed) machine.Usage {
 func (t *txn) reported(c *machine.AnswerModel, bound machine.Owed) machine.Usage {
 	u := c.Usage
 	noRead := u.InputTokens == 0 && (c.Answer != nil || u.Estimated)
-	noWrite := u.Estimated || u.OutputTokens == 0 && c.Answer != nil && (shape.AnswerBytes(c.Answer) > 0 || len(c.Answer.Calls) > 0)
+	noWrite := u.Estimated || u.OutputTokens == 0 && c.Answer != nil && (AnswerBytes(c.Answer) > 0 || len(c.Answer.Calls) > 0)
 	if !t.rules.silenceCosts || u.CountedBefore || !noRead && !noWrite || !t.bounded() && bound.Bound == (machine.Amount{}) {
 		return u
 	}
@@ -76,7 +74,7 @@ func (t *txn) reported(c *machine.AnswerModel, bound machine.Owed) machine.Usage
 	if noWrite {
 		u.OutputTokens = max(all.OutputTokens, u.OutputTokens)
 	}
-	if i := facts.FindStep(t.s.Steps, c.Step); u.Model == "" && i >= 0 {
+	if i := FindStep(t.s.Steps, c.Step); u.Model == "" && i >= 0 {
 		u.Model = t.s.Steps[i].Tool
 	}
 	return u
@@ -104,7 +102,7 @@ func (t *txn) toldOf(step uint32, attempt int) (owed machine.Owed, had bool) {
 	if !t.owes() {
 		return owed, false
 	}
-	if i := facts.FindStep(t.s.Steps, step); i >= 0 && t.s.Steps[i].Status == machine.StepStatusPending && t.s.Steps[i].Attempt == attempt {
+	if i := FindStep(t.s.Steps, step); i >= 0 && t.s.Steps[i].Status == machine.StepStatusPending && t.s.Steps[i].Attempt == attempt {
 		owed = boundOfCall(&t.s.Steps[i])
 		m := t.model(i)
 		m.Tokens, m.CostMicro, m.Output = 0, 0, 0
@@ -163,10 +161,10 @@ const noticeAt = 80
 
 // tellModel lets the next request to a model say that little is left, once for each limit.
 func (t *txn) tellModel() {
-	if !facts.KeepsLedger(t.g, t.s) || t.s.Account != nil && t.s.Account.Noticed {
+	if !KeepsLedger(t.g, t.s) || t.s.Account != nil && t.s.Account.Noticed {
 		return
 	}
-	limit, gone := facts.LimitOf(t.g, t.s), Committed(t.s)
+	limit, gone := LimitOf(t.g, t.s), Committed(t.s)
 	var text string
 	switch {
 	case reached(gone.CostMicro, limit.CostMicro):

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
 )
 
 // Steps of the sidecar's own (section 9): one asks whether an attempt of another step
@@ -15,14 +14,14 @@ import (
 
 // ask issues a step of the sidecar's own. Its payload is the host's to stamp: see [Unfilled].
 func (t *txn) ask(name string, about machine.About) uint32 {
-	tool, s := facts.ToolOf(t.g, name), t.s
+	tool, s := ToolOf(t.g, name), t.s
 	s.LastStep++
 	s.OwnSteps++
 	if about.Role == machine.RoleCompensate {
-		s.ToolCalls = int(facts.AddCapped(int64(s.ToolCalls), 1))
+		s.ToolCalls = int(AddCapped(int64(s.ToolCalls), 1))
 	}
 	fill := t.fill(s.LastStep)
-	key, deadline := t.ownKey(&about), facts.AddCapped(t.in.At, int64(tool.Timeout))
+	key, deadline := t.ownKey(&about), AddCapped(t.in.At, int64(tool.Timeout))
 	seq := t.record(&machine.StepRequested{
 		Step: s.LastStep, Key: key, Tool: name, TurnSeq: s.VisitSeq, Attempt: 1, Payload: fill.Payload, Deadline: deadline, About: &about,
 	})
@@ -87,7 +86,7 @@ func (t *txn) inquire(i int, answer *machine.StepResolved) machine.Disposition {
 	t.record(&machine.StepDoubted{
 		Step: step.Step, Tool: step.Tool, Attempt: step.Attempt, Error: answer.Error, Worker: answer.Worker, By: step.Inquiry, Kind: answer.Kind,
 	})
-	t.ask(facts.ToolOf(t.g, step.Tool).Reconcile, machine.About{Role: machine.RoleReconcile, Step: step.Step, Tool: step.Tool, Asked: step.AskedSeq()})
+	t.ask(ToolOf(t.g, step.Tool).Reconcile, machine.About{Role: machine.RoleReconcile, Step: step.Step, Tool: step.Tool, Asked: step.AskedSeq()})
 	return machine.Accepted
 }
 
@@ -98,7 +97,7 @@ func (t *txn) dropInquiry(i int) {
 		return
 	}
 	t.steps()[i].Inquiry = 0
-	if j := facts.FindStep(t.s.Steps, asked); j >= 0 && t.s.Steps[j].Status == machine.StepStatusPending {
+	if j := FindStep(t.s.Steps, asked); j >= 0 && t.s.Steps[j].Status == machine.StepStatusPending {
 		t.cancelStep(j, whyAnswered)
 	}
 }
@@ -109,9 +108,9 @@ type told struct {
 	Result   json.RawMessage `json:"result"`
 }
 
-// Verdict reads whether it happened, and with which result, null where it is not told.
-// What is no such answer says nothing.
-func Verdict(result []byte) (known, did bool, value []byte) {
+// ReadOutcome reads the answer of a tool that knows the outcome of a call: whether the call
+// happened, and its result (null where the answer has none). known is false for another answer.
+func ReadOutcome(result []byte) (known, did bool, value []byte) {
 	var v told
 	if json.Unmarshal(result, &v) != nil || v.Happened == nil {
 		return false, false, nil
@@ -129,8 +128,8 @@ func (t *txn) checkVerdict(step *machine.ToolStep, result []byte) error {
 	if step.About == nil || step.About.Role != machine.RoleReconcile {
 		return nil
 	}
-	_, did, value := Verdict(result)
-	j := facts.FindStep(t.s.Steps, step.About.Step)
+	_, did, value := ReadOutcome(result)
+	j := FindStep(t.s.Steps, step.About.Step)
 	if !did || j < 0 || t.s.Steps[j].Inquiry != step.Step {
 		return nil
 	}
@@ -147,7 +146,7 @@ func (t *txn) concluded(i int, result []byte, fault machine.Fault) machine.Dispo
 	}
 	found, value := unknownYet, []byte(nil)
 	if step.Status == machine.StepStatusOK {
-		known, did, told := Verdict(result)
+		known, did, told := ReadOutcome(result)
 		switch {
 		case known && did:
 			found, value = happened, told
@@ -155,7 +154,7 @@ func (t *txn) concluded(i int, result []byte, fault machine.Fault) machine.Dispo
 			found = didNot
 		}
 	}
-	if j := facts.FindStep(t.s.Steps, step.About.Step); j >= 0 && t.s.Steps[j].Inquiry == step.Step {
+	if j := FindStep(t.s.Steps, step.About.Step); j >= 0 && t.s.Steps[j].Inquiry == step.Step {
 		return t.found(j, found, value)
 	}
 	t.foundOf(&step, found)

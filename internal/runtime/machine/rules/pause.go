@@ -5,17 +5,15 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/pause"
 )
 
 // Pauses between attempts (sections 5 and 9).
 
 func backoff(p machine.RetryPolicy, jitter uint32, attempt int) time.Duration {
-	return pause.Backoff(p, jitter, attempt)
+	return Backoff(p, jitter, attempt)
 }
 
-func jitter(run string, of uint64, attempt int) uint32 { return pause.Jitter(run, of, attempt) }
+func jitter(run string, of uint64, attempt int) uint32 { return Jitter(run, of, attempt) }
 
 // stepPause is the pause after the failed attempt of a step that is the n-th in a row: the
 // pack's, if it has any, and at least what whoever failed asks for, up to the pack's
@@ -25,7 +23,7 @@ func (t *txn) stepPause(p *machine.RetryPolicy, step *machine.ToolStep, n int, a
 		return min(asked, machine.DefaultMaxPause)
 	}
 	wait := backoff(*p, t.rules.jitter(t.s.RunID, uint64(step.Step), step.Attempt), n)
-	return max(wait, min(asked, facts.OrDefault(p.Max, machine.DefaultMaxPause)))
+	return max(wait, min(asked, OrDefault(p.Max, machine.DefaultMaxPause)))
 }
 
 // isFinal: no attempt follows an error of this code.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
 )
 
 // TestModelCalls: attempts, pauses and deadlines of calls of models are the pack's
@@ -57,7 +56,7 @@ func TestModelCalls(t *testing.T) {
 				wait := time.Duration(0)
 				if failed.Next != 0 {
 					wait = time.Duration(failed.NotBefore - at)
-					if left := time.Duration(failed.Deadline - failed.NotBefore); left != facts.ModelCalls(g).Timeout {
+					if left := time.Duration(failed.Deadline - failed.NotBefore); left != ModelCalls(g).Timeout {
 						t.Errorf("attempt %d has %s", failed.Next, left)
 					}
 				}

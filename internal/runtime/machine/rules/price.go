@@ -4,8 +4,6 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/shape"
 )
 
 // Prices (section 6). What tokens cost is the machine's to say, of the pack's price, else
@@ -15,14 +13,14 @@ import (
 // says; what the executor says, where the model has none or is not named. Tokens with
 // neither are refused in a run that has a budget of cost: they are not free.
 func (t *txn) price(u machine.Usage) (machine.Usage, error) {
-	if err := shape.CheckUsage(u); err != nil {
+	if err := CheckUsage(u); err != nil {
 		return u, err
 	}
 	if p := PriceOf(t.g, &u); p != nil {
 		u.CostMicro = p.Cost(u)
 		return u, nil
 	}
-	if !t.rules.costIsKnown || facts.LimitOf(t.g, t.s).CostMicro == 0 || u.CostMicro > 0 || u.InputTokens|u.OutputTokens == 0 {
+	if !t.rules.costIsKnown || LimitOf(t.g, t.s).CostMicro == 0 || u.CostMicro > 0 || u.InputTokens|u.OutputTokens == 0 {
 		return u, nil
 	}
 	return u, Unpriced(u.Model, "usage.model")

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
 )
 
 // An executor that rejects what a model answered (section 13, ADR 0086): the answer stays a
@@ -19,7 +18,7 @@ func (t *txn) checkRejected(c *machine.FailTurn) error {
 	if c.Rejected == 0 {
 		return nil
 	}
-	if i := facts.FindStep(t.s.Steps, c.Rejected); i >= 0 && t.falls(&t.s.Steps[i], c.Rejected) {
+	if i := FindStep(t.s.Steps, c.Rejected); i >= 0 && t.falls(&t.s.Steps[i], c.Rejected) {
 		return nil
 	}
 	return &machine.Refusal{
@@ -30,7 +29,7 @@ func (t *txn) checkRejected(c *machine.FailTurn) error {
 
 // falls: the step is the rejected answer, or one of the open turn that was asked for behind it.
 func (t *txn) falls(p *machine.ToolStep, rejected uint32) bool {
-	return facts.IsSaid(p, p.TurnSeq) && (p.Step == rejected || p.Step > rejected && p.TurnSeq == t.s.Turn.Seq)
+	return IsSaid(p, p.TurnSeq) && (p.Step == rejected || p.Step > rejected && p.TurnSeq == t.s.Turn.Seq)
 }
 
 // mayReject: no call was made that an answer asked for which falls. What is asked anew would make
@@ -41,7 +40,7 @@ func (t *txn) mayReject(rejected uint32) bool {
 		if call == nil {
 			continue
 		}
-		if of := facts.FindStep(t.s.Steps, call.Step); of >= 0 && t.falls(&t.s.Steps[of], rejected) {
+		if of := FindStep(t.s.Steps, call.Step); of >= 0 && t.falls(&t.s.Steps[of], rejected) {
 			return false
 		}
 	}

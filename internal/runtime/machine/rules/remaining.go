@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
 )
 
 // RemainingAt tells what is left at a time, Unix nanoseconds. Nothing is ever less
@@ -17,11 +16,11 @@ func RemainingAt(g *machine.Graph, s *machine.State, at int64) machine.Remaining
 		n := max(0, limit-used)
 		return &n
 	}
-	b, limit := &g.Budget, facts.LimitOf(g, s)
+	b, limit := &g.Budget, LimitOf(g, s)
 	r := machine.Remaining{
 		Visits:    left(int64(b.MaxTotalVisits), int64(s.TotalVisits)),
-		ToolCalls: left(facts.CallsOf(g, s), int64(s.ToolCalls)),
-		Steps:     left(int64(s.MaxSteps), facts.ToolSteps(s)),
+		ToolCalls: left(CallsOf(g, s), int64(s.ToolCalls)),
+		Steps:     left(int64(s.MaxSteps), ToolSteps(s)),
 		Tokens:    left(limit.Tokens, s.Tokens), CostMicro: left(limit.CostMicro, s.CostMicro),
 	}
 	switch {
@@ -40,8 +39,8 @@ func RemainingAt(g *machine.Graph, s *machine.State, at int64) machine.Remaining
 // asked is the wall time that the start asked for; 0 = none.
 func EffectiveBudget(g *machine.Graph, s *machine.State, asked time.Duration) machine.Budget {
 	b := g.Budget
-	limit := facts.LimitOf(g, s)
-	b.MaxTokens, b.MaxCostMicroUSD, b.MaxToolCalls = limit.Tokens, limit.CostMicro, int(facts.CallsOf(g, s))
+	limit := LimitOf(g, s)
+	b.MaxTokens, b.MaxCostMicroUSD, b.MaxToolCalls = limit.Tokens, limit.CostMicro, int(CallsOf(g, s))
 	b.MaxSteps, b.MaxWallTime = s.MaxSteps, smaller(b.MaxWallTime, asked)
 	return b
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/same"
 )
 
 // ReplayError names the first record of a journal that is not what its inputs
@@ -74,7 +73,7 @@ func compareRecords(first uint64, stored, made []machine.Record) error {
 		if i >= len(stored) {
 			return &ReplayError{Seq: seq, Detail: "missing: the input makes one more"}
 		}
-		if path := same.Difference(stored[i], made[i]); path != "" {
+		if path := Difference(stored[i], made[i]); path != "" {
 			return &ReplayError{Seq: seq, Detail: "stored and replayed differ at " + path}
 		}
 	}
@@ -86,4 +85,4 @@ func compareRecords(first uint64, stored, made []machine.Record) error {
 
 // EqualRecords reports whether two records say the same; an empty list and
 // none are equal, since storage does not tell them apart.
-func EqualRecords(a, b machine.Record) bool { return same.Difference(a, b) == "" }
+func EqualRecords(a, b machine.Record) bool { return Difference(a, b) == "" }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/shape"
 )
 
 // ask is one request of a RequestSteps and what it turned out to be.
@@ -24,7 +22,7 @@ func (a *ask) fresh() bool { return a.denial == nil && a.known < 0 && a.twin < 0
 // a key that is known with another call fails the attempt and issues nothing;
 // too many pending steps refuse the whole request.
 func (t *txn) request(c *machine.RequestSteps) error {
-	if err := shape.First(t.checkOpen(), t.checkUnpaused(), t.checkTurn(c.TurnSeq, c.Attempt), checkRequest(c)); err != nil {
+	if err := First(t.checkOpen(), t.checkUnpaused(), t.checkTurn(c.TurnSeq, c.Attempt), checkRequest(c)); err != nil {
 		return err
 	}
 	t.assign(c.Assigned)
@@ -106,7 +104,7 @@ func (t *txn) judge(requests []machine.StepRequest, from int) ([]ask, *machine.R
 func (t *txn) keyOf(a *ask, i, ordinal int) (err error) {
 	switch {
 	case a.Call != nil:
-		a.key, err = shape.CallKey(t.s.Steps, a.Call, fmt.Sprintf("requests[%d].call", i))
+		a.key, err = CallKey(t.s.Steps, a.Call, fmt.Sprintf("requests[%d].call", i))
 	case a.key == "":
 		a.key = t.defaultKey(ordinal)
 	}
@@ -154,14 +152,14 @@ func (t *txn) deny(a *ask, calls int) *machine.Denial {
 }
 
 func (t *txn) checkPending(asks []ask) error {
-	limit := facts.OrDefault(t.g.MaxPendingSteps, machine.DefaultMaxPendingSteps)
+	limit := OrDefault(t.g.MaxPendingSteps, machine.DefaultMaxPendingSteps)
 	fresh := 0
 	for i := range asks {
 		if asks[i].fresh() {
 			fresh++
 		}
 	}
-	got := facts.OfTurns(t.s) + fresh
+	got := OfTurns(t.s) + fresh
 	if fresh == 0 || got <= limit {
 		return nil
 	}
@@ -181,7 +179,7 @@ func (t *txn) takeAsks(asks []ask) {
 		a := &asks[i]
 		switch {
 		case a.twin >= 0:
-			t.outcomes[i] = OutcomeOf(&t.s.Steps[facts.FindStep(t.s.Steps, t.outcomes[a.twin].Step)])
+			t.outcomes[i] = OutcomeOf(&t.s.Steps[FindStep(t.s.Steps, t.outcomes[a.twin].Step)])
 		case a.known >= 0:
 			t.outcomes[i] = OutcomeOf(&t.s.Steps[a.known])
 		case a.denial != nil:
@@ -192,7 +190,7 @@ func (t *txn) takeAsks(asks []ask) {
 				t.rejectLast(asks[i:], status, reason)
 				return
 			}
-			bound := t.boundFor(new(facts.ToolOf(t.g, a.Tool)))
+			bound := t.boundFor(new(ToolOf(t.g, a.Tool)))
 			if reason := t.refusedBy(-1, bound, t.countsItself(a)); reason != "" {
 				t.rejectLast(asks[i:], machine.BudgetExhausted, reason)
 				return

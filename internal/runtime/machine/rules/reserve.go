@@ -2,7 +2,6 @@ package rules
 
 import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
 )
 
 // The ledger of a run (section 6): what its pending steps may consume at most is reserved
@@ -24,15 +23,15 @@ func reserved(s *machine.State, passed func(i int) bool) (tokens, cost int64) {
 		if passed(i) || p.Status != machine.StepStatusPending {
 			continue
 		}
-		b := facts.BoundOf(p)
-		tokens, cost = facts.AddCapped(tokens, b.Tokens), facts.AddCapped(cost, b.CostMicro)
+		b := BoundOf(p)
+		tokens, cost = AddCapped(tokens, b.Tokens), AddCapped(cost, b.CostMicro)
 	}
 	if s.Account == nil {
 		return tokens, cost
 	}
 	for i := range s.Account.Owed {
 		b := &s.Account.Owed[i].Bound
-		tokens, cost = facts.AddCapped(tokens, b.Tokens), facts.AddCapped(cost, b.CostMicro)
+		tokens, cost = AddCapped(tokens, b.Tokens), AddCapped(cost, b.CostMicro)
 	}
 	return tokens, cost
 }
@@ -45,9 +44,9 @@ func Lent(s *machine.State) (lent machine.Amount) { return lentBut(s, -1) }
 func lentBut(s *machine.State, but int) (lent machine.Amount) {
 	for i := range s.Steps {
 		if p := &s.Steps[i]; i != but && p.Delegation && p.Status == machine.StepStatusPending {
-			b := facts.BoundOf(p)
-			lent.Tokens, lent.CostMicro = facts.AddCapped(lent.Tokens, b.Tokens), facts.AddCapped(lent.CostMicro, b.CostMicro)
-			lent.ToolCalls = facts.AddCapped(lent.ToolCalls, b.ToolCalls)
+			b := BoundOf(p)
+			lent.Tokens, lent.CostMicro = AddCapped(lent.Tokens, b.Tokens), AddCapped(lent.CostMicro, b.CostMicro)
+			lent.ToolCalls = AddCapped(lent.ToolCalls, b.ToolCalls)
 		}
 	}
 	return lent
@@ -62,5 +61,5 @@ func Settled(s *machine.State) machine.Amount {
 // others from spending.
 func Committed(s *machine.State) machine.Amount {
 	tokens, cost := Reserved(s, -1)
-	return machine.Amount{Tokens: facts.AddCapped(s.Tokens, tokens), CostMicro: facts.AddCapped(s.CostMicro, cost)}
+	return machine.Amount{Tokens: AddCapped(s.Tokens, tokens), CostMicro: AddCapped(s.CostMicro, cost)}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/rows"
 )
 
 // TestScenarios runs testdata/*.txt. Each file is a sequence of commands with
@@ -151,7 +150,7 @@ func (p *printer) state(l *ledger) {
 	for _, h := range s.Heeds {
 		p.line("heed %d %s", h.Seq, words(opt("row", h.Row), flag("notice", h.Notice), flag("later", h.Later), flag("once", h.Once)))
 	}
-	for _, t := range rows.Timers(s) {
+	for _, t := range Timers(s) {
 		p.line("timer %s", printTimer(t))
 	}
 	if s.WallLeft != 0 {

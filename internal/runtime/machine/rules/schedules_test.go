@@ -9,9 +9,6 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/invariant"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/rows"
 )
 
 // purseGraph has tools and agents that cost, and no more money than a few of them take.
@@ -78,11 +75,11 @@ func (w *tree) apply(p *payer, c machine.Command) {
 	if err != nil || r.Batch == nil {
 		return
 	}
-	if err := invariant.CheckChange(p.s, r.State, r.Batch.Records); err != nil {
+	if err := CheckChange(p.s, r.State, r.Batch.Records); err != nil {
 		w.t.Fatalf("seed %d: %T: %v", w.seed, c, err)
 	}
 	p.s = r.State
-	if err := invariant.Check(p.s, w.g); err != nil {
+	if err := CheckState(p.s, w.g); err != nil {
 		w.t.Fatalf("seed %d: %T: %v", w.seed, c, err)
 	}
 	w.spend(p, c)
@@ -103,7 +100,7 @@ func (w *tree) spend(p *payer, c machine.Command) {
 			w.begin(p, key, step.Bound)
 			continue
 		}
-		bound := facts.BoundOf(step)
+		bound := BoundOf(step)
 		cost := machine.Usage{InputTokens: w.upTo(bound.Tokens), CostMicro: w.upTo(bound.CostMicro)}
 		p.paid[key] = cost
 		w.real.Tokens, w.real.CostMicro = w.real.Tokens+cost.InputTokens, w.real.CostMicro+cost.CostMicro
@@ -131,12 +128,12 @@ func (w *tree) begin(parent *payer, key attempt, lease machine.Amount) {
 
 // check: neither the books nor what was really spent are ever above what the root may.
 func (w *tree) check(c machine.Command) {
-	limit := facts.LimitOf(w.g, w.root.s)
+	limit := LimitOf(w.g, w.root.s)
 	for _, p := range w.all {
 		if p.s == nil {
 			continue
 		}
-		holds, gone := facts.LimitOf(w.g, p.s), Committed(p.s)
+		holds, gone := LimitOf(w.g, p.s), Committed(p.s)
 		if gone.CostMicro > holds.CostMicro || holds.Tokens > 0 && gone.Tokens > holds.Tokens {
 			w.t.Fatalf("seed %d: %T: run %s has %+v consumed or reserved of %+v", w.seed, c, p.s.RunID, gone, holds)
 		}
@@ -201,12 +198,12 @@ func (w *tree) act(p *payer) {
 	case n < 17:
 		w.apply(p, machine.FailTurn{TurnSeq: turn, Attempt: try, Error: machine.Fault{Code: "X"}, Retryable: true})
 	case n < 18:
-		if timers := rows.Timers(s); len(timers) > 0 {
+		if timers := Timers(s); len(timers) > 0 {
 			timer := timers[w.rng.IntN(len(timers))]
 			w.apply(p, machine.FireTimer{Kind: timer.Kind, Step: timer.Step, Turn: timer.Turn, Due: timer.Due})
 		}
 	case n < 19 && p == w.root:
-		limit := facts.LimitOf(w.g, s)
+		limit := LimitOf(w.g, s)
 		w.apply(p, machine.RaiseBudget{To: machine.Amount{CostMicro: limit.CostMicro + w.rng.Int64N(20)}, Reason: "more"})
 	default:
 		w.apply(p, []machine.Command{machine.Cancel{}, machine.Stop{}, machine.Steer{Text: "x", When: machine.SteerNow}, machine.CompleteTurn{TurnSeq: turn, Attempt: try}}[w.rng.IntN(4)])
@@ -247,7 +244,7 @@ func (w *tree) answer(p *payer) {
 	} else if !c.Metered {
 		c.Usage = machine.Usage{}
 	}
-	if i := facts.FindStep(p.s.Steps, key.step); i < 0 || p.s.Steps[i].Attempt != key.attempt {
+	if i := FindStep(p.s.Steps, key.step); i < 0 || p.s.Steps[i].Attempt != key.attempt {
 		return
 	}
 	if !ok {

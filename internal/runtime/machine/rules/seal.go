@@ -2,8 +2,6 @@ package rules
 
 import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/rows"
 )
 
 // result turns what the input made into a Batch. Status, timers, outbox rows
@@ -15,10 +13,10 @@ func (t *txn) result(d machine.Disposition) machine.Result {
 	}
 	t.close()
 	t.s.At = t.in.At
-	if t.s.Awaiting == machine.AwaitAuth && t.s.Turn == nil && !t.s.Status.Terminal() && facts.Covered(t.s) {
+	if t.s.Awaiting == machine.AwaitAuth && t.s.Turn == nil && !t.s.Status.Terminal() && Covered(t.s) {
 		t.s.Asked = machine.AwaitAuth
 	}
-	t.s.Status, t.s.Awaiting = facts.StatusOf(t.g, t.s), facts.AwaitingOf(t.g, t.s)
+	t.s.Status, t.s.Awaiting = StatusOf(t.g, t.s), AwaitingOf(t.g, t.s)
 	if t.old == nil || t.old.Status != t.s.Status || t.old.Awaiting != t.s.Awaiting {
 		t.s.StatusAt = t.in.At
 	}
@@ -80,14 +78,10 @@ func (t *txn) consume(b *machine.Batch) {
 	b.Consumed = []machine.Dedupe{row}
 }
 
-// Timers lists the durable timers that a run must have, no more and no less; the store's
-// check compares them with its rows.
-func Timers(s *machine.State) []machine.Timer { return rows.Timers(s) }
-
 func (t *txn) diffTimers(b *machine.Batch) {
-	diffTimer(b, rows.WallTimer(t.old), rows.WallTimer(t.s))
-	diffTimer(b, rows.RetryTimer(t.old), rows.RetryTimer(t.s))
-	diffTimer(b, rows.StateTimer(t.old), rows.StateTimer(t.s))
+	diffTimer(b, WallTimer(t.old), WallTimer(t.s))
+	diffTimer(b, RetryTimer(t.old), RetryTimer(t.s))
+	diffTimer(b, StateTimer(t.old), StateTimer(t.s))
 }
 
 func diffTimer(b *machine.Batch, before, after machine.Timer) {
@@ -110,15 +104,15 @@ func (t *txn) diffSteps(b *machine.Batch) {
 	}
 	if t.old != nil {
 		for i := range t.old.Steps {
-			if p := &t.old.Steps[i]; p.Out() && !facts.StillOut(t.s.Steps, p) {
-				b.TimersCleared = append(b.TimersCleared, rows.StepTimer(t.s, p))
+			if p := &t.old.Steps[i]; p.Out() && !StillOut(t.s.Steps, p) {
+				b.TimersCleared = append(b.TimersCleared, StepTimer(t.s, p))
 				b.OutboxRemoved = appendOutbox(b.OutboxRemoved, t.g, t.s, p)
 			}
 		}
 	}
 	for i := range t.s.Steps {
-		if p := &t.s.Steps[i]; p.Out() && (t.old == nil || !facts.StillOut(t.old.Steps, p)) {
-			b.TimersSet = append(b.TimersSet, rows.StepTimer(t.s, p))
+		if p := &t.s.Steps[i]; p.Out() && (t.old == nil || !StillOut(t.old.Steps, p)) {
+			b.TimersSet = append(b.TimersSet, StepTimer(t.s, p))
 			b.OutboxAdded = appendOutbox(b.OutboxAdded, t.g, t.s, p)
 		}
 	}
@@ -136,7 +130,7 @@ func appendOutbox(rows []machine.OutboxRow, g *machine.Graph, s *machine.State, 
 // outboxRow is the work that a pending step stands for, due since it was issued.
 func outboxRow(g *machine.Graph, s *machine.State, p *machine.ToolStep) machine.OutboxRow {
 	row := machine.OutboxRow{Namespace: s.Namespace, Kind: machine.OutboxStep, RunID: s.RunID, Step: p.Step, Attempt: p.Attempt}
-	row.Due = p.Deadline - int64(facts.ToolOf(g, p.Tool).Timeout)
+	row.Due = p.Deadline - int64(ToolOf(g, p.Tool).Timeout)
 	if p.Delegation {
 		row.Kind = machine.OutboxDelegation
 	}
@@ -159,14 +153,14 @@ func Outbox(g *machine.Graph, s *machine.State) []machine.OutboxRow {
 }
 
 func (t *txn) diffIndexes(b *machine.Batch) {
-	b.Ready = facts.ReadyOf(t.g, t.s)
+	b.Ready = ReadyOf(t.g, t.s)
 	b.ReadyChanged = b.Ready
 	if t.old == nil {
 		b.Index = Indexes(t.s)
 		return
 	}
-	b.ReadyChanged = b.Ready != facts.ReadyOf(t.g, t.old)
-	defer func() { b.Index = append(b.Index, rows.HeldChanges(t.old, t.s)...) }()
+	b.ReadyChanged = b.Ready != ReadyOf(t.g, t.old)
+	defer func() { b.Index = append(b.Index, HeldChanges(t.old, t.s)...) }()
 	if t.old.Status != t.s.Status {
 		b.Index = []machine.IndexChange{
 			{Index: "status", Value: t.old.Status.String()},
@@ -174,21 +168,21 @@ func (t *txn) diffIndexes(b *machine.Batch) {
 		}
 	}
 	if t.s.Task != nil && t.old.StatusAt != t.s.StatusAt {
-		b.Index = append(b.Index, rows.Task(t.old, false), rows.Task(t.s, true))
+		b.Index = append(b.Index, Task(t.old, false), Task(t.s, true))
 	}
 }
 
 // Ready reports whether a run's turn belongs in the ready index.
-func Ready(g *machine.Graph, s *machine.State) bool { return !s.Imported && facts.ReadyOf(g, s) }
+func Ready(g *machine.Graph, s *machine.State) bool { return !s.Imported && ReadyOf(g, s) }
 
 // Executable reports whether a run's turn can be executed now, by the one who may.
 func Executable(g *machine.Graph, s *machine.State) bool {
-	return !s.Imported && facts.ExecutableOf(g, s)
+	return !s.Imported && ExecutableOf(g, s)
 }
 
 // Rests reports whether nothing of a run is to be executed until something comes from outside,
 // or ever.
-func Rests(g *machine.Graph, s *machine.State) bool { return facts.RestsOf(g, s) }
+func Rests(g *machine.Graph, s *machine.State) bool { return RestsOf(g, s) }
 
 // Indexes lists a run's rows in the list indexes.
-func Indexes(s *machine.State) []machine.IndexChange { return rows.Of(s) }
+func Indexes(s *machine.State) []machine.IndexChange { return Of(s) }

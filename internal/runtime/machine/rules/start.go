@@ -6,16 +6,14 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/shape"
 )
 
 // begin is Step for [machine.Start]: the entry state is entered by section 3.
 func begin(g *machine.Graph, s *machine.State, in machine.Input, c machine.Start) (machine.Result, error) {
 	if s != nil {
-		return machine.Result{State: s}, shape.RunExists(s)
+		return machine.Result{State: s}, RunExists(s)
 	}
-	if err := shape.CheckStart(g, &c); err != nil {
+	if err := CheckStart(g, &c); err != nil {
 		return machine.Result{}, err
 	}
 	// 0 means "no time" in every timer and deadline of a state.
@@ -25,7 +23,7 @@ func begin(g *machine.Graph, s *machine.State, in machine.Input, c machine.Start
 		return machine.Result{}, err
 	}
 	t.old = nil
-	size := shape.PartsBytes(c.Input) + shape.EnvelopeBytes(c.Envelope)
+	size := PartsBytes(c.Input) + EnvelopeBytes(c.Envelope)
 	if err := t.checkMessageBytes(size); err != nil {
 		return machine.Result{}, err
 	}
@@ -46,7 +44,7 @@ func newState(g *machine.Graph, c *machine.Start, at int64) *machine.State {
 		Namespace: c.Namespace, RunID: c.RunID,
 		Digest: g.Digest, PackID: g.PackID, PackVersion: g.PackVersion,
 		Entry: g.Entry, Agent: g.Agent, EntryOverride: c.EntryOverride,
-		Execution: c.Execution, Labels: labels, Limits: shape.WithDefaults(c.Limits),
+		Execution: c.Execution, Labels: labels, Limits: WithDefaults(c.Limits),
 		Parent: c.Parent, Depth: c.Depth, Task: c.Task,
 		CreatedAt: at, At: at,
 		MaxSteps: smaller(g.Budget.MaxSteps, c.MaxSteps),
@@ -59,7 +57,7 @@ func newState(g *machine.Graph, c *machine.Start, at int64) *machine.State {
 		}}
 	}
 	if wall := smaller(g.Budget.MaxWallTime, c.MaxWallTime); wall > 0 {
-		s.Deadline = facts.AddCapped(at, int64(wall))
+		s.Deadline = AddCapped(at, int64(wall))
 	}
 	return s
 }

@@ -6,8 +6,6 @@ import (
 	"strconv"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/shape"
 )
 
 // What people say to a run that goes on, and how they stop it (section 15). Whatever is
@@ -18,7 +16,7 @@ const whyByUser = "cancelled_by_user"
 // steer takes what is said. A turn that is open hears it with its next request to a model;
 // now puts that turn away, and the next one begins with it.
 func (t *txn) steer(c *machine.Steer) error {
-	if err := shape.First(t.checkOpen(), shape.CheckSteer(c), t.checkMessageBytes(int64(len(c.Text))), t.checkUnheard(c)); err != nil {
+	if err := First(t.checkOpen(), CheckSteer(c), t.checkMessageBytes(int64(len(c.Text))), t.checkUnheard(c)); err != nil {
 		return err
 	}
 	t.somethingNew()
@@ -50,7 +48,7 @@ func (t *txn) stop(c *machine.Stop) error {
 }
 
 // busy: a turn is open, or a step is not answered.
-func (t *txn) busy() bool { return t.s.Turn != nil || len(facts.PendingSteps(t.s)) > 0 }
+func (t *txn) busy() bool { return t.s.Turn != nil || len(PendingSteps(t.s)) > 0 }
 
 // checkUnheard bounds what waits to be heard as inputs that wait are.
 func (t *txn) checkUnheard(c *machine.Steer) error {
@@ -124,7 +122,7 @@ func (t *txn) answerCancelled() {
 func (t *txn) saidSoFar(turn uint64) (said machine.Said, calls []machine.Said) {
 	for i := len(t.s.Steps) - 1; i >= 0; i-- {
 		p := &t.s.Steps[i]
-		if !facts.IsSaid(p, turn) {
+		if !IsSaid(p, turn) {
 			continue
 		}
 		said = machine.Said{Step: p.Step, Request: p.RequestSeq, Answer: p.AnswerSeq}
@@ -134,7 +132,7 @@ func (t *txn) saidSoFar(turn uint64) (said machine.Said, calls []machine.Said) {
 		break
 	}
 	for i := range t.s.Steps {
-		if p := &t.s.Steps[i]; p.Call != nil && p.Call.Step == said.Step && said.Step != 0 && facts.IsAnswered(p) {
+		if p := &t.s.Steps[i]; p.Call != nil && p.Call.Step == said.Step && said.Step != 0 && IsAnswered(p) {
 			calls[p.Call.Index] = machine.Said{Step: p.Step, Request: p.RequestSeq, Answer: p.AnswerSeq}
 		}
 	}

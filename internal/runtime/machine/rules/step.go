@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
 )
 
 // stepBound returns how the run ends if one more step is asked for.
@@ -17,9 +16,9 @@ func (t *txn) stepBound(a *ask) (machine.Status, string) {
 	switch {
 	case t.callsLeft(-1) < calls:
 		return machine.BudgetExhausted, "max_tool_calls"
-	case t.g.Tools[a.Tool].MaxCalls > 0 && facts.CalledTimes(t.s, a.Tool) >= t.g.Tools[a.Tool].MaxCalls:
+	case t.g.Tools[a.Tool].MaxCalls > 0 && CalledTimes(t.s, a.Tool) >= t.g.Tools[a.Tool].MaxCalls:
 		return machine.BudgetExhausted, maxCalls + ":" + a.Tool
-	case t.s.MaxSteps > 0 && facts.ToolSteps(t.s) >= int64(t.s.MaxSteps):
+	case t.s.MaxSteps > 0 && ToolSteps(t.s) >= int64(t.s.MaxSteps):
 		return machine.Escalated, "max_steps"
 	case a.Reframe && b.MaxReframes > 0 && t.s.Reframes >= b.MaxReframes:
 		return machine.Escalated, "max_reframes"
@@ -29,16 +28,16 @@ func (t *txn) stepBound(a *ask) (machine.Status, string) {
 
 // issue gives the request the run's next step number and makes it pending.
 func (t *txn) issue(a *ask, bound machine.Amount) machine.StepOutcome {
-	tool := facts.ToolOf(t.g, a.Tool)
+	tool := ToolOf(t.g, a.Tool)
 	s, turn := t.s, t.turn()
 	s.LastStep++
-	s.ToolCalls = int(facts.AddCapped(int64(s.ToolCalls), 1))
+	s.ToolCalls = int(AddCapped(int64(s.ToolCalls), 1))
 	turn.Calls++
 	t.countCall(a.Tool, tool.MaxCalls)
 	if a.Reframe {
 		s.Reframes++
 	}
-	deadline := facts.AddCapped(t.in.At, int64(tool.Timeout))
+	deadline := AddCapped(t.in.At, int64(tool.Timeout))
 	asked := &machine.StepRequested{
 		Step: s.LastStep, Key: a.key, Tool: a.Tool, TurnSeq: turn.Seq, Attempt: 1,
 		Payload: a.Payload, Reframe: a.Reframe, Deadline: deadline, Delegation: tool.Agent, Call: a.Call,
@@ -96,7 +95,7 @@ func OutcomeOf(s *machine.ToolStep) machine.StepOutcome {
 // defaultKey is a request's ordinal among the turn's requests; in further turns
 // of a visit prefixed by the turn, since keys are unique in the visit.
 func (t *txn) defaultKey(ordinal int) string {
-	if turn := facts.KeysOf(t.s); turn != 0 {
+	if turn := KeysOf(t.s); turn != 0 {
 		return strconv.FormatUint(turn, 10) + "." + strconv.Itoa(ordinal)
 	}
 	return strconv.Itoa(ordinal)

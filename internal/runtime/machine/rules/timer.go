@@ -2,8 +2,6 @@ package rules
 
 import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/rows"
 )
 
 // fire takes a durable timer that came due. One that no longer matches the
@@ -27,23 +25,23 @@ func (t *txn) fire(c *machine.FireTimer) machine.Disposition {
 func (t *txn) fireOne(c *machine.FireTimer) machine.Disposition {
 	switch c.Kind {
 	case machine.TimerWall:
-		if timer := rows.WallTimer(t.s); timer.Due != 0 && timer.Due == c.Due {
+		if timer := WallTimer(t.s); timer.Due != 0 && timer.Due == c.Due {
 			t.end(ending{status: machine.BudgetExhausted, reason: "max_wall_time_sec"})
 			return machine.Accepted
 		}
 	case machine.TimerRetry:
-		if timer := rows.RetryTimer(t.s); timer.Due != 0 && timer.Due == c.Due && timer.Turn == c.Turn {
+		if timer := RetryTimer(t.s); timer.Due != 0 && timer.Due == c.Due && timer.Turn == c.Turn {
 			t.offerAgain()
 			return machine.Accepted
 		}
 	case machine.TimerState:
-		if timer := rows.StateTimer(t.s); timer.Due != 0 && timer.Due == c.Due {
+		if timer := StateTimer(t.s); timer.Due != 0 && timer.Due == c.Due {
 			t.abandonTurn(whyStateTimeout)
 			t.move(t.node().Timeout.Event, machine.CauseTimeout, nil)
 			return machine.Accepted
 		}
 	case machine.TimerStep:
-		i := facts.FindStep(t.s.Steps, c.Step)
+		i := FindStep(t.s.Steps, c.Step)
 		if i >= 0 && t.s.Steps[i].Out() && t.s.Steps[i].Deadline == c.Due {
 			if t.s.Steps[i].Model != nil {
 				return t.expireModel(i)

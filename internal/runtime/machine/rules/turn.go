@@ -4,8 +4,6 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/shape"
 )
 
 // complete ends the open turn. Its artifacts are stored once: with the
@@ -19,8 +17,8 @@ func (t *txn) complete(c *machine.CompleteTurn) error {
 	if err != nil {
 		return err
 	}
-	size := shape.PartsBytes(c.Output) + shape.MessagesBytes(c.Messages)
-	if err := shape.First(t.checkWrites(c.Artifacts), t.checkMessageBytes(size)); err != nil {
+	size := PartsBytes(c.Output) + MessagesBytes(c.Messages)
+	if err := First(t.checkWrites(c.Artifacts), t.checkMessageBytes(size)); err != nil {
 		return err
 	}
 	t.assign(c.Assigned)
@@ -46,7 +44,7 @@ func (t *txn) proceed(c *machine.CompleteTurn, done *machine.TurnCompleted, seq 
 	switch {
 	case t.endIfOverBudget(c.Event, c.Artifacts):
 	case t.node().Terminal && c.Await == machine.AwaitNothing:
-		status, reason := facts.OutcomeAt(t.node())
+		status, reason := OutcomeAt(t.node())
 		t.end(ending{status: status, reason: reason, artifacts: c.Artifacts})
 	case c.Event != "":
 		t.move(c.Event, machine.CauseEvent, c.Artifacts)
@@ -61,7 +59,7 @@ func (t *txn) proceed(c *machine.CompleteTurn, done *machine.TurnCompleted, seq 
 
 // checkComplete returns what the turn consumed, priced.
 func (t *txn) checkComplete(c *machine.CompleteTurn) (used machine.Usage, err error) {
-	if err := shape.First(t.checkOpen(), t.checkTurn(c.TurnSeq, c.Attempt)); err != nil {
+	if err := First(t.checkOpen(), t.checkTurn(c.TurnSeq, c.Attempt)); err != nil {
 		return used, err
 	}
 	if c.Outside && c.Event != "" {

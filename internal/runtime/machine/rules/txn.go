@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
 )
 
 // txn is one Step under way: a private copy of the state and what the input
@@ -37,7 +36,7 @@ type owned struct{ turn, steps, artifacts, conversations bool }
 func newTxn(g *machine.Graph, s *machine.State, in machine.Input) (txn, error) {
 	rules, err := rulesOf(in.Semantics)
 	state := *s
-	state.Awaiting, state.Asked = facts.AskedOf(s), machine.AwaitNothing
+	state.Awaiting, state.Asked = AskedOf(s), machine.AwaitNothing
 	in.At = max(in.At, s.At)
 	return txn{g: g, old: s, s: &state, in: in, rules: rules}, err
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
 )
 
 // Compensation (section 9): before a run ends otherwise than well, and before an event is
@@ -63,7 +62,7 @@ func (t *txn) mayHappen(step *machine.ToolStep) bool {
 	if step.About.Role == machine.RoleCompensate {
 		return true
 	}
-	j := facts.FindStep(t.s.Steps, step.About.Step)
+	j := FindStep(t.s.Steps, step.About.Step)
 	return j >= 0 && t.s.Steps[j].About == nil && t.mayHappen(&t.s.Steps[j])
 }
 
@@ -77,7 +76,7 @@ func (t *txn) undoes(e ending, cause machine.Cause) bool {
 	t.cancelStepsBut(whyCompensation, t.mayHappen)
 	begun := &machine.CompensationBegun{
 		Status: e.status, Reason: e.reason, Event: e.event, Intended: e.intended, Redirects: e.redirects,
-		Effects: t.lastFirst(), Pending: facts.PendingSteps(t.s), Artifacts: e.artifacts,
+		Effects: t.lastFirst(), Pending: PendingSteps(t.s), Artifacts: e.artifacts,
 	}
 	seq := t.record(begun)
 	t.write(e.artifacts, seq)
@@ -122,7 +121,7 @@ func (t *txn) divert(e ending) {
 	undo.Status, undo.Reason = e.status, e.reason
 	t.s.Undo = &undo
 	t.record(&machine.CompensationBegun{
-		Status: undo.Status, Reason: undo.Reason, Event: undo.Event, Intended: undo.Intended, Effects: t.lastFirst(), Pending: facts.PendingSteps(t.s),
+		Status: undo.Status, Reason: undo.Reason, Event: undo.Event, Intended: undo.Intended, Effects: t.lastFirst(), Pending: PendingSteps(t.s),
 	})
 	t.doomed()
 }
@@ -130,7 +129,7 @@ func (t *txn) divert(e ending) {
 // undoNext goes on with the compensation once nothing is waited for: with the last effect, or
 // with what comes after the first.
 func (t *txn) undoNext() {
-	for t.s.Undo != nil && len(facts.PendingSteps(t.s)) == 0 {
+	for t.s.Undo != nil && len(PendingSteps(t.s)) == 0 {
 		n := len(t.s.Effects)
 		if n == 0 {
 			t.undone()

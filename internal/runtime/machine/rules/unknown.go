@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
 )
 
 // Calls of models of which nobody knows what came (section 9): their execution is over, or
@@ -36,7 +35,7 @@ func (t *txn) lost(i int, c *machine.RequestModel) bool {
 	step := &t.steps()[i]
 	seq := t.unanswered(step, executionLost)
 	m := t.model(i)
-	step.TurnSeq, m.TurnAttempt, m.By, m.Failed = c.TurnSeq, c.Attempt, facts.ValueOf(c.Assigned), 0
+	step.TurnSeq, m.TurnAttempt, m.By, m.Failed = c.TurnSeq, c.Attempt, ValueOf(c.Assigned), 0
 	if policy == machine.Escalate {
 		t.outcomes = []machine.StepOutcome{{Key: step.Key, Denial: t.escalateModel(step, seq)}}
 		return true

@@ -3,6 +3,6 @@
 //
 // Owns: what holds of every state.
 // Called by: tests, the simulator.
-// May import: machine, facts, shape.
+// May import: machine, rules.
 // Keeps: it reads states alone, apart from the rules that make them.
 package invariant

@@ -2,13 +2,13 @@ package invariant
 
 import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
 // ledger: what was consumed is within what holds, and where a ledger is kept so is what is
 // reserved besides; what is over has nothing reserved.
 func (c *checker) ledger() {
-	s, limit := c.s, facts.LimitOf(c.g, c.s)
+	s, limit := c.s, rules.LimitOf(c.g, c.s)
 	c.must(limit.Tokens == 0 || s.Tokens <= limit.Tokens, "%d tokens", s.Tokens)
 	c.must(limit.CostMicro == 0 || s.CostMicro <= limit.CostMicro, "%d micro-dollars", s.CostMicro)
 	c.must(min(s.Apart.Tokens, s.Apart.CostMicro) >= 0 && s.Apart.Tokens <= s.Tokens && s.Apart.CostMicro <= s.CostMicro && s.Apart.ToolCalls == 0,
@@ -25,6 +25,6 @@ func (c *checker) ledger() {
 // account: nothing is owed of a run that has ended, or that no budget holds.
 func (c *checker) account() {
 	if a := c.s.Account; a != nil && len(a.Owed) > 0 {
-		c.must(len(a.Owed) <= machine.MaxOwed && !c.s.Status.Terminal() && (facts.KeepsLedger(c.g, c.s) || facts.LimitOf(c.g, c.s) != machine.Amount{}), "%d calls are owed in status %s", len(a.Owed), c.s.Status)
+		c.must(len(a.Owed) <= machine.MaxOwed && !c.s.Status.Terminal() && (rules.KeepsLedger(c.g, c.s) || rules.LimitOf(c.g, c.s) != machine.Amount{}), "%d calls are owed in status %s", len(a.Owed), c.s.Status)
 	}
 }

@@ -6,8 +6,7 @@ import (
 	"reflect"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/shape"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
 // Invariants of calls of models, of a state and from one to the next.
@@ -36,7 +35,7 @@ func (c *checker) models() {
 			c.asked(p)
 		}
 	}
-	c.must(int64(c.s.ModelSteps) <= int64(c.s.LastStep)-int64(facts.TakenBy(c.s).Steps), "%d calls of models among %d steps", c.s.ModelSteps, c.s.LastStep)
+	c.must(int64(c.s.ModelSteps) <= int64(c.s.LastStep)-int64(rules.TakenBy(c.s).Steps), "%d calls of models among %d steps", c.s.ModelSteps, c.s.LastStep)
 	c.must(len(c.s.Texts) <= machine.MaxKnownTexts, "%d texts are known", len(c.s.Texts))
 }
 
@@ -50,7 +49,7 @@ func (c *checker) model(p *machine.ToolStep) {
 		c.must(reflect.DeepEqual(*m, machine.ModelStep{Calls: m.Calls, Changed: m.Changed, Rejected: m.Rejected}), "step %d is answered and holds %+v", p.Step, *m)
 	case machine.StepStatusPending:
 		c.must(turn != nil && p.TurnSeq == turn.Seq && m.TurnAttempt >= 1 && m.TurnAttempt <= turn.Attempt, "step %d waits for an execution that is not the open turn's", p.Step)
-		c.must(m.Failed < facts.ModelCalls(c.g).Retry.MaxAttempts && m.Failed < p.Attempt, "step %d waits after %d failures", p.Step, m.Failed)
+		c.must(m.Failed < rules.ModelCalls(c.g).Retry.MaxAttempts && m.Failed < p.Attempt, "step %d waits after %d failures", p.Step, m.Failed)
 		c.must(m.NotBefore < p.Deadline, "step %d begins at %d and ends at %d", p.Step, m.NotBefore, p.Deadline)
 	}
 	c.must(!m.Rejected || p.Status == machine.StepStatusOK, "step %d is rejected without an answer", p.Step)
@@ -59,12 +58,12 @@ func (c *checker) model(p *machine.ToolStep) {
 
 // asked: a step that a model asked for stands in that model's answer.
 func (c *checker) asked(p *machine.ToolStep) {
-	i := facts.FindStep(c.s.Steps, p.Call.Step)
+	i := rules.FindStep(c.s.Steps, p.Call.Step)
 	if i < 0 || c.s.Steps[i].Model == nil || c.s.Steps[i].Status != machine.StepStatusOK || p.Call.Step >= p.Step {
 		c.must(false, "step %d is call %d of step %d, which is no answer of a model", p.Step, p.Call.Index, p.Call.Step)
 		return
 	}
-	key, err := shape.CallKey(c.s.Steps, p.Call, "call")
+	key, err := rules.CallKey(c.s.Steps, p.Call, "call")
 	c.must(err == nil && key == p.Key, "step %d is call %d of step %d with the key %q", p.Step, p.Call.Index, p.Call.Step, p.Key)
 }
 
@@ -80,19 +79,19 @@ func CheckChange(before, after *machine.State, records []machine.Record) error {
 	models := before.ModelSteps
 	for i := range records {
 		used, calls := usageOf(records[i].Body)
-		want.InputTokens = facts.AddCapped(want.InputTokens, facts.AddCapped(used.InputTokens, used.OutputTokens))
-		want.CostMicro = facts.AddCapped(want.CostMicro, used.CostMicro)
+		want.InputTokens = rules.AddCapped(want.InputTokens, rules.AddCapped(used.InputTokens, used.OutputTokens))
+		want.CostMicro = rules.AddCapped(want.CostMicro, used.CostMicro)
 		if used.Estimated {
-			guessed = facts.AddCapped(guessed, facts.AddCapped(used.InputTokens, used.OutputTokens))
+			guessed = rules.AddCapped(guessed, rules.AddCapped(used.InputTokens, used.OutputTokens))
 		}
-		want.ToolCalls = int(facts.AddCapped(int64(want.ToolCalls), facts.AddCapped(int64(used.ToolCalls), calls)))
+		want.ToolCalls = int(rules.AddCapped(int64(want.ToolCalls), rules.AddCapped(int64(used.ToolCalls), calls)))
 		if b, ok := records[i].Body.(*machine.StepRequested); ok && b.Kind == machine.KindModel && b.Attempt == 1 {
 			models++
 		}
 	}
-	c.must(after.Tokens == facts.AddCapped(before.Tokens, want.InputTokens), "%d tokens, then %d; the records have %d", before.Tokens, after.Tokens, want.InputTokens)
-	c.must(after.CostMicro == facts.AddCapped(before.CostMicro, want.CostMicro), "%d micro-dollars, then %d; the records have %d", before.CostMicro, after.CostMicro, want.CostMicro)
-	c.must(int64(after.ToolCalls) == facts.AddCapped(int64(before.ToolCalls), int64(want.ToolCalls)), "%d tool calls, then %d; the records have %d", before.ToolCalls, after.ToolCalls, want.ToolCalls)
+	c.must(after.Tokens == rules.AddCapped(before.Tokens, want.InputTokens), "%d tokens, then %d; the records have %d", before.Tokens, after.Tokens, want.InputTokens)
+	c.must(after.CostMicro == rules.AddCapped(before.CostMicro, want.CostMicro), "%d micro-dollars, then %d; the records have %d", before.CostMicro, after.CostMicro, want.CostMicro)
+	c.must(int64(after.ToolCalls) == rules.AddCapped(int64(before.ToolCalls), int64(want.ToolCalls)), "%d tool calls, then %d; the records have %d", before.ToolCalls, after.ToolCalls, want.ToolCalls)
 	c.must(after.EstimatedTokens == guessed, "%d estimated tokens, then %d; the records have %d", before.EstimatedTokens, after.EstimatedTokens, guessed)
 	c.must(after.ModelSteps == models, "%d calls of models, then %d; the records say %d", before.ModelSteps, after.ModelSteps, models)
 	c.kept(before, after)
@@ -106,7 +105,7 @@ func (c *checker) kept(before, after *machine.State) {
 	}
 	for i := range before.Steps {
 		was := &before.Steps[i]
-		at := facts.FindStep(after.Steps, was.Step)
+		at := rules.FindStep(after.Steps, was.Step)
 		if at < 0 {
 			c.must(false, "step %d is gone", was.Step)
 			continue

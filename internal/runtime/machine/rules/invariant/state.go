@@ -5,8 +5,7 @@ import (
 	"math"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/rows"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
 // Check proves that a state could have been made by Step on g. All
@@ -56,13 +55,13 @@ func (c *checker) counters() {
 		from := c.g.States[e.State]
 		c.must(e.N > 0 && from != nil && from.OnEvent[e.Event] != "", "edges[%d]: %+v", i, e)
 	}
-	taken := facts.TakenBy(s)
+	taken := rules.TakenBy(s)
 	c.must(sum == s.TotalVisits+taken.Visits, "visits add up to %d, total_visits is %d and %d were taken over", sum, s.TotalVisits, taken.Visits)
 	c.must(s.Transitions == s.TotalVisits, "%d transitions, %d visits", s.Transitions, s.TotalVisits)
 	c.must(edges < sum, "%d edges followed in %d visits", edges, sum)
-	c.must(facts.VisitsOf(s, s.Current) > 0, "current state %q was never visited", s.Current)
+	c.must(rules.VisitsOf(s, s.Current) > 0, "current state %q was never visited", s.Current)
 	c.must(s.VisitSeq > 0 && s.VisitSeq <= s.Seq, "visit_seq %d of %d", s.VisitSeq, s.Seq)
-	c.must(s.LastStep >= taken.Steps && int64(s.ToolCalls) >= facts.ToolSteps(s), "%d tool calls, %d steps, %d taken over", s.ToolCalls, s.LastStep, taken.Steps)
+	c.must(s.LastStep >= taken.Steps && int64(s.ToolCalls) >= rules.ToolSteps(s), "%d tool calls, %d steps, %d taken over", s.ToolCalls, s.LastStep, taken.Steps)
 	c.must(s.CreatedAt <= s.At, "created at %d, after %d", s.CreatedAt, s.At)
 }
 
@@ -80,7 +79,7 @@ func (c *checker) bounds() {
 	}
 	c.must(b.MaxTotalVisits == 0 || s.TotalVisits <= b.MaxTotalVisits, "%d visits in total", s.TotalVisits)
 	c.must(s.Transitions <= s.Limits.MaxTransitions, "%d transitions", s.Transitions)
-	c.must(s.MaxSteps == 0 || facts.ToolSteps(s) <= int64(s.MaxSteps), "%d steps", s.LastStep)
+	c.must(s.MaxSteps == 0 || rules.ToolSteps(s) <= int64(s.MaxSteps), "%d steps", s.LastStep)
 	c.must(b.MaxReframes == 0 || s.Reframes <= b.MaxReframes, "%d reframes", s.Reframes)
 	if s.Status.Terminal() || s.Undo != nil {
 		return
@@ -88,7 +87,7 @@ func (c *checker) bounds() {
 	for _, called := range s.Called {
 		c.must(called.N <= c.g.Tools[called.State].MaxCalls, "%d calls of %s", called.N, called.State)
 	}
-	calls := facts.CallsOf(c.g, s)
+	calls := rules.CallsOf(c.g, s)
 	c.must(calls == 0 || int64(s.ToolCalls) <= calls, "%d tool calls", s.ToolCalls)
 	c.ledger()
 }
@@ -96,17 +95,17 @@ func (c *checker) bounds() {
 // life: status and reason say the same as everything else.
 func (c *checker) life() {
 	s := c.s
-	c.must(s.Status == facts.StatusOf(c.g, s), "status %s, should be %s", s.Status, facts.StatusOf(c.g, s))
-	c.must(s.Awaiting == facts.AwaitingOf(c.g, s), "awaiting %d, should be %d", s.Awaiting, facts.AwaitingOf(c.g, s))
-	c.must(s.Asked == 0 || s.Asked == machine.AwaitAuth && s.Turn == nil && facts.Covered(s), "the last turn asked for %d", s.Asked)
+	c.must(s.Status == rules.StatusOf(c.g, s), "status %s, should be %s", s.Status, rules.StatusOf(c.g, s))
+	c.must(s.Awaiting == rules.AwaitingOf(c.g, s), "awaiting %d, should be %d", s.Awaiting, rules.AwaitingOf(c.g, s))
+	c.must(s.Asked == 0 || s.Asked == machine.AwaitAuth && s.Turn == nil && rules.Covered(s), "the last turn asked for %d", s.Asked)
 	c.must(s.StatusAt >= s.CreatedAt && s.StatusAt <= s.At, "status since %d, run from %d to %d", s.StatusAt, s.CreatedAt, s.At)
 	c.must(s.Status.Terminal() == (s.Reason != ""), "status %s with reason %q", s.Status, s.Reason)
 	if !s.Status.Terminal() {
 		return
 	}
 	c.must(s.Turn == nil && len(s.Queue) == 0 && !s.Paused, "an ended run has a turn, a queue or is paused")
-	c.must(len(rows.Timers(s)) == 0, "an ended run has timers")
-	c.must(len(facts.PendingSteps(s)) == 0, "an ended run has pending steps")
+	c.must(len(rules.Timers(s)) == 0, "an ended run has timers")
+	c.must(len(rules.PendingSteps(s)) == 0, "an ended run has pending steps")
 	c.must(len(s.Heeds) == 0, "an ended run has something to hear")
 }
 
@@ -118,8 +117,8 @@ func (c *checker) turn() {
 		return
 	}
 	c.must(t.Seq >= s.VisitSeq && t.Seq <= s.Seq, "turn %d outside of visit %d..%d", t.Seq, s.VisitSeq, s.Seq)
-	c.must(t.Attempt >= 1 && t.Attempt <= facts.AttemptsOf(c.g), "attempt %d", t.Attempt)
-	c.must(!t.Suspended || len(facts.AwaitedSteps(s)) > 0, "suspended without a pending step")
+	c.must(t.Attempt >= 1 && t.Attempt <= rules.AttemptsOf(c.g), "attempt %d", t.Attempt)
+	c.must(!t.Suspended || len(rules.AwaitedSteps(s)) > 0, "suspended without a pending step")
 	c.must(!t.Suspended || t.NotBefore == 0, "suspended and in backoff")
 	last := uint64(0)
 	for _, seq := range s.Queue {
@@ -136,21 +135,21 @@ func (c *checker) steps() {
 		p := &s.Steps[i]
 		c.must(p.Step > last && p.Step <= s.LastStep, "step %d after %d of %d", p.Step, last, s.LastStep)
 		c.must(!keys[p.Key], "two steps with key %q", p.Key)
-		c.must(p.Attempt >= 1 && (p.Model != nil || p.Attempt <= facts.ToolOf(c.g, p.Tool).Attempts), "step %d attempt %d", p.Step, p.Attempt)
+		c.must(p.Attempt >= 1 && (p.Model != nil || p.Attempt <= rules.ToolOf(c.g, p.Tool).Attempts), "step %d attempt %d", p.Step, p.Attempt)
 		pending := p.Status == machine.StepStatusPending
 		c.must(p.Out() == (p.Deadline != 0) && (pending || p.Inquiry == 0), "step %d status %d with deadline %d", p.Step, p.Status, p.Deadline)
 		answered := p.Status == machine.StepStatusOK || p.Status == machine.StepStatusError
 		c.must(answered == (p.AnswerSeq != 0), "step %d status %d with answer %d", p.Step, p.Status, p.AnswerSeq)
 		begun := s.VisitSeq + 1
-		if p.Step <= facts.TakenBy(s).Steps {
+		if p.Step <= rules.TakenBy(s).Steps {
 			begun = s.VisitSeq
 		}
 		c.must(p.RequestSeq >= begun && p.TurnSeq >= s.VisitSeq, "step %d is not of this visit", p.Step)
 		c.approval(p)
 		last, keys[p.Key] = p.Step, true
 	}
-	most := facts.OrDefault(c.g.MaxPendingSteps, machine.DefaultMaxPendingSteps)
-	c.must(facts.OfTurns(s) <= most, "%d steps pending", facts.OfTurns(s))
+	most := rules.OrDefault(c.g.MaxPendingSteps, machine.DefaultMaxPendingSteps)
+	c.must(rules.OfTurns(s) <= most, "%d steps pending", rules.OfTurns(s))
 }
 
 // approval: what is held is named, and what was decided says by whom.
@@ -218,11 +217,11 @@ func (c *checker) effects() {
 		c.must(c.g.Tools[e.Tool].Compensate != "" && e.Step <= s.LastStep && e.Asked <= s.Seq, "effect %+v", e)
 	}
 	c.must(!s.Status.Terminal() || s.Undo == nil && s.Effects == nil, "an ended run has effects to undo")
-	c.must(s.Undo == nil || s.Turn == nil && len(facts.PendingSteps(s)) > 0, "effects are undone, and nothing is waited for")
+	c.must(s.Undo == nil || s.Turn == nil && len(rules.PendingSteps(s)) > 0, "effects are undone, and nothing is waited for")
 	for i := range s.Steps {
 		p := &s.Steps[i]
 		if p.Inquiry != 0 {
-			j := facts.FindStep(s.Steps, p.Inquiry)
+			j := rules.FindStep(s.Steps, p.Inquiry)
 			c.must(j >= 0 && s.Steps[j].Status == machine.StepStatusPending && s.Steps[j].About.Step == p.Step, "step %d waits for step %d", p.Step, p.Inquiry)
 		}
 		if p.About != nil && p.About.Role == machine.RoleCompensate && p.Status == machine.StepStatusPending {

@@ -1,0 +1,242 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/output"
+)
+
+// NewApprovals is the group of commands about what waits for a person.
+func NewApprovals(p *output.Printer) *cobra.Command {
+	c := &Client{}
+	cmd := &cobra.Command{
+		Use:   "approvals",
+		Short: "Calls that wait for a person: list, show, approve, deny, edit",
+		Long: `A call that its pack holds (x_pawl.tools.NAME.approve) goes nowhere until somebody has decided
+about that very call. Deciding takes the scope steps:approve.`,
+	}
+	cmd.AddCommand(newList(p, c), newShow(p, c))
+	for _, d := range decisions {
+		cmd.AddCommand(newDecide(p, c, d))
+	}
+	c.Bind(cmd)
+	return cmd
+}
+
+func newList(p *output.Printer, c *Client) *cobra.Command {
+	req := &pawlv1.ListApprovalsRequest{}
+	var oldest bool
+	cmd := &cobra.Command{
+		Use: "list", Short: "List what waits, the newest first", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			req.Namespace = c.Namespace
+			if oldest {
+				req.Order = pawlv1.RunOrder_RUN_ORDER_OLDEST_FIRST
+			}
+			return c.With(func(conn *grpc.ClientConn) error {
+				got, err := pawlv1.NewControlServiceClient(conn).ListApprovals(cmd.Context(), req)
+				if err != nil {
+					return err
+				}
+				return printList(p, got)
+			})
+		},
+	}
+	fs := cmd.Flags()
+	fs.BoolVar(&oldest, "oldest", false, "the oldest first")
+	fs.Int32Var(&req.PageSize, "limit", 0, "most entries, 1 to 1000; default 100")
+	fs.StringVar(&req.PageToken, "page-token", "", "next page, as the one before says")
+	fs.StringVar(&req.RunId, "run", "", "only those of this run")
+	return cmd
+}
+
+func printList(p *output.Printer, got *pawlv1.ListApprovalsResponse) error {
+	if p.JSON {
+		return output.WriteJSON(p.Out, output.Message(got))
+	}
+	t := output.Table{Headers: []string{"RUN", "STEP", "STATE", "WHAT", "SINCE", "UNTIL"}}
+	for _, a := range got.GetApprovals() {
+		step, what, until := "-", strings.Join(events(a), ", "), ""
+		if call := a.GetCall(); call != nil {
+			step, what, until = strconv.Itoa(int(call.GetStep())), call.GetTool()+" "+call.GetPayloadJson(), moment(call.GetDeadline())
+		}
+		t.Add(a.GetRunId(), step, a.GetState(), what, moment(a.GetSince()), until)
+	}
+	p.Table(t)
+	if token := got.GetNextPageToken(); token != "" {
+		p.Printf("more: --page-token %s\n", token)
+	}
+	return nil
+}
+
+func events(a *pawlv1.Approval) []string {
+	var names []string
+	for _, e := range a.GetEvents() {
+		names = append(names, e.GetEvent()+" -> "+e.GetToState())
+	}
+	return names
+}
+
+func newShow(p *output.Printer, c *Client) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "show RUN STEP", Short: "Show the very call, and where each answer leads", Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.With(func(conn *grpc.ClientConn) error {
+				a, err := find(cmd.Context(), conn, c.Namespace, args)
+				if err != nil {
+					return err
+				}
+				return printOne(p, a)
+			})
+		},
+	}
+	c.CompleteArgs(cmd, c.RunWords)
+	return cmd
+}
+
+func printOne(p *output.Printer, a *pawlv1.Approval) error {
+	if p.JSON {
+		return output.WriteJSON(p.Out, output.Message(a))
+	}
+	call := a.GetCall()
+	p.Printf("run      %s (%s@%s, state %s), started by %s\n", a.GetRunId(), a.GetPackId(), a.GetPackVersion(), a.GetState(), a.GetStarter())
+	p.Printf("call     step %d, %s\n%s\n", call.GetStep(), call.GetTool(), call.GetPayloadJson())
+	p.Printf("digest   %s\n", call.GetApproval().GetDigest())
+	if a.GetConditionError() != "" {
+		p.Printf("held     the condition could not be evaluated: %s\n", a.GetConditionError())
+	}
+	p.Printf("since    %s, until %s: then %s\n", moment(a.GetSince()), moment(call.GetDeadline()), timeouts[a.GetOnTimeout()])
+	p.Printf("approve  it goes out as it is; deny: the turn is answered with the error DENIED\n")
+	return nil
+}
+
+var timeouts = map[pawlv1.ApprovalTimeout]string{
+	pawlv1.ApprovalTimeout_APPROVAL_TIMEOUT_DENY:     "it is denied",
+	pawlv1.ApprovalTimeout_APPROVAL_TIMEOUT_ESCALATE: "the run ends ESCALATED",
+}
+
+// find reads the held call of a step.
+func find(ctx context.Context, conn *grpc.ClientConn, namespace string, args []string) (*pawlv1.Approval, error) {
+	step, err := strconv.ParseUint(args[1], 10, 32)
+	if err != nil {
+		return nil, output.Usage(fmt.Errorf("STEP is a number, got %q", args[1]))
+	}
+	req := &pawlv1.ListApprovalsRequest{Namespace: namespace, RunId: args[0], PageSize: 1000}
+	for {
+		got, err := pawlv1.NewControlServiceClient(conn).ListApprovals(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range got.GetApprovals() {
+			if a.GetCall() != nil && uint64(a.GetCall().GetStep()) == step {
+				return a, nil
+			}
+		}
+		if req.PageToken = got.GetNextPageToken(); req.PageToken == "" {
+			return nil, fmt.Errorf("step %d of run %s does not wait for a decision", step, args[0])
+		}
+	}
+}
+
+// decision is one of the commands that decide.
+type decision struct {
+	use, short string
+	is         pawlv1.StepDecision
+	args       int
+}
+
+var decisions = []decision{
+	{"approve RUN STEP", "Let the call go out as it is", pawlv1.StepDecision_STEP_DECISION_APPROVE, 2},
+	{"deny RUN STEP", "Answer the call with the error DENIED", pawlv1.StepDecision_STEP_DECISION_DENY, 2},
+	{"edit RUN STEP JSON", "Let the call go out with other arguments", pawlv1.StepDecision_STEP_DECISION_EDIT, 3},
+}
+
+func newDecide(p *output.Printer, c *Client, d decision) *cobra.Command {
+	req := &pawlv1.DecideStepRequest{Decision: d.is}
+	var expires time.Duration
+	cmd := &cobra.Command{
+		Use: d.use, Short: d.short, Args: cobra.ExactArgs(d.args),
+		Long: d.short + `. Without --digest it is the call that waits now; with the digest that
+"approvals show" told it is that one or none.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if expires < 0 {
+				return output.Usage(errors.New("--expires is a time from now"))
+			}
+			return c.With(func(conn *grpc.ClientConn) error {
+				if err := prepare(cmd.Context(), conn, c.Namespace, args, req); err != nil {
+					return err
+				}
+				if expires > 0 {
+					req.Expires = timestamppb.New(time.Now().Add(expires))
+				}
+				got, err := pawlv1.NewControlServiceClient(conn).DecideStep(cmd.Context(), req)
+				if err != nil {
+					return err
+				}
+				return printDecided(p, args[0], got)
+			})
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&req.Digest, "digest", "", "digest of the call that was looked at")
+	fs.StringVar(&req.Reason, "reason", "", "why, kept in the record; a denial's is told to the model")
+	fs.StringVar(&req.RequestId, "id", "", "idempotency id; default a new one")
+	if d.is != pawlv1.StepDecision_STEP_DECISION_DENY {
+		fs.DurationVar(&expires, "expires", 0, "the call goes out within this time, or is held again")
+	}
+	c.CompleteArgs(cmd, c.RunWords)
+	return cmd
+}
+
+// prepare fills in what the arguments and the call that waits say.
+func prepare(ctx context.Context, conn *grpc.ClientConn, namespace string, args []string, req *pawlv1.DecideStepRequest) error {
+	step, err := strconv.ParseUint(args[1], 10, 32)
+	if err != nil {
+		return output.Usage(fmt.Errorf("STEP is a number, got %q", args[1]))
+	}
+	req.Namespace, req.RunId, req.Step = namespace, args[0], uint32(step)
+	if len(args) > 2 {
+		req.PayloadJson = args[2]
+	}
+	if req.RequestId == "" {
+		req.RequestId = NewID("decide")
+	}
+	if req.Digest != "" {
+		return nil
+	}
+	a, err := find(ctx, conn, namespace, args)
+	if err != nil {
+		return err
+	}
+	if req.Digest = a.GetCall().GetApproval().GetDigest(); req.Digest == "" {
+		return errors.New("the call is sensitive and is not shown without the scope values:sensitive; only a principal with that scope can decide about it")
+	}
+	return nil
+}
+
+func printDecided(p *output.Printer, run string, got *pawlv1.DecideStepResponse) error {
+	if p.JSON {
+		return output.WriteJSON(p.Out, output.Message(got))
+	}
+	d := got.GetDecided().GetStepDecided()
+	word := strings.ToLower(strings.TrimPrefix(d.GetVerdict().String(), "STEP_VERDICT_"))
+	p.Printf("%s step %d %s %s, seq %d\n", run, d.GetStep(), d.GetTool(), word, got.GetSeq())
+	return nil
+}
+
+func moment(t *timestamppb.Timestamp) string {
+	if t == nil {
+		return ""
+	}
+	return t.AsTime().UTC().Format(time.RFC3339)
+}

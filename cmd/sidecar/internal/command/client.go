@@ -1,0 +1,86 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/output"
+)
+
+// Client is how the commands that talk to a sidecar reach it.
+type Client struct {
+	Target    output.Target
+	tokenFile string
+	Namespace string
+}
+
+// Bind adds the flags of a connection to a group of commands.
+func (c *Client) Bind(cmd *cobra.Command) {
+	c.BindTarget(cmd)
+	cmd.PersistentFlags().StringVar(&c.Namespace, "namespace", "", "namespace (default \"default\")")
+}
+
+// BindTarget adds those of a command about the sidecar as a whole.
+func (c *Client) BindTarget(cmd *cobra.Command) {
+	fs := cmd.PersistentFlags()
+	fs.StringVar(&c.Target.Addr, "addr", fromEnv("PAWL_ADDR", config.Default().Listen), "HOST:PORT or unix:PATH of the sidecar (PAWL_ADDR)")
+	fs.StringVar(&c.tokenFile, "token-file", os.Getenv("PAWL_TOKEN_FILE"), "file that holds the bearer token (PAWL_TOKEN_FILE; or the token in PAWL_TOKEN)")
+	fs.StringVar(&c.Target.CA, "ca", os.Getenv("PAWL_CA"), "PEM file of the authority of the server's certificate (PAWL_CA); none: no TLS")
+}
+
+func fromEnv(name, fallback string) string {
+	if v, ok := os.LookupEnv(name); ok {
+		return v
+	}
+	return fallback
+}
+
+// With runs a function over a connection. The token never stands on the command
+// line, where other users of the machine could read it.
+func (c *Client) With(do func(*grpc.ClientConn) error) (err error) {
+	if c.Target.Token, err = c.token(); err != nil {
+		return output.Usage(err)
+	}
+	ids := &runIDs{namespace: c.Namespace}
+	c.Target.Options = []grpc.DialOption{grpc.WithUnaryInterceptor(ids.unary), grpc.WithStreamInterceptor(ids.stream)}
+	conn, err := output.Dial(c.Target)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(c.Target.Unreachable(err), conn.Close()) }()
+	return do(conn)
+}
+
+func (c *Client) token() (string, error) {
+	if c.tokenFile == "" {
+		return os.Getenv("PAWL_TOKEN"), nil
+	}
+	raw, err := os.ReadFile(c.tokenFile)
+	return strings.TrimSpace(string(raw)), err
+}
+
+// Runs runs a function over the run service.
+func (c *Client) Runs(do func(pawlv1.RunServiceClient) error) error {
+	return c.With(func(conn *grpc.ClientConn) error { return do(pawlv1.NewRunServiceClient(conn)) })
+}
+
+// Store runs a function over the store service.
+func (c *Client) Store(do func(pawlv1.StoreServiceClient) error) error {
+	return c.With(func(conn *grpc.ClientConn) error { return do(pawlv1.NewStoreServiceClient(conn)) })
+}
+
+// Packs runs a function over the pack service.
+func (c *Client) Packs(do func(pawlv1.PackServiceClient) error) error {
+	return c.With(func(conn *grpc.ClientConn) error { return do(pawlv1.NewPackServiceClient(conn)) })
+}
+
+// NewID is an idempotency id for one call of a command.
+func NewID(command string) string { return fmt.Sprintf("cli-%s-%d", command, time.Now().UnixNano()) }

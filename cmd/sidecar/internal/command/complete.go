@@ -1,0 +1,99 @@
+package command
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/output"
+)
+
+// completionWait bounds how long the shell waits for a sidecar's answer.
+const completionWait = 2 * time.Second
+
+// completed is how many words a completion offers.
+const completed = 50
+
+// Words finds what an argument may be; nothing where no sidecar answers.
+type Words func(ctx context.Context, conn *grpc.ClientConn, args []string, begun string) ([]string, error)
+
+// CompleteArgs completes the arguments of a command from the sidecar: the n-th by the
+// n-th function.
+func (c *Client) CompleteArgs(cmd *cobra.Command, by ...Words) {
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if len(args) >= len(by) {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return c.complete(cmd, by[len(args)], args, begun)
+	}
+}
+
+// CompleteFlag completes a flag from the sidecar.
+func (c *Client) CompleteFlag(cmd *cobra.Command, flag string, by Words) {
+	err := cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		return c.complete(cmd, by, args, begun)
+	})
+	if err != nil {
+		panic(err)
+	}
+}
+
+func (c *Client) complete(cmd *cobra.Command, by Words, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionWait)
+	defer cancel()
+	var found []string
+	err := c.With(func(conn *grpc.ClientConn) (err error) {
+		found, err = by(ctx, conn, args, begun)
+		return err
+	})
+	if err != nil {
+		cobra.CompDebugln(err.Error(), false)
+	}
+	return found, cobra.ShellCompDirectiveNoFileComp
+}
+
+// RunWords are the ids of the newest runs, told apart by pack, state and status.
+func (c *Client) RunWords(ctx context.Context, conn *grpc.ClientConn, _ []string, begun string) ([]string, error) {
+	req := &pawlv1.ListRunsRequest{Namespace: c.Namespace, PageSize: completed, Filter: &pawlv1.RunFilter{}}
+	if idPrefix.MatchString(begun) {
+		req.Filter.RunIdPrefix = begun
+	}
+	page, err := pawlv1.NewRunServiceClient(conn).ListRuns(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, run := range page.GetRuns() {
+		text := run.GetPack().GetId() + " " + output.Bare("RunStatus", run.GetStatus().String()) + " " + run.GetState()
+		out = append(out, cobra.CompletionWithDesc(run.GetRunId(), text))
+	}
+	return out, nil
+}
+
+// PackWords are the names of the registered packs.
+func (c *Client) PackWords(ctx context.Context, conn *grpc.ClientConn, _ []string, _ string) ([]string, error) {
+	page, err := pawlv1.NewPackServiceClient(conn).ListPacks(ctx, &pawlv1.ListPacksRequest{Namespace: c.Namespace, PageSize: completed})
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, pack := range page.GetPacks() {
+		if pack.GetIsDefault() {
+			out = append(out, cobra.CompletionWithDesc(pack.GetId(), pack.GetName()))
+		}
+		out = append(out, cobra.CompletionWithDesc(pack.GetId()+"@"+pack.GetVersion(), pack.GetName()))
+	}
+	return out, nil
+}
+
+// EventWords are the events that the present state of the first argument declares.
+func (c *Client) EventWords(ctx context.Context, conn *grpc.ClientConn, args []string, _ string) ([]string, error) {
+	got, err := pawlv1.NewRunServiceClient(conn).GetRun(ctx, &pawlv1.GetRunRequest{Namespace: c.Namespace, RunId: args[0]})
+	if err != nil {
+		return nil, err
+	}
+	return got.GetRun().GetAllowedEvents(), nil
+}

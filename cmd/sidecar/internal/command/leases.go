@@ -1,0 +1,106 @@
+package command
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/pawl-dev/pawl/internal/output"
+	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
+)
+
+// Lease is what an agent is leased of a run's bounds that is asked for first, while nothing is
+// spent; later ones have their share of what is left then. Zero = no such bound.
+type Lease struct {
+	Agent        string `json:"agent"`
+	Tokens       int64  `json:"tokens,omitempty"`
+	CostMicroUSD int64  `json:"cost_micro_usd,omitempty"`
+	// ToolCalls the agent's run may make; the delegation itself is one more.
+	ToolCalls int `json:"tool_calls,omitempty"`
+	// Refused is the code with which the first call of the agent is refused; "" = it is not.
+	Refused string `json:"refused,omitempty"`
+}
+
+// LeasesOf asks the machine itself: a run of one state that calls the agent. None where the
+// pack has no bound that is shared.
+func LeasesOf(p *pack.Pack) ([]Lease, error) {
+	listed := map[string]bool{}
+	for _, prompt := range p.Doc.Prompts {
+		for _, tool := range prompt.Tools {
+			listed[tool] = true
+		}
+	}
+	var out []Lease
+	for _, agent := range p.Members() {
+		if !listed[agent] || p.Doc.Workflow == nil {
+			continue
+		}
+		g, err := p.Compile(pack.Entry{})
+		if err != nil {
+			return nil, err
+		}
+		tool, called := g.Tools[agent]
+		if b := g.Budget; !called || b.MaxToolCalls == 0 && b.MaxTokens == 0 && b.MaxCostMicroUSD == 0 {
+			continue
+		}
+		first, err := firstLease(g, agent, tool)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, first)
+	}
+	return out, nil
+}
+
+// firstLease has the machine ask for a first delegation.
+func firstLease(of *machine.Graph, agent string, tool machine.Tool) (Lease, error) {
+	tool.Approval = nil
+	g := &machine.Graph{
+		Entry: "s", States: map[string]*machine.Node{"s": {Name: "s", Prompt: "p", Terminal: true}},
+		Prompts: map[string]*machine.Prompt{"p": {Name: "p", Tools: map[string]bool{agent: true}}}, Tools: map[string]machine.Tool{agent: tool},
+		Budget: of.Budget, MaxPendingSteps: of.MaxPendingSteps, Ledger: of.Ledger,
+	}
+	started, err := rules.Step(g, nil, machine.Input{At: 1, Semantics: machine.Current, Command: machine.Start{RunID: "validate", Execution: machine.Caller}})
+	if err != nil {
+		return Lease{}, err
+	}
+	asked, err := rules.Step(g, started.State, machine.Input{At: 1, Semantics: machine.Current, Command: machine.RequestSteps{
+		TurnSeq: started.State.Turn.Seq, Attempt: 1, Requests: []machine.StepRequest{{Tool: agent, Payload: []byte("{}")}},
+	}})
+	if err != nil {
+		return Lease{}, err
+	}
+	out := Lease{Agent: agent}
+	for _, r := range asked.Batch.Records {
+		switch b := r.Body.(type) {
+		case *machine.StepRequested:
+			out.Tokens, out.CostMicroUSD, out.ToolCalls = b.Bound.InputTokens, b.Bound.CostMicro, b.Bound.ToolCalls
+		case *machine.StepRejected:
+			out.Refused = b.Denial.Code
+		}
+	}
+	return out, nil
+}
+
+// PrintLeases says what the first call of each agent is leased; of a bound that the pack does
+// not have, nothing.
+func PrintLeases(p *output.Printer, indent string, leases []Lease) {
+	for _, l := range leases {
+		if l.Refused != "" {
+			p.Printf("%sagent %s: %s\n", indent, l.Agent, p.Warn("is never called: "+l.Refused))
+			continue
+		}
+		var parts []string
+		if l.ToolCalls > 0 {
+			parts = append(parts, fmt.Sprintf("%d of the tool calls", l.ToolCalls))
+		}
+		if l.Tokens > 0 {
+			parts = append(parts, fmt.Sprintf("%d tokens", l.Tokens))
+		}
+		if l.CostMicroUSD > 0 {
+			parts = append(parts, fmt.Sprintf("$%d.%06d", l.CostMicroUSD/1_000_000, l.CostMicroUSD%1_000_000))
+		}
+		p.Printf("%sagent %s: is leased %s\n", indent, l.Agent, strings.Join(parts, ", "))
+	}
+}

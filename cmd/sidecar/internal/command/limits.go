@@ -1,0 +1,83 @@
+package command
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/output"
+)
+
+// NewLimits is the command that lists limits.
+func NewLimits(p *output.Printer) *cobra.Command {
+	c := &Client{}
+	cmd := &cobra.Command{
+		Use:   "limits",
+		Short: "Show how many calls of models and tools there are, may be, and wait",
+		Long: `Lists the limits of the operator's file (serve --limits): for each key what is open, began in
+the last minute and took of the tokens, of how much, and which tenants wait. Of all namespaces
+together. Takes the scope store:read.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.With(func(conn *grpc.ClientConn) error {
+				got, err := pawlv1.NewControlServiceClient(conn).ListLimits(cmd.Context(), &pawlv1.ListLimitsRequest{})
+				if err != nil {
+					return err
+				}
+				return showLimits(p, got.GetLimits())
+			})
+		},
+	}
+	c.Bind(cmd)
+	return cmd
+}
+
+func showLimits(p *output.Printer, all []*pawlv1.Limit) error {
+	if p.JSON {
+		return output.WriteJSON(p.Out, output.Object{{Key: "limits", Value: output.Messages(all)}})
+	}
+	t := output.Table{Headers: []string{"LIMIT", "KEY", "OPEN", "MINUTE", "TOKENS", "WAIT", "TENANTS", "HELD"}}
+	for _, l := range all {
+		for _, u := range l.GetUses() {
+			waiting, tenants := queue(u)
+			t.Add(l.GetId(), u.GetKey(), limitText(u.GetOpen(), l.GetConcurrent()), limitText(u.GetStarted(), l.GetPerMinute()), limitText(u.GetTokens(), l.GetTokensPerMinute()),
+				fmt.Sprint(waiting), tenants, held(u))
+		}
+		if len(l.GetUses()) == 0 {
+			t.Add(l.GetId(), "", limitText(0, l.GetConcurrent()), limitText(0, l.GetPerMinute()), limitText(0, l.GetTokensPerMinute()), "0", "", "")
+		}
+	}
+	p.Table(t)
+	return nil
+}
+
+// limitText is what there is of a bound; one that is none is not shown.
+func limitText(n, most int64) string {
+	if most == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d/%d", n, most)
+}
+
+// queue is how many calls wait, and how many of each tenant.
+func queue(u *pawlv1.LimitUse) (n int64, tenants string) {
+	var words []string
+	for _, q := range u.GetWaiting() {
+		n += q.GetCalls()
+		if q.GetTenant() != "" {
+			words = append(words, fmt.Sprintf("%s %d", q.GetTenant(), q.GetCalls()))
+		}
+	}
+	return n, strings.Join(words, ", ")
+}
+
+func held(u *pawlv1.LimitUse) string {
+	if u.GetHeld() == nil {
+		return ""
+	}
+	return u.GetHeld().AsDuration().Round(time.Second).String()
+}

@@ -1,0 +1,103 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/output"
+)
+
+// whens are the words of --when, in the order of the contract's numbers from 1.
+var whens = []string{"next_model_call", "now", "next_turn"}
+
+// NewSteer is the command that says something to a run.
+func NewSteer(p *output.Printer, c *Client) *cobra.Command {
+	when, req := whens[0], &pawlv1.SteerRunRequest{}
+	cmd := &cobra.Command{
+		Use:   "steer RUN TEXT",
+		Short: "Say something to a run that goes on: its model hears it next",
+		Args:  cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if req.When, err = whenOf(when); err != nil {
+				return output.Usage(err)
+			}
+			req.Namespace, req.RunId, req.Text = c.Namespace, args[0], args[1]
+			if req.Text == "" {
+				return output.Usage(errors.New("TEXT says what the model is to hear"))
+			}
+			if req.RequestId == "" {
+				req.RequestId = NewID("steer")
+			}
+			return c.With(func(conn *grpc.ClientConn) error {
+				got, err := pawlv1.NewControlServiceClient(conn).SteerRun(cmd.Context(), req)
+				return printed(p, args[0], got, err)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&when, "when", when, "when it counts: "+strings.Join(whens, ", "))
+	cmd.Flags().StringVar(&req.RequestId, "id", "", "idempotency id; default a new one")
+	c.CompleteArgs(cmd, c.RunWords)
+	return cmd
+}
+
+func whenOf(word string) (pawlv1.SteerWhen, error) {
+	for i, known := range whens {
+		if word == known {
+			return pawlv1.SteerWhen(i + 1), nil
+		}
+	}
+	return 0, fmt.Errorf("--when %q: one of %s", word, strings.Join(whens, ", "))
+}
+
+// NewStop is the command that stops a run, which then waits.
+func NewStop(p *output.Printer, c *Client) *cobra.Command {
+	req := &pawlv1.StopRunRequest{}
+	cmd := &cobra.Command{
+		Use:   "stop RUN",
+		Short: "Put away what a run is at; it then waits for an input",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req.Namespace, req.RunId = c.Namespace, args[0]
+			if req.RequestId == "" {
+				req.RequestId = NewID("stop")
+			}
+			return c.With(func(conn *grpc.ClientConn) error {
+				got, err := pawlv1.NewControlServiceClient(conn).StopRun(cmd.Context(), req)
+				return printed(p, args[0], got, err)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&req.Note, "note", "", "words that are kept in the record")
+	cmd.Flags().StringVar(&req.RequestId, "id", "", "idempotency id; default a new one")
+	c.CompleteArgs(cmd, c.RunWords)
+	return cmd
+}
+
+// answer is what both calls answer.
+type answer interface {
+	proto.Message
+	GetStatus() pawlv1.RunStatus
+	GetSeq() uint64
+	GetDuplicate() bool
+}
+
+func printed(p *output.Printer, run string, got answer, err error) error {
+	if err != nil {
+		return err
+	}
+	if p.JSON {
+		return output.WriteJSON(p.Out, output.Message(got))
+	}
+	mark := ""
+	if got.GetDuplicate() {
+		mark = " (the id was used before; this is the first answer)"
+	}
+	p.Printf("%s %s, seq %d%s\n", run, p.Status(output.Bare("RunStatus", got.GetStatus().String())), got.GetSeq(), mark)
+	return nil
+}

@@ -1,0 +1,184 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/output"
+	"github.com/pawl-dev/pawl/internal/script"
+	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
+)
+
+// Options of a demo.
+type Options struct {
+	// Binary is the sidecar to run. Required.
+	Binary string
+	// Dir keeps data and workspace; "" = a temporary directory, deleted at the end
+	// unless Keep.
+	Dir  string
+	Keep bool
+	// Store is a database that has the store; the zero value: Dir has it.
+	Store dsn.URL
+	// Printer tells what happens.
+	Printer *output.Printer
+}
+
+// timeout bounds a demo.
+const timeout = 3 * time.Minute
+
+// Run runs the demo. Any difference from what the run must be is an error.
+func Run(ctx context.Context, o Options) (err error) {
+	if _, err := exec.LookPath("go"); err != nil {
+		return output.Usage(fmt.Errorf("the demo runs go test: %w", err))
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if o.Dir == "" {
+		if o.Dir, err = os.MkdirTemp("", "pawl-demo-"); err != nil {
+			return err
+		}
+		if !o.Keep {
+			defer func() { err = errors.Join(err, os.RemoveAll(o.Dir)) }()
+		}
+	}
+	d, err := prepare(o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.close()) }()
+	return d.play(ctx)
+}
+
+// demo is one demo under way.
+type demo struct {
+	Options
+	pack string
+	// schema is that of a database.
+	schema  string
+	model   *model
+	tools   *tools
+	process *process
+	runID   string
+	crash   crash
+	// restored counts steps that were answered from the journal.
+	restored int
+}
+
+func prepare(o Options) (*demo, error) {
+	d := &demo{Options: o, pack: filepath.Join(o.Dir, "codegen-agent.yaml"), schema: fmt.Sprintf("pawl_demo_%d", time.Now().UnixNano())}
+	content, err := assets.ReadFile("assets/codegen-agent.yaml")
+	if err != nil {
+		return nil, err
+	}
+	if d.model, err = loadModel(); err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(o.Dir, "workspace")
+	if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(d.pack, content, 0o644)); err != nil {
+		return nil, err
+	}
+	workspace, err := NewWorkspace(dir)
+	if err != nil {
+		return nil, err
+	}
+	d.tools = &tools{workspace: workspace}
+	return d, nil
+}
+
+// close ends what is still running.
+func (d *demo) close() error {
+	errs := []error{d.tools.workspace.Close()}
+	if d.process != nil {
+		errs = append(errs, d.process.kill())
+	}
+	return errors.Join(errs...)
+}
+
+// say prints a line of the story.
+func (d *demo) say(label, format string, args ...any) {
+	if !d.Printer.JSON {
+		d.Printer.Printf("%s %s\n", d.Printer.Bold(fmt.Sprintf("%-14s", label)), fmt.Sprintf(format, args...))
+	}
+}
+
+// play tells the story from start to end.
+func (d *demo) play(ctx context.Context) error {
+	d.introduce()
+	if err := d.start(); err != nil {
+		return err
+	}
+	if err := d.startRun(ctx); err != nil {
+		return err
+	}
+	e := d.executor()
+	e.answered = func(turn *pawlv1.GetTurnResponse) error {
+		if ref := turn.GetTurn(); ref.GetState() == "implement" && ref.GetVisit() == 2 {
+			return errPowerCut
+		}
+		return nil
+	}
+	if err := e.run(ctx, d.runID); !errors.Is(err, errPowerCut) {
+		return fmt.Errorf("the run did not come to the second visit of implement: %w", err)
+	}
+	if err := d.crashAndRestart(ctx); err != nil {
+		return err
+	}
+	e = d.executor()
+	if err := e.run(ctx, d.runID); err != nil {
+		return err
+	}
+	d.restored = e.replayed
+	return d.finish(ctx)
+}
+
+func (d *demo) executor() *executor {
+	return &executor{runs: d.runs(), model: d.model, tools: d.tools, say: d.say}
+}
+
+func (d *demo) runs() pawlv1.RunServiceClient { return pawlv1.NewRunServiceClient(d.process.conn) }
+
+// place are the flags that say where the store is.
+func (d *demo) place() []string {
+	if d.Store.IsZero() {
+		return []string{"--data", filepath.Join(d.Dir, "data")}
+	}
+	return []string{"--store", d.Store.Secret(), "--store-schema", d.schema}
+}
+
+// serving are those of who serves it.
+func (d *demo) serving() []string {
+	if d.Store.IsZero() {
+		return d.place()
+	}
+	return append(d.place(), "--accept-loss-on-failover")
+}
+
+// start starts the sidecar on the demo's data.
+func (d *demo) start() (err error) {
+	if d.process, err = startProcess(d.Binary, d.serving(), d.Dir, d.pack); err != nil {
+		return err
+	}
+	d.say("sidecar", "process %d serves %s, ready after %d ms", d.process.cmd.Process.Pid, d.process.addr, d.process.ready.Milliseconds())
+	return nil
+}
+
+func (d *demo) startRun(ctx context.Context) error {
+	req, err := new(script.Driver).Start("codegen-agent", d.model.file)
+	if err != nil {
+		return err
+	}
+	req.RequestId = "demo"
+	got, err := d.runs().StartRun(ctx, req)
+	if err != nil {
+		return fmt.Errorf("start run: %w", err)
+	}
+	d.runID = got.GetRun().GetRunId()
+	d.say("run", "%s of %s@%s", d.runID, got.GetRun().GetPack().GetId(), got.GetRun().GetPack().GetVersion())
+	return nil
+}

@@ -1,0 +1,131 @@
+package demo
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/pawl-dev/pawl/internal/output"
+)
+
+// readyWithin bounds the start of a sidecar.
+const readyWithin = 30 * time.Second
+
+// process is one `pawl serve` with a connection to it.
+type process struct {
+	cmd   *exec.Cmd
+	conn  *grpc.ClientConn
+	addr  string
+	ready time.Duration
+	log   *os.File
+}
+
+// startProcess runs the sidecar on a store and waits until it is ready.
+// Its log goes to sidecar.log beside the data.
+func startProcess(binary string, at []string, dir, pack string) (*process, error) {
+	log, err := os.OpenFile(filepath.Join(dir, "sidecar.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	p := &process{log: log, cmd: exec.Command(binary, append([]string{"serve", "--listen", "127.0.0.1:0", "--pack", pack,
+		"--allow-tool", "write_file", "--allow-tool", "read_file", "--allow-tool", "run_tests"}, at...)...)}
+	p.cmd.Args[0] = "pawl"
+	p.cmd.Env = environment()
+	p.cmd.Stderr = log
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	began := time.Now()
+	if err := p.cmd.Start(); err != nil {
+		return nil, errors.Join(fmt.Errorf("start sidecar: %w", err), log.Close())
+	}
+	if err := p.connect(out); err != nil {
+		return nil, errors.Join(err, p.kill())
+	}
+	p.ready = time.Since(began)
+	return p, nil
+}
+
+// environment is this process's own without settings of a sidecar.
+func environment() []string {
+	var env []string
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "PAWL_") {
+			env = append(env, v)
+		}
+	}
+	return env
+}
+
+// connect reads the ready line and opens a connection to the address in it.
+func (p *process) connect(out io.Reader) error {
+	type result struct {
+		line string
+		err  error
+	}
+	lines := make(chan result, 1)
+	go func() {
+		line, err := bufio.NewReader(out).ReadString('\n')
+		lines <- result{line, err}
+	}()
+	select {
+	case got := <-lines:
+		if got.err != nil {
+			return fmt.Errorf("the sidecar ended before it was ready (see %s): %w", p.log.Name(), got.err)
+		}
+		return p.dial(got.line)
+	case <-time.After(readyWithin):
+		return fmt.Errorf("the sidecar was not ready within %s (see %s)", readyWithin, p.log.Name())
+	}
+}
+
+func (p *process) dial(line string) (err error) {
+	var ready struct {
+		Ready bool   `json:"ready"`
+		GRPC  string `json:"grpc"`
+	}
+	if err := json.Unmarshal([]byte(line), &ready); err != nil || !ready.Ready {
+		return fmt.Errorf("ready line %q: %w", line, err)
+	}
+	p.addr = ready.GRPC
+	p.conn, err = output.Dial(output.Target{Addr: ready.GRPC})
+	return err
+}
+
+// kill ends the process at once, as a power cut would, and reaps it.
+func (p *process) kill() error {
+	errs := []error{p.cmd.Process.Kill()}
+	var exit *exec.ExitError
+	if err := p.cmd.Wait(); err != nil && !errors.As(err, &exit) {
+		errs = append(errs, err)
+	}
+	return errors.Join(append(errs, p.release())...)
+}
+
+// stop asks the process to drain; it must exit with 0.
+func (p *process) stop() error {
+	errs := []error{p.cmd.Process.Signal(syscall.SIGTERM)}
+	if err := p.cmd.Wait(); err != nil {
+		errs = append(errs, fmt.Errorf("sidecar after SIGTERM: %w", err))
+	}
+	return errors.Join(append(errs, p.release())...)
+}
+
+func (p *process) release() error {
+	errs := []error{p.log.Close()}
+	if p.conn != nil {
+		errs = append(errs, p.conn.Close())
+	}
+	return errors.Join(errs...)
+}

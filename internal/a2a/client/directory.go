@@ -1,0 +1,306 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2aclient"
+	"golang.org/x/sync/singleflight"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/pawl-dev/pawl/internal/a2a/protocol"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Remote says where one agent lives: the operator's word. Nothing in a pack, a
+// card or a model's output adds another one.
+type Remote struct {
+	// Card is the URL of the agent's card.
+	Card string
+	// Token is sent as bearer token; "" = none.
+	Token string
+	// Allow are further hosts (HOST or HOST:PORT) that the card's interfaces may be
+	// on; the card's own host always is.
+	Allow []string
+	// CA are the authorities that sign the agent's certificate; nil = the system's.
+	CA *x509.CertPool
+	// Certificate is shown to the agent where it asks for one; nil = none.
+	Certificate *tls.Certificate
+}
+
+// tls is how the agent is spoken to behind an https card.
+func (r *Remote) tls() *tls.Config {
+	conf := &tls.Config{RootCAs: r.CA, MinVersion: tls.VersionTLS12}
+	if r.Certificate != nil {
+		conf.Certificates = []tls.Certificate{*r.Certificate}
+	}
+	return conf
+}
+
+// Directory finds agents: those of the configuration by "[NAMESPACE:]PACK/AGENT" or
+// "[NAMESPACE:]AGENT",
+// all others among the members of the run's own pack. Use [NewDirectory].
+type Directory struct {
+	local  wire
+	origin string
+
+	// reading lets each card be read by one at a time.
+	reading singleflight.Group
+	// mu guards what follows. changes counts the replacements of remotes: what was
+	// begun before one is not kept.
+	mu      sync.Mutex
+	remotes map[string]Remote
+	changes int
+	known   map[string]*contact
+}
+
+// contact is one agent that was reached; its card is read again after cardLife. No
+// cache.LRU holds them: they go by time, and with their connection.
+type contact struct {
+	peer  *Peer
+	until time.Time
+}
+
+// cardLife is shorter than an agent may be out of reach: one that moved is found.
+const cardLife = time.Minute
+
+// NewDirectory builds a directory. local reaches the members of this sidecar's own
+// packs; origin is this sidecar's public base URL, "" = none.
+func NewDirectory(remotes map[string]Remote, local *grpc.ClientConn, origin string) *Directory {
+	return &Directory{
+		remotes: remotes, local: newGRPCWire(local), origin: origin, known: make(map[string]*contact),
+	}
+}
+
+// Replace takes other credentials and addresses of agents: from now on each is reached
+// anew. Calls under way go on with what they began with.
+func (d *Directory) Replace(remotes map[string]Remote) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, old := range d.known {
+		time.AfterFunc(2*callTimeout, func() { _ = old.peer.wire.close() })
+	}
+	d.remotes, d.known = remotes, make(map[string]*contact)
+	d.changes++
+}
+
+// remote is what the configuration says of an agent, and the change that it is of; no name: it
+// says nothing of it.
+func (d *Directory) remote(space, pack, agent string) (name string, remote Remote, change int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	name = Named(d.remotes, space, pack, agent)
+	return name, d.remotes[name], d.changes
+}
+
+// Peer returns the way to the agent of a delegation, and the address of its card. space is
+// the run's namespace, "" = the default one. An address and its credentials are for the
+// namespace that the operator gave them to: packs of others may use the same names.
+//
+// A delegation whose agent counts itself in the accounts of its run goes to the run's own pack,
+// whatever is configured since it was asked for.
+func (d *Directory) Peer(ctx context.Context, del *machine.Delegation, space string) (*Peer, string, error) {
+	if name, remote, change := d.remote(space, del.PackID, del.Agent); name != "" && del.Payer == nil {
+		peer, err := d.reach(ctx, name, remote, change)
+		return peer, remote.Card, err
+	}
+	if space != "" {
+		space += ":"
+	}
+	return &Peer{wire: d.local, tenant: space + del.Digest + "/" + del.Agent, idempotent: true, bound: true, within: true}, "", nil
+}
+
+// Local: an agent of a pack in a namespace ("" = the default one) is not reached elsewhere, but is
+// a member of the pack.
+func (d *Directory) Local(space, pack, agent string) bool {
+	name, _, _ := d.remote(space, pack, agent)
+	return name == ""
+}
+
+// Named finds an agent among those that are reached elsewhere; "" = it is none of them.
+func Named(remotes map[string]Remote, space, pack, agent string) string {
+	if space != "" {
+		space += ":"
+	}
+	for _, name := range []string{space + pack + "/" + agent, space + agent} {
+		if _, ok := remotes[name]; ok {
+			return name
+		}
+	}
+	return ""
+}
+
+// reach reads an agent's card, if it was not read lately, and takes its first
+// interface that is spoken here. An agent that is slow holds up nobody else's.
+func (d *Directory) reach(ctx context.Context, name string, remote Remote, change int) (*Peer, error) {
+	if peer := d.recent(name); peer != nil {
+		return peer, nil
+	}
+	got, err, _ := d.reading.Do(fmt.Sprint(change, name), func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+		defer cancel()
+		peer, err := d.connect(ctx, remote)
+		if err != nil {
+			return nil, err
+		}
+		d.remember(name, peer, change)
+		return peer, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return got.(*Peer), nil //nolint:forcetypeassert // the function above returns nothing else
+}
+
+func (d *Directory) recent(name string) *Peer {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if c := d.known[name]; c != nil && time.Now().Before(c.until) {
+		return c.peer
+	}
+	return nil
+}
+
+// remember keeps the way to an agent. The one before it is closed when the calls
+// that use it are over; streams that break are opened again on the new one.
+func (d *Directory) remember(name string, peer *Peer, change int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if change != d.changes {
+		time.AfterFunc(2*callTimeout, func() { _ = peer.wire.close() })
+		return
+	}
+	if old := d.known[name]; old != nil {
+		time.AfterFunc(2*callTimeout, func() { _ = old.peer.wire.close() })
+	}
+	d.known[name] = &contact{peer: peer, until: time.Now().Add(cardLife)}
+}
+
+func (d *Directory) connect(ctx context.Context, remote Remote) (*Peer, error) {
+	base, err := url.Parse(remote.Card)
+	if err != nil {
+		return nil, refuses("AGENT_CARD", err)
+	}
+	client := httpClient(remote.tls())
+	headers := a2aclient.ServiceParams{}
+	if remote.Token != "" {
+		headers.Append("Authorization", "Bearer "+remote.Token)
+	}
+	card, err := fetchCard(ctx, client, remote)
+	if err != nil {
+		return nil, cardFault(err)
+	}
+	face, err := choose(card, base, remote.Allow)
+	if err != nil {
+		return nil, err
+	}
+	spoken, err := wireTo(face, base.Scheme == "https", client, remote.tls())
+	if err != nil {
+		return nil, err
+	}
+	bound := card.declares(protocol.DelegationURI)
+	return &Peer{
+		wire: spoken, tenant: face.Tenant, headers: headers, origin: d.origin, idempotent: bound || card.declares(protocol.IdempotentURI), bound: bound,
+	}, nil
+}
+
+// cardFault: a card that is not there, or not readable, may be tomorrow.
+func cardFault(err error) error {
+	if fault := faultOf(err); fault.Kind != machine.AgentUnreachable {
+		return fault
+	}
+	return &machine.AgentFault{Kind: machine.AgentUnreachable, Code: "AGENT_CARD", Message: err.Error()}
+}
+
+// choose takes the card's first interface of our version and bindings that is on
+// an allowed host. A card that names none is a lie or a mistake; neither is sent
+// anything.
+func choose(card *foreignCard, base *url.URL, allow []string) (*foreignInterface, error) {
+	var why []string
+	for _, face := range card.SupportedInterfaces {
+		if face == nil {
+			continue
+		}
+		host, err := hostOf(face)
+		switch {
+		case err != nil:
+			why = append(why, err.Error())
+		case face.ProtocolVersion != protocol.ProtocolVersion && !strings.HasPrefix(face.ProtocolVersion, protocol.ProtocolVersion+"."):
+			why = append(why, fmt.Sprintf("%s speaks version %q", face.URL, face.ProtocolVersion))
+		case base.Scheme == "https" && strings.HasPrefix(face.URL, "http:"):
+			why = append(why, face.URL+" is not encrypted, as the card is")
+		case !allowed(host, base, allow):
+			why = append(why, fmt.Sprintf("%s is on another host than the card, and not allowed", face.URL))
+		default:
+			return face, nil
+		}
+	}
+	return nil, &machine.AgentFault{
+		Kind: machine.AgentRefuses, Code: "AGENT_CARD", Message: "the card has no interface that may be used: " + strings.Join(why, "; "),
+	}
+}
+
+// hostOf is the HOST:PORT, or HOST, of an interface.
+func hostOf(face *foreignInterface) (string, error) {
+	switch a2a.TransportProtocol(face.ProtocolBinding) {
+	case a2a.TransportProtocolGRPC:
+		if _, _, err := net.SplitHostPort(face.URL); err != nil {
+			return "", fmt.Errorf("%s is no HOST:PORT", face.URL)
+		}
+		return face.URL, nil
+	case a2a.TransportProtocolJSONRPC, a2a.TransportProtocolHTTPJSON:
+		u, err := url.Parse(face.URL)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return "", fmt.Errorf("%s is no http(s) URL", face.URL)
+		}
+		return u.Host, nil
+	}
+	return "", fmt.Errorf("%s speaks %q", face.URL, face.ProtocolBinding)
+}
+
+func allowed(host string, base *url.URL, allow []string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	return name == base.Hostname() || slices.Contains(allow, host) || slices.Contains(allow, name)
+}
+
+func wireTo(face *foreignInterface, encrypted bool, client *http.Client, conf *tls.Config) (wire, error) {
+	reader := *client
+	reader.Transport = exact{client.Transport}
+	client = &reader
+	switch a2a.TransportProtocol(face.ProtocolBinding) {
+	case a2a.TransportProtocolJSONRPC:
+		return httpWire{a2aclient.NewJSONRPCTransport(face.URL, client)}, nil
+	case a2a.TransportProtocolHTTPJSON:
+		u, err := url.Parse(face.URL)
+		if err != nil {
+			return nil, refuses("AGENT_CARD", err)
+		}
+		return httpWire{a2aclient.NewRESTTransport(u, client)}, nil
+	}
+	creds := insecure.NewCredentials()
+	if encrypted {
+		creds = credentials.NewTLS(conf)
+	}
+	// The name is only ever a host, and nobody in between gets the credentials.
+	conn, err := grpc.NewClient("dns:///"+face.URL, grpc.WithTransportCredentials(creds), grpc.WithNoProxy(), grpc.WithDisableServiceConfig(),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxForeign)))
+	if err != nil {
+		return nil, refuses("AGENT_CARD", err)
+	}
+	return newGRPCWire(conn), nil
+}

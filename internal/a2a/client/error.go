@@ -1,0 +1,143 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/pawl-dev/pawl/internal/a2a/protocol"
+	"github.com/pawl-dev/pawl/internal/strictjson"
+)
+
+// maxForeignError is how much of an agent's error is read, bytes.
+const maxForeignError = 64 << 10
+
+var (
+	// errRefused is an agent's no that is no error of the protocol.
+	errRefused = errors.New("the agent refuses")
+	// errDenied is its no to who asks, or to what is decided: somebody else, or another
+	// answer, may be taken.
+	errDenied = errors.New("the agent refuses")
+	// errNotTaken is its no for now: it did nothing.
+	errNotTaken = errors.New("the agent takes nothing now")
+)
+
+// denials are the reasons with which a sidecar says no to who asks, or to a decision about a
+// held call, so that the question stands.
+var denials = map[string]bool{
+	"SCOPE_MISSING": true, "APPROVER_IS_STARTER": true, "DIGEST_MISMATCH": true, "ALREADY_DECIDED": true, "NOTHING_TO_DECIDE": true,
+	"EDIT_REFUSED": true, "EXPIRES_IN_PAST": true, protocol.DecisionInvalid: true,
+}
+
+// named is the error that the protocol calls by a reason; nil = none.
+func named(reason, message string) error {
+	for _, err := range append([]error{a2a.ErrTaskNotFound, a2a.ErrTaskNotCancelable}, refusals...) {
+		if reason != "" && a2a.ErrorReason(err) == reason {
+			return fmt.Errorf("%w: %s", err, message)
+		}
+	}
+	return nil
+}
+
+// ofGRPC reads an error of the gRPC binding: the protocol's own by their reason,
+// others by their code. The end of a stream is none.
+func ofGRPC(err error) error {
+	if err == nil || errors.Is(err, io.EOF) {
+		return nil
+	}
+	st := status.Convert(err)
+	reason := ""
+	for _, detail := range st.Details() {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok {
+			reason = info.GetReason()
+		}
+	}
+	if err := named(reason, st.Message()); err != nil {
+		return err
+	}
+	if denials[reason] {
+		return fmt.Errorf("%w: %s: %s", errDenied, reason, st.Message())
+	}
+	switch st.Code() {
+	case codes.InvalidArgument, codes.FailedPrecondition, codes.OutOfRange, codes.AlreadyExists, codes.NotFound,
+		codes.Unimplemented, codes.Unauthenticated, codes.PermissionDenied:
+		return fmt.Errorf("%w: %s %s: %s", errRefused, st.Code(), reason, st.Message())
+	}
+	return err
+}
+
+// passing are answers that another try may not meet again, besides those of 500
+// and above: what is not there, or is in the way, may change.
+var passing = map[int]bool{
+	http.StatusNotFound: true, http.StatusConflict: true, http.StatusRequestTimeout: true,
+	http.StatusTooEarly: true, http.StatusTooManyRequests: true,
+}
+
+// notTaken: the answer says that nothing was done. 503 says so only with the time of the
+// next try: proxies answer it by themselves where the agent broke off in the middle, too.
+func notTaken(resp *http.Response) bool {
+	return passing[resp.StatusCode] || resp.StatusCode == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") != ""
+}
+
+// ofRPC reads an error that JSON-RPC tells in an answer of status 200: the SDK keeps the
+// protocol's own reasons, and of others the metadata.
+func ofRPC(err error) error {
+	told, ok := errors.AsType[*a2a.Error](err)
+	if !ok {
+		return err
+	}
+	meta, _ := told.ErrorInfo().Value["metadata"].(map[string]string)
+	if reason := meta["reason"]; denials[reason] {
+		return fmt.Errorf("%w: %s: %s", errDenied, reason, told.Message)
+	}
+	return err
+}
+
+type errorDetail struct {
+	Reason string `json:"reason"`
+}
+
+// ofHTTP reads an answer of the HTTP bindings that is no success: the protocol's
+// own errors by their reason, others by their status.
+func ofHTTP(resp *http.Response) error {
+	if resp.StatusCode < 400 {
+		return nil
+	}
+	defer resp.Body.Close()
+	raw, _ := io.ReadAll(io.LimitReader(resp.Body, maxForeignError))
+	var body struct {
+		Error struct {
+			Message string `json:"message"`
+			// Details are HTTP+JSON's, Data is JSON-RPC's.
+			Details []errorDetail `json:"details"`
+			Data    []errorDetail `json:"data"`
+		} `json:"error"`
+	}
+	_ = strictjson.Decode(raw, &body, strictjson.Foreign) // what cannot be read gives no reason
+	reason := ""
+	for _, detail := range append(body.Error.Details, body.Error.Data...) {
+		if detail.Reason != "" {
+			reason = detail.Reason
+		}
+	}
+	if err := named(reason, body.Error.Message); err != nil {
+		return err
+	}
+	if denials[reason] {
+		return fmt.Errorf("%w: %s: %s", errDenied, reason, body.Error.Message)
+	}
+	said := fmt.Sprintf("%s %s: %s", resp.Status, reason, body.Error.Message)
+	if notTaken(resp) {
+		return fmt.Errorf("%w: %s", errNotTaken, said)
+	}
+	if resp.StatusCode >= 500 && resp.StatusCode != http.StatusNotImplemented {
+		return errors.New("the agent answers " + said)
+	}
+	return fmt.Errorf("%w: %s", errRefused, said)
+}

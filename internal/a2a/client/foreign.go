@@ -1,0 +1,89 @@
+package client
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// maxForeign bounds one answer of an agent, bytes.
+const maxForeign = 8 << 20
+
+var (
+	errTooLarge   = fmt.Errorf("the agent's answer has more than %d bytes", maxForeign)
+	errRedirected = errors.New("the agent answers with a redirection, which is not followed")
+)
+
+// httpClient reaches agents: it follows nobody elsewhere and reads no answer
+// without end.
+func httpClient(conf *tls.Config) *http.Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = conf
+	transport.Proxy = nil
+	transport.ResponseHeaderTimeout = callTimeout
+	transport.MaxResponseHeaderBytes = 64 << 10
+	transport.IdleConnTimeout = 90 * time.Second
+	return &http.Client{
+		Transport:     bounded{transport},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return errRedirected },
+	}
+}
+
+// bounded limits the bodies of answers, and tells a refusal from an outage. A
+// stream is bounded per event, and by the life of the delegation.
+type bounded struct{ next http.RoundTripper }
+
+func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := b.next.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	if err := ofHTTP(resp); err != nil {
+		return nil, err
+	}
+	streams := strings.HasPrefix(req.Header.Get("Accept"), "text/event-stream")
+	resp.Body = &limitedBody{ReadCloser: resp.Body, left: maxForeign, perEvent: streams}
+	return resp, nil
+}
+
+// limitedBody fails where an io.LimitReader would end in silence.
+type limitedBody struct {
+	io.ReadCloser
+	left int
+	// perEvent begins to count anew behind each blank line; blank = the line so far
+	// is one.
+	perEvent, blank bool
+}
+
+func (b *limitedBody) Read(p []byte) (int, error) {
+	if b.left < 0 {
+		return 0, errTooLarge
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.count(p[:n])
+	if b.left < 0 {
+		return 0, errTooLarge
+	}
+	return n, err
+}
+
+func (b *limitedBody) count(p []byte) {
+	b.left -= len(p)
+	if !b.perEvent {
+		return
+	}
+	for i, c := range p {
+		switch {
+		case c == '\n' && b.blank:
+			b.left = maxForeign - (len(p) - i - 1)
+		case c == '\n':
+			b.blank = true
+		case c != '\r':
+			b.blank = false
+		}
+	}
+}

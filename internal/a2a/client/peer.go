@@ -1,0 +1,186 @@
+package client
+
+import (
+	"context"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2aclient"
+	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/pawl-dev/pawl/internal/a2a/protocol"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// callTimeout bounds one call to an agent; streams have no bound.
+const callTimeout = 30 * time.Second
+
+// Peer reaches one agent over one of its interfaces. It keeps no state of tasks:
+// what has to be remembered is in the journal of the run that delegates.
+type Peer struct {
+	wire wire
+	// tenant is the interface's; it goes with every request.
+	tenant string
+	// headers are sent with every call: the operator's credentials for this agent.
+	headers a2aclient.ServiceParams
+	// idempotent: the agent declares that the same message is the same task.
+	idempotent bool
+	// bound: the agent declares that it keeps to the bounds and lists of a delegation.
+	bound bool
+	// within: the agent is a member of a pack of this store, and no message to it leaves the process.
+	within bool
+	// origin is this sidecar's base URL, "" = none that an agent could use.
+	origin string
+}
+
+// Idempotent: the same message sent again is the same task.
+func (p *Peer) Idempotent() bool { return p.idempotent }
+
+// Bound: the agent keeps to the lease and the lists of tools that come with a delegation.
+func (p *Peer) Bound() bool { return p.bound }
+
+// Send gives the agent a message without waiting for what it does. The same
+// message is the same bytes each time, which the extensions make one task.
+func (p *Peer) Send(ctx context.Context, from *machine.Delegation, m machine.AgentMessage) (machine.AgentTask, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	pb, err := p.wire.send(ctx, p.params(), p.request(from, m))
+	if err != nil {
+		return machine.AgentTask{}, faultOf(err)
+	}
+	if reply := pb.GetMessage(); reply != nil {
+		return replyOf(reply)
+	}
+	return taskOf(pb.GetTask())
+}
+
+// request is the message as it goes out. A delegation whose agent is not a sidecar
+// finds its variables in the metadata all the same.
+func (p *Peer) request(from *machine.Delegation, m machine.AgentMessage) *a2apb.SendMessageRequest {
+	said := sender(from, m.Answerer, p.origin)
+	if p.within && from.Payer != nil {
+		said.GetStructValue().Fields["payer"] = protocol.PayerToProto(from.Payer)
+	}
+	metadata := &structpb.Struct{Fields: map[string]*structpb.Value{protocol.DelegationURI: said}}
+	if len(m.Variables) > 0 {
+		metadata.Fields["variables"] = protocol.ValueToProto(m.Variables)
+	}
+	return &a2apb.SendMessageRequest{
+		Tenant: p.tenant,
+		Message: &a2apb.Message{
+			MessageId: m.ID, TaskId: m.TaskID, ContextId: m.ContextID, Role: a2apb.Role_ROLE_USER,
+			Parts: protocol.PartsToProto(m.Parts), Metadata: metadata, Extensions: []string{protocol.DelegationURI},
+		},
+		Configuration: &a2apb.SendMessageConfiguration{ReturnImmediately: true},
+	}
+}
+
+// sender is the object of [DelegationURI]; who answers a question, if it is one.
+func sender(from *machine.Delegation, who machine.Answerer, origin string) *structpb.Value {
+	fields := map[string]*structpb.Value{
+		"run":     structpb.NewStringValue(from.Row.RunID),
+		"step":    structpb.NewNumberValue(float64(from.Row.Step)),
+		"attempt": structpb.NewNumberValue(float64(from.Row.Attempt)),
+		// The same for every attempt, unlike the message's id: what the agent keys its effects by.
+		"idempotency_key": structpb.NewStringValue(machine.IdempotencyKey(from.Row.RunID, from.Row.Step)),
+		"depth":           structpb.NewNumberValue(float64(from.Depth)),
+		"wall_time_ms":    structpb.NewNumberValue(float64(from.WallTime.Milliseconds())),
+		"origin":          structpb.NewStringValue(origin),
+	}
+	if from.Execution == machine.Sidecar {
+		fields["execution"] = structpb.NewStringValue(protocol.ExecutionSidecar)
+	}
+	if from.Lease != (machine.Amount{}) {
+		fields["lease"] = protocol.LeaseToProto(from.Lease)
+	}
+	if from.Policy.Binds() {
+		fields["policy"] = protocol.PolicyToProto(from.Policy)
+	}
+	if from.Traceparent != "" {
+		fields["traceparent"] = structpb.NewStringValue(from.Traceparent)
+	}
+	if who.Name != "" {
+		scopes := make([]*structpb.Value, len(who.Scopes))
+		for i, scope := range who.Scopes {
+			scopes[i] = structpb.NewStringValue(scope)
+		}
+		fields["answerer"] = structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
+			"principal": structpb.NewStringValue(who.Name),
+			"scopes":    structpb.NewListValue(&structpb.ListValue{Values: scopes}),
+		}})
+	}
+	return structpb.NewStructValue(&structpb.Struct{Fields: fields})
+}
+
+// params are the service parameters of every call.
+func (p *Peer) params() a2aclient.ServiceParams {
+	out := a2aclient.ServiceParams{}
+	for key, values := range p.headers {
+		out.Append(key, values...)
+	}
+	out.Append(a2a.SvcParamVersion, protocol.ProtocolVersion)
+	out.Append(a2a.SvcParamExtensions, protocol.DelegationURI, protocol.IdempotentURI)
+	return out
+}
+
+// Follow tells the task each time that its state becomes one that matters. What
+// streams say in between, in whatever order, is not taken: the task itself is
+// asked for.
+func (p *Peer) Follow(ctx context.Context, task string, told func(machine.AgentTask) bool) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for matters, err := range p.wire.subscribe(ctx, p.params(), &a2apb.SubscribeToTaskRequest{Tenant: p.tenant, Id: task}) {
+		if err != nil {
+			return p.unfollowed(ctx, task, err, told)
+		}
+		if !matters {
+			continue
+		}
+		now, err := p.Get(ctx, task)
+		if err != nil {
+			return err
+		}
+		if !told(now) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// unfollowed: a task that has ended cannot be subscribed to, and an agent without
+// streams can only be asked.
+func (p *Peer) unfollowed(ctx context.Context, task string, err error, told func(machine.AgentTask) bool) error {
+	fault := faultOf(err)
+	if fault.Kind != machine.AgentRefuses {
+		return fault
+	}
+	now, err := p.Get(ctx, task)
+	if err != nil {
+		return err
+	}
+	told(now)
+	return nil
+}
+
+// Get returns the task as it is.
+func (p *Peer) Get(ctx context.Context, task string) (machine.AgentTask, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	pb, err := p.wire.get(ctx, p.params(), &a2apb.GetTaskRequest{Tenant: p.tenant, Id: task, HistoryLength: new(int32)})
+	if err != nil {
+		return machine.AgentTask{}, faultOf(err)
+	}
+	return taskOf(pb)
+}
+
+// Cancel ends the task; one that cannot be cancelled any more is no error.
+func (p *Peer) Cancel(ctx context.Context, task string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	err := p.wire.cancel(ctx, p.params(), &a2apb.CancelTaskRequest{Tenant: p.tenant, Id: task})
+	if err == nil || isNotCancelable(err) {
+		return nil
+	}
+	return faultOf(err)
+}

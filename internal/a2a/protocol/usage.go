@@ -1,0 +1,116 @@
+package protocol
+
+import (
+	"fmt"
+	"math"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Bounds of what a delegated run may say it consumed; those of Usage in pawl.v1.
+const (
+	maxSpent      = 1_000_000_000_000
+	maxSpentCalls = 1_000_000
+)
+
+// Spend adds what one record consumed. An answered delegation holds what its own run
+// did, so that totals are those of the whole tree and nothing is counted twice.
+func Spend(total *machine.Usage, body machine.Body) {
+	var u machine.Usage
+	switch b := body.(type) {
+	case *machine.StepRequested:
+		// What the sidecar asks or undoes by itself is held to no bound, and counts in none.
+		if b.Kind != machine.KindModel && b.About == nil {
+			u.ToolCalls = 1
+		}
+	case *machine.StepResolved:
+		u = b.Usage
+	case *machine.TurnCompleted:
+		u = b.Usage
+	case *machine.TurnFailed:
+		u = b.Usage
+	case *machine.ModelNoted:
+		u = b.Usage
+	case *machine.StepCancelled:
+		u = b.Usage
+	}
+	total.InputTokens = min(total.InputTokens+min(u.InputTokens, maxSpent), maxSpent)
+	total.OutputTokens = min(total.OutputTokens+min(u.OutputTokens, maxSpent), maxSpent)
+	total.CostMicro = min(total.CostMicro+min(u.CostMicro, maxSpent), maxSpent)
+	total.ToolCalls = min(total.ToolCalls+min(u.ToolCalls, maxSpentCalls), maxSpentCalls)
+}
+
+// UsageToProto is the object of [DelegationURI] in the metadata of a task that has
+// ended: {"usage": {...}}.
+func UsageToProto(u machine.Usage) *structpb.Value {
+	fields := map[string]*structpb.Value{
+		"input_tokens": structpb.NewNumberValue(float64(u.InputTokens)), "output_tokens": structpb.NewNumberValue(float64(u.OutputTokens)),
+		"cost_micro_usd": structpb.NewNumberValue(float64(u.CostMicro)), "tool_calls": structpb.NewNumberValue(float64(u.ToolCalls)),
+	}
+	usage := structpb.NewStructValue(&structpb.Struct{Fields: fields})
+	return structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{"usage": usage}})
+}
+
+// UsageFromProto reads it, and says which figures it does not tell: an agent need not say, and
+// what it does not say is taken for its lease. What is no count within the bounds is the
+// agent's fault: taken at its word it would give budget back, or take all.
+func UsageFromProto(value *structpb.Value) (u machine.Usage, metered bool, untold machine.Figures, err error) {
+	usage := value.GetStructValue().GetFields()["usage"].GetStructValue()
+	fields := usage.GetFields()
+	count := func(name string, most int64, figure machine.Figures) int64 {
+		v := fields[name]
+		if v == nil {
+			untold |= figure
+			return 0
+		}
+		n, ok := v.GetKind().(*structpb.Value_NumberValue)
+		if !ok || !(n.NumberValue >= 0 && n.NumberValue <= float64(most)) || n.NumberValue != math.Trunc(n.NumberValue) {
+			err = &machine.AgentFault{
+				Kind: machine.AgentRefuses, Code: "AGENT_PROTOCOL",
+				Message: fmt.Sprintf("the agent's usage.%s is no whole number from 0 to %d", name, most),
+			}
+			return 0
+		}
+		return int64(n.NumberValue)
+	}
+	u.InputTokens, u.OutputTokens = count("input_tokens", maxSpent, machine.FigureTokens), count("output_tokens", maxSpent, machine.FigureTokens)
+	u.CostMicro = count("cost_micro_usd", maxSpent, machine.FigureCost)
+	u.ToolCalls = int(count("tool_calls", maxSpentCalls, machine.FigureToolCalls))
+	return u, usage != nil, untold, err
+}
+
+// LeaseToProto is what a delegation lets the agent's run consume: {"cost_micro_usd",
+// "tokens", "tool_calls"}, 0 = no bound.
+func LeaseToProto(lease machine.Amount) *structpb.Value {
+	return structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
+		"cost_micro_usd": structpb.NewNumberValue(float64(min(lease.CostMicro, maxSpent))),
+		"tokens":         structpb.NewNumberValue(float64(min(lease.Tokens, maxSpent))),
+		"tool_calls":     structpb.NewNumberValue(float64(min(lease.ToolCalls, maxSpentCalls))),
+	}})
+}
+
+// Lease is the JSON of it.
+type Lease struct {
+	CostMicro float64 `json:"cost_micro_usd"`
+	Tokens    float64 `json:"tokens"`
+	ToolCalls float64 `json:"tool_calls"`
+}
+
+// Amount reads it. What is no count within the bounds is the sender's fault: a run must not
+// begin that is held to nothing, or to what nobody meant.
+func (l *Lease) Amount() (machine.Amount, error) {
+	if l == nil {
+		return machine.Amount{}, nil
+	}
+	for _, n := range []float64{l.CostMicro, l.Tokens, l.ToolCalls} {
+		if !(n >= 0 && n <= maxSpent) || n != math.Trunc(n) {
+			return machine.Amount{}, fmt.Errorf("lease: want whole numbers from 0 to %d, got %v", int64(maxSpent), n)
+		}
+	}
+	if l.ToolCalls > maxSpentCalls {
+		return machine.Amount{}, fmt.Errorf("lease: want at most %d tool calls, got %v", int64(maxSpentCalls), l.ToolCalls)
+	}
+	return machine.Amount{Tokens: int64(l.Tokens), CostMicro: int64(l.CostMicro), ToolCalls: int64(l.ToolCalls)}, nil
+}

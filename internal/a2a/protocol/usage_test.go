@@ -1,0 +1,63 @@
+package protocol
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// TestUsageOfAgents: what is told is read as it was; what is missing is nothing; what is
+// no count within the bounds is a fault of the agent.
+func TestUsageOfAgents(t *testing.T) {
+	t.Parallel()
+	want := machine.Usage{InputTokens: 3, OutputTokens: 4, CostMicro: 5, ToolCalls: 6}
+	if got, _, _, err := UsageFromProto(UsageToProto(want)); err != nil || got != want {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, none := range []*structpb.Value{nil, structpb.NewStringValue("x"), structpb.NewStructValue(&structpb.Struct{})} {
+		if got, _, _, err := UsageFromProto(none); err != nil || got != (machine.Usage{}) {
+			t.Errorf("%v: %+v, %v", none, got, err)
+		}
+	}
+	for name, most := range map[string]int64{"input_tokens": maxSpent, "output_tokens": maxSpent, "cost_micro_usd": maxSpent, "tool_calls": maxSpentCalls} {
+		for _, bad := range []*structpb.Value{
+			structpb.NewNumberValue(-1), structpb.NewNumberValue(0.5), structpb.NewNumberValue(float64(most) + 1), structpb.NewNumberValue(math.NaN()),
+			structpb.NewNumberValue(math.Inf(1)), structpb.NewStringValue("9"), structpb.NewBoolValue(true), structpb.NewNullValue(),
+		} {
+			value := UsageToProto(want)
+			value.GetStructValue().Fields["usage"].GetStructValue().Fields[name] = bad
+			_, _, _, err := UsageFromProto(value)
+			if fault, ok := errors.AsType[*machine.AgentFault](err); !ok || fault.Code != "AGENT_PROTOCOL" {
+				t.Errorf("%s %v: %v", name, bad, err)
+			}
+		}
+	}
+}
+
+// TestSpendIsBounded: totals are those of the records, and never leave the bounds.
+func TestSpendIsBounded(t *testing.T) {
+	t.Parallel()
+	var total machine.Usage
+	for _, body := range []machine.Body{
+		&machine.StepRequested{}, &machine.StepRequested{About: &machine.About{Role: machine.RoleCompensate}}, &machine.StepResolved{Usage: machine.Usage{InputTokens: 1, ToolCalls: 2}},
+		&machine.TurnFailed{Usage: machine.Usage{OutputTokens: 3}}, &machine.TurnCompleted{Usage: machine.Usage{CostMicro: 4}}, &machine.Paused{},
+		// A call of a model is no call of a tool; what came too late was consumed all the same.
+		&machine.StepRequested{Kind: machine.KindModel}, &machine.StepResolved{Kind: machine.KindModel, Usage: machine.Usage{InputTokens: 10}},
+		&machine.ModelNoted{Usage: machine.Usage{OutputTokens: 20}},
+	} {
+		Spend(&total, body)
+	}
+	if want := (machine.Usage{InputTokens: 11, OutputTokens: 23, CostMicro: 4, ToolCalls: 3}); total != want {
+		t.Errorf("%+v", total)
+	}
+	huge := machine.Usage{InputTokens: math.MaxInt64, OutputTokens: math.MaxInt64, CostMicro: math.MaxInt64, ToolCalls: math.MaxInt}
+	Spend(&total, &machine.TurnCompleted{Usage: huge})
+	Spend(&total, &machine.TurnCompleted{Usage: huge})
+	if want := (machine.Usage{InputTokens: maxSpent, OutputTokens: maxSpent, CostMicro: maxSpent, ToolCalls: maxSpentCalls}); total != want {
+		t.Errorf("%+v", total)
+	}
+}

@@ -1,0 +1,103 @@
+package protocol
+
+import (
+	"encoding/json"
+	"math"
+	"math/big"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/pawl-dev/pawl/internal/strictjson"
+)
+
+// textOnly: data of A2A, which has doubles, cannot carry this JSON as it is.
+func textOnly(raw []byte) bool { return strictjson.Doubles(raw) != nil && strictjson.Valid(raw) }
+
+// ValueToProto reads JSON that was checked before. What doubles cannot carry is an object of
+// [ExactURI]; what is no JSON is null.
+func ValueToProto(raw []byte) *structpb.Value {
+	v := &structpb.Value{}
+	switch {
+	case textOnly(raw):
+		return structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{ExactURI: structpb.NewStringValue(string(raw))}})
+	case protojson.Unmarshal(raw, v) != nil:
+		return structpb.NewNullValue()
+	}
+	return v
+}
+
+// ObjectToProto reads a JSON object that was checked before, each member as [ValueToProto] does;
+// nothing is nil.
+func ObjectToProto(raw []byte) *structpb.Struct {
+	if !textOnly(raw) {
+		return ValueToProto(raw).GetStructValue()
+	}
+	members, err := strictjson.Object(raw)
+	if err != nil {
+		return nil
+	}
+	out := &structpb.Struct{Fields: make(map[string]*structpb.Value, len(members))}
+	for name, value := range members {
+		out.Fields[name] = ValueToProto(value)
+	}
+	return out
+}
+
+// ValueFromProto is compact JSON of a value: an object of [ExactURI] is what its text says, and
+// whole numbers are written to the last digit.
+func ValueFromProto(v *structpb.Value) []byte {
+	if said := v.GetStructValue().GetFields(); len(said) == 1 {
+		if text, ok := said[ExactURI].GetKind().(*structpb.Value_StringValue); ok {
+			if exact, err := strictjson.Compact([]byte(text.StringValue)); err == nil {
+				return exact
+			}
+		}
+	}
+	raw, err := json.Marshal(exactly(v.AsInterface()))
+	if err != nil {
+		return []byte("null")
+	}
+	return raw
+}
+
+// ObjectFromProto is a compact JSON object, each member as [ValueFromProto] reads it, or nothing.
+func ObjectFromProto(s *structpb.Struct) []byte {
+	if len(s.GetFields()) == 0 {
+		return nil
+	}
+	members := make(map[string]json.RawMessage, len(s.GetFields()))
+	for name, value := range s.GetFields() {
+		members[name] = ValueFromProto(value)
+	}
+	raw, err := json.Marshal(members)
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
+// exactly writes the doubles of a value so that a reader of their digits sees the very number:
+// 2^60 is 1152921504606846976, not the shortest text that rounds to it.
+func exactly(value any) any {
+	switch v := value.(type) {
+	case float64:
+		short, _ := json.Marshal(v)
+		if _, exact := strictjson.Double(string(short)); exact || math.Abs(v) < 1 {
+			return v
+		}
+		whole, _ := new(big.Float).SetFloat64(v).Int(nil)
+		if text := whole.String(); len(text) <= strictjson.MaxNumber {
+			return json.Number(text)
+		}
+	case map[string]any:
+		for name := range v {
+			v[name] = exactly(v[name])
+		}
+	case []any:
+		for i := range v {
+			v[i] = exactly(v[i])
+		}
+	}
+	return value
+}

@@ -1,6 +1,0 @@
-//go:build !linux
-
-package app
-
-// dropProgram does nothing where the system does not tell which pages are clean.
-func dropProgram() {}

@@ -1,0 +1,37 @@
+package membership
+
+import "fmt"
+
+// FormatError: a partition is in a format that a node does not keep it in. The node stands by.
+type FormatError struct {
+	// Format is the partition's; the node keeps one from Oldest to Speaks.
+	Format, Oldest, Speaks uint32
+}
+
+// Error begins with the reason and names both fields.
+func (e *FormatError) Error() string {
+	reason, advice := "FORMAT_NEWER", "start a newer version here"
+	if e.Format < e.Oldest {
+		reason, advice = "FORMAT_OLDER", "start a version in between first"
+	}
+	return fmt.Sprintf("%s: part.format is %d, node.speaks is %d, and %d at least: this node sends calls on, and never takes the store: %s",
+		reason, e.Format, e.Speaks, e.Oldest, advice)
+}
+
+// keeps says whether this node can have a partition in that format; zero: there is none yet.
+func (c *Config) keeps(format uint32) error {
+	if format == 0 || c.Oldest <= format && format <= c.Me.Speaks {
+		return nil
+	}
+	return &FormatError{Format: format, Oldest: c.Oldest, Speaks: c.Me.Speaks}
+}
+
+// outgrown: all who live and stay speak a newer format than the one that a partition is in.
+func (v View) outgrown(p Part) bool {
+	for _, m := range v.Nodes {
+		if !m.Leaving && m.Speaks <= p.Format {
+			return false
+		}
+	}
+	return p.Format > 0 && len(v.Nodes) > 0
+}

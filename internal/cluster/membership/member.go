@@ -1,0 +1,106 @@
+package membership
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/cluster/router"
+)
+
+// Member is a node as the others see it.
+type Member struct {
+	// ID is new with every process; Address is where its peers reach it, Key the SHA-256 of the
+	// certificate that it shows them.
+	ID, Address string
+	Key         [32]byte
+	// Leaving: it gives away what it has and takes nothing.
+	Leaving bool
+	// Speaks is the newest format that it keeps a partition in.
+	Speaks uint32
+	// Parts has bit p set if it takes partition p.
+	Parts uint64
+	// New: its last word came less than a lease after its first.
+	New bool
+}
+
+// Part is a partition as the rows have it.
+type Part struct {
+	ID int32
+	// Owner has it by a lease that holds; the zero value: nobody. One without a key is a process
+	// that is no node.
+	Owner Member
+	// Lease is what is left of the owner's, at least, from the moment when the rows were asked.
+	Lease time.Duration
+	// Format is the one that it is kept in, which its owner raises when it takes it; zero: nobody
+	// has made it yet.
+	Format uint32
+	// Made: it has something.
+	Made bool
+}
+
+// View is what the rows say at one moment.
+type View struct {
+	// Nodes are those that live, in the order in which they came.
+	Nodes []Member
+	// Parts are all partitions that there are, by number.
+	Parts []Part
+}
+
+// Rows are where nodes say that they live, and where the owners stand.
+type Rows interface {
+	// Beat says that a node lives, for a lease from now, renews the leases of the partitions that this
+	// process has, and tells what there is.
+	Beat(ctx context.Context, me Member) (View, error)
+	// Leave says that it does not live any more.
+	Leave(ctx context.Context, me Member) error
+}
+
+// peer is a node as the router names it.
+func (m Member) peer() router.Peer { return router.Peer{ID: m.ID, Address: m.Address, Key: m.Key} }
+
+// stranger: it has a partition, and no node can reach it.
+func (m Member) stranger() bool { return m.Key == [32]byte{} }
+
+// takes: it may have a partition next.
+func (m Member) takes(p Part) bool {
+	return !m.Leaving && m.Speaks >= p.Format && m.Parts&(1<<p.ID) != 0
+}
+
+// same: it is the same node, and says the same. That it is new passes by itself.
+func (m Member) same(other Member) bool {
+	m.New, other.New = false, false
+	return m == other
+}
+
+// same: nobody whom it concerns would do anything else.
+func (p Part) same(other Part) bool {
+	return p.ID == other.ID && p.Owner.same(other.Owner) && p.Format == other.Format
+}
+
+// part is a partition of the view; one that there is not is nobody's.
+func (v View) part(id int32) Part {
+	for _, p := range v.Parts {
+		if p.ID == id {
+			return p
+		}
+	}
+	return Part{ID: id}
+}
+
+// same: nobody whom it concerns would do anything else.
+func (v View) same(other View) bool {
+	return slices.EqualFunc(v.Parts, other.Parts, Part.same) && slices.EqualFunc(v.Nodes, other.Nodes, Member.same)
+}
+
+// stays: no node has come or gone but new ones. One that is started again and again keeps nobody from
+// having his share.
+func (v View) stays(next View) bool {
+	before := slices.DeleteFunc(slices.Clone(v.Nodes), func(m Member) bool { return m.New && !next.has(m.ID) })
+	after := slices.DeleteFunc(slices.Clone(next.Nodes), func(m Member) bool { return m.New && !v.has(m.ID) })
+	return slices.EqualFunc(before, after, Member.same)
+}
+
+func (v View) has(id string) bool {
+	return slices.ContainsFunc(v.Nodes, func(m Member) bool { return m.ID == id })
+}

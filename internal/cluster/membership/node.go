@@ -1,0 +1,299 @@
+package membership
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/cluster/router"
+)
+
+// Seat is where calls of this node find a partition while it has it: that of the router.
+type Seat interface {
+	Put(home router.Home)
+	// Take closes it to calls and waits for those inside.
+	Take(ctx context.Context) (router.Home, error)
+	// Extend says until when the lease holds for certain.
+	Extend(until time.Time)
+}
+
+// Tenure is a partition, open, with its house.
+type Tenure interface {
+	router.Home
+	// Close answers what was accepted, closes the partition and gives its lease back.
+	Close(ctx context.Context) error
+	// Closed is closed once it is.
+	Closed() <-chan struct{}
+}
+
+// Config is what a [Node] is made of. All but the times and Log is required.
+type Config struct {
+	// Me is this node, with the partitions that it takes.
+	Me Member
+	// Oldest is the oldest format that this node keeps a partition in. Default: any is.
+	Oldest uint32
+	Rows   Rows
+	// Seat is that of a partition.
+	Seat func(part int32) Seat
+	// Open takes a partition and opens it, or fails soon if another one has it; its context ends
+	// with that. Beats renew the lease from the moment when it is taken.
+	Open func(ctx context.Context, part int32) (Tenure, error)
+	// Nudge has another node look at the rows now.
+	Nudge func(ctx context.Context, to router.Peer) error
+	// Lease is how long a beat keeps a partition, and a node alive. Default 3 s.
+	Lease time.Duration
+	// Every is the pause between two looks when nothing happens. Default 1 s.
+	Every time.Duration
+	// Handing bounds how long calls inside are waited for at a hand-over. Default 10 s.
+	Handing time.Duration
+	// Log is told what happens. Default: discarded.
+	Log *slog.Logger
+}
+
+// Node is one. Use [New], then [Node.Run]. Safe for concurrent use.
+type Node struct {
+	cfg  Config
+	kick chan struct{}
+	work sync.WaitGroup
+
+	mu   sync.Mutex
+	view View
+	// changed is closed and made anew when somebody else has a partition, stepped when the phase
+	// of one is another, looked after every look.
+	changed, stepped, looked chan struct{}
+	// seen is when the rows were asked for the view, heard when it came, asked when they were asked
+	// last; away is why they cannot be read.
+	seen, heard, asked time.Time
+	away               error
+	// stale: nothing was heard for a lease, and everybody may be another's by now.
+	stale   bool
+	leaving bool
+	// places are what this node may have, by number.
+	places []*place
+	// had is who had each partition last.
+	had map[int32]string
+	// calm is since when the view is the same but for who is new; until level partitions may move and
+	// it counts as calm. tied has the nodes that did not want what they were given.
+	calm, level time.Time
+	tied        map[string]tie
+	// nudging are the nodes that are told something right now; true: they are to be told again.
+	nudging map[string]bool
+}
+
+// New makes one that has nothing yet.
+func New(cfg Config) *Node {
+	def := func(v *time.Duration, d time.Duration) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	def(&cfg.Lease, 3*time.Second)
+	def(&cfg.Every, time.Second)
+	def(&cfg.Handing, 10*time.Second)
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	n := &Node{
+		cfg: cfg, kick: make(chan struct{}, 1), had: map[int32]string{}, tied: map[string]tie{}, nudging: map[string]bool{},
+		changed: make(chan struct{}), stepped: make(chan struct{}), looked: make(chan struct{}),
+	}
+	for part := range int32(router.Partitions) { // bits of [Member.Parts]
+		if cfg.Me.Parts&(1<<part) != 0 {
+			n.places = append(n.places, &place{part: part, seat: cfg.Seat(part), claim: claim{me: cfg.Me.ID}})
+		}
+	}
+	return n
+}
+
+var _ router.Directory = (*Node)(nil)
+
+// Owner is who has a partition; false: nobody, or this node.
+func (n *Node) Owner(part int32) (router.Peer, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if owner := n.view.part(part).Owner; n.elsewhere(owner) {
+		return owner.peer(), true
+	}
+	return router.Peer{}, false
+}
+
+// elsewhere: it is another node, which has something.
+func (n *Node) elsewhere(owner Member) bool {
+	return owner.ID != n.cfg.Me.ID && !owner.stranger()
+}
+
+// Knows says whether another node has a partition, as far as can be known: who has not reached the rows for a
+// lease knows of nobody. [Node.Owners] are those of before, who may well be what they were.
+func (n *Node) Knows() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return !n.stale && slices.ContainsFunc(n.view.Parts, func(p Part) bool { return n.elsewhere(p.Owner) })
+}
+
+// Owners are the others that have partitions; all: nobody is about to take one.
+func (n *Node) Owners() (owners []router.Peer, all bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	met := map[string]bool{}
+	for _, p := range n.view.Parts {
+		if n.elsewhere(p.Owner) && !met[p.Owner.ID] {
+			met[p.Owner.ID] = true
+			owners = append(owners, p.Owner.peer())
+		}
+	}
+	return owners, len(n.view.Parts) > 0 && n.view.Ownerless() == 0
+}
+
+// Made are the partitions that have something, by number.
+func (n *Node) Made() (parts []int32) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, p := range n.view.Parts {
+		if p.Made {
+			parts = append(parts, p.ID)
+		}
+	}
+	return parts
+}
+
+// Changed is closed when that changes.
+func (n *Node) Changed() <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.changed
+}
+
+// Refresh has the rows read soon. It may be called often; a nudge by another node is the same.
+func (n *Node) Refresh() {
+	select {
+	case n.kick <- struct{}{}:
+	default:
+	}
+}
+
+// View is what was seen last.
+func (n *Node) View() View {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.view
+}
+
+// The pause between two looks, however often somebody asks, and after one in vain; how soon after
+// its end a lease is taken for ended.
+const (
+	atMost    = 10 * time.Millisecond
+	afterAway = 200 * time.Millisecond
+	afterEnd  = 2 * time.Millisecond
+)
+
+// Run looks and acts until ctx ends. Then it hands over what it still has, and takes its row away.
+func (n *Node) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		n.look(ctx)
+		if !sleep(ctx, n.rest(), nil) || !sleep(ctx, time.Until(n.next()), n.kick) {
+			break
+		}
+	}
+	n.leave()
+	_ = n.settled(context.Background()) // that does not end
+	n.work.Wait()
+	last, cancel := context.WithTimeout(context.Background(), n.cfg.Every)
+	defer cancel()
+	if err := n.cfg.Rows.Leave(last, n.cfg.Me); err != nil {
+		n.cfg.Log.Warn("the row of this node stays until its lease ends", "error", err)
+	}
+}
+
+// rest is how long the rows are left alone, whoever asks: callers who wait for an owner ask often,
+// and a database that is about to come back is not to be busy with us.
+func (n *Node) rest() time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.away != nil {
+		return afterAway
+	}
+	return atMost
+}
+
+// sleep pauses, or until somebody kicks; false: ctx has ended.
+func sleep(ctx context.Context, pause time.Duration, kick <-chan struct{}) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-kick:
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
+
+// Leave hands over what this node has, and waits until it is free, or ctx ends. It takes nothing
+// more. Run goes on, so that others are known for as long as there are callers.
+func (n *Node) Leave(ctx context.Context) error {
+	n.leave()
+	n.Refresh()
+	return n.settled(ctx)
+}
+
+func (n *Node) leave() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.leaving = true
+	n.act()
+}
+
+// settled waits until nothing is open.
+func (n *Node) settled(ctx context.Context) error {
+	for {
+		n.mu.Lock()
+		idle, stepped := n.count(none) == len(n.places), n.stepped
+		n.mu.Unlock()
+		if idle {
+			return nil
+		}
+		select {
+		case <-stepped:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// tellAll has all nodes look, this one too.
+func (n *Node) tellAll() {
+	n.Refresh()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, m := range n.view.Nodes {
+		if m.ID != n.cfg.Me.ID {
+			n.nudge(m.peer())
+		}
+	}
+}
+
+// nudge has a node look; one that is told just now is told once more. It is called under mu. One
+// that is not reached sees it by itself within a second.
+func (n *Node) nudge(to router.Peer) {
+	if _, under := n.nudging[to.ID]; under {
+		n.nudging[to.ID] = true
+		return
+	}
+	n.nudging[to.ID] = false
+	n.work.Go(func() {
+		for again := true; again; {
+			ctx, cancel := context.WithTimeout(context.Background(), n.cfg.Every)
+			_ = n.cfg.Nudge(ctx, to)
+			cancel()
+			n.mu.Lock()
+			if again = n.nudging[to.ID]; again {
+				n.nudging[to.ID] = false
+			} else {
+				delete(n.nudging, to.ID)
+			}
+			n.mu.Unlock()
+		}
+	})
+}

@@ -1,0 +1,86 @@
+package membership
+
+import (
+	"context"
+	"time"
+)
+
+// phase is where a node is between two tenures of a partition.
+type phase int
+
+const (
+	none phase = iota
+	opening
+	open
+	closing
+)
+
+// place is a partition that a node may have. Its fields are under the node's lock.
+type place struct {
+	part  int32
+	seat  Seat
+	claim claim
+
+	phase  phase
+	tenure Tenure
+	failed bool
+	// quit ends an opening that is under way.
+	quit context.CancelFunc
+	// until is how long the lease holds for certain.
+	until time.Time
+	// given is when it was given away for balance, to is the node that it was given to.
+	given time.Time
+	to    string
+}
+
+// count is how many places are in a phase. It is called under mu.
+func (n *Node) count(in phase) (count int) {
+	for _, p := range n.places {
+		if p.phase == in {
+			count++
+		}
+	}
+	return count
+}
+
+// step is called under mu.
+func (n *Node) step(p *place, to phase) {
+	p.phase = to
+	close(n.stepped)
+	n.stepped = make(chan struct{})
+}
+
+// holds learns how long the lease holds for certain.
+func (p *place) holds(until time.Time) {
+	if !until.After(p.until) {
+		return
+	}
+	p.until = until
+	if p.phase == open {
+		p.seat.Extend(until)
+	}
+}
+
+// giveUp closes what this node has no more. It is called under mu.
+func (n *Node) giveUp(p *place, why string, args ...any) {
+	if p.phase != open {
+		return
+	}
+	n.cfg.Log.Warn("the store is given up: "+why, append(args, "part", p.part)...)
+	p.claim.fails(time.Now())
+	n.close(p)
+}
+
+// close begins to hand a partition over. It is called under mu.
+func (n *Node) close(p *place) {
+	n.step(p, closing)
+	n.work.Go(func() { n.hand(p) })
+}
+
+// open begins to take a partition. It is called under mu.
+func (n *Node) open(p *place) {
+	n.step(p, opening)
+	ctx, quit := context.WithCancel(context.Background())
+	p.quit = quit
+	n.work.Go(func() { n.take(ctx, p) })
+}

@@ -1,0 +1,195 @@
+package router
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// idempotencyKey is the header by which agents know a message again.
+const idempotencyKey = "Idempotency-Key"
+
+// ownerHeader is [OwnerTrailer] over HTTP.
+const ownerHeader = "Pawl-Owner"
+
+// ServeHTTP serves a request to an agent at the node that has its partition. Its caller is in the
+// context, if there is one. What a caller sends in headers of ours goes nowhere.
+func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	ctx, leave := r.lasting.enter(req.Context())
+	defer leave()
+	if r.isDraining() {
+		problem(w, draining())
+		return
+	}
+	body, err := r.body(req)
+	if err != nil {
+		problem(w, err)
+		return
+	}
+	reads := req.Method == http.MethodGet || req.Method == http.MethodHead
+	part, err := r.partOfAgent(ctx, tenant(r.cfg.Tenant(req, body.kept)))
+	if err != nil {
+		problem(w, err)
+		return
+	}
+	t := r.try(ctx, part, httpMethod)
+	for t.next() {
+		var begun bool
+		begun, err = r.serveOnce(ctx, part, w, req, body)
+		if begun {
+			return
+		}
+		if body.spent() && fateOf(err) != final {
+			err = broken()
+		}
+		t.failed(err, reads || req.Header.Get(idempotencyKey) != "")
+	}
+	if !reads && t.cutOff(err) {
+		err = lost()
+	} else {
+		err = t.told(err, !reads)
+	}
+	problem(w, err)
+}
+
+// serveOnce serves a request where its partition is believed to be; begun: it has an answer.
+func (r *Router) serveOnce(ctx context.Context, part int32, w http.ResponseWriter, req *http.Request, body *body) (begun bool, err error) {
+	out := req.Clone(ctx)
+	for name := range out.Header {
+		if strings.HasPrefix(name, "Pawl-") {
+			delete(out.Header, name)
+		}
+	}
+	here := r.cfg.Seats.At(part).serve(ctx, w, func(ctx context.Context) *http.Request {
+		out.Body = body.again()
+		return out.WithContext(ctx)
+	})
+	if here {
+		return true, nil
+	}
+	to, ok := r.cfg.Directory.Owner(part)
+	if !ok {
+		return false, NotOwner()
+	}
+	out.Body = body.again()
+	err = r.proxy(w, out, to, part)
+	r.cfg.Counts.Forwarded(httpMethod, outcome(err))
+	return err == nil, err
+}
+
+// proxy sends a request to another node and its answer back, as it comes. An error says that
+// nothing was answered.
+func (r *Router) proxy(w http.ResponseWriter, req *http.Request, to Peer, part int32) (err error) {
+	proxy := &httputil.ReverseProxy{
+		// That an answer broke off in its middle its caller sees; it is no line of the log for each.
+		Transport: r.cfg.Peers.Transport(to, part), FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.SetURL(&url.URL{Scheme: "http", Host: to.Address})
+			p.Out.Host = p.In.Host
+		},
+		ModifyResponse: func(resp *http.Response) error {
+			if reason := resp.Header.Get(RefusedHeader); reason != "" {
+				return NotOwner()
+			}
+			resp.Header.Set(ownerHeader, to.Address)
+			return nil
+		},
+		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, cause error) { err = cause },
+	}
+	proxy.ServeHTTP(w, req)
+	if err != nil && fateOf(err) == final && req.Context().Err() == nil {
+		return &cut{err}
+	}
+	return err
+}
+
+// cut is why there was no answer over HTTP: the connection to the node ended.
+type cut struct{ cause error }
+
+func (c *cut) Error() string { return c.cause.Error() }
+func (c *cut) Unwrap() error { return c.cause }
+
+// body is that of a request, of which is kept what fits, so that it can be sent again.
+type body struct {
+	kept []byte
+	// rest is what did not fit; nil: it is all there. used: it was sent.
+	rest io.ReadCloser
+	used bool
+}
+
+func (r *Router) body(req *http.Request) (*body, error) {
+	if req.Body == nil || req.Body == http.NoBody {
+		return &body{}, nil
+	}
+	kept, err := io.ReadAll(io.LimitReader(req.Body, r.cfg.BodyBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	b := &body{kept: kept}
+	if int64(len(kept)) > r.cfg.BodyBytes {
+		b.rest = req.Body
+	}
+	return b, nil
+}
+
+// spent: it cannot be sent again.
+func (b *body) spent() bool { return b.used && b.rest != nil }
+
+func (b *body) again() io.ReadCloser {
+	b.used = true
+	switch {
+	case b.rest != nil:
+		return struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(bytes.NewReader(b.kept), b.rest), b.rest}
+	case len(b.kept) == 0:
+		return http.NoBody
+	}
+	return io.NopCloser(bytes.NewReader(b.kept))
+}
+
+// problem answers a request that no house has answered.
+func problem(w http.ResponseWriter, err error) {
+	st, withheld := apierror.Status(err)
+	code := http.StatusServiceUnavailable
+	if over, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		code, st = http.StatusRequestEntityTooLarge, tooLarge(over.Limit)
+	} else if withheld != nil || errors.Is(err, context.Canceled) {
+		// Its caller is gone, or stopped in the middle of what it asks.
+		code, st = http.StatusBadRequest, unreadable()
+	} else if errors.Is(err, context.DeadlineExceeded) {
+		code = http.StatusGatewayTimeout
+	} else if st.Code() == codes.NotFound {
+		code = http.StatusNotFound
+	} else {
+		w.Header().Set("Retry-After", "1")
+	}
+	body, _ := protojson.Marshal(st.Proto())
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(code)
+	//nolint:gosec,nolintlint // JSON, said to be JSON, with nosniff: no browser takes it for a page.
+	_, _ = w.Write(append(append([]byte(`{"error":`), body...), '}'))
+}
+
+func tooLarge(limit int64) *status.Status {
+	return apierror.Refused(&machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "MESSAGE_TOO_LARGE", Field: "(body)", Limit: limit, Message: "too many bytes"})
+}
+
+func unreadable() *status.Status {
+	return apierror.Refused(&machine.Refusal{Code: machine.CodeInvalidArgument, Reason: apierror.InvalidRequest, Field: "(body)", Message: "could not be read"})
+}

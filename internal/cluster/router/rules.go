@@ -1,0 +1,218 @@
+package router
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/policy"
+)
+
+// Rule says how a method is routed and when a call that may have been begun is made again.
+type Rule uint8
+
+// The rules. A call that was not begun is made again under all of them.
+const (
+	// Reads: it changes nothing, and is made again.
+	Reads Rule = iota + 1
+	// Same: the same request twice does what it does once, and is made again.
+	Same
+	// Keyed: it is made again if the request has one of the ids by which a repeat is known.
+	Keyed
+	// Once: it is never made again.
+	Once
+	// Opens: it reads as a stream, and is opened again until it has told something.
+	Opens
+	// Follows: it goes on behind what it told last.
+	Follows
+	// Waits: it goes on for the rest of its time.
+	Waits
+	// Talks: both sides send; it ends with its node.
+	Talks
+	// Whole: it reads all partitions, and is made at each.
+	Whole
+	// Self: the router knows the answer, which is about this node.
+	Self
+)
+
+// Services are what is routed.
+var Services = []*grpc.ServiceDesc{
+	&pawlv1.PackService_ServiceDesc, &pawlv1.RunService_ServiceDesc, &pawlv1.ControlService_ServiceDesc,
+	&pawlv1.DeliveryService_ServiceDesc, &pawlv1.StoreService_ServiceDesc, &pawlv1.WorkerService_ServiceDesc,
+	&a2apb.A2AService_ServiceDesc,
+}
+
+// rules are those of methods that change something, stream or are of all; everything else reads.
+var rules = map[string]Rule{
+	pawlv1.PackService_RegisterPack_FullMethodName: Same,
+
+	pawlv1.RunService_StartRun_FullMethodName:          Keyed,
+	pawlv1.RunService_ForkRun_FullMethodName:           Keyed,
+	pawlv1.RunService_EmitEvent_FullMethodName:         Keyed,
+	pawlv1.RunService_SendInput_FullMethodName:         Keyed,
+	pawlv1.RunService_SetArtifacts_FullMethodName:      Keyed,
+	pawlv1.RunService_CompleteTurn_FullMethodName:      Keyed,
+	pawlv1.RunService_FailTurn_FullMethodName:          Keyed,
+	pawlv1.RunService_WriteOutput_FullMethodName:       Keyed,
+	pawlv1.RunService_SuspendTurn_FullMethodName:       Keyed,
+	pawlv1.RunService_RequestStep_FullMethodName:       Keyed,
+	pawlv1.RunService_ResolveStep_FullMethodName:       Same, // a duplicate by the step
+	pawlv1.RunService_RequestModel_FullMethodName:      Once,
+	pawlv1.RunService_AnswerModel_FullMethodName:       Same, // a duplicate by the attempt
+	pawlv1.RunService_UpdateModelCall_FullMethodName:   Same,
+	pawlv1.RunService_PauseRun_FullMethodName:          Keyed,
+	pawlv1.RunService_ResumeRun_FullMethodName:         Keyed,
+	pawlv1.RunService_CancelRun_FullMethodName:         Keyed,
+	pawlv1.RunService_DeleteRun_FullMethodName:         Same,
+	pawlv1.RunService_EraseRun_FullMethodName:          Same,
+	pawlv1.RunService_WaitRun_FullMethodName:           Waits,
+	pawlv1.RunService_StreamTransitions_FullMethodName: Follows,
+	pawlv1.RunService_ExportRun_FullMethodName:         Opens,
+	pawlv1.RunService_GetBlob_FullMethodName:           Opens,
+	pawlv1.RunService_ImportRun_FullMethodName:         Talks,
+	pawlv1.RunService_PutBlob_FullMethodName:           Talks,
+	pawlv1.RunService_GetCaller_FullMethodName:         Self,
+
+	pawlv1.ControlService_DecideStep_FullMethodName:  Keyed,
+	pawlv1.ControlService_SteerRun_FullMethodName:    Keyed,
+	pawlv1.ControlService_StopRun_FullMethodName:     Keyed,
+	pawlv1.ControlService_RaiseBudget_FullMethodName: Keyed,
+
+	// A repeat of the rest of DeliveryService says of what is gone that it was not there, or puts
+	// a webhook once more that another caller has put anew or deleted in between: that is no
+	// answer to a call that was made once.
+	pawlv1.DeliveryService_AckConsumer_FullMethodName:       Same,
+	pawlv1.DeliveryService_PutWebhook_FullMethodName:        Once,
+	pawlv1.DeliveryService_DeleteConsumer_FullMethodName:    Once,
+	pawlv1.DeliveryService_DeleteWebhook_FullMethodName:     Once,
+	pawlv1.DeliveryService_ResendDeadLetter_FullMethodName:  Once,
+	pawlv1.DeliveryService_DiscardDeadLetter_FullMethodName: Once,
+
+	// A backup that has begun has left the store: the audit has a line of it.
+	pawlv1.StoreService_Backup_FullMethodName:         Opens,
+	pawlv1.StoreService_CheckStore_FullMethodName:     Whole,
+	pawlv1.StoreService_GetStoreStats_FullMethodName:  Whole,
+	pawlv1.StoreService_ListPartitions_FullMethodName: Self,
+	pawlv1.ControlService_ListLimits_FullMethodName:   Whole,
+
+	pawlv1.WorkerService_Work_FullMethodName: Talks,
+
+	a2apb.A2AService_SendMessage_FullMethodName:                      Keyed, // by the header
+	a2apb.A2AService_SendStreamingMessage_FullMethodName:             Once,
+	a2apb.A2AService_SubscribeToTask_FullMethodName:                  Opens,
+	a2apb.A2AService_CancelTask_FullMethodName:                       Once,
+	a2apb.A2AService_CreateTaskPushNotificationConfig_FullMethodName: Once,
+	a2apb.A2AService_DeleteTaskPushNotificationConfig_FullMethodName: Once,
+}
+
+// repeated are reasons by which a repeat is known to have been done already.
+var repeated = map[string]string{
+	// Another acknowledgement of the consumer has come in between.
+	pawlv1.DeliveryService_AckConsumer_FullMethodName: "CURSOR_BEHIND",
+}
+
+// Method is what is known of one.
+type Method struct {
+	Rule Rule
+	// Changes: what it does stays.
+	Changes bool
+	in, out protoreflect.MessageType
+	// done is the reason that a repeat hears where the call was made; empty: it hears the answer.
+	done string
+	// ids are the fields of the request by which a repeat is known.
+	ids []protoreflect.FieldDescriptor
+	// asks, answers: its caller, its server streams. agents: it is A2A's.
+	asks, answers, agents bool
+}
+
+// NewRequest makes an empty request.
+func (m *Method) NewRequest() proto.Message { return m.in.New().Interface() }
+
+// NewResponse makes an empty response.
+func (m *Method) NewResponse() proto.Message { return m.out.New().Interface() }
+
+// Streams says whether it is no unary method.
+func (m *Method) Streams() bool { return m.asks || m.answers }
+
+// lasts: it is unary, and may wait.
+func (m *Method) lasts() bool { return m != nil && (m.Rule == Waits || m.agents) }
+
+// MethodOf is nil for what is not routed.
+func MethodOf(name string) *Method { return methods[name] }
+
+// methods are all by the names that gRPC gives them.
+var methods = func() map[string]*Method {
+	changes := map[string]bool{}
+	for _, op := range policy.Operations {
+		changes[op.Name] = op.Changes
+	}
+	out := map[string]*Method{}
+	for _, desc := range Services {
+		found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(desc.ServiceName))
+		if err != nil {
+			panic(err) // the contract is linked in
+		}
+		all := found.(protoreflect.ServiceDescriptor).Methods()
+		for i := range all.Len() {
+			m, name := all.Get(i), "/"+desc.ServiceName+"/"+string(all.Get(i).Name())
+			rule := rules[name]
+			if rule == 0 {
+				rule = Reads
+			}
+			out[name] = &Method{
+				Rule: rule, Changes: changes[name], done: repeated[name], in: typeOf(m.Input()), out: typeOf(m.Output()), ids: idsOf(m.Input()),
+				asks: m.IsStreamingClient(), answers: m.IsStreamingServer(), agents: desc == &a2apb.A2AService_ServiceDesc,
+			}
+		}
+	}
+	return out
+}()
+
+func typeOf(d protoreflect.MessageDescriptor) protoreflect.MessageType {
+	t, err := protoregistry.GlobalTypes.FindMessageByName(d.FullName())
+	if err != nil {
+		panic(err) // the contract is linked in
+	}
+	return t
+}
+
+func idsOf(d protoreflect.MessageDescriptor) (ids []protoreflect.FieldDescriptor) {
+	for _, name := range []protoreflect.Name{"request_id", "event_id", "message_id", "write_id"} {
+		if field := d.Fields().ByName(name); field != nil && field.Kind() == protoreflect.StringKind {
+			ids = append(ids, field)
+		}
+	}
+	return ids
+}
+
+// again: a unary call that may have been made is made once more.
+func (m *Method) again(ctx context.Context, req any) bool {
+	switch m.Rule {
+	case Reads, Same, Waits, Whole:
+		return true
+	case Keyed:
+		return m.named(req) || m.agents && len(metadata.ValueFromIncomingContext(ctx, idempotencyKey)) > 0
+	}
+	return false
+}
+
+// named: the request has an id by which its repeat is known.
+func (m *Method) named(req any) bool {
+	message, ok := req.(proto.Message)
+	if !ok {
+		return false
+	}
+	for _, field := range m.ids {
+		if message.ProtoReflect().Has(field) {
+			return true
+		}
+	}
+	return false
+}

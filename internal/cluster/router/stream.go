@@ -1,0 +1,234 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Stream implements the edge's router.
+func (r *Router) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	m := methods[info.FullMethod]
+	if m == nil {
+		return next(srv, stream)
+	}
+	ctx, leave := r.lasting.enter(stream.Context())
+	defer leave()
+	if r.isDraining() {
+		return draining()
+	}
+	var err error
+	switch {
+	case m.Rule == Whole:
+		err = r.check(ctx, stream)
+	case m.asks:
+		err = r.talk(ctx, info.FullMethod, stream)
+	default:
+		err = r.tell(ctx, info.FullMethod, stream)
+	}
+	if _, said := errors.AsType[*machine.Refusal](err); said {
+		return err
+	}
+	return ended(ctx, err)
+}
+
+// tell is a stream with one request.
+func (r *Router) tell(ctx context.Context, method string, stream grpc.ServerStream) error {
+	req := methods[method].NewRequest()
+	if err := stream.RecvMsg(req); err != nil {
+		return err
+	}
+	if err := r.served(ctx, req); err != nil {
+		return err
+	}
+	return r.tellAt(ctx, r.partOf(ctx, req), method, req, stream)
+}
+
+// tellAt is a stream with one request, about a partition.
+func (r *Router) tellAt(ctx context.Context, part int32, method string, req proto.Message, stream grpc.ServerStream) error {
+	m := methods[method]
+	out, err := &outlet{to: stream}, error(nil)
+	t := r.try(ctx, part, method)
+	for t.next() {
+		before := out.count()
+		err = r.tellOnce(ctx, part, method, m.resumed(req, out), out)
+		if out.count() > before {
+			t.went()
+		}
+		if out.broken() {
+			// Its reader is gone: no other node can help.
+			return err
+		}
+		if m.Rule != Follows && out.count() > 0 && fateOf(err) != final {
+			// What was told cannot be told again, whether or not more of it was begun.
+			return interrupted(err)
+		}
+		if m.Rule == Once {
+			err = begun(err)
+		}
+		t.failed(err, m.Rule != Once)
+	}
+	if err == nil {
+		return nil
+	}
+	if m.Rule == Once && out.count() == 0 && t.cutOff(err) {
+		return lost()
+	}
+	return t.told(err, m.Changes)
+}
+
+// tellOnce reads a stream where its partition is believed to be.
+func (r *Router) tellOnce(ctx context.Context, part int32, method string, req proto.Message, out *outlet) error {
+	here, err := r.cfg.Seats.At(part).stream(ctx, method, func(ctx context.Context) grpc.ServerStream { return &inlet{outlet: out, ctx: ctx, req: req} })
+	if here {
+		return err
+	}
+	return r.elsewhere(ctx, part, method, func(to Peer) error { return r.tellFrom(ctx, to, part, method, req, out) })
+}
+
+// tellFrom reads a stream of another node.
+func (r *Router) tellFrom(ctx context.Context, to Peer, part int32, method string, req proto.Message, out *outlet) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	from, err := r.cfg.Peers.Stream(ctx, to, part, method)
+	if err != nil {
+		return err
+	}
+	// An error of sending is told by receiving, as io.EOF is here.
+	if err := from.SendMsg(req); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if err := from.CloseSend(); err != nil {
+		return err
+	}
+	return relay(from, out)
+}
+
+// relay hands on what another node sends: header, messages, trailer.
+func relay(from grpc.ClientStream, out outward) error {
+	md, err := from.Header()
+	if err == nil && md != nil {
+		err = out.SendHeader(md)
+	}
+	for err == nil {
+		var m encoded.Message
+		if err = from.RecvMsg(&m); err == nil {
+			err = out.SendMsg(m)
+		}
+	}
+	out.SetTrailer(from.Trailer())
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// outward is the half of a stream that sends.
+type outward interface {
+	SendHeader(md metadata.MD) error
+	SendMsg(m any) error
+	SetTrailer(md metadata.MD)
+}
+
+// outlet sends what several streams, one after the other, send as one. It remembers how far they
+// were. Safe for concurrent use.
+type outlet struct {
+	to grpc.ServerStream
+	mu sync.Mutex
+	// greeted: the header went. sent counts the messages. gone is why no more can be sent.
+	greeted bool
+	sent    int
+	gone    error
+	place
+}
+
+func (o *outlet) SendHeader(md metadata.MD) error {
+	if !o.greet() {
+		return nil
+	}
+	return o.keep(o.to.SendHeader(md))
+}
+
+// keep remembers why no more can be sent.
+func (o *outlet) keep(err error) error {
+	if err != nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.gone = err
+	}
+	return err
+}
+
+// greet says whether the header is still to be sent, which it is from then on.
+func (o *outlet) greet() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	was := o.greeted
+	o.greeted = true
+	return !was
+}
+
+// SendMsg is called by one at a time. A reader who takes nothing holds up nobody who asks how
+// far the stream is.
+func (o *outlet) SendMsg(m any) error {
+	if err := o.keep(o.to.SendMsg(m)); err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.greeted = true
+	o.sent++
+	o.pass(m)
+	return nil
+}
+
+func (o *outlet) SetTrailer(md metadata.MD) { o.to.SetTrailer(md) }
+
+func (o *outlet) count() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.sent
+}
+
+func (o *outlet) broken() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.gone != nil
+}
+
+// inlet is the stream that a house of this node serves: one request comes in, the rest goes out.
+type inlet struct {
+	*outlet
+	ctx  context.Context //nolint:containedctx // it is the stream's
+	req  proto.Message
+	read bool
+}
+
+func (i *inlet) Context() context.Context { return i.ctx }
+
+func (i *inlet) SetHeader(md metadata.MD) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.greeted {
+		return nil
+	}
+	return i.to.SetHeader(md)
+}
+
+// RecvMsg gives the request, once.
+func (i *inlet) RecvMsg(m any) error {
+	if i.read {
+		return io.EOF
+	}
+	i.read = true
+	proto.Merge(m.(proto.Message), i.req)
+	return nil
+}

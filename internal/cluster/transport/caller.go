@@ -1,0 +1,140 @@
+package transport
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"google.golang.org/grpc/metadata"
+
+	"github.com/pawl-dev/pawl/internal/cluster/router"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/strictjson"
+)
+
+// Keys of what goes along with a call. Over HTTP they are headers, the caller in base64.
+const (
+	callerKey = "pawl-caller-bin"
+	partKey   = "pawl-part"
+
+	callerHeader = "Pawl-Caller"
+	partHeader   = "Pawl-Part"
+	peerHeader   = "Pawl-Peer"
+	ourHeaders   = "Pawl-"
+)
+
+// passed are the keys of a caller's own that services read. All others stay where they came in.
+var passed = []string{auth.TraceHeader, "a2a-version", "a2a-extensions", "idempotency-key", "last-event-id"}
+
+// outgoing is the context of a call to another node, in a partition, on behalf of that of ctx.
+func outgoing(ctx context.Context, part int32) (context.Context, error) {
+	who, err := json.Marshal(auth.CallerOf(ctx).Wire())
+	if err != nil {
+		return nil, err
+	}
+	md := metadata.MD{callerKey: {string(who)}, partKey: {formatPart(part)}}
+	for _, key := range passed {
+		if values := metadata.ValueFromIncomingContext(ctx, key); len(values) > 0 {
+			md[key] = values
+		}
+	}
+	return metadata.NewOutgoingContext(ctx, md), nil
+}
+
+// incoming is the context of a call that another node makes, and its partition.
+func incoming(ctx context.Context) (context.Context, int32, error) {
+	who, err := readCaller([]byte(one(ctx, callerKey)))
+	if err != nil {
+		return ctx, 0, err
+	}
+	part, err := readPart(partKey, one(ctx, partKey))
+	if err != nil {
+		return ctx, 0, err
+	}
+	return auth.WithCaller(ctx, who), part, nil
+}
+
+func formatPart(part int32) string { return strconv.Itoa(int(part)) }
+
+// readPart reads the number of a partition from what goes along under a key.
+func readPart(key, text string) (int32, error) {
+	part, err := strconv.ParseUint(text, 10, 31)
+	if err != nil || part >= router.Partitions {
+		allowed := "0 to " + formatPart(router.Partitions-1)
+		return 0, badCall(key, "a node of the cluster sends the number of a partition with every call: "+allowed, allowed)
+	}
+	return int32(part), nil
+}
+
+// badCall is what no node of this version sends.
+func badCall(key, message string, allowed ...string) error {
+	return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "BAD_PEER_CALL", Field: key, Message: message, Allowed: allowed}
+}
+
+func readCaller(text []byte) (*auth.Caller, error) {
+	var who runtime.WiredPrincipal
+	if err := strictjson.Decode(text, &who, strictjson.Open); err != nil {
+		return nil, badCall(callerKey, "a node of the cluster sends its caller with every call")
+	}
+	return &auth.Caller{Principal: who.Principal()}, nil
+}
+
+func one(ctx context.Context, key string) string {
+	return sole(metadata.ValueFromIncomingContext(ctx, key))
+}
+
+// sole is the value where there is one; "" = there is none, or nobody knows which.
+func sole(values []string) string {
+	if len(values) != 1 {
+		return ""
+	}
+	return values[0]
+}
+
+// outgoingHTTP is outgoing for a request that it may change. What proved the caller's name stays
+// here.
+func outgoingHTTP(r *http.Request, part int32) error {
+	for name := range r.Header {
+		if strings.HasPrefix(name, ourHeaders) {
+			delete(r.Header, name)
+		}
+	}
+	r.Header.Del("Authorization")
+	who, err := json.Marshal(auth.CallerOf(r.Context()).Wire())
+	if err != nil {
+		return err
+	}
+	r.Header.Set(callerHeader, base64.StdEncoding.EncodeToString(who))
+	r.Header.Set(partHeader, formatPart(part))
+	r.Header.Set(peerHeader, auth.PeerOf(r.Context()))
+	return nil
+}
+
+// incomingHTTP is the request of another node's caller, as if it had come here, and its partition.
+func incomingHTTP(r *http.Request) (*http.Request, int32, error) {
+	text, err := base64.StdEncoding.DecodeString(r.Header.Get(callerHeader))
+	if err != nil {
+		text = nil
+	}
+	who, err := readCaller(text)
+	if err != nil {
+		return nil, 0, err
+	}
+	part, err := readPart(partHeader, sole(r.Header.Values(partHeader)))
+	if err != nil {
+		return nil, 0, err
+	}
+	from := r.Header.Get(peerHeader)
+	in := r.WithContext(auth.WithPeer(auth.WithCaller(r.Context(), who), from))
+	for _, name := range []string{callerHeader, partHeader, peerHeader} {
+		in.Header.Del(name)
+	}
+	// The connection is the node's: its certificate is not the caller's.
+	in.RemoteAddr, in.TLS = from, nil
+	return in, part, nil
+}

@@ -1,0 +1,431 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+	peerinfo "google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/pawl-dev/pawl/internal/cluster/router"
+	"github.com/pawl-dev/pawl/internal/grpcapi/codec"
+	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
+)
+
+// A node that is cut off is found out by its silence: by the kernel, which asks every second,
+// and by gRPC, which does not ask more often than each ten. One that is stopped answers the
+// kernel; its leases end, and what others have of it is cut off soon after all partitions have other
+// owners: a call that it has, and cannot finish, goes on elsewhere. Answers that it sent before that
+// have arrived by then. While nobody is the owner of one it may come back, as after a halt of the
+// database. A node that keeps a partition keeps what is open to it.
+const (
+	pingEvery   = 10 * time.Second
+	silence     = 3 * time.Second
+	connectTime = time.Second
+	afterOwner  = 500 * time.Millisecond
+	afterNobody = time.Second
+)
+
+var (
+	probes = net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second, Interval: time.Second, Count: 2}
+	tries  = grpc.ConnectParams{
+		Backoff:           backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 250 * time.Millisecond},
+		MinConnectTimeout: connectTime,
+	}
+)
+
+// Clients are connections to other nodes, made when they are first used. Safe for concurrent use.
+type Clients struct {
+	// Log is told of a node that has a partition and is not reached. Default: nobody is; set before the first call.
+	Log *slog.Logger
+
+	identity  Identity
+	directory router.Directory
+	mu        sync.Mutex
+	links     map[router.Peer]*link
+	// over is closed by Close, which waits for watch: who follows the owners, and closes what is open to
+	// others.
+	over  chan struct{}
+	watch sync.WaitGroup
+}
+
+// NewClients has none yet. Those to a node that owns no partition any more are closed. Close it.
+func NewClients(identity Identity, directory router.Directory) *Clients {
+	c := &Clients{identity: identity, directory: directory, links: map[router.Peer]*link{}, over: make(chan struct{})}
+	c.watch.Go(c.follow)
+	return c
+}
+
+// link is a node with what is open to it.
+type link struct {
+	conn *grpc.ClientConn
+	http *carrier
+	// missed: it was told that the node is not reached.
+	missed atomic.Bool
+}
+
+func (l *link) close() error {
+	l.http.close()
+	return l.conn.Close()
+}
+
+var errClosed = errors.New("peer: closed")
+
+func (c *Clients) to(node router.Peer) (*link, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l := c.links[node]; l != nil {
+		return l, nil
+	}
+	select {
+	case <-c.over:
+		return nil, errClosed
+	default:
+	}
+	conn, err := c.connect(node)
+	if err != nil {
+		return nil, err
+	}
+	l := &link{conn: conn, http: newCarrier(node.Address, c.identity.config(only(node), protoHTTP))}
+	c.links[node] = l
+	return l, nil
+}
+
+// only knows one node.
+func only(node router.Peer) func([32]byte) bool {
+	return func(key [32]byte) bool { return key == node.Key }
+}
+
+// connect is a connection, which is made when it is first used.
+func (c *Clients) connect(node router.Peer) (*grpc.ClientConn, error) {
+	conn, err := grpc.NewClient("passthrough:///"+node.Address,
+		grpc.WithTransportCredentials(credentials.NewTLS(c.identity.config(only(node)))), grpc.WithContextDialer(dial),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingEvery, Timeout: silence}), grpc.WithConnectParams(tries),
+		grpc.WithStaticStreamWindowSize(streamWindow), grpc.WithStaticConnWindowSize(connectionWindow), grpc.WithIdleTimeout(0), grpc.WithDisableServiceConfig(),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(messageBytes), grpc.MaxCallSendMsgSize(messageBytes), grpc.ForceCodecV2(codec.NewCodec(0))))
+	if err != nil {
+		return nil, fmt.Errorf("peer: %w", err)
+	}
+	return conn, nil
+}
+
+func dial(ctx context.Context, address string) (net.Conn, error) {
+	return (&net.Dialer{Timeout: connectTime, KeepAliveConfig: probes}).DialContext(ctx, "tcp", address)
+}
+
+// Call implements [router.Peers].
+func (c *Clients) Call(ctx context.Context, to router.Peer, part int32, method string, req any) (any, error) {
+	l, err := c.to(to)
+	if err != nil {
+		return nil, &router.Unsent{Cause: err}
+	}
+	out, err := outgoing(ctx, part)
+	if err != nil {
+		return nil, err
+	}
+	var resp encoded.Message
+	var at peerinfo.Peer
+	var header, trailer metadata.MD
+	err = l.conn.Invoke(out, method, req, &resp, grpc.Peer(&at), grpc.Header(&header), grpc.Trailer(&trailer))
+	tellCaller(ctx, header, trailer)
+	if err != nil {
+		err = c.broken(ctx, err, at.Addr != nil)
+		c.tell(l, to, err)
+		return nil, err
+	}
+	return resp, nil
+}
+
+// tell says once of a node that it is not reached, as where it names an address that leads nowhere.
+func (c *Clients) tell(l *link, to router.Peer, err error) {
+	if unsent, ok := errors.AsType[*router.Unsent](err); ok && c.Log != nil && l.missed.CompareAndSwap(false, true) {
+		c.Log.Warn("PEER_UNREACHABLE: a node that has a partition is not reached at the address that it names (its --peer-address): calls that come here wait, then fail with NO_OWNER",
+			"address", to.Address, "error", unsent.Cause)
+	}
+}
+
+// tellCaller hands on what a node says besides its answer.
+func tellCaller(ctx context.Context, header, trailer metadata.MD) {
+	if header = forCaller(header); len(header) > 0 {
+		_ = grpc.SetHeader(ctx, header)
+	}
+	if trailer = forCaller(trailer); len(trailer) > 0 {
+		_ = grpc.SetTrailer(ctx, trailer)
+	}
+}
+
+// forCaller is metadata of an answer without what is of the connection or the status.
+func forCaller(md metadata.MD) metadata.MD {
+	for key := range md {
+		if key == "content-type" || strings.HasPrefix(key, "grpc-") {
+			delete(md, key)
+		}
+	}
+	return md
+}
+
+// broken gives the error of a call its form. began: there was a connection to make it on.
+func (c *Clients) broken(ctx context.Context, err error, began bool) error {
+	if err == nil {
+		return nil
+	}
+	code := status.Code(err)
+	if ctx.Err() == nil && code == codes.Canceled {
+		// A connection that this node closed, because the other is no owner any more.
+		err, code = status.Error(codes.Unavailable, "the connection was closed"), codes.Unavailable
+	}
+	if !began && code == codes.Unavailable {
+		return &router.Unsent{Cause: err}
+	}
+	return err
+}
+
+// streams is a description that allows everything: the other side knows what the method does.
+var streams = &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}
+
+// Stream implements [router.Peers].
+func (c *Clients) Stream(ctx context.Context, to router.Peer, part int32, method string) (grpc.ClientStream, error) {
+	l, err := c.to(to)
+	if err != nil {
+		return nil, &router.Unsent{Cause: err}
+	}
+	out, err := outgoing(ctx, part)
+	if err != nil {
+		return nil, err
+	}
+	stream, err := l.conn.NewStream(out, streams, method)
+	if err != nil {
+		err = c.broken(ctx, err, false)
+		c.tell(l, to, err)
+		return nil, err
+	}
+	return &heard{stream, ctx, c}, nil
+}
+
+// heard is a stream whose errors have their form.
+type heard struct {
+	grpc.ClientStream
+	ctx context.Context //nolint:containedctx // it is the stream's
+	c   *Clients
+}
+
+func (h *heard) Header() (metadata.MD, error) {
+	md, err := h.ClientStream.Header()
+	if err != nil || md == nil {
+		return nil, h.c.broken(h.ctx, err, true)
+	}
+	return forCaller(md.Copy()), nil
+}
+
+func (h *heard) Trailer() metadata.MD { return forCaller(h.ClientStream.Trailer().Copy()) }
+
+func (h *heard) RecvMsg(m any) error {
+	err := h.ClientStream.RecvMsg(m)
+	if err != nil {
+		err = h.c.broken(h.ctx, err, true)
+	}
+	return err
+}
+
+// Transport implements [router.Peers].
+func (c *Clients) Transport(to router.Peer, part int32) http.RoundTripper {
+	l, err := c.to(to)
+	if err != nil {
+		return nowhere{err}
+	}
+	return carriage{l.http, part}
+}
+
+type nowhere struct{ err error }
+
+func (n nowhere) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, &router.Unsent{Cause: n.err}
+}
+
+// Nudge tells a node to look at the rows now. Its connection is for that alone: one that is kept
+// would be tried again and again long after the node is gone.
+func (c *Clients) Nudge(ctx context.Context, to router.Peer) error {
+	conn, err := c.connect(to)
+	if err != nil {
+		return err
+	}
+	return errors.Join(conn.Invoke(ctx, nudgeMethod, &emptypb.Empty{}, &emptypb.Empty{}), conn.Close())
+}
+
+// owners are the nodes that own partitions.
+type owners struct {
+	nodes map[router.Peer]bool
+	// all: no partition is without an owner.
+	all bool
+}
+
+func (o owners) same(as owners) bool { return o.all == as.all && maps.Equal(o.nodes, as.nodes) }
+
+func (c *Clients) owners() owners {
+	nodes, all := c.directory.Owners()
+	o := owners{map[router.Peer]bool{}, all}
+	for _, node := range nodes {
+		o.nodes[node] = true
+	}
+	return o
+}
+
+// follow closes what is open to nodes that own nothing, a while after they did.
+func (c *Clients) follow() {
+	timer := time.NewTimer(afterNobody)
+	defer timer.Stop()
+	var last owners
+	for {
+		changed := c.directory.Changed()
+		if now := c.owners(); !now.same(last) {
+			last = now
+			if now.all {
+				timer.Reset(afterOwner)
+			} else {
+				timer.Reset(afterNobody)
+			}
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			c.prune(last)
+		case <-c.over:
+			return
+		}
+	}
+}
+
+// prune closes what is open to others than the owners, unless these are others by now, whom calls are
+// on their way to: they are heard of next. A connection on which nothing goes out any more takes long
+// to close, and nobody waits for that.
+func (c *Clients) prune(heard owners) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.owners().same(heard) {
+		return
+	}
+	for node, l := range c.links {
+		if !heard.nodes[node] {
+			delete(c.links, node)
+			c.watch.Go(func() { _ = l.close() })
+		}
+	}
+}
+
+// Close ends all connections.
+func (c *Clients) Close() error {
+	c.mu.Lock()
+	close(c.over)
+	links := slices.Collect(maps.Values(c.links))
+	clear(c.links)
+	c.mu.Unlock()
+	errs := make([]error, len(links))
+	for i, l := range links {
+		c.watch.Go(func() { errs[i] = l.close() })
+	}
+	c.watch.Wait()
+	return errors.Join(errs...)
+}
+
+// carrier carries requests over HTTP to one node.
+type carrier struct {
+	transport *http.Transport
+	mu        sync.Mutex
+	conns     map[*tracked]struct{}
+	closed    bool
+}
+
+func newCarrier(address string, conf *tls.Config) *carrier {
+	c := &carrier{conns: map[*tracked]struct{}{}}
+	c.transport = &http.Transport{
+		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dial(ctx, address, conf) },
+		MaxIdleConnsPerHost: 16, IdleConnTimeout: 30 * time.Second, DisableCompression: true, MaxResponseHeaderBytes: headerBytes,
+		WriteBufferSize: 32 << 10, ReadBufferSize: 32 << 10,
+	}
+	return c
+}
+
+// dial opens a connection on which the other node has proved itself.
+func (c *carrier) dial(ctx context.Context, address string, conf *tls.Config) (net.Conn, error) {
+	plain, err := dial(ctx, address)
+	if err != nil {
+		return nil, &router.Unsent{Cause: err}
+	}
+	ctx, cancel := context.WithTimeout(ctx, greetingTime)
+	defer cancel()
+	secure := tls.Client(plain, conf)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		_ = plain.Close()
+		return nil, &router.Unsent{Cause: err}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		_ = plain.Close()
+		return nil, &router.Unsent{Cause: errClosed}
+	}
+	conn := &tracked{secure, plain, c}
+	c.conns[conn] = struct{}{}
+	return conn, nil
+}
+
+// carriage carries those of one partition.
+type carriage struct {
+	by   *carrier
+	part int32
+}
+
+// RoundTrip implements http.RoundTripper.
+func (c carriage) RoundTrip(r *http.Request) (*http.Response, error) {
+	out := r.Clone(r.Context())
+	if err := outgoingHTTP(out, c.part); err != nil {
+		return nil, err
+	}
+	return c.by.transport.RoundTrip(out)
+}
+
+func (c *carrier) close() {
+	c.mu.Lock()
+	c.closed = true
+	conns := c.conns
+	c.conns = nil
+	c.mu.Unlock()
+	for conn := range conns {
+		// Without a word: the other side may take none.
+		_ = conn.plain.Close()
+	}
+	c.transport.CloseIdleConnections()
+}
+
+// tracked is a connection that its carrier knows.
+type tracked struct {
+	net.Conn
+	// plain is below TLS.
+	plain net.Conn
+	of    *carrier
+}
+
+func (t *tracked) Close() error {
+	t.of.mu.Lock()
+	delete(t.of.conns, t)
+	t.of.mu.Unlock()
+	return t.Conn.Close()
+}

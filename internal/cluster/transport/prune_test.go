@@ -1,0 +1,103 @@
+package transport
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/cluster/router"
+)
+
+// silent is a directory that does not tell when the owners change.
+type silent struct{ *council }
+
+func (silent) Changed() <-chan struct{} { return nil }
+
+// linked are connections to nodes, of which none is used yet.
+func linked(t *testing.T, to router.Directory, nodes ...router.Peer) *Clients {
+	t.Helper()
+	identity, err := NewIdentity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := NewClients(identity, to)
+	for _, node := range nodes {
+		if _, err := c.to(node); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
+// opened: links to these nodes are open, and no others.
+func (c *Clients) opened(t *testing.T, want ...string) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var open []string
+	for node := range c.links {
+		open = append(open, node.ID)
+	}
+	if slices.Sort(open); !slices.Equal(open, want) {
+		t.Errorf("links to %v are open, want %v", open, want)
+	}
+}
+
+func nodeAt(id string) router.Peer { return router.Peer{ID: id, Address: "127.0.0.1:1"} }
+
+// TestTheNewOwnerIsNotCutOff: connections to nodes that own nothing are closed a while after others
+// own it; who has become an owner right then keeps his, whatever was heard of it.
+func TestTheNewOwnerIsNotCutOff(t *testing.T) {
+	t.Parallel()
+	old, next := nodeAt("old"), nodeAt("next")
+	directory := silent{newCouncil()}
+	c := linked(t, directory, old, next)
+	directory.elect(true, next)
+	for _, heard := range []owners{{}, {map[router.Peer]bool{old: true}, true}, {map[router.Peer]bool{old: true, next: true}, true}, {map[router.Peer]bool{next: true}, false}} {
+		c.prune(heard)
+		c.opened(t, "next", "old")
+	}
+	c.prune(owners{map[router.Peer]bool{next: true}, true})
+	c.opened(t, "next")
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestALinkStays to a node that gives one partition away and keeps another; one to a node that has
+// none goes soon after all have owners, and later while one waits for its.
+func TestALinkStays(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		keeps, goes, comes := nodeAt("keeps"), nodeAt("goes"), nodeAt("comes")
+		directory := newCouncil(keeps, goes)
+		c := linked(t, directory, keeps, goes, comes)
+		passes := func(while time.Duration) {
+			time.Sleep(while)
+			synctest.Wait()
+		}
+		passes(afterOwner)
+		c.opened(t, "goes", "keeps")
+		directory.elect(false, keeps)
+		passes(afterNobody - 1)
+		c.opened(t, "goes", "keeps")
+		// What is told again is no reason to wait longer.
+		directory.elect(false, keeps)
+		passes(1)
+		c.opened(t, "keeps")
+		_, _ = c.to(goes)
+		directory.elect(true, comes, keeps)
+		passes(afterOwner - 1)
+		c.opened(t, "goes", "keeps")
+		directory.elect(true, keeps, comes)
+		passes(1)
+		c.opened(t, "keeps")
+		directory.elect(false)
+		passes(afterNobody)
+		c.opened(t)
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

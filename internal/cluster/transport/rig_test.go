@@ -1,0 +1,376 @@
+package transport_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/pawl-dev/pawl/internal/a2a"
+	"github.com/pawl-dev/pawl/internal/cluster/router"
+	"github.com/pawl-dev/pawl/internal/cluster/transport"
+	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
+	"github.com/pawl-dev/pawl/internal/grpcapi/codec"
+	"github.com/pawl-dev/pawl/internal/runtime"
+)
+
+// town is a cluster in one process: who its nodes are and which of them has which partition. There
+// is one, unless parts says of namespaces where they are.
+type town struct {
+	parts   map[string]int32
+	mu      sync.Mutex
+	keys    map[[32]byte]bool
+	owners  map[int32]router.Peer
+	changed chan struct{}
+	asked   int
+}
+
+func newTown() *town {
+	return &town{keys: map[[32]byte]bool{}, owners: map[int32]router.Peer{}, changed: make(chan struct{})}
+}
+
+// partOf is the partition of a namespace.
+func (c *town) partOf(namespace string) int32 { return c.parts[namespace] }
+
+func (c *town) Known(key [32]byte) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.keys[key]
+}
+
+func (c *town) enroll(key [32]byte, in bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.keys[key] = in
+}
+
+// elect has a node be the owner of partitions; default: of the first one.
+func (c *town) elect(owner router.Peer, parts ...int32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, part := range orFirst(parts) {
+		c.owners[part] = owner
+	}
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+func orFirst(parts []int32) []int32 {
+	if len(parts) == 0 {
+		return []int32{0}
+	}
+	return parts
+}
+
+// view is the directory of one node.
+type view struct {
+	*town
+	id string
+}
+
+func (v view) Owner(part int32) (router.Peer, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if owner := v.owners[part]; owner.ID != "" && owner.ID != v.id {
+		return owner, true
+	}
+	return router.Peer{}, false
+}
+
+func (v view) Owners() (owners []router.Peer, all bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	others := map[router.Peer]bool{}
+	for _, owner := range v.owners {
+		if owner.ID != v.id {
+			others[owner] = true
+		}
+	}
+	open := map[int32]bool{0: true}
+	for _, part := range v.parts {
+		open[part] = true
+	}
+	return slices.Collect(maps.Keys(others)), len(v.owners) == len(open)
+}
+
+func (view) Made() []int32 { return nil }
+
+func (v view) Changed() <-chan struct{} {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.changed
+}
+
+func (v view) Refresh() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.asked++
+}
+
+// member is a node: its public ports, its port of peers, and houses if it has any.
+type member struct {
+	t       testing.TB
+	in      *town
+	self    router.Peer
+	key     transport.Identity
+	seats   *router.Seats
+	router  *router.Router
+	clients *transport.Clients
+	port    *transport.Server
+	public  *grpc.Server
+	conn    *grpc.ClientConn
+	web     *http.Server
+	webAddr string
+	counts  *counts
+	nudged  chan struct{}
+}
+
+// who calls, at the public port of every node.
+var alice = &auth.Caller{Principal: runtime.Principal{Subject: "alice", Scopes: runtime.ScopeRunsRead | runtime.ScopeRunsWrite, Namespaces: []string{"red", "blue", "default"}}}
+
+func (c *town) node(t testing.TB, id string) *member {
+	t.Helper()
+	return c.patient(t, id, 10*time.Second)
+}
+
+func (c *town) patient(t testing.TB, id string, patience time.Duration) *member {
+	t.Helper()
+	m := &member{t: t, in: c, seats: router.NewSeats(), counts: &counts{}, nudged: make(chan struct{}, 16)}
+	m.key = must(transport.NewIdentity())(t)
+	directory := view{c, id}
+	m.clients = transport.NewClients(m.key, directory)
+	m.router = router.New(router.Config{
+		Seats: m.seats, Directory: directory, Peers: m.clients, Parts: c.partOf, Tenant: a2a.TenantOf, Counts: m.counts, Patience: patience,
+	})
+	m.port = must(transport.NewServer(transport.Config{Listen: "127.0.0.1:0", Identity: m.key, Book: c, Router: m.router, Nudged: func() { m.nudged <- struct{}{} }}))(t)
+	m.self = router.Peer{ID: id, Address: m.port.Addr(), Key: m.key.Key}
+	c.enroll(m.key.Key, true)
+	served := make(chan error, 1)
+	go func() { served <- m.port.Serve() }()
+	m.open()
+	t.Cleanup(func() {
+		m.router.Drain()
+		_ = m.conn.Close()
+		m.public.Stop()
+		_ = m.web.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+		defer cancel()
+		m.port.Shutdown(ctx)
+		if err := <-served; err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+		if err := m.clients.Close(); err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+	})
+	return m
+}
+
+// open serves the public ports, where every caller is alice.
+func (m *member) open() {
+	m.public = grpc.NewServer(grpc.ForceServerCodecV2(codec.NewCodec(0)),
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+			resp, err := m.router.Unary(auth.WithCaller(ctx, alice), req, info, next)
+			return resp, formed(err)
+		}),
+		grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+			return formed(m.router.Stream(srv, codec.NewStream(&inside{stream, auth.WithCaller(stream.Context(), alice)}), info, next))
+		}))
+	for _, desc := range router.Services {
+		codec.Register(m.public, desc, nil)
+	}
+	ln := must(net.Listen("tcp", "127.0.0.1:0"))(m.t)
+	go func() { _ = m.public.Serve(ln) }()
+	m.conn = must(grpc.NewClient(ln.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec.NewCodec(0)))))(m.t)
+	weblisten := must(net.Listen("tcp", "127.0.0.1:0"))(m.t)
+	m.webAddr = "http://" + weblisten.Addr().String()
+	m.web = &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m.router.ServeHTTP(w, r.WithContext(auth.WithPeer(auth.WithCaller(r.Context(), alice), r.RemoteAddr)))
+	})}
+	go func() { _ = m.web.Serve(weblisten) }()
+}
+
+func formed(err error) error {
+	if err == nil {
+		return nil
+	}
+	st, _ := apierror.Status(err)
+	return st.Err()
+}
+
+// seat is that of the first partition.
+func (m *member) seat() *router.Seat { return m.seats.At(0) }
+
+// reign has a node have partitions with one house; default: the first one.
+func (m *member) reign(home router.Home, parts ...int32) {
+	for _, part := range orFirst(parts) {
+		m.seats.At(part).Put(home)
+	}
+	m.in.elect(m.self, parts...)
+}
+
+// leave has a node give partitions back; default: the first one.
+func (m *member) leave(parts ...int32) {
+	m.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	for _, part := range orFirst(parts) {
+		if _, err := m.seats.At(part).Take(ctx); err != nil {
+			m.t.Error("take:", err)
+		}
+	}
+}
+
+type inside struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (i *inside) Context() context.Context { return i.ctx }
+
+// counts remembers what it is told.
+type counts struct {
+	mu   sync.Mutex
+	told []string
+}
+
+func (c *counts) add(line string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.told = append(c.told, line)
+}
+func (c *counts) Forwarded(method, outcome string) { c.add("forwarded " + method + " " + outcome) }
+func (c *counts) Retried(method string)            { c.add("retried " + method) }
+func (c *counts) NoOwner(method string)            { c.add("no owner " + method) }
+
+func (c *counts) has(line string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Contains(c.told, line)
+}
+
+// house is a home of a test. What is not set answers with what it got: so many messages as came.
+type house struct {
+	mu     sync.Mutex
+	calls  []call
+	unary  func(ctx context.Context, method string, req any) (any, error)
+	stream func(method string, stream grpc.ServerStream) error
+	serve  http.HandlerFunc
+	// brief: it remembers nothing.
+	brief  bool
+	ended  chan struct{}
+	once   sync.Once
+	broken chan struct{}
+}
+
+// call is one as a house saw it.
+type call struct {
+	method, caller, trace, peer string
+	namespaces                  []string
+	scopes                      runtime.Scopes
+	got                         []proto.Message
+	md                          metadata.MD
+}
+
+func newHouse() *house { return &house{ended: make(chan struct{}), broken: make(chan struct{})} }
+
+func (h *house) note(ctx context.Context, method string, got ...proto.Message) {
+	who := auth.CallerOf(ctx)
+	md, _ := metadata.FromIncomingContext(ctx)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.calls = append(h.calls, call{
+		method: method, caller: who.Name(), trace: auth.TraceOf(ctx), peer: auth.PeerOf(ctx),
+		namespaces: who.Namespaces, scopes: who.Scopes, got: got, md: md,
+	})
+}
+
+func (h *house) seen() []call {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.calls)
+}
+
+func (h *house) Call(ctx context.Context, method string, req any) (any, error) {
+	if h.brief {
+		return h.unary(ctx, method, req)
+	}
+	h.note(ctx, method, req.(proto.Message))
+	if h.unary != nil {
+		return h.unary(ctx, method, req)
+	}
+	_ = grpc.SetHeader(ctx, metadata.Pairs("x-head", "h"))
+	_ = grpc.SetTrailer(ctx, metadata.Pairs("x-tail", "t"))
+	return router.MethodOf(method).NewResponse(), nil
+}
+
+func (h *house) Stream(method string, stream grpc.ServerStream) error {
+	if h.stream != nil {
+		return h.stream(method, stream)
+	}
+	var got []proto.Message
+	for {
+		m := router.MethodOf(method).NewRequest()
+		err := stream.RecvMsg(m)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		got = append(got, m)
+	}
+	h.note(stream.Context(), method, got...)
+	if err := stream.SendHeader(metadata.Pairs("x-head", "h")); err != nil {
+		return err
+	}
+	for range got {
+		if err := stream.SendMsg(router.MethodOf(method).NewResponse()); err != nil {
+			return err
+		}
+	}
+	stream.SetTrailer(metadata.Pairs("x-tail", "t"))
+	return nil
+}
+
+func (h *house) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.note(r.Context(), r.Method+" "+r.URL.RequestURI())
+	if h.serve != nil {
+		h.serve(w, r)
+	}
+}
+
+func (h *house) End()                    { h.once.Do(func() { close(h.ended) }) }
+func (h *house) Failed() <-chan struct{} { return h.broken }
+
+func must[T any](got T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+}
+
+// eventually waits for a condition.
+func eventually(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(15 * time.Second); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("in vain: " + what)
+		}
+	}
+}

@@ -1,0 +1,285 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/recovery"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	peerinfo "google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/pawl-dev/pawl/internal/cluster/router"
+	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
+	"github.com/pawl-dev/pawl/internal/grpcapi/codec"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Bounds of the port. A message is as large as the edge takes and sends one.
+const (
+	messageBytes = 64 << 20
+	headerBytes  = 64 << 10
+	// What a slow reader has not taken stays in the store, not in windows.
+	streamWindow     = 64 << 10
+	connectionWindow = 4 << 20
+	headerTime       = 10 * time.Second
+	// streamWorkers handle calls on stacks that have grown already.
+	streamWorkers = 64
+)
+
+// Config is what a [Server] is made of.
+type Config struct {
+	// Listen is HOST:PORT.
+	Listen   string
+	Identity Identity
+	// Book says which certificates are nodes'.
+	Book   Book
+	Router *router.Router
+	// Nudged is called when another node has something for this one. Default: nothing.
+	Nudged func()
+	// Log gets what callers must not see. Default: discarded.
+	Log *slog.Logger
+}
+
+// Server is the port of peers.
+type Server struct {
+	cfg  Config
+	gate *gate
+	grpc *grpc.Server
+	http *http.Server
+}
+
+// NewServer binds the port.
+func NewServer(cfg Config) (*Server, error) {
+	if cfg.Nudged == nil {
+		cfg.Nudged = func() {}
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", cfg.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("peer: %w", err)
+	}
+	s := &Server{cfg: cfg, gate: newGate(ln, cfg.Identity.config(cfg.Book.Known, protoGRPC, protoHTTP))}
+	s.grpc = s.newGRPC()
+	s.http = &http.Server{
+		Handler: http.HandlerFunc(s.serveHTTP), ReadHeaderTimeout: headerTime, MaxHeaderBytes: headerBytes,
+		ErrorLog: slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug), ConnContext: withNode,
+	}
+	return s, nil
+}
+
+func (s *Server) newGRPC() *grpc.Server {
+	safe := recovery.WithRecoveryHandlerContext(s.recovered)
+	server := grpc.NewServer(
+		grpc.Creds(proved{insecure.NewCredentials()}), grpc.MaxRecvMsgSize(messageBytes), grpc.MaxSendMsgSize(messageBytes), grpc.MaxHeaderListSize(headerBytes),
+		grpc.ForceServerCodecV2(codec.NewCodec(0)), grpc.NumStreamWorkers(streamWorkers),
+		grpc.StaticStreamWindowSize(streamWindow), grpc.StaticConnWindowSize(connectionWindow),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingEvery, Timeout: silence}),
+		grpc.UnknownServiceHandler(s.unknown),
+		grpc.ChainUnaryInterceptor(recovery.UnaryServerInterceptor(safe), s.unary), grpc.ChainStreamInterceptor(recovery.StreamServerInterceptor(safe), s.stream),
+	)
+	for _, desc := range router.Services {
+		// Without an implementation: the interceptors answer.
+		codec.Register(server, desc, nil)
+	}
+	server.RegisterService(&nudges, s)
+	return server
+}
+
+// Addr is the bound address.
+func (s *Server) Addr() string { return s.gate.Addr().String() }
+
+// Serve serves until [Server.Shutdown].
+func (s *Server) Serve() error {
+	served := make(chan error, 3)
+	go func() { served <- s.gate.serve() }()
+	go func() { served <- s.grpc.Serve(s.gate.grpc) }()
+	go func() { served <- s.http.Serve(s.gate.http) }()
+	var errs []error
+	for range cap(served) {
+		switch err := <-served; {
+		case err == nil, errors.Is(err, http.ErrServerClosed), errors.Is(err, grpc.ErrServerStopped), errors.Is(err, net.ErrClosed):
+		default:
+			errs = append(errs, err)
+			s.Stop()
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Shutdown takes no more calls, waits for those that are under way and cuts off what is left when
+// ctx ends.
+func (s *Server) Shutdown(ctx context.Context) {
+	_ = s.gate.Close()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.http.Shutdown(ctx)
+		s.grpc.GracefulStop()
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+	s.Stop()
+}
+
+// Stop cuts everything off.
+func (s *Server) Stop() {
+	_ = s.gate.Close()
+	s.gate.end()
+	_ = s.http.Close()
+	s.grpc.Stop()
+}
+
+func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	if err := s.admit(ctx); err != nil {
+		return nil, s.status(ctx, info.FullMethod, err)
+	}
+	if router.MethodOf(info.FullMethod) == nil {
+		return next(ctx, req)
+	}
+	ctx, part, err := incoming(ctx)
+	if err != nil {
+		return nil, s.status(ctx, info.FullMethod, err)
+	}
+	resp, err := s.cfg.Router.Local(ctx, part, info.FullMethod, req)
+	if err != nil {
+		return nil, s.status(ctx, info.FullMethod, err)
+	}
+	return resp, nil
+}
+
+func (s *Server) stream(_ any, stream grpc.ServerStream, info *grpc.StreamServerInfo, _ grpc.StreamHandler) error {
+	err := s.admit(stream.Context())
+	if err == nil && router.MethodOf(info.FullMethod) == nil {
+		err = unknown(info.FullMethod)
+	}
+	if err == nil {
+		var ctx context.Context
+		var part int32
+		if ctx, part, err = incoming(stream.Context()); err == nil {
+			err = s.cfg.Router.LocalStream(part, info.FullMethod, codec.NewStream(&within{stream, ctx}))
+		}
+	}
+	if err != nil {
+		return s.status(stream.Context(), info.FullMethod, err)
+	}
+	return nil
+}
+
+// unknown is an operation of a newer version: gRPC takes it for a stream, and the interceptor has
+// answered.
+func (s *Server) unknown(_ any, stream grpc.ServerStream) error {
+	method, _ := grpc.MethodFromServerStream(stream)
+	return unknown(method)
+}
+
+// unknown says that the operation is of a newer version than this node's: nothing was begun, and
+// no other node can help as long as this one has the partition.
+func unknown(method string) error {
+	return apierror.With(status.New(codes.Unimplemented, "the node that has the store is of an older version, which does not know "+method+"; call again when all nodes are upgraded"),
+		&errdetails.ErrorInfo{Domain: apierror.Domain, Reason: "OPERATION_UNKNOWN", Metadata: map[string]string{"operation": method}}).Err()
+}
+
+// within is a stream in another context.
+type within struct {
+	grpc.ServerStream
+	ctx context.Context //nolint:containedctx // it is the stream's
+}
+
+func (w *within) Context() context.Context { return w.ctx }
+
+// admit says whether the node of a connection is one still: its row may have gone since.
+func (s *Server) admit(ctx context.Context) error {
+	from, ok := peerinfo.FromContext(ctx)
+	if ok {
+		if node, ok := from.AuthInfo.(nodeInfo); ok && s.cfg.Book.Known(node.key) {
+			return nil
+		}
+	}
+	return stranger()
+}
+
+func stranger() error {
+	return &machine.Refusal{Code: machine.CodeUnavailable, Reason: router.PeerUnknown, RetryAfter: int64(time.Second), Message: "the node that asks has no row in the cluster any more"}
+}
+
+type nodeKey struct{}
+
+// withNode keeps which node a connection over HTTP is of.
+func withNode(ctx context.Context, conn net.Conn) context.Context {
+	if secure, ok := conn.(*tls.Conn); ok {
+		if key, ok := keyOf(secure.ConnectionState()); ok {
+			return context.WithValue(ctx, nodeKey{}, key)
+		}
+	}
+	return ctx
+}
+
+func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
+	key, ok := r.Context().Value(nodeKey{}).([32]byte)
+	if !ok || !s.cfg.Book.Known(key) {
+		w.Header().Set(router.RefusedHeader, router.PeerUnknown)
+		w.WriteHeader(http.StatusMisdirectedRequest)
+		return
+	}
+	in, part, err := incomingHTTP(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	s.cfg.Router.LocalHTTP(part, w, in)
+}
+
+// status is an error as it goes to the node that asked, which tells its caller.
+func (s *Server) status(ctx context.Context, method string, err error) error {
+	st, withheld := apierror.Status(err)
+	if withheld != nil {
+		s.cfg.Log.ErrorContext(ctx, "call failed", "method", method, "correlation_id", withheld.ID, "error", withheld.Cause)
+	}
+	return st.Err()
+}
+
+func (s *Server) recovered(ctx context.Context, cause any) error {
+	method, _ := grpc.Method(ctx)
+	withheld := apierror.Withhold(fmt.Errorf("panic: %v", cause))
+	s.cfg.Log.ErrorContext(ctx, "call panicked", "method", method, "correlation_id", withheld.ID, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+	st, _ := apierror.Hidden(withheld)
+	return st.Err()
+}
+
+// nudges is the one service of the port's own.
+var nudges = grpc.ServiceDesc{
+	ServiceName: "pawl.cluster.Nudges", HandlerType: (*any)(nil),
+	Methods: []grpc.MethodDesc{{MethodName: "Nudge", Handler: nudge}},
+}
+
+const nudgeMethod = "/pawl.cluster.Nudges/Nudge"
+
+func nudge(srv any, ctx context.Context, //nolint:revive // as gRPC wants it
+	decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
+	in := &emptypb.Empty{}
+	if err := decode(in); err != nil {
+		return nil, err
+	}
+	return intercept(ctx, in, &grpc.UnaryServerInfo{Server: srv, FullMethod: nudgeMethod}, func(context.Context, any) (any, error) {
+		srv.(*Server).cfg.Nudged()
+		return &emptypb.Empty{}, nil
+	})
+}

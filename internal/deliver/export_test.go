@@ -1,4 +1,0 @@
-package deliver
-
-// Sign is sign for the tests of this package.
-var Sign = sign

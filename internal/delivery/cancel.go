@@ -1,0 +1,70 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// callOff tells the agent of a delegation that it is no longer wanted, and removes
+// the row once the agent knows, or has been out of reach for too long: then its own
+// bounds end the task.
+func (o *Outbox) callOff(ctx context.Context, row machine.OutboxRow) {
+	since, pause := time.Now(), time.Duration(0)
+	for ctx.Err() == nil {
+		err := o.cancel(ctx, row)
+		fault, ok := errors.AsType[*machine.AgentFault](err)
+		done := err == nil || ok && (fault.Kind != machine.AgentUnreachable || time.Since(since) >= o.cfg.GiveUp)
+		if machine.IsDeleted(err) || machine.IsErased(err) {
+			// Its row went with the run, or with its values.
+			return
+		}
+		if errors.Is(err, machine.ErrNoStep) {
+			done, err = true, nil
+		}
+		if done && o.cfg.Delegations.DropOutbox(ctx, row) == nil {
+			return
+		}
+		if err != nil && ctx.Err() == nil {
+			o.cfg.Log.WarnContext(ctx, "cancellation waits", "run", row.RunID, "step", row.Step, "attempt", row.Attempt, "error", err)
+		}
+		pause = o.sleep(ctx, pause)
+	}
+}
+
+// cancel ends the agent's task; what was never sent has none ([machine.ErrNoStep]). A task that
+// was never told of is asked for by its message, as it may have arrived: the very message, to an
+// agent that takes it once, and only where it could be sent now.
+func (o *Outbox) cancel(ctx context.Context, row machine.OutboxRow) error {
+	del, err := o.cfg.Delegations.CalledOff(ctx, row)
+	if err != nil {
+		return err
+	}
+	peer, _, err := o.cfg.Directory.Peer(ctx, &del)
+	if err != nil {
+		return err
+	}
+	task := del.Remote.TaskID
+	if task == "" && (del.Remote.Sent != machine.SentRepeatable || !peer.Idempotent()) {
+		// Asking for it by its message could begin it; its own bounds end it.
+		return nil
+	}
+	if task == "" {
+		message, err := messageOf(peer, &del)
+		if err != nil {
+			return err
+		}
+		told, err := peer.Send(ctx, &del, message)
+		if err != nil {
+			return err
+		}
+		task = told.ID
+	}
+	err = peer.Cancel(ctx, task)
+	if isFault(err, machine.AgentNoTask) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,293 @@
+package delegation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/approval"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/trace"
+)
+
+// Outbox lists rows of a kind, earliest first.
+func (r *Room) Outbox(ctx context.Context, kind machine.OutboxKind, limit int) ([]machine.OutboxRow, error) {
+	rows, err := r.cfg.Store.Outbox(ctx, kind, math.MaxInt64, limit)
+	if err != nil {
+		return nil, fmt.Errorf("delegation: outbox: %w", err)
+	}
+	return rows, nil
+}
+
+// DropOutbox removes a row of kind [machine.OutboxCancel] that is done with.
+func (r *Room) DropOutbox(ctx context.Context, row machine.OutboxRow) error {
+	if err := r.cfg.Store.DropOutbox(ctx, row); err != nil {
+		return fmt.Errorf("delegation: outbox: %w", err)
+	}
+	return nil
+}
+
+// Delegation reads a delegation that is pending; [machine.ErrNoStep] = it is over. What is about
+// to be sent, and is not what was approved, is held again, or answered, and so over too.
+func (r *Room) Delegation(ctx context.Context, row machine.OutboxRow) (machine.Delegation, error) {
+	key := runtime.RunKey{Namespace: row.Namespace, ID: row.RunID}
+	s, err := r.cfg.Way.Head(ctx, key)
+	if err != nil {
+		return machine.Delegation{}, err
+	}
+	step := pendingDelegation(s, row)
+	if step == nil {
+		return machine.Delegation{}, machine.ErrNoStep
+	}
+	del, wrong, err := r.decided(ctx, key, s, row, step)
+	if err != nil {
+		return del, err
+	}
+	if wrong != nil {
+		return del, r.refuse(ctx, key, step, wrong)
+	}
+	if del.Remote.Answer == 0 {
+		return del, nil
+	}
+	rec, err := r.cfg.Past.Record(ctx, key, del.Remote.Answer)
+	if input, ok := rec.Body.(*machine.InputReceived); ok {
+		del.Answer, del.Answerer = input.Parts, machine.Answerer{Name: rec.Principal, Scopes: input.Scopes}
+	}
+	return del, err
+}
+
+// decided reads a delegation as it was decided, for its sender and for its cancellation. wrong
+// says why its message may not leave: nothing arrived before, and the operator's allowlist admits
+// the agent no longer or the approval is over; or it is not the one that was approved. Of one that
+// may be with the agent the very message counts, whenever that is.
+func (r *Room) decided(ctx context.Context, key runtime.RunKey, s *machine.State, row machine.OutboxRow, step *machine.ToolStep) (
+	del machine.Delegation, wrong, err error,
+) {
+	if del, err = r.delegationOf(ctx, key, s, row, step.RequestSeq); err != nil {
+		return del, nil, err
+	}
+	if step.Remote != nil {
+		del.Remote = *step.Remote
+	}
+	if step.Remote.Unsent() {
+		prog, err := r.cfg.Programs.Of(ctx, key.Namespace, s)
+		if err != nil {
+			return del, nil, err
+		}
+		if wrong := approval.Allowed(r.cfg.Allow, prog.Graph, step); wrong != nil {
+			return del, wrong, nil
+		}
+	}
+	if step.Approval == nil {
+		return del, nil, nil
+	}
+	view, err := r.cfg.Past.Step(ctx, key, step)
+	if err != nil {
+		return del, nil, err
+	}
+	del.Payload = view.Payload
+	if del.Remote.TaskID != "" {
+		return del, nil, nil
+	}
+	now := int64(0)
+	if step.Remote.Unsent() {
+		now = r.cfg.Clock.Now().UnixNano()
+	}
+	return del, approval.Verify(s, step, del.Payload, now), nil
+}
+
+// refuse holds a delegation again, or answers it, of which the message may not leave.
+func (r *Room) refuse(ctx context.Context, key runtime.RunKey, step *machine.ToolStep, wrong error) error {
+	command := approval.Refusal(step, wrong)
+	if answer, ok := command.(machine.ResolveStep); ok {
+		answer.Unknown = step.Remote.MayBeSent()
+		command = answer
+	}
+	if _, err := r.cfg.Way.Own(ctx, key, command); err != nil {
+		return err
+	}
+	return machine.ErrNoStep
+}
+
+func pendingDelegation(s *machine.State, row machine.OutboxRow) *machine.ToolStep {
+	for i := range s.Steps {
+		p := &s.Steps[i]
+		if p.Step == row.Step && p.Attempt == row.Attempt && p.Delegation && p.Status == machine.StepStatusPending && !p.Awaits() {
+			return p
+		}
+	}
+	return nil
+}
+
+// CalledOff reads a delegation that is over as it was last known. Its visit may be left, so the
+// journal is read for it. [machine.ErrNoStep] = nothing was sent, or what may not leave: there is
+// nothing to call off.
+func (r *Room) CalledOff(ctx context.Context, row machine.OutboxRow) (machine.Delegation, error) {
+	key := runtime.RunKey{Namespace: row.Namespace, ID: row.RunID}
+	s, err := r.cfg.Way.Head(ctx, key)
+	if err != nil {
+		return machine.Delegation{}, err
+	}
+	step, err := r.findDelegation(ctx, key, row)
+	if err != nil {
+		return machine.Delegation{}, err
+	}
+	if step.RequestSeq == 0 || step.Remote.Unsent() {
+		return machine.Delegation{}, machine.ErrNoStep
+	}
+	del, wrong, err := r.decided(ctx, key, s, row, step)
+	if err == nil && wrong != nil {
+		err = machine.ErrNoStep
+	}
+	return del, err
+}
+
+// findDelegation makes the step of a row again of the journal: what asked for it, what was decided
+// about it, and the last news of the row's attempt.
+func (r *Room) findDelegation(ctx context.Context, key runtime.RunKey, row machine.OutboxRow) (*machine.ToolStep, error) {
+	step := &machine.ToolStep{Step: row.Step, Attempt: row.Attempt, Delegation: true}
+	for from := uint64(1); ; {
+		entries, err := r.cfg.Store.Entries(ctx, key.Namespace, key.ID, from, machine.Page{})
+		if err != nil {
+			return nil, fmt.Errorf("delegation: journal of run %s: %w", key.ID, err)
+		}
+		if len(entries) == 0 {
+			return step, nil
+		}
+		for i := range entries {
+			if err := entries[i].Told(); err != nil {
+				return nil, err
+			}
+			for j := range entries[i].Records {
+				rec := &entries[i].Records[j]
+				follow(step, rec)
+				from = rec.Seq + 1
+			}
+		}
+	}
+}
+
+// follow takes what a record says of a delegation.
+func follow(step *machine.ToolStep, rec *machine.Record) {
+	switch b := rec.Body.(type) {
+	case *machine.StepRequested:
+		if b.Step != step.Step {
+			return
+		}
+		step.RequestSeq, step.Tool = rec.Seq, b.Tool
+		if b.Hold != nil {
+			step.Approval = &machine.StepApproval{Held: true}
+		}
+	case *machine.StepDecided:
+		if b.Step != step.Step || step.Approval == nil {
+			return
+		}
+		a := step.Approval
+		a.Held, a.Verdict, a.Digest, a.Expires = b.Verdict == machine.Lapsed, b.Verdict, b.Digest, b.Expires
+		if b.Verdict == machine.Edited {
+			a.PayloadSeq = rec.Seq
+		}
+	case *machine.StepDelegated:
+		if b.Step == step.Step && b.Attempt == step.Attempt {
+			remote := b.Remote
+			step.Remote = &remote
+		}
+	}
+}
+
+// delegationOf reads what a delegation says. What was left of the wall time is
+// that of the moment when the step was asked for, so that it is the same whenever
+// it is read, also behind the end of the run.
+func (r *Room) delegationOf(ctx context.Context, key runtime.RunKey, s *machine.State, row machine.OutboxRow, request uint64) (machine.Delegation, error) {
+	entry, err := r.cfg.Store.Entry(ctx, key.Namespace, key.ID, request)
+	if err != nil {
+		return machine.Delegation{}, fmt.Errorf("delegation: read record %d of run %s: %w", request, key.ID, err)
+	}
+	prog, err := r.cfg.Programs.Of(ctx, key.Namespace, s)
+	if err != nil {
+		return machine.Delegation{}, err
+	}
+	rec := entry.Records[request-entry.First]
+	asked, ok := rec.Body.(*machine.StepRequested)
+	if !ok {
+		return machine.Delegation{}, machine.ErrNoStep
+	}
+	del := machine.Delegation{
+		Row: row, Digest: s.Digest, PackID: s.PackID, Agent: asked.Tool, Payload: asked.Payload, Depth: s.Depth, Execution: s.Execution,
+		Traceparent: trace.Delegation(s, row.Step, row.Attempt), Paused: s.Paused,
+	}
+	del.OnUnknown, del.Keyed = prog.Graph.Tools[asked.Tool].OnUnknown, len(prog.Graph.Tools[asked.Tool].Dedupe) > 0
+	del.Lease = machine.Amount{
+		Tokens: asked.Bound.InputTokens + asked.Bound.OutputTokens, CostMicro: asked.Bound.CostMicro, ToolCalls: int64(asked.Bound.ToolCalls),
+	}
+	del.Policy = asked.Policy
+	if asked.Local {
+		labels, _ := s.Accountable()
+		del.Payer = &machine.Payer{Labels: labels}
+	}
+	del.WallTime, err = r.wallLeft(ctx, key, prog.Graph, s, rec)
+	return del, err
+}
+
+// wallLeft is what was left of a run's wall time at a record; 0 = no bound. Where
+// the head has forgotten it, because the run has ended or its clock stood in
+// between, the state of that time knows.
+func (r *Room) wallLeft(ctx context.Context, key runtime.RunKey, g *machine.Graph, s *machine.State, rec machine.Record) (time.Duration, error) {
+	if s.Status.Terminal() || g.WallExcludesWaiting {
+		past, err := r.cfg.Past.Replay(ctx, key, g, rec.Seq)
+		if err != nil {
+			return 0, err
+		}
+		s = past
+	}
+	switch {
+	case s.WallLeft != 0:
+		return time.Duration(s.WallLeft), nil
+	case s.Deadline != 0:
+		return max(time.Duration(s.Deadline-rec.At), time.Millisecond), nil
+	}
+	return 0, nil
+}
+
+// Announce commits that the message of a pending delegation is about to be sent: only then it is.
+// False: it may not be sent now; the run is paused, the approval is over, or the delegation is.
+func (r *Room) Announce(ctx context.Context, row machine.OutboxRow, remote machine.Remote) (bool, error) {
+	answer, err := r.cfg.Way.Own(ctx, runtime.RunKey{Namespace: row.Namespace, ID: row.RunID}, machine.NoteDelegation{
+		Step: row.Step, Attempt: row.Attempt, Remote: remote,
+	})
+	return err == nil && answer.Disposition == machine.Accepted, err
+}
+
+// NoteDelegation commits what is news of a pending delegation.
+func (r *Room) NoteDelegation(ctx context.Context, row machine.OutboxRow, remote machine.Remote, question []machine.Part) error {
+	return r.deliver(ctx, row, machine.NoteDelegation{Step: row.Step, Attempt: row.Attempt, Remote: remote, Question: question})
+}
+
+// ResolveDelegation answers the step of a delegation.
+func (r *Room) ResolveDelegation(ctx context.Context, row machine.OutboxRow, outcome machine.Outcome) error {
+	s, err := r.cfg.Way.Head(ctx, runtime.RunKey{Namespace: row.Namespace, ID: row.RunID})
+	if err != nil {
+		return err
+	}
+	step := pendingDelegation(s, row)
+	if step == nil {
+		return machine.ErrNoStep
+	}
+	return r.deliver(ctx, row, machine.ResolveStep{
+		Step: row.Step, Tool: step.Tool, Attempt: row.Attempt,
+		OK: outcome.OK, Result: outcome.Result, Error: outcome.Error, Final: outcome.Final, Unknown: outcome.Unknown, Usage: outcome.Usage,
+		Metered: outcome.Metered,
+	})
+}
+
+// deliver makes an input of the engine's own; one that comes too late is no error.
+func (r *Room) deliver(ctx context.Context, row machine.OutboxRow, command machine.Command) error {
+	_, err := r.cfg.Way.Own(ctx, runtime.RunKey{Namespace: row.Namespace, ID: row.RunID}, command)
+	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.Reason == "RUN_TERMINAL" {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,360 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Poster delivers one event of a subscription. Any error is a try that failed.
+type Poster interface {
+	Post(ctx context.Context, sub *machine.Subscription, event machine.Delivery) error
+}
+
+// Counts is told what becomes of deliveries.
+type Counts interface {
+	// Delivery counts a try: it arrived, it failed, or it was the last one.
+	Delivery(kind machine.SubscriptionKind, became Became)
+	// DeliveryFault counts what kept a delivery from going on.
+	DeliveryFault(kind machine.SubscriptionKind, doing Doing)
+}
+
+// Became says what became of one try of a delivery.
+type Became string
+
+// What a try of a delivery can become.
+const (
+	Delivered Became = "delivered"
+	Failed    Became = "failed"
+	Dead      Became = "dead"
+)
+
+// Doing says at what a delivery met a fault of this side.
+type Doing string
+
+// At what a delivery can meet a fault.
+const (
+	Reading Doing = "read"
+	Storing Doing = "store"
+)
+
+// Serve delivers the events of a subscription that was stored, or was changed: it
+// returns when nothing is sent any more by what was stored before.
+func (o *Outbox) Serve(key machine.SubscriptionKey) {
+	feed := o.cfg.Feeds[key.Kind]
+	o.mu.Lock()
+	if o.ctx == nil || feed == nil {
+		o.mu.Unlock()
+		return
+	}
+	before := o.subs[key]
+	ctx, stop := context.WithCancel(o.ctx)
+	s := &sender{stop: stop, done: make(chan struct{})}
+	o.subs[key] = s
+	o.tasks.Go(func() {
+		defer o.unserve(key, s)
+		before.end()
+		(&delivery{o: o, key: key, feed: feed}).run(ctx)
+	})
+	o.mu.Unlock()
+	before.end()
+}
+
+// unserve forgets a sender that has ended.
+func (o *Outbox) unserve(key machine.SubscriptionKey, s *sender) {
+	s.stop()
+	close(s.done)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.subs[key] == s {
+		delete(o.subs, key)
+	}
+}
+
+// Stop ends the deliveries of a subscription that was removed: once it returns nothing
+// is sent to its receiver any more. One that was made under its key meanwhile is served:
+// its maker may have told of it before.
+func (o *Outbox) Stop(key machine.SubscriptionKey) {
+	o.mu.Lock()
+	s := o.subs[key]
+	delete(o.subs, key)
+	o.mu.Unlock()
+	s.end()
+	if s != nil {
+		// It ends at once if there is none.
+		o.Serve(key)
+	}
+}
+
+// end stops the sender of a subscription and waits until it has ended; nil: there is
+// none.
+func (s *sender) end() {
+	if s != nil {
+		s.stop()
+		<-s.done
+	}
+}
+
+// delivery serves one subscription: its events in order, each tried until it arrives
+// or is given up.
+type delivery struct {
+	o    *Outbox
+	key  machine.SubscriptionKey
+	feed Feed
+	// sub is the subscription as it is stored.
+	sub *machine.Subscription
+	// place stores where it stands.
+	place place
+	// moved: something was delivered since the last fault.
+	moved bool
+}
+
+// run serves the subscription until there is nothing more, or ctx ends. A fault is
+// waited out, longer each time that nothing was delivered in between.
+func (d *delivery) run(ctx context.Context) {
+	pause := time.Duration(0)
+	for ctx.Err() == nil {
+		d.moved = false
+		doing, err := d.serve(ctx)
+		if errors.Is(err, io.EOF) || ctx.Err() != nil {
+			return
+		}
+		if d.moved {
+			pause = 0
+		}
+		level := slog.LevelWarn
+		if errors.Is(err, machine.ErrSubscriptionChanged) {
+			// Somebody changes or removes it right now; who does so tells Serve or Stop.
+			level = slog.LevelDebug
+		}
+		d.o.cfg.Log.Log(ctx, level, "deliveries wait", "subscription", d.key.ID, "run", d.key.Run, "doing", string(doing), "error", err)
+		d.o.fault(d.key.Kind, doing)
+		pause = d.o.sleep(ctx, pause)
+	}
+}
+
+// serve delivers until there is nothing more (io.EOF), or something is in the way.
+func (d *delivery) serve(ctx context.Context) (doing Doing, err error) {
+	if d.sub, err = d.o.cfg.Subscriptions.Subscription(ctx, d.key); err != nil {
+		return Reading, err
+	}
+	if d.sub == nil || d.sub.Done {
+		return Reading, io.EOF
+	}
+	if err := d.recall(ctx); err != nil {
+		return Storing, err
+	}
+	if err := d.allowed(ctx); err != nil {
+		return Reading, err
+	}
+	events, err := d.feed.Open(ctx, d.sub)
+	if err != nil {
+		return Reading, err
+	}
+	defer events.Close()
+	for {
+		batch, err := events.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return Storing, d.finish(ctx)
+		}
+		if err != nil {
+			return Reading, err
+		}
+		if err := d.deliverAll(ctx, batch); err != nil {
+			return Storing, err
+		}
+	}
+}
+
+// allowed asks whether the owner may be told, and notes on the subscription when that
+// changes: it is what its owner, or who comes after, finds there.
+func (d *delivery) allowed(ctx context.Context) error {
+	refused := d.feed.May(d.sub)
+	why := ""
+	if refused != nil {
+		why = clip(refused.Error(), maxMessage)
+	}
+	if d.sub.LastError == why || refused == nil && !strings.HasPrefix(d.sub.LastError, lostRight) {
+		return refused
+	}
+	if err := d.flush(ctx); err != nil {
+		return errors.Join(refused, err)
+	}
+	sub := *d.sub
+	sub.LastError = why
+	return errors.Join(refused, d.note(ctx, sub, nil))
+}
+
+// lostRight begins the refusal of an owner that lost its right.
+const lostRight = "OWNER_LOST_RIGHT"
+
+// recall stores what was delivered and could not be stored before: it is not sent
+// again, unless the subscription is another one by now.
+func (d *delivery) recall(ctx context.Context) error {
+	err := d.flush(ctx)
+	if errors.Is(err, machine.ErrSubscriptionChanged) {
+		d.place.forget()
+		return nil
+	}
+	return err
+}
+
+// finish stores that nothing more will come.
+func (d *delivery) finish(ctx context.Context) error {
+	sub := *d.sub
+	sub.Done = true
+	if err := d.note(ctx, sub, nil); err != nil {
+		return err
+	}
+	return io.EOF
+}
+
+// deliverAll delivers events in order. Where the subscription stands is stored while
+// the next ones are sent, and before more are read.
+func (d *delivery) deliverAll(ctx context.Context, events []machine.Delivery) error {
+	for i := range events {
+		if err := d.deliver(ctx, &events[i]); err != nil {
+			return errors.Join(err, d.flush(ctx))
+		}
+	}
+	return d.flush(ctx)
+}
+
+// deliver tries one event until it arrives or is given up.
+func (d *delivery) deliver(ctx context.Context, event *machine.Delivery) error {
+	for {
+		if err := d.due(ctx); err != nil {
+			return err
+		}
+		if event.ID == "" {
+			return d.advance(ctx, event)
+		}
+		if err := d.allowed(ctx); err != nil {
+			return err
+		}
+		cause := d.o.cfg.Post.Post(ctx, d.sub, *event)
+		if cause == nil {
+			// Also if ctx has ended meanwhile: its answer is here.
+			d.moved = true
+			d.o.count(d.key.Kind, Delivered)
+			return d.advance(ctx, event)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := d.flush(ctx); err != nil {
+			return err
+		}
+		if given, err := d.retry(ctx, event, cause); given || err != nil {
+			return err
+		}
+	}
+}
+
+// retry notes a try that failed; after the last one the event becomes a dead letter
+// and the next one follows.
+func (d *delivery) retry(ctx context.Context, event *machine.Delivery, cause error) (given bool, err error) {
+	now, sub := time.Now(), *d.sub
+	sub.Attempts++
+	sub.LastError = clip(told(cause), maxMessage)
+	d.o.cfg.Log.InfoContext(ctx, "delivery failed", "subscription", d.key.ID, "run", d.key.Run, "attempt", sub.Attempts, "error", withoutURL(cause))
+	if sub.Attempts < d.o.cfg.Tries {
+		d.o.count(d.key.Kind, Failed)
+		pause := d.o.cfg.Pause << min(sub.Attempts, 20)
+		sub.NextAt = now.Add(min(pause, d.o.cfg.MaxRetry)).UnixNano()
+		return false, d.note(ctx, sub, nil)
+	}
+	d.o.count(d.key.Kind, Dead)
+	sub.Dead++
+	letter := &machine.DeadLetter{N: sub.Dead, At: now.UnixNano(), Event: event.ID, Type: event.Type, Body: event.Body, Error: sub.LastError, Withheld: event.Erasable}
+	if letter.Withheld {
+		letter.Body = nil
+	}
+	sub.After, sub.Index, sub.Attempts, sub.NextAt = event.After, event.Index, 0, 0
+	d.moved = true
+	return true, d.note(ctx, sub, letter)
+}
+
+// note stores the subscription as it is changed here, with nothing else on its way.
+func (d *delivery) note(ctx context.Context, sub machine.Subscription, letter *machine.DeadLetter) error {
+	if err := d.o.cfg.Subscriptions.NoteTry(ctx, sub, d.sub, letter); err != nil {
+		return err
+	}
+	d.sub = &sub
+	return nil
+}
+
+// lookAgain is the longest sleep before the clock is looked at again: it may be set.
+const lookAgain = time.Second
+
+// due waits for the time of the next try, and no longer than the longest pause:
+// the clock may have been set back since the time was stored.
+func (d *delivery) due(ctx context.Context) error {
+	begun := time.Now()
+	for {
+		wait := min(time.Until(time.Unix(0, d.sub.NextAt)), d.o.cfg.MaxRetry-time.Since(begun))
+		if d.sub.NextAt == 0 || wait <= 0 {
+			return nil
+		}
+		select {
+		case <-time.After(min(wait, lookAgain)):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (o *Outbox) count(kind machine.SubscriptionKind, became Became) {
+	if o.cfg.Counts != nil {
+		o.cfg.Counts.Delivery(kind, became)
+	}
+}
+
+func (o *Outbox) fault(kind machine.SubscriptionKind, doing Doing) {
+	if o.cfg.Counts != nil {
+		o.cfg.Counts.DeliveryFault(kind, doing)
+	}
+}
+
+// Resend delivers a dead letter once more and removes it if it arrives.
+func (o *Outbox) Resend(ctx context.Context, key machine.SubscriptionKey, n uint64) error {
+	sub, err := o.cfg.Subscriptions.Subscription(ctx, key)
+	if err != nil {
+		return err
+	}
+	letters, err := o.cfg.Subscriptions.DeadLetters(ctx, key, n-1, 1)
+	if err != nil {
+		return err
+	}
+	if sub == nil || len(letters) == 0 || letters[0].N != n {
+		return &machine.Refusal{
+			Code: machine.CodeNotFound, Reason: "DEAD_LETTER_NOT_FOUND", Field: "n",
+			Message: fmt.Sprintf("subscription %q has no dead letter %d", key.ID, n),
+		}
+	}
+	if feed := o.cfg.Feeds[key.Kind]; feed != nil {
+		if err := feed.May(sub); err != nil {
+			return err
+		}
+	}
+	letter := letters[0]
+	if letter.Withheld {
+		return &machine.Refusal{
+			Code: machine.CodeFailedPrecondition, Reason: "DEAD_LETTER_WITHHELD", Field: "n",
+			Message: "the values of its run can be erased, so the body was not kept: read the run's records",
+		}
+	}
+	err = o.cfg.Post.Post(ctx, sub, machine.Delivery{ID: letter.Event, Type: letter.Type, Body: letter.Body})
+	if err != nil {
+		return &machine.Refusal{
+			Code: machine.CodeUnavailable, Reason: "DELIVERY_FAILED", Field: "n", Message: "the receiver did not take it: " + told(err),
+		}
+	}
+	return o.cfg.Subscriptions.DropDeadLetter(ctx, key, n)
+}

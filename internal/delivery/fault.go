@@ -1,0 +1,56 @@
+package delivery
+
+import (
+	"errors"
+	"net"
+	"net/url"
+)
+
+// told is what the owner of a subscription hears of a try that failed. The name that
+// it gave is its own; what the name resolves to here, who resolves it, and by which
+// addresses this host speaks, is not. The log has more ([withoutURL]).
+func told(err error) string {
+	if err == nil {
+		return ""
+	}
+	if errors.Is(err, errNotPublic) {
+		return "the receiver's address " + errNotPublic.Error()
+	}
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
+		return "the receiver's name " + resolved(dns)
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		if op.Timeout() {
+			return op.Op + ": no answer in time"
+		}
+		if op.Err != nil {
+			return op.Op + ": " + told(op.Err)
+		}
+		return op.Op + " failed"
+	}
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		if wrapped.Timeout() {
+			return "no answer in time"
+		}
+		return told(wrapped.Err)
+	}
+	return err.Error()
+}
+
+// withoutURL is the error as the log has it: a receiver's URL may hold its secret.
+func withoutURL(err error) error {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		return wrapped.Err
+	}
+	return err
+}
+
+func resolved(err *net.DNSError) string {
+	switch {
+	case err.IsNotFound:
+		return "is not known"
+	case err.IsTimeout:
+		return "was not resolved in time"
+	}
+	return "could not be resolved"
+}

@@ -1,0 +1,59 @@
+package delivery
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/packcache"
+)
+
+// messageOf is the message by which a delegation begins, for whoever sends it, be it to learn
+// which task it became: run, step and attempt are its id, so that it is the same however often it
+// is sent. An agent that would keep to no list of the run's gets none.
+func messageOf(peer Peer, d *machine.Delegation) (machine.AgentMessage, error) {
+	if !mayPass(peer, d) {
+		return machine.AgentMessage{}, &machine.AgentFault{Kind: machine.AgentRefuses, Code: "AGENT_UNBOUND", Unsent: true, Message: fmt.Sprintf(
+			"the run may not call every tool, and the agent %s does not declare that it keeps to the lists of others: "+
+				"name it in the sidecar's allowlist (--allow-tool %s) if it may work without them", d.Agent, d.Agent)}
+	}
+	p, err := packcache.ReadAgentPayload(d.Payload, true) // whether it is closed was decided when it was asked for
+	var variables json.RawMessage
+	if err == nil && p.Variables != nil {
+		variables, err = json.Marshal(p.Variables)
+	}
+	if err != nil {
+		return machine.AgentMessage{}, &machine.AgentFault{
+			Kind: machine.AgentRefuses, Code: "PAYLOAD_INVALID", Message: "want {message, variables, data}: " + err.Error(),
+		}
+	}
+	m := machine.AgentMessage{ID: messageID(&d.Row), Variables: variables}
+	if p.Message != nil && *p.Message != "" {
+		m.Parts = append(m.Parts, machine.Part{Kind: machine.PartText, Text: *p.Message})
+	}
+	for _, data := range p.Data {
+		m.Parts = append(m.Parts, machine.Part{Kind: machine.PartJSON, Data: data})
+	}
+	if len(m.Parts) == 0 {
+		m.Parts = []machine.Part{{Kind: machine.PartText, Text: ""}}
+	}
+	return m, nil
+}
+
+// mayPass: the agent keeps to the lists of tools that hold for the run, or the operator names
+// it in the own one: his word that it may go where they bind nobody.
+func mayPass(peer Peer, del *machine.Delegation) bool {
+	return peer.Bound() || !del.Policy.Binds() || del.Policy.Named
+}
+
+// answerOf is the caller's answer to a question; its record is part of the id.
+func answerOf(d *machine.Delegation) machine.AgentMessage {
+	return machine.AgentMessage{
+		ID:     fmt.Sprintf("%s/%d", messageID(&d.Row), d.Remote.Answer),
+		TaskID: d.Remote.TaskID, ContextID: d.Remote.ContextID, Parts: d.Answer, Answerer: d.Answerer,
+	}
+}
+
+func messageID(row *machine.OutboxRow) string {
+	return fmt.Sprintf("%s/%d/%d", row.RunID, row.Step, row.Attempt)
+}

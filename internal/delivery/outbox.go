@@ -1,0 +1,272 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Defaults of [Config].
+const (
+	DefaultPause    = 250 * time.Millisecond
+	DefaultMaxPause = 30 * time.Second
+	DefaultGiveUp   = 5 * time.Minute
+	DefaultFollow   = 10 * time.Minute
+	DefaultTries    = 12
+	DefaultMaxRetry = 10 * time.Minute
+)
+
+// scanPage is how many rows are looked for when the outbox starts.
+const scanPage = 1 << 20
+
+// Config is everything that an [Outbox] needs. Delegations and Subscriptions are
+// required; zero fields of the rest take their default.
+type Config struct {
+	Delegations   Delegations
+	Subscriptions Subscriptions
+	// Directory knows the agents; nil = delegations wait.
+	Directory Directory
+	// Feeds make the events of subscriptions, by kind; a kind without one is not
+	// served.
+	Feeds map[machine.SubscriptionKind]Feed
+	// Post delivers one event. Default: a POST that reaches no private address.
+	Post Poster
+	// Tries is how often a delivery is tried before it becomes a dead letter.
+	// Default 12, which takes 17 min.
+	Tries int
+	// MaxRetry is the longest pause between two tries of a delivery. Default 10 min.
+	MaxRetry time.Duration
+	// Counts is told what becomes of deliveries; nil = nobody is.
+	Counts Counts
+	// Log gets what nobody else is told. Default: discarded.
+	Log *slog.Logger
+	// Pause before an agent that cannot be reached is tried again: at first, and at
+	// most. Defaults 250 ms and 30 s.
+	Pause    time.Duration
+	MaxPause time.Duration
+	// GiveUp is how long an agent may be out of reach before the step fails.
+	// Default 5 min.
+	GiveUp time.Duration
+	// Follow is the longest life of one stream of a task; then it is opened again,
+	// so that one that is dead without a word is noticed. Default 10 min.
+	Follow time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	c.Pause, c.MaxPause = orDefault(c.Pause, DefaultPause), orDefault(c.MaxPause, DefaultMaxPause)
+	c.GiveUp, c.Follow = orDefault(c.GiveUp, DefaultGiveUp), orDefault(c.Follow, DefaultFollow)
+	c.MaxRetry = orDefault(c.MaxRetry, DefaultMaxRetry)
+	if c.Tries == 0 {
+		c.Tries = DefaultTries
+	}
+	if c.Post == nil {
+		c.Post = NewHTTPPoster(nil)
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func orDefault(d, def time.Duration) time.Duration {
+	if d == 0 {
+		return def
+	}
+	return d
+}
+
+// Outbox sends what stands in the store. Use [New].
+type Outbox struct {
+	cfg Config
+
+	mu sync.Mutex
+	// ctx is set while Run runs.
+	ctx  context.Context //nolint:containedctx // the life of the goroutines, not of a call
+	live map[machine.OutboxRow]*sender
+	// subs are the subscriptions that are served.
+	subs  map[machine.SubscriptionKey]*sender
+	tasks sync.WaitGroup
+}
+
+// sender is one row or one subscription under way.
+type sender struct {
+	stop context.CancelFunc
+	// news holds at most one token: "look at the delegation again".
+	news chan struct{}
+	// done is closed when the sender of a subscription has ended.
+	done chan struct{}
+}
+
+// New checks the configuration; nothing is sent yet.
+func New(cfg Config) (*Outbox, error) {
+	if cfg.Delegations == nil || cfg.Subscriptions == nil {
+		return nil, errors.New("deliver: Delegations and Subscriptions are required")
+	}
+	return &Outbox{cfg: cfg.withDefaults(), live: make(map[machine.OutboxRow]*sender), subs: make(map[machine.SubscriptionKey]*sender)}, nil
+}
+
+// Run sends until ctx ends: what stands in the store, then what [Outbox.Observe]
+// is told of.
+func (o *Outbox) Run(ctx context.Context) error {
+	o.mu.Lock()
+	o.ctx = ctx
+	o.mu.Unlock()
+	if err := errors.Join(o.stored(ctx), o.subscribed(ctx)); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	o.mu.Lock()
+	o.ctx = nil
+	o.mu.Unlock()
+	o.tasks.Wait()
+	return nil
+}
+
+// stored begins what stands in the store.
+func (o *Outbox) stored(ctx context.Context) error {
+	for _, kind := range []machine.OutboxKind{machine.OutboxDelegation, machine.OutboxCancel} {
+		rows, err := patient(ctx, o, func() ([]machine.OutboxRow, error) { return o.cfg.Delegations.Outbox(ctx, kind, scanPage) })
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			o.begin(row)
+		}
+	}
+	return nil
+}
+
+// subscribed begins the subscriptions of the store.
+func (o *Outbox) subscribed(ctx context.Context) error {
+	for kind := range o.cfg.Feeds {
+		subs, err := patient(ctx, o, func() ([]machine.Subscription, error) { return o.cfg.Subscriptions.Subscriptions(ctx, kind, "") })
+		if err != nil {
+			return err
+		}
+		for i := range subs {
+			if !subs[i].Done {
+				o.Serve(subs[i].SubscriptionKey)
+			}
+		}
+	}
+	return nil
+}
+
+// patient reads, again for as long as a store says that it is only away. What it reads when ctx
+// has ended is nothing.
+func patient[T any](ctx context.Context, o *Outbox, read func() ([]T, error)) ([]T, error) {
+	for pause := time.Duration(0); ; {
+		got, err := read()
+		if err == nil || ctx.Err() != nil {
+			return got, nil
+		}
+		if away, ok := errors.AsType[*machine.Refusal](err); !ok || away.Code != machine.CodeUnavailable {
+			return nil, fmt.Errorf("deliver: %w", err)
+		}
+		o.cfg.Log.Log(ctx, slog.LevelWarn, "deliveries wait", "doing", string(Reading), "error", err)
+		pause = o.sleep(ctx, pause)
+	}
+}
+
+// Observe takes what a commit changed. It never waits.
+func (o *Outbox) Observe(b *machine.Batch) {
+	for i := range b.OutboxRemoved {
+		o.end(named(b, b.OutboxRemoved[i]))
+	}
+	for i := range b.OutboxAdded {
+		o.begin(named(b, b.OutboxAdded[i]))
+	}
+	switch input := b.Input.Command.(type) {
+	case machine.SendInput:
+		if input.Step != 0 {
+			o.wake(b.State, input.Step)
+		}
+	case machine.Resume:
+		o.wake(b.State, 0)
+	}
+}
+
+// named fills in the namespace that a batch may leave out.
+func named(b *machine.Batch, row machine.OutboxRow) machine.OutboxRow {
+	row.Namespace = b.State.Namespace
+	return row
+}
+
+// begin starts the sender of a row, once.
+func (o *Outbox) begin(row machine.OutboxRow) {
+	if o.cfg.Directory == nil || row.Kind != machine.OutboxDelegation && row.Kind != machine.OutboxCancel {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ctx == nil || o.live[row] != nil {
+		return
+	}
+	ctx, stop := context.WithCancel(o.ctx)
+	s := &sender{stop: stop, news: make(chan struct{}, 1)}
+	o.live[row] = s
+	o.tasks.Go(func() {
+		defer o.forget(row, s)
+		if row.Kind == machine.OutboxCancel {
+			o.callOff(ctx, row)
+			return
+		}
+		if untilDue(ctx, row) {
+			(&delegation{o: o, row: row, news: s.news}).run(ctx)
+		}
+	})
+}
+
+// untilDue waits for the end of the pause before an attempt; false: it is not wanted any
+// more.
+func untilDue(ctx context.Context, row machine.OutboxRow) bool {
+	left := time.Until(time.Unix(0, row.Due))
+	if left <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (o *Outbox) forget(row machine.OutboxRow, s *sender) {
+	s.stop()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.live[row] == s {
+		delete(o.live, row)
+	}
+}
+
+// end stops the sender of a row that is no longer wanted.
+func (o *Outbox) end(row machine.OutboxRow) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if s := o.live[row]; s != nil {
+		s.stop()
+	}
+}
+
+// wake lets the senders of a step, or with 0 of a run, look at their delegation again.
+func (o *Outbox) wake(s *machine.State, step uint32) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for row, sender := range o.live {
+		if row.RunID == s.RunID && (step == 0 || row.Step == step) && row.Namespace == s.Namespace {
+			select {
+			case sender.news <- struct{}{}:
+			default:
+			}
+		}
+	}
+}

@@ -1,0 +1,241 @@
+package delivery
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Bounds of what an agent's task leaves in the journal, bytes.
+const (
+	maxResult = 1 << 20
+	// Codes of answers that cannot be taken; whoever reaches agents has them too.
+	resultTooLarge = "AGENT_RESULT_TOO_LARGE"
+	brokeProtocol  = "AGENT_PROTOCOL"
+	maxCode        = 128
+	maxMessage     = 16 << 10
+)
+
+// result is what a delegation's step is answered with (semantics section 10).
+type result struct {
+	Status    string                     `json:"status"`
+	Reason    string                     `json:"reason,omitempty"`
+	Output    json.RawMessage            `json:"output,omitempty"`
+	Artifacts map[string]json.RawMessage `json:"artifacts,omitempty"`
+	TaskID    string                     `json:"task_id,omitempty"`
+	CardURL   string                     `json:"card_url,omitempty"`
+}
+
+// outcomeOf reads the end of a task. Only a failure that the agent confirms may be
+// tried again: a budget that is used up, an escalation or a cancellation would be
+// the same once more. Where the step has a business key, what an agent may have done counts as
+// unknown, so that the key is given back only if it did nothing.
+func outcomeOf(task machine.AgentTask, card string, keyed bool) machine.Outcome {
+	outcome := endOf(task, card)
+	outcome.Usage, outcome.Metered = task.Usage, task.Metered
+	outcome.Unknown = outcome.Unknown || keyed && !outcome.OK && !didNothing(&task)
+	return outcome
+}
+
+// didNothing: the agent rejected the work, and no tool was called for it.
+func didNothing(task *machine.AgentTask) bool {
+	return task.State == machine.AgentRejected && task.Usage.ToolCalls == 0
+}
+
+// assumed is the usage that a task tells, with its lease in place of what it does not tell.
+func assumed(task *machine.AgentTask, lease machine.Amount) machine.Usage {
+	u := task.Usage
+	if !task.Metered {
+		return u
+	}
+	if task.Untold&machine.FigureTokens != 0 && lease.Tokens > 0 {
+		u.InputTokens = max(u.InputTokens, lease.Tokens-u.OutputTokens)
+	}
+	if task.Untold&machine.FigureCost != 0 {
+		u.CostMicro = lease.CostMicro
+	}
+	if task.Untold&machine.FigureToolCalls != 0 {
+		u.ToolCalls = int(lease.ToolCalls)
+	}
+	return u
+}
+
+func endOf(task machine.AgentTask, card string) machine.Outcome {
+	if task.State != machine.AgentCompleted {
+		return unsuccessful(task)
+	}
+	r := result{
+		Status: cmp.Or(task.Status, "COMPLETED"), Reason: cmp.Or(task.Reason, "completed"), TaskID: task.ID, CardURL: card,
+		Output: valueOf(answerIn(&task)), Artifacts: artifactsOf(task.Artifacts),
+	}
+	raw, err := json.Marshal(r)
+	if err != nil {
+		return done(brokeProtocol, err.Error())
+	}
+	if len(raw) > maxResult {
+		return done(resultTooLarge, fmt.Sprintf("the agent's result has %d bytes, at most %d are taken; let it store it elsewhere and name it", len(raw), maxResult))
+	}
+	return machine.Outcome{OK: true, Result: raw}
+}
+
+// answerIn is what a task says in the end: its output, else what its status says, else its
+// only artifact.
+func answerIn(task *machine.AgentTask) []machine.Part {
+	switch {
+	case len(task.Output) > 0:
+		return task.Output
+	case len(task.Message) > 0:
+		return task.Message
+	case len(task.Artifacts) == 1:
+		return task.Artifacts[0].Parts
+	}
+	return nil
+}
+
+// artifactsOf keeps each artifact. Names need not be unique: the next of a name has its
+// id, or a number, behind it.
+func artifactsOf(artifacts []machine.AgentArtifact) map[string]json.RawMessage {
+	if len(artifacts) == 0 {
+		return nil
+	}
+	out := make(map[string]json.RawMessage, len(artifacts))
+	for _, a := range artifacts {
+		name := a.Name
+		if _, taken := out[name]; taken && a.ID != "" {
+			name = a.Name + "#" + a.ID
+		}
+		for n := 2; ; n++ {
+			if _, taken := out[name]; !taken {
+				break
+			}
+			name = fmt.Sprintf("%s#%d", a.Name, n)
+		}
+		out[name] = valueOf(a.Parts)
+	}
+	return out
+}
+
+func unsuccessful(task machine.AgentTask) machine.Outcome {
+	code := task.Reason
+	final := task.State == machine.AgentCancelled
+	switch task.Status {
+	case "", "FAILED":
+	default:
+		final = true
+	}
+	if code == "" {
+		code = map[machine.AgentState]string{
+			machine.AgentFailed: "failed", machine.AgentRejected: "rejected", machine.AgentCancelled: "cancelled",
+		}[task.State]
+	}
+	message := textOf(task.Message)
+	if message == "" {
+		message = "task " + task.ID + " ended without a word"
+	}
+	return failure(code, message, final)
+}
+
+func failure(code, message string, final bool) machine.Outcome {
+	return machine.Outcome{Error: machine.Fault{Code: clip(code, maxCode), Message: clip(message, maxMessage)}, Final: final}
+}
+
+// unknown is the outcome of work that may or may not have been done.
+func unknown(code, message string) machine.Outcome {
+	outcome := failure(code, message, false)
+	outcome.Unknown = true
+	return outcome
+}
+
+// done is the outcome of work that the agent has begun, or has done, and of which nothing more
+// can be told: no further attempt is its remedy.
+func done(code, message string) machine.Outcome {
+	outcome := unknown(code, message)
+	outcome.Final = true
+	return outcome
+}
+
+// clip cuts a text at a rune.
+func clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	s = s[:most]
+	for !utf8.ValidString(s) {
+		s = s[:len(s)-1]
+	}
+	return s
+}
+
+// valueOf is one JSON value for parts: text as a string, one JSON part as it is,
+// anything else as a list of objects.
+func valueOf(parts []machine.Part) json.RawMessage {
+	switch {
+	case len(parts) == 0:
+		return nil
+	case len(parts) == 1 && parts[0].Kind == machine.PartJSON:
+		return parts[0].Data
+	case allText(parts):
+		// Chunks that were appended are one text (S§4.2.2).
+		var text strings.Builder
+		for i := range parts {
+			text.WriteString(parts[i].Text)
+		}
+		raw, _ := json.Marshal(text.String())
+		return raw
+	}
+	list := make([]part, len(parts))
+	for i := range parts {
+		list[i] = partOf(&parts[i])
+	}
+	raw, _ := json.Marshal(list)
+	return raw
+}
+
+// part is a part in a list of several kinds.
+type part struct {
+	Text      string          `json:"text,omitempty"`
+	Data      json.RawMessage `json:"data,omitempty"`
+	Raw       []byte          `json:"raw,omitempty"`
+	URL       string          `json:"url,omitempty"`
+	MediaType string          `json:"media_type,omitempty"`
+	Filename  string          `json:"filename,omitempty"`
+}
+
+func partOf(p *machine.Part) part {
+	out := part{MediaType: p.MediaType, Filename: p.Filename}
+	switch p.Kind {
+	case machine.PartText:
+		out.Text = p.Text
+	case machine.PartJSON:
+		out.Data = p.Data
+	case machine.PartData:
+		out.Raw = p.Data
+	case machine.PartURI:
+		out.URL = p.Text
+	}
+	return out
+}
+
+func allText(parts []machine.Part) bool {
+	for i := range parts {
+		if parts[i].Kind != machine.PartText {
+			return false
+		}
+	}
+	return true
+}
+
+// textOf joins the parts that are text.
+func textOf(parts []machine.Part) string {
+	var texts []string
+	for i := range parts {
+		if parts[i].Kind == machine.PartText {
+			texts = append(texts, parts[i].Text)
+		}
+	}
+	return strings.Join(texts, "\n")
+}

@@ -1,0 +1,255 @@
+package subscription
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/streams"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
+)
+
+// maxConsumers bounds the consumers of a namespace.
+const maxConsumers = 1000
+
+// Consumer is a named reader of all runs.
+type Consumer struct {
+	Name  string
+	Owner string
+	// At is what was acknowledged last.
+	At runtime.Cursor
+	// CreatedAt is Unix nanoseconds.
+	CreatedAt int64
+	// Connected: a watch of it is open.
+	Connected bool
+}
+
+// ConsumerRef names a consumer.
+type ConsumerRef struct {
+	runtime.Call
+	Name string
+}
+
+// Reading is the open watch of one consumer. It implements [streams.Reading].
+type Reading struct {
+	all   *consumers
+	key   machine.SubscriptionKey
+	ended chan struct{}
+	why   error
+}
+
+// Ended is closed when the watch has to end.
+func (r *Reading) Ended() <-chan struct{} { return r.ended }
+
+// Why is why it has to end, once it has.
+func (r *Reading) Why() error { return r.why }
+
+// Leave says that the watch has ended.
+func (r *Reading) Leave() { r.all.leave(r.key, r) }
+
+// consumers are the open watches of all consumers, one of each.
+type consumers struct {
+	clock runtime.Clock
+
+	mu   sync.Mutex
+	open map[machine.SubscriptionKey]*Reading
+	// left is when the last watch of others ended.
+	left map[machine.SubscriptionKey]time.Time
+}
+
+func newConsumers(clock runtime.Clock) *consumers {
+	return &consumers{clock: clock, open: make(map[machine.SubscriptionKey]*Reading), left: make(map[machine.SubscriptionKey]time.Time)}
+}
+
+// seen is when a consumer read last, as far as this process knows; now: it does.
+func (c *consumers) seen(key machine.SubscriptionKey, now time.Time) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open[key] != nil {
+		return now
+	}
+	return c.left[key]
+}
+
+// enter makes a watch the one of its consumer and ends the one before.
+func (c *consumers) enter(key machine.SubscriptionKey) *Reading {
+	now := &Reading{all: c, key: key, ended: make(chan struct{})}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.close(key, &machine.Refusal{
+		Code: machine.CodeAborted, Reason: "CONSUMER_REPLACED", Field: "consumer", Message: "a newer stream of the consumer was opened",
+	})
+	c.open[key] = now
+	delete(c.left, key)
+	return now
+}
+
+// end ends the open watch of a consumer, if there is one.
+func (c *consumers) end(key machine.SubscriptionKey, why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.close(key, why)
+	delete(c.left, key)
+}
+
+// close is end for who holds the mutex.
+func (c *consumers) close(key machine.SubscriptionKey, why error) {
+	if now := c.open[key]; now != nil {
+		now.why = why
+		close(now.ended)
+		delete(c.open, key)
+	}
+}
+
+func (c *consumers) leave(key machine.SubscriptionKey, w *Reading) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open[key] == w {
+		delete(c.open, key)
+		c.left[key] = c.clock.Now()
+	}
+}
+
+func (c *consumers) connected(key machine.SubscriptionKey) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.open[key] != nil
+}
+
+func consumerKey(ns uint32, name string) machine.SubscriptionKey {
+	return machine.SubscriptionKey{Namespace: ns, Kind: machine.SubscriptionConsumer, ID: name}
+}
+
+// Resume says where a consumer goes on; known: there is one of that name. A refusal
+// CONSUMER_TAKEN: it is another's; CONSUMER_EXPIRED: it did not read for too long.
+func (r *Room) Resume(ctx context.Context, ns uint32, name, owner string) (at runtime.Cursor, known bool, err error) {
+	sub, err := r.Subscription(ctx, consumerKey(ns, name))
+	if err != nil || sub == nil {
+		return at, false, err
+	}
+	if sub.Owner != owner {
+		return at, false, taken("CONSUMER_TAKEN", "consumer", name)
+	}
+	if sub.Done {
+		return at, true, expired(sub)
+	}
+	return r.SubscriptionCursor(sub), true, nil
+}
+
+// Enter makes a watch the one of its consumer, which is stored if it is new, and ends
+// the one before.
+func (r *Room) Enter(ctx context.Context, ns uint32, name, owner string, at runtime.Cursor, known bool) (streams.Reading, error) {
+	key := consumerKey(ns, name)
+	if !known {
+		if err := r.addConsumer(ctx, key, owner, at); err != nil {
+			return nil, err
+		}
+	}
+	return r.consumers.enter(key), nil
+}
+
+// addConsumer stores a consumer unless it was made meanwhile.
+func (r *Room) addConsumer(ctx context.Context, key machine.SubscriptionKey, owner string, at runtime.Cursor) error {
+	full := func(have int) error { return tooMany("MAX_CONSUMERS", "consumer", maxConsumers, have+1) }
+	_, _, err := r.establish(ctx, key, maxConsumers, full, func(before *machine.Subscription) (*machine.Subscription, error) {
+		if before != nil && before.Owner != owner {
+			return nil, taken("CONSUMER_TAKEN", "consumer", key.ID)
+		}
+		if before != nil {
+			return nil, nil //nolint:nilnil // it stays as it is
+		}
+		return &machine.Subscription{
+			SubscriptionKey: key, Owner: owner, CreatedAt: r.cfg.Clock.Now().UnixNano(), SeenAt: r.cfg.Clock.Now().UnixNano(), After: at.Position, Index: at.Index,
+		}, nil
+	})
+	return err
+}
+
+// AckConsumer stores how far a consumer has worked, synced. The position that it has
+// is no error.
+//
+// Errors: CONSUMER_NOT_FOUND, CONSUMER_EXPIRED, BAD_CURSOR, CURSOR_FOREIGN, CURSOR_AHEAD, CURSOR_BEHIND,
+// SUBSCRIPTION_CONTENDED.
+func (r *Room) AckConsumer(ctx context.Context, ref ConsumerRef, cursor string) error {
+	at, err := validate.ParseCursor(cursor)
+	if err != nil {
+		return inField("cursor", err)
+	}
+	ns, err := r.readable(ref.Call)
+	if err != nil {
+		return err
+	}
+	key := consumerKey(ns, ref.Name)
+	_, err = r.change(ctx, key, func(before *machine.Subscription) (*machine.Subscription, error) {
+		if before == nil || !owns(ref.Call, before) {
+			return nil, absent(key.Kind, key.ID)
+		}
+		if before.Done {
+			return nil, expired(before)
+		}
+		return r.acknowledged(ctx, before, at)
+	})
+	return err
+}
+
+// acknowledged is a consumer that has worked up to a place; nil: it has that place.
+func (r *Room) acknowledged(ctx context.Context, before *machine.Subscription, at runtime.Cursor) (*machine.Subscription, error) {
+	tail, err := r.cfg.Journal.Tail(ctx, before.Namespace)
+	if err != nil {
+		return nil, inSubscription(before.SubscriptionKey, err)
+	}
+	if err := at.Resumable(r.cfg.Journal.Epoch(), tail); err != nil {
+		return nil, inField("cursor", err)
+	}
+	order := cmp.Or(cmp.Compare(at.Position, before.After), cmp.Compare(at.Index, before.Index))
+	if order < 0 {
+		return nil, behind(before, at)
+	}
+	if order == 0 {
+		return nil, nil //nolint:nilnil // it stays as it is
+	}
+	sub := *before
+	sub.After, sub.Index, sub.SeenAt = at.Position, at.Index, r.cfg.Clock.Now().UnixNano()
+	return &sub, nil
+}
+
+func behind(sub *machine.Subscription, at runtime.Cursor) error {
+	return &machine.Refusal{
+		Code: machine.CodeOutOfRange, Reason: "CURSOR_BEHIND", Field: "cursor",
+		Message: "the consumer has acknowledged more than this already", Limit: figure(sub.After), Got: figure(at.Position),
+	}
+}
+
+// ListConsumers lists those of the caller by name, without those whose place was given up;
+// all of the namespace with admin.
+func (r *Room) ListConsumers(ctx context.Context, call runtime.Call) ([]Consumer, error) {
+	subs, err := r.OwnSubscriptions(ctx, call, machine.SubscriptionConsumer)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Consumer, 0, len(subs))
+	for i := range subs {
+		s := &subs[i]
+		if s.Done {
+			continue
+		}
+		out = append(out, Consumer{
+			Name: s.ID, Owner: s.Owner, At: r.SubscriptionCursor(s), CreatedAt: s.CreatedAt,
+			Connected: r.consumers.connected(s.SubscriptionKey),
+		})
+	}
+	return out, nil
+}
+
+// DeleteConsumer forgets a consumer and ends its watch; CONSUMER_NOT_FOUND.
+func (r *Room) DeleteConsumer(ctx context.Context, ref ConsumerRef) error {
+	key, err := r.removeOwn(ctx, ref.Call, machine.SubscriptionConsumer, ref.Name)
+	if err != nil {
+		return err
+	}
+	r.consumers.end(key, absent(machine.SubscriptionConsumer, ref.Name))
+	return nil
+}

@@ -1,0 +1,122 @@
+package subscription_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/pawl-dev/pawl/internal/delivery/subscription"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/services"
+	"github.com/pawl-dev/pawl/test/testkit"
+)
+
+const hookSecret = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"
+
+func newRoom(t *testing.T, store runtime.Store) *subscription.Room {
+	t.Helper()
+	rooms, err := services.New(services.Config{Config: runtime.Config{Store: store, Clock: services.SystemClock{}, IDs: &testkit.IDs{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rooms.Subscriptions
+}
+
+func hookRequest(id, url string) subscription.WebhookRequest {
+	return subscription.WebhookRequest{Call: runtime.Call{Principal: runtime.Anonymous()}, ID: id, URL: url, Secret: hookSecret, FromBeginning: true}
+}
+
+// TestAdvanceKeepsChanges: where a webhook stands and what it is are changed by two
+// hands, and neither undoes the other; the place never goes back, and what is gone or
+// made anew is left alone.
+func TestAdvanceKeepsChanges(t *testing.T) {
+	t.Parallel()
+	ctx, e := t.Context(), newRoom(t, testkit.StoreFor(t))
+	first, created, err := e.PutWebhook(ctx, hookRequest("w", "https://a.example"))
+	if err != nil || !created {
+		t.Fatalf("made %v, %v", created, err)
+	}
+	if _, created, err := e.PutWebhook(ctx, hookRequest("w", "https://b.example")); err != nil || created {
+		t.Fatalf("made again %v, %v", created, err)
+	}
+	now, err := e.Advance(ctx, &first, 7, 2)
+	if err != nil || now.URL != "https://b.example" || now.After != 7 || now.Index != 2 {
+		t.Fatalf("advanced %+v, %v", now, err)
+	}
+	if now, err = e.Advance(ctx, &first, 7, 1); err != nil || now.After != 7 || now.Index != 2 {
+		t.Fatalf("it went back: %+v, %v", now, err)
+	}
+	tried := first
+	tried.Attempts = 3
+	if err := e.NoteTry(ctx, tried, &first, nil); !errors.Is(err, machine.ErrSubscriptionChanged) {
+		t.Fatalf("a failed try of before was stored: %v", err)
+	}
+	if _, err := e.DeleteWebhook(ctx, runtime.Call{Principal: runtime.Anonymous()}, "w"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := e.Advance(ctx, &first, 9, 0); !errors.Is(err, machine.ErrSubscriptionChanged) {
+			t.Fatalf("one that is gone came back: %v", err)
+		}
+		if _, _, err := e.PutWebhook(ctx, hookRequest("w", "https://c.example")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestWebhooksAreCountedExactly: as many as may be are made, by however many at once.
+func TestWebhooksAreCountedExactly(t *testing.T) {
+	t.Parallel()
+	e := newRoom(t, testkit.StoreFor(t))
+	var puts sync.WaitGroup
+	var made, refused atomic.Int64
+	for n := range 120 {
+		puts.Go(func() {
+			_, _, err := e.PutWebhook(t.Context(), hookRequest(fmt.Sprint("w", n), "https://a.example"))
+			var refusal *machine.Refusal
+			switch {
+			case err == nil:
+				made.Add(1)
+			case errors.As(err, &refusal) && refusal.Reason == "MAX_WEBHOOKS":
+				refused.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	puts.Wait()
+	if made.Load() != 100 || refused.Load() != 20 {
+		t.Errorf("%d made and %d refused, want 100 and 20", made.Load(), refused.Load())
+	}
+}
+
+// stubborn is a store in which every change of a subscription comes second.
+type stubborn struct {
+	*testkit.Store
+	asked atomic.Int64
+}
+
+func (s *stubborn) PutSubscription(context.Context, machine.Subscription, *machine.Subscription) error {
+	s.asked.Add(1)
+	return machine.ErrSubscriptionChanged
+}
+
+// TestChangesAreNotTriedForEver: a change that comes second every time is refused by
+// name after a few tries.
+func TestChangesAreNotTriedForEver(t *testing.T) {
+	t.Parallel()
+	s := &stubborn{Store: testkit.StoreFor(t)}
+	_, _, err := newRoom(t, s).PutWebhook(t.Context(), hookRequest("w", "https://a.example"))
+	var refusal *machine.Refusal
+	if !errors.As(err, &refusal) || refusal.Reason != "SUBSCRIPTION_CONTENDED" || refusal.Code != machine.CodeAborted || !strings.Contains(refusal.Message, "try again") {
+		t.Fatalf("%v", err)
+	}
+	if n := s.asked.Load(); n != 8 {
+		t.Errorf("tried %d times, want 8", n)
+	}
+}

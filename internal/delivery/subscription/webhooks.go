@@ -1,0 +1,144 @@
+package subscription
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
+)
+
+// maxWebhooks bounds the webhooks of a namespace.
+const maxWebhooks = 100
+
+// Bounds of the key of a webhook's signatures, bytes (Standard Webhooks,
+// "Symmetric").
+const (
+	minSecret = 24
+	maxSecret = 64
+)
+
+// secretPrefix tells a key from other secrets (Standard Webhooks).
+const secretPrefix = "whsec_"
+
+// WebhookRequest is the argument of [Room.PutWebhook].
+type WebhookRequest struct {
+	runtime.Call
+	ID  string
+	URL string
+	// Secret is "whsec_" and the base64 of 24 to 64 bytes; "" keeps the one that a
+	// webhook has.
+	Secret string
+	Filter machine.RunFilter
+	Kinds  []machine.RecordKind
+	// FromBeginning: a new one begins with the first record, else with what is to come.
+	FromBeginning bool
+}
+
+// PutWebhook makes a webhook, or changes one in place; it goes on where it was and
+// tries at once.
+//
+// Errors: BAD_URL, BAD_SECRET, WEBHOOK_TAKEN, MAX_WEBHOOKS, SUBSCRIPTION_CONTENDED.
+func (r *Room) PutWebhook(ctx context.Context, req WebhookRequest) (sub machine.Subscription, created bool, err error) {
+	ns, err := r.readable(req.Call)
+	if err != nil {
+		return sub, false, err
+	}
+	if err := checkURL(req.URL); err != nil {
+		return sub, false, err
+	}
+	secret, err := readSecret(req.Secret)
+	if err != nil {
+		return sub, false, err
+	}
+	key := machine.SubscriptionKey{Namespace: ns, Kind: machine.SubscriptionWebhook, ID: req.ID}
+	full := func(have int) error { return tooMany("MAX_WEBHOOKS", "webhook_id", maxWebhooks, have+1) }
+	return r.establish(ctx, key, maxWebhooks, full, func(before *machine.Subscription) (*machine.Subscription, error) {
+		sub, err := r.webhook(ctx, key, &req, before)
+		if err != nil {
+			return nil, err
+		}
+		if sub.URL, sub.Filter, sub.Kinds = req.URL, req.Filter, req.Kinds; secret != nil {
+			sub.Secret = secret
+		}
+		if sub.Secret == nil {
+			return nil, badSecret("a new webhook needs one", 0)
+		}
+		return &sub, nil
+	})
+}
+
+// webhook is the one to change, or a new one.
+func (r *Room) webhook(ctx context.Context, key machine.SubscriptionKey, req *WebhookRequest, before *machine.Subscription) (sub machine.Subscription, err error) {
+	if before != nil {
+		if !req.Principal.Owns(before.Owner) {
+			return sub, taken("WEBHOOK_TAKEN", "webhook_id", key.ID)
+		}
+		sub = *before
+		sub.Attempts, sub.NextAt, sub.LastError = 0, 0, ""
+		return sub, nil
+	}
+	sub = machine.Subscription{SubscriptionKey: key, Owner: req.Principal.Name(), CreatedAt: r.cfg.Clock.Now().UnixNano()}
+	if !req.FromBeginning {
+		sub.After, err = r.cfg.Journal.Tail(ctx, key.Namespace)
+		sub.Index = validate.WholeEntry
+	}
+	return sub, inSubscription(key, err)
+}
+
+func checkURL(raw string) error {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return &machine.Refusal{
+			Code: machine.CodeInvalidArgument, Reason: "BAD_URL", Field: "url",
+			Message: "is not the URL of a receiver", Allowed: []string{"http://HOST[:PORT]/PATH", "https://HOST[:PORT]/PATH"},
+		}
+	case u.User != nil || u.Fragment != "":
+		return &machine.Refusal{
+			Code: machine.CodeInvalidArgument, Reason: "BAD_URL", Field: "url", Message: "must have neither user nor fragment",
+		}
+	}
+	return nil
+}
+
+// readSecret reads the text form of a key; nil for "".
+func readSecret(text string) ([]byte, error) {
+	if text == "" {
+		return nil, nil
+	}
+	encoded, ok := strings.CutPrefix(text, secretPrefix)
+	secret, err := base64.StdEncoding.DecodeString(encoded)
+	switch {
+	case !ok || err != nil:
+		return nil, badSecret("is not whsec_ and standard base64", len(secret))
+	case len(secret) < minSecret:
+		return nil, badSecret("is too short", len(secret))
+	case len(secret) > maxSecret:
+		return nil, badSecret("is too long", len(secret))
+	}
+	return secret, nil
+}
+
+// badSecret never repeats it.
+func badSecret(why string, got int) error {
+	limit := int64(minSecret)
+	if got > maxSecret {
+		limit = maxSecret
+	}
+	return &machine.Refusal{
+		Code: machine.CodeInvalidArgument, Reason: "BAD_SECRET", Field: "secret",
+		Message: fmt.Sprintf("%s; want whsec_ and the base64 of %d to %d bytes", why, minSecret, maxSecret),
+		Limit:   limit, Got: int64(got),
+	}
+}
+
+// DeleteWebhook removes a webhook with its dead letters; WEBHOOK_NOT_FOUND. It returns
+// the key of what is gone.
+func (r *Room) DeleteWebhook(ctx context.Context, call runtime.Call, id string) (machine.SubscriptionKey, error) {
+	return r.removeOwn(ctx, call, machine.SubscriptionWebhook, id)
+}

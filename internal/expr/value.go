@@ -1,0 +1,82 @@
+package expr
+
+import (
+	"encoding/json"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-dev/pawl/internal/strictjson"
+)
+
+// Value is what an expression sees of a JSON text: the same value as every other reader of the
+// text. Numbers are doubles; whole numbers from 2^53 on are int or uint, which compare exactly.
+// A number that is neither, such as 1e400 or one with 20 digits behind the point, is an error:
+// the expression would see another one. Errors: [*strictjson.Fault].
+func Value(raw []byte) (any, error) {
+	value, err := strictjson.Value(raw)
+	if err != nil {
+		return nil, err
+	}
+	seen, path, lit := see(value, nil)
+	if lit != "" {
+		fault := strictjson.NotExact(lit)
+		fault.At = pointer(path)
+		return nil, fault
+	}
+	return seen, nil
+}
+
+// see converts a value in place. lit is a number that no expression sees exactly, where its path.
+func see(value any, path []string) (seen any, where []string, lit string) {
+	switch v := value.(type) {
+	case json.Number:
+		n, exact := numberOf(v.String())
+		if !exact {
+			return nil, path, v.String()
+		}
+		return n, nil, ""
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if v[name], where, lit = see(v[name], append(slices.Clip(path), name)); lit != "" {
+				return nil, where, lit
+			}
+		}
+	case []any:
+		for i := range v {
+			if v[i], where, lit = see(v[i], append(slices.Clip(path), strconv.Itoa(i))); lit != "" {
+				return nil, where, lit
+			}
+		}
+	}
+	return value, nil, ""
+}
+
+// maxWhole is up to where doubles tell every whole number from its neighbours.
+const maxWhole = 1 << 53
+
+// numberOf is a number as an expression sees it, and whether that is the same number.
+func numberOf(lit string) (any, bool) {
+	f, exact := strictjson.Double(lit)
+	if math.Abs(f) < maxWhole {
+		return f, exact
+	}
+	whole := strictjson.Decimal(lit)
+	if n, err := strconv.ParseInt(whole, 10, 64); err == nil {
+		return n, true
+	}
+	if n, err := strconv.ParseUint(whole, 10, 64); err == nil {
+		return n, true
+	}
+	return f, exact
+}
+
+func pointer(path []string) string {
+	var at strings.Builder
+	for _, token := range path {
+		at.WriteString("/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(token))
+	}
+	return at.String()
+}

@@ -1,0 +1,107 @@
+package apierror
+
+import (
+	"strings"
+
+	validatepb "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	"buf.build/go/protovalidate"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// InvalidRequest is the reason of every breach of a constraint that the
+// proto files declare.
+const InvalidRequest = "INVALID_REQUEST"
+
+// MaxViolations bounds the fields that one answer names.
+const MaxViolations = 8
+
+// violationStatus gives the status of the validation interceptor the form of
+// all other errors; other statuses stay as they are.
+func violationStatus(st *status.Status) *status.Status {
+	for _, detail := range st.Details() {
+		if violations, ok := detail.(*validatepb.Violations); ok {
+			return Constraint(st, violations.GetViolations())
+		}
+	}
+	return st
+}
+
+// Constraint is the status of a request that breaches the constraints of the proto files.
+func Constraint(st *status.Status, violations []*validatepb.Violation) *status.Status {
+	bad := &errdetails.BadRequest{}
+	var lines []string
+	for _, v := range violations[:min(len(violations), MaxViolations)] {
+		field, text := protovalidate.FieldPathString(v.GetField()), violationText(v)
+		bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{
+			Field: field, Description: Clip(text, MaxDescriptionBytes/2), Reason: InvalidRequest,
+		})
+		lines = append(lines, field+": "+text)
+	}
+	text := Clip(InvalidRequest+" "+strings.Join(lines, "; "), maxMessageBytes)
+	info := &errdetails.ErrorInfo{Domain: Domain, Reason: InvalidRequest, Metadata: map[string]string{
+		"field": bad.FieldViolations[0].GetField(),
+	}}
+	if allowed := enumNames(violations[0]); allowed != nil {
+		info.Metadata["allowed"] = strings.Join(allowed, ", ")
+	}
+	return With(status.New(st.Code(), text), info, bad)
+}
+
+// violationText is the library's, but for enums, whose numbers nobody knows, and
+// for names that a pattern bounds.
+func violationText(v *validatepb.Violation) string {
+	if allowed := enumNames(v); allowed != nil {
+		return "must be one of " + strings.Join(allowed, ", ")
+	}
+	if path := v.GetField().GetElements(); v.GetRuleId() == "string.pattern" && len(path) > 0 {
+		if text := patternTexts[path[len(path)-1].GetFieldName()]; text != "" {
+			return text
+		}
+	}
+	return v.GetMessage()
+}
+
+// patternTexts says in words what the pattern of a field takes.
+var patternTexts = map[string]string{
+	"namespace":     "must begin with a-z and go on with up to 62 of a-z, 0-9 and -",
+	"run_id":        "must be the id of a run: 26 characters of 0-9 and A-Z without I, L, O and U (a ULID)",
+	"parent_run_id": "must be the id of a run: 26 characters of 0-9 and A-Z without I, L, O and U (a ULID)",
+}
+
+// enumNames lists the values that an enum field takes; nil for other fields.
+func enumNames(v *validatepb.Violation) []string {
+	if !strings.HasPrefix(v.GetRuleId(), "enum.") {
+		return nil
+	}
+	for _, request := range Requests() {
+		if enum := enumAt(request, v.GetField().GetElements()); enum != nil {
+			var names []string
+			for i := range enum.Values().Len() {
+				if value := enum.Values().Get(i); value.Number() != 0 {
+					names = append(names, string(value.Name()))
+				}
+			}
+			return names
+		}
+	}
+	return nil
+}
+
+// enumAt follows a path of fields to an enum; nil if the message has none there.
+func enumAt(m protoreflect.MessageDescriptor, path []*validatepb.FieldPathElement) protoreflect.EnumDescriptor {
+	for i, element := range path {
+		field := m.Fields().ByName(protoreflect.Name(element.GetFieldName()))
+		switch {
+		case field == nil:
+			return nil
+		case i == len(path)-1:
+			return field.Enum()
+		case field.Message() == nil:
+			return nil
+		}
+		m = field.Message()
+	}
+	return nil
+}

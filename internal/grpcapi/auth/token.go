@@ -1,0 +1,239 @@
+package auth
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/secretfile"
+)
+
+// MinTokenBytes is the shortest bearer token that is taken.
+const MinTokenBytes = 16
+
+// Token is one static bearer token and what its holder may do.
+type Token struct {
+	// Principal is the holder's name; it is recorded on what the holder causes.
+	// 1 to 128 of letters, digits and . _ @ : / -; none of [policy.Reserved].
+	Principal string
+	// Digest is the SHA-256 of what the holder sends as "authorization: Bearer <secret>".
+	Digest [sha256.Size]byte
+	// Secret is the same for a token that the process makes for itself, at least
+	// MinTokenBytes printable ASCII characters without spaces; then Digest is zero.
+	Secret string
+	// Scopes are the holder's rights, at least one.
+	Scopes runtime.Scopes
+	// Namespaces are those in which they hold; nil = every one.
+	Namespaces []string
+}
+
+// digestForm begins the digest of a token in a file.
+const digestForm = "sha256:"
+
+// randomTokenBytes is how much chance a new token has: nobody guesses 256 bits, so that
+// their plain digest gives nothing away to whoever reads the file.
+const randomTokenBytes = 32
+
+// NewSecret makes a token.
+func NewSecret() string {
+	var random [randomTokenBytes]byte
+	_, _ = rand.Read(random[:]) // it does not fail
+	return base64.RawURLEncoding.EncodeToString(random[:])
+}
+
+// TokenLine is a line of a tokens file; the scopes may have namespaces.
+func TokenLine(principal, scopes, secret string) (string, error) {
+	line := principal + "  " + scopes + "  " + Digested(secret)
+	t, err := parseToken(line)
+	if err == nil {
+		err = t.validate()
+	}
+	return line, err
+}
+
+// Digested is a token as a file has it.
+func Digested(secret string) string {
+	digest := sha256.Sum256([]byte(secret))
+	return digestForm + hex.EncodeToString(digest[:])
+}
+
+var principalName = regexp.MustCompile(`^[A-Za-z0-9._@:/-]{1,128}$`)
+
+// ReadTokens reads a token file. Each line that is neither empty nor a comment
+// (#) has three fields parted by spaces or tabs:
+//
+//	PRINCIPAL  SCOPE[,SCOPE...][@NAMESPACE[,NAMESPACE...]]  sha256:DIGEST
+//	ci-deploy  packs:write                   sha256:5f1e...
+//	approvals  runs:read,events:external@red sha256:0c9a...
+//
+// The file has no token, only its digest: who reads it can prove nothing with it. A line
+// with a token as it is sent is refused ([HashLines] brings such a file into this form).
+//
+// A file that others may write, or everybody may read, is refused. All other faults
+// are reported at once, by line; no error repeats a token.
+func ReadTokens(path string) ([]Token, error) {
+	raw, err := secretfile.Read(path)
+	if err != nil {
+		return nil, fmt.Errorf("token file: %w", err)
+	}
+	tokens, err := parseTokens(bytes.NewReader(raw))
+	if err != nil {
+		return nil, fmt.Errorf("token file %s: %w", path, err)
+	}
+	return tokens, nil
+}
+
+func parseTokens(r io.Reader) ([]Token, error) {
+	var tokens []Token
+	var faults []error
+	lines := bufio.NewScanner(r)
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		token, err := parseToken(line)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("line %d: %w", n, err))
+			continue
+		}
+		tokens = append(tokens, token)
+	}
+	if err := lines.Err(); err != nil {
+		faults = append(faults, err)
+	}
+	if len(tokens) == 0 && len(faults) == 0 {
+		faults = append(faults, errors.New("no token in it; want lines of PRINCIPAL SCOPES sha256:DIGEST"))
+	}
+	return tokens, errors.Join(faults...)
+}
+
+func parseToken(line string) (Token, error) {
+	fields := strings.Fields(line)
+	if len(fields) != 3 {
+		return Token{}, fmt.Errorf("%d fields; want PRINCIPAL SCOPE[,SCOPE...][@NAMESPACE...] sha256:DIGEST", len(fields))
+	}
+	t := Token{Principal: fields[0]}
+	var err error
+	if t.Scopes, t.Namespaces, err = parseGrant(fields[1]); err != nil {
+		return Token{}, err
+	}
+	t.Digest, err = parseDigest(fields[2])
+	return t, err
+}
+
+// parseDigest reads a digest; no error repeats what was no digest.
+func parseDigest(text string) (digest [sha256.Size]byte, err error) {
+	text, ok := strings.CutPrefix(text, digestForm)
+	if !ok {
+		return digest, errors.New("the token stands in the file as it is sent; want sha256: and its digest: `pawl token hash FILE` rewrites the file")
+	}
+	raw, err := hex.DecodeString(text)
+	if err != nil || len(raw) != sha256.Size {
+		return digest, fmt.Errorf("sha256: wants %d hexadecimal digits", 2*sha256.Size)
+	}
+	return [sha256.Size]byte(raw), nil
+}
+
+// validate reports the first fault of a token, without its secret.
+func (t Token) validate() error {
+	switch {
+	case !principalName.MatchString(t.Principal) || slices.Contains(policy.Reserved(), t.Principal):
+		return fmt.Errorf("principal %q: want 1 to 128 of letters, digits and . _ @ : / -, none of %s", t.Principal, strings.Join(policy.Reserved(), ", "))
+	case t.Scopes == 0:
+		return fmt.Errorf("principal %q has no scope; known scopes are %s", t.Principal, knownScopes())
+	case t.Digest != [sha256.Size]byte{}:
+		return nil
+	}
+	if err := checkSecret(t.Secret); err != nil {
+		return fmt.Errorf("token of %q: %w", t.Principal, err)
+	}
+	return nil
+}
+
+// checkSecret says what is wrong with a token, without repeating it.
+func checkSecret(secret string) error {
+	switch {
+	case len(secret) < MinTokenBytes:
+		return fmt.Errorf("%d characters; want at least %d", len(secret), MinTokenBytes)
+	case !Printable(secret) || strings.Contains(secret, " "):
+		return errors.New("want printable ASCII without spaces")
+	}
+	return nil
+}
+
+// digest is what the token is known by.
+func (t Token) digest() [sha256.Size]byte {
+	if t.Digest == ([sha256.Size]byte{}) {
+		return sha256.Sum256([]byte(t.Secret))
+	}
+	return t.Digest
+}
+
+// TokenSet answers who holds a token. It keeps digests only, so that a
+// comparison takes the same time for every token and none stays in memory.
+type TokenSet struct {
+	digests    [][sha256.Size]byte
+	Principals []*Caller
+}
+
+// NewTokenSet checks the tokens and reports all faults at once.
+func NewTokenSet(tokens []Token) (*TokenSet, error) {
+	set := &TokenSet{}
+	var faults []error
+	for _, t := range tokens {
+		if err := t.validate(); err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		digest := t.digest()
+		if set.find(digest) != nil {
+			faults = append(faults, fmt.Errorf("principal %q has the token of another principal", t.Principal))
+			continue
+		}
+		set.digests = append(set.digests, digest)
+		set.Principals = append(set.Principals, &Caller{Principal: runtime.Principal{Subject: t.Principal, Scopes: t.Scopes, Namespaces: t.Namespaces, Proof: policy.ByToken}, token: digest})
+	}
+	return set, errors.Join(faults...)
+}
+
+// Holder is who sends a token; nil = it is nobody's. One that is shorter than any that may
+// be made is nobody's, whatever digests there are.
+func (s *TokenSet) Holder(secret string) *Caller {
+	if len(secret) < MinTokenBytes {
+		return nil
+	}
+	return s.find(sha256.Sum256([]byte(secret)))
+}
+
+// find compares with every token, whichever matches, and returns nil for none.
+func (s *TokenSet) find(digest [sha256.Size]byte) *Caller {
+	found := -1
+	for i := range s.digests {
+		found = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(s.digests[i][:], digest[:]), i, found)
+	}
+	if found < 0 {
+		return nil
+	}
+	return s.Principals[found]
+}
+
+// Empty reports whether authentication by tokens is off.
+func (s *TokenSet) Empty() bool { return len(s.digests) == 0 }
+
+// Printable reports whether a text is printable ASCII.
+func Printable(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
+}

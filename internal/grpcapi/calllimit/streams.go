@@ -1,0 +1,45 @@
+package calllimit
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/quota"
+)
+
+// Streams bounds the calls that stay open while nothing happens: all of them together, and
+// those of a namespace and a principal.
+type Streams struct {
+	limit int64
+	open  atomic.Int64
+	book  *quota.Book
+}
+
+// NewStreams bounds them to limit, and to what the book says.
+func NewStreams(limit int, book *quota.Book) *Streams {
+	return &Streams{limit: int64(limit), book: book}
+}
+
+// Enter takes a place for a call about a namespace, "" being its caller's own; the caller
+// gives it back by the returned function.
+func (s *Streams) Enter(ctx context.Context, namespace string) (leave func(), err error) {
+	if s.open.Add(1) > s.limit {
+		s.open.Add(-1)
+		return nil, &machine.Refusal{
+			Code: machine.CodeResourceExhausted, Reason: "MAX_STREAMS", Limit: s.limit, RetryAfter: int64(time.Second),
+			Message: "too many streams and waits are open",
+		}
+	}
+	if namespace == "" {
+		namespace = auth.SpaceHome(ctx)
+	}
+	back, err := s.book.Enter(quota.Streams, quota.Namespace(namespace), quota.Principal(auth.CallerOf(ctx).Speaker()))
+	if err != nil {
+		s.open.Add(-1)
+		return nil, err
+	}
+	return func() { back(); s.open.Add(-1) }, nil
+}

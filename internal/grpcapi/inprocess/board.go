@@ -1,0 +1,80 @@
+package inprocess
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Board has services by their names. It is filled once, then read by anybody.
+type Board struct {
+	descs   []*grpc.ServiceDesc
+	impls   map[string]any
+	unary   map[string]grpc.MethodHandler
+	streams map[string]grpc.StreamHandler
+}
+
+// New is an empty one.
+func New() *Board {
+	return &Board{impls: map[string]any{}, unary: map[string]grpc.MethodHandler{}, streams: map[string]grpc.StreamHandler{}}
+}
+
+// Add puts a service on the board.
+func (b *Board) Add(desc *grpc.ServiceDesc, impl any) {
+	b.descs = append(b.descs, desc)
+	b.impls[desc.ServiceName] = impl
+	for i := range desc.Methods {
+		b.unary[nameOf(desc, desc.Methods[i].MethodName)] = desc.Methods[i].Handler
+	}
+	for i := range desc.Streams {
+		b.streams[nameOf(desc, desc.Streams[i].StreamName)] = desc.Streams[i].Handler
+	}
+}
+
+func nameOf(desc *grpc.ServiceDesc, method string) string {
+	return "/" + desc.ServiceName + "/" + method
+}
+
+// Has: there is a method of this name on the board.
+func (b *Board) Has(method string) bool { return b.unary[method] != nil || b.streams[method] != nil }
+
+// Descs are the services in the order in which they were added.
+func (b *Board) Descs() []*grpc.ServiceDesc { return slices.Clone(b.descs) }
+
+// Of is the implementation of a service.
+func (b *Board) Of(desc *grpc.ServiceDesc) any { return b.impls[desc.ServiceName] }
+
+// Call calls a unary method, which is named as gRPC does, with its request.
+func (b *Board) Call(ctx context.Context, method string, req any) (any, error) {
+	handler, ok := b.unary[method]
+	if !ok {
+		return nil, unknown(method)
+	}
+	// What stands between decoding and the handler is given the handler itself: the request
+	// that is decoded here is an empty one.
+	return handler(b.implOf(method), ctx, func(any) error { return nil }, func(ctx context.Context, _ any, _ *grpc.UnaryServerInfo, call grpc.UnaryHandler) (any, error) {
+		return call(ctx, req)
+	})
+}
+
+// Stream calls a method that streams.
+func (b *Board) Stream(method string, stream grpc.ServerStream) error {
+	handler, ok := b.streams[method]
+	if !ok {
+		return unknown(method)
+	}
+	return handler(b.implOf(method), stream)
+}
+
+func (b *Board) implOf(method string) any {
+	service, _, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
+	return b.impls[service]
+}
+
+func unknown(method string) error {
+	return status.Error(codes.Unimplemented, "no service has the method "+method)
+}

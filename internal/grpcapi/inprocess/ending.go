@@ -1,0 +1,131 @@
+package inprocess
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+)
+
+// Ending handles a stream so that it is over soon after ends is, whose cause is then the
+// error. A handler has grace to end it by itself. One that is still there is left behind, and
+// neither sends nor receives any more: somebody else may go on with the stream. Where it was
+// held up by a reader who takes nothing, nobody can, and the error is stalled.
+func Ending(ends context.Context, grace time.Duration, stalled func() error, stream grpc.ServerStream, handle func(grpc.ServerStream) error) error {
+	s := &ending{ServerStream: stream}
+	done := make(chan end, 1)
+	go func() {
+		defer func() {
+			if cause := recover(); cause != nil {
+				done <- end{panicked: fmt.Sprintf("%v\n%s", cause, debug.Stack())}
+			}
+		}()
+		done <- end{err: handle(s)}
+	}()
+	select {
+	case how := <-done:
+		return how.tell()
+	case <-ends.Done():
+	}
+	over := time.NewTimer(grace)
+	defer over.Stop()
+	select {
+	case how := <-done:
+		return how.tell()
+	case <-over.C:
+		return s.leave(context.Cause(ends), stalled)
+	}
+}
+
+// end is how a handler ended.
+type end struct {
+	err      error
+	panicked string
+}
+
+// tell is its error; a panic is one of its caller's.
+func (e end) tell() error {
+	if e.panicked != "" {
+		panic(e.panicked)
+	}
+	return e.err
+}
+
+// ending is a stream that its handler may have to let go of.
+type ending struct {
+	grpc.ServerStream
+	// sending is held while something is sent.
+	sending sync.Mutex
+	// left is why it was left behind; nil: it was not.
+	left atomic.Pointer[error]
+}
+
+// leave has the handler let go of the stream.
+func (s *ending) leave(why error, stalled func() error) error {
+	s.left.Store(&why)
+	// Whoever begins to send from here on sees it.
+	if !s.sending.TryLock() {
+		return stalled()
+	}
+	s.sending.Unlock()
+	return why
+}
+
+// SendMsg implements grpc.ServerStream.
+func (s *ending) SendMsg(m any) error {
+	return s.send(func() error { return s.ServerStream.SendMsg(m) })
+}
+
+// SendHeader implements grpc.ServerStream.
+func (s *ending) SendHeader(md metadata.MD) error {
+	return s.send(func() error { return s.ServerStream.SendHeader(md) })
+}
+
+func (s *ending) send(send func() error) error {
+	s.sending.Lock()
+	defer s.sending.Unlock()
+	if why := s.left.Load(); why != nil {
+		return *why
+	}
+	return send()
+}
+
+// RecvMsg implements grpc.ServerStream.
+func (s *ending) RecvMsg(m any) error {
+	if why := s.left.Load(); why != nil {
+		return *why
+	}
+	return s.ServerStream.RecvMsg(m)
+}
+
+// EndingHTTP is Ending for a request over HTTP: a handler that is still there when its grace is
+// over can neither read nor write any more.
+func EndingHTTP(ends context.Context, grace time.Duration, w http.ResponseWriter, r *http.Request, handle http.Handler) {
+	handled, cut := make(chan struct{}), make(chan struct{})
+	stop := context.AfterFunc(ends, func() {
+		defer close(cut)
+		over := time.NewTimer(grace)
+		defer over.Stop()
+		select {
+		case <-handled:
+		case <-over.C:
+			// Where there are no deadlines nobody can hold up a handler.
+			control, now := http.NewResponseController(w), time.Now()
+			_ = control.SetReadDeadline(now)
+			_ = control.SetWriteDeadline(now)
+		}
+	})
+	defer func() {
+		if !stop() {
+			close(handled)
+			<-cut
+		}
+	}()
+	handle.ServeHTTP(w, r)
+}

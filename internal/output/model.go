@@ -1,0 +1,165 @@
+package output
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+)
+
+// ModelText says what a record of a call of a model says, and of what models have to hear; "" = it is of none.
+func ModelText(r *pawlv1.Record) string {
+	asks := pawlv1.StepKind_STEP_KIND_MODEL
+	switch body := r.GetBody().(type) {
+	case *pawlv1.Record_StepRequested:
+		if s := body.StepRequested; s.GetKind() == asks {
+			return askedText(s)
+		}
+	case *pawlv1.Record_StepResolved:
+		if s := body.StepResolved; s.GetKind() == asks {
+			return fmt.Sprintf("%s #%d attempt %d %s", s.GetTool(), s.GetStep(), s.GetAttempt(), cameText(r.GetAt().AsTime(), s))
+		}
+	case *pawlv1.Record_StepRejected:
+		if s := body.StepRejected; s.GetKind() == asks {
+			return fmt.Sprintf("%s refused: %s %s", s.GetTool(), s.GetDenial().GetCode(), s.GetDenial().GetMessage())
+		}
+	case *pawlv1.Record_StepCancelled:
+		if s := body.StepCancelled; s.GetKind() == asks {
+			return fmt.Sprintf("%s #%d cancelled: %s", s.GetTool(), s.GetStep(), s.GetReason())
+		}
+	case *pawlv1.Record_ModelUpdated:
+		return notedText(body.ModelUpdated)
+	}
+	if text := effectText(r); text != "" {
+		return text
+	}
+	return heedText(r)
+}
+
+// effectText says what a record says of effects of which nobody knows, or that are undone.
+func effectText(r *pawlv1.Record) string {
+	switch body := r.GetBody().(type) {
+	case *pawlv1.Record_StepResolved:
+		if s := body.StepResolved; s.GetUnknown() {
+			return fmt.Sprintf("%s #%d attempt %d: may have happened (%s)", s.GetTool(), s.GetStep(), s.GetAttempt(), s.GetError().GetCode())
+		}
+	case *pawlv1.Record_StepOutcomeUnknown:
+		s := body.StepOutcomeUnknown
+		return fmt.Sprintf("%s #%d attempt %d: outcome unknown (%s), #%d asks", s.GetTool(), s.GetStep(), s.GetAttempt(), s.GetError().GetCode(), s.GetBy())
+	case *pawlv1.Record_CompensationStarted:
+		c := body.CompensationStarted
+		then := "before " + c.GetEvent()
+		if c.GetStatus() != pawlv1.RunStatus_RUN_STATUS_UNSPECIFIED {
+			then = fmt.Sprintf("before the run ends %s (%s)", strings.TrimPrefix(c.GetStatus().String(), "RUN_STATUS_"), c.GetReason())
+		}
+		return fmt.Sprintf("effects of the steps %v are undone %s", c.GetEffects(), then)
+	case *pawlv1.Record_StepRequested:
+		if about := body.StepRequested.GetAbout(); about != nil {
+			word := map[pawlv1.StepRole]string{pawlv1.StepRole_STEP_ROLE_RECONCILE: "asks whether it happened", pawlv1.StepRole_STEP_ROLE_COMPENSATE: "undoes it"}[about.GetRole()]
+			return fmt.Sprintf("%s #%d of %s #%d: %s", body.StepRequested.GetTool(), body.StepRequested.GetStep(), about.GetTool(), about.GetStep(), word)
+		}
+	case *pawlv1.Record_Ended:
+		return standingText(body.Ended.GetUncompensated())
+	}
+	return ""
+}
+
+// standingText lists the effects that could not be undone; "" = none.
+func standingText(list []*pawlv1.UncompensatedEffect) string {
+	var out []string
+	for _, s := range list {
+		out = append(out, fmt.Sprintf("%s #%d (%s)", s.GetTool(), s.GetStep(), s.GetCode()))
+	}
+	if out == nil {
+		return ""
+	}
+	return "stands: " + strings.Join(out, ", ")
+}
+
+// heedText says what a record says that was said to the run in between.
+func heedText(r *pawlv1.Record) string {
+	switch body := r.GetBody().(type) {
+	case *pawlv1.Record_Steered:
+		return fmt.Sprintf("%q, %s", body.Steered.GetText(), strings.ToLower(strings.TrimPrefix(body.Steered.GetWhen().String(), "STEER_WHEN_")))
+	case *pawlv1.Record_Stopped:
+		text := "what was under way was put away"
+		if note := body.Stopped.GetNote(); note != "" {
+			text += ": " + note
+		}
+		return text
+	case *pawlv1.Record_NoticeAdded:
+		return body.NoticeAdded.GetCode() + " " + body.NoticeAdded.GetText()
+	}
+	return ""
+}
+
+func askedText(s *pawlv1.StepRequested) string {
+	text := fmt.Sprintf("%s #%d attempt %d asked, %s", s.GetTool(), s.GetStep(), s.GetAttempt(), s.GetKey())
+	if s.GetRequestChanged() {
+		text += ", something else than before"
+	}
+	return text
+}
+
+// cameText is what came of an attempt, what it consumed first: a table cuts the rest.
+func cameText(at time.Time, s *pawlv1.StepResolved) string {
+	used := usageText(s.GetUsage())
+	if !s.GetOk() {
+		failed := strings.TrimSpace("failed" + used + ": " + s.GetError().GetCode() + " " + s.GetError().GetMessage())
+		if s.GetNext() > 0 {
+			failed += fmt.Sprintf("; attempt %d after %s", s.GetNext(), max(0, s.GetNotBefore().AsTime().Sub(at)).Round(time.Millisecond))
+		}
+		return failed
+	}
+	var said []string
+	for _, call := range s.GetAnswer().GetCalls() {
+		said = append(said, "calls "+call.GetName())
+	}
+	for _, part := range s.GetAnswer().GetParts() {
+		said = append(said, part.GetText())
+	}
+	return strings.TrimSpace("answered" + used + ", " + s.GetAnswer().GetFinishReason() + ": " + strings.Join(append(said, s.GetAnswer().GetRefusal()), " "))
+}
+
+func notedText(n *pawlv1.ModelUpdated) string {
+	text := fmt.Sprintf("#%d attempt %d", n.GetStep(), n.GetAttempt())
+	switch {
+	case n.GetRequestChanged():
+		return text + " asked otherwise; the recorded answer counts"
+	case n.GetUsage() != nil:
+		return text + " came too late" + usageText(n.GetUsage())
+	}
+	return text + " is made as " + n.GetResponseId()
+}
+
+// usageText is what was consumed, with a blank before it; "" = nothing was told.
+func usageText(u *pawlv1.Usage) string {
+	if u == nil {
+		return ""
+	}
+	text := fmt.Sprintf(" (%d in", u.GetInputTokens())
+	if n := u.GetCachedTokens(); n > 0 {
+		text += fmt.Sprintf(", %d of them cached", n)
+	}
+	text += fmt.Sprintf(", %d out", u.GetOutputTokens())
+	if n := u.GetReasoningTokens(); n > 0 {
+		text += fmt.Sprintf(", %d of them reasoning", n)
+	}
+	if n := u.GetCostMicroUsd(); n > 0 {
+		text += ", " + Dollars(n)
+	}
+	if u.GetEstimated() {
+		text += ", estimated"
+	}
+	return text + ")"
+}
+
+// Dollars writes millionths of a US dollar.
+func Dollars(micro int64) string { return fmt.Sprintf("$%d.%06d", micro/1e6, micro%1e6) }
+
+// ModelStepText is a call of a model that is under way, as a run shows it.
+func ModelStepText(s *pawlv1.Step) string {
+	text := fmt.Sprintf("%s #%d, %s, attempt %d", s.GetTool(), s.GetStep(), s.GetKey(), s.GetAttempt())
+	return text + ", " + strings.ToLower(Bare("StepStatus", s.GetStatus().String()))
+}

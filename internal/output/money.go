@@ -1,0 +1,50 @@
+package output
+
+import (
+	"fmt"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+)
+
+// MoneyLine is one line about what a run spends.
+type MoneyLine struct{ Label, Text string }
+
+// Money says what a run consumed and reserved, and in whose accounts it is counted; of a
+// run that has nothing of it, nothing.
+func Money(r *pawlv1.Run) (lines []MoneyLine) {
+	if r.GetTokens() > 0 || r.GetCostMicroUsd() > 0 {
+		text := amount(r.GetTokens(), r.GetCostMicroUsd())
+		if n := r.GetEstimatedTokens(); n > 0 {
+			text += fmt.Sprintf("; %d of the tokens are estimated, since their usage was not reported", n)
+		}
+		lines = append(lines, MoneyLine{"consumed", text})
+	}
+	if r.GetReservedTokens() > 0 || r.GetReservedCostMicroUsd() > 0 {
+		text := amount(r.GetReservedTokens(), r.GetReservedCostMicroUsd())
+		if r.GetLentTokens() > 0 || r.GetLentCostMicroUsd() > 0 {
+			text += ", of that leased to agents " + amount(r.GetLentTokens(), r.GetLentCostMicroUsd())
+		}
+		lines = append(lines, MoneyLine{"reserved", text})
+	}
+	for _, a := range r.GetAccounts() {
+		lines = append(lines, MoneyLine{"account", fmt.Sprintf("%s: %s settled, %s reserved",
+			a.GetName(), amount(a.GetSettledTokens(), a.GetSettledCostMicroUsd()), amount(a.GetReservedTokens(), a.GetReservedCostMicroUsd()))})
+	}
+	return lines
+}
+
+// Cost is an amount of money that tokens came to: tokens that cost nothing are those of a model
+// without a price.
+func Cost(tokens, micro int64) string {
+	if micro == 0 && tokens != 0 {
+		return "no price"
+	}
+	return Dollars(micro)
+}
+
+func amount(tokens, costMicro int64) string {
+	if tokens == 0 && costMicro == 0 {
+		return "0 tokens"
+	}
+	return fmt.Sprintf("%d tokens, %s", tokens, Cost(tokens, costMicro))
+}

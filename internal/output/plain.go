@@ -1,0 +1,74 @@
+package output
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// colours are the escapes that paint writes.
+var colours = []string{
+	"\x1b[0m", "\x1b[" + red + "m", "\x1b[" + green + "m", "\x1b[" + yellow + "m",
+	"\x1b[" + cyan + "m", "\x1b[" + bold + "m", "\x1b[" + dim + "m",
+}
+
+// plain shows control characters instead of sending them to a terminal, which would
+// take them as commands: ids, labels and reasons may be anybody's. C0, DEL, C1 and
+// bytes that are no UTF-8 become escapes as Go writes them; what is in keep stays, and
+// so do the printer's colours where it has any.
+func (p *Printer) plain(text, keep string) string {
+	if utf8.ValidString(text) && strings.IndexFunc(text, unicode.IsControl) < 0 {
+		return text
+	}
+	var b strings.Builder
+	for len(text) > 0 {
+		n := p.colourAt(text)
+		if n > 0 {
+			b.WriteString(text[:n])
+		} else {
+			n = one(&b, text, keep)
+		}
+		text = text[n:]
+	}
+	return b.String()
+}
+
+// colourAt is the length of the colour that a text begins with; 0 = none.
+func (p *Printer) colourAt(text string) int {
+	if !p.Color || text[0] != '\x1b' {
+		return 0
+	}
+	for _, colour := range colours {
+		if strings.HasPrefix(text, colour) {
+			return len(colour)
+		}
+	}
+	return 0
+}
+
+// one writes the first character of a text and returns its length.
+func one(b *strings.Builder, text, keep string) int {
+	r, n := utf8.DecodeRuneInString(text)
+	switch {
+	case r == utf8.RuneError && n == 1, unicode.IsControl(r) && !strings.ContainsRune(keep, r):
+		quoted := strconv.Quote(text[:n])
+		b.WriteString(quoted[1 : len(quoted)-1])
+	default:
+		b.WriteString(text[:n])
+	}
+	return n
+}
+
+// cells are the table with each cell on one line.
+func (p *Printer) cells(t Table) Table {
+	out := Table{Headers: t.Headers}
+	for _, row := range t.Rows {
+		shown := make([]string, len(row))
+		for i, cell := range row {
+			shown[i] = p.plain(cell, "")
+		}
+		out.Add(shown...)
+	}
+	return out
+}

@@ -1,0 +1,196 @@
+package output
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+)
+
+// Printer writes the answers of a command.
+type Printer struct {
+	Out io.Writer
+	Err io.Writer
+	// JSON asks for the JSON form instead of tables.
+	JSON bool
+	// Color permits ANSI colours on Out.
+	Color bool
+}
+
+// NewPrinter prints to a file, with colour if it is a terminal and neither
+// NO_COLOR nor TERM=dumb says otherwise.
+func NewPrinter(out, err *os.File) *Printer {
+	return &Printer{Out: out, Err: err, Color: isTerminal(out) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+}
+
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && info.Mode()&os.ModeDevice != 0 && f.Name() != os.DevNull
+}
+
+// Printf writes text to Out, with control characters but line breaks and tabs shown.
+func (p *Printer) Printf(format string, args ...any) {
+	fmt.Fprint(p.Out, p.plain(fmt.Sprintf(format, args...), "\n\t"))
+}
+
+// Warnf writes a line to Err as Printf does to Out.
+func (p *Printer) Warnf(format string, args ...any) {
+	fmt.Fprint(p.Err, p.plain(fmt.Sprintf(format, args...), "\n\t")+"\n")
+}
+
+// Fail tells an error: as JSON under "error" on Out, or as text on Err.
+func (p *Printer) Fail(err error) { p.FailTo(err, nil) }
+
+// FailTo tells an error of a command line, and what a word of it may have been meant to be.
+func (p *Printer) FailTo(err error, args []string) {
+	problem := ProblemOf(err)
+	if p.JSON {
+		if WriteJSON(p.Out, Object{{"error", problem}}) == nil {
+			return
+		}
+	}
+	p.Warnf("%s %s", p.paint(red, "error:"), problem)
+	if word := problem.Meant(args); word != "" {
+		p.Warnf("did you mean %s?", word)
+	}
+}
+
+// Colours of ANSI terminals.
+const (
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+	cyan   = "36"
+	bold   = "1"
+	dim    = "2"
+)
+
+func (p *Printer) paint(code, text string) string {
+	if !p.Color || text == "" {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+// Bold marks text on a terminal.
+func (p *Printer) Bold(text string) string { return p.paint(bold, text) }
+
+// Dim makes text fainter on a terminal.
+func (p *Printer) Dim(text string) string { return p.paint(dim, text) }
+
+// Good, Bad and Warn colour text by what it means.
+func (p *Printer) Good(text string) string { return p.paint(green, text) }
+
+// Bad colours a fault.
+func (p *Printer) Bad(text string) string { return p.paint(red, text) }
+
+// Warn colours what deserves a look.
+func (p *Printer) Warn(text string) string { return p.paint(yellow, text) }
+
+// Status colours the name of a run's status.
+func (p *Printer) Status(name string) string {
+	switch name {
+	case "COMPLETED":
+		return p.paint(green, name)
+	case "RUNNING":
+		return p.paint(cyan, name)
+	case "WAITING":
+		return p.paint(yellow, name)
+	}
+	return p.paint(red, name)
+}
+
+// Table is rows of cells under headers.
+type Table struct {
+	Headers []string
+	Rows    [][]string
+}
+
+// Add appends a row.
+func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
+
+// Table writes columns as wide as their cells, parted by two spaces.
+func (p *Printer) Table(t Table) {
+	t = p.cells(t)
+	widths := t.widths()
+	p.row(t.Headers, widths, "  ", bold)
+	for _, row := range t.Rows {
+		p.row(row, widths, "  ", "")
+	}
+}
+
+// Ruled writes the table with lines between columns, as the tables of RFC 0009.
+func (p *Printer) Ruled(t Table) {
+	t = p.cells(t)
+	widths := t.widths()
+	p.row(t.Headers, widths, " │ ", bold)
+	rules := make([]string, len(widths))
+	for i, w := range widths {
+		rules[i] = strings.Repeat("─", w)
+	}
+	p.Printf("%s\n", strings.Join(rules, "─┼─"))
+	for _, row := range t.Rows {
+		p.row(row, widths, " │ ", "")
+	}
+}
+
+func (t Table) widths() []int {
+	widths := make([]int, len(t.Headers))
+	for _, row := range append([][]string{t.Headers}, t.Rows...) {
+		for i, cell := range row {
+			widths[i] = max(widths[i], visible(cell))
+		}
+	}
+	return widths
+}
+
+func (p *Printer) row(cells []string, widths []int, gap, colour string) {
+	var b strings.Builder
+	for i, cell := range cells {
+		if i > 0 {
+			b.WriteString(gap)
+		}
+		text := cell
+		if colour != "" {
+			text = p.paint(colour, cell)
+		}
+		b.WriteString(text)
+		if i < len(cells)-1 {
+			b.WriteString(strings.Repeat(" ", widths[i]-visible(cell)))
+		}
+	}
+	p.Printf("%s\n", strings.TrimRight(b.String(), " "))
+}
+
+// visible counts the characters of a cell without its colours.
+func visible(cell string) int {
+	n := utf8.RuneCountInString(cell)
+	for rest := cell; ; {
+		at := strings.Index(rest, "\x1b[")
+		if at < 0 {
+			return n
+		}
+		end := strings.IndexByte(rest[at:], 'm')
+		if end < 0 {
+			return n
+		}
+		n -= end + 1
+		rest = rest[at+end+1:]
+	}
+}
+
+// Short fits a text into one line of at most n characters; control characters
+// become spaces.
+func Short(text string, n int) string {
+	text = strings.TrimSpace(strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, text))
+	if utf8.RuneCountInString(text) <= n {
+		return text
+	}
+	return string([]rune(text)[:n-1]) + "…"
+}

@@ -1,0 +1,195 @@
+package output
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+)
+
+// Exit codes of every command.
+const (
+	// ExitOK: done, and no fault was found.
+	ExitOK = 0
+	// ExitFault: a fault was found, or a request was refused.
+	ExitFault = 1
+	// ExitUsage: wrong usage, unreadable input, or a server that cannot be reached.
+	ExitUsage = 2
+)
+
+// Exit is an error that decides the exit code. Silent ones were told already.
+type Exit struct {
+	Code   int
+	Err    error
+	Silent bool
+}
+
+// Error is the cause's text.
+func (e *Exit) Error() string {
+	if e.Err == nil {
+		return "exit " + strconv.Itoa(e.Code)
+	}
+	return e.Err.Error()
+}
+
+// Unwrap gives the cause.
+func (e *Exit) Unwrap() error { return e.Err }
+
+// Usage marks an error as one of usage or unreadable input.
+func Usage(err error) error { return &Exit{Code: ExitUsage, Err: err} }
+
+// Fault is the exit of a command that has printed what it found.
+func Fault() error { return &Exit{Code: ExitFault, Silent: true} }
+
+// ExitCode is the exit code for an error of a command.
+func ExitCode(err error) int {
+	var exit *Exit
+	switch {
+	case err == nil:
+		return ExitOK
+	case errors.As(err, &exit):
+		return exit.Code
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
+		return ExitUsage
+	}
+	if s, ok := status.FromError(err); ok && s.Code() == codes.Unavailable && len(s.Details()) == 0 {
+		return ExitUsage
+	}
+	return ExitFault
+}
+
+// Problem is the typed form of an error.
+type Problem struct {
+	// Code is the gRPC code's name, for example FAILED_PRECONDITION; "USAGE" for
+	// errors of the command line and unreadable input.
+	Code string `json:"code"`
+	// Reason is a stable UPPER_SNAKE word; may be empty.
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+	// Field is the request field at fault; may be empty.
+	Field string `json:"field"`
+	// Allowed are the values that would have been taken.
+	Allowed []string `json:"allowed"`
+	// Violations name further fields with what is wrong with each.
+	Violations []Violation `json:"violations"`
+	// Metadata is what else the error carries.
+	Metadata map[string]string `json:"metadata"`
+	// RetryAfterMS is when a repeat may help; 0 = never by itself.
+	RetryAfterMS int64 `json:"retry_after_ms"`
+	// Winner is the record that was first, where two raced for one visit.
+	Winner any `json:"winner,omitempty"`
+	// first tells of it.
+	first string
+}
+
+// Violation is one field at fault.
+type Violation struct {
+	Field       string `json:"field"`
+	Description string `json:"description"`
+}
+
+// ProblemOf reads an error: a gRPC status with its details, or any other.
+func ProblemOf(err error) Problem {
+	p := Problem{Code: "UNKNOWN", Message: err.Error(), Allowed: []string{}, Violations: []Violation{}, Metadata: map[string]string{}}
+	if ExitCode(err) == ExitUsage {
+		p.Code = "USAGE"
+	}
+	var remote interface {
+		error
+		GRPCStatus() *status.Status
+	}
+	if !errors.As(err, &remote) {
+		return p
+	}
+	s := remote.GRPCStatus()
+	// What was wrapped around it stays; gRPC's own "rpc error: code = ..." goes.
+	p.Code, p.Message = codeName(s.Code()), strings.Replace(err.Error(), remote.Error(), s.Message(), 1)
+	for _, detail := range s.Details() {
+		p.add(detail)
+	}
+	return p
+}
+
+func (p *Problem) add(detail any) {
+	switch d := detail.(type) {
+	case *errdetails.ErrorInfo:
+		p.Reason, p.Field = d.GetReason(), d.GetMetadata()["field"]
+		maps.Copy(p.Metadata, d.GetMetadata())
+		if allowed := d.GetMetadata()["allowed"]; allowed != "" {
+			p.Allowed = strings.Split(allowed, ", ")
+		}
+	case *errdetails.BadRequest:
+		for _, v := range d.GetFieldViolations() {
+			p.Violations = append(p.Violations, Violation{v.GetField(), v.GetDescription()})
+		}
+	case *errdetails.PreconditionFailure:
+		for _, v := range d.GetViolations() {
+			p.Violations = append(p.Violations, Violation{v.GetSubject(), v.GetDescription()})
+		}
+	case *pawlv1.Record:
+		p.Winner, p.first = Message(d), firstText(d)
+	case *errdetails.RetryInfo:
+		p.RetryAfterMS = d.GetRetryDelay().AsDuration().Milliseconds()
+	}
+	if p.Field == "" && len(p.Violations) > 0 {
+		p.Field = p.Violations[0].Field
+	}
+}
+
+// String is what a person reads.
+func (p Problem) String() string {
+	var b strings.Builder
+	b.WriteString(p.Message)
+	if p.Reason != "" && !strings.Contains(p.Message, p.Reason) {
+		b.WriteString(" (" + p.Reason + ")")
+	}
+	if p.first != "" {
+		b.WriteString("\n  first was: " + p.first)
+	}
+	for _, v := range p.Violations {
+		if !strings.Contains(p.Message, v.Description) {
+			b.WriteString("\n  " + v.Field + ": " + v.Description)
+		}
+	}
+	if len(p.Allowed) > 0 && !strings.Contains(p.Message, p.Allowed[0]) {
+		b.WriteString("\n  allowed: " + strings.Join(p.Allowed, ", "))
+	}
+	return b.String()
+}
+
+// firstText tells what was decided, by whom and when.
+func firstText(r *pawlv1.Record) string {
+	what := "another record"
+	if t := r.GetTransition(); t != nil {
+		what = t.GetEvent() + " → " + t.GetToState()
+	}
+	return what + " by " + r.GetPrincipal() + " at " + r.GetAt().AsTime().UTC().Format(time.RFC3339) + ", record " + strconv.FormatUint(r.GetSeq(), 10)
+}
+
+// codeName is the code as the wire spells it: FailedPrecondition is
+// FAILED_PRECONDITION.
+func codeName(c codes.Code) string {
+	var b strings.Builder
+	for i, r := range c.String() {
+		if i > 0 && unicode.IsUpper(r) && c != codes.OK {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToUpper(r))
+	}
+	return b.String()
+}
+
+// Silent reports whether the command has told its error already.
+func Silent(err error) bool {
+	var exit *Exit
+	return errors.As(err, &exit) && exit.Silent
+}

@@ -1,0 +1,273 @@
+package output
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/strictjson"
+)
+
+// cellWidth bounds an artifact's cell in a trace.
+const cellWidth = 28
+
+// none stands for an artifact without a value.
+const none = "—"
+
+// Trace is RFC 0009's trace of a run: one row per transition, with the
+// artifacts as they were then. It is fed all records of the run in order.
+type Trace struct {
+	// Columns are the artifacts to show, in order; nil = all, by first write.
+	Columns []string
+	// Diff shows in each row only what differs from the row before.
+	Diff bool
+
+	heads  map[string]*pawlv1.ArtifactHead
+	values map[string]any
+	seen   []string
+	visits map[string]int
+	rows   []traceRow
+	// told is how many rows Next has printed.
+	told int
+}
+
+type traceRow struct {
+	to, event string
+	visit     int
+	// end is the text of the last row, fork that of a fork's first.
+	end    string
+	fork   bool
+	values map[string]any
+}
+
+// NewTrace makes an empty trace; heads tell which artifacts append.
+func NewTrace(columns []string, heads []*pawlv1.ArtifactHead) *Trace {
+	t := &Trace{Columns: columns, heads: map[string]*pawlv1.ArtifactHead{}, values: map[string]any{}, visits: map[string]int{}}
+	t.Learn(heads)
+	return t
+}
+
+// Learn tells of artifacts that were not there before.
+func (t *Trace) Learn(heads []*pawlv1.ArtifactHead) {
+	for _, h := range heads {
+		t.heads[h.GetName()] = h
+	}
+}
+
+// Add takes the next record.
+func (t *Trace) Add(r *pawlv1.Record) {
+	switch body := r.GetBody().(type) {
+	case *pawlv1.Record_Transition:
+		t.write(body.Transition.GetArtifactsWritten())
+		t.transition(r.GetCause(), body.Transition)
+	case *pawlv1.Record_TurnCompleted:
+		t.write(body.TurnCompleted.GetArtifactsWritten())
+	case *pawlv1.Record_StepResolved:
+		t.write(body.StepResolved.GetArtifactsWritten())
+	case *pawlv1.Record_ArtifactsSet:
+		t.write(body.ArtifactsSet.GetArtifactsWritten())
+	case *pawlv1.Record_Origin:
+		t.write(body.Origin.GetArtifactsWritten())
+		t.rows = append(t.rows, traceRow{
+			to: body.Origin.GetState(), event: fmt.Sprintf("(fork of %s:%d)", body.Origin.GetRunId(), body.Origin.GetSeq()),
+			fork: true, values: t.snapshot(),
+		})
+	case *pawlv1.Record_Ended:
+		t.write(body.Ended.GetArtifactsWritten())
+		t.end(body.Ended)
+	}
+}
+
+func (t *Trace) transition(cause pawlv1.Cause, body *pawlv1.Transition) {
+	event := body.GetEvent()
+	switch {
+	case cause == pawlv1.Cause_CAUSE_ENTRY:
+		event = "(entry)"
+	case len(body.GetRedirects()) > 0:
+		event += " ⤳ " + guards(body.GetRedirects())
+	case cause == pawlv1.Cause_CAUSE_TIMEOUT:
+		event += " (timeout)"
+	}
+	t.visits[body.GetToState()] = int(body.GetVisit())
+	t.rows = append(t.rows, traceRow{to: body.GetToState(), event: event, visit: int(body.GetVisit()), values: t.snapshot()})
+}
+
+func (t *Trace) end(body *pawlv1.Ended) {
+	t.rows = append(t.rows, traceRow{end: StatusText(body.GetStatus(), body.GetReason()), event: Lost(body), values: t.snapshot()})
+}
+
+// Lost says which event the end of a run took with it, where it leads, and the guards
+// that refused it: "Again → in, refused by max_visits:in"; "" = none.
+func Lost(body *pawlv1.Ended) string {
+	refused := guards(body.GetRedirects())
+	if body.GetIntendedState() == "" {
+		return refused
+	}
+	lost := strings.TrimSpace(body.GetEvent() + " → " + body.GetIntendedState())
+	if refused == "" {
+		refused = body.GetReason()
+	}
+	return lost + ", refused by " + refused
+}
+
+// StatusText is a status with its reason, where that says more.
+func StatusText(status pawlv1.RunStatus, reason string) string {
+	name := Bare("RunStatus", status.String())
+	if reason == "" || strings.EqualFold(name, reason) {
+		return name
+	}
+	return name + " " + reason
+}
+
+func guards(redirects []*pawlv1.Redirect) string {
+	var names []string
+	for _, r := range redirects {
+		names = append(names, r.GetGuard())
+	}
+	return strings.Join(names, ", ")
+}
+
+func (t *Trace) snapshot() map[string]any {
+	out := make(map[string]any, len(t.values))
+	maps.Copy(out, t.values)
+	return out
+}
+
+func (t *Trace) write(writes []*pawlv1.ArtifactWrite) {
+	for _, w := range writes {
+		value := ArtifactValue(w.GetValue())
+		if t.heads[w.GetName()].GetMode() == pawlv1.ArtifactMode_ARTIFACT_MODE_APPEND {
+			value = appended(t.values[w.GetName()], value)
+		}
+		if !slices.Contains(t.seen, w.GetName()) {
+			t.seen = append(t.seen, w.GetName())
+		}
+		t.values[w.GetName()] = value
+	}
+}
+
+// appended shows an accumulated artifact as its number of writes and the last.
+func appended(before, value any) any {
+	n := 1
+	if b, ok := before.(accumulated); ok {
+		n = b.writes + 1
+	}
+	return accumulated{writes: n, last: value}
+}
+
+type accumulated struct {
+	writes int
+	last   any
+}
+
+// Print writes the table.
+func (t *Trace) Print(p *Printer) {
+	columns := t.Columns
+	if columns == nil {
+		columns = t.seen
+	}
+	table := Table{Headers: append([]string{"Transition", "Event"}, columns...)}
+	for i, r := range t.rows {
+		row := []string{t.label(p, r), r.event}
+		for _, name := range columns {
+			row = append(row, t.cell(i, name))
+		}
+		table.Rows = append(table.Rows, row)
+	}
+	p.Ruled(table)
+}
+
+// Next prints a line for each row since the last call, with the artifacts that it
+// changed.
+func (t *Trace) Next(p *Printer) {
+	for ; t.told < len(t.rows); t.told++ {
+		r := t.rows[t.told]
+		words := []string{t.label(p, r), r.event}
+		for _, name := range t.seen {
+			if change := t.change(t.told, name); change != "" && (t.Columns == nil || slices.Contains(t.Columns, name)) {
+				words = append(words, name+": "+change)
+			}
+		}
+		p.Printf("%s\n", strings.TrimSpace(strings.Join(words, "  ")))
+	}
+}
+
+func (t *Trace) cell(row int, name string) string {
+	if t.Diff {
+		return t.change(row, name)
+	}
+	return cell(t.rows[row].values[name])
+}
+
+// change is how an artifact differs from the row before; "" if it does not.
+func (t *Trace) change(row int, name string) string {
+	var before any
+	if row > 0 {
+		before = t.rows[row-1].values[name]
+	}
+	after := t.rows[row].values[name]
+	switch {
+	case reflect.DeepEqual(before, after):
+		return ""
+	case before == nil:
+		return cell(after)
+	}
+	return cell(before) + " → " + cell(after)
+}
+
+// label numbers the visits of states that were entered more than once.
+func (t *Trace) label(p *Printer, r traceRow) string {
+	switch {
+	case r.end != "":
+		status, reason, _ := strings.Cut(r.end, " ")
+		return strings.TrimSpace("■ " + p.Status(status) + " " + reason)
+	case r.fork:
+		return "⑂ " + r.to
+	case t.visits[r.to] > 1:
+		return fmt.Sprintf("→ %s (%d)", r.to, r.visit)
+	}
+	return "→ " + r.to
+}
+
+var hash = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
+
+// cell shortens a value: a hash to seven digits, a test report to "2/5 pass".
+func cell(value any) string {
+	switch v := value.(type) {
+	case nil:
+		return none
+	case accumulated:
+		return strconv.Itoa(v.writes) + "× … " + Short(cell(v.last), cellWidth-8)
+	case string:
+		if hash.MatchString(v) {
+			return v[:7]
+		}
+		return Short(v, cellWidth)
+	case []byte:
+		return fmt.Sprintf("%d bytes", len(v))
+	case json.RawMessage:
+		if text, ok := testCounts(v); ok {
+			return text
+		}
+		return Short(string(v), cellWidth)
+	}
+	return Short(fmt.Sprint(value), cellWidth)
+}
+
+// testCounts reads {"passed": n, "total": m, ...}.
+func testCounts(raw json.RawMessage) (string, bool) {
+	var report struct {
+		Passed *int `json:"passed"`
+		Total  *int `json:"total"`
+	}
+	if strictjson.Decode(raw, &report, strictjson.Foreign) != nil || report.Passed == nil || report.Total == nil {
+		return "", false
+	}
+	return fmt.Sprintf("%d/%d pass", *report.Passed, *report.Total), true
+}

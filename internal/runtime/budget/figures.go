@@ -1,0 +1,149 @@
+package budget
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// View is one account as it stands.
+type View struct {
+	Name string
+	// Begin and End of the window, Unix nanoseconds; 0 = there is none.
+	Begin, End int64
+	// Settled in the window; Held by what is under way.
+	Settled, Held machine.Amount
+	// Limit is 0 where there is none.
+	Limit machine.Amount
+	// Refused is how often an input did not fit, since the start.
+	Refused int64
+}
+
+// List shows the accounts of a namespace whose names begin with a prefix and come after
+// another, in order, at most so many; those that runs were counted in, and those of a
+// table's own values. more: there are others.
+func (l *Ledger) List(namespace uint32, prefix, after string, most int, now time.Time) (views []View, more bool) {
+	if l == nil {
+		return nil, false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, name := range l.names(namespace) {
+		if name <= after || !strings.HasPrefix(name, prefix) {
+			continue
+		}
+		if len(views) == most {
+			return views, true
+		}
+		views = append(views, l.view(namespace, name, now))
+	}
+	return views, false
+}
+
+// names are those of a namespace's accounts, in order; the mutex is held.
+func (l *Ledger) names(namespace uint32) []string {
+	var names []string
+	for k := range l.rows {
+		if k.namespace == namespace {
+			names = append(names, k.account)
+		}
+	}
+	for _, s := range l.table.slots {
+		for value := range s.values {
+			if value != Each || s.label == "" {
+				names = append(names, s.name(value))
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func (l *Ledger) view(namespace uint32, name string, now time.Time) View {
+	var row machine.AccountRow
+	if known := l.rows[key{namespace, name}]; known != nil {
+		row = *known
+	}
+	v := View{Name: name, Begin: row.Window, Refused: l.refused[key{namespace, name}]}
+	if s, entry := l.table.named(name); entry != nil {
+		row.Turn(s.begin(now.UnixNano()))
+		v.Begin, v.Limit = row.Window, machine.Amount{Tokens: entry.MaxTokens, CostMicro: entry.MaxCostMicro}
+		if end := s.window.End(time.Unix(0, max(row.Window, now.UnixNano())), s.at); !end.IsZero() {
+			v.End = end.UnixNano()
+		}
+	}
+	v.Settled = machine.Amount{Tokens: row.Tokens, CostMicro: row.CostMicro}
+	v.Held = machine.Amount{Tokens: row.HeldTokens, CostMicro: row.HeldCostMicro}
+	return v
+}
+
+// named finds the entry of an account by its name; nil: the table has none.
+func (t *Table) named(name string) (*slot, *Account) {
+	for _, s := range t.slots {
+		value, ok := s.valueIn(name)
+		if entry := s.entry(value); ok && entry != nil {
+			return s, entry
+		}
+	}
+	return nil, nil
+}
+
+// valueIn is the inverse of name.
+func (s *slot) valueIn(name string) (string, bool) {
+	empty := s.name("")
+	if s.label == "" {
+		return "", name == empty
+	}
+	label := s.label + "="
+	value, ok := strings.CutPrefix(name, label)
+	if !ok {
+		return "", false
+	}
+	return strings.CutSuffix(value, empty[len(label):])
+}
+
+// Figure is what all accounts of one entry of the table have together.
+type Figure struct {
+	// Name is that of the account, with the value "*" where each has one.
+	Name string
+	// Accounts are as many as runs were counted in.
+	Accounts             int64
+	Settled, Held, Limit machine.Amount
+	// Refused is how often an input did not fit, since the start.
+	Refused int64
+}
+
+// Figures are as many as the table has entries, in its order.
+func (l *Ledger) Figures(now time.Time) []Figure {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	figures := make([]Figure, len(l.table.accounts))
+	places := make(map[*Account]*Figure, len(figures))
+	for i := range l.table.accounts {
+		a := &l.table.accounts[i]
+		figures[i] = Figure{Limit: machine.Amount{Tokens: a.MaxTokens, CostMicro: a.MaxCostMicro}}
+		places[a] = &figures[i]
+	}
+	for _, s := range l.table.slots {
+		for value, a := range s.values {
+			places[a].Name = s.name(value)
+		}
+	}
+	for k := range l.rows {
+		_, entry := l.table.named(k.account)
+		if entry == nil {
+			continue
+		}
+		f, v := places[entry], l.view(k.namespace, k.account, now)
+		f.Accounts++
+		f.Refused += v.Refused
+		f.Settled.Tokens, f.Settled.CostMicro = sum(f.Settled.Tokens, v.Settled.Tokens), sum(f.Settled.CostMicro, v.Settled.CostMicro)
+		f.Held.Tokens, f.Held.CostMicro = sum(f.Held.Tokens, v.Held.Tokens), sum(f.Held.CostMicro, v.Held.CostMicro)
+	}
+	return figures
+}

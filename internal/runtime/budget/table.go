@@ -1,0 +1,214 @@
+package budget
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Each is the value of an account that there is of each value of its label.
+const Each = "*"
+
+// MaxAccounts bounds a table.
+const MaxAccounts = 1000
+
+// maxName bounds labels and values in a table, in bytes.
+const maxName = 256
+
+// Account is one entry of the operator's table.
+type Account struct {
+	// Label is the key of the label that a run has to have; "" = every run of a namespace
+	// has it, with the value "".
+	Label string
+	// Value is the label's, [Each] = each value is an account of its own.
+	Value  string
+	Window Window
+	// Zone is where the window's days begin; "" = UTC.
+	Zone string
+	// MaxTokens and MaxCostMicro are the limits; 0 = none.
+	MaxTokens, MaxCostMicro int64
+}
+
+// slot is what an entry is in its table: those that differ in nothing but the value are of
+// one slot, and of a run's label the entry with its value counts, else that of each.
+type slot struct {
+	label  string
+	window Window
+	zone   string
+	at     *time.Location
+	values map[string]*Account
+}
+
+// Table is the accounts in force.
+type Table struct {
+	accounts []Account
+	slots    []*slot
+}
+
+// NewTable makes a table. The error names every fault.
+func NewTable(accounts []Account) (*Table, error) {
+	t := &Table{accounts: slices.Clone(accounts)}
+	var faults Faults
+	if len(accounts) > MaxAccounts {
+		faults = append(faults, Fault{Field: "accounts", Message: fmt.Sprintf("has %d entries, at most %d", len(accounts), MaxAccounts)})
+	}
+	for i := range t.accounts {
+		a := &t.accounts[i]
+		fault := func(field, format string, args ...any) {
+			faults = append(faults, Fault{Field: fmt.Sprintf("accounts[%d].%s", i, field), Message: fmt.Sprintf(format, args...)})
+		}
+		zone := a.check(fault)
+		if zone == nil {
+			continue
+		}
+		s := t.slot(a, zone)
+		if s.values[a.Value] != nil {
+			fault("value", "there is an account %s already", s.name(a.Value))
+			continue
+		}
+		s.values[a.Value] = a
+	}
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	return t, nil
+}
+
+// Fault is what is wrong with one field of the operator's accounts; Faults are the error that
+// has all of them.
+type (
+	Fault  struct{ Field, Message string }
+	Faults []Fault
+)
+
+func (f Faults) Error() string {
+	lines := make([]string, len(f))
+	for i := range f {
+		lines[i] = f[i].Field + ": " + f[i].Message
+	}
+	return strings.Join(lines, "\n")
+}
+
+// check tells the faults of one entry; the answer is its zone, nil = it has none.
+func (a *Account) check(fault func(field, format string, args ...any)) *time.Location {
+	if len(a.Label) > maxName || strings.Contains(a.Label, "=") {
+		fault("label", "want the key of a label, at most %d bytes without \"=\"", maxName)
+	}
+	switch {
+	case a.Label == "" && a.Value != "":
+		fault("value", "is %q, and there is no label", a.Value)
+	case a.Label != "" && a.Value == "":
+		a.Value = Each
+	case len(a.Value) > maxName:
+		fault("value", "has %d bytes, at most %d", len(a.Value), maxName)
+	}
+	if !slices.Contains(windows, a.Window) {
+		fault("window", "is %q, allowed: day, month, ever", a.Window)
+	}
+	for _, limit := range []struct {
+		field string
+		n     int64
+	}{{"max_tokens", a.MaxTokens}, {"max_cost_usd", a.MaxCostMicro}} {
+		if limit.n < 0 || limit.n > machine.MaxCharge {
+			fault(limit.field, "must be 0 (no limit) to %d", int64(machine.MaxCharge))
+		}
+	}
+	if a.MaxTokens == 0 && a.MaxCostMicro == 0 {
+		fault("max_cost_usd", "an account has a limit: max_cost_usd, max_tokens or both")
+	}
+	zone, err := zoneOf(a.Zone)
+	if err != nil {
+		fault("time_zone", "%v", err)
+	}
+	return zone
+}
+
+func (t *Table) slot(a *Account, zone *time.Location) *slot {
+	for _, s := range t.slots {
+		if s.label == a.Label && s.window == a.Window && s.at.String() == zone.String() {
+			return s
+		}
+	}
+	s := &slot{label: a.Label, window: a.Window, at: zone, values: map[string]*Account{}}
+	if name := zone.String(); name != "UTC" {
+		s.zone = name
+	}
+	t.slots = append(t.slots, s)
+	return s
+}
+
+// name of the account of a value, for example "tenant=acme/day@Europe/Berlin", or "/month"
+// of all runs.
+func (s *slot) name(value string) string {
+	name := "/" + string(s.window)
+	if s.label != "" {
+		name = s.label + "=" + value + name
+	}
+	if s.zone != "" {
+		name += "@" + s.zone
+	}
+	return name
+}
+
+// hit is an account of a run at a time.
+type hit struct {
+	name string
+	// entry is nil where the table has it no more.
+	entry  *Account
+	window int64
+}
+
+// of lists the accounts of a run's labels.
+func (t *Table) of(labels []machine.Label, at int64) []hit {
+	var hits []hit
+	for _, s := range t.slots {
+		if value, ok := valueOf(labels, s.label); ok {
+			if entry := s.entry(value); entry != nil {
+				hits = append(hits, hit{name: s.name(value), entry: entry, window: s.begin(at)})
+			}
+		}
+	}
+	return hits
+}
+
+// valueOf is the value of a label; that of "" is "".
+func valueOf(labels []machine.Label, key string) (string, bool) {
+	for _, l := range labels {
+		if l.Key == key && key != "" {
+			return l.Value, true
+		}
+	}
+	return "", key == ""
+}
+
+func (s *slot) entry(value string) *Account {
+	if a := s.values[value]; a != nil && (value != Each || s.label == "") {
+		return a
+	}
+	return s.values[Each]
+}
+
+// begin is when the window began, Unix nanoseconds; 0 = it always was.
+func (s *slot) begin(at int64) int64 {
+	begin := s.window.Begin(time.Unix(0, at), s.at)
+	if begin.IsZero() {
+		return 0
+	}
+	return begin.UnixNano()
+}
+
+// limits are what may be reserved and settled.
+func (h *hit) limits() (tokens, cost int64) {
+	tokens, cost = math.MaxInt64, math.MaxInt64
+	if h.entry != nil && h.entry.MaxTokens > 0 {
+		tokens = h.entry.MaxTokens
+	}
+	if h.entry != nil && h.entry.MaxCostMicro > 0 {
+		cost = h.entry.MaxCostMicro
+	}
+	return tokens, cost
+}

@@ -1,0 +1,73 @@
+package budget
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	_ "time/tzdata" // zones are the same wherever the sidecar runs
+)
+
+// Window is how long an account counts before it begins anew.
+type Window string
+
+// The windows.
+const (
+	Day   Window = "day"
+	Month Window = "month"
+	Ever  Window = "ever"
+)
+
+// windows are all of them, as faults list them.
+var windows = []Window{Day, Month, Ever}
+
+// Begin is when the window began that an instant lies in; the zero time: it always was.
+func (w Window) Begin(at time.Time, zone *time.Location) time.Time {
+	year, month, day := at.In(zone).Date()
+	switch w {
+	case Day:
+		return first(year, month, day, zone)
+	case Month:
+		return first(year, month, 1, zone)
+	default:
+		return time.Time{}
+	}
+}
+
+// End is when the window ends that an instant lies in; the zero time: it does not.
+func (w Window) End(at time.Time, zone *time.Location) time.Time {
+	year, month, day := at.In(zone).Date()
+	switch w {
+	case Day:
+		return first(year, month, day+1, zone)
+	case Month:
+		return first(year, month+1, 1, zone)
+	default:
+		return time.Time{}
+	}
+}
+
+// first is the first instant of a day: where clocks are put forward at midnight, the one
+// at which the day begins an hour later.
+func first(year int, month time.Month, day int, zone *time.Location) time.Time {
+	at := time.Date(year, month, day, 0, 0, 0, 0, zone)
+	noon := time.Date(year, month, day, 12, 0, 0, 0, zone)
+	if at.Day() != noon.Day() {
+		// Midnight is not there: time.Date took the offset before the change.
+		_, after := noon.Zone()
+		_, before := at.Zone()
+		at = at.Add(time.Duration(after-before) * time.Second)
+	}
+	return at
+}
+
+// zoneOf finds a time zone of the IANA database; "" is UTC.
+func zoneOf(name string) (*time.Location, error) {
+	if name == "" {
+		return time.UTC, nil
+	}
+	zone, err := time.LoadLocation(name)
+	if err != nil || strings.EqualFold(name, "local") {
+		return nil, fmt.Errorf("%q is no time zone, want one of the IANA database, for example UTC or Europe/Berlin", name)
+	}
+	return zone, nil
+}

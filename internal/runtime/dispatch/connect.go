@@ -1,0 +1,481 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/pawl-dev/pawl/internal/cache"
+	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/quota"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
+)
+
+// WorkerRequest is the argument of [Room.Connect].
+type WorkerRequest struct {
+	runtime.Call
+	// ID is the worker's own, the same over its reconnects.
+	ID string
+	// Instance is its process; "" = it does not say. Counts: it says which deliveries of steps
+	// it has received, the highest of which is Received; 0 = none.
+	Instance string
+	Counts   bool
+	Received uint64
+	// Client is its program and version, for people; "" = it does not say.
+	Client string
+	// Address is from where it connected, for people; "" = nobody knows.
+	Address string
+	// Offer is what it executes; capacities over the operator's limit are lowered.
+	Offer machine.WorkOffer
+	// AllowUnknown takes names that no pack has.
+	AllowUnknown bool
+	// Turns and Steps that it still holds from an earlier connection.
+	Turns []TurnLease
+	Steps []StepLease
+	// Served are the runs that it served on an earlier connection; refused, those of them
+	// that it may not serve.
+	Served  []Served
+	refused map[string]bool
+	Sink    WorkerSink
+}
+
+// Connection is what a worker is told when it connects.
+type Connection struct {
+	Worker *Worker
+	// Turns and Steps that it keeps, with new tokens.
+	Turns []TurnLease
+	Steps []StepLease
+	// Offer with its capacities as they hold.
+	Offer machine.WorkOffer
+	// Unknown names of the offer, sorted, as "prompt:<key>" and so on.
+	Unknown []string
+	// Replaced is the connection of another process with the same principal and id that it
+	// ended; nil = there was none.
+	Replaced *Replaced
+}
+
+// Replaced says for people which worker was replaced.
+type Replaced struct{ Client, Instance, Address string }
+
+// Connect adds a worker. It holds what it keeps and has no credits yet, so
+// that nothing is sent before it was told so. A worker of the same principal and
+// ID is replaced and ended with ABORTED WORKER_REPLACED.
+//
+// Errors: PERMISSION_DENIED SCOPE_MISSING; NOT_FOUND NAMESPACE_NOT_FOUND,
+// PACK_NOT_FOUND; INVALID_ARGUMENT UNKNOWN_PROMPT, UNKNOWN_AGENT, UNKNOWN_TOOL;
+// RESOURCE_EXHAUSTED MAX_WORKERS; FAILED_PRECONDITION WORKERS_OFF;
+// UNAVAILABLE DRAINING, COMMIT_UNKNOWN, DATABASE_AWAY.
+func (r *Room) Connect(ctx context.Context, req WorkerRequest) (Connection, error) {
+	scopes := policy.Work
+	if req.ServesOnly() {
+		scopes |= policy.RunsWrite
+	}
+	ns, err := r.cfg.Way.Admit(req.Call, scopes)
+	if err != nil {
+		return Connection{}, err
+	}
+	if r.cfg.Off && !req.ServesOnly() {
+		return Connection{}, &machine.Refusal{
+			Code: machine.CodeFailedPrecondition, Reason: "WORKERS_OFF", Message: "this server takes no workers",
+		}
+	}
+	if err := r.cfg.Way.Health(); err != nil {
+		return Connection{}, err
+	}
+	unknown, err := r.checkOffer(ctx, ns, &req)
+	if err != nil {
+		return Connection{}, err
+	}
+	req.Offer.Turns = min(req.Offer.Turns, r.cfg.MaxWorkerTurns)
+	req.Offer.Steps = min(req.Offer.Steps, r.cfg.MaxWorkerSteps)
+	if err := r.checkServed(ctx, ns, &req); err != nil {
+		return Connection{}, err
+	}
+	states, err := r.heldStates(ctx, ns, &req)
+	if err != nil {
+		return Connection{}, err
+	}
+	conn, err := r.open(ns).connect(&req, states)
+	conn.Unknown = unknown
+	return conn, err
+}
+
+// ServesOnly: the worker offers nothing but to serve runs.
+func (req *WorkerRequest) ServesOnly() bool {
+	return len(req.Offer.Prompts)+len(req.Offer.Agents)+len(req.Offer.Tools) == 0
+}
+
+// heldState is a run as a worker finds it that says that it holds work of it.
+type heldState struct {
+	state *machine.State
+	graph *machine.Graph
+	held  holders
+}
+
+// heldStates reads the runs that the worker says it holds work of. Those that
+// cannot be read are left out: the worker keeps nothing of them. While the store is away the
+// worker has to come again instead, and holds what it has.
+func (r *Room) heldStates(ctx context.Context, ns uint32, req *WorkerRequest) (map[string]heldState, error) {
+	states := make(map[string]heldState)
+	read := func(run string) error {
+		if _, done := states[run]; done {
+			return nil
+		}
+		s, prog, err := r.cfg.Way.Now(ctx, runtime.RunKey{Namespace: ns, ID: run})
+		if err != nil {
+			return err
+		}
+		held, err := r.holders(ctx, prog.Graph, s)
+		if err == nil {
+			states[run] = heldState{state: s, graph: prog.Graph, held: held}
+		}
+		return err
+	}
+	for i := range req.Turns {
+		if err := read(req.Turns[i].RunID); away(err) {
+			return nil, err
+		}
+	}
+	for i := range req.Steps {
+		if err := read(req.Steps[i].RunID); away(err) {
+			return nil, err
+		}
+	}
+	return states, nil
+}
+
+// soon says when to come back to who is refused only until another worker leaves.
+func soon(err error) error {
+	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.RetryAfter == 0 {
+		refusal.RetryAfter = int64(workRetry)
+	}
+	return err
+}
+
+// connect adds the worker, with what it keeps, in one go.
+func (sp *workShard) connect(req *WorkerRequest, states map[string]heldState) (Connection, error) {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	name := workerName{principal: req.Principal.Name(), id: req.ID}
+	old := sp.names[name]
+	if old == nil && len(sp.workers) >= sp.room.cfg.MaxWorkers {
+		return Connection{}, &machine.Refusal{
+			Code: machine.CodeResourceExhausted, Reason: "MAX_WORKERS", Message: "too many workers are connected",
+			Limit: int64(sp.room.cfg.MaxWorkers), Got: int64(len(sp.workers)) + 1, RetryAfter: int64(workRetry),
+		}
+	}
+	if old == nil {
+		if err := sp.room.cfg.Quotas.Within(sp.ns, quota.Workers, len(sp.workers)+1); err != nil {
+			return Connection{}, soon(err)
+		}
+	}
+	sp.last++
+	w := &Worker{
+		space: sp, call: req.Call, name: name, instance: req.Instance, client: req.Client, address: req.Address, since: sp.now(), sink: req.Sink, offer: req.Offer, id: sp.last,
+		outgoing: sp.numbersOf(name, req),
+		turns:    make(map[string]*turnLease), steps: make(map[string]*stepLease), past: newPastSteps(), served: make(map[string]int), full: make(map[string]struct{}), over: cache.New[string, pastTurn](maxPastTurns),
+	}
+	w.seen.Store(w.since)
+	conn := Connection{Worker: w, Offer: req.Offer}
+	sp.serveAgain(w, old, req)
+	for i := range req.Turns {
+		if lease := sp.keepTurn(w, old, &req.Turns[i], states); lease != nil {
+			conn.Turns = append(conn.Turns, lease.tell())
+		}
+	}
+	presented := make(map[machine.WorkID]bool, len(req.Steps))
+	for i := range req.Steps {
+		presented[machine.WorkID{RunID: req.Steps[i].RunID, Step: req.Steps[i].Step}] = true
+		if lease := sp.keepStep(w, old, &req.Steps[i], states); lease != nil {
+			conn.Steps = append(conn.Steps, lease.tell())
+		}
+	}
+	conn.Replaced = sp.replace(old, w)
+	sp.workers[w.id], sp.names[name] = w, w
+	sp.freeUnreceived(w, req, presented)
+	turns, steps := w.counted()
+	sp.matcher.Join(w.id, req.Offer, turns, steps)
+	if sp.draining {
+		sp.matcher.Drain(w.id)
+	}
+	sp.remind(w)
+	if !sp.scanned {
+		// Only now: the first worker keeps its steps, however late it comes.
+		sp.scanned = true
+		go sp.scan()
+	}
+	return conn, nil
+}
+
+// remind tells a worker of the answers that came while it was not connected, for
+// each turn that it keeps.
+func (sp *workShard) remind(w *Worker) {
+	for _, lease := range w.turns {
+		go sp.tellAnswers(lease, nil)
+	}
+}
+
+// replace ends the earlier connection of a worker. That of the same process is a broken one, which
+// nobody reads any more. Another process has taken the id, and two that connect again for ever
+// would take it from each other.
+func (sp *workShard) replace(old, w *Worker) *Replaced {
+	if old == nil {
+		return nil
+	}
+	sp.leave(old, true)
+	same := old.instance != "" && old.instance == w.instance
+	text := fmt.Sprintf("do not reconnect: another process registered as worker %q; give each process its own worker_id", old.name.id)
+	if same {
+		text = fmt.Sprintf("do not reconnect: this process registered as worker %q over another stream", old.name.id)
+	}
+	go old.sink.End(&machine.Refusal{Code: machine.CodeAborted, Reason: "WORKER_REPLACED", Field: "worker_id", Message: text})
+	if same {
+		return nil
+	}
+	return &Replaced{Client: old.client, Instance: old.instance, Address: old.address}
+}
+
+// keepTurn lets a worker go on with a turn that nobody else was given since.
+func (sp *workShard) keepTurn(w, old *Worker, held *TurnLease, states map[string]heldState) *turnLease {
+	at, ok := states[held.RunID]
+	if !ok || !holdsStill(at.state, w, held) {
+		return nil
+	}
+	if _, serves := w.served[held.RunID]; !serves && !at.state.Execution.Leased() {
+		return nil // A run of CALLER is its server's alone.
+	}
+	run := sp.run(held.RunID)
+	if at.state.Seq < run.seq && (run.turn == nil || run.turn.seq != held.Turn || run.turn.attempt != held.Attempt) {
+		return nil
+	}
+	turn := sp.track(run, at.state, at.graph)
+	served, may := w.keeps(run, &turn.class)
+	if turn.lease != nil && (turn.lease.worker != old || old == nil) || !may || held.Delivery < turn.deliveries {
+		return nil
+	}
+	if turn.lease == nil && turn.lost > 0 {
+		turn.lost-- // The worker has it still.
+	}
+	sp.takeOver(run, turn.lease)
+	lease := &turnLease{
+		run: run.id, worker: w, turn: turn.seq, attempt: turn.attempt, delivery: held.Delivery,
+		token: sp.room.cfg.IDs.Token(), at: sp.now(), requests: held.Requests, sent: true, served: served,
+		duration: cmp.Or(at.graph.Lease, sp.room.cfg.Lease),
+	}
+	if recorded := at.state.Turn.Assigned; recorded.Worker == w.name.id && recorded.Delivery == held.Delivery {
+		lease.at = recorded.At
+	}
+	lease.deadline = sp.now() + int64(lease.duration)
+	lease.alarm = sp.room.alarms.set(lease.duration, func() { sp.expire(lease) })
+	turn.deliveries, turn.lease, w.turns[lease.token] = held.Delivery, lease, lease
+	return lease
+}
+
+// holdsStill: the state has the turn open, and has recorded no other worker's
+// delivery of it.
+func holdsStill(s *machine.State, w *Worker, held *TurnLease) bool {
+	turn := s.Turn
+	if s.Status.Terminal() || turn == nil {
+		return false
+	}
+	if turn.Seq != held.Turn || turn.Attempt != held.Attempt || turn.Suspended || turn.NotBefore != 0 {
+		return false
+	}
+	recorded := turn.Assigned
+	return recorded.Delivery < held.Delivery || recorded.Delivery == held.Delivery && recorded.Worker == w.name.id
+}
+
+// takeOver ends the lease of a worker's earlier connection, or the turn's wait.
+func (sp *workShard) takeOver(run *workRun, before *turnLease) {
+	if before == nil {
+		sp.withdraw(machine.WorkID{RunID: run.id}, run.turn.class)
+		return
+	}
+	before.over = true
+	delete(before.worker.turns, before.token)
+	sp.room.alarms.cancel(before.alarm)
+}
+
+// keepStep lets a worker go on with a step that nobody else was given since. Of
+// a step that is over it remembers the token, so that a late answer is told what
+// became of it.
+func (sp *workShard) keepStep(w, old *Worker, held *StepLease, states map[string]heldState) *stepLease {
+	at, ok := states[held.RunID]
+	if !ok {
+		w.past.put(*held)
+		return nil
+	}
+	if !pendingAt(at.state, held.Step, held.Attempt) {
+		if held.Step <= at.state.LastStep && mayAnswerLate(w, at.state, held) {
+			w.past.put(*held)
+		}
+		return nil
+	}
+	run := sp.run(held.RunID)
+	if at.state.Seq >= run.seq {
+		sp.offerSteps(run, at.state, at.graph, at.held)
+	}
+	step := run.steps[held.Step]
+	if step == nil || step.attempt != held.Attempt || !step.heldBy(w.name, old) {
+		return nil
+	}
+	served, may := w.keeps(run, &step.class)
+	if !may && w.offer.Serves(&step.class) {
+		return nil // It has no room.
+	}
+	// What it does not offer it was given for a run that it served then.
+	return sp.adoptStep(w, run, step, served || !may)
+}
+
+// heldBy: the worker, or its connection before, is the one that the step was sent
+// to last.
+func (s *stepWork) heldBy(name workerName, old *Worker) bool {
+	if s.lease != nil {
+		return old != nil && s.lease.worker == old && s.lease.sent
+	}
+	return workerName{principal: s.lostBy.Principal, id: s.lostBy.Worker} == name
+}
+
+// mayAnswerLate: nobody else makes this attempt. Of a step that is answered the worker is told
+// what became of it; of one that has come to a later attempt a good answer is still taken.
+func mayAnswerLate(w *Worker, s *machine.State, held *StepLease) bool {
+	for i := range s.Steps {
+		if p := &s.Steps[i]; p.Step == held.Step && p.Out() {
+			class := classOf(s)
+			class.Kind, class.Tool = machine.StepWork, p.Tool
+			_, serves := w.served[s.RunID]
+			return held.Attempt < p.Attempt && (serves || w.offer.Serves(&class))
+		}
+	}
+	return true
+}
+
+func (sp *workShard) adoptStep(w *Worker, run *workRun, step *stepWork, served bool) *stepLease {
+	if before := step.lease; before != nil {
+		before.over = true
+		before.forget()
+	} else {
+		sp.withdraw(machine.WorkID{RunID: run.id, Step: step.step}, step.class)
+	}
+	sp.room.alarms.cancel(step.orphan)
+	delete(sp.orphans, step)
+	step.orphan, step.lostBy = nil, machine.StepHolder{}
+	lease := &stepLease{
+		run: run.id, worker: w, work: step, step: step.step, tool: step.class.Tool, attempt: step.attempt,
+		token: sp.room.cfg.IDs.Token(), sent: true, served: served,
+	}
+	step.lease = lease
+	lease.note()
+	return lease
+}
+
+// checkOffer compares the names of an offer with those of the packs that it is
+// for, and returns those that no pack has.
+func (r *Room) checkOffer(ctx context.Context, ns uint32, req *WorkerRequest) ([]string, error) {
+	known, unknown, err := r.offeredNames(ctx, ns, req)
+	if err != nil {
+		return nil, err
+	}
+	for _, kind := range []struct {
+		word, reason, field string
+		names               []string
+		known               map[string]bool
+	}{
+		{"prompt", "UNKNOWN_PROMPT", "register.prompts", req.Offer.Prompts, known.prompts},
+		{"agent", "UNKNOWN_AGENT", "register.agents", req.Offer.Agents, known.agents},
+		{"tool", "UNKNOWN_TOOL", "register.tools", req.Offer.Tools, known.tools},
+	} {
+		for _, name := range kind.names {
+			if name == "*" || kind.known[name] {
+				continue
+			}
+			if !req.AllowUnknown {
+				return nil, &machine.Refusal{
+					Code: machine.CodeInvalidArgument, Reason: kind.reason, Field: kind.field, Allowed: sortedKeys(kind.known),
+					Message: fmt.Sprintf("no pack that the worker is for has %s %q", kind.word, name),
+				}
+			}
+			unknown = append(unknown, kind.word+":"+name)
+		}
+	}
+	slices.Sort(unknown)
+	return unknown, nil
+}
+
+// packNames are what packs have to execute.
+type packNames struct{ prompts, agents, tools map[string]bool }
+
+func (n *packNames) add(p *pack.Pack) {
+	for key := range p.Doc.Prompts {
+		n.prompts[key] = true
+	}
+	for key := range p.Doc.Tools {
+		n.tools[key] = true
+	}
+	if p.Doc.Agents != nil {
+		for key := range p.Doc.Agents.Members {
+			n.agents[key] = true
+		}
+	}
+}
+
+// offeredNames collects the names of the packs that the offer is for. Packs that
+// are not registered are an error or, if allowed, unknown.
+func (r *Room) offeredNames(ctx context.Context, ns uint32, req *WorkerRequest) (packNames, []string, error) {
+	names := packNames{prompts: map[string]bool{}, agents: map[string]bool{}, tools: map[string]bool{}}
+	var unknown []string
+	refs := req.Offer.Packs
+	if len(refs) == 0 {
+		var err error
+		if refs, err = r.allPacks(ctx, ns); err != nil {
+			return names, nil, err
+		}
+	}
+	for _, ref := range refs {
+		digest, err := r.cfg.Packs.Resolve(ctx, ns, ref)
+		var p *pack.Pack
+		if err == nil {
+			p, err = r.cfg.Packs.Pack(ctx, ns, digest)
+		}
+		if err != nil && !req.AllowUnknown {
+			return names, nil, err
+		}
+		if err != nil {
+			unknown = append(unknown, "pack:"+ref)
+			continue
+		}
+		names.add(p)
+	}
+	return names, unknown, nil
+}
+
+func (r *Room) allPacks(ctx context.Context, ns uint32) ([]string, error) {
+	var digests []string
+	for after := ""; ; {
+		rows, next, err := r.cfg.Store.ListPacks(ctx, ns, after, validate.MaxPageSize)
+		if err != nil {
+			return nil, validate.ListFailed("packs", err)
+		}
+		for i := range rows {
+			digests = append(digests, rows[i].Digest)
+		}
+		if next == "" {
+			return digests, nil
+		}
+		after = next
+	}
+}
+
+func sortedKeys(set map[string]bool) []string {
+	keys := make([]string, 0, len(set))
+	for key := range set {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,134 @@
+package dispatch
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Bounds of one answer of [Room.List].
+const (
+	maxListedWorkers = 1000
+	maxListedClasses = 1000
+	// maxListedHeld is per worker and kind of work.
+	maxListedHeld = 100
+)
+
+// WorkerView is a connected worker.
+type WorkerView struct {
+	ID, Principal, Client string
+	Offer                 machine.WorkOffer
+	// Turns and Steps that it holds, by run; at most 100 of each.
+	Turns []HeldTurn
+	Steps []StepLease
+	// HeldTurns and HeldSteps count all.
+	HeldTurns, HeldSteps int
+	// ConnectedAt and SeenAt are Unix nanoseconds; any request is a sign of life.
+	ConnectedAt, SeenAt int64
+	Draining            bool
+	// Serving is how many runs it serves.
+	Serving int
+}
+
+// HeldTurn is the lease of a turn, without its token.
+type HeldTurn struct {
+	TurnLease
+	// Since is when it was handed out, Unix nanoseconds.
+	Since int64
+}
+
+// ReadyWork is the work of a class that nobody has, and how many workers serve it.
+type ReadyWork struct {
+	Class          machine.WorkClass
+	Count, Workers int
+}
+
+// Listing is the workers and the ready work of a namespace at one moment.
+type Listing struct {
+	// Workers by id and principal; at most 1000 of Total.
+	Workers []WorkerView
+	Total   int
+	// Ready is the most first; at most 1000 classes.
+	Ready []ReadyWork
+}
+
+// List tells who is connected and what waits. Empty before the first worker
+// of the namespace connected. Errors: PERMISSION_DENIED SCOPE_MISSING; NOT_FOUND
+// NAMESPACE_NOT_FOUND.
+func (r *Room) List(call runtime.Call) (Listing, error) {
+	ns, err := r.cfg.Way.Admit(call, policy.RunsRead|policy.RunsWrite)
+	if err != nil {
+		return Listing{}, err
+	}
+	sp := r.shard(ns)
+	if sp == nil {
+		return Listing{}, nil
+	}
+	list := sp.list()
+	slices.SortFunc(list.Workers, func(a, b WorkerView) int {
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Principal, b.Principal))
+	})
+	slices.SortFunc(list.Ready, func(a, b ReadyWork) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), compareClasses(&a.Class, &b.Class))
+	})
+	list.Workers = list.Workers[:min(len(list.Workers), maxListedWorkers)]
+	list.Ready = list.Ready[:min(len(list.Ready), maxListedClasses)]
+	return list, nil
+}
+
+// compareClasses orders the classes of which there is equally much.
+func compareClasses(a, b *machine.WorkClass) int {
+	return cmp.Or(
+		cmp.Compare(a.PackID, b.PackID), cmp.Compare(a.PackVersion, b.PackVersion), cmp.Compare(a.Digest, b.Digest),
+		cmp.Compare(a.Prompt, b.Prompt), cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.Tool, b.Tool),
+	)
+}
+
+// list copies what is told under the lock; it is sorted and cut without it.
+func (sp *workShard) list() Listing {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	list := Listing{Total: len(sp.workers)}
+	for _, w := range sp.workers {
+		list.Workers = append(list.Workers, w.view())
+	}
+	sp.matcher.Queues(func(class machine.WorkClass, count, workers int) {
+		list.Ready = append(list.Ready, ReadyWork{Class: class, Count: count, Workers: workers})
+	})
+	return list
+}
+
+// view is called with the lock held.
+func (w *Worker) view() WorkerView {
+	out := WorkerView{
+		ID: w.name.id, Principal: w.name.principal, Client: w.client, Offer: w.offer, Draining: w.drains,
+		ConnectedAt: w.since, SeenAt: w.seen.Load(), HeldTurns: len(w.turns), HeldSteps: len(w.steps), Serving: len(w.served),
+	}
+	for _, lease := range w.turns {
+		if len(out.Turns) == maxListedHeld {
+			break
+		}
+		held := HeldTurn{TurnLease: lease.tell(), Since: lease.at}
+		held.Token = ""
+		out.Turns = append(out.Turns, held)
+	}
+	for _, lease := range w.steps {
+		if len(out.Steps) == maxListedHeld {
+			break
+		}
+		held := lease.tell()
+		held.Token = ""
+		out.Steps = append(out.Steps, held)
+	}
+	slices.SortFunc(out.Turns, func(a, b HeldTurn) int { return cmp.Compare(a.RunID, b.RunID) })
+	slices.SortFunc(out.Steps, func(a, b StepLease) int {
+		return cmp.Or(cmp.Compare(a.RunID, b.RunID), cmp.Compare(a.Step, b.Step))
+	})
+	return out
+}
+
+// Seen notes a sign of life.
+func (w *Worker) Seen() { w.seen.Store(w.space.now()) }

@@ -1,0 +1,133 @@
+package dispatch
+
+import "github.com/pawl-dev/pawl/internal/runtime/machine"
+
+// worker is one worker as the matcher knows it.
+type worker struct {
+	id uint64
+	// turns and steps are what it holds and may still be given.
+	turns, steps load
+	served       uint64
+	draining     bool
+}
+
+// load is a worker's share of one kind of work.
+type load struct {
+	held, credits, capacity int
+	// team is nil for a worker that serves nothing of the kind; place is the
+	// worker's among the team's free ones, -1: it is not free.
+	team  *team
+	place int
+}
+
+func (w *worker) of(kind machine.WorkKind) *load {
+	if kind == machine.StepWork {
+		return &w.steps
+	}
+	return &w.turns
+}
+
+// free: the worker may be given one more piece of work of a kind.
+func (w *worker) free(kind machine.WorkKind) bool {
+	l := w.of(kind)
+	return !w.draining && l.credits > 0 && l.held < l.capacity
+}
+
+// before orders free workers.
+func (w *worker) before(other *worker, kind machine.WorkKind) bool {
+	mine, theirs := w.of(kind).held, other.of(kind).held
+	if mine != theirs {
+		return mine < theirs
+	}
+	if w.served != other.served {
+		return w.served < other.served
+	}
+	return w.id < other.id
+}
+
+func (w *worker) take(kind machine.WorkKind, clock uint64) {
+	l := w.of(kind)
+	l.held++
+	l.credits--
+	w.served = clock
+	w.rank()
+}
+
+// before orders classes that have work by their pack, then by themselves; the
+// names decide between those that were never served.
+func (c *class) before(other *class) bool {
+	switch {
+	case c.pack.served != other.pack.served:
+		return c.pack.served < other.pack.served
+	case c.of.Digest != other.of.Digest:
+		return c.of.Digest < other.of.Digest
+	case c.served != other.served:
+		return c.served < other.served
+	case c.of.Prompt != other.of.Prompt:
+		return c.of.Prompt < other.of.Prompt
+	case c.of.Agent != other.of.Agent:
+		return c.of.Agent < other.of.Agent
+	}
+	return c.of.Tool < other.of.Tool
+}
+
+// Join adds a worker that holds that much already and has no credits yet. The
+// number must not be in use.
+func (m *Matcher) Join(id uint64, offer machine.WorkOffer, turns, steps int) {
+	w := &worker{id: id}
+	w.turns = load{held: turns, capacity: offer.Turns, place: -1}
+	w.steps = load{held: steps, capacity: offer.Steps, place: -1}
+	m.workers[id] = w
+	m.enlist(w, machine.TurnWork, &offer)
+	m.enlist(w, machine.StepWork, &offer)
+}
+
+// Leave forgets a worker. What it held is its caller's to add again.
+func (m *Matcher) Leave(id uint64) {
+	w := m.workers[id]
+	if w == nil {
+		return
+	}
+	m.dismiss(w, machine.TurnWork)
+	m.dismiss(w, machine.StepWork)
+	delete(m.workers, id)
+}
+
+// maxCredits bounds what a worker can hoard.
+const maxCredits = 1 << 20
+
+// Credit lets a worker be given that much more work, at most a million in all.
+func (m *Matcher) Credit(id uint64, turns, steps int) {
+	w := m.workers[id]
+	if w == nil {
+		return
+	}
+	w.turns.credits = min(w.turns.credits+turns, maxCredits)
+	w.steps.credits = min(w.steps.credits+steps, maxCredits)
+	w.rank()
+	m.feed(w, machine.TurnWork)
+	m.feed(w, machine.StepWork)
+}
+
+// Done says that a worker no longer holds a piece of work that it was assigned
+// or joined with. Its credit does not come back.
+func (m *Matcher) Done(id uint64, kind machine.WorkKind) {
+	w := m.workers[id]
+	if w == nil || w.of(kind).held == 0 {
+		return
+	}
+	w.of(kind).held--
+	w.rank()
+	m.feed(w, kind)
+}
+
+// Drain gives a worker no more work.
+func (m *Matcher) Drain(id uint64) {
+	if w := m.workers[id]; w != nil {
+		w.draining = true
+		w.rank()
+	}
+}
+
+// Workers is how many workers there are.
+func (m *Matcher) Workers() int { return len(m.workers) }

@@ -1,0 +1,100 @@
+package dispatch
+
+import (
+	"context"
+	"math"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+const (
+	// scanPage is how many ready runs are read at once.
+	scanPage = 256
+	// maxScanSteps bounds the pending steps that one scan reads.
+	maxScanSteps = 65536
+)
+
+// scan finds ready turns and pending steps in the store. What changes meanwhile
+// is seen by [Room.Follow]; a state that is older than what was seen is skipped.
+func (sp *workShard) scan() {
+	ctx := context.Background()
+	for after := ""; sp.room.cfg.Way.Health() == nil; {
+		runs, err := sp.room.cfg.Store.ReadyRuns(ctx, sp.ns, after, scanPage)
+		if err != nil {
+			sp.scanAgain()
+			return
+		}
+		for _, run := range runs {
+			sp.refresh(run)
+		}
+		if len(runs) < scanPage {
+			break
+		}
+		after = runs[len(runs)-1]
+	}
+	sp.scanSteps(ctx)
+}
+
+// putOff notes work of which there is too much to hold.
+func (sp *workShard) putOff(work *machine.Work) {
+	if work.Kind == machine.StepWork {
+		sp.leftSteps[work.Digest] = true
+		return
+	}
+	if from, more := sp.left[work.Digest]; !more || work.RunID < from {
+		sp.left[work.Digest] = work.RunID
+	}
+}
+
+// full: a pack has no room for more; what a scan has not reached, from run on, is
+// left to the store.
+func (sp *workShard) full(digest, run string) bool {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	if sp.waiting[digest] < sp.room.waiting {
+		return false
+	}
+	sp.putOff(&machine.Work{WorkClass: machine.WorkClass{Kind: machine.TurnWork, Digest: digest}, RunID: run})
+	return true
+}
+
+// resume goes on where turns of a pack were left to the store, until there is no room
+// for more: a pack whose work is taken as it is found is read once.
+func (sp *workShard) resume(digest, from string) {
+	for runs := []string{from}; len(runs) > 0 && sp.room.cfg.Way.Health() == nil; {
+		for _, run := range runs {
+			if sp.full(digest, run) {
+				return
+			}
+			sp.refresh(run)
+			from = run
+		}
+		var err error
+		runs, err = sp.room.cfg.Store.ReadyRuns(context.Background(), sp.ns, from, scanPage)
+		if err != nil {
+			sp.room.alarms.set(workRetry, func() { sp.resume(digest, from) })
+			return
+		}
+	}
+}
+
+func (sp *workShard) scanSteps(ctx context.Context) {
+	rows, err := sp.room.cfg.Store.Outbox(ctx, machine.OutboxStep, math.MaxInt64, maxScanSteps)
+	if err != nil {
+		sp.scanAgain()
+		return
+	}
+	seen := make(map[string]bool)
+	for _, row := range rows {
+		if row.Namespace == sp.ns && !seen[row.RunID] {
+			seen[row.RunID] = true
+			sp.refresh(row.RunID)
+		}
+	}
+}
+
+func (sp *workShard) scanAgain() {
+	if sp.room.cfg.Way.Health() == nil {
+		sp.room.alarms.set(workRetry, sp.scan)
+	}
+}

@@ -1,0 +1,290 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
+)
+
+// Served names a run of execution CALLER that a worker serves, and the tools whose steps it
+// executes there; "*" is all.
+type Served struct {
+	RunID string
+	Tools []string
+}
+
+// UnservedCause says why a worker serves a run no more.
+type UnservedCause uint8
+
+const (
+	// UnservedEnded: the run has ended.
+	UnservedEnded UnservedCause = iota + 1
+	// UnservedWaits: nothing of the run is to be executed until something comes from outside.
+	UnservedWaits
+	// UnservedTaken: another worker has taken the run over.
+	UnservedTaken
+	// UnservedRefused: the run is not the worker's to serve.
+	UnservedRefused
+)
+
+// serving says that one worker executes a run of execution CALLER. Its turns and steps go
+// there past the matcher: they use up neither capacity nor credit.
+type serving struct {
+	worker *Worker
+	tools  []string
+	// asking counts the requests under way that send the turns which they lead to; given are
+	// those turns.
+	asking int
+	given  []*turnLease
+}
+
+// takes: the worker executes steps of the tool.
+func (s *serving) takes(tool string) bool {
+	return s != nil && (slices.Contains(s.tools, tool) || slices.Contains(s.tools, "*"))
+}
+
+// Serve makes the worker execute a run of execution CALLER: its turns, and its steps of the
+// tools. What is ready is assigned at once. A worker that served the run before hears that it
+// is taken over.
+//
+// Errors: NOT_FOUND RUN_NOT_FOUND; PERMISSION_DENIED TURN_LEASED, SCOPE_MISSING;
+// FAILED_PRECONDITION IMPORTED; RESOURCE_EXHAUSTED MAX_SERVED_RUNS; UNAVAILABLE
+// COMMIT_UNKNOWN, DATABASE_AWAY.
+func (w *Worker) Serve(ctx context.Context, served Served) error {
+	sp := w.space
+	key, err := sp.servable(ctx, w.call, served.RunID)
+	if err != nil {
+		return err
+	}
+	return sp.room.cfg.Way.InTurn(key, func() error {
+		s, prog, err := sp.room.cfg.Way.Now(ctx, key)
+		if err != nil {
+			return err
+		}
+		held, err := sp.room.holders(ctx, prog.Graph, s)
+		if err != nil {
+			return err
+		}
+		sp.mu.Lock()
+		defer sp.mu.Unlock()
+		if err := sp.serve(w, served); err != nil {
+			return err
+		}
+		sp.settle(s, prog.Graph, nil, held)
+		return nil
+	})
+}
+
+// Release ends the serving of a run: its turn is nobody's until another worker serves it. What
+// the worker has of its steps it still answers. Without effect for a run that it does not
+// serve.
+func (w *Worker) Release(run string) {
+	w.space.mu.Lock()
+	defer w.space.mu.Unlock()
+	w.space.release(w, run)
+}
+
+func (sp *workShard) release(w *Worker, run string) {
+	if at := sp.runs[run]; at.servedBy(w) {
+		sp.unserve(at, RevokedAbandoned)
+		go sp.refresh(run)
+	}
+}
+
+// Deliver makes a request of the worker that ends a turn of a run, and sends the turns that it
+// leads to before it returns: so they share a message with its receipt. The request waits for
+// nothing but its commit, since turns that others open meanwhile wait for it.
+func (w *Worker) Deliver(run string, request func()) {
+	sp := w.space
+	sp.mu.Lock()
+	served := sp.runs[run]
+	if !served.servedBy(w) {
+		sp.mu.Unlock()
+		request()
+		return
+	}
+	at := served.serving
+	at.asking++
+	sp.mu.Unlock()
+	defer func() {
+		sp.mu.Lock()
+		given := at.given
+		at.asking, at.given = at.asking-1, nil
+		sp.mu.Unlock()
+		for _, lease := range given {
+			sp.deliverTurn(lease)
+		}
+	}()
+	request()
+}
+
+// servedBy: the worker serves the run.
+func (run *workRun) servedBy(w *Worker) bool {
+	return run != nil && run.serving != nil && run.serving.worker == w
+}
+
+// Serving is how many runs the worker serves.
+func (w *Worker) Serving() int {
+	w.space.mu.Lock()
+	defer w.space.mu.Unlock()
+	return len(w.served)
+}
+
+// Serves says whether a worker serves a run: tokens of its turns do not count then.
+func (r *Room) Serves(key runtime.RunKey) bool {
+	sp := r.shard(key.Namespace)
+	if sp == nil {
+		return false
+	}
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	run := sp.runs[key.ID]
+	return run != nil && run.serving != nil
+}
+
+// forget drops an open turn that is for nobody here: nobody serves its run of execution CALLER. One
+// of which deliveries were lost stays, so that they are counted on by whom it is served next.
+func (run *workRun) forget(s *machine.State) {
+	if turn := run.turn; turn != nil && turn.lease == nil && turn.lost == 0 && run.serving == nil && !s.Execution.Leased() {
+		run.turn = nil
+	}
+}
+
+// servable finds a run that a caller may serve.
+func (sp *workShard) servable(ctx context.Context, call runtime.Call, run string) (runtime.RunKey, error) {
+	if _, err := sp.room.cfg.Way.Admit(call, policy.RunsWrite); err != nil {
+		return runtime.RunKey{}, err
+	}
+	key, err := sp.room.cfg.Way.Find(runtime.RunRef{Call: call, RunID: run})
+	if err != nil {
+		return key, err
+	}
+	s, _, err := sp.room.cfg.Way.Now(ctx, key)
+	if err != nil {
+		return key, err
+	}
+	if s.Imported {
+		return key, rules.Imported()
+	}
+	_, err = policy.Decide(policy.Ask{Act: policy.Fetch, Principal: call.Principal, Leased: s.Execution.Leased()})
+	return key, runtime.Denied(err)
+}
+
+// serve notes that the worker serves the run, and ends the serving of another.
+func (sp *workShard) serve(w *Worker, served Served) error {
+	if w.gone {
+		return nil // Its stream has ended: it reads no answer.
+	}
+	run := sp.run(served.RunID)
+	if err := w.room(&served); err != nil {
+		return err
+	}
+	if before := run.serving; before != nil && before.worker != w {
+		sp.unserve(run, RevokedSuperseded)
+		before.worker.sink.Unserved(run.id, UnservedTaken)
+	}
+	run.serving = &serving{worker: w, tools: served.Tools}
+	w.takeServed(&served)
+	return nil
+}
+
+// unserve ends the serving of a run and the lease of its turn. The steps that its worker has
+// stay with it: their tools may be at work.
+func (sp *workShard) unserve(run *workRun, cause RevokeCause) {
+	w := run.serving.worker
+	run.serving = nil
+	w.dropServed(run.id)
+	if run.turn != nil && run.turn.lease != nil {
+		sp.endLease(run.turn, cause, false)
+	}
+}
+
+// settleServing ends the serving of a run of which nothing is left to execute.
+func (sp *workShard) settleServing(run *workRun, s *machine.State, g *machine.Graph) {
+	if run.serving == nil || !rules.Rests(g, s) {
+		return
+	}
+	w, cause := run.serving.worker, UnservedWaits
+	if s.Status.Terminal() {
+		cause = UnservedEnded
+	}
+	sp.unserve(run, RevokedAbandoned)
+	w.sink.Unserved(run.id, cause)
+	go sp.refresh(run.id) // What is left of its steps is for others.
+}
+
+// ready: the run's turn is to be executed, by the worker that serves the run or by any.
+func (run *workRun) ready(g *machine.Graph, s *machine.State) bool {
+	return rules.Ready(g, s) || run.serving != nil && rules.Executable(g, s)
+}
+
+// serveAgain lets a worker that connected again go on with the runs that it served, unless
+// another worker serves them since.
+func (sp *workShard) serveAgain(w, old *Worker, req *WorkerRequest) {
+	for _, served := range req.Served {
+		run := sp.runs[served.RunID]
+		if old != nil && run.servedBy(old) {
+			// Only its connection is another one: it keeps what it has.
+			old.dropServed(run.id)
+			run.serving.worker = w
+			w.takeServed(&served)
+		}
+		switch {
+		case req.refused[served.RunID]:
+			sp.release(w, served.RunID)
+			w.sink.Unserved(served.RunID, UnservedRefused)
+		case run != nil && run.serving != nil && !run.servedBy(w):
+			w.sink.Unserved(served.RunID, UnservedTaken)
+		case sp.serve(w, served) != nil:
+			w.sink.Unserved(served.RunID, UnservedRefused)
+		default:
+			go sp.refresh(served.RunID)
+		}
+	}
+}
+
+// counted is how much a worker holds of what its capacities bound.
+func (w *Worker) counted() (turns, steps int) {
+	for _, lease := range w.turns {
+		if !lease.served {
+			turns++
+		}
+	}
+	for _, lease := range w.steps {
+		if !lease.served {
+			steps++
+		}
+	}
+	return turns, steps
+}
+
+// keeps: the worker may go on with a turn or a step of a run: it serves the run, or it offers
+// work of the class and has room for it.
+func (w *Worker) keeps(run *workRun, class *machine.WorkClass) (served, ok bool) {
+	if run.servedBy(w) && (class.Kind == machine.TurnWork || run.serving.takes(class.Tool)) {
+		return true, true
+	}
+	turns, steps := w.counted()
+	if class.Kind == machine.StepWork {
+		return false, steps < w.offer.Steps && w.offer.Serves(class)
+	}
+	return false, turns < w.offer.Turns && w.offer.Serves(class)
+}
+
+// checkServed notes the runs that the worker says it serves and may not serve.
+func (r *Room) checkServed(ctx context.Context, ns uint32, req *WorkerRequest) error {
+	req.refused = make(map[string]bool)
+	for _, served := range req.Served {
+		_, err := r.open(ns).servable(ctx, req.Call, served.RunID)
+		if _, refused := errors.AsType[*machine.Refusal](err); err != nil && !refused || away(err) {
+			return err
+		}
+		req.refused[served.RunID] = err != nil
+	}
+	return nil
+}

@@ -1,0 +1,341 @@
+package dispatch
+
+import (
+	"context"
+	"sync"
+
+	"github.com/pawl-dev/pawl/internal/cache"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// workShard is the work and the workers of one namespace, all of which this process
+// matches: that no other one hands out work of the namespace is assumed here and in
+// [Room.open], and nowhere else. All fields are guarded by mu; so are those of the runs,
+// leases and workers in it. Nothing waits for a disk, a network or a run's turn under it.
+type workShard struct {
+	room *Room
+	ns   uint32
+
+	mu      sync.Mutex
+	matcher *Matcher
+	workers map[uint64]*Worker
+	names   map[workerName]*Worker
+	runs    map[string]*workRun
+	last    uint64
+	// waiting counts, per pack, what is in the matcher. Of a pack in left, turns are
+	// ready in the store from that run on which are not held here; of one in leftSteps,
+	// steps are.
+	waiting   map[string]int
+	left      map[string]string
+	leftSteps map[string]bool
+	draining  bool
+	// scanned: somebody looks, or has looked, for what is ready.
+	scanned bool
+	// orphans are the steps that wait for the worker that was lost with them, and
+	// their runs.
+	orphans map[*stepWork]string
+	sticky  stickyNames
+	outputs outputs
+	// counts number what goes to the processes of workers that were connected last.
+	counts *cache.LRU[machine.StepHolder, *outgoingSteps]
+}
+
+// maxWaiting bounds, per pack, the ready work that is held in memory; the rest
+// is found in the store once there is room.
+const maxWaiting = 16384
+
+// workRun is a run with an open turn or pending steps that workers may execute.
+type workRun struct {
+	id string
+	// seq is the newest record that was seen.
+	seq   uint64
+	turn  *turnWork
+	steps map[uint32]*stepWork
+	// serving is who executes the run, where that is one worker; nil: any.
+	serving *serving
+}
+
+// turnWork is an open turn. It stays while the turn does, also while it is
+// suspended or waits for its next attempt, so that deliveries are counted on.
+type turnWork struct {
+	seq     uint64
+	attempt int
+	class   machine.WorkClass
+	// lease is its execution; nil: none.
+	lease *turnLease
+	// past are earlier leases of this attempt, whose completion may still win.
+	past []*turnLease
+	// deliveries is the last delivery's number, lost how many of them ended with
+	// their worker's connection.
+	deliveries int
+	lost       int
+	// handed: a worker was told of it.
+	handed bool
+	// paused: it is not to be offered for now.
+	paused bool
+}
+
+// stepWork is a pending step.
+type stepWork struct {
+	step    uint32
+	attempt int
+	turn    uint64
+	class   machine.WorkClass
+	lease   *stepLease
+	// orphan is the alarm that ends the wait for the worker that was lost with it;
+	// nil: it was not lost.
+	orphan *alarm
+	// lostBy is that worker.
+	lostBy machine.StepHolder
+	// pause is the alarm that offers it when it is due, which it is not yet; nil: it is.
+	pause *alarm
+	// row is its outgoing work; storing: whoever holds it is being stored there,
+	// and it must not be offered meanwhile.
+	row     machine.OutboxRow
+	storing bool
+	// limited: it waits for the operator's limits.
+	limited bool
+}
+
+func newWorkShard(r *Room, ns uint32) *workShard {
+	sp := &workShard{
+		room: r, ns: ns, workers: make(map[uint64]*Worker), names: make(map[workerName]*Worker),
+		runs: make(map[string]*workRun), waiting: make(map[string]int),
+		left: make(map[string]string), leftSteps: make(map[string]bool),
+		orphans: make(map[*stepWork]string),
+		sticky:  newStickyNames(), outputs: newOutputs(), counts: cache.New[machine.StepHolder, *outgoingSteps](maxCounts),
+	}
+	sp.matcher = NewMatcher(sp)
+	return sp
+}
+
+func (sp *workShard) key(run string) runtime.RunKey { return runtime.RunKey{Namespace: sp.ns, ID: run} }
+
+func (sp *workShard) run(id string) *workRun {
+	run := sp.runs[id]
+	if run == nil {
+		run = &workRun{id: id, steps: make(map[uint32]*stepWork)}
+		sp.runs[id] = run
+	}
+	return run
+}
+
+// settle brings a run's work in line with its state. c is the commit that made
+// the state, nil for one that was read, and held what is known of its steps. It
+// returns what is to be done without the lock, or nil.
+func (sp *workShard) settle(s *machine.State, g *machine.Graph, c *runtime.Commit, held holders) func() {
+	run := sp.run(s.RunID)
+	if s.Seq < run.seq {
+		return nil
+	}
+	run.seq = s.Seq
+	sp.endWork(run, s, c)
+	told := sp.answered(run, c)
+	sp.offerTurn(run, s, g)
+	if !sp.offerSteps(run, s, g, held) && c != nil {
+		go sp.refresh(run.id)
+	}
+	if run.serving != nil {
+		sp.fill(run.serving.worker)
+	}
+	sp.settleServing(run, s, g)
+	run.forget(s)
+	if run.turn == nil && len(run.steps) == 0 && run.serving == nil {
+		delete(sp.runs, run.id)
+	}
+	return told
+}
+
+// endWork drops what the state no longer holds. It comes before any offer, so
+// that a worker that is through with a turn can get the next one.
+func (sp *workShard) endWork(run *workRun, s *machine.State, c *runtime.Commit) {
+	for n, step := range run.steps {
+		if !pendingAt(s, n, step.attempt) {
+			sp.endStep(run, step, s, c)
+		}
+	}
+	turn := run.turn
+	if turn == nil {
+		return
+	}
+	over := s.Turn == nil || s.Turn.Seq != turn.seq || s.Status.Terminal()
+	if over || s.Turn.Attempt != turn.attempt || s.Turn.Suspended || s.Turn.NotBefore != 0 {
+		sp.unlease(run, s, c)
+	}
+	if !over && s.Turn.Attempt != turn.attempt {
+		turn.attempt, turn.past = s.Turn.Attempt, nil
+	}
+	if over {
+		run.turn = nil
+		sp.outputs.over(run.id, turn.seq)
+	}
+}
+
+func pendingAt(s *machine.State, step uint32, attempt int) bool {
+	if s.Status.Terminal() {
+		return false
+	}
+	for i := range s.Steps {
+		if p := &s.Steps[i]; p.Step == step {
+			return p.Goes() && p.Attempt == attempt
+		}
+	}
+	return false
+}
+
+// offerTurn puts a ready turn among the waiting work.
+func (sp *workShard) offerTurn(run *workRun, s *machine.State, g *machine.Graph) {
+	id := machine.WorkID{RunID: run.id}
+	if run.turn != nil {
+		run.turn.paused = s.Paused
+	}
+	if !run.ready(g, s) {
+		if run.turn != nil && run.turn.lease == nil {
+			sp.withdraw(id, run.turn.class)
+		}
+		return
+	}
+	turn := sp.track(run, s, g)
+	if turn.lease != nil || sp.matcher.Waits(id) {
+		return
+	}
+	if run.serving != nil {
+		if !run.serving.worker.drains && !sp.draining {
+			sp.leaseTurn(run.serving.worker, run, true)
+		}
+		return
+	}
+	if !sp.offer(machine.Work{WorkClass: turn.class, RunID: run.id, Turn: turn.seq, Attempt: turn.attempt}) {
+		run.turn = nil
+	}
+}
+
+// track finds or makes what is known of the state's open turn.
+func (sp *workShard) track(run *workRun, s *machine.State, g *machine.Graph) *turnWork {
+	if run.turn == nil {
+		run.turn = &turnWork{seq: s.Turn.Seq, attempt: s.Turn.Attempt, class: turnClass(s, g)}
+	}
+	run.turn.deliveries = max(run.turn.deliveries, s.Turn.Assigned.Delivery)
+	return run.turn
+}
+
+func classOf(s *machine.State) machine.WorkClass {
+	return machine.WorkClass{Digest: s.Digest, PackID: s.PackID, PackVersion: s.PackVersion}
+}
+
+// forWorkers: a worker may make the call, no agent, model or caller has it.
+func forWorkers(p *machine.ToolStep) bool {
+	return p.Goes() && !p.Delegation && p.Model == nil && !p.ByCaller
+}
+
+// offerSteps puts pending steps among the waiting work. False: of some it is not
+// known who holds them.
+func (sp *workShard) offerSteps(run *workRun, s *machine.State, g *machine.Graph, held holders) (all bool) {
+	all = true
+	for i := range s.Steps {
+		p := &s.Steps[i]
+		if !forWorkers(p) || s.Status.Terminal() {
+			continue
+		}
+		step := run.steps[p.Step]
+		if step == nil {
+			holder, known := held[p.Step]
+			if !known {
+				all = false
+				continue
+			}
+			step = &stepWork{step: p.Step, attempt: p.Attempt, turn: p.TurnSeq, class: classOf(s), row: outgoing(g, s, p.Step)}
+			step.class.Kind, step.class.Tool = machine.StepWork, p.Tool
+			run.steps[p.Step] = step
+			sp.awaitHolder(run, step, holder)
+			sp.awaitDue(run, step)
+		}
+		if s.Paused {
+			sp.withdraw(machine.WorkID{RunID: run.id, Step: step.step}, step.class)
+		} else {
+			sp.offerStep(run, step)
+		}
+		if step.lease == nil && step.orphan == nil && !step.storing && !step.limited {
+			sp.unplace(run.id, step)
+		}
+	}
+	return all
+}
+
+// offerStep offers a step that nobody has, unless its last holder may come back.
+func (sp *workShard) offerStep(run *workRun, step *stepWork) {
+	id := machine.WorkID{RunID: run.id, Step: step.step}
+	if step.lease != nil || step.orphan != nil || step.pause != nil || step.storing || step.limited {
+		return
+	}
+	if run.serving.takes(step.class.Tool) {
+		sp.withdraw(id, step.class)
+		sp.leaseServed(run, step)
+		return
+	}
+	if sp.matcher.Waits(id) {
+		return
+	}
+	if !sp.offer(machine.Work{
+		WorkClass: step.class, RunID: run.id, Turn: step.turn, Step: step.step, Attempt: step.attempt,
+	}) {
+		delete(run.steps, step.step)
+	}
+}
+
+// offer adds work to the matcher. False: there is too much of its pack already;
+// it is left to the store.
+func (sp *workShard) offer(work machine.Work) bool {
+	if sp.waiting[work.Digest] >= sp.room.waiting {
+		sp.putOff(&work)
+		return false
+	}
+	if last := sp.names[sp.sticky.of(work.RunID)]; last != nil {
+		work.Last = last.id
+	}
+	sp.waiting[work.Digest]++
+	sp.matcher.Add(work)
+	return true
+}
+
+// withdraw takes work back that nobody has.
+func (sp *workShard) withdraw(id machine.WorkID, class machine.WorkClass) {
+	if sp.matcher.Waits(id) {
+		sp.matcher.Remove(id)
+		sp.taken(class.Digest)
+	}
+}
+
+// taken counts one less of a pack's waiting work, and fetches more of it from
+// the store when it runs low.
+func (sp *workShard) taken(digest string) {
+	n := sp.waiting[digest] - 1
+	if n > 0 {
+		sp.waiting[digest] = n
+	} else {
+		delete(sp.waiting, digest)
+	}
+	if n > sp.room.waiting/4 {
+		return
+	}
+	if from, more := sp.left[digest]; more {
+		delete(sp.left, digest)
+		go sp.resume(digest, from)
+	}
+	if sp.leftSteps[digest] {
+		delete(sp.leftSteps, digest)
+		go sp.scanSteps(context.Background())
+	}
+}
+
+// Assign takes an assignment of the matcher; it is called with the lock held.
+func (sp *workShard) Assign(worker uint64, work machine.Work) {
+	sp.taken(work.Digest)
+	w, run := sp.workers[worker], sp.runs[work.RunID]
+	if work.Kind == machine.StepWork {
+		sp.leaseStep(w, run, run.steps[work.Step], false)
+		return
+	}
+	sp.leaseTurn(w, run, false)
+}

@@ -1,0 +1,144 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
+)
+
+// Stats says how work stands, for metrics.
+type Stats struct {
+	// Workers that are connected; Turns and Steps that they hold.
+	Workers, Turns, Steps int
+	// Waiting is ready work that nobody has; Unserved is what of it no connected
+	// worker serves. Both are bounded by what is held in memory.
+	Waiting, Unserved int
+}
+
+// Stats tells how the work of all namespaces stands; zero before the first worker
+// connected.
+func (r *Room) Stats() Stats {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var all Stats
+	for _, sp := range r.shards {
+		sp.count(&all)
+	}
+	return all
+}
+
+func (sp *workShard) count(stats *Stats) {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	stats.Workers += len(sp.workers)
+	for _, w := range sp.workers {
+		stats.Turns += len(w.turns)
+		stats.Steps += len(w.steps)
+	}
+	for _, n := range sp.waiting {
+		stats.Waiting += n
+	}
+	sp.matcher.Unserved(func(_ machine.WorkClass, n int) bool {
+		stats.Unserved += n
+		return true
+	})
+}
+
+// maxUnservedScan bounds the runs that one page of unserved ones looks at.
+const maxUnservedScan = 10_000
+
+// UnservedRequest is the argument of [Room.Unserved].
+type UnservedRequest struct {
+	runtime.Call
+	// Filter, but for its statuses: what waits for a worker is RUNNING.
+	Filter machine.RunFilter
+	// PageToken is the previous page's next; "" = from the start.
+	PageToken string
+	// PageSize is at most 1 000; 0 = 100.
+	PageSize int
+}
+
+// Unserved lists the runs whose ready turn no connected worker serves, and the token of
+// the next page, "" after the last. A page may be short although more follow.
+func (r *Room) Unserved(ctx context.Context, req UnservedRequest) (runs []*machine.State, next string, err error) {
+	ns, err := r.cfg.Way.Admit(req.Call, policy.RunsRead|policy.RunsWrite)
+	if err != nil {
+		return nil, "", err
+	}
+	size, err := validate.PageSize(req.PageSize)
+	if err != nil {
+		return nil, "", err
+	}
+	filter := req.Filter
+	filter.Status = []machine.Status{machine.Running}
+	next = req.PageToken
+	served := make(map[machine.WorkClass]bool)
+	for scanned := 0; len(runs) < size && scanned < maxUnservedScan; {
+		page, after, err := r.cfg.Store.ListRuns(ctx, ns, filter, next, size-len(runs))
+		if err != nil {
+			return nil, "", validate.ListFailed("runs", err)
+		}
+		for _, s := range page {
+			waits, err := r.unserved(ctx, ns, s, served)
+			if err != nil {
+				return nil, "", err
+			}
+			if waits {
+				runs = append(runs, s)
+			}
+		}
+		scanned += len(page)
+		if next = after; next == "" {
+			break
+		}
+	}
+	return runs, next, nil
+}
+
+// unserved: the run's turn is ready and no worker serves it. served remembers the
+// classes that were asked for.
+func (r *Room) unserved(ctx context.Context, ns uint32, s *machine.State, served map[machine.WorkClass]bool) (bool, error) {
+	prog, err := r.cfg.Packs.Of(ctx, ns, s)
+	if err != nil {
+		return false, fmt.Errorf("runtime: %w", err)
+	}
+	if !rules.Ready(prog.Graph, s) {
+		return false, nil
+	}
+	class := turnClass(s, prog.Graph)
+	known, asked := served[class]
+	if !asked {
+		known = r.serves(ns, &class)
+		served[class] = known
+	}
+	return !known, nil
+}
+
+// turnClass is the class of a state's open turn.
+func turnClass(s *machine.State, g *machine.Graph) machine.WorkClass {
+	class := classOf(s)
+	class.Kind, class.Prompt, class.Agent = machine.TurnWork, g.States[s.Current].Prompt, s.Agent
+	class.Sidecar = s.Execution == machine.Sidecar
+	return class
+}
+
+// serves: some connected worker executes work of the class.
+func (r *Room) serves(ns uint32, class *machine.WorkClass) bool {
+	sp := r.shard(ns)
+	if sp == nil {
+		return false
+	}
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	for _, worker := range sp.workers {
+		if worker.offer.Serves(class) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,324 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/trace"
+	"github.com/pawl-dev/pawl/internal/runtime/render"
+)
+
+// maxLost is how many deliveries of a turn may be lost with their workers'
+// connections, without a drain notice, before the run ends (semantics §5).
+const maxLost = 10
+
+// workRetry is the pause after the store or a run's queue refused what the work
+// of a worker needs.
+const workRetry = time.Second
+
+// turnLease is one delivery of a turn. What may change is guarded by the
+// space's mutex.
+type turnLease struct {
+	run      string
+	worker   *Worker
+	turn     uint64
+	attempt  int
+	delivery int
+	token    string
+	// at is when it was delivered, Unix nanoseconds.
+	at       int64
+	duration time.Duration
+	deadline int64
+	alarm    *alarm
+	// requests counts the steps that it asked for.
+	requests int
+	// sent: the worker was told; over: it is no lease any more; served: the worker serves the
+	// run, and the lease counts for none of its capacity.
+	sent, over, served bool
+	// late are steps that were answered between the assignment and its sending.
+	late []uint32
+}
+
+func (l *turnLease) tell() TurnLease {
+	return TurnLease{
+		RunID: l.run, Turn: l.turn, Attempt: l.attempt, Delivery: l.delivery, Token: l.token,
+		Deadline: l.deadline, Duration: l.duration,
+	}
+}
+
+func (l *turnLease) assignment() *machine.Assignment {
+	return &machine.Assignment{Worker: l.worker.name.id, Delivery: l.delivery, At: l.at}
+}
+
+// leaseTurn makes the open turn of a run a worker's and sends it; served: it serves the run.
+func (sp *workShard) leaseTurn(w *Worker, run *workRun, served bool) {
+	turn := run.turn
+	turn.deliveries++
+	lease := &turnLease{
+		run: run.id, worker: w, turn: turn.seq, attempt: turn.attempt, delivery: turn.deliveries,
+		token: sp.room.cfg.IDs.Token(), at: sp.now(), served: served,
+	}
+	turn.lease, w.turns[lease.token] = lease, lease
+	if served && run.serving.asking > 0 {
+		run.serving.given = append(run.serving.given, lease)
+		return
+	}
+	go sp.deliverTurn(lease)
+}
+
+func (sp *workShard) now() int64 { return sp.room.cfg.Clock.Now().UnixNano() }
+
+// deliverTurn renders a turn and queues it for its worker, unless it was taken
+// back or is not open any more.
+func (sp *workShard) deliverTurn(lease *turnLease) {
+	view, g, err := sp.openTurn(context.Background(), lease)
+	if err != nil {
+		sp.undelivered(lease, err)
+		return
+	}
+	lease.duration = cmp.Or(g.Lease, sp.room.cfg.Lease)
+	lease.deadline = sp.now() + int64(lease.duration)
+	view.Token = lease.token
+	queue, err := lease.worker.sink.PrepareTurn(TurnDelivery{
+		TurnLease: lease.tell(), View: view, Traceparent: trace.Turn(view.Run, lease.turn, lease.attempt),
+	})
+	if err != nil {
+		sp.undelivered(lease, err)
+		return
+	}
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	if lease.over {
+		return
+	}
+	lease.sent = true
+	lease.alarm = sp.room.alarms.set(lease.duration, func() { sp.expire(lease) })
+	queue()
+	if run := sp.runs[lease.run]; run != nil && run.turn != nil && run.turn.lease == lease {
+		run.turn.handed = true
+	}
+	sp.room.cfg.Stir(sp.key(lease.run))
+	if late := lease.late; late != nil {
+		go sp.tellAnswers(lease, late)
+	}
+}
+
+var errNotOpen = errors.New("the turn is not open any more")
+
+// openTurn reads and renders the turn that was assigned.
+func (sp *workShard) openTurn(ctx context.Context, lease *turnLease) (render.TurnView, *machine.Graph, error) {
+	key := sp.key(lease.run)
+	s, prog, err := sp.room.cfg.Way.Now(ctx, key)
+	if err != nil {
+		return render.TurnView{}, nil, err
+	}
+	if !rules.Executable(prog.Graph, s) || s.Turn.Seq != lease.turn || s.Turn.Attempt != lease.attempt {
+		return render.TurnView{}, nil, errNotOpen
+	}
+	view, err := sp.room.cfg.Turns.Turn(ctx, key, prog, s)
+	return view, prog.Graph, err
+}
+
+// undelivered takes a lease back that was not sent. What cannot be rendered
+// counts as a failed attempt, so that it cannot be tried for ever.
+func (sp *workShard) undelivered(lease *turnLease, err error) {
+	sp.mu.Lock()
+	if lease.over {
+		sp.mu.Unlock()
+		return
+	}
+	if run := sp.runs[lease.run]; run != nil && run.turn != nil && run.turn.lease == lease {
+		run.turn.lease = nil
+	}
+	sp.drop(lease, false)
+	sp.mu.Unlock()
+	// Of a store that is away the attempt knows nothing: it is not the turn's fault.
+	if errors.Is(err, errNotOpen) || !away(err) && sp.failUnrendered(lease, err) {
+		sp.refresh(lease.run)
+		return
+	}
+	sp.room.alarms.set(workRetry, func() { sp.refresh(lease.run) })
+}
+
+// away reports whether an error says that the store cannot be read now.
+func away(err error) bool {
+	refusal, ok := errors.AsType[*machine.Refusal](err)
+	return ok && refusal.Code == machine.CodeUnavailable || errors.Is(err, machine.ErrIndeterminate)
+}
+
+// failUnrendered fails the attempt of a turn that cannot be handed to anyone.
+func (sp *workShard) failUnrendered(lease *turnLease, cause error) bool {
+	_, err := sp.room.cfg.Way.Own(context.Background(), sp.key(lease.run), machine.FailTurn{
+		TurnSeq: lease.turn, Attempt: lease.attempt, Retryable: true,
+		Error: machine.Fault{Code: "TURN_NOT_RENDERED", Message: cause.Error()},
+	})
+	return err == nil
+}
+
+// refresh brings a run's work in line with its state as it is read, in the run's
+// own turn: a commit that is under way is settled by [Room.Follow] first, which
+// knows whose it is.
+func (sp *workShard) refresh(run string) {
+	key := sp.key(run)
+	err := sp.room.cfg.Way.InTurn(key, func() error { return sp.settleRead(key) })
+	if err != nil && sp.room.cfg.Way.Health() == nil {
+		sp.room.alarms.set(workRetry, func() { sp.refresh(run) })
+	}
+}
+
+// settleRead settles the state of a run whose turn is held.
+func (sp *workShard) settleRead(key runtime.RunKey) error {
+	ctx := context.Background()
+	s, prog, err := sp.room.cfg.Way.Now(ctx, key)
+	if err != nil {
+		return err
+	}
+	held, err := sp.room.holders(ctx, prog.Graph, s)
+	if err != nil {
+		return err
+	}
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	sp.settle(s, prog.Graph, nil, held)
+	return nil
+}
+
+// unlease ends the execution of a run's turn, or its wait for one.
+func (sp *workShard) unlease(run *workRun, s *machine.State, c *runtime.Commit) {
+	turn := run.turn
+	lease := turn.lease
+	if lease == nil {
+		sp.withdraw(machine.WorkID{RunID: run.id}, turn.class)
+		return
+	}
+	turn.keepPast(lease)
+	sp.endLease(turn, revokeCause(s, c), by(c, lease.worker, lease.token))
+}
+
+// endLease ends the execution of a turn; own: its worker did so, and is not told.
+func (sp *workShard) endLease(turn *turnWork, cause RevokeCause, own bool) {
+	lease := turn.lease
+	turn.lease = nil
+	if lease.sent && !own {
+		told := lease.tell()
+		lease.worker.sink.Revoke(Revocation{Turn: &told, Cause: cause})
+	}
+	sp.drop(lease, own)
+}
+
+// maxPast bounds the earlier deliveries of an attempt that are remembered.
+const maxPast = 2 * maxLost
+
+func (t *turnWork) keepPast(lease *turnLease) {
+	if lease.sent && !lease.served && len(t.past) < maxPast {
+		t.past = append(t.past, lease)
+	}
+}
+
+// drop ends a lease on the worker's side. own: a request of the worker under this lease
+// ended it.
+func (sp *workShard) drop(lease *turnLease, own bool) {
+	w := lease.worker
+	lease.over = true
+	delete(w.turns, lease.token)
+	w.over.Put(lease.token, pastTurn{run: lease.run, asked: lease.asked(), own: own}, 1)
+	sp.room.alarms.cancel(lease.alarm)
+	if lease.served {
+		return
+	}
+	sp.sticky.put(lease.run, w.name)
+	if !lease.sent {
+		sp.matcher.Credit(w.id, 1, 0)
+	}
+	sp.matcher.Done(w.id, machine.TurnWork)
+}
+
+// by: the commit was made under this lease of this worker; false for a state that was
+// read.
+func by(c *runtime.Commit, w *Worker, token string) bool {
+	return c != nil && c.Holder == runtime.Holder(w) && c.Token == token
+}
+
+// revokeCause says why the commit took work back.
+func revokeCause(s *machine.State, c *runtime.Commit) RevokeCause {
+	if s.Status.Terminal() {
+		return RevokedRunEnded
+	}
+	if c == nil {
+		return RevokedAbandoned
+	}
+	switch cmd := c.Batch.Input.Command.(type) {
+	case machine.LoseTurn, machine.LoseStep:
+		return RevokedLeaseExpired
+	case machine.FireTimer:
+		if cmd.Kind == machine.TimerStep {
+			return RevokedLeaseExpired
+		}
+	case machine.CompleteTurn, machine.FailTurn, machine.ResolveStep:
+		return RevokedSuperseded
+	}
+	return RevokedAbandoned
+}
+
+// expire counts a failed attempt for a lease that ran out while its worker was
+// connected. From the moment it begins no heartbeat extends the lease.
+func (sp *workShard) expire(lease *turnLease) {
+	sp.mu.Lock()
+	over := lease.over
+	sp.mu.Unlock()
+	if over {
+		return
+	}
+	_, err := sp.loseTurn(lease, machine.LoseTurn{LeaseExpired: true})
+	if err == nil {
+		sp.refresh(lease.run)
+		return
+	}
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	if !lease.over && sp.room.cfg.Way.Health() == nil {
+		lease.alarm = sp.room.alarms.set(workRetry, func() { sp.expire(lease) })
+	}
+}
+
+func (sp *workShard) loseTurn(lease *turnLease, cmd machine.LoseTurn) (runtime.Answer, error) {
+	cmd.TurnSeq, cmd.Attempt, cmd.Assigned = lease.turn, lease.attempt, lease.assignment()
+	return sp.room.cfg.Way.Own(context.Background(), sp.key(lease.run), cmd)
+}
+
+// requeue offers the turn of a lease that ended with its worker, or was given
+// back. lost counts it among those that were lost.
+func (sp *workShard) requeue(lease *turnLease, lost bool) {
+	run := sp.runs[lease.run]
+	if run == nil || run.turn == nil || run.turn.lease != lease {
+		return
+	}
+	turn := run.turn
+	turn.lease = nil
+	turn.keepPast(lease)
+	if lost && lease.sent {
+		turn.lost++
+	}
+	if turn.lost >= maxLost {
+		go sp.undeliverable(lease)
+		return
+	}
+	if lease.served {
+		return // It is its server's alone.
+	}
+	if !turn.paused && !sp.offer(machine.Work{WorkClass: turn.class, RunID: run.id, Turn: turn.seq, Attempt: turn.attempt}) {
+		run.turn = nil
+	}
+}
+
+// undeliverable ends a run whose turn takes its workers down.
+func (sp *workShard) undeliverable(lease *turnLease) {
+	if _, err := sp.loseTurn(lease, machine.LoseTurn{Undeliverable: true}); err != nil && sp.room.cfg.Way.Health() == nil {
+		sp.room.alarms.set(workRetry, func() { sp.undeliverable(lease) })
+	}
+}

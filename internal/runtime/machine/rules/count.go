@@ -1,0 +1,60 @@
+package rules
+
+import (
+	"math"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// VisitsOf is how often a state was entered.
+func VisitsOf(s *machine.State, state string) int {
+	for i := range s.Visits {
+		if s.Visits[i].State == state {
+			return s.Visits[i].N
+		}
+	}
+	return 0
+}
+
+// CalledTimes is how often a tool was called that has a bound of its own.
+func CalledTimes(s *machine.State, tool string) int {
+	for i := range s.Called {
+		if s.Called[i].State == tool {
+			return s.Called[i].N
+		}
+	}
+	return 0
+}
+
+// FollowedTimes is how often an edge was followed.
+func FollowedTimes(s *machine.State, state, event string) int {
+	for i := range s.Edges {
+		if s.Edges[i].State == state && s.Edges[i].Event == event {
+			return s.Edges[i].N
+		}
+	}
+	return 0
+}
+
+// OrDefault is n, or the default if it is not set.
+func OrDefault[N int | int64 | time.Duration](n, def N) N {
+	if n == 0 {
+		return def
+	}
+	return n
+}
+
+// AddCapped adds two figures >= 0 and stops at the largest number, so that no
+// report can wrap a counter round to "plenty left".
+func AddCapped(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// KeepsLedger: steps of tools and agents are held to the budget before they are made.
+func KeepsLedger(g *machine.Graph, s *machine.State) bool {
+	return g.Ledger || s.Account != nil && s.Account.Leased
+}

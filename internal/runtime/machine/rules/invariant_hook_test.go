@@ -1,0 +1,10 @@
+package rules_test
+
+import (
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/invariant"
+)
+
+func init() {
+	rules.CheckState, rules.CheckChange = invariant.Check, invariant.CheckChange
+}

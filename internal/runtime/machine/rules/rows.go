@@ -1,0 +1,78 @@
+package rules
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Of lists a run's rows in the list indexes. An imported run is found by
+// pack, label and, if it had ended, by status: it is not one that goes on, nor
+// anybody's child or task.
+func Of(s *machine.State) []machine.IndexChange {
+	var out []machine.IndexChange
+	if !s.Imported || s.Status.Terminal() {
+		out = append(out, machine.IndexChange{Index: "status", Value: s.Status.String(), Add: true})
+	}
+	out = append(out, []machine.IndexChange{
+		{Index: "pack", Value: s.PackID, Add: true},
+		{Index: "pack", Value: s.PackID + "@" + s.PackVersion, Add: true},
+		{Index: "pack", Value: s.Digest, Add: true},
+	}...)
+	for _, l := range s.Labels {
+		out = append(out, machine.IndexChange{Index: "label", Value: l.Key + "=" + l.Value, Add: true})
+	}
+	if s.Imported {
+		return out
+	}
+	if s.Parent != nil {
+		out = append(out, machine.IndexChange{Index: "parent", Value: s.Parent.RunID, Add: true})
+	}
+	out = append(out, heldIndex(s)...)
+	return append(out, taskIndexes(s)...)
+}
+
+// taskIndexes are the rows by which an owner's tasks are found: newest status
+// first, and by context.
+func taskIndexes(s *machine.State) []machine.IndexChange {
+	if s.Task == nil {
+		return nil
+	}
+	return []machine.IndexChange{
+		Task(s, true),
+		{Index: "context", Value: s.Task.Owner + "\x00" + s.Task.ContextID, Add: true},
+	}
+}
+
+// Task sorts an owner's tasks by the time of their last status, newest first.
+func Task(s *machine.State, add bool) machine.IndexChange {
+	return machine.IndexChange{Index: "task", Value: fmt.Sprintf("%s\x00%016x", s.Task.Owner, uint64(math.MaxInt64-s.StatusAt)), Add: add}
+}
+
+// heldIndex are the rows by which what waits for a person is found.
+func heldIndex(s *machine.State) []machine.IndexChange {
+	var rows []machine.IndexChange
+	for _, row := range machine.HeldRows(s) {
+		rows = append(rows, machine.IndexChange{Index: machine.HeldIndex, Value: machine.HeldValue(row.Since, row.Step), Add: true})
+	}
+	return rows
+}
+
+// HeldChanges are the rows of what waits for a person that an input adds and removes.
+func HeldChanges(old, s *machine.State) (changes []machine.IndexChange) {
+	before, after := heldIndex(old), heldIndex(s)
+	for _, row := range before {
+		if !slices.Contains(after, row) {
+			row.Add = false
+			changes = append(changes, row)
+		}
+	}
+	for _, row := range after {
+		if !slices.Contains(before, row) {
+			changes = append(changes, row)
+		}
+	}
+	return changes
+}

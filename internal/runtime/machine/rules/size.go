@@ -1,0 +1,40 @@
+package rules
+
+import (
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// PartsBytes is what parts count against the bound of a run's messages.
+func PartsBytes(parts []machine.Part) int64 {
+	var n int
+	for i := range parts {
+		p := &parts[i]
+		n += len(p.Text) + len(p.Data) + len(p.MediaType) + len(p.Filename) + len(p.Metadata)
+	}
+	return int64(n)
+}
+
+// MessagesBytes counts parts and a model's own tool exchange.
+func MessagesBytes(messages []machine.Message) int64 {
+	var n int64
+	for i := range messages {
+		m := &messages[i]
+		n += PartsBytes(m.Parts) + int64(len(m.ToolCalls)+len(m.ToolCallID)+len(m.Provider)+len(m.Refusal)) + EnvelopeBytes(m.Envelope)
+	}
+	return n
+}
+
+// EnvelopeBytes is what an envelope counts against the bound of a run's messages.
+func EnvelopeBytes(e *machine.Envelope) int64 {
+	if e == nil {
+		return 0
+	}
+	n := len(e.MessageID) + len(e.ContextID) + len(e.Metadata)
+	for _, s := range e.References {
+		n += len(s)
+	}
+	for _, s := range e.Extensions {
+		n += len(s)
+	}
+	return int64(n)
+}

@@ -1,0 +1,103 @@
+package rules
+
+import (
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// StatusOf derives the status of a run that has not ended (section 2): RUNNING
+// while its turn is ready or out, WAITING while only an input, an outside
+// event, a step's answer or a timer can move it. Paused is a flag of its own.
+func StatusOf(g *machine.Graph, s *machine.State) machine.Status {
+	if s.Status.Terminal() {
+		return s.Status
+	}
+	t := s.Turn
+	if s.Undo != nil || t == nil || t.Suspended || t.NotBefore != 0 || Asking(s.Steps) != nil || FirstHeld(s.Steps) != nil || g.States[s.Current].Orchestration == machine.External {
+		return machine.Waiting
+	}
+	return machine.Running
+}
+
+// ReadyOf says whether the run's turn is to be offered to workers.
+func ReadyOf(g *machine.Graph, s *machine.State) bool {
+	return s.Execution.Leased() && ExecutableOf(g, s)
+}
+
+// ExecutableOf says whether the run's turn can be executed now.
+func ExecutableOf(g *machine.Graph, s *machine.State) bool {
+	return !s.Paused && StatusOf(g, s) == machine.Running
+}
+
+// RestsOf says whether no turn can be executed until something comes from outside: an input or
+// an event. A turn that waits for its steps does not rest, nor do calls that undo others.
+func RestsOf(g *machine.Graph, s *machine.State) bool {
+	return s.Status.Terminal() || s.Undo == nil && (s.Turn == nil || g.States[s.Current].Orchestration == machine.External)
+}
+
+// AwaitingOf derives what a run waits for: the first delegation that asks, else a person
+// where a call is held, else
+// what its completed turn asked for, else the outside where that moves it.
+func AwaitingOf(g *machine.Graph, s *machine.State) machine.Awaiting {
+	if s.Status.Terminal() {
+		return machine.AwaitNothing
+	}
+	if asking := Asking(s.Steps); asking != nil {
+		return asking.Remote.Asking
+	}
+	switch {
+	case s.Undo != nil:
+		return machine.AwaitNothing
+	case FirstHeld(s.Steps) != nil:
+		return machine.AwaitInput
+	case s.Turn == nil && s.Awaiting == machine.AwaitAuth:
+		return machine.AwaitAuth
+	case s.Turn == nil, g.States[s.Current].Orchestration == machine.External:
+		return machine.AwaitInput
+	}
+	return machine.AwaitNothing
+}
+
+// AskedOf is what a run's last turn asked for, whatever else is waited for before it; what an
+// agent asks for is no word of the turn.
+func AskedOf(s *machine.State) machine.Awaiting {
+	switch {
+	case s.Status.Terminal() || s.Turn != nil:
+		return machine.AwaitNothing
+	case Covered(s):
+		return s.Asked
+	}
+	return s.Awaiting
+}
+
+// Covered: something is waited for before what the last turn asked for.
+func Covered(s *machine.State) bool {
+	return s.Undo != nil || Asking(s.Steps) != nil || FirstHeld(s.Steps) != nil
+}
+
+// Asking returns the first pending delegation whose agent asks, or nil.
+func Asking(steps []machine.ToolStep) *machine.ToolStep {
+	for i := range steps {
+		if p := &steps[i]; p.Status == machine.StepStatusPending && p.Remote != nil && p.Remote.Asking != machine.AwaitNothing {
+			return p
+		}
+	}
+	return nil
+}
+
+// FirstHeld returns the first call that waits for a decision, or nil.
+func FirstHeld(steps []machine.ToolStep) *machine.ToolStep {
+	for i := range steps {
+		if steps[i].Awaits() {
+			return &steps[i]
+		}
+	}
+	return nil
+}
+
+// OutcomeAt is status and reason of a run that completes this terminal state.
+func OutcomeAt(n *machine.Node) (machine.Status, string) {
+	if n.Outcome == machine.Failed {
+		return machine.Failed, "outcome:" + n.Name
+	}
+	return machine.Completed, "completed"
+}

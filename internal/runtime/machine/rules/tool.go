@@ -1,0 +1,19 @@
+package rules
+
+import (
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// AttemptsOf is how often a turn is tried.
+func AttemptsOf(g *machine.Graph) int { return OrDefault(g.Retry.MaxAttempts, machine.DefaultAttempts) }
+
+// ModelCalls is how a graph's calls of models are made, with the defaults filled in.
+func ModelCalls(g *machine.Graph) machine.Calls {
+	var c machine.Calls
+	if g.ModelCalls != nil {
+		c = *g.ModelCalls
+	}
+	c.Timeout = OrDefault(c.Timeout, machine.DefaultModelTimeout)
+	c.Retry.MaxAttempts = OrDefault(c.Retry.MaxAttempts, machine.DefaultModelAttempts)
+	return c
+}

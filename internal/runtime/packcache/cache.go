@@ -1,0 +1,295 @@
+package packcache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/pawl-dev/pawl/internal/cache"
+	"github.com/pawl-dev/pawl/internal/expr"
+	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Program is a pack compiled for one entry. Immutable.
+type Program struct {
+	Pack  *pack.Pack
+	Graph *machine.Graph
+	// Conditions are those of the tools whose calls are held under one; nil of one that
+	// does not compile any more: its calls are held.
+	Conditions map[string]*expr.Program
+}
+
+// conditionsOf compiles the conditions of a graph's tools.
+func conditionsOf(g *machine.Graph) map[string]*expr.Program {
+	var out map[string]*expr.Program
+	for name := range g.Tools {
+		a := g.Tools[name].Approval
+		if a == nil || a.If == "" {
+			continue
+		}
+		if out == nil {
+			out = make(map[string]*expr.Program)
+		}
+		if p, err := pack.Condition(a.If); err == nil {
+			out[name] = p
+		}
+	}
+	return out
+}
+
+// Shelf is where registered packs are kept, as narrowly as the cache needs it.
+type Shelf interface {
+	// Pack resolves "id", "id@version" or "sha256:<hex>"; [machine.ErrNoPack].
+	Pack(ctx context.Context, ns uint32, ref string) (machine.PackRow, error)
+}
+
+// maxRefs bounds the references whose digests are remembered.
+const maxRefs = 512
+
+// maxHeldBytes bounds the packs and programs held in memory by the size of their
+// documents, each program counted as its pack once more. What is read and compiled of a
+// document takes some ten times its size.
+const maxHeldBytes = 32 << 20
+
+type programKey struct {
+	digest string
+	entry  pack.Entry
+}
+
+// heldPack is a pack with the programs that were made of it.
+type heldPack struct {
+	pack     *pack.Pack
+	compiled map[pack.Entry]*Program
+}
+
+// bytes is what it counts for.
+func (h *heldPack) bytes() int { return len(h.pack.Canonical) * (1 + len(h.compiled)) }
+
+type refKey struct {
+	ns  uint32
+	ref string
+}
+
+// programs loads and compiles packs once. A digest is content, so neither packs
+// nor programs ever go stale; references do, when a pack is registered.
+type Cache struct {
+	store Shelf
+	opts  pack.Options
+
+	// loading makes packs, by their digests: of a crowd that comes for one that nobody has yet the
+	// first makes it. compiling makes programs, by digest and entry.
+	loading, compiling singleflight.Group
+
+	mu sync.Mutex
+	// held are by digest and weigh at most limit bytes, but for one pack that is larger.
+	held  *cache.LRU[string, *heldPack]
+	limit int
+	refs  *cache.LRU[refKey, string]
+	// epoch counts the registrations: a reference that was looked up before one
+	// is not remembered after it. While one is under way, only the store knows what
+	// references mean.
+	epoch, registering int
+}
+
+// NewCache remembers what it finds on a shelf. opts are those that packs are checked with.
+func NewCache(store Shelf, opts pack.Options) *Cache { return newCache(store, opts, maxHeldBytes) }
+
+func newCache(store Shelf, opts pack.Options, limit int) *Cache {
+	return &Cache{
+		store: store, opts: opts, limit: limit,
+		held: cache.New[string, *heldPack](limit), refs: cache.New[refKey, string](maxRefs),
+	}
+}
+
+// Of returns the program that a run was started with.
+func (p *Cache) Of(ctx context.Context, ns uint32, s *machine.State) (*Program, error) {
+	entry := pack.Entry{Agent: s.Agent}
+	if s.EntryOverride {
+		entry.State = s.Entry
+	}
+	prog, err := p.get(ctx, ns, programKey{digest: s.Digest, entry: entry})
+	if err != nil {
+		return nil, fmt.Errorf("runtime: run %s: %w", s.RunID, err)
+	}
+	return prog, nil
+}
+
+// Start returns the program for a run that is to begin.
+func (p *Cache) Start(ctx context.Context, ns uint32, ref string, entry pack.Entry) (*Program, error) {
+	digest, err := p.Resolve(ctx, ns, ref)
+	if err != nil {
+		return nil, err
+	}
+	return p.get(ctx, ns, programKey{digest: digest, entry: entry})
+}
+
+// get compiles a pack for an entry, once.
+func (p *Cache) get(ctx context.Context, ns uint32, key programKey) (*Program, error) {
+	if prog := p.compiled(key); prog != nil {
+		return prog, nil
+	}
+	loaded, err := p.Pack(ctx, ns, key.digest)
+	if err != nil {
+		return nil, err
+	}
+	prog, err, _ := p.compiling.Do(fmt.Sprintf("%s %q %q", key.digest, key.entry.Agent, key.entry.State), func() (any, error) {
+		if prog := p.compiled(key); prog != nil {
+			return prog, nil
+		}
+		graph, err := loaded.Compile(key.entry)
+		if err != nil {
+			return nil, EntryRefused(err)
+		}
+		return p.hold(loaded, &key.entry, graph), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return prog.(*Program), nil
+}
+
+func (p *Cache) compiled(key programKey) *Program {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if h, ok := p.held.Get(key.digest); ok {
+		return h.compiled[key.entry]
+	}
+	return nil
+}
+
+// hold remembers a pack and, unless entry is nil, its program for that entry. Packs that
+// were used longest ago are forgotten for it; one that alone is too large loses its
+// programs.
+func (p *Cache) hold(loaded *pack.Pack, entry *pack.Entry, graph *machine.Graph) *Program {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	h, ok := p.held.Get(loaded.Digest)
+	if !ok {
+		h = &heldPack{pack: loaded, compiled: make(map[pack.Entry]*Program)}
+	}
+	var prog *Program
+	if entry != nil {
+		if prog = h.compiled[*entry]; prog == nil {
+			prog = &Program{Pack: h.pack, Graph: graph, Conditions: conditionsOf(graph)}
+			h.compiled[*entry] = prog
+		}
+	}
+	if h.bytes() > p.limit {
+		clear(h.compiled)
+	}
+	p.held.Put(loaded.Digest, h, h.bytes())
+	return prog
+}
+
+// EntryRefused gives an entry that the pack does not have its typed form, INVALID_ARGUMENT
+// NO_SUCH_ENTRY with those that there are; other errors stay as they are.
+func EntryRefused(err error) error {
+	var entry *pack.EntryError
+	if !errors.As(err, &entry) {
+		return err
+	}
+	return &machine.Refusal{
+		Code: machine.CodeInvalidArgument, Reason: "NO_SUCH_ENTRY", Field: entry.Field, Message: entry.Text(), Allowed: entry.Allowed,
+	}
+}
+
+// Resolve turns a reference into a digest.
+func (p *Cache) Resolve(ctx context.Context, ns uint32, ref string) (string, error) {
+	key := refKey{ns: ns, ref: ref}
+	p.mu.Lock()
+	digest, known := p.refs.Get(key)
+	epoch, sure := p.epoch, p.registering == 0
+	p.mu.Unlock()
+	if known && sure {
+		return digest, nil
+	}
+	row, err := p.Row(ctx, ns, ref)
+	if err != nil {
+		return "", err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.epoch == epoch && p.registering == 0 {
+		p.refs.Put(key, row.Digest, 1)
+	}
+	return row.Digest, nil
+}
+
+// register begins a registration; the function that it returns ends it, with all
+// that references meant before forgotten.
+func (p *Cache) Registering() (registered func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.registering++
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.registering--
+		p.epoch++
+		p.refs.Clear()
+	}
+}
+
+// loaded is a pack that is held, else nil.
+func (p *Cache) loaded(digest string) *pack.Pack {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if h, ok := p.held.Get(digest); ok {
+		return h.pack
+	}
+	return nil
+}
+
+// Pack returns a checked pack by its digest.
+func (p *Cache) Pack(ctx context.Context, ns uint32, digest string) (*pack.Pack, error) {
+	if loaded := p.loaded(digest); loaded != nil {
+		return loaded, nil
+	}
+	row, err := p.Row(ctx, ns, digest)
+	if err != nil {
+		return nil, err
+	}
+	loaded, err, _ := p.loading.Do(digest, func() (any, error) { return p.load(row, digest) })
+	if err != nil {
+		return nil, err
+	}
+	return loaded.(*pack.Pack), nil
+}
+
+// load checks a stored pack, unless somebody has.
+func (p *Cache) load(row machine.PackRow, digest string) (*pack.Pack, error) {
+	if loaded := p.loaded(digest); loaded != nil {
+		return loaded, nil
+	}
+	loaded, found, err := pack.Load(row.Canonical, pack.Options{Limits: p.opts.Limits, Accepted: true})
+	if err != nil {
+		return nil, fmt.Errorf("runtime: pack %s: %w", digest, err)
+	}
+	if loaded == nil {
+		return nil, fmt.Errorf("runtime: stored pack %s is not accepted any more: %v", digest, found)
+	}
+	if len(row.Source) > 0 {
+		loaded.Source = row.Source
+	}
+	p.hold(loaded, nil, nil)
+	return loaded, nil
+}
+
+// Row reads a pack as it is stored; NOT_FOUND PACK_NOT_FOUND.
+func (p *Cache) Row(ctx context.Context, ns uint32, ref string) (machine.PackRow, error) {
+	row, err := p.store.Pack(ctx, ns, ref)
+	if errors.Is(err, machine.ErrNoPack) {
+		return row, &machine.Refusal{
+			Code: machine.CodeNotFound, Reason: "PACK_NOT_FOUND", Field: "pack",
+			Message: fmt.Sprintf("no pack is registered under %q", ref),
+		}
+	}
+	if err != nil {
+		return row, fmt.Errorf("runtime: read pack %q: %w", ref, err)
+	}
+	return row, nil
+}

@@ -1,0 +1,172 @@
+package quota
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Counter counts what is stored.
+type Counter interface {
+	// CountRuns counts the runs in any of the statuses.
+	CountRuns(ctx context.Context, ns uint32, statuses []machine.Status) (int, error)
+}
+
+// Runs counts the runs that have not ended, in each namespace and in all of them, those
+// that are about to begin included. The store is asked once, at the first start; commits
+// keep the count. A run that was imported before its end is counted from the next process on.
+type Runs struct {
+	book  *Book
+	store Counter
+	// limit is that of all namespaces together.
+	limit int64
+
+	// first lets one ask; who comes meanwhile has the answer then, and stops nobody's commits.
+	first sync.Mutex
+	// asking keeps those out that begin or end a run while the store is asked.
+	asking sync.RWMutex
+	asked  atomic.Bool
+	// total is guarded by the book's mutex.
+	total int64
+}
+
+// activeStatuses are those of runs that have not ended.
+var activeStatuses = []machine.Status{machine.Running, machine.Waiting}
+
+// drainRetry is the pause asked of who finds too many runs.
+const drainRetry = time.Second
+
+// NewRuns counts the runs of the book's namespaces; it asks nothing yet.
+func NewRuns(book *Book, store Counter, limit int) *Runs {
+	return &Runs{book: book, store: store, limit: int64(limit)}
+}
+
+// Begin admits a run of a principal, or refuses what would pass a bound: of all runs, of
+// those of the namespace, of starts. settle is told, once, whether the run was begun.
+func (r *Runs) Begin(ctx context.Context, ns uint32, principal string, now time.Time) (settle func(begun bool), err error) {
+	if err := r.ask(ctx); err != nil {
+		return nil, err
+	}
+	space := Namespace(r.book.Name(ns))
+	var back []func()
+	undo := func() {
+		for _, give := range back {
+			give()
+		}
+	}
+	for _, h := range []Holder{space, Principal(principal)} {
+		give, err := r.book.Spend(h, Starts, now)
+		if err != nil {
+			undo()
+			return nil, err
+		}
+		back = append(back, give)
+	}
+	if err := r.enter(space); err != nil {
+		undo()
+		return nil, err
+	}
+	return func(begun bool) {
+		if !begun {
+			undo()
+			r.left(space)
+		}
+	}, nil
+}
+
+func (r *Runs) enter(space Holder) error {
+	b, k := r.book, key{space, OpenRuns}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if got := r.total + 1; got > r.limit {
+		return &machine.Refusal{
+			Code: machine.CodeResourceExhausted, Reason: "RUNS_IN_FLIGHT",
+			Message: "too many runs have not ended", Limit: r.limit, Got: got, RetryAfter: int64(drainRetry),
+		}
+	}
+	if most, got := b.Most(space, OpenRuns), b.open[k]+1; most > 0 && got > most {
+		return b.refusal(space, OpenRuns, most, got, drainRetry)
+	}
+	r.total++
+	b.open[k]++
+	return nil
+}
+
+func (r *Runs) left(space Holder) {
+	r.book.mu.Lock()
+	defer r.book.mu.Unlock()
+	r.total--
+	r.book.open[key{space, OpenRuns}]--
+}
+
+// ask counts what is stored. The store's own count is made first, while others go on:
+// what it keeps of it makes the second one cheap.
+func (r *Runs) ask(ctx context.Context) error {
+	if r.asked.Load() {
+		return nil
+	}
+	if _, err := r.count(ctx); err != nil {
+		return err
+	}
+	r.first.Lock()
+	defer r.first.Unlock()
+	if r.asked.Load() {
+		return nil
+	}
+	r.asking.Lock()
+	defer r.asking.Unlock()
+	open, err := r.count(ctx)
+	if err != nil {
+		return err
+	}
+	r.book.mu.Lock()
+	defer r.book.mu.Unlock()
+	for k, n := range open {
+		r.book.open[k] = n
+		r.total += n
+	}
+	r.asked.Store(true)
+	return nil
+}
+
+func (r *Runs) count(ctx context.Context) (map[key]int64, error) {
+	open := make(map[key]int64, len(r.book.names))
+	for ns, name := range r.book.names {
+		n, err := r.store.CountRuns(ctx, ns, slices.Clone(activeStatuses))
+		if err != nil {
+			return nil, fmt.Errorf("count runs of namespace %q: %w", name, err)
+		}
+		open[key{Namespace(name), OpenRuns}] = int64(n)
+	}
+	return open, nil
+}
+
+// Committing says that a run is about to be led from one state to the next, before being
+// nil at its beginning. [Runs.Committed] must follow.
+func (r *Runs) Committing(before, after *machine.State) {
+	if counts(before, after) {
+		r.asking.RLock()
+	}
+}
+
+// Committed says whether that is stored, and returns whether a run has begun by it.
+func (r *Runs) Committed(before, after *machine.State, stored bool) (begun bool) {
+	if !counts(before, after) {
+		return false
+	}
+	defer r.asking.RUnlock()
+	if stored && after.Status.Terminal() && r.asked.Load() {
+		r.left(Namespace(r.book.Name(after.Namespace)))
+	}
+	return stored && before == nil
+}
+
+// counts: the run begins or ends by it.
+func counts(before, after *machine.State) bool {
+	return before == nil || after.Status.Terminal() && !before.Status.Terminal()
+}

@@ -1,0 +1,142 @@
+package ratelimit
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+)
+
+// Wait is what a run waits for.
+type Wait struct {
+	// Limits and Keys are the entries that its call is counted with, and as what.
+	Limits, Keys []string
+	// Model or Tool is what it wants to call; Step is 0 for a call of a model, which gets its
+	// number with its place.
+	Model, Tool string
+	Step        uint32
+	// For is how long it has waited, Ahead how many of its tenant go before it.
+	For   time.Duration
+	Ahead int
+}
+
+// Waiting lists what the calls of a run wait for, those that wait longest first.
+func (r *Room) Waiting(key runtime.RunKey) []Wait {
+	if !r.on.Load() {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var waits []Wait
+	for id := range r.runs[key] {
+		if t := r.desk.tickets[id]; t != nil && t.line != nil {
+			waits = append(waits, t.wait(r.now()))
+		}
+	}
+	slices.SortFunc(waits, func(a, b Wait) int { return cmp.Compare(b.For, a.For) })
+	return waits
+}
+
+func (t *ticket) wait(now time.Duration) Wait {
+	w := Wait{Model: t.Call.Model, Tool: t.Call.Tool, For: now - t.asked, Step: t.step}
+	for _, b := range t.buckets {
+		w.Limits, w.Keys = append(w.Limits, b.limit.ID), append(w.Keys, b.key)
+	}
+	w.Ahead = slices.Index(t.line.queue, t)
+	return w
+}
+
+// Figure is the state of one key of an entry.
+type Figure struct {
+	Limit, Key string
+	// Concurrent, PerMinute and TokensPerMinute are the bounds, 0 = none; Open, Begun and
+	// Tokens what there is of them, the latter two of the last minute.
+	Concurrent, PerMinute, TokensPerMinute int64
+	Open, Begun, Tokens                    int64
+	// Waiting are calls that wait, by tenant.
+	Waiting map[string]int64
+	// Held is how long a provider asked to send nothing.
+	Held time.Duration
+	// Admitted and Waited count since the key was first used.
+	Admitted, Waited int64
+}
+
+// Total is what was counted of one entry since the process began, and what there is now.
+type Total struct {
+	Limit string
+	// Admitted are the calls that began, Waited those of them that had waited, WaitedFor how
+	// long all of them together.
+	Admitted, Waited int64
+	WaitedFor        time.Duration
+	// Open and Queued are those that are open, and that wait.
+	Open, Queued int64
+}
+
+// Totals lists the entries in force, in their order.
+func (r *Room) Totals() []Total {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := make([]Total, len(r.desk.table.Limits))
+	for i, l := range r.desk.table.Limits {
+		out[i] = *r.desk.total(l.ID)
+		for _, b := range r.desk.buckets {
+			if b.limit.ID != l.ID {
+				continue
+			}
+			out[i].Open += b.open
+			for line := range b.lines {
+				out[i].Queued += int64(len(line.queue))
+			}
+		}
+	}
+	return out
+}
+
+// Figures lists all keys that are known, by entry as in the table, then by key.
+func (r *Room) Figures() []Figure {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.now()
+	order := map[string]int{}
+	var out []Figure
+	for i, l := range r.desk.table.Limits {
+		order[l.ID] = i
+	}
+	for _, b := range r.desk.buckets {
+		out = append(out, b.figure(now))
+	}
+	slices.SortFunc(out, func(a, b Figure) int {
+		return cmp.Or(cmp.Compare(order[a.Limit], order[b.Limit]), cmp.Compare(a.Key, b.Key))
+	})
+	return out
+}
+
+// Queued is how many calls wait.
+func (f *Figure) Queued() (n int64) {
+	for _, calls := range f.Waiting {
+		n += calls
+	}
+	return n
+}
+
+func (b *bucket) figure(now time.Duration) Figure {
+	b.calls.advance(now)
+	b.tokens.advance(now)
+	f := Figure{
+		Limit: b.limit.ID, Key: b.key, Concurrent: b.limit.Concurrent, PerMinute: b.limit.PerMinute, TokensPerMinute: b.limit.TokensPerMinute,
+		Open: b.open, Begun: b.calls.sum, Tokens: b.tokens.sum, Held: max(0, b.until-now),
+		Admitted: b.admitted, Waited: b.waited, Waiting: map[string]int64{},
+	}
+	for l := range b.lines {
+		f.Waiting[l.tenant] += int64(len(l.queue))
+	}
+	return f
+}
+
+// Limits are the entries in force.
+func (r *Room) Limits() *Table {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.desk.table
+}

@@ -1,0 +1,160 @@
+package retention
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Reasons of the refusal while a parent goes on, and while an agent is not told.
+const (
+	runNeeded   = "RUN_NEEDED"
+	agentUntold = "AGENT_UNTOLD"
+)
+
+// DeleteRun deletes a run that has ended, for ever; the same run again is a duplicate.
+//
+// Errors: PERMISSION_DENIED without the scope runs:delete; FAILED_PRECONDITION
+// RUN_NOT_ENDED, RUN_NEEDED while the run that delegated to it goes on, AGENT_UNTOLD while
+// an agent that it delegated to was not told that it is over.
+func (r *Room) DeleteRun(ctx context.Context, ref runtime.RunRef) (d machine.Deleted, duplicate bool, err error) {
+	key, err := r.cfg.Way.Find(ref)
+	if err == nil {
+		err = runtime.Denied(policy.Require(ref.Principal, policy.RunsDelete))
+	}
+	if err == nil && r.cfg.Store == nil {
+		err = &machine.Refusal{
+			Code: machine.CodeFailedPrecondition, Reason: "DELETION_OFF", Message: "this sidecar's store deletes nothing",
+		}
+	}
+	if err != nil {
+		return d, false, err
+	}
+	return r.delete(ctx, key, machine.Deleted{By: ref.Principal.Name()})
+}
+
+// delete deletes a run for whoever is in asked.
+func (r *Room) delete(ctx context.Context, key runtime.RunKey, asked machine.Deleted) (d machine.Deleted, duplicate bool, err error) {
+	head, err := r.cfg.Way.Head(ctx, key)
+	if err != nil && !machine.IsDeleted(err) {
+		return d, false, err
+	}
+	if head != nil {
+		if err := errors.Join(r.unneeded(ctx, key, head), r.told(ctx, key, head)); err != nil {
+			return d, false, err
+		}
+	}
+	asked.At = r.cfg.Clock.Now().UnixNano()
+	err = r.cfg.Way.Inside(func() error {
+		return r.cfg.Way.Forget(key, func() error {
+			// A removal that was begun is ended, whoever waits for it.
+			d, duplicate, err = r.cfg.Store.DeleteRun(context.WithoutCancel(ctx), key.Namespace, key.ID, asked)
+			if err == nil && r.cfg.Deleted != nil {
+				r.cfg.Deleted(key)
+			}
+			return err
+		})
+	})
+	return d, duplicate, err
+}
+
+// unneeded refuses a run whose parent goes on: it may not have heard how it ended.
+func (r *Room) unneeded(ctx context.Context, key runtime.RunKey, st *machine.State) error {
+	if st.Parent == nil || st.Parent.Origin != "" || st.Imported {
+		return nil
+	}
+	parent, err := r.cfg.Way.Head(ctx, runtime.RunKey{Namespace: key.Namespace, ID: st.Parent.RunID})
+	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.Code == machine.CodeNotFound {
+		// A parent that is not here asks nothing here.
+		return nil
+	}
+	if err != nil || parent.Status.Terminal() || parent.Imported {
+		return err
+	}
+	return &machine.Refusal{
+		Code: machine.CodeFailedPrecondition, Reason: runNeeded, Field: "run_id", Seq: st.Seq,
+		Message: fmt.Sprintf("the run %s, which delegated to it, has not ended", parent.RunID),
+	}
+}
+
+// told refuses a run that has ended while an agent works for it that was not told so: who
+// is out of reach is given up after some minutes.
+func (r *Room) told(ctx context.Context, key runtime.RunKey, st *machine.State) error {
+	if !r.cfg.Telling || !st.Status.Terminal() || st.Imported {
+		return nil
+	}
+	untold, err := r.cfg.Store.Untold(ctx, key.Namespace, key.ID)
+	if err != nil || !untold {
+		return err
+	}
+	return &machine.Refusal{
+		Code: machine.CodeFailedPrecondition, Reason: agentUntold, Field: "run_id", Seq: st.Seq,
+		Message: "an agent that it delegated to is not told yet that it is over: try again in some minutes",
+	}
+}
+
+// EraseRun erases the values of a run that has ended, for ever; the same run again is a
+// duplicate, answered with the first erasure.
+//
+// Errors: PERMISSION_DENIED without the scope runs:erase; INVALID_ARGUMENT REASON_REQUIRED;
+// FAILED_PRECONDITION RUN_NOT_ENDED, RUN_NOT_ERASABLE, RUN_NEEDED while the run that delegated
+// to it goes on, ERASURE_OFF.
+func (r *Room) EraseRun(ctx context.Context, ref runtime.RunRef, reason string) (st *machine.State, duplicate bool, err error) {
+	key, err := r.cfg.Way.Find(ref)
+	if err == nil {
+		err = runtime.Denied(policy.Require(ref.Principal, policy.RunsErase))
+	}
+	eraser, _ := r.cfg.Store.(Eraser)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case eraser == nil:
+		return nil, false, &machine.Refusal{
+			Code: machine.CodeFailedPrecondition, Reason: "ERASURE_OFF", Message: "this sidecar's store erases nothing",
+		}
+	case reason == "":
+		return nil, false, &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "REASON_REQUIRED", Field: "reason", Message: "say why"}
+	}
+	head, err := r.cfg.Way.Head(ctx, key)
+	if err == nil && head.Erased == nil {
+		err = r.unneeded(ctx, key, head)
+	}
+	if err == nil && head.Erased == nil {
+		// Whom to tell is a value.
+		err = r.told(ctx, key, head)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	asked := machine.Erased{At: r.cfg.Clock.Now().UnixNano(), By: ref.Principal.Name(), Why: reason}
+	err = r.cfg.Way.Inside(func() error {
+		return r.cfg.Way.Forget(key, func() error {
+			// An erasure that was begun is ended, whoever waits for it.
+			st, duplicate, err = eraser.EraseRun(context.WithoutCancel(ctx), key.Namespace, key.ID, asked)
+			if r.cfg.Deleted != nil && Begun(err) {
+				// Also of one that failed.
+				r.cfg.Deleted(key)
+			}
+			return err
+		})
+	})
+	return st, duplicate, err
+}
+
+// Begun: what [Room.EraseRun] answers with this error may have begun, so that what is remembered
+// of the run has to go; one that was refused has not.
+func Begun(err error) bool {
+	refusal, refused := errors.AsType[*machine.Refusal](err)
+	if !refused {
+		return !errors.Is(err, machine.ErrNoRun)
+	}
+	switch refusal.Code {
+	case machine.CodeNotFound, machine.CodeFailedPrecondition, machine.CodeInvalidArgument, machine.CodePermissionDenied:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,92 @@
+package retention
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// oneHead is a way that has one thing to say of every run.
+type oneHead struct {
+	Way
+	state *machine.State
+	err   error
+}
+
+func (w oneHead) Head(context.Context, runtime.RunKey) (*machine.State, error) { return w.state, w.err }
+
+// TestUnneeded: only a parent that is known not to be here, or to have ended, lets its
+// child go; one that cannot be read does not.
+func TestUnneeded(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("the disk is gone")
+	busy := &machine.Refusal{Code: machine.CodeUnavailable, Reason: "BUSY"}
+	needed := &machine.Refusal{Reason: "RUN_NEEDED"}
+	for name, c := range map[string]struct {
+		way  oneHead
+		want error
+	}{
+		"was never here":     {oneHead{err: &machine.Refusal{Code: machine.CodeNotFound, Reason: "RUN_NOT_FOUND"}}, nil},
+		"was deleted":        {oneHead{err: (&machine.Deleted{RunID: "p"}).Refusal()}, nil},
+		"has ended":          {oneHead{state: &machine.State{Status: machine.Cancelled}}, nil},
+		"goes on":            {oneHead{state: &machine.State{Status: machine.Running}}, needed},
+		"cannot be read":     {oneHead{err: broken}, broken},
+		"cannot be read now": {oneHead{err: busy}, busy},
+	} {
+		room := &Room{cfg: Config{Way: c.way}}
+		err := room.unneeded(context.Background(), runtime.RunKey{ID: "c"}, &machine.State{Parent: &machine.Parent{RunID: "p"}})
+		got, refused := errors.AsType[*machine.Refusal](err)
+		if c.want == error(needed) && refused && got.Reason == "RUN_NEEDED" {
+			continue
+		}
+		if !errors.Is(err, c.want) {
+			t.Errorf("a parent that %s: %v, want %v", name, err, c.want)
+		}
+	}
+}
+
+// TestAgentsAreToldFirst: a run is refused while an agent is not told that it is over, where
+// agents are told at all.
+func TestAgentsAreToldFirst(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		telling, untold bool
+		status          machine.Status
+		want            string
+	}{
+		"untold":       {true, true, machine.Cancelled, agentUntold},
+		"told":         {true, false, machine.Cancelled, ""},
+		"nobody tells": {false, true, machine.Cancelled, ""},
+		// The store says why not.
+		"goes on": {true, true, machine.Running, ""},
+	} {
+		s := &shelf{untold: map[string]bool{"r": c.untold}}
+		s.run("r", 1, status(c.status))
+		room := &Room{cfg: Config{Way: s, Store: s, Clock: stopped{}, Telling: c.telling}}
+		_, _, err := room.delete(context.Background(), runtime.RunKey{ID: "r"}, machine.Deleted{By: "me"})
+		refusal, _ := errors.AsType[*machine.Refusal](err)
+		if got := refusal != nil; got != (c.want != "") || got && refusal.Reason != c.want || !got && len(s.deleted) != 1 {
+			t.Errorf("%s: %v, deleted %v", name, err, s.deleted)
+		}
+	}
+}
+
+// TestBegun: an erasure that was refused has not begun; whatever else became of it may have.
+func TestBegun(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error]bool{
+		nil: true, errors.New("the disk is gone"): true, machine.ErrNoRun: false,
+		&machine.Refusal{Code: machine.CodeNotFound, Reason: "RUN_NOT_FOUND"}:              false,
+		&machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "RUN_NOT_ERASABLE"}: false,
+		&machine.Refusal{Code: machine.CodePermissionDenied}:                               false,
+		&machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "REASON_REQUIRED"}:     false,
+		&machine.Refusal{Code: machine.CodeUnavailable, Reason: "COMMIT_UNKNOWN"}:          true,
+	} {
+		if Begun(err) != want {
+			t.Errorf("%v: %v", err, !want)
+		}
+	}
+}

@@ -1,0 +1,261 @@
+package retention
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Principal is whom deletions by a rule are told to be asked for by.
+const Principal = policy.RetentionName
+
+// pageRuns is how many runs are looked at before others have the disk for a while.
+const pageRuns = 100
+
+// rest is how many times as long as it worked a round waits before it goes on.
+const rest = 3
+
+// mostFaults in a row, and a rule waits for the next round: its archive is full, perhaps.
+const mostFaults = 10
+
+// Outcome is what became of something that was not to be kept.
+type Outcome string
+
+const (
+	// Deleted: the run is gone. WouldDelete: it would be, see Config.Preview.
+	Deleted     Outcome = "deleted"
+	WouldDelete Outcome = "would_delete"
+	// Needed: it stays for the parent that goes on, or for the agent that was not told.
+	Needed Outcome = "needed"
+	// Unarchived: its file could not be written, so it stays. Failed: it could not be deleted.
+	Unarchived Outcome = "unarchived"
+	Failed     Outcome = "failed"
+	// Gone: a caller has deleted it meanwhile, and no rule did.
+	Gone Outcome = "gone"
+)
+
+// Taken is what became of one run.
+type Taken struct {
+	Rule      string
+	Namespace string
+	RunID     string
+	Outcome   Outcome
+	// Bytes is about what its rows took; Archive its file, of ArchivedBytes.
+	Bytes         int64
+	Archive       string
+	ArchivedBytes int64
+	Err           error
+	// Begun: Policy.Before was told of it.
+	Begun bool
+}
+
+// Run looks at the rules now and then, until ctx ends.
+func (r *Room) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-r.cfg.Clock.After(r.cfg.Every):
+		case <-ctx.Done():
+			return nil
+		}
+		if err := r.Round(ctx); err != nil && ctx.Err() == nil && r.cfg.Way.Health() == nil {
+			r.cfg.Fault(err)
+		}
+	}
+}
+
+// Round deletes what no rule keeps, and forgets what is older than it has to be. A fault of
+// one run is told and keeps nobody else, nor what other rooms forget.
+func (r *Room) Round(ctx context.Context) error {
+	err := r.runs(ctx)
+	if r.cfg.Also != nil && !r.cfg.Preview {
+		err = errors.Join(err, r.cfg.Way.Inside(func() error { return r.cfg.Also(ctx) }))
+	}
+	return err
+}
+
+// runs goes through the runs of all namespaces, unless nothing is said of runs.
+func (r *Room) runs(ctx context.Context) error {
+	if len(r.cfg.Rules) == 0 && r.cfg.ForgetAfter == 0 {
+		return nil
+	}
+	var errs []error
+	for _, ns := range slices.Sorted(slices.Values(r.cfg.Way.NamespaceNumbers())) {
+		if err := r.ready(ctx); err != nil {
+			return errors.Join(append(errs, err)...)
+		}
+		err := r.look(ctx, ns)
+		if unready := r.ready(ctx); unready != nil {
+			return errors.Join(append(errs, err, unready)...)
+		}
+		errs = append(errs, err, r.forget(ctx, ns))
+	}
+	return errors.Join(errs...)
+}
+
+// ready: something may be deleted now.
+func (r *Room) ready(ctx context.Context) error {
+	err := errors.Join(ctx.Err(), r.cfg.Way.Health())
+	if err == nil && r.cfg.Store != nil && !r.cfg.Preview {
+		// Else each run would be archived first, and refused then.
+		err = r.cfg.Store.Removes()
+	}
+	if err == nil && r.cfg.Ready != nil {
+		err = r.cfg.Ready()
+	}
+	return err
+}
+
+// fresh: the run has ended so lately that it is kept whatever the rules say.
+func (r *Room) fresh(st *machine.State, now time.Time) bool {
+	grace := r.cfg.Grace
+	if st.Parent != nil && st.Parent.Origin != "" {
+		grace = max(grace, remoteGrace)
+	}
+	return now.Sub(time.Unix(0, st.StatusAt)) < grace
+}
+
+// forget forgets the runs of a namespace that were deleted long ago.
+func (r *Room) forget(ctx context.Context, ns uint32) error {
+	if r.cfg.ForgetAfter == 0 || r.cfg.Preview {
+		return nil
+	}
+	before := r.cfg.Clock.Now().Add(-r.cfg.ForgetAfter).UnixNano()
+	return r.cfg.Way.Inside(func() error {
+		n, err := r.cfg.Store.ForgetDeleted(ctx, ns, before)
+		if n > 0 {
+			r.cfg.Forgot(r.cfg.Way.NamespaceName(ns), n)
+		}
+		return err
+	})
+}
+
+// look goes through the runs of a namespace that have ended, newest first.
+func (r *Room) look(ctx context.Context, ns uint32) error {
+	if len(r.cfg.Rules) == 0 {
+		return nil
+	}
+	sweep := &sweep{Room: r, ns: ns, name: r.cfg.Way.NamespaceName(ns), tallies: make([]tally, len(r.cfg.Rules))}
+	filter := machine.RunFilter{Status: []machine.Status{machine.Completed, machine.BudgetExhausted, machine.Escalated, machine.Failed, machine.Cancelled}}
+	for after := ""; ; {
+		began := r.cfg.Clock.Elapsed()
+		runs, next, err := r.cfg.Runs.ListRuns(ctx, ns, filter, after, pageRuns)
+		if err != nil {
+			return fmt.Errorf("retention: %w", err)
+		}
+		r.pause(ctx, began)
+		for _, st := range runs {
+			if err := sweep.run(ctx, st); err != nil {
+				return err
+			}
+		}
+		if after = next; next == "" {
+			return nil
+		}
+	}
+}
+
+// pause lets others work, so that a round never takes more than its share of the disk.
+func (r *Room) pause(ctx context.Context, began time.Duration) {
+	worked := r.cfg.Clock.Elapsed() - began
+	if worked <= 0 {
+		return
+	}
+	select {
+	case <-r.cfg.Clock.After(rest * worked):
+	case <-ctx.Done():
+	}
+}
+
+// sweep is one look at the runs of a namespace.
+type sweep struct {
+	*Room
+	ns      uint32
+	name    string
+	tallies []tally
+}
+
+// run judges one run; an error ends the sweep.
+func (s *sweep) run(ctx context.Context, st *machine.State) error {
+	n := ruleOf(s.cfg.Rules, s.name, st)
+	if n < 0 || st.Imported {
+		// Who imported a run wants to look at it, however old it is.
+		return nil
+	}
+	rule, tally, began := &s.cfg.Rules[n], &s.tallies[n], s.cfg.Clock.Elapsed()
+	key := runtime.RunKey{Namespace: s.ns, ID: st.RunID}
+	size := int64(0)
+	tally.runs++
+	if rule.MaxBytes > 0 {
+		bytes, err := s.cfg.Store.RunBytes(ctx, s.ns, st.RunID)
+		if err != nil {
+			return err
+		}
+		size = bytes
+		tally.bytes += size
+	}
+	now := s.cfg.Clock.Now()
+	if tally.faults >= mostFaults || rule.leaves(st) || s.fresh(st, now) || !rule.takes(tally, st, now) {
+		return nil
+	}
+	defer s.pause(ctx, began)
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	taken := s.take(ctx, key, st, rule, size)
+	s.cfg.Tell(taken)
+	if tally.faults++; taken.Err == nil {
+		tally.faults = 0
+	}
+	return nil
+}
+
+// take archives and deletes a run that its rule does not keep.
+func (s *sweep) take(ctx context.Context, key runtime.RunKey, st *machine.State, rule *Rule, size int64) (t Taken) {
+	t = Taken{Rule: rule.Name, Namespace: s.name, RunID: key.ID, Outcome: Needed, Bytes: size}
+	if t.Err = errors.Join(s.unneeded(ctx, key, st), s.told(ctx, key, st)); t.Err == nil && size == 0 {
+		t.Bytes, t.Err = s.cfg.Store.RunBytes(ctx, key.Namespace, key.ID)
+	}
+	if t.Err != nil {
+		return t.judged(Failed)
+	}
+	if s.cfg.Preview {
+		t.Outcome = WouldDelete
+		return t
+	}
+	if rule.Archive != "" {
+		if t.Archive, t.ArchivedBytes, t.Err = s.archived(ctx, rule.Archive, s.name, key, st); t.Err != nil {
+			return t.judged(Unarchived)
+		}
+	}
+	if t.Err = s.cfg.Before(t); t.Err != nil {
+		return t.judged(Failed)
+	}
+	t.Begun = true
+	_, duplicate, err := s.delete(ctx, key, machine.Deleted{By: Principal, Why: rule.Name})
+	if t.Err = err; err != nil {
+		return t.judged(Failed)
+	}
+	if t.Outcome = Deleted; duplicate {
+		t.Outcome = Gone
+	}
+	return t
+}
+
+// judged says what an error means: a run that is needed will go later, and one that is gone
+// has gone.
+func (t Taken) judged(otherwise Outcome) Taken {
+	t.Outcome = otherwise
+	if machine.IsDeleted(t.Err) {
+		t.Outcome, t.Err = Gone, nil
+	}
+	if refusal, ok := errors.AsType[*machine.Refusal](t.Err); ok && (refusal.Reason == runNeeded || refusal.Reason == agentUntold) {
+		t.Outcome, t.Err = Needed, nil
+	}
+	return t
+}

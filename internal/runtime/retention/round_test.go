@@ -1,0 +1,658 @@
+package retention
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// shelf is way, store, list and archive of runs that are only names.
+type shelf struct {
+	runs    []*machine.State
+	bytes   int64
+	untold  map[string]bool
+	deleted []string
+	why     []string
+	// fault is asked before each step: list, bytes, export, delete, room.
+	fault  func(step, run string) error
+	health error
+	told   []Taken
+	// gone: runs that are deleted were before.
+	gone bool
+}
+
+func (s *shelf) Find(runtime.RunRef) (runtime.RunKey, error)    { return runtime.RunKey{}, nil }
+func (s *shelf) Forget(_ runtime.RunKey, do func() error) error { return do() }
+func (s *shelf) Inside(do func() error) error                   { return do() }
+func (s *shelf) Health() error                                  { return s.health }
+func (s *shelf) NamespaceNumbers() []uint32                     { return []uint32{1, 0} }
+func (s *shelf) NamespaceName(n uint32) string                  { return []string{"default", "red"}[n] }
+func (s *shelf) failing(step, run string) error {
+	if s.fault == nil {
+		return nil
+	}
+	return s.fault(step, run)
+}
+
+func (s *shelf) Head(_ context.Context, key runtime.RunKey) (*machine.State, error) {
+	for _, st := range s.runs {
+		if st.RunID == key.ID && st.Namespace == key.Namespace {
+			return st, nil
+		}
+	}
+	return nil, &machine.Refusal{Code: machine.CodeNotFound, Reason: "RUN_NOT_FOUND"}
+}
+
+// ListRuns gives pages of two, newest first.
+func (s *shelf) ListRuns(_ context.Context, ns uint32, f machine.RunFilter, after string, _ int) (page []*machine.State, next string, err error) {
+	if err := s.failing("list", ""); err != nil {
+		return nil, "", err
+	}
+	for _, st := range slices.Backward(s.runs) {
+		if st.Namespace != ns || !slices.Contains(f.Status, st.Status) || after != "" && st.RunID >= after {
+			continue
+		}
+		if len(page) == 2 {
+			return page, page[1].RunID, nil
+		}
+		page = append(page, st)
+	}
+	return page, "", nil
+}
+
+func (s *shelf) RunBytes(_ context.Context, _ uint32, run string) (int64, error) {
+	return s.bytes, s.failing("bytes", run)
+}
+
+func (s *shelf) Untold(_ context.Context, _ uint32, run string) (bool, error) {
+	return s.untold[run], nil
+}
+
+func (s *shelf) Removes() error { return s.failing("room", "") }
+
+func (s *shelf) ForgetDeleted(_ context.Context, _ uint32, before int64) (int, error) {
+	if len(s.deleted) > 0 && before > 0 {
+		n := len(s.deleted)
+		s.deleted = nil
+		return n, nil
+	}
+	return 0, nil
+}
+
+func (s *shelf) DeleteRun(_ context.Context, ns uint32, run string, asked machine.Deleted) (machine.Deleted, bool, error) {
+	if err := s.failing("delete", run); err != nil {
+		return machine.Deleted{}, false, err
+	}
+	s.runs = slices.DeleteFunc(s.runs, func(st *machine.State) bool { return st.RunID == run && st.Namespace == ns })
+	s.deleted, s.why = append(s.deleted, run), append(s.why, asked.By+"/"+asked.Why)
+	return machine.Deleted{RunID: run}, s.gone, nil
+}
+
+func (s *shelf) Export(_ context.Context, _ uint32, run string, out io.Writer) error {
+	if _, err := io.WriteString(out, "the beginning of "+run); err != nil {
+		return err
+	}
+	if err := s.failing("export", run); err != nil {
+		return err
+	}
+	_, err := io.WriteString(out, ", and its end")
+	return err
+}
+
+// stopped is a clock that stands still.
+type stopped struct{ now time.Time }
+
+func (c stopped) Now() time.Time                       { return c.now }
+func (c stopped) Elapsed() time.Duration               { return 0 }
+func (c stopped) After(time.Duration) <-chan time.Time { return nil }
+
+const day = 24 * time.Hour
+
+// room keeps the runs of a shelf by rules; now is 100 days after the beginning.
+func (s *shelf) room(t *testing.T, p Policy) *Room {
+	t.Helper()
+	p.Tell = func(taken Taken) { s.told = append(s.told, taken) }
+	r, err := New(Config{
+		Way: s, Clock: stopped{time.Unix(0, 0).Add(100 * day)}, Store: s, Runs: s, Archive: s, Policy: p, Telling: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// run adds a run that ended on a day.
+func (s *shelf) run(id string, ended int, change ...func(*machine.State)) {
+	st := &machine.State{RunID: id, Status: machine.Completed, StatusAt: int64(time.Duration(ended) * day), PrevHash: [32]byte{1}}
+	for _, c := range change {
+		c(st)
+	}
+	s.runs = append(s.runs, st)
+}
+
+func status(to machine.Status) func(*machine.State) {
+	return func(st *machine.State) { st.Status = to }
+}
+
+func label(key, value string) func(*machine.State) {
+	return func(st *machine.State) { st.Labels = append(st.Labels, machine.Label{Key: key, Value: value}) }
+}
+
+func in(ns uint32) func(*machine.State) { return func(st *machine.State) { st.Namespace = ns } }
+
+// TestRules: which runs rules choose.
+func TestRules(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		rules []Rule
+		bytes int64
+		want  string
+	}{
+		"no rule":                   {nil, 0, ""},
+		"by age":                    {[]Rule{{OlderThan: 50 * day}}, 0, "b a R"},
+		"to the moment":             {[]Rule{{OlderThan: 40 * day}}, 0, "c b a R"},
+		"by number":                 {[]Rule{{KeepNewest: 2}}, 0, "c b a"},
+		"by size":                   {[]Rule{{MaxBytes: 25}}, 10, "c b a"},
+		"exactly the size":          {[]Rule{{MaxBytes: 30}}, 10, "b a"},
+		"any limit takes":           {[]Rule{{OlderThan: 70 * day, KeepNewest: 4}}, 0, "a R"},
+		"of a namespace":            {[]Rule{{Namespace: "red", OlderThan: day}}, 0, "S R"},
+		"of a status":               {[]Rule{{Statuses: []machine.Status{machine.Failed}, OlderThan: day}}, 0, "b"},
+		"of a label":                {[]Rule{{Labels: []machine.Label{{Key: "team", Value: "core"}}, OlderThan: day}}, 0, "c a"},
+		"of all labels":             {[]Rule{{Labels: []machine.Label{{Key: "team", Value: "core"}, {Key: "hold", Value: "1"}}, OlderThan: day}}, 0, "a"},
+		"the first rule keeps":      {[]Rule{{Labels: []machine.Label{{Key: "hold", Value: "1"}}}, {OlderThan: 50 * day}}, 0, "b R"},
+		"the first rule is shorter": {[]Rule{{Statuses: []machine.Status{machine.Failed}, OlderThan: day}, {OlderThan: 85 * day}}, 0, "b a"},
+		"what others count":         {[]Rule{{Statuses: []machine.Status{machine.Failed}, KeepNewest: 1}, {KeepNewest: 3}}, 0, "a"},
+	} {
+		s := &shelf{bytes: c.bytes}
+		s.run("a", 10, label("team", "core"), label("hold", "1"))
+		s.run("b", 50, status(machine.Failed))
+		s.run("c", 60, label("team", "core"))
+		s.run("d", 90)
+		s.run("e", 99)
+		s.run("f", 1, status(machine.Running), label("team", "core"))
+		s.run("g", 1, status(machine.Waiting))
+		s.run("h", 1, func(st *machine.State) { st.Imported = true })
+		s.run("R", 20, in(1))
+		s.run("S", 95, in(1))
+		if err := s.room(t, Policy{Rules: c.rules}).Round(context.Background()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := strings.Join(s.deleted, " "); got != c.want {
+			t.Errorf("%s: deleted %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestNeededRunsStay: a run stays while its parent goes on or an agent is not told, and
+// goes with the round after that; a preview deletes nothing.
+func TestNeededRunsStay(t *testing.T) {
+	t.Parallel()
+	s := &shelf{untold: map[string]bool{"b": true}}
+	s.run("a", 1, func(st *machine.State) { st.Parent = &machine.Parent{RunID: "p"} })
+	s.run("b", 1)
+	s.run("c", 1)
+	s.run("p", 1, status(machine.Waiting))
+	policy := Policy{Rules: []Rule{{Name: "old", OlderThan: day}}}
+	if err := s.room(t, Policy{Rules: policy.Rules, Preview: true}).Round(context.Background()); err != nil || len(s.deleted) > 0 {
+		t.Fatalf("the preview: %v, %v", s.deleted, err)
+	}
+	if got := outcomes(s); got != "c:would_delete b:needed a:needed" {
+		t.Errorf("the preview: %s", got)
+	}
+	for _, want := range []string{"c:deleted b:needed a:needed", "p:deleted b:deleted a:deleted"} {
+		s.told = nil
+		if err := s.room(t, policy).Round(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if got := outcomes(s); got != want {
+			t.Errorf("told %q, want %q", got, want)
+		}
+		s.untold = nil
+		for _, st := range s.runs {
+			st.Status = machine.Completed
+		}
+	}
+	if s.why[0] != "retention/old" {
+		t.Errorf("asked for by %s", s.why[0])
+	}
+}
+
+func outcomes(s *shelf) string {
+	var out []string
+	for _, taken := range s.told {
+		out = append(out, taken.RunID+":"+string(taken.Outcome))
+	}
+	return strings.Join(out, " ")
+}
+
+// TestArchiveComesFirst: whatever fails at whichever step, a run is deleted only when its
+// file is whole and has its name; what failed is told, keeps nobody else, and is done by
+// the next round, which makes no file anew.
+func TestArchiveComesFirst(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	for _, fault := range []string{"", "export a", "export b", "delete a", "delete c", "list "} {
+		dir := t.TempDir()
+		s := &shelf{bytes: 7}
+		for n := range 3 {
+			s.run(string(rune('a'+n)), 1)
+		}
+		s.fault = func(step, run string) error {
+			if step+" "+run == fault {
+				return broken
+			}
+			return nil
+		}
+		room := s.room(t, Policy{Rules: []Rule{{OlderThan: day, Archive: dir}}})
+		err := room.Round(context.Background())
+		if wants := fault == "list "; errors.Is(err, broken) != wants {
+			t.Errorf("%s: %v", fault, err)
+		}
+		for _, run := range s.deleted {
+			mustBeArchived(t, dir, run)
+		}
+		switch step, run, _ := strings.Cut(fault, " "); {
+		case step == "export" && !strings.Contains(outcomes(s), run+":unarchived"), step == "delete" && !strings.Contains(outcomes(s), run+":failed"):
+			t.Errorf("%s: told %s", fault, outcomes(s))
+		case run != "" && len(s.deleted) != 2:
+			t.Errorf("%s: deleted %v", fault, s.deleted)
+		}
+		before := files(t, dir)
+		s.fault = func(step, run string) error {
+			if step == "export" && slices.Contains(before, run+".0100000000000000.pawlrun") {
+				return fmt.Errorf("%s is archived again", run)
+			}
+			return nil
+		}
+		if err := room.Round(context.Background()); err != nil || len(s.deleted) != 3 {
+			t.Errorf("%s: then deleted %v, %v", fault, s.deleted, err)
+		}
+		for _, run := range s.deleted {
+			mustBeArchived(t, dir, run)
+		}
+		if got := files(t, dir); len(got) != 3 {
+			t.Errorf("%s: files %v", fault, got)
+		}
+	}
+}
+
+func mustBeArchived(t *testing.T, dir, run string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "default", run+".0100000000000000.pawlrun"))
+	if err != nil || string(text) != "the beginning of "+run+", and its end" {
+		t.Errorf("the file of %s: %q, %v", run, text, err)
+	}
+}
+
+func files(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Join(dir, "default"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// TestNothingIsDeletedUnready: while no line of the audit can be written, or inputs are not
+// taken, nothing goes.
+func TestNothingIsDeletedUnready(t *testing.T) {
+	t.Parallel()
+	s := &shelf{}
+	s.run("a", 1)
+	s.run("b", 1)
+	full := errors.New("the audit is full")
+	tries := 0
+	room := s.room(t, Policy{Rules: []Rule{{OlderThan: day}}, Ready: func() error {
+		if tries++; tries > 2 {
+			return full
+		}
+		return nil
+	}})
+	if err := room.Round(context.Background()); !errors.Is(err, full) || len(s.deleted) != 1 {
+		t.Errorf("deleted %v, %v", s.deleted, err)
+	}
+	s.health = &machine.Refusal{Code: machine.CodeUnavailable, Reason: "DRAINING"}
+	if err := s.room(t, Policy{Rules: []Rule{{OlderThan: day}}}).Round(context.Background()); err == nil || len(s.deleted) != 1 {
+		t.Errorf("draining: deleted %v, %v", s.deleted, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	s.health = nil
+	if err := s.room(t, Policy{Rules: []Rule{{OlderThan: day}}}).Round(ctx); !errors.Is(err, context.Canceled) || len(s.deleted) != 1 {
+		t.Errorf("ended: deleted %v, %v", s.deleted, err)
+	}
+}
+
+// TestFaultyRuleWaits: an archive that takes nothing is not tried for each of very many runs,
+// and keeps no other rule.
+func TestFaultyRuleWaits(t *testing.T) {
+	t.Parallel()
+	s, tries := &shelf{}, 0
+	for n := range 40 {
+		s.run(fmt.Sprintf("%02d", n), 1, label("half", fmt.Sprint(n%2)))
+	}
+	s.fault = func(step, _ string) error {
+		if step == "export" {
+			tries++
+			return errors.New("the disk is full")
+		}
+		return nil
+	}
+	archived := Rule{Labels: []machine.Label{{Key: "half", Value: "0"}}, OlderThan: day, Archive: t.TempDir()}
+	if err := s.room(t, Policy{Rules: []Rule{archived, {OlderThan: day}}}).Round(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if tries != mostFaults || len(s.deleted) != 20 || len(s.runs) != 20 {
+		t.Errorf("%d tries, %d deleted, %d left", tries, len(s.deleted), len(s.runs))
+	}
+}
+
+// TestForgets: deleted runs are forgotten only when that is asked for.
+func TestForgets(t *testing.T) {
+	t.Parallel()
+	s := &shelf{deleted: []string{"x"}}
+	forgot := ""
+	for _, after := range []time.Duration{0, day} {
+		room := s.room(t, Policy{ForgetAfter: after, Forgot: func(ns string, n int) { forgot += fmt.Sprint(ns, n) }})
+		if err := room.Round(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if (after > 0) != (forgot == "default1") {
+			t.Errorf("after %v: %q", after, forgot)
+		}
+	}
+}
+
+// TestJustEndedStays: a run is kept for a while after its end, by whichever limit it would go:
+// who waits for it must hear how it ended; one whose parent is elsewhere for a day.
+func TestJustEndedStays(t *testing.T) {
+	t.Parallel()
+	remote := func(st *machine.State) { st.Parent = &machine.Parent{RunID: "p", Origin: "https://other"} }
+	ago := func(d time.Duration) func(*machine.State) {
+		return func(st *machine.State) { st.StatusAt = int64(100*day - d) }
+	}
+	for name, c := range map[string]struct {
+		rule  Rule
+		grace time.Duration
+		want  string
+	}{
+		"by number":                            {Rule{KeepNewest: 1}, 0, "f e c b"},
+		"by size":                              {Rule{MaxBytes: 1}, 0, "f e c b"},
+		"by age":                               {Rule{OlderThan: time.Second}, 0, "f e c b"},
+		"longer":                               {Rule{KeepNewest: 1}, 25 * time.Hour, "b"},
+		"shorter, but not for another sidecar": {Rule{KeepNewest: 1}, time.Nanosecond, "f e d c b"},
+	} {
+		s := &shelf{bytes: 2}
+		s.run("a", 0, ago(0))
+		s.run("b", 2)
+		s.run("c", 0, ago(day), remote)
+		s.run("d", 0, ago(time.Hour-1))
+		s.run("e", 0, ago(time.Hour))
+		s.run("f", 0, ago(2*time.Hour))
+		s.run("g", 0, ago(day-1), remote)
+		if err := s.room(t, Policy{Rules: []Rule{c.rule}, Grace: c.grace}).Round(context.Background()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := strings.Join(s.deleted, " "); got != c.want {
+			t.Errorf("%s: deleted %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestNoRoomTakesNone: where removals have no room nothing is archived either, which would take
+// what is left.
+func TestNoRoomTakesNone(t *testing.T) {
+	t.Parallel()
+	low := &machine.Refusal{Code: machine.CodeResourceExhausted, Reason: "DISK_LOW"}
+	s, dir := &shelf{}, t.TempDir()
+	s.run("a", 1)
+	s.fault = func(step, _ string) error {
+		if step == "room" {
+			return low
+		}
+		return nil
+	}
+	before := func(Taken) error { t.Error("the audit was told"); return nil }
+	if err := s.room(t, Policy{Rules: []Rule{{OlderThan: day, Archive: dir}}, Before: before}).Round(context.Background()); !errors.Is(err, low) {
+		t.Error(err)
+	}
+	if got := files(t, dir); len(got)+len(s.deleted)+len(s.told) > 0 {
+		t.Errorf("files %v, deleted %v, told %v", got, s.deleted, s.told)
+	}
+}
+
+// TestArchiveIsOnDisk: no run goes before the directory of its namespace and the name of its
+// file are on disk, also of a directory that is there already; a file whose name is not has
+// none. An archive that has vanished is not made anew.
+func TestArchiveIsOnDisk(t *testing.T) {
+	t.Parallel()
+	for _, there := range []bool{false, true} {
+		dir, s := t.TempDir(), &shelf{}
+		if there {
+			if err := os.Mkdir(filepath.Join(dir, "default"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.run("a", 1)
+		room := s.room(t, Policy{Rules: []Rule{{OlderThan: day, Archive: dir}}})
+		broken := errors.New("the disk is gone")
+		for _, failing := range []string{dir, filepath.Join(dir, "default")} {
+			room.syncDir = func(synced string) error {
+				if synced == failing {
+					return broken
+				}
+				return nil
+			}
+			if err := room.Round(context.Background()); err != nil || len(s.deleted) > 0 || len(files(t, dir)) > 0 {
+				t.Errorf("%v, deleted %v, files %v", err, s.deleted, files(t, dir))
+			}
+		}
+		var synced []string
+		room.syncDir = func(dir string) error { synced = append(synced, dir); return nil }
+		if err := room.Round(context.Background()); err != nil || !slices.Equal(synced, []string{dir, filepath.Join(dir, "default")}) || len(s.deleted) != 1 {
+			t.Errorf("%v, synced %v, deleted %v", err, synced, s.deleted)
+		}
+	}
+	s, gone := &shelf{}, filepath.Join(t.TempDir(), "gone")
+	s.run("a", 1)
+	if err := s.room(t, Policy{Rules: []Rule{{OlderThan: day, Archive: gone}}}).Round(context.Background()); err != nil || outcomes(s) != "a:unarchived" {
+		t.Errorf("%v, %s", err, outcomes(s))
+	}
+	if _, err := os.Stat(gone); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the archive was made anew: %v", err)
+	}
+}
+
+// TestArchiveLeavesRoom: a file that would fill the disk is given up in the middle, and leaves
+// nothing there; what a crash left is cleared.
+func TestArchiveLeavesRoom(t *testing.T) {
+	t.Parallel()
+	dir, s, looks := t.TempDir(), &shelf{}, 0
+	s.run("a", 1)
+	full := errors.New("the disk is nearly full")
+	room := s.room(t, Policy{Rules: []Rule{{OlderThan: day, Archive: dir}}, Room: func(in string) error {
+		if looks++; in != filepath.Join(dir, "default") || looks == 1 {
+			return full
+		}
+		return nil
+	}})
+	if err := room.Round(context.Background()); err != nil || outcomes(s) != "a:unarchived" || len(files(t, dir)) > 0 {
+		t.Errorf("%v, %s, files %v", err, outcomes(s), files(t, dir))
+	}
+	out := &careful{out: io.Discard, room: func() error { return full }, left: roomEvery}
+	for range 2 {
+		if n, err := out.Write(make([]byte, roomEvery/2)); n == 0 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+	}
+	if _, err := out.Write([]byte{1}); !errors.Is(err, full) {
+		t.Errorf("after %d bytes: %v", roomEvery, err)
+	}
+	part := filepath.Join(dir, "default", "b"+archiveSuffix+partSuffix)
+	if err := os.WriteFile(part, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := room.Round(context.Background()); err != nil || len(s.deleted) != 1 {
+		t.Errorf("%v, deleted %v", err, s.deleted)
+	}
+	if err := Clear(dir, nil); err != nil || len(files(t, dir)) != 1 {
+		t.Errorf("%v, files %v", err, files(t, dir))
+	}
+}
+
+// TestErasableRunsAreLeft: a rule that archives passes over runs whose values can be erased, or
+// were, however many there are in a row, says nothing of them, and comes to those behind them;
+// a rule without an archive takes them.
+func TestErasableRunsAreLeft(t *testing.T) {
+	t.Parallel()
+	fill := func() *shelf {
+		s := &shelf{}
+		s.run("a", 1)
+		for n := range 2 * mostFaults {
+			s.run(fmt.Sprintf("b%02d", n), 1, func(st *machine.State) {
+				if st.Erasable = true; n == 0 {
+					st.Erasable, st.Erased = false, &machine.Erased{}
+				}
+			})
+		}
+		s.fault = func(step, run string) error {
+			if step == "export" && run != "a" {
+				return &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "RUN_ERASABLE"}
+			}
+			return nil
+		}
+		return s
+	}
+	for name, c := range map[string]struct {
+		p    Policy
+		want string
+	}{
+		"archived":             {Policy{Rules: []Rule{{OlderThan: day, Archive: t.TempDir()}}}, "a:deleted"},
+		"by number":            {Policy{Rules: []Rule{{KeepNewest: 2 * mostFaults, Archive: t.TempDir()}}}, "a:deleted"},
+		"said before":          {Policy{Rules: []Rule{{OlderThan: day, Archive: t.TempDir()}}, Preview: true}, "a:would_delete"},
+		"the next one decides": {Policy{Rules: []Rule{{Namespace: "red", OlderThan: day}, {OlderThan: day, Archive: t.TempDir()}}}, "a:deleted"},
+	} {
+		s := fill()
+		if err := s.room(t, c.p).Round(context.Background()); err != nil || outcomes(s) != c.want {
+			t.Errorf("%s: told %q, %v", name, outcomes(s), err)
+		}
+	}
+	s := fill()
+	if err := s.room(t, Policy{Rules: []Rule{{OlderThan: day}}}).Round(context.Background()); err != nil || len(s.runs) > 0 {
+		t.Errorf("without an archive %d stay, %v", len(s.runs), err)
+	}
+}
+
+// TestOthersForgetWhateverRunsDo: what other rooms forget is forgotten with each round, also
+// while no run may be deleted; where nothing is said of runs nothing is asked for their sake,
+// and a fault is one of the round, of no run.
+func TestOthersForgetWhateverRunsDo(t *testing.T) {
+	t.Parallel()
+	low := &machine.Refusal{Code: machine.CodeResourceExhausted, Reason: "DISK_LOW"}
+	for name, c := range map[string]struct {
+		p    Policy
+		want error
+	}{
+		"no rules":    {Policy{}, nil},
+		"rules":       {Policy{Rules: []Rule{{OlderThan: day}}}, low},
+		"forgets ids": {Policy{ForgetAfter: day}, low},
+	} {
+		s, also := &shelf{}, 0
+		s.run("a", 1)
+		s.fault = func(step, _ string) error {
+			if step == "room" {
+				return low
+			}
+			return nil
+		}
+		room := s.room(t, c.p)
+		room.cfg.Also = func(context.Context) error { also++; return nil }
+		err := room.Round(context.Background())
+		if c.want == nil && err != nil || !errors.Is(err, c.want) || also != 1 || len(s.deleted)+len(s.told) > 0 {
+			t.Errorf("%s: %v, others forgot %d times, deleted %v, told %v", name, err, also, s.deleted, s.told)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		due := make(chan time.Time, 1)
+		due <- time.Time{}
+		var fault error
+		room.cfg.Clock = rounds{Clock: room.cfg.Clock, due: due}
+		room.cfg.Also = func(context.Context) error { return errLetters }
+		room.cfg.Fault = func(err error) { fault = err; cancel() }
+		if err := room.Run(ctx); err != nil || !errors.Is(fault, errLetters) || c.want != nil && !errors.Is(fault, c.want) || len(s.told) > 0 {
+			t.Errorf("%s: %v, the fault %v, told %v", name, err, fault, s.told)
+		}
+	}
+}
+
+var errLetters = errors.New("letters")
+
+// rounds is a clock of rounds that are due.
+type rounds struct {
+	runtime.Clock
+	due chan time.Time
+}
+
+func (c rounds) After(time.Duration) <-chan time.Time { return c.due }
+
+// TestWhatACallerDeletes: a run that a caller deletes while a rule is at it, at whichever step,
+// is nobody's fault and not the rule's deed.
+func TestWhatACallerDeletes(t *testing.T) {
+	t.Parallel()
+	for _, at := range []string{"bytes", "export", "delete"} {
+		s, begun := &shelf{}, 0
+		s.run("a", 1)
+		s.fault = func(step, run string) error {
+			if step != at {
+				return nil
+			}
+			s.runs = nil
+			if step == "delete" {
+				s.gone = true
+				return nil
+			}
+			d := machine.Deleted{RunID: run}
+			return fmt.Errorf("%s: %w", step, d.Refusal())
+		}
+		p := Policy{Rules: []Rule{{OlderThan: day, Archive: t.TempDir()}}, Before: func(Taken) error { begun++; return nil }}
+		if err := s.room(t, p).Round(context.Background()); err != nil || outcomes(s) != "a:gone" || s.told[0].Err != nil || s.told[0].Begun != (begun > 0) {
+			t.Errorf("%s: %v, told %v, begun %d times", at, err, s.told, begun)
+		}
+	}
+}
+
+// TestClearStaysInItsDirectory: the name of an archive is no pattern.
+func TestClearStaysInItsDirectory(t *testing.T) {
+	t.Parallel()
+	above := t.TempDir()
+	for _, dir := range []string{"runs[1]", "runs1", "runs*", "runs-others"} {
+		if err := os.MkdirAll(filepath.Join(above, dir, "default"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(above, dir, "default", "a"+archiveSuffix+partSuffix), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, dir := range []string{"runs[1]", "runs*"} {
+		if err := Clear(filepath.Join(above, dir), nil); err != nil || len(files(t, filepath.Join(above, dir))) != 0 {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+	for _, dir := range []string{"runs1", "runs-others"} {
+		if len(files(t, filepath.Join(above, dir))) != 1 {
+			t.Errorf("%s was cleared too", dir)
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package streams
+
+import (
+	"context"
+	"fmt"
+)
+
+// Followers says how the streams over all runs stand, for metrics.
+type Followers struct {
+	// Streams that are open.
+	Streams int
+	// Lag is how many commits the slowest one has not read yet.
+	Lag uint64
+}
+
+// Followers looks at the streams of every namespace.
+func (r *Room) Followers(ctx context.Context) (Followers, error) {
+	var out Followers
+	for _, ns := range r.cfg.Way.NamespaceNumbers() {
+		tail, err := r.cfg.Store.Tail(ctx, ns)
+		if err != nil {
+			return Followers{}, fmt.Errorf("watch: tail of the journal: %w", err)
+		}
+		streams, slowest := r.hub.followers(ns)
+		out.Streams += streams
+		if streams > 0 && slowest < tail {
+			out.Lag = max(out.Lag, tail-slowest)
+		}
+	}
+	return out, nil
+}
+
+// followers counts a namespace's and finds the position of the slowest.
+func (h *hub) followers(ns uint32) (streams int, slowest uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	sp := h.spaces[ns]
+	if sp == nil {
+		return 0, 0
+	}
+	first := true
+	for sub := range sp.subs {
+		if at := sub.at.Load(); first || at < slowest {
+			slowest, first = at, false
+		}
+	}
+	return len(sp.subs), slowest
+}

@@ -1,0 +1,106 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
+)
+
+// ListRecordsRequest is the argument of [Room.ListTransitions].
+type ListRecordsRequest struct {
+	runtime.RunRef
+	// Kinds of records; empty = transitions and the end.
+	Kinds []machine.RecordKind
+	// AfterSeq is exclusive; a PageToken overrides it.
+	AfterSeq  uint64
+	PageToken string
+	// PageSize is at most 1 000; 0 = 100. A page of large records holds fewer.
+	PageSize int
+	// Snapshots asks for the run as of each record, artifact values included.
+	Snapshots bool
+}
+
+// RecordPage is one page of records.
+type RecordPage struct {
+	Records []runtime.RecordRow
+	// NextPage is "" if the run has no further record now; a full last page has
+	// one, behind which nothing may follow.
+	NextPage string
+}
+
+// Cut leaves the first n records of the page, n >= 1; the next page begins
+// behind them.
+func (p *RecordPage) Cut(n int) {
+	if n < len(p.Records) {
+		p.Records, p.NextPage = p.Records[:n], strconv.FormatUint(p.Records[n-1].Record.Seq, 10)
+	}
+}
+
+// ListTransitions lists a run's records in order.
+func (r *Room) ListTransitions(ctx context.Context, req ListRecordsRequest) (RecordPage, error) {
+	// A watch without a run is one of all runs.
+	if _, err := r.cfg.Way.FindReadable(req.RunRef); err != nil {
+		return RecordPage{}, err
+	}
+	size, err := validate.PageSize(req.PageSize)
+	if err != nil {
+		return RecordPage{}, err
+	}
+	after := req.AfterSeq
+	if req.PageToken != "" {
+		if after, err = strconv.ParseUint(req.PageToken, 10, 64); err != nil {
+			return RecordPage{}, validate.Malformed("BAD_PAGE_TOKEN", "page_token", "is not a token of this list")
+		}
+	}
+	w, err := r.Watch(ctx, Request{
+		Call: req.Call, Filter: Filter{RunID: req.RunID, Kinds: req.Kinds}, AfterSeq: after,
+		Snapshots: req.Snapshots,
+	})
+	if err != nil {
+		return RecordPage{}, err
+	}
+	defer w.Close()
+	return collect(ctx, w, size)
+}
+
+// maxListBytes bounds about what the records of one page hold; the record that
+// passes it is the last one.
+const maxListBytes = 2 << 20
+
+// collect takes one page from a watch that does not follow.
+func collect(ctx context.Context, w *Watch, size int) (RecordPage, error) {
+	var page RecordPage
+	held := int64(0)
+	for {
+		batch, err := w.Next(ctx)
+		if errors.Is(err, ErrEnded) {
+			return page, nil
+		}
+		if err != nil {
+			return page, err
+		}
+		for _, row := range batch.Records {
+			page.Records = append(page.Records, row)
+			held += rowBytes(&row)
+			if len(page.Records) == size || held > maxListBytes {
+				page.NextPage = strconv.FormatUint(row.Record.Seq, 10)
+				return page, nil
+			}
+		}
+	}
+}
+
+func snapshotBytes(view *runtime.RunView) int64 {
+	if view == nil {
+		return 0
+	}
+	var size int64
+	for i := range view.Artifacts {
+		size += int64(len(view.Artifacts[i].Value))
+	}
+	return size
+}

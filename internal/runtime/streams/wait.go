@@ -1,0 +1,52 @@
+package streams
+
+import (
+	"context"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// WaitRequest is the argument of [Room.WaitRun].
+type WaitRequest struct {
+	runtime.RunRef
+	// AfterSeq waits for any record behind it; 0 waits until the run is WAITING
+	// or has ended.
+	AfterSeq uint64
+	// Most is how long to wait; 0 = until ctx ends.
+	Most time.Duration
+}
+
+// WaitRun waits until a run waits itself or has ended, or with AfterSeq until it
+// has moved at all. Settled is false if Most passed before.
+func (r *Room) WaitRun(ctx context.Context, req WaitRequest) (state *machine.State, settled bool, err error) {
+	key, err := r.cfg.Way.FindReadable(req.RunRef)
+	if err != nil {
+		return nil, false, err
+	}
+	sub := r.hub.follow(key)
+	defer r.hub.leave(sub)
+	var late <-chan time.Time
+	if req.Most > 0 {
+		late = r.cfg.Clock.After(req.Most)
+	}
+	for {
+		s, err := r.cfg.Way.Head(ctx, key)
+		if err != nil {
+			return nil, false, err
+		}
+		if s.Status.Terminal() || s.Seq > req.AfterSeq && (req.AfterSeq > 0 || s.Status == machine.Waiting) {
+			return s, true, nil
+		}
+		select {
+		case <-sub.wake:
+		case <-late:
+			return s, false, nil
+		case <-r.hub.closed:
+			return s, false, nil
+		case <-ctx.Done():
+			return nil, false, ctx.Err()
+		}
+	}
+}

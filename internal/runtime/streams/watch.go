@@ -1,0 +1,468 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/render"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
+)
+
+// ErrEnded ends a watch: a run that is followed has ended, or everything
+// up to the start of a watch that does not follow was told.
+var ErrEnded = errors.New("the watch has ended")
+
+// Request is the argument of [Room.Watch].
+type Request struct {
+	runtime.Call
+	Filter Filter
+	// AfterSeq resumes a watch of one run behind this record.
+	AfterSeq uint64
+	// AfterCursor resumes behind a row's or heartbeat's cursor; "" = from the start.
+	AfterCursor string
+	// FromNow begins behind the newest record; the first page is then a heartbeat.
+	FromNow bool
+	// Follow waits for what is yet to come.
+	Follow bool
+	// Snapshots adds to each row the run as it was after the row's commit.
+	Snapshots bool
+	// Statuses adds to each row the run's status after the row's commit; only for one run.
+	Statuses bool
+	// Output adds pieces of the output of turns that workers have under way; only
+	// for a run that is followed. OutputAfter is what was read of it already.
+	Output      bool
+	OutputAfter render.OutputPosition
+	// HandOuts adds a page when the open turn of a run was handed out, which no record
+	// shows; only for one run.
+	HandOuts bool
+	// Consumer is the named reader that watches all runs; "" = none. Without
+	// AfterCursor it begins behind what was acknowledged. A newer watch of the same one
+	// ends the older.
+	Consumer string
+}
+
+// Page is what [Watch.Next] returns: records, or a heartbeat.
+type Page struct {
+	Records []runtime.RecordRow
+	// Cursor is what was looked at so far, filtered-out records included.
+	Cursor runtime.Cursor
+	// Heartbeat: nothing matched for a while.
+	Heartbeat bool
+	// Output are pieces of output, where they were asked for; such a page has no
+	// records.
+	Output []render.OutputChunk
+	// Handed is the turn that was handed out, where that was asked for; 0 = none. Such a
+	// page has no records either.
+	Handed uint64
+}
+
+// Watch reads records in order, as fast as its caller takes them. What it has
+// not read yet waits in the store: a slow reader gets everything, late, and
+// holds up nobody. Not safe for concurrent use.
+type Watch struct {
+	r      *Room
+	key    runtime.RunKey
+	follow bool
+	filter *recordFilter
+	// at is the place behind what was read; until where a watch that does not
+	// follow ends (a position, or a seq of one run).
+	at    runtime.Cursor
+	seq   uint64
+	until uint64
+	// sub is nil for a watch that does not follow.
+	sub  *subscription
+	beat <-chan time.Time
+	// told is what the clock's Elapsed was at the last page.
+	told time.Duration
+	over bool
+	// room is what the page that was read last takes of the room that all share.
+	room int64
+	// greet: the first page says where the watch begins.
+	greet bool
+	// output: pieces of output are told, too; those behind heard.
+	output bool
+	heard  render.OutputPosition
+	// handOuts: pages tell of turns that were handed out, which handedTold is the last of.
+	handOuts   bool
+	handedTold uint64
+	// reading is that of the named reader; nil without one.
+	reading Reading
+}
+
+// Watch opens a stream of records of one run or of a namespace. Close it.
+//
+// Errors: NOT_FOUND for a run, OUT_OF_RANGE CURSOR_FOREIGN or CURSOR_AHEAD for
+// a cursor that is not of this journal, SEQ_AHEAD for a record that is yet to be;
+// for a consumer CONSUMER_TAKEN and MAX_CONSUMERS.
+func (r *Room) Watch(ctx context.Context, req Request) (*Watch, error) {
+	w := &Watch{r: r, follow: req.Follow, output: req.Output && req.Follow, heard: req.OutputAfter, handOuts: req.HandOuts}
+	var err error
+	if req.Filter.RunID != "" {
+		w.key, err = r.cfg.Way.FindReadable(runtime.RunRef{Call: req.Call, RunID: req.Filter.RunID})
+	} else {
+		w.key.Namespace, err = r.cfg.Way.Admit(req.Call, policy.RunsRead|policy.RunsWrite)
+	}
+	if err != nil {
+		return nil, err
+	}
+	known := false
+	if req.Consumer != "" {
+		if known, err = r.resume(ctx, w.key.Namespace, &req); err != nil {
+			return nil, err
+		}
+	}
+	w.filter = newRecordFilter(r, w.key.Namespace, req.Filter, req.Snapshots)
+	w.filter.statuses = req.Statuses
+	if req.Follow {
+		w.sub = r.hub.follow(w.key)
+	}
+	err = w.begin(ctx, &req)
+	if err == nil && req.Consumer != "" {
+		w.reading, err = r.cfg.Readers.Enter(ctx, w.key.Namespace, req.Consumer, req.Principal.Name(), w.at, known)
+	}
+	if err != nil {
+		w.Close()
+		return nil, err
+	}
+	w.told = r.cfg.Clock.Elapsed()
+	return w, nil
+}
+
+// resume lets a watch of a named reader begin where that one has acknowledged, unless
+// the request says where.
+func (r *Room) resume(ctx context.Context, ns uint32, req *Request) (known bool, err error) {
+	at, known, err := r.cfg.Readers.Resume(ctx, ns, req.Consumer, req.Principal.Name())
+	if err != nil || !known {
+		return false, err
+	}
+	req.FromNow = false
+	if req.AfterCursor == "" {
+		req.AfterCursor = at.String()
+	}
+	return true, nil
+}
+
+// Close ends the watch.
+func (w *Watch) Close() {
+	w.forget()
+	if w.sub != nil {
+		w.r.hub.leave(w.sub)
+		w.sub = nil
+	}
+	if w.reading != nil {
+		w.reading.Leave()
+	}
+}
+
+// begin finds the place to resume at and, without follow, the one to end at.
+func (w *Watch) begin(ctx context.Context, req *Request) error {
+	w.at.Epoch = w.r.cfg.Store.Epoch()
+	tail, err := w.r.cfg.Store.Tail(ctx, w.key.Namespace)
+	if err != nil {
+		return fmt.Errorf("watch: tail of the journal: %w", err)
+	}
+	if req.AfterCursor != "" {
+		if w.at, err = validate.ParseCursor(req.AfterCursor); err != nil {
+			return err
+		}
+		if err := w.at.Resumable(w.r.cfg.Store.Epoch(), tail); err != nil {
+			return err
+		}
+	}
+	if req.FromNow {
+		w.at.Position, w.at.Index, w.greet = tail, validate.WholeEntry, true
+	}
+	w.until = tail
+	if w.key.ID == "" {
+		return nil
+	}
+	return w.beginRun(ctx, req)
+}
+
+func (w *Watch) beginRun(ctx context.Context, req *Request) error {
+	head, err := w.r.cfg.Way.Head(ctx, w.key)
+	if err != nil {
+		return err
+	}
+	w.until = head.Seq
+	w.seq = req.AfterSeq
+	if req.AfterSeq > head.Seq {
+		return &machine.Refusal{
+			Code: machine.CodeOutOfRange, Reason: "SEQ_AHEAD", Field: "after_seq",
+			Message: fmt.Sprintf("the run's last record is %d", head.Seq), Limit: figure(head.Seq), Got: figure(req.AfterSeq),
+		}
+	}
+	if w.at.Position == 0 {
+		return nil
+	}
+	seq, err := w.seqBehind(ctx, head.Seq)
+	w.seq = max(w.seq, seq)
+	return err
+}
+
+// seqBehind finds the run's last record at or before the cursor by bisection:
+// positions grow with seqs.
+func (w *Watch) seqBehind(ctx context.Context, last uint64) (uint64, error) {
+	var failed error
+	n := sort.Search(int(last), func(i int) bool {
+		entry, err := w.r.cfg.Store.Entry(ctx, w.key.Namespace, w.key.ID, uint64(i)+1)
+		if err != nil {
+			failed = err
+			return true
+		}
+		return entry.Cursor > w.at.Position ||
+			entry.Cursor == w.at.Position && uint64(i)+1-entry.First > uint64(w.at.Index)
+	})
+	if failed != nil {
+		return 0, fmt.Errorf("watch: read run %s: %w", w.key.ID, failed)
+	}
+	return uint64(n), nil
+}
+
+// Next waits for the next page of records, or for a heartbeat after
+// Config.Heartbeat of silence. [ErrEnded] ends the watch, and so do
+// CONSUMER_REPLACED and CONSUMER_NOT_FOUND that of a consumer; other errors are ctx's
+// or the store's, after which Next may be called again. The page before is taken for
+// done with.
+func (w *Watch) Next(ctx context.Context) (Page, error) {
+	w.forget()
+	if err := w.replaced(); err != nil {
+		return Page{}, err
+	}
+	if w.greet {
+		w.greet = false
+		return w.page(nil), nil
+	}
+	for {
+		entries, err := w.read(ctx)
+		if err != nil {
+			return Page{}, err
+		}
+		// Pieces that came before the entries are told before them; these are read again.
+		if chunks := w.chunks(); len(chunks) > 0 {
+			return Page{Output: chunks, Cursor: w.at}, nil
+		}
+		rows, err := w.rows(ctx, entries)
+		switch {
+		case err != nil:
+			return Page{}, err
+		case len(rows) > 0:
+			return w.page(rows), nil
+		}
+		if turn := w.handed(); turn != 0 {
+			return Page{Handed: turn, Cursor: w.at}, nil
+		}
+		switch {
+		case w.over:
+			return Page{}, ErrEnded
+		case w.silent():
+			return w.page(nil), nil
+		case len(entries) > 0:
+			continue
+		}
+		if err := w.wait(ctx); err != nil {
+			return Page{}, err
+		}
+	}
+}
+
+// maxChunks bounds the pieces of output of one page.
+const maxChunks = 16
+
+// chunks are the pieces of output that are to be told before the next record.
+func (w *Watch) chunks() []render.OutputChunk {
+	var chunks []render.OutputChunk
+	for len(chunks) < maxChunks {
+		chunk, ok := w.chunk()
+		if !ok {
+			break
+		}
+		w.heard = render.OutputPosition{Turn: chunk.Turn, Delivery: chunk.Delivery, Offset: chunk.Offset + int64(len(chunk.Text))}
+		chunks = append(chunks, chunk)
+	}
+	return chunks
+}
+
+// chunk is the next piece of output; false: there is none, or a record comes before it.
+func (w *Watch) chunk() (chunk render.OutputChunk, ok bool) {
+	if !w.output || w.key.ID == "" || w.r.cfg.Live == nil {
+		return chunk, false
+	}
+	chunk, ok = w.r.cfg.Live.Output(w.key, w.heard)
+	return chunk, ok && (chunk.Behind <= w.seq || w.over)
+}
+
+// handed is the turn that the watch has told of and that was handed out since; 0 = none.
+func (w *Watch) handed() uint64 {
+	if !w.handOuts || w.key.ID == "" || w.r.cfg.Live == nil {
+		return 0
+	}
+	turn := w.r.cfg.Live.Handed(w.key)
+	if turn == w.handedTold || turn > w.seq {
+		return 0
+	}
+	w.handedTold = turn
+	return turn
+}
+
+func (w *Watch) page(rows []runtime.RecordRow) Page {
+	w.told = w.r.cfg.Clock.Elapsed()
+	return Page{Records: rows, Cursor: w.at, Heartbeat: len(rows) == 0}
+}
+
+func (w *Watch) silent() bool {
+	return w.follow && w.r.cfg.Clock.Elapsed()-w.told >= w.r.cfg.Heartbeat
+}
+
+// read gets the entries that follow the watch's place; none: it has caught up.
+func (w *Watch) read(ctx context.Context) ([]machine.Entry, error) {
+	if w.over {
+		return nil, nil
+	}
+	if w.key.ID != "" {
+		return w.readRun(ctx)
+	}
+	if w.sub != nil {
+		w.sub.at.Store(w.at.Position)
+	}
+	after := w.at.Position
+	if after > 0 && w.at.Index != validate.WholeEntry {
+		after--
+	}
+	if !w.follow && w.at.Position >= w.until && w.at.Index == validate.WholeEntry || !w.follow && w.until == 0 {
+		w.over = true
+		return nil, nil
+	}
+	page := w.mayRead()
+	if w.sub != nil {
+		if entries := w.sub.space.tail.after(after, page); len(entries) > 0 {
+			return entries, nil
+		}
+	}
+	entries, scanned, err := w.r.cfg.Store.Journal(ctx, w.key.Namespace, after, page)
+	if err != nil {
+		return nil, fmt.Errorf("watch: read the journal after %d: %w", after, err)
+	}
+	if len(entries) == 0 {
+		w.over = !w.follow
+		if scanned > w.at.Position {
+			w.at.Position, w.at.Index = scanned, validate.WholeEntry
+		}
+	}
+	return entries, nil
+}
+
+// readRun reads one run and notices that it has been told to its end.
+func (w *Watch) readRun(ctx context.Context) ([]machine.Entry, error) {
+	head, err := w.r.cfg.Way.Head(ctx, w.key)
+	if err != nil {
+		return nil, err
+	}
+	if w.seq >= head.Seq || !w.follow && w.seq >= w.until {
+		w.over = !w.follow || head.Status.Terminal()
+		return nil, nil
+	}
+	entries, err := w.r.cfg.Store.Entries(ctx, w.key.Namespace, w.key.ID, w.seq+1, w.mayRead())
+	if err != nil {
+		return nil, fmt.Errorf("watch: read run %s from record %d: %w", w.key.ID, w.seq+1, err)
+	}
+	return entries, nil
+}
+
+// rows turns entries into the records that pass and moves the watch behind them.
+// What was read before an error is told first; the error comes again.
+func (w *Watch) rows(ctx context.Context, entries []machine.Entry) ([]runtime.RecordRow, error) {
+	var rows []runtime.RecordRow
+	held := int64(0)
+	for i := range entries {
+		entry := &entries[i]
+		if len(rows) > 0 && held >= w.room || i > 0 && w.interrupted() {
+			break // the rest is read again
+		}
+		if w.key.ID == "" && !w.follow && entry.Cursor > w.until {
+			w.over = true
+			break
+		}
+		seen, err := w.filter.entry(ctx, entry)
+		if w.key.ID == "" && machine.IsDeleted(err) {
+			// It was deleted since it was read: a gap by now.
+			seen, err = nil, nil
+		}
+		if machine.IsErased(err) && !entry.Erased {
+			break // since it was read: it is read again
+		}
+		if err != nil && len(rows) > 0 {
+			return rows, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range seen {
+			if w.behind(entry, row.Record.Seq) {
+				row.Cursor = runtime.Cursor{Epoch: w.at.Epoch, Position: entry.Cursor, Index: uint16(row.Record.Seq - entry.First)}
+				rows, held = append(rows, row), held+rowBytes(&row)
+			}
+		}
+		w.at.Position, w.at.Index = entry.Cursor, validate.WholeEntry
+		w.seq = entry.First + uint64(len(entry.Records)) - 1
+	}
+	return rows, nil
+}
+
+// interrupted: a piece of output is to be told before the next entry.
+func (w *Watch) interrupted() bool {
+	_, now := w.chunk()
+	return now
+}
+
+// behind: the record was not told before the watch was resumed.
+func (w *Watch) behind(entry *machine.Entry, seq uint64) bool {
+	if w.key.ID != "" {
+		return seq > w.seq && (w.follow || seq <= w.until)
+	}
+	return entry.Cursor != w.at.Position || seq-entry.First > uint64(w.at.Index)
+}
+
+// wait sleeps until something was committed, a heartbeat is due or ctx ends.
+func (w *Watch) wait(ctx context.Context) error {
+	w.forget()
+	if w.beat == nil {
+		w.beat = w.r.cfg.Clock.After(w.r.cfg.Heartbeat - (w.r.cfg.Clock.Elapsed() - w.told))
+	}
+	select {
+	case <-w.sub.wake:
+	case <-w.beat:
+		w.beat = nil
+	case <-w.r.hub.closed:
+		w.over = true
+	case <-w.consumed():
+		return w.reading.Why()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// consumed is closed when the watch of a consumer has to end; nil for others.
+func (w *Watch) consumed() <-chan struct{} {
+	if w.reading == nil {
+		return nil
+	}
+	return w.reading.Ended()
+}
+
+// replaced says why the watch of a consumer has to end.
+func (w *Watch) replaced() error {
+	select {
+	case <-w.consumed():
+		return w.reading.Why()
+	default:
+		return nil
+	}
+}

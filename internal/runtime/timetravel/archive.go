@@ -1,0 +1,137 @@
+package timetravel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/history"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Archive proves what is stored of a run and makes a portable file of it. It is
+// optional: a store whose bytes are not the engine's to see has none.
+type Archive interface {
+	// Prove replays a run's journal and compares the stored bytes; what is wrong is
+	// in the proof. [machine.ErrNoRun].
+	Prove(ctx context.Context, ns uint32, run string, g *machine.Graph) (machine.Proof, error)
+	// Export writes the file; [machine.ErrNoRun].
+	Export(ctx context.Context, ns uint32, run string, out io.Writer) error
+	// Unpack takes a file in, to be given back to Discard.
+	Unpack(in io.Reader) (machine.Export, error)
+	Discard(x machine.Export) error
+	// Import proves an unpacked file and stores its run, marked as imported.
+	Import(ctx context.Context, ns uint32, x machine.Export, row machine.PackRow, g *machine.Graph, at int64) (st *machine.State, duplicate bool, err error)
+}
+
+// VerifyRun proves a run's journal: its chain over the stored bytes, and that its
+// inputs make exactly its records and state (§12). Nothing is executed. What is
+// wrong is in the proof, which names the first bad record.
+func (r *Room) VerifyRun(ctx context.Context, ref runtime.RunRef) (machine.Proof, error) {
+	key, err := r.archived(ref)
+	if err != nil {
+		return machine.Proof{}, err
+	}
+	// Not the cached state: what is stored is to be proven.
+	head, err := r.cfg.Store.Head(ctx, key.Namespace, key.ID)
+	if errors.Is(err, machine.ErrNoRun) {
+		return machine.Proof{}, history.Absent(err)
+	}
+	if err != nil {
+		return machine.Proof{BadSeq: 1, Detail: "head: " + err.Error()}, nil
+	}
+	prog, err := r.cfg.Programs.Of(ctx, key.Namespace, head)
+	if err != nil {
+		return machine.Proof{}, err
+	}
+	return r.cfg.Archive.Prove(ctx, key.Namespace, key.ID, prog.Graph)
+}
+
+// ExportRun writes the portable file of a run as it is now. It takes the scope
+// runs:read: the file has the blobs that the run refers to.
+func (r *Room) ExportRun(ctx context.Context, ref runtime.RunRef, out io.Writer) error {
+	if err := policy.Require(ref.Principal, policy.RunsRead); err != nil {
+		return runtime.Denied(err)
+	}
+	key, err := r.archived(ref)
+	if err != nil {
+		return err
+	}
+	if _, err := r.cfg.Way.Head(ctx, key); err != nil {
+		return err
+	}
+	return r.cfg.Archive.Export(ctx, key.Namespace, key.ID, out)
+}
+
+func (r *Room) archived(ref runtime.RunRef) (runtime.RunKey, error) {
+	key, err := r.cfg.Way.FindReadable(ref)
+	if err == nil && r.cfg.Archive == nil {
+		err = archiveOff()
+	}
+	return key, err
+}
+
+func archiveOff() error {
+	return &machine.Refusal{
+		Code: machine.CodeFailedPrecondition, Reason: "ARCHIVE_OFF", Message: "this sidecar's store proves and exports no runs",
+	}
+}
+
+// ImportRun stores the run of a portable file, to be read, compared and forked;
+// it takes no input (IMPORTED). The same file again is a duplicate.
+//
+// Errors: PERMISSION_DENIED without the scope packs:write; INVALID_ARGUMENT
+// EXPORT_INVALID or EXPORT_TRUNCATED, FAILED_PRECONDITION EXPORT_NEWER,
+// RESOURCE_EXHAUSTED EXPORT_TOO_LARGE, ALREADY_EXISTS RUN_EXISTS. Nothing is stored then.
+func (r *Room) ImportRun(ctx context.Context, call runtime.Call, in io.Reader) (st *machine.State, duplicate bool, err error) {
+	ns, err := r.cfg.Way.Admit(call, policy.PacksWrite)
+	if err != nil {
+		return nil, false, err
+	}
+	if r.cfg.Archive == nil {
+		return nil, false, archiveOff()
+	}
+	x, err := r.cfg.Archive.Unpack(in)
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() { err = errors.Join(err, r.cfg.Archive.Discard(x)) }()
+	err = r.cfg.Way.Inside(func() error {
+		at := r.cfg.Clock.Now().UnixNano()
+		row, graph, err := r.unpackedPack(x, at)
+		if err != nil {
+			return err
+		}
+		// An import that was begun is ended, whoever waits for it.
+		st, duplicate, err = r.cfg.Archive.Import(context.WithoutCancel(ctx), ns, x, row, graph, at)
+		return err
+	})
+	return st, duplicate, err
+}
+
+// unpackedPack reads the pack of a file and compiles it for the run.
+func (r *Room) unpackedPack(x machine.Export, at int64) (machine.PackRow, *machine.Graph, error) {
+	loaded, found, err := pack.Load(x.Pack, pack.Options{Limits: r.cfg.PackLimits, Accepted: true})
+	if err != nil || loaded == nil {
+		return machine.PackRow{}, nil, exportInvalid(fmt.Sprintf("its pack is not accepted: %v %v", found, err))
+	}
+	entry := pack.Entry{Agent: x.Agent}
+	if x.EntryOverride {
+		entry.State = x.Entry
+	}
+	graph, err := loaded.Compile(entry)
+	if err != nil {
+		return machine.PackRow{}, nil, exportInvalid("its pack has not the run's entry: " + err.Error())
+	}
+	return machine.PackRow{
+		Digest: x.Digest, ID: loaded.Doc.ID, Version: loaded.Doc.Version, Canonical: x.Pack, RegisteredAt: at,
+	}, graph, nil
+}
+
+func exportInvalid(message string) error {
+	return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "EXPORT_INVALID", Field: "data", Message: message}
+}

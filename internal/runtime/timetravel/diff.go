@@ -1,0 +1,194 @@
+package timetravel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/history"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
+)
+
+// Bounds of what a comparison tells.
+const (
+	maxPath    = 1000
+	maxChanges = 1000
+	maxText    = 256 << 10
+	// maxForkDepth bounds how far the way of a fork of a fork is followed back.
+	maxForkDepth = 16
+)
+
+// DiffRequest is the argument of [Room.DiffRuns]; runtime.RunRef names the first run.
+type DiffRequest struct {
+	runtime.RunRef
+	// Seq and OtherSeq name records; 0 = as the run is now.
+	Seq      uint64
+	Other    string
+	OtherSeq uint64
+}
+
+// RunPoint is a run at a record.
+type RunPoint struct {
+	State *machine.State
+	// Messages of its conversations.
+	Messages int
+}
+
+// PathStep is one state on the way of a run: a Transition, or the Origin of a
+// fork whose source is not here.
+type PathStep struct {
+	RunID        string
+	Seq          uint64
+	Event, State string
+}
+
+// Diff is what differs between two points.
+type Diff struct {
+	Base, Other RunPoint
+	// Common is how many states both ways begin with; the paths are behind those.
+	Common               int
+	BasePath, OtherPath  []PathStep
+	Visits, Edges, Spent []machine.CountChange
+	Artifacts            []ArtifactChange
+	Variables            []ValueChange
+	// Truncated: a path was longer than what is told.
+	Truncated bool
+}
+
+// DiffRuns compares two points of a run, or of two runs (§12). It only reads.
+func (r *Room) DiffRuns(ctx context.Context, req DiffRequest) (Diff, error) {
+	key, err := r.cfg.Way.FindReadable(req.RunRef)
+	if err != nil {
+		return Diff{}, err
+	}
+	other := key
+	if req.Other != "" {
+		other.ID = req.Other
+	}
+	base, err := r.point(ctx, key, req.Seq)
+	if err != nil {
+		return Diff{}, err
+	}
+	against, err := r.point(ctx, other, req.OtherSeq)
+	if err != nil {
+		return Diff{}, err
+	}
+	d := Diff{
+		Base: base.RunPoint, Other: against.RunPoint,
+		Visits: rules.DiffVisits(base.State, against.State), Edges: rules.DiffEdges(base.State, against.State),
+		Spent: rules.DiffBudgets(base.State, against.State),
+	}
+	d.paths(base.path, against.path)
+	if d.Artifacts, err = diffArtifacts(base.artifacts, against.artifacts); err != nil {
+		return Diff{}, err
+	}
+	d.Variables, _, err = diffJSON(base.variables, against.variables)
+	return d, err
+}
+
+// point is everything of a run at a record that is compared.
+type point struct {
+	RunPoint
+	path      []PathStep
+	artifacts []history.Artifact
+	variables []byte
+}
+
+func (r *Room) point(ctx context.Context, key runtime.RunKey, seq uint64) (point, error) {
+	var p point
+	var err error
+	if p.State, err = r.cfg.Way.StateOf(ctx, key, seq); err == nil {
+		err = p.State.Told()
+	}
+	if err != nil {
+		return p, err
+	}
+	// A commit is one moment: all of it is compared as it was after it.
+	at := p.State.Seq
+	if p.artifacts, err = r.cfg.Past.Artifacts(ctx, key, p.State, at); err != nil {
+		return p, err
+	}
+	if p.variables, err = r.cfg.Past.Variables(ctx, key); err != nil {
+		return p, err
+	}
+	for _, window := range p.State.Conversations {
+		messages, err := r.cfg.Past.Conversation(ctx, key, window)
+		if err != nil {
+			return p, err
+		}
+		p.Messages += len(messages)
+	}
+	p.path, err = r.path(ctx, key, at, 0)
+	return p, err
+}
+
+// path lists the states that a run entered up to a record. The way of a fork
+// begins with that of its source, if that is here.
+func (r *Room) path(ctx context.Context, key runtime.RunKey, last uint64, depth int) ([]PathStep, error) {
+	var path []PathStep
+	for next := uint64(1); next <= last; {
+		entries, err := r.cfg.Store.Entries(ctx, key.Namespace, key.ID, next, history.Page)
+		if err != nil {
+			return nil, fmt.Errorf("travel: read run %s from record %d: %w", key.ID, next, err)
+		}
+		if len(entries) == 0 {
+			return nil, fmt.Errorf("travel: run %s: %w: %d", key.ID, machine.ErrNoRecord, next)
+		}
+		for i := range entries {
+			if err := entries[i].Told(); err != nil {
+				return nil, err
+			}
+			for j := range entries[i].Records {
+				rec := &entries[i].Records[j]
+				if rec.Seq > last {
+					return path, nil
+				}
+				steps, err := r.stepOf(ctx, key, rec, depth)
+				if err != nil {
+					return nil, err
+				}
+				path = append(path, steps...)
+			}
+			next = entries[i].First + uint64(len(entries[i].Records))
+		}
+	}
+	return path, nil
+}
+
+func (r *Room) stepOf(ctx context.Context, key runtime.RunKey, rec *machine.Record, depth int) ([]PathStep, error) {
+	switch b := rec.Body.(type) {
+	case *machine.Transition:
+		return []PathStep{{RunID: key.ID, Seq: rec.Seq, Event: b.Event, State: b.To}}, nil
+	case *machine.Origin:
+		alone := []PathStep{{RunID: key.ID, Seq: rec.Seq, State: b.State.Current}}
+		if depth == maxForkDepth {
+			return alone, nil
+		}
+		source := runtime.RunKey{Namespace: key.Namespace, ID: b.RunID}
+		if head, err := r.cfg.Way.Head(ctx, source); err != nil || head.Seq < b.State.Seq {
+			return alone, notFoundIsNil(err)
+		}
+		return r.path(ctx, source, b.State.Seq, depth+1)
+	}
+	return nil, nil
+}
+
+// notFoundIsNil: a source that is not here is no fault of its fork.
+func notFoundIsNil(err error) error {
+	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.Code == machine.CodeNotFound {
+		return nil
+	}
+	return err
+}
+
+// paths leaves out what both ways begin with.
+func (d *Diff) paths(a, b []PathStep) {
+	for d.Common < len(a) && d.Common < len(b) && a[d.Common].Event == b[d.Common].Event && a[d.Common].State == b[d.Common].State {
+		d.Common++
+	}
+	d.BasePath, d.OtherPath = a[d.Common:], b[d.Common:]
+	d.Truncated = len(d.BasePath) > maxPath || len(d.OtherPath) > maxPath
+	d.BasePath, d.OtherPath = d.BasePath[:min(len(d.BasePath), maxPath)], d.OtherPath[:min(len(d.OtherPath), maxPath)]
+}

@@ -1,0 +1,134 @@
+package timetravel
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// jsonDiff compares two JSON documents place by place. Libraries make patches, in
+// which a pointer means what it does after the operations before it; here every
+// pointer is one into the documents as they are.
+type jsonDiff struct {
+	changes   []ValueChange
+	truncated bool
+}
+
+// diffJSON tells the differences in the order of the documents' keys; numbers are
+// compared as they are spelt.
+func diffJSON(a, b []byte) ([]ValueChange, bool, error) {
+	x, err := decodeExact(a)
+	if err != nil {
+		return nil, false, err
+	}
+	y, err := decodeExact(b)
+	if err != nil {
+		return nil, false, err
+	}
+	d := &jsonDiff{}
+	err = d.value("", x, y)
+	return d.changes, d.truncated, err
+}
+
+func decodeExact(raw []byte) (any, error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var value any
+	return value, dec.Decode(&value)
+}
+
+func (d *jsonDiff) value(path string, a, b any) error {
+	switch x := a.(type) {
+	case map[string]any:
+		if y, ok := b.(map[string]any); ok {
+			return d.object(path, x, y)
+		}
+	case []any:
+		if y, ok := b.([]any); ok {
+			return d.array(path, x, y)
+		}
+	default:
+		switch b.(type) {
+		case map[string]any, []any:
+		default:
+			if a == b {
+				return nil
+			}
+		}
+	}
+	return d.add(path, Changed, a, b)
+}
+
+func (d *jsonDiff) object(path string, a, b map[string]any) error {
+	keys := slices.Sorted(maps.Keys(a))
+	for key := range b {
+		if _, both := a[key]; !both {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		at := path + "/" + pointer.Replace(key)
+		x, inA := a[key]
+		y, inB := b[key]
+		var err error
+		switch {
+		case !inA:
+			err = d.add(at, Added, nil, y)
+		case !inB:
+			err = d.add(at, Removed, x, nil)
+		default:
+			err = d.value(at, x, y)
+		}
+		if err != nil || d.truncated {
+			return err
+		}
+	}
+	return nil
+}
+
+// pointer escapes a key as RFC 6901 asks.
+var pointer = strings.NewReplacer("~", "~0", "/", "~1")
+
+func (d *jsonDiff) array(path string, a, b []any) error {
+	for i := range max(len(a), len(b)) {
+		at := path + "/" + strconv.Itoa(i)
+		var err error
+		switch {
+		case i >= len(a):
+			err = d.add(at, Added, nil, b[i])
+		case i >= len(b):
+			err = d.add(at, Removed, a[i], nil)
+		default:
+			err = d.value(at, a[i], b[i])
+		}
+		if err != nil || d.truncated {
+			return err
+		}
+	}
+	return nil
+}
+
+// add notes one change unless there are enough.
+func (d *jsonDiff) add(path string, kind ChangeKind, a, b any) (err error) {
+	if len(d.changes) == maxChanges {
+		d.truncated = true
+		return nil
+	}
+	change := ValueChange{Path: path, Kind: kind}
+	if kind != Added {
+		if change.Base, err = json.Marshal(a); err != nil {
+			return err
+		}
+	}
+	if kind != Removed {
+		if change.Other, err = json.Marshal(b); err != nil {
+			return err
+		}
+	}
+	d.changes = append(d.changes, change)
+	return nil
+}

@@ -1,0 +1,107 @@
+package timetravel
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	udiff "github.com/aymanbagabas/go-udiff"
+
+	"github.com/pawl-dev/pawl/internal/runtime/history"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// ChangeKind says how a value differs.
+type ChangeKind uint8
+
+const (
+	// Added: only the other point has it.
+	Added ChangeKind = iota + 1
+	// Removed: only the first point has it.
+	Removed
+	// Changed: both have it, not alike.
+	Changed
+)
+
+// ValueChange is one difference between two JSON documents.
+type ValueChange struct {
+	// Path is a JSON pointer into the documents that have the value.
+	Path string
+	Kind ChangeKind
+	// Base and Other are compact JSON; nil where there is none.
+	Base, Other []byte
+}
+
+// ArtifactChange is an artifact that differs.
+type ArtifactChange struct {
+	Name, Type string
+	Kind       ChangeKind
+	// BaseBytes and OtherBytes are the sizes of the values.
+	BaseBytes, OtherBytes int
+	// JSON tells the differences of JSON values, Text a unified diff of texts, both
+	// only where the kind is Changed.
+	JSON []ValueChange
+	Text string
+	// Truncated: there are more differences than were told.
+	Truncated bool
+}
+
+// diffArtifacts compares two lists in the order of their names.
+func diffArtifacts(a, b []history.Artifact) ([]ArtifactChange, error) {
+	var changes []ArtifactChange
+	for len(a) > 0 || len(b) > 0 {
+		switch {
+		case len(b) == 0 || len(a) > 0 && a[0].Name < b[0].Name:
+			changes = append(changes, ArtifactChange{Name: a[0].Name, Type: a[0].Type, Kind: Removed, BaseBytes: len(a[0].Value)})
+			a = a[1:]
+		case len(a) == 0 || b[0].Name < a[0].Name:
+			changes = append(changes, ArtifactChange{Name: b[0].Name, Type: b[0].Type, Kind: Added, OtherBytes: len(b[0].Value)})
+			b = b[1:]
+		default:
+			if !bytes.Equal(a[0].Value, b[0].Value) {
+				change, err := diffArtifact(&a[0], &b[0])
+				if err != nil {
+					return nil, err
+				}
+				changes = append(changes, change)
+			}
+			a, b = a[1:], b[1:]
+		}
+	}
+	return changes, nil
+}
+
+func diffArtifact(a, b *history.Artifact) (ArtifactChange, error) {
+	change := ArtifactChange{Name: a.Name, Type: b.Type, Kind: Changed, BaseBytes: len(a.Value), OtherBytes: len(b.Value)}
+	if a.Type != b.Type {
+		return change, nil
+	}
+	var err error
+	switch machine.FormOf(a.Type) {
+	case machine.FormJSON:
+		change.JSON, change.Truncated, err = diffJSON(a.Value, b.Value)
+		if err != nil {
+			err = fmt.Errorf("travel: compare artifact %q: %w", a.Name, err)
+		}
+	case machine.FormText:
+		change.Text, change.Truncated = diffText(a.Name, string(a.Value), string(b.Value))
+	}
+	return change, err
+}
+
+// diffText is a unified diff with three lines of context.
+func diffText(name, a, b string) (string, bool) {
+	text := udiff.Unified(name, name, a, b)
+	if len(text) <= maxText {
+		return text, false
+	}
+	cut := strings.LastIndexByte(text[:maxText], '\n') + 1
+	if cut < maxText/2 {
+		// A line longer than all that is told.
+		for cut = maxText - utf8.UTFMax; !utf8.RuneStart(text[cut]); {
+			cut--
+		}
+	}
+	return text[:cut], true
+}

@@ -1,0 +1,95 @@
+package timetravel
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/history"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// originSeq is the record of a fork that holds everything that it took over.
+const originSeq = 1
+
+// taken copies the steps that a fork takes over, numbered anew. A request to a model that
+// names records of the source names those of the copy, which is never to read the source.
+func (r *Room) taken(ctx context.Context, source runtime.RunKey, from *machine.State, views []history.StepView) ([]machine.TakenStep, error) {
+	numbers := make(map[uint32]uint32, len(views))
+	for i, v := range views {
+		numbers[v.Step] = uint32(i) + 1
+	}
+	said := func(s machine.Said) machine.Said {
+		return machine.Said{Step: numbers[s.Step], Request: originSeq, Answer: originSeq}
+	}
+	held := make(map[[32]byte]bool)
+	var steps []machine.TakenStep
+	for i, v := range views {
+		step := machine.TakenStep{Step: uint32(i) + 1, Payload: v.Payload, Result: v.Result, Error: v.Error, Answer: v.Recorded.Model}
+		step.Before = from.Turn != nil && v.TurnSeq != from.Turn.Seq
+		if v.Request != nil {
+			asked, err := r.spelled(ctx, source, renamed(v.Request, said))
+			if err != nil {
+				return nil, err
+			}
+			for _, text := range []*machine.ModelText{&asked.System, &asked.Tools, &asked.Parameters} {
+				if err := r.takeText(ctx, source, text, held); err != nil {
+					return nil, err
+				}
+			}
+			step.Request = asked
+		}
+		steps = append(steps, step)
+	}
+	return steps, nil
+}
+
+// takeText makes the copy hold a text of the source, once.
+func (r *Room) takeText(ctx context.Context, source runtime.RunKey, text *machine.ModelText, held map[[32]byte]bool) (err error) {
+	switch {
+	case text.Hash == [32]byte{}:
+	case held[text.Hash]:
+		text.Text, text.Seq = "", originSeq
+	default:
+		text.Text, err = r.cfg.Past.Text(ctx, source, *text)
+		text.Seq, held[text.Hash] = 0, true
+	}
+	return err
+}
+
+// spelled is a request that holds what was said to its run: the copy has no record of it.
+func (r *Room) spelled(ctx context.Context, source runtime.RunKey, asked *machine.ModelRequest) (*machine.ModelRequest, error) {
+	asked.Heeded = nil
+	for i := range asked.Messages {
+		if asked.Messages[i].Heed == 0 {
+			continue
+		}
+		meant, err := r.cfg.Past.Meant(ctx, source, &asked.Messages[i])
+		if err != nil {
+			return nil, err
+		}
+		asked.Messages[i] = machine.ModelMessage{Message: &meant[0]}
+	}
+	return asked, nil
+}
+
+// renamed is a request whose references are those of the copy: its conversation is one row.
+func renamed(in *machine.ModelRequest, said func(machine.Said) machine.Said) *machine.ModelRequest {
+	out := *in
+	if out.Follows.Step != 0 {
+		out.Follows = said(out.Follows)
+	}
+	out.Messages = nil
+	for _, m := range in.Messages {
+		switch {
+		case m.Talk != nil:
+			m.Talk = &machine.TalkRange{State: m.Talk.State, Next: 1, First: m.Talk.First, Count: m.Talk.Count}
+		case m.Answer != nil:
+			answer := said(*m.Answer)
+			m.Answer = &answer
+		case m.Result != nil:
+			m.Result = &machine.ToolResult{Said: said(m.Result.Said), CallID: m.Result.CallID}
+		}
+		out.Messages = append(out.Messages, m)
+	}
+	return &out
+}

@@ -1,0 +1,265 @@
+package validate
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/packcache"
+	"github.com/pawl-dev/pawl/internal/strictjson"
+)
+
+// MaxIDBytes bounds an idempotency id.
+const MaxIDBytes = 256
+
+// checkRequest is check (1) of section 4: what can be said of a request without
+// its run. JSON inside commands is brought into its compact form; the caller's
+// own slices are not changed.
+//
+// It returns the command as it is to be stamped.
+func Check(id string, command machine.Command) (machine.Command, error) {
+	if err := CheckID(IDField(machine.KindOf(command)), id); err != nil {
+		return nil, err
+	}
+	switch cmd := command.(type) {
+	case machine.EmitEvent:
+		if cmd.Event == "" {
+			return nil, Malformed("EVENT_REQUIRED", "event", "must not be empty")
+		}
+	case machine.SendInput:
+		return cmd, CheckParts("parts", cmd.Parts)
+	case machine.CompleteTurn:
+		return cmd, checkCompletion(&cmd)
+	case machine.WriteOutput:
+		return cmd, CheckParts("piece.parts", cmd.Piece.Parts)
+	case machine.RequestSteps:
+		return checkSteps(cmd)
+	case machine.ResolveStep:
+		return checkAnswer(cmd)
+	case machine.DecideStep:
+		return checkDecision(cmd)
+	case machine.RequestModel:
+		return checkModel(cmd)
+	case machine.AnswerModel:
+		return checkModelAnswer(cmd)
+	case machine.SetArtifacts, machine.FailTurn, machine.SuspendTurn, machine.NoteModel, machine.RaiseBudget, machine.Pause, machine.Resume, machine.Cancel,
+		machine.Steer, machine.Stop:
+	default:
+		return nil, Malformed("UNKNOWN_COMMAND", "command", fmt.Sprintf("%T is not for callers", command))
+	}
+	return command, nil
+}
+
+// reservedPrefix begins the ids that the engine makes; callers' must not.
+const ReservedPrefix = "pawl:"
+
+// CheckID is what can be said of an idempotency id; field is how its request calls it.
+func CheckID(field, id string) error {
+	switch {
+	case len(id) > MaxIDBytes:
+		return &machine.Refusal{
+			Code: machine.CodeInvalidArgument, Reason: "ID_TOO_LONG", Field: field,
+			Message: "an idempotency id is too long", Limit: MaxIDBytes, Got: int64(len(id)),
+		}
+	case strings.HasPrefix(id, ReservedPrefix):
+		return Malformed("ID_RESERVED", field, fmt.Sprintf("ids that begin with %q are the engine's own", ReservedPrefix))
+	}
+	return nil
+}
+
+func checkCompletion(cmd *machine.CompleteTurn) error {
+	if err := CheckParts("output", cmd.Output); err != nil {
+		return err
+	}
+	for i := range cmd.Messages {
+		if err := CheckMessage(fmt.Sprintf("messages[%d]", i), &cmd.Messages[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var roles = []string{"user", "assistant", "tool", "system"}
+
+// CheckParts refuses parts without content, with two, or with metadata that is no object; field
+// is how the request calls the list.
+func CheckParts(field string, parts []machine.Part) error {
+	for i := range parts {
+		p := &parts[i]
+		at := fmt.Sprintf("%s[%d]", field, i)
+		if p.Kind < machine.PartText || p.Kind > machine.PartURI {
+			return Malformed("UNKNOWN_PART", at, "is neither text, JSON, data nor a URI")
+		}
+		if p.Kind == machine.PartJSON {
+			if err := CheckJSON(at+".data", p.Data); err != nil {
+				return err
+			}
+		}
+		if len(p.Metadata) > 0 {
+			if err := CheckObject(at+".metadata", p.Metadata); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func checkSteps(cmd machine.RequestSteps) (machine.Command, error) {
+	requests := slices.Clone(cmd.Requests)
+	for i := range requests {
+		r := &requests[i]
+		at := fmt.Sprintf("requests[%d]", i)
+		if r.Tool == "" {
+			return nil, Malformed("TOOL_REQUIRED", at+".tool", "must not be empty")
+		}
+		if len(r.Payload) == 0 {
+			r.Payload = []byte("{}")
+		}
+		if err := CheckJSON(at+".payload", r.Payload); err != nil {
+			return nil, err
+		}
+		r.Payload, _ = Compact(r.Payload)
+	}
+	cmd.Requests = requests
+	return cmd, nil
+}
+
+// Denial is the refusal of a step whose payload does not keep to the JSON Schema of the
+// tool's parameters; nil: it does.
+func Denial(prog *packcache.Program, r *machine.StepRequest) *machine.Denial {
+	declared := prog.Pack.Doc.Tools[r.Tool] != nil
+	if prog.Graph.Tools[r.Tool].Agent {
+		if fault := packcache.CheckAgentPayload(r.Payload, declared); fault != "" {
+			return &machine.Denial{Code: "PAYLOAD_INVALID", Message: fault}
+		}
+	}
+	if faults := prog.Pack.CheckPayload(r.Tool, r.Payload); len(faults) > 0 {
+		return &machine.Denial{Code: "PAYLOAD_INVALID", Message: JoinFaults(faults)}
+	}
+	return nil
+}
+
+// maxReason bounds the words of a decision, in bytes.
+const maxReason = 4096
+
+func checkDecision(cmd machine.DecideStep) (machine.Command, error) {
+	switch {
+	case cmd.Step == 0:
+		return nil, Malformed("STEP_REQUIRED", "step", "steps are numbered from 1")
+	case cmd.Verdict < machine.Approved || cmd.Verdict > machine.Edited:
+		return nil, &machine.Refusal{
+			Code: machine.CodeInvalidArgument, Reason: "DECISION_REQUIRED", Field: "decision",
+			Message: "say what becomes of the call", Allowed: []string{"approve", "deny", "edit"},
+		}
+	}
+	if len(cmd.Payload) > 0 {
+		if err := CheckJSON("payload_json", cmd.Payload); err != nil {
+			return nil, err
+		}
+	}
+	cmd.Payload, _ = Compact(cmd.Payload)
+	cmd.PayloadHash, cmd.Starters = [32]byte{}, nil
+	return cmd, TooLarge("reason", "REASON_TOO_LONG", len(cmd.Reason), maxReason)
+}
+
+func checkAnswer(cmd machine.ResolveStep) (machine.Command, error) {
+	switch {
+	case cmd.Step == 0:
+		return nil, Malformed("STEP_REQUIRED", "step", "steps are numbered from 1")
+	case cmd.Attempt < 1:
+		return nil, Malformed("ATTEMPT_REQUIRED", "attempt", "attempts are numbered from 1: answer the attempt that the step or its lease names")
+	case cmd.OK && len(cmd.Result) == 0:
+		cmd.Result = []byte("null")
+	case !cmd.OK && len(cmd.Result) > 0:
+		return nil, Malformed("RESULT_OF_ERROR", "result", "an error has no result")
+	case cmd.Final && cmd.OK:
+		return nil, Malformed("RETRY_CONTRADICTION", "non_retryable", "a result is no failure: only an error is non_retryable")
+	case cmd.Unknown && (cmd.OK || cmd.Final):
+		return nil, Malformed("RETRY_CONTRADICTION", "unknown", "a result is known, and what follows an unknown error is the pack's word (on_unknown)")
+	case cmd.RetryAfter != 0 && (cmd.OK || cmd.Final):
+		return nil, Malformed("RETRY_CONTRADICTION", "retry_after", "no attempt follows a result, or an error that is non_retryable")
+	case cmd.RetryAfter < 0:
+		return nil, Malformed("RETRY_CONTRADICTION", "retry_after", "must be 0 or more")
+	}
+	if cmd.OK {
+		if err := CheckJSON("result", cmd.Result); err != nil {
+			return nil, err
+		}
+	}
+	cmd.Result, _ = Compact(cmd.Result)
+	return cmd, nil
+}
+
+// CheckVerdict refuses the answer of a tool that says whether another call happened, if it has
+// a name that one reader takes for happened or result and another one does not.
+func CheckVerdict(s *machine.State, c machine.Command) error {
+	cmd, ok := c.(machine.ResolveStep)
+	if !ok || !cmd.OK || s == nil || len(cmd.Result) == 0 || cmd.Result[0] != '{' {
+		return nil
+	}
+	for i := range s.Steps {
+		if p := &s.Steps[i]; p.Step != cmd.Step || p.About == nil || p.About.Role != machine.RoleReconcile {
+			continue
+		}
+		var told struct {
+			Happened json.RawMessage `json:"happened"`
+			Result   json.RawMessage `json:"result"`
+		}
+		if err := strictjson.Decode(cmd.Result, &told, strictjson.Open); err != nil {
+			return Malformed("INVALID_JSON", "result", err.Error())
+		}
+	}
+	return nil
+}
+
+// CheckJSON refuses what is no JSON value that every reader sees alike; field is how the request
+// calls it.
+func CheckJSON(field string, v []byte) error {
+	if err := strictjson.Check(v); err != nil {
+		return Malformed("INVALID_JSON", field, "is not JSON that every reader sees alike: "+err.Error())
+	}
+	return nil
+}
+
+// CheckObject is [CheckJSON] for what has to be an object.
+func CheckObject(field string, v []byte) error {
+	if err := CheckJSON(field, v); err != nil {
+		return err
+	}
+	if bytes.TrimLeft(v, " \t\r\n")[0] != '{' {
+		return Malformed("INVALID_JSON", field, "is not a JSON object")
+	}
+	return nil
+}
+
+// Malformed is the refusal of a field that has not the form that it must have.
+func Malformed(reason, field, message string) error {
+	return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: reason, Field: field, Message: message}
+}
+
+// IDField is how the request of a command calls its idempotency id.
+func IDField(kind machine.CommandKind) string {
+	switch kind {
+	case machine.CmdEmitEvent:
+		return "event_id"
+	case machine.CmdSendInput:
+		return "message_id"
+	case machine.CmdSetArtifacts:
+		return "write_id"
+	}
+	return "request_id"
+}
+
+// TooLarge is the refusal of a field that passes its limit; nil if it does not.
+func TooLarge(field, reason string, got, limit int) error {
+	if got <= limit {
+		return nil
+	}
+	return &machine.Refusal{
+		Code: machine.CodeResourceExhausted, Reason: reason, Field: field,
+		Message: fmt.Sprintf("%d given, at most %d are taken", got, limit), Limit: int64(limit), Got: int64(got),
+	}
+}

@@ -1,0 +1,71 @@
+package validate
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Cursor is a place in the journal of all runs of a namespace: after record
+// Index of the entry at Position. Its text form is opaque to callers.
+type Cursor struct {
+	// Epoch names the store that the cursor is of.
+	Epoch [16]byte
+	// Position is the entry's cursor, from 1; 0 = before everything.
+	Position uint64
+	// Index counts the entry's records from 0; WholeEntry = all of them.
+	Index uint16
+}
+
+// WholeEntry is the Index of a cursor that stands behind an entry.
+const WholeEntry = 1<<16 - 1
+
+const cursorBytes = 16 + 8 + 2
+
+// String is the token that callers keep.
+func (c Cursor) String() string {
+	var raw [cursorBytes]byte
+	copy(raw[:], c.Epoch[:])
+	binary.BigEndian.PutUint64(raw[16:], c.Position)
+	binary.BigEndian.PutUint16(raw[24:], c.Index)
+	return base64.RawURLEncoding.EncodeToString(raw[:])
+}
+
+// ParseCursor reads a token. That it is of this store is checked where it is used.
+func ParseCursor(token string) (Cursor, error) {
+	var c Cursor
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
+	// The decoder skips line breaks, even a strict one.
+	if err != nil || len(raw) != cursorBytes || len(token) != base64.RawURLEncoding.EncodedLen(cursorBytes) {
+		return c, Malformed("BAD_CURSOR", "after_cursor", "is not a cursor of a stream")
+	}
+	copy(c.Epoch[:], raw)
+	c.Position = binary.BigEndian.Uint64(raw[16:])
+	c.Index = binary.BigEndian.Uint16(raw[24:])
+	return c, nil
+}
+
+// Resumable checks a caller's cursor against the store; tail is its newest
+// position.
+func (c Cursor) Resumable(epoch [16]byte, tail uint64) error {
+	switch {
+	case c.Epoch != epoch:
+		return &machine.Refusal{
+			Code: machine.CodeOutOfRange, Reason: "CURSOR_FOREIGN", Field: "after_cursor",
+			Message: "the cursor is of another store; begin without a cursor",
+		}
+	case c.Position > tail:
+		return &machine.Refusal{
+			Code: machine.CodeOutOfRange, Reason: "CURSOR_AHEAD", Field: "after_cursor",
+			Message: fmt.Sprintf("the journal ends at %d, before the cursor", tail),
+			Limit:   figure(tail), Got: figure(c.Position),
+		}
+	}
+	return nil
+}
+
+// figure is a position as a refusal's figure, which is signed.
+func figure(n uint64) int64 { return int64(min(n, math.MaxInt64)) }

@@ -1,0 +1,92 @@
+package validate
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// DefaultNamespace is the namespace of calls that name none; its number is 0.
+const DefaultNamespace = "default"
+
+// Namespaces are the names that are served, each with its number, unique for ever.
+// Whoever made them owns them; they do not change while they are asked.
+type Namespaces map[string]uint32
+
+// WithDefault is a copy in which the default namespace is, with number 0.
+func (n Namespaces) WithDefault() Namespaces {
+	all := Namespaces{DefaultNamespace: 0}
+	maps.Copy(all, n)
+	return all
+}
+
+// Number resolves a name, "" being the default; unknown ones are NOT_FOUND
+// NAMESPACE_NOT_FOUND.
+func (n Namespaces) Number(name string) (uint32, error) {
+	if name == "" {
+		return 0, nil
+	}
+	if number, ok := n[name]; ok {
+		return number, nil
+	}
+	return 0, NotServed(name, n.Names())
+}
+
+// Within is [Namespaces.Number] for a principal that is kept to these; nil = it is not.
+// To it every other one, served or not, is as absent as one that never was.
+func (n Namespaces) Within(name string, only []string) (uint32, error) {
+	if only == nil {
+		return n.Number(name)
+	}
+	if name == "" {
+		name = DefaultNamespace
+	}
+	number, served := n[name]
+	if !served || !slices.Contains(only, name) {
+		return 0, NotServed(name, only)
+	}
+	return number, nil
+}
+
+// NotServed refuses a namespace that is none for the caller, to whom these are.
+func NotServed(name string, allowed []string) error {
+	return &machine.Refusal{
+		Code: machine.CodeNotFound, Reason: "NAMESPACE_NOT_FOUND", Field: "namespace",
+		Message: fmt.Sprintf("namespace %q is not configured", name), Allowed: allowed,
+	}
+}
+
+// Names lists the names in order.
+func (n Namespaces) Names() []string { return slices.Sorted(maps.Keys(n)) }
+
+// Name is the name of a number; "" = none that is configured.
+func (n Namespaces) Name(number uint32) string {
+	for name, of := range n {
+		if of == number {
+			return name
+		}
+	}
+	return ""
+}
+
+// Validate lists all faults at once.
+func (n Namespaces) Validate() []error {
+	var faults []error
+	taken := map[uint32]string{0: DefaultNamespace}
+	for name, number := range n {
+		other, used := taken[number]
+		switch {
+		case name == "":
+			faults = append(faults, errors.New("a namespace has no name"))
+		case name == DefaultNamespace && number != 0:
+			faults = append(faults, fmt.Errorf("namespace %q has number %d; it is always 0", name, number))
+		case used && other != name:
+			faults = append(faults, fmt.Errorf("namespaces %q and %q share number %d", other, name, number))
+		}
+		taken[number] = name
+	}
+	return faults
+}

@@ -1,0 +1,36 @@
+package validate
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Bounds of lists.
+const (
+	DefaultPageSize = 100
+	MaxPageSize     = 1000
+)
+
+// PageSize is how many rows a page holds that asks for n; 0 = [DefaultPageSize].
+func PageSize(n int) (int, error) {
+	switch {
+	case n == 0:
+		return DefaultPageSize, nil
+	case n < 0 || n > MaxPageSize:
+		return 0, &machine.Refusal{
+			Code: machine.CodeInvalidArgument, Reason: "BAD_PAGE_SIZE", Field: "page_size",
+			Message: "must be 0 (the default) or more, and at most the limit", Limit: MaxPageSize, Got: int64(n),
+		}
+	}
+	return n, nil
+}
+
+// ListFailed says which list could not be read; refusals stay what they are.
+func ListFailed(what string, err error) error {
+	if _, ok := errors.AsType[*machine.Refusal](err); ok {
+		return err
+	}
+	return fmt.Errorf("runtime: list %s: %w", what, err)
+}

@@ -1,0 +1,192 @@
+package validate
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/trace"
+	"github.com/pawl-dev/pawl/internal/runtime/packcache"
+)
+
+// Terms are what the operator fixes for every run that begins, by a start or a fork.
+// They are set once and read by all; a run keeps those that it began under.
+type Terms struct {
+	// Limits are copied into the run.
+	Limits machine.Limits
+	// DefaultWallTime is the wall time of a run whose pack and starter give none; 0 =
+	// none. MaxWallTime is what no run's may exceed; 0 = no ceiling.
+	DefaultWallTime, MaxWallTime time.Duration
+	// MaxVariableBytes and MaxLabels bound what a starter gives.
+	MaxVariableBytes, MaxLabels int
+	// TraceShare is the share of runs without a caller's trace context that begin a
+	// trace, 0 to 1.
+	TraceShare float64
+	// Models are what the sidecar asks itself, the first one by default; nil, or none of
+	// them: it executes nothing.
+	Models func() []string
+}
+
+// CheckExecution refuses a run that nobody is said to execute, or whose executor there
+// is not.
+func (t *Terms) CheckExecution(e machine.Execution) error {
+	if !e.Known() {
+		return &machine.Refusal{
+			Code: machine.CodeInvalidArgument, Reason: "EXECUTION_REQUIRED", Field: "execution",
+			Message: "say who executes the turns", Allowed: []string{"CALLER", "WORKERS", "SIDECAR"},
+		}
+	}
+	if e == machine.Sidecar && len(t.OwnModels(e)) == 0 {
+		return &machine.Refusal{
+			Code: machine.CodeFailedPrecondition, Reason: "NO_MODELS", Field: "execution",
+			Message: "SIDECAR: this sidecar has no model; its operator names them with --model",
+		}
+	}
+	return nil
+}
+
+// CheckVariables is what can be said of a starter's variables without a pack; empty
+// ones are {}.
+func (t *Terms) CheckVariables(given []byte) error {
+	if err := TooLarge("variables", "VARIABLES_TOO_LARGE", len(given), t.MaxVariableBytes); err != nil {
+		return err
+	}
+	if len(given) == 0 {
+		return nil
+	}
+	return CheckObject("variables", given)
+}
+
+// WallTime is what a run may take where its starter asks for a time (0 = nothing asked):
+// the operator's default where the pack says nothing either, and never more than the
+// operator's ceiling.
+func (t *Terms) WallTime(g *machine.Graph, asked time.Duration) time.Duration {
+	if g.Budget.MaxWallTime == 0 {
+		asked = cmp.Or(asked, t.DefaultWallTime)
+	}
+	if ceiling := t.MaxWallTime; ceiling > 0 && (asked == 0 || asked > ceiling) {
+		return ceiling
+	}
+	return asked
+}
+
+// Variables checks the variables and fills in the defaults. All faults are
+// told; the first names the field.
+func Variables(prog *packcache.Program, entry pack.Entry, given []byte) ([]byte, error) {
+	values, faults, err := prog.Pack.CheckVariables(entry, given)
+	if err != nil {
+		return nil, packcache.EntryRefused(err)
+	}
+	if len(faults) == 0 {
+		return values, nil
+	}
+	return nil, &machine.Refusal{
+		Code: machine.CodeInvalidArgument, Reason: "BAD_VARIABLES", Field: faults[0].Field, Message: JoinFaults(faults),
+	}
+}
+
+// JoinFaults puts the faults of a document's fields into one message.
+func JoinFaults(faults []pack.FieldError) string {
+	words := make([]string, len(faults))
+	for i, f := range faults {
+		words[i] = f.Error()
+	}
+	return strings.Join(words, "; ")
+}
+
+// OwnLabels begins the keys of labels that the sidecar itself gives to runs, and nobody else.
+const OwnLabels = "pawl."
+
+// CheckLabels bounds the caller's labels; that of a trace must be one, and none is the
+// sidecar's.
+func (t *Terms) CheckLabels(labels []machine.Label) error {
+	if err := TooLarge("labels", "MAX_LABELS", len(labels), t.MaxLabels); err != nil {
+		return err
+	}
+	for _, l := range labels {
+		if strings.HasPrefix(l.Key, OwnLabels) {
+			return Malformed("LABEL_RESERVED", "labels["+l.Key+"]", "labels that begin with "+OwnLabels+" are the sidecar's own: it says by them what began a run")
+		}
+		if _, ok := trace.Parse(l.Value); l.Key == trace.Label && !ok {
+			return Malformed("BAD_LABEL", "labels["+l.Key+"]", "must be a W3C traceparent: 00-<32 hex>-<16 hex>-<2 hex>, lower case, ids not all zero")
+		}
+	}
+	return nil
+}
+
+// Traced adds the trace context that the run keeps: the caller's, or one of its own
+// for the share of runs that begin a trace. The choice is stored with the run, so
+// that neither a restart nor another configuration changes it.
+func (t *Terms) Traced(run string, labels []machine.Label, traceparent string) []machine.Label {
+	if slices.ContainsFunc(labels, isTrace) {
+		return labels
+	}
+	ctx, given := trace.Parse(traceparent)
+	switch {
+	case given:
+	case t.TraceShare > 0 && trace.Picked(run, t.TraceShare):
+		ctx = trace.Root(run)
+	default:
+		return labels
+	}
+	return append(slices.Clone(labels), machine.Label{Key: trace.Label, Value: ctx.String()})
+}
+
+// Copied are the labels that a copy takes over: the trace context is the source's, and what
+// began that did not begin the copy.
+func Copied(labels []machine.Label) []machine.Label {
+	return slices.DeleteFunc(slices.Clone(labels), func(l machine.Label) bool { return isTrace(l) || strings.HasPrefix(l.Key, OwnLabels) })
+}
+
+func isTrace(l machine.Label) bool { return l.Key == trace.Label }
+
+// OwnModels are the sidecar's models where it is to execute a run; nil: somebody else does.
+func (t *Terms) OwnModels(e machine.Execution) []string {
+	if e != machine.Sidecar || t.Models == nil {
+		return nil
+	}
+	return t.Models()
+}
+
+// Admit checks the models that the run which a command begins may ask: the sidecar has them
+// where it executes the run, and what else there is to be said of them.
+func (t *Terms) Admit(g *machine.Graph, command machine.Command, also func(g *machine.Graph, own []string) error) error {
+	own := t.OwnModels(executionOf(command))
+	if err := checkModels(g, own); err != nil {
+		return err
+	}
+	return also(g, own)
+}
+
+// executionOf says who is to execute the run that a command begins.
+func executionOf(command machine.Command) machine.Execution {
+	switch c := command.(type) {
+	case machine.Start:
+		return c.Execution
+	case machine.Fork:
+		return c.Execution
+	}
+	return machine.ExecutionUnset
+}
+
+// checkModels refuses a run that asks a model which the sidecar does not have; own are those
+// that it has, where it executes the run.
+func checkModels(g *machine.Graph, own []string) error {
+	if len(own) == 0 {
+		return nil
+	}
+	for _, key := range slices.Sorted(maps.Keys(g.Prompts)) {
+		if model := g.Prompts[key].Model; model != "" && !slices.Contains(own, model) {
+			return &machine.Refusal{
+				Code: machine.CodeFailedPrecondition, Reason: "NO_SUCH_MODEL", Field: "workflow.engine.x_pawl.models", Allowed: own,
+				Message: fmt.Sprintf("the pack has the prompt %q ask the model %q, and no --model of this sidecar has that name", key, model),
+			}
+		}
+	}
+	return nil
+}

@@ -1,4 +1,0 @@
-package work
-
-// HoldWaiting bounds the ready work that is held in memory, per pack of a namespace.
-func (r *Room) HoldWaiting(most int) { r.waiting = most }

@@ -1,0 +1,77 @@
+package script
+
+import (
+	"sync"
+	"time"
+)
+
+// Clock is the real clock plus what a script let pass. It implements the
+// engine's clock.
+type Clock struct {
+	made    time.Time
+	mu      sync.Mutex
+	skipped time.Duration
+	waiting map[*waiter]struct{}
+}
+
+// waiter is one After that has not fired.
+type waiter struct {
+	due  time.Time
+	fire chan time.Time
+	real *time.Timer
+}
+
+// NewClock shows the real time.
+func NewClock() *Clock { return &Clock{made: time.Now(), waiting: map[*waiter]struct{}{}} }
+
+// Now is the script's time.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now()
+}
+
+func (c *Clock) now() time.Time { return time.Now().Add(c.skipped) }
+
+// Elapsed is the time since the clock was made, with what the script let pass.
+func (c *Clock) Elapsed() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Since(c.made) + c.skipped
+}
+
+// After delivers once when d of the script's time has passed.
+func (c *Clock) After(d time.Duration) <-chan time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := &waiter{due: c.now().Add(d), fire: make(chan time.Time, 1)}
+	c.waiting[w] = struct{}{}
+	w.real = time.AfterFunc(d, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.deliver(w)
+	})
+	return w.fire
+}
+
+// Advance lets d pass at once.
+func (c *Clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.skipped += d
+	for w := range c.waiting {
+		if !w.due.After(c.now()) {
+			c.deliver(w)
+		}
+	}
+}
+
+// deliver fires a waiter once; the lock is held.
+func (c *Clock) deliver(w *waiter) {
+	if _, open := c.waiting[w]; !open {
+		return
+	}
+	delete(c.waiting, w)
+	w.real.Stop()
+	w.fire <- c.now()
+}

@@ -1,0 +1,264 @@
+package script
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+)
+
+// Driver plays a script against a run service. The principal needs every scope.
+type Driver struct {
+	Runs pawlv1.RunServiceClient
+	// Clock is the engine's; the script moves it.
+	Clock *Clock
+	// Types are the media types of the pack's artifacts.
+	Types map[string]string
+	// States and Agents are what the pack has to begin a run with.
+	States, Agents []string
+}
+
+// Result is what a script did.
+type Result struct {
+	// RunID is empty if the run could not be started.
+	RunID string
+	// Refused is the first refusal, a gRPC status; nil = none. The script
+	// stopped there.
+	Refused error
+	// Answer is the index of the refused turn; -1 = the start itself.
+	Answer int
+	// Warnings tell what a script says that had no effect.
+	Warnings []string
+}
+
+// Play starts a run of a registered pack and plays the script until it is over,
+// the run has ended or an answer is refused. The error is for faults that are
+// not the script's, such as a lost connection.
+func (d *Driver) Play(ctx context.Context, pack string, f *File) (*Result, error) {
+	r := &Result{Answer: -1}
+	req, err := d.Start(pack, f)
+	if err != nil {
+		return nil, err
+	}
+	started, err := d.Runs.StartRun(ctx, req)
+	if err != nil {
+		return r, r.refuse(err)
+	}
+	r.RunID = started.GetRun().GetRunId()
+	ended := terminal(started.GetRun().GetStatus())
+	for i := range f.Turns {
+		if ended {
+			r.warn("%d answer(s) left over: the run had ended before turns[%d]", len(f.Turns)-i, i)
+			return r, nil
+		}
+		r.Answer = i
+		if ended, err = d.item(ctx, r, i, &f.Turns[i]); err != nil {
+			return r, r.refuse(err)
+		}
+	}
+	return r, nil
+}
+
+// item plays one item as often as it says.
+func (d *Driver) item(ctx context.Context, r *Result, i int, a *Answer) (ended bool, err error) {
+	p := &play{Driver: d, result: r, run: r.RunID, at: fmt.Sprintf("turns[%d]", i)}
+	for n := range max(1, a.Repeat) {
+		if ended {
+			r.warn("%s: the run had ended after %d of %d times", p.at, n, a.Repeat)
+			return true, nil
+		}
+		if ended, err = p.answer(ctx, a); err != nil {
+			return false, err
+		}
+	}
+	return ended, nil
+}
+
+// refuse keeps a status that is about the request; other errors pass through.
+func (r *Result) refuse(err error) error {
+	s, ok := status.FromError(err)
+	if !ok || s.Code() == codes.Canceled {
+		return err
+	}
+	r.Refused = err
+	return nil
+}
+
+func (r *Result) warn(format string, args ...any) {
+	r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...))
+}
+
+// Start is the request that starts the run of a registered pack, driven by its
+// caller.
+func (d *Driver) Start(pack string, f *File) (*pawlv1.StartRunRequest, error) {
+	input, err := Parts(f.Input)
+	if err != nil {
+		return nil, &Error{[]string{"input: " + err.Error()}}
+	}
+	req := &pawlv1.StartRunRequest{Pack: pack, Execution: pawlv1.Execution_EXECUTION_CALLER, Input: input}
+	if f.Variables != nil {
+		vars, err := encode(f.Variables)
+		if err != nil {
+			return nil, &Error{[]string{"variables: " + err.Error()}}
+		}
+		req.VariablesJson = vars
+	}
+	member, ok := strings.CutPrefix(f.Entry, "agent:")
+	ok = ok || slices.Contains(d.Agents, member) && !slices.Contains(d.States, member)
+	if ok {
+		req.Entry = &pawlv1.StartRunRequest_Agent{Agent: member}
+	} else if f.Entry != "" {
+		req.Entry = &pawlv1.StartRunRequest_State{State: f.Entry}
+	}
+	return req, nil
+}
+
+func terminal(s pawlv1.RunStatus) bool { return s >= pawlv1.RunStatus_RUN_STATUS_COMPLETED }
+
+// play is one item of a script on its way.
+type play struct {
+	*Driver
+	result *Result
+	run    string
+	// at names the item in errors, for example "turns[3]".
+	at string
+}
+
+// answer does what one item says and reports whether the run has ended.
+func (p *play) answer(ctx context.Context, a *Answer) (ended bool, err error) {
+	if err := p.assert(ctx, a.State); err != nil {
+		return false, err
+	}
+	switch {
+	case a.External != "":
+		return p.external(ctx, a)
+	case a.Input != nil:
+		return p.input(ctx, a)
+	case a.After != 0:
+		p.Clock.Advance(a.After)
+		return p.settle(ctx)
+	case a.Cancel != "":
+		got, err := p.Runs.CancelRun(ctx, &pawlv1.CancelRunRequest{RunId: p.run, Note: a.Cancel})
+		return terminal(got.GetStatus()), err
+	}
+	return p.turn(ctx, a)
+}
+
+// assert refuses an item that was written for another state.
+func (p *play) assert(ctx context.Context, state string) error {
+	if state == "" {
+		return nil
+	}
+	got, err := p.Runs.GetRun(ctx, &pawlv1.GetRunRequest{RunId: p.run})
+	if err != nil || got.GetRun().GetState() == state {
+		return err
+	}
+	text := fmt.Sprintf("%s.state is %q, but the run is in state %q", p.at, state, got.GetRun().GetState())
+	s, err := status.New(codes.FailedPrecondition, text).WithDetails(&errdetails.ErrorInfo{
+		Domain: "pawl.dev", Reason: "STATE_ASSERTION",
+		Metadata: map[string]string{"field": p.at + ".state", "allowed": got.GetRun().GetState()},
+	})
+	if err != nil {
+		return err
+	}
+	return s.Err()
+}
+
+func (p *play) external(ctx context.Context, a *Answer) (bool, error) {
+	artifacts, err := p.artifacts(a)
+	if err != nil {
+		return false, err
+	}
+	got, err := p.Runs.EmitEvent(ctx, &pawlv1.EmitEventRequest{RunId: p.run, Event: a.External, Artifacts: artifacts})
+	return terminal(got.GetStatus()), err
+}
+
+func (p *play) input(ctx context.Context, a *Answer) (bool, error) {
+	content, err := Parts(a.Input)
+	if err != nil {
+		return false, &Error{[]string{p.at + ".input: " + err.Error()}}
+	}
+	got, err := p.Runs.SendInput(ctx, &pawlv1.SendInputRequest{RunId: p.run, Parts: content})
+	return terminal(got.GetStatus()), err
+}
+
+func (p *play) artifacts(a *Answer) ([]*pawlv1.ArtifactWrite, error) {
+	out, err := writes(a.Artifacts, p.Types)
+	if err != nil {
+		return nil, &Error{[]string{p.at + "." + err.Error()}}
+	}
+	return out, nil
+}
+
+// settle waits until every timer that is due by now has fired. Timers fire on
+// their own, so it follows the run's records until nothing is overdue.
+func (p *play) settle(ctx context.Context) (ended bool, err error) {
+	for {
+		got, err := p.Runs.GetRun(ctx, &pawlv1.GetRunRequest{RunId: p.run})
+		if err != nil || terminal(got.GetRun().GetStatus()) {
+			return err == nil, err
+		}
+		if !p.overdue(got.GetRun()) {
+			return false, nil
+		}
+		if err := p.next(ctx, got.GetRun().GetSeq()); err != nil {
+			return false, err
+		}
+	}
+}
+
+// overdue reports whether one of the run's timers should have fired.
+func (p *play) overdue(r *pawlv1.Run) bool {
+	now := p.Clock.Now()
+	if r.GetDeadline() != nil && !r.GetDeadline().AsTime().After(now) {
+		return true
+	}
+	if r.GetStateTimeoutAt() != nil && !r.GetStateTimeoutAt().AsTime().After(now) {
+		return true
+	}
+	for _, s := range r.GetSteps() {
+		if s.GetStatus() == pawlv1.StepStatus_STEP_STATUS_PENDING && s.GetDeadline() != nil && !s.GetDeadline().AsTime().After(now) {
+			return true
+		}
+	}
+	return false
+}
+
+// next waits for a record after seq.
+func (p *play) next(ctx context.Context, seq uint64) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := p.Runs.StreamTransitions(ctx, &pawlv1.StreamTransitionsRequest{
+		RunId: p.run, AfterSeq: seq, Follow: true, Kinds: everyKind(),
+	})
+	if err != nil {
+		return err
+	}
+	for {
+		item, err := stream.Recv()
+		if errors.Is(err, io.EOF) || item.GetRecord() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func everyKind() []pawlv1.RecordKind {
+	var kinds []pawlv1.RecordKind
+	for n := range pawlv1.RecordKind_name {
+		if n != 0 {
+			kinds = append(kinds, pawlv1.RecordKind(n))
+		}
+	}
+	return kinds
+}

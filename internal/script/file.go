@@ -1,0 +1,223 @@
+package script
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/pawl-dev/pawl/internal/pack/source"
+)
+
+// maxBytes bounds an answers file.
+const maxBytes = 4 << 20
+
+// maxRepeat bounds how often an item is played.
+const maxRepeat = 1_000_000
+
+// File is one scripted run.
+type File struct {
+	// Variables of the run; keys are names, values as JSON.
+	Variables map[string]any `yaml:"variables"`
+	// Input is the first message of the entry visit: a text, or any other value as
+	// JSON; absent = none.
+	Input any `yaml:"input"`
+	// Entry is a state, "agent:<member>", or "" for the pack's own entry. Where the
+	// pack has no such state, a bare member key is taken as well.
+	Entry string `yaml:"entry"`
+	// Turns are played in order.
+	Turns []Answer `yaml:"turns"`
+}
+
+// Answer is one item of a script. Its kind is the one of External, Input, After
+// and Cancel that is set; with none of them it answers the open turn.
+type Answer struct {
+	// State is asserted when given: the run must be in it.
+	State string `yaml:"state"`
+	// Repeat plays the item so many times; 0 = once.
+	Repeat int `yaml:"repeat"`
+
+	// Steps are requested and resolved one after another before the turn ends.
+	Steps []Step `yaml:"steps"`
+	// Artifacts are written with the event or the completion.
+	Artifacts map[string]any `yaml:"artifacts"`
+	// Event moves the run; "" completes the turn without one.
+	Event string `yaml:"event"`
+	// Output is the turn's text, or any other value as JSON; absent = none.
+	Output any `yaml:"output"`
+	// Usage is what the execution consumed outside the sidecar.
+	Usage *Usage `yaml:"usage"`
+	// Fail fails the turn instead.
+	Fail *Fail `yaml:"fail"`
+
+	// External is an event emitted from outside the turn.
+	External string `yaml:"external"`
+	// Input is sent to the run for the next turn of its visit; absent = none.
+	Input any `yaml:"input"`
+	// After lets this much time pass for timers and deadlines.
+	After time.Duration `yaml:"after"`
+	// Cancel ends the run; the text is recorded with it.
+	Cancel string `yaml:"cancel"`
+}
+
+// Step is one tool call with its answer.
+type Step struct {
+	Tool string `yaml:"tool"`
+	// Key is unique in the visit; "" = the call's ordinal.
+	Key string `yaml:"key"`
+	// Payload is the tool's argument; absent = {}.
+	Payload any `yaml:"payload"`
+	// Status is ok or error; default ok.
+	Status string `yaml:"status"`
+	// Result is the answer as JSON; of an error, its message or {code, message}.
+	Result any `yaml:"result"`
+	// Reframe counts one against max_reframes.
+	Reframe bool `yaml:"reframe"`
+	// Repeat makes the call so many times; 0 = once.
+	Repeat int `yaml:"repeat"`
+}
+
+// Usage is consumption outside the sidecar.
+type Usage struct {
+	InputTokens  int64   `yaml:"input_tokens"`
+	OutputTokens int64   `yaml:"output_tokens"`
+	CostUSD      float64 `yaml:"cost_usd"`
+	ToolCalls    int32   `yaml:"tool_calls"`
+	// CachedTokens are a part of InputTokens, ReasoningTokens of OutputTokens.
+	CachedTokens    int64 `yaml:"cached_tokens"`
+	ReasoningTokens int64 `yaml:"reasoning_tokens"`
+	// Model took the tokens; what it costs the pack says, or the sidecar's operator.
+	Model string `yaml:"model"`
+}
+
+// Fail is a failed execution; written as a text it is the message of one that
+// is not retryable.
+type Fail struct {
+	Code      string `yaml:"code"`
+	Message   string `yaml:"message"`
+	Retryable bool   `yaml:"retryable"`
+}
+
+// UnmarshalYAML takes a text or {code, message, retryable}.
+func (f *Fail) UnmarshalYAML(decode func(any) error) error {
+	var text string
+	if decode(&text) == nil {
+		*f = Fail{Message: text}
+		return nil
+	}
+	type plain Fail
+	return decode((*plain)(f))
+}
+
+// Load reads and checks a file; "-" is standard input. Faults of the content
+// are an [*Error].
+func Load(path string) (*File, error) {
+	in := os.Stdin
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("answers: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	raw, err := io.ReadAll(io.LimitReader(in, maxBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("answers %s: %w", path, err)
+	}
+	return Parse(raw)
+}
+
+// Error lists what is wrong with a script.
+type Error struct{ Faults []string }
+
+// Error has one line per fault.
+func (e *Error) Error() string { return "answers: " + strings.Join(e.Faults, "\n  ") }
+
+// Parse reads a script. Unknown keys and contradictions are an [*Error].
+func Parse(raw []byte) (*File, error) {
+	if len(raw) > maxBytes {
+		return nil, &Error{[]string{fmt.Sprintf("more than %d bytes", maxBytes)}}
+	}
+	// The decoder expands aliases without a bound.
+	limits := source.Limits{Bytes: maxBytes, Depth: 64, Scalar: maxBytes, Nodes: 200_000}
+	if f := source.BoundYAML(raw, limits); f != nil {
+		return nil, &Error{[]string{f.Error()}}
+	}
+	var f File
+	err := yaml.NewDecoder(strings.NewReader(string(raw)), yaml.DisallowUnknownField()).Decode(&f)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, &Error{[]string{strings.TrimSpace(yaml.FormatError(err, false, true))}}
+	}
+	if faults := f.faults(); len(faults) > 0 {
+		return nil, &Error{faults}
+	}
+	return &f, nil
+}
+
+func (f *File) faults() (faults []string) {
+	for i := range f.Turns {
+		for _, fault := range f.Turns[i].faults() {
+			faults = append(faults, fmt.Sprintf("turns[%d]: %s", i, fault))
+		}
+	}
+	return faults
+}
+
+func (a *Answer) faults() (faults []string) {
+	kinds := a.kinds()
+	if len(kinds) > 1 {
+		faults = append(faults, strings.Join(kinds, " and ")+" exclude each other")
+	}
+	if len(kinds) == 1 && kinds[0] != "external" && !a.isTurn() && len(a.Artifacts) > 0 {
+		faults = append(faults, "artifacts are written by a turn or by external, not by "+kinds[0])
+	}
+	if a.Fail != nil && (a.Event != "" || a.Output != nil || len(a.Artifacts) > 0) {
+		faults = append(faults, "a turn that fails has no event, output or artifacts")
+	}
+	if a.Repeat < 0 || a.Repeat > maxRepeat {
+		faults = append(faults, fmt.Sprintf("repeat: %d is none of 0 to %d", a.Repeat, maxRepeat))
+	}
+	if a.After < 0 {
+		faults = append(faults, fmt.Sprintf("after: %s is negative", a.After))
+	}
+	for i, s := range a.Steps {
+		if s.Tool == "" {
+			faults = append(faults, fmt.Sprintf("steps[%d].tool is required", i))
+		}
+		if s.Repeat < 0 || s.Repeat > maxRepeat {
+			faults = append(faults, fmt.Sprintf("steps[%d].repeat: %d is none of 0 to %d", i, s.Repeat, maxRepeat))
+		}
+		if !slices.Contains([]string{"", "ok", "error"}, s.Status) {
+			faults = append(faults, fmt.Sprintf("steps[%d].status %q is none of ok, error", i, s.Status))
+		}
+	}
+	return faults
+}
+
+// kinds names the fields that decide what the item does; "turn" for the fields
+// of an answered turn.
+func (a *Answer) kinds() (kinds []string) {
+	for _, k := range []struct {
+		name string
+		set  bool
+	}{
+		{"external", a.External != ""}, {"input", a.Input != nil},
+		{"after", a.After != 0}, {"cancel", a.Cancel != ""},
+		{"turn (steps, event, output, usage, fail)", a.isTurn()},
+	} {
+		if k.set {
+			kinds = append(kinds, k.name)
+		}
+	}
+	return kinds
+}
+
+func (a *Answer) isTurn() bool {
+	return len(a.Steps) > 0 || a.Event != "" || a.Output != nil || a.Usage != nil || a.Fail != nil
+}

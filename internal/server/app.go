@@ -1,0 +1,301 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/pawl-dev/pawl/internal/audit"
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/grpcapi"
+	"github.com/pawl-dev/pawl/internal/model"
+	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/dispatch"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/services"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/telemetry"
+	"github.com/pawl-dev/pawl/internal/ui"
+)
+
+// options are what an app is built from.
+type options struct {
+	config config.Config
+	rights grpcapi.Rights
+	clock  runtime.Clock
+	log    *slog.Logger
+	// models are what the sidecar asks itself.
+	models *model.Table
+	// audit is nil where there is none; the app closes it.
+	audit *audit.Log
+	// serves says of which namespaces the store is, where it is a partition; nil: of all.
+	serves func(namespace string) bool
+}
+
+// app is a running sidecar: what callers reach, and what runs behind it.
+type app struct {
+	opts      options
+	server    *grpcapi.Server
+	observers *observers
+	// tenures are none while other sidecars have the store.
+	tenures tenures
+	files   atomic.Pointer[files]
+	// reading is held while files are read again and put into the tenures, shared while one is opened.
+	reading sync.RWMutex
+	// shares is nil where the store is this sidecar's alone.
+	shares *sharing
+	// own proves that the sidecar is the sidecar, where it executes turns itself.
+	own       string
+	executors *executors
+	// served gets the error of the server's loop.
+	served chan error
+}
+
+// open builds everything and binds the addresses; nothing is served yet.
+func open(ctx context.Context, opts options) (a *app, err error) {
+	if a, err = newApp(opts); err != nil {
+		return nil, err
+	}
+	if err = a.build(ctx); err != nil {
+		for _, t := range a.tenures.all() {
+			err = errors.Join(err, t.drain(context.Background()), t.close())
+		}
+		if a.shares != nil {
+			err = errors.Join(err, a.shares.stop(context.Background()))
+		}
+		return nil, errors.Join(err, a.observers.send(), closeAudit(a.opts.audit))
+	}
+	return a, nil
+}
+
+// newApp makes what a sidecar has whether or not it has a store.
+func newApp(opts options) (*app, error) {
+	files, err := readFiles(opts.config)
+	if err != nil {
+		return nil, err
+	}
+	opts.models = model.NewTable(files.models)
+	if opts.audit, err = openAudit(opts.config); err != nil {
+		return nil, err
+	}
+	a := &app{own: executing(opts.config), served: make(chan error, 1)}
+	opts.log = slog.New(telemetry.WithTraces(opts.log.Handler(), a.traceOf))
+	a.opts = opts
+	a.files.Store(files)
+	if a.observers, err = newObservers(opts); err != nil {
+		return nil, errors.Join(err, closeAudit(opts.audit))
+	}
+	return a, nil
+}
+
+// traceOf finds the trace of a run for the log.
+func (a *app) traceOf(ctx context.Context, run string) string {
+	for _, t := range a.tenures.all() {
+		if trace := t.traceOf(ctx, run); trace != "" {
+			return trace
+		}
+	}
+	return ""
+}
+
+// build puts the server before the store, or before the way to whoever has it.
+func (a *app) build(ctx context.Context) error {
+	if a.opts.config.PeerListen != "" {
+		return a.buildShared(ctx)
+	}
+	storage, alone, err := a.opts.storage()
+	if err != nil {
+		return err
+	}
+	t, err := openTenure(a.opts, a.files.Load(), storage, a.observers)
+	if err != nil {
+		return err
+	}
+	a.tenures.put(0, t)
+	if err := alone.whole(ctx); err != nil {
+		return err
+	}
+	serving := a.serverConfig()
+	serving.House, serving.Failed = t.house, t.house.Failed()
+	serving.Guest = agentsGuest[*grpcapi.Server](t)
+	serving.Deliveries, serving.Store = t.box, &depotOf{store: t.store, paced: true}
+	if a.server, err = grpcapi.New(serving); err != nil {
+		return err
+	}
+	t.records.services = a.server.Own()
+	return nil
+}
+
+// buildShared puts the server before the way to the sidecar that has the store.
+func (a *app) buildShared(ctx context.Context) (err error) {
+	if err = a.share(ctx); err != nil {
+		return err
+	}
+	serving := a.serverConfig()
+	serving.Router, serving.Spaces, serving.Quotas = a.shares.router, a.shares.spaces, a.shares.quotas
+	serving.Guest = agentsElsewhere(a.opts)
+	a.server, err = grpcapi.New(serving)
+	return err
+}
+
+// storage says where the store is; alone is nil for a directory.
+func (o options) storage() (store.Options, *alone, error) {
+	if !o.config.Store.IsZero() {
+		return databaseOf(o.config).served(o.config, o.log)
+	}
+	key, err := readKey(o.config.EncryptionKeyFile)
+	return store.Options{Dir: o.config.Data, EncryptionKey: key, DataKeyAge: o.config.DataKeyAge, Logger: o.log}, nil, err
+}
+
+// numbered are the numbers of the configured namespaces. Those that the store has
+// besides are kept and not served.
+func numbered(opts options, s *store.Store) (map[string]uint32, error) {
+	names := slices.DeleteFunc(slices.Clone(opts.config.Namespaces), func(name string) bool { return name == runtime.DefaultNamespace })
+	stored, err := s.NumberNamespaces(context.Background(), names)
+	if err != nil {
+		return nil, err
+	}
+	served := map[string]uint32{runtime.DefaultNamespace: 0}
+	for _, name := range names {
+		served[name] = stored[name]
+	}
+	for name := range stored {
+		if _, ok := served[name]; !ok {
+			opts.log.Warn("a namespace has data and is not configured: it is kept and not served", "namespace", name)
+		}
+	}
+	return served, nil
+}
+
+func houseConfig(opts options, s *store.Store) services.Config {
+	limits := opts.config.Limits
+	return services.Config{
+		Config: engineConfig(opts, s),
+		Work: dispatch.Config{
+			Lease:          opts.config.Lease,
+			StepGrace:      opts.config.StepGrace,
+			RestartGrace:   opts.config.RestartGrace,
+			MaxWorkers:     limits.Workers,
+			MaxWorkerTurns: limits.WorkerTurns,
+			MaxWorkerSteps: limits.WorkerSteps,
+
+			MaxMessageBytes: int(limits.MessageBytes),
+		},
+		WatchBytes: int64(limits.WatchBytes), Archive: s, Subscriptions: s, Deletions: s, Blobs: s, MaxBlobBytes: int64(opts.config.Limits.BlobBytes), BlobGrace: opts.config.BlobGrace,
+		Telling: opts.config.A2A,
+	}
+}
+
+func engineConfig(opts options, s *store.Store) runtime.Config {
+	limits := opts.config.Limits
+	return runtime.Config{
+		Store: s,
+		Clock: opts.clock,
+		IDs:   services.NewSystemIDs(),
+		Limits: machine.Limits{
+			MaxTransitions:      limits.MaxTransitions,
+			MaxArtifactBytes:    int64(limits.ArtifactBytes),
+			MaxRunArtifactBytes: int64(limits.RunArtifactBytes),
+			MaxMessageBytes:     int64(limits.ConversationBytes),
+			MaxQueuedInputs:     limits.QueuedInputs,
+		},
+		AllowTools:       opts.config.AllowTools,
+		DefaultWallTime:  opts.config.WallTime,
+		MaxWallTime:      opts.config.MaxWallTime,
+		Pack:             packOptions(opts.config),
+		QueueLimit:       limits.RunQueue,
+		CacheBytes:       int64(limits.CacheBytes),
+		MaxVariableBytes: int(limits.VariablesBytes),
+		MaxLabels:        limits.Labels,
+		MaxRunsInFlight:  limits.RunsInFlight,
+		MaxInputs:        limits.Inputs,
+	}
+}
+
+func packOptions(c config.Config) pack.Options {
+	return pack.Options{Limits: pack.Limits{Bytes: int(c.Limits.PackBytes)}, Strict: c.Strict, RequireBounded: c.RequireBounded}
+}
+
+// serverConfig is what a server has of the configuration.
+func (a *app) serverConfig() grpcapi.Config {
+	opts, c := a.opts, a.opts.config
+	return grpcapi.Config{
+		Log:               opts.log,
+		Listen:            c.Listen,
+		Socket:            c.Socket,
+		HTTP:              c.HTTP,
+		HTTPHosts:         c.HTTPHosts,
+		Metrics:           c.Metrics,
+		MetricsPage:       a.observers.page(),
+		HTTPOrigins:       c.HTTPOrigins,
+		Page:              ui.Handler(),
+		PagePath:          ui.Path,
+		InsecureBind:      c.InsecureBind,
+		TLSCert:           c.TLSCert,
+		TLSKey:            c.TLSKey,
+		TLSClientCA:       c.TLSClientCA,
+		Certificates:      opts.rights.Certificates,
+		Tokens:            opts.rights.Tokens,
+		Issuers:           opts.rights.Issuers,
+		Counts:            a.observers.metrics,
+		Own:               a.own,
+		Audit:             opts.audit,
+		MaxMessageBytes:   int(c.Limits.MessageBytes),
+		RequestsPerSecond: float64(c.Limits.RequestsPerSecond),
+		Channelz:          c.Channelz,
+		MaxStreams:        c.Limits.Streams,
+	}
+}
+
+// start runs what the store has or what looks after it, the server and the executors.
+func (a *app) start() error {
+	if a.shares == nil {
+		a.tenures.own().start()
+	} else {
+		a.shares.start(a.server)
+	}
+	go func() { a.served <- a.server.Serve() }()
+	return a.execute()
+}
+
+// stop drains and closes in this order: the server takes no new calls, ends
+// streams and lets calls under way finish; the engine answers what it has
+// accepted; the store syncs and closes. The context bounds the first two.
+func (a *app) stop(ctx context.Context) error {
+	end := a.end
+	if a.shares != nil {
+		end = a.endShared
+	}
+	return errors.Join(end(ctx), wrap("audit", closeAudit(a.opts.audit)))
+}
+
+// end is that of a sidecar that has its store to itself.
+func (a *app) end(ctx context.Context) error {
+	a.executors.end()
+	errs := []error{wrap("server", a.server.Shutdown(ctx))}
+	t := a.tenures.own()
+	errs = append(errs, t.drain(ctx), <-a.served, a.observers.send())
+	return errors.Join(append(errs, t.close())...)
+}
+
+// endShared is that of one of several: it gives the store to another one first, and takes calls for
+// it until then. What it still has when ctx ends, its node closes.
+func (a *app) endShared(ctx context.Context) error {
+	errs := []error{a.shares.leave(ctx)}
+	a.executors.end()
+	a.shares.router.Drain()
+	errs = append(errs, wrap("server", a.server.Shutdown(ctx)), <-a.served, a.observers.send())
+	return errors.Join(append(errs, a.shares.stop(ctx))...)
+}
+
+func wrap(what string, err error) error {
+	if err != nil {
+		return fmt.Errorf("close %s: %w", what, err)
+	}
+	return nil
+}

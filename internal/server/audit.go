@@ -1,0 +1,50 @@
+package server
+
+import (
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/audit"
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/secretfile"
+)
+
+// openAudit opens what was asked for; nil = nothing was. Its first line is that of the
+// start.
+func openAudit(c config.Config) (*audit.Log, error) {
+	if c.Audit == "" {
+		return nil, nil
+	}
+	opts := audit.Options{Dir: c.Audit, MaxBytes: int64(c.AuditBytes)}
+	if c.AuditKey != "" {
+		var err error
+		if opts.Key, err = secretfile.Read(c.AuditKey); err != nil {
+			return nil, fmt.Errorf("audit_key: %w", err)
+		}
+	}
+	log, err := audit.Open(opts)
+	if err != nil {
+		return nil, err
+	}
+	return log, log.Add(audit.Entry{Method: "serve", Outcome: "OK", Note: "the sidecar starts"})
+}
+
+func closeAudit(log *audit.Log) error {
+	if log == nil {
+		return nil
+	}
+	return log.Close()
+}
+
+// audited writes a line about what the operator had the process do.
+func (a *app) audited(method string, err error) {
+	if a.opts.audit == nil {
+		return
+	}
+	e := audit.Entry{Method: method, Outcome: "OK"}
+	if err != nil {
+		e.Outcome = "FAILED"
+	}
+	if err := a.opts.audit.Add(e); err != nil {
+		a.opts.log.Error("the audit cannot be written: nothing is changed until it can", "error", err)
+	}
+}

@@ -1,0 +1,179 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+
+	"filippo.io/age"
+
+	"github.com/pawl-dev/pawl/internal/secretfile"
+	"github.com/pawl-dev/pawl/internal/store/backup"
+	"github.com/pawl-dev/pawl/internal/store/pg"
+)
+
+// Names of backups: their number, and of one that is encrypted the id of the backup, which
+// its file does not tell without the identity.
+const (
+	backupSuffix = ".pawlbackup"
+	sealedSuffix = backupSuffix + ".age"
+)
+
+var backupName = regexp.MustCompile(`^([0-9]{1,9})(?:\.pawlbackup|-([0-9a-f]{32})\.pawlbackup\.age)$`)
+
+// nameOf is the file of a backup.
+func nameOf(number int, id string, sealed bool) string {
+	if sealed {
+		return fmt.Sprintf("%06d-%s%s", number, id, sealedSuffix)
+	}
+	return fmt.Sprintf("%06d%s", number, backupSuffix)
+}
+
+// numberOf reads the number off a file's name, and its id if it has one there.
+func numberOf(path string) (number int, id string, err error) {
+	parts := backupName.FindStringSubmatch(filepath.Base(path))
+	if parts == nil {
+		return 0, "", fmt.Errorf("%w: %s has no number for a name", ErrUnusable, path)
+	}
+	number, err = strconv.Atoi(parts[1])
+	return number, parts[2], err
+}
+
+var partName = regexp.MustCompile(`^partition-([0-9]{2})$`)
+
+// partDir is where the backups of a partition are: those of the first are in the directory itself.
+func partDir(dir string, part int32) string {
+	if part == 0 {
+		return dir
+	}
+	return filepath.Join(dir, fmt.Sprintf("partition-%02d", part))
+}
+
+// partsIn are the partitions besides the first of which a directory has backups, by number. One
+// whose first backup was broken off has none yet.
+func partsIn(dir string) (parts []int32, err error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		name := partName.FindStringSubmatch(e.Name())
+		if name == nil || err != nil {
+			continue
+		}
+		var part int64
+		if part, err = strconv.ParseInt(name[1], 10, 32); err == nil && (part < 1 || part >= pg.Partitions) {
+			err = fmt.Errorf("%w: %s is no partition's: there are 1 to %d", ErrUnusable, filepath.Join(dir, e.Name()), pg.Partitions-1)
+		}
+		files, filesErr := backupsIn(filepath.Join(dir, e.Name()))
+		if err = errors.Join(err, filesErr); len(files) > 0 {
+			parts = append(parts, int32(part))
+		}
+	}
+	return parts, err
+}
+
+// recipientsOf reads the recipients that a backup is encrypted for; none: it is not.
+func recipientsOf(keys []string) (out []age.Recipient, err error) {
+	for _, key := range keys {
+		r, err := age.ParseX25519Recipient(key)
+		if err != nil {
+			return nil, fmt.Errorf("%w: the recipient %q: %w", ErrUnusable, key, err)
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// identitiesOf reads a file of identities, "" = there are none.
+func identitiesOf(path string) ([]age.Identity, error) {
+	if path == "" {
+		return nil, nil
+	}
+	raw, err := secretfile.Read(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	ids, err := age.ParseIdentities(bytes.NewReader(raw))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrUnusable, path, err)
+	}
+	return ids, nil
+}
+
+// sealed writes what is written for recipients, or as it is for none.
+func sealed(out io.Writer, to []age.Recipient, write func(out io.Writer) error) error {
+	if len(to) == 0 {
+		return write(out)
+	}
+	w, err := age.Encrypt(out, to...)
+	if err != nil {
+		return err
+	}
+	if err := write(w); err != nil {
+		return err
+	}
+	return w.Close()
+}
+
+// backupFile reads a backup, decrypted if it has to be.
+type backupFile struct {
+	io.Reader
+	file *os.File
+}
+
+// Close implements io.Closer.
+func (f *backupFile) Close() error { return f.file.Close() }
+
+func openBackup(path string, ids []age.Identity) (*backupFile, error) {
+	file, err := os.Open(path) //nolint:gosec,nolintlint // a file of the directory that its caller names
+	if err != nil {
+		return nil, err
+	}
+	out := &backupFile{Reader: file, file: file}
+	if _, id, err := numberOf(path); err != nil || id == "" {
+		return out, nil //nolint:nilerr // A plain one may have any name.
+	}
+	if len(ids) == 0 {
+		return nil, errors.Join(fmt.Errorf("%w: %s is encrypted: --identity names the file of the key", ErrUnusable, path), file.Close())
+	}
+	if out.Reader, err = age.Decrypt(file, ids...); err != nil {
+		if _, other := errors.AsType[*age.NoIdentityMatchError](err); other {
+			err = fmt.Errorf("%w: %s is encrypted for somebody else: %w", ErrUnusable, path, err)
+		} else {
+			err = fmt.Errorf("%s: %w: %w", path, backup.ErrInvalid, err)
+		}
+		return nil, errors.Join(err, file.Close())
+	}
+	return out, nil
+}
+
+// readBackup proves a file and returns its header.
+func readBackup(path string, ids []age.Identity) (h backup.Header, err error) {
+	f, err := openBackup(path, ids)
+	if err != nil {
+		return h, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	h, err = backup.Read(f, nil)
+	if err != nil {
+		return h, fmt.Errorf("%s: %w", path, err)
+	}
+	return h, nil
+}
+
+// idOf is the id of the backup in a file: one that is encrypted has it in its name, and is
+// proven by a restore alone.
+func idOf(path string) (string, error) {
+	if _, id, err := numberOf(path); err != nil || id != "" {
+		return id, err
+	}
+	h, err := readBackup(path, nil)
+	return h.ID, err
+}

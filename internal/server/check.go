@@ -1,0 +1,265 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/secretfile"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/store/check"
+	"github.com/pawl-dev/pawl/internal/store/compact"
+	"github.com/pawl-dev/pawl/internal/store/datadir"
+	"github.com/pawl-dev/pawl/internal/store/layout"
+	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
+)
+
+// checkedPackBytes bounds the packs that a check compiles: whatever limit they
+// were registered under.
+const checkedPackBytes = 64 << 20
+
+// CheckReport counts what a check has proven to be in order.
+type CheckReport = check.Report
+
+// CheckFault is the first thing that a check found wrong.
+type CheckFault = check.Fault
+
+// Data is a store that no sidecar has open: in a directory, or in a database.
+type Data struct {
+	Dir string
+	// KeyFile is the file with the directory's encryption key, "" = it is not encrypted.
+	KeyFile string
+	// Database has the store where Dir is empty.
+	Database Database
+}
+
+// Given: it says where the store is.
+func (d Data) Given() bool { return d.Dir != "" || !d.Database.URL.IsZero() }
+
+// unmarked: who looks at a store stores no watermarks.
+const unmarked = 24 * time.Hour
+
+// holds: there is a store.
+func (d Data) holds() (bool, error) {
+	if d.Dir == "" {
+		// Its engine says so.
+		return true, nil
+	}
+	return datadir.Holds(d.Dir)
+}
+
+// Where names it.
+func (d Data) Where() string {
+	if d.Dir != "" {
+		return d.Dir
+	}
+	return d.Database.String()
+}
+
+// options of its store. Errors: those of [secretfile.ReadKey], as [ErrUnusable].
+func (d Data) options() (store.Options, error) {
+	if d.Dir == "" {
+		return d.Database.options()
+	}
+	if dsn.Is(d.Dir) {
+		return store.Options{}, fmt.Errorf("%w: the URL of a database is no directory: give it as --store", ErrUnusable)
+	}
+	key, err := readKey(d.KeyFile)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	return store.Options{Dir: d.Dir, EncryptionKey: key, MarkInterval: unmarked}, err
+}
+
+// readKey reads the file of an encryption key; nil for none.
+func readKey(path string) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	return secretfile.ReadKey(path)
+}
+
+// ErrUnusable marks errors of a store that could not be looked at: it does not exist, is in
+// use, was written by a newer version, is encrypted under another key, or its database cannot
+// be reached.
+var ErrUnusable = errors.New("the store cannot be used")
+
+// Check opens a store and proves every invariant of it, partition by partition: it counts what is in
+// all of them. Errors: [ErrUnusable], or a *[CheckFault], of a partition as a *[PartError]. Nobody else
+// may have it open.
+func Check(ctx context.Context, data Data) (report CheckReport, err error) {
+	err = data.each(ctx, func(part Data) error {
+		one, err := checkPart(ctx, part)
+		report = added(report, one)
+		return err
+	})
+	return report, err
+}
+
+func checkPart(ctx context.Context, data Data) (report CheckReport, err error) {
+	s, err := openExisting(data, false)
+	if damage, ok := errors.AsType[*layout.Damage](err); ok {
+		return report, errors.Join(check.FaultOf(damage), err)
+	}
+	if err != nil {
+		return report, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return s.Check(ctx, graphsOf(ctx, s))
+}
+
+// CheckRepair says what a repair has done.
+type CheckRepair = check.Repair
+
+// Repair makes every row of a store anew that follows from the entries and is not as they make it,
+// partition by partition; told hears of each. Errors as of [Check].
+func Repair(ctx context.Context, data Data, told func(part int32, done CheckRepair)) error {
+	return data.each(ctx, func(part Data) error {
+		done, err := repairPart(ctx, part)
+		if err == nil {
+			told(part.Database.Part, done)
+		}
+		return err
+	})
+}
+
+func repairPart(ctx context.Context, data Data) (done CheckRepair, err error) {
+	s, err := openExisting(data, true)
+	if damage, ok := errors.AsType[*layout.Damage](err); ok {
+		return done, errors.Join(check.FaultOf(damage), err)
+	}
+	if err != nil {
+		return done, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return s.Repair(ctx, graphsOf(ctx, s))
+}
+
+// Migration says what became of a directory of an older format.
+type Migration = store.Migration
+
+// Migrate brings the store in a directory to this program's format, in the directory to,
+// "" = in its place; see [store.Migrate]. Errors: [ErrUnusable].
+func Migrate(ctx context.Context, data Data, to string) (Migration, error) {
+	if dsn.Is(data.Dir) {
+		return Migration{}, fmt.Errorf("%w: the tables of a database are migrated by the sidecar that serves them; 'pawl migrate --from DIR --to URL' moves a store into one", ErrUnusable)
+	}
+	opts, err := data.options()
+	if err != nil {
+		return Migration{}, err
+	}
+	done, err := store.Migrate(ctx, opts, to, func(s *store.Store) check.Graphs { return graphsOf(ctx, s) })
+	if unusable(err) {
+		err = fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	return done, err
+}
+
+// Compaction says what became of a directory.
+type Compaction = store.Compaction
+
+// Compact writes the store in a directory anew without what was superseded and removed, in
+// its place or into the directory to; see [store.Compact]. Errors: [ErrUnusable].
+func Compact(ctx context.Context, data Data, to string) (Compaction, error) {
+	if dsn.Is(data.Dir) {
+		return Compaction{}, fmt.Errorf("%w: a database is not compacted by Pawl: its autovacuum makes room for new rows, VACUUM FULL gives it back to the disk", ErrUnusable)
+	}
+	opts, err := data.options()
+	if err != nil {
+		return Compaction{}, err
+	}
+	done, err := store.Compact(ctx, opts, to, func(s *store.Store) check.Graphs { return graphsOf(ctx, s) })
+	if unusable(err) || errors.Is(err, compact.ErrSwap) {
+		err = fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	return done, err
+}
+
+// graphsOf finds the graphs of a store's runs in its packs.
+func graphsOf(ctx context.Context, s *store.Store) check.Graphs {
+	g := newGraphs(s)
+	return func(digest, entry, agent string, override bool) (*machine.Graph, error) {
+		return g.find(ctx, digest, entry, agent, override)
+	}
+}
+
+// openExisting opens the store in a directory that has one.
+func openExisting(data Data, repair bool) (*store.Store, error) {
+	opts, err := data.options()
+	if err != nil {
+		return nil, err
+	}
+	if held, err := data.holds(); err != nil || !held {
+		return nil, errors.Join(fmt.Errorf("%w: %s holds no store", ErrUnusable, data.Where()), err)
+	}
+	opts.Repair = repair
+	s, err := store.Open(opts)
+	if unusable(err) {
+		return nil, fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	return s, err
+}
+
+// unusable: the directory is not the caller's to look at.
+func unusable(err error) bool {
+	_, otherKey := errors.AsType[*datadir.KeyError](err)
+	_, noDatabase := errors.AsType[*DatabaseError](err)
+	return otherKey || noDatabase || errors.Is(err, datadir.ErrLocked) || errors.Is(err, store.ErrFormat)
+}
+
+type graphKey struct {
+	digest string
+	entry  pack.Entry
+}
+
+// graphs compiles the packs of a store for the entries of its runs, once each.
+type graphs struct {
+	store    *store.Store
+	packs    map[string]*pack.Pack
+	compiled map[graphKey]*machine.Graph
+}
+
+func newGraphs(s *store.Store) *graphs {
+	return &graphs{store: s, packs: map[string]*pack.Pack{}, compiled: map[graphKey]*machine.Graph{}}
+}
+
+func (g *graphs) find(ctx context.Context, digest, entry, agent string, override bool) (*machine.Graph, error) {
+	key := graphKey{digest: digest, entry: pack.Entry{Agent: agent}}
+	if override {
+		key.entry.State = entry
+	}
+	if graph := g.compiled[key]; graph != nil {
+		return graph, nil
+	}
+	loaded, err := g.pack(ctx, digest)
+	if err != nil {
+		return nil, err
+	}
+	graph, err := loaded.Compile(key.entry)
+	if err == nil {
+		g.compiled[key] = graph
+	}
+	return graph, err
+}
+
+func (g *graphs) pack(ctx context.Context, digest string) (*pack.Pack, error) {
+	if loaded := g.packs[digest]; loaded != nil {
+		return loaded, nil
+	}
+	canonical, err := g.store.PackBytes(ctx, digest)
+	if err != nil {
+		return nil, err
+	}
+	loaded, found, err := pack.Load(canonical, pack.Options{Limits: pack.Limits{Bytes: checkedPackBytes}, Accepted: true})
+	if err != nil {
+		return nil, err
+	}
+	if loaded == nil {
+		return nil, fmt.Errorf("pack %s has errors: %v", digest, found)
+	}
+	g.packs[digest] = loaded
+	return loaded, nil
+}

@@ -1,0 +1,237 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/secretfile"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/store/engine"
+	"github.com/pawl-dev/pawl/internal/store/fencing"
+	"github.com/pawl-dev/pawl/internal/store/pg"
+	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
+	"github.com/pawl-dev/pawl/internal/store/pg/preflight"
+	"github.com/pawl-dev/pawl/internal/store/pgengine"
+)
+
+// Database is a store in a PostgreSQL database.
+type Database struct {
+	URL dsn.URL
+	// PasswordFile has the password; "" = it is in the URL or in libpq's environment.
+	PasswordFile string
+	// Schema has the tables.
+	Schema string
+	// Part is the partition that is meant. Only: no other one is.
+	Part int32
+	Only bool
+}
+
+// DatabaseError is why a database cannot be used.
+type DatabaseError = preflight.Error
+
+// String names it, without its password.
+func (d Database) String() string {
+	name := d.URL.String()
+	if !d.URL.IsZero() && d.Schema != config.Default().StoreSchema {
+		name += " (schema " + d.Schema + ")"
+	}
+	if d.Part != 0 || d.Only {
+		name += fmt.Sprintf(" (partition %d)", d.Part)
+	}
+	return name
+}
+
+// part is another partition of it.
+func (d Database) part(part int32) Database {
+	d.Part = part
+	return d
+}
+
+// reachable is the address with its password. Errors: those of [secretfile.Read]; of
+// settings.
+func (d Database) reachable() (dsn.URL, error) {
+	if fault := d.URL.Fault(); fault != "" {
+		return d.URL, fmt.Errorf("--store %s", fault)
+	}
+	if fault := config.SchemaFault(d.Schema); fault != "" {
+		return d.URL, fmt.Errorf("--store-schema %q %s", d.Schema, fault)
+	}
+	if d.PasswordFile == "" {
+		return d.URL, nil
+	}
+	password, err := secretfile.Read(d.PasswordFile)
+	if err != nil {
+		return d.URL, err
+	}
+	line := strings.TrimRight(string(password), "\r\n")
+	if line == "" || strings.ContainsAny(line, "\r\n") {
+		return d.URL, fmt.Errorf("%s has no password: want one line", d.PasswordFile)
+	}
+	return d.URL.WithPassword(line), nil
+}
+
+// options of a store that is looked at. Errors as [ErrUnusable].
+func (d Database) options() (store.Options, error) {
+	url, err := d.reachable()
+	if err != nil {
+		return store.Options{}, fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	return store.Options{Dir: d.String(), Engine: d.engine(url, preflight.Wanted{}, addressOf(config.Config{})), MarkInterval: unmarked}, nil
+}
+
+// alone is a store that one sidecar serves by itself.
+type alone struct {
+	where Database
+	// opened is nil before it is.
+	opened *pgengine.Database
+}
+
+// served are the options of a store that this sidecar serves alone.
+func (d Database) served(c config.Config, log *slog.Logger) (store.Options, *alone, error) {
+	url, err := d.secured(c, log)
+	if err != nil {
+		return store.Options{}, nil, err
+	}
+	a := &alone{where: d}
+	return store.Options{Dir: d.String(), Logger: log, Engine: func(o store.Options) (_ engine.Engine, err error) {
+		if a.opened, err = d.open(context.Background(), url, wantedOf(c), addressOf(c), o.Logger); err != nil {
+			return nil, err
+		}
+		if err = a.whole(context.Background()); err != nil {
+			return nil, errors.Join(err, a.opened.Close())
+		}
+		return a.opened, nil
+	}}, a, nil
+}
+
+// whole refuses a store of which there are other partitions. It is asked when it is open, and once more
+// when the namespaces have their numbers: from then on several sidecars find them where this store has
+// them. Nil asks nothing.
+func (a *alone) whole(ctx context.Context) error {
+	if a == nil {
+		return nil
+	}
+	parts, err := a.opened.Shared(ctx)
+	if err != nil {
+		return a.where.told(err)
+	}
+	if len(parts) > 0 {
+		return &preflight.Error{Reason: preflight.SchemaShared, Where: a.where.URL.String(), Message: fmt.Sprintf(
+			"the namespaces in the schema %q are in %d partitions, of which a sidecar alone serves one: serve it with --peer-listen", a.where.Schema, len(parts)+1)}
+	}
+	return nil
+}
+
+// wantedOf is what a configuration wants of a database that it serves.
+func wantedOf(c config.Config) preflight.Wanted {
+	return preflight.Wanted{Served: true, Lossy: c.AcceptLossOnFailover, Sync: c.RequireSync}
+}
+
+// secured is the address with its password; it warns of what a configuration leaves open.
+func (d Database) secured(c config.Config, log *slog.Logger) (dsn.URL, error) {
+	url, err := d.reachable()
+	if err != nil {
+		return url, err
+	}
+	if hosts := url.Open(os.Getenv("PGSSLMODE")); len(hosts) > 0 {
+		log.Warn("the way to the database may be open: the password, runs and their values can be read on it; sslmode=verify-full in the URL closes it", "hosts", hosts)
+	}
+	if c.OTLPEndpoint != "" {
+		log.Warn("without a data directory it is not kept up to where traces were exported: those of the last seconds before an end may be missing")
+	}
+	return url, nil
+}
+
+// databaseOf is that of a configuration.
+func databaseOf(c config.Config) Database {
+	return Database{URL: c.Store, PasswordFile: c.StorePasswordFile, Schema: c.StoreSchema}
+}
+
+// addressOf is what a second sidecar is told of this one.
+func addressOf(c config.Config) string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	_, port, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		port = "0"
+	}
+	return fmt.Sprintf("%s (port %s, process %d)", host, port, os.Getpid())
+}
+
+// engine opens the database for a store.
+func (d Database) engine(url dsn.URL, want preflight.Wanted, address string) func(store.Options) (engine.Engine, error) {
+	return func(o store.Options) (engine.Engine, error) {
+		e, err := d.open(context.Background(), url, want, address, o.Logger)
+		if err != nil {
+			return nil, err
+		}
+		return e, nil
+	}
+}
+
+// open opens the database after it was looked at. Its errors are *[DatabaseError].
+func (d Database) open(ctx context.Context, url dsn.URL, want preflight.Wanted, address string, log *slog.Logger) (*pgengine.Database, error) {
+	if err := d.judged(ctx, url, want, log); err != nil {
+		return nil, err
+	}
+	where := d.URL.String()
+	e, err := pgengine.Open(pgengine.Config{URL: url, Schema: d.Schema, Part: d.Part, Address: address, Raise: want.Served || want.Make, Logger: log})
+	if err != nil {
+		return nil, d.told(err)
+	}
+	if e.Last() == 0 && !want.Served && !want.Make {
+		none := &preflight.Error{Reason: preflight.SchemaNone, Where: where, Message: fmt.Sprintf("the schema %q has no store", d.Schema)}
+		return nil, errors.Join(none, e.Close())
+	}
+	return e, nil
+}
+
+// judged looks whether the database keeps what it acknowledges. Its errors are *[DatabaseError].
+func (d Database) judged(ctx context.Context, url dsn.URL, want preflight.Wanted, log *slog.Logger) error {
+	where := d.URL.String()
+	server, err := preflight.Look(ctx, url.Secret(), where, d.Schema)
+	if err != nil {
+		return err
+	}
+	told, err := preflight.Judge(server, where, d.Schema, want)
+	if err != nil {
+		return err
+	}
+	for _, line := range told {
+		log.Warn("database: "+line, "database", where)
+	}
+	return nil
+}
+
+// told gives an error of an engine the reason that a user acts upon.
+func (d Database) told(err error) error {
+	where := d.URL.String()
+	if held, ok := errors.AsType[*fencing.HeldError](err); ok {
+		return &preflight.Error{Reason: preflight.SchemaOwned, Where: where, Err: err, Message: fmt.Sprintf(
+			"the schema %q is served by the sidecar at %s, which renews its lease (until %s now): stop that one, or name another schema with --store-schema",
+			d.Schema, held.Address, held.Until.UTC().Format(time.RFC3339))}
+	}
+	if newer, ok := errors.AsType[*pg.SchemaError](err); ok {
+		return &preflight.Error{Reason: preflight.SchemaNewer, Where: where, Err: err, Message: newer.Error() + ": use that program"}
+	}
+	if living, ok := errors.AsType[*pg.LivingError](err); ok {
+		return &preflight.Error{Reason: preflight.SchemaLiving, Where: where, Err: err, Message: living.Error()}
+	}
+	if format, ok := errors.AsType[*pg.FormatError](err); ok {
+		reason := preflight.FormatNewer
+		if format.Older() {
+			reason = preflight.FormatOlder
+		}
+		return &preflight.Error{Reason: reason, Where: where, Err: err, Message: format.Error()}
+	}
+	return preflight.Told(where, err)
+}

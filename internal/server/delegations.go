@@ -1,0 +1,174 @@
+package server
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/pawl-dev/pawl/internal/a2a"
+	"github.com/pawl-dev/pawl/internal/a2a/client"
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/delivery"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/secretfile"
+	"github.com/pawl-dev/pawl/internal/services"
+)
+
+// localBuffer is the size of the pipe to the members of this sidecar's packs.
+const localBuffer = 256 << 10
+
+// delegations reaches whom runs delegate to: other sidecars over A2A, and members of
+// their own pack by the same service without the network.
+type delegations struct {
+	service   *a2a.Service
+	directory directory
+	local     *grpc.Server
+	pipe      *bufconn.Listener
+	conn      *grpc.ClientConn
+	served    chan error
+}
+
+func newDelegations(opts options, remotes map[string]client.Remote, rooms *services.House) (*delegations, error) {
+	conf, err := agentsConfig(opts, rooms)
+	if err != nil {
+		return nil, err
+	}
+	conf.Within = true
+	service, err := a2a.New(conf, within{})
+	if err != nil {
+		return nil, err
+	}
+	d := &delegations{
+		service: service,
+		local:   grpc.NewServer(grpc.MaxRecvMsgSize(conf.MaxMessageBytes)), pipe: bufconn.Listen(localBuffer), served: make(chan error, 1),
+	}
+	a2apb.RegisterA2AServiceServer(d.local, service.GRPC())
+	dial := func(ctx context.Context, _ string) (net.Conn, error) { return d.pipe.DialContext(ctx) }
+	d.conn, err = grpc.NewClient("passthrough:within", grpc.WithContextDialer(dial), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return nil, err
+	}
+	d.directory = directory{agents: client.NewDirectory(remotes, d.conn, opts.config.A2AURL), name: rooms.NamespaceName}
+	return d, nil
+}
+
+// run serves the members until the outbox has ended, which ctx ends.
+func (d *delegations) run(ctx context.Context, box *delivery.Outbox) error {
+	go func() { d.served <- d.local.Serve(d.pipe) }()
+	err := box.Run(ctx)
+	d.local.Stop()
+	served := <-d.served
+	if errors.Is(served, grpc.ErrServerStopped) {
+		// Stopped before it had begun.
+		served = nil
+	}
+	return errors.Join(err, served, d.conn.Close())
+}
+
+// directory gives the outbox agents of package a2a.
+type directory struct {
+	agents *client.Directory
+	// name is that of a namespace's number.
+	name func(uint32) string
+}
+
+// Peer finds the way to an agent. Members of a run's pack are those of its own namespace.
+func (d directory) Peer(ctx context.Context, del *machine.Delegation) (delivery.Peer, string, error) {
+	found, card, err := d.agents.Peer(ctx, del, spaceOf(d.name(del.Row.Namespace)))
+	if err != nil {
+		return nil, card, err
+	}
+	return found, card, nil
+}
+
+// local says whether an agent is a member of its run's own pack, and not one that is reached
+// elsewhere. While A2A is off nothing is sent; what was configured then holds.
+func (t *tenure) local(namespace uint32, pack, agent string) bool {
+	space := spaceOf(t.house.NamespaceName(namespace))
+	if t.sends == nil {
+		return client.Named(t.files.remotes, space, pack, agent) == ""
+	}
+	return t.sends.directory.agents.Local(space, pack, agent)
+}
+
+// spaceOf is a namespace in the names of agents.
+func spaceOf(name string) string {
+	if name == runtime.DefaultNamespace {
+		return ""
+	}
+	return name
+}
+
+// readRemotes reads the files that the configuration of agents names.
+func readRemotes(agents map[string]config.Agent) (map[string]client.Remote, error) {
+	out := make(map[string]client.Remote, len(agents))
+	for name, agent := range agents {
+		remote := client.Remote{Card: agent.Card, Allow: agent.Allow}
+		if agent.TokenFile != "" {
+			raw, err := secretfile.Read(agent.TokenFile)
+			if err != nil {
+				return nil, fmt.Errorf("agents[%s].token_file: %w", name, err)
+			}
+			if remote.Token = strings.TrimSpace(string(raw)); remote.Token == "" {
+				return nil, fmt.Errorf("agents[%s].token_file: %s is empty", name, agent.TokenFile)
+			}
+		}
+		if agent.CA != "" {
+			raw, err := secretfile.ReadTrusted(agent.CA)
+			if err != nil {
+				return nil, fmt.Errorf("agents[%s].ca: %w", name, err)
+			}
+			remote.CA = x509.NewCertPool()
+			if !remote.CA.AppendCertsFromPEM(raw) {
+				return nil, fmt.Errorf("agents[%s].ca: %s has no certificate", name, agent.CA)
+			}
+		}
+		if agent.Cert != "" {
+			pair, err := secretfile.ReadKeyPair(agent.Cert, agent.Key)
+			if err != nil {
+				return nil, fmt.Errorf("agents[%s].cert: %w", name, err)
+			}
+			remote.Certificate = &pair
+		}
+		out[name] = remote
+	}
+	return out, nil
+}
+
+// within is the host of the service that members of one sidecar talk through: its
+// only caller is the sidecar itself, which starts, reads and cancels tasks. Whoever
+// answers their questions does that by rights of their own.
+type within struct{}
+
+func (within) Principal(context.Context) runtime.Principal {
+	return runtime.Principal{Subject: runtime.OwnName, Scopes: runtime.ScopeRunsRead | runtime.ScopeRunsWrite}
+}
+
+// Admit is for HTTP, which this host does not have.
+func (within) Admit(*http.Request, string) (context.Context, error) {
+	return nil, errors.New("there is no HTTP within a sidecar")
+}
+
+// Settled: what the sidecar does itself is in the journal alone.
+func (within) Settled(context.Context, string, any, error) {}
+
+// Within: what runs of a namespace delegate is of that namespace, and they are bounded.
+func (within) Within(context.Context, string, any) error { return nil }
+
+func (within) Stay(ctx context.Context, _, _ string) (context.Context, func(), error) {
+	return ctx, func() {}, nil
+}
+
+func (within) Addr() string                            { return "" }
+func (within) HTTPAddr() string                        { return "" }
+func (within) Secured() (tls, token, certificate bool) { return false, false, false }

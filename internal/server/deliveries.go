@@ -1,0 +1,84 @@
+package server
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl/internal/a2a"
+	"github.com/pawl-dev/pawl/internal/delivery"
+	"github.com/pawl-dev/pawl/internal/grpcapi"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/services"
+	"github.com/pawl-dev/pawl/internal/telemetry"
+)
+
+// newOutbox makes what sends. sends is nil while A2A is off: delegations and pushes
+// then wait.
+func newOutbox(opts options, rooms *services.House, sends *delegations, records *recordFeed, counts *telemetry.Metrics) (*delivery.Outbox, error) {
+	conf := delivery.Config{
+		Delegations: rooms.Delegations, Subscriptions: rooms.Subscriptions, Log: opts.log, Counts: deliveryCounts{counts}, Post: delivery.NewHTTPPoster(opts.config.PushPrefixes()),
+		Feeds: map[machine.SubscriptionKind]delivery.Feed{machine.SubscriptionWebhook: records},
+	}
+	if sends != nil {
+		conf.Directory = sends.directory
+		conf.Feeds[machine.SubscriptionPush] = pushFeed{sends.service, records}
+	}
+	return delivery.New(conf)
+}
+
+// deliveryCounts counts deliveries in the metrics, which are nil while they are off.
+type deliveryCounts struct{ metrics *telemetry.Metrics }
+
+func (c deliveryCounts) Delivery(kind machine.SubscriptionKind, became delivery.Became) {
+	c.metrics.Delivery(kind, string(became))
+}
+
+func (c deliveryCounts) DeliveryFault(kind machine.SubscriptionKind, doing delivery.Doing) {
+	c.metrics.DeliveryFault(kind, string(doing))
+}
+
+// send sends until ctx ends.
+func (t *tenure) send(ctx context.Context) error {
+	if t.sends == nil {
+		return t.box.Run(ctx)
+	}
+	return t.sends.run(ctx, t.box)
+}
+
+// pushes keeps push configurations and has them served.
+func pushes(rooms *services.House, box *delivery.Outbox) *a2a.Pushes {
+	return &a2a.Pushes{Engine: rooms.Subscriptions, Serve: box.Serve, Stop: box.Stop}
+}
+
+// pushFeed gives the outbox the events of package a2a.
+type pushFeed struct {
+	service *a2a.Service
+	rights  *recordFeed
+}
+
+// Open implements [delivery.Feed].
+func (f pushFeed) Open(ctx context.Context, sub *machine.Subscription) (delivery.Events, error) {
+	return f.service.PushEvents(ctx, sub)
+}
+
+// May says whether the task's owner may still read its tasks: who gave a receiver may have
+// lost that since. Tasks of the sidecar's own are its own for ever.
+func (f pushFeed) May(sub *machine.Subscription) error {
+	if sub.Owner == runtime.OwnName {
+		return nil
+	}
+	return f.rights.services.MayRead(sub.Owner, sub.Namespace, runtime.ScopeRunsRead|runtime.ScopeRunsWrite)
+}
+
+// recordFeed gives the outbox the records of webhooks. The services are made after the
+// outbox, and before that runs.
+type recordFeed struct{ services *grpcapi.Services }
+
+func (f *recordFeed) Open(ctx context.Context, sub *machine.Subscription) (delivery.Events, error) {
+	return f.services.RecordFeed(ctx, sub)
+}
+
+// May implements [delivery.Feed].
+func (f *recordFeed) May(sub *machine.Subscription) error {
+	return f.services.MayRead(sub.Owner, sub.Namespace, runtime.ScopeRunsRead)
+}

@@ -1,0 +1,122 @@
+package server
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/pawl-dev/pawl/internal/cluster/membership"
+	"github.com/pawl-dev/pawl/internal/grpcapi"
+	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
+	"github.com/pawl-dev/pawl/internal/telemetry"
+)
+
+// held is a tenure that calls reach through the seat of its partition.
+type held struct {
+	*grpcapi.Services
+	*tenure
+	app  *app
+	part int32
+	// failed is closed when the store takes no more commits, or one of its loops ended by itself;
+	// leaving when it is to be closed.
+	failed, leaving, closed chan struct{}
+}
+
+// take opens a partition, as the store at a start of one sidecar.
+func (a *app) take(ctx context.Context, part int32) (membership.Tenure, error) {
+	opts := a.shares.within(a.opts, part)
+	t, err := openTenure(opts, a.files.Load(), a.shares.storage(opts.config, part, opts.log), a.observers)
+	if err != nil {
+		return nil, err
+	}
+	h := &held{tenure: t, app: a, part: part, failed: make(chan struct{}), leaving: make(chan struct{}), closed: make(chan struct{})}
+	h.Services, err = a.server.Services(grpcapi.Offer{
+		House: t.house, Deliveries: t.box, Store: &depotOf{store: t.store, part: part, paced: true}, Guest: agentsGuest[*grpcapi.Services](t),
+	})
+	if err != nil {
+		return nil, errors.Join(err, t.drain(ctx), t.close())
+	}
+	t.records.services = h.Services
+	a.reading.RLock()
+	defer a.reading.RUnlock()
+	a.tenures.put(part, t)
+	// Files that were read again until then were put into what there was.
+	t.files = a.files.Load()
+	t.replace(t.files)
+	if err := a.furnish(ctx, t); err != nil {
+		a.tenures.drop(part)
+		return nil, errors.Join(err, t.drain(ctx), t.close())
+	}
+	t.start()
+	go h.attend()
+	a.shares.counts.Took()
+	return h, nil
+}
+
+// furnish puts the packs and schedules of the configuration into a partition. What is wrong with these was
+// told when the process started; an error is one of the store's, which is to be taken again.
+func (a *app) furnish(ctx context.Context, t *tenure) error {
+	// No pack goes again, and callers wait for the compiling of all.
+	if !a.shares.offered.Load() {
+		_, err := t.registerPacks(ctx, t.opts.config.Packs)
+		if isAway(err) {
+			return err
+		}
+		if err != nil {
+			t.opts.log.Error("packs of the configuration are not registered", "error", err)
+		}
+	}
+	err := t.agree(ctx)
+	if isAway(err) {
+		return err
+	}
+	if err != nil {
+		t.opts.log.Error("schedules of the configuration do not hold", "error", err)
+	}
+	return nil
+}
+
+// isAway: it was nobody's fault who asked, and may be otherwise a moment later.
+func isAway(err error) bool {
+	if err == nil {
+		return false
+	}
+	st, _ := apierror.Status(err)
+	return st.Code() == codes.Unavailable
+}
+
+// attend tells of a failure.
+func (h *held) attend() {
+	select {
+	case <-h.leaving:
+		return
+	case <-h.house.Failed():
+	case err := <-h.ended:
+		h.ended <- err // whoever waits for the loops counts it
+	}
+	close(h.failed)
+}
+
+// Failed implements [route.Home].
+func (h *held) Failed() <-chan struct{} { return h.failed }
+
+// Closed implements [membership.Tenure].
+func (h *held) Closed() <-chan struct{} { return h.closed }
+
+// Close implements [membership.Tenure]: as the end of one sidecar.
+func (h *held) Close(ctx context.Context) error {
+	outcome := telemetry.HandedOver
+	select {
+	case <-h.failed:
+		outcome = telemetry.StoreLost
+	default:
+	}
+	close(h.leaving)
+	err := h.drain(ctx)
+	h.app.tenures.drop(h.part)
+	err = errors.Join(err, h.close())
+	h.app.shares.counts.Gave(outcome)
+	close(h.closed)
+	return err
+}

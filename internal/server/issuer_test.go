@@ -1,0 +1,127 @@
+package server
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+)
+
+// issuerOf is somebody who publishes a key and signs with it.
+type issuerOf struct {
+	t   *testing.T
+	key *ecdsa.PrivateKey
+	url string
+}
+
+func newIssuer(t *testing.T) *issuerOf {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := &issuerOf{t: t, key: key}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "openid-configuration") {
+			_ = json.NewEncoder(w).Encode(map[string]string{"issuer": i.url, "jwks_uri": i.url + "/keys"})
+			return
+		}
+		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "k"}}})
+	}))
+	t.Cleanup(server.Close)
+	i.url = server.URL
+	return i
+}
+
+// token says that the holder of a name is in teams, for so long.
+func (i *issuerOf) token(name, scopes, team string, lasts time.Duration) string {
+	i.t.Helper()
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: i.key, KeyID: "k"}}, nil)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	token, err := jwt.Signed(signer).Claims(map[string]any{
+		"iss": i.url, "sub": name, "aud": "pawl", "exp": float64(time.Now().Add(lasts).UnixMilli()) / 1000, "scope": scopes, "team": team,
+	}).Serialize()
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	return token
+}
+
+// TestIssuersTokens: a JSON web token is a principal over every port of the real process,
+// with what the operator's rules give it, as long as it lasts.
+func TestIssuersTokens(t *testing.T) {
+	t.Parallel()
+	issuer := newIssuer(t)
+	c := settings(t)
+	c.Namespaces, c.HTTP = []string{"red", "blue"}, "127.0.0.1:0"
+	c.Packs = []string{packAt(t)}
+	c.OIDCFile = writeFile(t, "oidc.yaml", `issuers:
+- issuer: `+issuer.url+`
+  audience: [pawl]
+  leeway: 1ns
+  scopes: {claim: scope, map: {drive: ["runs:write", "runs:read"], look: ["runs:read"]}}
+  namespaces: {claim: team}
+`)
+	r := &operationsRig{t: t, s: operating(t, c)}
+	r.conn = dial(t, r.s.ready.GRPC)
+	who, err := r.tenant(issuer.token("ann", "drive admin", "red", time.Hour)).caller()
+	if err != nil || who.GetPrincipal() != "oidc:ann" || strings.Join(who.GetScopes(), " ") != "runs:write runs:read" || strings.Join(who.GetNamespaces(), " ") != "red" {
+		t.Fatalf("%v, %v", who, err)
+	}
+	looks := issuer.token("bob", "look", "red default", time.Hour)
+	gateway := "http://" + r.s.ready.HTTP
+	for where, want := range map[string]string{
+		"GET " + gateway + "/v1/runs":                     "",
+		"GET " + gateway + "/v1/runs?namespace=blue":      "NAMESPACE_NOT_FOUND",
+		"GET " + gateway + "/a2a/default:team/lead/tasks": "",
+		"GET " + gateway + "/a2a/blue:team/lead/tasks":    "NAMESPACE_NOT_FOUND",
+		"GET " + gateway + "/a2a/team/lead/tasks":         "AGENT_NOT_FOUND",
+		"POST " + gateway + "/v1/runs":                    "SCOPE_MISSING",
+		"POST " + gateway + "/a2a/team/lead/message:send": "SCOPE_MISSING",
+	} {
+		verb, path, _ := strings.Cut(where, " ")
+		if got := r.http(verb, path, map[bool]string{true: "{}"}[verb == "POST"], looks); got != want {
+			t.Errorf("%s: %q, want %q", where, got, want)
+		}
+	}
+	if got := r.http("GET", gateway+"/v1/runs", "", looks[:len(looks)-6]+"AAAAAA"); got != "TOKEN_UNKNOWN" {
+		t.Errorf("a forged token: %q", got)
+	}
+	// A stream ends with its token; one that was not opened in time is tried with a
+	// longer life.
+	for lasts := 2 * time.Second; ; lasts *= 2 {
+		stream, err := r.tenant(issuer.token("eve", "look", "red", lasts)).follow()
+		opened := false
+		for err == nil {
+			header, _ := stream.Header()
+			opened = header != nil
+			_, err = stream.Recv()
+		}
+		if got := reasonOfError(err); got != "TOKEN_EXPIRED" {
+			t.Fatalf("a stream whose token ends: %v", err)
+		}
+		if opened || lasts > time.Minute {
+			break
+		}
+	}
+}
+
+func (x *tenant) caller() (*pawlv1.GetCallerResponse, error) {
+	return x.runs.GetCaller(x.ctx, &pawlv1.GetCallerRequest{})
+}
+
+func (x *tenant) follow() (pawlv1.RunService_StreamTransitionsClient, error) {
+	return x.runs.StreamTransitions(x.ctx, &pawlv1.StreamTransitionsRequest{Follow: true})
+}

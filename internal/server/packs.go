@@ -1,0 +1,57 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/packs"
+)
+
+// PackError says why a pack file of the configuration was not registered.
+type PackError struct {
+	Path string
+	// Diagnostics are empty when the document is fine but was refused.
+	Diagnostics []pack.Diagnostic
+	Err         error
+}
+
+// Error has one line per finding that is an error.
+func (e *PackError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "pack %s: %v", e.Path, e.Err)
+	for _, d := range e.Diagnostics {
+		if d.Severity == pack.SeverityError {
+			fmt.Fprintf(&b, "\n  %s:%s", e.Path, d)
+		}
+	}
+	return b.String()
+}
+
+// Unwrap gives the refusal.
+func (e *PackError) Unwrap() error { return e.Err }
+
+// registerPacks registers files in order and returns their names. Their warnings are counted and told in the log.
+func (t *tenure) registerPacks(ctx context.Context, paths []string) ([]string, error) {
+	names := make([]string, 0, len(paths))
+	for _, path := range paths {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return names, fmt.Errorf("pack: %w", err)
+		}
+		got, err := t.house.RegisterPack(ctx, packs.RegisterRequest{
+			Call:     runtime.Call{Principal: runtime.Principal{Subject: runtime.SidecarName, Scopes: runtime.ScopePacksWrite}},
+			Document: content,
+		})
+		if err != nil {
+			return names, &PackError{Path: path, Diagnostics: got.Diagnostics, Err: err}
+		}
+		pack.LogWarnings(ctx, t.opts.log, path, got.Diagnostics)
+		names = append(names, got.Row.ID+"@"+got.Row.Version)
+		t.opts.log.Info("pack registered", "file", path, "pack", names[len(names)-1], "digest", got.Row.Digest, "warnings", len(got.Diagnostics))
+	}
+	return names, nil
+}

@@ -1,0 +1,184 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/pawl-dev/pawl/internal/store/engine"
+	"github.com/pawl-dev/pawl/internal/store/kv"
+	"github.com/pawl-dev/pawl/internal/store/layout"
+	"github.com/pawl-dev/pawl/internal/store/pg"
+	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
+	"github.com/pawl-dev/pawl/internal/store/pg/preflight"
+)
+
+// PartError is an error of a partition that is not the first.
+type PartError struct {
+	Part int32
+	Err  error
+}
+
+// Error names it.
+func (e *PartError) Error() string { return fmt.Sprintf("partition %d: %v", e.Part, e.Err) }
+
+// Unwrap gives the error.
+func (e *PartError) Unwrap() error { return e.Err }
+
+// PartOf is the partition that an error is of; 0: the first, or none.
+func PartOf(err error) int32 {
+	if of, ok := errors.AsType[*PartError](err); ok {
+		return of.Part
+	}
+	return 0
+}
+
+// InPart names the partition that an error is of. The first is most stores' only one.
+func InPart(part int32, err error) error {
+	if err == nil || part == 0 {
+		return err
+	}
+	return &PartError{Part: part, Err: err}
+}
+
+// PartsError: what has several partitions is to go where there is one.
+type PartsError struct {
+	// What has the partitions Parts, by number.
+	What  string
+	Parts []int32
+	// Advice is what to do instead.
+	Advice string
+}
+
+// Error names them.
+func (e *PartsError) Error() string {
+	return fmt.Sprintf("%s has the partitions %s, whose numbers and cursors are not those of one store: %s", e.What, listed(e.Parts), e.Advice)
+}
+
+// parts are the partitions of a store that there are, by number; a directory is one. Errors:
+// [ErrUnusable].
+func (d Data) parts(ctx context.Context) ([]Data, error) {
+	if d.Dir != "" {
+		return []Data{d}, nil
+	}
+	numbers, err := d.Database.parts(ctx, preflight.Wanted{})
+	if err != nil {
+		return nil, err
+	}
+	if len(numbers) == 0 || d.Database.Only {
+		// It says itself that it has nothing.
+		return []Data{d}, d.Database.among(numbers)
+	}
+	parts := make([]Data, len(numbers))
+	for i, number := range numbers {
+		parts[i] = Data{Database: d.Database.part(number)}
+	}
+	return parts, nil
+}
+
+// among refuses a partition that is none of those that there are.
+func (d Database) among(parts []int32) error {
+	if len(parts) == 0 || slices.Contains(parts, d.Part) {
+		return nil
+	}
+	return fmt.Errorf("%w: PARTITION_NOT_FOUND: %s; there are the partitions %s", ErrUnusable, d, listed(parts))
+}
+
+// listed are numbers as text.
+func listed(parts []int32) string {
+	names := make([]string, len(parts))
+	for i, part := range parts {
+		names[i] = fmt.Sprint(part)
+	}
+	return strings.Join(names, ", ")
+}
+
+// each calls do for one partition after the other, and ends at the first error, which names it.
+func (d Data) each(ctx context.Context, do func(part Data) error) error {
+	parts, err := d.parts(ctx)
+	for i := 0; err == nil && i < len(parts); i++ {
+		err = InPart(parts[i].Database.Part, do(parts[i]))
+	}
+	return err
+}
+
+// parts are the partitions that have something, by number. Errors: [ErrUnusable].
+func (d Database) parts(ctx context.Context, want preflight.Wanted) (parts []int32, err error) {
+	url, err := d.reachable()
+	if err == nil {
+		err = d.judged(ctx, url, want, slog.New(slog.DiscardHandler))
+	}
+	if err == nil {
+		parts, err = d.reached(ctx, url)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	return parts, nil
+}
+
+func (d Database) reached(ctx context.Context, url dsn.URL) (parts []int32, err error) {
+	via, err := pg.Reach(ctx, pg.Config{URL: url, Schema: d.Schema})
+	if err == nil {
+		defer via.Close()
+		parts, err = via.Parts(ctx)
+	}
+	if err != nil {
+		return nil, d.told(err)
+	}
+	return parts, nil
+}
+
+// undivided refuses a database whose store has other partitions than the first one.
+func (d Database) undivided(ctx context.Context, want preflight.Wanted, advice string) error {
+	parts, err := d.parts(ctx, want)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(parts, func(part int32) bool { return part != 0 }) {
+		err = fmt.Errorf("%w: %w", ErrUnusable, &PartsError{What: d.String(), Parts: parts, Advice: advice})
+	}
+	return err
+}
+
+// namespacesOf are the numbers of the namespaces that a store has besides the default one.
+func namespacesOf(e engine.Engine) (map[string]uint32, error) {
+	numbers := make(map[string]uint32)
+	err := eachRow(e, layout.Prefix(nil, layout.KindNamespace, 0), func(key, value []byte) error {
+		name, number, err := layout.ReadNamespace(key, value)
+		numbers[name] = number
+		return err
+	})
+	return numbers, err
+}
+
+// eachRow reads the rows under a prefix of a store to which nobody writes.
+func eachRow(e engine.Engine, prefix []byte, do func(key, value []byte) error) error {
+	view := kv.On(e.View(e.Last()))
+	defer view.Close()
+	it := view.Scan(kv.Range{Prefix: prefix})
+	defer it.Close()
+	for it.Rewind(); it.Valid(); it.Next() {
+		value, err := it.ValueCopy()
+		if err == nil {
+			err = do(it.KeyCopy(), value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return view.Err()
+}
+
+// added is what two partitions have together.
+func added(a, b CheckReport) CheckReport {
+	return CheckReport{
+		Runs: a.Runs + b.Runs, Entries: a.Entries + b.Entries, Records: a.Records + b.Records, Checkpoints: a.Checkpoints + b.Checkpoints,
+		Artifacts: a.Artifacts + b.Artifacts, Messages: a.Messages + b.Messages, IDs: a.IDs + b.IDs,
+		Timers: a.Timers + b.Timers, Outbox: a.Outbox + b.Outbox, Ready: a.Ready + b.Ready, Indexes: a.Indexes + b.Indexes,
+		Packs: a.Packs + b.Packs, Deleted: a.Deleted + b.Deleted, Erased: a.Erased + b.Erased, Accounts: a.Accounts + b.Accounts, Keys: a.Keys + b.Keys,
+	}
+}

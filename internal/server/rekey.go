@@ -1,0 +1,38 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/store/datadir"
+	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
+	"github.com/pawl-dev/pawl/internal/store/rekey"
+)
+
+// ErrSameKey: the directory has the new key already.
+var ErrSameKey = rekey.ErrSameKey
+
+// RotateKey puts the data keys of a directory under the key in another file. Errors:
+// [ErrUnusable], [ErrSameKey]; nothing was changed by either.
+func RotateKey(data Data, to string) error {
+	if data.Dir == "" || dsn.Is(data.Dir) {
+		return fmt.Errorf("%w: a database has no key of Pawl's to change: its disks and its connections are encrypted by who runs it", ErrUnusable)
+	}
+	if held, err := datadir.Holds(data.Dir); err != nil || !held {
+		return errors.Join(fmt.Errorf("%w: %s holds no store", ErrUnusable, data.Dir), err)
+	}
+	opts, err := data.options()
+	if err != nil {
+		return err
+	}
+	key, err := readKey(to)
+	if err == nil {
+		err = rekey.Rotate(data.Dir, opts.EncryptionKey, key)
+	} else {
+		err = fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	if unusable(err) {
+		err = fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	return err
+}

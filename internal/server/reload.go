@@ -1,0 +1,126 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+
+	"github.com/pawl-dev/pawl/internal/a2a/client"
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/grpcapi"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth/oidc"
+	"github.com/pawl-dev/pawl/internal/model"
+	"github.com/pawl-dev/pawl/internal/runtime/budget"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/quota"
+	"github.com/pawl-dev/pawl/internal/runtime/ratelimit"
+	"github.com/pawl-dev/pawl/internal/runtime/schedule"
+)
+
+// readRights reads the files that say who may call.
+func readRights(c config.Config) (rights grpcapi.Rights, err error) {
+	var tokenErr, certErr, issuerErr error
+	if c.TokensFile != "" {
+		rights.Tokens, tokenErr = auth.ReadTokens(c.TokensFile)
+	}
+	if c.CertificatesFile != "" {
+		rights.Certificates, certErr = auth.ReadCertificates(c.CertificatesFile)
+	}
+	if c.OIDCFile != "" {
+		rights.Issuers, issuerErr = oidc.Read(c.OIDCFile)
+	}
+	return rights, errors.Join(tokenErr, certErr, issuerErr)
+}
+
+// reloads reads the files of rights and keys again at each signal until ctx ends.
+func (a *app) reloads(ctx context.Context, signals <-chan os.Signal) {
+	for {
+		select {
+		case <-signals:
+			a.reload(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// reload takes all of the files or, if one of them is faulty, none. No partition is opened meanwhile.
+// Where some partitions have stored the new schedules and another could not, that one is told of: it
+// stores them when it is taken again, or at the next signal.
+func (a *app) reload(ctx context.Context) {
+	a.reading.Lock()
+	defer a.reading.Unlock()
+	rights, err := readRights(a.opts.config)
+	files, filesErr := readFiles(a.opts.config)
+	var set func()
+	if err = errors.Join(err, filesErr); err == nil {
+		set, err = a.server.ReadyRights(rights)
+	}
+	all, stored := a.tenures.all(), 0
+	var left []error
+	for i := 0; err == nil && i < len(all); i++ {
+		switch failed := all[i].schedule(ctx, files.schedules); {
+		case failed == nil:
+			stored++
+		case slices.Contains(a.tenures.all(), all[i]): // else the next owner has files of its own
+			all[i].opts.log.ErrorContext(ctx, "the schedules could not be stored", "error", failed)
+			left = append(left, failed)
+		}
+	}
+	if stored == 0 {
+		err = errors.Join(err, errors.Join(left...))
+	}
+	a.audited("reload", errors.Join(err, errors.Join(left...)))
+	if err != nil {
+		a.opts.log.ErrorContext(ctx, "reload failed: tokens, certificates, keys, quotas, limits, budgets, schedules, models and prices stay as they were", "error", err)
+		return
+	}
+	set()
+	a.opts.models.Replace(files.models)
+	a.files.Store(files)
+	for _, t := range all {
+		t.replace(files)
+	}
+	if a.shares != nil {
+		a.shares.quotas.Replace(files.quotas)
+	}
+	a.opts.log.InfoContext(ctx, "reloaded", "tokens", len(rights.Tokens), "certificates", len(rights.Certificates), "issuers", len(rights.Issuers), "models", len(files.models), "schedules", len(files.schedules), "tls", a.opts.config.TLSCert != "")
+}
+
+// replace puts what files say in the place of what they said.
+func (t *tenure) replace(files *files) {
+	t.house.Quotas.Replace(files.quotas)
+	t.prices.Replace(files.prices)
+	t.house.Admission.Replace(files.limits)
+	t.accounts.Replace(files.budgets)
+	if t.sends != nil {
+		t.sends.directory.agents.Replace(files.remotes)
+	}
+}
+
+// files are what those say that are read again, as they were when all of them were right: whoever
+// gets the store later goes by them.
+type files struct {
+	remotes   map[string]client.Remote
+	quotas    *quota.Table
+	prices    map[string]machine.Price
+	budgets   *budget.Table
+	schedules []*schedule.Schedule
+	models    []*model.Endpoint
+	limits    *ratelimit.Table
+}
+
+// readFiles reads all of them and tells all faults.
+func readFiles(c config.Config) (*files, error) {
+	f, errs := &files{}, [7]error{}
+	f.remotes, errs[0] = readRemotes(c.Remotes())
+	f.quotas, errs[1] = readQuotas(c, c.Served())
+	f.prices, errs[2] = readPrices(c)
+	f.budgets, errs[3] = readBudgets(c)
+	f.models, errs[4] = readModels(c, os.LookupEnv)
+	f.schedules, errs[5] = readSchedules(c, c.Served())
+	f.limits, errs[6] = readLimits(c)
+	return f, errors.Join(errs[:]...)
+}

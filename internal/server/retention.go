@@ -1,0 +1,187 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	rpccode "google.golang.org/genproto/googleapis/rpc/code"
+
+	"github.com/pawl-dev/pawl/internal/audit"
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/retention"
+	"github.com/pawl-dev/pawl/internal/services"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/store/datadir"
+	"github.com/pawl-dev/pawl/internal/store/diskspace"
+	"github.com/pawl-dev/pawl/internal/telemetry"
+)
+
+// retentionPolicy returns the retention policy of the configuration. It makes the archives
+// and proves that they can be written. counts is nil while metrics are off.
+func retentionPolicy(opts options, counts *telemetry.Metrics) (retention.Policy, error) {
+	c := opts.config
+	teller := &retentionTeller{log: opts.log, audit: opts.audit, counts: counts}
+	p := retention.Policy{
+		Every: c.RetentionEvery, Grace: c.RetentionGrace, Preview: c.RetentionPreview, ForgetAfter: c.ForgetDeletedAfter,
+		Before: teller.line, Tell: teller.taken, Forgot: teller.forgot, Fault: teller.fault, Room: archiveRoom,
+	}
+	if opts.audit != nil {
+		p.Ready = opts.audit.Ready
+	}
+	for i, r := range c.Rules() {
+		if r.Keep {
+			p.Rules = append(p.Rules, retention.Rule{Name: r.Name, Namespace: r.Namespace, Statuses: statusesOf(r.Status), Labels: labelsOf(r.Label)})
+			continue
+		}
+		if err := writable(r.Archive, opts.serves); err != nil {
+			return p, &config.Error{Faults: []config.Fault{{Field: fmt.Sprintf("retention[%d].archive", i), Message: err.Error()}}}
+		}
+		p.Rules = append(p.Rules, retention.Rule{
+			Name: r.Name, Namespace: r.Namespace, Statuses: statusesOf(r.Status), Labels: labelsOf(r.Label),
+			OlderThan: r.OlderThan, KeepNewest: r.KeepNewest, MaxBytes: int64(r.MaxBytes), Archive: r.Archive,
+		})
+	}
+	return p, nil
+}
+
+// leftFree is what an archive leaves free on its disk, which may be the store's: more than that
+// needs for new work.
+const leftFree = 320 << 20
+
+// archiveRoom refuses to fill a disk with archives.
+func archiveRoom(dir string) error {
+	return (&diskspace.Disk{Dir: dir, Free: diskspace.FreeSpace}).Look(leftFree)
+}
+
+// endsOf is what the configuration says of consumers and dead letters.
+func endsOf(opts options, names func(ns uint32) string, s *store.Store, counts *telemetry.Metrics) services.Ends {
+	c := opts.config
+	return services.Ends{
+		ConsumersAfter: c.ForgetConsumersAfter, LettersAfter: c.ForgetLettersAfter, MostLetters: c.Limits.DeadLetters, Letters: s,
+		Forgot: func(ns uint32, what string, n int) {
+			counts.Forgotten(what, n)
+			opts.log.Warn("forgotten, as the settings say", "what", what, "namespace", names(ns), "number", n)
+		},
+	}
+}
+
+// statusesOf are the statuses of these names, which were checked.
+func statusesOf(names []string) (out []machine.Status) {
+	for _, name := range names {
+		for s := machine.Completed; s <= machine.Cancelled; s++ {
+			if s.String() == name {
+				out = append(out, s)
+			}
+		}
+	}
+	return out
+}
+
+func labelsOf(labels map[string]string) (out []machine.Label) {
+	for key, value := range labels {
+		out = append(out, machine.Label{Key: key, Value: value})
+	}
+	return out
+}
+
+// writable makes a directory, "" = none, and a file in it for a moment; what a crash left of these
+// namespaces' files goes, nil: of all.
+func writable(dir string, serves func(namespace string) bool) error {
+	if dir == "" {
+		return nil
+	}
+	if err := datadir.MakeDir(dir); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Clean(dir), ".writable-*")
+	if err != nil {
+		return fmt.Errorf("cannot be written: %w", err)
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return errors.Join(os.Remove(f.Name()), retention.Clear(filepath.Clean(dir), serves))
+}
+
+// retentionTeller tells what is not kept: log, metrics and audit.
+type retentionTeller struct {
+	log    *slog.Logger
+	audit  *audit.Log
+	counts *telemetry.Metrics
+}
+
+func (t *retentionTeller) taken(r retention.Taken) {
+	what := []any{"rule", r.Rule, "namespace", r.Namespace, "run", r.RunID, "bytes", r.Bytes}
+	switch r.Outcome {
+	case retention.Deleted:
+		t.counts.Retained(string(r.Outcome), r.Bytes, r.ArchivedBytes)
+		t.log.Debug("a run was deleted by a rule", append(what, "archive", r.Archive)...)
+		return
+	case retention.WouldDelete:
+		t.log.Info("a rule would delete a run", what...)
+	case retention.Needed:
+		t.log.Debug("a run that no rule keeps is needed", what...)
+	case retention.Gone:
+		t.log.Debug("a run that no rule keeps was deleted by a caller meanwhile", what...)
+	case retention.Unarchived:
+		t.log.Error("a run was not deleted: its archive cannot be written", append(what, "error", r.Err)...)
+	case retention.Failed:
+		t.log.Error("a run was not deleted", append(what, "error", r.Err)...)
+	}
+	if r.Outcome != retention.Gone {
+		t.counts.Retained(string(r.Outcome), 0, r.ArchivedBytes)
+	}
+	if r.Begun && t.audit != nil {
+		t.undone(r)
+	}
+}
+
+// undone writes that what a line of the audit says before was not done.
+func (t *retentionTeller) undone(r retention.Taken) {
+	e := lineOf(r)
+	e.Outcome, e.Note = rpccode.Code_FAILED_PRECONDITION.String(), e.Note+", not deleted"
+	if r.Err != nil {
+		st, _ := apierror.Status(r.Err)
+		e.Outcome = rpccode.Code(st.Code()).String()
+	}
+	if refusal, ok := errors.AsType[*machine.Refusal](r.Err); ok {
+		e.Reason = refusal.Reason
+	}
+	if err := t.audit.Add(e); err != nil {
+		t.log.Error("the audit has a run as deleted that was not", "run", r.RunID, "error", err)
+	}
+}
+
+// line writes the line of the audit: before the deed, which a crash may repeat and its line,
+// too, but never leave without one. While none can be written nothing is deleted.
+func (t *retentionTeller) line(r retention.Taken) error {
+	if t.audit == nil {
+		return nil
+	}
+	return t.audit.Add(lineOf(r))
+}
+
+func lineOf(r retention.Taken) audit.Entry {
+	e := audit.Entry{
+		Principal: retention.Principal, Namespace: r.Namespace, Resource: r.RunID, Method: "retention", Outcome: "OK", Note: "rule " + r.Rule,
+	}
+	if r.Archive != "" {
+		e.Note += ", archived as " + r.Archive
+	}
+	return e
+}
+
+// fault is of a whole round, and of no run: the next one begins anew.
+func (t *retentionTeller) fault(err error) {
+	t.log.Error("retention could not do all that is due", "error", err)
+}
+
+func (t *retentionTeller) forgot(namespace string, runs int) {
+	t.counts.Forgotten("deleted_run", runs)
+	t.log.Info("deleted runs were forgotten: the ids that began them are free", "namespace", namespace, "runs", runs)
+}

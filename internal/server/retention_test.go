@@ -1,0 +1,65 @@
+package server
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/pawl-dev/pawl/internal/audit"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/retention"
+)
+
+// TestAuditOfRetentionIsTrue: a deletion that was told to the audit before and then refused is
+// told to have been.
+func TestAuditOfRetentionIsTrue(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	trail, err := audit.Open(audit.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	teller := &retentionTeller{log: slog.New(slog.DiscardHandler), audit: trail}
+	run := retention.Taken{Rule: "old", Namespace: "default", RunID: "r", Archive: "/srv/r.pawlrun"}
+	for _, end := range []retention.Taken{
+		{Outcome: retention.Deleted, Begun: true},
+		{Outcome: retention.Failed, Begun: true, Err: &machine.Refusal{Code: machine.CodeResourceExhausted, Reason: "DISK_LOW"}},
+		{Outcome: retention.Needed, Begun: true},
+		{Outcome: retention.Gone, Begun: true},
+		{Outcome: retention.Gone},
+		{Outcome: retention.Unarchived, Err: os.ErrNotExist},
+	} {
+		taken := run
+		taken.Outcome, taken.Begun, taken.Err = end.Outcome, end.Begun, end.Err
+		if end.Begun {
+			if err := teller.line(run); err != nil {
+				t.Fatal(err)
+			}
+		}
+		teller.taken(taken)
+	}
+	if err := trail.Close(); err != nil {
+		t.Fatal(err)
+	}
+	names, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))
+	if err != nil || len(names) != 1 {
+		t.Fatalf("%v, %v", names, err)
+	}
+	text, err := os.ReadFile(names[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var outcomes []string
+	for line := range strings.Lines(string(text)) {
+		for _, outcome := range []string{`"OK"`, `"RESOURCE_EXHAUSTED","reason":"DISK_LOW"`, `"FAILED_PRECONDITION"`} {
+			if strings.Contains(line, `"outcome":`+outcome) && strings.Contains(line, `"method":"retention"`) {
+				outcomes = append(outcomes, outcome)
+			}
+		}
+	}
+	if got := strings.Join(outcomes, " "); got != `"OK" "OK" "RESOURCE_EXHAUSTED","reason":"DISK_LOW" "OK" "FAILED_PRECONDITION" "OK" "FAILED_PRECONDITION"` {
+		t.Errorf("lines %s\n%s", got, text)
+	}
+}

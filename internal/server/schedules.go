@@ -1,0 +1,171 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	rpccode "google.golang.org/genproto/googleapis/rpc/code"
+
+	"github.com/pawl-dev/pawl/internal/audit"
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
+	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/schedule"
+	"github.com/pawl-dev/pawl/internal/services"
+	"github.com/pawl-dev/pawl/internal/telemetry"
+)
+
+// readSchedules reads which runs begin when; served are the namespaces that there are.
+func readSchedules(c config.Config, served []string) ([]*schedule.Schedule, error) {
+	if c.Schedules == "" {
+		return nil, nil
+	}
+	file, place, err := config.ReadSchedules(c.Schedules, served)
+	if err != nil {
+		return nil, err
+	}
+	var faults []config.Fault
+	out := make([]*schedule.Schedule, 0, len(file))
+	for i := range file {
+		s, field, why := scheduleOf(&file[i])
+		if why != "" {
+			faults = append(faults, config.Fault{Field: place(file[i].ID + "." + field), Message: why})
+		}
+		out = append(out, s)
+	}
+	if len(faults) > 0 {
+		return nil, &config.Error{Faults: faults}
+	}
+	return out, nil
+}
+
+// catchUps are the policies by their words, which were checked.
+var catchUps = map[string]schedule.CatchUp{"none": schedule.CatchNone, "last": schedule.CatchLast, "all": schedule.CatchAll}
+
+// scheduleOf makes a schedule of its entry, or says which field is wrong, and how.
+func scheduleOf(from *config.Schedule) (s *schedule.Schedule, field, why string) {
+	rule, err := schedule.ParseCron(from.Cron, from.Zone)
+	if err != nil {
+		return nil, "cron", err.Error()
+	}
+	if rule.Next(time.Now()).IsZero() {
+		return nil, "cron", "never fires: within five years there is no such day"
+	}
+	p := runtime.Principal{Subject: from.Principal, Namespaces: []string{from.Namespace}}
+	if slices.Contains(policy.Reserved(), p.Subject) || !policy.NamesAlone(p.Subject) {
+		return nil, "principal", "is a name of the sidecar's own"
+	}
+	for _, name := range from.Scopes {
+		scope, ok := policy.ScopeByName(name)
+		if !ok {
+			return nil, "scopes", name + " is none of " + policy.AllScopes.String()
+		}
+		p.Scopes |= scope
+	}
+	if !p.Scopes.Has(policy.RunsWrite) {
+		return nil, "scopes", "lacks runs:write, without which nobody starts a run"
+	}
+	s = &schedule.Schedule{
+		Namespace: from.Namespace, ID: from.ID, Rule: rule, Catch: catchUps[from.CatchUp], Most: *from.CatchUpMost,
+		Late: time.Duration(*from.LateSec) * time.Second, Jitter: time.Duration(from.JitterSec) * time.Second, Skip: from.Overlap == "skip", Paused: from.Paused,
+		Start: runtime.StartRequest{
+			Call: runtime.Call{Namespace: from.Namespace, Principal: p}, Pack: from.Pack, Agent: from.Agent, State: from.Entry,
+			Variables: from.JSON, Execution: machine.Workers, Labels: labelsOf(from.Labels), MaxWallTime: time.Duration(from.MaxWallTimeSec) * time.Second,
+		},
+	}
+	slices.SortFunc(s.Start.Labels, func(a, b machine.Label) int { return strings.Compare(a.Key, b.Key) })
+	if from.Execution == "SIDECAR" {
+		s.Start.Execution = machine.Sidecar
+	}
+	if from.Input != "" {
+		s.Start.Input = []machine.Part{{Kind: machine.PartText, Text: from.Input}}
+	}
+	return s, "", ""
+}
+
+// scheduling gives the house what schedules need.
+func (t *tenure) scheduling(conf *services.Config, counts *telemetry.Metrics) {
+	conf.Agenda = t.store.Agenda()
+	conf.Instants = (&instants{log: t.opts.log, audit: t.opts.audit, counts: counts}).told
+	if t.opts.audit != nil {
+		conf.Starts = t.opts.audit.Ready
+	}
+}
+
+// instants tells what became of instants: log, metrics and audit.
+type instants struct {
+	log    *slog.Logger
+	audit  *audit.Log
+	counts *telemetry.Metrics
+}
+
+func (t *instants) told(of schedule.Told) {
+	t.counts.Instants(of.Schedule.ID, string(of.Outcome), of.N)
+	what := []any{"schedule", of.Schedule.ID, "namespace", of.Schedule.Namespace, "instant", of.Instant.UTC()}
+	switch of.Outcome {
+	case schedule.Fired:
+		t.log.Info("a schedule began a run", append(what, "run", of.RunID)...)
+	case schedule.Skipped:
+		t.log.Info("a schedule skipped an instant: the run of the one before goes on", what...)
+	case schedule.Missed:
+		t.log.Warn("a schedule missed instants: they are given up", append(what, "instants", of.N)...)
+	case schedule.Failed:
+		t.log.Error("a schedule could not begin a run: it is tried again", append(what, "attempts", of.Attempts, "error", of.Err)...)
+	}
+	t.line(&of)
+}
+
+// line writes the line of the audit of a run, and of the first attempt of many that failed.
+func (t *instants) line(of *schedule.Told) {
+	if t.audit == nil || of.Outcome != schedule.Fired && (of.Outcome != schedule.Failed || of.Attempts > 1) {
+		return
+	}
+	p := &of.Schedule.Start.Principal
+	e := audit.Entry{
+		Principal: p.Name(), Namespace: of.Schedule.Namespace, Resource: of.RunID, Method: "schedule", Outcome: rpccode.Code_OK.String(),
+		Note: "schedule " + of.Schedule.ID + " at " + of.Instant.UTC().Format(time.RFC3339) + " with " + p.Scopes.String(),
+	}
+	if of.Err != nil {
+		st, _ := apierror.Status(of.Err)
+		e.Outcome = rpccode.Code(st.Code()).String()
+	}
+	if refusal, ok := errors.AsType[*machine.Refusal](of.Err); ok {
+		e.Reason = refusal.Reason
+	}
+	if err := t.audit.Add(e); err != nil {
+		t.log.Error("the audit lacks the line of a schedule", "schedule", of.Schedule.ID, "run", of.RunID, "error", err)
+	}
+}
+
+// agree makes those of the file at the start the schedules, once the packs of the start are there.
+func (t *tenure) agree(ctx context.Context) error { return t.schedule(ctx, t.files.schedules) }
+
+// schedule makes those of these the schedules that are of namespaces of the store. A pack that is not there yet may be registered before the
+// first instant: it is only warned of.
+func (t *tenure) schedule(ctx context.Context, schedules []*schedule.Schedule) error {
+	if t.opts.config.Schedules == "" {
+		return nil
+	}
+	if serves := t.opts.serves; serves != nil {
+		schedules = slices.DeleteFunc(slices.Clone(schedules), func(s *schedule.Schedule) bool { return !serves(s.Namespace) })
+	}
+	if err := t.house.Schedules.Replace(ctx, schedules); err != nil {
+		return err
+	}
+	for _, s := range schedules {
+		ns, err := t.house.Namespace(s.Namespace)
+		if err == nil {
+			_, err = t.store.Pack(ctx, ns, s.Start.Pack)
+		}
+		if err != nil {
+			t.opts.log.Warn("the pack of a schedule is not registered: its runs cannot begin until it is", "schedule", s.ID, "namespace", s.Namespace, "pack", s.Start.Pack, "error", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,191 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"google.golang.org/grpc"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/services"
+)
+
+// Ready is the line that a sidecar prints once it serves.
+type Ready struct {
+	Ready bool `json:"ready"`
+	// GRPC is the bound HOST:PORT.
+	GRPC string `json:"grpc"`
+	// Socket is the path of the Unix socket; absent without one.
+	Socket string `json:"socket,omitempty"`
+	// HTTP is the bound HOST:PORT of the gateway; absent without one.
+	HTTP string `json:"http,omitempty"`
+	// Metrics is the bound HOST:PORT of the metrics; absent without one.
+	Metrics string `json:"metrics,omitempty"`
+	// Peer is HOST:PORT at which other sidecars reach this one; absent without any.
+	Peer string `json:"peer,omitempty"`
+	// PID is the process.
+	PID int `json:"pid"`
+	// Packs are the files' packs, in order: id@version.
+	Packs []string `json:"packs"`
+}
+
+// Serve runs a sidecar until ctx ends, then drains it. It prints the [Ready]
+// line on stdout and logs to stderr. SIGHUP makes it read the files of rights and
+// keys again; it never ends the process. Errors: what kept it from serving, or what
+// ended it: a listener's error, or a commit whose outcome is unknown.
+func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	opts, err := serveOptions(c, stderr)
+	if err != nil {
+		return err
+	}
+	a, err := open(ctx, opts)
+	if err != nil && errors.Is(err, ctx.Err()) {
+		// Asked to stop while it waited for a database.
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	names, err := a.begin(ctx)
+	go a.reloads(ctx, hangups)
+	if err == nil {
+		err = a.announce(ctx, names, stdout)
+	}
+	switch {
+	case ctx.Err() != nil:
+		// Asked to stop before it was ready: what that cut short is no failure.
+		err = nil
+	case err == nil:
+		go settle(ctx)
+		err = a.wait(ctx)
+	}
+	opts.log.Info("draining", "timeout", c.DrainTimeout)
+	drain, cancel := context.WithTimeout(context.Background(), c.DrainTimeout)
+	defer cancel()
+	return errors.Join(err, a.stop(drain))
+}
+
+// begin serves, with the packs and schedules of the configuration. It returns the names of the packs.
+func (a *app) begin(ctx context.Context) (names []string, err error) {
+	packs := a.opts.config.Packs
+	if a.shares != nil {
+		if err = a.start(); err == nil {
+			err = a.serving(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+		names, err = a.offerPacks(ctx, packs)
+		a.shares.offered.Store(err == nil)
+		return names, err
+	}
+	t := a.tenures.own()
+	if names, err = t.registerPacks(ctx, packs); err == nil {
+		err = t.agree(ctx)
+	}
+	return names, errors.Join(err, a.start())
+}
+
+func serveOptions(c config.Config, stderr io.Writer) (options, error) {
+	opts := options{config: c, clock: services.SystemClock{}, log: newLog(c, stderr)}
+	var err error
+	opts.rights, err = readRights(c)
+	if err == nil && c.TLSClientCA != "" && c.TokensFile == "" && c.OIDCFile == "" && c.CertificatesFile == "" {
+		opts.log.Warn("no holder of a client certificate may do anything: certificates_file says who may do what")
+	}
+	return opts, err
+}
+
+// newLog writes to stderr in the configured form; the words were validated.
+func newLog(c config.Config, stderr io.Writer) *slog.Logger {
+	level := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
+	o := &slog.HandlerOptions{Level: level[c.LogLevel]}
+	if c.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(stderr, o))
+	}
+	return slog.New(slog.NewTextHandler(stderr, o))
+}
+
+// announce prints the ready line once the health service says SERVING.
+func (a *app) announce(ctx context.Context, packs []string, stdout io.Writer) error {
+	if err := a.serving(ctx); err != nil {
+		return err
+	}
+	ready := Ready{
+		Ready: true, GRPC: a.server.Addr(), Socket: a.opts.config.Socket, HTTP: a.server.HTTPAddr(), Metrics: a.server.MetricsAddr(),
+		PID: os.Getpid(), Packs: packs,
+	}
+	if a.shares != nil {
+		ready.Peer = a.shares.me.Address
+	}
+	line, err := json.Marshal(ready)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(stdout, "%s\n", line); err != nil {
+		return fmt.Errorf("print the ready line: %w", err)
+	}
+	return nil
+}
+
+// serving waits until the server's own health service, asked over an in-process
+// connection, says SERVING.
+func (a *app) serving(ctx context.Context) error {
+	conn, err := a.server.Dial()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	watch, err := healthpb.NewHealthClient(conn).Watch(ctx, &healthpb.HealthCheckRequest{}, grpc.WaitForReady(true))
+	if err != nil {
+		return err
+	}
+	for {
+		got, err := watch.Recv()
+		if err != nil {
+			return fmt.Errorf("wait for health: %w", err)
+		}
+		if got.GetStatus() == healthpb.HealthCheckResponse_SERVING {
+			return nil
+		}
+	}
+}
+
+// wait blocks until ctx ends (nil) or a loop ends by itself.
+func (a *app) wait(ctx context.Context) error {
+	var t *tenure
+	var ended, failed <-chan error
+	if a.shares != nil {
+		failed = a.shares.ended
+	} else {
+		t = a.tenures.own()
+		ended = t.ended
+	}
+	var err error
+	select {
+	case <-ctx.Done():
+		return nil
+	case err = <-failed:
+	case err = <-a.served:
+		a.served <- nil
+	case err = <-ended:
+		t.loops--
+	}
+	if err == nil {
+		err = errors.New("the sidecar stopped by itself")
+	}
+	return err
+}

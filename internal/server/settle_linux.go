@@ -1,0 +1,65 @@
+package server
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// dropProgram unmaps the resident pages of the program's text and constants. Only
+// mappings that are nothing but their file's pages are touched: what was written to
+// (relocations, a debugger's breakpoints) would be lost.
+func dropProgram() {
+	exe, err := os.Readlink("/proc/self/exe")
+	if err != nil {
+		return
+	}
+	f, err := os.Open("/proc/self/smaps")
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	for _, m := range cleanMappings(f, exe) {
+		// Nothing depends on it, so nothing is done about an error.
+		_, _, _ = unix.Syscall(unix.SYS_MADVISE, m.from, m.to-m.from, unix.MADV_DONTNEED)
+	}
+}
+
+// mapping is a range of addresses.
+type mapping struct{ from, to uintptr }
+
+// cleanMappings finds the mappings of the file path that cannot be written and have
+// no page of their own, in a listing as /proc/PID/smaps.
+func cleanMappings(smaps io.Reader, path string) []mapping {
+	var found []mapping
+	var at mapping
+	ours := false
+	lines := bufio.NewScanner(smaps)
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if m, ok := mappingOf(fields); ok {
+			at = m
+			ours = len(fields) == 6 && fields[5] == path && (fields[1] == "r-xp" || fields[1] == "r--p")
+			continue
+		}
+		if ours && len(fields) == 3 && fields[0] == "Anonymous:" && fields[1] == "0" {
+			found = append(found, at)
+		}
+	}
+	return found
+}
+
+// mappingOf reads the first field of a mapping's first line: FROM-TO, hexadecimal.
+func mappingOf(fields []string) (mapping, bool) {
+	if len(fields) < 5 {
+		return mapping{}, false
+	}
+	from, to, ok := strings.Cut(fields[0], "-")
+	a, errA := strconv.ParseUint(from, 16, 64)
+	b, errB := strconv.ParseUint(to, 16, 64)
+	return mapping{uintptr(a), uintptr(b)}, ok && errA == nil && errB == nil && a < b
+}

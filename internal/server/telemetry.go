@@ -1,0 +1,179 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/dispatch"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/quota"
+	"github.com/pawl-dev/pawl/internal/runtime/ratelimit"
+	"github.com/pawl-dev/pawl/internal/services"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/telemetry"
+)
+
+// observers are what watches the sidecar from outside for as long as it runs: the log of runs
+// and metrics. The latter are nil while they are off, and then cost nothing.
+type observers struct {
+	log     *telemetry.RunLog
+	metrics *telemetry.Metrics
+	export  *telemetry.MetricExport
+}
+
+// newObservers makes what the configuration asks for.
+func newObservers(opts options) (*observers, error) {
+	o := &observers{log: telemetry.NewRunLog(opts.log)}
+	if opts.config.Metrics != "" || opts.config.OTLPEndpoint != "" {
+		o.metrics = telemetry.NewMetrics()
+	}
+	var err error
+	if opts.config.OTLPEndpoint != "" {
+		o.export, err = telemetry.ExportMetrics(context.Background(), opts.config.OTLPEndpoint, o.metrics, opts.log)
+	}
+	return o, err
+}
+
+// send exports what is left of the metrics; the store is still open.
+func (o *observers) send() error {
+	if o.export == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lastExport)
+	defer cancel()
+	return wrap("telemetry", o.export.Stop(ctx))
+}
+
+// lastExport bounds the last way of metrics and traces to a collector that may be gone; handedExport
+// that of traces where the next owner waits for the store.
+const (
+	lastExport   = 5 * time.Second
+	handedExport = 200 * time.Millisecond
+)
+
+// leaveOf is how long the last traces of a tenure may take.
+func leaveOf(c config.Config) time.Duration {
+	if c.PeerListen != "" {
+		return handedExport
+	}
+	return lastExport
+}
+
+// page serves the metrics; nil while they are off.
+func (o *observers) page() http.Handler {
+	if o.metrics == nil {
+		return nil
+	}
+	return o.metrics.Handler()
+}
+
+// hooks time the store's synced transactions. The committer calls both, one group at
+// a time.
+func (o *observers) hooks() store.Hooks {
+	if o.metrics == nil {
+		return store.Hooks{}
+	}
+	var began time.Time
+	return store.Hooks{
+		BeforeCommit: func(store.Group) error { began = time.Now(); return nil },
+		AfterCommit: func(g store.Group) error {
+			o.metrics.Synced(time.Since(began), g.Batches)
+			return nil
+		},
+	}
+}
+
+// observation is what observers have of one store: figures are asked of it, and its traces exported.
+type observation struct {
+	*observers
+	// graphs are those of the house that is observed.
+	graphs telemetry.Graphs
+	// tracer is nil while traces are off.
+	tracer *telemetry.Tracer
+	loops  sync.WaitGroup
+	halt   context.CancelFunc
+}
+
+// over puts the observers between engine and store.
+func (o *observers) over(opts options, s *store.Store, conf *runtime.Config) (w *observation, err error) {
+	w = &observation{observers: o, halt: func() {}}
+	if o.metrics != nil {
+		conf.Store = telemetry.Timed{Store: s, Metrics: o.metrics}
+	}
+	if opts.config.OTLPEndpoint == "" {
+		return w, nil
+	}
+	conf.TraceShare = opts.config.TraceSample
+	w.tracer, err = telemetry.NewTracer(context.Background(), telemetry.TracerConfig{
+		Journal: s, Endpoint: opts.config.OTLPEndpoint, Log: opts.log, Counts: o.metrics,
+		Position: position(opts.config.Data), Leave: leaveOf(opts.config),
+	})
+	return w, err
+}
+
+// position is the file of the place in the journal; "": without a directory none is kept.
+func position(dir string) string {
+	if dir == "" {
+		return ""
+	}
+	return filepath.Join(dir, "traces.cursor")
+}
+
+// observe tells of a commit.
+func (w *observation) observe(b *machine.Batch) {
+	w.log.Observe(b)
+	if w.metrics != nil {
+		w.metrics.Observe(b, w.graphs)
+	}
+	if w.tracer != nil {
+		w.tracer.Observe(b)
+	}
+}
+
+// figures is the house as metrics ask it.
+type figures struct{ *services.House }
+
+// Work implements [telemetry.Source].
+func (f figures) Work() dispatch.Stats { return f.House.Work.Stats() }
+
+// Outbox implements [telemetry.Source].
+func (f figures) Outbox(ctx context.Context, kind machine.OutboxKind, limit int) ([]machine.OutboxRow, error) {
+	return f.Delegations.Outbox(ctx, kind, limit)
+}
+
+// Quotas implements [telemetry.Source].
+func (f figures) Quotas() []quota.Figure { return f.House.Quotas.Figures() }
+
+// Limits implements [telemetry.Source].
+func (f figures) Limits() []ratelimit.Total { return f.Admission.Totals() }
+
+// start counts and exports until stop.
+func (w *observation) start(rooms *services.House, s *store.Store) {
+	var ctx context.Context
+	ctx, w.halt = context.WithCancel(context.Background())
+	w.loops.Go(func() { w.log.Run(ctx) })
+	if w.metrics != nil {
+		unwatch := w.metrics.Watch(figures{rooms}, s.Sizes)
+		w.loops.Go(func() {
+			defer unwatch()
+			w.metrics.Run(ctx)
+		})
+	}
+	if w.tracer != nil {
+		w.loops.Go(func() { _ = w.tracer.Run(ctx) })
+	}
+}
+
+// stop exports what is left of the traces and ends; the store is still open.
+func (w *observation) stop() {
+	w.halt()
+	w.loops.Wait()
+	if w.tracer != nil {
+		_ = w.tracer.Close(context.Background()) // what it had to send it has sent
+	}
+}

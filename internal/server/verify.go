@@ -1,0 +1,84 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/check"
+)
+
+// Verified is what was proven of one run.
+type Verified struct {
+	RunID string
+	machine.Proof
+	// Part is the partition that has it.
+	Part int32
+}
+
+// VerifyData proves the journals of a store that nobody has open: of one run, or of all for "".
+// Errors: [ErrUnusable], machine.ErrNoRun. What is wrong is in the proofs.
+func VerifyData(ctx context.Context, data Data, run string) (found []Verified, err error) {
+	err = data.each(ctx, func(part Data) error {
+		one, err := verifyPart(ctx, part, run)
+		found = append(found, one...)
+		if errors.Is(err, machine.ErrNoRun) {
+			// Another one may have it.
+			err = nil
+		}
+		return err
+	})
+	if err == nil && len(found) == 0 && run != "" {
+		err = machine.ErrNoRun
+	}
+	return found, err
+}
+
+func verifyPart(ctx context.Context, data Data, run string) (found []Verified, err error) {
+	s, err := openExisting(data, false)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	err = s.ProveAll(ctx, run, graphsOf(ctx, s), func(_ uint32, run string, proof machine.Proof) error {
+		found = append(found, Verified{RunID: run, Proof: proof, Part: data.Database.Part})
+		return nil
+	})
+	return found, err
+}
+
+// VerifyFile proves a portable file without any store. Errors: *machine.Refusal for
+// a file that is no intact export.
+func VerifyFile(path string) (v Verified, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return v, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	x, err := check.Unpack(file)
+	if err != nil {
+		return v, err
+	}
+	defer func() { err = errors.Join(err, check.Discard(x)) }()
+	v.RunID = x.RunID
+	loaded, found, err := pack.Load(x.Pack, pack.Options{Limits: pack.Limits{Bytes: checkedPackBytes}, Accepted: true})
+	if err != nil {
+		return v, err
+	}
+	if loaded == nil {
+		return v, fmt.Errorf("the pack of %s has errors: %v", path, found)
+	}
+	entry := pack.Entry{Agent: x.Agent}
+	if x.EntryOverride {
+		entry.State = x.Entry
+	}
+	graph, err := loaded.Compile(entry)
+	if err != nil {
+		return v, fmt.Errorf("the pack of %s: %w", path, err)
+	}
+	v.Proof, err = check.ProveExport(x, graph)
+	return v, err
+}

@@ -1,0 +1,36 @@
+package datadir
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// DiskBytes is what the files of a directory take on disk: those of the value log, and all
+// others. Files are sparse, and may come and go meanwhile.
+func DiskBytes(dir string) (tree, values int64, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+		size := info.Size()
+		if st, ok := info.Sys().(*syscall.Stat_t); ok {
+			size = st.Blocks * 512
+		}
+		if filepath.Ext(e.Name()) == ".vlog" {
+			values += size
+		} else {
+			tree += size
+		}
+	}
+	return tree, values, nil
+}

@@ -1,0 +1,49 @@
+package datadir
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// TestMakeDirSyncsNames: the directory that has the name is synced, also of one that is there
+// already, for whoever made it may have been killed before.
+func TestMakeDirSyncsNames(t *testing.T) {
+	t.Parallel()
+	top := t.TempDir()
+	var synced []string
+	sync := func(dir string) error {
+		synced = append(synced, dir)
+		return nil
+	}
+	inner := filepath.Join(top, "a", "b")
+	for _, want := range [][]string{{top, top, filepath.Join(top, "a")}, {filepath.Join(top, "a")}} {
+		synced = nil
+		if err := makeDir(inner, sync); err != nil || !slices.Equal(slices.Compact(synced), slices.Compact(want)) {
+			t.Errorf("synced %q, want %q, %v", synced, want, err)
+		}
+	}
+	for _, refused := range []error{os.ErrPermission, errors.New("disk")} {
+		err := makeDir(inner, func(string) error { return refused })
+		if (err == nil) != errors.Is(refused, os.ErrPermission) {
+			t.Errorf("refused with %v: %v", refused, err)
+		}
+	}
+	file := filepath.Join(top, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := makeDir(file, sync); err == nil {
+		t.Error("a file is no directory")
+	}
+}
+
+// TestMakeDirWhereNoneCanBe: a file system that takes no directory is an error, at once.
+func TestMakeDirWhereNoneCanBe(t *testing.T) {
+	t.Parallel()
+	if err := MakeDir("/proc/pawl/data"); err == nil {
+		t.Error("made a directory in /proc")
+	}
+}

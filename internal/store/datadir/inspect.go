@@ -1,0 +1,281 @@
+package datadir
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawl-dev/pawl/internal/store/layout"
+)
+
+// inspection looks at the files of a directory that is locked, before Badger
+// opens it: Badger takes a log up to its first fault for all there is, deletes
+// tables that its MANIFEST does not list, and starts empty where that is gone.
+// It changes nothing.
+type inspection struct {
+	dir string
+	// names are the files by their endings, in the order of their numbers.
+	tables, logs, values []numbered
+	files                map[string]bool
+	Head                 *Acked
+	// unborn are files that a crash caught before their first byte or after their
+	// last: they hold nothing and may go.
+	unborn []string
+	// keyed: there is a master key. keys are the data keys under it.
+	keyed bool
+	keys  *registry
+}
+
+type numbered struct {
+	name string
+	id   uint64
+	size int64
+}
+
+// Inspect proves that everything that was acknowledged is there to be opened, and
+// returns what the HEAD file says; master is the key of an encrypted directory, nil = it
+// is not. Errors: *[layout.Damage], *[KeyError].
+func Inspect(dir string, master []byte) (*inspection, error) {
+	n := &inspection{dir: dir, files: map[string]bool{}, keyed: len(master) > 0}
+	if err := n.list(); err != nil {
+		return nil, err
+	}
+	var err error
+	if n.Head, err = ReadAcked(dir); err != nil {
+		return nil, err
+	}
+	if !n.files[badger.ManifestFilename] {
+		return n, n.begun()
+	}
+	tables, err := OpenTables(dir, master)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.checkKeys(tables); err != nil {
+		return nil, err
+	}
+	flushed, err := tables.verifyAll()
+	if err != nil {
+		return nil, err
+	}
+	if err := n.checkLogs(flushed); err != nil {
+		return nil, err
+	}
+	return n, n.checkRest()
+}
+
+// Holds reports whether a directory has a store, or what is left of one.
+func Holds(dir string) (bool, error) {
+	n := &inspection{dir: dir, files: map[string]bool{}}
+	if err := n.list(); err != nil {
+		return false, err
+	}
+	return n.files[badger.ManifestFilename] || n.files[HeadName] || len(n.tables)+len(n.logs)+len(n.values) > 0, nil
+}
+
+// LastValues is the number of a directory's newest value log, 0 = there is none.
+func LastValues(dir string) (uint32, error) {
+	n := &inspection{dir: dir, files: map[string]bool{}}
+	if err := n.list(); err != nil || len(n.values) == 0 {
+		return 0, err
+	}
+	return uint32(n.values[len(n.values)-1].id), nil
+}
+
+// list sorts the directory's files by kind and number.
+func (n *inspection) list() error {
+	entries, err := os.ReadDir(n.dir)
+	if err != nil {
+		return err
+	}
+	kinds := map[string]*[]numbered{".sst": &n.tables, ".mem": &n.logs, ".vlog": &n.values}
+	for _, e := range entries {
+		n.files[e.Name()] = true
+		ext := filepath.Ext(e.Name())
+		id, err := strconv.ParseUint(strings.TrimSuffix(e.Name(), ext), 10, 32)
+		kind := kinds[ext]
+		if kind == nil || err != nil {
+			continue
+		}
+		info, err := e.Info()
+		if errors.Is(err, os.ErrNotExist) {
+			// The open database deleted it meanwhile.
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		*kind = append(*kind, numbered{name: e.Name(), id: id, size: info.Size()})
+	}
+	for _, kind := range kinds {
+		slices.SortFunc(*kind, func(a, b numbered) int { return int(int64(a.id) - int64(b.id)) })
+	}
+	return nil
+}
+
+// begun refuses a directory without MANIFEST that held a store: it is the first
+// file that Badger makes.
+func (n *inspection) begun() error {
+	held := slices.Concat(n.tables, n.logs, n.values)
+	if n.Head == nil && len(held) == 0 {
+		return nil
+	}
+	detail := fmt.Sprintf("it is missing, but the directory has %d files of a store", len(held))
+	if n.Head != nil {
+		detail = fmt.Sprintf("it is missing, but %d groups of commits were acknowledged", n.Head.Group)
+	}
+	return layout.Damaged(badger.ManifestFilename, "%s", detail)
+}
+
+// checkKeys compares what the files say they are encrypted under with the key that was
+// given: a wrong key would find damage everywhere.
+func (n *inspection) checkKeys(tables *Tables) error {
+	n.keys = tables.keys
+	named := map[uint64]string{}
+	for id, table := range tables.listed {
+		if table.KeyID != 0 {
+			named[table.KeyID] = tableName(id)
+		}
+	}
+	logs := slices.Concat(n.logs, n.values)
+	for _, f := range logs {
+		err := WithFile(n.dir, f.name, func(data []byte) error {
+			if id := keyID(data); id != 0 {
+				named[id] = f.name
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return n.keys.judge(named, n.keyed, len(logs)+len(tables.listed) == 0)
+}
+
+// checkLogs proves that tables and logs together hold every group up to the last
+// that was acknowledged, and that no value of theirs is missing from the newest
+// value log.
+func (n *inspection) checkLogs(flushed uint64) error {
+	var refs []pointer
+	have := flushed
+	newest := writeLog{name: badger.ManifestFilename}
+	for _, f := range n.logs {
+		if f.size == 0 {
+			n.unborn = append(n.unborn, f.name)
+		}
+		l, err := n.writeLog(f.name)
+		if err != nil {
+			return err
+		}
+		if err := n.follows(&l, have); err != nil {
+			return err
+		}
+		have, newest = max(have, l.last), l
+		refs = append(refs, l.pointers...)
+	}
+	if n.Head != nil && have < n.Head.Group {
+		return layout.Damaged(newest.name, "readable up to byte %d, it leads to group %d of commits; group %d was acknowledged: it is damaged, or a log or a table is missing", newest.end, have, n.Head.Group)
+	}
+	return n.checkValues(refs)
+}
+
+func (n *inspection) writeLog(name string) (l writeLog, err error) {
+	err = WithFile(n.dir, name, func(data []byte) error {
+		file, err := n.openLog(name, data)
+		if err == nil {
+			l = file.readWrites()
+		}
+		return err
+	})
+	return l, err
+}
+
+// follows refuses a gap between what came before and a log.
+func (n *inspection) follows(l *writeLog, have uint64) error {
+	if n.Head == nil || l.first == 0 {
+		return nil
+	}
+	if have = max(have, n.Head.Since); l.first > have+1 {
+		return layout.Damaged(l.name, "it begins with group %d of commits, what is before it ends with %d: a log or a table is missing or cut", l.first, have)
+	}
+	return nil
+}
+
+// checkValues looks at the value logs' beginnings, and through the newest: Badger
+// would cut that one, and use the number of a missing one again.
+func (n *inspection) checkValues(refs []pointer) error {
+	var newest *numbered
+	for i := range n.values {
+		f := &n.values[i]
+		if f.size == 0 {
+			n.unborn = append(n.unborn, f.name)
+			continue
+		}
+		newest = f
+		err := WithFile(n.dir, f.name, func(data []byte) error {
+			_, err := n.openLog(f.name, data)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if n.Head != nil && n.Head.values > 0 && (newest == nil || newest.id < uint64(n.Head.values)) {
+		return layout.Damaged(ValueLogName(n.Head.values), "it is missing or empty, and values in it were acknowledged")
+	}
+	if newest == nil {
+		return nil
+	}
+	refs = slices.DeleteFunc(refs, func(p pointer) bool { return uint64(p.file) != newest.id })
+	return WithFile(n.dir, newest.name, func(data []byte) error {
+		file, err := n.openLog(newest.name, data)
+		if err != nil {
+			return err
+		}
+		return file.inspectValues(refs, n.Head)
+	})
+}
+
+// checkRest looks at Badger's two files that hold nothing of ours. What is in them
+// no longer makes sense is made anew; bytes that may be somebody's keys are not.
+func (n *inspection) checkRest() error {
+	if n.keys.vanished() {
+		n.unborn = append(n.unborn, RegistryName)
+	}
+	if !n.files["DISCARD"] {
+		return nil
+	}
+	data, err := os.ReadFile(filepath.Join(n.dir, "DISCARD"))
+	if err == nil && !soundDiscard(data) {
+		n.unborn = append(n.unborn, "DISCARD")
+	}
+	return err
+}
+
+// soundDiscard: numbers of value logs in rising order with their dead bytes, until
+// the first zero. Badger indexes it without a look at its size.
+func soundDiscard(data []byte) bool {
+	if len(data) < 1<<20 || len(data)%16 != 0 {
+		return false
+	}
+	last := uint64(0)
+	for at := 0; at < len(data); at += 16 {
+		id, dead := binary.BigEndian.Uint64(data[at:]), binary.BigEndian.Uint64(data[at+8:])
+		if id == 0 {
+			return true
+		}
+		if id <= last || id > math.MaxUint32 || dead > 1<<40 {
+			return false
+		}
+		last = id
+	}
+	return true
+}

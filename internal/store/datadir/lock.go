@@ -1,0 +1,60 @@
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrLocked: the directory is in use.
+var ErrLocked = errors.New("the data directory is in use")
+
+// DirLock keeps others out of a data directory, from the first look at its files
+// to the close of the database: Badger is told not to take it. It is the lock that
+// Badger would take, so that older programs respect it.
+type DirLock struct {
+	dir  *os.File
+	note string
+}
+
+// LockDir takes the lock. Errors: [ErrLocked], with the id of the process that
+// holds it.
+func LockDir(dir string) (*DirLock, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	note := filepath.Join(dir, "LOCK")
+	if err := unix.Flock(int(d.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(heldBy(note, err), d.Close())
+	}
+	if err := os.WriteFile(note, fmt.Appendln(nil, os.Getpid()), 0o600); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return &DirLock{dir: d, note: note}, nil
+}
+
+func heldBy(note string, err error) error {
+	if !errors.Is(err, unix.EWOULDBLOCK) {
+		return err
+	}
+	if pid, readErr := os.ReadFile(note); readErr == nil && len(pid) > 0 {
+		return fmt.Errorf("%w by process %s", ErrLocked, strings.TrimSpace(string(pid)))
+	}
+	return fmt.Errorf("%w by another process", ErrLocked)
+}
+
+// Release lets others in. The note goes first: after that it is theirs to write. The lock
+// is given back by name and not by the close alone: a program that this process is just
+// starting has a copy of the descriptor until it runs.
+func (l *DirLock) Release() error {
+	err := os.Remove(l.note)
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(err, unix.Flock(int(l.dir.Fd()), unix.LOCK_UN), l.dir.Close())
+}

@@ -1,0 +1,275 @@
+package datadir
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pawl-dev/pawl/internal/store/layout"
+)
+
+// The layout of Badger's log files, of memtables (.mem) and values (.vlog): a
+// header of key id(8) and vector(12), then records
+//
+//	meta(1) | user meta(1) | key length | value length | expiry | key | value | CRC-32C(4)
+//
+// with varints, zeros behind the last. A key ends in its version, inverted.
+const (
+	LogHeader       = 20
+	metaPointer     = 1 << 1
+	metaTransaction = 1 << 6
+	metaEnd         = 1 << 7
+)
+
+// logRecord is one record of a log; key and value are parts of the file's bytes.
+type logRecord struct {
+	meta       byte
+	key, value []byte
+	// at is where it begins, end where it ends.
+	at, end int
+}
+
+// version is the group that wrote the record.
+func (r *logRecord) version() uint64 {
+	if len(r.key) < 8 {
+		return 0
+	}
+	return math.MaxUint64 - binary.BigEndian.Uint64(r.key[len(r.key)-8:])
+}
+
+// recordAt reads the record at an offset; whole: it is complete and its checksum
+// holds.
+func recordAt(data []byte, at int) (r logRecord, whole bool) {
+	r = outlineAt(data, at)
+	if r.end == 0 {
+		return r, false
+	}
+	sum := r.end - 4
+	return r, crc32.Checksum(data[at:sum], castagnoli) == binary.BigEndian.Uint32(data[sum:])
+}
+
+// outlineAt reads a record without its checksum. The key is set if it is within
+// the file, the end if all of the record is.
+func outlineAt(data []byte, at int) (r logRecord) {
+	if at+5 > len(data) {
+		return r
+	}
+	lengths, next := [3]uint64{}, at+2
+	for i := range lengths {
+		length, n := binary.Uvarint(data[next:])
+		if n <= 0 {
+			return r
+		}
+		lengths[i], next = length, next+n
+	}
+	left := uint64(len(data) - next)
+	if lengths[0] == 0 || lengths[0] > 1<<16 || lengths[0] > left {
+		return r
+	}
+	body := next + int(lengths[0])
+	r.meta, r.key, r.at = data[at], data[next:body], at
+	if left -= lengths[0]; left < 4 || lengths[1] > left-4 {
+		return r
+	}
+	sum := body + int(lengths[1])
+	r.value, r.end = data[body:sum], sum+4
+	return r
+}
+
+// pointer is where in the value log a value lies.
+type pointer struct{ file, length, offset uint32 }
+
+// readPointer reads it as Badger stores it, in the machine's byte order.
+func readPointer(b []byte) (pointer, bool) {
+	if len(b) != 12 {
+		return pointer{}, false
+	}
+	n := binary.NativeEndian
+	return pointer{file: n.Uint32(b), length: n.Uint32(b[4:]), offset: n.Uint32(b[8:])}, true
+}
+
+// writeLog is what a memtable's log holds, as far as Badger would replay it.
+type writeLog struct {
+	name string
+	// first and last are the groups in it, which follow one another; 0 = none.
+	first, last uint64
+	// end is where the replay ends.
+	end      int
+	pointers []pointer
+}
+
+// readWrites follows the log as Badger's replay does: whole transactions, until
+// the first record that is not whole.
+func (f *logFile) readWrites() writeLog {
+	l := writeLog{name: f.name, end: LogHeader}
+	var open uint64
+	var pending []pointer
+	for at := LogHeader; ; {
+		r, whole := recordAt(f.data, at)
+		if !whole {
+			return l
+		}
+		f.reveal(&r)
+		at = r.end
+		switch {
+		case r.meta&metaTransaction != 0:
+			if open == 0 {
+				open = r.version()
+			}
+			if r.version() != open {
+				return l
+			}
+			pending = r.pointTo(pending)
+		case r.meta&metaEnd != 0:
+			group, err := strconv.ParseUint(string(r.value), 10, 64)
+			if err != nil || group != open || l.last != 0 && group != l.last+1 {
+				return l
+			}
+			l.end, l.last, open = at, group, 0
+			if l.first == 0 {
+				l.first = group
+			}
+			l.pointers, pending = append(l.pointers, pending...), pending[:0]
+		case open != 0:
+			return l
+		default:
+			// A value that collection moved.
+			l.end, l.pointers = at, r.pointTo(l.pointers)
+		}
+	}
+}
+
+func (r *logRecord) pointTo(list []pointer) []pointer {
+	if r.meta&metaPointer != 0 {
+		if p, ok := readPointer(r.value); ok {
+			return append(list, p)
+		}
+	}
+	return list
+}
+
+// inspectValues judges the newest value log, which Badger cuts at the first record
+// that is not whole: nothing that was answered may lie there or behind. refs are
+// the pointers of the write logs.
+func (f *logFile) inspectValues(refs []pointer, head *Acked) error {
+	data, name, end := f.data, f.name, LogHeader
+	for r, whole := recordAt(data, end); whole; r, whole = recordAt(data, end) {
+		end = r.end
+	}
+	for _, p := range refs {
+		if uint64(p.offset)+uint64(p.length) > uint64(end) {
+			return layout.Damaged(name, "the value at byte %d, which was acknowledged, is not whole: the file is readable up to byte %d of %d", p.offset, end, len(data))
+		}
+	}
+	if head == nil || head.Collecting {
+		return nil
+	}
+	if at, found := f.ackedBehind(end, head.Group); found {
+		return layout.Damaged(name, "it is readable up to byte %d, but the value at byte %d was acknowledged", end, at)
+	}
+	return nil
+}
+
+// ackedBehind looks for a value of an answered group at or behind a place that is
+// not whole.
+func (f *logFile) ackedBehind(end int, group uint64) (int, bool) {
+	data := f.data
+	if r := outlineAt(data, end); f.isValue(r, group) {
+		return end, true
+	}
+	written := len(data)
+	for written > end && data[written-1] == 0 {
+		written--
+	}
+	for at := end + 1; at+1 < written; at++ {
+		// The cheap looks come first: this goes byte by byte.
+		if data[at]&^metaPointer != 0 || data[at+1] != 0 {
+			continue
+		}
+		if r := outlineAt(data, at); r.end == 0 || !f.isValue(r, group) {
+			continue
+		}
+		if _, whole := recordAt(data, at); whole {
+			return at, true
+		}
+	}
+	return 0, false
+}
+
+// isValue: the key is one of ours, written by the given group or before.
+func (f *logFile) isValue(r logRecord, group uint64) bool {
+	r.value = nil
+	f.reveal(&r)
+	return len(r.key) > 8 && layout.Kinds[r.key[0]].Row != "" && r.version() > 0 && r.version() <= group
+}
+
+// wholeValues proves a value log that is no longer written to, to its last byte.
+func wholeValues(dir, name string) error {
+	return WithFile(dir, name, func(data []byte) error {
+		end := LogHeader
+		for end < len(data) {
+			r, whole := recordAt(data, end)
+			if !whole {
+				return layout.Damaged(name, "it is readable up to byte %d of %d", end, len(data))
+			}
+			end = r.end
+		}
+		return nil
+	})
+}
+
+// WithFile shows the bytes of a file up to the hole at its end, which reads as
+// zeros. Nobody may cut the file meanwhile.
+func WithFile(dir, name string, read func(data []byte) error) error {
+	f, err := os.Open(filepath.Join(dir, name))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	size, err := WrittenBytes(f)
+	if err != nil {
+		return fmt.Errorf("size of %s: %w", name, err)
+	}
+	if size == 0 {
+		return read(nil)
+	}
+	if size > math.MaxUint32 {
+		return layout.Damaged(name, "it has %d bytes, more than any log may have", size)
+	}
+	data, err := unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return fmt.Errorf("map %s: %w", name, err)
+	}
+	defer func() { _ = unix.Munmap(data) }()
+	return read(data)
+}
+
+// WrittenBytes is where the last byte of a sparse file ends that was written.
+// Looking at a hole takes a block on some file systems, and there may be none.
+func WrittenBytes(f *os.File) (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	end := int64(0)
+	for end < info.Size() {
+		data, err := f.Seek(end, unix.SEEK_DATA)
+		if errors.Is(err, unix.ENXIO) {
+			break
+		}
+		if err == nil {
+			end, err = f.Seek(data, unix.SEEK_HOLE)
+		}
+		if err != nil {
+			return info.Size(), nil
+		}
+	}
+	return min(end, info.Size()), nil
+}

@@ -1,0 +1,195 @@
+package datadir
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/pb"
+	"github.com/dgraph-io/badger/v4/y"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/pawl-dev/pawl/internal/store/layout"
+)
+
+// Reasons of a [KeyError].
+const (
+	KeyMissing    = "ENCRYPTION_KEY_MISSING"
+	KeyWrong      = "ENCRYPTION_KEY_WRONG"
+	KeyUnexpected = "ENCRYPTION_KEY_UNEXPECTED"
+)
+
+// KeyError says that a directory and the encryption key it was opened with do not belong
+// together. Nothing was changed.
+type KeyError struct {
+	// Reason is KeyMissing, KeyWrong or KeyUnexpected; Detail says what to do.
+	Reason, Detail string
+}
+
+func (e *KeyError) Error() string { return e.Reason + ": " + e.Detail }
+
+// RegistryName is Badger's file of data keys, which lie in it under the master key:
+//
+//	vector(16) | sanity text(12), under the master key | keys
+//
+// where a key is length(4) | CRC-32C(4) | pb.DataKey. A store without encryption has no
+// keys and the text as it is.
+const (
+	RegistryName  = badger.KeyRegistryFileName
+	registryBytes = 16 + 12
+)
+
+var registryText = []byte("Hello Badger")
+
+// How far a registry could be read.
+type registryState int
+
+const (
+	// registryAbsent: it does not exist, or a crash caught it at birth.
+	registryAbsent registryState = iota
+	// registryPlain is that of a store without encryption.
+	registryPlain
+	// registryLocked: it does not open with the master key, or there is none.
+	registryLocked
+	// registryOpen: the keys are read.
+	registryOpen
+)
+
+// registry is what the file says.
+type registry struct {
+	state registryState
+	// there: the file exists.
+	there bool
+	keys  map[uint64][]byte
+	// end is where its whole keys end, size is that of the file: a crash leaves a part
+	// of the newest key, which nothing was written under.
+	end, size int64
+}
+
+// readRegistry reads the file with a master key; nil = without one.
+func readRegistry(dir string, master []byte) (*registry, error) {
+	r := &registry{keys: map[uint64][]byte{}}
+	data, err := os.ReadFile(filepath.Join(dir, RegistryName))
+	if errors.Is(err, os.ErrNotExist) {
+		return r, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.there = true
+	if r.size = int64(len(data)); len(data) < registryBytes {
+		return r, nil
+	}
+	vector, text := data[:16], data[16:registryBytes]
+	r.state = registryLocked
+	if bytes.Equal(text, registryText) {
+		r.state = registryPlain
+		return r, nil
+	}
+	if len(master) == 0 {
+		return r, nil
+	}
+	if text, err = y.XORBlockAllocate(text, master, vector); err != nil {
+		return nil, fmt.Errorf("encryption key: %w", err)
+	}
+	if bytes.Equal(text, registryText) {
+		r.state = registryOpen
+		err = r.readKeys(data, master)
+	}
+	return r, err
+}
+
+// readKeys takes keys up to the first that is not whole.
+func (r *registry) readKeys(data, master []byte) error {
+	at := registryBytes
+	for r.end = int64(at); at+8 <= len(data); r.end = int64(at) {
+		length, sum := int(binary.BigEndian.Uint32(data[at:])), binary.BigEndian.Uint32(data[at+4:])
+		if length == 0 || length > len(data)-at-8 {
+			return nil
+		}
+		body := data[at+8 : at+8+length]
+		var key pb.DataKey
+		if crc32.Checksum(body, castagnoli) != sum || proto.Unmarshal(body, &key) != nil || len(key.Iv) != 16 {
+			return nil
+		}
+		plain, err := y.XORBlockAllocate(key.Data, master, key.Iv)
+		if err != nil {
+			return fmt.Errorf("encryption key: %w", err)
+		}
+		r.keys[key.KeyId] = plain
+		at += 8 + length
+	}
+	return nil
+}
+
+// judge compares the registry with the files of the store: named are those that were
+// written under a data key, by the key's number; a file for each. keyed: the caller has a
+// master key; bare: nothing is stored yet.
+func (r *registry) judge(named map[uint64]string, keyed, bare bool) error {
+	switch {
+	case len(named) == 0:
+		return r.judgePlain(keyed, bare)
+	case r.state == registryAbsent:
+		return layout.Damaged(RegistryName, "it is missing or cut, and files such as %s are encrypted under keys in it: without a copy of it they cannot be read", oneOf(named))
+	case r.state == registryPlain:
+		return layout.Damaged(oneOf(named), "its header names an encryption key, which no store without encryption has")
+	case r.state == registryLocked:
+		return lockedError(keyed)
+	}
+	for id, name := range named {
+		if r.keys[id] == nil {
+			return layout.Damaged(name, "its header names the data key %d, which %s does not have: one of the two is damaged", id, RegistryName)
+		}
+	}
+	return nil
+}
+
+// judgePlain is for a directory whose files name no key.
+func (r *registry) judgePlain(keyed, bare bool) error {
+	switch {
+	case keyed && (r.state == registryPlain || r.state == registryAbsent && !bare):
+		return &KeyError{Reason: KeyUnexpected, Detail: "the directory is not encrypted, and an encryption key was given: start without one, or move its content to a new, encrypted directory (docs/operations/encryption-and-erasure.md)"}
+	case r.state == registryLocked && (keyed || r.size > registryBytes):
+		return lockedError(keyed)
+	}
+	return nil
+}
+
+func lockedError(keyed bool) error {
+	if keyed {
+		return &KeyError{Reason: KeyWrong, Detail: "the encryption key does not open " + RegistryName + ": it is another one, or that file is damaged"}
+	}
+	return &KeyError{Reason: KeyMissing, Detail: "the directory is encrypted: give the file with its key (--encryption-key-file)"}
+}
+
+func oneOf(named map[uint64]string) string {
+	least := ""
+	for _, name := range named {
+		if least == "" || name < least {
+			least = name
+		}
+	}
+	return least
+}
+
+// cut removes a key that a crash left in part: Badger refuses to open with it.
+func (r *registry) cut(dir string) error {
+	if r.state != registryOpen || r.end == r.size {
+		return nil
+	}
+	file, err := os.OpenFile(filepath.Join(dir, RegistryName), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Truncate(r.end), file.Sync(), file.Close())
+}
+
+// vanished: it holds nothing that a store could miss, and Badger makes it anew.
+func (r *registry) vanished() bool {
+	return r.there && r.state == registryAbsent || r.state == registryLocked && r.size == registryBytes
+}

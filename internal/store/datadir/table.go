@@ -1,0 +1,253 @@
+package datadir
+
+import (
+	"crypto/aes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/fb"
+	"github.com/dgraph-io/badger/v4/options"
+	"github.com/dgraph-io/badger/v4/pb"
+	"github.com/dgraph-io/badger/v4/y"
+	"github.com/klauspost/compress/snappy"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/pawl-dev/pawl/internal/store/layout"
+)
+
+// tableFile reads one of Badger's tables:
+//
+//	blocks | index | its length(4) | its checksum | the checksum's length(4)
+//
+// where a block is compressed and ends in its own checksum and that one's length.
+// Badger's own verification is of no use: at opening it leaves a damaged table
+// out, or dies of it.
+type tableFile struct {
+	name        string
+	file        *os.File
+	size        int64
+	compression options.CompressionType
+	// key is the data key of its blocks and its index, nil = they are not encrypted.
+	key []byte
+	// raw and plain are reused from block to block.
+	raw, plain []byte
+}
+
+// Tables are those that a directory's MANIFEST lists.
+type Tables struct {
+	dir    string
+	listed map[uint64]badger.TableManifest
+	keys   *registry
+}
+
+// OpenTables reads the MANIFEST and then, with the master key of an encrypted directory,
+// the data keys, so that they have every one that is named. The store may be open.
+func OpenTables(dir string, master []byte) (*Tables, error) {
+	file, err := os.Open(filepath.Join(dir, badger.ManifestFilename))
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	manifest, _, err := badger.ReplayManifestFile(file, 0, badger.Options{})
+	if err != nil {
+		return nil, layout.Damaged(badger.ManifestFilename, "%v", err)
+	}
+	keys, err := readRegistry(dir, master)
+	return &Tables{dir: dir, listed: manifest.Tables, keys: keys}, err
+}
+
+// verifyAll proves every table and returns the newest group in them.
+func (ts *Tables) verifyAll() (newest uint64, err error) {
+	ids := make(chan uint64, len(ts.listed))
+	for id := range ts.listed {
+		ids <- id
+	}
+	close(ids)
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for id := range ids {
+				group, e := ts.Verify(id)
+				mu.Lock()
+				newest, err = max(newest, group), errors.Join(err, e)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return newest, err
+}
+
+// Verify proves every byte of a table that counts, and returns the newest group in it. A
+// table that is not listed any more is in order.
+func (ts *Tables) Verify(id uint64) (newest uint64, err error) {
+	listed, ok := ts.listed[id]
+	if !ok {
+		return 0, nil
+	}
+	return verifyTable(ts.dir, id, listed.Compression, ts.keys.keys[listed.KeyID])
+}
+
+func tableName(id uint64) string { return fmt.Sprintf("%06d.sst", id) }
+
+func verifyTable(dir string, id uint64, compression options.CompressionType, key []byte) (newest uint64, err error) {
+	t := &tableFile{name: tableName(id), compression: compression, key: key}
+	if t.file, err = os.Open(filepath.Join(dir, t.name)); errors.Is(err, os.ErrNotExist) {
+		return 0, layout.Damaged(t.name, "it is missing")
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer t.file.Close()
+	info, err := t.file.Stat()
+	if err != nil {
+		return 0, err
+	}
+	t.size = info.Size()
+	// Flatbuffers are read without bounds; those of a foreign index may panic.
+	defer func() {
+		if p := recover(); p != nil {
+			err = layout.Damaged(t.name, "its index makes no sense: %v", p)
+		}
+	}()
+	raw, err := t.index()
+	if err != nil {
+		return 0, err
+	}
+	index := fb.GetRootAsTableIndex(raw, 0)
+	var block fb.BlockOffset
+	for i := range index.OffsetsLength() {
+		if !index.Offsets(&block, i) {
+			return 0, layout.Damaged(t.name, "its index has no block %d", i)
+		}
+		if err := t.block(int64(block.Offset()), int64(block.Len())); err != nil {
+			return 0, err
+		}
+	}
+	return index.MaxVersion(), nil
+}
+
+// read is ReadAt within the file.
+func (t *tableFile) read(b []byte, at int64) error {
+	if at < 0 || at+int64(len(b)) > t.size {
+		return layout.Damaged(t.name, "it has %d bytes and is cut: byte %d should be there", t.size, at+int64(len(b)))
+	}
+	if _, err := t.file.ReadAt(b, at); err != nil {
+		if errors.Is(err, io.EOF) {
+			return layout.Damaged(t.name, "it ends at once")
+		}
+		return layout.Damaged(t.name, "it cannot be read: %v", err)
+	}
+	return nil
+}
+
+// tail reads a length of four bytes that ends at end, and the bytes before it.
+func (t *tableFile) tail(end int64) (b []byte, start int64, err error) {
+	var length [4]byte
+	if err := t.read(length[:], end-4); err != nil {
+		return nil, 0, err
+	}
+	n := int64(binary.BigEndian.Uint32(length[:]))
+	if start = end - 4 - n; start < 0 {
+		return nil, 0, layout.Damaged(t.name, "its end makes no sense")
+	}
+	b = make([]byte, n)
+	return b, start, t.read(b, start)
+}
+
+func (t *tableFile) index() ([]byte, error) {
+	sum, start, err := t.tail(t.size)
+	if err != nil {
+		return nil, err
+	}
+	index, _, err := t.tail(start)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.verify("index", index, sum); err != nil {
+		return nil, err
+	}
+	return t.reveal(index)
+}
+
+// reveal decrypts a block or an index, in place; the vector is at its end.
+func (t *tableFile) reveal(data []byte) ([]byte, error) {
+	if t.key == nil {
+		return data, nil
+	}
+	end := len(data) - aes.BlockSize
+	if end < 0 {
+		return nil, layout.Damaged(t.name, "%d bytes are too few to be encrypted", len(data))
+	}
+	return data[:end], y.XORBlock(data[:end], data[:end], t.key, data[end:])
+}
+
+func (t *tableFile) verify(what string, data, sum []byte) error {
+	var want pb.Checksum
+	if err := proto.Unmarshal(sum, &want); err != nil || want.Algo != pb.Checksum_CRC32C && want.Algo != pb.Checksum_XXHash64 {
+		return layout.Damaged(t.name, "the checksum of its %s makes no sense", what)
+	}
+	if err := y.VerifyChecksum(data, &want); err != nil {
+		return layout.Damaged(t.name, "its %s fails its checksum", what)
+	}
+	return nil
+}
+
+func (t *tableFile) block(at, length int64) (err error) {
+	if at+length > t.size {
+		return layout.Damaged(t.name, "it has %d bytes and is cut: byte %d should be there", t.size, at+length)
+	}
+	if int64(cap(t.raw)) < length {
+		t.raw = make([]byte, length)
+	}
+	t.raw = t.raw[:length]
+	if err := t.read(t.raw, at); err != nil {
+		return err
+	}
+	what := fmt.Sprintf("block at byte %d", at)
+	raw, err := t.reveal(t.raw)
+	if err != nil {
+		return err
+	}
+	data, err := t.decompress(raw)
+	if err != nil || len(data) < 8 {
+		return layout.Damaged(t.name, "its %s cannot be decompressed: %v", what, err)
+	}
+	n := int64(binary.BigEndian.Uint32(data[len(data)-4:]))
+	end := int64(len(data)) - 4 - n
+	if end < 4 {
+		return layout.Damaged(t.name, "its %s ends without a checksum", what)
+	}
+	return t.verify(what, data[:end], data[end:len(data)-4])
+}
+
+// maxBlock bounds a block that is decompressed: Badger ends one at 4 KiB and a row.
+const maxBlock = 16 << 20
+
+func (t *tableFile) decompress(raw []byte) ([]byte, error) {
+	switch t.compression {
+	case options.None:
+		return raw, nil
+	case options.Snappy:
+		n, err := snappy.DecodedLen(raw)
+		if err != nil {
+			return nil, err
+		}
+		if n > maxBlock {
+			return nil, fmt.Errorf("it would have %d bytes", n)
+		}
+		if cap(t.plain) < n {
+			t.plain = make([]byte, n)
+		}
+		return snappy.Decode(t.plain[:cap(t.plain)], raw)
+	}
+	return nil, fmt.Errorf("compression %d is none that this program writes", t.compression)
+}

@@ -1,0 +1,367 @@
+package fencing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/store/kv"
+)
+
+// Config of an owner; all is required but Kept.
+type Config struct {
+	// Lease is how long a partition stays an owner's without a word of it. It is renewed after
+	// a third of that without a commit.
+	Lease time.Duration
+	// Patience is how long the database may be away before [Owner.Away] says so, and before
+	// [Take] gives up.
+	Patience time.Duration
+	// Leave is how long an owner that is to end tries to find out about a commit.
+	Leave time.Duration
+	// Kept, where it is not nil, has somebody else renew the lease: under the epoch that the owner
+	// writes there, which is zero while it has none that it is sure of.
+	Kept *atomic.Uint64
+	// Told is called with what happens to the owner, in words for a log.
+	Told func(what string, err error)
+}
+
+// How long it waits between two tries.
+const (
+	firstPause = 20 * time.Millisecond
+	lastPause  = time.Second
+	leasePause = 200 * time.Millisecond
+)
+
+// Owner owns a partition. Commits are given to it one after the other, by one goroutine.
+type Owner[G any] struct {
+	server Server[G]
+	cfg    Config
+
+	commits chan commit[G]
+	ended   chan struct{}
+	// leaving is closed when it is to end; the first to wait for a commit after that gives up
+	// after Leave.
+	leaving   chan struct{}
+	leaveOnce sync.Once
+	leaveAt   time.Time
+
+	// epoch belongs to the goroutine.
+	epoch uint64
+	last  atomic.Uint64
+	// moved is closed when last rises; nil: nobody waits for that.
+	moving sync.Mutex
+	moved  chan struct{}
+	away   atomic.Pointer[AwayError]
+
+	failed chan struct{}
+	cause  error
+}
+
+type commit[G any] struct {
+	number uint64
+	group  G
+	done   func(kv.Result)
+}
+
+// Take takes a partition: it waits until the lease of another owner has ended, unless somebody
+// else looks after leases. Errors: *[HeldError], *[FinalError], *[AwayError].
+func Take[G any](server Server[G], cfg Config) (*Owner[G], error) {
+	o := &Owner[G]{
+		server: server, cfg: cfg,
+		commits: make(chan commit[G], 1), ended: make(chan struct{}), leaving: make(chan struct{}), failed: make(chan struct{}),
+	}
+	st, err := o.first()
+	if err != nil {
+		return nil, err
+	}
+	o.have(st.Epoch)
+	o.last.Store(st.Commit)
+	go o.run()
+	return o, nil
+}
+
+// first takes the partition for the first time.
+func (o *Owner[G]) first() (State, error) {
+	begin, pause := time.Now(), firstPause
+	var held State
+	var until time.Time
+	for {
+		st, err := o.server.Take(false)
+		switch {
+		case err == nil && st.Ours:
+			return st, nil
+		case err == nil && o.cfg.Kept != nil:
+			return st, &HeldError{st.Owner, st.Address, st.Lease}
+		case err == nil && until.IsZero():
+			held, until = st, time.Now().Add(st.Left+lastPause)
+			o.cfg.Told("another owner's lease holds", &HeldError{st.Owner, st.Address, st.Lease})
+		case err == nil && (st.Owner != held.Owner || st.Lease.After(held.Lease) || time.Now().After(until)):
+			return st, &HeldError{st.Owner, st.Address, st.Lease}
+		case isFinal(err):
+			return st, err
+		case err != nil && time.Since(begin) > o.cfg.Patience:
+			return st, &AwayError{begin, err}
+		}
+		if err == nil {
+			pause = leasePause
+		}
+		time.Sleep(pause)
+		pause = min(2*pause, lastPause)
+	}
+}
+
+func isFinal(err error) bool {
+	_, ok := errors.AsType[*FinalError](err)
+	return ok
+}
+
+// Last is the number of the newest group that is stored. It is asked while no commit is under
+// way.
+func (o *Owner[G]) Last() uint64 { return o.last.Load() }
+
+// Commit stores the group that comes next and calls back once. While the database is away it
+// goes on trying. After another outcome than stored nothing is stored any more.
+func (o *Owner[G]) Commit(number uint64, group G, done func(kv.Result)) {
+	select {
+	case o.commits <- commit[G]{number, group, done}:
+	case <-o.ended:
+		done(kv.Result{Outcome: kv.NotStored, Err: o.failure()})
+	}
+}
+
+// failure is why it has ended.
+func (o *Owner[G]) failure() error {
+	select {
+	case <-o.failed:
+		return o.cause
+	default:
+		return errClosed
+	}
+}
+
+var errClosed = errors.New("the partition was given back")
+
+// Away is why the database cannot be reached for longer than it is waited for, else nil.
+func (o *Owner[G]) Away() error {
+	if away := o.away.Load(); away != nil && time.Since(away.Since) >= o.cfg.Patience {
+		return away
+	}
+	return nil
+}
+
+// Failed is closed when it stores nothing any more; [Owner.Err] then says why.
+func (o *Owner[G]) Failed() <-chan struct{} { return o.failed }
+
+// Err is why it failed: *[TakenError], *[LostError], *[FinalError]; nil: it did not.
+func (o *Owner[G]) Err() error {
+	select {
+	case <-o.failed:
+		return o.cause
+	default:
+		return nil
+	}
+}
+
+// Leave has it give up sooner what it cannot find out.
+func (o *Owner[G]) Leave() {
+	o.leaveOnce.Do(func() {
+		o.leaveAt = time.Now().Add(o.cfg.Leave)
+		close(o.leaving)
+	})
+}
+
+// Close gives the partition back, so that the next owner need not wait. No commit is under way.
+func (o *Owner[G]) Close() error {
+	o.Leave()
+	close(o.commits)
+	<-o.ended
+	return nil
+}
+
+// have goes on under an epoch; whoever renews the lease may know it.
+func (o *Owner[G]) have(epoch uint64) {
+	o.epoch = epoch
+	o.tell(epoch)
+}
+
+// tell says under which epoch the lease is to be renewed; zero: under none.
+func (o *Owner[G]) tell(epoch uint64) {
+	if o.cfg.Kept != nil {
+		o.cfg.Kept.Store(epoch)
+	}
+}
+
+func (o *Owner[G]) run() {
+	defer close(o.ended)
+	defer o.server.Close()
+	idle := time.NewTimer(o.cfg.Lease / 3)
+	defer idle.Stop()
+	if o.cfg.Kept != nil {
+		idle.Stop()
+	}
+	for o.Err() == nil {
+		select {
+		case c, open := <-o.commits:
+			if !open {
+				o.tell(0)
+				o.release()
+				return
+			}
+			c.done(o.store(c))
+		case <-idle.C:
+			o.renew()
+		}
+		if o.cfg.Kept == nil {
+			idle.Reset(o.cfg.Lease / 3)
+		}
+	}
+	o.refuse()
+}
+
+// refuse answers whoever comes after the failure, until the end.
+func (o *Owner[G]) refuse() {
+	for c := range o.commits {
+		c.done(kv.Result{Outcome: kv.NotStored, Err: o.cause})
+	}
+}
+
+// release ends the lease; if that fails it ends by itself.
+func (o *Owner[G]) release() {
+	if o.away.Load() != nil {
+		return
+	}
+	if err := o.server.Release(o.epoch); err != nil {
+		o.cfg.Told("the lease was not given back, it ends by itself", err)
+	}
+}
+
+// store sends a group until it is known what became of it.
+func (o *Owner[G]) store(c commit[G]) kv.Result {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		err := o.server.Commit(o.epoch, c.number, c.group)
+		if err == nil {
+			return o.stored(c.number)
+		}
+		if isFinal(err) {
+			return kv.Result{Outcome: kv.NotStored, Err: o.fail(err)}
+		}
+		st, err := o.takeAgain(fmt.Errorf("commit of group %d: %w", c.number, err), c.number)
+		switch {
+		case err != nil:
+			return kv.Result{Outcome: kv.Unknown, Err: err}
+		case st.Commit == c.number:
+			o.cfg.Told("the group is stored, its answer was lost", nil)
+			return o.stored(c.number)
+		}
+		o.cfg.Told("the group is not stored, it is sent again", nil)
+		if !o.wait(pause) {
+			return kv.Result{Outcome: kv.NotStored, Err: o.fail(fmt.Errorf("left while the group was not stored: %w", o.away.Load()))}
+		}
+	}
+}
+
+func (o *Owner[G]) stored(number uint64) kv.Result {
+	o.moving.Lock()
+	o.last.Store(number)
+	if o.moved != nil {
+		close(o.moved)
+		o.moved = nil
+	}
+	o.moving.Unlock()
+	o.away.Store(nil)
+	return kv.Result{Outcome: kv.Stored}
+}
+
+// Reach waits until a group that a reader met is known to be stored. The database shows what a
+// standby does not have where a wait for it was broken off: a failover would take that back.
+func (o *Owner[G]) Reach(ctx context.Context, number uint64) error {
+	for {
+		o.moving.Lock()
+		if o.last.Load() >= number {
+			o.moving.Unlock()
+			return nil
+		}
+		if o.moved == nil {
+			o.moved = make(chan struct{})
+		}
+		moved := o.moved
+		o.moving.Unlock()
+		select {
+		case <-moved:
+		case <-o.failed:
+			return o.cause
+		case <-ctx.Done():
+			return fmt.Errorf("group %d is in the database, which has not acknowledged it: %w", number, ctx.Err())
+		}
+	}
+}
+
+// renew renews the lease of a partition in which nothing happens.
+func (o *Owner[G]) renew() {
+	err := o.server.Renew(o.epoch, o.last.Load())
+	if err != nil {
+		_, err = o.takeAgain(fmt.Errorf("renewal of the lease: %w", err), o.last.Load())
+	}
+	if err == nil {
+		o.away.Store(nil)
+	}
+}
+
+// takeAgain takes the partition with the next epoch, which fences what may be under way, and
+// says what is there: group upTo, or the newest that was acknowledged. An error is for good.
+func (o *Owner[G]) takeAgain(cause error, upTo uint64) (State, error) {
+	o.cfg.Told("the partition is taken again", cause)
+	o.missing(cause)
+	o.tell(0)
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		st, err := o.server.Take(true)
+		switch acked := o.last.Load(); {
+		case isFinal(err):
+			return st, o.fail(err)
+		case err != nil:
+			o.missing(err)
+		case st.Commit < acked:
+			return st, o.fail(&LostError{Acked: acked, Found: st.Commit})
+		case !st.Ours || st.Commit > upTo:
+			return st, o.fail(&TakenError{Owner: st.Owner, Address: st.Address, Epoch: st.Epoch, Ours: o.epoch})
+		default:
+			o.have(st.Epoch)
+			return st, nil
+		}
+		if !o.wait(pause) {
+			return st, o.fail(fmt.Errorf("left while its outcome was not known: %w", o.away.Load()))
+		}
+	}
+}
+
+// missing remembers what the database said last, and since when it stores nothing.
+func (o *Owner[G]) missing(err error) {
+	since := time.Now()
+	if away := o.away.Load(); away != nil {
+		since = away.Since
+	}
+	o.away.Store(&AwayError{since, err})
+}
+
+// wait pauses; false: it is to end, and has waited long enough.
+func (o *Owner[G]) wait(pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-o.leaving:
+		<-timer.C
+		return time.Now().Before(o.leaveAt)
+	}
+}
+
+func (o *Owner[G]) fail(err error) error {
+	o.tell(0)
+	o.cause = err
+	close(o.failed)
+	return err
+}

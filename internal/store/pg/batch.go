@@ -1,0 +1,123 @@
+package pg
+
+import (
+	"encoding/binary"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/pawl-dev/pawl/internal/store/kv"
+)
+
+// Batch begins a group.
+func (d *DB) Batch() kv.Batch { return &batch{db: d, at: make(map[string]int)} }
+
+// batch remembers where the last call for a key is.
+type batch struct {
+	db    *DB
+	pairs []pair
+	at    map[string]int
+}
+
+// pair is set, or removed.
+type pair struct {
+	key, value []byte
+	gone       bool
+}
+
+func (b *batch) Set(key, value []byte) { b.put(pair{key: key, value: value}) }
+
+func (b *batch) Delete(key []byte) { b.put(pair{key: key, gone: true}) }
+
+func (b *batch) put(p pair) {
+	if i, there := b.at[string(p.key)]; there {
+		b.pairs[i] = p
+		return
+	}
+	b.at[string(p.key)] = len(b.pairs)
+	b.pairs = append(b.pairs, p)
+}
+
+// Commit hands it over; while the database is away it goes on trying.
+func (b *batch) Commit(number uint64, done func(kv.Result)) {
+	g := &group{}
+	for _, p := range b.pairs {
+		g.add(b.db.cfg.Hot(p.key[0]), p)
+	}
+	b.db.owner.Commit(number, g, done)
+}
+
+// group is what a statement stores: of each table the keys and values that are set, and the
+// keys that are removed.
+type group struct{ hot, cold side }
+
+type side struct{ keys, values, gone array }
+
+func (g *group) add(hot bool, p pair) {
+	s := &g.cold
+	if hot {
+		s = &g.hot
+	}
+	if p.gone {
+		s.gone.add(p.key)
+		return
+	}
+	s.keys.add(p.key)
+	s.values.add(p.value)
+}
+
+// has are the sorts of what it stores, a bit each.
+func (g *group) has() (sorted int) {
+	for sort, a := range [sorts]*array{hotSet: &g.hot.keys, coldSet: &g.cold.keys, hotGone: &g.hot.gone, coldGone: &g.cold.gone} {
+		if a.n > 0 {
+			sorted |= 1 << sort
+		}
+	}
+	return sorted
+}
+
+// arrays are the parameters in the order of the statement.
+func (g *group) arrays() [][]byte {
+	return [][]byte{
+		g.hot.keys.encoded(), g.hot.values.encoded(), g.cold.keys.encoded(), g.cold.values.encoded(),
+		g.hot.gone.encoded(), g.cold.gone.encoded(),
+	}
+}
+
+// array is a bytea[] as PostgreSQL takes it: its head, then each element behind its length.
+type array struct {
+	bytes []byte
+	n     int
+}
+
+const arrayHead = 20
+
+func (a *array) add(b []byte) {
+	if a.n == 0 {
+		a.bytes = make([]byte, arrayHead, arrayHead+16*(len(b)+4))
+	}
+	a.n++
+	a.bytes = append(binary.BigEndian.AppendUint32(a.bytes, uint32(len(b))), b...)
+}
+
+func (a *array) encoded() []byte {
+	if a.n == 0 {
+		return noArray
+	}
+	copy(a.bytes, arrayHeader(1))
+	binary.BigEndian.PutUint32(a.bytes[12:], uint32(a.n))
+	binary.BigEndian.PutUint32(a.bytes[16:], 1)
+	return a.bytes
+}
+
+var noArray = arrayHeader(0)
+
+// arrayHeader has the number of dimensions, that no element is null, and their type.
+func arrayHeader(dimensions uint32) []byte {
+	b := binary.BigEndian.AppendUint32(nil, dimensions)
+	b = binary.BigEndian.AppendUint32(b, 0)
+	return binary.BigEndian.AppendUint32(b, pgtype.ByteaOID)
+}
+
+func int4(n int32) []byte { return binary.BigEndian.AppendUint32(nil, uint32(n)) }
+
+func int8of(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }

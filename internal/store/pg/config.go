@@ -1,0 +1,171 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
+)
+
+// Config of one partition of a database; URL and Owner are required.
+type Config struct {
+	URL dsn.URL
+	// Schema has the tables. Default "pawl".
+	Schema string
+	// Part is the number of the partition, below [Partitions].
+	Part int32
+	// Owner names who has it, in this process alone; Address says where that is.
+	Owner, Address string
+	// Formats are what this program keeps it in. Default: all.
+	Formats Formats
+	// Hot: pairs whose keys begin so are rewritten. Default: none is.
+	Hot func(kind byte) bool
+	// Via is what was reached already, and stays open; nil: this one reaches the database itself.
+	Via *Reached
+	// Kept, where it is not nil, has somebody else renew the lease under the epoch that is in it:
+	// zero while there is none.
+	Kept *atomic.Uint64
+	// Readers bounds the connections of views. Default 16.
+	Readers int32
+	// Lease is how long the partition stays the owner's without a word of it. Default 3 s.
+	Lease time.Duration
+	// Logger is told what happens. Default: discarded.
+	Logger *slog.Logger
+	// Unread gives an error of a read that the database did not answer its form for callers.
+	// Default: it stays as it is.
+	Unread func(error) error
+	// Waits bound what the database is waited for.
+	Waits Waits
+}
+
+// Waits bound in time what is asked of the database.
+type Waits struct {
+	// Statement is how long the answer to a commit or a take-over is waited for. Default 10 s.
+	Statement time.Duration
+	// Read is how long one read may take, with the wait for a connection. Default 10 s.
+	Read time.Duration
+	// Patience is how long the database may be away before new work is refused. Default 1 s.
+	Patience time.Duration
+	// Leave is how long a close tries to find out about a commit. Default 5 s.
+	Leave time.Duration
+}
+
+// connecting bounds the making of a connection that the URL sets no bound for.
+const connecting = 5 * time.Second
+
+var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+
+func (c Config) withDefaults() Config {
+	def := func(v *time.Duration, d time.Duration) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	def(&c.Lease, 3*time.Second)
+	def(&c.Waits.Statement, 10*time.Second)
+	def(&c.Waits.Read, 10*time.Second)
+	def(&c.Waits.Patience, time.Second)
+	def(&c.Waits.Leave, 5*time.Second)
+	if c.Schema == "" {
+		c.Schema = "pawl"
+	}
+	c.Formats = c.Formats.withDefaults()
+	if c.Readers == 0 {
+		c.Readers = 16
+	}
+	if c.Hot == nil {
+		c.Hot = func(byte) bool { return false }
+	}
+	if c.Unread == nil {
+		c.Unread = func(err error) error { return err }
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	errs := []error{c.reachable()}
+	if c.Owner == "" {
+		errs = append(errs, errors.New("no owner is named"))
+	}
+	if c.Part < 0 || c.Part >= Partitions {
+		errs = append(errs, fmt.Errorf("partition %d: want 0 to %d", c.Part, Partitions-1))
+	}
+	return errors.Join(errs...)
+}
+
+// reachable: it says where the tables are.
+func (c Config) reachable() error {
+	var errs []error
+	if !schemaName.MatchString(c.Schema) {
+		errs = append(errs, fmt.Errorf("schema %q: want a-z, 0-9 and _, at most 63, no digit first", c.Schema))
+	}
+	if fault := c.URL.Fault(); fault != "" || c.URL.IsZero() {
+		errs = append(errs, fmt.Errorf("the URL %s", fault))
+	}
+	return errors.Join(errs...)
+}
+
+// tuned are settings of a session that is nobody else's: plans go by the primary keys however
+// small the tables were when they were made, and are made once, and no statement is ended but by us.
+var tuned = map[string]string{
+	"enable_seqscan": "off", "enable_bitmapscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "jit": "off", "plan_cache_mode": "force_generic_plan",
+	"statement_timeout": "0", "lock_timeout": "0", "idle_in_transaction_session_timeout": "0",
+}
+
+// connection says how connections are made: as the URL says, with the settings of sessions if
+// there is no pooler in between, which would not know them and has other sessions each time.
+func connection(cfg Config) (*pgx.ConnConfig, bool, error) {
+	conn, err := pgx.ParseConfig(cfg.URL.Secret())
+	if err != nil {
+		// The error of the parser may have the URL.
+		return nil, false, errors.New("one of the parameters of the URL is wrong, or a file that it names cannot be read")
+	}
+	if conn.ConnectTimeout == 0 {
+		conn.ConnectTimeout = connecting
+	}
+	if conn.RuntimeParams["application_name"] == "" {
+		conn.RuntimeParams["application_name"] = "pawl"
+	}
+	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 5 * time.Second, Count: 3}}
+	conn.DialFunc = dialer.DialContext
+	pooled := strings.Contains(cfg.URL.Secret(), "default_query_exec_mode=")
+	if !pooled {
+		conn.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+		if pooled, err = pooler(conn); err != nil {
+			return nil, false, err
+		}
+	}
+	if !pooled {
+		conn.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
+		maps.Copy(conn.RuntimeParams, tuned)
+	}
+	return conn, pooled, nil
+}
+
+// pooler looks whether something answers in the place of the server: it gives another number
+// for the session than the session itself has.
+func pooler(cfg *pgx.ConnConfig) (bool, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), connecting)
+	defer cancel()
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close(ctx)
+	var pid uint32
+	err = conn.QueryRow(ctx, "SELECT pg_catalog.pg_backend_pid()").Scan(&pid)
+	return pid != conn.PgConn().PID(), err
+}

@@ -1,0 +1,226 @@
+package pg
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-dev/pawl/internal/store/kv"
+)
+
+// How pages of a cursor grow, and what bounds them: values from apart on are fetched when they
+// are asked for.
+const (
+	firstPage = 8
+	lastPage  = 512
+	growth    = 8
+	pageBytes = 1 << 20
+	apart     = 16 << 10
+	// rowBytes is about what a pair takes besides key and value: heads of the row and of the
+	// entry in the index, which has the key again.
+	rowBytes = 60
+)
+
+// Scan makes a cursor, which reads in pages.
+func (s *snapshot) Scan(r kv.Range) kv.Cursor {
+	r.Prefix = bytes.Clone(r.Prefix)
+	return &cursor{view: s, r: r, past: after(r.Prefix), size: firstPage}
+}
+
+// after is the first key behind all that begin with the prefix; nil: there is none.
+func after(prefix []byte) []byte {
+	for i := len(prefix) - 1; i >= 0; i-- {
+		if prefix[i] != 0xFF {
+			past := bytes.Clone(prefix[:i+1])
+			past[i]++
+			return past
+		}
+	}
+	return nil
+}
+
+// row is one of a page.
+type row struct {
+	key, value []byte
+	size       int64
+	group      uint64
+}
+
+type cursor struct {
+	view *snapshot
+	r    kv.Range
+	past []byte
+
+	page []row
+	at   int
+	// size is that of the next page; last: there is none behind this one.
+	size int
+	last bool
+}
+
+// Seek reads the first page from there, unless the key lies in the one that it has.
+func (c *cursor) Seek(key []byte) error {
+	if key == nil || !c.r.Reverse && bytes.Compare(key, c.r.Prefix) < 0 {
+		key = c.r.Prefix
+	}
+	if c.within(key) {
+		return nil
+	}
+	c.size = firstPage
+	return c.fetch(key, true)
+}
+
+// within moves in the page if the key is behind where it stands, and not behind its end.
+func (c *cursor) within(key []byte) bool {
+	if !c.Valid() || c.ahead(c.page[c.at].key, key) || c.ahead(key, c.page[len(c.page)-1].key) {
+		return false
+	}
+	for c.ahead(key, c.page[c.at].key) {
+		c.at++
+	}
+	return true
+}
+
+// ahead: a comes after b in the direction of the cursor.
+func (c *cursor) ahead(a, b []byte) bool {
+	n := bytes.Compare(a, b)
+	if c.r.Reverse {
+		return n < 0
+	}
+	return n > 0
+}
+
+// Next goes on in the page, or reads the next one.
+func (c *cursor) Next() error {
+	c.at++
+	if c.at < len(c.page) || c.last {
+		return nil
+	}
+	return c.fetch(c.page[len(c.page)-1].key, false)
+}
+
+// fetch reads a page from a key on, with that key or without it.
+func (c *cursor) fetch(from []byte, with bool) error {
+	text, args := c.text(from, with)
+	page, total := make([]row, 0, c.size), int64(0)
+	err := c.view.query(func(rows pgx.Rows) error {
+		var r row
+		fields := []any{&r.key, &r.size, &r.group}
+		if !c.r.KeysOnly {
+			fields = append(fields, &r.value)
+		}
+		if err := rows.Scan(fields...); err != nil {
+			return err
+		}
+		total += int64(len(r.key)) + min(r.size, apart)
+		page = append(page, r)
+		return nil
+	}, text, args...)
+	c.page, c.at, c.last = page, 0, len(page) < c.size || err != nil
+	if err != nil {
+		c.page = nil
+		return err
+	}
+	if !c.last {
+		most := pageBytes / max(1, total/int64(len(page)))
+		c.size = int(max(1, min(int64(c.size)*growth, lastPage, most)))
+	}
+	return nil
+}
+
+// text is the statement of a page, and its arguments.
+func (c *cursor) text(from []byte, with bool) (string, []any) {
+	args := []any{c.view.db.cfg.Part, c.size}
+	var where strings.Builder
+	add := func(condition string, arg any) {
+		args = append(args, arg)
+		fmt.Fprintf(&where, " AND "+condition, len(args))
+	}
+	to, order := ">", "k"
+	if c.r.Reverse {
+		to, order = "<", "k DESC"
+	}
+	if with {
+		to += "="
+	}
+	if len(from) > 0 || c.r.Reverse {
+		add("k "+to+" $%d", from)
+	}
+	switch {
+	case c.r.Reverse && len(c.r.Prefix) > 0:
+		add("k >= $%d", c.r.Prefix)
+	case !c.r.Reverse && c.past != nil:
+		add("k < $%d", c.past)
+	}
+	if c.r.Reverse && c.past != nil {
+		add("k < $%d", c.past)
+	}
+	if c.r.Since > 0 {
+		add("g > $%d", c.r.Since)
+	}
+	columns := "k, octet_length(v) AS n, g"
+	if !c.r.KeysOnly {
+		columns += fmt.Sprintf(", CASE WHEN octet_length(v) <= %d THEN v END AS v", apart)
+	}
+	return c.tables(columns, where.String(), order), args
+}
+
+// tables reads one table, or both where the prefix does not say which.
+func (c *cursor) tables(columns, where, order string) string {
+	schema := c.view.db.cfg.Schema
+	one := func(table string) string {
+		return "SELECT " + columns + " FROM " + schema + "." + table + " WHERE part = $1" + where
+	}
+	end := " ORDER BY " + order + " LIMIT $2"
+	if len(c.r.Prefix) > 0 {
+		return one(tableNames[c.view.db.side(c.r.Prefix)]) + end
+	}
+	// Each by itself: the planner does not merge two orders into one.
+	return "(" + one("hot") + end + ") UNION ALL (" + one("cold") + end + ")" + end
+}
+
+var tableNames = [2]string{"hot", "cold"}
+
+// Valid: it stands at a key.
+func (c *cursor) Valid() bool { return c.at < len(c.page) }
+
+// Key is good as long as its page.
+func (c *cursor) Key() []byte { return c.page[c.at].key }
+
+// Value is in memory of the page, or in buf.
+func (c *cursor) Value(buf []byte) (value, grown []byte, err error) {
+	value, err = c.ValueCopy()
+	return value, buf, err
+}
+
+// ValueCopy fetches a large value.
+func (c *cursor) ValueCopy() ([]byte, error) {
+	r := &c.page[c.at]
+	switch {
+	case c.r.KeysOnly:
+		return nil, errKeysOnly
+	case r.size <= apart:
+		return append([]byte{}, r.value...), nil
+	}
+	value, err := c.view.Get(r.key)
+	if err == nil && value == nil {
+		err = kv.ErrLost
+	}
+	return value, err
+}
+
+var errKeysOnly = fmt.Errorf("a value of a range of keys alone")
+
+// Size is that of the value.
+func (c *cursor) Size() int64 { return c.page[c.at].size }
+
+// Room is about what the row takes.
+func (c *cursor) Room() int64 { return c.Size() + int64(2*len(c.Key())) + rowBytes }
+
+// Group is the one that set the pair.
+func (c *cursor) Group() uint64 { return c.page[c.at].group }
+
+// Close forgets the page.
+func (c *cursor) Close() { c.page = nil }

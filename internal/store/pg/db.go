@@ -1,0 +1,122 @@
+package pg
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/store/fencing"
+	"github.com/pawl-dev/pawl/internal/store/kv"
+)
+
+// DB is one partition of a database, owned. Safe for concurrent use.
+type DB struct {
+	at    *Reached
+	cfg   Config
+	text  statements
+	owner *fencing.Owner[*group]
+	// format is that of the partition, for as long as it is owned.
+	format uint32
+}
+
+var _ kv.KV = (*DB)(nil)
+
+// bounds of a group. A key is in an index, of which PostgreSQL takes 2 704 bytes.
+var bounds = kv.Bounds{Keys: 13_000, Key: 2600, Bytes: 8 << 20}
+
+// Open makes or migrates the schema, unless that was done before, and takes the partition; it
+// waits until the lease of another owner has ended, unless somebody else looks after leases.
+// Errors: *[SchemaError], *[FormatError], *[fencing.HeldError], *[fencing.AwayError], and what the
+// database answers.
+func Open(cfg Config) (*DB, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	d := &DB{cfg: cfg, text: statementsOf(cfg.Schema), at: cfg.Via}
+	var err error
+	if d.at == nil {
+		if d.at, err = Reach(context.Background(), cfg); err != nil {
+			return nil, err
+		}
+	}
+	if err = d.open(); err != nil {
+		d.letGo()
+		return nil, fmt.Errorf("%s: %w", cfg.URL, err)
+	}
+	return d, nil
+}
+
+// letGo closes what nobody else has.
+func (d *DB) letGo() {
+	if d.cfg.Via == nil {
+		d.at.Close()
+	}
+}
+
+func (d *DB) open() (err error) {
+	if err = d.seed(); err == nil {
+		s := &server{cfg: d.cfg, conn: d.at.conn, pooled: d.at.pooled, text: d.text}
+		d.owner, err = fencing.Take(s, fencing.Config{
+			Lease: d.cfg.Lease, Patience: d.cfg.Waits.Patience, Leave: d.cfg.Waits.Leave, Kept: d.cfg.Kept, Told: d.told,
+		})
+		d.format = s.format
+	}
+	return err
+}
+
+// seed makes the row of the partition, in tables that are still this program's.
+func (d *DB) seed() error {
+	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.Waits.Read)
+	defer cancel()
+	if err := d.at.current(ctx, d.text); err != nil {
+		return err
+	}
+	_, err := d.at.pool.Exec(ctx, d.at.SeedText(), []int32{d.cfg.Part}, int32(d.cfg.Formats.Oldest))
+	return err
+}
+
+func (d *DB) told(what string, err error) {
+	d.cfg.Logger.Warn(what, "database", d.cfg.URL.String(), "partition", d.cfg.Part, "error", err)
+}
+
+// Format is the one that the partition is kept in for as long as it is owned.
+func (d *DB) Format() uint32 { return d.format }
+
+// Last is the number of the newest group.
+func (d *DB) Last() uint64 { return d.owner.Last() }
+
+// Bounds do not depend on the database.
+func (d *DB) Bounds() kv.Bounds { return bounds }
+
+// Release has nothing to let go of: PostgreSQL knows which transactions are open.
+func (d *DB) Release(uint64) {}
+
+// Owner is the protocol's side of it.
+func (d *DB) Owner() Owner { return d.owner }
+
+// Owner says how the partition is.
+type Owner interface {
+	// Away is why the database cannot be reached, nil: it can.
+	Away() error
+	// Failed is closed when nothing is stored any more, Err says why.
+	Failed() <-chan struct{}
+	Err() error
+	// Leave has it give up sooner what it cannot find out.
+	Leave()
+}
+
+// Sizes are the bytes on the database's disk of all partitions: rows and indexes.
+func (d *DB) Sizes() (bytes int64, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.Waits.Read)
+	defer cancel()
+	err = d.at.pool.QueryRow(ctx, "SELECT pg_catalog.pg_total_relation_size($1) + pg_catalog.pg_total_relation_size($2)",
+		d.cfg.Schema+".hot", d.cfg.Schema+".cold").Scan(&bytes)
+	return bytes, err
+}
+
+// Close gives the partition back.
+func (d *DB) Close() error {
+	err := d.owner.Close()
+	d.letGo()
+	return err
+}

@@ -1,0 +1,211 @@
+package dsn
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// URL is postgres://[USER[:PASSWORD]@]HOST[:PORT][,HOST...]/DATABASE[?OPTION=VALUE...]. The zero
+// value is none.
+type URL struct {
+	// secret tells the text, and a password that came apart: a function shows whoever prints
+	// it field by field its address alone.
+	secret func() (text, password string)
+}
+
+// Of is the URL of a text, whatever it is: see [URL.Fault].
+func Of(text string) URL {
+	if text = strings.TrimSpace(text); text == "" {
+		return URL{}
+	}
+	return URL{secret: func() (string, string) { return text, "" }}
+}
+
+// IsZero: there is none.
+func (u URL) IsZero() bool { return u.secret == nil }
+
+// Is reports whether a text is meant as an address: one that is not is the name of a directory.
+func Is(text string) bool {
+	scheme, _, ok := strings.Cut(strings.TrimSpace(text), "://")
+	return ok && slices.Contains(schemes, strings.ToLower(scheme))
+}
+
+var schemes = []string{"postgres", "postgresql"}
+
+// Modes are the values of sslmode; the first ones do not see to it that the connection is
+// encrypted.
+var (
+	openModes = []string{"disable", "allow", "prefer"}
+	Modes     = append(slices.Clone(openModes), "require", "verify-ca", "verify-full")
+)
+
+// Fault says what is wrong with it, without the text; "": nothing is.
+func (u URL) Fault() string {
+	const want = "want postgres://USER@HOST[:PORT]/DATABASE[?sslmode=verify-full]"
+	if u.secret == nil {
+		return ""
+	}
+	p, err := url.Parse(u.text())
+	switch {
+	case err != nil:
+		// The error of the parser has the text.
+		return "is no URL: " + want + ", with what is special in a password written as %XX"
+	case !slices.Contains(schemes, p.Scheme):
+		return fmt.Sprintf("begins with %q: %s", p.Scheme, want)
+	case p.Host == "" && p.Query().Get("host") == "":
+		return "names no host: " + want
+	case strings.Trim(p.Path, "/") == "":
+		return "names no database: " + want
+	case strings.Contains(strings.Trim(p.Path, "/"), "/"):
+		return fmt.Sprintf("has the path %q, which is no name of a database: %s", p.Path, want)
+	case p.Fragment != "":
+		return "has a part behind '#': write it as %23"
+	}
+	if mode := p.Query().Get("sslmode"); mode != "" && !slices.Contains(Modes, mode) {
+		return fmt.Sprintf("has the sslmode %q, which is none of %s", mode, strings.Join(Modes, ", "))
+	}
+	return ""
+}
+
+// Secret is the text with its password: for who connects, and nobody else.
+func (u URL) Secret() string {
+	if u.secret == nil {
+		return ""
+	}
+	text, password := u.secret()
+	p, err := url.Parse(text)
+	if password == "" || err != nil {
+		return text
+	}
+	p.User = url.UserPassword(p.User.Username(), password)
+	return p.String()
+}
+
+func (u URL) text() string {
+	if u.secret == nil {
+		return ""
+	}
+	text, _ := u.secret()
+	return text
+}
+
+// WithPassword is the same address with another password.
+func (u URL) WithPassword(password string) URL {
+	text := u.text()
+	return URL{secret: func() (string, string) { return text, password }}
+}
+
+// User is the one that it names; "": none.
+func (u URL) User() string {
+	p, err := url.Parse(u.text())
+	if err != nil {
+		return ""
+	}
+	return p.User.Username()
+}
+
+// HasPassword: there is one in it.
+func (u URL) HasPassword() bool {
+	p, err := url.Parse(u.Secret())
+	if err != nil {
+		return false
+	}
+	_, there := p.User.Password()
+	return there || p.Query().Get("password") != ""
+}
+
+// secrets are the options whose values are not shown.
+var secrets = []string{"password", "sslpassword", "passwd", "pwd"}
+
+// String is the address without its passwords, which can be given apart.
+func (u URL) String() string {
+	if u.secret == nil {
+		return ""
+	}
+	p, err := url.Parse(u.text())
+	if err != nil || u.Fault() != "" {
+		return "postgres://(unreadable)"
+	}
+	if p.User != nil {
+		p.User = url.User(p.User.Username())
+	}
+	query := p.Query()
+	for name := range query {
+		if slices.Contains(secrets, strings.ToLower(name)) {
+			query.Del(name)
+		}
+	}
+	p.RawQuery = query.Encode()
+	return p.String()
+}
+
+// Open are the hosts that are not on this machine and to which it may be connected without
+// encryption. mode is what PGSSLMODE says, for an address that does not.
+func (u URL) Open(mode string) (hosts []string) {
+	p, err := url.Parse(u.text())
+	if err != nil {
+		return nil
+	}
+	if own := p.Query().Get("sslmode"); own != "" {
+		mode = own
+	}
+	if mode != "" && !slices.Contains(openModes, mode) {
+		return nil
+	}
+	names := strings.Split(p.Host, ",")
+	if p.Host == "" {
+		names = strings.Split(p.Query().Get("host"), ",")
+	}
+	for _, name := range names {
+		if host, _, err := net.SplitHostPort(name); err == nil {
+			name = host
+		}
+		if name = strings.Trim(name, "[]"); name != "" && !strings.HasPrefix(name, "/") && !loopback(name) {
+			hosts = append(hosts, name)
+		}
+	}
+	return hosts
+}
+
+func loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
+}
+
+// GoString is [URL.String], quoted.
+func (u URL) GoString() string { return fmt.Sprintf("%q", u.String()) }
+
+// LogValue is [URL.String].
+func (u URL) LogValue() slog.Value { return slog.StringValue(u.String()) }
+
+// MarshalJSON writes [URL.String].
+func (u URL) MarshalJSON() ([]byte, error) { return json.Marshal(u.String()) }
+
+// MarshalYAML writes [URL.String].
+func (u URL) MarshalYAML() ([]byte, error) { return json.Marshal(u.String()) }
+
+// MarshalText writes [URL.String].
+func (u URL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
+
+// UnmarshalYAML takes the scalar, quoted or not.
+func (u *URL) UnmarshalYAML(raw []byte) error {
+	return u.Set(strings.Trim(strings.TrimSpace(string(raw)), `"'`))
+}
+
+// Set takes any text, so that none gets into the error of who reads it: see [URL.Fault].
+func (u *URL) Set(text string) error {
+	*u = Of(text)
+	return nil
+}
+
+// Type names the value in a flag's help.
+func (*URL) Type() string { return "url" }

@@ -1,0 +1,54 @@
+package pg
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pawl-dev/pawl/internal/store/fencing"
+)
+
+// codeOf is the SQLSTATE of what the database answered, empty if it did not.
+func codeOf(err error) string {
+	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return answer.Code
+	}
+	return ""
+}
+
+// IsFull: the database has no room on its disk.
+func IsFull(err error) bool { return codeOf(err) == "53100" }
+
+// away are the answers by which a database says that it cannot now: connections, resources, an
+// operator who intervenes, the system below; a server that may only be read since it was
+// demoted, what other transactions stood in the way of, a lock that was not had in time.
+func away(code string) bool {
+	switch code {
+	case "25006", "40001", "40P01", "55P03", "55006":
+		return true
+	case "XX001", "XX002":
+		// A table or an index is damaged: it does not mend itself.
+		return false
+	}
+	for _, class := range []string{"08", "53", "57", "58", "XX"} {
+		if strings.HasPrefix(code, class) {
+			return true
+		}
+	}
+	return false
+}
+
+// judged gives the answer to a statement its meaning: one that asking again does not change is
+// final. What is no answer, or the last one of its connection, says nothing.
+func judged(err error) error {
+	answer, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok || answer.SeverityUnlocalized != "ERROR" || away(answer.Code) || unnamed(answer.Code) {
+		return err
+	}
+	return &fencing.FinalError{Err: err}
+}
+
+// unnamed: a statement that was given a name is not there, or there already: a pooler is in
+// between that was not noticed.
+func unnamed(code string) bool { return code == "26000" || code == "42P05" }

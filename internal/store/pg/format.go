@@ -1,0 +1,42 @@
+package pg
+
+import "fmt"
+
+// Formats are those of what is in a partition, which pgkv knows by their numbers alone. The zero
+// value: all of them.
+type Formats struct {
+	// Oldest and Newest are what this program keeps a partition in.
+	Oldest, Newest uint32
+	// Raise: whoever takes a partition raises its format to the newest that all living nodes
+	// speak. Else it stays what it is.
+	Raise bool
+}
+
+// anyFormat is more than there will ever be.
+const anyFormat = 1 << 30
+
+func (f Formats) withDefaults() Formats {
+	if f.Newest == 0 {
+		f.Newest = anyFormat
+	}
+	return f
+}
+
+// FormatError: a partition is in a format that this program does not keep it in. Nothing was
+// changed.
+type FormatError struct {
+	Schema                string
+	Found, Oldest, Newest uint32
+}
+
+// Error names the field and all numbers.
+func (e *FormatError) Error() string {
+	advice := "use the program that keeps it in this one, or a newer one"
+	if e.Older() {
+		advice = "serve it with a program of a version in between first"
+	}
+	return fmt.Sprintf("part.format of schema %q is %d, this program speaks %d to %d: %s", e.Schema, e.Found, e.Oldest, e.Newest, advice)
+}
+
+// Older: the partition's is older than what this program keeps; else it is newer.
+func (e *FormatError) Older() bool { return e.Found < e.Oldest }

@@ -1,0 +1,60 @@
+package pg
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-dev/pawl/internal/store/kv"
+)
+
+// Hold keeps a transaction open on a connection of its own; views of it import its snapshot.
+func (d *DB) Hold(group uint64) (kv.Held, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.Waits.Read)
+	defer cancel()
+	conn, err := pgx.ConnectConfig(ctx, d.at.conn)
+	if err != nil {
+		return nil, err
+	}
+	h := &held{db: d, conn: conn}
+	if h.group, h.snapshot, err = d.export(ctx, conn, group); err != nil {
+		h.Close()
+		return nil, err
+	}
+	return h, nil
+}
+
+// export begins a transaction and names what it sees.
+func (d *DB) export(ctx context.Context, conn *pgx.Conn, asked uint64) (group uint64, name string, err error) {
+	s := snapshot{db: d, asked: asked}
+	batch := &pgx.Batch{}
+	batch.Queue(begin)
+	batch.Queue(d.text.whose, d.cfg.Part)
+	batch.Queue("SELECT pg_catalog.pg_export_snapshot()")
+	results := conn.SendBatch(ctx, batch)
+	defer results.Close()
+	if err = s.begun(ctx, results); err == nil {
+		err = results.QueryRow().Scan(&name)
+	}
+	return s.group, name, err
+}
+
+type held struct {
+	db       *DB
+	conn     *pgx.Conn
+	group    uint64
+	snapshot string
+}
+
+// Group is the one that it shows.
+func (h *held) Group() uint64 { return h.group }
+
+// View imports the snapshot.
+func (h *held) View() kv.Snapshot { return &snapshot{db: h.db, asked: h.group, imported: h.snapshot} }
+
+// Close ends the transaction.
+func (h *held) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), ending)
+	defer cancel()
+	_ = h.conn.Close(ctx)
+}

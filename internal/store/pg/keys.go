@@ -1,0 +1,167 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-dev/pawl/internal/store/keyring"
+)
+
+// keysPage is how many bytes of the keys of runs one row has. Slots do not lie in two.
+const keysPage = 512
+
+// Keys are the bytes of the keys of runs, on a connection of their own: who reads a view and
+// needs a key does not wait for other views. step is told before each write, and may fail it:
+// for tests of crashes. Only the owner of the partition writes.
+func (d *DB) Keys(step func(what string) error) keyring.Medium {
+	if step == nil {
+		step = func(string) error { return nil }
+	}
+	return &keys{db: d, step: step, talk: d.at.Talk()}
+}
+
+type keys struct {
+	db   *DB
+	step func(what string) error
+
+	talk *Talk
+	// vacuuming are clean-ups under way.
+	vacuuming sync.WaitGroup
+}
+
+// Size is the end of the last page.
+func (k *keys) Size() (bytes int64, there bool, err error) {
+	err = k.talk.Again(k.db.cfg.Waits.Statement, func(conn *pgx.Conn) error {
+		var page, size int64
+		err := conn.QueryRow(context.Background(), k.db.text.keysSize, pgx.QueryExecModeExec, k.db.cfg.Part).Scan(&page, &size)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		bytes, there = page*keysPage+size, err == nil
+		return err
+	})
+	return bytes, there, err
+}
+
+// ReadAt reads the pages that have it.
+func (k *keys) ReadAt(b []byte, at int64) (int, error) {
+	first := at / keysPage
+	pages, err := k.pages(first, (at+int64(len(b))-1)/keysPage)
+	if err != nil {
+		return 0, err
+	}
+	var all []byte
+	for page := first; pages[page] != nil; page++ {
+		all = append(all, pages[page]...)
+	}
+	n := 0
+	if skip := at - first*keysPage; skip < int64(len(all)) {
+		n = copy(b, all[skip:])
+	}
+	if n < len(b) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// pages reads some by their numbers.
+func (k *keys) pages(first, last int64) (pages map[int64][]byte, err error) {
+	err = k.talk.Again(k.db.cfg.Waits.Statement, func(conn *pgx.Conn) error {
+		pages = make(map[int64][]byte)
+		rows, err := conn.Query(context.Background(), k.db.text.keysRead, pgx.QueryResultFormats{pgx.BinaryFormatCode}, pgx.QueryExecModeExec, k.db.cfg.Part, first, last)
+		return readAll(rows, err, func(rows pgx.Rows) error {
+			var page int64
+			var bytes []byte
+			err := rows.Scan(&page, &bytes)
+			pages[page] = bytes
+			return err
+		})
+	})
+	return pages, err
+}
+
+// Create writes the header, which fills the first page.
+func (k *keys) Create(header []byte) error { return k.Write("header", header, 0) }
+
+// Write writes whole pages, made of what is there.
+func (k *keys) Write(what string, b []byte, at int64) error {
+	if err := k.step(what); err != nil {
+		return err
+	}
+	first := at / keysPage
+	old, err := k.pages(first, (at+int64(len(b))-1)/keysPage)
+	if err != nil {
+		return err
+	}
+	var w keysWrite
+	for page := first; len(b) > 0; page++ {
+		from := max(0, at-page*keysPage)
+		n := min(int64(len(b)), keysPage-from)
+		w.add(page, old[page], from, b[:n])
+		b = b[n:]
+	}
+	if err := k.store(&w); err != nil {
+		return err
+	}
+	if what == "destroy" {
+		k.vacuum()
+	}
+	return k.step(what + " sync")
+}
+
+// keysWrite is what one statement writes.
+type keysWrite struct {
+	made    []int64
+	bytes   [][]byte
+	changed []int64
+	old     [][]byte
+	changes [][]byte
+}
+
+func (w *keysWrite) add(page int64, old []byte, from int64, piece []byte) {
+	whole := make([]byte, max(int64(len(old)), from+int64(len(piece))))
+	copy(whole, old)
+	copy(whole[from:], piece)
+	if old == nil {
+		w.made, w.bytes = append(w.made, page), append(w.bytes, whole)
+		return
+	}
+	w.changed, w.old, w.changes = append(w.changed, page), append(w.old, old), append(w.changes, whole)
+}
+
+func (k *keys) store(w *keysWrite) error {
+	return k.talk.Do(k.db.cfg.Waits.Statement, func(conn *pgx.Conn) error {
+		var written int
+		cfg := &k.db.cfg
+		err := conn.QueryRow(context.Background(), k.db.text.keysWrite, pgx.QueryExecModeExec,
+			cfg.Part, cfg.Owner, w.made, w.bytes, w.changed, w.old, w.changes).Scan(&written, nil)
+		if err == nil && written != len(w.made)+len(w.changed) {
+			return fmt.Errorf("%d of %d pages of keys were written: the partition is another's, or an earlier write arrived meanwhile", written, len(w.made)+len(w.changed))
+		}
+		return err
+	})
+}
+
+// vacuum has the server forget row versions with keys that are destroyed, as far as no
+// transaction sees them. It goes on by itself: the server does it anyway, later.
+func (k *keys) vacuum() {
+	k.vacuuming.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), k.db.cfg.Waits.Read)
+		defer cancel()
+		if _, err := k.db.at.pool.Exec(ctx, k.db.text.keysVacuum, pgx.QueryExecModeExec); err != nil {
+			k.db.told("the table of keys is not vacuumed now", err)
+		}
+	})
+}
+
+// Close lets the connection go.
+func (k *keys) Close() error {
+	k.vacuuming.Wait()
+	k.talk.Close()
+	return nil
+}

@@ -1,0 +1,251 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-dev/pawl/internal/store/kv"
+)
+
+const keysLoadText = `INSERT INTO {s}.run_keys (part, page, bytes) SELECT $1, u.page, u.bytes FROM unnest($2::bigint[], $3::bytea[]) AS u (page, bytes)`
+
+const (
+	oursText = `SELECT epoch FROM {s}.part WHERE id = $1 AND owner = $2`
+	// emptyText is for a partition that nobody has, and that has nothing.
+	emptyText = `SELECT epoch FROM {s}.part WHERE id = $1 AND commit_no = 0 AND lease_until <= clock_timestamp()`
+)
+
+// loadedText fences whoever had the partition: none that was taken meanwhile is as it was found.
+const loadedText = `UPDATE {s}.part SET commit_no = $3, epoch = epoch + 1, owner = '', address = '', lease_until = '-infinity'
+	WHERE id = $1 AND epoch = $2 AND commit_no = 0 AND lease_until <= now()`
+
+func inSchema(text, schema string) string { return strings.ReplaceAll(text, "{s}", schema) }
+
+// ErrNotEmpty: a store is to be loaded where there is one.
+var ErrNotEmpty = errors.New("there is a store already")
+
+// KeyError: a key is longer than an index of PostgreSQL takes.
+type KeyError struct {
+	Key   []byte
+	Limit int
+}
+
+// Error has the length, and how the key begins.
+func (e *KeyError) Error() string {
+	return fmt.Sprintf("a key has %d bytes, a database takes %d: %q...", len(e.Key), e.Limit, e.Key[:40])
+}
+
+// Load stores all pairs of another engine, to which nobody writes, each with its group, and the
+// keys of runs that keys writes, in one transaction: broken off at any moment there is nothing.
+// Its last group is then that of the other engine. The partition is owned and has nothing; it is
+// given back by this, whatever becomes of it, and d is closed. Errors: [ErrNotEmpty], *[KeyError].
+func (d *DB) Load(ctx context.Context, from kv.KV, keys func(into *LoadedKeys) error) (err error) {
+	l, err := d.Loading(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	if err := l.Fill(d.cfg.Part, from, keys); err != nil {
+		return err
+	}
+	return l.Commit(nil)
+}
+
+// Loading makes a store of partitions that have nothing, in one transaction.
+type Loading struct {
+	*long
+	filled []filled
+}
+
+// filled is a partition that has its pairs, as it was found.
+type filled struct {
+	part  int32
+	epoch int64
+	last  uint64
+}
+
+// Loading begins. The partition is owned until the last step, and has nothing; d is closed whatever
+// becomes of it. Errors: [ErrNotEmpty].
+func (d *DB) Loading(ctx context.Context) (*Loading, error) {
+	if d.Last() != 0 {
+		return nil, errors.Join(ErrNotEmpty, d.Close())
+	}
+	l, err := d.long(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &Loading{long: l}, nil
+}
+
+// Fill writes everything of a partition but the number of its last group.
+func (l *Loading) Fill(part int32, from kv.KV, keys func(into *LoadedKeys) error) error {
+	at, d := filled{part: part, last: from.Last()}, l.db
+	if part != d.cfg.Part {
+		var err error
+		if at.epoch, err = l.empty(part); err != nil {
+			return err
+		}
+	}
+	l.filled = append(l.filled, at)
+	view := kv.On(from.View(at.last))
+	defer view.Close()
+	for side, table := range tableNames {
+		source := &pairs{ended: l.ctx.Err, db: d, part: part, view: &view, side: side}
+		_, err := l.line.conn.CopyFrom(l.ctx, pgx.Identifier{d.cfg.Schema, table}, []string{"part", "k", "v", "g"}, source)
+		if source.end(); source.err != nil {
+			// The server tells it as its own.
+			err = source.err
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return keys(&LoadedKeys{schema: d.cfg.Schema, part: part, conn: l.line.conn})
+}
+
+// empty makes the row of a partition, and says under which epoch it has nothing.
+func (l *Loading) empty(part int32) (epoch int64, err error) {
+	d := l.db
+	if _, err := d.at.pool.Exec(l.ctx, d.at.SeedText(), []int32{part}, int32(d.cfg.Formats.Oldest)); err != nil {
+		return 0, err
+	}
+	err = d.at.pool.QueryRow(l.ctx, inSchema(emptyText, d.cfg.Schema), part).Scan(&epoch)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = fmt.Errorf("partition %d: %w", part, ErrNotEmpty)
+	}
+	return epoch, err
+}
+
+// Commit gives the partition back and then stores all, if each one is nobody's and as it was found;
+// places says in which of them namespaces are. Where its answer is lost the rows say what became of it.
+func (l *Loading) Commit(places map[string]int32) error {
+	err := l.end(func(epoch int64) error {
+		for _, f := range l.filled {
+			if f.part == l.db.cfg.Part {
+				f.epoch = epoch
+			}
+			if err := l.one(loadedText, f.part, f.epoch, int64(f.last)); err != nil {
+				return err
+			}
+		}
+		return l.place(places)
+	})
+	if err != nil {
+		return fmt.Errorf("the last step of the move: %w", err)
+	}
+	return nil
+}
+
+// pairs are those of one table, as COPY takes them.
+type pairs struct {
+	// ended says that its caller has gone.
+	ended func() error
+	db    *DB
+	part  int32
+	view  *kv.View
+	side  int
+	it    *kv.Iterator
+	kind  int
+	// value is that of the pair at which it stands.
+	value []byte
+	err   error
+}
+
+// Next goes to the next pair of the table: kind by kind.
+func (p *pairs) Next() bool {
+	if p.it != nil {
+		p.it.Next()
+	}
+	for p.err == nil && (p.it == nil || !p.it.Valid()) {
+		if !p.nextKind() {
+			return false
+		}
+	}
+	if p.err == nil {
+		p.err = p.ended()
+	}
+	if p.err == nil {
+		p.value, p.err = p.it.ValueCopy()
+	}
+	if p.err == nil && len(p.it.Key()) > bounds.Key {
+		p.err = &KeyError{Key: p.it.KeyCopy(), Limit: bounds.Key}
+	}
+	return p.err == nil
+}
+
+// nextKind stands at the first pair of the next kind that is in the table.
+func (p *pairs) nextKind() bool {
+	if p.it != nil {
+		p.it.Close()
+		p.it = nil
+	}
+	for ; p.kind < 256; p.kind++ {
+		if p.db.side([]byte{byte(p.kind)}) == p.side {
+			p.it = p.view.Scan(kv.Range{Prefix: []byte{byte(p.kind)}})
+			p.it.Rewind()
+			p.kind++
+			return true
+		}
+	}
+	return false
+}
+
+// Values are those of a row.
+func (p *pairs) Values() ([]any, error) {
+	return []any{p.part, p.it.KeyCopy(), p.value, int64(p.it.Group())}, nil
+}
+
+// Err is why it ended before its end.
+func (p *pairs) Err() error { return p.err }
+
+func (p *pairs) end() {
+	if p.it != nil {
+		p.it.Close()
+	}
+	if p.err == nil {
+		p.err = p.view.Err()
+	}
+}
+
+// LoadedKeys are the pages of keys in the transaction of a load.
+type LoadedKeys struct {
+	schema string
+	part   int32
+	conn   *pgx.Conn
+	size   int64
+}
+
+// ReadAt is not asked of what is only written.
+func (k *LoadedKeys) ReadAt([]byte, int64) (int, error) { return 0, errors.ErrUnsupported }
+
+// Size is what was written.
+func (k *LoadedKeys) Size() (int64, bool, error) { return k.size, k.size > 0, nil }
+
+// Create writes the first page.
+func (k *LoadedKeys) Create(header []byte) error { return k.Write("header", header, 0) }
+
+// Write writes whole pages behind those that are there.
+func (k *LoadedKeys) Write(_ string, b []byte, at int64) error {
+	if at != k.size || at%keysPage != 0 {
+		return fmt.Errorf("keys at %d behind %d: %w", at, k.size, errors.ErrUnsupported)
+	}
+	numbers, pages := paged(b, at)
+	k.size = at + int64(len(b))
+	_, err := k.conn.Exec(context.Background(), inSchema(keysLoadText, k.schema), pgx.QueryExecModeExec, k.part, numbers, pages)
+	return err
+}
+
+// Close leaves the transaction.
+func (k *LoadedKeys) Close() error { return nil }
+
+func paged(b []byte, at int64) (numbers []int64, pages [][]byte) {
+	for page := at / keysPage; len(b) > 0; page++ {
+		n := min(keysPage, len(b))
+		numbers, pages, b = append(numbers, page), append(pages, b[:n]), b[n:]
+	}
+	return numbers, pages
+}

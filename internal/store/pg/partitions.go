@@ -1,0 +1,87 @@
+package pg
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Partitions is how many a database has at most; their numbers are below it.
+const Partitions = 64
+
+// seedText makes the rows of partitions, and does not touch one that is there: who has it locked
+// would be waited for. A partition begins in the format that partition 0 has, which all who can take
+// that one keep, and only without one in the oldest of whoever makes it: that may be newer than what
+// the others speak.
+const seedText = `INSERT INTO {s}.part (id, format)
+	SELECT u.id, coalesce((SELECT format FROM {s}.part WHERE part.id = 0), $2::integer) FROM unnest($1::integer[]) AS u (id)
+	WHERE NOT EXISTS (SELECT 1 FROM {s}.part WHERE part.id = u.id) ON CONFLICT DO NOTHING`
+
+// SeedText is the statement that makes the rows of partitions: by their numbers, and the format of
+// the first.
+func (r *Reached) SeedText() string { return inSchema(seedText, r.schema) }
+
+const (
+	// settledText waits for whoever places namespaces at this moment.
+	settledText = `LOCK TABLE {s}.namespace IN SHARE MODE`
+	sharedText  = `SELECT part FROM {s}.namespace WHERE part <> 0 UNION SELECT id FROM {s}.part WHERE id <> 0 AND commit_no > 0 ORDER BY 1`
+	placedText  = `SELECT name, part FROM {s}.namespace`
+	partsText   = `SELECT id FROM {s}.part WHERE commit_no > 0 ORDER BY id`
+)
+
+// Shared are the partitions besides 0 that have a namespace or a commit, by number. Who serves alone
+// has partition 0, and asks when its namespaces are stored there: whoever places one later finds it.
+func (r *Reached) Shared(ctx context.Context) (parts []int32, err error) {
+	ctx, cancel := context.WithTimeout(ctx, r.wait)
+	defer cancel()
+	reading := pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadOnly}
+	err = pgx.BeginTxFunc(ctx, r.pool, reading, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, inSchema(settledText, r.schema)); err != nil {
+			return err
+		}
+		parts, err = numbers(tx.Query(ctx, inSchema(sharedText, r.schema)))
+		return err
+	})
+	return parts, r.named(err)
+}
+
+// Shared is that of the database, for who has a partition.
+func (d *DB) Shared(ctx context.Context) ([]int32, error) { return d.at.Shared(ctx) }
+
+// Placed says in which partition each namespace is.
+func (r *Reached) Placed(ctx context.Context) (map[string]int32, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.wait)
+	defer cancel()
+	placed := map[string]int32{}
+	rows, err := r.pool.Query(ctx, inSchema(placedText, r.schema))
+	if err == nil {
+		var name string
+		var part int32
+		_, err = pgx.ForEachRow(rows, []any{&name, &part}, func() error { placed[name] = part; return nil })
+	}
+	return placed, r.named(err)
+}
+
+// Parts are the partitions that have a commit, by number.
+func (r *Reached) Parts(ctx context.Context) ([]int32, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.wait)
+	defer cancel()
+	parts, err := numbers(r.pool.Query(ctx, inSchema(partsText, r.schema)))
+	return parts, r.named(err)
+}
+
+func numbers(rows pgx.Rows, err error) ([]int32, error) {
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[int32])
+}
+
+// named says which database an error is of.
+func (r *Reached) named(err error) error {
+	if err != nil {
+		err = fmt.Errorf("%s: %w", r.url, err)
+	}
+	return err
+}

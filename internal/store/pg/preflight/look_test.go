@@ -1,0 +1,106 @@
+package preflight_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/pawl-dev/pawl/internal/store/pg/preflight"
+	"github.com/pawl-dev/pawl/test/testkit/pgserver"
+)
+
+func TestMain(m *testing.M) { pgserver.Main(m) }
+
+// TestLook: a server says what it is set to, and why it cannot be used is one line with its
+// reason, that has no password.
+func TestLook(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	server := pgserver.Start(t, pgserver.Setting("fsync", "off"), pgserver.Setting("synchronous_commit", "local"))
+	got, err := preflight.Look(ctx, server.URL("postgres"), "db", "pawl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Fsync != "off" || got.FullPages != "on" || got.Commit != "local" || got.Standbys != "" || got.Following != 0 || got.Version < 150000 || got.Ahead != 0 || got.Schema != (preflight.Schema{}) {
+		t.Errorf("%+v", got)
+	}
+	server.Query(t, "postgres", "CREATE SCHEMA other; CREATE TABLE other.part (id int); CREATE TABLE other.x (id int)")
+	if got, err := preflight.Look(ctx, server.URL("postgres"), "db", "other"); err != nil || got.Schema != (preflight.Schema{Tables: 2}) {
+		t.Errorf("another schema: %+v, %v", got.Schema, err)
+	}
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := closed.Addr().String()
+	if err := closed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	withPasswords(t, server)
+	broken := filepath.Join(t.TempDir(), "root.pem")
+	if err := os.WriteFile(broken, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	url := server.URL("postgres")
+	for name, tt := range map[string]struct {
+		url    string
+		reason preflight.Reason
+		words  string
+	}{
+		"wrong password": {strings.Replace(url, pgserver.Password, "s3cret", 1), preflight.NoPassword, "--store-password-file"},
+		"no database":    {server.URL("absent"), preflight.NoDatabase, "CREATE DATABASE"},
+		"nobody there":   {pgserver.URL("postgres", nobody), preflight.Unreachable, "connection refused"},
+		"no such host":   {"postgres://u:s3cret@absent.invalid/x", preflight.Unreachable, "absent.invalid"},
+		"no TLS":         {strings.Replace(url, "sslmode=disable", "sslmode=require", 1), preflight.NoTrust, "sslmode"},
+		"no root":        {url + "&sslrootcert=" + broken, preflight.SchemaOpened, "file"},
+		"no such file":   {strings.Replace(url, "sslmode=disable", "sslmode=verify-full&sslrootcert=/absent.pem", 1), preflight.SchemaOpened, "absent.pem"},
+	} {
+		_, err := preflight.Look(ctx, tt.url, "postgres://db/runs", "pawl")
+		told, ok := errors.AsType[*preflight.Error](err)
+		if !ok || told.Reason != tt.reason || !strings.Contains(err.Error(), tt.words) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, secret := range []string{"s3cret", pgserver.Password} {
+			if strings.Contains(err.Error(), secret) {
+				t.Errorf("%s: the password is told: %v", name, err)
+			}
+		}
+	}
+}
+
+// withPasswords has a server ask for the password of its user.
+func withPasswords(t *testing.T, server *pgserver.Server) {
+	t.Helper()
+	server.Query(t, "postgres", "ALTER ROLE pawl PASSWORD '"+pgserver.Password+"'")
+	file := server.Query(t, "postgres", "SHOW hba_file")
+	server.Query(t, "postgres", "COPY (SELECT 'host all all 127.0.0.1/32 scram-sha-256') TO '"+file+"'")
+	server.Set(t, nil)
+}
+
+// TestLookAtStandbys: a synchronous one that follows is seen, and one that is asked itself says
+// that it is one.
+func TestLookAtStandbys(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	primary, standby := pgserver.StartWithStandby(t, pgserver.Synchronous)
+	got, err := preflight.Look(ctx, primary.URL("postgres"), "db", "pawl")
+	if err != nil || got.Following != 1 || got.Standbys == "" || got.Recovering || got.Hidden {
+		t.Errorf("%+v, %v", got, err)
+	}
+	primary.Query(t, "postgres", "CREATE ROLE plain LOGIN")
+	if got, err := preflight.Look(ctx, strings.Replace(primary.URL("postgres"), "pawl:", "plain:", 1), "db", "pawl"); err != nil || got.Following != 0 || !got.Hidden {
+		t.Errorf("by who may not see: %+v, %v", got, err)
+	}
+	if got, err := preflight.Look(ctx, standby.URL("postgres"), "db", "pawl"); err != nil || !got.Recovering {
+		t.Errorf("the standby: %+v, %v", got, err)
+	}
+	standby.Stop(t)
+	primary.Await(t, "postgres", "SELECT count(*) = 0 FROM pg_stat_replication")
+	if got, err := preflight.Look(ctx, primary.URL("postgres"), "db", "pawl"); err != nil || got.Following != 0 {
+		t.Errorf("without it: %+v, %v", got, err)
+	}
+}

@@ -1,0 +1,218 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Server is what a database says of itself.
+type Server struct {
+	// Version is PostgreSQL's, 150004 for 15.4.
+	Version int
+	// Fsync, FullPages and Commit are the settings of those names, Standbys is
+	// synchronous_standby_names.
+	Fsync, FullPages, Commit, Standbys string
+	// Following are the synchronous standbys that stream now; Hidden: the user may not see.
+	Following int
+	Hidden    bool
+	// Recovering: it is a standby, to be read only.
+	Recovering bool
+	// Ahead is how far its clock is before this machine's.
+	Ahead time.Duration
+	// Schema is what there is of the schema that was asked for.
+	Schema Schema
+}
+
+// Schema is what there is under a name.
+type Schema struct {
+	// Reserved: the name is a word that statements cannot have in this place.
+	Reserved bool
+	// Tables are all tables.
+	Tables int
+	// Versions: there is the table of versions that a store makes first. Part: there is the one
+	// of partitions, which comes with all others.
+	Versions, Part bool
+}
+
+// foreign: it is no store's, not even one's that was killed while it was made.
+func (s Schema) foreign() bool {
+	return s.Tables > 0 && !(s.Versions && (s.Part || s.Tables == 1))
+}
+
+// asking bounds all questions, waiting the time in which a server may still start; it is asked
+// again after a pause.
+const (
+	asking  = 10 * time.Second
+	waiting = 10 * time.Second
+	pause   = 100 * time.Millisecond
+)
+
+const questions = `SELECT current_setting('server_version_num')::int, current_setting('fsync'), current_setting('full_page_writes'),
+	current_setting('synchronous_commit'), current_setting('synchronous_standby_names'), pg_catalog.pg_is_in_recovery(), pg_catalog.clock_timestamp(),
+	(SELECT count(*) FILTER (WHERE sync_state IN ('sync', 'quorum') AND state = 'streaming') FROM pg_catalog.pg_stat_replication),
+	(SELECT count(*) > 0 AND count(state) = 0 FROM pg_catalog.pg_stat_replication),
+	(SELECT count(*) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind IN ('r', 'p', 'v', 'm', 'f')),
+	EXISTS (SELECT 1 FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+		WHERE n.nspname = $1 AND c.relname = 'schema_version' AND a.attname = 'version_id'),
+	EXISTS (SELECT 1 FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+		WHERE n.nspname = $1 AND c.relname = 'part' AND a.attname = 'commit_no'),
+	EXISTS (SELECT 1 FROM pg_catalog.pg_get_keywords() WHERE word = $1 AND catcode IN ('R', 'T'))`
+
+// Look asks a server; url has the password, where names it without. Errors: *[Error].
+func Look(ctx context.Context, url, where, schema string) (Server, error) {
+	cfg, err := pgx.ParseConfig(url)
+	if err != nil {
+		// The error of the parser may have the URL.
+		return Server{}, &Error{Reason: SchemaOpened, Where: where, Message: "one of the parameters of the URL is wrong, or a file that it names cannot be read" + fileOf(err)}
+	}
+	// Whatever is between here and the server.
+	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
+	if cfg.ConnectTimeout == 0 {
+		cfg.ConnectTimeout = asking
+	}
+	until := time.Now().Add(waiting)
+	for {
+		s, err := look(ctx, cfg, schema)
+		if answer, ok := errors.AsType[*pgconn.PgError](err); ok && answer.Code == "57P03" && time.Now().Before(until) && ctx.Err() == nil {
+			time.Sleep(pause)
+			continue
+		}
+		return s, Told(where, err)
+	}
+}
+
+// fileOf names the file that an error is about.
+func fileOf(err error) string {
+	if file, ok := errors.AsType[*fs.PathError](err); ok {
+		return ": " + file.Error()
+	}
+	return ""
+}
+
+func look(ctx context.Context, cfg *pgx.ConnConfig, schema string) (s Server, err error) {
+	ctx, cancel := context.WithTimeout(ctx, asking)
+	defer cancel()
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return s, err
+	}
+	defer conn.Close(ctx)
+	began := time.Now()
+	var now time.Time
+	err = conn.QueryRow(ctx, questions, schema).Scan(&s.Version, &s.Fsync, &s.FullPages, &s.Commit, &s.Standbys, &s.Recovering, &now, &s.Following, &s.Hidden,
+		&s.Schema.Tables, &s.Schema.Versions, &s.Schema.Part, &s.Schema.Reserved)
+	// The answer was made somewhere between the question and its end.
+	switch end := time.Now(); {
+	case now.After(end):
+		s.Ahead = now.Sub(end)
+	case now.Before(began):
+		s.Ahead = -began.Sub(now)
+	}
+	return s, err
+}
+
+// Oldest is the first version that is supported.
+const Oldest = 15
+
+// MaxAhead is how far clocks may differ without being told.
+const MaxAhead = 5 * time.Second
+
+// Wanted is what a store is entrusted under.
+type Wanted struct {
+	// Lossy: what a database may lose when it fails over is accepted. Sync: it must have a
+	// synchronous standby that follows, whatever is accepted.
+	Lossy, Sync bool
+	// Served: the store is served there, not only looked at. Make: one is made there.
+	Served, Make bool
+}
+
+// Judge says what is to be told about a server, or why it cannot be used: *[Error].
+func Judge(s Server, where, schema string, want Wanted) (told []string, err error) {
+	refuse := func(reason Reason, format string, args ...any) ([]string, error) {
+		return nil, &Error{Reason: reason, Where: where, Message: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case s.Version/10000 < Oldest:
+		return refuse(TooOld, "it is PostgreSQL %d, want %d or newer", s.Version/10000, Oldest)
+	case s.Recovering:
+		return refuse(ReadOnly, "it is a standby, which may only be read: %s", todo[ReadOnly])
+	case s.Schema.Reserved:
+		return refuse(SchemaReserved, "the name %q of the schema is a reserved word of SQL: name another one with --store-schema", schema)
+	case s.Schema.foreign():
+		return refuse(SchemaOther, "the schema %q has %d tables that are no store's: name another one with --store-schema", schema, s.Schema.Tables)
+	}
+	if !s.Schema.Part && !want.Served && !want.Make {
+		return refuse(SchemaNone, "the schema %q has no store", schema)
+	}
+	if s.Ahead > MaxAhead || s.Ahead < -MaxAhead {
+		told = append(told, fmt.Sprintf("the clock of the database is %s that of this machine: runs are stamped with this machine's, leases go by the database's", apart(s.Ahead)))
+	}
+	if !want.Served {
+		return told, nil
+	}
+	if want.Sync {
+		if why := s.notSynced(); why != "" {
+			return refuse(NotFollowed, "%s; --require-sync wants a synchronous standby that follows", why)
+		}
+	}
+	losses := s.losses()
+	if len(losses) > 0 && !want.Lossy {
+		return refuse(Lossy, "%s; set that right, or accept it with --accept-loss-on-failover", strings.Join(losses, "; "))
+	}
+	for _, loss := range losses {
+		told = append(told, "accepted by --accept-loss-on-failover: "+loss)
+	}
+	if s.Commit == "remote_write" {
+		told = append(told, "synchronous_commit is remote_write: what was acknowledged is lost if primary and standby lose their power at once")
+	}
+	return told, nil
+}
+
+func apart(d time.Duration) string {
+	if d > 0 {
+		return d.Round(time.Second).String() + " before"
+	}
+	return (-d).Round(time.Second).String() + " behind"
+}
+
+// losses are the ways in which it loses what it acknowledged.
+func (s *Server) losses() (lines []string) {
+	if s.Fsync != "on" {
+		lines = append(lines, "fsync is "+s.Fsync+": a crash of its machine loses or damages everything")
+	}
+	if s.FullPages != "on" {
+		lines = append(lines, "full_page_writes is "+s.FullPages+": a crash of its machine may damage everything")
+	}
+	switch s.Commit {
+	case "on", "remote_apply", "remote_write":
+		if s.Standbys == "" {
+			lines = append(lines, "synchronous_standby_names is empty: a failover to a standby loses what it had not received")
+		}
+	default:
+		lines = append(lines, "synchronous_commit is "+s.Commit+": a crash or a failover loses what was acknowledged last")
+	}
+	return lines
+}
+
+// notSynced says why no synchronous standby has what is acknowledged; "": one has.
+func (s *Server) notSynced() string {
+	if losses := s.losses(); len(losses) > 0 {
+		return strings.Join(losses, "; ")
+	}
+	switch {
+	case s.Commit == "remote_write":
+		return "synchronous_commit is remote_write: the standby has it in memory only"
+	case s.Following > 0:
+		return ""
+	case s.Hidden:
+		return "whether a standby follows is hidden from this user: GRANT pg_monitor to it"
+	}
+	return "no synchronous standby streams now"
+}

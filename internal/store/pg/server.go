@@ -1,0 +1,180 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-dev/pawl/internal/store/fencing"
+)
+
+// server is the database's side of the protocol, for one owner of one partition.
+type server struct {
+	cfg    Config
+	conn   *pgx.ConnConfig
+	pooled bool
+	text   statements
+	// line is nil until a take-over has connected.
+	line *line
+	// found is the format that the partition was in when it was looked at last, format the one in
+	// which it was taken first, and stays.
+	found, format uint32
+}
+
+var _ fencing.Server[*group] = (*server)(nil)
+
+// lockWait is how long a take-over waits for who has the row locked, before it ends them.
+const lockWait = "1s"
+
+var errNoLine = errors.New("there is no connection")
+
+// Take connects anew: what the old connection has under way is fenced by it.
+func (s *server) Take(again bool) (st fencing.State, err error) {
+	s.Close()
+	l, err := lineTo(s.conn, !s.pooled)
+	if err != nil {
+		return st, err
+	}
+	err = l.do(s.cfg.Waits.Statement, func() error {
+		st, err = s.take(l, again)
+		return err
+	})
+	if err != nil {
+		l.cut()
+		return st, judged(err)
+	}
+	if err = s.speaks(st); err != nil {
+		l.cut()
+		return st, err
+	}
+	if s.line = l; !again && st.Ours {
+		s.format = s.found
+	}
+	return st, nil
+}
+
+// speaks: what was not taken is in a format that it can be taken in.
+func (s *server) speaks(st fencing.State) error {
+	f := s.cfg.Formats
+	if st.Ours || f.Oldest <= s.found && s.found <= f.Newest {
+		return nil
+	}
+	return &fencing.FinalError{Err: &FormatError{Schema: s.cfg.Schema, Found: s.found, Oldest: f.Oldest, Newest: f.Newest}}
+}
+
+// take ends whoever keeps the row locked, and tries once more. Of another owner, whom it does not end, it
+// tells; where the row is this one's own it was locked by whoever is gone by now, or by no session of an owner.
+func (s *server) take(l *line, again bool) (fencing.State, error) {
+	st, err := s.takeOnce(l, again)
+	if codeOf(err) != "55P03" {
+		return st, err
+	}
+	ctx := context.Background()
+	if _, err := l.conn.Exec(ctx, "ROLLBACK", pgx.QueryExecModeExec); err != nil {
+		return st, err
+	}
+	ended, failed := l.conn.Exec(ctx, s.text.blame, pgx.QueryExecModeExec, s.cfg.Part, s.cfg.Owner)
+	if failed != nil {
+		return st, failed
+	}
+	if ended.RowsAffected() > 0 {
+		return s.takeOnce(l, again)
+	}
+	st, looked := s.look(l)
+	if looked == nil && st.Owner == s.cfg.Owner {
+		return st, err
+	}
+	return st, looked
+}
+
+func (s *server) takeOnce(l *line, again bool) (st fencing.State, err error) {
+	ctx := context.Background()
+	run := func(sql string, args ...any) (rows int64) {
+		if err == nil {
+			tag, failed := l.conn.Exec(ctx, sql, append([]any{pgx.QueryExecModeExec}, args...)...)
+			rows, err = tag.RowsAffected(), failed
+		}
+		return rows
+	}
+	run("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+	run("SET LOCAL lock_timeout = '" + lockWait + "'")
+	run("SET LOCAL client_min_messages = 'warning'")
+	run(s.text.cut, s.cfg.Part, s.cfg.Lease.Microseconds())
+	ours := run(s.text.take, s.cfg.Part, s.cfg.Owner, s.cfg.Address, s.cfg.Lease.Microseconds(), again,
+		int32(s.cfg.Formats.Oldest), int32(s.cfg.Formats.Newest), s.cfg.Formats.Raise && !again) == 1
+	if err == nil {
+		st, err = s.look(l)
+		st.Ours = ours
+	}
+	run("COMMIT")
+	return st, err
+}
+
+// look reads the row.
+func (s *server) look(l *line) (st fencing.State, err error) {
+	var lease, left int64
+	row := l.conn.QueryRow(context.Background(), s.text.look, pgx.QueryExecModeExec, s.cfg.Part)
+	err = row.Scan(&st.Epoch, &st.Commit, &st.Owner, &st.Address, &lease, &left, &s.found)
+	st.Lease, st.Left = time.UnixMicro(lease), time.Duration(left)*time.Microsecond
+	return st, err
+}
+
+// Commit sends the one statement. It nearly never writes over a row of the cold table; where it
+// does nothing of it was done, and another one is sent.
+func (s *server) Commit(epoch, number uint64, g *group) error {
+	params := append(s.params(epoch, number), g.arrays()...)
+	err := s.fence(s.text.commit[g.has()], commitTypes, params)
+	if codeOf(err) == "23505" {
+		err = s.fence(s.text.over[g.has()], commitTypes, params)
+	}
+	return err
+}
+
+// Renew sends the fence alone.
+func (s *server) Renew(epoch, number uint64) error {
+	return s.fence(s.text.renew, fenceTypes, s.params(epoch, number))
+}
+
+func (s *server) params(epoch, number uint64) [][]byte {
+	return append(make([][]byte, 0, 11), int4(s.cfg.Part), []byte(s.cfg.Owner), int8of(epoch), int8of(number), int8of(uint64(s.cfg.Lease.Microseconds())))
+}
+
+// fence sends a statement that gives one row, unless the fence held it off.
+func (s *server) fence(text string, types []uint32, params [][]byte) error {
+	if s.line == nil {
+		return errNoLine
+	}
+	rows := 0
+	err := s.line.do(s.cfg.Waits.Statement, func() (err error) {
+		rows, err = s.line.rows(text, types, params)
+		return err
+	})
+	switch {
+	case err != nil:
+		return judged(err)
+	case rows != 1:
+		return fencing.ErrNoFence
+	}
+	return nil
+}
+
+// Release ends the lease.
+func (s *server) Release(epoch uint64) error {
+	if s.line == nil {
+		return errNoLine
+	}
+	return s.line.do(s.cfg.Waits.Statement, func() error {
+		_, err := s.line.conn.Exec(context.Background(), s.text.release, pgx.QueryExecModeExec, s.cfg.Part, s.cfg.Owner, epoch)
+		return err
+	})
+}
+
+// Close cuts the connection.
+func (s *server) Close() {
+	if s.line != nil {
+		s.line.cut()
+		s.line = nil
+	}
+}

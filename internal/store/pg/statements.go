@@ -1,0 +1,157 @@
+package pg
+
+import (
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+// statements are the texts for one schema.
+type statements struct {
+	// commit is by what a group has, see [group.has]; in over rows of the cold table may be there
+	// already.
+	commit, over           [1 << sorts]string
+	renew, release         string
+	take, look, blame, cut string
+	whose                  string
+	// version is the number of the newest migration, oldest that of the oldest program that works with it.
+	version, oldest string
+	// Those of the keys of runs.
+	keysRead, keysSize, keysWrite, keysVacuum string
+	// get and has are for the hot table and the cold one.
+	get, has [2]string
+}
+
+// A commit is one statement: without its fence it changes nothing. The owner is in the fence
+// besides the epoch: after a failover that lost a take-over, another one has the same epoch. That warnings are told is
+// said in it, too: of a session, nobody knows what was said before.
+const (
+	fenceText = `WITH fence AS (
+	UPDATE {s}.part SET commit_no = $4, lease_until = clock_timestamp() + $5 * interval '1 microsecond'
+	WHERE id = $1 AND owner = $2 AND epoch = $3 AND commit_no = $4 - 1 RETURNING id
+)`
+	fencedText = `
+SELECT pg_catalog.set_config('client_min_messages', 'warning', true) FROM fence`
+)
+
+// sorts are those of what a group has; each is a part of the statement, which is left out where
+// the group has nothing of the sort: a part costs as much as a row even if it does nothing.
+const (
+	hotSet = iota
+	coldSet
+	hotGone
+	coldGone
+	sorts
+)
+
+// partTexts are the parts. Rows that go are looked up one by one: a plan that takes keys by a
+// list may read the whole table for it, where it was made before there was much in it.
+var partTexts = [sorts]string{
+	hotSet: `, hot AS (
+	INSERT INTO {s}.hot (part, k, v, g) SELECT fence.id, u.k, u.v, $4 FROM fence, unnest($6::bytea[], $7::bytea[]) AS u (k, v)` + overText + `
+)`,
+	coldSet: `, cold AS (
+	INSERT INTO {s}.cold (part, k, v, g) SELECT fence.id, u.k, u.v, $4 FROM fence, unnest($8::bytea[], $9::bytea[]) AS u (k, v){over}
+)`,
+	hotGone: `, unhot AS (
+	DELETE FROM {s}.hot WHERE ctid = ANY (ARRAY(
+		SELECT (SELECT gone.ctid FROM {s}.hot AS gone WHERE gone.part = fence.id AND gone.k = u.k) FROM fence, unnest($10::bytea[]) AS u (k)))
+)`,
+	coldGone: `, uncold AS (
+	DELETE FROM {s}.cold WHERE ctid = ANY (ARRAY(
+		SELECT (SELECT gone.ctid FROM {s}.cold AS gone WHERE gone.part = fence.id AND gone.k = u.k) FROM fence, unnest($11::bytea[]) AS u (k)))
+)`,
+}
+
+// overText is what a row that is there asks for. Of the cold table nearly none is, and looking
+// costs a third of the insert.
+const overText = `
+	ON CONFLICT (part, k) DO UPDATE SET v = excluded.v, g = excluded.g`
+
+// commitText is the statement for a group that has those sorts.
+func commitText(has int, over string) string {
+	parts := []string{fenceText}
+	for sort, part := range partTexts {
+		if has&(1<<sort) != 0 {
+			parts = append(parts, strings.ReplaceAll(part, "{over}", over))
+		}
+	}
+	return strings.Join(append(parts, fencedText), "")
+}
+
+const renewText = `WITH fence AS (
+	UPDATE {s}.part SET lease_until = clock_timestamp() + $5 * interval '1 microsecond'
+	WHERE id = $1 AND owner = $2 AND epoch = $3 AND commit_no = $4 RETURNING id
+)
+SELECT pg_catalog.set_config('client_min_messages', 'warning', true) FROM fence`
+
+const releaseText = `UPDATE {s}.part SET lease_until = '-infinity', owner = '', address = '' WHERE id = $1 AND owner = $2 AND epoch = $3`
+
+// takeText raises the format before anything is read: a program that does not speak it cannot take
+// the partition from then on, whatever becomes of this one. A node that leaves takes nothing. All others
+// count, also those that would not take this partition: they may be told to later, as they are.
+const takeText = `UPDATE {s}.part SET epoch = epoch + 1, owner = $2, address = $3, backend_pid = pg_catalog.pg_backend_pid(),
+	lease_until = clock_timestamp() + $4 * interval '1 microsecond',
+	format = CASE WHEN $8::bool THEN greatest(format, least($7::integer, (
+		SELECT min(n.speaks) FROM {s}.node n WHERE NOT n.leaving AND n.lease_until > now() AND n.lease_until <= now() + $4 * interval '2 microseconds'))) ELSE format END
+	WHERE id = $1 AND format BETWEEN $6::integer AND $7::integer AND (owner = $2 OR (NOT $5::bool AND lease_until <= now()))`
+
+// cutText is for a lease from before the database's clock was put back: it has more than any has.
+const cutText = `UPDATE {s}.part SET lease_until = clock_timestamp() + $2 * interval '1 microsecond'
+	WHERE id = $1 AND lease_until > clock_timestamp() + $2 * interval '2 microseconds'`
+
+const lookText = `SELECT epoch, commit_no, owner, address, (extract(epoch FROM greatest(lease_until, 'epoch')) * 1000000)::bigint,
+	greatest(0, (extract(epoch FROM greatest(lease_until, 'epoch') - clock_timestamp()) * 1000000)::bigint), format
+	FROM {s}.part WHERE id = $1`
+
+// blameText ends the session that has the row locked: the transaction that is writing it is
+// its xmax.
+const blameText = `SELECT pg_catalog.pg_terminate_backend(l.pid) FROM {s}.part p
+	JOIN pg_catalog.pg_locks l ON l.locktype = 'transactionid' AND l.transactionid = p.xmax AND l.granted
+	WHERE p.id = $1 AND (p.owner = $2 OR p.lease_until <= clock_timestamp())`
+
+const versionText = `SELECT coalesce(max(version_id), 0) FROM {s}.schema_version WHERE is_applied`
+
+const oldestText = `SELECT max(version) FROM {s}.schema_oldest`
+
+const whoseText = `SELECT owner, commit_no FROM {s}.part WHERE id = $1`
+
+// keysWriteText writes pages whole, each only in the place of what it was read as: a write that
+// arrives late, after another one, changes nothing.
+const keysWriteText = `WITH fence AS (
+	SELECT id FROM {s}.part WHERE id = $1 AND owner = $2 FOR UPDATE
+), made AS (
+	INSERT INTO {s}.run_keys (part, page, bytes) SELECT fence.id, u.page, u.bytes FROM fence, unnest($3::bigint[], $4::bytea[]) AS u (page, bytes)
+	ON CONFLICT DO NOTHING RETURNING page
+), changed AS (
+	UPDATE {s}.run_keys r SET bytes = u.bytes FROM fence, unnest($5::bigint[], $6::bytea[], $7::bytea[]) AS u (page, old, bytes)
+	WHERE r.part = fence.id AND r.page = u.page AND r.bytes = u.old RETURNING r.page
+)
+SELECT (SELECT count(*) FROM made) + (SELECT count(*) FROM changed), pg_catalog.set_config('client_min_messages', 'warning', true)`
+
+const keysReadText = `SELECT page, bytes FROM {s}.run_keys WHERE part = $1 AND page BETWEEN $2 AND $3 ORDER BY page`
+
+const keysSizeText = `SELECT page, octet_length(bytes) FROM {s}.run_keys WHERE part = $1 ORDER BY page DESC LIMIT 1`
+
+func statementsOf(schema string) statements {
+	in := func(text string) string { return strings.ReplaceAll(text, "{s}", schema) }
+	texts := statements{
+		renew: in(renewText), release: in(releaseText),
+		cut: in(cutText), take: in(takeText), look: in(lookText), blame: in(blameText), whose: in(whoseText), version: in(versionText), oldest: in(oldestText),
+		keysRead: in(keysReadText), keysSize: in(keysSizeText), keysWrite: in(keysWriteText), keysVacuum: in("VACUUM {s}.run_keys"),
+	}
+	for has := range texts.commit {
+		texts.commit[has], texts.over[has] = in(commitText(has, "")), in(commitText(has, overText))
+	}
+	for side, table := range tableNames {
+		texts.get[side] = in("SELECT v FROM {s}." + table + " WHERE part = $1 AND k = $2")
+		texts.has[side] = in("SELECT 1 FROM {s}." + table + " WHERE part = $1 AND k = $2")
+	}
+	return texts
+}
+
+// fenceTypes are those of the parameters of a renewal, commitTypes those of a commit.
+var (
+	fenceTypes  = []uint32{pgtype.Int4OID, pgtype.TextOID, pgtype.Int8OID, pgtype.Int8OID, pgtype.Int8OID}
+	commitTypes = append(fenceTypes[:5:5], pgtype.ByteaArrayOID, pgtype.ByteaArrayOID, pgtype.ByteaArrayOID, pgtype.ByteaArrayOID, pgtype.ByteaArrayOID, pgtype.ByteaArrayOID)
+)

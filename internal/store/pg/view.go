@@ -1,0 +1,196 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawl-dev/pawl/internal/store/fencing"
+	"github.com/pawl-dev/pawl/internal/store/kv"
+)
+
+// View costs nothing before its first read, which begins its transaction.
+func (d *DB) View(group uint64) kv.Snapshot { return &snapshot{db: d, asked: group} }
+
+// snapshot is one transaction on a connection of the pool.
+type snapshot struct {
+	db *DB
+	// asked is the group that it must have; imported is a moment that is held, empty: now.
+	asked    uint64
+	imported string
+
+	conn  *pgxpool.Conn
+	group uint64
+	// err is what ended it.
+	err error
+}
+
+const begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+// Group begins the transaction. Where that fails it is the group that was asked for, and every
+// read fails.
+func (s *snapshot) Group() uint64 {
+	if s.conn == nil && s.err == nil {
+		_ = s.query(nil, "")
+	}
+	return max(s.group, s.asked)
+}
+
+// query reads rows, in the round trip that begins the transaction if it is the first. An empty
+// text only begins it.
+func (s *snapshot) query(read func(pgx.Rows) error, text string, args ...any) error {
+	if s.err != nil {
+		return s.err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), s.db.cfg.Waits.Read)
+	defer cancel()
+	if s.conn == nil {
+		s.err = s.begin(ctx, read, text, args)
+	} else {
+		rows, err := s.conn.Query(ctx, text, args...)
+		s.err = readAll(rows, err, read)
+	}
+	if s.err != nil && (codeOf(s.err) == "" || away(codeOf(s.err))) {
+		s.err = s.db.cfg.Unread(s.err)
+	}
+	return s.err
+}
+
+func readAll(rows pgx.Rows, err error, read func(pgx.Rows) error) error {
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := read(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// begin tries connections until one answers: those of the pool may be older than the server.
+func (s *snapshot) begin(ctx context.Context, read func(pgx.Rows) error, text string, args []any) error {
+	for {
+		conn, err := s.db.at.pool.Acquire(ctx)
+		if err != nil {
+			return fmt.Errorf("no connection for reading: %w", err)
+		}
+		if err = s.first(ctx, conn, read, text, args); err == nil {
+			s.conn = conn
+			return nil
+		}
+		dead := conn.Conn().IsClosed()
+		s.db.free(conn)
+		if !dead || errors.Is(err, errForeign) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// errForeign: asking again changes nothing.
+var errForeign = errors.New("the partition is not this owner's any more")
+
+// IsForeign reports whether an error says that another owner has the partition, or had it.
+func IsForeign(err error) bool { return errors.Is(err, errForeign) }
+
+// first begins the transaction, sees to it that the partition is ours, and reads.
+func (s *snapshot) first(ctx context.Context, conn *pgxpool.Conn, read func(pgx.Rows) error, text string, args []any) error {
+	batch := &pgx.Batch{}
+	batch.Queue(begin)
+	if s.imported != "" {
+		batch.Queue("SET TRANSACTION SNAPSHOT '" + s.imported + "'")
+	}
+	batch.Queue(s.db.text.whose, s.db.cfg.Part)
+	if text != "" {
+		batch.Queue(text, args...)
+	}
+	results := conn.SendBatch(ctx, batch)
+	err := s.begun(ctx, results)
+	if err == nil && text != "" {
+		rows, failed := results.Query()
+		err = readAll(rows, failed, read)
+	}
+	return errors.Join(err, results.Close())
+}
+
+// begun reads what comes before the rows.
+func (s *snapshot) begun(ctx context.Context, results pgx.BatchResults) error {
+	_, err := results.Exec()
+	if err == nil && s.imported != "" {
+		_, err = results.Exec()
+	}
+	if err != nil {
+		return err
+	}
+	var owner string
+	if err = results.QueryRow().Scan(&owner, &s.group); err != nil {
+		return err
+	}
+	if owner != s.db.cfg.Owner {
+		return fmt.Errorf("%w: it has %q", errForeign, owner)
+	}
+	if s.group < s.asked {
+		return fmt.Errorf("%w: %w", errForeign, &fencing.LostError{Acked: s.asked, Found: s.group})
+	}
+	return s.db.owner.Reach(ctx, s.group)
+}
+
+// Close ends the transaction, and does not wait for that.
+func (s *snapshot) Close() {
+	if s.conn != nil {
+		go s.db.free(s.conn)
+		s.conn = nil
+	}
+	s.err = errClosed
+}
+
+var errClosed = errors.New("the view is closed")
+
+// ending bounds the end of a view's transaction, which has nothing to do.
+const ending = 5 * time.Second
+
+// free gives a connection back, without a transaction.
+func (d *DB) free(conn *pgxpool.Conn) {
+	if conn.Conn().PgConn().TxStatus() != 'I' && !conn.Conn().IsClosed() {
+		ctx, cancel := context.WithTimeout(context.Background(), ending)
+		defer cancel()
+		_, _ = conn.Exec(ctx, "ROLLBACK")
+	}
+	conn.Release()
+}
+
+// Get reads a value.
+func (s *snapshot) Get(key []byte) (value []byte, err error) {
+	err = s.query(func(rows pgx.Rows) error {
+		if err := rows.Scan(&value); err != nil {
+			return err
+		}
+		if value == nil {
+			value = []byte{}
+		}
+		return nil
+	}, s.db.text.get[s.db.side(key)], s.db.cfg.Part, key)
+	return value, err
+}
+
+// Has looks for a key.
+func (s *snapshot) Has(key []byte) (there bool, err error) {
+	err = s.query(func(pgx.Rows) error {
+		there = true
+		return nil
+	}, s.db.text.has[s.db.side(key)], s.db.cfg.Part, key)
+	return there, err
+}
+
+// side is the table of a key: 0 hot, 1 cold.
+func (d *DB) side(key []byte) int {
+	if d.cfg.Hot(key[0]) {
+		return 0
+	}
+	return 1
+}

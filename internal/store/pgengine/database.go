@@ -1,0 +1,221 @@
+package pgengine
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/datadir"
+	"github.com/pawl-dev/pawl/internal/store/diskspace"
+	"github.com/pawl-dev/pawl/internal/store/engine"
+	"github.com/pawl-dev/pawl/internal/store/fencing"
+	"github.com/pawl-dev/pawl/internal/store/keyring"
+	"github.com/pawl-dev/pawl/internal/store/layout"
+	"github.com/pawl-dev/pawl/internal/store/pg"
+	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
+)
+
+// Config of a store in a database; URL is required.
+type Config struct {
+	URL dsn.URL
+	// Schema has the tables. Default "pawl".
+	Schema string
+	// Part is the number of the partition that is opened. Default 0, the only one of a store that was
+	// never shared.
+	Part int32
+	// Owner names the node of a cluster that opens it, and is how others tell whose it is: each
+	// opening is an owner of its own by a name that begins so. Default: it is no node's.
+	Owner string
+	// Via is what was reached before; nil: the database is reached now.
+	Via *pg.Reached
+	// Kept, where it is not nil, has somebody else renew the lease under the epoch that is in it,
+	// and nobody waits for the end of another one's.
+	Kept *atomic.Uint64
+	// Raise: the store's format becomes the newest that all living nodes speak. Else it stays what
+	// it is.
+	Raise bool
+	// Address says to others where the store is served. Default: the machine and the process.
+	Address string
+	// Readers bounds the connections that read. Default 16; two more commit and keep keys.
+	Readers int32
+	// Lease is how long the store stays this process's without a word of it. Default 3 s.
+	Lease time.Duration
+	// Logger is told what happens. Default: discarded.
+	Logger *slog.Logger
+	// Waits bound what the database is waited for; each has a default.
+	Waits pg.Waits
+	// RunKeys is a hook of tests: see the store's.
+	RunKeys func(step string) error
+}
+
+// Away is the reason of the refusal while the database cannot be reached.
+const Away = "DATABASE_AWAY"
+
+// retryAfter is when it may be asked again.
+const retryAfter = int64(time.Second)
+
+// Database is a store's part of one. Safe for concurrent use.
+type Database struct {
+	*pg.DB
+
+	cfg  Config
+	keys *keyring.Ring
+	// size is what the tables had at measured.
+	size     atomic.Int64
+	measured time.Time
+}
+
+var _ engine.Engine = (*Database)(nil)
+
+// Open takes the store, and waits until the lease of another process that is gone has ended.
+// Errors: [datadir.ErrLocked]: another one has it; *[pg.SchemaError]; *[pg.FormatError];
+// *[layout.Damage]; what
+// the database answers.
+func Open(cfg Config) (*Database, error) {
+	if cfg.Address == "" {
+		name, err := os.Hostname()
+		if err != nil {
+			return nil, err
+		}
+		cfg.Address = fmt.Sprintf("%s, process %d", name, os.Getpid())
+	}
+	d := &Database{cfg: cfg}
+	formats := pg.Formats{Oldest: layout.OldestFormat, Newest: layout.Format, Raise: cfg.Raise}
+	var err error
+	d.DB, err = pg.Open(pg.Config{
+		URL: cfg.URL, Schema: cfg.Schema, Part: cfg.Part, Via: cfg.Via, Kept: cfg.Kept, Owner: cfg.owner(), Address: cfg.Address, Hot: hot, Formats: formats,
+		Readers: cfg.Readers, Lease: cfg.Lease, Logger: cfg.Logger, Waits: cfg.Waits, Unread: d.unread,
+	})
+	if held, ok := errors.AsType[*fencing.HeldError](err); ok {
+		return nil, fmt.Errorf("%w: %s: %w", datadir.ErrLocked, cfg.URL, held)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if d.keys, err = keyring.On(d.DB.Keys(cfg.RunKeys), nil); err != nil {
+		return nil, errors.Join(err, d.DB.Close())
+	}
+	// Who only looks at a store asks for its size at once.
+	return d, d.Sync()
+}
+
+// owner is a new name: no two openings have the same.
+func (c Config) owner() string {
+	if c.Owner == "" {
+		return rand.Text()
+	}
+	return c.Owner + "." + rand.Text()
+}
+
+// hot: rows that are rewritten lie in a table of their own.
+func hot(kind byte) bool { return layout.Kinds[kind].Hot }
+
+// Keys are pages of the database.
+func (d *Database) Keys() *keyring.Ring { return d.keys }
+
+// Confirm has nothing to compare with: the number of the newest group is beside the pairs, and
+// every commit and every view compares it.
+func (d *Database) Confirm(*layout.Txn, [16]byte, bool) error { return nil }
+
+// Serve prepares nothing.
+func (d *Database) Serve(uint64, [16]byte) error { return nil }
+
+// Keep fails the store as soon as it is another's; the database gives room back by itself.
+func (d *Database) Keep(ctx context.Context, duties engine.Duties) {
+	owner := d.Owner()
+	go func() {
+		select {
+		case <-owner.Failed():
+			duties.Fail(failure(owner.Err()))
+		case <-ctx.Done():
+			owner.Leave()
+		}
+	}()
+}
+
+// failure is what fails a store: nobody knows what is stored.
+func failure(err error) error {
+	if lost, ok := errors.AsType[*fencing.LostError](err); ok {
+		err = layout.Damaged("", "%v", lost)
+	}
+	return fmt.Errorf("%w: %w", machine.ErrIndeterminate, err)
+}
+
+// Room refuses new work while the database is away, or has no room itself.
+func (d *Database) Room(int64, bool) error {
+	err := d.Owner().Away()
+	switch {
+	case err == nil:
+		return nil
+	case pg.IsFull(err):
+		return &machine.Refusal{
+			Code: machine.CodeResourceExhausted, Reason: diskspace.DiskLow, RetryAfter: retryAfter,
+			Message: fmt.Sprintf("%s has no room on its disk; reading goes on", d.cfg.URL),
+		}
+	}
+	return d.unread(err)
+}
+
+// unread says to callers that the database does not answer, or that what it has is another's: the
+// store fails as soon as its owner hears of that, and what is read until then is as unknown.
+func (d *Database) unread(err error) error {
+	if pg.IsForeign(err) {
+		return failure(err)
+	}
+	return &machine.Refusal{
+		Code: machine.CodeUnavailable, Reason: Away, RetryAfter: retryAfter,
+		Message: fmt.Sprintf("%s: %v; nothing is lost, and it is tried on", d.cfg.URL, err),
+	}
+}
+
+// Settled remembers nothing: the database does, in the commit itself.
+func (d *Database) Settled(engine.Group) error { return nil }
+
+// Bury moves nothing.
+func (d *Database) Bury() (release func()) { return func() {} }
+
+// Removed counts nothing.
+func (d *Database) Removed(int64) {}
+
+// Stuck never tells: what cannot be stored is tried on, and given up some time after the end
+// began, see [Database.Keep].
+func (d *Database) Stuck() <-chan error { return nil }
+
+// Look fails the store that is another's.
+func (d *Database) Look() error {
+	if err := d.Owner().Err(); err != nil {
+		return failure(err)
+	}
+	return nil
+}
+
+// measuring is how often the tables are measured.
+const measuring = time.Minute
+
+// Sync has nothing to bring to a disk. It measures the tables now and then; without an answer
+// their size stays what it was.
+func (d *Database) Sync() error {
+	if time.Since(d.measured) < measuring || d.Owner().Away() != nil {
+		return nil
+	}
+	d.measured = time.Now()
+	if size, err := d.DB.Sizes(); err == nil {
+		d.size.Store(size)
+	}
+	return nil
+}
+
+// Prove proves nothing: the database has checksums of its own.
+func (d *Database) Prove(context.Context) error { return nil }
+
+// Sizes are the bytes of the tables; nothing lies apart.
+func (d *Database) Sizes() (tree, log int64) { return d.size.Load(), 0 }
+
+// Close gives the store back.
+func (d *Database) Close() error { return errors.Join(d.keys.Close(), d.DB.Close()) }

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// TestEveryFaultCanBeBuilt: the texts that the simulator exchanges stand where it says.
+func TestEveryFaultCanBeBuilt(t *testing.T) {
+	t.Parallel()
+	for _, m := range all() {
+		o := overlay{dir: t.TempDir(), module: "../../.."}
+		if err := errors.Join(o.store(), o.peers()); err != nil {
+			t.Fatal(err)
+		}
+		if err := o.mutate(m.name); err != nil {
+			t.Errorf("%s: %v", m.name, err)
+		}
+	}
+}
+
+// TestRuntimeIsKnown: the local version of Go has the texts that the simulator exchanges.
+func TestRuntimeIsKnown(t *testing.T) {
+	t.Parallel()
+	o := overlay{dir: t.TempDir(), module: "../../.."}
+	if err := o.runtime(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestStoreBuildsOverTheDisk: whatever the store calls of Badger and of the system, what
+// stands for them in the simulator has. Building the simulator itself takes Go's runtime.
+func TestStoreBuildsOverTheDisk(t *testing.T) {
+	t.Parallel()
+	o := overlay{dir: t.TempDir(), module: "../../..", Replace: map[string]string{}}
+	if err := errors.Join(o.store(), o.peers()); err != nil {
+		t.Fatal(err)
+	}
+	index, err := o.write()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dependOn(t, "../badger/*.go", "../disk/*.go", "../hostos/*.go", "../hostunix/*.go", "../pg/*.go", "../pipes/*.go")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-overlay", index, "./internal/store/...", "./internal/cluster/transport")
+	cmd.Dir = o.module
+	if said, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+}
+
+// dependOn opens files that another process compiles, so that go test does not take an older
+// result for theirs.
+func dependOn(t *testing.T, patterns ...string) {
+	t.Helper()
+	for _, pattern := range patterns {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", pattern, len(files), err)
+		}
+		for _, file := range files {
+			if _, err := os.ReadFile(file); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

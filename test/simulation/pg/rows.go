@@ -1,0 +1,222 @@
+package pg
+
+import (
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/store/pg/members"
+	"github.com/pawl-dev/pawl/test/simulation/disk"
+)
+
+// Those of the package that it stands for. A format is none: here there is one.
+type (
+	// Member is a row of the table of nodes.
+	Member = members.Node
+	// Part is a row of the table of partitions.
+	Part = members.Part
+	// Seen is what a beat tells.
+	Seen = members.View
+	// Epochs are those under which a process has partitions.
+	Epochs = members.Epochs
+)
+
+type row struct {
+	Member
+	lease, since time.Time
+}
+
+// told is a node as a beat tells of it.
+func (r row) told(lease time.Duration) Member {
+	m := r.Member
+	m.New = r.lease.Sub(r.since) < 2*lease
+	return m
+}
+
+// Client is how a process reaches the server, by the address that it gives.
+type Client struct {
+	// Dead: what it still does reaches nothing. Cut: it is not answered.
+	Dead, Cut bool
+	// Mute has the bits of the partitions of which it is not answered what it says as an owner.
+	Mute uint64
+	// Stopped waits while it is stopped; nil: it never is.
+	Stopped func()
+}
+
+// SetClient says how a process is from now on.
+func (s *Server) SetClient(address string, set func(c *Client)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.clients == nil {
+		s.clients = map[string]*Client{}
+	}
+	if s.clients[address] == nil {
+		s.clients[address] = &Client{}
+	}
+	set(s.clients[address])
+}
+
+// Reaches says whether a process is answered.
+func (s *Server) Reaches(address string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.faults.Away && s.reaches(address) == nil
+}
+
+// Muted says whether a process is not answered about a partition.
+func (s *Server) Muted(address string, part int32) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.muted(address, part)
+}
+
+// muted is called with the lock.
+func (s *Server) muted(address string, part int32) bool {
+	c := s.clients[address]
+	return c != nil && c.Mute&(1<<part) != 0
+}
+
+// stopped waits while a process is.
+func (s *Server) stopped(address string) {
+	s.mu.Lock()
+	var wait func()
+	if c := s.clients[address]; c != nil {
+		wait = c.Stopped
+	}
+	s.mu.Unlock()
+	if wait != nil {
+		wait()
+	}
+}
+
+// reaches is called with the lock: what keeps a process from being answered.
+func (s *Server) reaches(address string) error {
+	switch c := s.clients[address]; {
+	case c == nil:
+		return nil
+	case c.Dead:
+		return disk.ErrCrashed
+	case c.Cut:
+		return errAway
+	}
+	return nil
+}
+
+// unanswered is how long a beat waits in vain.
+const unanswered = 500 * time.Millisecond
+
+// Beat is the statement of internal/store/pg/members; kept are the epochs under which the process
+// has partitions.
+func (s *Server) Beat(me Member, kept *Epochs, lease time.Duration) (seen Seen, err error) {
+	err = s.rows(me.Address, func(now time.Time) {
+		s.now.write(row{me, now.Add(lease), now})
+		for _, r := range s.now.nodes {
+			if r.lease.After(now) {
+				seen.Nodes = append(seen.Nodes, r.told(lease))
+			}
+		}
+		for id, p := range s.now.parts {
+			if p == nil {
+				continue
+			}
+			if p.node() == me.ID && p.epoch == kept[id].Load() && p.lease.Before(now.Add(lease*5/6)) {
+				p.lease = now.Add(lease)
+			}
+			seen.Parts = append(seen.Parts, s.now.seen(int32(id), now, lease))
+		}
+	})
+	return seen, err
+}
+
+// node is the one whose process has it.
+func (p *part) node() string {
+	id, _, _ := strings.Cut(p.owner, ".")
+	return id
+}
+
+// seen is a partition as a beat tells of it.
+func (s *state) seen(id int32, now time.Time, lease time.Duration) Part {
+	p, told := s.parts[id], Part{ID: id}
+	if !p.lease.After(now) {
+		return told
+	}
+	told.Owner, told.Lease = Member{ID: p.node(), Address: p.address}, p.lease.Sub(now)
+	for _, r := range s.nodes {
+		if r.ID == told.Owner.ID {
+			told.Owner = r.told(lease)
+		}
+	}
+	return told
+}
+
+// Place is that of internal/store/pg/members, said by the process at an address.
+func (s *Server) Place(address string, names []string, key func(name string) []byte) (at map[string]int32, err error) {
+	err = s.rows(address, func(time.Time) {
+		at = members.Spread(s.now.places, names, func(name string) bool { return s.now.stored(key(name)) })
+		for _, name := range names {
+			s.seed(at[name])
+		}
+		places := maps.Clone(at)
+		maps.Copy(places, s.now.places)
+		s.now.places = places
+	})
+	return at, err
+}
+
+// stored: the store of partition 0 has a key.
+func (s *state) stored(key []byte) bool {
+	if s.parts[0] == nil {
+		return false
+	}
+	_, there := s.parts[0].pairs.Get(string(key))
+	return there
+}
+
+// Leave takes the row of a node away.
+func (s *Server) Leave(me Member) error {
+	return s.rows(me.Address, func(time.Time) {
+		var rest []row
+		for _, r := range s.now.nodes {
+			if r.ID != me.ID {
+				rest = append(rest, r)
+			}
+		}
+		s.now.nodes = rest
+	})
+}
+
+// rows does something with the rows of nodes, as one statement.
+func (s *Server) rows(address string, do func(now time.Time)) error {
+	s.stopped(address)
+	s.pass()
+	s.mu.Lock()
+	err := s.reaches(address)
+	if err == nil && s.faults.Away {
+		err = errAway
+	}
+	if err == nil {
+		do(time.Now())
+		s.standby = s.now.clone()
+	}
+	s.mu.Unlock()
+	if err != nil {
+		time.Sleep(unanswered)
+	}
+	s.stopped(address)
+	return err
+}
+
+// write puts a row in the place of the one with its id, which came first, or behind all others.
+func (s *state) write(r row) {
+	all := append([]row(nil), s.nodes...)
+	for i := range all {
+		if all[i].ID == r.ID {
+			r.since = all[i].since
+			all[i] = r
+			s.nodes = all
+			return
+		}
+	}
+	all = append(all, r)
+	s.nodes = all
+}

@@ -1,0 +1,80 @@
+//go:build sim
+
+package simulation
+
+import "testing"
+
+// shrinkTries bounds the simulations that a shrinking takes, shakes how many interleavings
+// each shorter plan gets.
+const (
+	shrinkTries = 600
+	shakes      = 4
+)
+
+// shrink finds a shorter plan that breaks the same promise: it leaves out actions, in ever
+// smaller pieces, and pauses between those that are left.
+func shrink(p plan, promise string, simulate func(plan) *violation) plan {
+	s := &shrinker{promise: promise, simulate: simulate, left: shrinkTries}
+	for size := len(p.actions) / 2; size > 0 && s.left > 0; {
+		shorter, ok := s.without(p, size)
+		if ok {
+			p = shorter
+			size = min(size, max(1, len(p.actions)/2))
+			continue
+		}
+		size /= 2
+	}
+	return p
+}
+
+type shrinker struct {
+	promise  string
+	simulate func(plan) *violation
+	left     int
+}
+
+// without looks for a piece of that size that is not needed.
+func (s *shrinker) without(p plan, size int) (plan, bool) {
+	for at := 0; at < len(p.actions) && s.left > 0; at += size {
+		q := p
+		q.actions = append(append([]action(nil), p.actions[:at]...), p.actions[min(at+size, len(p.actions)):]...)
+		if shaken, ok := s.fails(q); ok {
+			return shaken, true
+		}
+	}
+	return p, false
+}
+
+// fails tries a plan in a few interleavings: with fewer actions the scheduler goes another way.
+func (s *shrinker) fails(p plan) (plan, bool) {
+	for shake := range uint64(shakes) {
+		q := p
+		q.shake = p.shake + shake
+		s.left--
+		if v := s.simulate(q); v != nil && v.promise == s.promise {
+			return q, true
+		}
+	}
+	return p, false
+}
+
+// TestShrink: of a plan that fails by two of its actions, in that order and in one
+// interleaving out of three, these two are left.
+func TestShrink(t *testing.T) {
+	fails := func(p plan) *violation {
+		cut := false
+		for _, a := range p.actions {
+			cut = cut || a.kind == "cut"
+			if cut && a.kind == "start" && p.shake%3 == 0 {
+				return &violation{promise: "a"}
+			}
+		}
+		return &violation{promise: "another"}
+	}
+	p := newPlan(1, 60)
+	p.actions[20].kind, p.actions[50].kind = "cut", "start"
+	short := shrink(p, "a", fails)
+	if len(short.actions) != 2 || fails(short).promise != "a" {
+		t.Errorf("%d actions are left:\n%s", len(short.actions), short)
+	}
+}

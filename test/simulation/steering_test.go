@@ -1,0 +1,248 @@
+//go:build sim
+
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// wordsOf is what somebody says to a run: no two texts are alike. A sidecar says how little is
+// left of a budget.
+func wordsOf(id string) string { return "[said " + id + "]" }
+
+var words = regexp.MustCompile(`\[said [^\]]*\]|Of this run's budget of .*? with what is left\.`)
+
+// say steers a run, stop puts away what it is at.
+func (pp *people) say(n *node, run, id string, dice *rand.Rand) {
+	c := machine.Steer{Text: wordsOf(id), When: pick(dice, machine.NextModelCall, machine.NextModelCall, machine.SteerNow, machine.NextTurn)}
+	pp.control(n, run, id, "say", c)
+}
+
+func (pp *people) stop(n *node, run, id string) { pp.control(n, run, id, "stop", machine.Stop{}) }
+
+func (pp *people) control(n *node, run, id, name string, c machine.Command) {
+	ref := runtime.RunRef{Call: approver, RunID: run}
+	seen := callSeen{object: n.name + "/" + run, who: ref.Principal, id: id, command: c}
+	pp.ask(n, fmt.Sprintf("%s %s of %s", name, id, short(run)), seen, func(ctx context.Context, p *process) (runtime.Answer, error) {
+		return p.house.Apply(ctx, runtime.Request{RunRef: ref, ID: id, Command: c})
+	})
+}
+
+// heeds is what was said to a run, read from its records apart from the machine.
+type heeds struct {
+	// due are the texts that were not heard yet, by their records; must those that the last
+	// request of a step has to contain.
+	due  map[uint64]*heed
+	must map[uint32][]uint64
+	// texts are all that was ever said.
+	texts map[uint64]string
+	// stopped: a person did, and nobody has said anything since.
+	stopped bool
+}
+
+// heed is a text. A turn that is opened begins with it; behind the next one it is part of
+// the conversation, heard or not.
+type heed struct {
+	later  bool
+	opened int
+}
+
+func newHeeds() heeds {
+	return heeds{due: map[uint64]*heed{}, must: map[uint32][]uint64{}, texts: map[uint64]string{}}
+}
+
+// steered proves what one record says of what people said.
+func (o *oracle) steered(e *machine.Entry, r *machine.Record, h *heeds) {
+	switch b := r.Body.(type) {
+	case *machine.Steered:
+		h.stopped = false
+		h.due[r.Seq], h.texts[r.Seq] = &heed{later: b.When == machine.NextTurn}, b.Text
+	case *machine.Noticed:
+		h.due[r.Seq], h.texts[r.Seq] = &heed{}, b.Text
+	case *machine.Stopped:
+		_, h.stopped = e.Input.Command.(machine.Stop)
+	case *machine.InputReceived, *machine.Ended:
+		h.stopped = false
+	case *machine.Transition:
+		h.stopped = false
+		h.opens()
+	case *machine.TurnOpened:
+		o.asleep(e, r, h)
+		h.opens()
+	case *machine.TurnAssigned, *machine.TurnCompleted, *machine.TurnFailed, *machine.TurnReady:
+		o.asleep(e, r, h)
+	case *machine.StepRequested:
+		if b.About == nil { // what a run did is undone and asked about all the same
+			o.asleep(e, r, h)
+		}
+		if b.Kind == machine.KindModel {
+			o.heeded(e, b, h)
+		}
+	case *machine.StepResolved:
+		if b.Answer != nil {
+			o.heard(e, b, h)
+		}
+	}
+}
+
+// opens: a turn begins, with what was not heard before.
+func (h *heeds) opens() {
+	for seq, d := range h.due {
+		if d.opened++; d.opened > 1 {
+			delete(h.due, seq)
+		}
+	}
+}
+
+// asleep: a run that was stopped does nothing until somebody says something, or a state is left.
+func (o *oracle) asleep(e *machine.Entry, r *machine.Record, h *heeds) {
+	if h.stopped {
+		o.world.fail("a stopped run waits", "%s: record %d of %s is a %T %+v by %T", o.node.name, r.Seq, e.RunID, r.Body, r.Body, e.Input.Command)
+	}
+}
+
+// heeded: a request contains all that has to be heard.
+func (o *oracle) heeded(e *machine.Entry, b *machine.StepRequested, h *heeds) {
+	// A fork may ask again what its source asked, which its own records do not have.
+	if c, ok := e.Input.Command.(machine.RequestModel); ok && c.Model != nil {
+		h.must[b.Step] = slices.Clone(c.Model.Heeded)
+	}
+	for seq, d := range h.due {
+		if (!d.later || d.opened > 0) && !slices.Contains(h.must[b.Step], seq) {
+			o.world.fail("what is said is heard", "%s: step %d of %s is asked for without record %d", o.node.name, b.Step, e.RunID, seq)
+		}
+	}
+}
+
+// heard: who answered had been shown what had to be heard, once.
+func (o *oracle) heard(e *machine.Entry, b *machine.StepResolved, h *heeds) {
+	for _, seq := range h.must[b.Step] {
+		delete(h.due, seq)
+	}
+	call := o.world.endpoint.known(b.Answer.ResponseID)
+	if call == nil {
+		return
+	}
+	for _, seq := range h.must[b.Step] {
+		if !slices.Contains(call.heard, h.texts[seq]) {
+			o.world.fail("what is said is heard", "%s: step %d of %s is answered by %s, which was shown %q, not %q", o.node.name, b.Step, e.RunID, call.id, call.heard, h.texts[seq])
+		}
+	}
+}
+
+// hears notes what a model is shown of what people said: nothing twice.
+func (e *endpoint) hears(call *modelCall, shown string) {
+	call.heard = words.FindAllString(shown, -1)
+	for i, text := range call.heard {
+		if slices.Contains(call.heard[:i], text) {
+			e.world.fail("what is said is heard once", "%s is shown %q", call.id, call.heard)
+		}
+	}
+}
+
+// heard holds in the end what transcripts show against what had to be heard.
+func (w *world) heard() {
+	for i, n := range w.stores {
+		o := w.oracles[i]
+		for _, run := range slices.Sorted(maps.Keys(o.spent)) {
+			h := &o.spent[run].heeds
+			if o.deleting[run] {
+				continue
+			}
+			for _, step := range slices.Sorted(maps.Keys(h.must)) {
+				if len(h.must[step]) > 0 {
+					w.shows(n, stepID{n.name, run, step}, h)
+				}
+			}
+		}
+	}
+}
+
+func (w *world) shows(n *node, id stepID, h *heeds) {
+	got, err := n.runs.GetModelStep(context.Background(), &pawlv1.GetModelStepRequest{RunId: id.run, Step: id.step})
+	if err != nil {
+		w.fail("the transcript is what was said", "%v: %v", id, err)
+		return
+	}
+	shown := content("", "", "", got.GetMessages())
+	for _, seq := range h.must[id.step] {
+		if times := strings.Count(shown, h.texts[seq]); times != 1 {
+			w.fail("what is said is heard once", "%v: the transcript has %d times %q:\n%s", id, times, h.texts[seq], shown)
+		}
+	}
+}
+
+// otherHas is a tool's message that says who had an effect before.
+var otherHas = regexp.MustCompile(`(?m)^.*DUPLICATE_EFFECT.*(call-[\d-]+)"$`)
+
+// plain is what a model is shown, less what people said in between: an execution is told of
+// that with the answer to its request, which it need not have got. Nor is it told who had an effect
+// in the words of a round before, if that is a fork's, which has its source's rounds, not its refusals.
+func plain(shown string) string {
+	lines := strings.SplitAfter(otherHas.ReplaceAllString(shown, "refused $1"), "\n")
+	return strings.Join(slices.DeleteFunc(lines, words.MatchString), "")
+}
+
+// listen adds what the request has to contain to what the model is shown.
+func (c *conversation) listen(told []*pawlv1.IncludedMessage) {
+	for _, h := range told {
+		if slices.Contains(c.heard, h.GetSeq()) {
+			continue
+		}
+		c.heard = append(c.heard, h.GetSeq())
+		c.say(heedOf(h.GetSeq()), &pawlv1.Message{Role: "user", Parts: []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: h.GetText()}}}})
+	}
+}
+
+func heedOf(seq uint64) *pawlv1.ModelMessage {
+	return &pawlv1.ModelMessage{Content: &pawlv1.ModelMessage_IncludedSeq{IncludedSeq: seq}}
+}
+
+// ask makes a request. Who does not have the sidecar add what has to be heard is told of it by
+// a refusal.
+func (c *conversation) ask(ctx context.Context, round int32) (*pawlv1.RequestModelResponse, error) {
+	asked, bound := c.request(), &pawlv1.Usage{InputTokens: mostInput, OutputTokens: mostOutput, Model: modelName}
+	for {
+		got, err := c.by.requestModel(ctx, round, asked, bound)
+		more := unheard(err)
+		if len(more) == 0 {
+			return got, err
+		}
+		c.world.note("turn %d of %s has to hear %v", c.turn, short(c.run), more)
+		asked = proto.CloneOf(asked)
+		for _, seq := range more {
+			asked.Messages = append(asked.Messages, heedOf(seq))
+		}
+	}
+}
+
+// unheard are the records that a refused request has to refer to.
+func unheard(err error) (seqs []uint64) {
+	for _, detail := range status.Convert(err).Details() {
+		info, ok := detail.(*errdetails.ErrorInfo)
+		if !ok || info.GetReason() != "STEERING_MISSING" {
+			continue
+		}
+		for text := range strings.SplitSeq(info.GetMetadata()["allowed"], ", ") {
+			if seq, err := strconv.ParseUint(text, 10, 64); err == nil {
+				seqs = append(seqs, seq)
+			}
+		}
+	}
+	return seqs
+}

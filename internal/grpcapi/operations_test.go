@@ -148,7 +148,7 @@ func scopesTable() string {
 		scopes := "`" + strings.ReplaceAll(op.Scopes.String(), " ", "`, `") + "`"
 		switch {
 		case op.Public:
-			scopes = "everybody"
+			scopes = "every caller"
 		case op.Scopes == 0:
 			scopes = "every known caller"
 		}

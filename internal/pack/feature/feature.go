@@ -61,7 +61,7 @@ var rows = []Row{
 	{"prompts.*.variables[].type", "not one of the five", Warned, "values are not checked"},
 	{"prompts.*.variables[].description", "", HandedOn, ""},
 	{"prompts.*.variables[].example", "", HandedOn, ""},
-	{"prompts.*.variables[].binding", "", HandedOn, "whoever starts the run fills the variable"},
+	{"prompts.*.variables[].binding", "", HandedOn, "the caller that starts the run fills the variable"},
 	{"prompts.*.tools[]", "", Enforced, "a step with another tool is refused; an agent's key is a delegation"},
 	{"prompts.*.tool_policy.blocklist", "", Enforced, "overrides `tools`"},
 	{"prompts.*.tool_policy.max_tool_calls_per_turn", "", Enforced, "10 where there is a `tool_policy` without it"},

@@ -112,7 +112,7 @@ func (x *driven) model(*endpoint.Case) string { return "" }
 
 func (x *driven) execution() pawlv1.Execution { return pawlv1.Execution_EXECUTION_CALLER }
 
-// execute has the driver's verb `model` execute a run; docs/dev/conformance.md says what it does.
+// execute has the driver's verb `model` execute a run; test/conformance/README.md says what it does.
 func (x *driven) execute(_ context.Context, c *endpoint.Case, run string) error {
 	r, err := x.driver.call("model", map[string]any{
 		"run_id": run, "form": string(c.Form), "base_url": x.endpoint.Base(c, x.lang), "model": "m", "serve": toolsOf(c),

@@ -20,7 +20,7 @@ type step struct {
 }
 
 // driverVerbs are made by the driver of the language through its own client.
-// docs/dev/conformance.md says what each of them does.
+// test/conformance/README.md says what each of them does.
 var driverVerbs = []string{
 	"answer_model", "approvals", "artifacts", "cancel", "complete", "decide", "emit", "fail", "flood", "fork", "info", "input", "model_step",
 	"update_model_call", "output", "pause", "raise_budget", "records", "register", "request", "request_model", "resolve", "resume", "set",

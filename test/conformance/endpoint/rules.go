@@ -8,7 +8,7 @@ import (
 // rule says what a real endpoint refuses in a request; "": nothing.
 type rule func(c *Case, body map[string]any) string
 
-// rules by name. Each form has those of its own; docs/dev/conformance.md lists them.
+// rules by name. Each form has those of its own; test/conformance/README.md lists them.
 var rules = map[string]rule{
 	"pairs":     chatPairs,
 	"unique":    chatUnique,

@@ -11,7 +11,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// args are those of every verb; docs/dev/conformance.md says which of them have which.
+// args are those of every verb; test/conformance/README.md says which of them have which.
 type args struct {
 	Address   string            `json:"address"`
 	AuthToken string            `json:"token"`

@@ -20,7 +20,7 @@ import { Holds, Player, type ReplyArgs, replyOf, type Script, valuesOf } from ".
 import { Tail } from "./tail.js";
 import { type Served, Server, serve } from "./work.js";
 
-/** Arguments of every verb; docs/dev/conformance.md says which of them have which. */
+/** Arguments of every verb; test/conformance/README.md says which of them have which. */
 export interface Args extends ReplyArgs, Script, Came, ControlArgs, ModelArgs {
   readonly address?: string;
   readonly token?: string;

@@ -3,8 +3,8 @@
 import { type BlobContent, type BlobHead, getBlob, putBlob } from "./blobs.js";
 import { brand } from "./brand.js";
 import { BaseClient } from "./client_base.js";
-import { type Driven, type DriveOptions, driven, type OnOutput, startDrive } from "./driven.js";
-import type { ExactHandlers } from "./exact.js";
+import { type Driven, type DriveOptions, driven, type OnOutput, startDrive } from "./drive.js";
+import type { ExactHandlers } from "./exact_types.js";
 import {
   type RegisterPackResponse,
   RegisterPackResponseSchema,
@@ -13,17 +13,17 @@ import {
 } from "./gen/pawl/v1/pack_pb.js";
 import { Execution } from "./gen/pawl/v1/record_pb.js";
 import { StartRunResponseSchema } from "./gen/pawl/v1/run_pb.js";
+import type { Sessions } from "./http2_sessions.js";
 import { toJsonText } from "./json_text.js";
 import { type NodeOptions, nodeTransport, withEnvironment } from "./node_transport.js";
-import type { Plain } from "./plain.js";
+import type { Plain } from "./plain_message.js";
 import { type CallOptions, newId } from "./retry.js";
 import { Run } from "./run.js";
 import type { RunInfo } from "./run_reader.js";
 import { serverOf } from "./run_server.js";
 import type { Handlers } from "./served_run.js";
-import type { Sessions } from "./sessions.js";
+import { importRun } from "./time_travel.js";
 import type { Tools } from "./tools.js";
-import { importRun } from "./travel.js";
 import type { AnyPack, Entry, PackName, PackTypes } from "./types.js";
 import { type Content, partsOf } from "./values.js";
 import { Worker } from "./worker.js";

@@ -39,10 +39,10 @@ import {
   type RunFilterSchema,
   RunOrder,
 } from "./gen/pawl/v1/run_pb.js";
-import type { Plain } from "./plain.js";
-import { Position } from "./position.js";
+import type { Plain } from "./plain_message.js";
 import type { CallOptions } from "./retry.js";
 import type { RunInfo } from "./run_reader.js";
+import { Position } from "./stream_position.js";
 import { type Record, type TransitionsOptions, TransitionsReader } from "./transitions.js";
 
 /** A registered pack without its document. */

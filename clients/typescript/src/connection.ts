@@ -7,7 +7,6 @@ import {
   type CallOptions as RpcOptions,
   type Transport,
 } from "@connectrpc/connect";
-import { milliseconds } from "./bounds.js";
 import { Denials } from "./denials.js";
 import { ControlService } from "./gen/pawl/v1/control_pb.js";
 import { DeliveryService } from "./gen/pawl/v1/delivery_pb.js";
@@ -15,7 +14,8 @@ import { PackService } from "./gen/pawl/v1/pack_pb.js";
 import { RunService } from "./gen/pawl/v1/run_pb.js";
 import { WorkerService } from "./gen/pawl/v1/worker_pb.js";
 import { type Log, STDERR } from "./log.js";
-import { type Plain, plain } from "./plain.js";
+import { milliseconds } from "./option_limits.js";
+import { type Plain, plain } from "./plain_message.js";
 import { attempt, type CallOptions, type Patience } from "./retry.js";
 
 /**

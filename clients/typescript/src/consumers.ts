@@ -8,9 +8,9 @@ import {
   ListConsumersResponseSchema,
   type Consumer as WireConsumer,
 } from "./gen/pawl/v1/delivery_pb.js";
-import type { Plain } from "./plain.js";
-import { Position } from "./position.js";
+import type { Plain } from "./plain_message.js";
 import type { CallOptions } from "./retry.js";
+import { Position } from "./stream_position.js";
 import {
   type Record,
   type Source,

@@ -2,7 +2,7 @@
 
 import type { StepOutcome } from "./gen/pawl/v1/run_pb.js";
 import type { Log } from "./log.js";
-import type { Plain } from "./plain.js";
+import type { Plain } from "./plain_message.js";
 
 const POLICY = ["TOOL_NOT_ALLOWED", "TOOL_BLOCKED"];
 const MOST = 10_000;

@@ -6,7 +6,7 @@
 import { failTurn, type PawlError } from "./errors.js";
 import type { LanguageModel } from "./language_model.js";
 import { brokenBy, wordsOf } from "./model_fault.js";
-import { unmarked } from "./verbatim.js";
+import { unmarked } from "./raw_json.js";
 
 type Fetch = typeof globalThis.fetch;
 

@@ -9,7 +9,7 @@ import {
   RetryInfoSchema,
 } from "./gen/google/rpc/error_details_pb.js";
 import { type Record, RecordSchema } from "./gen/pawl/v1/record_pb.js";
-import { type Plain, plain } from "./plain.js";
+import { type Plain, plain } from "./plain_message.js";
 
 /**
  * What went wrong, in one word:

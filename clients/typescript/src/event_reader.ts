@@ -4,9 +4,9 @@ import { EventSource } from "./event_source.js";
 import type { FollowOptions, StreamReader } from "./follow.js";
 import { RecordKind } from "./gen/pawl/v1/record_pb.js";
 import type { StreamTransitionsResponse } from "./gen/pawl/v1/run_pb.js";
-import type { Json } from "./plain.js";
-import { Position } from "./position.js";
+import type { Json } from "./plain_message.js";
 import type { CallResult, HistoryMessage, MessageEvent, RunEvent } from "./run_events.js";
+import { Position } from "./stream_position.js";
 
 /** From where to read, and how long to bear with a lost connection. */
 export interface EventsOptions extends FollowOptions {

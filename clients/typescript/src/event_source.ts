@@ -15,7 +15,7 @@ import {
   type Record as WireRecord,
 } from "./gen/pawl/v1/record_pb.js";
 import type { OutputChunk } from "./gen/pawl/v1/run_pb.js";
-import { type ArtifactData, type Plain, plain } from "./plain.js";
+import { type ArtifactData, type Plain, plain } from "./plain_message.js";
 import type { EventPlace, RunEvent } from "./run_events.js";
 import type { Part } from "./values.js";
 

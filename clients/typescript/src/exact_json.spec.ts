@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import { toJsonText } from "./json_text.js";
-import { parseJson } from "./plain.js";
+import { parseJson } from "./plain_message.js";
 
 test.each([
   ["9007199254740993", "9007199254740993"],

@@ -10,15 +10,15 @@ import {
   stoppedFault,
 } from "./handler_fault.js";
 import type { HandlerTable } from "./handlers.js";
-import type { HeldStep } from "./held_step.js";
-import type { Ask, HeldTurn } from "./held_turn.js";
+import type { HeldStep } from "./leased_step.js";
+import type { Ask, HeldTurn } from "./leased_turn.js";
 import { type Reply, replyOf } from "./reply.js";
-import { answerOf, completionOf, faultRequest, turnTarget } from "./request.js";
 import { newId } from "./retry.js";
-import type { WorkInit } from "./session.js";
 import { traced } from "./tracing.js";
 import { Turn } from "./turn.js";
+import { answerOf, completionOf, faultRequest, turnTarget } from "./turn_requests.js";
 import type { WorkerSettings } from "./worker_options.js";
+import type { WorkInit } from "./worker_session.js";
 
 /** What an executor needs of its worker. */
 export interface ExecutorHost {

@@ -2,14 +2,14 @@
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Client } from "@connectrpc/connect";
-import { repeatable } from "./advice.js";
-import { milliseconds } from "./bounds.js";
+import { repeatable } from "./error_advice.js";
 import { errorOf, PawlError } from "./errors.js";
 import type {
   RunService,
   StreamTransitionsRequestSchema,
   StreamTransitionsResponse,
 } from "./gen/pawl/v1/run_pb.js";
+import { milliseconds } from "./option_limits.js";
 import { aborted, Backoff, type CallOptions, sleep } from "./retry.js";
 import { later } from "./timer.js";
 

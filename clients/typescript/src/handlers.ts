@@ -1,9 +1,9 @@
 /** What a worker executes, by name. */
 
 import { failTurn, PawlError, RESULT_INVALID } from "./errors.js";
-import type { HeldStep } from "./held_step.js";
-import type { HeldTurn } from "./held_turn.js";
-import type { Json } from "./plain.js";
+import type { HeldStep } from "./leased_step.js";
+import type { HeldTurn } from "./leased_turn.js";
+import type { Json } from "./plain_message.js";
 import { checkSchema } from "./schema.js";
 import type { ToolCall } from "./tool_call.js";
 import { traced } from "./tracing.js";

@@ -2,10 +2,10 @@
 
 import { durationMs } from "@bufbuild/protobuf/wkt";
 import type { WorkerRegistered } from "./gen/pawl/v1/worker_pb.js";
-import type { HeldTurn } from "./held_turn.js";
-import type { Holdings } from "./holdings.js";
-import type { Session } from "./session.js";
+import type { HeldTurn } from "./leased_turn.js";
+import type { Holdings } from "./leases.js";
 import { later, type Timer } from "./timer.js";
+import type { Session } from "./worker_session.js";
 
 const DEFAULT_MS = 5_000;
 const SHORTEST_MS = 10;

@@ -16,7 +16,7 @@ export {
 export type { Account, Approval, Limit, Pack, RunFilter, Schedule } from "./client_base.js";
 export type { ClientOptions, TokenSource } from "./connection.js";
 export type { ConsumeOptions, Consumer } from "./consumers.js";
-export type { Driven, DriveOptions, OnOutput } from "./driven.js";
+export type { Driven, DriveOptions, OnOutput } from "./drive.js";
 export {
   type ErrorKind,
   failStep,
@@ -60,9 +60,8 @@ export type {
   ToolCallRef,
 } from "./model_step.js";
 export { DEFAULT_ADDRESS, type NodeOptions, type Tls } from "./node_transport.js";
-export type { ArtifactData, Plain } from "./plain.js";
+export type { ArtifactData, Plain } from "./plain_message.js";
 export type { Reply, Usage } from "./reply.js";
-export type { Fault, OutputPiece, TurnRef } from "./request.js";
 export type { CallOptions } from "./retry.js";
 export { Run } from "./run.js";
 export type {
@@ -91,10 +90,10 @@ export type { RunResult } from "./run_result.js";
 export type { Handlers } from "./served_run.js";
 export { sidecarPath } from "./sidecar_path.js";
 export type { StandardSchema } from "./standard_schema.js";
+export type { DiffOptions, ForkOptions } from "./time_travel.js";
 export type { ToolCall } from "./tool_call.js";
 export type { Tool, Tools } from "./tools.js";
 export type { Record, TransitionsOptions } from "./transitions.js";
-export type { DiffOptions, ForkOptions } from "./travel.js";
 export {
   type Handler,
   type Step,
@@ -104,6 +103,7 @@ export {
   type TurnInfo,
   type UntypedHandler,
 } from "./turn.js";
+export type { Fault, OutputPiece, TurnRef } from "./turn_requests.js";
 export { type ToolSchemas, typedTool } from "./typed_tool.js";
 export type {
   AgentResult,

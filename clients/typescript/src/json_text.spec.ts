@@ -5,9 +5,9 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { stepsPack, useSidecar, useWorkers } from "./fixture.js";
 import { type PawlClient, PawlError, RunStatus, type Turn } from "./index.js";
 import { toJsonText } from "./json_text.js";
-import { parseJson } from "./plain.js";
+import { parseJson } from "./plain_message.js";
+import { wholeIn } from "./unicode.js";
 import { json, partsOf, writesOf } from "./values.js";
-import { wholeIn } from "./whole.js";
 
 class Money {
   readonly #cents: number;
@@ -145,11 +145,11 @@ const STRINGIFY: { [file: string]: string } = {
   "endpoint_fetch.ts": "what an endpoint said, mended",
   "event_source.ts": "a cursor in a sentence",
   "gateway_transport.ts": "messages of protobuf",
-  "leave.ts": "a name in a sentence",
+  "exit_tools.ts": "a name in a sentence",
   "node_transport.ts": "an address in a sentence",
-  "talk.ts": "a name in a sentence",
+  "model_loop.ts": "a name in a sentence",
   "turn.ts": "a key in a sentence",
-  "verbatim.ts": "a text in a text",
+  "raw_json.ts": "a text in a text",
 };
 
 test("nothing else makes JSON of a program's values", () => {

@@ -5,7 +5,7 @@
 
 import { isBranded } from "./brand.js";
 import { PawlError } from "./errors.js";
-import { isHalved, isPlain, whole } from "./whole.js";
+import { isHalved, isPlain, whole } from "./unicode.js";
 
 /** How deep objects and arrays nest in what the sidecar takes, the outermost counted. */
 const DEEPEST = 128;

@@ -3,7 +3,7 @@
  * of it: the interfaces v3 (`ai` 6) and v4 (`ai` 7) are alike in all of this, but for files.
  */
 
-import type { Json } from "./plain.js";
+import type { Json } from "./plain_message.js";
 
 /** A model of a provider's package of the AI SDK: `openai("gpt-5-mini")`. */
 export interface LanguageModel {

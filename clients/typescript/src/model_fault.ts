@@ -3,7 +3,7 @@
 import { PawlError } from "./errors.js";
 import { textOf } from "./handler_fault.js";
 import type { ModelFailure, ModelOutcome } from "./model_step.js";
-import { whole } from "./whole.js";
+import { whole } from "./unicode.js";
 
 /** A call that came to nothing. */
 export type Failed = Extract<ModelOutcome, { readonly failure: unknown }>;

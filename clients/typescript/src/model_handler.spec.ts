@@ -12,7 +12,7 @@ import {
 import type { LanguageModel, StreamPart } from "./language_model.js";
 import { modelHandler } from "./model_handler.js";
 import type { ModelTold } from "./model_step.js";
-import { plain } from "./plain.js";
+import { plain } from "./plain_message.js";
 import { Turn, type TurnHost } from "./turn.js";
 
 /** A model that is unavailable so often. */

@@ -11,7 +11,6 @@
  *     await client.run("my-pack", handler, { tools: { run_tests: () => ({ passed: true }) } });
  */
 
-import type { Values } from "./ask.js";
 import { type Mended, mended, NO_ID, UNSAID } from "./endpoint_fetch.js";
 import { failTurn, PawlError } from "./errors.js";
 import { parseExact } from "./exact_json.js";
@@ -28,6 +27,8 @@ import {
   isFinal,
   unusable,
 } from "./model_fault.js";
+import { type Heard, type Manner, Talk } from "./model_loop.js";
+import type { Values } from "./model_prompt.js";
 import type {
   ModelAnswer,
   ModelFailure,
@@ -36,14 +37,13 @@ import type {
   ProviderLimits,
 } from "./model_step.js";
 import { Draft, type Piece } from "./model_stream.js";
-import { normal } from "./normal.js";
-import { outputsOf, type ValueOf } from "./output_form.js";
-import { type Json, plain } from "./plain.js";
+import { normal } from "./normalize_answer.js";
+import { outputsOf, type ValueOf } from "./output_schema.js";
+import { type Json, plain } from "./plain_message.js";
 import { envelope, KNOWN, Prompter, parameterOf } from "./prompt.js";
 import { limitsIn } from "./provider_limits.js";
 import type { Reply, Usage } from "./reply.js";
 import { sleep } from "./retry.js";
-import { type Heard, type Manner, Talk } from "./talk.js";
 import { deadlineAfter } from "./timer.js";
 import type { Step, Turn, UntypedHandler } from "./turn.js";
 import { type Part, partsOf, textOf } from "./values.js";

@@ -1,12 +1,12 @@
 /** What a library may do: objects that cannot be recorded, messages of others, calls that fail. */
 
 import { beforeAll, expect, test } from "vitest";
-import type { Ask, Said } from "./ask.js";
 import { stepsPack, useSidecar } from "./fixture.js";
 import { MODELS } from "./fixture_models.js";
 import { Provider } from "./fixture_provider.js";
 import { RunStatus } from "./index.js";
 import type { StreamPart } from "./language_model.js";
+import type { Ask, Said } from "./model_prompt.js";
 import { type LanguageModel, modelHandler } from "./models.js";
 import { Prompter } from "./prompt.js";
 

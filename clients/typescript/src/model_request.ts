@@ -23,8 +23,8 @@ import type {
   ModelTold,
   ProviderLimits,
 } from "./model_step.js";
-import { faultRequest, type TurnRef, turnTarget, usageOf } from "./request.js";
 import type { StepCall } from "./turn.js";
+import { faultRequest, type TurnRef, turnTarget, usageOf } from "./turn_requests.js";
 import { messageOf, partsOf } from "./values.js";
 
 /** Asks for the call of a model. */

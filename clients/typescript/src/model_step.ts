@@ -1,9 +1,9 @@
 /** What a model is asked and what it answers, as records have it; see docs/guides/models.md. */
 
 import type { GetModelStepResponse, RequestModelResponse } from "./gen/pawl/v1/run_pb.js";
-import type { Json, Plain } from "./plain.js";
+import type { Json, Plain } from "./plain_message.js";
 import type { Usage } from "./reply.js";
-import type { Fault } from "./request.js";
+import type { Fault } from "./turn_requests.js";
 import type { Content, MessageLike } from "./values.js";
 
 /** Messages of a request: a new one, or some that were said before; exactly one of them. */

@@ -5,7 +5,7 @@ import { toJsonText } from "./json_text.js";
 import type { Block, ProviderData, StreamPart } from "./language_model.js";
 import { brokenBy, type Failed, unusable } from "./model_fault.js";
 import type { Usage } from "./reply.js";
-import { wholeIn } from "./whole.js";
+import { wholeIn } from "./unicode.js";
 
 /** A block that is not whole yet. */
 type Growing = { -readonly [K in keyof Block]: Block[K] };

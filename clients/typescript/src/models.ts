@@ -12,4 +12,4 @@
 
 export type { LanguageModel } from "./language_model.js";
 export { type ModelHandler, type ModelOptions, modelHandler } from "./model_handler.js";
-export type { Output, ValueOf } from "./output_form.js";
+export type { Output, ValueOf } from "./output_schema.js";

@@ -5,9 +5,9 @@ import type { SecureClientSessionOptions } from "node:http2";
 import { connect as connectSocket } from "node:net";
 import { Code, ConnectError, type Interceptor, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
-import { bytes, milliseconds } from "./bounds.js";
 import { type ClientOptions, MOST_REQUEST_BYTES, type TokenSource } from "./connection.js";
-import { Sessions } from "./sessions.js";
+import { Sessions } from "./http2_sessions.js";
+import { bytes, milliseconds } from "./option_limits.js";
 
 /** Where a sidecar listens by default. */
 export const DEFAULT_ADDRESS = "127.0.0.1:7291";

@@ -1,13 +1,13 @@
 /** What a model is asked, in the form of the SDK's prompts. */
 
-import type { Ask, Said, Values } from "./ask.js";
-import { callsOf, textIn } from "./ask.js";
 import { failTurn, type PawlError } from "./errors.js";
 import type { Block, LanguageModel, PromptMessage, ProviderData } from "./language_model.js";
-import { faultOf } from "./normal.js";
-import type { Json } from "./plain.js";
+import type { Ask, Said, Values } from "./model_prompt.js";
+import { callsOf, textIn } from "./model_prompt.js";
+import { faultOf } from "./normalize_answer.js";
+import type { Json } from "./plain_message.js";
+import { marked } from "./raw_json.js";
 import type { Part } from "./values.js";
-import { marked } from "./verbatim.js";
 
 const LIBRARY = "ai";
 /** Interfaces of the SDK that are spoken, and whose messages are read. */

@@ -2,7 +2,7 @@
 
 import { Code, ConnectError } from "@connectrpc/connect";
 import { describe, expect, test } from "vitest";
-import { repeatable } from "./advice.js";
+import { repeatable } from "./error_advice.js";
 import { errorOf } from "./errors.js";
 import { ErrorInfoSchema, RetryInfoSchema } from "./gen/google/rpc/error_details_pb.js";
 import { attempt, sleep } from "./retry.js";

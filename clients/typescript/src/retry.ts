@@ -1,9 +1,9 @@
 /** Calling with repetitions: the same request, with the same id, until it is answered. */
 
 import type { CallOptions as RpcOptions } from "@connectrpc/connect";
-import { repeatable } from "./advice.js";
-import { milliseconds } from "./bounds.js";
+import { repeatable } from "./error_advice.js";
 import { errorOf, PawlError } from "./errors.js";
+import { milliseconds } from "./option_limits.js";
 import { later } from "./timer.js";
 
 /** What every method takes. */

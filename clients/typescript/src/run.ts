@@ -1,15 +1,15 @@
 /** One run that this process may drive. */
 
 import { brand } from "./brand.js";
-import { type Driven, type DriveOptions, driven, startDrive } from "./driven.js";
-import type { ExactHandlers } from "./exact.js";
+import { type Driven, type DriveOptions, driven, startDrive } from "./drive.js";
+import type { ExactHandlers } from "./exact_types.js";
 import type {
   DeleteRunResponse,
   DiffRunsResponse,
   EraseRunResponse,
   VerifyRunResponse,
 } from "./gen/pawl/v1/run_pb.js";
-import type { Plain } from "./plain.js";
+import type { Plain } from "./plain_message.js";
 import type { CallOptions } from "./retry.js";
 import { RunTurns } from "./run_turns.js";
 import type { Handlers } from "./served_run.js";
@@ -22,7 +22,7 @@ import {
   type ForkOptions,
   forkRun,
   verifyRun,
-} from "./travel.js";
+} from "./time_travel.js";
 import type { AnyPack, PackTypes } from "./types.js";
 
 /**

@@ -6,8 +6,8 @@ import type {
   ModelCall as WireModelCall,
   Usage as WireUsage,
 } from "./gen/pawl/v1/record_pb.js";
-import type { ArtifactData, Json, Plain } from "./plain.js";
-import type { Fault } from "./request.js";
+import type { ArtifactData, Json, Plain } from "./plain_message.js";
+import type { Fault } from "./turn_requests.js";
 import type { Part } from "./values.js";
 
 /** What every event has. */

@@ -30,7 +30,7 @@ import {
   SetArtifactsResponseSchema,
 } from "./gen/pawl/v1/run_pb.js";
 import { toJsonText } from "./json_text.js";
-import type { Plain } from "./plain.js";
+import type { Plain } from "./plain_message.js";
 import { type CallOptions, newId } from "./retry.js";
 import { RunReader } from "./run_reader.js";
 import { type RunResult, readResult } from "./run_result.js";

@@ -16,10 +16,10 @@ import {
   type Run as WireRun,
 } from "./gen/pawl/v1/run_pb.js";
 import type { ModelView } from "./model_step.js";
-import type { ArtifactData, Plain } from "./plain.js";
-import { Position } from "./position.js";
+import type { ArtifactData, Plain } from "./plain_message.js";
 import type { CallOptions } from "./retry.js";
 import type { HistoryMessage, RunEvent } from "./run_events.js";
+import { Position } from "./stream_position.js";
 import { type Record, type TransitionsOptions, TransitionsReader } from "./transitions.js";
 import type { TurnInfo } from "./turn.js";
 import type { AnyPack, PackTypes, Values } from "./types.js";

@@ -9,7 +9,7 @@ import { aborted, newId, sleep } from "./retry.js";
 import { RunReader } from "./run_reader.js";
 import type { ServedRun } from "./served_run.js";
 import { later, type Timer } from "./timer.js";
-import { Work } from "./work.js";
+import { Work } from "./work_handler.js";
 
 /** How long the stream stays for a next run, in milliseconds: one after the other share it. */
 const LINGER_MS = 100;

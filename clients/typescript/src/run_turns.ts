@@ -22,8 +22,11 @@ import {
 } from "./gen/pawl/v1/run_pb.js";
 import { askRequest, noteRequest, stepRequest, toldRequest } from "./model_request.js";
 import type { ModelAsk, ModelRound, ModelTold } from "./model_step.js";
-import type { Json, Plain } from "./plain.js";
+import type { Json, Plain } from "./plain_message.js";
 import type { Reply, Usage } from "./reply.js";
+import { type CallOptions, newId } from "./retry.js";
+import { type IdOptions, RunHandle } from "./run_handle.js";
+import type { StepCall, TurnInfo } from "./turn.js";
 import {
   answerOf,
   completionOf,
@@ -35,10 +38,7 @@ import {
   type TurnRef,
   turnTarget,
   usageOf,
-} from "./request.js";
-import { type CallOptions, newId } from "./retry.js";
-import { type IdOptions, RunHandle } from "./run_handle.js";
-import type { StepCall, TurnInfo } from "./turn.js";
+} from "./turn_requests.js";
 import type { AnyPack, PackTypes } from "./types.js";
 import type { Slots } from "./values.js";
 

@@ -3,7 +3,7 @@
 import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.js";
 import { PawlError } from "./errors.js";
 import { toJsonText } from "./json_text.js";
-import type { Json } from "./plain.js";
+import type { Json } from "./plain_message.js";
 
 const MOST_CACHED = 256;
 const compiled = new Map<string, ValidateFunction>();

@@ -1,16 +1,16 @@
 /** A run that this process serves. */
 
-import { Ending, type Wanted } from "./ending.js";
+import { Ending, type Wanted } from "./abort.js";
 import { PawlError } from "./errors.js";
-import type { HandlersOf } from "./exact.js";
+import type { HandlersOf } from "./exact_types.js";
 import { PartSchema } from "./gen/pawl/v1/record_pb.js";
 import { HandlerTable } from "./handlers.js";
-import type { HeldStep } from "./held_step.js";
-import type { HeldTurn } from "./held_turn.js";
 import { isModel } from "./language_model.js";
+import type { HeldStep } from "./leased_step.js";
+import type { HeldTurn } from "./leased_turn.js";
 import { type Log, warnOf } from "./log.js";
 import { modelHandler } from "./model_handler.js";
-import { type Json, plain } from "./plain.js";
+import { type Json, plain } from "./plain_message.js";
 import type { Reply } from "./reply.js";
 import type { ToolCall } from "./tool_call.js";
 import type { Tools } from "./tools.js";

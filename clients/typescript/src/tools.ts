@@ -1,6 +1,6 @@
 /** Tools that a process executes for the runs that it drives. */
 
-import type { Json } from "./plain.js";
+import type { Json } from "./plain_message.js";
 import type { ToolCall } from "./tool_call.js";
 import type { AnyPack, ArgumentsOf, NameOf, PackTypes } from "./types.js";
 

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { all, SELF_CORRECTING, useSidecar } from "./fixture.js";
 import { Cuttable } from "./fixture_cuttable.js";
 import { PawlClient, PawlError, type Record, RecordKind } from "./index.js";
-import { Position, type Positioned } from "./position.js";
+import { Position, type Positioned } from "./stream_position.js";
 import { Sidecar } from "./testing.js";
 
 const shared = useSidecar();

@@ -13,8 +13,8 @@ import {
   type StreamTransitionsResponse,
   type Snapshot as WireSnapshot,
 } from "./gen/pawl/v1/run_pb.js";
-import { type Plain, plain } from "./plain.js";
-import type { Position } from "./position.js";
+import { type Plain, plain } from "./plain_message.js";
+import type { Position } from "./stream_position.js";
 
 /**
  * One record of a run's journal. What happened is `record.body`.

@@ -2,10 +2,10 @@
 
 import { create } from "@bufbuild/protobuf";
 import { expect, test } from "vitest";
-import { AwaitedSteps } from "./awaited_steps.js";
 import { StepStatus } from "./gen/pawl/v1/record_pb.js";
 import { GetTurnResponseSchema, StepOutcomeSchema, StepSchema } from "./gen/pawl/v1/run_pb.js";
-import { plain } from "./plain.js";
+import { AwaitedSteps } from "./pending_steps.js";
+import { plain } from "./plain_message.js";
 import { type StepCall, Turn, type TurnHost } from "./turn.js";
 
 const step = (number: number, given: object) => {

@@ -1,6 +1,5 @@
 /** The turn as a handler sees it. */
 
-import { milliseconds } from "./bounds.js";
 import { brand } from "./brand.js";
 import { INVALID_ARGUMENTS, PawlError } from "./errors.js";
 import { StepStatus } from "./gen/pawl/v1/record_pb.js";
@@ -11,10 +10,11 @@ import type {
   Step as WireStep,
 } from "./gen/pawl/v1/run_pb.js";
 import type { ModelAsk, ModelRound, ModelTold, ToolCallRef } from "./model_step.js";
-import type { Json, Plain } from "./plain.js";
+import { milliseconds } from "./option_limits.js";
+import type { Json, Plain } from "./plain_message.js";
 import type { Reply } from "./reply.js";
-import type { OutputPiece } from "./request.js";
 import { checkSchema } from "./schema.js";
+import type { OutputPiece } from "./turn_requests.js";
 import type { AnyTurn, StepCalls, TurnTypes, Writes } from "./types.js";
 import type { Artifacts } from "./values.js";
 

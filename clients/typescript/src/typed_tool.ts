@@ -2,7 +2,7 @@
 
 import { INVALID_ARGUMENTS, RESULT_INVALID } from "./errors.js";
 import type { ToolHandler } from "./handlers.js";
-import type { Json } from "./plain.js";
+import type { Json } from "./plain_message.js";
 import { fitting, type StandardSchema } from "./standard_schema.js";
 
 /** What a tool takes and gives, by schemas of zod or any other Standard Schema. */

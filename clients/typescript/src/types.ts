@@ -1,6 +1,6 @@
 /** What `pawl codegen` makes of a pack: the parameters of the classes of the API. */
 
-import type { ArtifactData, Json } from "./plain.js";
+import type { ArtifactData, Json } from "./plain_message.js";
 import type { ArtifactLike, Artifacts, JsonText } from "./values.js";
 
 /** Tools by name: what they take, and what they give. */

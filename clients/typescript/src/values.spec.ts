@@ -4,7 +4,7 @@ import { create } from "@bufbuild/protobuf";
 import { describe, expect, test } from "vitest";
 import { ArtifactSchema, RecordSchema } from "./gen/pawl/v1/record_pb.js";
 import { RunSchema, StepSchema } from "./gen/pawl/v1/run_pb.js";
-import { type Json, plain } from "./plain.js";
+import { type Json, plain } from "./plain_message.js";
 import { checkSchema } from "./schema.js";
 import { json, partsOf, textOf, writesOf } from "./values.js";
 

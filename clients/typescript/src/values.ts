@@ -10,7 +10,7 @@ import type {
 } from "./gen/pawl/v1/record_pb.js";
 import { PartSchema } from "./gen/pawl/v1/record_pb.js";
 import { toJsonText, wholeText } from "./json_text.js";
-import type { Json, Plain } from "./plain.js";
+import type { Json, Plain } from "./plain_message.js";
 
 /** One piece of a message. */
 export type Part = Plain<WirePart>;

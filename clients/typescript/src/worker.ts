@@ -2,18 +2,18 @@
 
 import { brand } from "./brand.js";
 import type { Connection } from "./connection.js";
-import type { Exact } from "./exact.js";
+import type { Exact } from "./exact_types.js";
 import { Executor } from "./executor.js";
 import { HandlerTable, type ToolHandler, type ToolOptions } from "./handlers.js";
-import type { HeldStep } from "./held_step.js";
-import type { HeldTurn } from "./held_turn.js";
+import type { HeldStep } from "./leased_step.js";
+import type { HeldTurn } from "./leased_turn.js";
 import { type Log, warnOf } from "./log.js";
-import type { Json } from "./plain.js";
+import type { Json } from "./plain_message.js";
 import { newId, sleep } from "./retry.js";
 import type { Handler } from "./turn.js";
 import { type ToolSchemas, typedTool } from "./typed_tool.js";
 import type { AnyPack, ArgumentsOf, LooseName, NameOf, PackTypes, TurnOf } from "./types.js";
-import { Work } from "./work.js";
+import { Work } from "./work_handler.js";
 import { type WorkerOptions, type WorkerSettings, workerSettings } from "./worker_options.js";
 
 /**

@@ -1,6 +1,6 @@
 /** Settings of a worker. */
 
-import { capacity, milliseconds } from "./bounds.js";
+import { capacity, milliseconds } from "./option_limits.js";
 import type { AnyPack, PackName, PackTypes } from "./types.js";
 
 /** How a worker works. */

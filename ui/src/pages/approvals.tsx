@@ -4,16 +4,16 @@ import { Link } from "wouter";
 import { get } from "../api/client";
 import { asProblem } from "../api/problem";
 import type { Approval } from "../api/types";
+import type { ApprovalList } from "../parts/approval_list";
 import { useMay } from "../parts/caller";
 import { DecideForm } from "../parts/decide_form";
-import type { ApprovalList } from "../parts/held_calls";
+import { ago, pretty, when } from "../parts/format";
 import { Empty, Failure, Loading } from "../parts/notices";
 import { RenderedValue } from "../parts/rendered";
 import { RunId } from "../parts/run_id";
 import { useNow } from "../parts/use_now";
 import { useTitle } from "../parts/use_title";
 import { Text } from "../parts/value";
-import { ago, pretty, when } from "../parts/words";
 
 /** What waits changes without a record that this page follows. */
 const EVERY_MS = 2_000;

@@ -3,13 +3,13 @@ import { useSearchParams } from "wouter";
 import { get } from "../api/client";
 import { asProblem } from "../api/problem";
 import type { Account } from "../api/types";
-import { Fact } from "../parts/fact";
+import { Fact } from "../parts/detail_row";
+import { dollars, number, span, when } from "../parts/format";
 import { LedgerMeter } from "../parts/ledger";
 import { Empty, Failure, Loading } from "../parts/notices";
 import { useNow } from "../parts/use_now";
-import { useSettled } from "../parts/use_settled";
+import { useSettled } from "../parts/use_throttled";
 import { useTitle } from "../parts/use_title";
-import { dollars, number, span, when } from "../parts/words";
 
 /** Accounts change without a record that this page could follow. */
 const EVERY_MS = 2_000;

@@ -4,7 +4,7 @@ import { base64Of } from "../api/document";
 import { asProblem, type Problem } from "../api/problem";
 import type { ValidateReport } from "../api/types";
 import { Failure } from "../parts/notices";
-import { Findings, Terminations } from "../parts/report";
+import { Findings, Terminations } from "../parts/pack_findings";
 import { Source } from "../parts/source";
 import { useTitle } from "../parts/use_title";
 

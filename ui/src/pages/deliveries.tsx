@@ -6,12 +6,12 @@ import { textOf } from "../api/document";
 import { asProblem } from "../api/problem";
 import type { DeadLetter, Delivery, DeliveryRef, Webhook } from "../api/types";
 import { ConfirmButton } from "../parts/confirm";
+import { ago, bytes, number, pretty, when } from "../parts/format";
 import { Empty, Failure, Loading } from "../parts/notices";
 import { RunId } from "../parts/run_id";
 import { useNow } from "../parts/use_now";
 import { useTitle } from "../parts/use_title";
 import { Text } from "../parts/value";
-import { ago, bytes, number, pretty, when } from "../parts/words";
 
 const EVERY_MS = 5_000;
 const LETTERS = 100;

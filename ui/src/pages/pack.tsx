@@ -7,13 +7,13 @@ import { asProblem } from "../api/problem";
 import type { Pack, PackReport } from "../api/types";
 import { CopyButton } from "../parts/copy_button";
 import { DiffView } from "../parts/diff_view";
+import { when } from "../parts/format";
 import { GraphView } from "../parts/graph_view";
 import { Empty, Failure, Loading } from "../parts/notices";
-import { Findings, Terminations } from "../parts/report";
+import { Findings, Terminations } from "../parts/pack_findings";
 import { Source } from "../parts/source";
 import { useGraph, usePack } from "../parts/use_pack";
 import { useTitle } from "../parts/use_title";
-import { when } from "../parts/words";
 
 /** One version of a pack: its graph, its findings, its agents, its source. */
 export function PackPage({ reference }: { reference: string }) {

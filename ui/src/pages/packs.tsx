@@ -3,9 +3,9 @@ import { Link } from "wouter";
 import { get } from "../api/client";
 import { asProblem } from "../api/problem";
 import type { Pack } from "../api/types";
+import { bytes, when } from "../parts/format";
 import { Empty, Failure, Loading } from "../parts/notices";
 import { useTitle } from "../parts/use_title";
-import { bytes, when } from "../parts/words";
 
 /** Every registered pack with its versions. */
 export function PacksPage() {

@@ -14,15 +14,15 @@ import { merge, NO_FILTER, type Row, type RunFilter, RunList } from "../api/run_
 import { type Found, searchRuns, shortened } from "../api/run_search";
 import { STATUSES } from "../api/types";
 import { useMay } from "../parts/caller";
-import { LinkState } from "../parts/link_state";
+import { LinkState } from "../parts/connection_state";
+import { number, statusOf, statusWord } from "../parts/format";
 import { Empty, Failure } from "../parts/notices";
 import { Filters } from "../parts/run_filters";
 import { RunTable } from "../parts/run_table";
 import { Sparkline, useRate } from "../parts/sparkline";
 import { useAllRecords } from "../parts/use_live";
-import { useSettled } from "../parts/use_settled";
+import { useSettled } from "../parts/use_throttled";
 import { useTitle } from "../parts/use_title";
-import { number, statusOf, statusWord } from "../parts/words";
 
 interface Counts {
   counts: { status: string; runs?: string }[];

@@ -4,11 +4,11 @@ import { Link } from "wouter";
 import { get } from "../api/client";
 import { asProblem } from "../api/problem";
 import type { ConnectedWorker, HeldWork, ReadyWork, Run, WorkerList } from "../api/types";
+import { ago, number, when } from "../parts/format";
 import { Empty, Failure, Loading } from "../parts/notices";
 import { RunId } from "../parts/run_id";
 import { useNow } from "../parts/use_now";
 import { useTitle } from "../parts/use_title";
-import { ago, number, when } from "../parts/words";
 
 /** Work comes and goes without a record that this page could follow. */
 const EVERY_MS = 2_000;

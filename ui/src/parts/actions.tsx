@@ -2,17 +2,17 @@ import { type ReactNode, useState } from "react";
 import { runPath } from "../api/client";
 import type { Document } from "../api/document";
 import type { Graph, Run } from "../api/types";
+import { HeldCalls } from "./approval_list";
 import { useMay } from "./caller";
 import { Dialog } from "./dialog";
 import { EmitForm } from "./emit_form";
 import { ForkForm } from "./fork_form";
-import { HeldCalls } from "./held_calls";
-import { leads } from "./leads";
-import { SayForm } from "./say_form";
+import { isTerminal } from "./format";
+import { leads } from "./next_state";
 import { SendRow } from "./send_row";
 import { Snippets } from "./snippets";
+import { SayForm } from "./steer_form";
 import { useSend } from "./use_send";
-import { isTerminal } from "./words";
 
 type Open = { kind: "emit"; event: string } | { kind: Steer | "fork" | "copy" } | undefined;
 

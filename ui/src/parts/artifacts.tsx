@@ -4,9 +4,9 @@ import { get, runPath } from "../api/client";
 import { asProblem } from "../api/problem";
 import type { Artifact } from "../api/types";
 import { DiffView } from "./diff_view";
+import { bytes } from "./format";
 import { Empty, Failure, Loading } from "./notices";
 import { Text, textOfValue } from "./value";
-import { bytes } from "./words";
 
 interface Props {
   runId: string;

@@ -1,4 +1,4 @@
-import { statusOf, statusWord } from "./words";
+import { statusOf, statusWord } from "./format";
 
 const MARKS: Record<string, string> = {
   RUNNING: "▶",

@@ -2,12 +2,12 @@ import { useQuery } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { entryOf, get, kindsOf, runPath } from "../api/client";
 import type { Approval, Step, WireRecord } from "../api/types";
+import { Fact } from "./detail_row";
 import { Dialog } from "./dialog";
-import { Fact } from "./fact";
+import { pretty, timeOf, verdictWord, when } from "./format";
 import { SendRow } from "./send_row";
 import { useSend } from "./use_send";
 import { Text } from "./value";
-import { pretty, timeOf, verdictWord, when } from "./words";
 
 type Choice = "APPROVE" | "EDIT" | "DENY";
 

@@ -2,10 +2,10 @@ import { useEffect, useState } from "react";
 import { runPath } from "../api/client";
 import type { Document } from "../api/document";
 import type { Graph, Run } from "../api/types";
-import { Decided, useWinners } from "./decided";
+import { LedHereView } from "./cause_view";
+import { Decided, useWinners } from "./conflict_notice";
 import { Dialog } from "./dialog";
-import { leads } from "./leads";
-import { LedHereView } from "./led_here_view";
+import { leads } from "./next_state";
 import { SendRow } from "./send_row";
 import { useSend } from "./use_send";
 

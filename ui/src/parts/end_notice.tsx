@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
-import { ending } from "../api/ending";
+import { ending } from "../api/end_reason";
 import type { Run } from "../api/types";
-import { isTerminal, statusOf, statusWord } from "./words";
+import { isTerminal, statusOf, statusWord } from "./format";
 
 /** The head says all about these ends. */
 const WANTED = ["COMPLETED", "CANCELLED"];

@@ -2,8 +2,8 @@ import { Link } from "wouter";
 import { kindsOf } from "../api/client";
 import { useHistory } from "../api/history";
 import type { AccountShare, Entry, Run, RunBudgets } from "../api/types";
-import { Fact } from "./fact";
-import { costOf, dollars, number } from "./words";
+import { Fact } from "./detail_row";
+import { costOf, dollars, number } from "./format";
 
 /** Records that tell what became of money besides what is consumed. */
 const KINDS = kindsOf("stepRejected", "noticeAdded", "budgetRaised");

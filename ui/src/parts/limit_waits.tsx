@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { get, runPath } from "../api/client";
 import type { LimitWait, Run } from "../api/types";
-import { span } from "./words";
+import { span } from "./format";
 
 /** What waits for a limit has no record yet: it is asked for. */
 const EVERY_MS = 2_000;

@@ -1,6 +1,6 @@
 import type { Body } from "../api/types";
-import { Fact } from "./fact";
-import { roundWord, usageWords } from "./words";
+import { Fact } from "./detail_row";
+import { roundWord, usageWords } from "./format";
 
 /** What a record of a call of a model says besides what every step's says. */
 export function ModelFacts({ body }: { body: Body }) {

@@ -2,9 +2,9 @@ import { useQuery } from "@tanstack/react-query";
 import { askedOf, type ModelRecords, modelRecords } from "../api/model_step";
 import { asProblem } from "../api/problem";
 import type { Entry, ModelAnswer, ModelAsked } from "../api/types";
+import { pretty, timeOf, usageWords } from "./format";
 import { Failure, Loading } from "./notices";
 import { Messages, Text, textOfParts } from "./value";
-import { pretty, timeOf, usageWords } from "./words";
 
 interface Props {
   /** Record that is looked at: one of the step. */

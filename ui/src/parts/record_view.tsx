@@ -3,10 +3,7 @@ import { Link } from "wouter";
 import type { Body, Entry } from "../api/types";
 import { Badge } from "./badge";
 import { CopyButton } from "./copy_button";
-import { Fact } from "./fact";
-import { ModelFacts } from "./model_facts";
-import { ModelView } from "./model_view";
-import { Messages, Text, textOfParts, textOfValue } from "./value";
+import { Fact } from "./detail_row";
 import {
   callOf,
   kindWord,
@@ -17,7 +14,10 @@ import {
   verdictWord,
   when,
   whenWord,
-} from "./words";
+} from "./format";
+import { ModelFacts } from "./model_facts";
+import { ModelView } from "./model_view";
+import { Messages, Text, textOfParts, textOfValue } from "./value";
 
 interface Props {
   entry: Entry;

@@ -1,16 +1,16 @@
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { Link } from "wouter";
+import { ledHere } from "../api/cause";
 import type { Link as Connection } from "../api/follow";
-import { ledHere } from "../api/led_here";
 import type { Run } from "../api/types";
 import { Badge } from "./badge";
+import { LinkState } from "./connection_state";
 import { CopyButton } from "./copy_button";
-import { LinkState } from "./link_state";
+import { isTerminal, statusOf, when } from "./format";
 import { RenderedParts } from "./rendered";
 import { RunId } from "./run_id";
 import { textOfParts } from "./value";
-import { isTerminal, statusOf, when } from "./words";
 
 /** Who executes the turns, by the run's word for it. */
 const EXECUTORS: Record<string, string> = {

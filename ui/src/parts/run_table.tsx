@@ -12,10 +12,10 @@ import {
 import { useLocation } from "wouter";
 import type { Row } from "../api/run_list";
 import { Badge } from "./badge";
+import { ago, when } from "./format";
 import { Loading } from "./notices";
 import { RunId } from "./run_id";
 import { useNow } from "./use_now";
-import { ago, when } from "./words";
 
 /** Height of a row in pixels; the style sheet has the same. */
 const ROW = 44;

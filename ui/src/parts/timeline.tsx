@@ -2,7 +2,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, useEffect, useRef } from "react";
 import type { RunFeed } from "../api/run_feed";
 import type { Entry } from "../api/types";
-import { kindWord, summary, timeOf } from "./words";
+import { kindWord, summary, timeOf } from "./format";
 
 /** Height of a record in pixels; the style sheet has the same. */
 const ROW = 34;

@@ -1,10 +1,10 @@
 import { useMemo } from "react";
 import { useHistory } from "../api/history";
 import type { Run } from "../api/types";
+import { brief, isTerminal, number } from "./format";
 import { Empty, Failure, Loading } from "./notices";
 import { type Share, type Stretch, sharesOf, stretchesOf } from "./times";
 import { useNow } from "./use_now";
-import { brief, isTerminal, number } from "./words";
 
 /** Stretches that are drawn one by one, the newest ones. */
 const DRAWN = 200;

@@ -2,10 +2,10 @@ import { useQuery } from "@tanstack/react-query";
 import { entryOf, get, kindsOf, runPath } from "../api/client";
 import { asProblem } from "../api/problem";
 import type { Entry, Turn, WireRecord } from "../api/types";
+import { callOf, number, ofModel, pretty, timeOf } from "./format";
+import { Rounds } from "./model_rounds";
 import { Empty, Failure, Loading } from "./notices";
-import { Rounds } from "./rounds";
 import { Messages, Text } from "./value";
-import { callOf, number, ofModel, pretty, timeOf } from "./words";
 
 const KINDS = kindsOf(
   "turnAssigned",

@@ -1,6 +1,6 @@
 import { useState } from "react";
 import type { ArtifactValue, Message, Part } from "../api/types";
-import { pretty } from "./words";
+import { pretty } from "./format";
 
 /** Lines that are shown at first; the rest on demand. */
 const LINES = 60;

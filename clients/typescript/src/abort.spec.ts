@@ -1,7 +1,7 @@
 /** An end that comes once or never. */
 
 import { describe, expect, test } from "vitest";
-import { Ending } from "./ending.js";
+import { Ending } from "./abort.js";
 
 describe("an ending", () => {
   test("aborts the signal that was asked for, with the first reason", () => {

@@ -2,9 +2,9 @@
 
 import { describe, expect, test } from "vitest";
 import { useSidecar, useWorkers } from "./fixture.js";
-import { Hand } from "./fixture_hand.js";
+import { Hand } from "./fixture_raw_worker.js";
 import { type PawlClient, WaitUntil } from "./index.js";
-import { turnTarget } from "./request.js";
+import { turnTarget } from "./turn_requests.js";
 
 const shared = useSidecar();
 const serve = useWorkers();

@@ -4,7 +4,7 @@ import { createServer } from "node:net";
 import { describe, expect, test } from "vitest";
 import { Gate, useSidecar } from "./fixture.js";
 import { PawlClient, type Reply, RunStatus, type Turn } from "./index.js";
-import { Outage } from "./outage.js";
+import { Outage } from "./reconnect_log.js";
 
 const shared = useSidecar();
 

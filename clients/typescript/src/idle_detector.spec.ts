@@ -1,7 +1,7 @@
 /** When a handler counts as idle. */
 
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { Idleness } from "./idleness.js";
+import { Idleness } from "./idle_detector.js";
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());

@@ -5,11 +5,11 @@ import {
   StepAssignmentSchema,
   type StepLease,
 } from "./gen/pawl/v1/worker_pb.js";
-import { Held } from "./held.js";
-import { type Json, plain } from "./plain.js";
-import { type answerOf, usageOf } from "./request.js";
-import type { WorkInit } from "./session.js";
+import { Held } from "./leased_work.js";
+import { type Json, plain } from "./plain_message.js";
 import { Spending, type ToolCall } from "./tool_call.js";
+import { type answerOf, usageOf } from "./turn_requests.js";
+import type { WorkInit } from "./worker_session.js";
 
 /** A step that is held. Its lease changes when the worker connects again. */
 export class HeldStep extends Held {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Entry } from "../api/types";
-import { bytes, dollars, kindWord, number, pretty, roundWord, span, summary } from "./words";
+import { bytes, dollars, kindWord, number, pretty, roundWord, span, summary } from "./format";
 
 test("figures read as people write them", () => {
   expect([0, 999, 1536, 10 << 20].map(bytes)).toEqual(["0 B", "999 B", "1.5 KiB", "10 MiB"]);

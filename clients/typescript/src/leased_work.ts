@@ -1,6 +1,6 @@
 /** A piece of work that a worker holds. */
 
-import { Ending, type Wanted } from "./ending.js";
+import { Ending, type Wanted } from "./abort.js";
 import { PawlError } from "./errors.js";
 import { RevokeCause } from "./gen/pawl/v1/worker_pb.js";
 import { later } from "./timer.js";

@@ -1,8 +1,8 @@
 import type { Document } from "../api/document";
 import { useHistory } from "../api/history";
 import type { Run } from "../api/types";
+import { bytes, isTerminal, number, ofModel, span } from "./format";
 import { useNow } from "./use_now";
-import { bytes, isTerminal, number, ofModel, span } from "./words";
 
 interface Gauge {
   name: string;

@@ -6,7 +6,7 @@ import { common } from "./brand.js";
 import { type Json, parseExact } from "./exact_json.js";
 import type { ArtifactValue } from "./gen/pawl/v1/record_pb.js";
 
-import { wholeIn } from "./whole.js";
+import { wholeIn } from "./unicode.js";
 
 export type { Json } from "./exact_json.js";
 

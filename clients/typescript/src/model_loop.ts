@@ -4,14 +4,14 @@
  * turn that is executed again walks through the same rounds.
  */
 
-import { type Ask, callsOf, type Offer, type Said, type Values } from "./ask.js";
 import { failTurn, PawlError } from "./errors.js";
+import { Asking, argumentsOf, Leave } from "./exit_tools.js";
 import { Awaiting, PartSchema, StepStatus } from "./gen/pawl/v1/record_pb.js";
-import { Asking, argumentsOf, Leave } from "./leave.js";
-import { boundOf, mostOf } from "./model_bound.js";
+import { type Ask, callsOf, type Offer, type Said, type Values } from "./model_prompt.js";
 import type { ModelCall, ModelMessage, ModelRequest } from "./model_step.js";
-import type { Form } from "./output_form.js";
-import { type Json, plain, sourceOf } from "./plain.js";
+import { boundOf, mostOf } from "./model_usage_bound.js";
+import type { Form } from "./output_schema.js";
+import { type Json, plain, sourceOf } from "./plain_message.js";
 import type { Reply, Usage } from "./reply.js";
 import type { Step, StepCall, Turn } from "./turn.js";
 import { JsonText, json, type MessageLike, type Part, partsOf, textOf } from "./values.js";

@@ -2,7 +2,7 @@
 
 import { PawlError } from "./errors.js";
 import { parseExact } from "./exact_json.js";
-import type { Json } from "./plain.js";
+import type { Json } from "./plain_message.js";
 import { checkIsSchema, checkSchema } from "./schema.js";
 import { fitting, type StandardSchema } from "./standard_schema.js";
 

@@ -1,10 +1,10 @@
 import { useQuery } from "@tanstack/react-query";
-import { ledHere } from "../api/led_here";
+import { ledHere } from "../api/cause";
 import { asProblem } from "../api/problem";
 import type { Artifact, Run } from "../api/types";
+import { bytes } from "./format";
 import { Failure, Loading } from "./notices";
 import { RenderedParts, RenderedValue } from "./rendered";
-import { bytes } from "./words";
 
 /** What a decision is about: the last output, the artifacts, and what was asked for. */
 export function LedHereView({ run }: { run: Run }) {

@@ -1,7 +1,7 @@
 import { useState } from "react";
 import type { Entry, Step } from "../api/types";
+import { costOf, number, ofModel, roundWord } from "./format";
 import { became, StepView } from "./model_view";
-import { costOf, number, ofModel, roundWord } from "./words";
 
 interface Props {
   runId: string;

@@ -2,9 +2,9 @@
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Client } from "@connectrpc/connect";
-import { repeatable } from "./advice.js";
+import type { Wanted } from "./abort.js";
 import type { Connection } from "./connection.js";
-import type { Wanted } from "./ending.js";
+import { repeatable } from "./error_advice.js";
 import { PawlError } from "./errors.js";
 import type {
   WorkerRegistered,
@@ -14,11 +14,11 @@ import type {
   WorkResponse,
 } from "./gen/pawl/v1/worker_pb.js";
 import { textOf } from "./handler_fault.js";
-import { unless } from "./held.js";
-import { Outage } from "./outage.js";
+import { unless } from "./leased_work.js";
+import { Outage } from "./reconnect_log.js";
 import { aborted, Backoff, sleep } from "./retry.js";
-import { lost, Session, type WorkInit } from "./session.js";
 import { later } from "./timer.js";
+import { lost, Session, type WorkInit } from "./worker_session.js";
 
 /** What a link needs of its worker. */
 export interface LinkHost {

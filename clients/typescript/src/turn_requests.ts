@@ -11,7 +11,7 @@ import {
 } from "./gen/pawl/v1/record_pb.js";
 import type { CompleteTurnRequestSchema } from "./gen/pawl/v1/run_pb.js";
 import { toJsonText } from "./json_text.js";
-import type { Json, Plain } from "./plain.js";
+import type { Json, Plain } from "./plain_message.js";
 import type { Reply, Usage } from "./reply.js";
 import { type Content, messageOf, partsOf, type Slots, writesOf } from "./values.js";
 

@@ -1,7 +1,7 @@
 /** Where an event would lead a run, as far as its counts tell. */
 
 import type { Graph, GraphEdge, Run } from "../api/types";
-import { statusWord } from "./words";
+import { statusWord } from "./format";
 
 export interface Lead {
   /** State that would be entered; empty: none, the run ends. */

@@ -15,7 +15,7 @@ import {
   VerifyRunResponseSchema,
 } from "./gen/pawl/v1/run_pb.js";
 import { toJsonText } from "./json_text.js";
-import type { Json, Plain } from "./plain.js";
+import type { Json, Plain } from "./plain_message.js";
 import { attempt, type CallOptions, newId } from "./retry.js";
 import type { RunInfo } from "./run_reader.js";
 import { type Artifacts, type Slots, writesOf } from "./values.js";

@@ -1,9 +1,8 @@
 /** A turn that a worker holds. */
 
 import { create } from "@bufbuild/protobuf";
-import { AwaitedSteps } from "./awaited_steps.js";
+import type { Wanted } from "./abort.js";
 import type { Denials } from "./denials.js";
-import type { Wanted } from "./ending.js";
 import { PawlError } from "./errors.js";
 import { StepStatus } from "./gen/pawl/v1/record_pb.js";
 import {
@@ -22,17 +21,18 @@ import type {
   TurnLease,
   WorkReceipt,
 } from "./gen/pawl/v1/worker_pb.js";
-import { Held } from "./held.js";
-import { Idleness } from "./idleness.js";
+import { Idleness } from "./idle_detector.js";
+import { Held } from "./leased_work.js";
 import { askRequest, noteRequest, stepRequest, toldRequest } from "./model_request.js";
 import type { ModelAsk, ModelRound, ModelTold } from "./model_step.js";
-import { type Plain, plain } from "./plain.js";
-import { type OutputPiece, pieceOf, type TurnRef, turnTarget } from "./request.js";
+import { AwaitedSteps } from "./pending_steps.js";
+import { type Plain, plain } from "./plain_message.js";
 import { newId } from "./retry.js";
-import type { WorkInit } from "./session.js";
 import type { Step, StepCall, TurnHost, TurnInfo } from "./turn.js";
 import { type SentPiece, TurnOutput } from "./turn_output.js";
+import { type OutputPiece, pieceOf, type TurnRef, turnTarget } from "./turn_requests.js";
 import { type Artifacts, writesOf } from "./values.js";
+import type { WorkInit } from "./worker_session.js";
 
 /** Sends a request, again over new streams, until it has its receipt. */
 export type Ask = (make: () => WorkInit, wanted: Wanted) => Promise<WorkReceipt>;

@@ -7,7 +7,7 @@ import { setTimeout as passed } from "node:timers/promises";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { ADVICE, type Advice, type AdviceRow, adviceOf } from "./advice.js";
+import { ADVICE, type Advice, type AdviceRow, adviceOf } from "./error_advice.js";
 import { errorOf } from "./errors.js";
 import { ErrorInfoSchema, RetryInfoSchema } from "./gen/google/rpc/error_details_pb.js";
 import { RunService, type StartRunRequest } from "./gen/pawl/v1/run_pb.js";

@@ -1,7 +1,7 @@
 /** What a call of a model may consume at most, as far as that can be known before. */
 
-import { type Ask, callsOf, type Said, textIn } from "./ask.js";
 import { toJsonText } from "./json_text.js";
+import { type Ask, callsOf, type Said, textIn } from "./model_prompt.js";
 import type { Usage } from "./reply.js";
 
 /** Output of a call of which the pack has no `max_tokens`. */

@@ -1,12 +1,12 @@
 /** How a model leaves a state, or asks the person: functions that are no tools of the pack. */
 
-import type { Offer } from "./ask.js";
 import { parseExact } from "./exact_json.js";
 import { toJsonText } from "./json_text.js";
+import type { Offer } from "./model_prompt.js";
 import type { ModelCall } from "./model_step.js";
-import { faultOf } from "./normal.js";
-import { asProperty } from "./output_form.js";
-import type { Json } from "./plain.js";
+import { faultOf } from "./normalize_answer.js";
+import { asProperty } from "./output_schema.js";
+import type { Json } from "./plain_message.js";
 import type { Turn } from "./turn.js";
 import { type ArtifactLike, json } from "./values.js";
 

@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import type { Block } from "./language_model.js";
-import { normal } from "./normal.js";
+import { normal } from "./normalize_answer.js";
 
 interface Call {
   readonly id?: string;

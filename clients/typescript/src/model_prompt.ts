@@ -1,6 +1,6 @@
 /** What a model is asked in one round, in the words of the contract. */
 
-import type { Json } from "./plain.js";
+import type { Json } from "./plain_message.js";
 import type { TurnInfo } from "./turn.js";
 import type { Part } from "./values.js";
 

@@ -4,7 +4,7 @@ import { Connection } from "./connection.js";
 import type { PawlError } from "./errors.js";
 import type { WorkResponse } from "./gen/pawl/v1/worker_pb.js";
 import { nodeTransport } from "./node_transport.js";
-import { Session } from "./session.js";
+import { Session } from "./worker_session.js";
 
 type Item = WorkResponse["item"];
 type Named<Name extends Item["case"]> = Extract<Item, { case: Name }>;

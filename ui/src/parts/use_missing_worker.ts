@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { get } from "../api/client";
 import type { Run, WorkerList } from "../api/types";
-import { number, statusOf } from "./words";
+import { number, statusOf } from "./format";
 
 /** Workers come and go without a record that this page could follow. */
 const EVERY_MS = 2_000;

@@ -1,8 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
+import { isLate, winnersSince } from "../api/conflict";
 import type { Problem } from "../api/problem";
 import type { Entry, Run } from "../api/types";
-import { isLate, winnersSince } from "../api/winner";
-import { timeOf, when } from "./words";
+import { timeOf, when } from "./format";
 
 /**
  * Whether a run was moved since it was seen: known from the run as it is followed, or from

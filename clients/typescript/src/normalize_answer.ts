@@ -6,7 +6,7 @@
 import { toJsonText } from "./json_text.js";
 import type { Block } from "./language_model.js";
 import type { ModelCall } from "./model_step.js";
-import { whole, wholeIn } from "./whole.js";
+import { whole, wholeIn } from "./unicode.js";
 
 /** A normal answer: what people see of it, and its message. */
 export interface Normal {

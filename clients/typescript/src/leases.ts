@@ -10,8 +10,8 @@ import type {
   WorkerRegistered,
   WorkerRegistrationSchema,
 } from "./gen/pawl/v1/worker_pb.js";
-import type { HeldStep } from "./held_step.js";
-import type { HeldTurn } from "./held_turn.js";
+import type { HeldStep } from "./leased_step.js";
+import type { HeldTurn } from "./leased_turn.js";
 
 /**
  * Both are leases of one delivery of a turn. The next one may come before the receipt that

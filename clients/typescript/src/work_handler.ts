@@ -19,12 +19,12 @@ import type {
   WorkResponse,
 } from "./gen/pawl/v1/worker_pb.js";
 import { Heartbeat } from "./heartbeat.js";
-import { HeldStep } from "./held_step.js";
-import { HeldTurn } from "./held_turn.js";
-import { Holdings } from "./holdings.js";
-import { Link } from "./link.js";
+import { HeldStep } from "./leased_step.js";
+import { HeldTurn } from "./leased_turn.js";
+import { Holdings } from "./leases.js";
 import { newId } from "./retry.js";
-import type { Session, WorkInit } from "./session.js";
+import { Link } from "./worker_connection.js";
+import type { Session, WorkInit } from "./worker_session.js";
 
 type Registration = Exclude<MessageInitShape<typeof WorkerRegistrationSchema>, WorkerRegistration>;
 

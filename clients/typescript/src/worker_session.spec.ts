@@ -10,7 +10,7 @@ import {
   type WorkResponse,
   WorkResponseSchema,
 } from "./gen/pawl/v1/worker_pb.js";
-import { Session } from "./session.js";
+import { Session } from "./worker_session.js";
 
 const registered = (maxMessageBytes = 1n << 20n) =>
   create(WorkResponseSchema, { item: { case: "registered", value: { maxMessageBytes } } });

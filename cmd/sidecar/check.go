@@ -28,14 +28,14 @@ timers and cursors. It prints counts, or the first fault.
 
 With --online a running sidecar proves its store as it is at this moment and works on
 meanwhile; it takes at most about half of one core, and the scope store:read. How far it
-has come is told on stderr.
+has come is printed on stderr.
 
-With --repair it first makes every row anew that follows from the entries of its run
+With --repair it first rebuilds every row that follows from the entries of its run
 and is not as they make it, says how many of each kind, and checks then. Entries are
 never written: a run whose entries are damaged is named and left as it is.
 
 Of a database with several partitions one is looked at after the other; counts are of all, and
-what is told of one that is not the first begins with its number.
+what is printed of one that is not the first begins with its number.
 
 Exit codes: 0 in order; 1 a fault was found; 2 the store cannot be opened, or the
 sidecar not be reached.`,
@@ -63,7 +63,7 @@ sidecar not be reached.`,
 	storeFlag(cmd, &data)
 	c.BindTarget(cmd)
 	cmd.Flags().BoolVar(&online, "online", false, "the store of the running sidecar at --addr")
-	cmd.Flags().BoolVar(&repair, "repair", false, "make what follows from entries anew where it is not in order")
+	cmd.Flags().BoolVar(&repair, "repair", false, "rebuild what follows from entries where it differs")
 	return cmd
 }
 

@@ -14,8 +14,8 @@ func newCompact(p *output.Printer) *cobra.Command {
 	to := ""
 	cmd := &cobra.Command{
 		Use:   "compact DIR",
-		Short: "Write a data directory anew, without what was superseded and removed",
-		Long: `Writes the rows of a data directory that no sidecar has open anew, as they are now:
+		Short: "Rewrite a data directory without what was superseded and removed",
+		Long: `Rewrites the rows of a data directory that no sidecar has open, as they are now:
 what was superseded or removed is in no file afterwards. An encrypted directory stays
 encrypted, under new data keys. It is the same store: cursors stay valid, and the next
 backup may follow on the last.

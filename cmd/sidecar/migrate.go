@@ -28,7 +28,7 @@ cursors are not those of one directory.
 
 With DIR it makes a store of this program's format from one of the format before, whose
 sidecar is stopped. Entries, packs, blobs, subscriptions and who holds a step are
-copied as they are, everything else is made anew from the entries, and all of it is
+copied as they are, everything else is rebuilt from the entries, and all of it is
 proven ('pawl check') before it counts.
 
 Without --to the new directory takes the old one's place, and the old one is kept

@@ -16,7 +16,7 @@ func newRotateKey(p *output.Printer) *cobra.Command {
 		Use:   "rotate-key --data DIR --encryption-key-file OLD --new-key-file NEW",
 		Short: "Put an encrypted data directory under another key",
 		Long: `Changes the key of an encrypted data directory that no sidecar has open. The key
-encrypts the data keys, and only these are written anew, in one rename: it takes no
+encrypts the data keys, and only these are rewritten, in one rename: it takes no
 time, and at every moment the directory opens with the old key or with the new one.
 Data keys change by themselves (serve --data-key-age).
 

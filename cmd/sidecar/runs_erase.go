@@ -16,7 +16,7 @@ func newRunsErase(p *output.Printer, c *command.Client) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "erase RUN... --reason WHY",
 		Short: "Erase the values of runs that have ended, for ever",
-		Long: `Erases what the named runs were told and said: artifacts, variables, inputs, messages,
+		Long: `Erases the values of the named runs: artifacts, variables, inputs, messages,
 payloads and answers of tools, errors and notes. What is left are ids, labels, statuses,
 states, events, times, counts and the chain of hashes, which runs verify proves as before.
 

@@ -24,7 +24,7 @@ func newRunsStart(p *output.Printer, c *command.Client) *cobra.Command {
 		Use:   "start PACK",
 		Short: "Start a run of a registered pack",
 		Long: `Starts a run of a registered pack and prints its id. Its turns are executed by
-connected workers unless --execution CALLER says that whoever calls GetTurn does, or
+connected workers unless --execution CALLER says that the caller of GetTurn does, or
 SIDECAR that the sidecar asks its models itself (serve --model).
 With --id a repeat is answered with the first answer.`,
 		Example: `  pawl runs start code-agent --var goal="Fix the tests" --input "Begin." --label team=a`,

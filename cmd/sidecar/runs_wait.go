@@ -20,7 +20,7 @@ func newRunsWait(p *output.Printer, c *command.Client) *cobra.Command {
 	until, timeout := "TERMINAL", time.Duration(0)
 	cmd := &cobra.Command{
 		Use:   "wait RUN",
-		Short: "Wait for the end of a run, or until it needs somebody",
+		Short: "Wait for the end of a run, or until it needs a person",
 		Long: `Waits for the end of a run, or with --until WAITING until only something from
 outside can move it.
 

@@ -33,7 +33,7 @@ func (s *Store) Measure(step func() error) (stats gauge.Stats, err error) {
 	return stats, err
 }
 
-// Repair makes every row anew that follows from entries and is not as they make it; see
+// Repair rebuilds every row that follows from entries and is not as they make it; see
 // [check.Rebuild]. Open the store with Options.Repair.
 func (s *Store) Repair(ctx context.Context, graphs check.Graphs) (check.Repair, error) {
 	done, err := check.Rebuild(ctx, s.view, func(ops []layout.Op) error { return s.put(ctx, ops) }, graphs)

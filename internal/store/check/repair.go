@@ -29,7 +29,7 @@ type Repair struct {
 // RowRepair counts rows of one kind.
 type RowRepair struct{ Made, Changed, Removed int64 }
 
-// Rebuild makes every row anew that follows from entries and is not what they make:
+// Rebuild rebuilds every row that follows from entries and is not what they make:
 // heads, checkpoints, ids, artifact and message rows, timers, outgoing work, turns to
 // offer, list entries, references to blobs, business keys, cursors. It never writes an entry. What is
 // held of a step's outgoing work stays, and so does a cancellation that waits; one that

@@ -167,7 +167,7 @@ func newDecide(p *output.Printer, c *Client, d decision) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: d.use, Short: d.short, Args: cobra.ExactArgs(d.args),
 		Long: d.short + `. Without --digest it is the call that waits now; with the digest that
-"approvals show" told it is that one or none.`,
+"approvals show" printed it is that one or none.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if expires < 0 {
 				return output.Usage(errors.New("--expires is a time from now"))
@@ -189,7 +189,7 @@ func newDecide(p *output.Printer, c *Client, d decision) *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&req.Digest, "digest", "", "digest of the call that was looked at")
-	fs.StringVar(&req.Reason, "reason", "", "why, kept in the record; a denial's is told to the model")
+	fs.StringVar(&req.Reason, "reason", "", "why, kept in the record; a denial's is sent to the model")
 	fs.StringVar(&req.RequestId, "id", "", "idempotency id; default a new one")
 	if d.is != pawlv1.StepDecision_STEP_DECISION_DENY {
 		fs.DurationVar(&expires, "expires", 0, "the call goes out within this time, or is held again")

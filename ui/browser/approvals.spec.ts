@@ -39,14 +39,14 @@ afterAll(async () => {
   await sidecar?.stop();
 });
 
-interface Held {
+interface HeldCall {
   run: Driver;
   page: Page;
   close: () => Promise<void>;
 }
 
 /** A run with a held call, and a page of somebody's. */
-async function held(token: string, path: (id: string) => string): Promise<Held> {
+async function held(token: string, path: (id: string) => string): Promise<HeldCall> {
   const run = await Driver.start(sidecar, { pack: "refunds" }, OPERATOR);
   await run.ask("refund", { order: "o-17", amount: 42 });
   const { page, close } = await open(browser, `${sidecar.url}${path(run.id)}`);
@@ -141,13 +141,13 @@ test("the second of two is told who decided what and when, keeps what was typed,
     await route.continue();
   });
   await dialog.getByRole("button", { name: "Let the call go out" }).click();
-  const told = dialog.getByRole("alert");
-  await told.getByText("Somebody else was first").waitFor();
-  await told.getByText("bob", { exact: true }).waitFor();
-  await told.getByText("denied", { exact: true }).waitFor();
-  await told.getByText(/not now/).waitFor();
-  const again = dialog.getByRole("button", { name: "Let the call go out" });
-  expect(await again.isDisabled()).toBe(true);
+  const report = dialog.getByRole("alert");
+  await report.getByText("Somebody else was first").waitFor();
+  await report.getByText("bob", { exact: true }).waitFor();
+  await report.getByText("denied", { exact: true }).waitFor();
+  await report.getByText(/not now/).waitFor();
+  const retry = dialog.getByRole("button", { name: "Let the call go out" });
+  expect(await retry.isDisabled()).toBe(true);
   await page.keyboard.press("Enter");
   expect(sent).toHaveLength(1);
   expect(await reason.inputValue()).toBe("looks fine to me");
@@ -158,19 +158,19 @@ test("while the question is open, another's decision is shown", async () => {
   const { run, page, close } = await held(ANN, () => "/ui/approvals");
   await card(page, run).getByRole("button", { name: "Decide" }).click();
   await decide(run, BOB, "STEP_DECISION_APPROVE", "all right");
-  const told = page.getByRole("dialog").getByRole("alert");
-  await told.getByText("approved", { exact: true }).waitFor();
+  const report = page.getByRole("dialog").getByRole("alert");
+  await report.getByText("approved", { exact: true }).waitFor();
   await close();
 });
 
 test("an event from outside is listed with what it is about and where it leads", async () => {
   const { page, close } = await held(READER, () => "/ui/approvals");
   const run = await incident(sidecar, {}, OPERATOR);
-  const waits = page.getByRole("region", { name: `an event in await_approval of ${run.id}` });
-  await waits.getByText("leads to execute").waitFor();
-  await waits.getByText("drop index concurrently").first().waitFor();
+  const waiting = page.getByRole("region", { name: `an event in await_approval of ${run.id}` });
+  await waiting.getByText("leads to execute").waitFor();
+  await waiting.getByText("drop index concurrently").first().waitFor();
   expect(await page.getByRole("button", { name: "Decide" }).count()).toBe(0);
-  await waits.getByRole("link", { name: "Decide on its page" }).click();
+  await waiting.getByRole("link", { name: "Decide on its page" }).click();
   await page.getByTestId("state").getByText("await_approval").waitFor();
   await close();
 });

@@ -32,10 +32,10 @@ afterAll(async () => {
   await bare?.stop();
 });
 
-const meter = (page: Page, within: string, name: string, says: string) =>
+const meter = (page: Page, within: string, name: string, expected: string) =>
   page
     .getByRole("region", { name: within })
-    .locator(`.meter[aria-label='${name}'][aria-valuetext='${says}']`)
+    .locator(`.meter[aria-label='${name}'][aria-valuetext='${expected}']`)
     .waitFor();
 
 test("a run shows what is settled, reserved, leased and refused, and when models were told", async () => {
@@ -59,9 +59,9 @@ test("a run shows what is settled, reserved, leased and refused, and when models
   await page.locator(".run-title").getByText("Budget used up").waitFor();
 
   // The way to the record is one of the keyboard too, and what stood then is shown.
-  const told = money.getByText("Notice at 80 %").locator("..").getByRole("button");
-  const seq = Number((await told.textContent())?.replace(/\D/g, ""));
-  await told.focus();
+  const report = money.getByText("Notice at 80 %").locator("..").getByRole("button");
+  const seq = Number((await report.textContent())?.replace(/\D/g, ""));
+  await report.focus();
   await page.keyboard.press("Enter");
   await page.waitForURL(`**/runs/${run.id}?seq=${seq}`);
   await page.locator(`#record-${seq}`, { hasText: "BUDGET_LOW" }).waitFor();
@@ -138,21 +138,21 @@ test("without accounts the page says how there come some, and who may not see th
 });
 
 test("a run says which limit its call waits for, until it may begin", async () => {
-  const asked = {
+  const request = {
     model: "gpt",
     messages: [{ message: { role: "user", parts: [{ text: "hi" }] } }],
   };
   const bound = { costMicroUsd: "100" };
   const first = await Driver.start(sidecar, { pack: "purse" });
-  const [step, attempt] = await first.askModel(1, asked, bound);
+  const [step, attempt] = await first.askModel(1, request, bound);
   const second = await Driver.start(sidecar, { pack: "purse" });
-  const waits = second.askModel(1, asked, bound);
+  const waiting = second.askModel(1, request, bound);
   const { page, close } = await open(browser, `${sidecar.url}/ui/runs/${second.id}`);
-  const told = page.getByRole("region", { name: "Waits for limits" });
-  await told.getByText("A call of gpt waits for the operator's limit gpt (gpt) since").waitFor();
+  const report = page.getByRole("region", { name: "Waits for limits" });
+  await report.getByText("A call of gpt waits for the operator's limit gpt (gpt) since").waitFor();
   const answer = { parts: [{ text: "hello" }], finishReason: "stop" };
   await first.answerModel(step, attempt, { answer }, { costMicroUsd: "90" });
-  await waits;
-  await told.waitFor({ state: "detached" });
+  await waiting;
+  await report.waitFor({ state: "detached" });
   await close();
 });

@@ -38,7 +38,7 @@ afterAll(async () => {
   await sidecar?.stop();
 });
 
-async function asked(
+async function requests(
   token: string,
 ): Promise<{ run: Driver; page: Page; close: () => Promise<void> }> {
   const run = await incident(sidecar, {}, OPERATOR);
@@ -53,7 +53,7 @@ const decide = (run: Driver, token: string, event: string) =>
   sidecar.call("POST", `/v1/runs/${run.id}/events`, { event }, token);
 
 test("the dialog shows what is approved and where each answer leads", async () => {
-  const { page, close } = await asked(ANN);
+  const { page, close } = await requests(ANN);
   await page.getByRole("button", { name: "Approved" }).click();
   const dialog = page.getByRole("dialog");
   const led = dialog.getByRole("region", { name: "What led here" });
@@ -72,21 +72,21 @@ test("the dialog shows what is approved and where each answer leads", async () =
 });
 
 test("while the question is open, another's decision is shown with who, what and when", async () => {
-  const { run, page, close } = await asked(ANN);
+  const { run, page, close } = await requests(ANN);
   await page.getByRole("button", { name: "Approved" }).click();
   const dialog = page.getByRole("dialog");
   await decide(run, BOB, "Rejected");
-  const told = dialog.getByRole("alert");
-  await told.getByText("Somebody else was first").waitFor();
-  await told.getByText("bob", { exact: true }).waitFor();
-  await told.getByText("Rejected", { exact: true }).waitFor();
-  await told.getByText("diagnose", { exact: true }).waitFor();
+  const report = dialog.getByRole("alert");
+  await report.getByText("Somebody else was first").waitFor();
+  await report.getByText("bob", { exact: true }).waitFor();
+  await report.getByText("Rejected", { exact: true }).waitFor();
+  await report.getByText("diagnose", { exact: true }).waitFor();
   expect(await dialog.getByRole("button", { name: "Emit Approved" }).isDisabled()).toBe(true);
   await close();
 });
 
 test("a page that did not hear of it is told by the refusal, keeps what was typed, and cannot press again", async () => {
-  const { run, page, close } = await asked(ANN);
+  const { run, page, close } = await requests(ANN);
   // From now on the page hears of nothing by itself.
   await page.route("**/transitions:stream*", (route) => route.abort());
   await page.route(`**/v1/runs/${run.id}`, (route) => route.abort());
@@ -105,9 +105,9 @@ test("a page that did not hear of it is told by the refusal, keeps what was type
     await route.continue();
   });
   await dialog.getByRole("button", { name: "Emit Approved" }).click();
-  const told = dialog.getByRole("alert");
-  await told.getByText("Somebody else was first").waitFor();
-  await told.getByText("bob", { exact: true }).waitFor();
+  const report = dialog.getByRole("alert");
+  await report.getByText("Somebody else was first").waitFor();
+  await report.getByText("bob", { exact: true }).waitFor();
   expect(await dialog.getByRole("button", { name: "Emit Approved" }).isDisabled()).toBe(true);
   await page.keyboard.press("Enter");
   expect(sent).toHaveLength(1);
@@ -116,7 +116,7 @@ test("a page that did not hear of it is told by the refusal, keeps what was type
 });
 
 test("who was late decides again where the run waits once more", async () => {
-  const { run, page, close } = await asked(ANN);
+  const { run, page, close } = await requests(ANN);
   await page.getByRole("button", { name: "Approved" }).click();
   const dialog = page.getByRole("dialog");
   await decide(run, BOB, "Rejected");

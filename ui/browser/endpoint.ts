@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 
-export interface Said {
+export interface ScriptedAnswer {
   text?: string;
   calls?: readonly { id: string; name: string; arguments: string }[];
 }
@@ -16,12 +16,12 @@ export class Endpoint {
   ) {}
 
   /** Answers the n-th request, from 0, with what say gives. */
-  static async start(say: (n: number) => Said): Promise<Endpoint> {
+  static async start(respond: (n: number) => ScriptedAnswer): Promise<Endpoint> {
     let n = 0;
     const server = createServer((request, response) => {
       request.resume().on("end", () => {
         response.writeHead(200, { "Content-Type": "text/event-stream" });
-        for (const event of eventsOf(say(n), n)) {
+        for (const event of eventsOf(respond(n), n)) {
           response.write(`data: ${JSON.stringify(event)}\n\n`);
         }
         response.end("data: [DONE]\n\n");
@@ -40,7 +40,7 @@ export class Endpoint {
   }
 }
 
-function eventsOf({ text, calls }: Said, n: number): object[] {
+function eventsOf({ text, calls }: ScriptedAnswer, n: number): object[] {
   const chunk = (delta: object, finish: string | null) => ({
     id: `resp-${n}`,
     model: "scripted",

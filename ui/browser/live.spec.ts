@@ -139,10 +139,10 @@ test("a lost connection is told, and recovers without a gap", async () => {
   // The next process goes on at the same address with the same data; what happens there
   // before the page is back has to be seen as well.
   const second = await Sidecar.start({ data: first.data, http: new URL(first.url).host });
-  const again = run.at(second);
-  await again.fetch();
-  await again.complete("TestsFailed", "still red");
-  await again.complete("CodeReady", "green, perhaps");
+  const retry = run.at(second);
+  await retry.fetch();
+  await retry.complete("TestsFailed", "still red");
+  await retry.complete("CodeReady", "green, perhaps");
   await page.locator(".link-state.live").waitFor();
   await page.getByTestId("state").getByText("test").waitFor();
   await page

@@ -106,12 +106,12 @@ test("a request is shown byte for byte, its failures with their pauses", async (
   expect(await text("Message of user")).toBe("Convert <b>Roman</b> numerals.");
   await record.getByText("Tools", { exact: true }).click();
   expect(await text("Tools as asked")).toBe(TOOLS);
-  const asked = await sidecar.call<{ parametersJson: string }>(
+  const request = await sidecar.call<{ parametersJson: string }>(
     "GET",
     `/v1/runs/${run.id}/steps/1/model`,
   );
   await record.getByText("Parameters", { exact: true }).click();
-  expect(await text("Parameters as asked")).toBe(asked.parametersJson);
+  expect(await text("Parameters as asked")).toBe(request.parametersJson);
   // Before it was answered there is no answer; what came of it stands below.
   expect(await record.getByRole("heading", { name: "Answer" }).count()).toBe(0);
   await record.getByText(/^failed: MODEL_RATE_LIMITED slow down; attempt 2 after \d/).waitFor();

@@ -108,14 +108,14 @@ test("a webhook shows how it fares, and is deleted after a question", async () =
 
 test("dead letters are read, sent again and deleted", async () => {
   // An event is given up after 17 minutes: what the sidecar would say then is said here.
-  let letters = [1, 2].map((n) => ({
+  let dead = [1, 2].map((n) => ({
     n: String(n),
     at: new Date().toISOString(),
     error: `HTTP 50${n}`,
     size: "17",
     body: Buffer.from('{"hello":"there"}').toString("base64"),
   }));
-  const asked: [string, unknown][] = [];
+  const request: [string, unknown][] = [];
   const { page, faults, close } = await open(browser, "about:blank");
   await page.route("**/v1/webhooks", (route) =>
     route.fulfill({
@@ -126,12 +126,12 @@ test("dead letters are read, sent again and deleted", async () => {
     expect(route.request().url()).toContain(
       "deliveryRef.kind=DELIVERY_KIND_WEBHOOK&deliveryRef.id=audit",
     );
-    return route.fulfill({ json: { deadLetters: letters } });
+    return route.fulfill({ json: { deadLetters: dead } });
   });
   await page.route(/deliveries:(resend|discard)/, (route) => {
     const body = route.request().postDataJSON() as { n: string };
-    asked.push([route.request().url().split(":").at(-1) ?? "", body]);
-    letters = letters.filter((l) => l.n !== body.n);
+    request.push([route.request().url().split(":").at(-1) ?? "", body]);
+    dead = dead.filter((l) => l.n !== body.n);
     return route.fulfill({ json: {} });
   });
   await page.goto(`${sidecar.url}/ui/deliveries`);
@@ -145,7 +145,7 @@ test("dead letters are read, sent again and deleted", async () => {
   await page.getByRole("button", { name: "Delete it" }).click();
   await page.getByText("All were sent again or deleted.").waitFor();
   const ref = { kind: "DELIVERY_KIND_WEBHOOK", id: "audit" };
-  expect(asked).toEqual([
+  expect(request).toEqual([
     ["resend", { deliveryRef: ref, n: "1" }],
     ["discard", { deliveryRef: ref, n: "2" }],
   ]);

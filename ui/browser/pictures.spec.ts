@@ -201,7 +201,7 @@ const VIEWS: View[] = [
     path: () => "/ui/deliveries",
     ready: async (page) => {
       await page.route("**/v1/webhooks", (route) => route.fulfill({ json: HOOKS }));
-      await page.route("**/v1/deliveries:dead?*", (route) => route.fulfill({ json: LETTERS }));
+      await page.route("**/v1/deliveries:dead?*", (route) => route.fulfill({ json: DEAD_LETTERS }));
       await page.reload();
       await page.getByText("Dead letters (2 so far)").click();
       await page.getByText("HTTP 503").waitFor();
@@ -279,7 +279,7 @@ const HOOKS = {
     },
   ],
 };
-const LETTERS = {
+const DEAD_LETTERS = {
   deadLetters: [1, 2].map((n) => ({
     n: String(n),
     at: HOUR_AGO,

@@ -199,10 +199,10 @@ test("the policy refuses what slips through", async () => {
     } catch {
       out.push("trusted-types-html");
     }
-    await new Promise<void>((told) => {
+    await new Promise<void>((report) => {
       document.addEventListener("securitypolicyviolation", (e) => {
         if (e.violatedDirective === "connect-src") {
-          told();
+          report();
         }
       });
       fetch("https://example.invalid/").catch(() => undefined);

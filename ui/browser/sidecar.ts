@@ -123,8 +123,8 @@ export class Sidecar {
 /** Fails with words instead of hanging. */
 export function within<T>(work: Promise<T>, ms: number, otherwise: string): Promise<T> {
   let timer: NodeJS.Timeout;
-  const late = new Promise<never>((_, reject) => {
+  const expired = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new Error(`${otherwise} after ${ms} ms`)), ms);
   });
-  return Promise.race([work, late]).finally(() => clearTimeout(timer));
+  return Promise.race([work, expired]).finally(() => clearTimeout(timer));
 }

@@ -58,7 +58,7 @@ export class Driver {
   async tool(tool: string, payload: unknown, result: unknown, usage?: object): Promise<void> {
     const { turnSeq, attempt, token } = this.open();
     const turnToken = token;
-    const asked = await this.post<{ outcomes: { step?: { step: number; attempt: number } }[] }>(
+    const prompt = await this.post<{ outcomes: { step?: { step: number; attempt: number } }[] }>(
       `/turns/${turnSeq}/steps`,
       {
         attempt,
@@ -66,7 +66,7 @@ export class Driver {
         requests: [{ tool, payloadJson: JSON.stringify(payload) }],
       },
     );
-    const step = asked.outcomes[0]?.step;
+    const step = prompt.outcomes[0]?.step;
     if (step === undefined) {
       return;
     }
@@ -102,7 +102,7 @@ export class Driver {
     result: unknown,
   ): Promise<void> {
     const { turnSeq, attempt, token } = this.open();
-    const asked = await this.post<{ outcomes: { step: { step: number; attempt: number } }[] }>(
+    const requested = await this.post<{ outcomes: { step: { step: number; attempt: number } }[] }>(
       `/turns/${turnSeq}/steps`,
       {
         attempt,
@@ -111,7 +111,7 @@ export class Driver {
       },
     );
     const resultJson = JSON.stringify(result);
-    const step = asked.outcomes[0]?.step;
+    const step = requested.outcomes[0]?.step;
     await this.post(`/steps/${step?.step}:resolve`, {
       tool,
       attempt: step?.attempt,
@@ -151,8 +151,8 @@ export class Driver {
       retryable: true,
       error: { code, message },
     });
-    const again = await this.post<{ turn: Turn }>("/turn", {});
-    this.turn = again.turn;
+    const retry = await this.post<{ turn: Turn }>("/turn", {});
+    this.turn = retry.turn;
   }
 
   /** Moves the run from outside and takes its next turn, if there is one to take. */
@@ -271,13 +271,13 @@ export async function spoken(sidecar: Sidecar): Promise<Driver> {
     { content: "package roman" },
   );
   await run.askModel(1, { ...first, system: "Write code, in Go." });
-  const [again] = await run.askModel(2, {
+  const [retry] = await run.askModel(2, {
     model: "gpt",
     previousStep: step,
     messages: [{ result: { step: step + 1, callId: "c0" } }],
   });
   const done = { parts: [{ text: "It is written." }], finishReason: "stop", model: "gpt-5" };
-  await run.answerModel(again, 1, { answer: done }, { inputTokens: "2400", outputTokens: "60" });
+  await run.answerModel(retry, 1, { answer: done }, { inputTokens: "2400", outputTokens: "60" });
   return run;
 }
 

@@ -19,7 +19,7 @@ import { CallerContext } from "./parts/caller";
 import { Failure, Loading, NotFound } from "./parts/notices";
 import { Shell } from "./parts/shell";
 
-/** The frame of every page; asks who calls first, and for a token where one is wanted. */
+/** The frame of every page; reads the caller's identity first, and asks for a token where one is required. */
 export function App() {
   const queries = useQueryClient();
   const [refused, setRefused] = useState("");

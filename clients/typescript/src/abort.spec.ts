@@ -1,11 +1,11 @@
 /** An end that comes once or never. */
 
 import { describe, expect, test } from "vitest";
-import { Ending } from "./abort.js";
+import { AbortState } from "./abort.js";
 
 describe("an ending", () => {
   test("aborts the signal that was asked for, with the first reason", () => {
-    const ending = new Ending();
+    const ending = new AbortState();
     const { signal } = ending;
     expect([ending.ended, ending.reason, signal.aborted]).toEqual([false, undefined, false]);
     ending.end(() => "first");
@@ -16,15 +16,15 @@ describe("an ending", () => {
   });
 
   test("tells those who ask for the signal afterwards", () => {
-    const ending = new Ending();
+    const ending = new AbortState();
     ending.end(() => "over");
     expect([ending.signal.aborted, ending.signal.reason]).toEqual([true, "over"]);
   });
 
   test("makes no reason that nobody asks for, and only one", async () => {
-    const ending = new Ending();
+    const ending = new AbortState();
     let made = 0;
-    expect(await ending.unless(Promise.resolve("done"))).toBe("done");
+    expect(await ending.unlessAborted(Promise.resolve("done"))).toBe("done");
     ending.end(() => {
       made += 1;
       return { made };
@@ -35,16 +35,16 @@ describe("an ending", () => {
   });
 
   test("rejects what waits, and what waits later", async () => {
-    const ending = new Ending();
+    const ending = new AbortState();
     const never = new Promise<void>(() => undefined);
-    const waiting = ending.unless(never);
+    const waiting = ending.unlessAborted(never);
     ending.end(() => "over");
     await expect(waiting).rejects.toBe("over");
-    await expect(ending.unless(never)).rejects.toBe("over");
+    await expect(ending.unlessAborted(never)).rejects.toBe("over");
   });
 
   test("passes on how what it waits for ends", async () => {
     const failed = Promise.reject(new RangeError("no"));
-    await expect(new Ending().unless(failed)).rejects.toThrow("no");
+    await expect(new AbortState().unlessAborted(failed)).rejects.toThrow("no");
   });
 });

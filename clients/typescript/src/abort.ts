@@ -1,7 +1,7 @@
-/** Whether something that is under way is still wanted. */
+/** Whether an operation in flight is still wanted. */
 
-/** Who works for something that may end: `signal` costs something, `reason` does not. */
-export interface Wanted {
+/** The state of an operation that may be aborted: `signal` is made on demand, `reason` is free to read. */
+export interface Cancellable {
   /** Why it ended; undefined: it did not. */
   readonly reason: unknown;
   /** Aborted when it ends. */
@@ -9,10 +9,10 @@ export interface Wanted {
 }
 
 /**
- * An end that comes once or never. Most things under way end well and nobody asks for
- * their signal, so that it is made, with the reason, for those who do.
+ * An end that comes once or never. Most operations end well without a use of their signal,
+ * so that it is made, with the reason, on demand.
  */
-export class Ending implements Wanted {
+export class AbortState implements Cancellable {
   #why: (() => unknown) | undefined;
   #reason: unknown;
   #controller: AbortController | undefined;
@@ -37,7 +37,7 @@ export class Ending implements Wanted {
     return this.#controller.signal;
   }
 
-  /** Ends it. The first reason counts; `why` is called if somebody wants to know it. */
+  /** Ends it. The first reason counts; `why` is called when the reason is read. */
   end(why: () => unknown): void {
     if (this.#why) {
       return;
@@ -47,7 +47,7 @@ export class Ending implements Wanted {
     this.#stop?.();
   }
 
-  /** Asks those who look at the signal to end by themselves; `unless` goes on to wait. */
+  /** Aborts the signal, so that its readers end by themselves; `unless` goes on to wait. */
   ask(why: () => unknown): void {
     if (this.#why) {
       return;
@@ -56,8 +56,8 @@ export class Ending implements Wanted {
     this.#controller.abort(why());
   }
 
-  /** Awaits something until the end; rejects with its reason then. One at a time. */
-  unless<T>(awaited: Promise<T>): Promise<T> {
+  /** Awaits a promise until the abort; rejects with its reason then. One at a time. */
+  unlessAborted<T>(awaited: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       this.#stop = () => reject(this.reason);
       if (this.#why) {

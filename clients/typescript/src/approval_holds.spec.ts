@@ -99,7 +99,7 @@ afterAll(async () => {
 
 /** A run whose turn pays `amounts`, and what it was told of them. */
 class Scene {
-  readonly told: string[] = [];
+  readonly toReport: string[] = [];
   readonly ledger: Ledger;
   tool: Tool = (payload, call) => this.ledger.pay(payload, call);
 
@@ -124,33 +124,34 @@ async function scene(amounts: readonly number[], pack = "held"): Promise<Scene> 
 type Mode = (scene: Scene) => Promise<RunStatus | undefined>;
 
 const MODES: { readonly [name: string]: Mode } = {
-  "client.run": async ({ told, amounts, tool, name, pack }) => {
+  "client.run": async ({ toReport: report, amounts, tool, name, pack }) => {
     const options = { tools: { refund: tool }, requestId: name };
-    return (await client.run(pack, refunds(told, ...amounts), options)).status;
+    return (await client.run(pack, refunds(report, ...amounts), options)).status;
   },
-  "run.drive": async ({ told, amounts, tool, run }) => {
-    return (await run.drive({ "*": refunds(told, ...amounts) }, { tools: { "*": tool } })).status;
+  "run.drive": async ({ toReport: reported, amounts, tool, run }) => {
+    return (await run.drive({ "*": refunds(reported, ...amounts) }, { tools: { "*": tool } }))
+      .status;
   },
-  "a model by client.run": async ({ told, amounts, tool, name, pack }) => {
+  "a model by client.run": async ({ toReport: received, amounts, tool, name, pack }) => {
     const calls = amounts.map((amount, i): Calling => {
       return { id: `c${i}`, name: "refund", given: { amount } };
     });
-    const leave = { id: "l", name: "leave_state", given: { event: "Done" } };
-    const answers = [chatEvents("", ...calls), chatEvents("", leave), chatEvents("Bye.")];
+    const exit = { id: "l", name: "leave_state", given: { event: "Done" } };
+    const answers = [chatEvents("", ...calls), chatEvents("", exit), chatEvents("Bye.")];
     await using provider = await Provider.start(...answers);
     const handler = chat(provider.url);
     const options = { tools: { refund: tool }, requestId: name };
     const { status } = await client.run(pack, handler, options);
-    const said = provider.got[1]?.body.messages as { role: string; content: string }[];
-    for (const { content } of said.filter(({ role }) => role === "tool")) {
-      told.push(content.includes("DENIED") ? "step_failed DENIED" : content);
+    const text = provider.got[1]?.body.messages as { role: string; content: string }[];
+    for (const { content } of text.filter(({ role }) => role === "tool")) {
+      received.push(content.includes("DENIED") ? "step_failed DENIED" : content);
     }
     return status;
   },
-  "a worker": async ({ told, amounts, tool, run, name, pack }) => {
+  "a worker": async ({ toReport: message, amounts, tool, run, name, pack }) => {
     await run.cancel(); // A worker has runs of its own.
     const worker = client.worker({ packs: [pack], onError: () => undefined });
-    worker.prompt("*", refunds(told, ...amounts)).tool("refund", tool);
+    worker.prompt("*", refunds(message, ...amounts)).tool("refund", tool);
     const served = worker.serve();
     const own = await client.start(pack, { requestId: `${name}-worker` });
     const status = (await own.wait({ waitMs: 60_000 })).run?.status;
@@ -167,8 +168,8 @@ const DRIVERS = Object.entries(MODES).filter(([name]) => name !== "a worker");
 async function waiting(run: Run) {
   const waited = await run.wait({ until: WaitUntil.WAITING, waitMs: 60_000 });
   expect(waited.timedOut).toBe(false);
-  const waits = await all(client.listApprovals({ runId: run.id }));
-  const calls = waits.flatMap(({ call }) => (call ? [call] : []));
+  const pending = await all(client.listApprovals({ runId: run.id }));
+  const calls = pending.flatMap(({ call }) => (call ? [call] : []));
   return calls.sort((a, b) => a.step - b.step);
 }
 
@@ -208,13 +209,13 @@ for (const [mode, drive] of DRIVERS) {
     ["approves", StepDecision.APPROVE, {}, [250], paid(250)],
     ["edits", StepDecision.EDIT, { payload: { amount: 110 } }, [110], paid(110)],
     ["denies", StepDecision.DENY, { reason: "no" }, [], "step_failed DENIED"],
-  ])(`${mode}: a person %s`, async (_what, decision, words, amounts, told) => {
+  ])(`${mode}: a person %s`, async (_what, decision, words, amounts, report) => {
     const at = await scene([250]);
     const driving = drive(at);
     await decide(at, decision, words);
     expect(await driving).toBe(RunStatus.COMPLETED);
     expect(at.ledger.amounts()).toEqual(amounts);
-    expect(at.told).toEqual([told]);
+    expect(at.toReport).toEqual([report]);
   });
 
   test(`${mode}: what is not held is not kept waiting`, async () => {
@@ -224,7 +225,7 @@ for (const [mode, drive] of DRIVERS) {
     await decide(at, StepDecision.APPROVE);
     expect(await driving).toBe(RunStatus.COMPLETED);
     expect(at.ledger.amounts().sort((a, b) => a - b)).toEqual([7, 8, 300]);
-    expect(at.told).toEqual([paid(7), "step_failed DENIED", paid(8), paid(300)]);
+    expect(at.toReport).toEqual([paid(7), "step_failed DENIED", paid(8), paid(300)]);
   });
 
   test(`${mode}: an approval that is over is asked for again`, async () => {
@@ -252,7 +253,7 @@ test.each(Object.entries(MODES))("%s: no decision comes in time", async (_mode, 
   const at = await scene([250], "held-shortly");
   expect(await drive(at)).toBe(RunStatus.COMPLETED);
   expect(at.ledger.lines()).toEqual([]);
-  expect(at.told).toEqual(["step_failed DENIED"]);
+  expect(at.toReport).toEqual(["step_failed DENIED"]);
 });
 
 test.each([

@@ -45,8 +45,8 @@ async function held() {
     throw new Error("no turn");
   }
   await run.requestSteps(turn, [{ tool: "add", payload: { order: "o-17" } }]);
-  for await (const waits of shared.client.listApprovals({ runId: run.id })) {
-    return { run, waits, digest: waits.call?.approval?.digest ?? "" };
+  for await (const pending of shared.client.listApprovals({ runId: run.id })) {
+    return { run, waits: pending, digest: pending.call?.approval?.digest ?? "" };
   }
   throw new Error("nothing waits");
 }
@@ -60,9 +60,9 @@ async function waiting(runId: string) {
 }
 
 test("what waits is told with its call", async () => {
-  const { run, waits, digest } = await held();
-  expect([waits.runId, waits.packId, waits.state]).toEqual([run.id, "refunds", "s"]);
-  expect(waits.call?.payload).toEqual({ order: "o-17" });
+  const { run, waits: pending, digest } = await held();
+  expect([pending.runId, pending.packId, pending.state]).toEqual([run.id, "refunds", "s"]);
+  expect(pending.call?.payload).toEqual({ order: "o-17" });
   expect(digest).toMatch(/^sha256:/);
 });
 

@@ -64,11 +64,11 @@ describe("a turn handler", () => {
     "that %s fails one attempt and is told why",
     async (what, bad, word) => {
       const pack = await ownPack(`turn-${slug(what)}`);
-      const told: unknown[] = [];
+      const report: unknown[] = [];
       const worker = shared.client.worker({
         packs: [pack],
         handlerTimeoutMs: word === "HANDLER_TIMEOUT" ? 100 : undefined,
-        onError: (error) => told.push(error),
+        onError: (error) => report.push(error),
       });
       worker.prompt("calc", async (turn) => {
         if (turn.terminal) {
@@ -79,8 +79,8 @@ describe("a turn handler", () => {
       await using _ = serving(worker);
       const run = await start(pack);
       expect((await run.wait()).run?.status).toBe(RunStatus.COMPLETED);
-      expect(told).toHaveLength(1);
-      const [error] = told;
+      expect(report).toHaveLength(1);
+      const [error] = report;
       expect(PawlError.is(error) ? error.reason : nameOf(error)).toBe(word);
       const failed = (await failures(run)).map(({ body }) => {
         return body.case === "turnFailed" && body.value.error?.code;
@@ -90,15 +90,15 @@ describe("a turn handler", () => {
   );
 
   test("that takes too long is told by its signal, and may do nothing more", async () => {
-    const late: unknown[] = [];
+    const expired: unknown[] = [];
     const over = new Gate();
     const done = new Gate();
     const worker = shared.client.worker({ handlerTimeoutMs: 50 }).prompt("calc", async (turn) => {
       if (turn.attempt === 1 && !turn.terminal) {
         await new Promise((resolve) => turn.signal.addEventListener("abort", resolve));
-        late.push(turn.signal.reason.reason);
+        expired.push(turn.signal.reason.reason);
         await over.opened;
-        late.push(await turn.output("late").catch((error) => error.reason));
+        expired.push(await turn.output("late").catch((error) => error.reason));
         done.open();
       }
       return turn.terminal ? {} : { event: "Done" };
@@ -108,36 +108,36 @@ describe("a turn handler", () => {
     expect((await run.wait()).run?.status).toBe(RunStatus.COMPLETED);
     over.open();
     await done.opened;
-    expect(late).toEqual(["HANDLER_TIMEOUT", "TURN_STALE"]);
+    expect(expired).toEqual(["HANDLER_TIMEOUT", "TURN_STALE"]);
   });
 
   test("that returns after its lease is told, and its turn is executed again", async () => {
     const short = { lease_sec: 1, retry: { max_attempts: 10, initial_sec: 1 } };
     await ownPack("leased", short);
-    const way = new Cuttable(shared.sidecar.address);
-    using client = new PawlClient({ address: await way.listen() });
-    const told: unknown[] = [];
-    const begun = new Gate();
-    const late = new Gate();
-    const worker = client.worker({ packs: ["leased"], onError: (error) => told.push(error) });
+    const transport = new Cuttable(shared.sidecar.address);
+    using client = new PawlClient({ address: await transport.listen() });
+    const reported: unknown[] = [];
+    const started = new Gate();
+    const timedOut = new Gate();
+    const worker = client.worker({ packs: ["leased"], onError: (error) => reported.push(error) });
     worker.prompt("calc", async (turn) => {
       if (turn.attempt === 1 && !turn.terminal) {
-        begun.open();
-        await late.opened;
+        started.open();
+        await timedOut.opened;
         return { event: "Ask" };
       }
       return turn.terminal ? {} : { event: "Done" };
     });
     const served = worker.serve();
     const run = await start("leased");
-    await begun.opened;
-    way.hold(); // No heartbeat arrives any more, and the connection lives.
+    await started.opened;
+    transport.hold(); // No heartbeat arrives any more, and the connection lives.
     for await (const record of run.transitions({ kinds: [RecordKind.TURN_FAILED] })) {
       expect(record.body.case).toBe("turnFailed");
       break;
     }
-    late.open();
-    way.release();
+    timedOut.open();
+    transport.release();
     expect((await run.wait()).run?.status).toBe(RunStatus.COMPLETED);
     const moves = await all(run.transitions());
     expect(moves.map(({ body }) => body.case === "transition" && body.value.toState)).toEqual([
@@ -145,11 +145,11 @@ describe("a turn handler", () => {
       "end",
       false,
     ]);
-    expect(told.map((error) => PawlError.is(error) && error.kind)).not.toContain(false);
-    expect(told.length).toBeGreaterThan(0);
+    expect(reported.map((error) => PawlError.is(error) && error.kind)).not.toContain(false);
+    expect(reported.length).toBeGreaterThan(0);
     await worker.stop();
     await served;
-    way.close();
+    transport.close();
   });
 });
 
@@ -166,13 +166,13 @@ describe("a tool", () => {
 
   test.concurrent.each(faults)(
     "that %s answers its step with an error",
-    async (what, tool, options, word, toldWord = word) => {
+    async (what, tool, options, word, expected = word) => {
       const packs = [await ownPack(`tool-${slug(what)}`)];
-      const told: unknown[] = [];
+      const report: unknown[] = [];
       const tools = shared.client.worker({
         packs,
         handlerTimeoutMs: word === "HANDLER_TIMEOUT" ? 100 : undefined,
-        onError: (error) => told.push(error),
+        onError: (error) => report.push(error),
       });
       const seen: unknown[] = [];
       const turns = shared.client.worker({ packs }).prompt("calc", async (turn) => {
@@ -194,8 +194,8 @@ describe("a tool", () => {
       const [resolved] = await all(run.transitions({ kinds: [RecordKind.STEP_RESOLVED] }));
       const happened = resolved?.body.case === "stepResolved" && resolved.body.value.unknown;
       expect(happened).toBe(!["RangeError", "PAYLOAD_INVALID"].includes(word));
-      expect(told.map((error) => (PawlError.is(error) ? error.reason : nameOf(error)))).toEqual([
-        toldWord,
+      expect(report.map((error) => (PawlError.is(error) ? error.reason : nameOf(error)))).toEqual([
+        expected,
       ]);
     },
   );
@@ -204,9 +204,9 @@ describe("a tool", () => {
     const run = await shared.client.open("steps", { variables: { n: 1 } });
     const { turn } = await run.turn();
     // Past the check of `turn.step`, as another client might ask.
-    const asked = turn && (await run.requestSteps(turn, [{ tool: "add", payload: { a: "1" } }]));
-    expect(asked?.outcomes[0]?.step).toBeUndefined();
-    expect(asked?.outcomes[0]?.denial?.code).toBe("PAYLOAD_INVALID");
+    const request = turn && (await run.requestSteps(turn, [{ tool: "add", payload: { a: "1" } }]));
+    expect(request?.outcomes[0]?.step).toBeUndefined();
+    expect(request?.outcomes[0]?.denial?.code).toBe("PAYLOAD_INVALID");
     await run.cancel();
   });
 });

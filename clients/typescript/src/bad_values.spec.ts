@@ -111,11 +111,11 @@ const RESULTS: Record<string, unknown> = {
 };
 
 test("bad turns cost no place", async () => {
-  let say: () => unknown = () => undefined;
+  let respond: () => unknown = () => undefined;
   serve(
     client
       .worker({ packs: ["bad-values"], handlerTimeoutMs: 0 })
-      .prompt("calc", () => say() as Reply),
+      .prompt("calc", () => respond() as Reply),
   );
   const thrown = Object.entries(THROWN).map(([name, error]) => {
     const raise = () => {
@@ -123,9 +123,9 @@ test("bad turns cost no place", async () => {
     };
     return [name, raise] as const;
   });
-  const said = Object.entries(REPLIES).map(([name, reply]) => [name, () => reply] as const);
-  for (const [name, bad] of [...thrown, ...said]) {
-    say = bad;
+  const text = Object.entries(REPLIES).map(([name, reply]) => [name, () => reply] as const);
+  for (const [name, bad] of [...thrown, ...text]) {
+    respond = bad;
     const run = await client.start("bad-values", { variables: { n: 1 } });
     const { run: info, timedOut } = await run.wait();
     expect([name, timedOut]).toEqual([name, false]);
@@ -154,8 +154,8 @@ test("bad tools cost no place", async () => {
       return {};
     }
     for (const index of table.keys()) {
-      const asked = turn.step("add", { a: 1, b: 2 }, { key: `${index}` });
-      await asked.catch((error: PawlError) => errors.push(`${error.kind}: ${error.reason}`));
+      const request = turn.step("add", { a: 1, b: 2 }, { key: `${index}` });
+      await request.catch((error: PawlError) => errors.push(`${error.kind}: ${error.reason}`));
     }
     return { event: "Done" };
   });

@@ -38,17 +38,17 @@ describe("a blob", () => {
   });
 
   test("is stored over a connection that is cut in its midst", async () => {
-    const way = new Cuttable(shared.sidecar.address);
-    const client = new PawlClient({ address: await way.listen() });
+    const transport = new Cuttable(shared.sidecar.address);
+    const client = new PawlClient({ address: await transport.listen() });
     const data = bytes(3_000_000, 5);
-    way.cutAfter = 1_500_000;
+    transport.cutAfter = 1_500_000;
     try {
       const { ref, size } = await client.putBlob(data);
-      expect([ref, size, way.cuts]).toEqual([blobRef(data), data.length, 1]);
+      expect([ref, size, transport.cuts]).toEqual([blobRef(data), data.length, 1]);
       expect(Buffer.compare((await client.getBlob(ref)).data, data)).toBe(0);
     } finally {
       client.close();
-      way.close();
+      transport.close();
     }
   });
 

@@ -40,23 +40,23 @@ export async function putBlob(
   data: Uint8Array,
   options: CallOptions & { readonly mediaType?: string },
 ): Promise<BlobHead> {
-  const { namespace, runs, patience } = connection;
+  const { namespace, runs, patience: retryWindow } = connection;
   const upload = {
     namespace,
     uploadId: newId(),
     mediaType: options.mediaType ?? "",
     blobRef: blobRef(data),
   };
-  let begun = false;
+  let started = false;
   const stored = await attempt(
     async (rpc) => {
-      const known = begun ? await runs.putBlob(one({ ...upload }), rpc) : undefined;
-      begun = true;
+      const known = started ? await runs.putBlob(one({ ...upload }), rpc) : undefined;
+      started = true;
       return known?.blobRef
         ? known
         : runs.putBlob(pieces(upload, data, Number(known?.size ?? 0)), rpc);
     },
-    patience,
+    retryWindow,
     options,
   );
   return { ref: stored.blobRef, size: Number(stored.size), duplicate: stored.duplicate };
@@ -82,7 +82,7 @@ export async function getBlob(
   ref: string,
   options: CallOptions,
 ): Promise<BlobContent> {
-  const { namespace, runs, patience } = connection;
+  const { namespace, runs, patience: retryWindow } = connection;
   const read: Uint8Array[] = [];
   let size = 0;
   let mediaType = "";
@@ -97,7 +97,7 @@ export async function getBlob(
         mediaType = piece.mediaType || mediaType;
       }
     },
-    patience,
+    retryWindow,
     options,
   );
   const data = Buffer.concat(read, size);

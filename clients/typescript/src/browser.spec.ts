@@ -74,8 +74,8 @@ describe("a page", () => {
     await expect(all(seen.transitions({ timeoutMs: 50 }))).rejects.toMatchObject({
       kind: "deadline",
     });
-    const nobody = page({ baseUrl: "http://127.0.0.1:1", retryForMs: 0 });
-    await expect(all(nobody.listPacks())).rejects.toMatchObject({ kind: "unavailable" });
+    const absent = page({ baseUrl: "http://127.0.0.1:1", retryForMs: 0 });
+    await expect(all(absent.listPacks())).rejects.toMatchObject({ kind: "unavailable" });
   });
 
   test("takes up a stream that was cut", async () => {

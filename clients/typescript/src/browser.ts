@@ -1,6 +1,6 @@
 /**
  * Client of Pawl for pages: reads packs and runs, follows them, and emits events, over
- * the JSON gateway (`pawl serve --http`). It needs nothing of Node.
+ * the JSON gateway (`pawl serve --http`). It needs no API of Node.
  */
 
 import { brand } from "./brand.js";
@@ -39,7 +39,7 @@ export class PawlClient extends BaseClient {
 
 export type { Account, Approval, Limit, Pack, RunFilter, Schedule } from "./client_base.js";
 export type { ClientOptions } from "./connection.js";
-export { type ErrorKind, PawlError, type Violation, type Winner } from "./errors.js";
+export { type Conflict, type ErrorKind, PawlError, type Violation } from "./errors.js";
 export type { EventsOptions } from "./event_reader.js";
 export type { Json } from "./exact_json.js";
 export type { GatewayOptions } from "./gateway_transport.js";

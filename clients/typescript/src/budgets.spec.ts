@@ -16,9 +16,9 @@ test("what a run was started for, what bounds it, and what is left", async () =>
   await shared.client.registerPack(JSON.stringify(pack));
   const requestId = `for-${Date.now()}`;
   const run = await shared.client.open("budgeted", { input: "ship it", requestId, maxSteps: 3 });
-  const told = await run.snapshot({ includeVariables: true });
-  expect([told.goal, told.requestId]).toEqual(["ship it", requestId]);
-  expect(told.budgets).toMatchObject({ maxSteps: 3, maxTotalVisits: 10, maxWallTime: 300_000 });
+  const report = await run.snapshot({ includeVariables: true });
+  expect([report.goal, report.requestId]).toEqual(["ship it", requestId]);
+  expect(report.budgets).toMatchObject({ maxSteps: 3, maxTotalVisits: 10, maxWallTime: 300_000 });
   expect((await run.snapshot()).goal).toBe("");
 
   const { remaining } = await run.turn();

@@ -156,8 +156,8 @@ describe("the calls one by one", () => {
       return turn;
     };
     const turn = await ref();
-    const asked = await run.requestSteps(turn, [{ tool: "add", payload: { a: 1, b: 2 } }]);
-    const step = asked.outcomes[0]?.step;
+    const request = await run.requestSteps(turn, [{ tool: "add", payload: { a: 1, b: 2 } }]);
+    const step = request.outcomes[0]?.step;
     expect(step?.payload).toEqual({ a: 1, b: 2 });
     const answer = () =>
       run.resolveStep(1, "add", { result: 3 }, { attempt: 1, token: turn.token });

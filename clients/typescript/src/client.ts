@@ -13,7 +13,7 @@ import {
 } from "./gen/pawl/v1/pack_pb.js";
 import { Execution } from "./gen/pawl/v1/record_pb.js";
 import { StartRunResponseSchema } from "./gen/pawl/v1/run_pb.js";
-import type { Sessions } from "./http2_sessions.js";
+import type { Http2Sessions } from "./http2_sessions.js";
 import { toJsonText } from "./json_text.js";
 import { type NodeOptions, nodeTransport, withEnvironment } from "./node_transport.js";
 import type { Plain } from "./plain_message.js";
@@ -91,9 +91,9 @@ export class PawlClient extends BaseClient {
     brand(PawlClient, "PawlClient");
   }
 
-  readonly #sessions: Sessions;
+  readonly #sessions: Http2Sessions;
   /** Those of the stream of driven runs. */
-  readonly #driving: Sessions;
+  readonly #driving: Http2Sessions;
 
   constructor(options: NodeOptions = {}) {
     const settings = withEnvironment(options);
@@ -125,7 +125,7 @@ export class PawlClient extends BaseClient {
     this.close();
   }
 
-  /** Checks a document and stores nothing. */
+  /** Checks a document without storing it. */
   validatePack(
     document: string | Uint8Array,
     options: PackOptions = {},
@@ -192,7 +192,7 @@ export class PawlClient extends BaseClient {
   }
 
   /**
-   * Starts a run and drives it until it ends or waits for something from outside.
+   * Starts a run and drives it until it ends or waits for an input from outside.
    *
    * `handler` executes each turn, or is a map from prompt to such a function, or a model of the
    * AI SDK: `client.run("my-pack", openai("gpt-5-mini"))`. `tools` are executed here; steps of others wait for a worker. A handler that throws fails

@@ -42,7 +42,7 @@ import {
 import type { Plain } from "./plain_message.js";
 import type { CallOptions } from "./retry.js";
 import type { RunInfo } from "./run_reader.js";
-import { Position } from "./stream_position.js";
+import { StreamPosition } from "./stream_position.js";
 import { type Record, type TransitionsOptions, TransitionsReader } from "./transitions.js";
 
 /** A registered pack without its document. */
@@ -174,7 +174,7 @@ export class BaseClient {
 
   /**
    * The operator's accounts over runs (`--budgets`) by name, read page by page: settled,
-   * reserved and refused, the limit, and when the window ends. They change nothing. Scope
+   * reserved and refused, the limit, and when the window ends. Read only. Scope
    * runs:read.
    *
    *     for await (const account of client.listBudgets({ namePrefix: "tenant=acme/" })) {
@@ -243,7 +243,7 @@ export class BaseClient {
     return new Map(counts.map(({ status, runs }) => [status, runs]));
   }
 
-  /** Who the caller is to the sidecar, and what it may do. */
+  /** The caller's principal and scopes, as the sidecar sees them. */
   caller(options: CallOptions = {}): Promise<Plain<GetCallerResponse>> {
     const { namespace, runs } = this.connection;
     return this.connection.call(
@@ -265,7 +265,7 @@ export class BaseClient {
       readonly fromNow?: boolean;
     } = {},
   ): AsyncGenerator<Record, void, undefined> {
-    const position = new Position("", 0n, options.afterCursor ?? "");
+    const position = new StreamPosition("", 0n, options.afterCursor ?? "");
     const { fromNow } = options;
     const source = { namespace: this.connection.namespace, position, filter, fromNow };
     return follow(this.connection.runs, new TransitionsReader(source, options), options);

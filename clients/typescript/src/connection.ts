@@ -16,7 +16,7 @@ import { WorkerService } from "./gen/pawl/v1/worker_pb.js";
 import { type Log, STDERR } from "./log.js";
 import { milliseconds } from "./option_limits.js";
 import { type Plain, plain } from "./plain_message.js";
-import { attempt, type CallOptions, type Patience } from "./retry.js";
+import { attempt, type CallOptions, type RetryWindow } from "./retry.js";
 
 /**
  * A bearer token, or a function that gives one for each call (for rotation). A worker asks the
@@ -38,7 +38,7 @@ export interface ClientOptions {
 }
 
 /** The sidecar's own default. */
-export const MOST_REQUEST_BYTES = 4 << 20;
+export const MAX_REQUEST_BYTES = 4 << 20;
 const TIMEOUT_MS = 30_000;
 const RETRY_FOR_MS = 20_000;
 
@@ -59,7 +59,7 @@ export class Connection {
   readonly deliveries: Client<typeof DeliveryService>;
   readonly control: Client<typeof ControlService>;
   readonly namespace: string;
-  readonly patience: Patience;
+  readonly patience: RetryWindow;
   readonly log: Log;
   /** Where the sidecar is, for people. */
   readonly address: string;
@@ -78,7 +78,7 @@ export class Connection {
     this.deliveries = createClient(DeliveryService, transport);
     this.control = createClient(ControlService, transport);
     this.namespace = options.namespace ?? "";
-    this.maxMessageBytes = options.maxMessageBytes ?? MOST_REQUEST_BYTES;
+    this.maxMessageBytes = options.maxMessageBytes ?? MAX_REQUEST_BYTES;
     this.log = options.log ?? STDERR;
     this.denials = new Denials(this.log);
     this.address = options.address ?? "";

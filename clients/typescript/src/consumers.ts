@@ -1,4 +1,4 @@
-/** Consumers: named readers of all runs whose place the sidecar keeps. */
+/** Consumers: named readers of all runs. The sidecar stores their cursors. */
 
 import type { Connection } from "./connection.js";
 import { follow } from "./follow.js";
@@ -10,7 +10,7 @@ import {
 } from "./gen/pawl/v1/delivery_pb.js";
 import type { Plain } from "./plain_message.js";
 import type { CallOptions } from "./retry.js";
-import { Position } from "./stream_position.js";
+import { StreamPosition } from "./stream_position.js";
 import {
   type Record,
   type Source,
@@ -37,7 +37,7 @@ export function consume(
 ): AsyncGenerator<Record, void, undefined> {
   const { namespace, runs } = connection;
   const { filter, fromNow } = options;
-  const source = { namespace, position: new Position(""), filter, fromNow, consumer };
+  const source = { namespace, position: new StreamPosition(""), filter, fromNow, consumer };
   return follow(runs, new TransitionsReader(source, options), options);
 }
 

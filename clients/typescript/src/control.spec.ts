@@ -68,19 +68,19 @@ async function consumed(run: Run): Promise<number[]> {
   );
 }
 
-function tells(_payload: Json, call: ToolCall): Json {
+function reports(_payload: Json, call: ToolCall): Json {
   call.spent({ costMicroUsd: 1_000 });
   call.spent({ costMicroUsd: 7_000, inputTokens: 3 });
   return 3;
 }
 
 function fails(payload: Json, call: ToolCall): Json {
-  tells(payload, call);
+  reports(payload, call);
   throw failStep("SOLD_OUT", "there are none", { nonRetryable: call.attempt === 2 });
 }
 
 const TOOLS = [
-  ["tells", tells, [7_000]],
+  ["tells", reports, [7_000]],
   ["fails", fails, [7_000, 7_000]],
   ["says nothing", () => 3, [COST]],
 ] as const;

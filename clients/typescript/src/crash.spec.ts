@@ -10,7 +10,7 @@ import { once } from "node:events";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { all, QUIET } from "./fixture.js";
 import { Program } from "./fixture_program.js";
-import { type Asked, ORDERS, randomOf, SHOP, Shop } from "./fixture_shop.js";
+import { type ChatRequest, ORDERS, randomOf, SHOP, Shop } from "./fixture_shop.js";
 import { PawlError, RecordKind, type Run, RunStatus } from "./index.js";
 import { Sidecar } from "./testing.js";
 
@@ -97,8 +97,8 @@ describe.each(["worker", "app"] as const)("a %s that is killed", (role) => {
     for (let at = 0; at < RUNS; at += wave) {
       const count = Math.min(wave, RUNS - at);
       const names = Array.from({ length: count }, (_, nth) => `${role}-${at + nth + 1}`);
-      const asked = role === "app" ? names : [];
-      const living = new Mortal([role, sidecar.address, shop.url, ...asked]);
+      const request = role === "app" ? names : [];
+      const living = new Mortal([role, sidecar.address, shop.url, ...request]);
       mortal = living;
       const over = living.live();
       const runs = await Promise.all(names.map((name) => started(role, name)));
@@ -111,7 +111,7 @@ describe.each(["worker", "app"] as const)("a %s that is killed", (role) => {
       }
     }
     expect(kills).toBeGreaterThan(0);
-    const figures = { kills, restarts, asked: shop.asked.length, runs: RUNS };
+    const figures = { kills, restarts, asked: shop.requests.length, runs: RUNS };
     console.info(role, { ...figures, charges: shop.calls });
 
     async function started(by: string, requestId: string): Promise<Run> {
@@ -148,28 +148,28 @@ async function check(shop: Shop, run: Run, name: string): Promise<void> {
     if (body.case === "stepResolved" && body.value.answer) {
       const { step, attempt, answer } = body.value;
       attempts.set(step, attempt);
-      const said = answer.parts.map(({ content }) => content.value);
-      answers.push([said.join(""), ...answer.calls.map((call) => call.arguments)].join("|"));
+      const text = answer.parts.map(({ content }) => content.value);
+      answers.push([text.join(""), ...answer.calls.map((call) => call.arguments)].join("|"));
     }
   }
   expect(answers).toHaveLength(ORDERS + 1);
   // An attempt of a call is one request at most; what is asked again is another attempt.
-  const counts = countBy(shop.asked.filter((one) => one.name === name));
+  const counts = countBy(shop.requests.filter((one) => one.name === name));
   for (const [nth, attempt] of [...attempts.values()].entries()) {
     expect(counts[nth] ?? 0, `requests of round ${nth + 1} of ${name}`).toBeLessThanOrEqual(
       attempt,
     );
   }
   // Whatever was asked later was shown what is recorded, and nothing else.
-  for (const { state, words } of shop.asked.filter((one) => one.name === name)) {
+  for (const { state, words } of shop.requests.filter((one) => one.name === name)) {
     const shown = state === "serve" ? words : words.slice(0, ORDERS);
     expect(answers.slice(0, shown.length)).toEqual(shown);
   }
 }
 
-function countBy(asked: readonly Asked[]): number[] {
+function countBy(request: readonly ChatRequest[]): number[] {
   const counts: number[] = [];
-  for (const { state, round } of asked) {
+  for (const { state, round } of request) {
     const nth = state === "serve" ? round - 1 : ORDERS;
     counts[nth] = (counts[nth] ?? 0) + 1;
   }

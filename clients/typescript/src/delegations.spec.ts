@@ -39,14 +39,14 @@ test("three agents of one answer are under way at the same time", async () => {
     given: { message: `Go, ${name}` },
   }));
   await using provider = await Provider.start(chatEvents("", ...calls), chatEvents("All three."));
-  const begun: string[] = [];
+  const started: string[] = [];
   const together = new Gate();
   const worker = shared.client.worker({ packs: ["team"], turns: 5 });
   worker.prompt("lead", chat(provider.url));
   for (const agent of AGENTS) {
     worker.prompt(agent, async () => {
-      begun.push(agent);
-      if (begun.length === AGENTS.length) {
+      started.push(agent);
+      if (started.length === AGENTS.length) {
         together.open();
       }
       // Nobody answers before all were asked.
@@ -59,11 +59,11 @@ test("three agents of one answer are under way at the same time", async () => {
   const { run: info } = await run.wait({ waitMs: 60_000 });
   expect(info?.status).toBe(RunStatus.COMPLETED);
   expect(textOf((await run.result()).output)).toBe("All three.");
-  expect([...begun].sort()).toEqual([...AGENTS].sort());
+  expect([...started].sort()).toEqual([...AGENTS].sort());
   type Messages = readonly { readonly role: string; readonly content: string }[];
   const messages = (provider.got[1]?.body.messages ?? []) as Messages;
-  const told = messages.filter(({ role }) => role === "tool").map(({ content }) => content);
-  expect(told.map((text) => JSON.parse(text).output)).toEqual(
+  const report = messages.filter(({ role }) => role === "tool").map(({ content }) => content);
+  expect(report.map((text) => JSON.parse(text).output)).toEqual(
     AGENTS.map((agent) => `${agent} is done`),
   );
 }, 90_000);

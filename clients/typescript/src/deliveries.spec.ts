@@ -127,7 +127,7 @@ function turn(lease: TurnLease): Response {
 
 test("each registration says the highest number of a step that came", async () => {
   const instances: string[] = [];
-  const says = ({ receivedSteps, instance }: WorkerRegistration, want: bigint) => {
+  const expected = ({ receivedSteps, instance }: WorkerRegistration, want: bigint) => {
     instances.push(instance);
     expect(receivedSteps).toBe(want);
   };
@@ -138,21 +138,21 @@ test("each registration says the highest number of a step that came", async () =
   await play(
     (client) => client.worker({ workerId: "w", drainTimeoutMs: 0 }).tool("book", () => 1),
     async function* (stream, register) {
-      says(register, 0n);
+      expected(register, 0n);
       yield registered();
       yield step(1, 3n);
       yield step(2, 7n);
       await stream.until(answers(2));
     },
     async function* (stream, register) {
-      says(register, 7n);
+      expected(register, 7n);
       yield registered();
       yield step(3, 5n); // A lower number does not count back.
       await stream.until(answers(3));
     },
     // biome-ignore lint/correctness/useYield: the script ends with what the worker says.
     async function* (_, register) {
-      says(register, 7n);
+      expected(register, 7n);
       expect(instances[0]).not.toBe("");
       expect(new Set(instances).size).toBe(1);
     },
@@ -179,15 +179,15 @@ test("only the delivery that is kept goes on, and heartbeats name each", async (
       yield turn(turnLease(2, 2, "two"));
       let named = "";
       while (named !== "one,two") {
-        let asked = 0n;
+        let prompt = 0n;
         await stream.until(({ id, item }) => {
-          asked = id;
+          prompt = id;
           named = item.case === "heartbeat" ? item.value.tokens.toSorted().join() : "";
           return item.case === "heartbeat";
         });
         // The worker sends another one once this one has its receipt.
         const answer = { case: "heartbeat" as const, value: {} };
-        yield { item: { case: "receipt", value: { id: asked, answer } } };
+        yield { item: { case: "receipt", value: { id: prompt, answer } } };
       }
     },
     async function* (stream, register) {
@@ -204,15 +204,15 @@ test("only the delivery that is kept goes on, and heartbeats name each", async (
 
 // Told as an error, or forgotten, the call would be made again although it happened.
 test("an answer that there is no room for is told again, and not as an error", async () => {
-  const told: string[] = [];
+  const report: string[] = [];
   const answers: (request: WorkRequest) => boolean = ({ id, item }) => {
     if (item.case === "resolveStep" && item.value.answer.case === "resultJson") {
-      told.push(`${id > 0n}: ${item.value.answer.value}`);
-      asked = id;
+      report.push(`${id > 0n}: ${item.value.answer.value}`);
+      prompt = id;
     }
     return item.case === "resolveStep";
   };
-  let asked = 0n;
+  let prompt = 0n;
   await play(
     (client) =>
       client.worker({ workerId: "w", drainTimeoutMs: 0 }).tool("book", () => ({ seat: 1 })),
@@ -221,18 +221,18 @@ test("an answer that there is no room for is told again, and not as an error", a
       yield step(1, 1n);
       for (let refusals = 0; refusals < 3; refusals += 1) {
         await stream.until(answers);
-        yield { item: { case: "receipt", value: { id: asked, error: noRoom() } } };
+        yield { item: { case: "receipt", value: { id: prompt, error: diskFull() } } };
       }
       await stream.until(answers);
-      yield { item: { case: "receipt", value: { id: asked } } };
+      yield { item: { case: "receipt", value: { id: prompt } } };
       // The place of the step is free again.
       await stream.until(({ credits }) => credits?.steps === 1);
     },
   );
-  expect(told).toEqual(Array(4).fill('true: {"seat":1}'));
+  expect(report).toEqual(Array(4).fill('true: {"seat":1}'));
 });
 
-function noRoom() {
+function diskFull() {
   const info = create(ErrorInfoSchema, { reason: "DISK_LOW", domain: "pawl.dev" });
   const retry = create(RetryInfoSchema, { retryDelay: durationFromMs(1) });
   const details = [anyPack(ErrorInfoSchema, info), anyPack(RetryInfoSchema, retry)];

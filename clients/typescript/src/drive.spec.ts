@@ -34,7 +34,7 @@ async function calc(turn: Turn) {
 
 const add = ({ a, b }: never) => (a as number) + (b as number);
 const tools = { add } as never;
-const leave = (turn: Turn) => (turn.terminal ? {} : { event: "Done" });
+const exit = (turn: Turn) => (turn.terminal ? {} : { event: "Done" });
 
 const closing: (() => void)[] = [];
 afterEach(() => {
@@ -86,7 +86,7 @@ function another(address = shared.sidecar.address): PawlClient {
 }
 
 /** What an error says. */
-const said = (error: unknown) =>
+const text = (error: unknown) =>
   PawlError.is(error) ? [error.kind, error.reason] : [(error as Error).name];
 
 /** What happened to a run, and how often its turns failed. */
@@ -111,7 +111,7 @@ describe("driven runs", () => {
     );
     expect(calls).toEqual(["Work", "GetRun", "GetRun", "GetRun"]);
     // No call is under way: the process may end.
-    await expect.poll(() => sessions.underWay).toBe(0);
+    await expect.poll(() => sessions.inFlight).toBe(0);
     await new Run(connection, (await open()).id).drive(calc, { tools });
     expect(calls.filter((name) => name === "Work")).toHaveLength(2);
   });
@@ -120,14 +120,14 @@ describe("driven runs", () => {
     const { connection, calls } = connected();
     const runs = await Promise.all(Array.from({ length: 1000 }, open));
     const all = new Gate();
-    let begun = 0;
+    let started = 0;
     const handler = async (turn: Turn) => {
-      begun += 1;
-      if (begun === runs.length) {
+      started += 1;
+      if (started === runs.length) {
         all.open();
       }
       await all.opened;
-      return leave(turn);
+      return exit(turn);
     };
     const drives = runs.map((run) => new Run(connection, run.id).drive(handler));
     const states = new Set((await Promise.all(drives)).map(({ status }) => status));
@@ -142,7 +142,7 @@ describe("driven runs", () => {
       if (!turn.terminal) {
         await run.sendInput("from outside");
       }
-      return leave(turn);
+      return exit(turn);
     });
     expect(calls).toEqual(["Work", "SendInput", "GetRun"]);
   });
@@ -210,7 +210,7 @@ describe("driven runs", () => {
         await turn.output("grüße");
         await seen.opened;
       }
-      return leave(turn);
+      return exit(turn);
     });
     const shown: string[] = [];
     for await (const event of another().attach(run.id).events()) {
@@ -226,17 +226,17 @@ describe("driven runs", () => {
 
 /** A handler that waits to be told to go on, and what it saw. */
 function waiting() {
-  const begun = new Gate();
+  const started = new Gate();
   const stopped = new Gate();
   const attempts: number[] = [];
   const handler = async (turn: Turn) => {
     attempts.push(turn.attempt);
     turn.signal.addEventListener("abort", () => stopped.open());
-    begun.open();
+    started.open();
     await stopped.opened;
-    return leave(turn);
+    return exit(turn);
   };
-  return { begun, stopped, attempts, handler };
+  return { begun: started, stopped, attempts, handler };
 }
 
 /** Goes on with a run that another gave up: no attempt was lost. */
@@ -246,34 +246,34 @@ async function goesOn(run: PublicRun) {
     .attach(run.id)
     .drive((turn) => {
       attempts.push(turn.attempt);
-      return leave(turn);
+      return exit(turn);
     });
   expect([(await driven).status, attempts]).toEqual([RunStatus.COMPLETED, [1, 1]]);
 }
 
 describe("a drive", () => {
   test("ends with its signal, and another goes on", async () => {
-    const { begun, stopped, handler } = waiting();
+    const { begun: starting, stopped, handler } = waiting();
     const run = await open();
     const over = new AbortController();
-    const driven = run.drive(handler, { signal: over.signal }).catch(said);
-    await begun.opened;
+    const driven = run.drive(handler, { signal: over.signal }).catch(text);
+    await starting.opened;
     over.abort();
     expect(await driven).toEqual(["cancelled", ""]);
     await stopped.opened;
     await goesOn(run);
-    expect(await run.drive(handler, { signal: over.signal }).catch(said)).toEqual([
+    expect(await run.drive(handler, { signal: over.signal }).catch(text)).toEqual([
       "cancelled",
       "",
     ]);
   });
 
   test("ends with its client, and another goes on", async () => {
-    const { begun, stopped, handler } = waiting();
+    const { begun: startedRun, stopped, handler } = waiting();
     const run = await open();
     const client = another();
-    const driven = client.attach(run.id).drive(handler).catch(said);
-    await begun.opened;
+    const driven = client.attach(run.id).drive(handler).catch(text);
+    await startedRun.opened;
     client.close();
     expect(await driven).toEqual(["cancelled", ""]);
     await stopped.opened;
@@ -284,9 +284,9 @@ describe("a drive", () => {
     const { begun, stopped, handler } = waiting();
     const requestId = "taken-over";
     const options = { requestId, variables: { n: 1 } };
-    const driven = shared.client.run("steps", handler, options).catch(said);
+    const driven = shared.client.run("steps", handler, options).catch(text);
     await begun.opened;
-    expect((await another().run("steps", leave, options)).status).toBe(RunStatus.COMPLETED);
+    expect((await another().run("steps", exit, options)).status).toBe(RunStatus.COMPLETED);
     expect(await driven).toEqual(["conflict", "RUN_TAKEN_OVER"]);
     await stopped.opened;
   });
@@ -296,30 +296,30 @@ describe("a drive", () => {
     const run = await open();
     const driven = run.drive(handler);
     await begun.opened;
-    expect(await run.drive(handler).catch(said)).toEqual(["conflict", "RUN_DRIVEN"]);
+    expect(await run.drive(handler).catch(text)).toEqual(["conflict", "RUN_DRIVEN"]);
     stopped.open();
     expect((await driven).status).toBe(RunStatus.COMPLETED);
   });
 
   test("that is given up while its stream registers again is released", async () => {
-    const way = new Cuttable(shared.sidecar.address);
-    closing.push(() => way.close());
-    const { connection, hold } = connected(await way.listen());
+    const transport = new Cuttable(shared.sidecar.address);
+    closing.push(() => transport.close());
+    const { connection, hold } = connected(await transport.listen());
     const [given, kept] = [waiting(), waiting()];
     const run = await open();
     const over = new AbortController();
     const options = { signal: over.signal };
-    const driven = new Run(connection, run.id).drive(given.handler, options).catch(said);
+    const driven = new Run(connection, run.id).drive(given.handler, options).catch(text);
     const other = new Run(connection, (await open()).id).drive(kept.handler);
     await Promise.all([given.begun.opened, kept.begun.opened]);
     const answer = hold();
-    way.cut();
+    transport.cut();
     await answer.come.opened;
     over.abort();
     expect(await driven).toEqual(["cancelled", ""]);
     answer.go.open();
     // While a worker serves the run, GetTurn is refused.
-    await expect.poll(() => run.turn().then(() => "free", said)).toBe("free");
+    await expect.poll(() => run.turn().then(() => "free", text)).toBe("free");
     await goesOn(run);
     kept.stopped.open();
     expect((await other).status).toBe(RunStatus.COMPLETED);
@@ -331,11 +331,11 @@ describe("a drive", () => {
     const answer = hold();
     const over = new AbortController();
     const run = new Run(connection, (await open()).id);
-    const driven = run.drive(leave, { signal: over.signal }).catch(said);
+    const driven = run.drive(exit, { signal: over.signal }).catch(text);
     await answer.come.opened;
     over.abort();
     expect(await driven).toEqual(["cancelled", ""]);
-    await expect.poll(() => sessions.underWay).toBe(0);
+    await expect.poll(() => sessions.inFlight).toBe(0);
     answer.go.open();
   });
 
@@ -359,7 +359,7 @@ describe("a drive", () => {
     await called.opened;
     client.close();
     expect(turns).toHaveLength(1);
-    expect(await Promise.all([driven.catch(said), waited.catch(said)])).toEqual([
+    expect(await Promise.all([driven.catch(text), waited.catch(text)])).toEqual([
       ["cancelled", ""],
       ["cancelled", ""],
     ]);
@@ -385,7 +385,7 @@ describe("a drive", () => {
       "WORKER_LOST",
       (c) => c.close(),
     ],
-  ])("that %s", async (_, throws, told, end) => {
+  ])("that %s", async (_, throws, report, end) => {
     const run = await open();
     const client = another();
     const over = new AbortController();
@@ -401,7 +401,7 @@ describe("a drive", () => {
       return add(payload);
     };
     const options = { tools: { add: tool } as never, signal: over.signal };
-    const driven = client.attach(run.id).drive(calc, options).catch(said);
+    const driven = client.attach(run.id).drive(calc, options).catch(text);
     await called.opened;
     end(client, over);
     expect(await driven).toEqual(["cancelled", ""]);
@@ -413,7 +413,7 @@ describe("a drive", () => {
             await turn.step("add", { a: 1, b: 2 }).catch((error: PawlError) => error.reason),
           );
         }
-        return leave(turn);
+        return exit(turn);
       },
       { tools: { add: () => ++calls } as never },
     );
@@ -422,7 +422,7 @@ describe("a drive", () => {
     const unknown = resolved?.body.case === "stepResolved" && resolved.body.value.unknown;
     expect(unknown).toBe(throws);
     if (!throws) {
-      expect(seen).toEqual([told]);
+      expect(seen).toEqual([report]);
     }
   });
 
@@ -443,7 +443,7 @@ describe("a drive", () => {
       return new Promise(() => undefined);
     };
     const give = { ...options, tools: { add: pay } as never };
-    const driven = first.run("paying", calc, give).catch(said);
+    const driven = first.run("paying", calc, give).catch(text);
     await called.opened;
     first.close();
     expect(await driven).toEqual(["cancelled", ""]);
@@ -453,17 +453,17 @@ describe("a drive", () => {
 
   test("of what is not to be driven is refused", async () => {
     const started = await shared.client.start("steps", { variables: { n: 1 } });
-    expect(await started.drive(leave).catch(said)).toEqual(["permission", "TURN_LEASED"]);
+    expect(await started.drive(exit).catch(text)).toEqual(["permission", "TURN_LEASED"]);
     await started.cancel();
     const unknown = shared.client.attach("01J9Z3NDEKTSV4RRFFQ69G5FAV");
-    expect(await unknown.drive(leave).catch(said)).toEqual(["not_found", "RUN_NOT_FOUND"]);
-    const nobody = new PawlClient({ address: "127.0.0.1:1", log: QUIET, retryForMs: 0 });
-    closing.push(() => nobody.close());
-    const error = await nobody
+    expect(await unknown.drive(exit).catch(text)).toEqual(["not_found", "RUN_NOT_FOUND"]);
+    const absent = new PawlClient({ address: "127.0.0.1:1", log: QUIET, retryForMs: 0 });
+    closing.push(() => absent.close());
+    const error = await absent
       .attach(started.id)
-      .drive(leave)
+      .drive(exit)
       .catch((thrown) => thrown);
-    expect(said(error)).toEqual(["unavailable", ""]);
+    expect(text(error)).toEqual(["unavailable", ""]);
   });
 });
 
@@ -471,7 +471,7 @@ describe("a mistake of the program", () => {
   const mistakes: [string, unknown, unknown, string][] = [
     ["a handler that returns text", () => "text", {}, "BAD_REPLY"],
     ["a handler that returns another key", () => ({ events: "Done" }), {}, "BAD_REPLY"],
-    ["a prompt without handler", { other: leave }, {}, "NO_HANDLER"],
+    ["a prompt without handler", { other: exit }, {}, "NO_HANDLER"],
     ["an event that there is not", () => ({ event: "Nope" }), {}, "UNKNOWN_EVENT"],
     [
       "an artifact that there is not",
@@ -488,7 +488,7 @@ describe("a mistake of the program", () => {
     ["a handler that takes more than a turn", (_: unknown, more: unknown) => more, {}, "TypeError"],
     ["a handler that is none", "calc", {}, "TypeError"],
     ["a map with a handler that is none", { calc: 3 }, {}, "TypeError"],
-    ["a tool that is none", leave, { add: "add" }, "TypeError"],
+    ["a tool that is none", exit, { add: "add" }, "TypeError"],
   ];
 
   test.each(mistakes)(
@@ -496,7 +496,7 @@ describe("a mistake of the program", () => {
     async (_, handler, given, word) => {
       const run = await open();
       const driven = run.drive(handler as Handlers, { tools: given as Tools });
-      const error = await driven.then(() => [], said);
+      const error = await driven.then(() => [], text);
       expect(error.at(-1)).toBe(word);
       expect(await happened(run)).toEqual(["transition"]);
       await goesOn(run);
@@ -507,12 +507,12 @@ describe("a mistake of the program", () => {
     const over = await open();
     await over.cancel();
     const run = await open();
-    const asked = [() => over.emit("Done"), () => run.turn()];
+    const request = [() => over.emit("Done"), () => run.turn()];
     const result = await run.drive(async (turn) => {
-      await asked.shift()?.();
-      return leave(turn);
+      await request.shift()?.();
+      return exit(turn);
     });
-    expect(result.errors.map(said)).toEqual([
+    expect(result.errors.map(text)).toEqual([
       ["state", "RUN_TERMINAL"],
       ["permission", "TURN_LEASED"],
     ]);
@@ -520,7 +520,7 @@ describe("a mistake of the program", () => {
   });
 
   test("a pack that nobody registered is thrown at once", async () => {
-    const error = await shared.client.run("nowhere", leave).catch(said);
+    const error = await shared.client.run("nowhere", exit).catch(text);
     expect(error).toEqual(["not_found", "PACK_NOT_FOUND"]);
   });
 });

@@ -1,4 +1,4 @@
-/** Drives a run, and tells those who started it what happens in it. */
+/** Drives a run, and gives its events to the caller. */
 
 import type { Connection } from "./connection.js";
 import { PawlError } from "./errors.js";
@@ -69,11 +69,11 @@ export function driven<P extends PackTypes>(
   begin: () => Promise<Drive<P>>,
   onOutput: OnOutput | undefined,
 ): Driven<P> {
-  const begun = begin();
-  const result = begun.then((drive) => (onOutput ? watched(drive, onOutput) : drive.result));
+  const started = begin();
+  const result = started.then((drive) => (onOutput ? watched(drive, onOutput) : drive.result));
   const events = () => {
     result.catch(() => undefined); // It is thrown in the loop.
-    return eventsOf(begun);
+    return eventsOf(started);
   };
   return Object.assign(result, { [Symbol.asyncIterator]: events });
 }
@@ -90,10 +90,10 @@ async function watched<P extends PackTypes>(
 
 /** The events until a run is driven to its end, or waits. */
 async function* eventsOf<P extends PackTypes>(
-  begun: Promise<Drive<P>>,
+  started: Promise<Drive<P>>,
   onOutput?: OnOutput,
 ): AsyncGenerator<RunEvent, void, undefined> {
-  const { connection, runId, result, giveUp } = await begun;
+  const { connection, runId, result, giveUp } = await started;
   const reader = new EventReader({ namespace: connection.namespace, runId }, {});
   const end = new AbortController();
   const ended = result.then(

@@ -6,7 +6,7 @@
 import { failTurn, type PawlError } from "./errors.js";
 import type { LanguageModel } from "./language_model.js";
 import { brokenBy, wordsOf } from "./model_fault.js";
-import { unmarked } from "./raw_json.js";
+import { restoreRawJson } from "./raw_json.js";
 
 type Fetch = typeof globalThis.fetch;
 
@@ -14,12 +14,12 @@ type Fetch = typeof globalThis.fetch;
 export const NO_ID = "pawl-no-id-";
 
 /** More than any answer that a record takes, in the form of an endpoint. */
-const MOST_BYTES = 256 << 20;
+const MAX_BYTES = 256 << 20;
 
-/** A model whose responses are mended. */
+/** A model with responses that are repaired. */
 export interface Mended {
   readonly model: LanguageModel;
-  /** False: it has its own way to its endpoint, and nothing is mended. */
+  /** False: it has its own transport, and its responses stay as they are. */
   readonly own: boolean;
   readonly seen: Seen;
 }
@@ -39,8 +39,8 @@ export interface Seen {
 export function mended(model: LanguageModel): Mended {
   const seen: Seen = { keys: new Set(), streaming: false };
   const { config } = model as { config?: { fetch?: unknown } };
-  const hides = /\bthis\.#/.test(String(model.constructor)); // A copy has no private fields.
-  if (typeof config !== "object" || config === null || hides) {
+  const redacts = /\bthis\.#/.test(String(model.constructor)); // A copy has no private fields.
+  if (typeof config !== "object" || config === null || redacts) {
     return { model, own: true, seen };
   }
   const given = config.fetch;
@@ -53,7 +53,7 @@ export function mended(model: LanguageModel): Mended {
   return { model: Object.create(model, own) as LanguageModel, own: false, seen };
 }
 
-/** A fetch whose event streams are mended. Default `inner`: the global fetch of the moment. */
+/** A fetch that repairs event streams. Default `inner`: the global fetch of the moment. */
 function mendedFetch(seen: Seen, config: object, inner?: Fetch): Fetch {
   return async (input, init) => {
     for (const key of keysIn(new Headers(init?.headers))) {
@@ -63,7 +63,7 @@ function mendedFetch(seen: Seen, config: object, inner?: Fetch): Fetch {
     if (typeof init?.body !== "string") {
       return make(input, init);
     }
-    const body = unmarked(init.body);
+    const body = restoreRawJson(init.body);
     const ask = (text: string) => make(input, { ...init, body: text });
     const response = await ask(newer.has(config) ? renamed(body) : body);
     if (await wantsNewer(response, body)) {
@@ -122,8 +122,8 @@ function noStream(body: string): PawlError {
     return failTurn("MODEL_NO_STREAM", text);
   }
   const { code, status, type } = Object(error) as { [word: string]: unknown };
-  const said = { message: wordsOf(body), code: [code, status].find(Boolean), type };
-  const { failure } = brokenBy(said);
+  const entry = { message: wordsOf(body), code: [code, status].find(Boolean), type };
+  const { failure } = brokenBy(entry);
   return failTurn(failure.error.code, failure.error.message ?? "", {
     retryable: !failure.nonRetryable,
   });
@@ -164,8 +164,8 @@ class Mender {
   take(text: string): string {
     this.#left += text;
     this.#bytes += text.length;
-    if (this.#bytes > MOST_BYTES) {
-      const words = `the endpoint sent more than ${MOST_BYTES} bytes`;
+    if (this.#bytes > MAX_BYTES) {
+      const words = `the endpoint sent more than ${MAX_BYTES} bytes`;
       throw failTurn("ANSWER_TOO_LARGE", words, { retryable: false });
     }
     if (!text.includes("\n") || this.#isPage()) {
@@ -245,7 +245,7 @@ class Mender {
   }
 }
 
-/** An event of Messages or Responses with a number where a count is missing: 0 says nothing. */
+/** An event of Messages or Responses with a number where a count is missing; 0 stands for unknown. */
 function withCounts(text: string): string {
   let event: { usage?: Counts; message?: { usage?: Counts }; response?: { usage?: Counts } };
   try {
@@ -263,10 +263,10 @@ function withCounts(text: string): string {
 
 type Counts = { [name: string]: unknown };
 
-/** What the library reads as the reason of an answer whose endpoint says none. */
+/** The finish reason that the library reads where the endpoint gives none. */
 export const UNSAID = "unsaid";
 
-/** The end of an answer whose endpoint says no reason, and then that the stream has ended. */
+/** The end of an answer without a finish reason, and then the end of the stream. */
 const FINISH = `data: {"choices":[{"index":0,"delta":{},"finish_reason":"${UNSAID}"}]}`;
 
 /** Arguments that are an object as the text of it, in its own digits. */

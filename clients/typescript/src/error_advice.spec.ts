@@ -40,16 +40,16 @@ test("the table is that of the page", () => {
 });
 
 /** A status as a server sends it. */
-interface Told {
+interface Reported {
   readonly code: Code;
   readonly reason?: string;
-  readonly waits?: boolean;
+  readonly waitsFor?: boolean;
   readonly advice: Advice;
 }
 
 /** Statuses that the rows speak of; those of the last one are named here. */
-function statuses(): Told[] {
-  const told = documented().flatMap(([name, reasons, advice]): Told[] => {
+function statuses(): Reported[] {
+  const report = documented().flatMap(([name, reasons, advice]): Reported[] => {
     const code = codeNamed(name);
     if (code === undefined) {
       return [];
@@ -61,7 +61,7 @@ function statuses(): Told[] {
     const known = { code, reason: "SOME_WORD", advice };
     return reasons === "any"
       ? [bare, known]
-      : [reasons === "waits" ? { ...known, waits: true } : bare];
+      : [reasons === "waits" ? { ...known, waitsFor: true } : bare];
   });
   const hopeless = [
     { code: Code.Unknown, reason: "SOME_WORD" },
@@ -75,7 +75,7 @@ function statuses(): Told[] {
     { code: Code.DataLoss },
     { code: Code.NotFound },
   ];
-  return [...told, ...hopeless.map((status) => ({ ...status, advice: "give up" as const }))];
+  return [...report, ...hopeless.map((status) => ({ ...status, advice: "give up" as const }))];
 }
 
 function codeNamed(name: string): Code | undefined {
@@ -84,15 +84,15 @@ function codeNamed(name: string): Code | undefined {
   return Code[camel.replace("Cancelled", "Canceled") as keyof typeof Code];
 }
 
-const CASES = statuses().map((told) => {
-  const name = `${Code[told.code]} ${told.reason ?? "without a reason"}${told.waits ? " that waits" : ""}`;
-  return [name, told] as const;
+const CASES = statuses().map((report) => {
+  const name = `${Code[report.code]} ${report.reason ?? "without a reason"}${report.waitsFor ? " that waits" : ""}`;
+  return [name, report] as const;
 });
 
-function sent({ code, reason, waits }: Told): ConnectError {
+function sent({ code, reason, waitsFor: waiting }: Reported): ConnectError {
   return new ConnectError("no", code, undefined, [
     ...(reason ? [{ desc: ErrorInfoSchema, value: { reason, domain: "pawl.dev" } }] : []),
-    ...(waits ? [{ desc: RetryInfoSchema, value: { retryDelay: { nanos: 1000 } } }] : []),
+    ...(waiting ? [{ desc: RetryInfoSchema, value: { retryDelay: { nanos: 1000 } } }] : []),
   ]);
 }
 
@@ -168,29 +168,29 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-function throwing(told: Told): () => never {
+function throwing(report: Reported): () => never {
   return () => {
-    throw sent(told);
+    throw sent(report);
   };
 }
 
-describe.each(CASES)("an error %s", (_, told) => {
-  const again = told.advice !== "give up";
+describe.each(CASES)("an error %s", (_, report) => {
+  const retry = report.advice !== "give up";
 
   test("of a call", async () => {
     // The token is renewed, so that TOKEN_EXPIRED can help.
     using client = new PawlClient({ address, token: () => "t" });
     server.starts.length = 0;
-    server.answers.push(throwing(told));
+    server.answers.push(throwing(report));
     const error = await client.start("p").then(
       () => undefined,
       (thrown: unknown) => thrown,
     );
     server.answers.length = 0;
-    expect(server.starts).toHaveLength(again ? 2 : 1);
+    expect(server.starts).toHaveLength(retry ? 2 : 1);
     expect(new Set(server.starts.map(({ requestId }) => requestId)).size).toBe(1);
     expect(server.starts[0]?.requestId).not.toBe("");
-    expect(PawlError.is(error)).toBe(!again);
+    expect(PawlError.is(error)).toBe(!retry);
   });
 
   test("of a worker's stream", async () => {
@@ -206,17 +206,17 @@ describe.each(CASES)("an error %s", (_, told) => {
     const twice = new Promise<void>((resolve) => {
       connected = resolve;
     });
-    server.answers.push(throwing(told), connected);
+    server.answers.push(throwing(report), connected);
     const served = worker.serve();
     // A refused token is asked for again for as long as a function gives it.
-    if (again || told.code === Code.Unauthenticated) {
+    if (retry || report.code === Code.Unauthenticated) {
       await twice;
       await worker.stop();
       await served;
       expect(server.streams).toBeGreaterThan(1);
       return;
     }
-    await expect(served).rejects.toMatchObject({ code: errorOf(sent(told)).code });
+    await expect(served).rejects.toMatchObject({ code: errorOf(sent(report)).code });
     server.answers.length = 0;
     expect(server.streams).toBe(1);
     expect(log).toEqual([expect.stringMatching(/^worker \S+: ends for good: .*no$/)]);

@@ -15,7 +15,7 @@ import { type Plain, plain } from "./plain_message.js";
  * What went wrong, in one word:
  * - request: the request itself is wrong; repeating it cannot help
  * - authentication: no token, an unknown or a revoked one
- * - permission: the principal may not do that, or the turn is somebody else's
+ * - permission: the principal may not do that, or another executor holds the turn
  * - not_found: no such run, pack, record or namespace
  * - conflict: something else was there first
  * - state: the run is not in a state to do that
@@ -66,12 +66,12 @@ export interface PawlErrorInit {
   readonly retryable?: boolean;
   readonly reject?: boolean;
   readonly unknown?: boolean;
-  readonly winner?: Winner;
+  readonly winner?: Conflict;
   readonly cause?: unknown;
 }
 
-/** The record by which somebody else moved a run first. */
-export type Winner = Plain<Record>;
+/** The record by which another caller moved the run first. */
+export type Conflict = Plain<Record>;
 
 /** One field of a request that breaks a rule. */
 export interface Violation {
@@ -129,7 +129,7 @@ export class PawlError extends Error {
    *       }
    *     }
    */
-  readonly winner: Winner | undefined;
+  readonly winner: Conflict | undefined;
 
   constructor(kind: ErrorKind, message: string, init: PawlErrorInit = {}) {
     super(message, init.cause === undefined ? undefined : { cause: init.cause });
@@ -171,7 +171,7 @@ export class PawlError extends Error {
     return body?.case === "transition" ? body.value.event : "";
   }
 
-  /** For SEQ_MISMATCH: who moved the run; empty: not told. */
+  /** For SEQ_MISMATCH: the principal that moved the run; empty: unknown. */
   get principal(): string {
     return this.winner?.principal ?? "";
   }
@@ -209,7 +209,7 @@ export function failTurn(
 
 /**
  * An error for a tool to throw: fails its step with a code of its own. `nonRetryable` (default
- * false): no further attempt can help, whatever the pack allows. `retryAfterMs`: not before so
+ * false): the step is not attempted again, even where the pack allows it. `retryAfterMs`: not before so
  * long, up to the tool's longest pause. Any other error may be tried again.
  *
  * `unknown` (default false): what the call changes elsewhere may have happened all the same, as
@@ -229,18 +229,17 @@ export function failStep(
     readonly unknown?: boolean;
   } = {},
 ): PawlError {
-  const { nonRetryable, ...told } = options;
-  const retryable = !nonRetryable || told.unknown === true;
-  return new PawlError("fail_step", message, { reason, retryable, ...told });
+  const { nonRetryable, ...details } = options;
+  const retryable = !nonRetryable || details.unknown === true;
+  return new PawlError("fail_step", message, { reason, retryable, ...details });
 }
 
 /**
- * The reason of a tool that does not take the payload: nothing was called, and the same payload
- * never fits.
+ * The reason of a tool that does not take the payload: the tool was not called, and the same payload never fits.
  */
 export const INVALID_ARGUMENTS = "INVALID_ARGUMENTS";
 
-/** The reason of a tool whose result is not what it says that it gives. */
+/** The reason of a tool with a result that does not fit its declared schema. */
 export const RESULT_INVALID = "RESULT_INVALID";
 
 const KINDS: { readonly [code in Code]?: ErrorKind } = {
@@ -317,8 +316,8 @@ function tooLargeOf(error: ConnectError): PawlError | undefined {
   return messageTooLarge(Number(own ?? theirs), Number(ownLimit ?? theirLimit), error, side);
 }
 
-/** Who does not take a message, and what helps. */
-const TAKES = {
+/** What refuses a large message, and how to proceed. */
+const ACCEPTED = {
   request:
     "this client sends at most LIMIT (maxMessageBytes); keep large content beside the run with putBlob",
   answer: "this client reads at most LIMIT; ask for less at once, as by a smaller pageSize",
@@ -331,12 +330,12 @@ export function messageTooLarge(
   size: number,
   limit: number,
   cause?: unknown,
-  by: keyof typeof TAKES = "request",
+  by: keyof typeof ACCEPTED = "request",
 ): PawlError {
   const what = by === "answer" ? "answer" : "request";
   return new PawlError(
     "limit",
-    `${what}: ${size} bytes, ${TAKES[by].replace("LIMIT", String(limit))}`,
+    `${what}: ${size} bytes, ${ACCEPTED[by].replace("LIMIT", String(limit))}`,
     {
       code: "RESOURCE_EXHAUSTED",
       reason: "MESSAGE_TOO_LARGE",

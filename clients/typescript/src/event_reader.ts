@@ -6,7 +6,7 @@ import { RecordKind } from "./gen/pawl/v1/record_pb.js";
 import type { StreamTransitionsResponse } from "./gen/pawl/v1/run_pb.js";
 import type { Json } from "./plain_message.js";
 import type { CallResult, HistoryMessage, MessageEvent, RunEvent } from "./run_events.js";
-import { Position } from "./stream_position.js";
+import { StreamPosition } from "./stream_position.js";
 
 /** From where to read, and how long to bear with a lost connection. */
 export interface EventsOptions extends FollowOptions {
@@ -25,18 +25,18 @@ const KINDS = Object.values(RecordKind).filter(
  * works on it.
  */
 export class EventReader implements StreamReader<readonly RunEvent[]> {
-  /** Nothing is wanted behind this record. */
+  /** The last record to read. */
   until: number | undefined;
   readonly #namespace: string;
   readonly #source: EventSource;
-  readonly #position: Position;
+  readonly #position: StreamPosition;
   readonly #follow: boolean;
   #caughtUp = false;
 
   constructor({ namespace, runId }: { namespace: string; runId: string }, options: EventsOptions) {
     this.#namespace = namespace;
     this.#source = new EventSource(runId, options.after);
-    this.#position = new Position(runId, BigInt(this.#source.afterSeq));
+    this.#position = new StreamPosition(runId, BigInt(this.#source.afterSeq));
     this.#follow = options.follow ?? true;
   }
 
@@ -47,7 +47,7 @@ export class EventReader implements StreamReader<readonly RunEvent[]> {
   }
 
   request(): ReturnType<StreamReader<readonly RunEvent[]>["request"]> {
-    const { turnSeq, delivery, offset } = this.#source.heard;
+    const { turnSeq, delivery, offset } = this.#source.included;
     return {
       namespace: this.#namespace,
       runId: this.#position.runId,
@@ -72,11 +72,11 @@ export class EventReader implements StreamReader<readonly RunEvent[]> {
 
 /** The messages that events tell, each tool's answer behind the call that it answers. */
 export async function historyOf(read: AsyncIterable<RunEvent>): Promise<HistoryMessage[]> {
-  const told = new Conversation();
+  const report = new Conversation();
   for await (const event of read) {
-    told.take(event);
+    report.take(event);
   }
-  return told.messages();
+  return report.messages();
 }
 
 interface Entry {
@@ -94,7 +94,7 @@ class Conversation {
       const { callId, tool, ok, result, error } = event;
       this.#answer({ callId, tool, ok, result, error }, event);
     } else if (event.kind === "message" && event.role === "tool") {
-      this.#answer(told(event), event);
+      this.#answer(toReport(event), event);
     } else if (event.kind === "message") {
       const { role, parts, calls, refusal, seq, turnSeq, step } = event;
       const message = { role, parts, calls, results: [], refusal, seq, turnSeq };
@@ -116,11 +116,11 @@ class Conversation {
   }
 
   #answer(result: CallResult, { seq, turnSeq }: RunEvent): void {
-    const asked = this.#entries.findLast(({ message }) => {
+    const request = this.#entries.findLast(({ message }) => {
       return message.calls.some(({ id }) => id === result.callId);
     });
-    if (asked) {
-      asked.results.set(result.callId, result);
+    if (request) {
+      request.results.set(result.callId, result);
       return;
     }
     const nothing = { parts: [], calls: [], refusal: "" };
@@ -132,7 +132,7 @@ class Conversation {
 /**
  * The answer to a call that no step made: {"error": {"code", "message"}}, or a result.
  */
-function told({ parts, callId }: MessageEvent): CallResult {
+function toReport({ parts, callId }: MessageEvent): CallResult {
   const json = parts.find(({ content }) => content.case === "json")?.content.value;
   const text = parts.map(({ content }) => (content.case === "text" ? content.value : "")).join("");
   const value = (json === undefined ? text : JSON.parse(json as string)) as Json;

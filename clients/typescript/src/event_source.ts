@@ -26,7 +26,7 @@ const NUMBERS = /^\d+(\.\d+){7}$/;
 
 type Of<K extends RunEvent["kind"]> = Omit<Extract<RunEvent, { kind: K }>, keyof EventPlace>;
 /** An event that has no place yet. */
-type Told = { [K in RunEvent["kind"]]: Of<K> }[RunEvent["kind"]];
+type SourceItem = { [K in RunEvent["kind"]]: Of<K> }[RunEvent["kind"]];
 type Body = NonNullable<Plain<WireRecord>["body"]>;
 type BodyOf<C extends string> =
   Extract<Body, { readonly case: C }> extends {
@@ -55,8 +55,7 @@ class Shown {
   /** The MODEL step that is under way, as this execution asked for it. */
   round = 0;
   /**
-   * What was shown in this round is of a call that failed and is made again: void as soon as
-   * something follows, if its executor does not take it back.
+   * What was shown in this round is of a call that failed and is made again: void as soon as another piece follows, if its executor does not take it back.
    */
   broken = false;
 
@@ -65,7 +64,7 @@ class Shown {
     readonly state: string,
   ) {}
 
-  get said(): string {
+  get text(): string {
     return this.partial.map(({ reasoning, text }) => (reasoning ? "" : text)).join("");
   }
 
@@ -114,10 +113,10 @@ export class EventSource {
   /** How many events of the next record were given. */
   #skip: number;
   #shown: Shown;
-  #heard: { readonly turnSeq: number; readonly delivery: number; readonly offset: number };
+  #included: { readonly turnSeq: number; readonly delivery: number; readonly offset: number };
   /** Calls of answers, by MODEL step. */
   readonly #calls = new Map<number, readonly Plain<ModelCall>[]>();
-  readonly #asked = new Map<number, Plain<{ modelStep: number; index: number }> | undefined>();
+  readonly #requests = new Map<number, Plain<{ modelStep: number; index: number }> | undefined>();
   /** Steps of the sidecar's own: they ask about another step, or undo it. */
   readonly #own = new Set<number>();
   #output: readonly Part[] = [];
@@ -133,15 +132,15 @@ export class EventSource {
     this.#shown.some = shown > 0;
     this.#shown.more = shown > 1;
     this.#shown.broken = shown > 2;
-    this.#heard = { turnSeq: turn, delivery, offset };
+    this.#included = { turnSeq: turn, delivery, offset };
   }
 
   get afterSeq(): number {
     return this.#afterSeq;
   }
 
-  get heard() {
-    return this.#heard;
+  get included() {
+    return this.#included;
   }
 
   /** The events of the next record. */
@@ -166,12 +165,12 @@ export class EventSource {
     const { attempt, delivery, text, reset, reasoning } = wire;
     const [turnSeq, offset] = [Number(wire.turnSeq), Number(wire.offset)];
     const end = offset + new TextEncoder().encode(text).length;
-    const same = turnSeq === this.#heard.turnSeq && delivery === this.#heard.delivery;
+    const same = turnSeq === this.#included.turnSeq && delivery === this.#included.delivery;
     if (same && !reset) {
-      if (offset > this.#heard.offset) {
+      if (offset > this.#included.offset) {
         throw this.#gap(turnSeq, offset);
       }
-      if (end <= this.#heard.offset) {
+      if (end <= this.#included.offset) {
         return [];
       }
     }
@@ -179,13 +178,13 @@ export class EventSource {
     const shown = this.#enter(turnSeq, attempt);
     if ((reset || !same) && shown.any) {
       shown.forget();
-      this.#heard = { turnSeq, delivery, offset };
+      this.#included = { turnSeq, delivery, offset };
       events.push(this.#piece({ kind: "reset" }));
     }
-    for (const told of this.#broken()) {
-      events.push(this.#piece(told));
+    for (const report of this.#broken()) {
+      events.push(this.#piece(report));
     }
-    this.#heard = { turnSeq, delivery, offset: end };
+    this.#included = { turnSeq, delivery, offset: end };
     if (text !== "") {
       shown.show(reasoning, text);
       events.push(this.#piece({ kind: reasoning ? "reasoning" : "text", text }));
@@ -194,16 +193,16 @@ export class EventSource {
   }
 
   #gap(turnSeq: number, offset: number): PawlError {
-    const read = `but the last one read was ${this.#heard.offset}`;
+    const read = `but the last one read was ${this.#included.offset}`;
     const text = `output of turn ${turnSeq} goes on at byte ${offset}, ${read}`;
     return new PawlError("gap", `run ${this.#runId}: ${text}`, { reason: "STREAM_GAP" });
   }
 
   /** An event between records. */
-  #piece(told: Told): RunEvent {
+  #piece(reported: SourceItem): RunEvent {
     const { turnSeq, attempt } = this.#shown;
     const place = { runId: this.#runId, seq: this.#afterSeq, cursor: this.#cursor };
-    return { ...told, ...place, turnSeq, attempt } as RunEvent;
+    return { ...reported, ...place, turnSeq, attempt } as RunEvent;
   }
 
   /** The position behind all events so far. */
@@ -216,19 +215,23 @@ export class EventSource {
     const all = kept.length > 0 || some ? 1 : 0;
     const whole = partial.length > 0 || more ? 2 : all;
     const shown = broken ? 3 : whole;
-    const { turnSeq: turn, delivery, offset } = this.#heard;
+    const { turnSeq: turn, delivery, offset } = this.#included;
     return `.${turnSeq}.${attempt}.${shown}.${turn}.${delivery}.${offset}`;
   }
 
   /** The event of the newest turn, if it is of a turn. */
-  #here([told, turnSeq, attempt]: [Told, number, number], record: Plain<WireRecord>): RunEvent {
+  #here(
+    [received, turnSeq, attempt]: [SourceItem, number, number],
+    record: Plain<WireRecord>,
+  ): RunEvent {
     const { case: kind } = record.body;
-    const said = told.kind === "message" && (kind === "inputReceived" || kind === "steered");
+    const said = received.kind === "message" && (kind === "inputReceived" || kind === "steered");
     const ofRun = ["input", "auth", "paused"];
-    const waits = told.kind === "wait" && told.step === 0 && ofRun.includes(told.on);
-    const none = said || waits || ["transition", "artifact", "end"].includes(told.kind);
+    const isWaiting =
+      received.kind === "wait" && received.step === 0 && ofRun.includes(received.on);
+    const none = said || isWaiting || ["transition", "artifact", "end"].includes(received.kind);
     const place = none ? { turnSeq: 0, attempt: 0 } : { turnSeq, attempt };
-    return { ...told, ...place, runId: this.#runId, seq: record.seq, cursor: "" } as RunEvent;
+    return { ...received, ...place, runId: this.#runId, seq: record.seq, cursor: "" } as RunEvent;
   }
 
   #enter(turnSeq: number, attempt: number, state = ""): Shown {
@@ -246,13 +249,17 @@ export class EventSource {
     record: Plain<WireRecord>,
     wire: WireRecord,
     status: RunStatus,
-  ): Generator<[Told, number, number]> {
-    for (const told of this.#told(record, wire, status)) {
+  ): Generator<[SourceItem, number, number]> {
+    for (const told of this.#addMessage(record, wire, status)) {
       yield [told, this.#shown.turnSeq, this.#shown.attempt];
     }
   }
 
-  *#told({ seq, body }: Plain<WireRecord>, wire: WireRecord, status: RunStatus): Generator<Told> {
+  *#addMessage(
+    { seq, body }: Plain<WireRecord>,
+    wire: WireRecord,
+    status: RunStatus,
+  ): Generator<SourceItem> {
     switch (body.case) {
       case "transition":
       case "origin":
@@ -296,7 +303,7 @@ export class EventSource {
     body: Extract<Body, { case: "transition" | "origin" }>,
     wire: WireRecord,
     status: RunStatus,
-  ): Generator<Told> {
+  ): Generator<SourceItem> {
     const kind = "transition";
     if (body.case === "origin") {
       yield { kind, source: "", event: "", to: body.value.state, visit: 0 };
@@ -313,7 +320,7 @@ export class EventSource {
     }
   }
 
-  *#began(turnSeq: number, attempt: number, state: string): Generator<Told> {
+  *#began(turnSeq: number, attempt: number, state: string): Generator<SourceItem> {
     const turn = this.#enter(turnSeq, attempt, state);
     yield { kind: "turn_began", state: turn.state };
   }
@@ -321,12 +328,16 @@ export class EventSource {
   *#over(
     { turnSeq, attempt }: { readonly turnSeq: number; readonly attempt: number },
     outcome: "abandoned" | "suspended",
-  ): Generator<Told> {
+  ): Generator<SourceItem> {
     this.#enter(turnSeq, attempt);
     yield turnEnded({ outcome });
   }
 
-  *#completed(body: BodyOf<"turnCompleted">, wire: WireRecord, status: RunStatus): Generator<Told> {
+  *#completed(
+    body: BodyOf<"turnCompleted">,
+    wire: WireRecord,
+    status: RunStatus,
+  ): Generator<SourceItem> {
     const shown = this.#enter(body.turnSeq, body.attempt);
     this.#output = body.output;
     yield* this.#broken();
@@ -351,13 +362,13 @@ export class EventSource {
     }
   }
 
-  *#failed(body: BodyOf<"turnFailed">, status: RunStatus): Generator<Told> {
+  *#failed(body: BodyOf<"turnFailed">, status: RunStatus): Generator<SourceItem> {
     const shown = this.#enter(body.turnSeq, body.attempt);
     const { rejectedStep: rejected, usage, error, next, notBefore } = body;
     shown.round = 0;
     if (next > 0) {
-      const stays = ({ step }: Piece) => step > 0 && !(rejected > 0 && step >= rejected);
-      yield* this.#void(shown.kept.filter(stays));
+      const remains = ({ step }: Piece) => step > 0 && !(rejected > 0 && step >= rejected);
+      yield* this.#void(shown.kept.filter(remains));
     }
     yield turnEnded({ outcome: "failed", usage, error, next, rejectedStep: rejected });
     if (next > 0 && notBefore === undefined) {
@@ -367,7 +378,7 @@ export class EventSource {
     }
   }
 
-  *#stopped(body: BodyOf<"stopped">, status: RunStatus): Generator<Told> {
+  *#stopped(body: BodyOf<"stopped">, status: RunStatus): Generator<SourceItem> {
     if (body.turnSeq > 0) {
       yield* this.#over(body, "abandoned");
     }
@@ -376,7 +387,7 @@ export class EventSource {
     }
   }
 
-  *#ended(body: BodyOf<"ended">, wire: WireRecord): Generator<Told> {
+  *#ended(body: BodyOf<"ended">, wire: WireRecord): Generator<SourceItem> {
     yield* written(wire);
     const values = body.finalArtifacts.map(({ head, value }) => [head?.name ?? "", value ?? null]);
     const artifacts: { [name: string]: ArtifactData } = Object.fromEntries(values);
@@ -384,7 +395,7 @@ export class EventSource {
     yield { kind: "end", status, reason, output: this.#output, artifacts };
   }
 
-  *#step(body: Body, wire: WireRecord): Generator<Told> {
+  *#step(body: Body, wire: WireRecord): Generator<SourceItem> {
     switch (body.case) {
       case "stepRequested":
         return yield* this.#requested(body.value);
@@ -418,7 +429,7 @@ export class EventSource {
     }
   }
 
-  *#requested(body: BodyOf<"stepRequested">): Generator<Told> {
+  *#requested(body: BodyOf<"stepRequested">): Generator<SourceItem> {
     const { step, tool, call, hold } = body;
     if (body.kind === StepKind.MODEL) {
       return yield* this.#roundBegan(body);
@@ -427,7 +438,7 @@ export class EventSource {
       this.#own.add(step);
       return;
     }
-    this.#asked.set(step, call);
+    this.#requests.set(step, call);
     yield {
       kind: "tool_call",
       step,
@@ -441,7 +452,7 @@ export class EventSource {
     }
   }
 
-  *#roundBegan(body: BodyOf<"stepRequested">): Generator<Told> {
+  *#roundBegan(body: BodyOf<"stepRequested">): Generator<SourceItem> {
     const { step, tool, attempt, model } = body;
     const turn = this.#enter(body.turnSeq, 0);
     yield* this.#broken();
@@ -459,7 +470,7 @@ export class EventSource {
     yield { kind: "round_began", step, model: tool, tryNumber: attempt };
   }
 
-  *#resolved(body: BodyOf<"stepResolved">, wire: WireRecord): Generator<Told> {
+  *#resolved(body: BodyOf<"stepResolved">, wire: WireRecord): Generator<SourceItem> {
     const { step, tool, ok, result, error, next } = body;
     if (body.kind === StepKind.MODEL) {
       yield* this.#roundEnded(body);
@@ -469,7 +480,7 @@ export class EventSource {
     yield* written(wire);
   }
 
-  *#roundEnded(body: BodyOf<"stepResolved">): Generator<Told> {
+  *#roundEnded(body: BodyOf<"stepResolved">): Generator<SourceItem> {
     const { step, tool, ok, usage, error, next, answer } = body;
     if (!ok && next > 0) {
       this.#shown.broken = this.#shown.partial.length > 0 || this.#shown.more;
@@ -488,7 +499,7 @@ export class EventSource {
     yield { kind: "round_ended", step, model, ok, usage, finishReason, error, next };
   }
 
-  *#cancelled({ step, tool, reason, kind, usage }: BodyOf<"stepCancelled">): Generator<Told> {
+  *#cancelled({ step, tool, reason, kind, usage }: BodyOf<"stepCancelled">): Generator<SourceItem> {
     const error = { code: "CANCELLED", message: reason, trace: "" };
     if (kind === StepKind.MODEL) {
       const none = { ok: false, finishReason: "", next: 0 };
@@ -499,7 +510,7 @@ export class EventSource {
   }
 
   /** Of what was shown only this stays. */
-  *#void(kept: readonly Piece[]): Generator<Told> {
+  *#void(kept: readonly Piece[]): Generator<SourceItem> {
     const shown = this.#shown;
     if (shown.partial.length === 0 && kept.length === shown.kept.length && !shown.more) {
       return;
@@ -514,7 +525,7 @@ export class EventSource {
   }
 
   /** What was shown of a call that failed and is made again goes, if it is still there. */
-  *#broken(): Generator<Told> {
+  *#broken(): Generator<SourceItem> {
     const { broken, kept, round } = this.#shown;
     if (broken) {
       yield* this.#void([...kept]);
@@ -523,8 +534,8 @@ export class EventSource {
   }
 
   /** What was not shown of a text that is known as a whole. */
-  *#whole(text: string): Generator<Told> {
-    const { said, more } = this.#shown;
+  *#whole(text: string): Generator<SourceItem> {
+    const { text: said, more } = this.#shown;
     const rest = text.slice(said.length);
     if (!more && text.startsWith(said) && rest !== "") {
       this.#shown.show(false, rest);
@@ -539,9 +550,9 @@ export class EventSource {
 
   #result(
     told: Pick<Of<"tool_result">, "step" | "tool" | "ok"> & Partial<Of<"tool_result">>,
-  ): Told {
-    const call = this.#asked.get(told.step);
-    this.#asked.delete(told.step);
+  ): SourceItem {
+    const call = this.#requests.get(told.step);
+    this.#requests.delete(told.step);
     const callId = this.#callId(call);
     return { kind: "tool_result", result: undefined, error: undefined, ...told, call, callId };
   }
@@ -551,22 +562,24 @@ export class EventSource {
   }
 }
 
-function waits(what: Pick<Of<"wait">, "on"> & Partial<Of<"wait">>): Told {
+function waits(what: Pick<Of<"wait">, "on"> & Partial<Of<"wait">>): SourceItem {
   const nothing = { step: 0, tool: "", digest: "", steps: [], parts: [], until: undefined };
   return { kind: "wait", ...nothing, ...what };
 }
 
-function message(what: Pick<Of<"message">, "role" | "parts"> & Partial<Of<"message">>): Told {
+function message(what: Pick<Of<"message">, "role" | "parts"> & Partial<Of<"message">>): SourceItem {
   return { kind: "message", calls: [], callId: "", refusal: "", step: 0, ...what };
 }
 
-function turnEnded(what: Pick<Of<"turn_ended">, "outcome"> & Partial<Of<"turn_ended">>): Told {
+function turnEnded(
+  what: Pick<Of<"turn_ended">, "outcome"> & Partial<Of<"turn_ended">>,
+): SourceItem {
   const nothing = { output: [], event: "", usage: undefined, error: undefined };
   return { kind: "turn_ended", ...nothing, next: 0, rejectedStep: 0, ...what };
 }
 
 /** A message as an executor gave it. */
-function given(said: BodyOf<"turnCompleted">["messages"][number]): Told {
+function given(said: BodyOf<"turnCompleted">["messages"][number]): SourceItem {
   const { role, parts, toolCalls, toolCallId: callId, refusal } = said;
   const calls = (Array.isArray(toolCalls) ? toolCalls : []).map((call) => {
     const text = (name: string) =>
@@ -581,7 +594,7 @@ function given(said: BodyOf<"turnCompleted">["messages"][number]): Told {
   return message({ role, parts, calls, callId, refusal });
 }
 
-function* written({ body }: WireRecord): Generator<Told> {
+function* written({ body }: WireRecord): Generator<SourceItem> {
   const { artifactsWritten = [] } = (body.value ?? {}) as { artifactsWritten?: ArtifactWrite[] };
   for (const write of artifactsWritten) {
     const { name, value } = plain(ArtifactWriteSchema, write);

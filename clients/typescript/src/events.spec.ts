@@ -56,7 +56,7 @@ function texts(events: readonly RunEvent[]): string[] {
 }
 
 /** An event in short. */
-function brief(event: RunEvent): string {
+function summarize(event: RunEvent): string {
   const names = ["text", "to", "result", "tool", "name", "role", "outcome", "on", "reason"];
   const values = Object.entries(event).filter(([name, value]) => names.includes(name) && value);
   const [first] = names.flatMap((name) => values.filter(([key]) => key === name));
@@ -78,7 +78,7 @@ async function talk(turn: Turn) {
 
 const tools = { add: () => 3 };
 const variables = { n: 1 };
-const TOLD = [
+const REPORTED = [
   "transition calc",
   "turn_began",
   "reasoning hm",
@@ -102,29 +102,29 @@ describe("a run that is driven", () => {
     const driven = shared.client.run("steps", talk, { tools, variables });
     const events = await all(driven);
     const { run, status } = await driven;
-    expect(events.map(brief)).toEqual(TOLD);
+    expect(events.map(summarize)).toEqual(REPORTED);
     expect(status).toBe(RunStatus.COMPLETED);
     const later = await all(shared.client.attach(run.runId).events());
     expect(texts(later)).toEqual(texts(events));
     const records = (of: readonly RunEvent[]) => {
-      return of.map(brief).filter((one) => !/^(text|reasoning)/.test(one));
+      return of.map(summarize).filter((one) => !/^(text|reasoning)/.test(one));
     };
     expect(records(later)).toEqual(records(events));
   });
 
   test("tells onOutput, and waits for it", async () => {
-    const told: string[] = [];
+    const report: string[] = [];
     const onOutput = async (event: RunEvent) => {
       await Promise.resolve();
-      told.push(brief(event));
+      report.push(summarize(event));
     };
     const run = await shared.client.open("steps", { variables });
     await run.drive(talk, { tools, onOutput });
-    expect(told).toEqual(TOLD);
+    expect(report).toEqual(REPORTED);
   });
 
   test("is given up where onOutput throws, or the loop is left", async () => {
-    const waits = async (turn: Turn) => {
+    const waiting = async (turn: Turn) => {
       await turn.output("I wait.");
       await new Promise((resolve) => turn.signal.addEventListener("abort", resolve));
       return {};
@@ -136,16 +136,16 @@ describe("a run that is driven", () => {
         throw new Error("no screen");
       }
     };
-    const driving = shared.client.run("steps", waits, { variables, onOutput });
+    const driving = shared.client.run("steps", waiting, { variables, onOutput });
     await expect(driving).rejects.toThrow("no screen");
     const run = shared.client.attach(runId);
-    const again = run.drive(waits);
-    for await (const { kind } of again) {
+    const retry = run.drive(waiting);
+    for await (const { kind } of retry) {
       if (kind === "turn_began") {
         break;
       }
     }
-    await expect(again).rejects.toThrow("were left");
+    await expect(retry).rejects.toThrow("were left");
     expect((await run.drive(talk, { tools })).status).toBe(RunStatus.COMPLETED);
   });
 
@@ -208,7 +208,7 @@ describe("the events of a run", () => {
       }
     }
     expect(texts(events)).toEqual(["grüße all"]);
-    expect(brief(events.at(-1) as RunEvent)).toBe("end completed");
+    expect(summarize(events.at(-1) as RunEvent)).toBe("end completed");
   });
 
   test("go on behind any cursor, also by a page", async () => {
@@ -217,14 +217,14 @@ describe("the events of a run", () => {
     const whole = await all(shared.client.attach(run.runId).events());
     for (const [at, { cursor: after }] of whole.entries()) {
       const rest = await all(shared.client.attach(run.runId).events({ after }));
-      expect(rest.map(brief)).toEqual(whole.slice(at + 1).map(brief));
+      expect(rest.map(summarize)).toEqual(whole.slice(at + 1).map(summarize));
     }
     expect(await all(page.attach(run.runId).events({ follow: false }))).toEqual(whole);
   });
 
   test("are read once over a connection that is cut", async () => {
-    const way = new Cuttable(shared.sidecar.address);
-    const client = new PawlClient({ address: await way.listen() });
+    const transport = new Cuttable(shared.sidecar.address);
+    const client = new PawlClient({ address: await transport.listen() });
     const pieces = Array.from({ length: 60 }, (_, index) => `${index} `);
     const start = new Gate();
     let read = start;
@@ -245,23 +245,23 @@ describe("the events of a run", () => {
         if (event.kind === "text") {
           seen.push(event.text);
           if (seen.length % 6 === 0) {
-            way.cut();
+            transport.cut();
           }
           read.open();
         }
       }
     } finally {
       client.close();
-      way.close();
+      transport.close();
     }
     expect(seen).toEqual(pieces);
   });
 
   test("make the history", async () => {
-    const told = await shared.client.run("steps", talk, { tools, variables, input: "Go." });
-    const messages = await shared.client.attach(told.run.runId).messages();
-    const brief = messages.map(({ role, parts }) => `${role} ${parts[0]?.content.value}`);
-    expect(brief).toEqual(["user Go.", "assistant One and two is 3.", "assistant Bye."]);
+    const report = await shared.client.run("steps", talk, { tools, variables, input: "Go." });
+    const messages = await shared.client.attach(report.run.runId).messages();
+    const summary = messages.map(({ role, parts }) => `${role} ${parts[0]?.content.value}`);
+    expect(summary).toEqual(["user Go.", "assistant One and two is 3.", "assistant Bye."]);
   });
 });
 
@@ -271,20 +271,20 @@ test("the example of the documentation shows a chat", async () => {
   expect(text("../../../docs/guides/events.md")).toContain(`\`\`\`ts\n${source}\`\`\``);
   const screen = new Screen();
   const onOutput = screen.show.bind(screen);
-  const said = vi.spyOn(console, "log").mockImplementation(() => undefined);
+  const message = vi.spyOn(console, "log").mockImplementation(() => undefined);
   await shared.client.run("steps", talk, { tools, variables, onOutput });
-  expect(said.mock.calls[0]).toEqual(["One and two is 3.\nBye."]);
-  said.mockRestore();
+  expect(message.mock.calls[0]).toEqual(["One and two is 3.\nBye."]);
+  message.mockRestore();
 });
 
 test("goes on over a killed sidecar, which is told again what was before", async () => {
   await using sidecar = await Sidecar.start({ packs: [STEPS] });
   const client = sidecar.client();
   const seen = new Gate();
-  const again = new Gate();
+  const retry = new Gate();
   const run = await written(async (turn) => {
     await turn.output("before ");
-    await again.opened;
+    await retry.opened;
     await turn.output("after the restart");
     await seen.opened;
   }, client);
@@ -297,7 +297,7 @@ test("goes on over a killed sidecar, which is told again what was before", async
       events.push(event);
       if (events.length === 1) {
         await sidecar.restart();
-        again.open();
+        retry.open();
       } else {
         seen.open();
       }

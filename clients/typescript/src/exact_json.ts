@@ -1,5 +1,5 @@
 /**
- * JSON whose whole numbers are kept to the last digit: what a number of JavaScript cannot hold
+ * JSON with whole numbers to the last digit: what a number of JavaScript cannot hold
  * is a bigint.
  */
 

@@ -1,4 +1,4 @@
-/** Handlers of a pack whose types are known, and whether they return what is declared. */
+/** Handlers of a pack with known types, and whether they return what is declared. */
 
 import type { LanguageModel } from "./language_model.js";
 import type { Reply } from "./reply.js";
@@ -22,8 +22,8 @@ type Undeclared<R, T extends TurnTypes> =
   | Exclude<KeysOf<R>, keyof Reply>
   | UnknownArtifacts<R, T["artifacts"]>;
 
-/** Nothing, or what a handler returns though nobody declared it. */
-export type Exact<H, T extends TurnTypes> = [Undeclared<Made<H>, T>] extends [never]
+/** The fields that a handler returns without a declaration; never: there are none. */
+export type ExactReply<H, T extends TurnTypes> = [Undeclared<Made<H>, T>] extends [never]
   ? unknown
   : { readonly "not declared": Undeclared<Made<H>, T> };
 
@@ -37,9 +37,11 @@ export type HandlersOf<P extends PackTypes> =
 
 /** As `Exact`, for one handler or one for each prompt. */
 export type ExactHandlers<H, P extends PackTypes> = H extends (...given: never[]) => unknown
-  ? Exact<H, P["turns"]>
+  ? ExactReply<H, P["turns"]>
   : H extends LanguageModel
     ? unknown
     : {
-        readonly [N in keyof H]: N extends NameOf<P["prompts"]> ? Exact<H[N], TurnOf<P, N>> : never;
+        readonly [N in keyof H]: N extends NameOf<P["prompts"]>
+          ? ExactReply<H[N], TurnOf<P, N>>
+          : never;
       };

@@ -10,8 +10,8 @@ import {
   stoppedFault,
 } from "./handler_fault.js";
 import type { HandlerTable } from "./handlers.js";
-import type { HeldStep } from "./leased_step.js";
-import type { Ask, HeldTurn } from "./leased_turn.js";
+import type { LeasedStep } from "./leased_step.js";
+import type { Ask, LeasedTurn } from "./leased_turn.js";
 import { type Reply, replyOf } from "./reply.js";
 import { newId } from "./retry.js";
 import { traced } from "./tracing.js";
@@ -28,13 +28,13 @@ export interface ExecutorHost {
   /** Gives the sidecar leave to send more. */
   credit(turns: number, steps: number): void;
   /** The work is over. */
-  forget(held: HeldTurn | HeldStep): void;
-  /** Something went wrong with a piece of work: in its handler, or with its answer. */
-  told(error: unknown, held: HeldTurn | HeldStep): void;
+  forget(held: LeasedTurn | LeasedStep): void;
+  /** A piece of work failed: in its handler, or with its answer. */
+  onError(error: unknown, held: LeasedTurn | LeasedStep): void;
   /** A turn is executed from now on. */
-  began?(held: HeldTurn): void;
+  began?(held: LeasedTurn): void;
   /** A turn was completed. */
-  completed?(held: HeldTurn, reply: Reply): void;
+  completed?(held: LeasedTurn, reply: Reply): void;
   /** The program has a mistake; the sidecar does not hear of it. Default: the turn fails. */
   mistaken?(error: unknown): void;
 }
@@ -46,7 +46,7 @@ type Answer = Parameters<typeof answerOf>[0];
 
 const ONE_TURN: WorkInit = { credits: { turns: 1, steps: 0 } };
 
-/** Errors after which there is nothing left to fail. */
+/** Errors after which the work is no longer this worker's to fail. */
 const LOST = ["RUN_TERMINAL", "TURN_STALE", "TURN_TOKEN_STALE", "TURN_LEASED"];
 
 /** Executes turns and steps with the handlers of a table. */
@@ -61,20 +61,20 @@ export class Executor {
     this.limits = limits;
   }
 
-  /** Something went wrong with a piece of work. */
-  told(error: unknown, held: HeldTurn | HeldStep): void {
-    this.#host.told(error, held);
+  /** A piece of work failed. */
+  onError(error: unknown, held: LeasedTurn | LeasedStep): void {
+    this.#host.onError(error, held);
   }
 
   /** Executes a turn and reports what became of it. */
-  async turn(held: HeldTurn): Promise<void> {
+  async turn(held: LeasedTurn): Promise<void> {
     let credited = false;
     try {
       credited = await this.#execute(held);
     } catch (error) {
       await this.#failed(held, error);
     } finally {
-      // Whatever a handler said: the worker's place is free again.
+      // The worker's place is free again after every outcome.
       this.#host.forget(held);
       if (!credited) {
         this.#host.credit(1, 0);
@@ -83,7 +83,7 @@ export class Executor {
   }
 
   /** Executes a turn and completes it; true: the credit for the next one went along. */
-  async #execute(held: HeldTurn): Promise<boolean> {
+  async #execute(held: LeasedTurn): Promise<boolean> {
     this.#host.began?.(held);
     const turn = new Turn(held, held.info, held.handling, held);
     const work = () => traced(held.traceparent, async () => this.#handlers.ofTurn(held)(turn));
@@ -103,7 +103,7 @@ export class Executor {
     return this.#host.credits;
   }
 
-  async #failed(held: HeldTurn, error: unknown): Promise<void> {
+  async #failed(held: LeasedTurn, error: unknown): Promise<void> {
     if (await held.isSuspended()) {
       return;
     }
@@ -112,11 +112,11 @@ export class Executor {
       this.#host.mistaken(error);
       return;
     }
-    this.#host.told(error, held);
+    this.#host.onError(error, held);
     await this.#failTurn(held, error);
   }
 
-  async #failTurn(held: HeldTurn, error: unknown): Promise<void> {
+  async #failTurn(held: LeasedTurn, error: unknown): Promise<void> {
     if (held.revoked) {
       return;
     }
@@ -135,13 +135,13 @@ export class Executor {
     await this.#host.ask(make, held).catch((refused: unknown) => {
       // Where the turn is over already, what the handler threw may have said so.
       if (!PawlError.is(refused, ...LOST)) {
-        this.#host.told(refused, held);
+        this.#host.onError(refused, held);
       }
     });
   }
 
   /** Makes a tool call and answers its step. */
-  async step(held: HeldStep): Promise<void> {
+  async step(held: LeasedStep): Promise<void> {
     try {
       await this.#resolve(held, await this.#outcome(held));
     } finally {
@@ -151,17 +151,17 @@ export class Executor {
   }
 
   /** The result of a tool call, or what went wrong as data. */
-  async #outcome(held: HeldStep): Promise<Answer> {
+  async #outcome(held: LeasedStep): Promise<Answer> {
     try {
       return { result: await this.#handlers.call(held, this.limits.handlerTimeoutMs) };
     } catch (error) {
       held.signal.throwIfAborted();
-      this.#host.told(error, held);
+      this.#host.onError(error, held);
       return { error: held.stopped ? stoppedFault(error) : faultOf(error) };
     }
   }
 
-  async #resolve(held: HeldStep, answer: Answer): Promise<void> {
+  async #resolve(held: LeasedStep, answer: Answer): Promise<void> {
     try {
       await this.#host.ask(() => held.resolution(answerOf(answer)), held);
     } catch (error) {
@@ -169,7 +169,7 @@ export class Executor {
         throw error;
       }
       // The result cannot be taken (too large, no JSON), and the call did happen.
-      this.#host.told(error, held);
+      this.#host.onError(error, held);
       const refused = answerOf({ error: refusedResult(error) });
       await this.#host.ask(() => held.resolution(refused), held);
     }

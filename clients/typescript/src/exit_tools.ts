@@ -10,7 +10,7 @@ import type { Json } from "./plain_message.js";
 import type { Turn } from "./turn.js";
 import { type ArtifactLike, json } from "./values.js";
 
-const LEAVE = "leave_state";
+const EXIT = "leave_state";
 const ASK = "ask_user";
 
 /** A name, with underscores while a tool of the prompt has the same. */
@@ -32,11 +32,11 @@ type Slot = Turn["artifactSlots"][number];
 type Schema = { [key: string]: Json };
 
 /**
- * The function whose enum is the state's allowed events and whose arguments carry the
- * artifact writes. Nothing else can move the run. Binary artifacts are left out: a model
+ * The one function that moves the run: its enum is the state's
+ * allowed events, its arguments carry the artifact writes. Binary artifacts are left out: a model
  * cannot write them.
  */
-export class Leave {
+export class ExitTools {
   readonly name: string;
   readonly #events: readonly string[];
   readonly #slots: ReadonlyMap<string, Slot>;
@@ -44,7 +44,7 @@ export class Leave {
   readonly #output: Json | undefined;
 
   constructor({ tools, allowedEvents, artifactSlots }: Turn, output?: Json) {
-    this.name = free(LEAVE, { tools });
+    this.name = free(EXIT, { tools });
     this.#output = output;
     this.#events = allowedEvents;
     const written = artifactSlots.filter((slot) => isText(slot) || isJson(slot));
@@ -125,7 +125,7 @@ export class Leave {
 }
 
 /** What a model asks the person, or what it is told is wrong with its arguments. */
-export type Asked = { readonly question: string } | { readonly fault: string };
+export type ExitQuestion = { readonly question: string } | { readonly fault: string };
 
 /** The function by which a model asks the person and waits for the answer. */
 export class Asking {
@@ -150,7 +150,7 @@ export class Asking {
   }
 
   /** Reads the arguments of a call. */
-  read(call: ModelCall): Asked {
+  read(call: ModelCall): ExitQuestion {
     const given = argumentsOf(call);
     if (typeof given === "string") {
       return { fault: given };

@@ -7,7 +7,7 @@ import { PingCounter } from "./fixture_frames.js";
 export class Cuttable {
   readonly #sockets = new Set<Socket>();
   /** To the sidecar, by the socket that the client has opened. */
-  readonly #ways = new Map<Socket, Socket>();
+  readonly #transports = new Map<Socket, Socket>();
   readonly #server: Server;
   readonly #awaited: { pings: number; seen: () => void }[] = [];
   cuts = 0;
@@ -35,14 +35,14 @@ export class Cuttable {
         this.#count(data.length);
       });
       near.pipe(far).pipe(near);
-      this.#ways.set(near, far);
-      near.on("close", () => this.#ways.delete(near));
+      this.#transports.set(near, far);
+      near.on("close", () => this.#transports.delete(near));
     });
   }
 
   /** Lets nothing more go to the sidecar; what comes from it is still passed on. */
   hold(): void {
-    for (const [near, far] of this.#ways) {
+    for (const [near, far] of this.#transports) {
       near.unpipe(far).pause();
     }
   }
@@ -50,15 +50,15 @@ export class Cuttable {
   /** Lets nothing go either way over the connections that there are; new ones work. */
   swallow(): void {
     this.hold();
-    for (const far of this.#ways.values()) {
+    for (const far of this.#transports.values()) {
       far.unpipe().pause();
     }
-    this.#ways.clear();
+    this.#transports.clear();
   }
 
   /** Lets go what was held up. */
   release(): void {
-    for (const [near, far] of this.#ways) {
+    for (const [near, far] of this.#transports) {
       near.pipe(far);
     }
   }

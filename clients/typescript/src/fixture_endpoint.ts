@@ -22,7 +22,7 @@ interface Recording {
   /** The connection breaks after the last piece. */
   readonly broken?: boolean;
   /** The connection stays open after the last piece, and nothing comes any more. */
-  readonly stuck?: boolean;
+  readonly hanging?: boolean;
 }
 
 const file = new URL("../testdata/recordings.json", import.meta.url);
@@ -92,7 +92,7 @@ function play(recording: Recording, response: ServerResponse): void {
   }
   if (recording.broken) {
     response.write("", () => response.destroy());
-  } else if (!recording.stuck) {
+  } else if (!recording.hanging) {
     response.end("data: [DONE]\n\n");
   }
 }

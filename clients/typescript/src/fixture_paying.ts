@@ -43,19 +43,19 @@ export class Ledger {
 }
 
 /** A handler that pays, and notes what it was told of each call. */
-export function refunds(told: string[], ...amounts: readonly number[]): Handler {
+export function refunds(report: string[], ...amounts: readonly number[]): Handler {
   return async (turn) => {
     if (turn.terminal) {
       return {};
     }
     for (const amount of amounts) {
       try {
-        told.push(JSON.stringify(await turn.step("refund", { amount })));
+        report.push(JSON.stringify(await turn.step("refund", { amount })));
       } catch (error) {
         if (!PawlError.is(error) || error.kind !== "step_failed") {
           throw error;
         }
-        told.push(`${error.kind} ${error.reason}`);
+        report.push(`${error.kind} ${error.reason}`);
       }
     }
     return { event: "Done" };

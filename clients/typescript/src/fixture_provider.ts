@@ -92,8 +92,8 @@ export interface Calling {
 /** An answer of chat completions. */
 export function chatEvents(text: string, ...calls: readonly Calling[]): Events {
   const pieces = calls.map(({ id, name, given }, index) => {
-    const said = { name, arguments: JSON.stringify(given) };
-    return { index, id, type: "function", function: said };
+    const message = { name, arguments: JSON.stringify(given) };
+    return { index, id, type: "function", function: message };
   });
   const delta = { role: "assistant", content: text, tool_calls: pieces };
   const usage = { prompt_tokens: 9, completion_tokens: 4 };

@@ -10,7 +10,7 @@ type Item = WorkResponse["item"];
 type Named<Name extends Item["case"]> = Extract<Item, { case: Name }>;
 
 /** One stream, registered for the turns of prompt calc. */
-export class Hand implements Disposable {
+export class RawWorker implements Disposable {
   readonly session: Session;
   /** Resolves with why the stream ended. */
   readonly ended: Promise<PawlError>;
@@ -27,13 +27,13 @@ export class Hand implements Disposable {
     });
   }
 
-  static async register(address: string, registration: object = {}): Promise<Hand> {
+  static async register(address: string, registration: object = {}): Promise<RawWorker> {
     const { transport, sessions } = nodeTransport({ address });
     const connection = new Connection(transport, {});
     const session = new Session(connection.workers, connection.maxMessageBytes);
     const prompts = { prompts: ["calc"], turnCapacity: 1 };
     await session.register("", { workerId: "hand", ...prompts, ...registration });
-    return new Hand(session, () => sessions.abort());
+    return new RawWorker(session, () => sessions.abort());
   }
 
   /** Takes the next item of a kind, those before it left out. */

@@ -54,7 +54,7 @@ export const SHOP = JSON.stringify({
 /** How many orders a run charges. */
 export const ORDERS = 3;
 
-interface Said {
+interface ChatMessage {
   readonly role: string;
   readonly content?: unknown;
   readonly tool_calls?: readonly {
@@ -64,12 +64,12 @@ interface Said {
 }
 
 interface Request {
-  readonly messages: readonly Said[];
+  readonly messages: readonly ChatMessage[];
   readonly tools?: readonly { readonly function: { readonly name: string } }[];
 }
 
 /** One request to the model: of whom, in which state, which round, and what it was shown. */
-export interface Asked {
+export interface ChatRequest {
   readonly name: string;
   readonly state: "serve" | "end";
   readonly round: number;
@@ -77,11 +77,11 @@ export interface Asked {
 }
 
 /** What an endpoint does with a request. */
-type Fate = "answers" | "is unavailable" | "is busy" | "cuts the stream";
+type Outcome = "answers" | "is unavailable" | "is busy" | "cuts the stream";
 
 /** Both of them on one port. Something happens there with each request, twice. */
 export class Shop {
-  readonly asked: Asked[] = [];
+  readonly requests: ChatRequest[] = [];
   /** Keys of what was charged, by the run's name. */
   readonly charged = new Map<string, Set<string>>();
   calls = 0;
@@ -134,20 +134,20 @@ export class Shop {
   }
 
   #answer(request: Request, response: ServerResponse): void {
-    const asked = askedBy(request);
-    this.asked.push(asked);
-    const fate = this.#fate();
-    if (fate === "is unavailable" || fate === "is busy") {
-      const status = fate === "is busy" ? 429 : 503;
+    const prompt = requestedBy(request);
+    this.requests.push(prompt);
+    const outcome = this.#outcome();
+    if (outcome === "is unavailable" || outcome === "is busy") {
+      const status = outcome === "is busy" ? 429 : 503;
       response.writeHead(status, { "Content-Type": "application/json", "Retry-After-Ms": "10" });
-      response.end(JSON.stringify({ error: { message: fate } }));
+      response.end(JSON.stringify({ error: { message: outcome } }));
       return;
     }
     response.writeHead(200, { "Content-Type": "text/event-stream" });
-    for (const delta of answerTo(asked, this.asked.length)) {
+    for (const delta of answerTo(prompt, this.requests.length)) {
       response.write(`data: ${JSON.stringify(chunkOf({ delta }))}\n\n`);
     }
-    if (fate === "cuts the stream") {
+    if (outcome === "cuts the stream") {
       response.write("", () => response.destroy());
       return;
     }
@@ -157,7 +157,7 @@ export class Shop {
     response.end("data: [DONE]\n\n");
   }
 
-  #fate(): Fate {
+  #outcome(): Outcome {
     const drawn = this.#random();
     if (drawn < 0.1) {
       return "is unavailable";
@@ -174,21 +174,21 @@ function chunkOf(choice: object = {}): object {
   return { id: "c", object: "chat.completion.chunk", created: 1, model: "m", choices };
 }
 
-function askedBy({ messages, tools = [] }: Request): Asked {
-  const said = messages.filter(({ role }) => role === "assistant");
-  const words = said.map((message) => wordsOf(message));
+function requestedBy({ messages, tools = [] }: Request): ChatRequest {
+  const entry = messages.filter(({ role }) => role === "assistant");
+  const words = entry.map((message) => wordsOf(message));
   const name = /<(.*)>/.exec(String(messages[0]?.content))?.[1] ?? "";
-  const leaves = tools.some((tool) => tool.function.name === "leave_state");
-  return { name, state: leaves ? "serve" : "end", round: said.length + 1, words };
+  const exits = tools.some((tool) => tool.function.name === "leave_state");
+  return { name, state: exits ? "serve" : "end", round: entry.length + 1, words };
 }
 
 /** What an assistant said, whatever form it has. */
-function wordsOf({ content, tool_calls: calls = [] }: Said): string {
+function wordsOf({ content, tool_calls: calls = [] }: ChatMessage): string {
   return [content ?? "", ...calls.map((call) => call.function.arguments)].join("|");
 }
 
 /** The answer of a round, each time in other words. */
-function answerTo({ state, round }: Asked, count: number): object[] {
+function answerTo({ state, round }: ChatRequest, count: number): object[] {
   const order = (number: number) =>
     ["charge", { order: `order #${number}, take ${count}` }] as const;
   const rounds = [[order(1), order(2)], [order(3)]];
@@ -198,8 +198,10 @@ function answerTo({ state, round }: Asked, count: number): object[] {
   }
   const calls = rounds[round - 1] ?? [left];
   const pieces = calls.map(([name, given], index) => {
-    const said = { name, arguments: JSON.stringify(given) };
-    return { tool_calls: [{ index, id: `c${count}_${index}`, type: "function", function: said }] };
+    const message = { name, arguments: JSON.stringify(given) };
+    return {
+      tool_calls: [{ index, id: `c${count}_${index}`, type: "function", function: message }],
+    };
   });
   return [{ role: "assistant", content: `Take ${count}. ` }, ...pieces];
 }

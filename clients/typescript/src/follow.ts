@@ -19,11 +19,11 @@ export interface FollowOptions extends CallOptions {
   readonly reconnectForMs?: number;
 }
 
-/** What makes something of the items of a stream, and knows how far it has read. */
+/** The reader of a stream's items, with its position. */
 export interface StreamReader<T> {
   /** The request for all that was not yet read. */
   request(): MessageInitShape<typeof StreamTransitionsRequestSchema>;
-  /** What an item holds; undefined if nothing that is new. Throws kind "gap". */
+  /** The content of an item; undefined: it is not new. Throws kind "gap". */
   read(item: StreamTransitionsResponse): T | undefined;
 }
 
@@ -32,12 +32,12 @@ const RECONNECT_FOR_MS = 60_000;
 /** Decides whether a lost stream is taken up again, and when. */
 class Reconnects {
   readonly #backoff = new Backoff();
-  readonly #patienceMs: number;
+  readonly #retryWindowMs: number;
   #lostAt: number | undefined;
   #gaps = 0;
 
-  constructor(patienceMs: number) {
-    this.#patienceMs = patienceMs;
+  constructor(retryWindowMs: number) {
+    this.#retryWindowMs = retryWindowMs;
   }
 
   progress(): void {
@@ -55,7 +55,7 @@ class Reconnects {
     }
     const now = performance.now();
     this.#lostAt ??= now;
-    if (!repeatable(error) || now - this.#lostAt >= this.#patienceMs) {
+    if (!repeatable(error) || now - this.#lostAt >= this.#retryWindowMs) {
       throw error;
     }
     return Math.max(this.#backoff.next(), error.retryAfterMs ?? 0);
@@ -125,8 +125,8 @@ function endOf({ signal, timeoutMs }: CallOptions): { signal: AbortSignal; clear
     stop();
   }
   signal?.addEventListener("abort", stop, { once: true });
-  const late = () => end.abort(deadline(timeoutMs));
-  const timer = timeoutMs === undefined ? undefined : later(timeoutMs, late);
+  const expired = () => end.abort(deadline(timeoutMs));
+  const timer = timeoutMs === undefined ? undefined : later(timeoutMs, expired);
   return {
     signal: end.signal,
     clear: () => {

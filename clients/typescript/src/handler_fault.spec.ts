@@ -32,8 +32,12 @@ test("what a handler throws becomes a fault within the limits of the contract", 
 });
 
 test("what may have happened is not final", () => {
-  const told = failStep("BANK_TIMEOUT", "no answer", { nonRetryable: true, unknown: true });
-  expect(faultOf(told)).toMatchObject({ code: "BANK_TIMEOUT", nonRetryable: false, unknown: true });
+  const report = failStep("BANK_TIMEOUT", "no answer", { nonRetryable: true, unknown: true });
+  expect(faultOf(report)).toMatchObject({
+    code: "BANK_TIMEOUT",
+    nonRetryable: false,
+    unknown: true,
+  });
   expect(faultOf(failStep("NO", "no", { nonRetryable: true }))).toMatchObject({
     nonRetryable: true,
     unknown: false,

@@ -1,17 +1,17 @@
 /**
  * What went wrong in a handler, as the contract takes it. Handlers are other people's code:
- * they throw and say whatever they like. What is made of it here is always text that the
+ * they may throw any value. What is made of it here is always text that the
  * sidecar takes, since a failure that cannot be told would leave its turn or step with a
  * worker that is through with it.
  */
 
 import { INVALID_ARGUMENTS, PawlError, RESULT_INVALID } from "./errors.js";
 
-/** What an error says of the turn or step whose handler threw it. */
+/** The failure that an error stands for, of the turn or step of the handler that threw it. */
 interface HandlerFault {
   readonly code: string;
   readonly message: string;
-  /** Where it was thrown; empty: a handler meant to, or nobody knows. */
+  /** Where it was thrown; empty: the handler threw it on purpose, or the place is unknown. */
   readonly trace: string;
   /** Whether another attempt may help. */
   readonly retryable: boolean;
@@ -39,7 +39,7 @@ export function faultOf(error: unknown): HandlerFault {
   const wait = PawlError.is(error) && error.kind === "fail_step" && error.retryAfterMs;
   return {
     code: named,
-    message: textOf(known ? safely(() => error.message) : error).slice(0, MOST_MESSAGE),
+    message: textOf(known ? safely(() => error.message) : error).slice(0, MAX_MESSAGE),
     trace: traceOf(error),
     retryable,
     reject: PawlError.is(error) && error.reject === true,
@@ -51,7 +51,7 @@ export function faultOf(error: unknown): HandlerFault {
 
 /**
  * Whether the function was called, and did not fail by itself: its result is none, or it is at
- * work still. Nobody knows what it changed.
+ * work still. Its effects are unknown.
  */
 function isMade({ kind, reason }: PawlError): boolean {
   return (
@@ -60,16 +60,16 @@ function isMade({ kind, reason }: PawlError): boolean {
   );
 }
 
-/** The error of a step whose result cannot be told: the call did happen. */
+/** The error of a step with a result that cannot be sent: the call did happen. */
 export function refusedResult(why: unknown): HandlerFault {
   const fault = faultOf(why);
   const known = PawlError.is(why) && !PawlError.is(why, "INVALID_JSON");
   const code = known ? fault.code : RESULT_INVALID;
-  const message = `the result was refused: ${fault.message}`.slice(0, MOST_MESSAGE);
+  const message = `the result was refused: ${fault.message}`.slice(0, MAX_MESSAGE);
   return { ...fault, code, message, nonRetryable: false, retryAfterMs: undefined, unknown: true };
 }
 
-/** The error of a step whose tool was stopped in its midst. */
+/** The error of a step after its tool was stopped in its midst. */
 export function stoppedFault(why: unknown): HandlerFault {
   const fault = faultOf(why);
   return deliberate(why)
@@ -105,7 +105,7 @@ export function deliberate(error: unknown): boolean {
   return PawlError.is(error) && (error.kind === "fail_turn" || error.kind === "fail_step");
 }
 
-/** A value as text, whatever it is. */
+/** Any value as text. */
 export function textOf(value: unknown): string {
   try {
     return String(value);
@@ -115,12 +115,12 @@ export function textOf(value: unknown): string {
 }
 
 // Cut to what the contract takes: 128 bytes, 16 KiB (at most 4 bytes a character).
-const MOST_CODE = 128;
-const MOST_MESSAGE = 4096;
-const MOST_TRACE = 2048;
+const MAX_CODE = 128;
+const MAX_MESSAGE = 4096;
+const MAX_TRACE = 2048;
 
 function word(value: unknown): string {
-  const text = textOf(value).slice(0, MOST_CODE);
+  const text = textOf(value).slice(0, MAX_CODE);
   return text.replace(/[^\x20-\x7e]/g, "?") || "ERROR";
 }
 
@@ -134,11 +134,11 @@ function traceOf(error: unknown): string {
   const frames = stack.search(/^\s+at /m);
   return frames < 0
     ? ""
-    : `${stack.slice(0, Math.min(frames, MOST_TRACE / 4))}${cut(stack, frames)}`;
+    : `${stack.slice(0, Math.min(frames, MAX_TRACE / 4))}${cut(stack, frames)}`;
 }
 
 function cut(stack: string, from: number): string {
-  return stack.slice(from, from + (MOST_TRACE * 3) / 4);
+  return stack.slice(from, from + (MAX_TRACE * 3) / 4);
 }
 
 /** What a getter gives; undefined: it throws. */

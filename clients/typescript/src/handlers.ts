@@ -1,8 +1,8 @@
 /** What a worker executes, by name. */
 
 import { failTurn, PawlError, RESULT_INVALID } from "./errors.js";
-import type { HeldStep } from "./leased_step.js";
-import type { HeldTurn } from "./leased_turn.js";
+import type { LeasedStep } from "./leased_step.js";
+import type { LeasedTurn } from "./leased_turn.js";
 import type { Json } from "./plain_message.js";
 import { checkSchema } from "./schema.js";
 import type { ToolCall } from "./tool_call.js";
@@ -50,12 +50,12 @@ export class HandlerTable {
   }
 
   prompt(name: string, handler: Handler): void {
-    takesTurn(`handler of prompt ${name}`, handler);
+    acceptsTurn(`handler of prompt ${name}`, handler);
     add(this.#prompts, name, handler);
   }
 
   agent(name: string, handler: Handler): void {
-    takesTurn(`handler of agent ${name}`, handler);
+    acceptsTurn(`handler of agent ${name}`, handler);
     add(this.#agents, name, handler);
   }
 
@@ -64,7 +64,7 @@ export class HandlerTable {
   }
 
   /** The handler of a turn. */
-  ofTurn(held: HeldTurn): Handler {
+  ofTurn(held: LeasedTurn): Handler {
     const handler =
       this.#prompts.get(held.info.prompt) ??
       this.#agents.get(held.agent) ??
@@ -79,7 +79,7 @@ export class HandlerTable {
   }
 
   /** Makes a tool call and gives its result. What it throws is the error of the step. */
-  async call(held: HeldStep, limitMs: number): Promise<Json> {
+  async call(held: LeasedStep, limitMs: number): Promise<Json> {
     const { tool } = held.call;
     const entry = this.#tools.get(tool) ?? this.#tools.get("*");
     if (!entry) {
@@ -94,7 +94,7 @@ export class HandlerTable {
 }
 
 /** Throws a TypeError for a function that cannot do with a Turn alone. */
-export function takesTurn(what: string, handler: Handler): void {
+export function acceptsTurn(what: string, handler: Handler): void {
   if (handler.length > 1) {
     throw new TypeError(`${what}: it is called with a Turn, and takes ${handler.length} values`);
   }

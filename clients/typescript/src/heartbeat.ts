@@ -2,8 +2,8 @@
 
 import { durationMs } from "@bufbuild/protobuf/wkt";
 import type { WorkerRegistered } from "./gen/pawl/v1/worker_pb.js";
-import type { HeldTurn } from "./leased_turn.js";
-import type { Holdings } from "./leases.js";
+import type { LeasedTurn } from "./leased_turn.js";
+import type { Leases } from "./leases.js";
 import { later, type Timer } from "./timer.js";
 import type { Session } from "./worker_session.js";
 
@@ -17,14 +17,14 @@ const LONGEST_MS = 60_000;
  */
 export class Heartbeat {
   readonly #session: Session;
-  readonly #holdings: Holdings;
+  readonly #holdings: Leases;
   readonly #intervalMs: number;
   #timer: Timer | undefined;
   /** When the next one is sent, by performance.now. */
   #due = Number.POSITIVE_INFINITY;
   #stopped = false;
 
-  constructor(session: Session, registered: WorkerRegistered, holdings: Holdings) {
+  constructor(session: Session, registered: WorkerRegistered, holdings: Leases) {
     const { heartbeatInterval: interval } = registered;
     this.#session = session;
     this.#holdings = holdings;
@@ -33,7 +33,7 @@ export class Heartbeat {
   }
 
   /** A turn was taken: its lease may ask for an earlier heartbeat. */
-  taken({ lease }: HeldTurn): void {
+  taken({ lease }: LeasedTurn): void {
     this.#within(this.#pauseMs(lease.duration && durationMs(lease.duration)));
   }
 
@@ -57,7 +57,7 @@ export class Heartbeat {
     }
     this.#timer?.cancel();
     this.#due = due;
-    this.#timer = later(pauseMs, () => void this.#beat());
+    this.#timer = later(pauseMs, () => void this.#heartbeat());
   }
 
   #pauseMs(leaseMs: number | undefined): number {
@@ -66,11 +66,11 @@ export class Heartbeat {
     return Math.max(SHORTEST_MS, Math.min(this.#intervalMs, third, LONGEST_MS));
   }
 
-  async #beat(): Promise<void> {
+  async #heartbeat(): Promise<void> {
     const tokens = [...this.#holdings.turns].map(({ lease }) => lease.token);
-    const beat = { item: { case: "heartbeat" as const, value: { tokens } } };
+    const heartbeat = { item: { case: "heartbeat" as const, value: { tokens } } };
     // A stream that is lost is seen where it is received.
-    const receipt = await this.#session.ask(beat).catch(() => undefined);
+    const receipt = await this.#session.ask(heartbeat).catch(() => undefined);
     if (receipt?.answer.case === "heartbeat") {
       this.#holdings.lost(receipt.answer.value.lost);
     }

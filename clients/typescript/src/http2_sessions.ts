@@ -25,11 +25,11 @@ type SessionManager = NonNullable<Parameters<typeof createGrpcTransport>[0]["ses
  * connection that still has some to tell: of one that begins with what is no HTTP/2, and of one
  * that it pings after the end (connect-es issue 1795). Such an error ends the process.
  */
-export class Sessions implements SessionManager {
+export class Http2Sessions implements SessionManager {
   readonly authority: string;
   readonly #intervalMs: number;
   readonly #options: SecureClientSessionOptions;
-  /** The newest one, and those on which something is under way still. */
+  /** The newest one, and those with calls in flight. */
   #open = new Set<Line>();
   #newest: Line | undefined;
 
@@ -46,7 +46,7 @@ export class Sessions implements SessionManager {
     options: Omit<ClientSessionRequestOptions, "signal">,
   ): Promise<ClientHttp2Stream> {
     const all = { ...headers, ":method": method, ":path": path };
-    for (let tries = MOST_TRIES; ; tries -= 1) {
+    for (let tries = MAX_TRIES; ; tries -= 1) {
       const line = this.#line();
       await line.ready;
       try {
@@ -61,11 +61,11 @@ export class Sessions implements SessionManager {
   }
 
   /** How many requests are under way: with none the process may end. */
-  get underWay(): number {
+  get inFlight(): number {
     return [...this.#open].reduce((sum, { streams }) => sum + streams, 0);
   }
 
-  /** The library says that something came; the pings do not depend on it. */
+  /** The library says that data arrived; the pings do not depend on it. */
   notifyResponseByteRead(): void {}
 
   /** Ends the connections and what is under way on them. The next request opens a new one. */
@@ -75,7 +75,7 @@ export class Sessions implements SessionManager {
     }
   }
 
-  /** Ends each connection once nothing is under way on it. The next request opens a new one. */
+  /** Ends each connection once it has no call in flight. The next request opens a new one. */
   retire(): void {
     for (const line of this.#open) {
       line.retire();
@@ -94,7 +94,7 @@ export class Sessions implements SessionManager {
 }
 
 /** How many connections one request tries, each of which ends before it is made. */
-const MOST_TRIES = 3;
+const MAX_TRIES = 3;
 
 /** One connection. Its errors are heard from its beginning to its end. */
 class Line {
@@ -166,7 +166,7 @@ class Line {
     this.#session.destroy(why, CANCEL);
   }
 
-  /** Ends it once nothing is under way on it. */
+  /** Ends it once it has no call in flight. */
   retire(): void {
     if (this.streams === 0) {
       this.end(closed());

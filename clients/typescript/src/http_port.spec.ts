@@ -7,21 +7,21 @@ import { Sidecar } from "./testing.js";
 
 let sidecar: Sidecar;
 const lost: unknown[] = [];
-const hear = (error: unknown) => lost.push(error);
+const listenOn = (error: unknown) => lost.push(error);
 
 beforeAll(async () => {
-  process.on("uncaughtException", hear);
+  process.on("uncaughtException", listenOn);
   sidecar = await Sidecar.start({ flags: ["--http=127.0.0.1:0", "--metrics=127.0.0.1:0"] });
 });
 afterAll(async () => {
   await sidecar.stop();
-  process.off("uncaughtException", hear);
+  process.off("uncaughtException", listenOn);
 });
 
 const QUIET = { info: () => undefined, warn: () => undefined };
 
 /** Each way in which a client makes calls. */
-const WAYS: { readonly [way: string]: (client: PawlClient) => Promise<unknown> } = {
+const TRANSPORTS: { readonly [transport: string]: (client: PawlClient) => Promise<unknown> } = {
   unary: (client) => client.getPack("calc"),
   "a run that is driven": (client) => client.run("calc", {}),
   stream: (client) => client.transitions({}, { follow: true }).next(),
@@ -33,7 +33,7 @@ const WAYS: { readonly [way: string]: (client: PawlClient) => Promise<unknown> }
       .serve(),
 };
 
-describe.each(Object.entries(WAYS))("%s", (_, call) => {
+describe.each(Object.entries(TRANSPORTS))("%s", (_, call) => {
   test("at the HTTP port", async () => {
     using client = new PawlClient({ address: sidecar.http, log: QUIET });
     const error = await call(client).catch((thrown: unknown) => thrown);
@@ -61,7 +61,7 @@ async function other(early: boolean): Promise<{ address: string } & Disposable> 
 describe.each([true, false])("at a server without HTTP/2 that is early: %s", (early) => {
   test("calls are told, and the process lives", async () => {
     using server = await other(early);
-    const said = `sidecar at ${server.address}: what listens there answers without HTTP/2, `;
+    const message = `sidecar at ${server.address}: what listens there answers without HTTP/2, `;
     for (let round = 0; round < 20; round += 1) {
       using client = new PawlClient({ address: server.address, retryForMs: 100 });
       const calls = [1, 2, 3].map(() => client.getPack("calc"));
@@ -69,7 +69,7 @@ describe.each([true, false])("at a server without HTTP/2 that is early: %s", (ea
         expect(status).toBe("rejected");
         const { reason } = end as { reason: unknown };
         expect(PawlError.is(reason) && reason.kind).toBe("unavailable");
-        expect((reason as PawlError).message).toContain(said);
+        expect((reason as PawlError).message).toContain(message);
       }
     }
     expect(lost).toEqual([]);
@@ -78,13 +78,13 @@ describe.each([true, false])("at a server without HTTP/2 that is early: %s", (ea
   test("a worker says so and goes on", async () => {
     using server = await other(early);
     const warnings: string[] = [];
-    let heard = () => {};
+    let answer = () => {};
     const warned = new Promise<void>((resolve) => {
-      heard = resolve;
+      answer = resolve;
     });
     const warn = (text: string) => {
       warnings.push(text);
-      heard();
+      answer();
     };
     using client = new PawlClient({ address: server.address, log: { ...QUIET, warn } });
     const worker = client.worker().prompt("calc", () => ({}));

@@ -96,8 +96,8 @@ test.each([
   ["no JSON", () => Symbol("no") as unknown as string, "RESULT_INVALID"],
 ])("a result that is %s is of a call that happened", async (_what, result, reason) => {
   // Failed definitely it would be made again, and with its turn once more.
-  const again = { tools: { add: { attempts: 3 } }, retry: { max_attempts: 3 } };
-  await shared.client.registerPack(stepsPack("refused-result", again), { filename: "x.json" });
+  const repeated = { tools: { add: { attempts: 3 } }, retry: { max_attempts: 3 } };
+  await shared.client.registerPack(stepsPack("refused-result", repeated), { filename: "x.json" });
   const ledger = new Ledger();
   const add = (_payload: Json, call: ToolCall) => {
     ledger.charge(call);

@@ -1,7 +1,7 @@
 /** When a handler counts as idle. */
 
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { Idleness } from "./idle_detector.js";
+import { IdleDetector } from "./idle_detector.js";
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
@@ -11,7 +11,7 @@ function watched(afterMs: number) {
   const idle = () => {
     state.calls += 1;
   };
-  return { state, idleness: new Idleness(afterMs, () => state.waits, idle) };
+  return { state, idleness: new IdleDetector(afterMs, () => state.waits, idle) };
 }
 
 test("a wait without any other work is noticed, once for each change", () => {

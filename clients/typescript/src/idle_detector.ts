@@ -1,26 +1,26 @@
-/** Noticing that the handler of a turn does nothing but wait for steps. */
+/** Detects a turn's handler that only waits for steps. */
 
 import { later, type Timer } from "./timer.js";
 
 /**
- * Calls `idle` when nothing was asked and nothing was answered for some time while
+ * Calls `idle` when there was no request and no answer for some time while
  * `waits` is true. It may call again after each further change.
  */
-export class Idleness {
+export class IdleDetector {
   readonly #afterMs: number;
-  readonly #waits: () => boolean;
+  readonly #waiting: () => boolean;
   readonly #idle: () => void;
   #busy = 0;
   #timer: Timer | undefined;
 
   /** `afterMs` 0: never. */
-  constructor(afterMs: number, waits: () => boolean, idle: () => void) {
+  constructor(afterMs: number, waiting: () => boolean, idle: () => void) {
     this.#afterMs = afterMs;
-    this.#waits = waits;
+    this.#waiting = waiting;
     this.#idle = idle;
   }
 
-  /** Something is done for the handler; it is not idle meanwhile. */
+  /** The client works for the handler; it is not idle meanwhile. */
   async during<T>(work: () => Promise<T>): Promise<T> {
     this.#busy += 1;
     this.end();
@@ -35,7 +35,7 @@ export class Idleness {
   /** Counts from now on, if the handler waits. */
   changed(): void {
     this.end();
-    if (this.#afterMs > 0 && this.#busy === 0 && this.#waits()) {
+    if (this.#afterMs > 0 && this.#busy === 0 && this.#waiting()) {
       this.#timer = later(this.#afterMs, this.#idle);
     }
   }

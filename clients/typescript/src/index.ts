@@ -18,13 +18,13 @@ export type { ClientOptions, TokenSource } from "./connection.js";
 export type { ConsumeOptions, Consumer } from "./consumers.js";
 export type { Driven, DriveOptions, OnOutput } from "./drive.js";
 export {
+  type Conflict,
   type ErrorKind,
   failStep,
   failTurn,
   PawlError,
   type PawlErrorInit,
   type Violation,
-  type Winner,
 } from "./errors.js";
 export type { EventsOptions } from "./event_reader.js";
 export type { Json } from "./exact_json.js";
@@ -52,9 +52,9 @@ export type {
   ModelFailure,
   ModelMessage,
   ModelOutcome,
+  ModelReport,
   ModelRequest,
   ModelRound,
-  ModelTold,
   ModelView,
   ProviderLimits,
   ToolCallRef,

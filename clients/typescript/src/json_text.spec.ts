@@ -6,7 +6,7 @@ import { stepsPack, useSidecar, useWorkers } from "./fixture.js";
 import { type PawlClient, PawlError, RunStatus, type Turn } from "./index.js";
 import { toJsonText } from "./json_text.js";
 import { parseJson } from "./plain_message.js";
-import { wholeIn } from "./unicode.js";
+import { replaceLoneSurrogatesIn } from "./unicode.js";
 import { json, partsOf, writesOf } from "./values.js";
 
 class Money {
@@ -132,7 +132,9 @@ test("halves that were recorded by earlier programs, or said by a model, are rep
     "a\ufffd": ["\ufffd", "\u{1f600}", 1],
   });
   const data = Uint8Array.of(1);
-  expect(wholeIn({ content: ["\ud800", data], provider: { "\ud800": 1n } })).toEqual({
+  expect(
+    replaceLoneSurrogatesIn({ content: ["\ud800", data], provider: { "\ud800": 1n } }),
+  ).toEqual({
     content: ["\ufffd", data],
     provider: { "\ufffd": 1n },
   });
@@ -180,7 +182,7 @@ describe("a result of a tool", () => {
   test.each(["driven", "worked"])(
     "is refused with its place where it is made: %s",
     async (mode) => {
-      const told: string[] = [];
+      const report: string[] = [];
       const left = results.map(([, value]) => value);
       const add = () => ({ at: [0, left.shift()] }) as unknown as number;
       const handler = async (turn: Turn) => {
@@ -188,8 +190,10 @@ describe("a result of a tool", () => {
           return {};
         }
         for (const index of results.keys()) {
-          const asked = turn.step("add", { a: 1, b: 2 }, { key: `${index}` });
-          await asked.catch((error: PawlError) => told.push(`${error.reason}: ${error.message}`));
+          const request = turn.step("add", { a: 1, b: 2 }, { key: `${index}` });
+          await request.catch((error: PawlError) =>
+            report.push(`${error.reason}: ${error.message}`),
+          );
         }
         return { event: "Done" };
       };
@@ -203,8 +207,8 @@ describe("a result of a tool", () => {
         expect((await run.wait()).run?.status).toBe(RunStatus.COMPLETED);
       }
       const wanted = /^RESULT_INVALID: .*the result was refused: result\.at\[1\]: /;
-      expect(told.filter((text) => !wanted.test(text))).toEqual([]);
-      expect(told).toHaveLength(results.length);
+      expect(report.filter((text) => !wanted.test(text))).toEqual([]);
+      expect(report).toHaveLength(results.length);
     },
   );
 });

@@ -1,11 +1,11 @@
 /**
  * The one way from a value of a program to JSON text: what is given, returned and written. A
- * value is taken as it is or refused with its place; nothing becomes `null` or `{}` on the way.
+ * value is taken as it is or refused with its place; no value becomes `null` or `{}` on the way.
  */
 
 import { isBranded } from "./brand.js";
 import { PawlError } from "./errors.js";
-import { isHalved, isPlain, whole } from "./unicode.js";
+import { hasLoneSurrogate, isPlain, replaceLoneSurrogates } from "./unicode.js";
 
 /** How deep objects and arrays nest in what the sidecar takes, the outermost counted. */
 const DEEPEST = 128;
@@ -31,7 +31,7 @@ export function toJsonText(value: unknown, field: string): string {
 
 /** The same text. Throws a PawlError (INVALID_TEXT) if it has half a character. */
 export function wholeText(text: string, field: string): string {
-  if (isHalved(text)) {
+  if (hasLoneSurrogate(text)) {
     throw refusal("INVALID_TEXT", field, "a text with half a character (a lone surrogate)");
   }
   return text;
@@ -49,7 +49,7 @@ class Writer {
     try {
       return this.#write(value);
     } catch (thrown) {
-      // A getter or a toJSON of the program threw, perhaps something that is no Error.
+      // A getter or a toJSON of the program threw, perhaps a value that is no Error.
       throw PawlError.is(thrown, "INVALID_JSON") ? thrown : this.#refusal("it throws", thrown);
     }
   }
@@ -71,7 +71,7 @@ class Writer {
   }
 
   #quoted(text: string): string {
-    return isHalved(text)
+    return hasLoneSurrogate(text)
       ? this.#refuse("a text with half a character (a lone surrogate)")
       : JSON.stringify(text);
   }
@@ -85,7 +85,7 @@ class Writer {
       const items = Array.from(value, (item, index) => this.#member(index, item));
       return `[${items.join(",")}]`;
     }
-    return isPlain(value) && !says(value) ? this.#members(value) : this.#said(value);
+    return isPlain(value) && !hasToJSON(value) ? this.#members(value) : this.#serialized(value);
   }
 
   #members(value: object): string {
@@ -106,14 +106,14 @@ class Writer {
   }
 
   /** An object that is no plain one: what its toJSON says. */
-  #said(value: object): string {
-    if (ArrayBuffer.isView(value) || !says(value) || isNoMoment(value)) {
+  #serialized(value: object): string {
+    if (ArrayBuffer.isView(value) || !hasToJSON(value) || isNoMoment(value)) {
       return this.#refuse(kindOf(value));
     }
-    const told = value.toJSON(String(this.#path.at(-1) ?? ""));
-    return typeof told === "object" && told !== null && says(told)
+    const report = value.toJSON(String(this.#path.at(-1) ?? ""));
+    return typeof report === "object" && report !== null && hasToJSON(report)
       ? this.#refuse(kindOf(value))
-      : this.#write(told);
+      : this.#write(report);
   }
 
   #refuse(what: string): never {
@@ -122,11 +122,11 @@ class Writer {
 
   #refusal(what: string, cause?: unknown): PawlError {
     const path = this.#path.map((key) => {
-      return typeof key === "number" ? `[${key}]` : `.${whole(key)}`;
+      return typeof key === "number" ? `[${key}]` : `.${replaceLoneSurrogates(key)}`;
     });
     const place = `${this.#field}${path.join("")}`;
     const shown = place.length > LONGEST_PLACE ? `${place.slice(0, LONGEST_PLACE)}...` : place;
-    return refusal("INVALID_JSON", whole(shown), what, cause);
+    return refusal("INVALID_JSON", replaceLoneSurrogates(shown), what, cause);
   }
 }
 
@@ -134,7 +134,7 @@ function refusal(reason: string, field: string, what: string, cause?: unknown): 
   return new PawlError("request", `${field}: ${what}`, { reason, metadata: { field }, cause });
 }
 
-function says(value: object): value is { toJSON(key: string): unknown } {
+function hasToJSON(value: object): value is { toJSON(key: string): unknown } {
   return typeof (value as { toJSON?: unknown }).toJSON === "function";
 }
 

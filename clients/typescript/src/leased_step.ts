@@ -5,14 +5,14 @@ import {
   StepAssignmentSchema,
   type StepLease,
 } from "./gen/pawl/v1/worker_pb.js";
-import { Held } from "./leased_work.js";
+import { LeasedWork } from "./leased_work.js";
 import { type Json, plain } from "./plain_message.js";
 import { Spending, type ToolCall } from "./tool_call.js";
 import { type answerOf, usageOf } from "./turn_requests.js";
 import type { WorkInit } from "./worker_session.js";
 
 /** A step that is held. Its lease changes when the worker connects again. */
-export class HeldStep extends Held {
+export class LeasedStep extends LeasedWork {
   readonly kind = "step";
   lease: StepLease;
   readonly payload: Json;
@@ -46,7 +46,7 @@ export class HeldStep extends Held {
     });
   }
 
-  /** The tool was asked to stop: what it throws then does not say that nothing happened. */
+  /** The tool was asked to stop: an error that it throws then does not prove that the call had no effect. */
   stopped = false;
 
   get call(): ToolCall {

@@ -1,7 +1,7 @@
 /** A turn that a worker holds. */
 
 import { create } from "@bufbuild/protobuf";
-import type { Wanted } from "./abort.js";
+import type { Cancellable } from "./abort.js";
 import type { Denials } from "./denials.js";
 import { PawlError } from "./errors.js";
 import { StepStatus } from "./gen/pawl/v1/record_pb.js";
@@ -21,11 +21,11 @@ import type {
   TurnLease,
   WorkReceipt,
 } from "./gen/pawl/v1/worker_pb.js";
-import { Idleness } from "./idle_detector.js";
-import { Held } from "./leased_work.js";
-import { askRequest, noteRequest, stepRequest, toldRequest } from "./model_request.js";
-import type { ModelAsk, ModelRound, ModelTold } from "./model_step.js";
-import { AwaitedSteps } from "./pending_steps.js";
+import { IdleDetector } from "./idle_detector.js";
+import { LeasedWork } from "./leased_work.js";
+import { askRequest, noteRequest, outcomeRequest, stepRequest } from "./model_request.js";
+import type { ModelAsk, ModelReport, ModelRound } from "./model_step.js";
+import { PendingSteps } from "./pending_steps.js";
 import { type Plain, plain } from "./plain_message.js";
 import { newId } from "./retry.js";
 import type { Step, StepCall, TurnHost, TurnInfo } from "./turn.js";
@@ -35,10 +35,10 @@ import { type Artifacts, writesOf } from "./values.js";
 import type { WorkInit } from "./worker_session.js";
 
 /** Sends a request, again over new streams, until it has its receipt. */
-export type Ask = (make: () => WorkInit, wanted: Wanted) => Promise<WorkReceipt>;
+export type Ask = (make: () => WorkInit, wanted: Cancellable) => Promise<WorkReceipt>;
 
 /** A turn that is held. Its lease changes when the worker connects again. */
-export class HeldTurn extends Held implements TurnHost {
+export class LeasedTurn extends LeasedWork implements TurnHost {
   readonly kind = "turn";
   lease: TurnLease;
   readonly info: TurnInfo;
@@ -47,7 +47,7 @@ export class HeldTurn extends Held implements TurnHost {
   readonly traceparent: string;
   readonly labels: Readonly<Record<string, string>>;
   /** Steps that the execution has asked for. */
-  asked = 0;
+  requests = 0;
   /** The MODEL step of the execution's last request to a model, once it is answered; 0: none. */
   lastAnswer = 0;
   /** Its handler has returned, and the answer is on its way. */
@@ -56,8 +56,8 @@ export class HeldTurn extends Held implements TurnHost {
   returned = false;
   readonly #ask: Ask;
   readonly #denials: Denials;
-  readonly #awaited = new AwaitedSteps();
-  readonly #idleness: Idleness;
+  readonly #awaited = new PendingSteps();
+  readonly #idleness: IdleDetector;
   #suspending: Promise<void> | undefined;
   readonly #output = new TurnOutput((piece) => this.#send(piece));
 
@@ -77,8 +77,8 @@ export class HeldTurn extends Held implements TurnHost {
     this.traceparent = assignment.traceparent;
     this.labels = assignment.labels;
     this.#ask = ask;
-    const waits = () => this.#awaited.count > 0;
-    this.#idleness = new Idleness(suspendAfterMs, waits, () => {
+    const waiting = () => this.#awaited.count > 0;
+    this.#idleness = new IdleDetector(suspendAfterMs, waiting, () => {
       this.#suspending = this.#suspend();
     });
   }
@@ -115,15 +115,15 @@ export class HeldTurn extends Held implements TurnHost {
   }
 
   async request(calls: readonly StepCall[]): Promise<readonly Plain<StepOutcome>[]> {
-    this.asked += calls.length;
+    this.requests += calls.length;
     const requests = calls.map(stepRequest);
     const requestId = newId();
-    const { answer } = await this.#tell(() => {
+    const { answer } = await this.#report(() => {
       const value = { ...turnTarget("", this.ref), requests, requestId };
       return { item: { case: "requestStep", value } };
     });
-    const told = answer.case === "requestStep" ? answer.value.outcomes : [];
-    const outcomes = told.map((outcome) => plain(StepOutcomeSchema, outcome));
+    const report = answer.case === "requestStep" ? answer.value.outcomes : [];
+    const outcomes = report.map((outcome) => plain(StepOutcomeSchema, outcome));
     this.#denials.take(this.info.pack?.id ?? "", calls, outcomes);
     return outcomes;
   }
@@ -135,34 +135,34 @@ export class HeldTurn extends Held implements TurnHost {
   }
 
   async requestModel(ask: ModelAsk): Promise<ModelRound> {
-    const { answer } = await this.#tell(() => {
+    const { answer } = await this.#report(() => {
       return { item: { case: "requestModel", value: askRequest("", this.ref, ask) } };
     });
     if (answer.case !== "requestModel") {
       throw unanswered("a request to a model");
     }
-    const asked = plain(RequestModelResponseSchema, answer.value);
-    const { step } = asked;
+    const prompt = plain(RequestModelResponseSchema, answer.value);
+    const { step } = prompt;
     this.lastAnswer = step?.status === StepStatus.OK ? step.step : 0;
-    return asked;
+    return prompt;
   }
 
-  async answerModel(told: ModelTold): Promise<Plain<AnswerModelResponse>> {
-    const { answer } = await this.#tell(() => {
-      return { item: { case: "answerModel", value: toldRequest("", this.ref, told) } };
+  async answerModel(reported: ModelReport): Promise<Plain<AnswerModelResponse>> {
+    const { answer } = await this.#report(() => {
+      return { item: { case: "answerModel", value: outcomeRequest("", this.ref, reported) } };
     });
     if (answer.case !== "answerModel") {
       throw unanswered("the answer of a model");
     }
-    if (answer.value.disposition === Disposition.ACCEPTED && "answer" in told.outcome) {
-      this.lastAnswer = told.step;
+    if (answer.value.disposition === Disposition.ACCEPTED && "answer" in reported.outcome) {
+      this.lastAnswer = reported.step;
     }
     return plain(AnswerModelResponseSchema, answer.value);
   }
 
   async updateModelCall(step: number, attempt: number, responseId: string): Promise<void> {
     const note = { step, attempt, responseId };
-    await this.#tell(() => {
+    await this.#report(() => {
       return { item: { case: "updateModelCall", value: noteRequest("", this.ref, note) } };
     });
   }
@@ -170,7 +170,7 @@ export class HeldTurn extends Held implements TurnHost {
   async setArtifacts(artifacts: Artifacts): Promise<void> {
     const writeId = newId();
     const writes = writesOf(artifacts, this.info.artifactSlots);
-    await this.#tell(() => {
+    await this.#report(() => {
       const { runId, token } = this.lease;
       const value = { runId, turnToken: token, artifacts: writes, writeId };
       return { item: { case: "setArtifacts", value } };
@@ -191,19 +191,19 @@ export class HeldTurn extends Held implements TurnHost {
 
   async writeOutput(piece: OutputPiece): Promise<void> {
     const value = { piece: pieceOf(piece), requestId: newId() };
-    await this.#tell(() => {
+    await this.#report(() => {
       return { item: { case: "writeOutput", value: { ...value, ...turnTarget("", this.ref) } } };
     });
   }
 
   async #send({ offset, ...piece }: SentPiece): Promise<void> {
-    await this.#tell(() => {
+    await this.#report(() => {
       const value = { token: this.lease.token, offset: BigInt(offset), ...piece };
       return { item: { case: "output", value } };
     });
   }
 
-  #tell(make: () => WorkInit): Promise<WorkReceipt> {
+  #report(make: () => WorkInit): Promise<WorkReceipt> {
     return this.#idleness.during(() => this.#ask(make, this));
   }
 

@@ -1,15 +1,15 @@
 /** A piece of work that a worker holds. */
 
-import { Ending, type Wanted } from "./abort.js";
+import { AbortState, type Cancellable } from "./abort.js";
 import { PawlError } from "./errors.js";
 import { RevokeCause } from "./gen/pawl/v1/worker_pb.js";
 import { later } from "./timer.js";
 
 /** Work with the two things that may end its handler: the loss of the work, and time. */
-export abstract class Held implements Wanted {
-  readonly #work = new Ending();
+export abstract class LeasedWork implements Cancellable {
+  readonly #work = new AbortState();
   /** Ends when the handler is to stop: with the work, or when its time is up. */
-  readonly handling = new Ending();
+  readonly handling = new AbortState();
 
   /** Aborted when the work is the worker's no more. */
   get signal(): AbortSignal {
@@ -47,18 +47,18 @@ export abstract class Held implements Wanted {
 
   /** Executes the handler for as long as it may take (0: no bound) and is wanted. */
   async execute<T>(limitMs: number, handler: () => Promise<T>): Promise<T> {
-    const late = () => this.handling.end(() => tooLate(limitMs));
-    const timer = limitMs > 0 ? later(limitMs, late) : undefined;
+    const expired = () => this.handling.end(() => deadlineExceeded(limitMs));
+    const timer = limitMs > 0 ? later(limitMs, expired) : undefined;
     try {
-      return await this.handling.unless(handler());
+      return await this.handling.unlessAborted(handler());
     } finally {
       timer?.cancel();
     }
   }
 }
 
-/** Awaits something until a signal is aborted; rejects with the signal's reason then. */
-export function unless<T>(signal: AbortSignal, awaited: Promise<T>): Promise<T> {
+/** Awaits a promise until a signal is aborted; rejects with the signal's reason then. */
+export function settledBefore<T>(signal: AbortSignal, awaited: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const stop = () => reject(signal.reason);
     if (signal.aborted) {
@@ -71,7 +71,7 @@ export function unless<T>(signal: AbortSignal, awaited: Promise<T>): Promise<T> 
 
 const UNSPECIFIED = "UNSPECIFIED";
 
-function tooLate(limitMs: number): PawlError {
+function deadlineExceeded(limitMs: number): PawlError {
   const text = `the handler did not return within ${limitMs} ms`;
   return new PawlError("handler", text, { reason: "HANDLER_TIMEOUT" });
 }

@@ -10,8 +10,8 @@ import type {
   WorkerRegistered,
   WorkerRegistrationSchema,
 } from "./gen/pawl/v1/worker_pb.js";
-import type { HeldStep } from "./leased_step.js";
-import type { HeldTurn } from "./leased_turn.js";
+import type { LeasedStep } from "./leased_step.js";
+import type { LeasedTurn } from "./leased_turn.js";
 
 /**
  * Both are leases of one delivery of a turn. The next one may come before the receipt that
@@ -32,21 +32,24 @@ function sameAttempt(a: StepLease, b: StepLease): boolean {
 }
 
 /** The turns and steps that a worker executes now. */
-export class Holdings {
-  readonly turns = new Set<HeldTurn>();
-  readonly steps = new Set<HeldStep>();
+export class Leases {
+  readonly turns = new Set<LeasedTurn>();
+  readonly steps = new Set<LeasedStep>();
 
-  /** Takes something out; what its handler still does is told that it is over. */
-  drop(held: HeldTurn | HeldStep): void {
-    this.turns.delete(held as HeldTurn);
-    this.steps.delete(held as HeldStep);
+  /** Removes one piece of work and aborts its handler. */
+  drop(held: LeasedTurn | LeasedStep): void {
+    this.turns.delete(held as LeasedTurn);
+    this.steps.delete(held as LeasedStep);
     held.lose();
   }
 
   /** As a registration names them. */
   leases(): Pick<MessageInitShape<typeof WorkerRegistrationSchema>, "heldTurns" | "heldSteps"> {
     return {
-      heldTurns: [...this.turns].map(({ lease, asked }) => ({ ...lease, stepRequests: asked })),
+      heldTurns: [...this.turns].map(({ lease, requests: request }) => ({
+        ...lease,
+        stepRequests: request,
+      })),
       heldSteps: [...this.steps].map(({ lease }) => lease),
     };
   }
@@ -78,7 +81,7 @@ export class Holdings {
     }
   }
 
-  /** Stops the turns whose leases a heartbeat did not extend. */
+  /** Stops the turns with leases that a heartbeat did not extend. */
   lost(tokens: readonly string[]): void {
     for (const held of this.turns) {
       if (tokens.includes(held.lease.token)) {

@@ -1,4 +1,4 @@
-/** Where a client says what nobody else would hear of. */
+/** The client's log: warnings that no error reports. */
 
 import { deliberate, textOf } from "./handler_fault.js";
 
@@ -28,6 +28,6 @@ export function warnOf(log: Log, what: string, error: unknown): void {
       log.warn(what, error);
     }
   } catch {
-    // The log's own fault, or an error that nothing can be read of.
+    // The log's own fault, or an error without a readable message.
   }
 }

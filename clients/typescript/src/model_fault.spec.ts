@@ -23,7 +23,7 @@ test.each([
   ["12345678", "[key]"],
   ["1234567", "1234567"],
   ["a", "a"],
-])("the key %s is recorded as %s: what is shorter than 8 stands for none", (key, told) => {
+])("the key %s is recorded as %s: what is shorter than 8 stands for none", (key, report) => {
   const outcome = unusable(`NO_${key}`, `what ${key} says`);
-  expect(discreet(outcome, [key])).toEqual(unusable(`NO_${told}`, `what ${told} says`));
+  expect(discreet(outcome, [key])).toEqual(unusable(`NO_${report}`, `what ${report} says`));
 });

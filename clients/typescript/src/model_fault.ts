@@ -3,9 +3,9 @@
 import { PawlError } from "./errors.js";
 import { textOf } from "./handler_fault.js";
 import type { ModelFailure, ModelOutcome } from "./model_step.js";
-import { whole } from "./unicode.js";
+import { replaceLoneSurrogates } from "./unicode.js";
 
-/** A call that came to nothing. */
+/** A call that failed. */
 export type Failed = Extract<ModelOutcome, { readonly failure: unknown }>;
 
 /** An answer that came, and cannot be used. */
@@ -16,10 +16,10 @@ export function unusable(code: string, message: string): Failed {
 /** The code of a provider's own word; it may say anything. */
 export function codeOf(word: unknown): string {
   const text = textOf(word ?? "").toUpperCase();
-  return `MODEL_${text.replace(/[^A-Z0-9_]/g, "_").slice(0, MOST_WORD) || "ERROR"}`;
+  return `MODEL_${text.replace(/[^A-Z0-9_]/g, "_").slice(0, MAX_WORD) || "ERROR"}`;
 }
 
-const MOST_WORD = 64;
+const MAX_WORD = 64;
 
 /** The HTTP status that a fault has before a stream begins, by its type or code. */
 const STATUSES: { readonly [word: string]: number } = {
@@ -42,7 +42,7 @@ const STATUSES: { readonly [word: string]: number } = {
 };
 
 /** Statuses below 500 after which the same request may succeed. */
-const AGAIN = [408, 409, 425, 429];
+const RETRIABLE = [408, 409, 425, 429];
 
 const FINAL = [
   "MEDIA_UNSUPPORTED",
@@ -54,7 +54,7 @@ const FINAL = [
 /** Whether the code of a recorded failure says that no further attempt can help. */
 export function isFinal(code: string): boolean {
   const status = Number(/^MODEL_(\d+)$/.exec(code)?.[1] ?? Number.NaN);
-  return Number.isNaN(status) ? FINAL.includes(code) : status < 500 && !AGAIN.includes(status);
+  return Number.isNaN(status) ? FINAL.includes(code) : status < 500 && !RETRIABLE.includes(status);
 }
 
 /** What an error of the SDK has, or of what is below it; any of it may be missing. */
@@ -125,29 +125,29 @@ export function brokenBy(error: unknown): Failed {
 }
 
 /** The status that a word or a number of a fault says; 0: none. */
-function statusOf(said: unknown): number {
-  const number = Number(said);
+function statusOf(text: unknown): number {
+  const number = Number(text);
   if (number >= 400 && number < 600) {
     return number;
   }
-  return typeof said === "string" && Object.hasOwn(STATUSES, said) ? (STATUSES[said] ?? 0) : 0;
+  return typeof text === "string" && Object.hasOwn(STATUSES, text) ? (STATUSES[text] ?? 0) : 0;
 }
 
 function statusFailure(status: number, message: string): ModelFailure {
   const code = status === 429 ? "MODEL_RATE_LIMITED" : `MODEL_${status}`;
-  return { error: { code, message }, nonRetryable: status < 500 && !AGAIN.includes(status) };
+  return { error: { code, message }, nonRetryable: status < 500 && !RETRIABLE.includes(status) };
 }
 
 function messageOf(error: unknown): string {
   const { message, cause } = (error ?? {}) as Thrown;
   const below = (cause as Thrown | undefined)?.message;
-  const said = typeof message === "string" ? message : textOf(error);
-  return typeof below === "string" && !said.includes(below) ? `${said}: ${below}` : said;
+  const text = typeof message === "string" ? message : textOf(error);
+  return typeof below === "string" && !text.includes(below) ? `${text}: ${below}` : text;
 }
 
 const WORDS = ["error", "message", "detail", "msg", "title", "errors", "response"];
 
-/** What a provider says in a body of any form; empty: nothing. */
+/** The message in a provider's body, in any form; empty: it has none. */
 export function wordsOf(body: unknown): string {
   if (typeof body === "string") {
     return inText(body.trim());
@@ -162,7 +162,7 @@ export function wordsOf(body: unknown): string {
   return WORDS.map((name) => wordsOf(named[name])).find((words) => words !== "") ?? "";
 }
 
-const MOST_PAGE = 200;
+const MAX_PAGE = 200;
 
 function inText(text: string): string {
   if (/^[[{]/.test(text)) {
@@ -177,10 +177,10 @@ function inText(text: string): string {
   }
   const title = /<title[^>]*>([^<]+)</i.exec(text)?.[1];
   const bare = (title ?? text.replace(/<(script|style)[\s\S]*?<\/\1>|<[^>]*>/gi, " ")).trim();
-  return bare.replace(/\s+/g, " ").slice(0, MOST_PAGE);
+  return bare.replace(/\s+/g, " ").slice(0, MAX_PAGE);
 }
 
-/** How long a provider asks to wait. What is no time, or before now, says nothing. */
+/** How long a provider asks to wait. A value that is no time, or before now, is ignored. */
 function pauseOf(error: unknown): Pick<ModelFailure, "retryAfterMs"> {
   const headers = headersOf(error);
   const text = headers?.get("retry-after")?.trim() ?? "";
@@ -202,9 +202,9 @@ export function discreet(outcome: ModelOutcome, keys: Iterable<string>): ModelOu
   const { error } = outcome.failure;
   const long = [...keys].filter((key) => key.length >= LEAST_KEY);
   const without = (text: string) => {
-    return long.reduce((left, key) => left.replaceAll(key, "[key]"), whole(text));
+    return long.reduce((left, key) => left.replaceAll(key, "[key]"), replaceLoneSurrogates(text));
   };
-  const message = without(error.message ?? "").slice(0, MOST_MESSAGE);
+  const message = without(error.message ?? "").slice(0, MAX_MESSAGE);
   return { failure: { ...outcome.failure, error: { code: without(error.code), message } } };
 }
 
@@ -212,4 +212,4 @@ export function discreet(outcome: ModelOutcome, keys: Iterable<string>): ModelOu
 const LEAST_KEY = 8;
 
 /** The most characters of an endpoint's own words in a failure. */
-const MOST_MESSAGE = 4096;
+const MAX_MESSAGE = 4096;

@@ -8,7 +8,7 @@ import { type Json, PawlError, RecordKind, RunStatus, textOf } from "./index.js"
 import { modelHandler } from "./models.js";
 
 const shared = useSidecar();
-const LEAVE = { id: "l1", name: "leave_state", given: { event: "Done", artifacts: { sum: 12 } } };
+const EXIT = { id: "l1", name: "leave_state", given: { event: "Done", artifacts: { sum: 12 } } };
 const variables = { n: 1 };
 
 const plainly = (_: string, value: unknown) => (typeof value === "bigint" ? String(value) : value);
@@ -24,8 +24,8 @@ async function failures(runId: string): Promise<unknown[]> {
 
 describe("an answer", () => {
   test("with a call that has no place in the record is paid for and asked again", async () => {
-    const nameless = { ...LEAVE, name: "x".repeat(300) };
-    const answers = [chatEvents("", nameless), chatEvents("", LEAVE), chatEvents("Bye.")];
+    const nameless = { ...EXIT, name: "x".repeat(300) };
+    const answers = [chatEvents("", nameless), chatEvents("", EXIT), chatEvents("Bye.")];
     await using provider = await Provider.start(...answers);
     const result = await shared.client.run("steps", chat(provider.url), { variables });
     expect([result.status, result.errors]).toEqual([RunStatus.COMPLETED, []]);
@@ -35,7 +35,7 @@ describe("an answer", () => {
 
   test("whose counts are none costs its bound", async () => {
     const odd = { prompt_tokens: 1.5, completion_tokens: -3 };
-    const broken = chatEvents("", LEAVE).map((event) =>
+    const broken = chatEvents("", EXIT).map((event) =>
       event.usage ? { ...event, usage: odd } : event,
     );
     await using provider = await Provider.start(broken, chatEvents("Bye."));
@@ -65,7 +65,7 @@ describe("an answer", () => {
   });
 
   test("whose pieces lack what the package promises is read all the same", async () => {
-    const [first, ...rest] = chatEvents("", LEAVE) as unknown as [
+    const [first, ...rest] = chatEvents("", EXIT) as unknown as [
       { choices: [{ delta: { tool_calls: [{ index?: number }] } }] },
       ...Events,
     ];
@@ -96,16 +96,16 @@ describe("an answer", () => {
     pack.workflow.engine.x_pawl.model_calls = { timeout_sec: 1 };
     await shared.client.registerPack(JSON.stringify(pack), { filename: "s.json" });
     const silent = () => undefined;
-    await using provider = await Provider.start(silent, chatEvents("", LEAVE), chatEvents("Bye."));
+    await using provider = await Provider.start(silent, chatEvents("", EXIT), chatEvents("Bye."));
     const result = await shared.client.run("slow-model", chat(provider.url), { variables });
     expect([result.status, provider.got.length]).toEqual([RunStatus.COMPLETED, 3]);
     // It is told here, or where this process is slow by the sidecar.
-    const told = expect.stringMatching(/^(MODEL_TIMEOUT|DEADLINE_EXCEEDED)$/);
-    expect(await failures(result.run.runId)).toEqual([told]);
+    const report = expect.stringMatching(/^(MODEL_TIMEOUT|DEADLINE_EXCEEDED)$/);
+    expect(await failures(result.run.runId)).toEqual([report]);
   });
 
   test("with a megabyte of thought is recorded, or refused by its size", async () => {
-    const events = messageEvents("", LEAVE).map((event) => {
+    const events = messageEvents("", EXIT).map((event) => {
       const thought = { type: "thinking_delta", thinking: "x".repeat(1 << 20) };
       const { type } = (event.delta ?? {}) as { type?: string };
       return type === "thinking_delta" ? { ...event, delta: thought } : event;
@@ -128,9 +128,9 @@ describe("an answer", () => {
 
 describe("by messages", () => {
   test("arguments that come whole are taken", async () => {
-    const whole = messageEvents("", LEAVE).map((event) => {
+    const whole = messageEvents("", EXIT).map((event) => {
       const { type, ...block } = (event.content_block ?? {}) as { type?: string };
-      const given = { ...block, type, input: LEAVE.given };
+      const given = { ...block, type, input: EXIT.given };
       const { type: kind } = (event.delta ?? {}) as { type?: string };
       const nothing = { type: "input_json_delta", partial_json: "" };
       const replaced = type === "tool_use" ? { ...event, content_block: given } : event;
@@ -150,13 +150,13 @@ describe("by messages", () => {
       const used = { ...block, type: "server_tool_use" };
       return block?.id === "s1" ? { ...event, content_block: used } : event;
     });
-    await using provider = await Provider.start(own, messageEvents("", LEAVE), messageEvents("."));
+    await using provider = await Provider.start(own, messageEvents("", EXIT), messageEvents("."));
     const handler = modelHandler(MODELS.messages(provider.url));
     const tools = { add: () => 3 };
     const result = await shared.client.run("steps", handler, { variables, tools });
     expect(result.status).toBe(RunStatus.COMPLETED);
-    const said = JSON.stringify(provider.got[1]?.body.messages);
-    expect(said).toContain(
+    const text = JSON.stringify(provider.got[1]?.body.messages);
+    expect(text).toContain(
       '{"type":"server_tool_use","id":"s1","name":"web_search","input":{"q":"x"}}',
     );
   });
@@ -172,7 +172,7 @@ describe("whole numbers of more than 53 bits", () => {
       ...Events,
     ];
     head.choices[0].delta.tool_calls[0].function.arguments = add;
-    const answers = [[head, ...rest] as Events, chatEvents("", LEAVE), chatEvents("Bye.")];
+    const answers = [[head, ...rest] as Events, chatEvents("", EXIT), chatEvents("Bye.")];
     await using provider = await Provider.start(...answers);
     const seen: Json[] = [];
     const tools = {
@@ -184,19 +184,19 @@ describe("whole numbers of more than 53 bits", () => {
     const result = await shared.client.run("steps", chat(provider.url), { variables, tools });
     expect([result.status, result.errors]).toEqual([RunStatus.COMPLETED, []]);
     expect(seen).toEqual([{ a: id, b: 0 }]);
-    const told = JSON.stringify(provider.got[1]?.body.messages);
-    expect(told).toContain(`{\\"found\\":${id}}`);
-    expect(told).toContain(`{\\"a\\": ${id}, \\"b\\": 0}`);
+    const report = JSON.stringify(provider.got[1]?.body.messages);
+    expect(report).toContain(`{\\"found\\":${id}}`);
+    expect(report).toContain(`{\\"a\\": ${id}, \\"b\\": 0}`);
   });
 
   test("reach a worker, the model and artifacts as they are", async () => {
     const number = { event: "Done", artifacts: { sum: 0 } };
-    const [head, ...rest] = chatEvents("", { ...LEAVE, given: number }) as unknown as [
+    const [head, ...rest] = chatEvents("", { ...EXIT, given: number }) as unknown as [
       { choices: [{ delta: { tool_calls: [{ function: { arguments: string } }] } }] },
       ...Events,
     ];
-    const said = head.choices[0].delta.tool_calls[0].function;
-    said.arguments = said.arguments.replace("0", String(id));
+    const text = head.choices[0].delta.tool_calls[0].function;
+    text.arguments = text.arguments.replace("0", String(id));
     const call = { id: "a1", name: "add", given: { a: 1, b: 2 } };
     const answers = [chatEvents("", call), [head, ...rest] as Events, chatEvents("Bye.")];
     await using provider = await Provider.start(...answers);
@@ -223,7 +223,7 @@ describe("what people see of an attempt that failed", () => {
         send(response, chatEvents("Half an ans").slice(0, 1));
         void half.opened.then(() => response.destroy());
       },
-      chatEvents("All of it.", LEAVE),
+      chatEvents("All of it.", EXIT),
       chatEvents("Bye."),
     );
     const worker = shared.client.worker({ packs: ["shown"] }).prompt("*", chat(provider.url));
@@ -254,7 +254,7 @@ describe("what people see of an attempt that failed", () => {
       const [event] = chatEvents(content);
       return event as Events[number];
     };
-    const pieces = [half("So \ud83d"), half("\ude00."), ...chatEvents("", LEAVE)];
+    const pieces = [half("So \ud83d"), half("\ude00."), ...chatEvents("", EXIT)];
     await using provider = await Provider.start(pieces, chatEvents("Bye."));
     const worker = shared.client.worker({ packs: ["halves"] }).prompt("*", chat(provider.url));
     const run = await shared.client.start("halves", { variables });
@@ -270,7 +270,7 @@ describe("what people see of an attempt that failed", () => {
   });
 
   test("that it cannot be shown fails the turn, once the answer is recorded", async () => {
-    const answers = [chatEvents("I leave.", LEAVE), chatEvents("Bye.")];
+    const answers = [chatEvents("I leave.", EXIT), chatEvents("Bye.")];
     await using provider = await Provider.start(...answers);
     let left = 1;
     const model = chat(provider.url);

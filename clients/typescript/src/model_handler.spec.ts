@@ -11,7 +11,7 @@ import {
 } from "./gen/pawl/v1/run_pb.js";
 import type { LanguageModel, StreamPart } from "./language_model.js";
 import { modelHandler } from "./model_handler.js";
-import type { ModelTold } from "./model_step.js";
+import type { ModelReport } from "./model_step.js";
 import { plain } from "./plain_message.js";
 import { Turn, type TurnHost } from "./turn.js";
 
@@ -20,12 +20,12 @@ class Scripted implements LanguageModel {
   readonly specificationVersion = "v4";
   readonly provider = "scripted";
   readonly modelId = "m";
-  asked = 0;
+  requests = 0;
 
   constructor(private failures: number) {}
 
   async doStream() {
-    this.asked += 1;
+    this.requests += 1;
     this.failures -= 1;
     if (this.failures >= 0) {
       throw Object.assign(new Error("away"), { statusCode: 503 });
@@ -50,7 +50,7 @@ function emitting(parts: readonly StreamPart[]): TransformStream<unknown, Stream
 }
 
 /** A holder whose first answer to what is told is that another execution has the turn. */
-function restarted(told: ModelTold[], recorded: boolean): TurnHost {
+function restarted(report: ModelReport[], recorded: boolean): TurnHost {
   let requests = 0;
   return {
     output: async () => undefined,
@@ -63,9 +63,9 @@ function restarted(told: ModelTold[], recorded: boolean): TurnHost {
       const made = create(RequestModelResponseSchema, { step, maxAnswerBytes: 1000n });
       return plain(RequestModelResponseSchema, made);
     },
-    answerModel: async (given: ModelTold) => {
-      told.push(given);
-      const disposition = told.length > 1 ? Disposition.ACCEPTED : Disposition.IGNORED_STALE;
+    answerModel: async (given: ModelReport) => {
+      report.push(given);
+      const disposition = report.length > 1 ? Disposition.ACCEPTED : Disposition.IGNORED_STALE;
       const made = create(AnswerModelResponseSchema, { disposition });
       return plain(AnswerModelResponseSchema, made);
     },
@@ -79,13 +79,13 @@ test.each([
 ])(
   "%s is told to a sidecar that was restarted",
   async (_, failures, recorded, text, attempts, calls) => {
-    const told: ModelTold[] = [];
+    const report: ModelReport[] = [];
     const model = new Scripted(failures);
     const info = plain(GetTurnResponseSchema, create(GetTurnResponseSchema, { terminal: true }));
     const wanted = { signal: new AbortController().signal };
-    const turn = new Turn(restarted(told, recorded), info, wanted);
+    const turn = new Turn(restarted(report, recorded), info, wanted);
     expect(await modelHandler(model)(turn)).toMatchObject({ output: text });
-    expect(told.map(({ attempt }) => attempt)).toEqual(attempts);
-    expect(model.asked).toBe(calls);
+    expect(report.map(({ attempt }) => attempt)).toEqual(attempts);
+    expect(model.requests).toBe(calls);
   },
 );

@@ -27,7 +27,7 @@ import {
   isFinal,
   unusable,
 } from "./model_fault.js";
-import { type Heard, type Manner, Talk } from "./model_loop.js";
+import { type IncludedMessages, type Manner, Talk } from "./model_loop.js";
 import type { Values } from "./model_prompt.js";
 import type {
   ModelAnswer,
@@ -37,7 +37,7 @@ import type {
   ProviderLimits,
 } from "./model_step.js";
 import { Draft, type Piece } from "./model_stream.js";
-import { normal } from "./normalize_answer.js";
+import { normalizeAnswer } from "./normalize_answer.js";
 import { outputsOf, type ValueOf } from "./output_schema.js";
 import { type Json, plain } from "./plain_message.js";
 import { envelope, KNOWN, Prompter, parameterOf } from "./prompt.js";
@@ -148,7 +148,7 @@ function valueIn({ output }: Outcome): unknown {
   return parseExact(part.content.value);
 }
 
-/** Warns once of each library whose messages are not read here. */
+/** Warns once of each library with messages that are not read here. */
 function warning(log: Log, { specificationVersion }: LanguageModel): (library: string) => void {
   const known = new Set<string>();
   return (library) => {
@@ -186,8 +186,8 @@ interface Open {
   readonly maxBytes: number;
 }
 
-/** The same as it was asked for just now; `grown`: with something that no model heard yet. */
-interface Asked extends Open {
+/** The same as it was asked for just now; `grown`: with messages that no model has received yet. */
+interface RoundRequest extends Open {
   readonly grown: boolean;
 }
 
@@ -217,9 +217,9 @@ class Execution {
   async reply(): Promise<Reply> {
     const talk = this.#talk;
     while (!talk.reply) {
-      const heard = await this.#round();
+      const included = await this.#round();
       this.#shown.settle();
-      const calls = await talk.heard(heard);
+      const calls = await talk.onAnswer(included);
       if (calls.length > 0) {
         talk.answered(calls, await this.#turn.calls(calls));
       }
@@ -228,24 +228,24 @@ class Execution {
   }
 
   /** Asks the next round: the record, else the model. */
-  async #round(): Promise<Heard> {
+  async #round(): Promise<IncludedMessages> {
     const ask = { request: this.#talk.request(), round: this.#talk.round };
     const request = { ...ask, bound: this.#talk.bound() };
-    const again = async () => {
-      const asked = await this.#turn.requestModel(request);
-      return { ...openOf(asked), grown: this.#hear(asked) };
+    const retry = async () => {
+      const prompt = await this.#turn.requestModel(request);
+      return { ...openOf(prompt), grown: this.#includeMessages(prompt) };
     };
-    const open = await again();
+    const open = await retry();
     const recorded = recordedOf(open);
     if (recorded) {
       await this.#shown.add({ text: textOf(recorded.parts) });
       return recorded;
     }
-    return this.#answer(open, again);
+    return this.#answer(open, retry);
   }
 
-  /** Takes what the request contains beside what was asked; true: something is new. */
-  #hear({ includedMessages }: ModelRound): boolean {
+  /** Takes what the request contains beside what was asked; true: there are new messages. */
+  #includeMessages({ includedMessages }: ModelRound): boolean {
     const fresh = includedMessages.filter(({ seq }) => !this.#included.has(seq));
     for (const { seq } of fresh) {
       this.#included.add(seq);
@@ -255,17 +255,17 @@ class Execution {
   }
 
   /** Makes the call until it is answered, or has used up its attempts. */
-  async #answer(open: Open, again: () => Promise<Asked>): Promise<Heard> {
+  async #answer(open: Open, repeated: () => Promise<RoundRequest>): Promise<IncludedMessages> {
     await this.#until(open.step.model?.notBefore);
     const { deadline } = open.step;
     const allowedMs = deadline && allowedBy(deadline.getTime() - Date.now());
     for (let { attempt } = open.step; ; ) {
       const came = await this.#call(open, allowedMs);
-      const heard = await this.#tell(open, attempt, came, again);
-      if (typeof heard !== "number") {
-        return heard;
+      const messages = await this.#report(open, attempt, came, repeated);
+      if (typeof messages !== "number") {
+        return messages;
       }
-      attempt = heard;
+      attempt = messages;
       await this.#shown.reset();
     }
   }
@@ -277,7 +277,7 @@ class Execution {
     const either = limit ? AbortSignal.any([signal, limit.signal]) : signal;
     const draft = new Draft();
     let outcome: ModelOutcome;
-    let usage: Usage = {}; // What the provider was not at work on consumed nothing.
+    let usage: Usage = {}; // A request that did not reach the provider consumed no tokens.
     let limits: ProviderLimits | undefined;
     const endpoint = mended(this.#model);
     try {
@@ -358,7 +358,7 @@ class Execution {
         ...(toolCallId?.startsWith(NO_ID) ? { toolCallId: "" } : {}),
       };
     });
-    const made = normal(given, "", { round, known: this.#talk.callIds() });
+    const made = normalizeAnswer(given, "", { round, known: this.#talk.callIds() });
     const finishReason = finishOf(draft.finish);
     if (!made) {
       return unusable("NO_ANSWER", "the answer has no text and no call");
@@ -377,49 +377,52 @@ class Execution {
   }
 
   /** Tells what came of a call; gives what was heard, or the attempt to make next. */
-  async #tell(
+  async #report(
     open: Open,
     attempt: number,
     came: Came,
-    again: () => Promise<Asked>,
-  ): Promise<Heard | number> {
+    second: () => Promise<RoundRequest>,
+  ): Promise<IncludedMessages | number> {
     const { outcome, usage, limits } = came;
     const { step } = open.step;
-    let told: Told;
+    let report: Told;
     try {
-      told = await this.#turn.answerModel({ step, attempt, outcome, usage, limits });
+      report = await this.#turn.answerModel({ step, attempt, outcome, usage, limits });
     } catch (error) {
       const refused = "answer" in outcome ? refusalOf(error) : undefined;
       if (!refused) {
         throw error;
       }
-      return this.#tell(open, attempt, { outcome: refused, usage, limits }, again);
+      return this.#report(open, attempt, { outcome: refused, usage, limits }, second);
     }
-    if (told.disposition === Disposition.IGNORED_STALE) {
-      return this.#tellAgain(came, again);
+    if (report.disposition === Disposition.IGNORED_STALE) {
+      return this.#reportAgain(came, second);
     }
-    throwIfOver(told);
+    throwIfOver(report);
     return "answer" in outcome
-      ? newlyHeard(open.step, outcome.answer, usage)
-      : this.#next(told, outcome.failure);
+      ? newlyIncluded(open.step, outcome.answer, usage)
+      : this.#next(report, outcome.failure);
   }
 
   /** The attempt that follows a failure, once it may be made. */
-  async #next(told: Told, { error, nonRetryable }: ModelFailure): Promise<number> {
-    if (told.next === 0) {
+  async #next(reported: Told, { error, nonRetryable }: ModelFailure): Promise<number> {
+    if (reported.next === 0) {
       throw failTurn(error.code, error.message, { retryable: !nonRetryable });
     }
-    await sleep(told.wait ?? 0, this.#turn.signal);
-    return told.next;
+    await sleep(reported.wait ?? 0, this.#turn.signal);
+    return reported.next;
   }
 
   /**
    * The sidecar was away meanwhile, and the turn has another token: the round is asked for
-   * again, and gets the answer that there is. What it consumed was counted before. Where the
-   * request has something now that was said meanwhile, the answer is none to it.
+   * again, and gets the answer that there is. What it consumed was counted before. Where the request has new messages now, the
+   * recorded answer does not belong to it.
    */
-  async #tellAgain({ outcome, usage }: Came, again: () => Promise<Asked>): Promise<Heard | number> {
-    const open = await again();
+  async #reportAgain(
+    { outcome, usage }: Came,
+    repeat: () => Promise<RoundRequest>,
+  ): Promise<IncludedMessages | number> {
+    const open = await repeat();
     const recorded = recordedOf(open);
     if (recorded) {
       return recorded;
@@ -432,12 +435,12 @@ class Execution {
       return attempt;
     }
     const counted: Usage = { countedBefore: true };
-    const told = await this.#turn.answerModel({ step, attempt, outcome, usage: counted });
-    if (told.disposition === Disposition.IGNORED_STALE) {
+    const received = await this.#turn.answerModel({ step, attempt, outcome, usage: counted });
+    if (received.disposition === Disposition.IGNORED_STALE) {
       throw new PawlError("state", "the execution of the turn is over", { reason: "TURN_STALE" });
     }
-    throwIfOver(told);
-    return newlyHeard(open.step, outcome.answer, usage);
+    throwIfOver(received);
+    return newlyIncluded(open.step, outcome.answer, usage);
   }
 
   async #until(moment: Date | undefined): Promise<void> {
@@ -469,7 +472,7 @@ class Shown {
     this.#turn = turn;
   }
 
-  /** Shows a piece. That it failed says nothing of the model, whose answer is recorded first. */
+  /** Shows a piece. A failure here is none of the model: its answer is recorded first. */
   async add({ text, reasoning }: Piece): Promise<void> {
     await this.#add("text", text, (whole) => this.#turn.output(whole));
     await this.#add("reasoning", reasoning, (whole) => this.#turn.reasoning(whole));
@@ -516,7 +519,7 @@ class Shown {
   }
 }
 
-/** The step of a round that is answered, or whose call is to be made. */
+/** The step of a round that is answered, or has its call to make. */
 function openOf({ step, denial, maxAnswerBytes }: ModelRound): Open {
   if (!step) {
     throw over(
@@ -531,16 +534,18 @@ function openOf({ step, denial, maxAnswerBytes }: ModelRound): Open {
 }
 
 /** The answer that a round has by now. */
-function recordedOf({ step }: Open): Heard | undefined {
+function recordedOf({ step }: Open): IncludedMessages | undefined {
   const { answer, usage = {} } = step.model ?? {};
-  return step.status === StepStatus.OK && answer ? heardOf(step, answer, usage, true) : undefined;
+  return step.status === StepStatus.OK && answer
+    ? includedIn(step, answer, usage, true)
+    : undefined;
 }
 
 /** An answer that came just now, as the record has it. */
-function newlyHeard(step: Step, answer: ModelAnswer, usage: Usage): Heard {
+function newlyIncluded(step: Step, answer: ModelAnswer, usage: Usage): IncludedMessages {
   const { content, calls = [], provider, refusal = "", finishReason = "" } = answer;
   const parts = partsOf(content).map((part) => plain(PartSchema, part));
-  return heardOf(step, { parts, calls, provider, refusal, finishReason }, usage, false);
+  return includedIn(step, { parts, calls, provider, refusal, finishReason }, usage, false);
 }
 
 /** The longest word of a provider's own for the end of an answer that is recorded, letters. */
@@ -558,9 +563,14 @@ function finishOf({ unified = "", raw = "" }: NonNullable<Draft["finish"]> = {})
   return own ? raw.slice(0, MAX_FINISH) : unified.replaceAll("-", "_");
 }
 
-type Words = Pick<Heard, "parts" | "calls" | "provider" | "refusal" | "finishReason">;
+type Words = Pick<IncludedMessages, "parts" | "calls" | "provider" | "refusal" | "finishReason">;
 
-function heardOf({ step }: Step, words: Words, usage: Usage, replayed: boolean): Heard {
+function includedIn(
+  { step }: Step,
+  words: Words,
+  usage: Usage,
+  replayed: boolean,
+): IncludedMessages {
   const { parts, calls, provider, refusal, finishReason } = words;
   return { step, parts, calls, provider, refusal, finishReason, usage, replayed };
 }
@@ -577,8 +587,8 @@ function refusalOf(error: unknown): ModelOutcome | undefined {
     : undefined;
 }
 
-function throwIfOver(told: Told): void {
-  if (told.disposition === Disposition.IGNORED_TERMINAL || told.ended) {
+function throwIfOver(report: Told): void {
+  if (report.disposition === Disposition.IGNORED_TERMINAL || report.ended) {
     throw over("the run has ended");
   }
 }

@@ -6,7 +6,7 @@ import { MODELS } from "./fixture_models.js";
 import { Provider } from "./fixture_provider.js";
 import { RunStatus } from "./index.js";
 import type { StreamPart } from "./language_model.js";
-import type { Ask, Said } from "./model_prompt.js";
+import type { Ask, ConversationMessage } from "./model_prompt.js";
 import { type LanguageModel, modelHandler } from "./models.js";
 import { Prompter } from "./prompt.js";
 
@@ -25,12 +25,12 @@ class Library implements LanguageModel {
   readonly specificationVersion = "v4";
   readonly provider = "library";
   readonly modelId = "m";
-  asked = 0;
+  requests = 0;
 
   constructor(readonly parts: readonly StreamPart[]) {}
 
   async doStream() {
-    this.asked += 1;
+    this.requests += 1;
     const { parts } = this;
     const stream = new ReadableStream<StreamPart>({
       start(controller) {
@@ -82,7 +82,7 @@ test.each([
     message: expect.stringContaining("cannot be recorded"),
   };
   expect(result.errors).toMatchObject([invalid, invalid]);
-  expect([library.asked, result.run.tokens]).toEqual([6, 30]);
+  expect([library.requests, result.run.tokens]).toEqual([6, 30]);
 });
 
 test("an error that is thrown as no Error is told in words", async () => {
@@ -107,21 +107,21 @@ test.each([
 ])("a message that %s recorded is told", (_, provider, texts, warned) => {
   const seen = { content: { case: "text" as const, value: "Seen." }, mediaType: "", filename: "" };
   const toolCalls = [{ id: "c1", name: "shop.add", arguments: '{"a": 1.50}' }];
-  const said = {
+  const entry = {
     role: "assistant",
     parts: [seen],
     toolCalls,
     toolCallId: "",
     provider,
     refusal: "",
-  } as unknown as Said;
-  const asked = { tools: [], parameters: {}, settings: {}, choice: "auto", most: 0 } as const;
-  const ask: Ask = { ...asked, system: "", schema: undefined, messages: [said] };
+  } as unknown as ConversationMessage;
+  const request = { tools: [], parameters: {}, settings: {}, choice: "auto", most: 0 } as const;
+  const ask: Ask = { ...request, system: "", schema: undefined, messages: [entry] };
   const strange: string[] = [];
   const model = MODELS["chat completions"]("http://127.0.0.1:1");
   const prompter = new Prompter(model, ask, false, (library) => strange.push(library));
-  const [told] = prompter.options(ask).prompt;
-  const content = told?.content as readonly { type: string; text?: string }[];
+  const [report] = prompter.options(ask).prompt;
+  const content = report?.content as readonly { type: string; text?: string }[];
   expect(content.flatMap(({ text }) => text ?? [])).toEqual(texts);
   expect(strange).toEqual(warned);
   if (warned.length > 0) {
@@ -139,5 +139,5 @@ test("a model of a middleware, without a fetch to mend, is asked all the same", 
   const { status } = await leaving.drive((turn) =>
     turn.terminal ? { output: "ok" } : modelHandler(library)(turn),
   );
-  expect([status, library.asked]).toEqual([RunStatus.COMPLETED, 1]);
+  expect([status, library.requests]).toEqual([RunStatus.COMPLETED, 1]);
 });

@@ -5,11 +5,17 @@
  */
 
 import { failTurn, PawlError } from "./errors.js";
-import { Asking, argumentsOf, Leave } from "./exit_tools.js";
+import { Asking, argumentsOf, ExitTools } from "./exit_tools.js";
 import { Awaiting, PartSchema, StepStatus } from "./gen/pawl/v1/record_pb.js";
-import { type Ask, callsOf, type Offer, type Said, type Values } from "./model_prompt.js";
+import {
+  type Ask,
+  type ConversationMessage,
+  callsOf,
+  type Offer,
+  type Values,
+} from "./model_prompt.js";
 import type { ModelCall, ModelMessage, ModelRequest } from "./model_step.js";
-import { boundOf, mostOf } from "./model_usage_bound.js";
+import { boundOf, maxTokensOf } from "./model_usage_bound.js";
 import type { Form } from "./output_schema.js";
 import { type Json, plain, sourceOf } from "./plain_message.js";
 import type { Reply, Usage } from "./reply.js";
@@ -29,7 +35,7 @@ export interface Manner {
 }
 
 /** The answer of a round, recorded or new. */
-export interface Heard {
+export interface IncludedMessages {
   readonly step: number;
   readonly parts: readonly Part[];
   readonly calls: readonly ModelCall[];
@@ -44,7 +50,7 @@ export interface Heard {
 /** What became of a tool call. */
 type Outcome = Awaited<ReturnType<Turn["calls"]>>[number];
 
-/** What is said in the place of a person who said nothing. */
+/** The user message of a turn without an input. */
 /** The model was interrupted by its provider, and goes on when it is asked again. */
 const PAUSED = "pause_turn";
 const BEGIN = "Begin.";
@@ -67,12 +73,12 @@ interface Override {
 /** A message, and how the record refers to it. */
 interface Entry {
   readonly record: ModelMessage;
-  readonly said: Said;
+  readonly message: ConversationMessage;
 }
 
 /**
- * The conversation of one turn. The model moves the run by calling one function, whose enum
- * is the state's allowed events and whose arguments carry the artifacts; nothing else can.
+ * The conversation of one turn. The model moves the run only by calling one function: its enum is the state's
+ * allowed events, its arguments carry the artifacts.
  */
 export class Talk {
   /** Set once the turn is over. */
@@ -80,7 +86,7 @@ export class Talk {
   round = 0;
   readonly #turn: Turn;
   readonly #manner: Manner;
-  readonly #leave: Leave;
+  readonly #leave: ExitTools;
   readonly #asking: Asking;
   readonly #system: string;
   readonly #parameters: Values;
@@ -89,20 +95,20 @@ export class Talk {
   readonly #choice: string;
   readonly #most: number;
   readonly #form: Form | undefined;
-  readonly #history: Said[];
+  readonly #history: ConversationMessage[];
   #fresh: ModelMessage[];
   /** The last answer, and how many messages there were with it. */
-  #last: Heard | undefined;
+  #last: IncludedMessages | undefined;
   #known = 0;
   /** What is said to its calls, by their index. */
-  #said = new Map<number, Entry>();
+  #replies = new Map<number, Entry>();
 
   /** Throws failTurn for settings of the pack that cannot be honoured. */
   constructor(turn: Turn, manner: Manner) {
     this.#turn = turn;
     this.#manner = manner;
     this.#form = manner.output(turn.prompt);
-    this.#leave = new Leave(turn, this.#form?.schema);
+    this.#leave = new ExitTools(turn, this.#form?.schema);
     this.#asking = new Asking(turn);
     const settings = (turn.settings ?? {}) as Settings;
     const override = settings.model_overrides?.[manner.model] ?? {};
@@ -119,7 +125,7 @@ export class Talk {
     const last = turn.messages.at(-1);
     if (!last || last.role === "assistant") {
       // No model is asked with a system prompt alone, nor to go on after its own words.
-      this.#say({ role: "user", content: last ? GO_ON : BEGIN });
+      this.#append({ role: "user", content: last ? GO_ON : BEGIN });
     }
   }
 
@@ -159,7 +165,7 @@ export class Talk {
   /** Takes what the request of the round has beside what was asked. */
   include(included: readonly { readonly text: string }[]): void {
     for (const { text } of included) {
-      this.#history.push(entryOf({ role: "user", content: text }).said);
+      this.#history.push(entryOf({ role: "user", content: text }).message);
     }
   }
 
@@ -170,7 +176,7 @@ export class Talk {
   ask(reserved = 0): Ask {
     const { settings } = this.#manner;
     return {
-      most: reserved || mostOf({ parameters: this.#parameters, settings }),
+      most: reserved || maxTokensOf({ parameters: this.#parameters, settings }),
       system: this.#system,
       tools: this.#tools,
       parameters: this.#parameters,
@@ -192,13 +198,13 @@ export class Talk {
   }
 
   /** Takes the answer of a round and gives the tool calls to make before the next. */
-  async heard(heard: Heard): Promise<readonly StepCall[]> {
-    const { parts, calls, provider, refusal, finishReason } = heard;
-    this.#last = heard;
+  async onAnswer(answer: IncludedMessages): Promise<readonly StepCall[]> {
+    const { parts, calls, provider, refusal, finishReason } = answer;
+    this.#last = answer;
     this.#fresh = [];
-    this.#said = new Map();
-    const told = calls.map(({ id, name, arguments: given }) => ({ id, name, arguments: given }));
-    const toolCalls = told.length > 0 ? told : undefined;
+    this.#replies = new Map();
+    const result = calls.map(({ id, name, arguments: given }) => ({ id, name, arguments: given }));
+    const toolCalls = result.length > 0 ? result : undefined;
     this.#history.push({ role: "assistant", parts, toolCalls, toolCallId: "", provider, refusal });
     this.#known = this.#history.length;
     const [first] = calls;
@@ -209,14 +215,14 @@ export class Talk {
       await this.#endOfText(textOf(parts));
       return [];
     }
-    if (calls.length === 1 && (await this.#alone(textOf(parts), first))) {
+    if (calls.length === 1 && (await this.#isolated(textOf(parts), first))) {
       return [];
     }
-    const asked = calls.flatMap((call, index) => this.#callOf(index, call));
-    if (asked.length === 0) {
-      this.#sayAnswers();
+    const prompt = calls.flatMap((call, index) => this.#callOf(index, call));
+    if (prompt.length === 0) {
+      this.#appendAnswers();
     }
-    return asked;
+    return prompt;
   }
 
   /** Takes what became of the tool calls. */
@@ -225,13 +231,13 @@ export class Talk {
       const index = calls[at]?.call?.index ?? 0;
       const { id = "" } = this.#last?.calls[index] ?? {};
       if (step) {
-        this.#said.set(index, resultEntry(step, id));
+        this.#replies.set(index, resultEntry(step, id));
       } else {
         const { code = "DENIED", message = "" } = denial ?? {};
-        this.#said.set(index, entryOf(errorMessage(id, code, message)));
+        this.#replies.set(index, entryOf(errorMessage(id, code, message)));
       }
     }
-    this.#sayAnswers();
+    this.#appendAnswers();
   }
 
   /** A text is the value where the state is not left by a call, which has it else. */
@@ -263,17 +269,17 @@ export class Talk {
     return this.#tools.some((tool) => tool.name === name);
   }
 
-  #say(message: MessageLike): void {
+  #append(message: MessageLike): void {
     this.#add(entryOf(message));
   }
 
-  #add({ record, said }: Entry): void {
+  #add({ record, message: said }: Entry): void {
     this.#fresh.push(record);
     this.#history.push(said);
   }
 
-  #sayAnswers(): void {
-    for (const [, entry] of [...this.#said].sort(([a], [b]) => a - b)) {
+  #appendAnswers(): void {
+    for (const [, entry] of [...this.#replies].sort(([a], [b]) => a - b)) {
       this.#add(entry);
     }
   }
@@ -283,7 +289,7 @@ export class Talk {
       await this.#answer(text, this.#chat ? { awaiting: Awaiting.INPUT } : {});
     } else {
       const content = `Call ${this.#leave.name} to go on; text alone does not move the run.`;
-      this.#say({ role: "user", content });
+      this.#append({ role: "user", content });
     }
   }
 
@@ -296,7 +302,7 @@ export class Talk {
     const given = await this.#form.text(text);
     if ("fault" in given) {
       const content = `The answer does not fit the schema: ${given.fault}. Answer with JSON that fits.`;
-      this.#say({ role: "user", content });
+      this.#append({ role: "user", content });
       return;
     }
     this.#valued(given.value, reply);
@@ -308,12 +314,12 @@ export class Talk {
   }
 
   /** Leaves the state or asks the person, if the call does that. */
-  async #alone(text: string, call: ModelCall): Promise<boolean> {
+  async #isolated(text: string, call: ModelCall): Promise<boolean> {
     if (!this.#offered(call.name)) {
       return false;
     }
     if (call.name === this.#leave.name) {
-      await this.#tryToLeave(text, call);
+      await this.#tryExit(text, call);
       return true;
     }
     if (call.name === this.#asking.name) {
@@ -323,34 +329,34 @@ export class Talk {
     return false;
   }
 
-  async #tryToLeave(text: string, call: ModelCall): Promise<void> {
+  async #tryExit(text: string, call: ModelCall): Promise<void> {
     const left = this.#leave.read(call);
     if ("fault" in left) {
-      this.#say(errorMessage(call.id, "BAD_ARGUMENTS", left.fault));
+      this.#append(errorMessage(call.id, "BAD_ARGUMENTS", left.fault));
       return;
     }
     const { output, ...reply } = left;
-    const messages = [toldMessage(call.id, { left: left.event })];
+    const messages = [resultMessage(call.id, { left: left.event })];
     if (output === undefined || !this.#form) {
       this.#done(text, { ...reply, messages });
       return;
     }
     const given = await this.#form.value(output);
     if ("fault" in given) {
-      this.#say(errorMessage(call.id, "BAD_ARGUMENTS", `output: ${given.fault}`));
+      this.#append(errorMessage(call.id, "BAD_ARGUMENTS", `output: ${given.fault}`));
       return;
     }
     this.#valued(given.value, { ...reply, messages });
   }
 
   #tryToAsk(text: string, call: ModelCall): void {
-    const asked = this.#asking.read(call);
-    if ("fault" in asked) {
-      this.#say(errorMessage(call.id, "BAD_ARGUMENTS", asked.fault));
+    const requested = this.#asking.read(call);
+    if ("fault" in requested) {
+      this.#append(errorMessage(call.id, "BAD_ARGUMENTS", requested.fault));
       return;
     }
-    const said = text ? `${text}\n${asked.question}` : asked.question;
-    const messages = [toldMessage(call.id, { asked: true })];
+    const said = text ? `${text}\n${requested.question}` : requested.question;
+    const messages = [resultMessage(call.id, { asked: true })];
     this.#done(said, { messages, awaiting: Awaiting.INPUT });
   }
 
@@ -364,7 +370,7 @@ export class Talk {
     const fault = this.#faultOf(call, given);
     if (fault || typeof given === "string") {
       const [code, text] = fault ?? ["BAD_ARGUMENTS", `${given}`];
-      this.#said.set(index, entryOf(errorMessage(call.id, code, text)));
+      this.#replies.set(index, entryOf(errorMessage(call.id, code, text)));
       return [];
     }
     const modelStep = this.#last?.step ?? 0;
@@ -423,7 +429,7 @@ function entryOf(message: MessageLike): Entry {
   const parts = partsOf(message.content).map((part) => plain(PartSchema, part));
   const { role, toolCallId = "" } = message;
   const said = { role, parts, toolCallId, toolCalls: undefined, provider: undefined, refusal: "" };
-  return { record: { message }, said };
+  return { record: { message }, message: said };
 }
 
 /** What an answered step says to the model, in the words of the contract. */
@@ -434,8 +440,8 @@ function resultEntry(step: Step, callId: string): Entry {
   }
   const failed = step.status === StepStatus.ERROR;
   const { code = "ERROR", message = "" } = step.error ?? {};
-  const told = failed ? errorMessage(callId, code, message) : recordedMessage(callId, step);
-  return { record: { result: { step: step.step, callId } }, said: entryOf(told).said };
+  const reply = failed ? errorMessage(callId, code, message) : recordedMessage(callId, step);
+  return { record: { result: { step: step.step, callId } }, message: entryOf(reply).message };
 }
 
 /** The result in the very bytes of the record. */
@@ -444,10 +450,10 @@ function recordedMessage(toolCallId: string, step: Step): MessageLike {
   return { role: "tool", content: [new JsonText(step.result ?? null, text)], toolCallId };
 }
 
-function toldMessage(toolCallId: string, value: Json): MessageLike {
+function resultMessage(toolCallId: string, value: Json): MessageLike {
   return { role: "tool", content: [json(value)], toolCallId };
 }
 
 function errorMessage(toolCallId: string, code: string, message: string): MessageLike {
-  return toldMessage(toolCallId, { error: { code, message } });
+  return resultMessage(toolCallId, { error: { code, message } });
 }

@@ -5,7 +5,7 @@ import type { TurnInfo } from "./turn.js";
 import type { Part } from "./values.js";
 
 /** A message as a model is shown it. */
-export type Said = Omit<TurnInfo["messages"][number], "envelope">;
+export type ConversationMessage = Omit<TurnInfo["messages"][number], "envelope">;
 
 /** Values by name, as a pack has them. */
 export type Values = { readonly [name: string]: Json };
@@ -26,7 +26,7 @@ export interface Ask {
   readonly choice: "auto" | "required";
   /** A text is to be JSON that fits; undefined: it may be any. */
   readonly schema: Json | undefined;
-  readonly messages: readonly Said[];
+  readonly messages: readonly ConversationMessage[];
   /** Settings of the program, by the names of the AI SDK. */
   readonly settings: Values;
   /** Tokens that the answer may have, sent to the provider; 0: the provider's own default. */
@@ -34,7 +34,7 @@ export interface Ask {
 }
 
 /** A tool call in a message of the conversation. */
-interface SaidCall {
+interface ConversationCall {
   readonly id: string;
   readonly name: string;
   readonly arguments: string;
@@ -44,12 +44,12 @@ interface SaidCall {
  * The tool calls of a message; conversations of before there were MODEL steps have them in
  * the words of chat completions.
  */
-export function callsOf({ toolCalls }: Pick<Said, "toolCalls">): SaidCall[] {
+export function callsOf({ toolCalls }: Pick<ConversationMessage, "toolCalls">): ConversationCall[] {
   const calls = Array.isArray(toolCalls) ? toolCalls : [];
   return calls.map((call: { [key: string]: unknown }) => {
-    const said = (call.function ?? call) as { name?: unknown; arguments?: unknown };
-    const given = typeof said.arguments === "string" && said.arguments ? said.arguments : "{}";
-    return { id: String(call.id ?? ""), name: String(said.name ?? ""), arguments: given };
+    const text = (call.function ?? call) as { name?: unknown; arguments?: unknown };
+    const given = typeof text.arguments === "string" && text.arguments ? text.arguments : "{}";
+    return { id: String(call.id ?? ""), name: String(text.name ?? ""), arguments: given };
   });
 }
 

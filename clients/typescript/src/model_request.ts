@@ -19,8 +19,8 @@ import type {
   ModelAsk,
   ModelMessage,
   ModelOutcome,
+  ModelReport,
   ModelRequest,
-  ModelTold,
   ProviderLimits,
 } from "./model_step.js";
 import type { StepCall } from "./turn.js";
@@ -44,15 +44,15 @@ export function askRequest(
 }
 
 /** Tells what came of it. */
-export function toldRequest(
+export function outcomeRequest(
   namespace: string,
   { runId, token }: TurnRef,
-  told: ModelTold,
+  report: ModelReport,
 ): MessageInitShape<typeof AnswerModelRequestSchema> {
-  const { step, attempt } = told;
-  const outcome = outcomeOf(told.outcome);
-  const usage = usageOf(told.usage);
-  const providerLimits = limitsOf(told.limits);
+  const { step, attempt } = report;
+  const outcome = outcomeOf(report.outcome);
+  const usage = usageOf(report.usage);
+  const providerLimits = limitsOf(report.limits);
   return { namespace, runId, step, attempt, turnToken: token, outcome, usage, providerLimits };
 }
 

@@ -21,7 +21,7 @@ export type ModelMessage =
 /** What a model is asked: settings and messages, each said once and referred to then. */
 export interface ModelRequest {
   readonly model: string;
-  /** An answered MODEL step of the visit, whose messages and answer come before `messages`. */
+  /** An answered MODEL step of the visit: its messages and answer come before `messages`. */
   readonly previousStep?: number;
   /** Default: that of `previousStep`, else none. So for `tools` and `parameters`. */
   readonly system?: string;
@@ -61,7 +61,7 @@ export interface ModelAnswer {
   readonly providerName?: string;
 }
 
-/** A call of a model that came to nothing. */
+/** A failed call of a model. */
 export interface ModelFailure {
   readonly error: Fault;
   /** True: no further attempt can help. */
@@ -93,7 +93,7 @@ export interface ProviderLimits {
 }
 
 /** The outcome of a call of a model. */
-export interface ModelTold {
+export interface ModelReport {
   readonly step: number;
   readonly attempt: number;
   readonly outcome: ModelOutcome;

@@ -5,7 +5,7 @@ import { toJsonText } from "./json_text.js";
 import type { Block, ProviderData, StreamPart } from "./language_model.js";
 import { brokenBy, type Failed, unusable } from "./model_fault.js";
 import type { Usage } from "./reply.js";
-import { wholeIn } from "./unicode.js";
+import { replaceLoneSurrogatesIn } from "./unicode.js";
 
 /** A block that is not whole yet. */
 type Growing = { -readonly [K in keyof Block]: Block[K] };
@@ -95,7 +95,7 @@ export class Draft {
   /** Counts what is no text. What cannot be recorded makes the answer none. */
   #weigh(value: unknown): void {
     try {
-      this.size += toJsonText(wholeIn(value), "provider").length;
+      this.size += toJsonText(replaceLoneSurrogatesIn(value), "provider").length;
     } catch (error) {
       this.fault ??= unusable(
         "ANSWER_INVALID",
@@ -125,7 +125,7 @@ export class Draft {
     } else if (type === "custom" && !part.kind?.endsWith(".message_start")) {
       Object.assign(own, { kind: part.kind });
     } else {
-      return; // Sources, approvals, raw chunks: nothing that goes back.
+      return; // Sources, approvals, raw chunks: none of them is sent back.
     }
     if (type !== "tool-call") {
       this.#weigh(own);
@@ -177,7 +177,7 @@ export class Draft {
       case "content-filter":
         // A model that refuses stops by itself; a filter has a word of its own.
         return raw === undefined || raw === "stop"
-          ? unusable("REFUSED", this.#said() || "the model refused")
+          ? unusable("REFUSED", this.#text() || "the model refused")
           : unusable("CONTENT_FILTER", `the answer was filtered (${raw})`);
       case "stop":
       case "tool-calls":
@@ -189,7 +189,7 @@ export class Draft {
     }
   }
 
-  #said(): string {
+  #text(): string {
     return this.blocks.map(({ type, text }) => (type === "text" ? text : "")).join("");
   }
 }
@@ -221,7 +221,7 @@ function usageOf(usage: StreamPart["usage"]): Usage {
     outputTokens,
     cachedTokens: Math.min(count(usage?.inputTokens?.cacheRead), inputTokens),
     reasoningTokens: Math.min(count(usage?.outputTokens?.reasoning), outputTokens),
-    estimated: outputTokens === 0, // Nobody answers with nothing.
+    estimated: outputTokens === 0, // An empty answer is no answer.
   };
 }
 

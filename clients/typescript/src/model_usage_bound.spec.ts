@@ -53,13 +53,13 @@ const KINDS: { readonly [name: string]: Kind } = {
   },
 };
 
-type Told = readonly [read: number | undefined, said: number | undefined];
+type Reported = readonly [read: number | undefined, said: number | undefined];
 
 /** The same answer with other usage, wherever it tells any. */
-function counting({ events, read, said }: Kind, [had, made]: Told): Events {
+function counting({ events, read, said: message }: Kind, [had, made]: Reported): Events {
   const usage = {
     ...(had === undefined ? {} : { [read]: had }),
-    ...(made === undefined ? {} : { [said]: made }),
+    ...(made === undefined ? {} : { [message]: made }),
   };
   const text = JSON.stringify(events("Again."), (name, value) =>
     name === "usage" ? usage : value,
@@ -72,9 +72,9 @@ interface Case {
   readonly bounds: object;
   readonly parameters?: object;
   readonly extra?: number;
-  readonly told: Told;
+  readonly toReport: Reported;
   readonly sent: number;
-  readonly asked: number;
+  readonly requests: number;
   /** Undefined: what the bound comes to, all of it estimated. */
   readonly tokens?: number;
   readonly estimated?: number;
@@ -86,18 +86,18 @@ const CASES: readonly Case[] = [
   {
     name: "no parameter",
     bounds: budget(9000),
-    told: [30, 5000],
+    toReport: [30, 5000],
     sent: BOUND,
-    asked: 1,
+    requests: 1,
     tokens: 5030,
   },
   {
     name: "a parameter",
     bounds: budget(1600),
     parameters: few,
-    told: [800, 100],
+    toReport: [800, 100],
     sent: 100,
-    asked: 1,
+    requests: 1,
     tokens: 900,
   },
   {
@@ -105,52 +105,58 @@ const CASES: readonly Case[] = [
     bounds: budget(1600),
     parameters: { max_tokens: 7 },
     extra: 100,
-    told: [800, 100],
+    toReport: [800, 100],
     sent: 100,
-    asked: 1,
+    requests: 1,
     tokens: 900,
   },
   {
     name: "more than the bound",
     bounds: budget(9000),
-    told: [30, 60000],
+    toReport: [30, 60000],
     sent: BOUND,
-    asked: 1,
+    requests: 1,
     tokens: 60030,
   },
-  { name: "no usage", bounds: budget(9000), told: [undefined, undefined], sent: BOUND, asked: 2 },
+  {
+    name: "no usage",
+    bounds: budget(9000),
+    toReport: [undefined, undefined],
+    sent: BOUND,
+    requests: 2,
+  },
   {
     name: "what was written is not told",
     bounds: budget(5000),
-    told: [50, undefined],
+    toReport: [50, undefined],
     sent: BOUND,
-    asked: 1,
+    requests: 1,
     tokens: 4146,
     estimated: 4146,
   },
   {
     name: "what was read is not told",
     bounds: budget(9000),
-    told: [undefined, 5000],
+    toReport: [undefined, 5000],
     sent: BOUND,
-    asked: 1,
+    requests: 1,
   },
   {
     name: "it is nearly used up",
     bounds: budget(4000),
-    told: [30, 5],
+    toReport: [30, 5],
     sent: 0,
-    asked: 0,
+    requests: 0,
     tokens: 0,
   },
-  { name: "no budget", bounds: {}, told: [30, 5], sent: 0, asked: 3, tokens: 105 },
+  { name: "no budget", bounds: {}, toReport: [30, 5], sent: 0, requests: 3, tokens: 105 },
   {
     name: "no budget, a parameter",
     bounds: {},
     parameters: few,
-    told: [30, 5],
+    toReport: [30, 5],
     sent: 100,
-    asked: 3,
+    requests: 3,
     tokens: 105,
   },
 ];
@@ -175,15 +181,23 @@ const how = {
 
 describe.each(Object.entries(KINDS))("by %s", (kind, form) => {
   test.each(CASES)("$name", async (one) => {
-    const { bounds, parameters = {}, extra, told, asked, tokens, estimated = 0 } = one;
+    const {
+      bounds,
+      parameters = {},
+      extra,
+      toReport: report,
+      requests: request,
+      tokens,
+      estimated = 0,
+    } = one;
     const id = `bound-${kind}-${CASES.indexOf(one)}`;
     const pack = await registered(id, parameters, { retry: 1, ...bounds });
-    await using provider = await Provider.start(counting(form, told));
+    await using provider = await Provider.start(counting(form, report));
     const settings: { [name: string]: number } = extra ? { maxOutputTokens: extra } : {};
     const handler = modelHandler(form.model(provider.url), { maxRounds: 2, settings });
     const { run } = await shared.client.run(pack, handler, how);
-    expect(provider.got.length).toBe(asked);
-    const most = one.sent || (kind === "messages" && asked > 0 ? BOUND : 0); // It wants a number.
+    expect(provider.got.length).toBe(request);
+    const most = one.sent || (kind === "messages" && request > 0 ? BOUND : 0); // It wants a number.
     for (const { body } of provider.got) {
       expect(sent(body)).toEqual(most ? { [form.own]: most } : {});
     }
@@ -192,17 +206,17 @@ describe.each(Object.entries(KINDS))("by %s", (kind, form) => {
       expect([run.tokens, run.estimatedTokens]).toEqual([tokens, estimated]);
     } else {
       expect(run.tokens).toBe(run.estimatedTokens);
-      expect(run.tokens).toBeGreaterThan(asked * BOUND);
+      expect(run.tokens).toBeGreaterThan(request * BOUND);
     }
   });
 });
 
 test("an endpoint that asks for the newer name gets it", async () => {
   const pack = await registered("bound-newer", {}, budget(9000));
-  const leave = { id: "l1", name: "leave_state", given: { event: "Done", artifacts: { sum: 1 } } };
+  const exit = { id: "l1", name: "leave_state", given: { event: "Done", artifacts: { sum: 1 } } };
   await using provider = await Provider.start(
     { status: 400, message: "Use 'max_completion_tokens' instead of 'max_tokens'." },
-    chatEvents("", leave),
+    chatEvents("", exit),
     chatEvents("Bye."),
   );
   const result = await shared.client.run(pack, chat(provider.url), how);

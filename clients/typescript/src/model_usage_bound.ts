@@ -1,7 +1,7 @@
 /** What a call of a model may consume at most, as far as that can be known before. */
 
 import { toJsonText } from "./json_text.js";
-import { type Ask, callsOf, type Said, textIn } from "./model_prompt.js";
+import { type Ask, type ConversationMessage, callsOf, textIn } from "./model_prompt.js";
 import type { Usage } from "./reply.js";
 
 /** Output of a call of which the pack has no `max_tokens`. */
@@ -14,27 +14,30 @@ const BYTES_PER_TOKEN = 4;
  * What the call may consume: it reads what the last one read and said, and about a token for
  * four bytes of what is `fresh`; of a first call, of everything.
  */
-export function boundOf(ask: Ask, last: Usage, fresh: readonly Said[]): Usage {
+export function boundOf(ask: Ask, last: Usage, fresh: readonly ConversationMessage[]): Usage {
   const { inputTokens = 0, outputTokens = 0, estimated = false } = last;
   const read =
     inputTokens > 0 && !estimated
       ? inputTokens + outputTokens + tokensOf(fresh)
       : tokensOf(ask.messages, settingsOf(ask));
-  return { inputTokens: read, outputTokens: mostOf(ask) || OUTPUT_TOKENS };
+  return { inputTokens: read, outputTokens: maxTokensOf(ask) || OUTPUT_TOKENS };
 }
 
 /** Tokens of an answer that the program says in its settings, else the pack; 0: neither does. */
-export function mostOf({ parameters, settings }: Pick<Ask, "parameters" | "settings">): number {
+export function maxTokensOf({
+  parameters,
+  settings,
+}: Pick<Ask, "parameters" | "settings">): number {
   const given = [settings.maxOutputTokens, parameters.max_tokens];
-  const said = given.find((most) => Number.isSafeInteger(most) && Number(most) >= 1);
-  return said === undefined ? 0 : Number(said);
+  const text = given.find((most) => Number.isSafeInteger(most) && Number(most) >= 1);
+  return text === undefined ? 0 : Number(text);
 }
 
 function settingsOf({ system, tools }: Ask): string {
   return tools.length > 0 ? system + toJsonText(tools, "tools") : system;
 }
 
-function tokensOf(messages: readonly Said[], settings = ""): number {
+function tokensOf(messages: readonly ConversationMessage[], settings = ""): number {
   let bytes = bytesOf(settings);
   let media = 0;
   for (const message of messages) {

@@ -42,9 +42,9 @@ describe("a silent connection", () => {
 
   test.concurrent("of an idle worker and an idle stream outlives three pings", async () => {
     await using sidecar = await Sidecar.start({ packs: [STEPS, SELF_CORRECTING] });
-    const way = new Cuttable(sidecar.address);
+    const transport = new Cuttable(sidecar.address);
     using direct = sidecar.client();
-    using client = new PawlClient({ address: await way.listen(), keepaliveMs });
+    using client = new PawlClient({ address: await transport.listen(), keepaliveMs });
     const run = await direct.open("self-correcting");
     const ready = new Gate();
     const reading = (async () => {
@@ -58,52 +58,52 @@ describe("a silent connection", () => {
     const worker = client.worker().prompt("calc", () => ({ event: "Ask" }));
     const served = worker.serve();
     await ready.opened;
-    await way.pinged(3);
+    await transport.pinged(3);
     await run.cancel();
     expect(await reading).toEqual(["transition", "ended"]);
     const work = await direct.start("steps", { variables: { n: 1 } });
     expect((await work.wait({ until: WaitUntil.WAITING })).run?.state).toBe("ask");
-    expect(way.connections).toBe(1);
+    expect(transport.connections).toBe(1);
     await worker.stop();
     await served;
-    way.close();
+    transport.close();
   });
 
   test.concurrent("that gives no sign of life is replaced", async () => {
     await using sidecar = await Sidecar.start({ packs: [SELF_CORRECTING] });
-    const way = new Cuttable(sidecar.address);
+    const route = new Cuttable(sidecar.address);
     using direct = sidecar.client();
-    using client = new PawlClient({ address: await way.listen(), keepaliveMs });
+    using client = new PawlClient({ address: await route.listen(), keepaliveMs });
     const run = await direct.open("self-correcting");
     const kinds: unknown[] = [];
     for await (const record of client.attach(run.id).transitions()) {
       kinds.push(record.body.case);
       if (kinds.length === 1) {
-        way.swallow();
+        route.swallow();
         await run.cancel();
       }
     }
     expect(kinds).toEqual(["transition", "ended"]);
-    expect(way.connections).toBe(2);
-    way.close();
+    expect(route.connections).toBe(2);
+    route.close();
   });
 
   test.concurrent("that is dead is noticed in time for a call to be made again", async () => {
     await using sidecar = await Sidecar.start({ packs: [STEPS] });
-    const way = new Cuttable(sidecar.address);
-    using client = new PawlClient({ address: await way.listen() });
+    const variant = new Cuttable(sidecar.address);
+    using client = new PawlClient({ address: await variant.listen() });
     await all(client.listPacks());
-    way.swallow();
-    const begun = performance.now();
+    variant.swallow();
+    const started = performance.now();
     const run = await client.start("steps", { variables: { n: 1 } });
-    expect(performance.now() - begun).toBeLessThan(15_000);
-    expect(way.connections).toBe(2);
+    expect(performance.now() - started).toBeLessThan(15_000);
+    expect(variant.connections).toBe(2);
     const driven = client.run("steps", (turn) => (turn.terminal ? {} : { event: "Done" }), {
       variables: { n: 1 },
     });
     expect((await driven).reason).toBe("completed");
     await run.cancel();
-    way.close();
+    variant.close();
   });
 });
 
@@ -146,7 +146,7 @@ describe("TLS", () => {
   });
 
   /** Lists packs by each client, and tells what became of it: "" or kind and reason. */
-  async function asked(sidecar: Sidecar, settings: Parameters<Sidecar["client"]>[0][]) {
+  async function requests(sidecar: Sidecar, settings: Parameters<Sidecar["client"]>[0][]) {
     return Promise.all(
       settings.map(async (options) => {
         using client = sidecar.client({ ...options, retryForMs: 0 });
@@ -162,7 +162,7 @@ describe("TLS", () => {
   test("and tokens", async () => {
     await using sidecar = await Sidecar.start({ packs: [SELF_CORRECTING], flags: serverFlags() });
     const tls = trusting();
-    const answers = await asked(sidecar, [
+    const answers = await requests(sidecar, [
       { tls, token: async () => secret },
       { tls, token: "wrong-token-0123456789abcdef0123" },
       { tls },
@@ -179,7 +179,7 @@ describe("TLS", () => {
   test("with a certificate of the client", async () => {
     const flags = [...serverFlags(), `--tls-client-ca=${file("ca.pem")}`];
     await using sidecar = await Sidecar.start({ packs: [SELF_CORRECTING], flags });
-    const answers = await asked(sidecar, [
+    const answers = await requests(sidecar, [
       { tls: showing("app"), token: secret },
       { tls: showing("stranger"), token: secret },
       { tls: trusting(), token: secret },
@@ -229,8 +229,8 @@ test("a worker keeps to the smaller limit of both sides", async () => {
   const flags = ["--limits-message-bytes=8MiB"];
   await using sidecar = await Sidecar.start({ packs: [STEPS], flags });
   using client = sidecar.client({ maxMessageBytes: 5_000_000 });
-  const told: unknown[] = [];
-  const worker = client.worker({ onError: (error) => told.push(error) });
+  const report: unknown[] = [];
+  const worker = client.worker({ onError: (error) => report.push(error) });
   worker.prompt("calc", (turn) => {
     if (turn.terminal) {
       return;
@@ -240,7 +240,7 @@ test("a worker keeps to the smaller limit of both sides", async () => {
   const served = worker.serve();
   const run = await client.start("steps", { variables: { n: 1 } });
   expect((await run.wait()).run?.state).toBe("end");
-  expect(told).toMatchObject([{ reason: "MESSAGE_TOO_LARGE", limit: 5_000_000 }]);
+  expect(report).toMatchObject([{ reason: "MESSAGE_TOO_LARGE", limit: 5_000_000 }]);
   await worker.stop();
   await served;
 });

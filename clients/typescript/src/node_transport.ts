@@ -5,8 +5,8 @@ import type { SecureClientSessionOptions } from "node:http2";
 import { connect as connectSocket } from "node:net";
 import { Code, ConnectError, type Interceptor, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
-import { type ClientOptions, MOST_REQUEST_BYTES, type TokenSource } from "./connection.js";
-import { Sessions } from "./http2_sessions.js";
+import { type ClientOptions, MAX_REQUEST_BYTES, type TokenSource } from "./connection.js";
+import { Http2Sessions } from "./http2_sessions.js";
 import { bytes, milliseconds } from "./option_limits.js";
 
 /** Where a sidecar listens by default. */
@@ -39,7 +39,7 @@ export interface NodeOptions extends ClientOptions {
   /**
    * How often a silent connection is asked for a sign of life, in milliseconds, also while
    * no call is under way; half of it without an answer ends the connection. Default
-   * 9 000; at least 6 000, since a sidecar hangs up on those who ask every 5 s.
+   * 9 000; at least 6 000, since a sidecar closes connections that ping every 5 s.
    */
   readonly keepaliveMs?: number;
   /**
@@ -57,13 +57,13 @@ export interface NodeOptions extends ClientOptions {
 const KEEPALIVE_MS = 9_000;
 const LEAST_KEEPALIVE_MS = 6_000;
 /** What a sidecar sends at most: a whole conversation in one turn, for example. */
-const MOST_ANSWER_BYTES = 64 << 20;
+const MAX_ANSWER_BYTES = 64 << 20;
 
 /** A URL is none: its scheme would be asked for as a host. */
 const ADDRESS = /^(unix:.+|([^\s/:@?#[\]]+|\[[0-9A-Fa-f:.%]+\]):[0-9]{1,5})$/;
 
 /**
- * The settings with what the environment says where they say nothing, as for the command line:
+ * The settings, with those of the environment where they are unset, as for the command line:
  * PAWL_ADDR; the file PAWL_TOKEN_FILE, read at each call, else PAWL_TOKEN.
  */
 export function withEnvironment(options: NodeOptions): NodeOptions & { readonly address: string } {
@@ -78,7 +78,7 @@ export function withEnvironment(options: NodeOptions): NodeOptions & { readonly 
 /** Connects lazily: the first call opens the connection. */
 export function nodeTransport(options: NodeOptions): {
   transport: Transport;
-  sessions: Sessions;
+  sessions: Http2Sessions;
 } {
   const address = options.address ?? DEFAULT_ADDRESS;
   const keepalive = options.keepaliveMs ?? KEEPALIVE_MS;
@@ -90,12 +90,12 @@ export function nodeTransport(options: NodeOptions): {
     throw new RangeError(`address: HOST:PORT or unix:PATH, not ${JSON.stringify(address)}`);
   }
   const path = unix ? address.slice("unix:".length) : undefined;
-  const sessions = new Sessions(baseUrl, keepaliveMs, sessionOptions(path, options.tls));
-  const maxBytes = bytes("maxMessageBytes", options.maxMessageBytes ?? MOST_REQUEST_BYTES);
+  const sessions = new Http2Sessions(baseUrl, keepaliveMs, sessionOptions(path, options.tls));
+  const maxBytes = bytes("maxMessageBytes", options.maxMessageBytes ?? MAX_REQUEST_BYTES);
   const transport = createGrpcTransport({
     baseUrl,
     sessionManager: sessions,
-    readMaxBytes: MOST_ANSWER_BYTES,
+    readMaxBytes: MAX_ANSWER_BYTES,
     writeMaxBytes: maxBytes,
     interceptors: [named(address), ...(options.token === undefined ? [] : [bearer(options.token)])],
   });
@@ -125,7 +125,7 @@ const UNSAID = new Set([
   Code.DeadlineExceeded,
 ]);
 
-/** Names the address in errors about which the sidecar itself said nothing. */
+/** Names the address in errors that are not the sidecar's own. */
 function named(address: string): Interceptor {
   return (next) => async (request) => {
     try {
@@ -162,8 +162,8 @@ async function given(token: () => string | Promise<string>): Promise<string> {
     value = await token();
   } catch (error) {
     const text = error instanceof Error ? error.message : String(error);
-    const said = `token: the function threw: ${text}`;
-    throw new ConnectError(said, Code.Unauthenticated, undefined, undefined, error);
+    const message = `token: the function threw: ${text}`;
+    throw new ConnectError(message, Code.Unauthenticated, undefined, undefined, error);
   }
   if (typeof value !== "string") {
     throw new ConnectError("token: the function gives no string", Code.Unauthenticated);

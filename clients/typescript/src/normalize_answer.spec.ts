@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import type { Block } from "./language_model.js";
-import { normal } from "./normalize_answer.js";
+import { normalizeAnswer } from "./normalize_answer.js";
 
 interface Call {
   readonly id?: string;
@@ -38,13 +38,13 @@ function blocksOf({ texts, calls }: Case["given"]): Block[] {
 
 test.each(cases.map((one) => [one.name, one] as const))("%s", (_, { given, want }) => {
   const place = { round: given.round, known: given.known_ids };
-  const made = normal(blocksOf(given), given.refusal, place);
+  const made = normalizeAnswer(blocksOf(given), given.refusal, place);
   const calls = made?.calls.map(({ brokenArguments, ...call }) => {
     return { ...call, ...(brokenArguments ? { broken_arguments: brokenArguments } : {}) };
   });
   expect(made ? { texts: made.texts, calls } : null).toEqual(want);
-  const told = made?.blocks.filter(({ type }) => type === "tool-call");
-  expect(told?.map(({ toolCallId, input }) => [toolCallId, input])).toEqual(
+  const report = made?.blocks.filter(({ type }) => type === "tool-call");
+  expect(report?.map(({ toolCallId, input }) => [toolCallId, input])).toEqual(
     made?.calls.map((call) => [call.id, call.arguments]),
   );
 });
@@ -54,8 +54,8 @@ test("what a provider keeps is kept, in its place", () => {
   const own = { type: "tool-call", toolCallId: "s1", toolName: "search", providerExecuted: true };
   const call = { type: "tool-call", toolCallId: "", toolName: "order", input: "" };
   const empty = { type: "reasoning", text: "" };
-  const made = normal([thought, own, empty, call], "", { round: 1, known: [] });
+  const made = normalizeAnswer([thought, own, empty, call], "", { round: 1, known: [] });
   expect(made?.calls).toEqual([{ id: "call_1_0", name: "order", arguments: "{}" }]);
   expect(made?.blocks).toEqual([thought, own, { ...call, toolCallId: "call_1_0", input: "{}" }]);
-  expect(normal([thought, own], "", { round: 1, known: [] })).toBeUndefined();
+  expect(normalizeAnswer([thought, own], "", { round: 1, known: [] })).toBeUndefined();
 });

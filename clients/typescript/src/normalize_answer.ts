@@ -6,7 +6,7 @@
 import { toJsonText } from "./json_text.js";
 import type { Block } from "./language_model.js";
 import type { ModelCall } from "./model_step.js";
-import { whole, wholeIn } from "./unicode.js";
+import { replaceLoneSurrogates, replaceLoneSurrogatesIn } from "./unicode.js";
 
 /** A normal answer: what people see of it, and its message. */
 export interface Normal {
@@ -22,13 +22,13 @@ export interface Place {
   readonly known: Iterable<string>;
 }
 
-const MOST_ID = 4096;
+const MAX_ID = 4096;
 
 /**
  * The answer that these blocks are; undefined: none, since they have no text, no call and
  * `refusal` is empty. Calls that the provider makes itself are no calls of the answer.
  */
-export function normal(
+export function normalizeAnswer(
   given: readonly Block[],
   refusal: string,
   { round, known }: Place,
@@ -40,9 +40,16 @@ export function normal(
     if (isCall(block)) {
       const { name, ...call } = normalCall(block, taken, `call_${round}_${calls.length}`);
       calls.push({ name, ...call });
-      return [{ ...wholeIn(block), toolCallId: call.id, toolName: name, input: call.arguments }];
+      return [
+        {
+          ...replaceLoneSurrogatesIn(block),
+          toolCallId: call.id,
+          toolName: name,
+          input: call.arguments,
+        },
+      ];
     }
-    return says(block, acts) ? [wholeIn(block)] : [];
+    return hasContent(block, acts) ? [replaceLoneSurrogatesIn(block)] : [];
   });
   const texts = blocks.flatMap(({ type, text }) => (type === "text" && text ? [text] : []));
   const none = calls.length === 0 && !refusal && texts.every(isBlank);
@@ -54,7 +61,7 @@ export function isCall({ type, providerExecuted }: Block): boolean {
   return type === "tool-call" && !providerExecuted;
 }
 
-function says({ type, text = "", providerOptions }: Block, acts: boolean): boolean {
+function hasContent({ type, text = "", providerOptions }: Block, acts: boolean): boolean {
   switch (type) {
     case "text":
       return acts ? !isBlank(text) : text !== "";
@@ -70,9 +77,9 @@ function isBlank(text: string): boolean {
 }
 
 function normalCall(block: Block, taken: Set<string>, made: string): ModelCall {
-  const id = idOf(whole(block.toolCallId ?? ""), taken, made);
+  const id = idOf(replaceLoneSurrogates(block.toolCallId ?? ""), taken, made);
   taken.add(id);
-  const name = whole(block.toolName ?? "");
+  const name = replaceLoneSurrogates(block.toolName ?? "");
   const wrote = wroteOf(block.input);
   const text = ["", "null"].includes(wrote.trim()) ? "{}" : wrote;
   return faultOf(text) === undefined
@@ -81,7 +88,7 @@ function normalCall(block: Block, taken: Set<string>, made: string): ModelCall {
 }
 
 function idOf(id: string, taken: ReadonlySet<string>, made: string): string {
-  if (id && !taken.has(id) && new TextEncoder().encode(id).length <= MOST_ID) {
+  if (id && !taken.has(id) && new TextEncoder().encode(id).length <= MAX_ID) {
     return id;
   }
   let next = made;
@@ -92,10 +99,12 @@ function idOf(id: string, taken: ReadonlySet<string>, made: string): string {
 }
 
 function wroteOf(input: unknown): string {
-  return typeof input === "string" ? whole(input) : toJsonText(wholeIn(input ?? {}), "arguments");
+  return typeof input === "string"
+    ? replaceLoneSurrogates(input)
+    : toJsonText(replaceLoneSurrogatesIn(input ?? {}), "arguments");
 }
 
-/** What is wrong with arguments that are to be a JSON object; undefined: nothing. */
+/** What is wrong with arguments that have to be a JSON object; undefined: they are one. */
 export function faultOf(text: string): string | undefined {
   let value: unknown;
   try {
@@ -106,14 +115,14 @@ export function faultOf(text: string): string | undefined {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     return "the arguments are no object";
   }
-  const twice = saidTwice(text);
+  const twice = duplicateId(text);
   return twice === undefined ? undefined : `the arguments are no JSON: ${twice} is there twice`;
 }
 
 const TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\],:]/gs;
 
 /** A name that an object of JSON text has twice. */
-function saidTwice(text: string): string | undefined {
+function duplicateId(text: string): string | undefined {
   const open: (Set<string> | undefined)[] = [];
   let last = "";
   for (const [token] of text.matchAll(TOKEN)) {

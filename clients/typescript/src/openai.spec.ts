@@ -96,11 +96,11 @@ describe("a model", () => {
     ["add_misfit", "payload of tool add: at /"],
     ["no_such_tool", 'there is no tool \\"rm_rf\\"'],
     ["not_allowed", "TOOL_NOT_ALLOWED"],
-  ])("is told of %s and corrects itself", async (name, told) => {
+  ])("is told of %s and corrects itself", async (name, report) => {
     const { result, requests } = await played([name, "leave", "text"]);
     expect(result.status).toBe(RunStatus.COMPLETED);
     expect(result.errors).toEqual([]);
-    expect(toolMessages(requests[1]).join("\n")).toContain(told);
+    expect(toolMessages(requests[1]).join("\n")).toContain(report);
   });
 
   test("does not move the run by text alone", async () => {

@@ -3,7 +3,7 @@
 import type { UnknownField } from "@bufbuild/protobuf";
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 
-/** Something to be sent, as the wire has it. */
+/** One message to send, in its wire form. */
 export interface Parcel {
   readonly bytes: Uint8Array;
 }
@@ -30,7 +30,7 @@ export class Outbox<P extends Parcel, Message> implements AsyncIterable<Message>
   #due = false;
   #closed = false;
 
-  /** `join` makes a message; without `bounds` nothing goes out before `open`. */
+  /** `join` makes a message; without `bounds` no message is sent before `open`. */
   constructor(join: (parcels: readonly [P, ...P[]]) => Message, bounds?: Bounds) {
     this.#join = join;
     this.#bounds = bounds;

@@ -49,10 +49,10 @@ export function outputsOf(output: unknown): (prompt: string) => Form | undefined
   return (prompt) => byPrompt.get(prompt);
 }
 
-/** Words of which JSON Schemas have one whose value is an object or a list. */
+/** Keywords of JSON Schema that have an object or a list. */
 const WORDS = ["properties", "items", "$defs", "not", "anyOf", "oneOf", "allOf", "enum"];
 
-/** Whether it has a schema for each prompt: it says nothing of its own. */
+/** Whether it has a schema for each prompt, and none of its own. */
 function isMap(output: object): boolean {
   const entries = Object.entries(output);
   return (
@@ -90,7 +90,7 @@ function jsonForm(schema: { readonly [word: string]: Json }, field: string): For
 }
 
 function standardForm(schema: StandardSchema, field: string): Form {
-  return read(closed(toldOf(schema, field)), async (value) => {
+  return read(closed(feedbackOf(schema, field)), async (value) => {
     return (await fitting(schema, value, "SCHEMA", "the answer")) as Json;
   });
 }
@@ -106,10 +106,10 @@ function read(schema: Json, check: (value: Json) => Promise<Json>): Form {
       throw error;
     }
   };
-  const text = async (said: string): Promise<Read> => {
+  const text = async (message: string): Promise<Read> => {
     let given: Json;
     try {
-      given = parseExact(bare(said));
+      given = parseExact(bare(message));
     } catch {
       return { fault: "it is no JSON" };
     }
@@ -124,7 +124,7 @@ function bare(text: string): string {
 }
 
 /** JSON Schema of what a schema takes: https://standardschema.dev/json-schema */
-function toldOf(schema: StandardSchema, field: string): Json {
+function feedbackOf(schema: StandardSchema, field: string): Json {
   const { jsonSchema, vendor } = schema["~standard"] as unknown as {
     readonly jsonSchema?: { readonly input?: (options: { target: string }) => unknown };
     readonly vendor: string;
@@ -133,10 +133,10 @@ function toldOf(schema: StandardSchema, field: string): Json {
     const text = `${field}: this version of ${vendor} makes no JSON Schema; give a JSON Schema`;
     throw new RangeError(text);
   }
-  const { $schema: _, ...told } = jsonSchema.input({ target: "draft-2020-12" }) as {
+  const { $schema: _, ...report } = jsonSchema.input({ target: "draft-2020-12" }) as {
     readonly [word: string]: Json;
   };
-  return told;
+  return report;
 }
 
 /** The same with objects that take no further properties, as strict endpoints want it. */

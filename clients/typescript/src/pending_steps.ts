@@ -1,11 +1,11 @@
-/** Answers to the steps of a turn, and who waits for them. */
+/** Answers to the steps of a turn, and the promises that wait for them. */
 
 import { PawlError } from "./errors.js";
 import { later } from "./timer.js";
 import type { Step } from "./turn.js";
 
 /** What was answered, and what is waited for. */
-export class AwaitedSteps {
+export class PendingSteps {
   readonly #answers = new Map<number, Step>();
   readonly #waiting = new Map<number, Set<(step: Step) => void>>();
 
@@ -14,7 +14,7 @@ export class AwaitedSteps {
     return this.#waiting.size;
   }
 
-  /** Takes an answer; it may come before anybody waits for it. */
+  /** Takes an answer; it may come before a caller waits for it. */
   take(step: Step): void {
     this.#answers.set(step.step, step);
     for (const resolve of this.#waiting.get(step.step) ?? []) {
@@ -42,11 +42,11 @@ export class AwaitedSteps {
         done();
         reject(signal.reason);
       };
-      const late = () => {
+      const expired = () => {
         done();
-        reject(tooLate(step, timeoutMs));
+        reject(deadlineExceeded(step, timeoutMs));
       };
-      const timer = timeoutMs === undefined ? undefined : later(timeoutMs, late);
+      const timer = timeoutMs === undefined ? undefined : later(timeoutMs, expired);
       signal.addEventListener("abort", stop, { once: true });
       const answered = (given: Step) => {
         done();
@@ -65,6 +65,6 @@ export class AwaitedSteps {
   }
 }
 
-function tooLate({ step, tool }: Step, timeoutMs: number | undefined): PawlError {
+function deadlineExceeded({ step, tool }: Step, timeoutMs: number | undefined): PawlError {
   return new PawlError("deadline", `step ${step} (${tool}): no answer within ${timeoutMs} ms`);
 }

@@ -6,7 +6,7 @@ import { common } from "./brand.js";
 import { type Json, parseExact } from "./exact_json.js";
 import type { ArtifactValue } from "./gen/pawl/v1/record_pb.js";
 
-import { wholeIn } from "./unicode.js";
+import { replaceLoneSurrogatesIn } from "./unicode.js";
 
 export type { Json } from "./exact_json.js";
 
@@ -58,7 +58,7 @@ export function parseJson(text: string): Json | undefined {
     return undefined;
   }
   const value = parseExact(text);
-  return HALVES.test(text) ? wholeIn(value) : value;
+  return HALVES.test(text) ? replaceLoneSurrogatesIn(value) : value;
 }
 
 /** What may be half a character: journals of earlier programs have them. */

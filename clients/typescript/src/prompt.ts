@@ -2,15 +2,15 @@
 
 import { failTurn, type PawlError } from "./errors.js";
 import type { Block, LanguageModel, PromptMessage, ProviderData } from "./language_model.js";
-import type { Ask, Said, Values } from "./model_prompt.js";
+import type { Ask, ConversationMessage, Values } from "./model_prompt.js";
 import { callsOf, textIn } from "./model_prompt.js";
 import { faultOf } from "./normalize_answer.js";
 import type { Json } from "./plain_message.js";
-import { marked } from "./raw_json.js";
+import { markRawJson } from "./raw_json.js";
 import type { Part } from "./values.js";
 
 const LIBRARY = "ai";
-/** Interfaces of the SDK that are spoken, and whose messages are read. */
+/** Versions of the SDK's interface that are supported. */
 export const KNOWN = ["v3", "v4"];
 
 /** The message of an answer, as it is recorded: `provider` of ModelAnswer. */
@@ -38,7 +38,7 @@ export class Prompter {
   /** `exact`: what is sent passes the mended fetch, which writes arguments as they were. */
   constructor(model: LanguageModel, ask: Ask, exact: boolean, strange: (library: string) => void) {
     this.#model = model;
-    this.#read = exact ? marked : JSON.parse;
+    this.#read = exact ? markRawJson : JSON.parse;
     this.#strange = strange;
     this.#names = new Names(ask.tools.map(({ name }) => name));
   }
@@ -80,31 +80,31 @@ export class Prompter {
   #prompt({ system, messages }: Ask): PromptMessage[] {
     const names = new Map<string, string>();
     const head: PromptMessage[] = system ? [{ role: "system", content: system }] : [];
-    return [...head, ...messages.map((said) => this.#message(said, names))];
+    return [...head, ...messages.map((entry) => this.#message(entry, names))];
   }
 
-  #message(said: Said, names: Map<string, string>): PromptMessage {
-    for (const { id, name } of callsOf(said)) {
+  #message(answer: ConversationMessage, names: Map<string, string>): PromptMessage {
+    for (const { id, name } of callsOf(answer)) {
       names.set(id, this.#names.wire(name));
     }
-    switch (said.role) {
+    switch (answer.role) {
       case "assistant":
-        return { role: "assistant", content: this.#answer(said) };
+        return { role: "assistant", content: this.#answer(answer) };
       case "tool": {
-        const output = { type: "text", value: said.parts.map(toldIn).join("\n") };
-        const { toolCallId } = said;
+        const output = { type: "text", value: answer.parts.map(textOfPart).join("\n") };
+        const { toolCallId } = answer;
         const toolName = names.get(toolCallId) ?? "unknown";
         return { role: "tool", content: [{ type: "tool-result", toolCallId, toolName, output }] };
       }
       case "system":
-        return { role: "system", content: said.parts.map(toldIn).join("\n") };
+        return { role: "system", content: answer.parts.map(textOfPart).join("\n") };
       default:
-        return { role: "user", content: said.parts.map((part) => this.#part(part)) };
+        return { role: "user", content: answer.parts.map((part) => this.#part(part)) };
     }
   }
 
-  #answer(said: Said): readonly Block[] {
-    const blocks = this.#kept(said.provider) ?? anew(said);
+  #answer(spoken: ConversationMessage): readonly Block[] {
+    const blocks = this.#kept(spoken.provider) ?? anew(spoken);
     return blocks.map((block) => {
       if (block.type === "file" || block.type === "reasoning-file") {
         return { ...block, data: this.#data(String(block.data)) };
@@ -181,7 +181,7 @@ function isBlock(block: Json): boolean {
   return typeof (Object(block) as { type?: unknown }).type === "string";
 }
 
-function toldIn(part: Part): string {
+function textOfPart(part: Part): string {
   const text = textIn(part);
   if (text === undefined) {
     throw unsupported(part);
@@ -190,9 +190,9 @@ function toldIn(part: Part): string {
 }
 
 /** The message as it is made of what people see. */
-function anew(said: Said): readonly Block[] {
-  const texts = said.parts.map(textIn).flatMap((text) => (text ? [{ type: "text", text }] : []));
-  const calls = callsOf(said).map(({ id, name, arguments: input }) => {
+function anew(message: ConversationMessage): readonly Block[] {
+  const texts = message.parts.map(textIn).flatMap((text) => (text ? [{ type: "text", text }] : []));
+  const calls = callsOf(message).map(({ id, name, arguments: input }) => {
     return { type: "tool-call", toolCallId: id, toolName: name, input };
   });
   return [...texts, ...calls];

@@ -13,15 +13,15 @@ import {
   Provider,
   responseEvents,
 } from "./fixture_provider.js";
-import { toldRequest } from "./model_request.js";
+import { outcomeRequest } from "./model_request.js";
 import { modelHandler } from "./models.js";
 import { limitsIn } from "./provider_limits.js";
 
-const told = (headers: { [name: string]: string }) => limitsIn(new Headers(headers));
+const report = (headers: { [name: string]: string }) => limitsIn(new Headers(headers));
 
 test("the headers of OpenAI and of Anthropic are read", () => {
   expect(
-    told({
+    report({
       "x-ratelimit-remaining-requests": "59",
       "x-ratelimit-reset-requests": "1s",
       "x-ratelimit-remaining-tokens": "149984",
@@ -29,7 +29,7 @@ test("the headers of OpenAI and of Anthropic are read", () => {
     }),
   ).toEqual({ requests: 59, requestsResetMs: 1_000, tokens: 149_984, tokensResetMs: 360_500 });
   const at = new Date(Date.now() + 30_000).toISOString();
-  const limits = told({
+  const limits = report({
     "anthropic-ratelimit-tokens-remaining": "1000",
     "anthropic-ratelimit-tokens-reset": at,
   });
@@ -48,7 +48,7 @@ test.each([
   ["5", "1999-01-01T00:00:00+01:00", 0],
 ])("%s left, all of it in %s", (left, reset, ms) => {
   const headers = { "x-ratelimit-remaining-tokens": left, "x-ratelimit-reset-tokens": reset };
-  expect(told(headers)).toEqual({ tokens: 5, tokensResetMs: ms });
+  expect(report(headers)).toEqual({ tokens: 5, tokensResetMs: ms });
 });
 
 test.each([
@@ -61,7 +61,7 @@ test.each([
   ["5", "1s 2m"],
 ])("%s left, all of it in %s, tells nothing", (left, reset) => {
   const headers = { "x-ratelimit-remaining-tokens": left, "x-ratelimit-reset-tokens": reset };
-  expect(told(headers)).toBeUndefined();
+  expect(report(headers)).toBeUndefined();
 });
 
 test("what is no header tells nothing", () => {
@@ -73,12 +73,12 @@ test("what is not told stays unset on the wire", () => {
   const turn = { runId: "r", turnSeq: 1, attempt: 1, token: "t" };
   const outcome = { failure: { error: { code: "X" } } };
   const limits = { tokens: 0, tokensResetMs: 2_000 };
-  const request = toldRequest("", turn, { step: 1, attempt: 1, outcome, limits });
+  const request = outcomeRequest("", turn, { step: 1, attempt: 1, outcome, limits });
   expect(request.providerLimits).toEqual({
     tokens: 0n,
     tokensReset: { seconds: 2n, nanos: 0 },
   });
-  const silent = toldRequest("", turn, { step: 1, attempt: 1, outcome });
+  const silent = outcomeRequest("", turn, { step: 1, attempt: 1, outcome });
   expect(silent.providerLimits).toBeUndefined();
 });
 

@@ -11,7 +11,7 @@ const NAMES = [
   (what: string, of: string) => `anthropic-ratelimit-${of}-${what}`,
 ];
 
-/** What the headers tell; undefined: nothing that can be read. */
+/** The limits that the headers report; undefined: the headers have none. */
 export function limitsIn(headers: unknown): ProviderLimits | undefined {
   if (!(headers instanceof Headers)) {
     return undefined;
@@ -37,7 +37,7 @@ interface Left {
 function left(headers: Headers, name: (typeof NAMES)[number], of: string): Left | undefined {
   const count = headers.get(name("remaining", of)) ?? "";
   const resetMs = resetIn(headers.get(name("reset", of)) ?? "");
-  // The contract takes 63 bits; nobody has so many left.
+  // The contract takes 63 bits; no provider has so many left.
   return resetMs === undefined || !/^\d+$/.test(count)
     ? undefined
     : { count: Number(count.slice(0, 18)), resetMs };

@@ -54,7 +54,7 @@ const KINDS: { readonly [name: string]: Kind } = Object.fromEntries(
   }),
 );
 
-const LEAVE = { id: "l1", name: "leave_state", given: { event: "Done", artifacts: { sum: 12 } } };
+const EXIT = { id: "l1", name: "leave_state", given: { event: "Done", artifacts: { sum: 12 } } };
 const calls: readonly Calling[] = [
   { id: "a1", name: "add", given: { a: 2, b: 3 } },
   { id: "a2", name: "add", given: { a: 3, b: 4 } },
@@ -68,7 +68,7 @@ const prompt = (settings: object) => {
 
 describe.each(Object.entries(KINDS))("by %s", (name, { events, handler, usage }) => {
   test("a model calls tools, leaves and ends", async () => {
-    const answers = [events("I add.", ...calls), events("", LEAVE), events("Bye.")];
+    const answers = [events("I add.", ...calls), events("", EXIT), events("Bye.")];
     await using provider = await Provider.start(...answers);
     const options = { tools: { add }, variables: { n: 1 }, input: "Add." };
     const result = await shared.client.run("steps", handler(provider.url), options);
@@ -90,7 +90,7 @@ describe.each(Object.entries(KINDS))("by %s", (name, { events, handler, usage })
 
   test("text is an answer to the person in a chat, and the model may ask", async () => {
     const asks = { id: "q1", name: "ask_user", given: { question: "Which?" } };
-    const answers = [events("Hello!"), events("", asks), events("", LEAVE), events("Bye.")];
+    const answers = [events("Hello!"), events("", asks), events("", EXIT), events("Bye.")];
     await using provider = await Provider.start(...answers);
     const talk = handler(provider.url, { chat: true });
     const run = await shared.client.open("steps", { variables: { n: 1 }, input: "Hi" });
@@ -104,14 +104,14 @@ describe.each(Object.entries(KINDS))("by %s", (name, { events, handler, usage })
   });
 
   test("a model is never asked with a system prompt alone", async () => {
-    await using provider = await Provider.start(events("", LEAVE), events("Bye."));
+    await using provider = await Provider.start(events("", EXIT), events("Bye."));
     await shared.client.run("steps", handler(provider.url), { variables: { n: 1 } });
     const { messages, input } = provider.got[0]?.body ?? {};
     expect(JSON.stringify(messages ?? input)).toContain("Begin.");
   });
 
   test("images and documents go as the provider wants them", async () => {
-    await using provider = await Provider.start(events("", LEAVE), events("Bye."));
+    await using provider = await Provider.start(events("", EXIT), events("Bye."));
     const data = new Uint8Array([1, 2, 3, 4]);
     const input = [
       "Look.",
@@ -130,7 +130,7 @@ describe.each(Object.entries(KINDS))("by %s", (name, { events, handler, usage })
     ["media type", { data: new Uint8Array([1]), mediaType: "application/x-tar" }],
     ["a part of image/png as the address blob:", { uri: BLOB, mediaType: "image/png" }],
   ])("%s, which it cannot take, fails the turn by name", async (what, part) => {
-    await using provider = await Provider.start(events("", LEAVE), events("Bye."));
+    await using provider = await Provider.start(events("", EXIT), events("Bye."));
     const input = [part];
     const options = { variables: { n: 1 }, input };
     const result = await shared.client.run("steps", handler(provider.url), options);
@@ -153,7 +153,7 @@ describe.each(Object.entries(KINDS))("by %s", (name, { events, handler, usage })
     const schema = { type: "object", properties: { id: { type: "integer" } }, required: ["id"] };
     const answers = ["sure!", '{"id": "x"}', '{"id": 9007199254740993}'];
     const texts = answers.map((text) => events(text));
-    const leaving = { ...LEAVE, given: { ...LEAVE.given, output: { id: 1 } } };
+    const leaving = { ...EXIT, given: { ...EXIT.given, output: { id: 1 } } };
     await using provider = await Provider.start(events("", leaving), ...texts);
     const talk = handler(provider.url, { output: schema });
     const result = await shared.client.run("steps", talk, { variables: { n: 1 } });
@@ -171,7 +171,7 @@ describe.each(Object.entries(KINDS))("by %s", (name, { events, handler, usage })
 
   test("a stream that is cut is asked for again", async () => {
     const cut = events("Half an ans").slice(0, -2);
-    await using provider = await Provider.start(cut, events("", LEAVE), events("Bye."));
+    await using provider = await Provider.start(cut, events("", EXIT), events("Bye."));
     const result = await shared.client.run("steps", handler(provider.url), { variables: { n: 1 } });
     expect([result.status, result.errors]).toEqual([RunStatus.COMPLETED, []]);
     expect(provider.got).toHaveLength(3);
@@ -197,7 +197,7 @@ describe("settings of the pack", () => {
   });
 
   test("reach the model", async () => {
-    await using provider = await Provider.start(events("", LEAVE), events("Bye."));
+    await using provider = await Provider.start(events("", EXIT), events("Bye."));
     const providerOptions = { endpoint: { user: "u1" } };
     const model = handler(provider.url, { settings: { providerOptions } });
     const result = await shared.client.run("settings", model, { variables: { n: 1 } });
@@ -213,7 +213,7 @@ describe("settings of the pack", () => {
   });
 
   test("leave the way out alone", async () => {
-    await using provider = await Provider.start(events("", LEAVE), events("Bye."));
+    await using provider = await Provider.start(events("", EXIT), events("Bye."));
     await shared.client.run("no-tools", handler(provider.url), { variables: { n: 1 } });
     const tools = provider.got[0]?.body.tools as { function: { name: string } }[];
     expect(tools.map((tool) => tool.function.name)).toEqual(["leave_state"]);
@@ -223,14 +223,14 @@ describe("settings of the pack", () => {
     const override = { m: { system_template_suffix: " {{mood}}" } };
     const pack = { ...prompt({ model_overrides: override }), id: "moody" };
     await shared.client.registerPack(JSON.stringify(pack), { filename: "m.json" });
-    await using provider = await Provider.start(events("", LEAVE));
+    await using provider = await Provider.start(events("", EXIT));
     const result = await shared.client.run("moody", handler(provider.url), { variables: { n: 1 } });
     expect(result.errors).toMatchObject([{ reason: "OVERRIDE_UNSUPPORTED" }]);
     expect(provider.got).toEqual([]);
   });
 
   test("that the provider has not are refused by name", async () => {
-    await using provider = await Provider.start(events("", LEAVE));
+    await using provider = await Provider.start(events("", EXIT));
     const result = await shared.client.run("odd", handler(provider.url), { variables: { n: 1 } });
     expect(result.status).toBe(RunStatus.FAILED);
     expect(String(result.errors[0])).toContain("parameters.top_k: endpoint.chat has no such");
@@ -256,9 +256,9 @@ test("what makes no sense is refused by name", () => {
 
 test("an artifact beside the event is told to the model as its mistake", async () => {
   const { events, handler } = KINDS["chat completions"] as Kind;
-  const beside = { ...LEAVE, given: { event: "Done", sum: 12 } };
-  const unknown = { ...LEAVE, given: { event: "Done", mood: "fine" } };
-  const answers = [events("", beside), events("", unknown), events("", LEAVE), events("Bye.")];
+  const beside = { ...EXIT, given: { event: "Done", sum: 12 } };
+  const unknown = { ...EXIT, given: { event: "Done", mood: "fine" } };
+  const answers = [events("", beside), events("", unknown), events("", EXIT), events("Bye.")];
   await using provider = await Provider.start(...answers);
   const result = await shared.client.run("steps", handler(provider.url), { variables: { n: 1 } });
   expect(result.artifacts).toEqual({ sum: 12 });
@@ -278,7 +278,7 @@ describe("tool calls of one answer", () => {
   ])("are made %s", async (_, count, most) => {
     await using provider = await Provider.start(
       events("", ...many.slice(0, count)),
-      events("", LEAVE),
+      events("", EXIT),
       events("Bye."),
     );
     let open = 0;
@@ -304,8 +304,8 @@ describe("tool calls of one answer", () => {
     expect([result.errors, result.run.toolCalls, highest]).toEqual([[], count, most]);
     type Messages = readonly { readonly role: string; readonly content: string }[];
     const messages = (provider.got[1]?.body.messages ?? []) as Messages;
-    const told = messages.filter(({ role }) => role === "tool").map(({ content }) => content);
-    expect(told).toEqual(Array.from({ length: count }, (_, at) => String(at)));
+    const report = messages.filter(({ role }) => role === "tool").map(({ content }) => content);
+    expect(report).toEqual(Array.from({ length: count }, (_, at) => String(at)));
   });
 
   test("may be made by a handler of one's own", async () => {
@@ -336,7 +336,7 @@ test("a state that people move as well is a chat by itself", async () => {
   pack.id = "hybrid";
   pack.workflow.states.calc.orchestration = "hybrid";
   await shared.client.registerPack(JSON.stringify(pack), { filename: "h.json" });
-  await using provider = await Provider.start(events("Hello!"), events("", LEAVE), events("Bye."));
+  await using provider = await Provider.start(events("Hello!"), events("", EXIT), events("Bye."));
   const run = await shared.client.open("hybrid", { variables: { n: 1 }, input: "Hi" });
   expect(textOf((await run.drive(handler(provider.url))).output)).toBe("Hello!");
   expect((await run.info()).awaiting).toBe(Awaiting.INPUT);
@@ -355,7 +355,7 @@ test.each([
     pack.id = id;
     pack.workflow.engine.x_pawl.max_tokens = 500;
     await shared.client.registerPack(JSON.stringify(pack), { filename: `${id}.json` });
-    await using provider = await Provider.start(events("", LEAVE));
+    await using provider = await Provider.start(events("", EXIT));
     const result = await shared.client.run(id, handler(provider.url), { variables: { n: 1 } });
     expect([result.status, result.reason]).toEqual([RunStatus.BUDGET_EXHAUSTED, "max_tokens"]);
     expect(PawlError.is(result.errors[0], "RUN_TERMINAL")).toBe(true);

@@ -8,12 +8,12 @@ const MARK = `pawl-${globalThis.crypto.randomUUID()}`;
 const MARKED = new RegExp(`\\{(\\\\*)"${MARK}\\1":\\1"([\\w-]*)\\1"\\}`, "g");
 
 /** What stands for JSON text until it is sent. */
-export function marked(text: string): unknown {
+export function markRawJson(text: string): unknown {
   return { [MARK]: Buffer.from(text).toString("base64url") };
 }
 
 /** A body with the texts in the place of their marks, also in JSON within JSON. */
-export function unmarked(body: string): string {
+export function restoreRawJson(body: string): string {
   return body.includes(MARK)
     ? body.replace(MARKED, (_, quote: string, text: string) => {
         return within(Buffer.from(text, "base64url").toString(), quote.length);

@@ -4,12 +4,12 @@ import { createServer } from "node:net";
 import { describe, expect, test } from "vitest";
 import { Gate, useSidecar } from "./fixture.js";
 import { PawlClient, type Reply, RunStatus, type Turn } from "./index.js";
-import { Outage } from "./reconnect_log.js";
+import { ReconnectLog } from "./reconnect_log.js";
 
 const shared = useSidecar();
 
 /** An address at which nobody listens. */
-async function nobody(): Promise<string> {
+async function unusedAddress(): Promise<string> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as { port: number };
@@ -18,57 +18,57 @@ async function nobody(): Promise<string> {
 }
 
 test("a worker that reaches nobody says so, once", async () => {
-  const said: string[] = [];
-  const heard = new Gate();
+  const message: string[] = [];
+  const answer = new Gate();
   const warn = (text: string) => {
-    said.push(text);
-    heard.open();
+    message.push(text);
+    answer.open();
   };
-  const address = await nobody();
+  const address = await unusedAddress();
   using client = new PawlClient({ address, log: { info: warn, warn } });
   const worker = client.worker().prompt("calc", () => ({}));
   const served = worker.serve();
-  await heard.opened;
+  await answer.opened;
   await worker.stop();
   await served;
-  expect(said).toHaveLength(1);
-  expect(said[0]).toContain(`worker ${worker.id}: no connection to ${address}, trying again: `);
+  expect(message).toHaveLength(1);
+  expect(message[0]).toContain(`worker ${worker.id}: no connection to ${address}, trying again: `);
 });
 
 test("a worker says that it is connected", async () => {
   const connected = new Gate();
-  let said = "";
+  let message = "";
   const info = (text: string) => {
-    said = text;
+    message = text;
     connected.open();
   };
   using client = shared.sidecar.client({ log: { info, warn: info } });
   const worker = client.worker().prompt("calc", () => ({}));
   const served = worker.serve();
   await connected.opened;
-  expect(said).toBe(`worker ${worker.id}: connected to ${shared.sidecar.address}`);
+  expect(message).toBe(`worker ${worker.id}: connected to ${shared.sidecar.address}`);
   await worker.stop();
   await served;
 });
 
 test("how often it is said", () => {
   let now = 100_000;
-  const outage = new Outage(() => now);
-  const said: number[] = [];
+  const outage = new ReconnectLog(() => now);
+  const text: number[] = [];
   for (let second = 0; second < 1000; second += 1) {
     now = 100_000 + second * 1000;
     const since = outage.missed();
     if (since !== undefined) {
-      said.push(since / 1000);
+      text.push(since / 1000);
     }
   }
-  expect(said).toEqual([0, 10, 30, 70, 150, 310, 610, 910]);
+  expect(text).toEqual([0, 10, 30, 70, 150, 310, 610, 910]);
   outage.over();
   expect(outage.missed()).toBe(0);
 });
 
 test("errors name the address", async () => {
-  const address = await nobody();
+  const address = await unusedAddress();
   using client = new PawlClient({ address, retryForMs: 0 });
   await expect(client.start("steps")).rejects.toMatchObject({
     kind: "unavailable",
@@ -103,8 +103,8 @@ describe("a time in which nothing can happen", () => {
     await expect(reading.next()).rejects.toThrow(refused);
     const result = await run.drive(async (turn) => {
       if (!turn.terminal) {
-        const asked = turn.step("add", { a: 1, b: 2 }, { timeoutMs });
-        await expect(asked).rejects.toThrow(refused);
+        const request = turn.step("add", { a: 1, b: 2 }, { timeoutMs });
+        await expect(request).rejects.toThrow(refused);
       }
       return turn.terminal ? {} : { event: "Done" };
     });

@@ -5,7 +5,7 @@ const FIRST_MS = 10_000;
 const LONGEST_MS = 300_000;
 
 /** The time since a connection was lost, or was first tried. `clock` is in milliseconds. */
-export class Outage {
+export class ReconnectLog {
   readonly #clock: () => number;
   #since: number | undefined;
   #next = 0;

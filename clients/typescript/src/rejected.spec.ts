@@ -8,7 +8,7 @@ import { failTurn, RecordKind, RunStatus, type Turn } from "./index.js";
 
 const shared = useSidecar();
 const WHY = "SUM_WRONG: Count again.";
-const LEAVE = { id: "l1", name: "leave_state", given: { event: "Done", artifacts: { sum: 12 } } };
+const EXIT = { id: "l1", name: "leave_state", given: { event: "Done", artifacts: { sum: 12 } } };
 const ADD = { id: "a1", name: "add", given: { a: 5, b: 1 } };
 const variables = { n: 1 };
 
@@ -24,10 +24,10 @@ function rejecting(url: string, attempts: number, error = failTurn("SUM_WRONG", 
   };
 }
 
-const told = ({ got }: Provider) => got.map(({ body }) => JSON.stringify(body).includes(WHY));
+const report = ({ got }: Provider) => got.map(({ body }) => JSON.stringify(body).includes(WHY));
 
 test("a rejected answer is asked anew with the reason, and tools before it are called once", async () => {
-  const answers = [chatEvents("", ADD), chatEvents("", LEAVE), chatEvents("", LEAVE)];
+  const answers = [chatEvents("", ADD), chatEvents("", EXIT), chatEvents("", EXIT)];
   await using provider = await Provider.start(...answers, chatEvents("Bye."));
   let calls = 0;
   const add = () => {
@@ -37,7 +37,7 @@ test("a rejected answer is asked anew with the reason, and tools before it are c
   const handler = rejecting(provider.url, 1);
   const result = await shared.client.run("steps", handler, { variables, tools: { add } });
   expect([result.status, calls]).toEqual([RunStatus.COMPLETED, 1]);
-  expect(told(provider)).toEqual([false, false, true, false]);
+  expect(report(provider)).toEqual([false, false, true, false]);
   const run = shared.client.attach(result.run.runId);
   const [failed] = await all(run.records({ kinds: [RecordKind.TURN_FAILED] }));
   expect(failed?.body).toMatchObject({ case: "turnFailed", value: { rejectedStep: 3 } });
@@ -46,15 +46,15 @@ test("a rejected answer is asked anew with the reason, and tools before it are c
 test("a model is asked as often as the turn has attempts", async () => {
   const pack = stepsPack("rejected-always", { retry: { max_attempts: 3 } });
   await shared.client.registerPack(pack, { filename: "x.json" });
-  await using provider = await Provider.start(chatEvents("", LEAVE));
+  await using provider = await Provider.start(chatEvents("", EXIT));
   const handler = rejecting(provider.url, 9);
   const result = await shared.client.run("rejected-always", handler, { variables });
   expect(result.status).toBe(RunStatus.ESCALATED);
-  expect(told(provider)).toEqual([false, true, true]);
+  expect(report(provider)).toEqual([false, true, true]);
 });
 
 test("an answer stays where the program failed", async () => {
-  await using provider = await Provider.start(chatEvents("", LEAVE), chatEvents("Bye."));
+  await using provider = await Provider.start(chatEvents("", EXIT), chatEvents("Bye."));
   const handler = rejecting(provider.url, 1, new TypeError("the network") as never);
   const result = await shared.client.run("steps", handler, { variables });
   expect([result.status, provider.got.length]).toEqual([RunStatus.COMPLETED, 2]);

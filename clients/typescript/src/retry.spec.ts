@@ -7,24 +7,24 @@ import { errorOf } from "./errors.js";
 import { ErrorInfoSchema, RetryInfoSchema } from "./gen/google/rpc/error_details_pb.js";
 import { attempt, sleep } from "./retry.js";
 
-function overloaded(reason: string, waits = false) {
+function overloaded(reason: string, waiting = false) {
   return new ConnectError("no", Code.ResourceExhausted, undefined, [
     { desc: ErrorInfoSchema, value: { reason, domain: "pawl.dev" } },
-    ...(waits ? [{ desc: RetryInfoSchema, value: { retryDelay: { nanos: 1 } } }] : []),
+    ...(waiting ? [{ desc: RetryInfoSchema, value: { retryDelay: { nanos: 1 } } }] : []),
   ]);
 }
 
 describe("a call", () => {
-  const patience = { timeoutMs: 5_000, retryForMs: 2_000, renewsToken: false };
+  const retryWindow = { timeoutMs: 5_000, retryForMs: 2_000, renewsToken: false };
 
   test("is repeated while that may help, and no longer", async () => {
     const answers = [new ConnectError("away", Code.Unavailable), overloaded("MAX_LABELS")];
     let calls = 0;
-    const call = attempt(() => Promise.reject(answers[calls++]), patience);
+    const call = attempt(() => Promise.reject(answers[calls++]), retryWindow);
     await expect(call).rejects.toMatchObject({ kind: "limit", reason: "MAX_LABELS" });
     expect(calls).toBe(2);
     const hopeless = attempt(() => Promise.reject(new ConnectError("away", Code.Unavailable)), {
-      ...patience,
+      ...retryWindow,
       timeoutMs: 100,
     });
     await expect(hopeless).rejects.toMatchObject({ kind: "unavailable" });
@@ -38,7 +38,7 @@ describe("a call", () => {
       if (seen.length < 3) {
         throw new ConnectError("away", Code.Unavailable);
       }
-    }, patience);
+    }, retryWindow);
     expect(seen.every(Number.isInteger)).toBe(true);
     expect(seen).toEqual([...seen].sort((a, b) => b - a));
   });
@@ -48,7 +48,7 @@ describe("a call", () => {
     const pause = sleep(60_000, stop.signal);
     stop.abort(new Error("enough"));
     await expect(pause).rejects.toMatchObject({ kind: "cancelled" });
-    const call = attempt(() => Promise.resolve(1), patience, { signal: stop.signal });
+    const call = attempt(() => Promise.resolve(1), retryWindow, { signal: stop.signal });
     await expect(call).rejects.toMatchObject({ kind: "cancelled" });
   });
 });

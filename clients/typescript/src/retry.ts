@@ -15,7 +15,7 @@ export interface CallOptions {
 }
 
 /** How long calls are tried. */
-export interface Patience {
+export interface RetryWindow {
   /** Bounds each call in milliseconds, repetitions included. */
   readonly timeoutMs: number;
   /** How long a call is repeated while the sidecar is away or asks to wait. */
@@ -82,7 +82,7 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   });
 }
 
-/** The error of a call whose signal was aborted. */
+/** The error of a call with an aborted signal. */
 export function aborted(signal?: { readonly reason: unknown }): PawlError {
   if (PawlError.is(signal?.reason)) {
     return signal.reason;
@@ -93,11 +93,11 @@ export function aborted(signal?: { readonly reason: unknown }): PawlError {
 /** Makes a call, and repeats it with the very same request while that may help. */
 export async function attempt<T>(
   make: (options: RpcOptions) => Promise<T>,
-  patience: Patience,
+  retryWindow: RetryWindow,
   options: CallOptions = {},
 ): Promise<T> {
   const { signal } = options;
-  const timeoutMs = milliseconds("timeoutMs", options.timeoutMs ?? patience.timeoutMs, 1);
+  const timeoutMs = milliseconds("timeoutMs", options.timeoutMs ?? retryWindow.timeoutMs, 1);
   const start = performance.now();
   const backoff = new Backoff();
   for (;;) {
@@ -115,8 +115,8 @@ export async function attempt<T>(
       const error = errorOf(thrown);
       const pause = Math.max(backoff.next(), error.retryAfterMs ?? 0);
       const passed = performance.now() - start + pause;
-      const again = repeatable(error, patience.renewsToken);
-      if (!again || passed > Math.min(timeoutMs, patience.retryForMs)) {
+      const retry = repeatable(error, retryWindow.renewsToken);
+      if (!retry || passed > Math.min(timeoutMs, retryWindow.retryForMs)) {
         throw error;
       }
       await sleep(pause, signal);

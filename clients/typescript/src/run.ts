@@ -26,7 +26,7 @@ import {
 import type { AnyPack, PackTypes } from "./types.js";
 
 /**
- * A run by its id, with the calls of whoever executes its turns.
+ * A run by its id, with the calls of the executor of its turns.
  *
  *     const run = await client.open("my-pack");
  *     const { turn, allowedEvents } = await run.turn();
@@ -40,7 +40,7 @@ export class Run<P extends PackTypes = AnyPack> extends RunTurns<P> {
   }
 
   /**
-   * Executes its turns until it ends or waits for something from outside. As
+   * Executes its turns until it ends or waits for an input from outside. As
    * `PawlClient.run`, for a run that was started before, perhaps by another process; events begin
    * with the first one of the run.
    */

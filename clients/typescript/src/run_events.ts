@@ -25,7 +25,7 @@ export interface EventPlace {
 
 /**
  * A piece of what the turn says. The pieces of a turn, behind its last ResetEvent, are its text:
- * piece by piece while it is under way, in one piece for those who come later.
+ * piece by piece while it is under way, in one piece for readers that come later.
  */
 export interface TextEvent extends EventPlace {
   readonly kind: "text";
@@ -100,7 +100,7 @@ export interface WaitEvent extends EventPlace {
   readonly tool: string;
   readonly digest: string;
   readonly steps: readonly number[];
-  /** What an agent asks, whose answer is an input for `step`. */
+  /** The question of an agent; the answer is an input for `step`. */
   readonly parts: readonly Part[];
   /** When the wait ends by itself. */
   readonly until: Date | undefined;
@@ -127,7 +127,7 @@ export interface TurnEndedEvent extends EventPlace {
   /** The attempt that follows a failed one; 0: none. */
   readonly next: number;
   /**
-   * The MODEL step whose answer was rejected with it, and for which the next attempt asks the
+   * The MODEL step with the rejected answer, for which the next attempt asks the
    * model anew; 0: none was.
    */
   readonly rejectedStep: number;
@@ -157,10 +157,10 @@ export interface RoundEndedEvent extends EventPlace {
 /** A whole message of the conversation. */
 export interface MessageEvent extends EventPlace {
   readonly kind: "message";
-  /** Who speaks: user, assistant, tool or system. */
+  /** The author of the message: user, assistant, tool or system. */
   readonly role: string;
   readonly parts: readonly Part[];
-  /** Those of a model's answer, whose MODEL step is `step`. */
+  /** Those of a model's answer; `step` is its MODEL step. */
   readonly calls: readonly Plain<WireModelCall>[];
   /** The call that a tool's message answers, where no tool was called for it. */
   readonly callId: string;

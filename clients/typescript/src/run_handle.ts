@@ -197,7 +197,7 @@ export class RunHandle<P extends PackTypes = AnyPack> extends RunReader<P> {
   /**
    * Decides about a held call, once. `digest` is that of the call that was looked at
    * (`PawlClient.listApprovals`, `Step.approval`). Takes the scope steps:approve. Reasons:
-   * ALREADY_DECIDED (the message says who, what and when), DIGEST_MISMATCH,
+   * ALREADY_DECIDED (the message has the principal, the decision and the time), DIGEST_MISMATCH,
    * NOTHING_TO_DECIDE, EDIT_REFUSED, EXPIRES_IN_PAST, APPROVER_IS_STARTER, RUN_TERMINAL.
    */
   decideStep(
@@ -226,7 +226,7 @@ export class RunHandle<P extends PackTypes = AnyPack> extends RunReader<P> {
   }
 
   /**
-   * Says something to the run: the next request to a model contains it. `NOW` puts away what
+   * Steers the run with a message: the next request to a model contains it. `NOW` puts away what
    * is under way, and the next turn begins with it; `NEXT_TURN` keeps it for that. Reasons:
    * RUN_TERMINAL, INPUT_QUEUE_FULL, MESSAGES_TOO_LARGE.
    */

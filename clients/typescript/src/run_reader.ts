@@ -19,7 +19,7 @@ import type { ModelView } from "./model_step.js";
 import type { ArtifactData, Plain } from "./plain_message.js";
 import type { CallOptions } from "./retry.js";
 import type { HistoryMessage, RunEvent } from "./run_events.js";
-import { Position } from "./stream_position.js";
+import { StreamPosition } from "./stream_position.js";
 import { type Record, type TransitionsOptions, TransitionsReader } from "./transitions.js";
 import type { TurnInfo } from "./turn.js";
 import type { AnyPack, PackTypes, Values } from "./types.js";
@@ -27,7 +27,7 @@ import type { AnyPack, PackTypes, Values } from "./types.js";
 /** The whole of a run without bodies of artifacts, messages or answers. */
 export type RunInfo = Plain<WireRun>;
 
-/** A run by its id, as those see it who only read. It holds no state: each method is a call. */
+/** A run by its id, read only. It holds no state: each method is a call. */
 export class RunReader<P extends PackTypes = AnyPack> {
   protected readonly connection: Connection;
   /** The run. A ULID. */
@@ -103,8 +103,7 @@ export class RunReader<P extends PackTypes = AnyPack> {
   }
 
   /**
-   * Waits until the run has ended, or (WaitUntil.WAITING) only something from outside
-   * can move it. `waitMs` is the longest wait, at most 600 000; default 30 000.
+   * Waits until the run has ended, or (WaitUntil.WAITING) only an input from outside can move it. `waitMs` is the longest wait, at most 600 000; default 30 000.
    */
   wait(
     options: CallOptions & { readonly until?: WaitUntil; readonly waitMs?: number } = {},
@@ -161,7 +160,7 @@ export class RunReader<P extends PackTypes = AnyPack> {
   transitions(
     options: TransitionsOptions & { readonly afterSeq?: number } = {},
   ): AsyncGenerator<Record, void, undefined> {
-    const position = new Position(this.id, BigInt(options.afterSeq ?? 0));
+    const position = new StreamPosition(this.id, BigInt(options.afterSeq ?? 0));
     const source = { namespace: this.connection.namespace, position };
     return follow(this.connection.runs, new TransitionsReader(source, options), options);
   }

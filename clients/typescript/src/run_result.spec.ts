@@ -60,8 +60,8 @@ describe("the result of a run", () => {
     expect((await run.wait()).timedOut).toBe(false);
     const result = await run.result();
     check(result);
-    const again = await shared.client.start("result", { variables, requestId });
-    expect(await again.result()).toEqual(result);
+    const retry = await shared.client.start("result", { variables, requestId });
+    expect(await retry.result()).toEqual(result);
   });
 
   test("whose last turn was put away by somebody else", async () => {

@@ -1,4 +1,4 @@
-/** What came out of a run, whoever drove it. */
+/** The result of a run, driven by any program. */
 
 import { RecordKind, type RunStatus } from "./gen/pawl/v1/record_pb.js";
 import type { CallOptions } from "./retry.js";
@@ -6,7 +6,7 @@ import { type RunInfo, type RunReader, valuesOf } from "./run_reader.js";
 import type { AnyPack, PackTypes, Values } from "./types.js";
 import type { Part } from "./values.js";
 
-/** What came out of a run: it has ended, or waits for something from outside. */
+/** What came out of a run: it has ended, or waits for an input from outside. */
 export interface RunResult<P extends PackTypes = AnyPack> {
   readonly run: RunInfo;
   /** Where the run stands. */

@@ -34,12 +34,12 @@ class RunServer {
   readonly #connection: Connection;
   readonly #runs = new Map<string, ServedRun>();
   readonly #executors = new Map<string, Executor>();
-  /** Runs whose release has no receipt yet. */
+  /** Runs with a release that has no receipt yet. */
   readonly #releases = new Map<string, Promise<unknown>>();
   #work: Work | undefined;
   /** How often the client was closed. */
   #closings = 0;
-  /** Ends the stream that nothing needs. */
+  /** Ends a stream without runs. */
   #leaving: Timer | undefined;
 
   constructor(connection: Connection) {
@@ -47,7 +47,7 @@ class RunServer {
   }
 
   /**
-   * Executes a run until it ends or waits for something from outside. Rejects with the error of
+   * Executes a run until it ends or waits for an input from outside. Rejects with the error of
    * `signal`, and with RUN_TAKEN_OVER, RUN_DRIVEN, or what the sidecar says.
    */
   async serve(run: ServedRun, signal: AbortSignal | undefined): Promise<void> {
@@ -130,7 +130,7 @@ class RunServer {
     const id = `typescript-${newId()}`;
     /** Runs that the newest registration names. */
     let named: readonly ServedRun[] = [];
-    // One whose client was closed has no runs; those of a later drive have another stream.
+    // A stream of a closed client has no runs; those of a later drive have another stream.
     const current = () => this.#work === work;
     const work: Work = new Work(this.#connection, {
       id,
@@ -143,13 +143,13 @@ class RunServer {
       registered: () => this.#releaseGone(named, work),
       missed: (error) => current() && this.#missed(error),
       executorOf: (runId) => (current() ? this.#executors.get(runId) : undefined),
-      unserved: (told) => current() && void this.#unserved(told),
-      told: (error) => warnOf(this.#connection.log, `driver ${id}: a request:`, error),
+      unserved: (report) => current() && void this.#unserved(report),
+      onError: (error) => warnOf(this.#connection.log, `driver ${id}: a request:`, error),
       idle: () => this.#rest(),
     });
     this.#work = work;
     work.link.live().catch((error: unknown) => {
-      // The sidecar takes no such worker of this principal.
+      // The sidecar refuses a worker of this principal.
       if (this.#work === work) {
         this.#work = undefined;
         for (const run of this.#runs.values()) {
@@ -167,7 +167,7 @@ class RunServer {
       ask: link.ask,
       credit: () => undefined,
       forget: holdings.drop.bind(holdings),
-      told: run.told.bind(run),
+      onError: run.onError.bind(run),
       began: run.began.bind(run),
       completed: run.completed.bind(run),
       mistaken: run.fail.bind(run),

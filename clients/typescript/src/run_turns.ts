@@ -20,8 +20,8 @@ import {
   type WriteOutputResponse,
   WriteOutputResponseSchema,
 } from "./gen/pawl/v1/run_pb.js";
-import { askRequest, noteRequest, stepRequest, toldRequest } from "./model_request.js";
-import type { ModelAsk, ModelRound, ModelTold } from "./model_step.js";
+import { askRequest, noteRequest, outcomeRequest, stepRequest } from "./model_request.js";
+import type { ModelAsk, ModelReport, ModelRound } from "./model_step.js";
 import type { Json, Plain } from "./plain_message.js";
 import type { Reply, Usage } from "./reply.js";
 import { type CallOptions, newId } from "./retry.js";
@@ -42,7 +42,7 @@ import {
 import type { AnyPack, PackTypes } from "./types.js";
 import type { Slots } from "./values.js";
 
-/** The calls of whoever executes the turns of a run; what a loop or a handler needs of it. */
+/** The calls of the executor of a run's turns; what a loop or a handler needs of it. */
 export class RunTurns<P extends PackTypes = AnyPack> extends RunHandle<P> {
   /**
    * The open turn, rendered now, with a new token that fences the one before. Reasons:
@@ -87,7 +87,7 @@ export class RunTurns<P extends PackTypes = AnyPack> extends RunHandle<P> {
     options: IdOptions & {
       readonly retryable?: boolean;
       readonly reject?: boolean;
-      /** The MODEL step of the turn whose answer is rejected: the next attempt asks anew. */
+      /** The MODEL step of the turn with the rejected answer: the next attempt asks anew. */
       readonly rejectedStep?: number;
       readonly usage?: Usage;
     } = {},
@@ -185,10 +185,10 @@ export class RunTurns<P extends PackTypes = AnyPack> extends RunHandle<P> {
    */
   answerModel(
     turn: TurnRef,
-    told: ModelTold,
+    report: ModelReport,
     options: CallOptions = {},
   ): Promise<Plain<AnswerModelResponse>> {
-    const request = toldRequest(this.connection.namespace, turn, told);
+    const request = outcomeRequest(this.connection.namespace, turn, report);
     const { runs } = this.connection;
     return this.connection.call(
       AnswerModelResponseSchema,

@@ -5,7 +5,7 @@ import { PawlError } from "./errors.js";
 import { toJsonText } from "./json_text.js";
 import type { Json } from "./plain_message.js";
 
-const MOST_CACHED = 256;
+const MAX_CACHED = 256;
 const compiled = new Map<string, ValidateFunction>();
 
 /** Throws a PawlError of kind "schema" that names the first place that does not fit. */
@@ -68,7 +68,7 @@ function compile(schema: Json, what: string): ValidateFunction {
       cause,
     });
   }
-  if (compiled.size >= MOST_CACHED) {
+  if (compiled.size >= MAX_CACHED) {
     compiled.clear();
   }
   compiled.set(key, validate);

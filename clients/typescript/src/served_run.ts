@@ -1,13 +1,13 @@
 /** A run that this process serves. */
 
-import { Ending, type Wanted } from "./abort.js";
+import { AbortState, type Cancellable } from "./abort.js";
 import { PawlError } from "./errors.js";
 import type { HandlersOf } from "./exact_types.js";
 import { PartSchema } from "./gen/pawl/v1/record_pb.js";
 import { HandlerTable } from "./handlers.js";
 import { isModel } from "./language_model.js";
-import type { HeldStep } from "./leased_step.js";
-import type { HeldTurn } from "./leased_turn.js";
+import type { LeasedStep } from "./leased_step.js";
+import type { LeasedTurn } from "./leased_turn.js";
 import { type Log, warnOf } from "./log.js";
 import { modelHandler } from "./model_handler.js";
 import { type Json, plain } from "./plain_message.js";
@@ -25,17 +25,17 @@ import { type Part, partsOf } from "./values.js";
 export type Handlers<P extends PackTypes = AnyPack> = HandlersOf<P>;
 
 /** What executes a run, and what came of it in this process. */
-export class ServedRun implements Wanted {
+export class ServedRun implements Cancellable {
   readonly handlers = new HandlerTable();
   /** What went wrong in its turns, in order. */
   readonly errors: unknown[] = [];
-  /** Resolves when nothing of the run is left to execute; rejects with why it is given up. */
+  /** Resolves when the run has no work left to execute; rejects with why it is given up. */
   readonly over: Promise<void>;
   /** The sidecar lets this process serve it. */
   taken = false;
   /** When it was asked for, by performance.now. */
   readonly since = performance.now();
-  readonly #ending = new Ending();
+  readonly #ending = new AbortState();
   readonly #log: Log;
   #resolve: () => void = () => undefined;
   #reject: (error: unknown) => void = () => undefined;
@@ -83,7 +83,7 @@ export class ServedRun implements Wanted {
     return { runId: this.runId, tools: this.handlers.names().tools };
   }
 
-  /** Nothing of it is left to execute. */
+  /** It has no work left to execute. */
   finish(): void {
     this.#ending.end(() => new PawlError("state", `run ${this.runId} is not served any more`));
     this.#resolve();
@@ -96,14 +96,14 @@ export class ServedRun implements Wanted {
     this.#reject(error);
   }
 
-  began({ lease }: HeldTurn): void {
+  began({ lease }: LeasedTurn): void {
     // It may come before the receipt of the request to serve the run.
     this.taken = true;
     this.#newest = lease.turnSeq;
     this.#output = undefined;
   }
 
-  completed({ lease }: HeldTurn, reply: Reply): void {
+  completed({ lease }: LeasedTurn, reply: Reply): void {
     // The next turn may come before the receipt of the last one's completion.
     if (lease.turnSeq === this.#newest) {
       this.#output = partsOf(reply.output).map((part) => plain(PartSchema, part));
@@ -111,7 +111,7 @@ export class ServedRun implements Wanted {
   }
 
   /** Notes what went wrong, with where it was thrown. Never throws. */
-  told(error: unknown, held: HeldTurn | HeldStep): void {
+  onError(error: unknown, held: LeasedTurn | LeasedStep): void {
     if (held.kind === "turn") {
       // The receipt of the answer was lost with its stream: the result says what became of it.
       if (this.#givenUp || (held.answering && held.unkept)) {

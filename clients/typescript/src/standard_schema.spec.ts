@@ -39,8 +39,8 @@ test.each<[string, StandardSchema, unknown, string, string]>([
     "Invalid input: expected number",
   ],
   ["none of those", untagged, { shapes: [{ kind: "oval" }] }, "$.shapes[0]", "Invalid input"],
-])("%s", async (_, schema, value, field, said) => {
-  const message = `arguments: at ${field}: ${said}`;
+])("%s", async (_, schema, value, field, text) => {
+  const message = `arguments: at ${field}: ${text}`;
   await expect(fitting(schema, value, "INVALID_ARGUMENTS", "arguments")).rejects.toMatchObject({
     message: expect.stringContaining(message),
     field,

@@ -1,6 +1,6 @@
 /**
  * The part of Standard Schema (https://standardschema.dev, version 1) that is used here. It is
- * an interface to be written out, so that nobody depends on anybody: zod, valibot, arktype and
+ * an interface to be written out, so that no package depends on another: zod, valibot, arktype and
  * others have it.
  */
 
@@ -26,8 +26,7 @@ interface Issue {
 }
 
 /**
- * What a schema makes of a value. Throws a PawlError of kind "schema" with this reason, whose
- * `violations` are each place and what was expected there.
+ * What a schema makes of a value. Throws a PawlError of kind "schema" with this reason, with each place, and what was expected there, in its `violations`.
  */
 export async function fitting<Output>(
   schema: StandardSchema<unknown, Output>,

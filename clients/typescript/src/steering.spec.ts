@@ -44,11 +44,11 @@ const VENDORS = {
 };
 
 const ADD = { id: "a1", name: "add", given: { a: 1, b: 2 } };
-const LEAVE = { id: "l1", name: "leave_state", given: { event: "Done" } };
+const EXIT = { id: "l1", name: "leave_state", given: { event: "Done" } };
 const variables = { n: 1 };
 
 /** How often a text is in each request of a provider. */
-const heard = (provider: Provider, text: string) =>
+const answer = (provider: Provider, text: string) =>
   provider.got.map(({ body }) => JSON.stringify(body).split(text).length - 1);
 
 async function steered(run: Run) {
@@ -59,7 +59,7 @@ async function steered(run: Run) {
 test.each(Object.entries(VENDORS))(
   "a model hears by %s what is said while its tool runs",
   async (_, { events, by }) => {
-    const answers = [events("I add.", ADD), events("", LEAVE), events("All done.")];
+    const answers = [events("I add.", ADD), events("", EXIT), events("All done.")];
     await using provider = await Provider.start(...answers);
     const run = await shared.client.open("steps", { variables });
     const add = async () => {
@@ -68,7 +68,7 @@ test.each(Object.entries(VENDORS))(
     };
     const result = await run.drive(by(provider.url), { tools: { add } });
     expect([result.run.status, result.errors]).toEqual([RunStatus.COMPLETED, []]);
-    expect(heard(provider, "Go left.")).toEqual([0, 1, 0]);
+    expect(answer(provider, "Go left.")).toEqual([0, 1, 0]);
     expect(await steered(run)).toMatchObject([
       { text: "Go left.", when: SteerWhen.NEXT_MODEL_CALL },
     ]);
@@ -76,7 +76,7 @@ test.each(Object.entries(VENDORS))(
 );
 
 test("now ends the handler and the next turn begins with it; a stop ends it, and the run waits", async () => {
-  const begun = [new Gate(), new Gate(), new Gate()];
+  const started = [new Gate(), new Gate(), new Gate()];
   const over: Gate[] = [new Gate(), new Gate()];
   const conversations: string[][] = [];
   const worker = shared.client.worker({ packs: ["self-correcting"] });
@@ -85,18 +85,18 @@ test("now ends the handler and the next turn begins with it; a stop ends it, and
     if (turn.terminal || at > 1) {
       return turn.terminal ? undefined : { event: "Success" };
     }
-    begun[at]?.open();
+    started[at]?.open();
     await new Promise((resolve) => turn.signal.addEventListener("abort", resolve));
     over[at]?.open();
     throw turn.signal.reason;
   });
   serve(worker);
   const run = await shared.client.start("self-correcting");
-  await begun[0]?.opened;
+  await started[0]?.opened;
   const { turn } = await run.steer("No, right.", { when: SteerWhen.NOW });
   expect(turn?.attempt).toBe(1);
   await over[0]?.opened;
-  await begun[1]?.opened;
+  await started[1]?.opened;
   const stopped = await run.stop("enough");
   expect(stopped.status).toBe(RunStatus.WAITING);
   await over[1]?.opened;
@@ -113,7 +113,7 @@ test("now ends the handler and the next turn begins with it; a stop ends it, and
 
 describe("a call that is under way when its run is stopped", () => {
   test("is aborted, and the model that goes on has an answer to it", async () => {
-    const answers = [chatEvents("I add.", ADD), chatEvents("", LEAVE), chatEvents("All done.")];
+    const answers = [chatEvents("I add.", ADD), chatEvents("", EXIT), chatEvents("All done.")];
     await using provider = await Provider.start(...answers);
     const called = new Gate();
     const aborted = new Gate();
@@ -135,33 +135,33 @@ describe("a call that is under way when its run is stopped", () => {
     const [, second] = provider.got;
     const messages = second?.body.messages as { role: string; tool_call_id?: string }[];
     expect(messages.filter(({ role }) => role === "tool")).toMatchObject([{ tool_call_id: "a1" }]);
-    expect(heard(provider, "CANCELLED_BY_USER")[1]).toBe(1);
-    expect(heard(provider, "Leave it, and be done.")[1]).toBe(1);
+    expect(answer(provider, "CANCELLED_BY_USER")[1]).toBe(1);
+    expect(answer(provider, "Leave it, and be done.")[1]).toBe(1);
   });
 });
 
 test("what was said is heard although the sidecar is killed before", async () => {
   await using sidecar = await Sidecar.start({ packs: [STEPS], allowTools: ["add"] });
   using client = sidecar.client();
-  const asked = new Gate();
+  const request = new Gate();
   const killed = new Gate();
   // What is answered then was asked before: nobody who heard it.
   const first: Scripted = async (response) => {
-    asked.open();
+    request.open();
     await killed.opened;
     send(response, chatEvents("Never mind."));
     response.end("data: [DONE]\n\n");
   };
-  const second = [chatEvents("I add.", ADD), chatEvents("", LEAVE), chatEvents("All done.")];
+  const second = [chatEvents("I add.", ADD), chatEvents("", EXIT), chatEvents("All done.")];
   const answers = [first, ...second];
   await using provider = await Provider.start(...answers);
   const run = await client.open("steps", { variables });
   const driven = run.drive(VENDORS.chat.by(provider.url), { tools: { add: () => 3 } });
-  await asked.opened;
+  await request.opened;
   await run.steer("Go left.");
   await sidecar.restart();
   killed.open();
   expect((await driven).run.status).toBe(RunStatus.COMPLETED);
-  expect(heard(provider, "Go left.")).toEqual([0, 1, 1, 0]);
+  expect(answer(provider, "Go left.")).toEqual([0, 1, 1, 0]);
   expect(await steered(run)).toHaveLength(1);
 });

@@ -1,18 +1,18 @@
-/** Where a reader of a stream stands, and the proof that nothing was left out. */
+/** Where a reader of a stream stands, and the proof that no record was left out. */
 
 import { PawlError } from "./errors.js";
 import type { Record as WireRecord } from "./gen/pawl/v1/record_pb.js";
 
 /** What a position needs to know of a record. */
-export type Positioned = Pick<WireRecord, "runId" | "seq" | "prevSeq" | "cursor" | "body">;
+export type SequencedRecord = Pick<WireRecord, "runId" | "seq" | "prevSeq" | "cursor" | "body">;
 
 /**
  * The position of one stream of records, of one run or (runId empty) of all.
  *
  * After each accepted record `afterSeq` (one run) or `cursor` (all runs) is what a
- * reconnect has to ask for. Pure: it reads nothing itself.
+ * reconnect has to ask for. Pure: it makes no calls.
  */
-export class Position {
+export class StreamPosition {
   readonly #seen = new Map<string, bigint>();
 
   constructor(
@@ -25,7 +25,7 @@ export class Position {
    * Whether the record is new; one that was accepted before is to be skipped. Throws a
    * PawlError of kind "gap" if one before it is missing.
    */
-  accept(record: Positioned): boolean {
+  accept(record: SequencedRecord): boolean {
     const last = this.#seen.get(record.runId) ?? (this.runId ? this.afterSeq : undefined);
     if (last !== undefined && record.seq <= last) {
       return false;
@@ -51,7 +51,7 @@ export class Position {
     }
   }
 
-  #missed(record: Positioned, last: bigint | undefined): boolean {
+  #missed(record: SequencedRecord, last: bigint | undefined): boolean {
     if (this.#seen.has(record.runId)) {
       return record.prevSeq !== last;
     }
@@ -60,7 +60,7 @@ export class Position {
   }
 }
 
-function gap(record: Positioned, last: bigint): PawlError {
+function gap(record: SequencedRecord, last: bigint): PawlError {
   return new PawlError(
     "gap",
     `run ${record.runId}: record ${record.seq} follows ${record.prevSeq}, ` +

@@ -51,11 +51,11 @@ describe("a turn that only waits for a step", () => {
   test("makes place for another, and is executed again with the answer", async () => {
     const answer = adding();
     const notes: unknown[] = [];
-    const told: unknown[] = [];
+    const report: unknown[] = [];
     const ended = new Gate();
     const worker = shared.client.worker({
       suspendAfterMs: 20,
-      onError: (error) => told.push(error),
+      onError: (error) => report.push(error),
     });
     serve(worker.prompt("calc", asking(notes, ended)));
     const run = await start();
@@ -67,9 +67,9 @@ describe("a turn that only waits for a step", () => {
     answer.open();
     expect((await run.wait()).run?.status).toBe(RunStatus.COMPLETED);
     expect(notes).toEqual([1, 3]);
-    expect(told).toEqual([]);
-    const asked = await all(run.records({ kinds: [RecordKind.STEP_REQUESTED] }));
-    expect(asked).toHaveLength(1);
+    expect(report).toEqual([]);
+    const request = await all(run.records({ kinds: [RecordKind.STEP_REQUESTED] }));
+    expect(request).toHaveLength(1);
   });
 
   test("leaves its worker free for another run", async () => {
@@ -101,10 +101,10 @@ describe("a turn that only waits for a step", () => {
 
   test("may be suspended by a handler that goes on, which counts for nothing", async () => {
     const answer = adding();
-    const told: unknown[] = [];
+    const reported: unknown[] = [];
     const worker = shared.client.worker({
       suspendAfterMs: 20,
-      onError: (error) => told.push(error),
+      onError: (error) => reported.push(error),
     });
     let executions = 0;
     worker.prompt("calc", async (turn) => {
@@ -121,6 +121,6 @@ describe("a turn that only waits for a step", () => {
     answer.open();
     expect((await run.wait()).run?.status).toBe(RunStatus.COMPLETED);
     expect([executions, await run.artifacts()]).toEqual([2, { sum: 3 }]);
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
   });
 });

@@ -106,7 +106,7 @@ export class Sidecar {
     return readFileSync(join(this.path, "sidecar.log"), "utf8");
   }
 
-  /** Kills it in the midst of whatever it does (SIGKILL). */
+  /** Kills it at once (SIGKILL). */
   async kill(): Promise<void> {
     await this.#end("SIGKILL");
   }
@@ -181,14 +181,14 @@ async function firstLine(child: ChildProcess): Promise<string | undefined> {
   }
 }
 
-// biome-ignore-start lint/suspicious/noExplicitAny: it fits whatever types a pack has.
+// biome-ignore-start lint/suspicious/noExplicitAny: it fits the types of every pack.
 /** One answer of a script; an Error is thrown. */
 export type Answer = Reply<any> | Error | undefined;
 // biome-ignore-end lint/suspicious/noExplicitAny: as above.
 
 /** A model by script: a handler that remembers the turns that it saw. */
 export interface Script {
-  // biome-ignore lint/suspicious/noExplicitAny: it fits whatever types a pack has.
+  // biome-ignore lint/suspicious/noExplicitAny: it fits the types of every pack.
   (turn: Turn): Reply<any> | undefined;
   readonly turns: readonly Turn[];
 }

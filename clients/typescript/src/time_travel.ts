@@ -28,7 +28,7 @@ export interface ForkOptions extends CallOptions {
   readonly pack?: string;
   /** Set over the run's variables. */
   readonly variables?: { readonly [name: string]: Json };
-  /** Replace what these artifacts hold, whatever their mode. */
+  /** Replace the content of these artifacts, in every mode. */
   readonly artifacts?: Artifacts;
   /** Declared media types of the artifacts. Default: text, bytes or JSON by the value. */
   readonly slots?: Slots;
@@ -115,7 +115,7 @@ export function deleteRun(
   return connection.call(DeleteRunResponseSchema, (rpc) => runs.deleteRun(target, rpc), options);
 }
 
-/** What is left of a run whose values were erased. */
+/** What is left of a run after its values were erased. */
 export function eraseRun(
   connection: Connection,
   target: Target,
@@ -143,7 +143,7 @@ export async function exportRun(
   target: Target,
   options: CallOptions,
 ): Promise<Uint8Array> {
-  const { runs, patience } = connection;
+  const { runs, patience: retryWindow } = connection;
   return attempt(
     async (rpc) => {
       const pieces: Uint8Array[] = [];
@@ -153,7 +153,7 @@ export async function exportRun(
       const all = Buffer.concat(pieces);
       return new Uint8Array(all.buffer, all.byteOffset, all.byteLength);
     },
-    patience,
+    retryWindow,
     options,
   );
 }

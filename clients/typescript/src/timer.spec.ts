@@ -3,7 +3,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { sleep } from "./retry.js";
-import { deadlineAfter, every, later, MOST_SLICE_MS, type Ticks } from "./timer.js";
+import { deadlineAfter, every, later, MAX_SLICE_MS, type Ticks } from "./timer.js";
 
 const DAY_MS = 86_400_000;
 
@@ -15,7 +15,7 @@ class Clock implements Ticks {
   now = () => this.#now;
 
   wait = (ms: number, act: () => void) => {
-    const due = this.#now + (ms > MOST_SLICE_MS ? 1 : ms);
+    const due = this.#now + (ms > MAX_SLICE_MS ? 1 : ms);
     this.#slices.set(due, act);
     return due;
   };
@@ -37,7 +37,7 @@ class Clock implements Ticks {
 }
 
 describe("a wait", () => {
-  test.each([0, 1, MOST_SLICE_MS, MOST_SLICE_MS + 1, 30 * DAY_MS, 365 * DAY_MS])(
+  test.each([0, 1, MAX_SLICE_MS, MAX_SLICE_MS + 1, 30 * DAY_MS, 365 * DAY_MS])(
     "of %d ms is as long as that",
     (ms) => {
       const ticks = new Clock();

@@ -4,9 +4,9 @@
  */
 
 /** What a timer of the platform takes, in milliseconds. */
-export const MOST_SLICE_MS = 2 ** 31 - 1;
+export const MAX_SLICE_MS = 2 ** 31 - 1;
 
-/** Something that happens later, unless it is cancelled. */
+/** A callback that runs later, unless it is cancelled. */
 export interface Timer {
   cancel(): void;
 }
@@ -36,9 +36,9 @@ export function later(
   const due = ticks.now() + ms;
   let slice: NodeJS.Timeout | number | undefined;
   const next = (left: number) => {
-    slice = ticks.wait(Math.min(Math.max(left, 0), MOST_SLICE_MS), () => {
+    slice = ticks.wait(Math.min(Math.max(left, 0), MAX_SLICE_MS), () => {
       // A slice that is not cut short is the last one, also where the clock was set meanwhile.
-      if (left <= MOST_SLICE_MS) {
+      if (left <= MAX_SLICE_MS) {
         act();
       } else {
         next(due - ticks.now());
@@ -55,18 +55,18 @@ export function later(
 /** As `later`, again and again. */
 export function every(ms: number, act: () => void, options: { readonly idle?: boolean }): Timer {
   let timer: Timer;
-  const again = () => {
-    timer = later(ms, again, options);
+  const retry = () => {
+    timer = later(ms, retry, options);
     act();
   };
-  timer = later(ms, again, options);
+  timer = later(ms, retry, options);
   return { cancel: () => timer.cancel() };
 }
 
 /** A signal that is aborted once `ms` milliseconds have passed, unless it is cancelled before. */
 export function deadlineAfter(ms: number): Timer & { readonly signal: AbortSignal } {
   const controller = new AbortController();
-  const late = () => controller.abort(new DOMException("the time is up", "TimeoutError"));
-  const { cancel } = later(ms, late, { idle: true });
+  const expired = () => controller.abort(new DOMException("the time is up", "TimeoutError"));
+  const { cancel } = later(ms, expired, { idle: true });
   return { signal: controller.signal, cancel };
 }

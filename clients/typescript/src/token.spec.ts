@@ -53,35 +53,35 @@ async function working(token: TokenSource) {
 }
 
 describe("a token that is rotated", () => {
-  const late = () => FIRST;
+  const expired = () => FIRST;
   const failing = () => {
     throw new Error("the vault is away");
   };
   const none = () => undefined as unknown as string;
   test.each<[string, () => string, string]>([
-    ["is late", late, "TOKEN_UNKNOWN"],
+    ["is late", expired, "TOKEN_UNKNOWN"],
     ["cannot be had", failing, "token: the function threw: the vault is away"],
     ["is none", none, "token: the function gives no string"],
-  ])("and %s: the worker goes on", async (_, bad, said) => {
-    let asked: number | undefined;
+  ])("and %s: the worker goes on", async (_, bad, text) => {
+    let request: number | undefined;
     const { client, worker, served, warnings } = await working(() => {
-      if (asked === undefined) {
+      if (request === undefined) {
         return FIRST;
       }
-      asked += 1;
-      return asked > 5 ? SECOND : bad();
+      request += 1;
+      return request > 5 ? SECOND : bad();
     });
     admit(SECOND);
-    asked = 0;
+    request = 0;
     await sidecar.restart();
-    await expect.poll(() => asked, { timeout: 20_000 }).toBeGreaterThan(5);
+    await expect.poll(() => request, { timeout: 20_000 }).toBeGreaterThan(5);
     const run = await client.start("steps", { variables: { n: 1 } });
     expect((await run.wait({ timeoutMs: 20_000 })).run?.status).toBe(RunStatus.COMPLETED);
     await worker.stop();
     await served;
     client.close();
     expect(warnings.some((line) => line.includes("trying again: "))).toBe(true);
-    expect(warnings.join("\n")).toContain(said);
+    expect(warnings.join("\n")).toContain(text);
   });
 
   test("and fixed ends the worker at once", async () => {

@@ -8,14 +8,14 @@ import { Sidecar } from "./testing.js";
 test.each([
   [2 << 20, 1 << 20, "this client sends at most 1048576 (maxMessageBytes)", 1 << 20],
   [9 << 20, 64 << 20, "the sidecar takes at most 8388608 (serve --limits-message-bytes)", 8 << 20],
-])("a request of %i bytes of %i", async (size, most, says, limit) => {
+])("a request of %i bytes of %i", async (size, most, expected, limit) => {
   await using sidecar = await Sidecar.start();
   using client = sidecar.client({ maxMessageBytes: most });
   const error = await client.validatePack(new Uint8Array(size)).catch((thrown: unknown) => thrown);
   expect(error).toMatchObject({
     kind: "limit",
     code: "RESOURCE_EXHAUSTED",
-    message: expect.stringContaining(says),
+    message: expect.stringContaining(expected),
     reason: "MESSAGE_TOO_LARGE",
     limit,
   });
@@ -35,8 +35,8 @@ test.each([
     "grpc: received message larger than max (9 vs. 5)",
     /^request: 9 bytes, the sidecar takes at most 5 /,
   ],
-])("%s", (words, says) => {
+])("%s", (words, expected) => {
   const error = errorOf(new ConnectError(words, Code.ResourceExhausted));
-  expect(error.message).toMatch(says);
+  expect(error.message).toMatch(expected);
   expect(error).toMatchObject({ kind: "limit", reason: "MESSAGE_TOO_LARGE", limit: 5 });
 });

@@ -12,8 +12,8 @@ export interface ToolCall {
   /** Unique in the visit. */
   readonly key: string;
   /**
-   * "RUN/STEP", the same for every attempt of the call: hand it to whatever the tool changes
-   * elsewhere, so that an attempt whose answer was lost, came too late or was an error has
+   * "RUN/STEP", the same for every attempt of the call: pass it to the system that the tool changes, so that
+   * an attempt after one with an answer that was lost, came too late or was an error has
    * no second effect there. Not `attempt`, which rises exactly then.
    */
   readonly idempotencyKey: string;
@@ -63,7 +63,7 @@ export class Spending {
 }
 
 const MOST = 1e12;
-const MOST_CALLS = 1e6;
+const MAX_CALLS = 1e6;
 
 /** Refuses what the sidecar would refuse: it would refuse the answer with it. */
 function check(usage: Usage): void {
@@ -72,7 +72,7 @@ function check(usage: Usage): void {
     ["inputTokens", inputTokens, MOST],
     ["outputTokens", outputTokens, MOST],
     ["costMicroUsd", costMicroUsd, MOST],
-    ["toolCalls", toolCalls, MOST_CALLS],
+    ["toolCalls", toolCalls, MAX_CALLS],
     ["cachedTokens", usage.cachedTokens ?? 0, inputTokens],
     ["reasoningTokens", usage.reasoningTokens ?? 0, outputTokens],
   ];

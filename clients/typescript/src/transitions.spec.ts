@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { all, SELF_CORRECTING, useSidecar } from "./fixture.js";
 import { Cuttable } from "./fixture_cuttable.js";
 import { PawlClient, PawlError, type Record, RecordKind } from "./index.js";
-import { Position, type Positioned } from "./stream_position.js";
+import { type SequencedRecord, StreamPosition } from "./stream_position.js";
 import { Sidecar } from "./testing.js";
 
 const shared = useSidecar();
@@ -14,15 +14,15 @@ const VISITS = Number(process.env.PAWL_VISITS ?? 400);
 const CUTS = Number(process.env.PAWL_CUTS ?? 20);
 
 describe("over a connection that is cut", () => {
-  let way: Cuttable;
+  let transport: Cuttable;
   let client: PawlClient;
   beforeAll(async () => {
-    way = new Cuttable(shared.sidecar.address);
-    client = new PawlClient({ address: await way.listen() });
+    transport = new Cuttable(shared.sidecar.address);
+    client = new PawlClient({ address: await transport.listen() });
   });
   afterAll(() => {
     client.close();
-    way.close();
+    transport.close();
   });
 
   test("each record is read once and in order", async () => {
@@ -32,7 +32,7 @@ describe("over a connection that is cut", () => {
       for await (const record of client.attach(run.id).transitions()) {
         seen.push(record.seq);
         if (record.body.case === "transition" && record.body.value.visit % (VISITS / CUTS) === 0) {
-          way.cut();
+          transport.cut();
         }
       }
     })();
@@ -42,7 +42,7 @@ describe("over a connection that is cut", () => {
     }
     await run.cancel();
     await reading;
-    expect(way.cuts).toBe(CUTS);
+    expect(transport.cuts).toBe(CUTS);
     const listed = await all(run.records());
     expect(seen).toEqual(listed.map((record) => record.seq));
     expect(seen).toHaveLength(VISITS + 1);
@@ -53,7 +53,7 @@ describe("over a connection that is cut", () => {
     for (let visit = 1; visit <= 20; visit += 1) {
       const turnToken = (await run.turn()).turn?.token;
       const emitted = run.emit("Again", { turnToken });
-      way.cut();
+      transport.cut();
       await emitted;
     }
     expect((await shared.client.attach(run.id).info()).visits).toEqual({ calc: 21 });
@@ -91,8 +91,8 @@ test("ends by signal, by time, by patience, and by the reader", async () => {
   await expect(all(run.transitions({ timeoutMs: 50 }))).rejects.toMatchObject({
     kind: "deadline",
   });
-  const nobody = new PawlClient({ address: "127.0.0.1:1", retryForMs: 0 });
-  const lost = nobody.attach(run.id);
+  const unknown = new PawlClient({ address: "127.0.0.1:1", retryForMs: 0 });
+  const lost = unknown.attach(run.id);
   await expect(all(lost.transitions({ reconnectForMs: 50 }))).rejects.toMatchObject({
     kind: "unavailable",
   });
@@ -120,7 +120,7 @@ test("all runs, from a cursor, with snapshots", async () => {
 });
 
 describe("a position", () => {
-  const record = (seq: number, prevSeq: number, runId = "r"): Positioned => ({
+  const record = (seq: number, prevSeq: number, runId = "r"): SequencedRecord => ({
     runId,
     seq: BigInt(seq),
     prevSeq: BigInt(prevSeq),
@@ -129,7 +129,7 @@ describe("a position", () => {
   });
 
   test("accepts each record once", () => {
-    const position = new Position("r", 4n);
+    const position = new StreamPosition("r", 4n);
     expect([4, 5, 5, 7].map((seq) => position.accept(record(seq, seq === 7 ? 5 : 4)))).toEqual([
       false,
       true,
@@ -140,11 +140,11 @@ describe("a position", () => {
   });
 
   test.each<[string, () => boolean]>([
-    ["in one run", () => new Position("r", 4n).accept(record(9, 7))],
+    ["in one run", () => new StreamPosition("r", 4n).accept(record(9, 7))],
     [
       "in all runs",
       () => {
-        const position = new Position("");
+        const position = new StreamPosition("");
         return position.accept(record(9, 7, "x")) && position.accept(record(12, 11, "x"));
       },
     ],

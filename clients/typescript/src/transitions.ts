@@ -14,7 +14,7 @@ import {
   type Snapshot as WireSnapshot,
 } from "./gen/pawl/v1/run_pb.js";
 import { type Plain, plain } from "./plain_message.js";
-import type { Position } from "./stream_position.js";
+import type { StreamPosition } from "./stream_position.js";
 
 /**
  * One record of a run's journal. What happened is `record.body`.
@@ -41,7 +41,7 @@ export interface TransitionsOptions extends FollowOptions {
 /** Which records, and from where. */
 export interface Source {
   readonly namespace: string;
-  readonly position: Position;
+  readonly position: StreamPosition;
   readonly filter?: MessageInitShape<typeof RunFilterSchema>;
   /** True: begins behind the newest record. */
   readonly fromNow?: boolean;

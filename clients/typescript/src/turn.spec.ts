@@ -4,7 +4,7 @@ import { create } from "@bufbuild/protobuf";
 import { expect, test } from "vitest";
 import { StepStatus } from "./gen/pawl/v1/record_pb.js";
 import { GetTurnResponseSchema, StepOutcomeSchema, StepSchema } from "./gen/pawl/v1/run_pb.js";
-import { AwaitedSteps } from "./pending_steps.js";
+import { PendingSteps } from "./pending_steps.js";
 import { plain } from "./plain_message.js";
 import { type StepCall, Turn, type TurnHost } from "./turn.js";
 
@@ -13,10 +13,10 @@ const step = (number: number, given: object) => {
 };
 
 test("a result that had no room in the answer is asked for alone", async () => {
-  const asked: number[] = [];
+  const prompt: number[] = [];
   const host = {
     request: async (calls: readonly StepCall[]) => {
-      asked.push(calls.length);
+      prompt.push(calls.length);
       return calls.map(({ key = "" }) => {
         const omitted = calls.length > 1 && key === "2";
         const answered = create(StepOutcomeSchema, {
@@ -33,11 +33,11 @@ test("a result that had no room in the answer is asked for alone", async () => {
   const turn = new Turn(host, info, { signal: new AbortController().signal });
   const outcomes = await turn.calls(["1", "2"].map((key) => ({ tool: "add", key })));
   expect(outcomes.map((outcome) => outcome.step?.result)).toEqual([1, 2]);
-  expect(asked).toEqual([2, 1]);
+  expect(prompt).toEqual([2, 1]);
 });
 
 test("two that wait for one step are both told", async () => {
-  const awaited = new AwaitedSteps();
+  const awaited = new PendingSteps();
   const { signal } = new AbortController();
   const pending = step(1, { status: StepStatus.PENDING });
   const both = [1, 2].map(() => awaited.answer(pending, undefined, signal));
@@ -47,7 +47,7 @@ test("two that wait for one step are both told", async () => {
 });
 
 test("nobody waits for a step of work that is over", async () => {
-  const awaited = new AwaitedSteps();
+  const awaited = new PendingSteps();
   const signal = AbortSignal.abort(new Error("over"));
   await expect(awaited.answer(step(1, {}), undefined, signal)).rejects.toThrow("over");
 });

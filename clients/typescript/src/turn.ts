@@ -9,7 +9,7 @@ import type {
   StepOutcome,
   Step as WireStep,
 } from "./gen/pawl/v1/run_pb.js";
-import type { ModelAsk, ModelRound, ModelTold, ToolCallRef } from "./model_step.js";
+import type { ModelAsk, ModelReport, ModelRound, ToolCallRef } from "./model_step.js";
 import { milliseconds } from "./option_limits.js";
 import type { Json, Plain } from "./plain_message.js";
 import type { Reply } from "./reply.js";
@@ -33,7 +33,7 @@ export type Handler<T extends TurnTypes = AnyTurn> = (
   turn: Turn<T>,
 ) => Promise<Reply<T> | undefined> | Reply<T> | undefined;
 
-// biome-ignore-start lint/suspicious/noExplicitAny: it fits whatever types a pack has.
+// biome-ignore-start lint/suspicious/noExplicitAny: it fits the types of every pack.
 /** A handler for turns of any pack: what it answers with is known only while it runs. */
 export type UntypedHandler = (turn: Turn<any>) => Promise<Reply<any>>;
 // biome-ignore-end lint/suspicious/noExplicitAny: as above.
@@ -64,7 +64,7 @@ export interface StepOptions {
   readonly timeoutMs?: number;
 }
 
-/** Whoever holds a turn on behalf of a handler. */
+/** The holder of a turn's lease, on behalf of a handler. */
 export interface TurnHost {
   /** Asks for tool calls, in one commit. */
   request(calls: readonly StepCall[]): Promise<readonly Plain<StepOutcome>[]>;
@@ -73,12 +73,12 @@ export interface TurnHost {
   /** Asks for the call of a model. */
   requestModel(ask: ModelAsk): Promise<ModelRound>;
   /** Tells what came of it. */
-  answerModel(told: ModelTold): Promise<Plain<AnswerModelResponse>>;
+  answerModel(report: ModelReport): Promise<Plain<AnswerModelResponse>>;
   /** Keeps the provider's id of a response that is being made. */
   updateModelCall(step: number, attempt: number, responseId: string): Promise<void>;
   /** Writes artifacts; durable when it resolves. */
   setArtifacts(artifacts: Artifacts): Promise<void>;
-  /** Shows a piece of output to those who watch. */
+  /** Shows a piece of output to the run's readers. */
   output(text: string): Promise<void>;
   /** Shows a piece of what the model thinks. */
   reasoning(text: string): Promise<void>;
@@ -110,7 +110,7 @@ export class Turn<T extends TurnTypes = AnyTurn> {
   /** Labels of the run. */
   readonly labels: Readonly<Record<string, string>>;
   readonly #wanted: { readonly signal: AbortSignal };
-  #asked = 0;
+  #requested = 0;
   /** A piece of `output` is a record. */
   #written = false;
 
@@ -210,8 +210,8 @@ export class Turn<T extends TurnTypes = AnyTurn> {
     }
     this.checkPayload(tool, payload);
     const { key, reframe = false } = options;
-    const asked = this.#keyed({ tool, payload, key, reframe });
-    const [outcome] = await this.#host.request([asked]);
+    const request = this.#keyed({ tool, payload, key, reframe });
+    const [outcome] = await this.#host.request([request]);
     const refused = outcome && deniedBy(outcome);
     if (refused) {
       throw refused;
@@ -248,8 +248,8 @@ export class Turn<T extends TurnTypes = AnyTurn> {
   }
 
   /** Tells what came of the call of a model, and what it consumed. */
-  answerModel(told: ModelTold): Promise<Plain<AnswerModelResponse>> {
-    return this.#host.answerModel(told);
+  answerModel(reported: ModelReport): Promise<Plain<AnswerModelResponse>> {
+    return this.#host.answerModel(reported);
   }
 
   /** Keeps the provider's id of a response that is being made. */
@@ -263,7 +263,7 @@ export class Turn<T extends TurnTypes = AnyTurn> {
   }
 
   /**
-   * Shows a piece of output to those who watch. Not a record: the final output is that
+   * Shows a piece of output to the run's readers. Not a record: the final output is that
    * of the reply.
    *
    * `durable`: it is a record as well, and senders of A2A messages see it at once, as a
@@ -288,8 +288,7 @@ export class Turn<T extends TurnTypes = AnyTurn> {
   }
 
   /**
-   * Takes back the last bytes (UTF-8) of what `output` and `reasoning` showed, whole pieces: those
-   * who watch forget all of the turn, and are shown again what is left.
+   * Takes back the last bytes (UTF-8) of what `output` and `reasoning` showed, whole pieces: readers discard the turn's output and receive the rest again.
    */
   retractOutput(bytes: number): Promise<void> {
     return this.#host.retractOutput(bytes);
@@ -312,8 +311,8 @@ export class Turn<T extends TurnTypes = AnyTurn> {
     if (call.call) {
       return call;
     }
-    this.#asked += 1;
-    return { ...call, key: call.key || defaultKey(this.info, this.#asked) };
+    this.#requested += 1;
+    return { ...call, key: call.key || defaultKey(this.info, this.#requested) };
   }
 
   async #together(batch: readonly StepCall[]): Promise<Plain<StepOutcome>[]> {
@@ -325,13 +324,13 @@ export class Turn<T extends TurnTypes = AnyTurn> {
           throw new PawlError("server", "more outcomes than step requests");
         }
         // One answer holds so much and no more: what has no room is asked for alone.
-        const whole = outcome.step?.bodiesOmitted ? await this.#alone(call) : outcome;
+        const whole = outcome.step?.bodiesOmitted ? await this.#isolated(call) : outcome;
         return whole.denial ? whole : { ...whole, step: await this.#answer(whole) };
       }),
     );
   }
 
-  async #alone(call: StepCall): Promise<Plain<StepOutcome>> {
+  async #isolated(call: StepCall): Promise<Plain<StepOutcome>> {
     const [outcome] = await this.#host.request([call]);
     if (!outcome) {
       throw new PawlError("server", "a step request without an outcome");
@@ -366,8 +365,7 @@ function defaultKey(info: TurnInfo, ordinal: number): string {
 }
 
 /**
- * How many calls to ask for at once after so many were too many to be pending. Throws the
- * error if it says something else.
+ * How many calls to ask for at once after so many were too many to be pending. Throws any other error.
  */
 function fewer(size: number, error: unknown): number {
   if (!PawlError.is(error, "MAX_PENDING_STEPS") || size === 1) {

@@ -1,4 +1,4 @@
-/** What a turn has shown so far, on its way to those who watch. */
+/** The output of a turn so far, on its way to readers. */
 
 import { PawlError } from "./errors.js";
 
@@ -10,7 +10,7 @@ interface Piece {
   readonly reasoning: boolean;
 }
 
-/** A piece on its way; `reset`: whoever watches forgets what was shown before. */
+/** A piece on its way; `reset`: readers discard what was shown before. */
 export interface SentPiece extends Piece {
   readonly reset: boolean;
 }

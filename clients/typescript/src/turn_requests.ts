@@ -24,7 +24,7 @@ export interface Fault {
   readonly code: string;
   /** For people. Default empty. */
   readonly message?: string;
-  /** Where the reporter's code threw it, for whoever mends that code. Default empty. */
+  /** Where the reporter's code threw it, for the author of that code. Default empty. */
   readonly trace?: string;
 }
 
@@ -68,7 +68,7 @@ export interface OutputPiece {
   readonly parts?: Content;
   /** True: adds to what the artifact has. Default false: replaces it. */
   readonly append?: boolean;
-  /** True: nothing more comes for this artifact. Default false. */
+  /** True: the last piece of this artifact. Default false. */
   readonly last?: boolean;
   /** Further properties. Default: none. */
   readonly metadata?: { readonly [name: string]: Json };
@@ -113,7 +113,7 @@ export function faultRequest(fault: Fault): MessageInitShape<typeof FaultSchema>
 
 /** The error of a step, with what its giver says of further attempts. */
 export interface StepFault extends Fault {
-  /** No further attempt can help, whatever the pack allows. Default false. */
+  /** True: the step is not attempted again, even where the pack allows it. Default false. */
   readonly nonRetryable?: boolean;
   /** The next attempt waits at least so long, up to the tool's longest pause. */
   readonly retryAfterMs?: number | undefined;

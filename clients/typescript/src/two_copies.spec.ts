@@ -33,7 +33,7 @@ beforeAll(async () => {
 
 const DONE = { known: true, status: "COMPLETED", ended: "completed", sum: "a text" };
 const OVER = { calls: 0, status: "FAILED", sum: null };
-const TOLD = {
+const REPORTED = {
   plain: { ...DONE, calls: 3, reason: "NO_ANSWER" },
   final: { ...DONE, calls: 1, reason: "NO_SUCH_ORDER" },
   unknown: { ...OVER, calls: 1, status: "ESCALATED", ended: "tool_error:boom" },
@@ -52,16 +52,16 @@ describe.each([
     const args = [program, shared.sidecar.address, index(mine), index(theirs)];
     const { stdout } = await execute(process.execPath, args, { cwd: root });
     const [driven, worked] = stdout.trim().split("\n");
-    expect(JSON.parse(driven ?? "")).toEqual(TOLD);
-    expect(JSON.parse(worked ?? "")).toEqual(TOLD);
+    expect(JSON.parse(driven ?? "")).toEqual(REPORTED);
+    expect(JSON.parse(worked ?? "")).toEqual(REPORTED);
   });
 
   // The next sidecar gets the error: the card may have been charged.
   test.each(["driven", "worked"])(
     `its sidecar killed under a tool with ${theirs}, %s`,
-    async (way) => {
-      const ledger = join(built, `ledger-${mine}-${theirs}-${way}`);
-      const args = [killed, shared.sidecar.address, index(mine), index(theirs), way, ledger];
+    async (transport) => {
+      const ledger = join(built, `ledger-${mine}-${theirs}-${transport}`);
+      const args = [killed, shared.sidecar.address, index(mine), index(theirs), transport, ledger];
       const child = spawn(process.execPath, args, {
         cwd: root,
         stdio: ["pipe", "pipe", "inherit"],

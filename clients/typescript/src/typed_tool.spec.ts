@@ -36,7 +36,7 @@ async function answers(run: Run) {
 }
 
 /** What a tool answers to payloads, in a worker. */
-async function asked(id: string, give: (worker: Worker) => Worker, payloads: readonly Json[]) {
+async function requests(id: string, give: (worker: Worker) => Worker, payloads: readonly Json[]) {
   const packs = [await loosePack(id)];
   const worker = give(shared.client.worker({ packs, onError: () => undefined }));
   worker.prompt("calc", async (turn) => {
@@ -60,7 +60,7 @@ const BOOKING = z.object({ id: z.int(), at: z.date().transform((date) => date.to
 
 describe("a typed tool", () => {
   test("is called with what its schema makes of the payload", async () => {
-    const told = await asked(
+    const report = await requests(
       "fits",
       (worker) =>
         worker.tool("add", { input: ORDER, output: BOOKING }, ({ room, at, guests }, call) => {
@@ -70,12 +70,12 @@ describe("a typed tool", () => {
         }),
       [{ room: "blue", at: "2026-01-01T00:00:00Z" }],
     );
-    expect(told).toEqual([{ id: 4, at: "2026-01-02T00:00:00.000Z" }]);
+    expect(report).toEqual([{ id: 4, at: "2026-01-02T00:00:00.000Z" }]);
   });
 
   test("is not called with what does not fit", async () => {
     const calls: unknown[] = [];
-    const told = await asked(
+    const reported = await requests(
       "misfits",
       (worker) => worker.tool("add", { input: ORDER }, (order) => calls.push(order)),
       [
@@ -84,30 +84,30 @@ describe("a typed tool", () => {
         { room: "blue", at: "2026-01-01T00:00:00Z", floor: 1 },
       ],
     );
-    const said = (message: string) => ({
+    const text = (message: string) => ({
       code: "INVALID_ARGUMENTS",
       message: `arguments of tool add: ${message}`,
     });
-    expect(told).toEqual([
-      said("at $.at: Invalid input: expected string, received undefined"),
-      said(
+    expect(reported).toEqual([
+      text("at $.at: Invalid input: expected string, received undefined"),
+      text(
         "at $.room: Invalid input: expected string, received number; " +
           "at $.guests[1].name: Invalid input: expected string, received undefined",
       ),
-      said('at $: Unrecognized key: "floor"'),
+      text('at $: Unrecognized key: "floor"'),
     ]);
     expect(calls).toEqual([]);
   });
 
   test("whose result does not fit answers with an error", async () => {
     const lie = { id: "four", at: new Date(0) } as unknown as z.input<typeof BOOKING>;
-    const told = await asked(
+    const received = await requests(
       "lies",
       (worker) => worker.tool("add", { input: z.object({}), output: BOOKING }, () => lie),
       [{}],
     );
-    expect(told).toMatchObject([{ code: "RESULT_INVALID" }]);
-    expect(told).toMatchObject([
+    expect(received).toMatchObject([{ code: "RESULT_INVALID" }]);
+    expect(received).toMatchObject([
       { message: expect.stringMatching(/^result of tool add: at \$\.id: /) },
     ]);
   });
@@ -124,7 +124,7 @@ describe("a typed tool", () => {
         },
       },
     };
-    const told = await asked(
+    const told = await requests(
       "anybody",
       (worker) => worker.tool("add", { input: even }, (n) => n / 2),
       [{ n: 4 }, { n: 5 }],
@@ -171,8 +171,8 @@ describe("a typed tool", () => {
         ["Error", 3],
         ["GONE", 0],
       ]);
-      const waits = failed.map(({ at, notBefore }) => notBefore && +notBefore - Number(at));
-      expect(waits).toEqual([undefined, 200, 100, undefined]);
+      const waiting = failed.map(({ at, notBefore }) => notBefore && +notBefore - Number(at));
+      expect(waiting).toEqual([undefined, 200, 100, undefined]);
       // Nobody began before the pause was over.
       expect(Number(failed[2]?.at)).toBeGreaterThanOrEqual(Number(failed[1]?.notBefore));
       expect(Number(failed[3]?.at)).toBeGreaterThanOrEqual(Number(failed[2]?.notBefore));

@@ -36,7 +36,7 @@ interface AnyTools {
   readonly [name: string]: { readonly arguments: Json; readonly result: Json };
 }
 
-/** Turns of which nothing is known. */
+/** Turns without known types. */
 export interface AnyTurn {
   readonly events: string;
   readonly artifacts: { readonly [name: string]: ArtifactLike };
@@ -44,7 +44,7 @@ export interface AnyTurn {
   readonly tools: AnyTools;
 }
 
-/** A pack of which nothing is known. */
+/** A pack without known types. */
 export interface AnyPack {
   readonly events: string;
   readonly artifacts: { readonly [name: string]: ArtifactLike };
@@ -70,7 +70,7 @@ export type AgentResult = {
   readonly card_url?: string;
 };
 
-/** Whether nothing is known of some names. */
+/** Whether some names are unknown. */
 export type IsLoose<T> = string extends keyof T ? true : false;
 
 type NamesOf<T> = keyof T & string;
@@ -111,7 +111,7 @@ export type ArgumentsOf<P extends PackTypes, N> = N extends keyof P["tools"]
 /** The names of the prompts or tools of a pack, and "*". */
 export type NameOf<T> = NamesOf<T> | "*";
 
-/** A name, where nothing is known of the names. */
+/** A name, where the names are unknown. */
 export type LooseName<T> = IsLoose<T> extends true ? string : never;
 
 /** How a run is started: at the pack's entry, as an agent, or at a state. */

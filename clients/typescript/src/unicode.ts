@@ -5,23 +5,23 @@
  */
 
 /** Whether a text has half a character. */
-export function isHalved(text: string): boolean {
+export function hasLoneSurrogate(text: string): boolean {
   return /\p{Surrogate}/u.test(text);
 }
 
 /** The text with U+FFFD in place of each half. */
-export function whole(text: string): string {
+export function replaceLoneSurrogates(text: string): string {
   return text.replace(/\p{Surrogate}/gu, "\ufffd");
 }
 
-/** A value whose texts, names of properties too, are whole; bytes and the like as they are. */
-export function wholeIn<T>(value: T): T {
+/** A value with every text, names of properties too, in whole characters; bytes and the like as they are. */
+export function replaceLoneSurrogatesIn<T>(value: T): T {
   return repaired(value) as T;
 }
 
 function repaired(value: unknown): unknown {
   if (typeof value === "string") {
-    return whole(value);
+    return replaceLoneSurrogates(value);
   }
   if (Array.isArray(value)) {
     return value.map(repaired);
@@ -30,10 +30,12 @@ function repaired(value: unknown): unknown {
     return value;
   }
   const entries = Object.entries(value);
-  return Object.fromEntries(entries.map(([name, item]) => [whole(name), repaired(item)]));
+  return Object.fromEntries(
+    entries.map(([name, item]) => [replaceLoneSurrogates(name), repaired(item)]),
+  );
 }
 
-/** Whether an object has nothing but its own properties; objects of other realms count too. */
+/** Whether an object has only its own properties; objects of other realms count too. */
 export function isPlain(value: object): boolean {
   const made = Object.getPrototypeOf(value);
   return made === null || Object.getPrototypeOf(made) === null;

@@ -75,12 +75,14 @@ test("a schema names the place in the member of a union that is meant", () => {
   const refs = [{ $ref: "#/$defs/circle" }, { $ref: "#/$defs/square" }];
   for (const oneOf of [refs, Object.values($defs)]) {
     const schema = { $defs, type: "object", properties: { shape: { oneOf } } };
-    const says = (shape: Json) => () => checkSchema({ shape }, schema, "payload");
-    expect(says({ kind: "circle", r: "x" })).toThrow("payload: at /shape/r: must be number");
-    expect(says({ kind: "square", side: "x" })).toThrow("payload: at /shape/side: must be number");
-    expect(says({ kind: "square" })).toThrow(/^payload: at \/shape: .*'side'/);
-    expect(says({ kind: "oval" })).toThrow("payload: at /shape: must match exactly one schema");
-    says({ kind: "circle", r: 1 })();
+    const expected = (shape: Json) => () => checkSchema({ shape }, schema, "payload");
+    expect(expected({ kind: "circle", r: "x" })).toThrow("payload: at /shape/r: must be number");
+    expect(expected({ kind: "square", side: "x" })).toThrow(
+      "payload: at /shape/side: must be number",
+    );
+    expect(expected({ kind: "square" })).toThrow(/^payload: at \/shape: .*'side'/);
+    expect(expected({ kind: "oval" })).toThrow("payload: at /shape: must match exactly one schema");
+    expected({ kind: "circle", r: 1 })();
   }
 });
 

@@ -108,7 +108,7 @@ function partOf(item: PartLike, index: number): MessageInitShape<typeof PartSche
 
 const MEDIA_KEYS = ["data", "uri", "mediaType", "filename"];
 
-/** Whether it is bytes or an address, and says nothing else. */
+/** Whether it is bytes or an address, and has no other field. */
 function isMedia(item: PartLike): item is MediaPart {
   if (typeof item !== "object" || item === null) {
     return false;

@@ -19,11 +19,11 @@ import type {
   WorkResponse,
 } from "./gen/pawl/v1/worker_pb.js";
 import { Heartbeat } from "./heartbeat.js";
-import { HeldStep } from "./leased_step.js";
-import { HeldTurn } from "./leased_turn.js";
-import { Holdings } from "./leases.js";
+import { LeasedStep } from "./leased_step.js";
+import { LeasedTurn } from "./leased_turn.js";
+import { Leases } from "./leases.js";
 import { newId } from "./retry.js";
-import { Link } from "./worker_connection.js";
+import { WorkerConnection } from "./worker_connection.js";
 import type { Session, WorkInit } from "./worker_session.js";
 
 type Registration = Exclude<MessageInitShape<typeof WorkerRegistrationSchema>, WorkerRegistration>;
@@ -42,32 +42,32 @@ export interface WorkHost {
   registered(): void;
   /** There is no connection. */
   missed?(error: PawlError): void;
-  /** What executes the work of a run; undefined: nothing does, it is given back. */
+  /** What executes the work of a run; undefined: the work is given back. */
   executorOf(runId: string): Executor | undefined;
   /** A run is not served any more. */
-  unserved?(told: RunUnserved): void;
+  unserved?(onError: RunUnserved): void;
   /** A request could not be sent. */
-  told(error: unknown): void;
-  /** Nothing is under way any more. */
+  onError(error: unknown): void;
+  /** No work is in flight any more. */
   idle?(): void;
 }
 
 /** The work of one worker over all its streams. */
 export class Work {
-  readonly holdings = new Holdings();
-  readonly link: Link;
+  readonly holdings = new Leases();
+  readonly link: WorkerConnection;
   readonly #host: WorkHost;
   readonly #denials: Denials;
   readonly #instance = newId();
   /** The highest number of a step that came: none up to it is sent again. */
   #received = 0n;
-  readonly #tasks = new Map<HeldTurn | HeldStep, Promise<void>>();
+  readonly #tasks = new Map<LeasedTurn | LeasedStep, Promise<void>>();
   #heartbeat: Heartbeat | undefined;
 
   constructor(connection: Connection, host: WorkHost) {
     this.#host = host;
     this.#denials = connection.denials;
-    this.link = new Link(connection, {
+    this.link = new WorkerConnection(connection, {
       title: host.title,
       workers: host.workers,
       registration: () => this.#registration(),
@@ -77,7 +77,7 @@ export class Work {
     });
   }
 
-  /** Nothing is under way. */
+  /** No work is in flight. */
   get idle(): boolean {
     return this.#tasks.size === 0;
   }
@@ -102,11 +102,11 @@ export class Work {
   }
 
   /** Sends a request that needs no receipt. */
-  tell(init: WorkInit): void {
+  receive(init: WorkInit): void {
     try {
-      this.link.tell(init);
+      this.link.receive(init);
     } catch (error) {
-      this.#host.told(error);
+      this.#host.onError(error);
     }
   }
 
@@ -115,7 +115,7 @@ export class Work {
       workerId: this.#host.id,
       instance: this.#instance,
       receivedSteps: this.#received,
-      // Nothing here reads what became of a completion, only that it was taken.
+      // The outcome of a completion is not read here, only that it was accepted.
       brief: true,
       client: "pawl-typescript",
       ...this.#host.registration(),
@@ -152,7 +152,7 @@ export class Work {
       return;
     }
     const { suspendAfterMs } = executor.limits;
-    const held = new HeldTurn(assignment, lease, this.link.ask, suspendAfterMs, this.#denials);
+    const held = new LeasedTurn(assignment, lease, this.link.ask, suspendAfterMs, this.#denials);
     this.holdings.turns.add(held);
     this.#heartbeat?.taken(held);
     this.#spawn(executor, held, executor.turn(held));
@@ -165,19 +165,19 @@ export class Work {
       this.#giveBack({ case: "stepToken", value: lease.token });
       return;
     }
-    const held = new HeldStep(assignment, lease);
+    const held = new LeasedStep(assignment, lease);
     this.holdings.steps.add(held);
     this.#spawn(executor, held, executor.step(held));
   }
 
   /** Gives back what has not begun. */
   #giveBack(work: { case: "turnToken" | "stepToken"; value: string }): void {
-    this.tell({ item: { case: "release", value: { work } } });
+    this.receive({ item: { case: "release", value: { work } } });
   }
 
-  #spawn(executor: Executor, held: HeldTurn | HeldStep, work: Promise<void>): void {
+  #spawn(executor: Executor, held: LeasedTurn | LeasedStep, work: Promise<void>): void {
     const task = work
-      .catch((error: unknown) => executor.told(error, held))
+      .catch((error: unknown) => executor.onError(error, held))
       .finally(() => {
         this.#tasks.delete(held);
         if (this.idle) {

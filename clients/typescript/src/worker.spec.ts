@@ -128,21 +128,21 @@ describe("a worker", () => {
 
 describe("a drain", () => {
   const gated = (options = {}) => {
-    const begun = new Gate();
+    const started = new Gate();
     const gate = new Gate();
     const worker = shared.client.worker(options).prompt("calc", async () => {
-      begun.open();
+      started.open();
       await gate.opened;
       return { event: "Done" };
     });
-    return { worker, begun: begun.opened, open: gate.open };
+    return { worker, begun: started.opened, open: gate.open };
   };
 
   test("lets what is under way finish, and takes nothing more", async () => {
-    const { worker, begun, open } = gated();
+    const { worker, begun: starting, open } = gated();
     const served = serve(worker);
     const run = await start();
-    await begun;
+    await starting;
     const stopped = worker.stop();
     open();
     await Promise.all([stopped, served]);
@@ -152,11 +152,11 @@ describe("a drain", () => {
   });
 
   test("gives back what does not finish, at no attempt", async () => {
-    const { worker, begun } = gated({ drainTimeoutMs: 20 });
+    const { worker, begun: startedRun } = gated({ drainTimeoutMs: 20 });
     const stop = new AbortController();
     const served = worker.serve({ signal: stop.signal });
     const run = await start();
-    await begun;
+    await startedRun;
     stop.abort();
     await served;
     const attempts: number[] = [];
@@ -175,13 +175,13 @@ test("what is under way is kept over a killed sidecar", async () => {
   const client = sidecar.client();
   const calls: Json[] = [];
   const gate = new Gate();
-  const begun = new Gate();
+  const started = new Gate();
   const worker = client.worker().prompt("calc", async (turn) => {
     if (turn.terminal) {
       return;
     }
     const sum = await turn.step("add", { a: 1, b: 2 });
-    begun.open();
+    started.open();
     await gate.opened;
     return { event: "Done", artifacts: { sum } };
   });
@@ -189,7 +189,7 @@ test("what is under way is kept over a killed sidecar", async () => {
   const served = worker.serve();
   try {
     const run = await client.start("steps", { variables: { n: 1 } });
-    await begun.opened;
+    await started.opened;
     await sidecar.restart();
     gate.open();
     expect((await run.wait()).run?.status).toBe(RunStatus.COMPLETED);

@@ -2,11 +2,11 @@
 
 import { brand } from "./brand.js";
 import type { Connection } from "./connection.js";
-import type { Exact } from "./exact_types.js";
+import type { ExactReply } from "./exact_types.js";
 import { Executor } from "./executor.js";
 import { HandlerTable, type ToolHandler, type ToolOptions } from "./handlers.js";
-import type { HeldStep } from "./leased_step.js";
-import type { HeldTurn } from "./leased_turn.js";
+import type { LeasedStep } from "./leased_step.js";
+import type { LeasedTurn } from "./leased_turn.js";
 import { type Log, warnOf } from "./log.js";
 import type { Json } from "./plain_message.js";
 import { newId, sleep } from "./retry.js";
@@ -51,7 +51,7 @@ export class Worker<P extends PackTypes = AnyPack> {
       registration: () => this.#registration(),
       registered: () => this.#registered(connection.address),
       executorOf: () => this.#executor,
-      told: (error) => this.#told(error),
+      onError: (error) => this.#reported(error),
     });
     this.#executor = this.#newExecutor();
   }
@@ -59,16 +59,16 @@ export class Worker<P extends PackTypes = AnyPack> {
   /** Executes the turns of a prompt; "*": of all that have no handler. */
   prompt<N extends NameOf<P["prompts"]>, H extends Handler<TurnOf<P, N>>>(
     name: N,
-    handler: H & Exact<H, TurnOf<P, N>>,
+    handler: H & ExactReply<H, TurnOf<P, N>>,
   ): this {
     this.#handlers.prompt(name, handler as unknown as Handler);
     return this;
   }
 
-  /** Executes the turns of runs of an agent, whatever their prompt; "*": of all. */
+  /** Executes the turns of runs of an agent, for every prompt; "*": of all. */
   agent<H extends Handler<P["turns"]>>(
     name: NameOf<P["agents"]>,
-    handler: H & Exact<H, P["turns"]>,
+    handler: H & ExactReply<H, P["turns"]>,
   ): this {
     this.#handlers.agent(name, handler as unknown as Handler);
     return this;
@@ -92,7 +92,7 @@ export class Worker<P extends PackTypes = AnyPack> {
     handler: ToolHandler<ArgumentsOf<P, N>, Result>,
     options?: ToolOptions,
   ): this;
-  /** As above, for tools of which nothing is known: the handler says what it takes. */
+  /** As above, for tools without known types: the handler says what it takes. */
   tool<Payload = Json, Result = Json>(
     name: LooseName<P["tools"]>,
     handler: ToolHandler<Payload, Result>,
@@ -157,7 +157,7 @@ export class Worker<P extends PackTypes = AnyPack> {
       return;
     }
     this.#draining = true;
-    this.#work.tell({ item: { case: "drain", value: {} } });
+    this.#work.receive({ item: { case: "drain", value: {} } });
     await this.#finish();
     await this.#giveBack();
     this.#work.link.close();
@@ -174,7 +174,7 @@ export class Worker<P extends PackTypes = AnyPack> {
     waiting.abort();
   }
 
-  /** Gives back the turns whose handlers did not finish. Steps may have begun: they are lost. */
+  /** Gives back the turns of handlers that did not finish. Steps may have begun: they are lost. */
   async #giveBack(): Promise<void> {
     const released = [...this.#work.holdings.turns].map((held) => {
       const work = { case: "turnToken" as const, value: held.lease.token };
@@ -198,7 +198,7 @@ export class Worker<P extends PackTypes = AnyPack> {
   #registered(address: string): void {
     this.#log.info(`worker ${this.id}: connected to ${address}`);
     if (this.#draining) {
-      this.#work.tell({ item: { case: "drain", value: {} } });
+      this.#work.receive({ item: { case: "drain", value: {} } });
     } else {
       const { turns, steps } = this.#settings;
       const { holdings } = this.#work;
@@ -216,19 +216,19 @@ export class Worker<P extends PackTypes = AnyPack> {
       ask: link.ask,
       credit: (turns: number, steps: number) => this.#credit(turns, steps),
       forget: holdings.drop.bind(holdings),
-      told: (error: unknown, held: HeldTurn | HeldStep) => this.#told(error, held),
+      onError: (error: unknown, held: LeasedTurn | LeasedStep) => this.#reported(error, held),
     };
     return new Executor(this.#handlers, host, this.#settings);
   }
 
   #credit(turns: number, steps: number): void {
     if (!this.#draining && (turns > 0 || steps > 0)) {
-      this.#work.tell({ credits: { turns: Math.max(0, turns), steps: Math.max(0, steps) } });
+      this.#work.receive({ credits: { turns: Math.max(0, turns), steps: Math.max(0, steps) } });
     }
   }
 
   /** Tells the worker's owner of an error, with where it was thrown. Never throws. */
-  #told(error: unknown, held?: HeldTurn | HeldStep): void {
+  #reported(error: unknown, held?: LeasedTurn | LeasedStep): void {
     const what = `worker ${this.id}: ${held?.title ?? "a request"}:`;
     warnOf(this.#log, what, error);
     try {

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import { useSidecar, useWorkers } from "./fixture.js";
-import { Hand } from "./fixture_raw_worker.js";
+import { RawWorker } from "./fixture_raw_worker.js";
 import { type PawlClient, WaitUntil } from "./index.js";
 import { turnTarget } from "./turn_requests.js";
 
@@ -49,9 +49,9 @@ describe("a registration", () => {
 
 describe("a worker by hand", () => {
   test("that floods heartbeats is told, and stays connected", async () => {
-    using hand = await Hand.register(shared.sidecar.address);
-    const beat = { item: { case: "heartbeat" as const, value: {} } };
-    const flood = Array.from({ length: 400 }, () => hand.session.ask(beat));
+    using hand = await RawWorker.register(shared.sidecar.address);
+    const heartbeat = { item: { case: "heartbeat" as const, value: {} } };
+    const flood = Array.from({ length: 400 }, () => hand.session.ask(heartbeat));
     const refused = (await Promise.allSettled(flood)).flatMap((one) =>
       one.status === "rejected" ? [one.reason] : [],
     );
@@ -64,8 +64,8 @@ describe("a worker by hand", () => {
   });
 
   test("that claims the turn of another is refused, and the other goes on", async () => {
-    using owner = await Hand.register(shared.sidecar.address, { workerId: "owner" });
-    using thief = await Hand.register(shared.sidecar.address, { workerId: "thief" });
+    using owner = await RawWorker.register(shared.sidecar.address, { workerId: "owner" });
+    using thief = await RawWorker.register(shared.sidecar.address, { workerId: "thief" });
     const run = await start();
     owner.session.send({ credits: { turns: 1, steps: 0 } });
     const { lease } = (await owner.next("turn")).value;
@@ -87,7 +87,7 @@ describe("a worker by hand", () => {
   });
 
   test("that does not register ends its stream", async () => {
-    const bad = Hand.register(shared.sidecar.address, { workerId: "" });
+    const bad = RawWorker.register(shared.sidecar.address, { workerId: "" });
     await expect(bad).rejects.toMatchObject({ kind: "request", reason: "INVALID_REQUEST" });
   });
 });

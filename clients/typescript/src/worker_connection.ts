@@ -2,7 +2,7 @@
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Client } from "@connectrpc/connect";
-import type { Wanted } from "./abort.js";
+import type { Cancellable } from "./abort.js";
 import type { Connection } from "./connection.js";
 import { repeatable } from "./error_advice.js";
 import { PawlError } from "./errors.js";
@@ -14,14 +14,14 @@ import type {
   WorkResponse,
 } from "./gen/pawl/v1/worker_pb.js";
 import { textOf } from "./handler_fault.js";
-import { unless } from "./leased_work.js";
-import { Outage } from "./reconnect_log.js";
+import { settledBefore } from "./leased_work.js";
+import { ReconnectLog } from "./reconnect_log.js";
 import { aborted, Backoff, sleep } from "./retry.js";
 import { later } from "./timer.js";
 import { lost, Session, type WorkInit } from "./worker_session.js";
 
 /** What a link needs of its worker. */
-export interface LinkHost {
+export interface ConnectionHost {
   /** What its streams are opened with. */
   readonly workers: Client<typeof WorkerService>;
   /** The worker as the log names it. */
@@ -32,23 +32,23 @@ export interface LinkHost {
   registered(session: Session, registered: WorkerRegistered): () => void;
   /** There is no connection. */
   missed(error: PawlError): void;
-  /** Something came in that is no receipt. */
+  /** A message that is no receipt arrived. */
   take(response: WorkResponse): void;
 }
 
 /** Keeps a registered stream open until it is closed. */
-export class Link {
+export class WorkerConnection {
   readonly #connection: Connection;
-  readonly #host: LinkHost;
+  readonly #host: ConnectionHost;
   readonly #over = new AbortController();
   /** The one that there is now, registered or not yet. */
   #newest: Session | undefined;
   /** The one that is registered. */
   #session: Session | undefined;
   #connected = new Connected();
-  readonly #outage = new Outage();
+  readonly #outage = new ReconnectLog();
 
-  constructor(connection: Connection, host: LinkHost) {
+  constructor(connection: Connection, host: ConnectionHost) {
     this.#connection = connection;
     this.#host = host;
   }
@@ -87,7 +87,7 @@ export class Link {
   }
 
   /** Sends a request, again over new streams, until it has its receipt. */
-  readonly ask = async (make: () => WorkInit, wanted: Wanted): Promise<WorkReceipt> => {
+  readonly ask = async (make: () => WorkInit, wanted: Cancellable): Promise<WorkReceipt> => {
     const backoff = new Backoff();
     for (;;) {
       if (wanted.reason !== undefined) {
@@ -95,7 +95,7 @@ export class Link {
       }
       const session = this.#session;
       if (!session) {
-        await unless(wanted.signal, this.#connected.promise);
+        await settledBefore(wanted.signal, this.#connected.promise);
         continue;
       }
       try {
@@ -115,7 +115,7 @@ export class Link {
   }
 
   /** Sends a request that needs no receipt; without a stream it is not needed either. */
-  tell(init: WorkInit): void {
+  receive(init: WorkInit): void {
     this.#session?.send(init);
   }
 
@@ -133,15 +133,15 @@ export class Link {
 
   /** Registers; a sidecar that does not answer in time is asked over a new stream. */
   async #register(session: Session): Promise<WorkerRegistered> {
-    const { namespace, patience } = this.#connection;
-    const late = later(patience.timeoutMs, () => session.close());
+    const { namespace, patience: retryWindow } = this.#connection;
+    const expired = later(retryWindow.timeoutMs, () => session.close());
     try {
       return await session.register(namespace, this.#host.registration());
     } catch (error) {
       // What the closing of the stream comes to is not what the caller cancelled.
       throw PawlError.is(error) && error.kind === "cancelled" ? lost() : error;
     } finally {
-      late.cancel();
+      expired.cancel();
     }
   }
 

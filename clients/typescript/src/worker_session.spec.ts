@@ -19,7 +19,7 @@ const receipts = ([id, ...more]: bigint[]): WorkResponse =>
     item: { case: "receipt", value: { id } },
     more: more.map((other) => receipts([other])),
   });
-const beat = { item: { case: "heartbeat" as const, value: {} } };
+const heartbeat = { item: { case: "heartbeat" as const, value: {} } };
 
 /** A session that is registered, and the messages that the server gets of it. */
 async function session(first: WorkResponse, maxBytes = 1 << 20) {
@@ -46,15 +46,15 @@ async function session(first: WorkResponse, maxBytes = 1 << 20) {
 test("requests and receipts that are ready at once share a message", async () => {
   const { opened, messages } = await session(registered());
   const ended = opened.receive(() => undefined);
-  const ids = await Promise.all(Array.from({ length: 3 }, () => opened.ask(beat)));
+  const ids = await Promise.all(Array.from({ length: 3 }, () => opened.ask(heartbeat)));
   expect(ids.map(({ id }) => id)).toEqual([1n, 2n, 3n]);
-  await opened.ask(beat);
+  await opened.ask(heartbeat);
   opened.close();
   await ended;
   expect(messages[0]?.item).toMatchObject({ case: "register", value: { batches: true } });
   const sent = messages.slice(1).map(({ id, more }) => [id, ...more.map((other) => other.id)]);
   expect(sent).toEqual([[1n, 2n, 3n], [4n]]);
-  expect(messages[1]?.more[0]).toEqual(create(WorkRequestSchema, { ...beat, id: 2n }));
+  expect(messages[1]?.more[0]).toEqual(create(WorkRequestSchema, { ...heartbeat, id: 2n }));
 });
 
 test("a message stays within what the server takes", async () => {

@@ -18,7 +18,7 @@ import { statusError } from "./status.js";
 /** A request as it is given; the session numbers it. */
 export type WorkInit = Pick<MessageInitShape<typeof WorkRequestSchema>, "credits" | "item">;
 
-/** The error of a request whose stream ended before its receipt. */
+/** The error of a request after its stream ended before the receipt. */
 export function lost(): PawlError {
   return new PawlError("unavailable", "the stream ended before the receipt", {
     code: "UNAVAILABLE",
@@ -36,7 +36,7 @@ interface Waiting {
 }
 
 /** Most requests in one message. */
-const MOST_TOGETHER = 1024;
+const MAX_TOGETHER = 1024;
 
 /** Requests in one message: the first one carries the others. */
 function together([{ request }, ...more]: readonly [Sent, ...Sent[]]): WorkRequest {
@@ -59,7 +59,7 @@ export class Session {
   /** `maxBytes` bounds a request, as the sidecar's own limit does once it is known. */
   constructor(workers: Client<typeof WorkerService>, maxBytes: number) {
     this.#maxBytes = maxBytes;
-    this.#outbox = new Outbox(together, { parcels: MOST_TOGETHER, bytes: maxBytes });
+    this.#outbox = new Outbox(together, { parcels: MAX_TOGETHER, bytes: maxBytes });
     const responses = workers.work(this.#outbox, { signal: this.#connection.signal });
     this.#responses = responses[Symbol.asyncIterator]();
   }
@@ -83,7 +83,7 @@ export class Session {
     }
     const registered = first.value.item.value;
     this.#maxBytes = Math.min(this.#maxBytes, Number(registered.maxMessageBytes));
-    this.#outbox.open({ parcels: MOST_TOGETHER, bytes: this.#maxBytes });
+    this.#outbox.open({ parcels: MAX_TOGETHER, bytes: this.#maxBytes });
     return registered;
   }
 

@@ -17,7 +17,7 @@ const client = new own.PawlClient({ address, log: quiet });
 /** What a tool throws, and what a turn throws, by case. */
 const STEPS = {
   plain: () => failStep("NO_ANSWER", "none"),
-  final: () => failStep("NO_SUCH_ORDER", "none", { final: true }),
+  final: () => failStep("NO_SUCH_ORDER", "none", { nonRetryable: true }),
   unknown: () => failStep("BANK_SILENT", "none", { unknown: true }),
   paused: () => failStep("LATER", "none", { retryAfterMs: 1 }),
 };

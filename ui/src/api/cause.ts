@@ -3,7 +3,7 @@
 import { entryOf, get, kindsOf, runPath } from "./client";
 import type { Artifact, Entry, Run, WireRecord } from "./types";
 
-export interface LedHere {
+export interface Cause {
   /** What the run was given first. */
   input: Entry | undefined;
   /** The variables that it was started with, as JSON. */
@@ -36,7 +36,7 @@ async function records(
 }
 
 /** Reads backwards from the run's newest record; a list of records goes forwards only. */
-export async function ledHere(run: Run, signal: AbortSignal): Promise<LedHere> {
+export async function causeOf(run: Run, signal: AbortSignal): Promise<Cause> {
   const seq = Number(run.seq);
   // All at once, and awaited together: of two that are broken off none is left behind.
   const values = get<{ artifacts?: Artifact[]; variablesJson?: string }>(

@@ -1,4 +1,4 @@
-/** The gateway of the sidecar that served the page; the page talks to nobody else. */
+/** The gateway of the sidecar that served the page; the page connects to no other host. */
 
 import { EventParser, type ServerEvent } from "./events";
 import { asProblem, Problem, problemOf } from "./problem";
@@ -128,7 +128,7 @@ export async function* connect(
   }
   const parser = new EventParser();
   try {
-    // Admitted: what is to come will come, even if it is nothing for a while.
+    // Admitted: what is to come will come, even after a pause.
     yield [];
     for (;;) {
       const { done, value } = await within(reader.read(), SILENCE_MS);
@@ -156,7 +156,7 @@ function itemOf(event: ServerEvent): StreamItem {
   }
   const data = JSON.parse(event.data) as Item & { code?: number };
   if (event.name === "fault") {
-    // The code of the status stands for the HTTP status: only who may is asked again.
+    // The code of the status stands for the HTTP status: only requests of permitted callers are made again.
     throw problemOf(
       data.code === 16 ? 401 : data.code === 7 ? 403 : data.code === 14 ? 503 : 500,
       data,
@@ -170,8 +170,8 @@ function itemOf(event: ServerEvent): StreamItem {
 
 function within<T>(work: Promise<T>, ms: number): Promise<T> {
   let timer: ReturnType<typeof setTimeout>;
-  const late = new Promise<never>((_, reject) => {
+  const expired = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new Problem(0, "The connection has gone silent.")), ms);
   });
-  return Promise.race([work, late]).finally(() => clearTimeout(timer));
+  return Promise.race([work, expired]).finally(() => clearTimeout(timer));
 }

@@ -1,11 +1,11 @@
-/** Who moved a run while somebody else was about to. */
+/** The records by which others moved a run while this caller was about to. */
 
 import { entryOf, get, kindsOf, runPath } from "./client";
 import type { Problem } from "./problem";
 import type { Entry, WireRecord } from "./types";
 
 /** Refusals that say that the run is no longer where the caller saw it. */
-const LATE = new Set([
+const CONFLICT_REASONS = new Set([
   "SEQ_MISMATCH",
   "TURN_TOKEN_REQUIRED",
   "TURN_LEASED",
@@ -13,11 +13,11 @@ const LATE = new Set([
   "EVENT_NOT_ALLOWED",
 ]);
 
-export const isLate = (problem: Problem): boolean =>
-  LATE.has(problem.reason) || problem.status === 409;
+export const isConflict = (problem: Problem): boolean =>
+  CONFLICT_REASONS.has(problem.reason) || problem.status === 409;
 
 /** The records that moved the run behind `seen`: the one that won, and the end if it came. */
-export async function winnersSince(
+export async function conflictsSince(
   id: string,
   seen: number,
   problem: Problem | undefined,
@@ -26,6 +26,6 @@ export async function winnersSince(
   const query = { kinds: kindsOf("transition", "ended"), afterSeq: seen, pageSize: 100 };
   const page = await get<{ records?: WireRecord[] }>(`${runPath(id)}/transitions`, query, signal);
   const moved = (page.records ?? []).map(entryOf);
-  const told = problem?.details.find((d) => d["@type"]?.endsWith("pawl.v1.Record"));
-  return moved.length === 0 && told ? [entryOf(told as unknown as WireRecord)] : moved;
+  const winning = problem?.details.find((d) => d["@type"]?.endsWith("pawl.v1.Record"));
+  return moved.length === 0 && winning ? [entryOf(winning as unknown as WireRecord)] : moved;
 }

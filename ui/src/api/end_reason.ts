@@ -7,7 +7,7 @@ const KINDS = kindsOf("turnFailed", "stepResolved", "ended");
 /** Records before the end that are looked at for the error that led to it. */
 const NEAR = 100;
 
-export interface Ending {
+export interface EndReason {
   /** One sentence. */
   words: string;
   /** The error that led to the end, as it was reported. */
@@ -17,7 +17,7 @@ export interface Ending {
 }
 
 /** Reads the records of a run's end. */
-export async function ending(run: Run, signal: AbortSignal): Promise<Ending> {
+export async function endReason(run: Run, signal: AbortSignal): Promise<EndReason> {
   const afterSeq = Math.max(0, Number(run.seq) - NEAR);
   const page = await get<{ records?: WireRecord[] }>(
     `${runPath(run.runId)}/transitions`,
@@ -28,7 +28,7 @@ export async function ending(run: Run, signal: AbortSignal): Promise<Ending> {
 }
 
 /** The reason of an end in words, with the record of the error that led to it. */
-export function endingOf(reason: string, entries: readonly Entry[]): Ending {
+export function endingOf(reason: string, entries: readonly Entry[]): EndReason {
   const end = entries.findLast((e) => e.kind === "ended");
   const cause = causeOf(reason, entries);
   return {

@@ -4,12 +4,12 @@ import { connect, type Query, type StreamItem } from "./client";
 import { asProblem, Problem } from "./problem";
 import type { Entry } from "./types";
 
-export type Link = "connecting" | "live" | "lost" | "ended";
+export type Connection = "connecting" | "live" | "lost" | "ended";
 
 export interface Follower {
   /** Records in order, each once. */
   onEntries(entries: Entry[]): void;
-  onLink(link: Link, problem?: Problem): void;
+  onLink(link: Connection, problem?: Problem): void;
 }
 
 /** Where a stream goes on: a record of one run, or a place in the order of all. */

@@ -67,7 +67,7 @@ async function next(
   );
   const fresh = (page.records ?? []).map(entryOf);
   const entries = [...read.entries, ...fresh];
-  // A page that is not full, with none behind it, says that there is nothing up to the end.
+  // A page that is not full, with none behind it, is the last one.
   const to = page.nextPageToken
     ? (fresh.at(-1)?.seq ?? last)
     : Math.max(last, fresh.at(-1)?.seq ?? 0);

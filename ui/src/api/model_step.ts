@@ -18,23 +18,23 @@ const PAGE = 500;
 const MOST = 10_000;
 
 export interface ModelRecords {
-  asked: ModelAsked;
+  requests: ModelAsked;
   /** Requests, answers and news of the step, oldest first. */
   own: readonly Entry[];
   /** Records that ask for the tool calls of its answer, by the call's index. */
   calls: ReadonlyMap<number, Entry>;
 }
 
-export const askedOf = (run: string, step: number, signal: AbortSignal): Promise<ModelAsked> =>
+export const requestOf = (run: string, step: number, signal: AbortSignal): Promise<ModelAsked> =>
   get<ModelAsked>(`${runPath(run)}/steps/${step}/model`, {}, signal);
 
 /** Reads the turn of a MODEL step as far as it is about the step. */
 export async function modelRecords(
   run: string,
-  asked: ModelAsked,
+  request: ModelAsked,
   signal: AbortSignal,
 ): Promise<ModelRecords> {
-  const { step, turnSeq } = asked.step;
+  const { step, turnSeq } = request.step;
   const own: Entry[] = [];
   const calls = new Map<number, Entry>();
   let after = Number(turnSeq ?? 0);
@@ -63,5 +63,5 @@ export async function modelRecords(
       break;
     }
   }
-  return { asked, own, calls };
+  return { requests: request, own, calls };
 }

@@ -28,7 +28,7 @@ export class Problem extends Error {
     return this.status === 0 || this.status === 503 || this.status === 429;
   }
 
-  /** The caller has to say who it is. */
+  /** The caller has to authenticate. */
   get signedOut(): boolean {
     return this.status === 401;
   }

@@ -1,7 +1,7 @@
 /** One run as the page follows it: its head, and its records by seq. */
 
 import { ALL_KINDS, entryOf, get, runPath } from "./client";
-import { follow, type Link } from "./follow";
+import { type Connection, follow } from "./follow";
 import { asProblem, type Problem } from "./problem";
 import type { Entry, Run, WireRecord } from "./types";
 
@@ -9,7 +9,7 @@ export interface FeedState {
   run: Run | undefined;
   /** Newest record that is known to exist. */
   seq: number;
-  link: Link;
+  link: Connection;
   problem: Problem | undefined;
   /** Grows whenever records were added. */
   version: number;
@@ -32,11 +32,11 @@ export class RunFeed {
     version: 0,
   };
   readonly #records = new Map<number, Entry>();
-  readonly #asked = new Set<number>();
+  readonly #requested = new Set<number>();
   readonly #stop = new AbortController();
   readonly #listeners = new Set<() => void>();
   #refreshing = false;
-  #again = false;
+  #retry = false;
 
   constructor(readonly id: string) {}
 
@@ -79,7 +79,7 @@ export class RunFeed {
     this.#listeners.clear();
   }
 
-  /** Reads the head again, where somebody heard that it has moved. */
+  /** Reads the head again, where another part of the page saw that it has moved. */
   async look(): Promise<void> {
     await this.#refresh();
   }
@@ -99,10 +99,10 @@ export class RunFeed {
     while (after < end && this.#records.has(after + 1)) {
       after++;
     }
-    if (after >= end || this.#asked.has(page)) {
+    if (after >= end || this.#requested.has(page)) {
       return;
     }
-    this.#asked.add(page);
+    this.#requested.add(page);
     try {
       // A page of large records is cut short: go on behind its last one.
       while (after < end) {
@@ -120,7 +120,7 @@ export class RunFeed {
         this.#set({ problem: asProblem(error) });
       }
     } finally {
-      this.#asked.delete(page);
+      this.#requested.delete(page);
     }
   }
 
@@ -144,7 +144,7 @@ export class RunFeed {
   /** Reads the run again; what comes meanwhile is read once more. */
   async #refresh(): Promise<void> {
     if (this.#refreshing) {
-      this.#again = true;
+      this.#retry = true;
       return;
     }
     this.#refreshing = true;
@@ -157,8 +157,8 @@ export class RunFeed {
       // The stream tells of lost connections.
     }
     this.#refreshing = false;
-    if (this.#again && !this.#stop.signal.aborted) {
-      this.#again = false;
+    if (this.#retry && !this.#stop.signal.aborted) {
+      this.#retry = false;
       void this.#refresh();
     }
   }

@@ -142,7 +142,7 @@ export class RunList {
   }
 
   /** Asks again for a page that was refused or lost. */
-  async again(): Promise<void> {
+  async reload(): Promise<void> {
     this.#set({ problem: undefined });
     await this.more();
   }
@@ -287,8 +287,7 @@ export function find(rows: readonly Row[], id: string): number {
 const newestFirst = (a: Row, b: Row): number => (a.id < b.id ? 1 : a.id > b.id ? -1 : 0);
 
 /**
- * Rows with those that were added, newest first, each run once: whoever looks for a
- * row relies on both. What was added comes in any order, its own rows win.
+ * Rows with those that were added, newest first, each run once; the search for a row relies on both. Added rows come in any order; its own rows win.
  */
 export function merge(rows: readonly Row[], added: readonly Row[]): Row[] {
   const fresh = [...new Map(added.map((row) => [row.id, row])).values()].sort(newestFirst);

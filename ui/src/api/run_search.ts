@@ -1,4 +1,4 @@
-/** Looking for runs among all that the sidecar has, by whatever somebody typed. */
+/** Looking for runs among all that the sidecar has, by the text of the search field. */
 
 import { get, type Query } from "./client";
 import { merge, queryOfFilter, type Row, type RunFilter, rowOf, selects } from "./run_list";

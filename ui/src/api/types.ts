@@ -110,7 +110,7 @@ export interface Step {
   approval?: { held?: boolean; since?: string; digest: string };
 }
 
-/** Something that waits for a person: a held call, or an event from outside. */
+/** A held call, or an event from outside, that waits for a person. */
 export interface Approval {
   runId: string;
   packId: string;
@@ -217,7 +217,7 @@ export interface Run {
   toolCalls?: number;
   reframes?: number;
   tokens?: string;
-  /** Those of tokens whose usage nobody reported in full. */
+  /** Those of tokens with usage that was not reported in full. */
   estimatedTokens?: string;
   costMicroUsd?: string;
   reservedTokens?: string;
@@ -323,7 +323,7 @@ export interface Body {
   worker?: string;
   denial?: { code: string; message?: string };
   note?: string;
-  /** Of a request that changed nothing its name; of a step the model's call that it makes. */
+  /** Of a request without a change, its name; of a step the model's call that it makes. */
   call?: string | CallRef;
   /** Of a step: STEP_KIND_MODEL where a model is asked. */
   kind?: string;
@@ -341,7 +341,7 @@ export interface Body {
   piece?: { artifactId?: string; name?: string; parts?: Part[] };
   remote?: { taskId?: string; contextId?: string; cardUrl?: string; awaiting?: unknown };
   question?: Part[];
-  /** Of an attempt of which nobody knows: the step that asks. */
+  /** Of an attempt with an unknown outcome: the step that asks. */
   by?: number;
   verdict?: string;
   digest?: string;

@@ -24,26 +24,28 @@ const keyOf = (a: Approval): string => `${a.runId} ${a.call?.step ?? ""}`;
 export function ApprovalsPage() {
   useTitle("Approvals");
   const [open, setOpen] = useState<Approval>();
-  const asked = useQuery({
+  const request = useQuery({
     queryKey: ["approvals"],
     queryFn: ({ signal }) => get<ApprovalList>("/v1/approvals", { pageSize: 200 }, signal),
     refetchInterval: EVERY_MS,
     staleTime: 0,
   });
-  const approvals = asked.data?.approvals ?? [];
+  const approvals = request.data?.approvals ?? [];
   return (
     <main id="main">
       <div className="page-head">
         <h1>Approvals</h1>
         <span className="muted" role="status">
-          {asked.data ? `${approvals.length}${asked.data.nextPageToken ? "+" : ""} waiting` : ""}
+          {request.data
+            ? `${approvals.length}${request.data.nextPageToken ? "+" : ""} waiting`
+            : ""}
         </span>
       </div>
-      {asked.error ? (
-        <Failure problem={asProblem(asked.error)} onRetry={() => void asked.refetch()} />
+      {request.error ? (
+        <Failure problem={asProblem(request.error)} onRetry={() => void request.refetch()} />
       ) : null}
-      {asked.isPending ? <Loading what="Asking what waits" /> : null}
-      {asked.data && approvals.length === 0 ? (
+      {request.isPending ? <Loading what="Asking what waits" /> : null}
+      {request.data && approvals.length === 0 ? (
         <Empty title="Nothing waits for a person">
           Calls of tools that a pack has approved, and runs in states that an event from outside
           leaves, stand here.
@@ -58,7 +60,7 @@ export function ApprovalsPage() {
           waiting={approvals.some((a) => keyOf(a) === keyOf(open))}
           onClose={() => {
             setOpen(undefined);
-            void asked.refetch();
+            void request.refetch();
           }}
         />
       ) : null}

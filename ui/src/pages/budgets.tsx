@@ -3,12 +3,12 @@ import { useSearchParams } from "wouter";
 import { get } from "../api/client";
 import { asProblem } from "../api/problem";
 import type { Account } from "../api/types";
-import { Fact } from "../parts/detail_row";
+import { DetailRow } from "../parts/detail_row";
 import { dollars, number, span, when } from "../parts/format";
 import { LedgerMeter } from "../parts/ledger";
 import { Empty, Failure, Loading } from "../parts/notices";
 import { useNow } from "../parts/use_now";
-import { useSettled } from "../parts/use_throttled";
+import { useThrottled } from "../parts/use_throttled";
 import { useTitle } from "../parts/use_title";
 
 /** Accounts change without a record that this page could follow. */
@@ -27,15 +27,15 @@ export function BudgetsPage() {
   useTitle("Budgets");
   const [params, setParams] = useSearchParams();
   const name = params.get("name") ?? "";
-  const asked = useAccounts(useSettled(name, 150));
-  const accounts = asked.data?.accounts ?? [];
+  const request = useAccounts(useThrottled(name, 150));
+  const accounts = request.data?.accounts ?? [];
   return (
     <main id="main" className="budgets-page">
       <div className="page-head">
         <h1>Budgets</h1>
         <span className="muted" role="status">
-          {asked.data
-            ? `${accounts.length}${asked.data.nextPageToken ? "+" : ""} accounts over runs`
+          {request.data
+            ? `${accounts.length}${request.data.nextPageToken ? "+" : ""} accounts over runs`
             : ""}
         </span>
         <label className="inline">
@@ -50,11 +50,11 @@ export function BudgetsPage() {
           />
         </label>
       </div>
-      {asked.error ? (
-        <Failure problem={asProblem(asked.error)} onRetry={() => void asked.refetch()} />
+      {request.error ? (
+        <Failure problem={asProblem(request.error)} onRetry={() => void request.refetch()} />
       ) : null}
-      {asked.isPending ? <Loading what="Asking for the accounts" /> : null}
-      {asked.data && accounts.length === 0 ? <None name={name} /> : null}
+      {request.isPending ? <Loading what="Asking for the accounts" /> : null}
+      {request.data && accounts.length === 0 ? <None name={name} /> : null}
       <div className="account-list">
         {accounts.map((a) => (
           <AccountCard key={a.name} account={a} />
@@ -113,20 +113,22 @@ function AccountCard({ account: a }: { account: Account }) {
         <LedgerMeter sum={tokens} />
       </ul>
       <dl className="facts">
-        <Fact name="Window">{a.windowStart ? `since ${when(a.windowStart)}` : "for ever"}</Fact>
+        <DetailRow name="Window">
+          {a.windowStart ? `since ${when(a.windowStart)}` : "for ever"}
+        </DetailRow>
         {a.windowEnd ? (
-          <Fact name="Rolls over">
+          <DetailRow name="Rolls over">
             {when(a.windowEnd)}{" "}
             <span className="muted">in {span(Date.parse(a.windowEnd) - now)}</span>
-          </Fact>
+          </DetailRow>
         ) : null}
-        <Fact name="Refused">
+        <DetailRow name="Refused">
           {refused > 0 ? (
             <span className="bad">{number(refused)} since the sidecar began</span>
           ) : (
             "nothing"
           )}
-        </Fact>
+        </DetailRow>
       </dl>
     </section>
   );

@@ -14,7 +14,7 @@ import { useTitle } from "../parts/use_title";
 import { Text } from "../parts/value";
 
 const EVERY_MS = 5_000;
-const LETTERS = 100;
+const DEAD_LETTERS = 100;
 const RECEIVERS = 200;
 
 /** What is sent to others: webhooks and pushes, how they fare, and what was given up. */
@@ -24,7 +24,7 @@ export function DeliveriesPage() {
   const queries = useQueryClient();
   const hooks = useWebhooks();
   const pushes = usePushes();
-  const again = () => {
+  const retry = () => {
     void queries.invalidateQueries({ queryKey: ["webhooks"] });
     void queries.invalidateQueries({ queryKey: ["pushes"] });
   };
@@ -48,7 +48,7 @@ export function DeliveriesPage() {
         ) : null}
         <ul className="receivers">
           {webhooks.map((hook) => (
-            <Hook key={hook.webhookId} hook={hook} now={now} onChange={again} />
+            <Hook key={hook.webhookId} hook={hook} now={now} onChange={retry} />
           ))}
         </ul>
       </section>
@@ -64,7 +64,7 @@ export function DeliveriesPage() {
               key={`${d.deliveryRef.runId} ${d.deliveryRef.id}`}
               push={d}
               now={now}
-              onChange={again}
+              onChange={retry}
             />
           ))}
         </ul>
@@ -106,8 +106,8 @@ function Push({ push, now, onChange }: { push: Delivery; now: number; onChange: 
           <RunId id={push.deliveryRef.runId ?? ""} />
         </Link>
       </div>
-      <Standing of={push} now={now} />
-      <Letters
+      <ConsumerStatus of={push} now={now} />
+      <DeadLetters
         receiver={push.deliveryRef}
         count={Number(push.deadLetters ?? 0)}
         onChange={onChange}
@@ -143,12 +143,12 @@ function Hook({ hook, now, onChange }: { hook: Webhook; now: number; onChange: (
           </ConfirmButton>
         </span>
       </div>
-      <Standing of={hook} now={now} />
+      <ConsumerStatus of={hook} now={now} />
       <p className="muted">
         {kinds.length > 0 ? kinds.join(", ") : "transitions and ends"} of{" "}
         {hook.filter?.pack || "every pack"}
       </p>
-      <Letters
+      <DeadLetters
         receiver={{ kind: "DELIVERY_KIND_WEBHOOK", id }}
         count={Number(hook.deadLetters ?? 0)}
         onChange={onChange}
@@ -159,7 +159,7 @@ function Hook({ hook, now, onChange }: { hook: Webhook; now: number; onChange: (
 
 type Fares = Pick<Delivery, "url" | "attempts" | "nextAt" | "lastError" | "deadLetters">;
 
-function Standing({ of, now }: { of: Fares; now: number }) {
+function ConsumerStatus({ of, now }: { of: Fares; now: number }) {
   const tries = of.attempts ?? 0;
   const due = of.nextAt ? Date.parse(of.nextAt) - now : 0;
   return (
@@ -191,18 +191,18 @@ function Standing({ of, now }: { of: Fares; now: number }) {
   );
 }
 
-interface LettersProps {
+interface DeadLettersProps {
   receiver: DeliveryRef;
   /** Dead letters made so far; some may be gone. */
   count: number;
   onChange: () => void;
 }
 
-function Letters({ receiver, count, onChange }: LettersProps) {
+function DeadLetters({ receiver, count, onChange }: DeadLettersProps) {
   const [open, setOpen] = useState(false);
   const queries = useQueryClient();
   const key = ["letters", receiver.kind, receiver.runId, receiver.id];
-  const asked = useQuery({
+  const request = useQuery({
     queryKey: key,
     queryFn: ({ signal }) =>
       get<{ deadLetters?: DeadLetter[]; nextPageToken?: string }>(
@@ -212,7 +212,7 @@ function Letters({ receiver, count, onChange }: LettersProps) {
           "deliveryRef.runId": receiver.runId,
           "deliveryRef.id": receiver.id,
           includeBody: true,
-          pageSize: LETTERS,
+          pageSize: DEAD_LETTERS,
         },
         signal,
       ),
@@ -226,12 +226,12 @@ function Letters({ receiver, count, onChange }: LettersProps) {
     void queries.invalidateQueries({ queryKey: key });
     onChange();
   };
-  const letters = asked.data?.deadLetters ?? [];
+  const letters = request.data?.deadLetters ?? [];
   return (
     <details onToggle={(e) => setOpen(e.currentTarget.open)}>
       <summary>Dead letters ({number(count)} so far)</summary>
-      {asked.error ? <Failure problem={asProblem(asked.error)} /> : null}
-      {asked.data && letters.length === 0 ? (
+      {request.error ? <Failure problem={asProblem(request.error)} /> : null}
+      {request.data && letters.length === 0 ? (
         <p className="muted">All were sent again or deleted.</p>
       ) : null}
       <ul className="letters">
@@ -239,7 +239,7 @@ function Letters({ receiver, count, onChange }: LettersProps) {
           <Letter key={letter.n} receiver={receiver} letter={letter} onChange={changed} />
         ))}
       </ul>
-      {asked.data?.nextPageToken ? <p className="muted">Later ones follow these.</p> : null}
+      {request.data?.nextPageToken ? <p className="muted">Later ones follow these.</p> : null}
     </details>
   );
 }

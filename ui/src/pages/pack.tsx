@@ -17,24 +17,24 @@ import { useTitle } from "../parts/use_title";
 
 /** One version of a pack: its graph, its findings, its agents, its source. */
 export function PackPage({ reference }: { reference: string }) {
-  const { asked, source, document } = usePack(plain(reference));
+  const { asked: request, source, document } = usePack(plain(reference));
   const [line, setLine] = useState(0);
-  useTitle(asked.data?.pack.id ?? "Pack");
-  if (asked.error) {
+  useTitle(request.data?.pack.id ?? "Pack");
+  if (request.error) {
     return (
       <main id="main">
-        <Failure problem={asProblem(asked.error)} onRetry={() => void asked.refetch()} />
+        <Failure problem={asProblem(request.error)} onRetry={() => void request.refetch()} />
       </main>
     );
   }
-  if (!asked.data) {
+  if (!request.data) {
     return (
       <main id="main">
         <Loading what="Reading the pack" />
       </main>
     );
   }
-  const { pack, diagnostics = [], termination, agentTerminations = [] } = asked.data;
+  const { pack, diagnostics = [], termination, agentTerminations = [] } = request.data;
   return (
     <main id="main" className="pack-page">
       <PackHead pack={pack} />
@@ -179,15 +179,15 @@ interface AgentCard {
   skills?: { id?: string; name?: string; description?: string }[];
 }
 
-/** What the agent tells others of itself; nothing where the sidecar serves no agents. */
+/** The agent card; empty where the sidecar serves no agents. */
 function Card({ pack, agent }: { pack: Pack; agent: string }) {
   const name = `${pack.id}@${pack.version}`;
-  const asked = useQuery({
+  const request = useQuery({
     queryKey: ["card", name, agent],
     queryFn: ({ signal }) => get<AgentCard>(cardPath(name, agent), {}, signal),
     retry: false,
   });
-  const card = asked.data;
+  const card = request.data;
   if (!card) {
     return null;
   }

@@ -10,23 +10,23 @@ import { useTitle } from "../parts/use_title";
 /** Every registered pack with its versions. */
 export function PacksPage() {
   useTitle("Packs");
-  const asked = useQuery({
+  const request = useQuery({
     queryKey: ["packs"],
     queryFn: ({ signal }) => get<{ packs?: Pack[] }>("/v1/packs", { pageSize: 1000 }, signal),
     staleTime: 0,
   });
-  const packs = asked.data?.packs ?? [];
+  const packs = request.data?.packs ?? [];
   const ids = [...new Set(packs.map((p) => p.id))];
   return (
     <main id="main" className="packs">
       <div className="page-head">
         <h1>Packs</h1>
       </div>
-      {asked.error ? (
-        <Failure problem={asProblem(asked.error)} onRetry={() => void asked.refetch()} />
+      {request.error ? (
+        <Failure problem={asProblem(request.error)} onRetry={() => void request.refetch()} />
       ) : null}
-      {asked.isPending ? <Loading what="Reading packs" /> : null}
-      {asked.data && ids.length === 0 ? (
+      {request.isPending ? <Loading what="Reading packs" /> : null}
+      {request.data && ids.length === 0 ? (
         <Empty title="No pack is registered">
           <code>pawl packs register my.pack.yaml</code>, or{" "}
           <Link href="/check">check one first</Link>.

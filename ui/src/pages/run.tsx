@@ -13,20 +13,20 @@ import { countEdges } from "../parts/entry_edges";
 import { isTerminal, pretty, when } from "../parts/format";
 import { GraphView } from "../parts/graph_view";
 import { Ledger } from "../parts/ledger";
-import { Gauges } from "../parts/limit_gauges";
-import { LimitWaits } from "../parts/limit_waits";
+import { LimitGauges } from "../parts/limit_gauges";
+import { RateLimitWaits } from "../parts/limit_waits";
 import { Failure, Loading } from "../parts/notices";
-import { Scrubber } from "../parts/record_slider";
+import { RecordSlider } from "../parts/record_slider";
 import { RecordView } from "../parts/record_view";
 import { RunHead } from "../parts/run_head";
-import { Family } from "../parts/run_tree";
+import { RunTree } from "../parts/run_tree";
 import { Tabs } from "../parts/tabs";
 import { Timeline } from "../parts/timeline";
 import { TimesView } from "../parts/times_view";
 import { TurnView, turnOf } from "../parts/turn_view";
-import { useUnserved } from "../parts/use_missing_worker";
+import { useMissingWorker } from "../parts/use_missing_worker";
 import { useGraph, usePack } from "../parts/use_pack";
-import { useSettled } from "../parts/use_throttled";
+import { useThrottled } from "../parts/use_throttled";
 import { useTitle } from "../parts/use_title";
 import { Text } from "../parts/value";
 
@@ -85,7 +85,7 @@ function Opened({ feed, run, link, last }: OpenedProps) {
   const past = live ? run : (snapshot.data?.run ?? run);
   const artifacts = useMemo(() => snapshot.data?.artifacts ?? [], [snapshot.data]);
   const look = useCallback(() => void feed.look(), [feed]);
-  const unserved = useUnserved(run);
+  const unserved = useMissingWorker(run);
   const goes = !isTerminal(run.status) && unserved === "";
   const visit = (state: string) => select(lastVisit(feed, state, selected) || selected);
   return (
@@ -100,7 +100,7 @@ function Opened({ feed, run, link, last }: OpenedProps) {
         />
       </RunHead>
       <Notices run={run} unserved={unserved} onSeq={select} />
-      <Scrubber
+      <RecordSlider
         last={last}
         selected={selected}
         live={live}
@@ -126,7 +126,7 @@ function Opened({ feed, run, link, last }: OpenedProps) {
           seq={selected}
           onSeq={select}
         />
-        <Spent
+        <UsageTotals
           run={past}
           document={pack.document}
           budgets={snapshot.data?.budgets}
@@ -155,21 +155,21 @@ function Notices({ run, unserved, onSeq }: NoticesProps) {
           {unserved}
         </section>
       ) : null}
-      <LimitWaits run={run} over={isTerminal(run.status)} />
+      <RateLimitWaits run={run} over={isTerminal(run.status)} />
     </>
   );
 }
 
 /** What the run has used up of its bounds, money too. */
-function Spent({
+function UsageTotals({
   budgets,
   onSeq,
   ...gauges
-}: Parameters<typeof Gauges>[0] & Parameters<typeof Ledger>[0]) {
+}: Parameters<typeof LimitGauges>[0] & Parameters<typeof Ledger>[0]) {
   return (
     <section className="card gauges-card" aria-label="Guards and budgets">
       <h2>Budgets</h2>
-      <Gauges {...gauges} />
+      <LimitGauges {...gauges} />
       <Ledger run={gauges.run} budgets={budgets} onSeq={onSeq} />
     </section>
   );
@@ -178,9 +178,9 @@ function Spent({
 /** The record that is looked at, by the address of the page; the newest where it names none. */
 function usePlace(last: number) {
   const [params, setParams] = useSearchParams();
-  const asked = Number(params.get("seq") ?? 0);
-  const live = !(asked >= 1 && asked <= last);
-  const selected = live ? last : asked;
+  const wanted = Number(params.get("seq") ?? 0);
+  const live = !(wanted >= 1 && wanted <= last);
+  const selected = live ? last : wanted;
   const select = useCallback(
     (seq: number) => setParams(seq > 0 ? { seq: String(seq) } : {}, { replace: true }),
     [setParams],
@@ -235,7 +235,7 @@ interface PicturedProps {
 
 /** Where the run stands in its graph, and how often it went which way. */
 function Pictured({ feed, run, graph, last, selected, live, onState }: PicturedProps) {
-  const history = useHistory(run.runId, last, forcedOrLate(graph, run));
+  const history = useHistory(run.runId, last, forcedOrExpired(graph, run));
   const counts = useMemo(
     () => countEdges(history.entries.filter((e) => e.seq <= selected)),
     [history.entries, selected],
@@ -312,7 +312,7 @@ function Details({ feed, run, last, selected, live, onSeq }: DetailsProps) {
               />
             ),
           ],
-          ["Family", () => <Family run={run} />],
+          ["Family", () => <RunTree run={run} />],
           ["Start", () => <Started run={run} />],
         ]}
       />
@@ -322,7 +322,7 @@ function Details({ feed, run, last, selected, live, onSeq }: DetailsProps) {
 
 /** The run as it was at a record; while one is read, the one before is shown. */
 function useSnapshot(id: string, seq: number) {
-  const at = useSettled(seq, 60);
+  const at = useThrottled(seq, 60);
   return useQuery({
     queryKey: ["snapshot", id, at],
     queryFn: ({ signal }) =>
@@ -346,7 +346,7 @@ function lastVisit(feed: RunFeed, state: string, from: number): number {
 }
 
 /** Edges that no count of the run tells apart may have been followed. */
-const forcedOrLate = (graph: Graph | undefined, run: Run): boolean =>
+const forcedOrExpired = (graph: Graph | undefined, run: Run): boolean =>
   (graph?.edges ?? []).some(
     (e) =>
       e.kind !== "EDGE_KIND_EVENT" &&
@@ -356,7 +356,7 @@ const forcedOrLate = (graph: Graph | undefined, run: Run): boolean =>
 
 /** What the run was started with. */
 function Started({ run }: { run: Run }) {
-  const asked = useQuery({
+  const request = useQuery({
     queryKey: ["variables", run.runId],
     queryFn: ({ signal }) =>
       get<{ variablesJson?: string }>(runPath(run.runId), { includeVariables: true }, signal),
@@ -390,8 +390,8 @@ function Started({ run }: { run: Run }) {
         ) : null}
       </dl>
       <h4>Variables</h4>
-      {asked.data ? (
-        <Text text={pretty(asked.data.variablesJson) || "{}"} label="Variables" />
+      {request.data ? (
+        <Text text={pretty(request.data.variablesJson) || "{}"} label="Variables" />
       ) : (
         <Loading />
       )}

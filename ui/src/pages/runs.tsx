@@ -21,7 +21,7 @@ import { Filters } from "../parts/run_filters";
 import { RunTable } from "../parts/run_table";
 import { Sparkline, useRate } from "../parts/sparkline";
 import { useAllRecords } from "../parts/use_live";
-import { useSettled } from "../parts/use_throttled";
+import { useThrottled } from "../parts/use_throttled";
 import { useTitle } from "../parts/use_title";
 
 interface Counts {
@@ -37,12 +37,12 @@ export function RunsPage() {
   const [search, setSearch] = useState("");
   const typed = useDeferredValue(search.trim());
   const wanted = typed.toLowerCase();
-  const asked = useSearch(filter, typed);
+  const request = useSearch(filter, typed);
   const rows = useMemo(() => {
     const here = found(state.rows, wanted);
     // Rows that were read are kept up to date; those of the search are as they were found.
-    return asked.rows.length > 0 ? merge(asked.rows, here) : here;
-  }, [state.rows, wanted, asked.rows]);
+    return request.rows.length > 0 ? merge(request.rows, here) : here;
+  }, [state.rows, wanted, request.rows]);
   const [rate, count] = useRate();
   const counts = useCounts();
   const link = useAllRecords((entries) => {
@@ -61,11 +61,13 @@ export function RunsPage() {
         onChoose={(status) => setFilter({ ...filter, status })}
       />
       <Filters filter={filter} onChange={setFilter} search={search} onSearch={setSearch} />
-      {state.problem ? <Failure problem={state.problem} onRetry={() => void list.again()} /> : null}
+      {state.problem ? (
+        <Failure problem={state.problem} onRetry={() => void list.reload()} />
+      ) : null}
       <RunTable
         rows={rows}
-        complete={state.complete && !asked.busy}
-        loading={state.loading || asked.busy}
+        complete={state.complete && !request.busy}
+        loading={state.loading || request.busy}
         failed={state.problem !== undefined}
         onMore={more}
         empty={
@@ -79,7 +81,7 @@ export function RunsPage() {
         }
       />
       <p className="foot muted" role="status">
-        {footnote(rows.length, state.rows.length, state.complete, wanted, counts.total, asked)}
+        {footnote(rows.length, state.rows.length, state.complete, wanted, counts.total, request)}
       </p>
     </main>
   );
@@ -126,12 +128,12 @@ function footnote(
   complete: boolean,
   wanted: string,
   total: number,
-  asked: Search,
+  request: Search,
 ): string {
   if (wanted !== "") {
     const how = complete ? "" : " that were looked at so far";
-    const more = asked.more ? "; more match, narrow it down" : "";
-    return `${number(shown)} found in ${number(loaded)} runs${how}${asked.rows.length > 0 && !complete ? ", and by the sidecar in all" : ""}${more}`;
+    const more = request.more ? "; more match, narrow it down" : "";
+    return `${number(shown)} found in ${number(loaded)} runs${how}${request.rows.length > 0 && !complete ? ", and by the sidecar in all" : ""}${more}`;
   }
   return complete
     ? `${number(loaded)} runs`
@@ -158,24 +160,24 @@ interface Search extends Found {
 
 /** What the sidecar itself finds among all runs, also those that were not read. */
 function useSearch(filter: RunFilter, wanted: string): Search {
-  const text = useSettled(wanted, 150);
-  const asked = useQuery({
+  const text = useThrottled(wanted, 150);
+  const request = useQuery({
     queryKey: ["search", text, filter],
     queryFn: ({ signal }) => searchRuns(text, filter, signal),
     enabled: text !== "",
     staleTime: 2_000,
   });
-  const late = wanted !== text || (text !== "" && asked.isPending);
+  const expired = wanted !== text || (text !== "" && request.isPending);
   return {
-    rows: wanted === text && text !== "" ? (asked.data?.rows ?? NO_ROWS) : NO_ROWS,
-    more: asked.data?.more ?? false,
-    busy: wanted !== "" && late,
+    rows: wanted === text && text !== "" ? (request.data?.rows ?? NO_ROWS) : NO_ROWS,
+    more: request.data?.more ?? false,
+    busy: wanted !== "" && expired,
   };
 }
 
 const NO_ROWS: readonly Row[] = [];
 
-/** The filter lives in the address, so that it can be sent to somebody. */
+/** The filter lives in the address, so that it can be shared as a link. */
 function useFilter(): [RunFilter, (next: RunFilter) => void] {
   const [params, setParams] = useSearchParams();
   const filter = useMemo(
@@ -206,23 +208,23 @@ function useList(filter: RunFilter): RunList {
 
 function useCounts(): { byStatus: Map<string, number>; total: number; again: () => void } {
   const queries = useQueryClient();
-  const asked = useQuery({
+  const request = useQuery({
     queryKey: ["counts"],
     queryFn: ({ signal }) => get<Counts>("/v1/runs:count", {}, signal),
     staleTime: 0,
   });
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   useEffect(() => () => clearTimeout(timer.current), []);
-  const again = useCallback(() => {
+  const retry = useCallback(() => {
     timer.current ??= setTimeout(() => {
       timer.current = undefined;
       void queries.invalidateQueries({ queryKey: ["counts"] });
     }, 300);
   }, [queries]);
   const byStatus = new Map(
-    (asked.data?.counts ?? []).map((c) => [statusOf(c.status) as string, Number(c.runs ?? 0)]),
+    (request.data?.counts ?? []).map((c) => [statusOf(c.status) as string, Number(c.runs ?? 0)]),
   );
-  return { byStatus, total: [...byStatus.values()].reduce((a, b) => a + b, 0), again };
+  return { byStatus, total: [...byStatus.values()].reduce((a, b) => a + b, 0), again: retry };
 }
 
 function StatusChips({

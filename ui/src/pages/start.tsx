@@ -8,7 +8,7 @@ import { Empty, Failure, Loading } from "../parts/notices";
 import { refOf, StartForm } from "../parts/start_form";
 import { useTitle } from "../parts/use_title";
 
-/** Begins a run: which pack, from where, with what, and who is to execute it. */
+/** Begins a run: which pack, from where, with what, and what is to execute it. */
 export function StartPage() {
   useTitle("Start a run");
   const [params, setParams] = useSearchParams();
@@ -18,10 +18,10 @@ export function StartPage() {
     queryFn: ({ signal }) => get<{ packs?: Pack[] }>("/v1/packs", { pageSize: 1000 }, signal),
   });
   const runnable = (packs.data?.packs ?? []).filter((p) => p.entry || p.agents?.length);
-  const asked = params.get("pack") ?? "";
+  const request = params.get("pack") ?? "";
   const chosen =
-    runnable.find((p) => refOf(p) === asked || (p.id === asked && p.isDefault)) ??
-    (asked === "" && runnable.length === 1 ? runnable[0] : undefined);
+    runnable.find((p) => refOf(p) === request || (p.id === request && p.isDefault)) ??
+    (request === "" && runnable.length === 1 ? runnable[0] : undefined);
   return (
     <main id="main" className="start-page">
       <div className="page-head">

@@ -16,11 +16,11 @@ const EVERY_MS = 2_000;
 /** Runs that are named one by one. */
 const NAMED = 50;
 
-/** Who is connected, what they hold, what waits, and what nobody could take. */
+/** The connected workers, their leases, the queues, and the work without a worker. */
 export function WorkersPage() {
   useTitle("Workers");
   const now = useNow(1_000);
-  const asked = useQuery({
+  const request = useQuery({
     queryKey: ["workers"],
     queryFn: ({ signal }) => get<WorkerList>("/v1/workers", {}, signal),
     refetchInterval: EVERY_MS,
@@ -37,20 +37,20 @@ export function WorkersPage() {
     refetchInterval: EVERY_MS,
     staleTime: 0,
   });
-  const { workers = [], ready = [], totalWorkers = 0 } = asked.data ?? {};
+  const { workers = [], ready = [], totalWorkers = 0 } = request.data ?? {};
   return (
     <main id="main" className="workers-page">
       <div className="page-head">
         <h1>Workers</h1>
         <span className="muted" role="status">
-          {asked.data ? `${number(totalWorkers)} connected` : ""}
+          {request.data ? `${number(totalWorkers)} connected` : ""}
         </span>
       </div>
-      {asked.error ? (
-        <Failure problem={asProblem(asked.error)} onRetry={() => void asked.refetch()} />
+      {request.error ? (
+        <Failure problem={asProblem(request.error)} onRetry={() => void request.refetch()} />
       ) : null}
-      {asked.isPending ? <Loading what="Asking who is connected" /> : null}
-      {asked.data ? <Connected workers={workers} now={now} /> : null}
+      {request.isPending ? <Loading what="Asking who is connected" /> : null}
+      {request.data ? <Connected workers={workers} now={now} /> : null}
       <div className="pair">
         <section className="card" aria-label="Ready work">
           <h2>Ready, and nobody's yet</h2>
@@ -123,7 +123,7 @@ function Worker({ worker: w, now }: { worker: ConnectedWorker; now: number }) {
           <summary>What it holds</summary>
           <ul className="held">
             {held.map((work) => (
-              <Held key={`${work.runId} ${work.turnSeq} ${work.step}`} work={work} now={now} />
+              <Leases key={`${work.runId} ${work.turnSeq} ${work.step}`} work={work} now={now} />
             ))}
           </ul>
         </details>
@@ -142,7 +142,7 @@ function Serves({ name, of, none }: { name: string; of: string[] | undefined; no
   );
 }
 
-function Held({ work, now }: { work: HeldWork; now: number }) {
+function Leases({ work, now }: { work: HeldWork; now: number }) {
   return (
     <li>
       <Link href={`/runs/${work.runId}${work.turnSeq ? `?seq=${work.turnSeq}` : ""}`}>

@@ -2,16 +2,16 @@ import { type ReactNode, useState } from "react";
 import { runPath } from "../api/client";
 import type { Document } from "../api/document";
 import type { Graph, Run } from "../api/types";
-import { HeldCalls } from "./approval_list";
+import { PendingApprovals } from "./approval_list";
 import { useMay } from "./caller";
 import { Dialog } from "./dialog";
 import { EmitForm } from "./emit_form";
 import { ForkForm } from "./fork_form";
 import { isTerminal } from "./format";
-import { leads } from "./next_state";
+import { nextStates } from "./next_state";
 import { SendRow } from "./send_row";
 import { Snippets } from "./snippets";
-import { SayForm } from "./steer_form";
+import { SteerForm } from "./steer_form";
 import { useSend } from "./use_send";
 
 type Open = { kind: "emit"; event: string } | { kind: Steer | "fork" | "copy" } | undefined;
@@ -21,7 +21,7 @@ interface Props {
   seq: number;
   graph: Graph | undefined;
   document: Document;
-  /** Reads the run again: somebody heard that it has moved. */
+  /** Reads the run again after another part of the page saw that it has moved. */
   onStale: () => void;
 }
 
@@ -46,13 +46,13 @@ export function Actions({ run, seq, graph, document, onStale }: Props) {
           type="button"
           key={event}
           className="button primary"
-          title={leads(graph, run, event).words}
+          title={nextStates(graph, run, event).words}
           onClick={() => setOpen({ kind: "emit", event })}
         >
           {event}
         </button>
       ))}
-      {may("steps:approve") && !over ? <HeldCalls run={run} /> : null}
+      {may("steps:approve") && !over ? <PendingApprovals run={run} /> : null}
       {writes ? (
         <SteeringButtons paused={run.paused === true} onOpen={(kind) => setOpen({ kind })} />
       ) : null}
@@ -114,12 +114,12 @@ interface SteeringProps {
   onClose: () => void;
 }
 
-/** What somebody says to a run that is under way. */
+/** The steering message to a run that is under way. */
 function Steering({ run, open, onClose }: SteeringProps) {
   return (
     <>
       {open === "input" ? <InputForm run={run} onClose={onClose} /> : null}
-      {open === "say" ? <SayForm run={run} onClose={onClose} /> : null}
+      {open === "say" ? <SteerForm run={run} onClose={onClose} /> : null}
       {open === "stop" ? (
         <NoteForm run={run} verb="stop" title="Stop what it is at" onClose={onClose}>
           The open turn and its calls are put away, and what was said joins the conversation. The

@@ -10,14 +10,14 @@ export interface ApprovalList {
 }
 
 /** The run's calls that wait for a person, each with its way to the decision. */
-export function HeldCalls({ run }: { run: Run }) {
+export function PendingApprovals({ run }: { run: Run }) {
   const [open, setOpen] = useState<Approval>();
-  const asked = useQuery({
+  const request = useQuery({
     queryKey: ["approvals", run.runId, run.seq],
     queryFn: ({ signal }) => get<ApprovalList>("/v1/approvals", { runId: run.runId }, signal),
     placeholderData: (before) => before,
   });
-  const held = (asked.data?.approvals ?? []).filter((a) => a.call);
+  const held = (request.data?.approvals ?? []).filter((a) => a.call);
   return (
     <>
       {held.map((a) => (

@@ -85,7 +85,7 @@ function ArtifactBody({ runId, artifact }: { runId: string; artifact: Artifact }
   const [view, setView] = useState<"value" | "diff">("value");
   const { name, seq } = artifact.head;
   const before = Number(seq ?? 0) - 1;
-  const asked = useQuery({
+  const request = useQuery({
     queryKey: ["snapshot", runId, before],
     queryFn: ({ signal }) =>
       get<Snapshot>(runPath(runId), { atSeq: before, includeArtifacts: true }, signal),
@@ -93,7 +93,7 @@ function ArtifactBody({ runId, artifact }: { runId: string; artifact: Artifact }
     staleTime: Number.POSITIVE_INFINITY,
   });
   const now = textOfValue(artifact.value);
-  const was = textOfValue(asked.data?.artifacts?.find((a) => a.head.name === name)?.value);
+  const was = textOfValue(request.data?.artifacts?.find((a) => a.head.name === name)?.value);
   return (
     <div className="artifact-body">
       <div className="segmented">
@@ -106,9 +106,9 @@ function ArtifactBody({ runId, artifact }: { runId: string; artifact: Artifact }
       </div>
       {view === "value" ? (
         <Text text={now} label={`Value of ${name}`} />
-      ) : asked.error ? (
-        <Failure problem={asProblem(asked.error)} />
-      ) : before > 0 && !asked.data ? (
+      ) : request.error ? (
+        <Failure problem={asProblem(request.error)} />
+      ) : before > 0 && !request.data ? (
         <Loading what="Reading the value before" />
       ) : (
         <DiffView before={was} after={now} label={`Change of ${name}`} />

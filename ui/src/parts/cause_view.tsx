@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { ledHere } from "../api/cause";
+import { causeOf } from "../api/cause";
 import { asProblem } from "../api/problem";
 import type { Artifact, Run } from "../api/types";
 import { bytes } from "./format";
@@ -7,20 +7,20 @@ import { Failure, Loading } from "./notices";
 import { RenderedParts, RenderedValue } from "./rendered";
 
 /** What a decision is about: the last output, the artifacts, and what was asked for. */
-export function LedHereView({ run }: { run: Run }) {
-  const asked = useQuery({
+export function CauseView({ run }: { run: Run }) {
+  const request = useQuery({
     queryKey: ["led-here", run.runId, run.seq],
-    queryFn: ({ signal }) => ledHere(run, signal),
+    queryFn: ({ signal }) => causeOf(run, signal),
     placeholderData: (before) => before,
     staleTime: Number.POSITIVE_INFINITY,
   });
-  if (asked.error) {
-    return <Failure problem={asProblem(asked.error)} onRetry={() => void asked.refetch()} />;
+  if (request.error) {
+    return <Failure problem={asProblem(request.error)} onRetry={() => void request.refetch()} />;
   }
-  if (!asked.data) {
+  if (!request.data) {
     return <Loading what="Reading what led here" />;
   }
-  const { input, variables, since, output, artifacts } = asked.data;
+  const { input, variables, since, output, artifacts } = request.data;
   const sorted = [...artifacts].sort((a, b) => Number(b.head.seq ?? 0) - Number(a.head.seq ?? 0));
   const fresh = sorted.filter((a) => Number(a.head.seq ?? 0) >= (output?.seq ?? 0));
   const older = sorted.filter((a) => !fresh.includes(a));
@@ -64,7 +64,7 @@ export function LedHereView({ run }: { run: Run }) {
   );
 }
 
-type Led = Awaited<ReturnType<typeof ledHere>>;
+type Led = Awaited<ReturnType<typeof causeOf>>;
 
 function AtStart({ input, variables }: Pick<Led, "input" | "variables">) {
   return input || variables !== "{}" ? (

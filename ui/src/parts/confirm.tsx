@@ -14,7 +14,7 @@ interface Props {
   children: ReactNode;
 }
 
-/** Asks once more before something is done that cannot be taken back. */
+/** Asks for a confirmation before an action that cannot be undone. */
 export function Confirm({ title, verb, danger, path, body, onDone, onClose, children }: Props) {
   const { busy, problem, send } = useSend(() => {
     onDone();

@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { isLate, winnersSince } from "../api/conflict";
+import { conflictsSince, isConflict } from "../api/conflict";
 import type { Problem } from "../api/problem";
 import type { Entry, Run } from "../api/types";
 import { timeOf, when } from "./format";
@@ -8,20 +8,20 @@ import { timeOf, when } from "./format";
  * Whether a run was moved since it was seen: known from the run as it is followed, or from
  * the refusal of what was sent.
  */
-export function useWinners(run: Run, seen: string, problem: Problem | undefined, busy: boolean) {
-  const late = problem !== undefined && isLate(problem);
+export function useConflicts(run: Run, seen: string, problem: Problem | undefined, busy: boolean) {
+  const expired = problem !== undefined && isConflict(problem);
   // While an answer is under way the run may move because of it.
-  const moved = (run.visitSeq !== seen && !busy) || late;
-  const asked = useQuery({
+  const moved = (run.visitSeq !== seen && !busy) || expired;
+  const request = useQuery({
     queryKey: ["winners", run.runId, seen, run.visitSeq, problem?.reason],
-    queryFn: ({ signal }) => winnersSince(run.runId, Number(seen), problem, signal),
+    queryFn: ({ signal }) => conflictsSince(run.runId, Number(seen), problem, signal),
     enabled: moved,
   });
-  return { moved, late, known: asked.data !== undefined, entries: asked.data ?? [] };
+  return { moved, late: expired, known: request.data !== undefined, entries: request.data ?? [] };
 }
 
-/** Tells who decided first: what, by whom, when, and where the run is now. */
-export function Decided({ entries, run }: { entries: readonly Entry[]; run: Run }) {
+/** Shows the first decision: what, by which principal, when, and where the run is now. */
+export function ConflictNotice({ entries, run }: { entries: readonly Entry[]; run: Run }) {
   const first = entries[0];
   return (
     <div className="notice decided" role="alert">

@@ -1,6 +1,6 @@
-import type { Link } from "../api/follow";
+import type { Connection } from "../api/follow";
 
-const WORDS: Record<Link, string> = {
+const WORDS: Record<Connection, string> = {
   connecting: "Connecting",
   live: "Live",
   lost: "Reconnecting",
@@ -8,14 +8,19 @@ const WORDS: Record<Link, string> = {
 };
 
 /**
- * Says whether what is shown is kept up to date. Where the run waits for a worker nothing lives
- * but the connection.
+ * Says whether what is shown is kept up to date. Where the run waits for a worker, only the connection is live.
  */
-export function LinkState({ link, waits = false }: { link: Link; waits?: boolean }) {
+export function LinkState({
+  link,
+  waitsFor: waiting = false,
+}: {
+  link: Connection;
+  waitsFor?: boolean;
+}) {
   return (
     <span className={`link-state ${link}`} role="status">
       <span className="dot" aria-hidden="true" />
-      {waits && link === "live" ? "Up to date" : WORDS[link]}
+      {waiting && link === "live" ? "Up to date" : WORDS[link]}
     </span>
   );
 }

@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { entryOf, get, kindsOf, runPath } from "../api/client";
 import type { Approval, Step, WireRecord } from "../api/types";
-import { Fact } from "./detail_row";
+import { DetailRow } from "./detail_row";
 import { Dialog } from "./dialog";
 import { pretty, timeOf, verdictWord, when } from "./format";
 import { SendRow } from "./send_row";
@@ -18,7 +18,12 @@ const CHOICES: readonly (readonly [Choice, string, string])[] = [
 ];
 
 /** Refusals that say that the call no longer waits. */
-const LATE = new Set(["ALREADY_DECIDED", "NOTHING_TO_DECIDE", "DIGEST_MISMATCH", "RUN_TERMINAL"]);
+const CONFLICT = new Set([
+  "ALREADY_DECIDED",
+  "NOTHING_TO_DECIDE",
+  "DIGEST_MISMATCH",
+  "RUN_TERMINAL",
+]);
 
 interface Props {
   approval: Approval;
@@ -35,7 +40,7 @@ export function DecideForm({ approval, waiting, onClose }: Props) {
   const [payload, setPayload] = useState(() => pretty(call.payloadJson));
   const [requestId] = useState(() => crypto.randomUUID());
   const { busy, problem, send } = useSend(onClose);
-  const late = !busy && (!waiting || LATE.has(problem?.reason ?? ""));
+  const expired = !busy && (!waiting || CONFLICT.has(problem?.reason ?? ""));
   const submit = (e: FormEvent) => {
     e.preventDefault();
     void send(`${runPath(approval.runId)}/steps/${call.step}:decide`, {
@@ -49,9 +54,9 @@ export function DecideForm({ approval, waiting, onClose }: Props) {
   return (
     <Dialog title={`Decide ${call.tool} #${call.step}`} wide onClose={onClose}>
       <form onSubmit={submit}>
-        {late ? <DecidedFirst runId={approval.runId} step={call.step} /> : null}
-        <Asked approval={approval} call={call} />
-        <Choices chosen={choice} barred={late} onChoose={setChoice} />
+        {expired ? <DecidedFirst runId={approval.runId} step={call.step} /> : null}
+        <StepRequestView approval={approval} call={call} />
+        <Choices chosen={choice} barred={expired} onChoose={setChoice} />
         {choice === "EDIT" ? (
           <label className="field">
             Arguments that go out
@@ -59,7 +64,7 @@ export function DecideForm({ approval, waiting, onClose }: Props) {
               rows={8}
               className="mono"
               value={payload}
-              readOnly={late}
+              readOnly={expired}
               onChange={(e) => setPayload(e.target.value)}
             />
           </label>
@@ -69,7 +74,7 @@ export function DecideForm({ approval, waiting, onClose }: Props) {
           <textarea
             rows={2}
             value={reason}
-            readOnly={late}
+            readOnly={expired}
             required={choice === "DENY"}
             maxLength={4096}
             onChange={(e) => setReason(e.target.value)}
@@ -77,10 +82,10 @@ export function DecideForm({ approval, waiting, onClose }: Props) {
         </label>
         <SendRow
           busy={busy}
-          problem={late ? undefined : problem}
+          problem={expired ? undefined : problem}
           verb={choice === "DENY" ? "Deny the call" : "Let the call go out"}
           danger={choice === "DENY"}
-          barred={late}
+          barred={expired}
           onClose={onClose}
         />
       </form>
@@ -88,32 +93,34 @@ export function DecideForm({ approval, waiting, onClose }: Props) {
   );
 }
 
-/** The very call, and what happens if nobody decides. */
-function Asked({ approval, call }: { approval: Approval; call: Step }) {
+/** The call itself, and what happens without a decision. */
+function StepRequestView({ approval, call }: { approval: Approval; call: Step }) {
   const then =
     approval.onTimeout === "APPROVAL_TIMEOUT_ESCALATE" ? "the run is escalated" : "it is denied";
   return (
     <section aria-label="What is decided">
       <dl className="facts">
-        <Fact name="Tool">{call.tool}</Fact>
-        <Fact name="Pack">
+        <DetailRow name="Tool">{call.tool}</DetailRow>
+        <DetailRow name="Pack">
           {approval.packId}@{approval.packVersion}, in {approval.state}
-        </Fact>
-        {approval.starter ? <Fact name="Started by">{approval.starter}</Fact> : null}
-        {approval.notStarter ? <Fact name="Who">anybody but who started the run</Fact> : null}
+        </DetailRow>
+        {approval.starter ? <DetailRow name="Started by">{approval.starter}</DetailRow> : null}
+        {approval.notStarter ? (
+          <DetailRow name="Who">anybody but who started the run</DetailRow>
+        ) : null}
         {approval.conditionError ? (
-          <Fact name="Held because">{approval.conditionError}</Fact>
+          <DetailRow name="Held because">{approval.conditionError}</DetailRow>
         ) : null}
         {call.deadline ? (
-          <Fact name="Until">
+          <DetailRow name="Until">
             {when(call.deadline)}, then {then}
-          </Fact>
+          </DetailRow>
         ) : null}
-        <Fact name="Digest">
+        <DetailRow name="Digest">
           <span className="mono" title={call.approval?.digest}>
             {call.approval?.digest.slice(0, 23)}…
           </span>
-        </Fact>
+        </DetailRow>
       </dl>
       {call.redacted ? (
         <p className="muted">The arguments are sensitive: you may not read them.</p>
@@ -152,9 +159,9 @@ function Choices({ chosen, barred, onChoose }: ChoicesProps) {
   );
 }
 
-/** Tells who decided first: what, by whom and when. */
+/** Shows the first decision: what, by which principal, and when. */
 function DecidedFirst({ runId, step }: { runId: string; step: number }) {
-  const asked = useQuery({
+  const request = useQuery({
     queryKey: ["decided", runId, step],
     queryFn: ({ signal }) =>
       get<{ records?: WireRecord[] }>(
@@ -163,7 +170,7 @@ function DecidedFirst({ runId, step }: { runId: string; step: number }) {
         signal,
       ),
   });
-  const first = (asked.data?.records ?? []).map(entryOf).findLast((e) => e.body.step === step);
+  const first = (request.data?.records ?? []).map(entryOf).findLast((e) => e.body.step === step);
   return (
     <div className="notice decided" role="alert">
       <p className="notice-title">Somebody else was first</p>

@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
 
 /** One line of a list of facts. */
-export function Fact({ name, children }: { name: string; children: ReactNode }) {
+export function DetailRow({ name, children }: { name: string; children: ReactNode }) {
   return (
     <div>
       <dt>{name}</dt>

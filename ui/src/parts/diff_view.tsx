@@ -4,7 +4,7 @@ import { useMemo } from "react";
 /** Lines around a change that are shown with it. */
 const AROUND = 3;
 /** Longest work on one comparison in milliseconds; then it is whole against whole. */
-const PATIENCE_MS = 250;
+const DIFF_TIMEOUT_MS = 250;
 
 interface Line {
   sign: "+" | "-" | " " | "…";
@@ -40,7 +40,7 @@ export function DiffView({
 export function compare(before: string, after: string): Line[] {
   // A last line is the same line whether or not it is followed by another.
   const whole = (text: string) => (text === "" || text.endsWith("\n") ? text : `${text}\n`);
-  const parts = diffLines(whole(before), whole(after), { timeout: PATIENCE_MS }) ?? [
+  const parts = diffLines(whole(before), whole(after), { timeout: DIFF_TIMEOUT_MS }) ?? [
     { value: before, removed: true, added: false },
     { value: after, removed: false, added: true },
   ];

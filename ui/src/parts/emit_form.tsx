@@ -2,10 +2,10 @@ import { useEffect, useState } from "react";
 import { runPath } from "../api/client";
 import type { Document } from "../api/document";
 import type { Graph, Run } from "../api/types";
-import { LedHereView } from "./cause_view";
-import { Decided, useWinners } from "./conflict_notice";
+import { CauseView } from "./cause_view";
+import { ConflictNotice, useConflicts } from "./conflict_notice";
 import { Dialog } from "./dialog";
-import { leads } from "./next_state";
+import { nextStates } from "./next_state";
 import { SendRow } from "./send_row";
 import { useSend } from "./use_send";
 
@@ -47,20 +47,20 @@ export function EmitForm({ run, event: first, answers, graph, document, onStale,
   const [values, setValues] = useState<Record<string, string>>({});
   const [seen, setSeen] = useState(() => look(run));
   const { busy, problem, send, forget } = useSend(onClose);
-  const winners = useWinners(run, seen.seq, problem, busy);
+  const winners = useConflicts(run, seen.seq, problem, busy);
   useEffect(() => {
     if (winners.late) {
       onStale();
     }
   }, [winners.late, onStale]);
   const slots = slotsOf(document, seen.state);
-  // What is shown is the run as it is; who decides again decides about that.
-  const again = () => {
+  // What is shown is the run as it is; a second decision is about that.
+  const retry = () => {
     forget();
     setSeen(look(run));
     setEvent(answers.includes(event) ? event : (answers[0] ?? event));
   };
-  // Refused, and yet where it was: somebody is at work there.
+  // Refused, and yet where it was: another caller is at work there.
   const held = winners.known && winners.entries.length === 0;
   const shown = run.visitSeq !== seen.seq || held;
   return (
@@ -76,18 +76,18 @@ export function EmitForm({ run, event: first, answers, graph, document, onStale,
           });
         }}
       >
-        {winners.moved ? <Decided entries={winners.entries} run={run} /> : null}
-        {winners.moved ? null : <LedHereView run={run} />}
+        {winners.moved ? <ConflictNotice entries={winners.entries} run={run} /> : null}
+        {winners.moved ? null : <CauseView run={run} />}
         <Answers
           answers={winners.moved ? [event] : answers}
           chosen={event}
           barred={winners.moved}
-          wordsOf={(answer) => leads(graph, run, answer).words}
+          wordsOf={(answer) => nextStates(graph, run, answer).words}
           onChoose={setEvent}
         />
         <SlotFields slots={slots} values={values} readOnly={winners.moved} onValues={setValues} />
         {winners.moved && shown && answers.length > 0 ? (
-          <Again state={run.state} onAgain={again} />
+          <RepeatNotice state={run.state} onAgain={retry} />
         ) : null}
         <SendRow
           busy={busy}
@@ -107,10 +107,16 @@ const writesOf = (slots: readonly Slot[], values: Record<string, string>) =>
     .filter((slot) => (values[slot.name] ?? "") !== "")
     .map(({ name, type }) => ({ name, value: { [isJson(type) ? "json" : "text"]: values[name] } }));
 
-function Again({ state, onAgain }: { state: string | undefined; onAgain: () => void }) {
+function RepeatNotice({
+  state,
+  onAgain: onRepeat,
+}: {
+  state: string | undefined;
+  onAgain: () => void;
+}) {
   return (
     <p>
-      <button type="button" className="button" onClick={onAgain}>
+      <button type="button" className="button" onClick={onRepeat}>
         Decide in {state} instead
       </button>
     </p>
@@ -120,7 +126,7 @@ function Again({ state, onAgain }: { state: string | undefined; onAgain: () => v
 interface AnswersProps {
   answers: readonly string[];
   chosen: string;
-  /** Somebody else was first. */
+  /** Another caller was first. */
   barred: boolean;
   /** Where an answer leads. */
   wordsOf: (answer: string) => string;

@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { ending } from "../api/end_reason";
+import { endReason } from "../api/end_reason";
 import type { Run } from "../api/types";
 import { isTerminal, statusOf, statusWord } from "./format";
 
@@ -10,16 +10,16 @@ const WANTED = ["COMPLETED", "CANCELLED"];
 export function EndNotice({ run, onSeq }: { run: Run; onSeq: (seq: number) => void }) {
   const status = statusOf(run.status);
   const shown = isTerminal(run.status) && !WANTED.includes(status);
-  const asked = useQuery({
+  const request = useQuery({
     queryKey: ["ending", run.runId, run.seq],
-    queryFn: ({ signal }) => ending(run, signal),
+    queryFn: ({ signal }) => endReason(run, signal),
     enabled: shown,
     staleTime: Number.POSITIVE_INFINITY,
   });
   if (!shown) {
     return null;
   }
-  const { words, error, seq } = asked.data ?? {};
+  const { words, error, seq } = request.data ?? {};
   return (
     <section className={`end-notice ${status.toLowerCase()}`} aria-label="Why the run ended">
       <p>

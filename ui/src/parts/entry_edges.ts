@@ -15,7 +15,7 @@ export const edgeKey = (edge: GraphEdge): string =>
   );
 
 /**
- * The edges that a record took. An event whose target was refused was not followed: the
+ * The edges that a record took. An event with a refused target was not followed: the
  * forced exit of the guard was, perhaps of several in a row.
  */
 export function edgesOf(entry: Entry | undefined): Map<string, Taken> {

@@ -39,19 +39,19 @@ async function startOf(run: Run, from: number, signal: AbortSignal): Promise<Sta
  * at, or where the run had ended there, at the newest one before the end.
  */
 export function ForkForm({ run, seq, onClose }: Props) {
-  const asked = useQuery({
+  const request = useQuery({
     queryKey: ["fork", run.runId, seq],
     queryFn: ({ signal }) => startOf(run, seq, signal),
     staleTime: Number.POSITIVE_INFINITY,
   });
-  if (asked.data && asked.data.seq > 0) {
-    return <Opened run={run} asked={seq} {...asked.data} onClose={onClose} />;
+  if (request.data && request.data.seq > 0) {
+    return <Opened run={run} requests={seq} {...request.data} onClose={onClose} />;
   }
   return (
     <Dialog title="Fork" onClose={onClose}>
-      {asked.data ? <p>The run ended as it began: there is no record to fork it from.</p> : null}
-      {asked.error ? <Failure problem={asProblem(asked.error)} /> : null}
-      {asked.isPending ? <Loading what="Looking for a record to begin from" /> : null}
+      {request.data ? <p>The run ended as it began: there is no record to fork it from.</p> : null}
+      {request.error ? <Failure problem={asProblem(request.error)} /> : null}
+      {request.isPending ? <Loading what="Looking for a record to begin from" /> : null}
     </Dialog>
   );
 }
@@ -59,11 +59,11 @@ export function ForkForm({ run, seq, onClose }: Props) {
 interface OpenedProps extends Start {
   run: Run;
   /** Record that was looked at. */
-  asked: number;
+  requests: number;
   onClose: () => void;
 }
 
-function Opened({ run, asked, seq, artifacts, onClose }: OpenedProps) {
+function Opened({ run, requests: request, seq, artifacts, onClose }: OpenedProps) {
   const [, go] = useLocation();
   const [pack, setPack] = useState("");
   const [variablesJson, setVariables] = useState("");
@@ -97,7 +97,7 @@ function Opened({ run, asked, seq, artifacts, onClose }: OpenedProps) {
           void send();
         }}
       >
-        <Told asked={asked} seq={seq} />
+        <ForkSummary requests={request} seq={seq} />
         <label className="field">
           <span>
             Pack <span className="muted">id@version; empty: the same</span>
@@ -117,12 +117,12 @@ function Opened({ run, asked, seq, artifacts, onClose }: OpenedProps) {
 }
 
 /** From where the fork begins, and what becomes of both runs. */
-function Told({ asked, seq }: { asked: number; seq: number }) {
+function ForkSummary({ requests: request, seq }: { requests: number; seq: number }) {
   return (
     <>
-      {seq < asked ? (
+      {seq < request ? (
         <p className="fork-earlier">
-          The run had ended at record {asked}; record {seq} is the newest one from which it can go
+          The run had ended at record {request}; record {seq} is the newest one from which it can go
           on.
         </p>
       ) : null}

@@ -24,21 +24,23 @@ test("JSON gets line breaks, but loses no digit", () => {
 test("steps that ask models have words of their own, whatever their records say", () => {
   const entry = (kind: Entry["kind"], body: Entry["body"]) =>
     ({ kind, body: { step: 3, tool: "gpt", kind: "STEP_KIND_MODEL", ...body } }) as Entry;
-  const told = (e: Entry) => `${kindWord(e)}: ${summary(e)}`;
-  expect(told(entry("stepRequested", { key: "9.model/2", attempt: 2, requestChanged: true }))).toBe(
-    "Model asked: gpt #3, round 2, attempt 2, request changed",
-  );
-  expect(told(entry("stepResolved", { unknown: true, error: { code: "EXECUTION_LOST" } }))).toBe(
+  const report = (e: Entry) => `${kindWord(e)}: ${summary(e)}`;
+  expect(
+    report(entry("stepRequested", { key: "9.model/2", attempt: 2, requestChanged: true })),
+  ).toBe("Model asked: gpt #3, round 2, attempt 2, request changed");
+  expect(report(entry("stepResolved", { unknown: true, error: { code: "EXECUTION_LOST" } }))).toBe(
     "Model answer: gpt #3 EXECUTION_LOST",
   );
-  expect(told(entry("stepResolved", { ok: true, answer: { calls: [{}] } }))).toBe(
+  expect(report(entry("stepResolved", { ok: true, answer: { calls: [{}] } }))).toBe(
     "Model answer: gpt #3 calls a tool without a name",
   );
-  expect(told(entry("stepRejected", { denial: { code: "MAX_TOKENS" } }))).toBe(
+  expect(report(entry("stepRejected", { denial: { code: "MAX_TOKENS" } }))).toBe(
     "Model refused: gpt: MAX_TOKENS",
   );
-  expect(told(entry("stepCancelled", { reason: "ended" }))).toBe("Model cancelled: gpt #3: ended");
-  expect(told({ kind: "modelUpdated", body: { step: 3, responseId: "r1" } } as Entry)).toBe(
+  expect(report(entry("stepCancelled", { reason: "ended" }))).toBe(
+    "Model cancelled: gpt #3: ended",
+  );
+  expect(report({ kind: "modelUpdated", body: { step: 3, responseId: "r1" } } as Entry)).toBe(
     "Model call updated: call of a model #3: response r1",
   );
   expect(roundWord("judge")).toBe("judge");

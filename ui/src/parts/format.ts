@@ -72,7 +72,7 @@ export const kindWord = (entry: Pick<Entry, "kind" | "body">): string =>
 export const callOf = ({ call }: Body): CallRef | undefined =>
   typeof call === "object" ? call : undefined;
 
-/** Round of a turn that a MODEL step's key names; a key of one's own as it is. */
+/** Round of a turn that a MODEL step's key names; a caller's own key as it is. */
 export function roundWord(key: string | undefined): string {
   const round = /^(?:\d+\.)?model\/(\d+)$/.exec(key ?? "")?.[1];
   return round ? `round ${round}` : (key ?? "");
@@ -98,8 +98,8 @@ function modelSummary({ kind, body }: Entry): string {
   const name = `${body.tool ?? "call of a model"} #${body.step}`;
   switch (kind) {
     case "stepRequested": {
-      const again = (body.attempt ?? 1) > 1 ? `, attempt ${body.attempt}` : "";
-      return `${name}, ${roundWord(body.key)}${again}${body.requestChanged ? ", request changed" : ""}`;
+      const attempt = (body.attempt ?? 1) > 1 ? `, attempt ${body.attempt}` : "";
+      return `${name}, ${roundWord(body.key)}${attempt}${body.requestChanged ? ", request changed" : ""}`;
     }
     case "stepResolved":
       return body.ok ? `${name} ${answerWords(body)}` : `${name} ${body.error?.code ?? "unknown"}`;
@@ -108,7 +108,7 @@ function modelSummary({ kind, body }: Entry): string {
     case "stepCancelled":
       return `${name}: ${body.reason ?? ""}`;
     default:
-      return `${name}: ${notedWords(body)}`;
+      return `${name}: ${noticeText(body)}`;
   }
 }
 
@@ -119,7 +119,7 @@ function answerWords({ answer }: Body): string {
   return calls ? `calls ${calls}` : text || (answer?.finishReason ?? "");
 }
 
-const notedWords = (body: Body): string =>
+const noticeText = (body: Body): string =>
   body.requestChanged
     ? "asked otherwise, the recorded answer counts"
     : body.usage
@@ -147,7 +147,7 @@ function raisedWords(body: Body): string {
   ].join(", ");
 }
 
-/** What tokens came to: those that cost nothing are of a model without a price. */
+/** What tokens came to: those without a cost are of a model without a price. */
 export const costOf = (tokens: number, micro: number): string =>
   micro === 0 && tokens > 0 ? "no price" : dollars(micro);
 
@@ -248,7 +248,7 @@ export function span(ms: number): string {
 }
 
 /** A span to the millisecond where it is short. */
-export const brief = (ms: number): string =>
+export const truncate = (ms: number): string =>
   ms < 1_000 ? `${Math.round(ms)} ms` : ms < 10_000 ? `${(ms / 1_000).toFixed(1)} s` : span(ms);
 
 export function ago(at: string | undefined, now: number): string {
@@ -284,7 +284,7 @@ export function pretty(json: string | undefined): string {
     return "";
   }
   try {
-    // Numbers beyond 2^53 would lose digits: such text is shown as it came.
+    // Numbers beyond 2^53 would lose digits: that text is shown as it came.
     return /\d{16,}/.test(json) ? json : JSON.stringify(JSON.parse(json), null, 2);
   } catch {
     return json;

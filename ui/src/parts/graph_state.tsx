@@ -3,7 +3,7 @@ import { type Box, isOutside } from "./layout";
 import { READABLE } from "./use_viewport";
 
 /** Smallest letters on the screen, pixels, and how wide one of them is for its height. */
-export const LETTER = 11.5;
+export const LETTER_WIDTH = 11.5;
 const SLIM = 0.58;
 
 /** As much of a text as has room, in letters of a size. */
@@ -70,7 +70,7 @@ export function State({ box, run, live, onState, scale }: StateProps) {
 
 /** A name in letters that keep their size on the screen, as much of it as has room. */
 function Far({ box: { node, x, y, width }, scale }: { box: Box; scale: number }) {
-  const size = LETTER / scale;
+  const size = LETTER_WIDTH / scale;
   return (
     <text
       className="name"
@@ -90,7 +90,7 @@ function Near({ box, figures, scale }: { box: Box; figures: string; scale: numbe
   const left = x - width / 2;
   const top = y - height / 2;
   const outside = isOutside(node);
-  const small = Math.max(12, LETTER / scale);
+  const small = Math.max(12, LETTER_WIDTH / scale);
   const room = width - (outside ? 31 : 14) - 20 - figures.length * 8;
   return (
     <>

@@ -1,7 +1,7 @@
 import { useMemo, useRef } from "react";
 import type { Entry, Graph, Run } from "../api/types";
 import { edgeKey, edgesOf, type Taken } from "./entry_edges";
-import { LETTER, State } from "./graph_state";
+import { LETTER_WIDTH, State } from "./graph_state";
 import { type Box, curve, type Line, loop, type Picture, place } from "./layout";
 import { READABLE, useViewport, type View } from "./use_viewport";
 import { useWidth } from "./use_width";
@@ -13,7 +13,7 @@ const HIGHEST = 620;
 
 interface Props {
   graph: Graph;
-  /** The run whose visits are shown; none: the pack as it is. */
+  /** The run to show visits of. Unset: only the pack. */
   run?: Run | undefined;
   /** The record that is looked at; what it took is marked. */
   entry?: Entry | undefined;
@@ -182,8 +182,8 @@ function useCount(run: Run | undefined, counts: Props["counts"]): (line: Line) =
       return special;
     }
     const { fromState, event } = line.edge;
-    const late = counts?.get(edgeKey({ ...line.edge, kind: "EDGE_KIND_TIMEOUT" })) ?? 0;
-    return Math.max(0, (followed.get(`${fromState}\n${event}`) ?? 0) - late);
+    const expired = counts?.get(edgeKey({ ...line.edge, kind: "EDGE_KIND_TIMEOUT" })) ?? 0;
+    return Math.max(0, (followed.get(`${fromState}\n${event}`) ?? 0) - expired);
   };
 }
 
@@ -209,7 +209,7 @@ function Edge({ line, box, n, taken, scale }: EdgeProps) {
   const arrow = taken === "refused" ? "arrow-refused" : on ? "arrow-on" : "arrow";
   // From afar only what the record took is named: all names would lie over each other.
   const named = scale >= READABLE || taken !== undefined;
-  const size = Math.max(12.5, LETTER / scale);
+  const size = Math.max(12.5, LETTER_WIDTH / scale);
   return (
     <g
       className={`edge${forced ? " forced" : ""}${used ? " used" : ""}${taken ? ` ${on ? "on" : taken}` : ""}${n === 0 ? " idle" : ""}`}

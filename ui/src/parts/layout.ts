@@ -32,7 +32,7 @@ const HEIGHT = 58;
 
 const labelOf = (edge: GraphEdge): string => edge.event ?? "";
 
-/** Whether somebody from outside may move a run out of the state. */
+/** Whether an event from outside may move a run out of the state. */
 export const isOutside = (node: GraphNode): boolean =>
   node.orchestration === "ORCHESTRATION_EXTERNAL" || node.orchestration === "ORCHESTRATION_HYBRID";
 

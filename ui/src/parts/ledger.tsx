@@ -2,7 +2,7 @@ import { Link } from "wouter";
 import { kindsOf } from "../api/client";
 import { useHistory } from "../api/history";
 import type { AccountShare, Entry, Run, RunBudgets } from "../api/types";
-import { Fact } from "./detail_row";
+import { DetailRow } from "./detail_row";
 import { costOf, dollars, number } from "./format";
 
 /** Records that tell what became of money besides what is consumed. */
@@ -14,7 +14,7 @@ export const NOTICE = 0.8;
 export interface Sum {
   name: string;
   settled: number;
-  /** Of settled, what nobody reported in full. */
+  /** Of settled, the part that was not reported in full. */
   estimated?: number;
   reserved: number;
   /** Of what is reserved, what agents may consume. */
@@ -71,7 +71,7 @@ interface Props {
   onSeq: (seq: number) => void;
 }
 
-/** What a run may spend, spent and reserved, and in whose accounts it is counted. */
+/** What a run may spend, has spent and has reserved, and which accounts count it. */
 export function Ledger({ run, budgets, onSeq }: Props) {
   const sums = sumsOf(run, budgets).filter(
     (s) =>
@@ -94,22 +94,24 @@ export function Ledger({ run, budgets, onSeq }: Props) {
         ))}
       </ul>
       <dl className="facts">
-        {problem ? <Fact name="Records">could not be read: {problem.message}</Fact> : null}
-        <Fact name="Notice at 80 %">
+        {problem ? (
+          <DetailRow name="Records">could not be read: {problem.message}</DetailRow>
+        ) : null}
+        <DetailRow name="Notice at 80 %">
           <At
             entries={seen.filter((e) => e.kind === "noticeAdded" && e.body.code === "BUDGET_LOW")}
             none="not told"
             onSeq={onSeq}
           />
-        </Fact>
-        <Fact name="Refused">
+        </DetailRow>
+        <DetailRow name="Refused">
           <At entries={seen.filter(refusedForMoney)} none="nothing" onSeq={onSeq} />
-        </Fact>
-        <Fact name="Raised">
+        </DetailRow>
+        <DetailRow name="Raised">
           <At entries={seen.filter((e) => e.kind === "budgetRaised")} none="never" onSeq={onSeq} />
-        </Fact>
+        </DetailRow>
         {run.leased ? (
-          <Fact name="Lease">of the run that started it, which has the rest</Fact>
+          <DetailRow name="Lease">of the run that started it, which has the rest</DetailRow>
         ) : null}
         <Accounts shares={run.accounts ?? []} />
       </dl>
@@ -151,7 +153,7 @@ interface AtProps {
   onSeq: (seq: number) => void;
 }
 
-/** How often something happened, with the way to the newest record of it. */
+/** How often an event happened, with a link to its newest record. */
 function At({ entries, none, onSeq }: AtProps) {
   const newest = entries.at(-1);
   if (!newest) {
@@ -174,7 +176,7 @@ function Accounts({ shares }: { shares: readonly AccountShare[] }) {
     return null;
   }
   return (
-    <Fact name="Counted in">
+    <DetailRow name="Counted in">
       <ul>
         {shares.map((s) => (
           <li key={s.name}>
@@ -183,7 +185,7 @@ function Accounts({ shares }: { shares: readonly AccountShare[] }) {
           </li>
         ))}
       </ul>
-    </Fact>
+    </DetailRow>
   );
 }
 

@@ -20,7 +20,7 @@ interface Props {
 }
 
 /** What a run has used up of its bounds but money, at a record of it or until now. */
-export function Gauges({ run, document, at }: Props) {
+export function LimitGauges({ run, document, at }: Props) {
   const now = useNow(1_000);
   const steps = useSteps(run, boundOf(document, "max_steps") > 0);
   return (
@@ -113,7 +113,7 @@ function gaugesOf(run: Run, document: Document, now: number, steps: number): Gau
       show: bytes,
     },
   ];
-  // What has neither a bound nor a value says nothing.
+  // A limit with neither a bound nor a value is left out.
   return all.filter((g) => g.limit > 0 || g.value > 0);
 }
 

@@ -7,22 +7,22 @@ import { span } from "./format";
 const EVERY_MS = 2_000;
 
 /** The calls of a run that the operator's limits keep waiting, and what for. */
-export function LimitWaits({ run, over }: { run: Run; over: boolean }) {
-  const asked = useQuery({
+export function RateLimitWaits({ run, over }: { run: Run; over: boolean }) {
+  const request = useQuery({
     queryKey: ["waits", run.runId],
     queryFn: ({ signal }) => get<{ run: Run }>(runPath(run.runId), {}, signal),
     refetchInterval: EVERY_MS,
     staleTime: 0,
     enabled: !over,
   });
-  const waits = over ? [] : (asked.data?.run.waitingFor ?? []);
-  if (waits.length === 0) {
+  const waiting = over ? [] : (request.data?.run.waitingFor ?? []);
+  if (waiting.length === 0) {
     return null;
   }
   return (
     <section className="waits" aria-label="Waits for limits">
       <ul>
-        {waits.map((w) => (
+        {waiting.map((w) => (
           <li key={`${w.model ?? ""} ${w.step ?? ""}`}>{waitWords(w)}</li>
         ))}
       </ul>

@@ -13,13 +13,13 @@ interface Props {
 }
 
 /** The calls of models of a turn, in their order. */
-export function Rounds({ runId, entries, known, onSeq }: Props) {
+export function ModelRounds({ runId, entries, known, onSeq }: Props) {
   const own = entries.filter(ofModel);
-  const asked = own.filter((e) => e.kind === "stepRequested" || e.kind === "stepRejected");
+  const request = own.filter((e) => e.kind === "stepRequested" || e.kind === "stepRejected");
   const taken = known.filter(
-    (s) => s.kind === "STEP_KIND_MODEL" && !asked.some((e) => e.body.step === s.step),
+    (s) => s.kind === "STEP_KIND_MODEL" && !request.some((e) => e.body.step === s.step),
   );
-  if (asked.length === 0 && taken.length === 0) {
+  if (request.length === 0 && taken.length === 0) {
     return null;
   }
   return (
@@ -28,18 +28,18 @@ export function Rounds({ runId, entries, known, onSeq }: Props) {
       {taken.map((s) => (
         <Taken key={s.step} runId={runId} step={s} />
       ))}
-      {own.length > 0 ? <Table own={own} asked={asked} onSeq={onSeq} /> : null}
+      {own.length > 0 ? <Table own={own} requests={request} onSeq={onSeq} /> : null}
     </>
   );
 }
 
 interface TableProps {
   own: readonly Entry[];
-  asked: readonly Entry[];
+  requests: readonly Entry[];
   onSeq: (seq: number) => void;
 }
 
-function Table({ own, asked, onSeq }: TableProps) {
+function Table({ own, requests: request, onSeq }: TableProps) {
   return (
     <table className="plain rounds">
       <thead>
@@ -53,7 +53,7 @@ function Table({ own, asked, onSeq }: TableProps) {
       </thead>
       <tbody>
         {own.map((e) => (
-          <Round key={e.seq} entry={e} asked={asked} onSeq={onSeq} />
+          <Round key={e.seq} entry={e} requests={request} onSeq={onSeq} />
         ))}
       </tbody>
     </table>
@@ -63,13 +63,13 @@ function Table({ own, asked, onSeq }: TableProps) {
 interface RoundProps {
   entry: Entry;
   /** Records that ask a model: an answer has no key of its own. */
-  asked: readonly Entry[];
+  requests: readonly Entry[];
   onSeq: (seq: number) => void;
 }
 
-function Round({ entry, asked, onSeq }: RoundProps) {
+function Round({ entry, requests: request, onSeq }: RoundProps) {
   const { usage, step, tool, denial } = entry.body;
-  const of = asked.find((e) => e.body.step === step);
+  const of = request.find((e) => e.body.step === step);
   const cost = Number(usage?.costMicroUsd ?? 0);
   const tokens = Number(usage?.inputTokens ?? 0) + Number(usage?.outputTokens ?? 0);
   return (

@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { askedOf, type ModelRecords, modelRecords } from "../api/model_step";
+import { type ModelRecords, modelRecords, requestOf } from "../api/model_step";
 import { asProblem } from "../api/problem";
 import type { Entry, ModelAnswer, ModelAsked } from "../api/types";
 import { pretty, timeOf, usageWords } from "./format";
@@ -19,24 +19,24 @@ interface Props {
 export function ModelView({ entry, step, last, onSeq }: Props) {
   const id = entry.runId;
   const shown = useQuery({
-    // A later attempt may ask something else: each record asks anew.
+    // A later attempt may send another request: each record reads its own.
     queryKey: ["model-step", id, step, entry.seq],
-    queryFn: ({ signal }) => askedOf(id, step, signal),
+    queryFn: ({ signal }) => requestOf(id, step, signal),
     placeholderData: (before) => before,
     staleTime: Number.POSITIVE_INFINITY,
   });
-  const asked = shown.data;
+  const request = shown.data;
   const records = useQuery({
     queryKey: ["model-records", id, step, last],
-    queryFn: ({ signal }) => modelRecords(id, asked as ModelAsked, signal),
-    enabled: asked !== undefined,
+    queryFn: ({ signal }) => modelRecords(id, request as ModelAsked, signal),
+    enabled: request !== undefined,
     placeholderData: (before) => before,
     staleTime: Number.POSITIVE_INFINITY,
   });
   if (shown.error) {
     return <Failure problem={asProblem(shown.error)} />;
   }
-  if (!asked) {
+  if (!request) {
     return <Loading what="Reading what the model was asked" />;
   }
   return (
@@ -45,7 +45,7 @@ export function ModelView({ entry, step, last, onSeq }: Props) {
         <Answer answer={entry.body.answer} records={records.data} onSeq={onSeq} />
       ) : null}
       <Attempts own={records.data?.own ?? []} seq={entry.seq} onSeq={onSeq} />
-      <Asked asked={asked} hash={entry.body.model?.hash} />
+      <ModelRequestView requests={request} hash={entry.body.model?.hash} />
     </div>
   );
 }
@@ -54,7 +54,7 @@ export function ModelView({ entry, step, last, onSeq }: Props) {
 export function StepView({ runId, step }: { runId: string; step: number }) {
   const shown = useQuery({
     queryKey: ["model-step", runId, step, 0],
-    queryFn: ({ signal }) => askedOf(runId, step, signal),
+    queryFn: ({ signal }) => requestOf(runId, step, signal),
     staleTime: Number.POSITIVE_INFINITY,
   });
   if (shown.error) {
@@ -67,14 +67,14 @@ export function StepView({ runId, step }: { runId: string; step: number }) {
   return (
     <div className="model-view">
       {answer ? <Answer answer={answer} /> : null}
-      <Asked asked={shown.data} />
+      <ModelRequestView requests={shown.data} />
     </div>
   );
 }
 
 interface AnswerProps {
   answer: ModelAnswer;
-  /** Unset: nothing is known of what became of its calls. */
+  /** Unset: the outcome of its calls is unknown. */
   records?: ModelRecords | undefined;
   onSeq?: (seq: number) => void;
 }
@@ -190,32 +190,38 @@ export function became({ kind, body, at }: Entry): string {
 }
 
 /** The request with its references resolved. */
-function Asked({ asked, hash }: { asked: ModelAsked; hash?: string | undefined }) {
-  const other = hash !== undefined && hash !== asked.step.model?.request?.hash;
+function ModelRequestView({
+  requests: request,
+  hash,
+}: {
+  requests: ModelAsked;
+  hash?: string | undefined;
+}) {
+  const other = hash !== undefined && hash !== request.step.model?.request?.hash;
   return (
     <section className="body-section">
       <h4>As the model was asked</h4>
       {other ? (
         <p className="muted">A later attempt asked something else: this is what that one asked.</p>
       ) : null}
-      {asked.redacted ? <p className="muted">Sensitive values are not shown to you.</p> : null}
-      {asked.system ? (
+      {request.redacted ? <p className="muted">Sensitive values are not shown to you.</p> : null}
+      {request.system ? (
         <>
           <h5>System</h5>
-          <Text text={asked.system} label="System prompt as asked" />
+          <Text text={request.system} label="System prompt as asked" />
         </>
       ) : null}
-      {asked.messages?.length ? <Messages messages={asked.messages} exact /> : null}
-      {asked.toolsJson ? (
+      {request.messages?.length ? <Messages messages={request.messages} exact /> : null}
+      {request.toolsJson ? (
         <details>
           <summary>Tools</summary>
-          <Text text={asked.toolsJson} label="Tools as asked" />
+          <Text text={request.toolsJson} label="Tools as asked" />
         </details>
       ) : null}
-      {asked.parametersJson ? (
+      {request.parametersJson ? (
         <details>
           <summary>Parameters</summary>
-          <Text text={asked.parametersJson} label="Parameters as asked" />
+          <Text text={request.parametersJson} label="Parameters as asked" />
         </details>
       ) : null}
     </section>

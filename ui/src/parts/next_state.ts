@@ -3,7 +3,7 @@
 import type { Graph, GraphEdge, Run } from "../api/types";
 import { statusWord } from "./format";
 
-export interface Lead {
+export interface NextState {
   /** State that would be entered; empty: none, the run ends. */
   to: string;
   /** The state's work is the last of the run. */
@@ -15,7 +15,7 @@ export interface Lead {
 }
 
 /** The way of an event out of the run's state; guards that are used up are followed. */
-export function leads(graph: Graph | undefined, run: Run, event: string): Lead {
+export function nextStates(graph: Graph | undefined, run: Run, event: string): NextState {
   const from = run.state ?? "";
   const edge = graph?.edges?.find(
     (e) => e.fromState === from && e.event === event && e.kind === "EDGE_KIND_EVENT",
@@ -25,7 +25,7 @@ export function leads(graph: Graph | undefined, run: Run, event: string): Lead {
   }
   const refused: string[] = [];
   let next: string | undefined = edge.toState;
-  if (spent(run, edge)) {
+  if (usage(run, edge)) {
     refused.push(`${from}.${event} was followed ${edge.maxIterations} times`);
     next = exitOf(graph, from);
   }
@@ -35,7 +35,7 @@ export function leads(graph: Graph | undefined, run: Run, event: string): Lead {
     const node = graph.nodes?.find((n) => n.name === next);
     const visits = run.visits?.[next] ?? 0;
     if (!node?.maxVisits || visits < node.maxVisits) {
-      return tell(next, node?.terminal === true, refused);
+      return describe(next, node?.terminal === true, refused);
     }
     refused.push(`${next} had its ${node.maxVisits} visits`);
     next = exitOf(graph, next);
@@ -44,7 +44,7 @@ export function leads(graph: Graph | undefined, run: Run, event: string): Lead {
   return { to: "", ends: true, refused, words };
 }
 
-const spent = (run: Run, { fromState, event, maxIterations }: GraphEdge): boolean =>
+const usage = (run: Run, { fromState, event, maxIterations }: GraphEdge): boolean =>
   (maxIterations ?? 0) > 0 &&
   (run.edges?.find((e) => e.state === fromState && e.event === event)?.count ?? 0) >=
     (maxIterations ?? 0);
@@ -52,7 +52,7 @@ const spent = (run: Run, { fromState, event, maxIterations }: GraphEdge): boolea
 const exitOf = (graph: Graph, state: string): string | undefined =>
   graph.nodes?.find((n) => n.name === state)?.onMaxVisits;
 
-function tell(to: string, ends: boolean, refused: string[]): Lead {
+function describe(to: string, ends: boolean, refused: string[]): NextState {
   const why = refused.length > 0 ? `, since ${refused.join(", ")}` : "";
   return {
     to,

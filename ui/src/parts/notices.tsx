@@ -2,7 +2,7 @@ import type { ReactNode } from "react";
 import { Link } from "wouter";
 import type { Problem } from "../api/problem";
 
-/** Says that something is on its way; nothing flashes where it comes at once. */
+/** Says that content is loading; it does not flash where the content comes at once. */
 export function Loading({ what = "Loading" }: { what?: string }) {
   return (
     <div className="notice loading" role="status">
@@ -12,7 +12,7 @@ export function Loading({ what = "Loading" }: { what?: string }) {
   );
 }
 
-/** Says that there is nothing, and what would change that. */
+/** Says that a list is empty, and how to fill it. */
 export function Empty({ title, children }: { title: string; children?: ReactNode }) {
   return (
     <div className="notice empty">

@@ -9,7 +9,7 @@ interface Props {
 }
 
 /** Goes through the records of a run; what else is shown follows. */
-export function Scrubber({ last, selected, live, open, onSelect, onLive }: Props) {
+export function RecordSlider({ last, selected, live, open, onSelect, onLive }: Props) {
   return (
     <div className="scrubber">
       <button

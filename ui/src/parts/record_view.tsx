@@ -3,7 +3,7 @@ import { Link } from "wouter";
 import type { Body, Entry } from "../api/types";
 import { Badge } from "./badge";
 import { CopyButton } from "./copy_button";
-import { Fact } from "./detail_row";
+import { DetailRow } from "./detail_row";
 import {
   callOf,
   kindWord,
@@ -41,21 +41,21 @@ export function RecordView({ entry, last, onSeq }: Props) {
         />
       </header>
       <dl className="facts">
-        <Fact name="At">
+        <DetailRow name="At">
           {when(entry.at).slice(0, 10)} {timeOf(entry.at)}
-        </Fact>
-        <Fact name="By">{entry.principal}</Fact>
+        </DetailRow>
+        <DetailRow name="By">{entry.principal}</DetailRow>
         {entry.cause && entry.cause !== "CAUSE_UNSPECIFIED" ? (
-          <Fact name="Cause">
+          <DetailRow name="Cause">
             {entry.cause.replace("CAUSE_", "").toLowerCase().replace("_", " ")}
-          </Fact>
+          </DetailRow>
         ) : null}
         <Facts entry={entry} onSeq={onSeq} />
-        <Fact name="Hash">
+        <DetailRow name="Hash">
           <span className="mono" title={entry.hash}>
             {entry.hash.slice(0, 16)}…
           </span>
-        </Fact>
+        </DetailRow>
       </dl>
       <Bodies entry={entry} />
       {ofModel(entry) && body.step ? (
@@ -69,9 +69,9 @@ function NoChangeFacts({ body }: { body: Body }) {
   return (
     <>
       {typeof body.call === "string" ? (
-        <Fact name="Answered">{body.call}, which changed nothing</Fact>
+        <DetailRow name="Answered">{body.call}, which changed nothing</DetailRow>
       ) : null}
-      <Fact name="Kept id">{body.id}</Fact>
+      <DetailRow name="Kept id">{body.id}</DetailRow>
     </>
   );
 }
@@ -82,52 +82,58 @@ function Facts({ entry, onSeq }: { entry: Entry; onSeq: (seq: number) => void })
     <>
       {kind === "transition" ? <TransitionFacts body={body} /> : null}
       {(body.redirects ?? []).map((r) => (
-        <Fact key={r.guard} name="Refused">
+        <DetailRow key={r.guard} name="Refused">
           {r.state} by {r.guard}
-        </Fact>
+        </DetailRow>
       ))}
       {body.turnSeq ? (
-        <Fact name="Turn">
+        <DetailRow name="Turn">
           <button type="button" className="link" onClick={() => onSeq(Number(body.turnSeq))}>
             #{body.turnSeq}
           </button>
-        </Fact>
+        </DetailRow>
       ) : null}
-      {body.attempt ? <Fact name="Attempt">{body.attempt}</Fact> : null}
-      {kind === "turnCompleted" && body.event ? <Fact name="Asks for">{body.event}</Fact> : null}
+      {body.attempt ? <DetailRow name="Attempt">{body.attempt}</DetailRow> : null}
+      {kind === "turnCompleted" && body.event ? (
+        <DetailRow name="Asks for">{body.event}</DetailRow>
+      ) : null}
       {ofModel(entry) ? <ModelFacts body={body} /> : body.tool ? <ToolFacts body={body} /> : null}
-      {body.remote?.taskId ? <Fact name="Task">{body.remote.taskId}</Fact> : null}
-      {body.remote?.cardUrl ? <Fact name="Card">{body.remote.cardUrl}</Fact> : null}
-      {body.worker ? <Fact name="Worker">{body.worker}</Fact> : null}
+      {body.remote?.taskId ? <DetailRow name="Task">{body.remote.taskId}</DetailRow> : null}
+      {body.remote?.cardUrl ? <DetailRow name="Card">{body.remote.cardUrl}</DetailRow> : null}
+      {body.worker ? <DetailRow name="Worker">{body.worker}</DetailRow> : null}
       {body.assigned ? (
-        <Fact name="Worker">
+        <DetailRow name="Worker">
           {body.assigned.worker}, delivery {body.assigned.delivery}
-        </Fact>
+        </DetailRow>
       ) : null}
       {body.next ? (
-        <Fact name="Next attempt">{`${body.next}${body.notBefore ? ` at ${timeOf(body.notBefore)}` : ""}`}</Fact>
+        <DetailRow name="Next attempt">{`${body.next}${body.notBefore ? ` at ${timeOf(body.notBefore)}` : ""}`}</DetailRow>
       ) : null}
-      {body.reason ? <Fact name="Why">{body.reason}</Fact> : null}
+      {body.reason ? <DetailRow name="Why">{body.reason}</DetailRow> : null}
       {kind === "noChange" ? <NoChangeFacts body={body} /> : null}
-      {body.note ? <Fact name="Note">{body.note}</Fact> : null}
+      {body.note ? <DetailRow name="Note">{body.note}</DetailRow> : null}
       {body.denial ? (
-        <Fact name="Refused">
+        <DetailRow name="Refused">
           {body.denial.code}: {body.denial.message}
-        </Fact>
+        </DetailRow>
       ) : null}
-      {kind === "stepDecided" ? <Fact name="Verdict">{verdictWord(body.verdict)}</Fact> : null}
-      {kind === "stepDecided" && body.reason ? <Fact name="Reason">{body.reason}</Fact> : null}
-      {kind === "steered" ? <Fact name="Counts">{whenWord(body.when)}</Fact> : null}
-      {kind === "budgetRaised" ? <Fact name="Why">{body.reason}</Fact> : null}
+      {kind === "stepDecided" ? (
+        <DetailRow name="Verdict">{verdictWord(body.verdict)}</DetailRow>
+      ) : null}
+      {kind === "stepDecided" && body.reason ? (
+        <DetailRow name="Reason">{body.reason}</DetailRow>
+      ) : null}
+      {kind === "steered" ? <DetailRow name="Counts">{whenWord(body.when)}</DetailRow> : null}
+      {kind === "budgetRaised" ? <DetailRow name="Why">{body.reason}</DetailRow> : null}
       {kind === "ended" ? <EndFacts body={body} /> : null}
       {kind === "origin" ? (
-        <Fact name="Copied from">
+        <DetailRow name="Copied from">
           <Link href={`/runs/${body.runId}?seq=${body.seq}`}>
             {body.runId} #{body.seq}
           </Link>
-        </Fact>
+        </DetailRow>
       ) : null}
-      {body.usage ? <Fact name="Usage">{usageWords(body.usage)}</Fact> : null}
+      {body.usage ? <DetailRow name="Usage">{usageWords(body.usage)}</DetailRow> : null}
     </>
   );
 }
@@ -136,15 +142,15 @@ function ToolFacts({ body }: { body: Body }) {
   const call = callOf(body);
   return (
     <>
-      <Fact name="Tool">
+      <DetailRow name="Tool">
         {body.tool}
         {body.step ? ` #${body.step}` : ""}
         {body.delegation ? ", an agent" : ""}
-      </Fact>
+      </DetailRow>
       {call ? (
-        <Fact name="Asked by">
+        <DetailRow name="Asked by">
           the model, step #{call.modelStep}, call {call.index ?? 0}
-        </Fact>
+        </DetailRow>
       ) : null}
     </>
   );
@@ -153,15 +159,15 @@ function ToolFacts({ body }: { body: Body }) {
 function TransitionFacts({ body }: { body: Body }) {
   return (
     <>
-      <Fact name="From">{body.fromState || "the start"}</Fact>
-      {body.event ? <Fact name="Event">{body.event}</Fact> : null}
-      <Fact name="To">{body.toState}</Fact>
+      <DetailRow name="From">{body.fromState || "the start"}</DetailRow>
+      {body.event ? <DetailRow name="Event">{body.event}</DetailRow> : null}
+      <DetailRow name="To">{body.toState}</DetailRow>
       {body.intendedState && body.intendedState !== body.toState ? (
-        <Fact name="Intended">{body.intendedState}</Fact>
+        <DetailRow name="Intended">{body.intendedState}</DetailRow>
       ) : null}
-      <Fact name="Visit">
+      <DetailRow name="Visit">
         {body.visit} of this state, {body.totalVisits} in all
-      </Fact>
+      </DetailRow>
     </>
   );
 }
@@ -169,14 +175,14 @@ function TransitionFacts({ body }: { body: Body }) {
 function EndFacts({ body }: { body: Body }) {
   return (
     <>
-      <Fact name="Status">
+      <DetailRow name="Status">
         <Badge status={body.status ?? ""} /> {body.reason}
-      </Fact>
+      </DetailRow>
       {body.event ? (
-        <Fact name="Lost event">
+        <DetailRow name="Lost event">
           {body.event}
           {body.intendedState ? `, to ${body.intendedState}` : ""}
-        </Fact>
+        </DetailRow>
       ) : null}
     </>
   );

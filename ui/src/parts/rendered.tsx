@@ -7,7 +7,7 @@ const DEPTH = 4;
 /** Values beyond 2^53 would lose digits when they are parsed. */
 const LONG = /\d{16,}/;
 
-/** A value as somebody reads it who has to decide; what is no JSON is shown as it is. */
+/** A value in a form to decide by. Text that is not JSON is shown as it is. */
 export function RenderedValue({
   value,
   label,

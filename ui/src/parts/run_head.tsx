@@ -1,8 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { Link } from "wouter";
-import { ledHere } from "../api/cause";
-import type { Link as Connection } from "../api/follow";
+import { causeOf } from "../api/cause";
+import type { Connection } from "../api/follow";
 import type { Run } from "../api/types";
 import { Badge } from "./badge";
 import { LinkState } from "./connection_state";
@@ -12,7 +12,7 @@ import { RenderedParts } from "./rendered";
 import { RunId } from "./run_id";
 import { textOfParts } from "./value";
 
-/** Who executes the turns, by the run's word for it. */
+/** What executes the turns, by the run's execution mode. */
 const EXECUTORS: Record<string, string> = {
   EXECUTION_WORKERS: "executed by workers",
   EXECUTION_SIDECAR: "executed by the sidecar",
@@ -38,7 +38,7 @@ export function RunHead({ run, link, unserved, children }: Props) {
         {run.reason && run.reason !== "completed" ? (
           <span className="reason">{run.reason}</span>
         ) : null}
-        <LinkState link={link} waits={unserved !== ""} />
+        <LinkState link={link} waitsFor={unserved !== ""} />
       </div>
       <p className="meta muted">
         <Link href={`/packs/${encodeURIComponent(run.pack.digest)}`}>
@@ -84,17 +84,17 @@ const GIST = 180;
 /** The first input and the last output, a line of each until they are opened. */
 function InAndOut({ run }: { run: Run }) {
   const over = isTerminal(run.status);
-  const asked = useQuery({
+  const request = useQuery({
     // What was said changes with a turn; a visit is as often as is worth reading.
     queryKey: ["in-and-out", run.runId, over ? run.seq : run.visitSeq],
-    queryFn: ({ signal }) => ledHere(run, signal),
+    queryFn: ({ signal }) => causeOf(run, signal),
     placeholderData: (before) => before,
     staleTime: Number.POSITIVE_INFINITY,
   });
-  if (!asked.data) {
+  if (!request.data) {
     return <div className="in-and-out" />;
   }
-  const { input, output, variables: given } = asked.data;
+  const { input, output, variables: given } = request.data;
   const first = textOfParts(input?.body.parts);
   return (
     <div className="in-and-out">

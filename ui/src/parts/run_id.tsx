@@ -3,8 +3,7 @@ const FRONT = 10;
 const BACK = 6;
 
 /**
- * An id with its middle left out for the eye only: who selects, copies, hovers or has it
- * read out gets all of it.
+ * An id with its middle left out for the eye only: selection, copy, hover text and screen readers have all of it.
  */
 export function RunId({ id }: { id: string }) {
   if (id.length <= FRONT + BACK + 2) {

@@ -35,7 +35,7 @@ interface Props {
   rows: readonly Row[];
   complete: boolean;
   loading: boolean;
-  /** The list could not be read; somebody else says so. */
+  /** The list could not be read; another part of the page says so. */
   failed: boolean;
   onMore: () => void;
   empty: ReactNode;

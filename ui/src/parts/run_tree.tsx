@@ -10,7 +10,7 @@ import { Failure, Loading } from "./notices";
 const DEPTH = 8;
 
 /** The run with those above it and those below it. */
-export function Family({ run }: { run: Run }) {
+export function RunTree({ run }: { run: Run }) {
   const above = useQuery({
     queryKey: ["ancestors", run.runId],
     queryFn: ({ signal }) => ancestors(run, signal),
@@ -47,7 +47,7 @@ async function ancestors(run: Run, signal: AbortSignal): Promise<Run[]> {
 interface BranchProps {
   run: Run;
   here: string;
-  /** Runs whose children are shown. */
+  /** Runs with their children shown. */
   open: Set<string>;
   depth: number;
 }
@@ -78,18 +78,18 @@ function Branch({ run, here, open, depth }: BranchProps) {
 }
 
 function Children({ run, here, open, depth }: BranchProps) {
-  const asked = useQuery({
+  const request = useQuery({
     queryKey: ["children", run.runId, run.seq],
     queryFn: ({ signal }) => below(run.runId, signal),
     placeholderData: (before) => before,
   });
-  if (asked.error) {
-    return <Failure problem={asProblem(asked.error)} />;
+  if (request.error) {
+    return <Failure problem={asProblem(request.error)} />;
   }
-  if (!asked.data) {
+  if (!request.data) {
     return <Loading what="Reading what it delegated" />;
   }
-  const { runs, calls, answers, news } = asked.data;
+  const { runs, calls, answers, news } = request.data;
   const remote = calls.filter((c) => !runs.some((r) => r.parent?.step === c.body.step));
   if (runs.length + remote.length === 0) {
     return depth === 0 && run.runId === here ? (
@@ -120,7 +120,7 @@ interface TaskProps {
   news: Entry | undefined;
 }
 
-/** A delegation whose run is not in this sidecar. */
+/** A delegation to a run that is not in this sidecar. */
 function Task({ call, answer, news }: TaskProps) {
   const { taskId, cardUrl } = news?.body.remote ?? {};
   const state =

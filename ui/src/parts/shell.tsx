@@ -21,15 +21,15 @@ export function Shell({ children, onSignOut }: { children: ReactNode; onSignOut?
           <span>Pawl</span>
         </Link>
         <nav aria-label="Pages">
-          <Way to="/" also="/runs">
+          <NavLink to="/" also="/runs">
             Runs
-          </Way>
-          <Way to="/approvals">Approvals</Way>
-          <Way to="/budgets">Budgets</Way>
-          <Way to="/packs">Packs</Way>
-          <Way to="/workers">Workers</Way>
-          <Way to="/deliveries">Deliveries</Way>
-          <Way to="/check">Check</Way>
+          </NavLink>
+          <NavLink to="/approvals">Approvals</NavLink>
+          <NavLink to="/budgets">Budgets</NavLink>
+          <NavLink to="/packs">Packs</NavLink>
+          <NavLink to="/workers">Workers</NavLink>
+          <NavLink to="/deliveries">Deliveries</NavLink>
+          <NavLink to="/check">Check</NavLink>
         </nav>
         <div className="bar-end">
           <span className="principal" title={`Signed in as ${principal}`}>
@@ -57,7 +57,7 @@ export function Shell({ children, onSignOut }: { children: ReactNode; onSignOut?
   );
 }
 
-function Way({ to, also, children }: { to: string; also?: string; children: ReactNode }) {
+function NavLink({ to, also, children }: { to: string; also?: string; children: ReactNode }) {
   const [at] = useLocation();
   const here = to === "/" ? at === "/" || at.startsWith(also ?? "/") : at.startsWith(to);
   return (

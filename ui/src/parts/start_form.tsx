@@ -263,7 +263,7 @@ interface ExecutionProps {
 /** The sidecar's own principal: its worker is connected where it asks models. */
 const OWN = "sidecar";
 
-/** Who may execute a run's turns, and what that means now. */
+/** What may execute a run's turns, and what that means now. */
 function useExecutions(): [string, string, string][] {
   const workers = useQuery({
     queryKey: ["workers"],

@@ -11,8 +11,8 @@ const WHEN = [
   ["STEER_WHEN_NEXT_TURN", "Next turn", "the turn ends as it would have"],
 ] as const;
 
-/** Something that is said to a run that goes on; it is heard for sure. */
-export function SayForm({ run, onClose }: { run: Run; onClose: () => void }) {
+/** Sends a steering message to a running run. Its next turn or model request includes the message. */
+export function SteerForm({ run, onClose }: { run: Run; onClose: () => void }) {
   const [text, setText] = useState("");
   const [when, setWhen] = useState<string>(WHEN[0][0]);
   const [requestId] = useState(() => crypto.randomUUID());

@@ -1,7 +1,7 @@
 import { useMemo } from "react";
 import { useHistory } from "../api/history";
 import type { Run } from "../api/types";
-import { brief, isTerminal, number } from "./format";
+import { isTerminal, number, truncate } from "./format";
 import { Empty, Failure, Loading } from "./notices";
 import { type Share, type Stretch, sharesOf, stretchesOf } from "./times";
 import { useNow } from "./use_now";
@@ -92,8 +92,8 @@ function Shares({ title, unit, shares }: { title: string; unit: string; shares: 
                 {number(share.count)}
                 {share.failed > 0 ? <span className="bad">, {share.failed} failed</span> : null}
               </td>
-              <td className="figure">{brief(share.total)}</td>
-              <td className="figure">{brief(share.longest)}</td>
+              <td className="figure">{truncate(share.total)}</td>
+              <td className="figure">{truncate(share.longest)}</td>
               <td className="share">
                 <div className="meter" aria-hidden="true">
                   <div style={{ width: `${(share.total / whole) * 100}%` }} />
@@ -128,7 +128,7 @@ function Stretches({ all, onSeq }: { all: readonly Stretch[]; onSeq: (seq: numbe
             />
           </span>
           <span className="figure">
-            {brief(s.to - s.from)}
+            {truncate(s.to - s.from)}
             {s.open ? "…" : ""}
           </span>
         </li>

@@ -3,7 +3,7 @@ import { entryOf, get, kindsOf, runPath } from "../api/client";
 import { asProblem } from "../api/problem";
 import type { Entry, Turn, WireRecord } from "../api/types";
 import { callOf, number, ofModel, pretty, timeOf } from "./format";
-import { Rounds } from "./model_rounds";
+import { ModelRounds } from "./model_rounds";
 import { Empty, Failure, Loading } from "./notices";
 import { Messages, Text } from "./value";
 
@@ -95,7 +95,12 @@ export function TurnView({ runId, turn, last, onSeq }: Props) {
         </>
       ) : null}
       <Attempts entries={history.data ?? []} onSeq={onSeq} />
-      <Rounds runId={runId} entries={history.data ?? []} known={view.steps ?? []} onSeq={onSeq} />
+      <ModelRounds
+        runId={runId}
+        entries={history.data ?? []}
+        known={view.steps ?? []}
+        onSeq={onSeq}
+      />
       <Calls entries={history.data ?? []} onSeq={onSeq} />
       <Offered turn={view} />
     </div>
@@ -179,10 +184,10 @@ function Attempts({ entries, onSeq }: { entries: Entry[]; onSeq: (seq: number) =
 const ANSWERS: readonly string[] = ["stepResolved", "stepOutcomeUnknown", "stepCancelled"];
 
 function Calls({ entries, onSeq }: { entries: Entry[]; onSeq: (seq: number) => void }) {
-  const asked = entries.filter(
+  const request = entries.filter(
     (e) => (e.kind === "stepRequested" || e.kind === "stepRejected") && !ofModel(e),
   );
-  if (asked.length === 0) {
+  if (request.length === 0) {
     return null;
   }
   const answers = entries.filter((e) => ANSWERS.includes(e.kind));
@@ -190,10 +195,10 @@ function Calls({ entries, onSeq }: { entries: Entry[]; onSeq: (seq: number) => v
     <>
       <h4>Tool calls</h4>
       <ul className="calls">
-        {asked.map((e) => (
+        {request.map((e) => (
           <Call
             key={e.seq}
-            asked={e}
+            requests={e}
             answers={answers.filter(
               (a) => e.body.step !== undefined && a.body.step === e.body.step,
             )}
@@ -218,22 +223,22 @@ function answerWord({ kind, body }: Entry): string {
 }
 
 function Call({
-  asked,
+  requests: request,
   answers,
   onSeq,
 }: {
-  asked: Entry;
+  requests: Entry;
   answers: Entry[];
   onSeq: (seq: number) => void;
 }) {
-  const { body } = asked;
+  const { body } = request;
   const call = callOf(body);
   return (
     <li>
       <p className="call-head">
         <b>{body.tool}</b>{" "}
-        <button type="button" className="link" onClick={() => onSeq(asked.seq)}>
-          #{asked.seq}
+        <button type="button" className="link" onClick={() => onSeq(request.seq)}>
+          #{request.seq}
         </button>{" "}
         <span className="muted">
           {body.denial ? `refused: ${body.denial.code}` : `step ${body.step}`}

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "react";
 import { kindsOf } from "../api/client";
-import { follow, type Link } from "../api/follow";
+import { type Connection, follow } from "../api/follow";
 import type { Entry } from "../api/types";
 
 /** What changes the row of a run. */
@@ -18,8 +18,8 @@ const KINDS = kindsOf(
 );
 
 /** Follows all runs from now on, for as long as the page is shown. */
-export function useAllRecords(onEntries: (entries: Entry[]) => void): Link {
-  const [link, setLink] = useState<Link>("connecting");
+export function useAllRecords(onEntries: (entries: Entry[]) => void): Connection {
+  const [link, setLink] = useState<Connection>("connecting");
   const handler = useRef(onEntries);
   handler.current = onEntries;
   useEffect(() => {

@@ -6,9 +6,9 @@ import { number, statusOf } from "./format";
 /** Workers come and go without a record that this page could follow. */
 const EVERY_MS = 2_000;
 
-/** What a run waits for whose open turn no connected worker serves; empty: it does not. */
-export function useUnserved(run: Run): string {
-  const asked = useQuery({
+/** What a run waits for when no connected worker serves its open turn. Empty: it does not wait. */
+export function useMissingWorker(run: Run): string {
+  const request = useQuery({
     queryKey: ["unserved", run.runId],
     queryFn: ({ signal }) => unserved(run, signal),
     refetchInterval: EVERY_MS,
@@ -16,9 +16,9 @@ export function useUnserved(run: Run): string {
     enabled:
       statusOf(run.status) === "RUNNING" && run.execution !== "EXECUTION_CALLER" && !run.paused,
   });
-  return asked.data === undefined || statusOf(run.status) !== "RUNNING" || run.paused
+  return request.data === undefined || statusOf(run.status) !== "RUNNING" || run.paused
     ? ""
-    : words(run, asked.data);
+    : words(run, request.data);
 }
 
 /** How many workers are connected while none serves the run's turn; -1: one does. */
@@ -35,6 +35,7 @@ function words(run: Run, connected: number): string {
   if (connected < 0) {
     return "";
   }
-  const who = connected === 0 ? "none is connected" : `${number(connected)} connected, none does`;
-  return `Waiting for a worker that serves ${run.pack.id}@${run.pack.version}/${run.state} (${who})`;
+  const source =
+    connected === 0 ? "none is connected" : `${number(connected)} connected, none does`;
+  return `Waiting for a worker that serves ${run.pack.id}@${run.pack.version}/${run.state} (${source})`;
 }

@@ -6,15 +6,15 @@ import type { Graph, PackReport } from "../api/types";
 
 /** A pack with its document; a digest never changes. */
 export function usePack(ref: string | undefined) {
-  const asked = useQuery({
+  const request = useQuery({
     queryKey: ["pack", ref],
     queryFn: ({ signal }) => get<PackReport>(packPath(ref ?? ""), { includeContent: true }, signal),
     enabled: ref !== undefined && ref !== "",
     staleTime: 300_000,
   });
-  const source = useMemo(() => textOf(asked.data?.content), [asked.data]);
+  const source = useMemo(() => textOf(request.data?.content), [request.data]);
   const document: Document = useMemo(() => documentOf(source), [source]);
-  return { asked, source, document };
+  return { asked: request, source, document };
 }
 
 export function useGraph(ref: string | undefined, agent = "") {

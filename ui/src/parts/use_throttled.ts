@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from "react";
 
 /** A value that changes at once after a rest, and no more often than every so many ms. */
-export function useSettled<T>(value: T, everyMs: number): T {
+export function useThrottled<T>(value: T, everyMs: number): T {
   const [settled, setSettled] = useState(value);
   const last = useRef(0);
   useEffect(() => {

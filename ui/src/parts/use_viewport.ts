@@ -58,12 +58,12 @@ export function zoomed(view: View, scale: number, place: Point): View {
  */
 export function useViewport(picture: Size, box: Size, focus: Point | undefined) {
   const node = useRef<HTMLDivElement>(null);
-  const home = useCallback((): View => {
+  const initial = useCallback((): View => {
     const fit = fitOf(picture, box);
     return fit.scale >= READABLE || !focus ? fit : held(around(focus, READABLE, box), picture, box);
   }, [picture, box, focus]);
   const [own, setOwn] = useState<View>();
-  const view = own ?? home();
+  const view = own ?? initial();
   const latest = useRef(view);
   latest.current = view;
   const zoom = useCallback(
@@ -155,7 +155,7 @@ function useDrag(move: (dx: number, dy: number) => void) {
         return;
       }
       if (!start.far) {
-        // Only now: a captured pointer would click nothing.
+        // Only now: a captured pointer would prevent clicks.
         event.currentTarget.setPointerCapture(event.pointerId);
       }
       from.current = { x: event.clientX, y: event.clientY, far: true, id: start.id };

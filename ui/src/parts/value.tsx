@@ -5,7 +5,7 @@ import { pretty } from "./format";
 /** Lines that are shown at first; the rest on demand. */
 const LINES = 60;
 
-/** Text as it is. Nothing in it is markup. */
+/** Text as it is, without markup. */
 export function Text({ text, label }: { text: string; label?: string }) {
   const [whole, setWhole] = useState(false);
   const lines = text.split("\n");

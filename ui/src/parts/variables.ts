@@ -25,7 +25,7 @@ export function variablesOf(document: Document, graph: Graph | undefined): Varia
   );
 }
 
-/** A text as the value of a variable; throws with words for whoever typed it. */
+/** A text as the value of a variable; throws an error with a message for the form. */
 export function typedValue(variable: Variable, text: string): unknown {
   switch (variable.type) {
     case "number":

@@ -86,7 +86,7 @@ export function replyOf(answer: unknown): Reply {
   return answer as Reply;
 }
 
-const REPLY_KEYS = [
+const REPLY_KEYS: readonly string[] = [
   "artifacts",
   "awaiting",
   "conversationThroughStep",
@@ -95,4 +95,4 @@ const REPLY_KEYS = [
   "output",
   "reply",
   "usage",
-];
+] satisfies readonly (keyof Reply)[];

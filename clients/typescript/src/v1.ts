@@ -2,6 +2,7 @@
 
 export * from "./gen/pawl/v1/delivery_pb.js";
 export * from "./gen/pawl/v1/pack_pb.js";
+export * from "./gen/pawl/v1/reason_pb.js";
 export * from "./gen/pawl/v1/record_pb.js";
 export * from "./gen/pawl/v1/run_pb.js";
 export * from "./gen/pawl/v1/worker_pb.js";

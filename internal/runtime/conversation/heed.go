@@ -97,7 +97,7 @@ func (p *preparation) contains(ctx context.Context, h machine.Heed) (bool, error
 // heed checks that a record is one of what requests have to contain.
 func (p *preparation) heed(ctx context.Context, field string, seq uint64) error {
 	refused := &machine.Refusal{
-		Code: machine.CodeFailedPrecondition, Reason: "NO_HEED", Field: field, Message: fmt.Sprintf("record %d is nothing that was said to the run", seq),
+		Code: machine.CodeFailedPrecondition, Reason: "NO_SUCH_STEERING", Field: field, Message: fmt.Sprintf("record %d is nothing that was said to the run", seq),
 	}
 	if seq > p.state.Seq {
 		return refused

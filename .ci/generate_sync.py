@@ -2,7 +2,7 @@
 
 Usage: generate_sync.py OUT
 
-Of each src/pawl_client/_async_X.py it writes OUT/_X.py: `unasync` takes `async` and `await`
+Of each src/pawl_client/_async_X.py with X in GENERATED it writes OUT/_X.py: `unasync` takes `async` and `await`
 away, names lose their Async, and the few words that differ are replaced by a table
 (docs/dev/adr/0036-one-client-in-python.md).
 """
@@ -19,6 +19,10 @@ import unasync
 
 CLIENT = Path("clients/python")
 SOURCES = CLIENT / "src" / "pawl_client"
+
+GENERATED = ("caller", "client", "model_handler", "run", "turn")
+"""What is generated: `_NAME.py` of each `_async_NAME.py`. The other modules of that name have a
+counterpart `_sync_NAME.py` that is written by hand."""
 
 HANDLER = [
     (
@@ -45,7 +49,7 @@ WORDS: dict[str, list[tuple[str, str]]] = {
             "Functions are called in threads of the client's own, coroutine functions in its loop.",
             "Handlers and tools are called in threads of the client's own.",
         ),
-        ("driving import Driven, OnOutput", "driving import OnOutput"),
+        ("drive import Driven, OnOutput", "drive import OnOutput"),
         ("-> Driven[RunResult[Any]]:", "-> RunResult[Any]:"),
         (
             "It is called in this thread, may be a coroutine\n"
@@ -58,7 +62,7 @@ WORDS: dict[str, list[tuple[str, str]]] = {
     "_async_run.py": [
         ("for asynchronous callers", "for blocking callers"),
         ("Awaitable[AnyReply | None] | ", ""),
-        ("driving import Driven, OnOutput", "driving import OnOutput"),
+        ("drive import Driven, OnOutput", "drive import OnOutput"),
         ("-> Driven[RunResult[ArtifactsT]]:", "-> RunResult[ArtifactsT]:"),
     ],
     "_async_turn.py": [
@@ -68,7 +72,7 @@ WORDS: dict[str, list[tuple[str, str]]] = {
         ),
         ("A turn for a handler that is a coroutine function.", "A turn for a handler that blocks."),
     ],
-    "_async_executor.py": HANDLER,
+    "_async_model_handler.py": HANDLER,
 }
 """What the blocking client says in other words, by source. Each is there exactly once."""
 
@@ -83,7 +87,8 @@ def prepared(source: Path) -> str:
             sys.exit(f"{source}: {text.count(found)} times, not once: {found!r}")
         text = text.replace(found, other)
     text = re.sub(r"\bAsync(?=[A-Z])", "", text)
-    return re.sub(r"\b_async_(?=[a-z])", "_", text).replace("_awaiting", "_blocking")
+    text = re.sub(r"\b_async_(?=(io|drive|serve)\b)", "_sync_", text)
+    return re.sub(r"\b_async_(?=[a-z])", "_", text)
 
 
 def main(out: Path) -> None:
@@ -92,7 +97,7 @@ def main(out: Path) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         before, after = Path(scratch) / "async", Path(scratch) / "sync"
         before.mkdir()
-        for source in sorted(SOURCES.glob("_async_*.py")):
+        for source in (SOURCES / f"_async_{name}.py" for name in GENERATED):
             name = source.name.replace("_async_", "_", 1)
             (before / name).write_text(prepared(source))
             unasync.unasync_files([str(before / name)], [unasync.Rule("/async/", "/sync/")])

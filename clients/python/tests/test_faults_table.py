@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pawl_client._endpoint import told
+from pawl_client._provider_errors import told
 
 TABLE = Path(__file__).parents[3] / "testdata" / "model" / "faults.json"
 

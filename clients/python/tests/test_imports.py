@@ -62,8 +62,8 @@ def test_the_package_keeps_its_contracts(copy: Path) -> None:
         ("_async_run", TYPING.format("pawl_client._async_client", "AsyncClient"), "itself"),
         ("_values", TYPING.format("pawl_client._runs", "RunInfo"), "itself"),
         ("_client", "from pawl_client._worker import Worker\n", "downwards"),
-        ("_talk", "import asyncio\n", "without an event loop"),
-        ("_endpoint", "import pydantic_ai\n", "library of models"),
+        ("_model_loop", "import asyncio\n", "without an event loop"),
+        ("_provider_errors", "import pydantic_ai\n", "library of models"),
         ("_flow", "import threading\n", "without network"),
     ],
 )

@@ -96,9 +96,9 @@ def test_halves_that_earlier_programs_recorded_are_replaced() -> None:
 
 def test_nothing_else_makes_json_of_a_programs_values() -> None:
     # In _tool_check words of a schema in a sentence, in _typed_form a payload that came as JSON;
-    # in _endpoint, _normal and _wire what an endpoint said.
-    known = {"_json_text.py", "_tool_check.py", "_typed_form.py"}
-    known |= {"_endpoint.py", "_normal.py", "_wire.py"}
+    # in _provider_errors, _normalize and _response_repair what an endpoint said.
+    known = {"_json_text.py", "_tool_check.py", "_typed_pydantic.py"}
+    known |= {"_provider_errors.py", "_normalize.py", "_response_repair.py"}
     sources = Path(pawl_client.__file__).parent.glob("*.py")
     assert {path.name for path in sources if "json.dumps" in path.read_text()} == known
 

@@ -19,10 +19,10 @@ from pydantic_ai.providers.litellm import LiteLLMProvider
 from pydantic_ai.providers.ollama import OllamaProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from pawl_client import Client, FailTurnError, ModelFailure, RunStatus, _awaiting
-from pawl_client import _library as library
-from pawl_client._ask import Ask
-from pawl_client._form import Form
+from pawl_client import Client, FailTurnError, ModelFailure, RunStatus, _async_io
+from pawl_client import _pydantic_ai as library
+from pawl_client._output_schema import Form
+from pawl_client._provider_request import Ask
 from pawl_client.testing import Sidecar
 from scripted import Says, Scripted
 from vendors import KEY, VENDORS, awaiting, blocking, model, registered
@@ -256,7 +256,7 @@ def test_what_has_come_is_taken_when_the_time_is_over() -> None:
     async def play() -> list[int]:
         took, clock = [], asyncio.get_running_loop().time
         over = clock() + 0.1
-        async for piece in _awaiting.streamed(said(), 0.05):
+        async for piece in _async_io.streamed(said(), 0.05):
             took.append(piece)
             while clock() <= over:  # noqa: ASYNC110 - the program shows it slowly
                 await asyncio.sleep(0)

@@ -26,8 +26,8 @@ from pawl_client import (
     Turn,
     Usage,
 )
-from pawl_client import _library as library
-from pawl_client._normal import Normal
+from pawl_client import _pydantic_ai as library
+from pawl_client._normalize import Normal
 from pawl_client.models import ModelHandler
 from scripted import USAGE, Says, Scripted
 from vendors import LEAVE, awaiting, blocking, model, played, registered

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from pawl_client import Client, Reply, Run, RunStatus, Turn, UnavailableError, Worker
-from pawl_client._outage import Outage
+from pawl_client._reconnect_log import Outage
 from pawl_client.testing import Sidecar
 from workers import WAIT, ended, serving
 

@@ -37,9 +37,9 @@ from pawl_client import (
     UnavailableError,
     UnknownEventError,
 )
-from pawl_client._link import Link, Offer
-from pawl_client._served import Served, handlers_of
+from pawl_client._served_run import Served, handlers_of
 from pawl_client._settings import Settings
+from pawl_client._worker_connection import Link, Offer
 from pawl_client.testing import Sidecar
 from pawl_client.v1 import worker_pb2
 from proxy import Proxy

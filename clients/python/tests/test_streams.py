@@ -20,8 +20,8 @@ from pawl_client import (
     UnavailableError,
 )
 from pawl_client._errors import error_of
-from pawl_client._position import Position
 from pawl_client._requests import number
+from pawl_client._stream_position import Position
 from pawl_client._streams import Tail
 from pawl_client.testing import Sidecar
 from pawl_client.v1 import record_pb2, run_pb2

@@ -33,7 +33,7 @@ from pawl_client import (
     Worker,
     current_call,
 )
-from pawl_client._typed import bind
+from pawl_client._typed_tools import bind
 from pawl_client.testing import Sidecar
 from workers import ended, serving, variant
 
@@ -451,9 +451,7 @@ async def test_an_answer_given_by_hand(here: Client) -> None:
     fault = Fault(code="X")
     for answer, final, after in ((1, True, None), (1, False, 1.0), (fault, True, 1.0)):
         with pytest.raises(ValueError, match="of a Fault"):
-            run.resolve_step(
-                1, "add", answer, attempt=1, non_retryable=final, retry_after=after
-            )
+            run.resolve_step(1, "add", answer, attempt=1, non_retryable=final, retry_after=after)
 
 
 class Circle(BaseModel):

@@ -30,8 +30,8 @@ from pawl_client import (
     WorkerReplacedError,
 )
 from pawl_client._convert import from_proto
-from pawl_client._session import WORK, Session
 from pawl_client._turn_requests import complete_request
+from pawl_client._worker_session import WORK, Session
 from pawl_client.testing import Sidecar
 from pawl_client.v1 import run_pb2, worker_pb2
 from workers import WAIT, ended, serving

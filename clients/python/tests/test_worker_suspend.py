@@ -27,8 +27,8 @@ from pawl_client import (
     Worker,
 )
 from pawl_client._convert import from_proto
-from pawl_client._held import HeldTurn
-from pawl_client._work_turn import WorkTurn
+from pawl_client._leases import HeldTurn
+from pawl_client._worker_turn import WorkTurn
 from pawl_client.testing import Sidecar
 from pawl_client.v1 import record_pb2, run_pb2, worker_pb2
 from workers import WAIT, ended, serving

@@ -16,9 +16,9 @@ _os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 from pawl_client._approvals import Approval, ExternalEvent
 from pawl_client._async_client import AsyncClient
+from pawl_client._async_drive import Driven
 from pawl_client._async_run import AsyncHandler, AsyncHandlers, AsyncRun, AsyncTool
 from pawl_client._async_turn import AsyncTurn
-from pawl_client._awaiting_driving import Driven
 from pawl_client._binary import sidecar_path
 from pawl_client._blobs import AsyncBlobData, BlobData
 from pawl_client._client import Client

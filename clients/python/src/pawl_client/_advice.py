@@ -61,5 +61,5 @@ def _fits(error: PawlError, reasons: Reasons) -> bool:
 
 def repeatable(error: PawlError) -> bool:
     """Whether the same request with the same id, and with the same token, may help a little
-    later. Where a function gives the token, `_caller` and `_link` ask it for another one."""
+    later. Where a function gives the token, `_caller` and `_worker_connection` ask it for another one."""
     return advice_of(error) != "give up" and not isinstance(error, AuthenticationError)

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import grpc
 
-from pawl_client._awaiting import Line, called, closing, sleep
-from pawl_client._awaiting_serving import Serving
-from pawl_client._base import BaseClient
+from pawl_client._async_io import Line, called, closing, sleep
+from pawl_client._async_serve import Serving
+from pawl_client._client_base import BaseClient
 from pawl_client._errors import PawlError
 from pawl_client._flow import Effect, Flow, Handle, Invoke, Operation, Send
 from pawl_client._status import error_from_rpc

@@ -9,12 +9,12 @@ from typing import Any
 
 from pawl_client._approvals import Approval
 from pawl_client._async_caller import AsyncCaller
-from pawl_client._async_executor import handler_of
+from pawl_client._async_drive import Driven, OnOutput, driven
+from pawl_client._async_model_handler import handler_of
 from pawl_client._async_run import AsyncHandlers, AsyncRun, AsyncTool
-from pawl_client._awaiting_driving import Driven, OnOutput, driven
-from pawl_client._awaiting_serving import served_of
-from pawl_client._base import document, start_of, started_by
+from pawl_client._async_serve import served_of
 from pawl_client._blobs import AsyncBlobData
+from pawl_client._client_base import document, start_of, started_by
 from pawl_client._consumers import Consumer
 from pawl_client._control import Account, Limit, Schedule
 from pawl_client._enums import RunStatus

@@ -7,11 +7,11 @@ from datetime import datetime
 from typing import Any, Generic, TypeAlias, cast
 
 from pawl_client._async_caller import AsyncCaller
-from pawl_client._async_executor import handler_of
+from pawl_client._async_drive import Driven, OnOutput, driven
+from pawl_client._async_io import closing
+from pawl_client._async_model_handler import handler_of
+from pawl_client._async_serve import served_of
 from pawl_client._async_turn import AsyncTurn
-from pawl_client._awaiting import closing
-from pawl_client._awaiting_driving import Driven, OnOutput, driven
-from pawl_client._awaiting_serving import served_of
 from pawl_client._control import RaisedBudget
 from pawl_client._conversation import Conversation
 from pawl_client._enums import SteerWhen, StepDecision
@@ -41,7 +41,7 @@ from pawl_client._runs import (
     TurnInfo,
     TurnRef,
 )
-from pawl_client._served import Served
+from pawl_client._served_run import Served
 from pawl_client._turn_requests import StepCall
 from pawl_client._types import ArtifactsT, EventT, GivenT, VariablesT
 from pawl_client._values import Content, Fault, Json, OutputPiece, Part, Usage

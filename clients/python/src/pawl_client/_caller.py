@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 
 import grpc
 
-from pawl_client._base import BaseClient
-from pawl_client._blocking import Line, called, closing, sleep
-from pawl_client._blocking_serving import Serving
+from pawl_client._client_base import BaseClient
 from pawl_client._errors import PawlError
 from pawl_client._flow import Effect, Flow, Handle, Invoke, Operation, Send
 from pawl_client._status import error_from_rpc
 from pawl_client._streams import Reader
+from pawl_client._sync_io import Line, called, closing, sleep
+from pawl_client._sync_serve import Serving
 
 T = TypeVar("T")
 

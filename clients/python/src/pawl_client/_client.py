@@ -9,20 +9,20 @@ from types import TracebackType
 from typing import Any
 
 from pawl_client._approvals import Approval
-from pawl_client._base import document, start_of, started_by
 from pawl_client._blobs import BlobData
-from pawl_client._blocking_driving import OnOutput, driven
-from pawl_client._blocking_serving import served_of
 from pawl_client._caller import Caller
+from pawl_client._client_base import document, start_of, started_by
 from pawl_client._consumers import Consumer
 from pawl_client._control import Account, Limit, Schedule
 from pawl_client._enums import RunStatus
-from pawl_client._executor import handler_of
+from pawl_client._model_handler import handler_of
 from pawl_client._outcomes import RunResult
 from pawl_client._packs import Pack, PackDetails, PackGraph, PackReport, RegisteredPack
 from pawl_client._records import Record
 from pawl_client._run import Handlers, Run, Tool
 from pawl_client._runs import Identity, RunFilter, RunInfo
+from pawl_client._sync_drive import OnOutput, driven
+from pawl_client._sync_serve import served_of
 from pawl_client._tool_check import Tools, check_tools, schemas_of
 from pawl_client._types import GivenT
 from pawl_client._values import BlobHead, BlobPiece, Content, Json

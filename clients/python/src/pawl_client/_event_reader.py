@@ -10,7 +10,7 @@ from pawl_client._convert import enum_of, from_proto, record_from_proto
 from pawl_client._enums import RecordKind
 from pawl_client._event_source import EventSource
 from pawl_client._events import Event
-from pawl_client._position import Position
+from pawl_client._stream_position import Position
 from pawl_client._streams import TRANSITIONS, Reader
 from pawl_client.v1 import run_pb2
 

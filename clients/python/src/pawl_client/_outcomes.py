@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar, cast
 
-from pawl_client import _form
+from pawl_client import _output_schema
 from pawl_client._convert import enum_of, from_proto, optional, optional_record
 from pawl_client._enums import Awaiting, Disposition, RunStatus
 from pawl_client._errors import HandlerError
@@ -137,7 +137,7 @@ class RunResult(Generic[ValuesT]):
     def output_as(self, cls: type[T]) -> T:
         """The output as an instance of a class that pydantic knows, validated. Raises SchemaError
         (OUTPUT_INVALID): there is no output in JSON, or it does not fit."""
-        return _form.instance_of(cls, self.output)
+        return _output_schema.instance_of(cls, self.output)
 
 
 def values_of(artifacts: Sequence[Artifact]) -> dict[str, ArtifactLike]:

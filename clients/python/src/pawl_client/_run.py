@@ -7,20 +7,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Generic, TypeAlias, cast
 
-from pawl_client._blocking import closing
-from pawl_client._blocking_driving import OnOutput, driven
-from pawl_client._blocking_serving import served_of
 from pawl_client._caller import Caller
 from pawl_client._control import RaisedBudget
 from pawl_client._conversation import Conversation
 from pawl_client._enums import SteerWhen, StepDecision
 from pawl_client._events import Event, HistoryMessage
-from pawl_client._executor import handler_of
 from pawl_client._fault import told_of
 from pawl_client._flow import Flow, Operation, attempt
 from pawl_client._history import Deletion, Erased, RunDiff, Verification
 from pawl_client._history_operations import Fork
 from pawl_client._model_calls import AnsweredModel, RequestedModel, ShownModel, UpdatedModelCall
+from pawl_client._model_handler import handler_of
 from pawl_client._models import ModelAnswer, ModelFailure, ModelRequest, ProviderLimits
 from pawl_client._outcomes import (
     Outcome,
@@ -41,7 +38,10 @@ from pawl_client._runs import (
     TurnInfo,
     TurnRef,
 )
-from pawl_client._served import Served
+from pawl_client._served_run import Served
+from pawl_client._sync_drive import OnOutput, driven
+from pawl_client._sync_io import closing
+from pawl_client._sync_serve import served_of
 from pawl_client._turn import Turn
 from pawl_client._turn_requests import StepCall
 from pawl_client._types import ArtifactsT, EventT, GivenT, VariablesT

@@ -7,12 +7,12 @@ import asyncio
 from pawl_client import _schema
 from pawl_client._errors import RESULT_INVALID, PawlError, PermissionDeniedError
 from pawl_client._fault import refused_result, step_fault_of
+from pawl_client._handler_runner import Running
 from pawl_client._handlers import Handlers, ToolEntry
-from pawl_client._held import HeldStep
-from pawl_client._link import Link
-from pawl_client._running import Running
+from pawl_client._leases import HeldStep
 from pawl_client._turn_requests import resolve_request
 from pawl_client._values import Fault, Json
+from pawl_client._worker_connection import Link
 from pawl_client.v1 import worker_pb2
 
 

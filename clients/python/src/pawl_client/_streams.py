@@ -15,9 +15,9 @@ from pawl_client._convert import record_from_proto
 from pawl_client._errors import PawlError, StreamGapError
 from pawl_client._flow import Backoff
 from pawl_client._outcomes import snapshot
-from pawl_client._position import Position
 from pawl_client._records import Record
 from pawl_client._runs import RunFilter
+from pawl_client._stream_position import Position
 from pawl_client.v1 import run_pb2
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from pawl_client._errors import SchemaError
-from pawl_client._typed import bind
+from pawl_client._typed_tools import bind
 from pawl_client._values import Json
 
 Difference: TypeAlias = "tuple[str, str]"

@@ -16,14 +16,14 @@ from pawl_client._errors import (
 )
 from pawl_client._fault import fault_of, rejects
 from pawl_client._flow import new_id
+from pawl_client._handler_runner import Running
 from pawl_client._handlers import Handlers
-from pawl_client._held import HeldTurn
-from pawl_client._link import Link
+from pawl_client._leases import HeldTurn
 from pawl_client._outcomes import Reply, reply_of
-from pawl_client._running import Running
 from pawl_client._turn_requests import complete_request, fail_request
 from pawl_client._values import parts_of
-from pawl_client._work_turn import ThreadTurn, WorkTurn
+from pawl_client._worker_connection import Link
+from pawl_client._worker_turn import ThreadTurn, WorkTurn
 from pawl_client.v1 import worker_pb2
 
 _LOST = (TurnStaleError, TurnTokenError, RunTerminalError)

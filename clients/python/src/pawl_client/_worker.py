@@ -13,12 +13,12 @@ import uuid
 from collections.abc import Callable, Sequence
 
 from pawl_client._handlers import F, Handlers, ToolEntry, awaits, into, put
-from pawl_client._link import Offer
 from pawl_client._settings import KEEPALIVE, Settings, Tls, TokenSource, address_of, token_of
 from pawl_client._tool_check import PackSource, check_tools
-from pawl_client._typed import bind
+from pawl_client._typed_tools import bind
 from pawl_client._values import Json
-from pawl_client._work import Work, over
+from pawl_client._work_executor import Work, over
+from pawl_client._worker_connection import Offer
 
 log = logging.getLogger("pawl_client.worker")
 

@@ -24,7 +24,7 @@ whose arguments carry the artifacts; nothing else can move the run.
 
 from __future__ import annotations
 
-from pawl_client._async_executor import AsyncModelHandler
-from pawl_client._executor import ModelHandler
+from pawl_client._async_model_handler import AsyncModelHandler
+from pawl_client._model_handler import ModelHandler
 
 __all__ = ["AsyncModelHandler", "ModelHandler"]

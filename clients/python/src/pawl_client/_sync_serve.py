@@ -1,4 +1,4 @@
-"""Serves the runs that a blocking client drives; the counterpart of `_awaiting_serving`, which
+"""Serves the runs that a blocking client drives; the counterpart of `_async_serve`, which
 does it in a thread of its own."""
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from typing import Any
 
-from pawl_client import _awaiting_serving as awaiting
-from pawl_client._served import Served, handlers_of
+from pawl_client import _async_serve as awaiting
+from pawl_client._served_run import Served, handlers_of
 from pawl_client._settings import Settings
 
 __all__ = ["Serving", "served_of"]
@@ -27,7 +27,7 @@ def served_of(
 
 
 class Serving:
-    """Executes the runs of a client: see `_awaiting_serving.Serving`. Safe for threads."""
+    """Executes the runs of a client: see `_async_serve.Serving`. Safe for threads."""
 
     def __init__(self, settings: Settings) -> None:
         self._serving = awaiting.Serving(settings)

@@ -1,5 +1,5 @@
 """Drives a run for a blocking client, and tells it what happens there; the counterpart of
-`_awaiting_driving`."""
+`_async_drive`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar, cast
 
-from pawl_client._blocking import called, closing
 from pawl_client._event_reader import EventReader
 from pawl_client._events import Event
-from pawl_client._served import Served
+from pawl_client._served_run import Served
+from pawl_client._sync_io import called, closing
 from pawl_client._threads import Threads
 
 __all__ = ["OnOutput", "driven"]

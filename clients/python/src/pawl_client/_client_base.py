@@ -14,9 +14,9 @@ from pawl_client._flow import Flow, Operation, T, attempt
 from pawl_client._history_operations import Histories, RunFile
 from pawl_client._operations import Runs, Start
 from pawl_client._pack_operations import Packs
-from pawl_client._position import Position
 from pawl_client._runs import RunFilter, RunInfo
 from pawl_client._settings import KEEPALIVE, Settings, Tls, TokenSource, address_of, token_of
+from pawl_client._stream_position import Position
 from pawl_client._streams import Tail
 from pawl_client._values import BlobHead, Content, Json
 

@@ -9,8 +9,8 @@ import pytest
 from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart, ToolCallPart
 
 from conftest import ROOT
-from pawl_client._library import answer_of
-from pawl_client._normal import normal
+from pawl_client._normalize import normal
+from pawl_client._pydantic_ai import answer_of
 
 TABLE = json.loads((ROOT / "testdata" / "model" / "normal.json").read_text())
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from pawl_client._errors import HandlerError, NotFoundError, RunTakenOverError
 from pawl_client._handlers import Handlers, ToolEntry, TurnEntry, awaits, takes_turn
-from pawl_client._typed import local
+from pawl_client._typed_tools import local
 from pawl_client._values import Part
 from pawl_client.v1 import worker_pb2
 

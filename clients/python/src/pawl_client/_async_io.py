@@ -1,6 +1,6 @@
 """How the asynchronous client waits and reaches its sidecar.
 
-Its counterpart is `_blocking`: what is generated for the blocking client imports the same
+Its counterpart is `_sync_io`: what is generated for the blocking client imports the same
 names from there.
 """
 

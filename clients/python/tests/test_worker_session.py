@@ -11,7 +11,7 @@ import pytest
 
 from conftest import STEPS
 from pawl_client import AsyncTurn, LimitError, Reply, RunStatus, Worker
-from pawl_client._session import Session, SessionOverError
+from pawl_client._worker_session import Session, SessionOverError
 from pawl_client.testing import Sidecar
 from pawl_client.v1 import worker_pb2
 from workers import WAIT, serving

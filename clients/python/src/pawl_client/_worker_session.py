@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import grpc
 
-from pawl_client._awaiting import end_of
+from pawl_client._async_io import end_of
 from pawl_client._errors import LimitError, PawlError, UnavailableError
 from pawl_client._status import error_from_rpc, error_from_status
 from pawl_client.v1 import worker_pb2

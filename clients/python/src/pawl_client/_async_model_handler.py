@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
+from pawl_client._async_io import closing, sleep, streamed
 from pawl_client._async_turn import AsyncTurn
-from pawl_client._awaiting import closing, sleep, streamed
-from pawl_client._endpoint import is_final, unusable
 from pawl_client._enums import Disposition, StepStatus
 from pawl_client._errors import (
     FailTurnError,
@@ -18,12 +17,13 @@ from pawl_client._errors import (
     RunTerminalError,
     TurnStaleError,
 )
-from pawl_client._form import Forms
 from pawl_client._model_calls import AnsweredModel, RequestedModel
+from pawl_client._model_loop import Heard, Manner, Talk
 from pawl_client._models import ModelAnswer, ModelFailure, ProviderLimits
 from pawl_client._outcomes import Reply
+from pawl_client._output_schema import Forms
+from pawl_client._provider_errors import is_final, unusable
 from pawl_client._runs import Step
-from pawl_client._talk import Heard, Manner, Talk
 from pawl_client._values import Fault, Usage
 
 
@@ -94,9 +94,9 @@ def library() -> Any:
     except ImportError as error:
         words = "models need pydantic-ai (Python 3.11): pip install 'pawl-client[models]'"
         raise ImportError(words) from error
-    from pawl_client import _library
+    from pawl_client import _pydantic_ai
 
-    return _library
+    return _pydantic_ai
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

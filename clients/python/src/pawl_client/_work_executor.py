@@ -10,14 +10,14 @@ from typing import Any
 
 from pawl_client._convert import from_proto
 from pawl_client._errors import PawlError, StateError
+from pawl_client._handler_runner import Running
 from pawl_client._handlers import Handlers
-from pawl_client._held import Held, HeldStep, HeldTurn, stale
-from pawl_client._link import Link, Offer
-from pawl_client._running import Running
-from pawl_client._served import Served
+from pawl_client._leases import Held, HeldStep, HeldTurn, stale
+from pawl_client._served_run import Served
 from pawl_client._settings import Settings
 from pawl_client._step_execution import StepExecution
 from pawl_client._turn_execution import TurnExecution
+from pawl_client._worker_connection import Link, Offer
 from pawl_client.v1 import worker_pb2
 
 LEAVE = 5.0

@@ -43,14 +43,22 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RequestUsage
 
-from pawl_client._ask import PAUSED, Ask, calls_of, media_of, text_of
-from pawl_client._endpoint import discreet, final, limits_of, of_http, told, unusable, words_of
 from pawl_client._errors import FailTurnError
 from pawl_client._json_text import dump_json, whole
 from pawl_client._models import ModelAnswer, ModelCall, ModelFailure, ProviderLimits
-from pawl_client._normal import Normal, normal
+from pawl_client._normalize import Normal, normal
+from pawl_client._provider_errors import (
+    discreet,
+    final,
+    limits_of,
+    of_http,
+    told,
+    unusable,
+    words_of,
+)
+from pawl_client._provider_request import PAUSED, Ask, calls_of, media_of, text_of
+from pawl_client._response_repair import WATCH, EndpointError, Watch, too_large, watched
 from pawl_client._values import Fault, Json, Message, Part, Usage
-from pawl_client._wire import WATCH, EndpointError, Watch, too_large, watched
 
 LIBRARY = "pydantic-ai"
 _TIMEOUT = "MODEL_TIMEOUT"

@@ -13,8 +13,8 @@ from contextvars import ContextVar
 from importlib import import_module
 from typing import Any
 
-from pawl_client._endpoint import limits_of, of_http, told, unusable, words_of
 from pawl_client._models import ModelFailure, ProviderLimits
+from pawl_client._provider_errors import limits_of, of_http, told, unusable, words_of
 
 _SLACK = 65536
 """Bytes that one event may have beyond those of an answer."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pawl_client._shown import Shown
+from pawl_client._output_buffer import Shown
 
 
 def test_pieces_of_one_kind_each_and_whole_characters() -> None:

@@ -10,12 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pawl_client._ask import PAUSED, Ask, calls_of, text_of
 from pawl_client._enums import Awaiting, StepStatus
 from pawl_client._errors import FailTurnError, SchemaError, StepCancelledError
-from pawl_client._form import Forms
+from pawl_client._exit_tools import Asking, Leaving, arguments_of
 from pawl_client._json_text import dump_json
-from pawl_client._leaving import Asking, Leaving, arguments_of
 from pawl_client._model_calls import IncludedMessage
 from pawl_client._models import (
     ConversationRange,
@@ -27,6 +25,8 @@ from pawl_client._models import (
     ToolResult,
 )
 from pawl_client._outcomes import Reply
+from pawl_client._output_schema import Forms
+from pawl_client._provider_request import PAUSED, Ask, calls_of, text_of
 from pawl_client._runs import Step, StepOutcome
 from pawl_client._turn_requests import StepCall
 from pawl_client._turn_view import TurnView

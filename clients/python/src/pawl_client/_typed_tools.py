@@ -105,7 +105,7 @@ def _check(tool: str, parameters: list[inspect.Parameter]) -> None:
 
 def _forms(tool: str) -> Any:
     try:
-        return importlib.import_module("pawl_client._typed_form")
+        return importlib.import_module("pawl_client._typed_pydantic")
     except ImportError as error:
         raise ValueError(
             f"tool {tool}: a typed function needs pydantic 2: "

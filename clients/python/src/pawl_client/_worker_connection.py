@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pawl_client._advice import repeatable
-from pawl_client._awaiting import open_channel
+from pawl_client._async_io import open_channel
 from pawl_client._convert import seconds
 from pawl_client._errors import (
     AuthenticationError,
@@ -20,14 +20,14 @@ from pawl_client._errors import (
     UnavailableError,
 )
 from pawl_client._flow import Backoff, new_id
-from pawl_client._held import Held, HeldStep, HeldTurn, stale
-from pawl_client._outage import Outage
-from pawl_client._session import WORK, Session, SessionOverError
+from pawl_client._leases import Held, HeldStep, HeldTurn, stale
+from pawl_client._reconnect_log import Outage
 from pawl_client._settings import Settings, version
+from pawl_client._worker_session import WORK, Session, SessionOverError
 from pawl_client.v1 import worker_pb2
 
 if TYPE_CHECKING:
-    from pawl_client._served import Served
+    from pawl_client._served_run import Served
 
 log = logging.getLogger("pawl_client.worker")
 

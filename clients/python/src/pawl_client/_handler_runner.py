@@ -13,7 +13,7 @@ from typing import Any
 from pawl_client._errors import HandlerError, SuspendTurn
 from pawl_client._fault import deliberate, text_of
 from pawl_client._handlers import ToolEntry, TurnEntry
-from pawl_client._held import Held, HeldTurn
+from pawl_client._leases import Held, HeldTurn
 from pawl_client._threads import Threads
 
 log = logging.getLogger("pawl_client.worker")

@@ -1,6 +1,6 @@
 """Drives a run, and tells those who started it what happens in it.
 
-Its counterpart is `_blocking_driving`: what is generated for the blocking client imports the
+Its counterpart is `_sync_drive`: what is generated for the blocking client imports the
 same names from there.
 """
 
@@ -11,11 +11,11 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Gene
 from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
 
-from pawl_client._awaiting import called, closing
+from pawl_client._async_io import called, closing
 from pawl_client._errors import CallCancelledError
 from pawl_client._event_reader import EventReader
 from pawl_client._events import Event
-from pawl_client._served import Served
+from pawl_client._served_run import Served
 
 __all__ = ["Driven", "OnOutput", "driven"]
 

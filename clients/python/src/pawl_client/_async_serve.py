@@ -1,6 +1,6 @@
 """Serves the runs that a client drives, over one stream of their own.
 
-Its counterpart is `_blocking_serving`: what is generated for the blocking client imports the
+Its counterpart is `_sync_serve`: what is generated for the blocking client imports the
 same names from there.
 """
 
@@ -14,10 +14,10 @@ from typing import Any
 
 from pawl_client._errors import CallCancelledError, StateError
 from pawl_client._handlers import Handlers
-from pawl_client._link import Offer
-from pawl_client._served import Served, handlers_of
+from pawl_client._served_run import Served, handlers_of
 from pawl_client._settings import Settings
-from pawl_client._work import Work, over
+from pawl_client._work_executor import Work, over
+from pawl_client._worker_connection import Offer
 
 __all__ = ["Serving", "served_of"]
 

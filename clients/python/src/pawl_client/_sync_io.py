@@ -1,4 +1,4 @@
-"""How the blocking client waits and reaches its sidecar; the counterpart of `_awaiting`."""
+"""How the blocking client waits and reaches its sidecar; the counterpart of `_async_io`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import grpc
 
-from pawl_client._loop import in_loop
+from pawl_client._background_loop import in_loop
 from pawl_client._settings import Settings
 from pawl_client._threads import Threads
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from pawl_client import _tool_call, _tracing
 from pawl_client._convert import from_proto, instant, parse_json
 from pawl_client._errors import SuspendTurn, TurnStaleError
+from pawl_client._output_buffer import Shown
 from pawl_client._runs import Step, TurnInfo, TurnRef
-from pawl_client._shown import Shown
 from pawl_client._values import Json
 from pawl_client.v1 import worker_pb2
 
 if TYPE_CHECKING:
-    from pawl_client._served import Served
+    from pawl_client._served_run import Served
 
 
 class Held:

@@ -9,15 +9,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
+from pawl_client._async_io import together
 from pawl_client._async_turn import AsyncTurn
-from pawl_client._awaiting import together
 from pawl_client._convert import from_proto
 from pawl_client._denials import warn_denied
 from pawl_client._enums import Disposition, StepStatus
 from pawl_client._errors import DeadlineError, PawlError
 from pawl_client._flow import check_timeout, new_id
-from pawl_client._held import HeldTurn, stale
-from pawl_client._link import Link
+from pawl_client._leases import HeldTurn, stale
 from pawl_client._model_calls import AnsweredModel, RequestedModel
 from pawl_client._model_requests import (
     answer_model_request,
@@ -25,9 +24,9 @@ from pawl_client._model_requests import (
     update_model_call_request,
 )
 from pawl_client._models import ModelAnswer, ModelFailure, ModelRequest, ProviderLimits
+from pawl_client._output_buffer import Piece
 from pawl_client._requests import artifacts as wire_artifacts
 from pawl_client._runs import Step, StepOutcome
-from pawl_client._shown import Piece
 from pawl_client._turn import Turn
 from pawl_client._turn_requests import (
     StepCall,
@@ -37,6 +36,7 @@ from pawl_client._turn_requests import (
 )
 from pawl_client._turn_view import denied, next_piece, result_of
 from pawl_client._values import ArtifactLike, Json, OutputPiece, Usage
+from pawl_client._worker_connection import Link
 from pawl_client.v1 import run_pb2, worker_pb2
 
 T = TypeVar("T")

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pawl_client._form import Form, inside
 from pawl_client._json_text import dump_json
 from pawl_client._models import ModelCall
+from pawl_client._output_schema import Form, inside
 from pawl_client._runs import ArtifactSlot
 from pawl_client._turn_view import TurnView
 from pawl_client._values import Json, JsonValue

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pawl_client._provider_errors import told
+from pawl_client._provider_errors import failure_of_error
 
 TABLE = Path(__file__).parents[3] / "testdata" / "model" / "faults.json"
 
@@ -14,5 +14,5 @@ TABLE = Path(__file__).parents[3] / "testdata" / "model" / "faults.json"
 @pytest.mark.parametrize("row", json.loads(TABLE.read_text()), ids=lambda row: row["word"])
 @pytest.mark.parametrize("field", ["type", "code"])
 def test_words_of_a_fault(row: dict[str, Any], field: str) -> None:
-    failure = told({field: row["word"], "message": "said so"})
+    failure = failure_of_error({field: row["word"], "message": "said so"})
     assert (failure.non_retryable, failure.error.message) == (row["non_retryable"], "said so")

@@ -21,8 +21,8 @@ from pydantic_ai.providers.openai import OpenAIProvider
 
 from pawl_client import Client, FailTurnError, ModelFailure, RunStatus, _async_io
 from pawl_client import _pydantic_ai as library
-from pawl_client._output_schema import Form
-from pawl_client._provider_request import Ask
+from pawl_client._output_schema import OutputSchema
+from pawl_client._provider_request import ProviderRequest
 from pawl_client.testing import Sidecar
 from scripted import Says, Scripted
 from vendors import KEY, VENDORS, awaiting, blocking, model, registered
@@ -94,15 +94,15 @@ CASES: dict[str, Any] = {
 @pytest.mark.parametrize("vendor", VENDORS)
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_reserved_is_sent(client: Client, vendor: str, case: str) -> None:
-    bounds, parameters, extra, told, most, asked, tokens, estimated = CASES[case]
+    bounds, parameters, extra, told, max_output_tokens, asked, tokens, estimated = CASES[case]
     pack = registered(
         client,
         f"bound-{vendor}-{list(CASES).index(case)}",
         prompt={"parameters": parameters},
         bounds={"retry": 1, **bounds},
     )
-    if most is None and vendor == "messages":
-        most = 16384  # It wants a number: the default of the library.
+    if max_output_tokens is None and vendor == "messages":
+        max_output_tokens = 16384  # It wants a number: the default of the library.
     with Counts(*told) as endpoint:
         given = {"max_tokens": extra["own"]} if extra else {}
         handler = blocking(vendor, endpoint.url, max_rounds=2, extra=given)
@@ -114,7 +114,7 @@ def test_what_is_reserved_is_sent(client: Client, vendor: str, case: str) -> Non
     else:
         assert run.reason == "turn_failed"
     for body in endpoint.requests:
-        assert sent(body) == ({OWN[vendor]: most} if most else {})
+        assert sent(body) == ({OWN[vendor]: max_output_tokens} if max_output_tokens else {})
     if tokens is not None:
         assert (run.tokens, run.estimated_tokens) == (tokens, estimated)
     else:
@@ -183,7 +183,7 @@ def test_an_endpoint_that_asks_for_the_newer_name_gets_it(client: Client) -> Non
     assert result.run.estimated_tokens == 0
 
 
-def ask_of(**given: Any) -> Ask:
+def ask_of(**given: Any) -> ProviderRequest:
     plain: dict[str, Any] = {
         "system": "",
         "tools": (),
@@ -192,9 +192,9 @@ def ask_of(**given: Any) -> Ask:
         "messages": (),
         "schema": None,
         "extra": {},
-        "most": BOUND,
+        "max_output_tokens": BOUND,
     }
-    return Ask(**(plain | given))
+    return ProviderRequest(**(plain | given))
 
 
 def test_openai_itself_is_told_by_the_newer_name() -> None:
@@ -256,7 +256,7 @@ def test_what_has_come_is_taken_when_the_time_is_over() -> None:
     async def play() -> list[int]:
         took, clock = [], asyncio.get_running_loop().time
         over = clock() + 0.1
-        async for piece in _async_io.streamed(said(), 0.05):
+        async for piece in _async_io.with_timeout(said(), 0.05):
             took.append(piece)
             while clock() <= over:  # noqa: ASYNC110 - the program shows it slowly
                 await asyncio.sleep(0)
@@ -267,7 +267,7 @@ def test_what_has_come_is_taken_when_the_time_is_over() -> None:
 
 @pytest.mark.parametrize("text", ['{"a": 1}', '```json\n{"a": 1}\n```', ' ```\n{"a": 1}```\n'])
 def test_a_value_in_a_fence_is_a_value(text: str) -> None:
-    form = Form.of({"type": "object", "required": ["a"]})
+    form = OutputSchema.of({"type": "object", "required": ["a"]})
     assert form.read(text) == ({"a": 1}, "")
     assert form.read(f"Here: {text}")[1].startswith("it is no JSON")
 
@@ -314,14 +314,14 @@ class Deadly(Counts):
 @pytest.mark.parametrize(("mode", "vendor"), [("blocking", "chat"), ("asyncio", "messages")])
 def test_no_kill_lets_more_be_asked_for_than_the_budget_holds(mode: str, vendor: str) -> None:
     """What a killed program asked for may have been answered: its bound stays reserved."""
-    most = 9000
+    max_output_tokens = 9000
     flags = ["--step-grace=1s", "--restart-grace=1s"]
     with (
         Sidecar(allow_tools=["add"], flags=flags) as own,
         Deadly(own) as endpoint,
         own.client(retry_for=60, timeout=60) as client,
     ):
-        pack = registered(client, "killed", bounds={"max_tokens": most})
+        pack = registered(client, "killed", bounds={"max_tokens": max_output_tokens})
         command = [sys.executable, "-c", PROGRAM, mode, vendor, own.address, endpoint.url, pack]
         codes: list[int] = []
         while 0 not in codes and len(codes) < 9:
@@ -331,7 +331,9 @@ def test_no_kill_lets_more_be_asked_for_than_the_budget_holds(mode: str, vendor:
             said = endpoint.process.communicate(timeout=WAIT)[0]
             codes.append(endpoint.process.returncode)
         run = client.open(pack, request_id="once", variables={"n": 1}, input="Add.").info()
-    assert codes == [-9] * (most // BOUND) + [0]
+    assert codes == [-9] * (max_output_tokens // BOUND) + [0]
     assert said == "BUDGET_EXHAUSTED\n"
-    assert [sent(body) for body in endpoint.requests] == [{OWN[vendor]: BOUND}] * (most // BOUND)
-    assert (run.reason, run.tokens <= most) == ("max_tokens", True)
+    assert [sent(body) for body in endpoint.requests] == [{OWN[vendor]: BOUND}] * (
+        max_output_tokens // BOUND
+    )
+    assert (run.reason, run.tokens <= max_output_tokens) == ("max_tokens", True)

@@ -27,7 +27,7 @@ from pawl_client import (
     Usage,
 )
 from pawl_client import _pydantic_ai as library
-from pawl_client._normalize import Normal
+from pawl_client._normalize import NormalizedAnswer
 from pawl_client.models import ModelHandler
 from scripted import USAGE, Says, Scripted
 from vendors import LEAVE, awaiting, blocking, model, played, registered
@@ -341,7 +341,7 @@ class Answering:
 
 def test_a_message_that_cannot_be_serialised(caplog: pytest.LogCaptureFixture) -> None:
     message = ModelResponse(parts=[TextPart("Hi.")], provider_details={"it": object()})
-    answer = library.answer_of(Normal(message, {}), {})
+    answer = library.answer_of(NormalizedAnswer(message, {}), {})
     assert (answer.text, answer.provider) == ("Hi.", None)
     assert "without the library's own form" in caplog.text
 
@@ -350,7 +350,7 @@ def test_an_address_is_recorded_without_what_is_secret() -> None:
     message = ModelResponse(
         parts=[TextPart("Hi.")], provider_url="https://user:secret@host/v1?key=secret"
     )
-    answer = library.answer_of(Normal(message, {}), {})
+    answer = library.answer_of(NormalizedAnswer(message, {}), {})
     assert answer.provider["message"]["provider_url"] == "https://host/v1"
 
 
@@ -452,7 +452,7 @@ def test_the_short_form(client: Client, monkeypatch: pytest.MonkeyPatch) -> None
         assert run.drive(model="openai-chat:gpt-5-mini").status is RunStatus.COMPLETED
     assert ["input" in request for request in endpoint.requests] == [True, True, False, False]
     assert {request["model"] for request in endpoint.requests} == {"gpt-5-mini"}
-    assert ModelHandler("openai:gpt-5-mini")._manner.model == "gpt-5-mini"
+    assert ModelHandler("openai:gpt-5-mini")._options.model == "gpt-5-mini"
 
 
 class Listening:

@@ -9,7 +9,7 @@ import pytest
 from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart, ToolCallPart
 
 from conftest import ROOT
-from pawl_client._normalize import normal
+from pawl_client._normalize import normalize
 from pawl_client._pydantic_ai import answer_of
 
 TABLE = json.loads((ROOT / "testdata" / "model" / "normal.json").read_text())
@@ -28,7 +28,7 @@ def response(given: dict[str, Any]) -> ModelResponse:
 @pytest.mark.parametrize("case", TABLE, ids=lambda case: str(case["name"]))
 def test_the_table(case: dict[str, Any]) -> None:
     given, want = case["given"], case["want"]
-    told = normal(response(given), given["round"], given["known_ids"])
+    told = normalize(response(given), given["round"], given["known_ids"])
     if want is None:
         assert told is None
         return
@@ -42,17 +42,17 @@ def test_the_table(case: dict[str, Any]) -> None:
     ]
     assert calls == want["calls"]
     # Later requests repeat the library's own message, which is normal as well.
-    again = normal(told.message, given["round"], given["known_ids"])
+    again = normalize(told.message, given["round"], given["known_ids"])
     assert again is not None
     assert again.message == told.message
 
 
 def test_halves_are_joined_everywhere() -> None:
     thought = ThinkingPart("\ud83d\ude00", signature="s\ud83d", provider_name="p")
-    told = normal(ModelResponse(parts=[thought, TextPart("a\ud83d")]), 1, [])
+    told = normalize(ModelResponse(parts=[thought, TextPart("a\ud83d")]), 1, [])
     assert told is not None
     assert told.message.parts == [
         ThinkingPart("\U0001f600", signature="s\ufffd", provider_name="p"),
         TextPart("a\ufffd"),
     ]
-    assert normal(ModelResponse(parts=[thought]), 1, []) is None
+    assert normalize(ModelResponse(parts=[thought]), 1, []) is None

@@ -60,10 +60,10 @@ class Speaker:
             self._orders.put_nowait(order)
 
 
-Shown = tuple[str, str]
+OutputBuffer = tuple[str, str]
 
 
-async def shown(events: AsyncIterator[Event]) -> AsyncIterator[Shown]:
+async def shown(events: AsyncIterator[Event]) -> AsyncIterator[OutputBuffer]:
     """What is shown: the kind and the text of each piece, and resets."""
     async for event in events:
         if event.kind == "text" or event.kind == "reasoning":
@@ -257,7 +257,7 @@ def chunk(offset: int, text: str, *, delivery: int = 1, reset: bool = False) -> 
     )
 
 
-def read(reader: EventReader, item: object) -> list[Shown]:
+def read(reader: EventReader, item: object) -> list[OutputBuffer]:
     got = reader.read(item)  # type: ignore[arg-type]
     return [(event.kind, getattr(event, "text", "")) for event in got or ()]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pawl_client._output_buffer import Shown
+from pawl_client._output_buffer import OutputBuffer
 
 
 def test_pieces_of_one_kind_each_and_whole_characters() -> None:
-    shown = Shown()
+    shown = OutputBuffer()
     shown.add("think", reasoning=True)
     shown.add("", reasoning=False)
     shown.add("ä" * 40_000, reasoning=False)
@@ -15,7 +15,7 @@ def test_pieces_of_one_kind_each_and_whole_characters() -> None:
     while (piece := shown.next()) is not None:
         told.append((piece.offset, piece.reasoning, piece.text))
         assert len(piece.text.encode()) <= 64 * 1024
-        shown.sent(piece)
+        shown.mark_sent(piece)
     assert [(offset, reasoning) for offset, reasoning, _ in told] == [
         (0, True),
         (5, False),
@@ -26,22 +26,22 @@ def test_pieces_of_one_kind_each_and_whole_characters() -> None:
 
 
 def test_what_is_taken_back_is_told_anew_and_marked() -> None:
-    shown = Shown()
+    shown = OutputBuffer()
     shown.add("think", reasoning=True)
     shown.add("half", reasoning=False)
     while (piece := shown.next()) is not None:
-        shown.sent(piece)
+        shown.mark_sent(piece)
     shown.retract(6)
     piece = shown.next()
     assert piece is not None
     assert (piece.text, piece.reasoning, piece.reset) == ("thi", True, True)
-    shown.sent(piece)
+    shown.mark_sent(piece)
     assert shown.next() is None
     shown.retract(99)
     piece = shown.next()
     assert piece is not None
     assert (piece.text, piece.reset) == ("", True)
-    shown.sent(piece)
+    shown.mark_sent(piece)
     shown.add("a", reasoning=False)
     piece = shown.next()
     assert piece is not None

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from pawl_client._model_requests import answer_model_request
 from pawl_client._models import ModelAnswer, ProviderLimits
 from pawl_client._provider_errors import limits_of
 from pawl_client._runs import TurnRef
+from pawl_client._turn_requests import answer_model_request
 
 
 def told(**headers: str) -> Any:

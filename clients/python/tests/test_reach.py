@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from pawl_client import Client, Reply, Run, RunStatus, Turn, UnavailableError, Worker
-from pawl_client._reconnect_log import Outage
+from pawl_client._reconnect_log import ReconnectLog
 from pawl_client.testing import Sidecar
 from workers import WAIT, ended, serving
 
@@ -70,16 +70,16 @@ async def test_a_worker_says_that_it_is_connected(
 
 def test_how_often_it_is_said() -> None:
     now = [100.0]
-    outage = Outage(lambda: now[0])
+    outage = ReconnectLog(lambda: now[0])
     said: list[float] = []
     for second in range(1000):
         now[0] = 100.0 + second
-        since = outage.missed()
+        since = outage.attempt_failed()
         if since is not None:
             said.append(since)
     assert said == [0, 10, 30, 70, 150, 310, 610, 910]
-    outage.over()
-    assert outage.missed() == 0
+    outage.connected()
+    assert outage.attempt_failed() == 0
 
 
 def test_errors_name_the_address() -> None:

@@ -37,9 +37,9 @@ from pawl_client import (
     UnavailableError,
     UnknownEventError,
 )
-from pawl_client._served_run import Served, handlers_of
+from pawl_client._served_run import ServedRun, handlers_of
 from pawl_client._settings import Settings
-from pawl_client._worker_connection import Link, Offer
+from pawl_client._worker_connection import WorkerConfig, WorkerConnection
 from pawl_client.testing import Sidecar
 from pawl_client.v1 import worker_pb2
 from proxy import Proxy
@@ -455,7 +455,7 @@ class Refusing:
     def __init__(self, *errors: PawlError) -> None:
         self.errors = list(errors)
 
-    async def ask(self, request: worker_pb2.WorkRequest) -> worker_pb2.WorkReceipt:
+    async def request_receipt(self, request: worker_pb2.WorkRequest) -> worker_pb2.WorkReceipt:
         assert request.serve_run.run_id == "r"
         if self.errors:
             raise self.errors.pop(0)
@@ -470,17 +470,17 @@ class Refusing:
     ],
 )
 async def test_serve_run_is_repeated_where_that_may_help(error: PawlError, taken: bool) -> None:
-    offer = Offer(worker_id="w", packs=(), allow_unknown=False, turns=0, steps=0)
-    link = Link(Settings(address="127.0.0.1:1"), offer, lambda _: None, lambda _: None)
-    link._use(Refusing(error))  # type: ignore[arg-type]
-    served = Served(handlers_of(count_to(1), None, blocking=True), "r")
+    offer = WorkerConfig(worker_id="w", packs=(), allow_unknown=False, turns=0, steps=0)
+    link = WorkerConnection(Settings(address="127.0.0.1:1"), offer, lambda _: None, lambda _: None)
+    link._set_session(Refusing(error))  # type: ignore[arg-type]
+    served = ServedRun(handlers_of(count_to(1), None, blocking=True), "r")
     served.begin()
     if taken:
         await link.serve(served)
     else:
         with pytest.raises(PermissionDeniedError):
             await link.serve(served)
-    assert served.taken is taken
+    assert served.accepted is taken
 
 
 FORKS = """

@@ -21,8 +21,7 @@ from pawl_client import (
 )
 from pawl_client._errors import error_of
 from pawl_client._requests import number
-from pawl_client._stream_position import Position
-from pawl_client._streams import Tail
+from pawl_client._streams import StreamPosition, Tail
 from pawl_client.testing import Sidecar
 from pawl_client.v1 import record_pb2, run_pb2
 from proxy import Proxy
@@ -180,7 +179,7 @@ def item(seq: int, prev: int, run_id: str = "r") -> run_pb2.StreamTransitionsRes
 
 
 def test_a_gap_is_read_again_once_and_then_told() -> None:
-    tail = Tail(namespace="", position=Position("r"))
+    tail = Tail(namespace="", position=StreamPosition("r"))
     assert tail.read(item(1, 0)) is not None
     assert tail.read(item(1, 0)) is None
     with pytest.raises(
@@ -195,11 +194,11 @@ def test_a_gap_is_read_again_once_and_then_told() -> None:
 
 def test_a_gap_before_the_first_record_is_told() -> None:
     with pytest.raises(StreamGapError):
-        Tail(namespace="", position=Position("r", 3)).read(item(9, 7))
+        Tail(namespace="", position=StreamPosition("r", 3)).read(item(9, 7))
 
 
 def test_a_server_with_too_many_streams_is_asked_again_later() -> None:
-    tail = Tail(namespace="", position=Position("r"), reconnect_for=1.0)
+    tail = Tail(namespace="", position=StreamPosition("r"), reconnect_for=1.0)
     busy = error_of("RESOURCE_EXHAUSTED", "busy", reason="MAX_STREAMS", retry_after=0.7)
     assert [tail.pause(busy) for _ in range(2)] == [0.7, 0.7]
     with pytest.raises(OverloadedError):
@@ -207,7 +206,7 @@ def test_a_server_with_too_many_streams_is_asked_again_later() -> None:
 
 
 def test_progress_makes_a_gap_forgivable_again() -> None:
-    tail = Tail(namespace="", position=Position("r"))
+    tail = Tail(namespace="", position=StreamPosition("r"))
     tail.read(item(1, 0))
     for seq in (2, 3):
         assert tail.pause(StreamGapError("gap")) == 0.0
@@ -215,7 +214,7 @@ def test_progress_makes_a_gap_forgivable_again() -> None:
 
 
 def test_each_run_of_a_stream_has_its_own_order() -> None:
-    position = Position("")
+    position = StreamPosition("")
     tail = Tail(namespace="", position=position)
     assert tail.read(item(1, 0, "a")) is not None
     assert tail.read(item(7, 5, "b")) is not None

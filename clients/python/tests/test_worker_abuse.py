@@ -1,6 +1,6 @@
 """Workers that do not keep to the protocol: the sidecar's answers, as they are typed here.
 
-These speak the protocol by `Session` directly, since `Worker` does none of it.
+These speak the protocol by `WorkerSession` directly, since `Worker` does none of it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pawl_client import (
 )
 from pawl_client._convert import from_proto
 from pawl_client._turn_requests import complete_request
-from pawl_client._worker_session import WORK, Session
+from pawl_client._worker_session import WORK, WorkerSession
 from pawl_client.testing import Sidecar
 from pawl_client.v1 import run_pb2, worker_pb2
 from workers import WAIT, ended, serving
@@ -52,7 +52,7 @@ def here(shared: Sidecar) -> Iterator[Client]:
 class Raw:
     """One stream of a worker, spoken by hand."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: WorkerSession) -> None:
         self.session = session
         self.turns: asyncio.Queue[worker_pb2.TurnAssignment] = asyncio.Queue()
         self.end: asyncio.Task[PawlError] | None = None
@@ -74,7 +74,7 @@ class Raw:
 
     async def ask(self, **item: object) -> worker_pb2.WorkReceipt:
         request = worker_pb2.WorkRequest(**item)  # type: ignore[arg-type]
-        return await asyncio.wait_for(self.session.ask(request), WAIT)
+        return await asyncio.wait_for(self.session.request_receipt(request), WAIT)
 
 
 @contextlib.asynccontextmanager
@@ -89,7 +89,7 @@ async def raw(sidecar: Sidecar) -> AsyncIterator[Callable[[], Raw]]:
         )
 
         def make() -> Raw:
-            made.append(Raw(Session(work(), "there")))
+            made.append(Raw(WorkerSession(work(), "there")))
             return made[-1]
 
         try:

@@ -11,7 +11,7 @@ import pytest
 
 from conftest import STEPS
 from pawl_client import AsyncTurn, LimitError, Reply, RunStatus, Worker
-from pawl_client._worker_session import Session, SessionOverError
+from pawl_client._worker_session import SessionEndedError, WorkerSession
 from pawl_client.testing import Sidecar
 from pawl_client.v1 import worker_pb2
 from workers import WAIT, serving
@@ -58,10 +58,10 @@ class Stream:
         return ""
 
 
-async def registered(stream: Stream, max_bytes: int = 0) -> Session:
+async def registered(stream: Stream, max_bytes: int = 0) -> WorkerSession:
     answer = worker_pb2.WorkerRegistered(max_message_bytes=max_bytes)
     stream.responses.put_nowait(worker_pb2.WorkResponse(registered=answer))
-    session = Session(stream, "there")
+    session = WorkerSession(stream, "there")
     await session.register(worker_pb2.WorkRequest())
     stream.written.clear()
     return session
@@ -128,7 +128,7 @@ async def test_receipts_that_share_a_message_reach_whoever_asked() -> None:
     taken: list[worker_pb2.WorkResponse] = []
     session = await registered(stream)
     end = asyncio.create_task(session.receive(taken.append))
-    first, second = (asyncio.create_task(session.ask(output(n))) for n in "ab")
+    first, second = (asyncio.create_task(session.request_receipt(output(n))) for n in "ab")
     await stream.until(2)
     response = worker_pb2.WorkResponse(receipt=worker_pb2.WorkReceipt(id=2))
     response.receipt.output.SetInParent()
@@ -148,17 +148,17 @@ async def test_a_broken_stream_ends_what_was_to_be_sent(how: str) -> None:
     session = await registered(stream)
     stream.gate.clear()
     stream.broken = True
-    asked: list[Awaitable[Any]] = [asyncio.ensure_future(session.ask(output("0")))]
+    asked: list[Awaitable[Any]] = [asyncio.ensure_future(session.request_receipt(output("0")))]
     await stream.until(1)
     if how == "waiting":
         asked += [asyncio.ensure_future(session.send(output("1")))]
         await asyncio.sleep(0)
     stream.gate.set()
     for one in asked:
-        with pytest.raises(SessionOverError):
+        with pytest.raises(SessionEndedError):
             await asyncio.wait_for(one, WAIT)
     if how == "behind":
-        with pytest.raises(SessionOverError):
+        with pytest.raises(SessionEndedError):
             session.post(output("1"))
 
 
@@ -174,19 +174,19 @@ async def test_turns_of_many_runs_share_messages(
     """Through the real sidecar: what many runs ask and are told is in few messages."""
     sent: list[worker_pb2.WorkRequest] = []
     heard: list[worker_pb2.WorkResponse] = []
-    together, take = Session._together, Session._take
+    together, take = WorkerSession._next_batch, WorkerSession._take
 
-    def seen(session: Session) -> Any:
+    def seen(session: WorkerSession) -> Any:
         batch = together(session)
         sent.append(batch[0][0])
         return batch
 
-    def got(session: Session, response: worker_pb2.WorkResponse, other: Any) -> None:
+    def got(session: WorkerSession, response: worker_pb2.WorkResponse, other: Any) -> None:
         heard.append(response)
         take(session, response, other)
 
-    monkeypatch.setattr(Session, "_together", seen)
-    monkeypatch.setattr(Session, "_take", got)
+    monkeypatch.setattr(WorkerSession, "_next_batch", seen)
+    monkeypatch.setattr(WorkerSession, "_take", got)
     runs = 32
     arrived, all_here = 0, asyncio.Event()
     worker = Worker(address=sidecar.address, turns=runs)

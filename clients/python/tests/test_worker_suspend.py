@@ -27,8 +27,8 @@ from pawl_client import (
     Worker,
 )
 from pawl_client._convert import from_proto
-from pawl_client._leases import HeldTurn
-from pawl_client._worker_turn import WorkTurn
+from pawl_client._leases import LeasedTurn
+from pawl_client._worker_turn import WorkerTurn
 from pawl_client.testing import Sidecar
 from pawl_client.v1 import record_pb2, run_pb2, worker_pb2
 from workers import WAIT, ended, serving
@@ -249,7 +249,7 @@ class FakeLink:
     def __init__(self) -> None:
         self.refused = asyncio.Event()
 
-    async def ask_turn(self, held: HeldTurn, make: Any) -> worker_pb2.WorkReceipt:
+    async def request_for_turn(self, leased: LeasedTurn, make: Any) -> worker_pb2.WorkReceipt:
         if make().WhichOneof("item") == "suspend_turn":
             self.refused.set()
             raise StateError("nothing", reason="NOTHING_PENDING")
@@ -259,12 +259,12 @@ class FakeLink:
         return receipt
 
 
-def a_turn(link: FakeLink) -> tuple[HeldTurn, WorkTurn]:
+def a_turn(link: FakeLink) -> tuple[LeasedTurn, WorkerTurn]:
     assignment = worker_pb2.TurnAssignment()
     assignment.turn.turn.turn_seq = 1
     assignment.turn.pack.id = "steps"
-    held = HeldTurn(assignment)
-    return held, WorkTurn(link, held, SOON)  # type: ignore[arg-type]
+    held = LeasedTurn(assignment)
+    return held, WorkerTurn(link, held, SOON)  # type: ignore[arg-type]
 
 
 async def test_an_answer_that_comes_while_the_turn_is_suspended() -> None:
@@ -274,10 +274,10 @@ async def test_an_answer_that_comes_while_the_turn_is_suspended() -> None:
     step = asyncio.create_task(turn.step("add"))
     await asyncio.wait_for(link.refused.wait(), WAIT)
     answer = run_pb2.Step(step=1, status=record_pb2.STEP_STATUS_OK, result_json="3")
-    held.answered([from_proto(answer)])
+    held.add_answers([from_proto(answer)])
     assert await asyncio.wait_for(step, WAIT) == 3
     assert not held.suspended
-    assert (held.calls, held.waits) == (0, 0)
+    assert (held.calls, held.waiting_calls) == (0, 0)
 
 
 async def test_a_turn_that_does_something_else_too_is_not_suspended() -> None:

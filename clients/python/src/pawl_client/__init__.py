@@ -14,7 +14,6 @@ import os as _os
 # when grpc is loaded, so it comes first; what the environment says stays.
 _os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
-from pawl_client._approvals import Approval, ExternalEvent
 from pawl_client._async_client import AsyncClient
 from pawl_client._async_drive import Driven
 from pawl_client._async_run import AsyncHandler, AsyncHandlers, AsyncRun, AsyncTool
@@ -25,6 +24,8 @@ from pawl_client._client import Client
 from pawl_client._consumers import Consumer
 from pawl_client._control import (
     Account,
+    Approval,
+    ExternalEvent,
     Limit,
     LimitUse,
     RaisedBudget,

@@ -60,6 +60,9 @@ def _fits(error: PawlError, reasons: Reasons) -> bool:
 
 
 def repeatable(error: PawlError) -> bool:
-    """Whether the same request with the same id, and with the same token, may help a little
-    later. Where a function gives the token, `_caller` and `_worker_connection` ask it for another one."""
+    """Whether the same request, with the same id and the same token, may succeed a little later.
+
+    A refused token is not repeatable here: `_caller` and `_worker_connection` ask the token
+    function, where there is one, for a new token.
+    """
     return advice_of(error) != "give up" and not isinstance(error, AuthenticationError)

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import grpc
 
-from pawl_client._async_io import Line, called, closing, sleep
-from pawl_client._async_serve import Serving
+from pawl_client._async_io import ClientChannel, call_handler, closing, sleep
+from pawl_client._async_serve import RunServer
 from pawl_client._client_base import BaseClient
 from pawl_client._errors import PawlError
 from pawl_client._flow import Effect, Flow, Handle, Invoke, Operation, Send
@@ -23,15 +23,15 @@ class AsyncCaller(BaseClient):
     """The channel of a client, and how its flows are performed."""
 
     def _connect(self) -> None:
-        self._line = Line(self._settings)
-        self._serving = Serving(self._settings)
+        self._channel = ClientChannel(self._settings)
+        self._run_server = RunServer(self._settings)
         self._methods: dict[str, Callable[..., Any]] = {}
 
     async def close(self) -> None:
         """Closes the connection. Calls under way end with CallCancelledError."""
         self._methods = {}
-        await self._serving.close()
-        await self._line.close()
+        await self._run_server.close()
+        await self._channel.close()
 
     async def call(self, operation: Operation[T], *, timeout: float | None = None) -> T:
         """Makes one call with repetitions."""
@@ -58,14 +58,14 @@ class AsyncCaller(BaseClient):
         if isinstance(effect, Send):
             return await self._send(effect)
         if isinstance(effect, Handle):
-            return await called(effect.function, effect.arguments)
+            return await call_handler(effect.function, effect.arguments)
         return await sleep(effect.seconds)
 
     async def _unary(self, effect: Invoke) -> Any:
         operation = effect.operation
         method = self._methods.get(operation.path)
         if method is None:
-            method = self._methods[operation.path] = self._line.channel.unary_unary(
+            method = self._methods[operation.path] = self._channel.channel.unary_unary(
                 operation.path,
                 request_serializer=type(operation.request).SerializeToString,
                 response_deserializer=operation.response.FromString,
@@ -75,7 +75,7 @@ class AsyncCaller(BaseClient):
         )
 
     async def _send(self, effect: Send) -> Any:
-        method = self._line.channel.stream_unary(
+        method = self._channel.channel.stream_unary(
             effect.path,
             request_serializer=effect.request.SerializeToString,
             response_deserializer=effect.response.FromString,
@@ -123,7 +123,7 @@ class AsyncCaller(BaseClient):
             await sleep(pause)
 
     async def _read_once(self, reader: Reader[T], end: float | None) -> AsyncGenerator[T, None]:
-        stream: Callable[..., Any] = self._line.channel.unary_stream(
+        stream: Callable[..., Any] = self._channel.channel.unary_stream(
             reader.path,
             request_serializer=lambda request: request.SerializeToString(),
             response_deserializer=reader.response.FromString,

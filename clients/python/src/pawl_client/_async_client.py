@@ -7,16 +7,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from pawl_client._approvals import Approval
 from pawl_client._async_caller import AsyncCaller
 from pawl_client._async_drive import Driven, OnOutput, driven
 from pawl_client._async_model_handler import handler_of
 from pawl_client._async_run import AsyncHandlers, AsyncRun, AsyncTool
-from pawl_client._async_serve import served_of
+from pawl_client._async_serve import served_run
 from pawl_client._blobs import AsyncBlobData
 from pawl_client._client_base import document, start_of, started_by
 from pawl_client._consumers import Consumer
-from pawl_client._control import Account, Limit, Schedule
+from pawl_client._control import Account, Approval, Limit, Schedule
 from pawl_client._enums import RunStatus
 from pawl_client._outcomes import RunResult
 from pawl_client._packs import Pack, PackDetails, PackGraph, PackReport, RegisteredPack
@@ -178,7 +177,7 @@ class AsyncClient(AsyncCaller):
         process was forked from one that had driven runs; and as `start`.
         """
         arguments = _without_self(locals())
-        served = served_of(handler_of(handler, model, output), tools)
+        served = served_run(handler_of(handler, model, output), tools)
         for name in ("handler", "model", "output", "tools", "on_output"):
             del arguments[name]
 

@@ -11,11 +11,11 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Gene
 from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
 
-from pawl_client._async_io import called, closing
+from pawl_client._async_io import call_handler, closing
 from pawl_client._errors import CallCancelledError
 from pawl_client._event_reader import EventReader
 from pawl_client._events import Event
-from pawl_client._served_run import Served
+from pawl_client._served_run import ServedRun
 
 __all__ = ["Driven", "OnOutput", "driven"]
 
@@ -26,7 +26,7 @@ OnOutput = Callable[[Event], "Awaitable[None] | None"]
 class _Run(Protocol[T_co]):
     """A run that can be driven."""
 
-    async def _drive(self, served: Served) -> T_co: ...
+    async def _drive(self, served: ServedRun) -> T_co: ...
 
 
 class Driven(Coroutine[Any, Any, T_co], Generic[T_co]):
@@ -47,14 +47,14 @@ class Driven(Coroutine[Any, Any, T_co], Generic[T_co]):
     def __init__(
         self,
         begin: Callable[[], Awaitable[Any]],
-        served: Served,
+        served: ServedRun,
         on_output: OnOutput | None,
     ) -> None:
         self._begin, self._served, self._on_output = begin, served, on_output
         self._whole: Coroutine[Any, Any, T_co] | None = None
-        self._begun: asyncio.Future[Any] | None = None
-        self._driving: asyncio.Future[T_co] | None = None
-        self._left: Exception | None = None
+        self._start_task: asyncio.Future[Any] | None = None
+        self._drive_task: asyncio.Future[T_co] | None = None
+        self._abandoned_by: Exception | None = None
         """Why the run was given up."""
         self._watched = False
         """Whether `on_output` is called, or was, by an iteration."""
@@ -82,12 +82,12 @@ class Driven(Coroutine[Any, Any, T_co], Generic[T_co]):
                     await asyncio.wait({following})
                 for event in events:
                     if on_output is not None:
-                        await called(on_output, (event,))
+                        await call_handler(on_output, (event,))
                     yield event
             await asyncio.wait({driving})
             self._outcome(driving)
         except BaseException as error:
-            self._leave(error, driving)
+            self._abandon(error, driving)
             raise
         finally:
             driving.cancel()
@@ -129,7 +129,7 @@ class Driven(Coroutine[Any, Any, T_co], Generic[T_co]):
         try:
             await asyncio.wait({driving})
         except BaseException as error:
-            self._leave(error, driving)
+            self._abandon(error, driving)
             driving.cancel()
             if isinstance(error, asyncio.CancelledError):
                 await asyncio.wait({driving})
@@ -138,32 +138,34 @@ class Driven(Coroutine[Any, Any, T_co], Generic[T_co]):
 
     async def _started(self) -> tuple[Any, asyncio.Future[T_co]]:
         """The run, and what drives it: both begin once."""
-        if self._left is not None:
-            raise self._left
-        if self._begun is None:
-            self._begun = asyncio.ensure_future(self._begin())
+        if self._abandoned_by is not None:
+            raise self._abandoned_by
+        if self._start_task is None:
+            self._start_task = asyncio.ensure_future(self._begin())
         try:
-            run = await self._begun
+            run = await self._start_task
         except asyncio.CancelledError:
-            self._left = self._left or CallCancelledError("the start of the run was cancelled")
+            self._abandoned_by = self._abandoned_by or CallCancelledError(
+                "the start of the run was cancelled"
+            )
             raise
-        if self._driving is None:
-            self._driving = asyncio.ensure_future(run._drive(self._served))
-            self._driving.add_done_callback(lambda done: done.cancelled() or done.exception())
-        return run, self._driving
+        if self._drive_task is None:
+            self._drive_task = asyncio.ensure_future(run._drive(self._served))
+            self._drive_task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return run, self._drive_task
 
-    def _leave(self, error: BaseException, driving: asyncio.Future[T_co]) -> None:
+    def _abandon(self, error: BaseException, driving: asyncio.Future[T_co]) -> None:
         """Keeps why the run is given up; nothing where it was driven to its end."""
-        if self._left is None and not (driving.done() and self._on_output is None):
+        if self._abandoned_by is None and not (driving.done() and self._on_output is None):
             if isinstance(error, Exception):
-                self._left = error
+                self._abandoned_by = error
             elif not driving.done():
-                self._left = CallCancelledError("the run was left before its end")
+                self._abandoned_by = CallCancelledError("the run was left before its end")
 
     def _outcome(self, driving: asyncio.Future[T_co]) -> T_co:
         """The result of a run that is not driven any more."""
-        if self._left is not None:
-            raise self._left
+        if self._abandoned_by is not None:
+            raise self._abandoned_by
         return driving.result()
 
     async def _either(
@@ -182,7 +184,7 @@ class Driven(Coroutine[Any, Any, T_co], Generic[T_co]):
 
 
 def driven(
-    begin: Callable[[], Awaitable[_Run[T_co]]], served: Served, on_output: OnOutput | None
+    begin: Callable[[], Awaitable[_Run[T_co]]], served: ServedRun, on_output: OnOutput | None
 ) -> Driven[T_co]:
     """A run that `begin` starts, and `served` executes."""
     return Driven(begin, served, on_output)

@@ -18,7 +18,16 @@ from pawl_client._errors import PawlError
 from pawl_client._settings import Settings
 from pawl_client._status import error_from_rpc
 
-__all__ = ["Line", "called", "closing", "end_of", "open_channel", "sleep", "streamed", "together"]
+__all__ = [
+    "ClientChannel",
+    "call_handler",
+    "closing",
+    "open_channel",
+    "run_all",
+    "sleep",
+    "stream_error",
+    "with_timeout",
+]
 
 T = TypeVar("T")
 
@@ -32,7 +41,7 @@ def open_channel(settings: Settings) -> grpc.aio.Channel:
     return grpc.aio.secure_channel(settings.address, settings.tls.credentials(), settings.options())
 
 
-class Line:
+class ClientChannel:
     """The channel of a client. It belongs to an event loop, which need not run yet when
     the client is made: the first call opens it."""
 
@@ -54,7 +63,7 @@ class Line:
             await channel.close()
 
 
-async def end_of(call: Any, address: str) -> PawlError | None:
+async def stream_error(call: Any, address: str) -> PawlError | None:
     """Why a stream ended; None: the sidecar ended it as if all were well."""
     code, text = await call.code(), await call.details()
     if code is grpc.StatusCode.OK:
@@ -65,13 +74,13 @@ async def end_of(call: Any, address: str) -> PawlError | None:
     )
 
 
-async def called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+async def call_handler(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     """What a function of the user returns, awaited if that is what it needs."""
     value = function(*arguments)
     return await value if inspect.isawaitable(value) else value
 
 
-async def together(calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
+async def run_all(calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
     """What several calls return, made at the same time. All come to their end; then the
     first error is raised."""
 
@@ -87,7 +96,7 @@ async def together(calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
     return values
 
 
-async def streamed(
+async def with_timeout(
     source: AsyncGenerator[T, None], seconds: float | None
 ) -> AsyncGenerator[T, None]:
     """What a stream gives, for so long at most; it runs in a task of its own. Raises
@@ -95,12 +104,12 @@ async def streamed(
     queue: asyncio.Queue[Any] = asyncio.Queue()
     end = object()
 
-    async def pump() -> None:
+    async def copy() -> None:
         async with closing(source):
             async for piece in source:
                 queue.put_nowait(piece)
 
-    task, clock = asyncio.create_task(pump()), asyncio.get_running_loop().time
+    task, clock = asyncio.create_task(copy()), asyncio.get_running_loop().time
     task.add_done_callback(lambda _: queue.put_nowait(end))
     until = None if seconds is None else clock() + seconds
     try:

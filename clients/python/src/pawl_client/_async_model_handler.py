@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-from pawl_client._async_io import closing, sleep, streamed
+from pawl_client._async_io import closing, sleep, with_timeout
 from pawl_client._async_turn import AsyncTurn
 from pawl_client._enums import Disposition, StepStatus
 from pawl_client._errors import (
@@ -18,10 +18,10 @@ from pawl_client._errors import (
     TurnStaleError,
 )
 from pawl_client._model_calls import AnsweredModel, RequestedModel
-from pawl_client._model_loop import Heard, Manner, Talk
+from pawl_client._model_loop import ModelLoop, ModelOptions, RoundAnswer
 from pawl_client._models import ModelAnswer, ModelFailure, ProviderLimits
 from pawl_client._outcomes import Reply
-from pawl_client._output_schema import Forms
+from pawl_client._output_schema import OutputSchemas
 from pawl_client._provider_errors import is_final, unusable
 from pawl_client._runs import Step
 from pawl_client._values import Fault, Usage
@@ -60,22 +60,22 @@ class AsyncModelHandler:
         extra: Mapping[str, Any] | None = None,
     ) -> None:
         self._model = library().model_of(model)
-        self._manner = Manner(
+        self._options = ModelOptions(
             model=self._model.model_name,
             max_rounds=max_rounds,
             chat=chat,
-            forms=Forms(output),
+            output_schemas=OutputSchemas(output),
             extra=dict(extra or {}),
         )
 
     async def __call__(self, turn: AsyncTurn) -> Reply:
         """Executes one turn."""
-        talk = Talk(turn, self._manner)
-        while talk.reply is None:
-            calls = talk.heard(await _Round(self._model, turn, talk).heard())
+        loop = ModelLoop(turn, self._options)
+        while loop.reply is None:
+            calls = loop.take_answer(await _Round(self._model, turn, loop).run())
             if calls:
-                talk.answered(calls, await turn.calls(calls))
-        return talk.reply
+                loop.take_results(calls, await turn.calls(calls))
+        return loop.reply
 
 
 def handler_of(handler: Any, model: Any, output: Any) -> Any:
@@ -100,7 +100,7 @@ def library() -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Came:
+class _CallOutcome:
     """What came of a call, and what it consumed."""
 
     outcome: ModelAnswer | ModelFailure
@@ -118,28 +118,28 @@ _RECORDED = -1
 class _Round:
     """One round of a turn: the record, else the model."""
 
-    def __init__(self, model: Any, turn: AsyncTurn, talk: Talk) -> None:
-        self._model, self._turn, self._talk = model, turn, talk
-        self._request, self._bound = talk.request(), talk.bound()
-        self._most = self._reserved = 0
+    def __init__(self, model: Any, turn: AsyncTurn, loop: ModelLoop) -> None:
+        self._model, self._turn, self._loop = model, turn, loop
+        self._request, self._bound = loop.request(), loop.bound()
+        self._max_answer_bytes = self._reserved = 0
         self._included: set[int] = set()
         self._grown = False
         """The request has something, as it was asked for last, that it had not before."""
 
     async def _open(self) -> Step:
-        asked = await self._turn.request_model(self._talk.round, self._request, bound=self._bound)
-        self._most = asked.max_answer_bytes
+        asked = await self._turn.request_model(self._loop.round, self._request, bound=self._bound)
+        self._max_answer_bytes = asked.max_answer_bytes
         fresh = [
             message for message in asked.included_messages if message.seq not in self._included
         ]
         self._included.update(message.seq for message in fresh)
-        self._talk.include(fresh)
+        self._loop.include(fresh)
         self._grown = bool(fresh)
         step = _step_of(asked)
         self._reserved = step.model.max_output_tokens if step.model else 0
         return step
 
-    async def heard(self) -> Heard:
+    async def run(self) -> RoundAnswer:
         """The answer of the round."""
         step = await self._open()
         self._grown = False  # What it had to contain is asked at once.
@@ -148,34 +148,36 @@ class _Round:
             if model.answer.text:
                 await self._turn.output(model.answer.text)
             usage = model.usage or Usage()
-            return Heard(step=step.step, answer=model.answer, usage=usage, replayed=True)
+            return RoundAnswer(step=step.step, answer=model.answer, usage=usage, replayed=True)
         if model is not None and model.not_before is not None:
             await sleep(max(0.0, _until(model.not_before)))
         return await self._answer(step)
 
-    async def _answer(self, step: Step) -> Heard:
+    async def _answer(self, step: Step) -> RoundAnswer:
         """Makes the call until it is answered, or has used up its attempts."""
-        allowed = None if step.deadline is None else _allowed(step.deadline)
+        seconds = None if step.deadline is None else _call_seconds(step.deadline)
         attempt = step.attempt
         while True:
-            came = await self._call(allowed)
-            attempt = await self._tell(step.step, attempt, came)
-            if came.shown and attempt:
-                await self._turn.retract_output(came.shown)
+            result = await self._call(seconds)
+            attempt = await self._record(step.step, attempt, result)
+            if result.shown and attempt:
+                await self._turn.retract_output(result.shown)
             if attempt == _RECORDED:
-                return await self.heard()
+                return await self.run()
             self._grown = self._grown and not attempt
-            if not attempt and isinstance(came.outcome, ModelAnswer):
-                answer = came.outcome
-                return Heard(step=step.step, answer=answer, usage=came.usage, replayed=False)
+            if not attempt and isinstance(result.outcome, ModelAnswer):
+                answer = result.outcome
+                return RoundAnswer(
+                    step=step.step, answer=answer, usage=result.usage, replayed=False
+                )
 
-    async def _call(self, allowed: float | None) -> _Came:
+    async def _call(self, seconds: float | None) -> _CallOutcome:
         """Makes the call once, and shows the text as it comes in."""
-        ask = self._talk.ask(self._reserved)
-        call = library().call(self._model, ask, self._most, allowed)
-        shown, late = 0, None
+        request = self._loop.provider_request(self._reserved)
+        call = library().call(self._model, request, self._max_answer_bytes, seconds)
+        shown, timed_out = 0, None
         try:
-            async with closing(streamed(call.pieces(), allowed)) as pieces:
+            async with closing(with_timeout(call.pieces(), seconds)) as pieces:
                 async for piece in pieces:
                     if piece.reasoning:
                         await self._turn.reasoning(piece.reasoning)
@@ -183,35 +185,35 @@ class _Round:
                         await self._turn.output(piece.text)
                     shown += len((piece.reasoning + piece.text).encode())
         except TimeoutError as error:
-            late = unusable("MODEL_TIMEOUT", f"no whole answer: {error}")
+            timed_out = unusable("MODEL_TIMEOUT", f"no whole answer: {error}")
         # A whole answer has been paid for, however late its pieces were shown.
         whole = isinstance(call.outcome, ModelAnswer)
-        outcome = call.outcome if whole else late or call.outcome
-        return _Came(outcome=outcome, usage=call.usage, shown=shown, limits=call.limits)
+        outcome = call.outcome if whole else timed_out or call.outcome
+        return _CallOutcome(outcome=outcome, usage=call.usage, shown=shown, limits=call.limits)
 
-    async def _tell(self, step: int, attempt: int, came: _Came) -> int:
+    async def _record(self, step: int, attempt: int, result: _CallOutcome) -> int:
         """Tells what came of a call; gives the attempt to make next, 0 after an answer,
         _RECORDED where there is one already."""
-        outcome = came.outcome
+        outcome = result.outcome
         try:
             settled = await self._turn.answer_model(
-                step, attempt, outcome, usage=came.usage, limits=came.limits
+                step, attempt, outcome, usage=result.usage, limits=result.limits
             )
         except (LimitError, RequestError) as refusal:
             outcome = _refused(outcome, refusal)
-            settled = await self._turn.answer_model(step, attempt, outcome, usage=came.usage)
+            settled = await self._turn.answer_model(step, attempt, outcome, usage=result.usage)
         if settled.disposition is Disposition.IGNORED_STALE:
             # The sidecar was away meanwhile, and the turn has another token. What the call
             # consumed was counted before.
-            again = await self._open()
-            if again.status is not StepStatus.PENDING:
+            reopened = await self._open()
+            if reopened.status is not StepStatus.PENDING:
                 return _RECORDED
             if self._grown:
-                return again.attempt  # The model has not heard what was said meanwhile.
+                return reopened.attempt  # The model has not heard what was said meanwhile.
             settled = await self._turn.answer_model(
-                again.step, again.attempt, outcome, usage=Usage(counted_before=True)
+                reopened.step, reopened.attempt, outcome, usage=Usage(counted_before=True)
             )
-        _going_on(settled)
+        _check_still_open(settled)
         if isinstance(outcome, ModelAnswer):
             return 0
         if not settled.next:
@@ -245,7 +247,7 @@ def _step_of(asked: RequestedModel) -> Step:
     return step
 
 
-def _going_on(settled: AnsweredModel) -> None:
+def _check_still_open(settled: AnsweredModel) -> None:
     """Raises PawlError if nobody waits for what was told."""
     if settled.disposition is Disposition.IGNORED_TERMINAL or settled.ended is not None:
         raise RunTerminalError("the run has ended", reason="RUN_TERMINAL")
@@ -257,7 +259,7 @@ def _over() -> TurnStaleError:
     return TurnStaleError("the execution is over", reason="TURN_STALE")
 
 
-def _allowed(deadline: datetime) -> float:
+def _call_seconds(deadline: datetime) -> float:
     """Seconds of a call, so that there is time to tell what came of it."""
     left = _until(deadline)
     return max(0.001, left - min(1.0, left / 10))

@@ -10,18 +10,19 @@ from pawl_client._async_caller import AsyncCaller
 from pawl_client._async_drive import Driven, OnOutput, driven
 from pawl_client._async_io import closing
 from pawl_client._async_model_handler import handler_of
-from pawl_client._async_serve import served_of
+from pawl_client._async_serve import served_run
 from pawl_client._async_turn import AsyncTurn
 from pawl_client._control import RaisedBudget
 from pawl_client._conversation import Conversation
 from pawl_client._enums import SteerWhen, StepDecision
 from pawl_client._events import Event, HistoryMessage
-from pawl_client._fault import told_of
+from pawl_client._fault import with_retry_advice
 from pawl_client._flow import Flow, Operation, attempt
 from pawl_client._history import Deletion, Erased, RunDiff, Verification
 from pawl_client._history_operations import Fork
 from pawl_client._model_calls import AnsweredModel, RequestedModel, ShownModel, UpdatedModelCall
 from pawl_client._models import ModelAnswer, ModelFailure, ModelRequest, ProviderLimits
+from pawl_client._operations import read_result
 from pawl_client._outcomes import (
     Outcome,
     Reply,
@@ -33,7 +34,6 @@ from pawl_client._outcomes import (
     values_of,
 )
 from pawl_client._records import Record
-from pawl_client._run_result import read_result
 from pawl_client._runs import (
     ArtifactSlot,
     RunInfo,
@@ -41,7 +41,7 @@ from pawl_client._runs import (
     TurnInfo,
     TurnRef,
 )
-from pawl_client._served_run import Served
+from pawl_client._served_run import ServedRun
 from pawl_client._turn_requests import StepCall
 from pawl_client._types import ArtifactsT, EventT, GivenT, VariablesT
 from pawl_client._values import Content, Fault, Json, OutputPiece, Part, Usage
@@ -129,12 +129,12 @@ class AsyncRun(Generic[EventT, ArtifactsT, VariablesT]):
         async def begin() -> AsyncRun[EventT, ArtifactsT, VariablesT]:
             return self
 
-        served = served_of(handler_of(handler, model, output), tools)
+        served = served_run(handler_of(handler, model, output), tools)
         return driven(begin, served, on_output)
 
-    async def _drive(self, served: Served) -> RunResult[ArtifactsT]:
+    async def _drive(self, served: ServedRun) -> RunResult[ArtifactsT]:
         served.run_id = self.id
-        await self._client._serving.drive(served)
+        await self._client._run_server.drive(served)
         return await self._result(tuple(served.errors), served.output)
 
     async def emit(
@@ -256,7 +256,7 @@ class AsyncRun(Generic[EventT, ArtifactsT, VariablesT]):
         one waits at least so many seconds; `unknown`, what the call changes elsewhere may
         have happened. `usage` is what the attempt really consumed (None: what the pack says
         that it costs at most)."""
-        told = told_of(answer, non_retryable, retry_after, unknown)
+        told = with_retry_advice(answer, non_retryable, retry_after, unknown)
         return await self._client.call(
             self._runs.resolve_step(self.id, step, tool, attempt, told, token, usage)
         )

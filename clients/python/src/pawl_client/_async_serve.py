@@ -14,81 +14,83 @@ from typing import Any
 
 from pawl_client._errors import CallCancelledError, StateError
 from pawl_client._handlers import Handlers
-from pawl_client._served_run import Served, handlers_of
+from pawl_client._served_run import ServedRun, handlers_of
 from pawl_client._settings import Settings
-from pawl_client._work_executor import Work, over
-from pawl_client._worker_connection import Offer
+from pawl_client._work_executor import WorkExecutor, cancel_and_wait
+from pawl_client._worker_connection import WorkerConfig
 
-__all__ = ["Serving", "served_of"]
+__all__ = ["RunServer", "served_run"]
 
 _forked: int | None = None
 """The process that opened the first stream. gRPC's streams for event loops do not work in a
 process that is forked from it."""
 
 
-def served_of(
+def served_run(
     handler: Callable[[Any], Any] | Mapping[str, Callable[[Any], Any]],
     tools: Mapping[str, Callable[..., Any]] | None,
-) -> Served:
+) -> ServedRun:
     """A run that coroutines execute. Raises as `handlers_of`, and as `check_process`."""
     check_process()
-    return Served(handlers_of(handler, tools, blocking=False))
+    return ServedRun(handlers_of(handler, tools, blocking=False))
 
 
-class Serving:
+class RunServer:
     """Executes the runs of a client. The stream is opened for the first of them, and stays
     open for the next ones."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._work: Work | None = None
-        self._life: asyncio.Task[None] | None = None
+        self._executor: WorkExecutor | None = None
+        self._task: asyncio.Task[None] | None = None
         self._closed = False
 
-    async def drive(self, served: Served) -> None:
+    async def drive(self, served: ServedRun) -> None:
         """Executes a run until it ends or waits for something from outside.
 
         Raises RunTakenOverError, NotFoundError, UnavailableError, StateError (RUN_DRIVEN), what
         a mistake of a handler raised, what ServeRun is refused with.
         """
-        work = self._opened()
+        executor = self._opened()
         served.begin()
-        await work.serve(served)
+        await executor.serve(served)
 
     async def close(self) -> None:
         """Gives up the runs that are driven, and ends the stream. Tools that are at work have
-        `LEAVE` seconds to report what they did."""
+        `GRACE_SECONDS` to report what they did."""
         self._closed = True
-        if self._work is not None and self._life is not None:
-            work, life = self._work, self._life
-            self._end(work, closed())
+        if self._executor is not None and self._task is not None:
+            executor, task = self._executor, self._task
+            self._end(executor, closed())
             await asyncio.sleep(0)  # What drives the runs goes on, and releases them.
-            await work.leave()
-            await over(life)
+            await executor.finish_reports()
+            await cancel_and_wait(task)
 
-    def _opened(self) -> Work:
+    def _opened(self) -> WorkExecutor:
         if self._closed:
             raise closed()
-        if self._work is None:
-            offer = Offer(worker_id=_fresh_id(), packs=(), allow_unknown=False, turns=0, steps=0)
-            self._work = Work(self._settings, offer, Handlers())
-            self._life = asyncio.create_task(self._live(self._work))
-        return self._work
+        if self._executor is None:
+            config = WorkerConfig(
+                worker_id=_fresh_id(), packs=(), allow_unknown=False, turns=0, steps=0
+            )
+            self._executor = WorkExecutor(self._settings, config, Handlers())
+            self._task = asyncio.create_task(self._run_executor(self._executor))
+        return self._executor
 
-    async def _live(self, work: Work) -> None:
+    async def _run_executor(self, executor: WorkExecutor) -> None:
         try:
-            await work.live()
+            await executor.run()
         except Exception as error:
-            self._end(work, error)
+            self._end(executor, error)
         finally:
-            self._end(work, closed())
-            await work.close()
+            self._end(executor, closed())
+            await executor.close()
 
-    def _end(self, work: Work, error: Exception) -> None:
+    def _end(self, executor: WorkExecutor, error: Exception) -> None:
         """The stream is over: the next run opens another one."""
-        if self._work is work:
-            self._work = None
-        for served in list(work.link.served.values()):
+        if self._executor is executor:
+            self._executor = None
+        for served in list(executor.connection.served.values()):
             served.fail(error)
 
 

@@ -48,17 +48,17 @@ class AsyncTurn(TurnView[ReadT], ABC, Generic[AsyncStepsT, WrittenT, ReadT]):
         """
         done: list[StepOutcome] = []
         calls = [self._keyed(call) for call in calls]
-        most = len(calls)
+        batch_size = len(calls)
         while len(done) < len(calls):
-            batch = calls[len(done) : len(done) + most]
+            batch = calls[len(done) : len(done) + batch_size]
             try:
-                done += await self._together(batch)
+                done += await self._request_batch(batch)
             except LimitError as error:
-                most = fewer(len(batch), error)
+                batch_size = fewer(len(batch), error)
         return tuple(done)
 
     @abstractmethod
-    async def _together(self, calls: Sequence[StepCall]) -> Sequence[StepOutcome]: ...
+    async def _request_batch(self, calls: Sequence[StepCall]) -> Sequence[StepOutcome]: ...
 
     @abstractmethod
     async def request_model(
@@ -75,7 +75,7 @@ class AsyncTurn(TurnView[ReadT], ABC, Generic[AsyncStepsT, WrittenT, ReadT]):
         self,
         step: int,
         attempt: int,
-        came: ModelAnswer | ModelFailure,
+        outcome: ModelAnswer | ModelFailure,
         *,
         usage: Usage | None = None,
         limits: ProviderLimits | None = None,

@@ -14,8 +14,8 @@ from pawl_client._errors import PawlError
 from pawl_client._flow import Effect, Flow, Handle, Invoke, Operation, Send
 from pawl_client._status import error_from_rpc
 from pawl_client._streams import Reader
-from pawl_client._sync_io import Line, called, closing, sleep
-from pawl_client._sync_serve import Serving
+from pawl_client._sync_io import ClientChannel, call_handler, closing, sleep
+from pawl_client._sync_serve import RunServer
 
 T = TypeVar("T")
 
@@ -24,15 +24,15 @@ class Caller(BaseClient):
     """The channel of a client, and how its flows are performed."""
 
     def _connect(self) -> None:
-        self._line = Line(self._settings)
-        self._serving = Serving(self._settings)
+        self._channel = ClientChannel(self._settings)
+        self._run_server = RunServer(self._settings)
         self._methods: dict[str, Callable[..., Any]] = {}
 
     def close(self) -> None:
         """Closes the connection. Calls under way end with CallCancelledError."""
         self._methods = {}
-        self._serving.close()
-        self._line.close()
+        self._run_server.close()
+        self._channel.close()
 
     def call(self, operation: Operation[T], *, timeout: float | None = None) -> T:
         """Makes one call with repetitions."""
@@ -59,14 +59,14 @@ class Caller(BaseClient):
         if isinstance(effect, Send):
             return self._send(effect)
         if isinstance(effect, Handle):
-            return called(effect.function, effect.arguments)
+            return call_handler(effect.function, effect.arguments)
         return sleep(effect.seconds)
 
     def _unary(self, effect: Invoke) -> Any:
         operation = effect.operation
         method = self._methods.get(operation.path)
         if method is None:
-            method = self._methods[operation.path] = self._line.channel.unary_unary(
+            method = self._methods[operation.path] = self._channel.channel.unary_unary(
                 operation.path,
                 request_serializer=type(operation.request).SerializeToString,
                 response_deserializer=operation.response.FromString,
@@ -76,7 +76,7 @@ class Caller(BaseClient):
         )
 
     def _send(self, effect: Send) -> Any:
-        method = self._line.channel.stream_unary(
+        method = self._channel.channel.stream_unary(
             effect.path,
             request_serializer=effect.request.SerializeToString,
             response_deserializer=effect.response.FromString,
@@ -122,7 +122,7 @@ class Caller(BaseClient):
             sleep(pause)
 
     def _read_once(self, reader: Reader[T], end: float | None) -> Generator[T, None]:
-        stream: Callable[..., Any] = self._line.channel.unary_stream(
+        stream: Callable[..., Any] = self._channel.channel.unary_stream(
             reader.path,
             request_serializer=lambda request: request.SerializeToString(),
             response_deserializer=reader.response.FromString,

@@ -8,12 +8,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from pawl_client._approvals import Approval
 from pawl_client._blobs import BlobData
 from pawl_client._caller import Caller
 from pawl_client._client_base import document, start_of, started_by
 from pawl_client._consumers import Consumer
-from pawl_client._control import Account, Limit, Schedule
+from pawl_client._control import Account, Approval, Limit, Schedule
 from pawl_client._enums import RunStatus
 from pawl_client._model_handler import handler_of
 from pawl_client._outcomes import RunResult
@@ -22,7 +21,7 @@ from pawl_client._records import Record
 from pawl_client._run import Handlers, Run, Tool
 from pawl_client._runs import Identity, RunFilter, RunInfo
 from pawl_client._sync_drive import OnOutput, driven
-from pawl_client._sync_serve import served_of
+from pawl_client._sync_serve import served_run
 from pawl_client._tool_check import Tools, check_tools, schemas_of
 from pawl_client._types import GivenT
 from pawl_client._values import BlobHead, BlobPiece, Content, Json
@@ -176,7 +175,7 @@ class Client(Caller):
         process was forked from one that had driven runs; and as `start`.
         """
         arguments = _without_self(locals())
-        served = served_of(handler_of(handler, model, output), tools)
+        served = served_run(handler_of(handler, model, output), tools)
         for name in ("handler", "model", "output", "tools", "on_output"):
             del arguments[name]
 

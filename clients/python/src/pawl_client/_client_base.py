@@ -16,8 +16,7 @@ from pawl_client._operations import Runs, Start
 from pawl_client._pack_operations import Packs
 from pawl_client._runs import RunFilter, RunInfo
 from pawl_client._settings import KEEPALIVE, Settings, Tls, TokenSource, address_of, token_of
-from pawl_client._stream_position import Position
-from pawl_client._streams import Tail
+from pawl_client._streams import StreamPosition, Tail
 from pawl_client._values import BlobHead, Content, Json
 
 
@@ -83,7 +82,7 @@ class BaseClient:
     ) -> Tail:
         return Tail(
             namespace=self._settings.namespace,
-            position=Position(run_id, after_seq, after_cursor),
+            position=StreamPosition(run_id, after_seq, after_cursor),
             runs=runs,
             kinds=kinds,
             follow=follow,
@@ -105,7 +104,7 @@ class BaseClient:
     ) -> ConsumerTail:
         return ConsumerTail(
             namespace=self._settings.namespace,
-            position=Position(""),
+            position=StreamPosition(""),
             runs=runs,
             kinds=kinds,
             follow=follow,

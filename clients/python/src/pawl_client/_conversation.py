@@ -44,7 +44,7 @@ class Conversation:
                 )
                 self._answer(result, event)
             elif isinstance(event, MessageEvent) and event.role == "tool":
-                self._answer(_told(event), event)
+                self._answer(_call_result(event), event)
             elif isinstance(event, MessageEvent):
                 self._entries.append(_Entry(_message(event), event.step))
             elif isinstance(event, TurnEndedEvent) and event.rejected_step:
@@ -67,10 +67,10 @@ class Conversation:
             if any(call.id == result.call_id for call in entry.message.calls):
                 entry.results[result.call_id] = result
                 return
-        alone = HistoryMessage(
+        unmatched = HistoryMessage(
             role="tool", results=(result,), seq=event.seq, turn_seq=event.turn_seq
         )
-        self._entries.append(_Entry(alone, 0))
+        self._entries.append(_Entry(unmatched, 0))
 
 
 def _message(event: MessageEvent) -> HistoryMessage:
@@ -84,7 +84,7 @@ def _message(event: MessageEvent) -> HistoryMessage:
     )
 
 
-def _told(event: MessageEvent) -> CallResult:
+def _call_result(event: MessageEvent) -> CallResult:
     """The answer to a call that no step made: {"error": {"code", "message"}}, or a result."""
     values: list[Any] = [part.json.value for part in event.parts if part.json is not None]
     value = values[0] if values else "".join(part.text or "" for part in event.parts)

@@ -21,7 +21,6 @@ from typing import Any, TypeVar
 from google.protobuf.descriptor import FieldDescriptor
 
 from pawl_client import (
-    _approvals,
     _control,
     _enums,
     _history,
@@ -48,7 +47,7 @@ def _named(*modules: Any) -> dict[str, type]:
     }
 
 
-_CLASSES = _named(_values, _models, _runs, _packs, _records, _history, _approvals, _control)
+_CLASSES = _named(_values, _models, _runs, _packs, _records, _history, _control)
 _ALIASES = {
     "Run": _runs.RunInfo,
     "GetTurnResponse": _runs.TurnInfo,

@@ -12,7 +12,7 @@ from pawl_client._values import Denial
 log = logging.getLogger("pawl_client")
 
 _POLICY = ("TOOL_NOT_ALLOWED", "TOOL_BLOCKED")
-_MOST = 10_000
+_MAX = 10_000
 _warned: set[tuple[str, str]] = set()
 
 
@@ -42,7 +42,7 @@ def _first(pack: str, tool: str) -> bool:
     # Of two threads at once both may be the first: a second line does no harm.
     if (pack, tool) in _warned:
         return False
-    if len(_warned) >= _MOST:
+    if len(_warned) >= _MAX:
         _warned.clear()
     _warned.add((pack, tool))
     return True

@@ -10,8 +10,7 @@ from pawl_client._convert import enum_of, from_proto, record_from_proto
 from pawl_client._enums import RecordKind
 from pawl_client._event_source import EventSource
 from pawl_client._events import Event
-from pawl_client._stream_position import Position
-from pawl_client._streams import TRANSITIONS, Reader
+from pawl_client._streams import TRANSITIONS, Reader, StreamPosition
 from pawl_client.v1 import run_pb2
 
 _KINDS = [
@@ -30,18 +29,18 @@ class EventReader(Reader["tuple[Event, ...]"]):
     response = run_pb2.StreamTransitionsResponse
     source: EventSource
     follow: bool = True
-    position: Position = field(init=False)
+    position: StreamPosition = field(init=False)
     until: int | None = None
     """Nothing is wanted behind this record."""
     _call: Any = None
     _caught_up: bool = False
 
     def __post_init__(self) -> None:
-        self.position = Position(self.source.run_id, self.source.after_seq)
+        self.position = StreamPosition(self.source.run_id, self.source.after_seq)
 
     def request(self) -> run_pb2.StreamTransitionsRequest:
         """See `Reader.request`."""
-        heard = self.source.heard
+        position = self.source.output_position
         return run_pb2.StreamTransitionsRequest(
             namespace=self.namespace,
             run_id=self.source.run_id,
@@ -51,7 +50,7 @@ class EventReader(Reader["tuple[Event, ...]"]):
             statuses=True,
             output=self.follow,
             output_after=run_pb2.OutputPosition(
-                turn_seq=heard.turn_seq, delivery=heard.delivery, offset=heard.offset
+                turn_seq=position.turn_seq, delivery=position.delivery, offset=position.offset
             ),
         )
 

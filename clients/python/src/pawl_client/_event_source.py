@@ -21,19 +21,22 @@ KEPT = 256 * 1024
 
 
 @dataclass(slots=True)
-class _Open:
-    """What was shown of the newest turn. `kept` is the text of rounds that are over; `partial` is
-    the text of the round that is under way. `step` of a piece is the MODEL step that answered it,
-    0: none did. `some` and `more`: a reader before this one had shown text, in all and in this
-    round."""
+class _TurnText:
+    """The text of the newest turn that the program has seen.
+
+    `kept` holds the text of finished rounds as (MODEL step, reasoning, text), where step 0 means
+    that no step answered it. `partial` holds the text of the current round. `shown_before` and
+    `shown_in_round` report whether an earlier reader, whose cursor this one continues, had
+    delivered text of the turn and of the current round.
+    """
 
     turn_seq: int = 0
     attempt: int = 0
     state: str = ""
     kept: list[tuple[int, bool, str]] = field(default_factory=list)
     partial: list[tuple[bool, str]] = field(default_factory=list)
-    some: bool = False
-    more: bool = False
+    shown_before: bool = False
+    shown_in_round: bool = False
     round: int = 0
     """The MODEL step that is under way, as this execution asked for it."""
     broken: bool = False
@@ -41,14 +44,14 @@ class _Open:
     something follows, if its executor does not take it back."""
 
     @property
-    def said(self) -> str:
+    def text_of_round(self) -> str:
         """What was said in this round."""
         return "".join(text for reasoning, text in self.partial if not reasoning)
 
     @property
     def any(self) -> bool:
         """Whether anything of the turn is shown."""
-        return bool(self.kept or self.partial or self.some or self.more)
+        return bool(self.kept or self.partial or self.shown_before or self.shown_in_round)
 
     def show(self, reasoning: bool, text: str) -> None:
         """Notes a piece that is shown."""
@@ -60,13 +63,17 @@ class _Open:
     def keep(self, step: int) -> None:
         """What was shown in this round stays."""
         self.kept += [(step, reasoning, text) for reasoning, text in self.partial]
-        self.partial, self.some, self.more = [], self.some or self.more, False
+        self.partial, self.shown_before, self.shown_in_round = (
+            [],
+            self.shown_before or self.shown_in_round,
+            False,
+        )
         while sum(len(text) for *_, text in self.kept) > KEPT:
             del self.kept[0]
 
     def forget(self) -> None:
         """Nothing of the turn is shown any more."""
-        self.kept, self.partial, self.some, self.more = [], [], False, False
+        self.kept, self.partial, self.shown_before, self.shown_in_round = [], [], False, False
         self.round, self.broken = 0, False
 
 
@@ -81,12 +88,16 @@ class EventSource:
     def __init__(self, run_id: str, cursor: str = "") -> None:
         self.run_id = run_id
         numbers = _numbers(cursor)
-        self.after_seq, self._skip, turn_seq, attempt, shown, *heard = numbers
-        self.heard = OutputPosition(turn_seq=heard[0], delivery=heard[1], offset=heard[2])
-        self._open = _Open(turn_seq=turn_seq, attempt=attempt, some=shown > 0, more=shown > 1)
+        self.after_seq, self._skip, turn_seq, attempt, shown, *output_position = numbers
+        self.output_position = OutputPosition(
+            turn_seq=output_position[0], delivery=output_position[1], offset=output_position[2]
+        )
+        self._open = _TurnText(
+            turn_seq=turn_seq, attempt=attempt, shown_before=shown > 0, shown_in_round=shown > 1
+        )
         self._open.broken = shown > 2
         self._calls: dict[int, tuple[ModelCall, ...]] = {}
-        self._asked: dict[int, ToolCallRef | None] = {}
+        self._tool_calls: dict[int, ToolCallRef | None] = {}
         self._own: set[int] = set()
         """Steps of the sidecar's own: they ask about another step, or undo it."""
         self._output: tuple[Part, ...] = ()
@@ -110,24 +121,27 @@ class EventSource:
 
     def chunk(self, chunk: OutputChunk) -> tuple[e.Event, ...]:
         """The events of a piece of output. Raises StreamGapError if one before it is missing."""
-        heard = self.heard
-        same = (chunk.turn_seq, chunk.delivery) == (heard.turn_seq, heard.delivery)
+        output_position = self.output_position
+        same = (chunk.turn_seq, chunk.delivery) == (
+            output_position.turn_seq,
+            output_position.delivery,
+        )
         if same and not chunk.reset:
-            if chunk.offset > heard.offset:
+            if chunk.offset > output_position.offset:
                 raise StreamGapError(
                     f"run {self.run_id}: output of turn {chunk.turn_seq} goes on at byte"
-                    f" {chunk.offset}, but the last one read was {heard.offset}"
+                    f" {chunk.offset}, but the last one read was {output_position.offset}"
                 )
-            if chunk.position.offset <= heard.offset:
+            if chunk.position.offset <= output_position.offset:
                 return ()
         shown, events = self._enter(chunk.turn_seq, chunk.attempt), []
         if (chunk.reset or not same) and shown.any:
             shown.forget()
-            self.heard = replace(chunk.position, offset=chunk.offset)
+            self.output_position = replace(chunk.position, offset=chunk.offset)
             events.append(self._placed(self._here(e.ResetEvent()), self.cursor))
         for event in self._broken():
             events.append(self._placed(self._here(event), self.cursor))
-        self.heard = chunk.position
+        self.output_position = chunk.position
         if chunk.text:
             event = self._here(self._piece(chunk.reasoning, chunk.text))
             events.append(self._placed(event, self.cursor))
@@ -139,11 +153,13 @@ class EventSource:
         return f"{self.after_seq}.0{self._mark()}"
 
     def _mark(self) -> str:
-        o, heard = self._open, self.heard
-        shown = 2 if o.partial or o.more else 1 if o.kept or o.some else 0
+        o, output_position = self._open, self.output_position
+        shown = 2 if o.partial or o.shown_in_round else 1 if o.kept or o.shown_before else 0
         shown = 3 if o.broken else shown
         turn = f".{o.turn_seq}.{o.attempt}.{shown}"
-        return f"{turn}.{heard.turn_seq}.{heard.delivery}.{heard.offset}"
+        return (
+            f"{turn}.{output_position.turn_seq}.{output_position.delivery}.{output_position.offset}"
+        )
 
     def _here(self, event: e.Event) -> e.Event:
         """The event of the newest turn, if it is of a turn."""
@@ -159,9 +175,9 @@ class EventSource:
 
     # Text
 
-    def _enter(self, turn_seq: int, attempt: int, state: str = "") -> _Open:
+    def _enter(self, turn_seq: int, attempt: int, state: str = "") -> _TurnText:
         if self._open.turn_seq != turn_seq:
-            self._open = _Open(turn_seq=turn_seq, state=state)
+            self._open = _TurnText(turn_seq=turn_seq, state=state)
         if attempt:
             self._open.attempt = attempt
         return self._open
@@ -175,7 +191,7 @@ class EventSource:
     def _void(self, kept: list[tuple[int, bool, str]]) -> Iterator[e.Event]:
         """Of what was shown only this stays."""
         shown = self._open
-        if not shown.partial and kept == shown.kept and not shown.more:
+        if not shown.partial and kept == shown.kept and not shown.shown_in_round:
             return
         shown.forget()
         yield e.ResetEvent()
@@ -194,9 +210,9 @@ class EventSource:
     def _whole(self, text: str) -> Iterator[e.Event]:
         """What was not shown of a text that is known as a whole."""
         shown = self._open
-        if shown.more or not text.startswith(shown.said):
+        if shown.shown_in_round or not text.startswith(shown.text_of_round):
             return
-        if rest := text[len(shown.said) :]:
+        if rest := text[len(shown.text_of_round) :]:
             yield self._piece(False, rest)
 
     # Records
@@ -252,8 +268,8 @@ class EventSource:
         rejected = body.rejected_step
         shown.round = 0
         if body.next:
-            stays = [k for k in shown.kept if k[0] and not (rejected and k[0] >= rejected)]
-            yield from self._void(stays)
+            kept = [k for k in shown.kept if k[0] and not (rejected and k[0] >= rejected)]
+            yield from self._void(kept)
         yield e.TurnEndedEvent(
             outcome="failed",
             usage=body.usage,
@@ -289,7 +305,7 @@ class EventSource:
         if body.about is not None:
             self._own.add(body.step)
             return
-        self._asked[body.step] = body.call
+        self._tool_calls[body.step] = body.call
         yield e.ToolCallEvent(
             step=body.step,
             tool=body.tool,
@@ -309,13 +325,13 @@ class EventSource:
     def _round_began(self, body: r.StepRequested) -> Iterator[e.Event]:
         turn = self._enter(body.turn_seq, 0)
         yield from self._broken()
-        if turn.round == body.step or (turn.more and body.attempt > 1):
+        if turn.round == body.step or (turn.shown_in_round and body.attempt > 1):
             yield from self._void(list(turn.kept))
         else:
             turn.keep(0)
         turn.round = body.step
-        asked = body.model.messages if body.model and body.attempt == 1 else ()
-        for message in asked:
+        messages = body.model.messages if body.model and body.attempt == 1 else ()
+        for message in messages:
             if message.message is not None:
                 yield self._message(message.message)
         yield e.RoundBeganEvent(step=body.step, model=body.tool, try_number=body.attempt)
@@ -331,7 +347,7 @@ class EventSource:
         answer = body.answer or ModelAnswer()
         shown = self._open
         if not body.ok and body.next:
-            shown.broken = bool(shown.partial or shown.more)
+            shown.broken = bool(shown.partial or shown.shown_in_round)
         if body.ok:
             yield from self._broken()
             self._open.round = 0
@@ -444,7 +460,7 @@ class EventSource:
         )
 
     def _result(self, step: int, tool: str, ok: bool, result: Any, error: Fault | None) -> e.Event:
-        call = self._asked.pop(step, None)
+        call = self._tool_calls.pop(step, None)
         return e.ToolResultEvent(
             step=step,
             tool=tool,

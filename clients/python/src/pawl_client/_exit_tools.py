@@ -9,18 +9,18 @@ from typing import Any
 
 from pawl_client._json_text import dump_json
 from pawl_client._models import ModelCall
-from pawl_client._output_schema import Form, inside
+from pawl_client._output_schema import OutputSchema, embedded
 from pawl_client._runs import ArtifactSlot
 from pawl_client._turn_view import TurnView
 from pawl_client._values import Json, JsonValue
 
-LEAVE = "leave_state"
+LEAVE_STATE = "leave_state"
 """Name of the function by which a model leaves a state."""
-ASK = "ask_user"
+ASK_USER = "ask_user"
 """Name of the function by which it asks the person."""
 
 
-def free(name: str, turn: TurnView) -> str:
+def unused_name(name: str, turn: TurnView) -> str:
     """The name, changed as long as a tool of the prompt has it."""
     while name in {tool.name for tool in turn.tools}:
         name += "_"
@@ -43,7 +43,7 @@ def arguments_of(call: ModelCall) -> tuple[dict[str, Any], str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class ExitCall:
     """How a state is left."""
 
     event: str = ""
@@ -51,14 +51,14 @@ class Left:
     output: JsonValue | None = None
 
 
-class Leaving:
+class ExitTool:
     """The function whose enum is the state's events and whose arguments carry artifacts."""
 
-    def __init__(self, turn: TurnView, form: Form | None = None) -> None:
-        self.name = free(LEAVE, turn)
+    def __init__(self, turn: TurnView, output_schema: OutputSchema | None = None) -> None:
+        self.name = unused_name(LEAVE_STATE, turn)
         self._events = list(turn.allowed_events)
         self._slots = {s.name: s for s in turn.artifact_slots if _is_text(s) or _is_json(s)}
-        self._form = form
+        self._output_schema = output_schema
 
     def tool(self) -> dict[str, Any]:
         """What the model is told of it."""
@@ -71,8 +71,8 @@ class Leaving:
             }
         required = ["event"]
         roots: dict[str, Any] = {}
-        if self._form is not None:
-            properties["output"], roots = inside(self._form.schema)
+        if self._output_schema is not None:
+            properties["output"], roots = embedded(self._output_schema.schema)
             required.append("output")
         return {
             "name": self.name,
@@ -86,28 +86,32 @@ class Leaving:
             },
         }
 
-    def read(self, call: ModelCall) -> tuple[Left, str]:
+    def read(self, call: ModelCall) -> tuple[ExitCall, str]:
         """What a call says, or what is wrong with it."""
         given, fault = arguments_of(call)
         fault = fault or self._fault(given)
         if fault:
-            return Left(), fault
+            return ExitCall(), fault
         artifacts: dict[str, Any] = {}
         for name, value in (given.get("artifacts") or {}).items():
             artifacts[name] = value if _is_text(self._slots[name]) else JsonValue(value)
-        output = None if self._form is None else JsonValue(given["output"])
-        return Left(given["event"], artifacts, output), ""
+        output = None if self._output_schema is None else JsonValue(given["output"])
+        return ExitCall(given["event"], artifacts, output), ""
 
     def _fault(self, given: Mapping[str, Json]) -> str:
-        takes = ["event", "artifacts"] + ["output"] * (self._form is not None)
+        accepted = ["event", "artifacts"] + ["output"] * (self._output_schema is not None)
         for name in given:
-            if name not in takes:
+            if name not in accepted:
                 place = "; it belongs under artifacts" if name in self._slots else ""
-                return f"{name}: no property of {self.name}, only {' and '.join(takes)}{place}"
+                return f"{name}: no property of {self.name}, only {' and '.join(accepted)}{place}"
         if given.get("event") not in self._events:
             return f"event: one of {self._events}, not {given.get('event')!r}"
-        if self._form is not None:
-            fault = self._form.value(given["output"])[1] if "output" in given else "it is missing"
+        if self._output_schema is not None:
+            fault = (
+                self._output_schema.value(given["output"])[1]
+                if "output" in given
+                else "it is missing"
+            )
             if fault:
                 return f"output: {fault}"
         writes = given.get("artifacts")
@@ -124,11 +128,11 @@ class Leaving:
         return ""
 
 
-class Asking:
+class AskUserTool:
     """The function by which a model asks the person and waits for the answer."""
 
     def __init__(self, turn: TurnView) -> None:
-        self.name = free(ASK, turn)
+        self.name = unused_name(ASK_USER, turn)
 
     def tool(self) -> dict[str, Any]:
         """What the model is told of it."""

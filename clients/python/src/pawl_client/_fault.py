@@ -23,22 +23,22 @@ from pawl_client._errors import (
 )
 from pawl_client._values import Fault, Json
 
-_MOST_CODE = 128
-_MOST_MESSAGE = 16 * 1024
-_MOST_TRACE = 8 * 1024
+_MAX_CODE = 128
+_MAX_MESSAGE = 16 * 1024
+_MAX_TRACE = 8 * 1024
 """Bytes of UTF-8."""
 
 
 def fault_of(error: BaseException) -> tuple[Fault, bool]:
     """What a handler's exception says of its turn, and whether a retry may help."""
     if isinstance(error, PawlError) and error.reason:
-        retryable = _may_help(error)
+        retryable = _is_retryable(error)
         code, message = text_of(error.reason), text_of(error.message)
     else:
         retryable, code, message = True, type(error).__name__, text_of(error)
     fault = Fault(
-        code=_cut(code, _MOST_CODE) or "ERROR",
-        message=_cut(message, _MOST_MESSAGE),
+        code=_cut(code, _MAX_CODE) or "ERROR",
+        message=_cut(message, _MAX_MESSAGE),
         trace=trace_of(error),
     )
     return fault, retryable
@@ -58,8 +58,8 @@ def step_fault_of(error: BaseException, code: str = "") -> StepFault:
     """What a tool's exception says of its step; `code` in place of its own."""
     fault, retryable = fault_of(error)
     code = code or fault.code
-    non_retryable = not retryable or code in _HOPELESS
-    wait, unknown = None, _made(error)
+    non_retryable = not retryable or code in _INVALID_PAYLOADS
+    wait, unknown = None, _may_have_run(error)
     if isinstance(error, FailStepError):
         non_retryable, wait, unknown = (
             bool(error.non_retryable),
@@ -83,11 +83,11 @@ def refused_result(why: BaseException, code: str = "") -> StepFault:
     """The error of a step whose result cannot be told: the call did happen."""
     known = isinstance(why, PawlError) and not isinstance(why, InvalidJsonError)
     fault = step_fault_of(why, code or ("" if known else RESULT_INVALID))
-    message = _cut(f"the result was refused: {fault.message}", _MOST_MESSAGE)
+    message = _cut(f"the result was refused: {fault.message}", _MAX_MESSAGE)
     return StepFault(code=fault.code, message=message, trace=fault.trace, unknown=True)
 
 
-def told_of(
+def with_retry_advice(
     answer: Json | Fault, non_retryable: bool, retry_after: float | None, unknown: bool
 ) -> Json | Fault:
     """An answer with what its giver says of further attempts. Raises ValueError: of a
@@ -108,11 +108,11 @@ def told_of(
     )
 
 
-_HOPELESS = frozenset({INVALID_ARGUMENTS, "PAYLOAD_INVALID"})
+_INVALID_PAYLOADS = frozenset({INVALID_ARGUMENTS, "PAYLOAD_INVALID"})
 """Codes of a payload that the tool does not take: it is the same in each attempt."""
 
 
-def _made(error: BaseException) -> bool:
+def _may_have_run(error: BaseException) -> bool:
     """Whether the function was called, and did not fail by itself: its result is none, or it
     is at work still. Nobody knows what it changed."""
     if isinstance(error, SchemaError):
@@ -120,7 +120,7 @@ def _made(error: BaseException) -> bool:
     return isinstance(error, HandlerError) and error.reason == "HANDLER_TIMEOUT"
 
 
-def _may_help(error: PawlError) -> bool:
+def _is_retryable(error: PawlError) -> bool:
     """Whether another attempt may help. One would be told of the same wrong arguments."""
     if isinstance(error, FailTurnError):
         return bool(error.retryable)
@@ -148,7 +148,7 @@ def trace_of(error: BaseException) -> str:
         # Its own words cannot be had; where it came from can.
         text = "".join(traceback.format_tb(error.__traceback__))
     encoded = text.encode(errors="replace")
-    return encoded[-_MOST_TRACE:].decode(errors="ignore")
+    return encoded[-_MAX_TRACE:].decode(errors="ignore")
 
 
 def text_of(value: object) -> str:

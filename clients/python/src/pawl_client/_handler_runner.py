@@ -13,16 +13,16 @@ from typing import Any
 from pawl_client._errors import HandlerError, SuspendTurn
 from pawl_client._fault import deliberate, text_of
 from pawl_client._handlers import ToolEntry, TurnEntry
-from pawl_client._leases import Held, HeldTurn
+from pawl_client._leases import LeasedTurn, LeasedWork
 from pawl_client._threads import Threads
 
 log = logging.getLogger("pawl_client.worker")
 
-_BEHIND = 5.0
+_PREVIOUS_SECONDS = 5.0
 """Seconds that the next execution of a turn waits for a thread that is at the turn still."""
 
 
-class Running:
+class HandlerRunner:
     """How the handlers of a worker are run. `timeout` is in seconds, None: no bound."""
 
     def __init__(
@@ -37,69 +37,71 @@ class Running:
         """The threads of turns, by run and turn, until they are through: a handler that was given
         up goes on in its thread."""
 
-    async def call(self, held: Held, handler: TurnEntry | ToolEntry, argument: Any) -> Any:
+    async def call(self, leased: LeasedWork, handler: TurnEntry | ToolEntry, argument: Any) -> Any:
         """What a handler returns. Raises what it raises, and HandlerError (HANDLER_TIMEOUT,
         HANDLER_ENDED)."""
         running: asyncio.Future[_End]
         function: Callable[..., Any] = handler.function
-        await self._behind(held)
-        if handler.plain:
-            function = self._in_thread(held, function)
-        if handler.awaits:
-            running = held.running = asyncio.create_task(_awaited(function, argument))
+        await self._wait_for_previous(leased)
+        if handler.in_thread:
+            function = self._in_thread(leased, function)
+        if handler.is_async:
+            running = leased.running = asyncio.create_task(_await(function, argument))
         else:
-            running = asyncio.wrap_future(self._begun(held, function, argument))
+            running = asyncio.wrap_future(self._start_in_thread(leased, function, argument))
         try:
             done = await _within(running, self._timeout)
         except asyncio.CancelledError:
             running.cancel()  # The worker ends; its handlers do not outlive it.
             raise
         if done:
-            return self._value(held, running)
+            return self._value(leased, running)
         running.cancel()
         raise HandlerError(
             f"the handler did not return within {self._timeout} s", reason="HANDLER_TIMEOUT"
         )
 
-    async def _behind(self, held: Held) -> None:
-        """Waits for the thread that executed the turn before and was given up, for `_BEHIND` at
-        most. Raises CancelledError: the turn is not this worker's any more."""
-        if not isinstance(held, HeldTurn):
+    async def _wait_for_previous(self, leased: LeasedWork) -> None:
+        """Waits up to `_PREVIOUS_SECONDS` for a thread that still executes an earlier delivery of
+        the same turn. Raises CancelledError if the worker lost the turn meanwhile."""
+        if not isinstance(leased, LeasedTurn):
             return
-        older = self._busy.get((held.lease.run_id, held.lease.turn_seq))
+        older = self._busy.get((leased.lease.run_id, leased.lease.turn_seq))
         if older is None:
             return
-        await asyncio.wait({asyncio.wrap_future(older)}, timeout=_BEHIND)
-        if held.revoked:
+        await asyncio.wait({asyncio.wrap_future(older)}, timeout=_PREVIOUS_SECONDS)
+        if leased.revoked:
             raise asyncio.CancelledError
 
-    def _begun(self, held: Held, function: Callable[..., Any], argument: Any) -> Future[_End]:
+    def _start_in_thread(
+        self, leased: LeasedWork, function: Callable[..., Any], argument: Any
+    ) -> Future[_End]:
         """A function at work in a thread."""
-        future = self._threads.run(_called, function, argument)
-        if isinstance(held, HeldTurn):
-            turn = (held.lease.run_id, held.lease.turn_seq)
+        future = self._threads.run(_call, function, argument)
+        if isinstance(leased, LeasedTurn):
+            turn = (leased.lease.run_id, leased.lease.turn_seq)
             self._busy[turn] = future
 
-            def through(_: Future[_End]) -> None:
+            def finished(_: Future[_End]) -> None:
                 if self._busy.get(turn) is future:
                     del self._busy[turn]
 
-            future.add_done_callback(through)
+            future.add_done_callback(finished)
         return future
 
-    def _in_thread(self, held: Held, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _in_thread(self, leased: LeasedWork, function: Callable[..., Any]) -> Callable[..., Any]:
         """A plain function as a coroutine function: it holds up neither other handlers nor the
         heartbeats."""
 
         async def call(argument: Any) -> Any:
-            end = await asyncio.wrap_future(self._begun(held, function, argument))
+            end = await asyncio.wrap_future(self._start_in_thread(leased, function, argument))
             if end.error is not None:
                 raise end.error
             return await end.value if inspect.isawaitable(end.value) else end.value
 
         return call
 
-    def _value(self, held: Held, running: asyncio.Future[_End]) -> Any:
+    def _value(self, leased: LeasedWork, running: asyncio.Future[_End]) -> Any:
         """What it returned; raises what it raised, as something that ends its work only."""
         end = _End(error=asyncio.CancelledError()) if running.cancelled() else running.result()
         error = end.error
@@ -107,7 +109,7 @@ class Running:
             return end.value
         if isinstance(error, (Exception, SuspendTurn)):
             raise error
-        if isinstance(error, asyncio.CancelledError) and held.revoked:
+        if isinstance(error, asyncio.CancelledError) and leased.revoked:
             raise error
         # SystemExit, a cancellation of its own making and their like would end the worker.
         raise HandlerError(
@@ -117,7 +119,7 @@ class Running:
 
     def report(self, what: str, error: BaseException) -> None:
         """Tells the worker's owner of an error, with where it was raised."""
-        told = not deliberate(error) or log.isEnabledFor(logging.DEBUG)
+        with_trace = not deliberate(error) or log.isEnabledFor(logging.DEBUG)
         name = type(error).__name__
         log.warning(
             "worker %s: %s: %s: %s",
@@ -125,7 +127,7 @@ class Running:
             what,
             name,
             text_of(error)[:4096],
-            exc_info=_loggable(error) if told else None,
+            exc_info=_loggable(error) if with_trace else None,
         )
         if self._on_error is None:
             return
@@ -168,14 +170,14 @@ async def _within(running: asyncio.Future[_End], timeout: float | None) -> bool:
     return running.done()
 
 
-def _called(function: Callable[..., Any], argument: Any) -> _End:
+def _call(function: Callable[..., Any], argument: Any) -> _End:
     try:
         return _End(function(argument))
     except BaseException as error:
         return _End(error=error)
 
 
-async def _awaited(function: Callable[..., Any], argument: Any) -> _End:
+async def _await(function: Callable[..., Any], argument: Any) -> _End:
     try:
         return _End(await function(argument))
     except (KeyboardInterrupt, GeneratorExit):

@@ -17,26 +17,26 @@ ToolHandler = Callable[[Any], "Awaitable[Json] | Json"]
 
 @dataclass(frozen=True, slots=True)
 class TurnEntry:
-    """What executes turns, and whether a call of it has to be awaited. `plain`: it is called
+    """What executes turns, and whether a call of it has to be awaited. `in_thread`: it is called
     in a thread, and what it returns is awaited if need be."""
 
     function: TurnHandler
-    awaits: bool
-    plain: bool = False
+    is_async: bool
+    in_thread: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ToolEntry:
     """What executes a tool, whether a call of it has to be awaited, the JSON Schemas of
     its payload and result, and that of the function's own arguments, if it tells them.
-    `plain` as of a TurnEntry."""
+    `in_thread` as of a TurnEntry."""
 
     function: ToolHandler
-    awaits: bool
+    is_async: bool
     parameters: Json
     result: Json
     arguments: Json
-    plain: bool = False
+    in_thread: bool = False
 
 
 @dataclass(slots=True)
@@ -63,8 +63,8 @@ class Handlers:
         ):
             if name in handlers:
                 return handlers[name]
-        there = sorted({*self.prompts, *self.agents})
-        text = f"no handler for prompt {prompt!r}; there are {there}"
+        known_names = sorted({*self.prompts, *self.agents})
+        text = f"no handler for prompt {prompt!r}; there are {known_names}"
         raise FailTurnError("NO_HANDLER", text)
 
     def schemas(self) -> dict[str, Json]:
@@ -77,19 +77,19 @@ class Handlers:
         return self.tools.get(name) or self.tools.get("*")
 
 
-def into(handlers: dict[str, TurnEntry], name: str) -> Callable[[F], F]:
+def registering(handlers: dict[str, TurnEntry], name: str) -> Callable[[F], F]:
     """A decorator that registers a handler of turns. It raises TypeError for a function that
     cannot be called with a Turn."""
 
     def register(function: F) -> F:
-        takes_turn(f"handler {name!r}", function)
-        put(handlers, name, TurnEntry(function, awaits(function)))
+        check_turn_handler(f"handler {name!r}", function)
+        register_handler(handlers, name, TurnEntry(function, is_async(function)))
         return function
 
     return register
 
 
-def takes_turn(what: str, function: Callable[..., Any]) -> None:
+def check_turn_handler(what: str, function: Callable[..., Any]) -> None:
     """Raises TypeError: the function cannot be called with a Turn alone."""
     try:
         signature = inspect.signature(function)
@@ -101,14 +101,14 @@ def takes_turn(what: str, function: Callable[..., Any]) -> None:
         raise TypeError(f"{what}: it is called with a Turn, and it takes {signature}") from None
 
 
-def put(handlers: dict[str, Any], name: str, handler: Any) -> None:
+def register_handler(handlers: dict[str, Any], name: str, handler: Any) -> None:
     """Registers a handler. Raises ValueError if there is one under the name."""
     if name in handlers:
         raise ValueError(f"{name!r} has a handler already")
     handlers[name] = handler
 
 
-def awaits(function: Any) -> bool:
+def is_async(function: Any) -> bool:
     """Whether a call of it has to be awaited; also for objects with a __call__."""
     call = getattr(function, "__call__", None)  # noqa: B004
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)

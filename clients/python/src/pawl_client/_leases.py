@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any
 from pawl_client import _tool_call, _tracing
 from pawl_client._convert import from_proto, instant, parse_json
 from pawl_client._errors import SuspendTurn, TurnStaleError
-from pawl_client._output_buffer import Shown
+from pawl_client._output_buffer import OutputBuffer
 from pawl_client._runs import Step, TurnInfo, TurnRef
 from pawl_client._values import Json
 from pawl_client.v1 import worker_pb2
 
 if TYPE_CHECKING:
-    from pawl_client._served_run import Served
+    from pawl_client._served_run import ServedRun
 
 
-class Held:
+class LeasedWork:
     """A piece of work that is held. `revoked`: it is not the worker's any more."""
 
     def __init__(self) -> None:
         self.revoked = False
         self.running: asyncio.Future[Any] | None = None
-        self.served: Served | None = None
+        self.served: ServedRun | None = None
         """The run of it, where that is driven here; it takes none of the worker's places then."""
 
     def revoke(self) -> None:
@@ -34,7 +34,7 @@ class Held:
             self.running.cancel()
 
 
-class HeldStep(Held):
+class LeasedStep(LeasedWork):
     """A step that is held."""
 
     def __init__(self, assignment: worker_pb2.StepAssignment) -> None:
@@ -60,7 +60,7 @@ class HeldStep(Held):
         _tracing.enter(self.traceparent)
 
 
-class HeldTurn(Held):
+class LeasedTurn(LeasedWork):
     """A turn that is held. Its lease changes when the worker connects again."""
 
     def __init__(self, assignment: worker_pb2.TurnAssignment) -> None:
@@ -70,45 +70,45 @@ class HeldTurn(Held):
         self.agent = assignment.agent
         self.traceparent = assignment.traceparent
         self.labels = dict(assignment.labels)
-        self.asked = 0
+        self.step_requests = 0
         self.last_answer = 0
         """The MODEL step of this execution's last request to a model, once it is answered."""
-        self.shown = Shown()
-        self.showing = asyncio.Lock()
+        self.output_buffer = OutputBuffer()
+        self.output_lock = asyncio.Lock()
         self.written = False
         """A piece of its output is a record."""
         self.suspended = False
         """It was released until its steps are answered."""
         self.calls = 0
         """Calls of the handler that are under way, and how many of them only wait."""
-        self.waits = 0
+        self.waiting_calls = 0
         self._answers: dict[int, Step] = {}
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
 
     def ref(self) -> TurnRef:
         """The turn with the token of its lease as it is now."""
         return replace(self.info.turn, token=self.lease.token)
 
-    def answered(self, steps: list[Step]) -> None:
+    def add_answers(self, steps: list[Step]) -> None:
         """Takes answers to its steps."""
         self._answers.update({step.step: step for step in steps})
-        self._news.set()
+        self._changed.set()
 
     def revoke(self) -> None:
         super().revoke()
-        self._news.set()
+        self._changed.set()
 
     def suspend(self) -> None:
         """Ends all waits for answers: the turn comes again with them."""
         self.suspended = True
-        self._news.set()
+        self._changed.set()
 
     def check(self) -> None:
         """Raises SuspendTurn or TurnStaleError once the handler has to stop."""
         if self.suspended:
             raise SuspendTurn
         if self.revoked:
-            raise stale(self)
+            raise lease_lost(self)
 
     async def answer(self, step: Step, timeout: float | None) -> Step | None:
         """Waits for the answer of a step; None: not within `timeout` seconds.
@@ -119,18 +119,18 @@ class HeldTurn(Held):
         end = None if timeout is None else loop.time() + timeout
         while step.step not in self._answers:
             self.check()
-            self._news.clear()
+            self._changed.clear()
             left = None if end is None else end - loop.time()
             try:
-                await asyncio.wait_for(self._news.wait(), left)
+                await asyncio.wait_for(self._changed.wait(), left)
             except asyncio.TimeoutError:
                 return None
         return self._answers[step.step]
 
 
-def stale(held: HeldTurn) -> TurnStaleError:
+def lease_lost(leased: LeasedTurn) -> TurnStaleError:
     """The turn is not the worker's any more."""
-    turn = held.info.turn
+    turn = leased.info.turn
     return TurnStaleError(
         f"turn {turn.turn_seq} of {turn.run_id} is not this worker's any more", reason="TURN_STALE"
     )

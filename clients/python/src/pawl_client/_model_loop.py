@@ -12,7 +12,7 @@ from typing import Any
 
 from pawl_client._enums import Awaiting, StepStatus
 from pawl_client._errors import FailTurnError, SchemaError, StepCancelledError
-from pawl_client._exit_tools import Asking, Leaving, arguments_of
+from pawl_client._exit_tools import AskUserTool, ExitTool, arguments_of
 from pawl_client._json_text import dump_json
 from pawl_client._model_calls import IncludedMessage
 from pawl_client._models import (
@@ -25,8 +25,8 @@ from pawl_client._models import (
     ToolResult,
 )
 from pawl_client._outcomes import Reply
-from pawl_client._output_schema import Forms
-from pawl_client._provider_request import PAUSED, Ask, calls_of, text_of
+from pawl_client._output_schema import OutputSchemas
+from pawl_client._provider_request import PAUSED, ProviderRequest, calls_of, text_of
 from pawl_client._runs import Step, StepOutcome
 from pawl_client._turn_requests import StepCall
 from pawl_client._turn_view import TurnView
@@ -46,25 +46,25 @@ _MEDIA_TOKENS = 1000
 
 _UNRECORDED = ("extra_headers", "timeout", "request_timeout", "first_event_timeout")
 """Settings that are no part of the request's body, and may hold keys."""
-_SAID = ("max_retries", "tool_choice")
+_RESERVED_SETTINGS = ("max_retries", "tool_choice")
 """Settings that the conversation says itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
+class ModelOptions:
     """How a handler talks: the model, and what it was made with. `chat` None: in states that
     people move as well. Raises ValueError for what makes no sense."""
 
     model: str
     max_rounds: int
     chat: bool | None
-    forms: Forms
+    output_schemas: OutputSchemas
     extra: Mapping[str, Any]
 
     def __post_init__(self) -> None:
         if self.max_rounds < 1:
             raise ValueError(f"max_rounds: 1 or more, not {self.max_rounds}")
-        for name in _SAID:
+        for name in _RESERVED_SETTINGS:
             if name in self.extra:
                 raise ValueError(f"extra.{name}: the handler says it")
         for name, value in self.recorded.items():
@@ -77,7 +77,7 @@ class Manner:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
+class RoundAnswer:
     """The answer of a round. `replayed`: it was recorded before this execution; what was
     asked then may have been other words."""
 
@@ -94,12 +94,12 @@ class _Answers:
     calls: tuple[ModelCall, ...]
     messages: dict[int, tuple[ModelMessage, Message]] = field(default_factory=dict)
 
-    def told(self, index: int, message: Message) -> None:
+    def set(self, index: int, message: Message) -> None:
         """The model is told something that no step says."""
         self.messages[index] = (ModelMessage(message=message), message)
 
 
-class Talk:
+class ModelLoop:
     """The conversation of one turn.
 
     The model moves the run by calling one function, whose enum is the state's allowed
@@ -107,35 +107,40 @@ class Talk:
     the turn is over.
     """
 
-    def __init__(self, turn: TurnView, manner: Manner) -> None:
+    def __init__(self, turn: TurnView, options: ModelOptions) -> None:
         self.reply: Reply | None = None
         self.round = 0
-        self._turn, self._manner = turn, manner
-        self._form = manner.forms.of(turn.prompt)
-        self._leaving, self._asking = Leaving(turn, self._form), Asking(turn)
+        self._turn, self._options = turn, options
+        self._output_schema = options.output_schemas.of(turn.prompt)
+        self._exit_tool, self._ask_user_tool = (
+            ExitTool(turn, self._output_schema),
+            AskUserTool(turn),
+        )
         settings = turn.settings or {}
         self._policy: Mapping[str, Any] = settings.get("tool_policy") or {}
         moved = settings.get("orchestration") in ("hybrid", "external")
-        self._chat = (moved if manner.chat is None else manner.chat) and not turn.terminal
+        self._chat = (moved if options.chat is None else options.chat) and not turn.terminal
         # In a state with a way out, the function that leaves it has the output.
-        self._text_form = None if turn.allowed_events else self._form
-        override = (settings.get("model_overrides") or {}).get(manner.model) or {}
+        self._text_schema = None if turn.allowed_events else self._output_schema
+        override = (settings.get("model_overrides") or {}).get(options.model) or {}
         self._system = _system(turn.system_prompt, override)
         given = {**(settings.get("parameters") or {}), **(override.get("parameters") or {})}
         self._parameters = {name: value for name, value in given.items() if value is not None}
-        self._tools = self._offer()
+        self._tools = self._model_tools()
         # The last round is for leaving the state.
-        self._most = min(manner.max_rounds, self._policy.get("max_rounds") or manner.max_rounds) + 1
-        self._last: Heard | None = None
+        self._last_round = (
+            min(options.max_rounds, self._policy.get("max_rounds") or options.max_rounds) + 1
+        )
+        self._last: RoundAnswer | None = None
         self._history = list(turn.messages)
         self._counted = 0
         """How many messages of the history the usage of the last answer counts."""
         self._fresh = [ModelMessage(conversation=ConversationRange())] if turn.messages else []
         if not turn.messages or turn.messages[-1].role == "assistant":
-            self._say(Message.of("user", _GO_ON if turn.messages else _BEGIN))
+            self._append(Message.of("user", _GO_ON if turn.messages else _BEGIN))
         self._answers = _Answers(())
 
-    def _offer(self) -> list[dict[str, Any]]:
+    def _model_tools(self) -> list[dict[str, Any]]:
         """What the model can call. `tool_choice: none` leaves it the way out alone."""
         nothing = {"type": "object", "properties": {}}
         offered = () if self._policy.get("tool_choice") == "none" else self._turn.tools
@@ -144,12 +149,12 @@ class Talk:
             for t in offered
         ]
         if self._turn.allowed_events:
-            tools.append(self._leaving.tool())
+            tools.append(self._exit_tool.tool())
         if self._chat:
-            tools.append(self._asking.tool())
+            tools.append(self._ask_user_tool.tool())
         return tools
 
-    def _say(self, message: Message) -> None:
+    def _append(self, message: Message) -> None:
         self._fresh.append(ModelMessage(message=message))
         self._history.append(message)
 
@@ -162,19 +167,21 @@ class Talk:
 
     def request(self) -> ModelRequest:
         """What the next round asks. Raises FailTurnError after too many rounds."""
-        if self.round == self._most:
+        if self.round == self._last_round:
             raise FailTurnError("MAX_ROUNDS", "the model did not come to an end")
         self.round += 1
         messages, last = tuple(self._fresh), self._last
         if last is None:
             return ModelRequest(
-                model=self._manner.model,
+                model=self._options.model,
                 system=self._system or None,
                 tools=self._tools or None,
                 parameters=self._settings() or None,
                 messages=messages,
             )
-        follows = ModelRequest(model=self._manner.model, previous_step=last.step, messages=messages)
+        follows = ModelRequest(
+            model=self._options.model, previous_step=last.step, messages=messages
+        )
         if not last.replayed:
             return follows
         # What it follows may have been asked by another app, in other words.
@@ -182,26 +189,28 @@ class Talk:
 
     def _settings(self) -> dict[str, Any]:
         choice = {} if self._choice() == "auto" else {"tool_choice": self._choice()}
-        form = {} if self._text_form is None else {"response_schema": self._text_form.schema}
-        return {**self._parameters, **choice, **form, **self._manner.recorded}
+        response_schema = (
+            {} if self._text_schema is None else {"response_schema": self._text_schema.schema}
+        )
+        return {**self._parameters, **choice, **response_schema, **self._options.recorded}
 
     def _choice(self) -> str:
         required = self._policy.get("tool_choice") == "required" and self._tools
         return "required" if required else "auto"
 
-    def ask(self, reserved: int = 0) -> Ask:
+    def provider_request(self, reserved: int = 0) -> ProviderRequest:
         """The same for a provider, with every message. `reserved` are the tokens of the answer
         that a budget holds; 0: none does."""
-        return Ask(
+        return ProviderRequest(
             system=self._system,
             tools=self._tools,
             parameters=self._parameters,
             choice=self._choice(),
             messages=tuple(self._history),
-            schema=None if self._text_form is None else self._text_form.schema,
-            extra=self._manner.extra,
+            schema=None if self._text_schema is None else self._text_schema.schema,
+            extra=self._options.extra,
             round=self.round,
-            most=reserved or self._most_said(),
+            max_output_tokens=reserved or self._max_output_tokens(),
         )
 
     def bound(self) -> Usage:
@@ -214,11 +223,13 @@ class Talk:
         else:
             tools = dump_json(self._tools, "tools") if self._tools else ""
             read = _tokens(self._system + tools, self._history)
-        return Usage(input_tokens=read, output_tokens=self._most_said() or DEFAULT_OUTPUT_TOKENS)
+        return Usage(
+            input_tokens=read, output_tokens=self._max_output_tokens() or DEFAULT_OUTPUT_TOKENS
+        )
 
-    def _most_said(self) -> int:
+    def _max_output_tokens(self) -> int:
         """What the program says in `extra`, else the pack; 0: neither says anything."""
-        given = [self._parameters.get("max_tokens"), self._manner.extra.get("max_tokens")]
+        given = [self._parameters.get("max_tokens"), self._options.extra.get("max_tokens")]
         counts = [
             int(most)
             for most in given
@@ -228,9 +239,9 @@ class Talk:
 
     # What answers mean
 
-    def heard(self, heard: Heard) -> list[StepCall]:
+    def take_answer(self, take_answer: RoundAnswer) -> list[StepCall]:
         """Takes the answer of a round; returns the tool calls to make before the next."""
-        self._last, self._fresh, answer = heard, [], heard.answer
+        self._last, self._fresh, answer = take_answer, [], take_answer.answer
         self._history.append(answer.message)
         self._counted = len(self._history)
         self._answers = _Answers(answer.calls)
@@ -239,15 +250,15 @@ class Talk:
         if not answer.calls:
             self._end_of_text(answer.text)
             return []
-        if len(answer.calls) == 1 and self._alone(answer, answer.calls[0]):
+        if len(answer.calls) == 1 and self._handle_exit_call(answer, answer.calls[0]):
             return []
         calls = [self._call_of(i, call) for i, call in enumerate(answer.calls)]
         asked = [call for call in calls if call is not None]
         if not asked:
-            self._say_answers()
+            self._append_results()
         return asked
 
-    def answered(self, calls: Sequence[StepCall], outcomes: Sequence[StepOutcome]) -> None:
+    def take_results(self, calls: Sequence[StepCall], outcomes: Sequence[StepOutcome]) -> None:
         """Takes what became of the tool calls."""
         for call, outcome in zip(calls, outcomes, strict=True):
             assert call.call is not None  # noqa: S101
@@ -256,11 +267,11 @@ class Talk:
                 self._answers.messages[index] = _result(outcome.step, self._id(index))
             elif outcome.denial is not None:
                 denial = outcome.denial
-                told = _error(self._id(index), denial.code, denial.message)
-                self._answers.told(index, told)
-        self._say_answers()
+                message = _error(self._id(index), denial.code, denial.message)
+                self._answers.set(index, message)
+        self._append_results()
 
-    def _say_answers(self) -> None:
+    def _append_results(self) -> None:
         for _, (entry, message) in sorted(self._answers.messages.items()):
             self._fresh.append(entry)
             self._history.append(message)
@@ -270,47 +281,51 @@ class Talk:
 
     def _end_of_text(self, text: str) -> None:
         if self._turn.allowed_events and not self._chat:
-            words = f"Call {self._leaving.name} to go on; text alone does not move the run."
-            self._say(Message.of("user", words))
+            words = f"Call {self._exit_tool.name} to go on; text alone does not move the run."
+            self._append(Message.of("user", words))
             return
         awaiting = Awaiting.INPUT if self._chat else Awaiting.UNSPECIFIED
-        if self._text_form is None:
+        if self._text_schema is None:
             self._done(text, awaiting=awaiting)
             return
-        value, fault = self._text_form.read(text)
+        value, fault = self._text_schema.read(text)
         if fault:
             words = f"The answer does not fit the schema: {fault}. Answer with JSON that fits."
-            self._say(Message.of("user", words))
+            self._append(Message.of("user", words))
         else:
             self._done(JsonValue(value), awaiting=awaiting)
 
-    def _alone(self, answer: ModelAnswer, call: ModelCall) -> bool:
+    def _handle_exit_call(self, answer: ModelAnswer, call: ModelCall) -> bool:
         """Leaves the state or asks the person, if the call does that."""
-        if call.name == self._asking.name and self._offers(call.name):
-            question, fault = self._asking.read(call)
+        if call.name == self._ask_user_tool.name and self._has_tool(call.name):
+            question, fault = self._ask_user_tool.read(call)
             if not fault:
                 text = "\n".join(filter(None, (answer.text, question)))
-                self._done(text, told=_told(call.id, {"asked": True}), awaiting=Awaiting.INPUT)
-        elif call.name == self._leaving.name and self._offers(call.name):
-            left, fault = self._leaving.read(call)
+                self._done(
+                    text, message=_tool_message(call.id, {"asked": True}), awaiting=Awaiting.INPUT
+                )
+        elif call.name == self._exit_tool.name and self._has_tool(call.name):
+            exit_call, fault = self._exit_tool.read(call)
             if not fault:
-                told = _told(call.id, {"left": left.event})
-                output = answer.text if left.output is None else left.output
-                self._done(output, told=told, event=left.event, artifacts=left.artifacts)
+                message = _tool_message(call.id, {"left": exit_call.event})
+                output = answer.text if exit_call.output is None else exit_call.output
+                self._done(
+                    output, message=message, event=exit_call.event, artifacts=exit_call.artifacts
+                )
         else:
             return False
         if fault:
-            self._say(_error(call.id, "BAD_ARGUMENTS", fault))
+            self._append(_error(call.id, "BAD_ARGUMENTS", fault))
         return True
 
-    def _offers(self, name: str) -> bool:
+    def _has_tool(self, name: str) -> bool:
         return any(tool["name"] == name for tool in self._tools)
 
     def _done(
         self,
         output: str | JsonValue,
         *,
-        told: Message | None = None,
+        message: Message | None = None,
         event: str = "",
         artifacts: Mapping[str, Any] | None = None,
         awaiting: Awaiting = Awaiting.UNSPECIFIED,
@@ -319,7 +334,7 @@ class Talk:
             event=event,
             artifacts=artifacts or {},
             output=output or None,
-            messages=() if told is None else (told,),
+            messages=() if message is None else (message,),
             awaiting=awaiting,
             conversation_through_step=self._last.step if self._last else 0,
         )
@@ -329,9 +344,11 @@ class Talk:
         arguments, fault = arguments_of(call)
         code = "BAD_ARGUMENTS"
         names = [tool.name for tool in self._turn.tools]
-        if call.name in (self._leaving.name, self._asking.name) and self._offers(call.name):
+        if call.name in (self._exit_tool.name, self._ask_user_tool.name) and self._has_tool(
+            call.name
+        ):
             code, fault = "NOT_ALONE", f"call {call.name} alone, once all other calls are answered"
-        elif call.name not in names or not self._offers(call.name):
+        elif call.name not in names or not self._has_tool(call.name):
             code, fault = "NO_SUCH_TOOL", f"there is no tool {call.name!r}, only {names}"
         elif not fault:
             try:
@@ -339,7 +356,7 @@ class Talk:
             except SchemaError as error:
                 fault = error.message
         if fault:
-            self._answers.told(index, _error(call.id, code, fault))
+            self._answers.set(index, _error(call.id, code, fault))
             return None
         asked = ToolCallRef(model_step=self._last.step if self._last else 0, index=index)
         return StepCall(call.name, arguments, call=asked, text=call.arguments)
@@ -383,13 +400,13 @@ def _result(step: Step, call_id: str) -> tuple[ModelMessage, Message]:
         code, message = (error.code, error.message) if error else ("ERROR", "")
         value = {"error": {"code": code, "message": message}}
     entry = ModelMessage(result=ToolResult(step=step.step, call_id=call_id))
-    return entry, _told(call_id, value)
+    return entry, _tool_message(call_id, value)
 
 
-def _told(call_id: str, value: Json) -> Message:
+def _tool_message(call_id: str, value: Json) -> Message:
     part = Part(json=JsonValue(value))
     return Message(role="tool", parts=(part,), tool_call_id=call_id)
 
 
 def _error(call_id: str, code: str, message: str) -> Message:
-    return _told(call_id, {"error": {"code": code, "message": message}})
+    return _tool_message(call_id, {"error": {"code": code, "message": message}})

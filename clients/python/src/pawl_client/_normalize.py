@@ -22,14 +22,14 @@ from pydantic_ai.messages import (
 
 from pawl_client._json_text import dump_json, whole, whole_in
 
-_MOST_ID = 4096
+_MAX_ID = 4096
 """Bytes of a call's id that the record takes."""
 _MADE = "pyd_ai_"
 """How the ids begin that the library makes where the endpoint gave none."""
 
 
 @dataclass(frozen=True, slots=True)
-class Normal:
+class NormalizedAnswer:
     """An answer that can be recorded. `broken` are arguments that are no object, by the index
     of their call."""
 
@@ -37,7 +37,7 @@ class Normal:
     broken: dict[int, str]
 
 
-def normal(message: ModelResponse, round: int, known: Iterable[str]) -> Normal | None:
+def normalize(message: ModelResponse, round: int, known: Iterable[str]) -> NormalizedAnswer | None:
     """The message as every endpoint takes it back; None: it says nothing. `known` are the
     ids of calls of earlier answers."""
     parts = [_whole(part) for part in message.parts]
@@ -51,24 +51,24 @@ def normal(message: ModelResponse, round: int, known: Iterable[str]) -> Normal |
             broken[index] = fault
         named.append(replace(part, args=arguments, tool_call_id=ids[index]))
     texts = [part.content for part in parts if isinstance(part, TextPart)]
-    words = not calls and any(text.strip() for text in texts)
+    has_text = not calls and any(text.strip() for text in texts)
     rest = iter(named)
     kept = [
         next(rest) if isinstance(part, ToolCallPart) else part
         for part in parts
-        if _says(part, words)
+        if _has_content(part, has_text)
     ]
     refusal = (message.provider_details or {}).get("refusal")
     if not any(not isinstance(part, ThinkingPart) for part in kept) and not refusal:
         return None
     details = whole_in(message.provider_details)
-    return Normal(replace(message, parts=kept, provider_details=details), broken)
+    return NormalizedAnswer(replace(message, parts=kept, provider_details=details), broken)
 
 
-def _says(part: ModelResponsePart, words: bool) -> bool:
-    """Whether a part says anything. `words`: blank text stands between words."""
+def _has_content(part: ModelResponsePart, has_text: bool) -> bool:
+    """Whether a part says anything. `has_text`: blank text stands between words."""
     if isinstance(part, TextPart):
-        return bool(part.content) if words else bool(part.content.strip())
+        return bool(part.content) if has_text else bool(part.content.strip())
     if isinstance(part, ThinkingPart):
         return bool(part.content or part.signature)
     return True
@@ -87,7 +87,7 @@ def _ids(given: Sequence[str], round: int, known: set[str]) -> list[str]:
     """An id for each call, unique among all."""
     ids: list[str] = []
     for index, name in enumerate(given):
-        if not name or name in known or name.startswith(_MADE) or len(name.encode()) > _MOST_ID:
+        if not name or name in known or name.startswith(_MADE) or len(name.encode()) > _MAX_ID:
             name = made = f"call_{round}_{index}"
             count = 1
             while name in known:
@@ -98,13 +98,17 @@ def _ids(given: Sequence[str], round: int, known: set[str]) -> list[str]:
     return ids
 
 
-def arguments_of(said: Any) -> tuple[str, str | None]:
+def arguments_of(arguments: Any) -> tuple[str, str | None]:
     """The text of a JSON object, and what the model wrote instead of one.
 
     >>> arguments_of(""), arguments_of('{"n": 1.50}'), arguments_of("[1]")
     (('{}', None), ('{"n": 1.50}', None), ('{}', '[1]'))
     """
-    text = json.dumps(said, ensure_ascii=False) if isinstance(said, dict) else whole(said or "")
+    text = (
+        json.dumps(arguments, ensure_ascii=False)
+        if isinstance(arguments, dict)
+        else whole(arguments or "")
+    )
     if text.strip() in ("", "null"):
         return "{}", None
     text = _ESCAPE.sub(_paired, text)

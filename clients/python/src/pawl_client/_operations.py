@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from google.protobuf.duration_pb2 import Duration
 
 from pawl_client import _outcomes as outcomes
 from pawl_client import _requests as wire
-from pawl_client._approvals import Approval
+from pawl_client._control import Approval
 from pawl_client._convert import from_proto, optional, parse_json, record_from_proto
-from pawl_client._enums import SteerWhen, StepDecision
-from pawl_client._flow import Operation, new_id
+from pawl_client._enums import RecordKind, SteerWhen, StepDecision
+from pawl_client._flow import Flow, Operation, new_id
 from pawl_client._json_text import dump_json
 from pawl_client._model_calls import AnsweredModel, RequestedModel, ShownModel, UpdatedModelCall
-from pawl_client._model_requests import (
-    answer_model_request,
-    request_model_request,
-    update_model_call_request,
-)
 from pawl_client._models import ModelAnswer, ModelFailure, ModelRequest, ProviderLimits
-from pawl_client._outcomes import Outcome, Reply, Started, StepAnswer, StepOutcomes, Waited
-from pawl_client._records import Record
+from pawl_client._outcomes import (
+    Outcome,
+    Reply,
+    RunResult,
+    Started,
+    StepAnswer,
+    StepOutcomes,
+    Waited,
+    values_of,
+)
+from pawl_client._records import Record, TurnCompleted
 from pawl_client._runs import (
     ArtifactSlot,
     Identity,
@@ -38,12 +42,15 @@ from pawl_client._runs import (
 )
 from pawl_client._turn_requests import (
     StepCall,
+    answer_model_request,
     complete_request,
     fail_request,
     output_request,
+    request_model_request,
     resolve_request,
     step_request,
     suspend_request,
+    update_model_call_request,
 )
 from pawl_client._values import ArtifactLike, Content, Fault, Json, OutputPiece, Usage
 from pawl_client.v1 import control_pb2, run_pb2
@@ -433,3 +440,55 @@ class Runs:
             namespace=self.namespace, run_id=run_id, note=note, request_id=request_id or new_id()
         )
         return Operation(_RUN + "CancelRun", request, run_pb2.CancelRunResponse, outcomes.outcome)
+
+
+Call: TypeAlias = Callable[[Operation[Any]], Flow[Any]]
+
+_WINDOW, _GROWTH = 32, 8
+"""Records that are looked through first, from the end; and how much more then."""
+_PAGE = 1000
+
+
+def read_result(
+    runs: Runs,
+    run_id: str,
+    call: Call,
+    errors: tuple[BaseException, ...] = (),
+    output: tuple[Any, ...] | None = None,
+) -> Flow[RunResult[Any]]:
+    """The run as it is. `output` None: it is read from the records."""
+    snapshot: Snapshot = yield from call(runs.get(run_id, 0, artifacts=True))
+    if output is None:
+        output = yield from _last_output(runs, snapshot.run, call)
+    artifacts = values_of(snapshot.artifacts)
+    return RunResult(run=snapshot.run, artifacts=artifacts, output=output, errors=errors)
+
+
+def _last_output(runs: Runs, run: RunInfo, call: Call) -> Flow[tuple[Any, ...]]:
+    """The output of the last turn that was completed, as of the run's seq."""
+    until, window = run.seq, _WINDOW
+    while until > 0:
+        after = max(0, until - window)
+        completed = yield from _last_between(runs, run.run_id, after, until, call)
+        if completed is not None:
+            return completed.output
+        until, window = after, window * _GROWTH
+    return ()
+
+
+def _last_between(
+    runs: Runs, run_id: str, after: int, until: int, call: Call
+) -> Flow[TurnCompleted | None]:
+    found: TurnCompleted | None = None
+    token = ""
+    while True:
+        kinds = [RecordKind.TURN_COMPLETED]
+        page, token = yield from call(
+            runs.list_transitions(run_id, kinds, after, _PAGE, token, False)
+        )
+        for record in page:
+            if record.seq > until:
+                return found
+            found = record.body
+        if not token:
+            return found

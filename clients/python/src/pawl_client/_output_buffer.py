@@ -20,7 +20,7 @@ class Piece:
     end: int
 
 
-class Shown:
+class OutputBuffer:
     """The text of one turn in order, what the model thinks and what it says. All of it is kept
     until the turn is over: a sidecar that was restarted has forgotten it, and gets it again
     from the offset that it names."""
@@ -29,8 +29,8 @@ class Shown:
         self._text = bytearray()
         self._kinds: list[tuple[int, bool]] = []
         """Where text of another kind begins, and whether it is reasoning."""
-        self._told = 0
-        self._void = False
+        self._sent = 0
+        self._reset = False
 
     def add(self, text: str, *, reasoning: bool) -> None:
         """Adds some text."""
@@ -42,12 +42,12 @@ class Shown:
         """Takes the last bytes back: what is left is sent anew."""
         del self._text[max(len(self._text) - size, 0) :]
         self._kinds = [kind for kind in self._kinds if kind[0] < len(self._text)]
-        self._told, self._void = 0, True
+        self._sent, self._reset = 0, True
 
     def next(self) -> Piece | None:
         """The next piece to send; None: all are sent."""
-        start = self._told
-        if start >= len(self._text) and not self._void:
+        start = self._sent
+        if start >= len(self._text) and not self._reset:
             return None
         place = bisect.bisect_right(self._kinds, (start, True)) - 1
         reasoning = place >= 0 and self._kinds[place][1]
@@ -56,12 +56,12 @@ class Shown:
             end = min(end, self._kinds[place + 1][0])
         # A character that is cut in two is left for the next piece.
         text = self._text[start:end].decode(errors="ignore")
-        return Piece(start, text, reasoning, self._void, start + len(text.encode()))
+        return Piece(start, text, reasoning, self._reset, start + len(text.encode()))
 
-    def sent(self, piece: Piece) -> None:
+    def mark_sent(self, piece: Piece) -> None:
         """The sidecar has a piece."""
-        self._told, self._void = piece.end, False
+        self._sent, self._reset = piece.end, False
 
-    def again(self, offset: int) -> None:
+    def resend_from(self, offset: int) -> None:
         """The sidecar has so many bytes and no more."""
-        self._told = offset
+        self._sent = offset

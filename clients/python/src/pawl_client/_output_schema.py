@@ -45,14 +45,14 @@ _FENCE = re.compile(r"\s*```(?:json)?[ \t]*\r?\n(.*?)\r?\n?[ \t]*```\s*", re.DOT
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class OutputSchema:
     """What an output has to be. `adapter` is pydantic's, None: the schema says all."""
 
     schema: dict[str, Any]
     adapter: Any = None
 
     @staticmethod
-    def of(output: Any, what: str = "output") -> Form:
+    def of(output: Any, what: str = "output") -> OutputSchema:
         """The form of a class or a schema. Raises ValueError, ImportError."""
         if isinstance(output, Mapping):
             schema = dict(output)
@@ -61,7 +61,7 @@ class Form:
             except SchemaError as error:
                 raise ValueError(str(error)) from error
             dump_json(schema, what)
-            return Form(schema)
+            return OutputSchema(schema)
         try:
             from pydantic import TypeAdapter
             from pydantic.errors import PydanticUserError
@@ -69,7 +69,7 @@ class Form:
             raise ImportError(f"{what}: a class needs pip install 'pawl-client[typed]'") from error
         try:
             adapter = TypeAdapter(output)
-            return Form(adapter.json_schema(), adapter)
+            return OutputSchema(adapter.json_schema(), adapter)
         except (PydanticUserError, NameError) as error:
             raise ValueError(f"{what}: {output!r} has no schema: {error}") from error
 
@@ -98,25 +98,27 @@ class Form:
         return given, fault
 
 
-class Forms:
+class OutputSchemas:
     """The forms of all prompts."""
 
     def __init__(self, output: Any) -> None:
-        self._all: Form | None = None
-        self._of: dict[str, Form] = {}
+        self._all: OutputSchema | None = None
+        self._of: dict[str, OutputSchema] = {}
         if output is None:
             return
         if isinstance(output, Mapping) and not _KEYWORDS & set(output):
-            self._of = {name: Form.of(one, f"output[{name!r}]") for name, one in output.items()}
+            self._of = {
+                name: OutputSchema.of(one, f"output[{name!r}]") for name, one in output.items()
+            }
         else:
-            self._all = Form.of(output)
+            self._all = OutputSchema.of(output)
 
-    def of(self, prompt: str) -> Form | None:
+    def of(self, prompt: str) -> OutputSchema | None:
         """The form of the output of a prompt's turns; None: any."""
         return self._of.get(prompt, self._all)
 
 
-def inside(schema: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def embedded(schema: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """A schema as a part of another one, and the definitions that belong at the root of that."""
     part = dict(schema)
     roots: dict[str, Any] = {}
@@ -133,7 +135,7 @@ def instance_of(cls: type[T], output: Sequence[Part]) -> T:
     if len(values) != 1:
         text = f"output: {len(values)} parts in JSON of {len(output)}, not one"
         raise SchemaError(text, reason="OUTPUT_INVALID")
-    value, fault = Form.of(cls).value(values[0])
+    value, fault = OutputSchema.of(cls).value(values[0])
     if fault:
         raise SchemaError(f"output: {fault}", reason="OUTPUT_INVALID")
     return cast("T", value)

@@ -19,7 +19,7 @@ from pawl_client._json_text import whole
 from pawl_client._models import ModelFailure, ProviderLimits
 from pawl_client._values import Fault
 
-_AGAIN = (408, 409, 425, 429)
+_RETRYABLE = (408, 409, 425, 429)
 """HTTP statuses below 500 after which the same request may succeed."""
 _STATUSES = {
     "invalid_request_error": 400,
@@ -40,58 +40,58 @@ _STATUSES = {
     "resource_exhausted": 429,
 }
 """The HTTP status that an error has before a stream begins, by its type or code."""
-_MOST_WORDS = 4096
+_MAX_WORDS = 4096
 """The most characters of an endpoint's own words in a failure."""
-_MOST_CODE = 50
-_LEAST_KEY = 8
+_MAX_CODE = 50
+_MIN_KEY = 8
 """Characters of a key; what is shorter stands for none, and is a part of many words."""
 
 
 def unusable(code: str, message: str) -> ModelFailure:
     """The failure of an answer that came, and cannot be used.
 
-    >>> unusable("NO_ANSWER", "nothing").final
+    >>> unusable("NO_ANSWER", "nothing").non_retryable
     False
     """
-    return ModelFailure(error=Fault(code=code, message=message[:_MOST_WORDS]))
+    return ModelFailure(error=Fault(code=code, message=message[:_MAX_WORDS]))
 
 
 def final(code: str, message: str) -> ModelFailure:
     """A failure that no further attempt can help."""
-    return ModelFailure(error=Fault(code=code, message=message[:_MOST_WORDS]), non_retryable=True)
+    return ModelFailure(error=Fault(code=code, message=message[:_MAX_WORDS]), non_retryable=True)
 
 
-def of_http(status: int, words: str, headers: Mapping[str, str] | None = None) -> ModelFailure:
+def of_http(status: int, text: str, headers: Mapping[str, str] | None = None) -> ModelFailure:
     """What the status of a response means."""
-    return of_status(status, f"HTTP {status}: {words}" if words else f"HTTP {status}", headers)
+    return of_status(status, f"HTTP {status}: {text}" if text else f"HTTP {status}", headers)
 
 
 def of_status(status: int, message: str, headers: Mapping[str, str] | None = None) -> ModelFailure:
     """What a status means, be it that of an error in a stream."""
     code = "MODEL_RATE_LIMITED" if status == 429 else f"MODEL_{status}"
     return ModelFailure(
-        error=Fault(code=code, message=(message or f"status {status}")[:_MOST_WORDS]),
-        non_retryable=status < 500 and status not in _AGAIN,
+        error=Fault(code=code, message=(message or f"status {status}")[:_MAX_WORDS]),
+        non_retryable=status < 500 and status not in _RETRYABLE,
         retry_after=retry_after(headers or {}),
     )
 
 
-def told(error: Any) -> ModelFailure:
+def failure_of_error(error: Any) -> ModelFailure:
     """What an error object means that came in the midst of a stream, or with HTTP status 200.
 
-    >>> told({"type": "overloaded_error", "message": "Busy."}).error.code
+    >>> failure_of_error({"type": "overloaded_error", "message": "Busy."}).error.code
     'MODEL_OVERLOADED_ERROR'
-    >>> told({"code": 400, "message": "No."}).final
+    >>> failure_of_error({"code": 400, "message": "No."}).non_retryable
     True
     """
     fields = error if isinstance(error, dict) else {}
     names = [fields.get(name) for name in ("code", "type", "status")]
     status = next((s for s in map(_status, names) if s), None)
     if status is not None:
-        return of_status(status, words_of(error))
+        return of_status(status, error_text(error))
     name = next((name for name in names if isinstance(name, str) and name), "ERROR")
     word = "".join(c if c.isalnum() and c.isascii() else "_" for c in name.upper())
-    return unusable(f"MODEL_{word[:_MOST_CODE]}", words_of(error))
+    return unusable(f"MODEL_{word[:_MAX_CODE]}", error_text(error))
 
 
 def _status(name: Any) -> int | None:
@@ -102,20 +102,20 @@ def _status(name: Any) -> int | None:
     return _STATUSES.get(name) if isinstance(name, str) else None
 
 
-def words_of(body: Any) -> str:
+def error_text(body: Any) -> str:
     """The words for people in the body of an error, in whichever form.
 
-    >>> words_of([{"error": {"code": 400, "message": "No such field."}}])
+    >>> error_text([{"error": {"code": 400, "message": "No such field."}}])
     'No such field.'
-    >>> words_of('{"detail": [{"msg": "too long"}]}')
+    >>> error_text('{"detail": [{"msg": "too long"}]}')
     'too long'
-    >>> words_of("<html><head><title>502 Bad Gateway</title></head></html>")
+    >>> error_text("<html><head><title>502 Bad Gateway</title></head></html>")
     '502 Bad Gateway'
     """
     if isinstance(body, (bytes, bytearray)):
         body = body.decode(errors="replace")
     if isinstance(body, str):
-        return _words_of_text(body)
+        return _error_text_of(body)
     for _ in range(8):
         if isinstance(body, list) and body:
             body = body[0]
@@ -129,33 +129,33 @@ def words_of(body: Any) -> str:
         else:
             break
     if isinstance(body, str):
-        return whole(body.strip())[:_MOST_WORDS]
-    return "" if body in (None, [], {}) else whole(json.dumps(body, default=str))[:_MOST_WORDS]
+        return whole(body.strip())[:_MAX_WORDS]
+    return "" if body in (None, [], {}) else whole(json.dumps(body, default=str))[:_MAX_WORDS]
 
 
-def _words_of_text(text: str) -> str:
+def _error_text_of(text: str) -> str:
     text = text.strip()
     if text[:1] in ("{", "["):
         try:
-            return words_of(json.loads(text))
+            return error_text(json.loads(text))
         except (ValueError, RecursionError):
-            return whole(text)[:_MOST_WORDS]
+            return whole(text)[:_MAX_WORDS]
     if text[:1] == "<":
         title = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
         plain = title.group(1) if title else re.sub(r"<[^>]*>", " ", text)
         text = " ".join(html.unescape(plain).split())[:_PAGE]
-    return whole(text)[:_MOST_WORDS]
+    return whole(text)[:_MAX_WORDS]
 
 
 _PAGE = 256
 """The most characters of a page in a failure."""
 
 
-def discreet(keys: set[str], failure: ModelFailure) -> ModelFailure:
+def redact_keys(keys: set[str], failure: ModelFailure) -> ModelFailure:
     """A failure without the keys of the endpoint, which may repeat what it was sent."""
     code, text = failure.error.code, failure.error.message
     for key in keys:
-        if len(key) >= _LEAST_KEY:
+        if len(key) >= _MIN_KEY:
             code, text = code.replace(key, "[key]"), text.replace(key, "[key]")
     return replace(failure, error=Fault(code=code, message=whole(text)))
 
@@ -173,7 +173,7 @@ def is_final(fault: Fault) -> bool:
     """Whether a recorded failure says that no further attempt can help."""
     status = fault.code.removeprefix("MODEL_")
     if fault.code.startswith("MODEL_") and status.isdigit():
-        return int(status) < 500 and int(status) not in _AGAIN
+        return int(status) < 500 and int(status) not in _RETRYABLE
     return fault.code in _FINAL
 
 

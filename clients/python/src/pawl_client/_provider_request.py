@@ -14,7 +14,7 @@ PAUSED = "pause_turn"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class ProviderRequest:
     """One request to a model: settings, and every message that it is shown.
 
     `tools` are {"name", "description", "parameters"}; `parameters` those of the pack, by its
@@ -30,7 +30,7 @@ class Ask:
     schema: Mapping[str, Json] | None
     extra: Mapping[str, Any]
     round: int = 1
-    most: int = 0
+    max_output_tokens: int = 0
     """The most tokens of the answer, as the request says it; 0: the provider's own default."""
 
 
@@ -39,9 +39,9 @@ def calls_of(message: Message) -> list[dict[str, str]]:
     there were model steps have them in the words of chat completions."""
     calls = []
     for call in message.tool_calls or ():
-        said = call.get("function", call)
-        arguments = said.get("arguments") or "{}"
-        calls.append({"id": call.get("id", ""), "name": said["name"], "arguments": arguments})
+        function = call.get("function", call)
+        arguments = function.get("arguments") or "{}"
+        calls.append({"id": call.get("id", ""), "name": function["name"], "arguments": arguments})
     return calls
 
 

@@ -46,18 +46,24 @@ from pydantic_ai.usage import RequestUsage
 from pawl_client._errors import FailTurnError
 from pawl_client._json_text import dump_json, whole
 from pawl_client._models import ModelAnswer, ModelCall, ModelFailure, ProviderLimits
-from pawl_client._normalize import Normal, normal
+from pawl_client._normalize import NormalizedAnswer, normalize
 from pawl_client._provider_errors import (
-    discreet,
+    error_text,
+    failure_of_error,
     final,
     limits_of,
     of_http,
-    told,
+    redact_keys,
     unusable,
-    words_of,
 )
-from pawl_client._provider_request import PAUSED, Ask, calls_of, media_of, text_of
-from pawl_client._response_repair import WATCH, EndpointError, Watch, too_large, watched
+from pawl_client._provider_request import PAUSED, ProviderRequest, calls_of, media_of, text_of
+from pawl_client._response_repair import (
+    CURRENT_WATCH,
+    EndpointError,
+    ResponseWatch,
+    too_large,
+    watch_model,
+)
 from pawl_client._values import Fault, Json, Message, Part, Usage
 
 LIBRARY = "pydantic-ai"
@@ -124,8 +130,8 @@ class Call:
     """One call of a model. What came of it is there once its pieces have ended."""
 
     model: Model[Any]
-    ask: Ask
-    watch: Watch
+    prompt: ProviderRequest
+    watch: ResponseWatch
     seconds: float | None = None
     """How long it may wait for a sign of life; None: as long as the library does."""
     outcome: ModelAnswer | ModelFailure | None = None
@@ -139,83 +145,83 @@ class Call:
     def usage(self) -> Usage:
         """What it consumed, as far as that was reported."""
         timeout = isinstance(self.outcome, ModelFailure) and self.outcome.error.code == _TIMEOUT
-        begun = self.watch.begun and self.watch.failure is None
-        return self._used or Usage(estimated=self.outcome is None or timeout or begun)
+        started = self.watch.started and self.watch.failure is None
+        return self._used or Usage(estimated=self.outcome is None or timeout or started)
 
     async def pieces(self) -> AsyncGenerator[Piece, None]:
         """What the model says. Raises nothing for what the endpoint does."""
-        token = WATCH.set(self.watch)
-        for client in watched(self.model):
+        token = CURRENT_WATCH.set(self.watch)
+        for client in watch_model(self.model):
             keys = (getattr(client, name, None) for name in ("api_key", "auth_token"))
             self.watch.keys.update(key for key in keys if isinstance(key, str))
         try:
-            async with aclosing(self._asked()) as said:
-                async for piece in said:
+            async with aclosing(self._stream_with_fallback()) as pieces:
+                async for piece in pieces:
                     yield piece
         except Exception as error:
-            self.outcome = self.watch.failure or failure_of(error, self.watch.begun)
+            self.outcome = self.watch.failure or failure_of(error, self.watch.started)
             headers = getattr(error, "headers", None)
             self.limits = limits_of(headers) if headers else None
         finally:
-            WATCH.reset(token)
+            CURRENT_WATCH.reset(token)
         self.limits = self.watch.limits or self.limits
         if isinstance(self.outcome, ModelFailure):
-            self.outcome = discreet(self.watch.keys, self.outcome)
+            self.outcome = redact_keys(self.watch.keys, self.outcome)
 
-    async def _asked(self) -> AsyncGenerator[Piece, None]:
+    async def _stream_with_fallback(self) -> AsyncGenerator[Piece, None]:
         """What the model says; asked again at once where it wants to be asked in other words."""
         while True:
             try:
-                async with aclosing(self._said()) as said:
-                    async for piece in said:
+                async with aclosing(self._stream()) as pieces:
+                    async for piece in pieces:
                         yield piece
                 return
             except exceptions.ModelAPIError as error:
-                if not self._otherwise(error):
+                if not self._change_request(error):
                     raise
 
-    def _otherwise(self, error: exceptions.ModelAPIError) -> bool:
+    def _change_request(self, error: exceptions.ModelAPIError) -> bool:
         """Whether the request was refused for how it is worded, which is another way now."""
         status, failure = getattr(error, "status_code", None), self.watch.failure
         if status is None and isinstance(error, exceptions.ModelRequestRejectedError):
             # The library itself: a form that the provider cannot hold the model to.
-            native, self._native = self._native and self.ask.schema is not None, False
-            return native and not self.watch.begun
-        if status != 400 or failure is None or not _older(self.model):
+            native, self._native = self._native and self.prompt.schema is not None, False
+            return native and not self.watch.started
+        if status != 400 or failure is None or not _needs_max_tokens(self.model):
             return False
-        if not self.ask.most or _NEWER not in failure.error.message:
+        if not self.prompt.max_output_tokens or _MAX_COMPLETION_TOKENS not in failure.error.message:
             return False
-        _newer.add(_host(self.model))
+        _refused_max_tokens.add(_host(self.model))
         self.watch.failure = None
         return True
 
-    async def _said(self) -> AsyncGenerator[Piece, None]:
-        request = Request.of(self.model, self.ask, self.seconds, native=self._native)
+    async def _stream(self) -> AsyncGenerator[Piece, None]:
+        request = Request.of(self.model, self.prompt, self.seconds, native=self._native)
         async with self.model.request_stream(
             request.messages, request.settings, request.parameters
         ) as stream:
-            async with aclosing(self._heard(stream)) as pieces:
+            async with aclosing(self._read_stream(stream)) as pieces:
                 async for piece in pieces:
                     yield piece
             message = stream.get()
-        self.outcome = self._end(request, message)
+        self.outcome = self._outcome(request, message)
 
-    async def _heard(self, stream: StreamedResponse) -> AsyncGenerator[Piece, None]:
+    async def _read_stream(self, stream: StreamedResponse) -> AsyncGenerator[Piece, None]:
         """The pieces of one response, which is counted."""
         _last_counts(stream)
-        self.watch.begun = True
+        self.watch.started = True
         self._used = Usage(estimated=True)
         text, reasoning = _Halves(), _Halves()
         try:
             async for event in stream:
-                said, thought = self._of(event)
-                piece = Piece(text=text.take(said), reasoning=reasoning.take(thought))
+                new_text, new_reasoning = self._text_of_event(event)
+                piece = Piece(text=text.take(new_text), reasoning=reasoning.take(new_reasoning))
                 if piece.text or piece.reasoning:
                     yield piece
         finally:
             self._used = usage_of(stream.usage, self.watch)
 
-    def _of(self, event: ModelResponseStreamEvent) -> tuple[str, str]:
+    def _text_of_event(self, event: ModelResponseStreamEvent) -> tuple[str, str]:
         """The text and the reasoning of an event. Raises EndpointError if there is too much."""
         item = getattr(event, "part", None) if isinstance(event, PartStartEvent) else None
         if isinstance(event, PartDeltaEvent):
@@ -233,14 +239,14 @@ class Call:
             arguments = item.args if isinstance(item, ToolCallPart) else item.args_delta
             self._size += len(arguments if isinstance(arguments, str) else str(arguments or ""))
         self._size += len(text) + len(reasoning)
-        if self.watch.most and self._size > self.watch.most:
-            self.watch.failure = too_large(self.watch.most)
+        if self.watch.max_bytes and self._size > self.watch.max_bytes:
+            self.watch.failure = too_large(self.watch.max_bytes)
             raise EndpointError
         return text, reasoning
 
-    def _end(self, request: Request, message: ModelResponse) -> ModelAnswer | ModelFailure:
+    def _outcome(self, request: Request, message: ModelResponse) -> ModelAnswer | ModelFailure:
         """What the whole message comes to."""
-        if (self.watch.known and not self.watch.over) or message.state == "incomplete":
+        if (self.watch.format_known and not self.watch.ended) or message.state == "incomplete":
             words = "the stream ended in the midst of the answer"
             return unusable("STREAM_TRUNCATED", words)
         details = message.provider_details or {}
@@ -253,12 +259,18 @@ class Call:
             return unusable("TRUNCATED", "the answer was longer than max_tokens")
         if finish == "error":
             return unusable("MODEL_ERROR", "the provider ended the answer with an error")
-        known = [c["id"] for said in self.ask.messages for c in calls_of(said)]
-        told = normal(message, self.ask.round, known)
-        if told is None:
+        known = [
+            c["id"] for message_before in self.prompt.messages for c in calls_of(message_before)
+        ]
+        normalized = normalize(message, self.prompt.round, known)
+        if normalized is None:
             return unusable("NO_ANSWER", "the answer has no text, no call and no refusal")
-        answer = answer_of(told, request.names)
-        if self.watch.most and _size(answer) > self.watch.most and not _owns(message):
+        answer = answer_of(normalized, request.names)
+        if (
+            self.watch.max_bytes
+            and _size(answer) > self.watch.max_bytes
+            and not _has_provider_data(message)
+        ):
             _log.warning("an answer is recorded without the library's own form: it is too large")
             return replace(answer, provider=None)
         return answer
@@ -270,27 +282,27 @@ def _last_counts(stream: StreamedResponse) -> None:
     setting that stops it also asks the endpoint for such counts."""
     settings = getattr(stream, "_model_settings", None)
     if hasattr(stream, "_model_settings"):
-        told = {**(settings or {}), "openai_continuous_usage_stats": True}
-        stream._model_settings = told
+        changed = {**(settings or {}), "openai_continuous_usage_stats": True}
+        stream._model_settings = changed
 
 
-def usage_of(usage: RequestUsage, watch: Watch) -> Usage:
+def usage_of(usage: RequestUsage, watch: ResponseWatch) -> Usage:
     """What a response consumed, as far as the provider said it."""
-    read, said = max(usage.input_tokens, 0), max(usage.output_tokens, 0)
-    thought = usage.output_reasoning_tokens or usage.details.get("reasoning_tokens", 0)
-    silent = bool(usage.unmeasured_requests) or not said
+    input_tokens, written = max(usage.input_tokens, 0), max(usage.output_tokens, 0)
+    thinking = usage.output_reasoning_tokens or usage.details.get("reasoning_tokens", 0)
+    unreported = bool(usage.unmeasured_requests) or not written
     return Usage(
-        input_tokens=read,
-        output_tokens=said,
-        cached_tokens=min(max(usage.cache_read_tokens, 0), read),
-        reasoning_tokens=min(max(thought, 0), said),
-        estimated=silent or (watch.known and not watch.over),
+        input_tokens=input_tokens,
+        output_tokens=written,
+        cached_tokens=min(max(usage.cache_read_tokens, 0), input_tokens),
+        reasoning_tokens=min(max(thinking, 0), written),
+        estimated=unreported or (watch.format_known and not watch.ended),
     )
 
 
-def call(model: Model[Any], ask: Ask, most: int, seconds: float | None) -> Call:
+def call(model: Model[Any], prompt: ProviderRequest, max_bytes: int, seconds: float | None) -> Call:
     """A call whose answer may have so many bytes, 0: any number."""
-    return Call(model, ask, Watch(most), seconds)
+    return Call(model, prompt, ResponseWatch(max_bytes), seconds)
 
 
 # What is asked
@@ -307,27 +319,29 @@ class Request:
     """The pack's names of tools, by their names in the request."""
 
     @staticmethod
-    def of(model: Model[Any], ask: Ask, seconds: float | None, *, native: bool = True) -> Request:
+    def of(
+        model: Model[Any], prompt: ProviderRequest, seconds: float | None, *, native: bool = True
+    ) -> Request:
         """The request. Raises FailTurnError for what the model cannot be asked."""
-        names = names_of([tool["name"] for tool in ask.tools])
-        told = {name: wired for wired, name in names.items()}
+        names = names_of([tool["name"] for tool in prompt.tools])
+        wire_names = {name: wired for wired, name in names.items()}
         tools = [
             ToolDefinition(
-                name=told[tool["name"]],
+                name=wire_names[tool["name"]],
                 description=tool["description"],
                 parameters_json_schema=dict(tool["parameters"]),
             )
-            for tool in ask.tools
+            for tool in prompt.tools
         ]
-        system = [InstructionPart(content=ask.system)] if ask.system else None
+        system = [InstructionPart(content=prompt.system)] if prompt.system else None
         parameters = ModelRequestParameters(function_tools=tools, instruction_parts=system)
-        if ask.schema is not None:
-            form = OutputObjectDefinition(json_schema=dict(ask.schema), name="answer")
+        if prompt.schema is not None:
+            form = OutputObjectDefinition(json_schema=dict(prompt.schema), name="answer")
             parameters.output_mode, parameters.output_object = "native", form
             if not native or not model.profile.get("supports_json_schema_output", False):
                 parameters.output_mode = "prompted"
-        messages = list(_messages(model, ask.messages, told))
-        return Request(messages, _settings(model, ask, seconds), parameters, names)
+        messages = list(_messages(model, prompt.messages, wire_names))
+        return Request(messages, _settings(model, prompt, seconds), parameters, names)
 
 
 def names_of(tools: Sequence[str]) -> dict[str, str]:
@@ -353,29 +367,31 @@ def _safe(name: str) -> str:
     return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64]
 
 
-def _settings(model: Model[Any], ask: Ask, seconds: float | None) -> ModelSettings:
+def _settings(model: Model[Any], prompt: ProviderRequest, seconds: float | None) -> ModelSettings:
     """The settings of the call. Raises FailTurnError for a parameter that there is not."""
     lacks: frozenset[str] = getattr(model, "unsupported_settings", frozenset())
     given: dict[str, Any] = {}
-    for name, value in ask.parameters.items():
+    for name, value in prompt.parameters.items():
         own_name = _PARAMETERS.get(name)
         if own_name is None or own_name in lacks:
-            takes = sorted(name for name, setting in _PARAMETERS.items() if setting not in lacks)
+            supported = sorted(
+                name for name, setting in _PARAMETERS.items() if setting not in lacks
+            )
             raise FailTurnError(
                 "PARAMETER_UNSUPPORTED",
-                f"parameters.{name}: {model.model_id} has no such parameter, only {takes}",
+                f"parameters.{name}: {model.model_id} has no such parameter, only {supported}",
                 retryable=False,
             )
         given[own_name] = [value] if name == "stop" and isinstance(value, str) else value
-    settings: dict[str, Any] = {"openai_store": False, **given, **ask.extra}
-    if ask.most and _older(model):
+    settings: dict[str, Any] = {"openai_store": False, **given, **prompt.extra}
+    if prompt.max_output_tokens and _needs_max_tokens(model):
         body = settings.get("extra_body")
-        settings["extra_body"] = {"max_tokens": ask.most, **(body if body else {})}
+        settings["extra_body"] = {"max_tokens": prompt.max_output_tokens, **(body if body else {})}
         settings.pop("max_tokens", None)
-    elif ask.most:
-        settings["max_tokens"] = ask.most
-    if ask.choice != "auto":
-        settings["tool_choice"] = ask.choice
+    elif prompt.max_output_tokens:
+        settings["max_tokens"] = prompt.max_output_tokens
+    if prompt.choice != "auto":
+        settings["tool_choice"] = prompt.choice
     own = settings.get("timeout")
     if seconds is not None and not (isinstance(own, (int, float)) and own <= seconds):
         settings["timeout"] = seconds
@@ -383,12 +399,12 @@ def _settings(model: Model[Any], ask: Ask, seconds: float | None) -> ModelSettin
     return cast("ModelSettings", settings)
 
 
-_NEWER = "max_completion_tokens"
-_newer: set[str] = set()
+_MAX_COMPLETION_TOKENS = "max_completion_tokens"
+_refused_max_tokens: set[str] = set()
 """Addresses that refused max_tokens, and named the newer word."""
 
 
-def _bared(model: Any) -> Any:
+def _unwrapped(model: Any) -> Any:
     """The model inside those that wrap it."""
     while (inner := getattr(model, "wrapped", None)) is not None:
         model = inner
@@ -396,18 +412,18 @@ def _bared(model: Any) -> Any:
 
 
 def _host(model: Any) -> str:
-    return str(getattr(_bared(model), "base_url", ""))
+    return str(getattr(_unwrapped(model), "base_url", ""))
 
 
-def _older(model: Any) -> bool:
+def _needs_max_tokens(model: Any) -> bool:
     """Whether the endpoint is one of chat completions that is not OpenAI's own, and may know
     max_tokens alone: who knows that one passes over the newer word, and has no bound."""
-    model = _bared(model)
+    model = _unwrapped(model)
     chat = any(cls.__name__ == "OpenAIChatModel" for cls in type(model).__mro__)
     host = _host(model)
     own = (urlsplit(host).hostname or "").endswith("api.openai.com")
-    says = "openai_chat_supports_max_completion_tokens" in model.profile if chat else False
-    return chat and not own and not says and host not in _newer
+    declares = "openai_chat_supports_max_completion_tokens" in model.profile if chat else False
+    return chat and not own and not declares and host not in _refused_max_tokens
 
 
 def _messages(
@@ -415,22 +431,22 @@ def _messages(
 ) -> Iterator[ModelMessage]:
     """The conversation, in which the model and all others take turns."""
     tools: dict[str, str] = {}
-    asked: list[Any] = []
+    request_parts: list[Any] = []
     for message in messages:
         if message.role != "assistant":
-            asked += _request_parts(model, message, tools)
+            request_parts += _request_parts(model, message, tools)
             continue
-        said = _response(message, names)
+        response = _response(message, names)
         tools.update(
-            {c.tool_call_id: c.tool_name for c in said.parts if isinstance(c, ToolCallPart)}
+            {c.tool_call_id: c.tool_name for c in response.parts if isinstance(c, ToolCallPart)}
         )
-        if asked:
-            yield ModelRequest(parts=asked)
-        asked = []
-        if said.parts:
-            yield said
-    if asked:
-        yield ModelRequest(parts=asked)
+        if request_parts:
+            yield ModelRequest(parts=request_parts)
+        request_parts = []
+        if response.parts:
+            yield response
+    if request_parts:
+        yield ModelRequest(parts=request_parts)
 
 
 def _request_parts(model: Model[Any], message: Message, tools: Mapping[str, str]) -> list[Any]:
@@ -440,7 +456,7 @@ def _request_parts(model: Model[Any], message: Message, tools: Mapping[str, str]
         failed = any(isinstance(value, dict) and set(value) == {"error"} for value in values)
         called = message.tool_call_id
         return [
-            _Result(
+            _ExactToolReturn(
                 tool_name=tools.get(called, "tool"),
                 content="\n".join(texts),
                 tool_call_id=called,
@@ -458,16 +474,16 @@ def _result_text(part: Part) -> str:
     if part.json is not None and isinstance(part.json.value, str):
         return part.json.value
     text = text_of(part)
-    return _told_of(part) if text is None else text
+    return _placeholder(part) if text is None else text
 
 
-def _told_of(part: Part) -> str:
+def _placeholder(part: Part) -> str:
     """The text that stands for bytes that a tool returned."""
     size = f"{len(part.data)} bytes" if part.data is not None else str(part.uri)
     return f"({media_of(part) or 'application/octet-stream'}, {size})"
 
 
-def _takes(model: Model[Any], media: str) -> bool:
+def _accepts_media(model: Model[Any], media: str) -> bool:
     """Whether the model reads data of the media type."""
     kind, profile = media.partition("/")[0], model.profile
     if kind == "audio":
@@ -475,8 +491,8 @@ def _takes(model: Model[Any], media: str) -> bool:
         return wired and bool(profile.get("supports_audio_file_input", True))
     if kind in ("image", "video"):
         return bool(profile.get(f"supports_{kind}_input", True))
-    known: Any = profile.get("supported_document_media_types", ())
-    return media in known and bool(profile.get("supports_document_input", True))
+    documents: Any = profile.get("supported_document_media_types", ())
+    return media in documents and bool(profile.get("supports_document_input", True))
 
 
 def _content(model: Model[Any], part: Part) -> UserContent:
@@ -484,7 +500,7 @@ def _content(model: Model[Any], part: Part) -> UserContent:
     text, media = text_of(part), media_of(part)
     if text is not None:
         return text
-    if part.data is not None and _takes(model, media):
+    if part.data is not None and _accepts_media(model, media):
         return BinaryContent(data=part.data, media_type=media)
     if media.startswith("image/") and str(part.uri).startswith(("http://", "https://")):
         return ImageUrl(url=str(part.uri), media_type=media)
@@ -502,7 +518,7 @@ def _content(model: Model[Any], part: Part) -> UserContent:
 
 def _response(message: Message, names: Mapping[str, str]) -> ModelResponse:
     """What the model said: as it is recorded, else anew from the part for people."""
-    kept = _kept(message.provider)
+    kept = _recorded_message(message.provider)
     if kept is not None:
         return kept
     parts: list[Any] = [
@@ -513,12 +529,14 @@ def _response(message: Message, names: Mapping[str, str]) -> ModelResponse:
     for call in calls_of(message):
         name = call["name"]
         parts.append(
-            _Exact(names.get(name, _safe(name)), args=call["arguments"], tool_call_id=call["id"])
+            _ExactToolCall(
+                names.get(name, _safe(name)), args=call["arguments"], tool_call_id=call["id"]
+            )
         )
     return ModelResponse(parts=parts)
 
 
-def _kept(envelope: Json) -> ModelResponse | None:
+def _recorded_message(envelope: Json) -> ModelResponse | None:
     """The library's own message in a record; None: it is another library's, or of a version that
     this one cannot read."""
     if not isinstance(envelope, dict):
@@ -536,37 +554,37 @@ def _kept(envelope: Json) -> ModelResponse | None:
             *(library, version, type(error).__name__),
         )
         return None
-    parts = [_exact(part) for part in message.parts]
+    parts = [_exact_call(part) for part in message.parts]
     return replace(message, parts=parts)
 
 
-class _Result(ToolReturnPart):
+class _ExactToolReturn(ToolReturnPart):
     """What a tool answered, an error too, in the words of the record."""
 
     def model_response_str(self, *, wrap_if_error: bool = True) -> str:
         return super().model_response_str(wrap_if_error=False)
 
 
-class _Exact(ToolCallPart):
+class _ExactToolCall(ToolCallPart):
     """A call of an earlier answer, with its arguments as they were written."""
 
     def args_as_json_str(self) -> str:
         return self.args if isinstance(self.args, str) else super().args_as_json_str()
 
 
-def _exact(part: Any) -> Any:
+def _exact_call(part: Any) -> Any:
     if type(part) is not ToolCallPart:
         return part
     given = {f.name: getattr(part, f.name) for f in fields(part) if f.init}
-    return _Exact(**given)
+    return _ExactToolCall(**given)
 
 
 # What came
 
 
-def answer_of(told: Normal, names: Mapping[str, str]) -> ModelAnswer:
+def answer_of(normalized: NormalizedAnswer, names: Mapping[str, str]) -> ModelAnswer:
     """A normal message as it is recorded."""
-    message = told.message
+    message = normalized.message
     parts: list[Part] = []
     calls: list[ModelCall] = []
     for part in message.parts:
@@ -575,7 +593,7 @@ def answer_of(told: Normal, names: Mapping[str, str]) -> ModelAnswer:
         elif isinstance(part, FilePart):
             parts.append(Part(data=part.content.data, media_type=part.content.media_type))
         elif isinstance(part, ToolCallPart):
-            broken = told.broken.get(len(calls), "")
+            broken = normalized.broken.get(len(calls), "")
             name = _clip(names.get(part.tool_name, part.tool_name))
             calls.append(
                 ModelCall(
@@ -602,7 +620,7 @@ def _size(answer: ModelAnswer) -> int:
     return sum(len(text.encode()) for text in [*texts, dump_json(answer.provider, "provider")])
 
 
-def _owns(message: ModelResponse) -> bool:
+def _has_provider_data(message: ModelResponse) -> bool:
     """Whether the message has anything that its provider wants to have back beside its words."""
     return any(
         isinstance(part, ThinkingPart) or getattr(part, "provider_details", None)
@@ -623,7 +641,7 @@ def _finish(message: ModelResponse, calls: bool) -> str:
 def _envelope(message: ModelResponse) -> Json:
     """The library's own message; None, with a line in the log, if it cannot be serialised."""
     kept = replace(message, usage=RequestUsage(), failed_attempts=None, metadata=None)
-    kept.provider_url = _bare(message.provider_url)
+    kept.provider_url = _without_secrets(message.provider_url)
     try:
         (form,) = ModelMessagesTypeAdapter.dump_python([kept], mode="json")
         dump_json(form, "message")
@@ -633,7 +651,7 @@ def _envelope(message: ModelResponse) -> Json:
     return {"library": LIBRARY, "version": pydantic_ai.__version__, "message": form}
 
 
-def _bare(url: str | None) -> str | None:
+def _without_secrets(url: str | None) -> str | None:
     """An address without what may be a secret."""
     if not url:
         return url
@@ -641,27 +659,30 @@ def _bare(url: str | None) -> str | None:
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
-def _clip(text: str, most: int = 256) -> str:
+def _clip(text: str, max_bytes: int = 256) -> str:
     """The first bytes of a name, as the contract bounds them."""
-    return whole(text).encode()[:most].decode(errors="ignore")
+    return whole(text).encode()[:max_bytes].decode(errors="ignore")
 
 
-def failure_of(error: Exception, begun: bool) -> ModelFailure:
+def failure_of(error: Exception, started: bool) -> ModelFailure:
     """What an error means that the library, or what is below it, raised."""
     if isinstance(error, FailTurnError):
         fault = Fault(code=error.reason, message=error.message)
         return ModelFailure(error=fault, non_retryable=not error.retryable)
     status = getattr(error, "status_code", None)
     if isinstance(status, int) and status >= 400:
-        words = words_of(getattr(error, "body", None)) or str(error)
+        words = error_text(getattr(error, "body", None)) or str(error)
         return of_http(status, words, getattr(error, "headers", None))
     if isinstance(error, exceptions.ModelTimeoutError):
         return unusable(_TIMEOUT, str(error))
-    if isinstance(error, exceptions.ModelConnectionError) and not begun:
+    if isinstance(error, exceptions.ModelConnectionError) and not started:
         return unusable("MODEL_UNREACHABLE", str(error))
     if isinstance(error, exceptions.ModelAPIError) and isinstance(error.body, dict):
-        return told(error.body)
-    if isinstance(error, (exceptions.UserError, NotImplementedError, AssertionError)) and not begun:
+        return failure_of_error(error.body)
+    if (
+        isinstance(error, (exceptions.UserError, NotImplementedError, AssertionError))
+        and not started
+    ):
         return final("REQUEST_UNSUPPORTED", f"{type(error).__name__}: {error}")
-    code = "STREAM_TRUNCATED" if begun else "MODEL_ERROR"
+    code = "STREAM_TRUNCATED" if started else "MODEL_ERROR"
     return unusable(code, f"{type(error).__name__}: {error}")

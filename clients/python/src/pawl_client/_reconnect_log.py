@@ -11,20 +11,20 @@ _LONGEST = 300.0
 """Seconds between two lines."""
 
 
-class Outage:
+class ReconnectLog:
     """The time since a connection was lost, or was first tried. `clock` is in seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self.over()
+        self.connected()
 
-    def over(self) -> None:
+    def connected(self) -> None:
         """There is a connection."""
         self._since: float | None = None
         self._next, self._pause = 0.0, _FIRST
         self._causes: set[str] = set()
 
-    def missed(self, cause: str = "") -> float | None:
+    def attempt_failed(self, cause: str = "") -> float | None:
         """One more attempt failed, by a cause in a word. For how many seconds there has been
         no connection, if that is to be said now; else None."""
         now = self._clock()

@@ -14,49 +14,49 @@ from importlib import import_module
 from typing import Any
 
 from pawl_client._models import ModelFailure, ProviderLimits
-from pawl_client._provider_errors import limits_of, of_http, told, unusable, words_of
+from pawl_client._provider_errors import error_text, failure_of_error, limits_of, of_http, unusable
 
 _SLACK = 65536
 """Bytes that one event may have beyond those of an answer."""
-_MOST_ERROR = 65536
+_MAX_ERROR = 65536
 """Bytes of the body of an error that are read."""
 
 
-class Watch:
+class ResponseWatch:
     """What the responses to one call say beside what the library reads."""
 
-    def __init__(self, most: int = 0) -> None:
-        self.most = most
+    def __init__(self, max_bytes: int = 0) -> None:
+        self.max_bytes = max_bytes
         """Bytes that an answer may have; 0: anything."""
         self.keys: set[str] = set()
         """Secrets that were sent."""
         self.failure: ModelFailure | None = None
         """The failure that the endpoint sent in place of an answer."""
         self.limits: ProviderLimits | None = None
-        self.begun = False
+        self.started = False
         """The endpoint began to answer."""
-        self.known = False
+        self.format_known = False
         """The form is one whose end is known."""
-        self.over = False
+        self.ended = False
         """The endpoint said the end of the answer."""
 
 
 class EndpointError(Exception):
-    """The endpoint sent something that is no answer: `Watch.failure`."""
+    """The endpoint sent something that is no answer: `ResponseWatch.failure`."""
 
 
-WATCH: ContextVar[Watch | None] = ContextVar("pawl_watch", default=None)
+CURRENT_WATCH: ContextVar[ResponseWatch | None] = ContextVar("pawl_watch", default=None)
 
 
-def watched(model: Any) -> Iterator[Any]:
+def watch_model(model: Any) -> Iterator[Any]:
     """Sees to it that the calls of a model are seen; gives the clients of its provider."""
     for inner in (getattr(model, "wrapped", None), *getattr(model, "models", ())):
         if inner is not None:
-            yield from watched(inner)
+            yield from watch_model(inner)
     client = getattr(model, "client", None)
     hooks = getattr(getattr(client, "_client", None), "event_hooks", None)
     if isinstance(hooks, dict):
-        for name, hook in (("request", _sent), ("response", _came)):
+        for name, hook in (("request", _on_request), ("response", _on_response)):
             if hook not in hooks.setdefault(name, []):
                 hooks[name].append(hook)
     if client is not None:
@@ -66,8 +66,8 @@ def watched(model: Any) -> Iterator[Any]:
 _SECRETS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 
 
-async def _sent(request: Any) -> None:
-    watch = WATCH.get()
+async def _on_request(request: Any) -> None:
+    watch = CURRENT_WATCH.get()
     if watch is None:
         return
     for name in _SECRETS:
@@ -75,20 +75,22 @@ async def _sent(request: Any) -> None:
         watch.keys.update({value, value.rpartition(" ")[2]} - {""})
 
 
-async def _came(response: Any) -> None:
-    watch = WATCH.get()
+async def _on_response(response: Any) -> None:
+    watch = CURRENT_WATCH.get()
     if watch is None:
         return
     watch.limits = limits_of(response.headers) or watch.limits
     pieces = aiter_of(response)
     if response.status_code >= 400:
-        body = await _first(pieces, _MOST_ERROR)
+        body = await _first(pieces, _MAX_ERROR)
         response.stream = _stream(response, _once(b""))
-        watch.failure = of_http(response.status_code, words_of(body), response.headers)
+        watch.failure = of_http(response.status_code, error_text(body), response.headers)
     elif response.status_code == 200:
-        watch.begun, watch.failure = True, None
+        watch.started, watch.failure = True, None
         events = _events(pieces, watch)
-        response.stream = _stream(response, _mended(events, watch, _form(response.request.url)))
+        response.stream = _stream(
+            response, _repaired(events, watch, _repair_for(response.request.url))
+        )
         for name in ("content-encoding", "content-length"):
             response.headers.pop(name, None)
         response.headers["content-type"] = "text/event-stream"
@@ -116,13 +118,13 @@ def _stream(response: Any, pieces: AsyncGenerator[bytes, None]) -> Any:
     return Mended()
 
 
-async def _first(pieces: AsyncIterable[bytes], most: int) -> bytes:
+async def _first(pieces: AsyncIterable[bytes], max_bytes: int) -> bytes:
     body = bytearray()
     async for piece in pieces:
         body += piece
-        if len(body) >= most:
+        if len(body) >= max_bytes:
             break
-    return bytes(body[:most])
+    return bytes(body[:max_bytes])
 
 
 async def _once(body: bytes) -> AsyncGenerator[bytes, None]:
@@ -135,10 +137,10 @@ _LINE = re.compile(r"\r\n|\n|\r")
 """The end of a line. JSON may have U+0085, U+2028 and U+2029 as they are: they end no line."""
 
 
-async def _events(pieces: AsyncIterable[bytes], watch: Watch) -> AsyncGenerator[str, None]:
+async def _events(pieces: AsyncIterable[bytes], watch: ResponseWatch) -> AsyncGenerator[str, None]:
     """The events of a stream, without their last, empty line. Raises EndpointError for what is
     no stream of events."""
-    most = watch.most * 2 + _SLACK if watch.most else 0
+    max_bytes = watch.max_bytes * 2 + _SLACK if watch.max_bytes else 0
     left, first, seen = bytearray(), True, 0
     async for piece in pieces:
         left += piece
@@ -153,34 +155,34 @@ async def _events(pieces: AsyncIterable[bytes], watch: Watch) -> AsyncGenerator[
         seen = max(0, len(left) - 3)
         if bytes(left[:8]).lstrip()[:1] in (b"{", b"[", b"<"):
             # No stream of events: a page, or JSON.
-            if len(left) > _MOST_ERROR:
+            if len(left) > _MAX_ERROR:
                 break
-        elif most and len(left) > most:
-            watch.failure = too_large(watch.most)
+        elif max_bytes and len(left) > max_bytes:
+            watch.failure = too_large(watch.max_bytes)
             raise EndpointError
     text = left.decode(errors="replace")
     if text.lstrip()[:1] in ("{", "[", "<"):
-        watch.failure = _no_stream(text)
+        watch.failure = _failure_of_page(text)
         raise EndpointError
     if text.strip():
         yield text
 
 
-def too_large(most: int) -> ModelFailure:
+def too_large(max_bytes: int) -> ModelFailure:
     """The failure of an answer that has more bytes than it may have."""
-    words = f"the answer has more than {most} bytes (max_answer_bytes)"
+    words = f"the answer has more than {max_bytes} bytes (max_answer_bytes)"
     failure = unusable("ANSWER_TOO_LARGE", words)
     return ModelFailure(error=failure.error, non_retryable=True)
 
 
-def _no_stream(text: str) -> ModelFailure:
+def _failure_of_page(text: str) -> ModelFailure:
     """What JSON or a page means in place of a stream."""
     try:
         body = json.loads(text)
     except (ValueError, RecursionError):
-        return unusable("MODEL_ERROR", f"no stream of events, but: {words_of(text)}")
+        return unusable("MODEL_ERROR", f"no stream of events, but: {error_text(text)}")
     error = body.get("error") if isinstance(body, dict) else None
-    return told(error if isinstance(error, dict) else body)
+    return failure_of_error(error if isinstance(error, dict) else body)
 
 
 class _Raw(str):
@@ -198,12 +200,12 @@ def exact(value: Any) -> str:
     return json.dumps(value)
 
 
-Form = Callable[[Watch, dict[str, Any]], bool]
+Repair = Callable[[ResponseWatch, dict[str, Any]], bool]
 """What mends an event; whether it changed it."""
 
 
-async def _mended(
-    events: AsyncGenerator[str, None], watch: Watch, form: Form | None
+async def _repaired(
+    events: AsyncGenerator[str, None], watch: ResponseWatch, repair: Repair | None
 ) -> AsyncGenerator[bytes, None]:
     async for event in events:
         names, data = [], []
@@ -217,20 +219,20 @@ async def _mended(
             continue
         text = "\n".join(data)
         if text.strip() == "[DONE]":
-            watch.over = True
+            watch.ended = True
         else:
-            text = _looked(watch, text, form)
+            text = _repaired_event(watch, text, repair)
         yield "\n".join([*names, *(f"data: {line}" for line in text.split("\n")), "", ""]).encode(
             errors="replace"
         )
 
 
-def _looked(watch: Watch, text: str, form: Form | None) -> str:
+def _repaired_event(watch: ResponseWatch, text: str, repair: Repair | None) -> str:
     """The data of an event, mended. Raises EndpointError for an error."""
     try:
         body = json.loads(text, parse_float=_Raw, parse_constant=_Raw)
     except (ValueError, RecursionError):
-        watch.failure = unusable("MODEL_ERROR", f"an event that is no JSON: {words_of(text)}")
+        watch.failure = unusable("MODEL_ERROR", f"an event that is no JSON: {error_text(text)}")
         raise EndpointError from None
     if not isinstance(body, dict):
         return text
@@ -238,31 +240,31 @@ def _looked(watch: Watch, text: str, form: Form | None) -> str:
     if body.get("type") == "response.failed":
         error = (body.get("response") or {}).get("error") or {"message": "response.failed"}
     if error or body.get("type") == "error":
-        watch.failure = told(error if isinstance(error, dict) else body)
+        watch.failure = failure_of_error(error if isinstance(error, dict) else body)
         raise EndpointError
-    return exact(body) if form is not None and form(watch, body) else text
+    return exact(body) if repair is not None and repair(watch, body) else text
 
 
-def _form(url: Any) -> Form | None:
+def _repair_for(url: Any) -> Repair | None:
     """The form of what an address answers; None: no known one."""
     path = str(url.path).rstrip("/")
-    ends: dict[str, Form] = {
+    ends: dict[str, Repair] = {
         "/chat/completions": _Chat(),
         "/messages": _messages,
         "/responses": _responses,
     }
-    return next((form for end, form in ends.items() if path.endswith(end)), None)
+    return next((repair for end, repair in ends.items() if path.endswith(end)), None)
 
 
-def _counted(holder: Any, *names: str) -> bool:
+def _fill_counts(holder: Any, *names: str) -> bool:
     """Sets counts of a usage that are missing to 0; the library would drop the whole usage. True:
     it changed something."""
     usage = holder.get("usage") if isinstance(holder, dict) else None
     if not isinstance(usage, dict):
         return False
-    silent = [name for name in names if type(usage.get(name)) is not int]
-    usage.update(dict.fromkeys(silent, 0))
-    return bool(silent)
+    missing = [name for name in names if type(usage.get(name)) is not int]
+    usage.update(dict.fromkeys(missing, 0))
+    return bool(missing)
 
 
 class _Chat:
@@ -271,51 +273,51 @@ class _Chat:
     def __init__(self) -> None:
         self._ids: list[str] = []
         """The ids of the calls so far, by their place."""
-        self._places: dict[Any, int] = {}
+        self._indexes: dict[Any, int] = {}
         """The place of the last call at an index."""
 
-    def __call__(self, watch: Watch, body: dict[str, Any]) -> bool:
-        watch.known = True
-        changed = _counted(body, "prompt_tokens", "completion_tokens", "total_tokens")
+    def __call__(self, watch: ResponseWatch, body: dict[str, Any]) -> bool:
+        watch.format_known = True
+        changed = _fill_counts(body, "prompt_tokens", "completion_tokens", "total_tokens")
         choices = body.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices else None
         if not isinstance(choice, dict):
             return changed
         if choice.get("finish_reason"):
-            watch.over = True
+            watch.ended = True
         calls = (choice.get("delta") or {}).get("tool_calls")
-        found = [self._mend(call) for call in calls or () if isinstance(call, dict)]
+        found = [self._assign_index(call) for call in calls or () if isinstance(call, dict)]
         return changed or any(found)
 
-    def _mend(self, call: dict[str, Any]) -> bool:
+    def _assign_index(self, call: dict[str, Any]) -> bool:
         """Gives a call its place: another id is another call, even with the same index."""
         given, function = call.get("index"), call.get("function") or {}
         texts = isinstance(function.get("arguments"), (str, type(None)))
         if not texts:
             function["arguments"] = exact(function["arguments"])
         name = call.get("id") or ""
-        place = self._places.get(given)
+        position = self._indexes.get(given)
         fresh = bool(name or function.get("name")) if given is None else False
-        if place is None or fresh or (name and self._ids[place] not in ("", name)):
-            place = len(self._ids)
+        if position is None or fresh or (name and self._ids[position] not in ("", name)):
+            position = len(self._ids)
             self._ids.append("")
-        self._places[given], self._ids[place] = place, name or self._ids[place]
-        call["index"] = place
-        return not texts or place != given
+        self._indexes[given], self._ids[position] = position, name or self._ids[position]
+        call["index"] = position
+        return not texts or position != given
 
 
-def _messages(watch: Watch, body: dict[str, Any]) -> bool:
+def _messages(watch: ResponseWatch, body: dict[str, Any]) -> bool:
     """Anthropic's messages."""
-    watch.known = True
-    watch.over = watch.over or body.get("type") == "message_stop"
+    watch.format_known = True
+    watch.ended = watch.ended or body.get("type") == "message_stop"
     if body.get("type") == "message_start":
-        return _counted(body.get("message"), "input_tokens", "output_tokens")
-    return body.get("type") == "message_delta" and _counted(body, "output_tokens")
+        return _fill_counts(body.get("message"), "input_tokens", "output_tokens")
+    return body.get("type") == "message_delta" and _fill_counts(body, "output_tokens")
 
 
-def _responses(watch: Watch, body: dict[str, Any]) -> bool:
+def _responses(watch: ResponseWatch, body: dict[str, Any]) -> bool:
     """OpenAI's responses."""
-    watch.known = True
+    watch.format_known = True
     ends = ("response.completed", "response.incomplete")
-    watch.over = watch.over or body.get("type") in ends
-    return _counted(body.get("response"), "input_tokens", "output_tokens", "total_tokens")
+    watch.ended = watch.ended or body.get("type") in ends
+    return _fill_counts(body.get("response"), "input_tokens", "output_tokens", "total_tokens")

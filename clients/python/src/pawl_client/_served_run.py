@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pawl_client._errors import HandlerError, NotFoundError, RunTakenOverError
-from pawl_client._handlers import Handlers, ToolEntry, TurnEntry, awaits, takes_turn
+from pawl_client._handlers import Handlers, ToolEntry, TurnEntry, check_turn_handler, is_async
 from pawl_client._typed_tools import local
 from pawl_client._values import Part
 from pawl_client.v1 import worker_pb2
 
 
 @dataclass(slots=True, eq=False)
-class Served:
+class ServedRun:
     """A run that this process executes.
 
     `context` is that of the caller, in which its handlers are called. `errors` are what its
@@ -27,7 +27,7 @@ class Served:
 
     handlers: Handlers
     run_id: str = ""
-    taken: bool = False
+    accepted: bool = False
     """The sidecar lets this process execute it: what registers again names it."""
     since: float = 0.0
     """When it was asked for."""
@@ -45,9 +45,9 @@ class Served:
         if self._given_up is not None:
             self.over.set_exception(self._given_up)
 
-    def began(self, turn_seq: int) -> None:
+    def turn_began(self, turn_seq: int) -> None:
         """A turn of it is executed here."""
-        self.taken = True  # It may come before the receipt of the request to serve the run.
+        self.accepted = True  # It may come before the receipt of the request to serve the run.
         self._newest, self.output = turn_seq, None
 
     def completed(self, turn_seq: int, output: tuple[Part, ...]) -> None:
@@ -55,7 +55,7 @@ class Served:
         if turn_seq == self._newest:
             self.output = output
 
-    def unserved(self, cause: int) -> None:
+    def on_unserved(self, cause: int) -> None:
         """The sidecar says that this process serves it no more, and why."""
         if cause == worker_pb2.UNSERVED_CAUSE_TAKEN_OVER:
             text = f"run {self.run_id}: another process drives it now"
@@ -103,26 +103,26 @@ def handlers_of(
 
 def _turns(what: str, function: Callable[[Any], Any], blocking: bool) -> TurnEntry:
     _check(what, function, blocking)
-    takes_turn(what, function)
+    check_turn_handler(what, function)
     if blocking:
-        return TurnEntry(_only(function), awaits=False)
-    return TurnEntry(function, awaits=True, plain=not awaits(function))
+        return TurnEntry(_refuse_coroutine(function), is_async=False)
+    return TurnEntry(function, is_async=True, in_thread=not is_async(function))
 
 
 def _tool(function: Callable[[Any], Any], blocking: bool) -> ToolEntry:
     if blocking:
-        return ToolEntry(_only(function), False, None, None, None)
-    return ToolEntry(function, True, None, None, None, plain=not awaits(function))
+        return ToolEntry(_refuse_coroutine(function), False, None, None, None)
+    return ToolEntry(function, True, None, None, None, in_thread=not is_async(function))
 
 
 def _check(what: str, function: Any, blocking: bool) -> None:
     if not callable(function):
         raise TypeError(f"{what}: a function, not {type(function).__name__}")
-    if blocking and awaits(function):
+    if blocking and is_async(function):
         raise TypeError(f"{what}: a coroutine function needs AsyncClient or Worker")
 
 
-def _only(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _refuse_coroutine(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """The function; what it returns is no coroutine, which nothing would ever run."""
 
     def call(argument: Any) -> Any:

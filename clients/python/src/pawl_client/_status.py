@@ -49,7 +49,7 @@ def error_from_status(status: status_pb2.Status) -> PawlError:
         detail.Unpack(winner)
         if detail.Unpack(retry):
             retry_after = retry.retry_delay.ToTimedelta().total_seconds()
-    told = error_of(
+    error_of_status = error_of(
         code_pb2.Code.Name(status.code) if status.code in code_pb2.Code.values() else "UNKNOWN",
         status.message,
         reason=info.reason,
@@ -57,9 +57,9 @@ def error_from_status(status: status_pb2.Status) -> PawlError:
         violations=tuple((v.field, v.description) for v in bad.field_violations),
         retry_after=retry_after,
     )
-    if isinstance(told, SeqMismatchError) and winner.seq:
-        told.winner = record_from_proto(winner)
-    return told
+    if isinstance(error_of_status, SeqMismatchError) and winner.seq:
+        error_of_status.winner = record_from_proto(winner)
+    return error_of_status
 
 
 def error_from_rpc(error: grpc.RpcError, address: str) -> PawlError:

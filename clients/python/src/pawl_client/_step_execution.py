@@ -7,49 +7,60 @@ import asyncio
 from pawl_client import _schema
 from pawl_client._errors import RESULT_INVALID, PawlError, PermissionDeniedError
 from pawl_client._fault import refused_result, step_fault_of
-from pawl_client._handler_runner import Running
+from pawl_client._handler_runner import HandlerRunner
 from pawl_client._handlers import Handlers, ToolEntry
-from pawl_client._leases import HeldStep
+from pawl_client._leases import LeasedStep
 from pawl_client._turn_requests import resolve_request
 from pawl_client._values import Fault, Json
-from pawl_client._worker_connection import Link
+from pawl_client._worker_connection import WorkerConnection
 from pawl_client.v1 import worker_pb2
 
 
 class StepExecution:
     """Makes one tool call, and answers the step."""
 
-    def __init__(self, link: Link, handlers: Handlers, running: Running, held: HeldStep) -> None:
-        self._link, self._handlers, self._running, self._held = link, handlers, running, held
+    def __init__(
+        self,
+        connection: WorkerConnection,
+        handlers: Handlers,
+        runner: HandlerRunner,
+        leased: LeasedStep,
+    ) -> None:
+        self._connection, self._handlers, self._runner, self._leased = (
+            connection,
+            handlers,
+            runner,
+            leased,
+        )
 
     async def execute(self) -> None:
         """Executes it; the worker's place for it is free again afterwards."""
-        held = self._held
+        leased = self._leased
         try:
             answer = await self._answer()
-            if not held.revoked:
+            if not leased.revoked:
                 await self._resolve(answer)
         except asyncio.CancelledError:
-            if not held.revoked:
+            if not leased.revoked:
                 raise
         except Exception as error:
             # Nothing that a tool says may cost the worker its place.
             self._report("its answer", error)
         finally:
-            self._link.steps.pop(held.lease.token, None)
-        if held.served is None:
-            self._link.credit(0, 1)
+            self._connection.steps.pop(leased.lease.token, None)
+        if leased.served is None:
+            self._connection.credit(0, 1)
 
     async def _answer(self) -> Json | Fault:
         """The tool's result, or what went wrong as data."""
-        name = self._held.call.tool
+        name = self._leased.call.tool
         tool = self._handlers.of_tool(name)
         if tool is None:
             return Fault(code="NO_HANDLER", message=f"no handler for tool {name!r}")
         code = "PAYLOAD_INVALID"
         try:
             if tool.parameters is not None:
-                _schema.check(self._held.payload, tool.parameters, f"payload of tool {name}")
+                _schema.check(self._leased.payload, tool.parameters, f"payload of tool {name}")
             code = ""
             result = await self._call(tool)
             code = RESULT_INVALID
@@ -64,8 +75,8 @@ class StepExecution:
             return step_fault_of(error, code)
 
     async def _call(self, tool: ToolEntry) -> Json:
-        self._held.enter()
-        return await self._running.call(self._held, tool, self._held.payload)
+        self._leased.enter()
+        return await self._runner.call(self._leased, tool, self._leased.payload)
 
     async def _resolve(self, answer: Json | Fault) -> None:
         """Answers the step, again while the sidecar asks to come back: what the tool did it
@@ -73,7 +84,7 @@ class StepExecution:
         good is reported as an error of which nobody knows: the call did happen."""
         while True:
             try:
-                await self._link.ask(self._held, lambda: self._request(answer))  # noqa: B023
+                await self._connection.request(self._leased, lambda: self._request(answer))  # noqa: B023
                 return
             except PawlError as error:
                 self._report("its answer", error)
@@ -82,7 +93,7 @@ class StepExecution:
                 answer = refused_result(error)
 
     def _request(self, answer: Json | Fault) -> worker_pb2.WorkRequest:
-        lease = self._held.lease
+        lease = self._leased.lease
         return worker_pb2.WorkRequest(
             resolve_step=resolve_request(
                 "",
@@ -92,10 +103,10 @@ class StepExecution:
                 lease.attempt,
                 answer,
                 lease.token,
-                self._held.call.usage,
+                self._leased.call.usage,
             )
         )
 
     def _report(self, what: str, error: BaseException) -> None:
-        call = self._held.call
-        self._running.report(f"step {call.step} of {call.run_id}: {what}", error)
+        call = self._leased.call
+        self._runner.report(f"step {call.step} of {call.run_id}: {what}", error)

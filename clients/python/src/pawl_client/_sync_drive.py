@@ -9,8 +9,8 @@ from typing import Any, Protocol, TypeVar, cast
 
 from pawl_client._event_reader import EventReader
 from pawl_client._events import Event
-from pawl_client._served_run import Served
-from pawl_client._sync_io import called, closing
+from pawl_client._served_run import ServedRun
+from pawl_client._sync_io import call_handler, closing
 from pawl_client._threads import Threads
 
 __all__ = ["OnOutput", "driven"]
@@ -22,10 +22,10 @@ OnOutput = Callable[[Event], None]
 class _Run(Protocol[T_co]):
     """A run that can be driven."""
 
-    def _drive(self, served: Served) -> T_co: ...
+    def _drive(self, served: ServedRun) -> T_co: ...
 
 
-def driven(begin: Callable[[], _Run[T_co]], served: Served, on_output: OnOutput | None) -> T_co:
+def driven(begin: Callable[[], _Run[T_co]], served: ServedRun, on_output: OnOutput | None) -> T_co:
     """The result of a run that `begin` starts, and `served` executes. `on_output` is called in
     this thread, in which the events are read; what it raises gives the run up."""
     run = begin()
@@ -38,7 +38,7 @@ def driven(begin: Callable[[], _Run[T_co]], served: Served, on_output: OnOutput 
         threads.close()
 
 
-def _watched(run: Any, served: Served, on_output: OnOutput, threads: Threads) -> Any:
+def _watched(run: Any, served: ServedRun, on_output: OnOutput, threads: Threads) -> Any:
     reader: EventReader = run._client._events(run.id)
     driving: Future[Any] = threads.run(run._drive, served)
 
@@ -51,9 +51,9 @@ def _watched(run: Any, served: Served, on_output: OnOutput, threads: Threads) ->
         with closing(run._client.read(reader)) as stream:
             for events in stream:
                 for event in events:
-                    called(on_output, (event,))
+                    call_handler(on_output, (event,))
         return driving.result()
     except BaseException as error:
-        run._client._serving.give_up(served, error)
+        run._client._run_server.give_up(served, error)
         driving.exception()
         raise

@@ -14,7 +14,15 @@ from pawl_client._background_loop import in_loop
 from pawl_client._settings import Settings
 from pawl_client._threads import Threads
 
-__all__ = ["Line", "called", "closing", "open_channel", "sleep", "streamed", "together"]
+__all__ = [
+    "ClientChannel",
+    "call_handler",
+    "closing",
+    "open_channel",
+    "run_all",
+    "sleep",
+    "with_timeout",
+]
 
 T = TypeVar("T")
 
@@ -26,7 +34,7 @@ def open_channel(settings: Settings) -> grpc.Channel:
     return grpc.secure_channel(settings.address, settings.tls.credentials(), settings.options())
 
 
-class Line:
+class ClientChannel:
     """The channel of a client, open from the beginning: no thread has to be the first."""
 
     def __init__(self, settings: Settings) -> None:
@@ -38,7 +46,7 @@ class Line:
         self.channel.close()
 
 
-def called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+def call_handler(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     """What a function of the user returns. Refuses a coroutine, which nothing here would
     ever run."""
     value = function(*arguments)
@@ -49,7 +57,7 @@ def called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     return value
 
 
-def together(calls: Sequence[Callable[[], T]]) -> list[T]:
+def run_all(calls: Sequence[Callable[[], T]]) -> list[T]:
     """What several calls return, made at the same time, in threads; a single one in this
     one. All come to their end; then the first error is raised."""
     if len(calls) < 2:
@@ -64,20 +72,22 @@ def together(calls: Sequence[Callable[[], T]]) -> list[T]:
         threads.close()
 
 
-def streamed(source: AsyncGenerator[T, None], seconds: float | None) -> Generator[T, None, None]:
+def with_timeout(
+    source: AsyncGenerator[T, None], seconds: float | None
+) -> Generator[T, None, None]:
     """What a stream gives, for so long at most; it runs in the event loop of a thread that all
     of them share. Raises TimeoutError."""
     queue: SimpleQueue[Any] = SimpleQueue()
     end = object()
 
-    async def pump() -> None:
+    async def copy() -> None:
         try:
             async for piece in source:
                 queue.put(piece)
         finally:
             await source.aclose()
 
-    future = in_loop(pump())
+    future = in_loop(copy())
     future.add_done_callback(lambda _: queue.put(end))
     until = None if seconds is None else monotonic() + seconds
     try:

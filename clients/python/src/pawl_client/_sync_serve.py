@@ -9,39 +9,39 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from typing import Any
 
-from pawl_client import _async_serve as awaiting
-from pawl_client._served_run import Served, handlers_of
+from pawl_client import _async_serve as async_serve
+from pawl_client._served_run import ServedRun, handlers_of
 from pawl_client._settings import Settings
 
-__all__ = ["Serving", "served_of"]
+__all__ = ["RunServer", "served_run"]
 
 
-def served_of(
+def served_run(
     handler: Callable[[Any], Any] | Mapping[str, Callable[[Any], Any]],
     tools: Mapping[str, Callable[..., Any]] | None,
-) -> Served:
+) -> ServedRun:
     """A run that functions in threads execute. Raises as `handlers_of`, and as
     `check_process`."""
-    awaiting.check_process()
-    return Served(handlers_of(handler, tools, blocking=True))
+    async_serve.check_process()
+    return ServedRun(handlers_of(handler, tools, blocking=True))
 
 
-class Serving:
-    """Executes the runs of a client: see `_async_serve.Serving`. Safe for threads."""
+class RunServer:
+    """Executes the runs of a client: see `_async_serve.RunServer`. Safe for threads."""
 
     def __init__(self, settings: Settings) -> None:
-        self._serving = awaiting.Serving(settings)
+        self._run_server = async_serve.RunServer(settings)
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
 
-    def drive(self, served: Served) -> None:
+    def drive(self, served: ServedRun) -> None:
         """Executes a run until it ends or waits for something from outside."""
         with self._lock:
-            driven = self._begun(self._opened(), self._serving.drive(served))
+            driven = self._start(self._opened(), self._run_server.drive(served))
         _result(driven)
 
-    def give_up(self, served: Served, error: BaseException) -> None:
+    def give_up(self, served: ServedRun, error: BaseException) -> None:
         """Gives up one run, whose `drive` raises the error."""
         with self._lock:
             if self._loop is not None:
@@ -55,12 +55,12 @@ class Serving:
             self._closed = True
             loop, self._loop = self._loop, None
         if loop is not None:
-            _result(self._begun(loop, self._serving.close()))
+            _result(self._start(loop, self._run_server.close()))
             loop.call_soon_threadsafe(loop.stop)
 
     def _opened(self) -> asyncio.AbstractEventLoop:
         if self._closed:
-            raise awaiting.closed()
+            raise async_serve.closed()
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             # A daemon: a client that was not closed does not hold up the process.
@@ -70,7 +70,7 @@ class Serving:
             thread.start()
         return self._loop
 
-    def _begun(
+    def _start(
         self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]
     ) -> Future[None]:
         return asyncio.run_coroutine_threadsafe(work, loop)

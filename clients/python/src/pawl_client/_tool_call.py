@@ -31,7 +31,7 @@ class ToolCall:
     idempotency_key: str
     turn_seq: int
     deadline: datetime | None
-    _told: list[Usage] = field(default_factory=list, init=False, repr=False, compare=False)
+    _reported: list[Usage] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def spent(self, usage: Usage) -> None:
         """Says what this attempt really consumed, to be told with its answer, be it a result
@@ -47,12 +47,12 @@ class ToolCall:
         Raises TypeError, ValueError for figures that the sidecar would refuse.
         """
         _check(usage)
-        self._told[:] = [usage]
+        self._reported[:] = [usage]
 
     @property
     def usage(self) -> Usage | None:
         """What was said by `spent`; None: nothing."""
-        return self._told[0] if self._told else None
+        return self._reported[0] if self._reported else None
 
     def headers(self) -> dict[str, str]:
         """The HTTP header by which services know a repeated request: Idempotency-Key."""
@@ -63,7 +63,7 @@ class ToolCall:
         return {"dev.pawl/idempotency-key": self.idempotency_key}
 
 
-_MOST = {"tool_calls": 10**6}
+_MAX = {"tool_calls": 10**6}
 _FIGURES = ("input_tokens", "output_tokens", "cost_micro_usd", "tool_calls")
 
 
@@ -74,7 +74,7 @@ def _check(usage: Usage) -> None:
     if len(usage.model.encode()) > 256:
         raise ValueError("model: at most 256 bytes")
     for name in _FIGURES:
-        given, most = getattr(usage, name), _MOST.get(name, 10**12)
+        given, most = getattr(usage, name), _MAX.get(name, 10**12)
         if not isinstance(given, int) or not 0 <= given <= most:
             raise ValueError(f"{name}: a whole number from 0 to {most}, not {given!r}")
     for part, whole in (("cached_tokens", "input_tokens"), ("reasoning_tokens", "output_tokens")):

@@ -117,31 +117,31 @@ _DEEPEST = 16
 
 
 def _compare(place: str, have: _Schema, want: _Schema, level: int) -> Iterator[Difference]:
-    admits, takes = have.types(), want.types()
-    if takes is not None and not _covered(admits, takes):
-        told = " or ".join(sorted(admits)) if admits else "anything"
-        yield place, f"the pack admits {told}, the function takes {' or '.join(sorted(takes))}"
+    admits, accepted = have.types(), want.types()
+    if accepted is not None and not _covered(admits, accepted):
+        shown = " or ".join(sorted(admits)) if admits else "anything"
+        yield place, f"the pack admits {shown}, the function takes {' or '.join(sorted(accepted))}"
         return
     words, known = have.words(), want.words()
     if known is not None and (words is None or any(word not in known for word in words)):
-        told = "other values too" if words is None else _listed(words)
-        yield place, f"the pack admits {told}, the function takes {_listed(known)}"
+        shown = "other values too" if words is None else _listed(words)
+        yield place, f"the pack admits {shown}, the function takes {_listed(known)}"
     if level < _DEEPEST:
         yield from _compare_objects(place, have, want, level + 1)
         yield from _compare_items(place, have, want, level + 1)
 
 
 def _compare_objects(place: str, have: _Schema, want: _Schema, level: int) -> Iterator[Difference]:
-    takes = want.only("object")
-    if takes is None:
+    accepted = want.only("object")
+    if accepted is None:
         return
     admits = have.only("object") or {}
-    declared, known = admits.get("properties", {}), takes.get("properties", {})
-    needed = set(takes.get("required", ()))
+    declared, known = admits.get("properties", {}), accepted.get("properties", {})
+    needed = set(accepted.get("required", ()))
     for name in sorted({*declared, *known}):
         here = f"{place}.{name}"
         if name not in known:
-            if takes.get("additionalProperties") is False:
+            if accepted.get("additionalProperties") is False:
                 yield here, "the pack declares it, the function does not take it"
             continue
         if name not in declared:
@@ -154,15 +154,15 @@ def _compare_objects(place: str, have: _Schema, want: _Schema, level: int) -> It
 
 
 def _compare_items(place: str, have: _Schema, want: _Schema, level: int) -> Iterator[Difference]:
-    admits, takes = have.only("array"), want.only("array")
-    if admits and takes and isinstance(takes.get("items"), dict):
+    admits, accepted = have.only("array"), want.only("array")
+    if admits and accepted and isinstance(accepted.get("items"), dict):
         inner = have.part(admits.get("items", {}))
-        yield from _compare(f"{place}[]", inner, want.part(takes["items"]), level)
+        yield from _compare(f"{place}[]", inner, want.part(accepted["items"]), level)
 
 
-def _covered(admits: set[str] | None, takes: set[str]) -> bool:
+def _covered(admits: set[str] | None, accepted: set[str]) -> bool:
     every = {"string", "number", "boolean", "object", "array", "null"}
-    wide = takes | ({"integer"} if "number" in takes else set())
+    wide = accepted | ({"integer"} if "number" in accepted else set())
     return (admits if admits is not None else every) <= wide
 
 

@@ -49,17 +49,17 @@ class Turn(TurnView[ReadT], ABC, Generic[StepsT, WrittenT, ReadT]):
         """
         done: list[StepOutcome] = []
         calls = [self._keyed(call) for call in calls]
-        most = len(calls)
+        batch_size = len(calls)
         while len(done) < len(calls):
-            batch = calls[len(done) : len(done) + most]
+            batch = calls[len(done) : len(done) + batch_size]
             try:
-                done += self._together(batch)
+                done += self._request_batch(batch)
             except LimitError as error:
-                most = fewer(len(batch), error)
+                batch_size = fewer(len(batch), error)
         return tuple(done)
 
     @abstractmethod
-    def _together(self, calls: Sequence[StepCall]) -> Sequence[StepOutcome]: ...
+    def _request_batch(self, calls: Sequence[StepCall]) -> Sequence[StepOutcome]: ...
 
     @abstractmethod
     def request_model(
@@ -76,7 +76,7 @@ class Turn(TurnView[ReadT], ABC, Generic[StepsT, WrittenT, ReadT]):
         self,
         step: int,
         attempt: int,
-        came: ModelAnswer | ModelFailure,
+        outcome: ModelAnswer | ModelFailure,
         *,
         usage: Usage | None = None,
         limits: ProviderLimits | None = None,

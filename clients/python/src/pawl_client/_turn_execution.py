@@ -16,20 +16,20 @@ from pawl_client._errors import (
 )
 from pawl_client._fault import fault_of, rejects
 from pawl_client._flow import new_id
-from pawl_client._handler_runner import Running
+from pawl_client._handler_runner import HandlerRunner
 from pawl_client._handlers import Handlers
-from pawl_client._leases import HeldTurn
+from pawl_client._leases import LeasedTurn
 from pawl_client._outcomes import Reply, reply_of
 from pawl_client._turn_requests import complete_request, fail_request
 from pawl_client._values import parts_of
-from pawl_client._worker_connection import Link
-from pawl_client._worker_turn import ThreadTurn, WorkTurn
+from pawl_client._worker_connection import WorkerConnection
+from pawl_client._worker_turn import ThreadTurn, WorkerTurn
 from pawl_client.v1 import worker_pb2
 
-_LOST = (TurnStaleError, TurnTokenError, RunTerminalError)
+_TURN_ENDED = (TurnStaleError, TurnTokenError, RunTerminalError)
 
 
-_WRONG = frozenset(
+_REPLY_MISTAKES = frozenset(
     {
         "UNKNOWN_EVENT",
         "UNDECLARED_ARTIFACT",
@@ -41,14 +41,14 @@ _WRONG = frozenset(
 """Reasons of a completion that is refused for what the program says by name or type."""
 
 
-def _mistake(error: Exception, completing: bool) -> bool:
+def _is_mistake(error: Exception, completing: bool) -> bool:
     """Whether it is a mistake in the program, which no further attempt mends. `completing`: the
     handler returned, and the sidecar refused its reply."""
     if isinstance(error, HandlerError):
         return error.reason == "BAD_REPLY"
     if isinstance(error, FailTurnError):
         return error.reason == "NO_HANDLER"
-    return completing and isinstance(error, PawlError) and error.reason in _WRONG
+    return completing and isinstance(error, PawlError) and error.reason in _REPLY_MISTAKES
 
 
 class TurnExecution:
@@ -56,29 +56,29 @@ class TurnExecution:
 
     def __init__(
         self,
-        link: Link,
+        connection: WorkerConnection,
         handlers: Handlers,
-        running: Running,
-        held: HeldTurn,
+        runner: HandlerRunner,
+        leased: LeasedTurn,
         suspend_after: float | None,
     ) -> None:
-        self._link, self._handlers, self._running = link, handlers, running
-        self._held, self._suspend_after = held, suspend_after
+        self._connection, self._handlers, self._runner = connection, handlers, runner
+        self._leased, self._suspend_after = leased, suspend_after
 
     async def execute(self) -> None:
         """Executes it; the worker's place for it is free again afterwards."""
-        held, credited, completing = self._held, False, False
+        leased, credited, completing = self._leased, False, False
         try:
             reply = reply_of(await self._handle())
-            if not (held.revoked or held.suspended):
+            if not (leased.revoked or leased.suspended):
                 # The credit travels with the completion: one round trip to the next turn.
-                credited = not (self._link.stopping or held.served)
+                credited = not (self._connection.stopping or leased.served)
                 completing = True
                 await self._complete(reply, credited)
-                if held.served is not None:
-                    held.served.completed(held.lease.turn_seq, parts_of(reply.output))
+                if leased.served is not None:
+                    leased.served.completed(leased.lease.turn_seq, parts_of(reply.output))
         except asyncio.CancelledError:
-            if not held.revoked:
+            if not leased.revoked:
                 raise
         except SuspendTurn:
             pass
@@ -88,56 +88,63 @@ class TurnExecution:
             credited = False
             await self._fail(error, completing)
         finally:
-            self._link.turns.pop(held.lease.token, None)
-        if not (credited or held.served):
-            self._link.credit(1, 0)
+            self._connection.turns.pop(leased.lease.token, None)
+        if not (credited or leased.served):
+            self._connection.credit(1, 0)
 
     async def _handle(self) -> object:
-        handler = self._handlers.of_turn(self._held.info.prompt, self._held.agent)
-        _tracing.enter(self._held.traceparent)
-        turn = WorkTurn(self._link, self._held, self._suspend_after)
-        if handler.awaits:
-            return await self._running.call(self._held, handler, turn)
+        handler = self._handlers.of_turn(self._leased.info.prompt, self._leased.agent)
+        _tracing.enter(self._leased.traceparent)
+        turn = WorkerTurn(self._connection, self._leased, self._suspend_after)
+        if handler.is_async:
+            return await self._runner.call(self._leased, handler, turn)
         blocking = ThreadTurn(turn, asyncio.get_running_loop())
-        return await self._running.call(self._held, handler, blocking)
+        return await self._runner.call(self._leased, handler, blocking)
 
     async def _complete(self, reply: Reply, credited: bool) -> None:
-        held, request_id = self._held, new_id()
+        leased, request_id = self._leased, new_id()
         credit = worker_pb2.WorkCredits(turns=1) if credited else None
-        slots = held.info.artifact_slots
-        await self._link.ask_turn(
-            held,
+        slots = leased.info.artifact_slots
+        await self._connection.request_for_turn(
+            leased,
             lambda: worker_pb2.WorkRequest(
                 credits=credit,
-                complete_turn=complete_request("", held.ref(), reply, slots, request_id),
+                complete_turn=complete_request("", leased.ref(), reply, slots, request_id),
             ),
         )
 
     async def _fail(self, error: Exception, completing: bool) -> None:
-        held, request_id = self._held, new_id()
-        if held.served is not None:
-            if _mistake(error, completing):
-                held.served.fail(error)
+        leased, request_id = self._leased, new_id()
+        if leased.served is not None:
+            if _is_mistake(error, completing):
+                leased.served.fail(error)
                 return
-            if not (held.revoked and isinstance(error, _LOST)):
-                held.served.errors.append(error)
-        title = f"turn {held.lease.turn_seq} of {held.lease.run_id}"
-        self._running.report(title, error)
-        if held.revoked or held.suspended:
+            if not (leased.revoked and isinstance(error, _TURN_ENDED)):
+                leased.served.errors.append(error)
+        title = f"turn {leased.lease.turn_seq} of {leased.lease.run_id}"
+        self._runner.report(title, error)
+        if leased.revoked or leased.suspended:
             return
         fault, retryable = fault_of(error)
-        rejected = held.last_answer if retryable and isinstance(error, FailTurnError) else 0
+        rejected = leased.last_answer if retryable and isinstance(error, FailTurnError) else 0
         try:
-            await self._link.ask_turn(
-                held,
+            await self._connection.request_for_turn(
+                leased,
                 lambda: worker_pb2.WorkRequest(
                     fail_turn=fail_request(
-                        "", held.ref(), fault, retryable, None, request_id, rejects(error), rejected
+                        "",
+                        leased.ref(),
+                        fault,
+                        retryable,
+                        None,
+                        request_id,
+                        rejects(error),
+                        rejected,
                     )
                 ),
             )
-        except (asyncio.CancelledError, *_LOST):
+        except (asyncio.CancelledError, *_TURN_ENDED):
             pass  # It is over already: what the handler raised may have said so.
         except Exception as refused:
             # Nothing that a handler says may cost the worker its place.
-            self._running.report(f"the failure of {title}", refused)
+            self._runner.report(f"the failure of {title}", refused)

@@ -21,12 +21,12 @@ _EXACT = 2**53
 
 
 @dataclass(frozen=True, slots=True)
-class PydanticForm:
+class PydanticAdapter:
     """A `Form` by pydantic. `whole`: the payload is one argument."""
 
     tool: str
     taken: TypeAdapter[Any]
-    given: TypeAdapter[Any]
+    returned: TypeAdapter[Any]
     parameters: Json
     whole: bool
 
@@ -44,8 +44,8 @@ class PydanticForm:
         """What the function gave as JSON."""
         what = f"result of tool {self.tool}"
         try:
-            fitting = self.given.validate_python(value)
-            told: Json = self.given.dump_python(
+            fitting = self.returned.validate_python(value)
+            dumped: Json = self.returned.dump_python(
                 fitting, mode="json", by_alias=True, warnings="error"
             )
         except ValidationError as error:
@@ -54,32 +54,34 @@ class PydanticForm:
             self._check(what, fitting)
             text = str(error).partition("[")[0].strip()
             raise SchemaError(f"{what}: {text}", reason=RESULT_INVALID) from None
-        return told
+        return dumped
 
     def _check(self, what: str, value: Any) -> None:
         """Names what does not fit in an instance, whose members pydantic does not check when
         it is given: made without a check, or changed since. Raises SchemaError."""
         try:
-            plain = self.given.dump_python(value, mode="json", by_alias=True, warnings="none")
+            plain = self.returned.dump_python(value, mode="json", by_alias=True, warnings="none")
         except PydanticSerializationError:
             return
         try:
-            self.given.validate_json(json.dumps(plain))
+            self.returned.validate_json(json.dumps(plain))
         except ValidationError as error:
             raise _misfit(RESULT_INVALID, what, error, plain) from None
 
 
-def form(tool: str, signature: inspect.Signature, whole: inspect.Parameter | None) -> PydanticForm:
+def adapter(
+    tool: str, signature: inspect.Signature, whole: inspect.Parameter | None
+) -> PydanticAdapter:
     """The form of a function. `whole` is the parameter that takes the payload, None: it is
     called by name. Raises ValueError: an annotation is no type that JSON has values of."""
     result = signature.return_annotation
     try:
         taken = TypeAdapter(whole.annotation if whole else _arguments(tool, signature))
-        given = TypeAdapter(Any if result is inspect.Signature.empty else result)
+        returned = TypeAdapter(Any if result is inspect.Signature.empty else result)
         parameters = taken.json_schema()
     except (PydanticUserError, PydanticUndefinedAnnotation) as error:
         raise ValueError(f"tool {tool}: {error.message}") from error
-    return PydanticForm(tool, taken, given, parameters, whole is not None)
+    return PydanticAdapter(tool, taken, returned, parameters, whole is not None)
 
 
 def _arguments(tool: str, signature: inspect.Signature) -> Any:
@@ -123,14 +125,21 @@ def _misfit(reason: str, what: str, error: ValidationError, value: Any) -> Schem
     """Names each place, the member of a union that is meant there, and what was expected; not
     what was found, which may be nobody's to read. `value` is what did not fit."""
     faults = error.errors(include_url=False, include_context=False, include_input=False)
-    places = tuple(_named(fault["loc"], fault["type"], fault["msg"], value) for fault in faults)
-    text = "; ".join(f"at {place}: {said}" for place, said in places)
+    violations = tuple(
+        _violation_of(fault["loc"], fault["type"], fault["msg"], value) for fault in faults
+    )
+    text = "; ".join(f"at {place}: {message}" for place, message in violations)
     return SchemaError(
-        f"{what}: {text}", reason=reason, metadata={"field": places[0][0]}, violations=places
+        f"{what}: {text}",
+        reason=reason,
+        metadata={"field": violations[0][0]},
+        violations=violations,
     )
 
 
-def _named(location: tuple[int | str, ...], kind: str, said: str, value: Any) -> tuple[str, str]:
+def _violation_of(
+    location: tuple[int | str, ...], kind: str, message: str, value: Any
+) -> tuple[str, str]:
     """A place in the value, and what is said of it. Pydantic has the tags of unions among the
     names of a place; they are told apart by the value."""
     path: list[int | str] = []
@@ -146,7 +155,7 @@ def _named(location: tuple[int | str, ...], kind: str, said: str, value: Any) ->
         else:
             path.append(word)
     member = f"of {' of '.join(reversed(tags))}: " if tags else ""
-    return _place(tuple(path)), f"{member}{said}"
+    return _place(tuple(path)), f"{member}{message}"
 
 
 def _has(value: Any, word: int | str) -> bool:

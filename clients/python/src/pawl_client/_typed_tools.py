@@ -14,7 +14,7 @@ _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONL
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-class Form(Protocol):
+class ToolAdapter(Protocol):
     """What a typed function takes and gives."""
 
     @property
@@ -62,8 +62,8 @@ def bind(tool: str, function: Callable[..., Any]) -> Bound:
         return Bound(function, None)
     if whole is None:
         _check(tool, parameters)
-    form = _forms(tool).form(tool, signature, whole)
-    return Bound(_typed(function, form), form.parameters)
+    adapter = _adapters(tool).adapter(tool, signature, whole)
+    return Bound(_typed(function, adapter), adapter.parameters)
 
 
 def local(tools: Mapping[str, Callable[..., Any]] | None) -> dict[str, Callable[[Any], Any]]:
@@ -103,7 +103,7 @@ def _check(tool: str, parameters: list[inspect.Parameter]) -> None:
             )
 
 
-def _forms(tool: str) -> Any:
+def _adapters(tool: str) -> Any:
     try:
         return importlib.import_module("pawl_client._typed_pydantic")
     except ImportError as error:
@@ -114,18 +114,18 @@ def _forms(tool: str) -> Any:
         ) from error
 
 
-def _typed(function: Callable[..., Any], form: Form) -> Callable[[Any], Any]:
+def _typed(function: Callable[..., Any], adapter: ToolAdapter) -> Callable[[Any], Any]:
     def called(payload: Any) -> Any:
-        positional, named = form.arguments(payload)
+        positional, named = adapter.arguments(payload)
         value = function(*positional, **named)
-        return _awaited(form, value) if inspect.isawaitable(value) else _result(form, value)
+        return _awaited(adapter, value) if inspect.isawaitable(value) else _result(adapter, value)
 
     return called
 
 
-async def _awaited(form: Form, value: Awaitable[Any]) -> Any:
-    return _result(form, await value)
+async def _awaited(adapter: ToolAdapter, value: Awaitable[Any]) -> Any:
+    return _result(adapter, await value)
 
 
-def _result(form: Form, value: Any) -> Any:
-    return value if isinstance(value, Fault) else form.result(value)
+def _result(adapter: ToolAdapter, value: Any) -> Any:
+    return value if isinstance(value, Fault) else adapter.result(value)

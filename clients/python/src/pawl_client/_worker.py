@@ -12,13 +12,13 @@ import threading
 import uuid
 from collections.abc import Callable, Sequence
 
-from pawl_client._handlers import F, Handlers, ToolEntry, awaits, into, put
+from pawl_client._handlers import F, Handlers, ToolEntry, is_async, register_handler, registering
 from pawl_client._settings import KEEPALIVE, Settings, Tls, TokenSource, address_of, token_of
 from pawl_client._tool_check import PackSource, check_tools
 from pawl_client._typed_tools import bind
 from pawl_client._values import Json
-from pawl_client._work_executor import Work, over
-from pawl_client._worker_connection import Offer
+from pawl_client._work_executor import WorkExecutor, cancel_and_wait
+from pawl_client._worker_connection import WorkerConfig
 
 log = logging.getLogger("pawl_client.worker")
 
@@ -94,7 +94,7 @@ class Worker:
             keepalive=keepalive,
         )
         self.id = worker_id or _fresh_id()
-        self._offer = Offer(
+        self._config = WorkerConfig(
             worker_id=self.id,
             packs=tuple(packs),
             allow_unknown=allow_unknown,
@@ -110,12 +110,12 @@ class Worker:
 
     def prompt(self, name: str) -> Callable[[F], F]:
         """Executes the turns of a prompt; "*": of all that have no handler."""
-        return into(self._handlers.prompts, name)
+        return registering(self._handlers.prompts, name)
 
     def agent(self, name: str) -> Callable[[F], F]:
         """Executes the turns of runs of an agent whose prompt has no handler; "*": of
         all agents that have none."""
-        return into(self._handlers.agents, name)
+        return registering(self._handlers.agents, name)
 
     def tool(self, name: str, *, parameters: Json = None, result: Json = None) -> Callable[[F], F]:
         """Executes the steps of a tool; "*": of all that have no handler.
@@ -139,9 +139,9 @@ class Worker:
         def register(function: F) -> F:
             bound = bind(name, function)
             entry = ToolEntry(
-                bound.function, awaits(function), parameters, result, bound.parameters
+                bound.function, is_async(function), parameters, result, bound.parameters
             )
-            put(self._handlers.tools, name, entry)
+            register_handler(self._handlers.tools, name, entry)
             return function
 
         return register
@@ -171,12 +171,12 @@ class Worker:
 
         async def main() -> None:
             if threading.current_thread() is threading.main_thread():
-                self._hear_signals()
+                self._handle_signals()
             await self.serve()
 
         asyncio.run(main())
 
-    def _hear_signals(self) -> None:
+    def _handle_signals(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             try:
@@ -190,7 +190,7 @@ class Worker:
             self._loop.call_soon_threadsafe(self._begin_to_stop)
 
     def _begin_to_stop(self) -> None:
-        self._link.stopping = True
+        self._connection.stopping = True
         self._stopping.set()
 
     async def serve(self) -> None:
@@ -199,28 +199,28 @@ class Worker:
         if not self._handlers:
             raise ValueError("a worker needs at least one handler")
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
-        work = Work(
+        executor = WorkExecutor(
             self._settings,
-            self._offer,
+            self._config,
             self._handlers,
             handler_timeout=self._handler_timeout,
             suspend_after=self._suspend_after,
             on_error=self._on_error,
         )
-        self._link = work.link
-        life = asyncio.create_task(work.live())
+        self._connection = executor.connection
+        task = asyncio.create_task(executor.run())
         stopping = asyncio.create_task(self._stopping.wait())
         try:
-            await asyncio.wait({life, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if not life.done():
-                await work.drain(self._drain_timeout)
+            await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                await executor.drain(self._drain_timeout)
         finally:
             stopping.cancel()
-            await work.close()
+            await executor.close()
             self._loop = None
-            await over(life)
+            await cancel_and_wait(task)
             await asyncio.gather(stopping, return_exceptions=True)
-        if not life.cancelled() and (error := life.exception()) is not None:
+        if not task.cancelled() and (error := task.exception()) is not None:
             log.warning("worker %s: ends for good: %s", self.id, error)
             raise error
 

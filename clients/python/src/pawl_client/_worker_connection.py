@@ -20,14 +20,14 @@ from pawl_client._errors import (
     UnavailableError,
 )
 from pawl_client._flow import Backoff, new_id
-from pawl_client._leases import Held, HeldStep, HeldTurn, stale
-from pawl_client._reconnect_log import Outage
+from pawl_client._leases import LeasedStep, LeasedTurn, LeasedWork, lease_lost
+from pawl_client._reconnect_log import ReconnectLog
 from pawl_client._settings import Settings, version
-from pawl_client._worker_session import WORK, Session, SessionOverError
+from pawl_client._worker_session import WORK, SessionEndedError, WorkerSession
 from pawl_client.v1 import worker_pb2
 
 if TYPE_CHECKING:
-    from pawl_client._served_run import Served
+    from pawl_client._served_run import ServedRun
 
 log = logging.getLogger("pawl_client.worker")
 
@@ -47,7 +47,7 @@ def _attempt(lease: worker_pb2.StepLease) -> tuple[str, int, int]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class WorkerConfig:
     """What a worker executes, and how much of it at once."""
 
     worker_id: str
@@ -57,40 +57,45 @@ class Offer:
     steps: int
 
 
-class Link:
+class WorkerConnection:
     """Keeps one registered stream, over as many connections as it takes.
 
     `turns` and `steps` are what the worker holds, by the tokens of their leases.
-    `served` are the runs that are driven here, by their ids. `take` gets what the sidecar
-    sends besides receipts; `missed` why there is no connection, each time.
+    `served` are the runs that are driven here, by their ids. `on_message` gets what the sidecar
+    sends besides receipts; `on_disconnect` why there is no connection, each time.
     """
 
     def __init__(
         self,
         settings: Settings,
-        offer: Offer,
-        take: Callable[[worker_pb2.WorkResponse], None],
-        missed: Callable[[PawlError], None],
+        config: WorkerConfig,
+        on_message: Callable[[worker_pb2.WorkResponse], None],
+        on_disconnect: Callable[[PawlError], None],
     ) -> None:
-        self._settings, self._offer, self._take, self._lost = settings, offer, take, missed
-        self.served: dict[str, Served] = {}
+        self._settings, self._config, self._on_message, self._on_disconnect = (
+            settings,
+            config,
+            on_message,
+            on_disconnect,
+        )
+        self.served: dict[str, ServedRun] = {}
         self._instance = new_id()
         self._received = 0
         """The highest number of a step that came: none up to it is sent again."""
-        self.turns: dict[str, HeldTurn] = {}
-        self.steps: dict[str, HeldStep] = {}
+        self.turns: dict[str, LeasedTurn] = {}
+        self.steps: dict[str, LeasedStep] = {}
         self.stopping = False
         """The worker drains: no more credits are given."""
         self._names: dict[str, list[str]] = {}
-        self._outage = Outage()
-        self._taken = asyncio.Event()
+        self._reconnect_log = ReconnectLog()
+        self._heartbeat_due = asyncio.Event()
         """A turn came in that needs an earlier heartbeat."""
         self._every = self._pause = 5.0
         """Seconds between heartbeats without turns, and with those that are held."""
-        self._session: Session | None = None
+        self._session: WorkerSession | None = None
         self._changed = asyncio.Event()
 
-    async def live(self, prompts: list[str], agents: list[str], tools: list[str]) -> None:
+    async def run(self, prompts: list[str], agents: list[str], tools: list[str]) -> None:
         """Connects for the handlers of these names, again and again. Raises PawlError
         once the sidecar refuses the worker for good. A token that it does not take is asked
         for again, where a function gives it: it may be late after a rotation."""
@@ -105,78 +110,78 @@ class Link:
             while True:
                 try:
                     call = work(metadata=await self._metadata())
-                    error = await self._connect(Session(call, settings.address), backoff)
+                    error = await self._connect(WorkerSession(call, settings.address), backoff)
                 except PawlError as refusal:
                     error = refusal
                 if not repeatable(error) and not settings.may_renew(error):
                     raise error
-                self._missed(error)
+                self._log_disconnect(error)
                 await asyncio.sleep(max(backoff.next(), error.retry_after or 0.0))
 
     async def _metadata(self) -> tuple[tuple[str, str], ...]:
         """The token; what gives it may take its time, and must not hold up handlers."""
-        patience = self._settings.timeout
+        timeout = self._settings.timeout
         try:
-            return await asyncio.wait_for(asyncio.to_thread(self._settings.metadata), patience)
+            return await asyncio.wait_for(asyncio.to_thread(self._settings.metadata), timeout)
         except asyncio.TimeoutError:
             raise AuthenticationError(
-                f"token: the function has given none within {patience} s", code="UNAUTHENTICATED"
+                f"token: the function has given none within {timeout} s", code="UNAUTHENTICATED"
             ) from None
 
-    async def _connect(self, session: Session, backoff: Backoff) -> PawlError:
+    async def _connect(self, session: WorkerSession, backoff: Backoff) -> PawlError:
         try:
             registration = self._registration()
             registered = await self._register(session, registration)
             backoff.reset()
-            self._outage.over()
-            log.info("worker %s: connected to %s", self._offer.worker_id, self._settings.address)
-            self._keep(registered)
-            self._use(session)
+            self._reconnect_log.connected()
+            log.info("worker %s: connected to %s", self._config.worker_id, self._settings.address)
+            self._reconcile(registered)
+            self._set_session(session)
             for named in registration.register.served_runs:
                 if named.run_id not in self.served:  # Given up while it was on its way.
                     self.post(_release(named.run_id))
-            beat = asyncio.create_task(self._beat(session, registered))
+            heartbeats = asyncio.create_task(self._send_heartbeats(session, registered))
             try:
                 if not self.stopping:
                     turns = sum(turn.served is None for turn in self.turns.values())
                     steps = sum(step.served is None for step in self.steps.values())
-                    self.credit(self._offer.turns - turns, self._offer.steps - steps)
-                return await session.receive(self._count)
+                    self.credit(self._config.turns - turns, self._config.steps - steps)
+                return await session.receive(self._receive)
             finally:
-                beat.cancel()
-                self._use(None)
+                heartbeats.cancel()
+                self._set_session(None)
         finally:
             session.close()
 
-    def _count(self, response: worker_pb2.WorkResponse) -> None:
+    def _receive(self, response: worker_pb2.WorkResponse) -> None:
         """Notes which step came, whatever becomes of it, before it is taken."""
         if response.HasField("step"):
             self._received = max(self._received, response.step.delivery)
-        self._take(response)
+        self._on_message(response)
 
     async def _register(
-        self, session: Session, registration: worker_pb2.WorkRequest
+        self, session: WorkerSession, registration: worker_pb2.WorkRequest
     ) -> worker_pb2.WorkerRegistered:
         """Registers; a sidecar that does not answer in time is asked over a new stream."""
-        patience = self._settings.timeout
+        timeout = self._settings.timeout
         try:
-            return await asyncio.wait_for(session.register(registration), patience)
+            return await asyncio.wait_for(session.register(registration), timeout)
         except asyncio.TimeoutError:
             raise UnavailableError(
-                f"sidecar at {self._settings.address}: no answer within {patience} s",
+                f"sidecar at {self._settings.address}: no answer within {timeout} s",
                 code="UNAVAILABLE",
             ) from None
 
-    def _missed(self, error: PawlError) -> None:
+    def _log_disconnect(self, error: PawlError) -> None:
         """Says that there is no connection; to the log not each time."""
-        self._lost(error)
-        seconds = self._outage.missed(error.reason or type(error).__name__)
+        self._on_disconnect(error)
+        seconds = self._reconnect_log.attempt_failed(error.reason or type(error).__name__)
         if seconds is None:
             return
         since = f" for {seconds:.0f} s" if seconds >= 1 else ""
         log.warning(
             "worker %s: no connection to %s%s, trying again: %s",
-            self._offer.worker_id,
+            self._config.worker_id,
             self._settings.address,
             since,
             error,
@@ -184,21 +189,21 @@ class Link:
 
     def _registration(self) -> worker_pb2.WorkRequest:
         for turn in self.turns.values():
-            turn.lease.step_requests = turn.asked
-        offer, names = self._offer, self._names
+            turn.lease.step_requests = turn.step_requests
+        config, names = self._config, self._names
         registration = worker_pb2.WorkerRegistration(
-            worker_id=offer.worker_id,
+            worker_id=config.worker_id,
             instance=self._instance,
             received_steps=self._received,
             client=f"pawl-python/{version()}",
-            packs=offer.packs,
-            allow_unknown=offer.allow_unknown,
-            turn_capacity=offer.turns if names["prompts"] or names["agents"] else 0,
-            step_capacity=offer.steps if names["tools"] else 0,
+            packs=config.packs,
+            allow_unknown=config.allow_unknown,
+            turn_capacity=config.turns if names["prompts"] or names["agents"] else 0,
+            step_capacity=config.steps if names["tools"] else 0,
             held_turns=[turn.lease for turn in self.turns.values()],
             held_steps=[step.lease for step in self.steps.values()],
             served_runs=[
-                self._serve_run(served) for served in self.served.values() if served.taken
+                self._serve_run(served) for served in self.served.values() if served.accepted
             ],
             batches=True,
             prompts=names["prompts"],
@@ -207,7 +212,7 @@ class Link:
         )
         return worker_pb2.WorkRequest(namespace=self._settings.namespace, register=registration)
 
-    def _keep(self, registered: worker_pb2.WorkerRegistered) -> None:
+    def _reconcile(self, registered: worker_pb2.WorkerRegistered) -> None:
         """Goes on with what the sidecar lets the worker keep, and stops the rest."""
         # The next delivery of a turn may come before the receipt that ended the one before:
         # the worker then holds both, and only a whole lease says which one is kept.
@@ -230,16 +235,18 @@ class Link:
                 step.lease = own
                 self.steps[own.token] = step
 
-    async def _beat(self, session: Session, registered: worker_pb2.WorkerRegistered) -> None:
+    async def _send_heartbeats(
+        self, session: WorkerSession, registered: worker_pb2.WorkerRegistered
+    ) -> None:
         self._every = seconds(registered.heartbeat_interval) or 5.0
         self._pause = min([self._every, *map(self._pause_of, self.turns.values())])
         loop = asyncio.get_running_loop()
         last = loop.time()
         while True:
-            self._taken.clear()
+            self._heartbeat_due.clear()
             if (left := last + self._pause - loop.time()) > 0:
                 with contextlib.suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(self._taken.wait(), left)
+                    await asyncio.wait_for(self._heartbeat_due.wait(), left)
                 continue
             last = loop.time()
             self._pause = min([self._every, *map(self._pause_of, self.turns.values())])
@@ -247,41 +254,43 @@ class Link:
                 heartbeat=worker_pb2.WorkerHeartbeat(tokens=list(self.turns))
             )
             try:
-                receipt = await session.ask(heartbeat)
-            except SessionOverError:
+                receipt = await session.request_receipt(heartbeat)
+            except SessionEndedError:
                 return
             except PawlError as error:
-                log.warning("worker %s: heartbeat: %s", self._offer.worker_id, error)
+                log.warning("worker %s: heartbeat: %s", self._config.worker_id, error)
                 continue
             for token in receipt.heartbeat.lost:
                 if token in self.turns:
                     self.turns[token].revoke()
 
-    def _pause_of(self, turn: HeldTurn) -> float:
+    def _pause_of(self, turn: LeasedTurn) -> float:
         """How long a heartbeat that keeps the turn may wait, in seconds."""
         lease = seconds(turn.lease.duration)
         return max(lease / 3, 0.01) if lease > 0 else self._every
 
-    def hold(self, turn: HeldTurn) -> None:
+    def hold(self, turn: LeasedTurn) -> None:
         """Takes a turn: its lease is extended from now on."""
         self.turns[turn.lease.token] = turn
         if (pause := self._pause_of(turn)) < self._pause:
             # It needs an earlier heartbeat than was due.
             self._pause = pause
-            self._taken.set()
+            self._heartbeat_due.set()
 
     # Sending
 
-    async def serve(self, served: Served) -> None:
+    async def serve(self, served: ServedRun) -> None:
         """Tells the sidecar that the run is driven here. Raises what that is refused with."""
         last, backoff = None, Backoff()
         while True:
-            session = await self._other(last)
+            session = await self._session_after(last)
             try:
-                await session.ask(worker_pb2.WorkRequest(serve_run=self._serve_run(served)))
-                served.taken = True
+                await session.request_receipt(
+                    worker_pb2.WorkRequest(serve_run=self._serve_run(served))
+                )
+                served.accepted = True
                 return
-            except SessionOverError:
+            except SessionEndedError:
                 last = session
             except PawlError as error:
                 pause = max(backoff.next(), error.retry_after or 0.0)
@@ -294,49 +303,49 @@ class Link:
         """Tells the sidecar that the run is driven here no more; without a connection the
         next registration, which does not name it, says so."""
         if self._session is not None:
-            with contextlib.suppress(SessionOverError, PawlError):
-                await self._session.ask(_release(run_id))
+            with contextlib.suppress(SessionEndedError, PawlError):
+                await self._session.request_receipt(_release(run_id))
 
-    async def _other(self, last: Session | None) -> Session:
+    async def _session_after(self, last: WorkerSession | None) -> WorkerSession:
         """The session, once there is another one than `last`."""
         while self._session is None or self._session is last:
             await self._changed.wait()
         return self._session
 
-    def _serve_run(self, served: Served) -> worker_pb2.ServeRun:
+    def _serve_run(self, served: ServedRun) -> worker_pb2.ServeRun:
         return worker_pb2.ServeRun(run_id=served.run_id, tools=sorted(served.handlers.tools))
 
-    async def ask_turn(
-        self, held: HeldTurn, make: Callable[[], worker_pb2.WorkRequest]
+    async def request_for_turn(
+        self, leased: LeasedTurn, make: Callable[[], worker_pb2.WorkRequest]
     ) -> worker_pb2.WorkReceipt:
-        """As `ask`; for a turn that was revoked it raises TurnStaleError."""
+        """As `request`; for a turn that was revoked it raises TurnStaleError."""
         try:
-            return await self.ask(held, make)
+            return await self.request(leased, make)
         except DeadlineError:
-            raise stale(held) from None
+            raise lease_lost(leased) from None
 
-    async def ask(
-        self, held: Held, make: Callable[[], worker_pb2.WorkRequest]
+    async def request(
+        self, leased: LeasedWork, make: Callable[[], worker_pb2.WorkRequest]
     ) -> worker_pb2.WorkReceipt:
         """Makes a request under the lease as it is, again while the connection breaks
         on it or the sidecar asks to come back. Raises the receipt's error, or DeadlineError
         if the work was revoked."""
         last, backoff = None, Backoff()
         while True:
-            session = await self._current(held, last)
+            session = await self._current(leased, last)
             try:
-                return await session.ask(make())
-            except SessionOverError:
+                return await session.request_receipt(make())
+            except SessionEndedError:
                 last = session
             except PawlError as error:
                 if not repeatable(error):
                     raise
                 await asyncio.sleep(max(backoff.next(), error.retry_after or 0.0))
 
-    async def _current(self, held: Held, last: Session | None) -> Session:
+    async def _current(self, leased: LeasedWork, last: WorkerSession | None) -> WorkerSession:
         """The session, once there is another one than `last`."""
         while True:
-            if held.revoked:
+            if leased.revoked:
                 raise DeadlineError("the work was revoked")
             if self._session is not None and self._session is not last:
                 return self._session
@@ -344,25 +353,25 @@ class Link:
 
     def end(self) -> None:
         """Ends all waits for the answers of the sidecar."""
-        for held in (*self.turns.values(), *self.steps.values()):
-            held.revoke()
-        self._use(None)
+        for leased in (*self.turns.values(), *self.steps.values()):
+            leased.revoke()
+        self._set_session(None)
 
-    def _use(self, session: Session | None) -> None:
+    def _set_session(self, session: WorkerSession | None) -> None:
         self._session = session
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
-    async def tell(self, request: worker_pb2.WorkRequest) -> None:
+    async def send_if_connected(self, request: worker_pb2.WorkRequest) -> None:
         """Sends what needs no receipt, if there is somebody to send it to."""
         if self._session is not None:
-            with contextlib.suppress(SessionOverError):
+            with contextlib.suppress(SessionEndedError):
                 await self._session.send(request)
 
     def post(self, request: worker_pb2.WorkRequest) -> None:
         """Sends what needs no receipt, later."""
         if self._session is not None:
-            with contextlib.suppress(SessionOverError):
+            with contextlib.suppress(SessionEndedError):
                 self._session.post(request)
 
     def credit(self, turns: int, steps: int) -> None:
@@ -370,5 +379,5 @@ class Link:
         if self._session is None or self.stopping or (turns <= 0 and steps <= 0):
             return
         credit = worker_pb2.WorkCredits(turns=max(turns, 0), steps=max(steps, 0))
-        with contextlib.suppress(SessionOverError):
+        with contextlib.suppress(SessionEndedError):
             self._session.post(worker_pb2.WorkRequest(credits=credit))

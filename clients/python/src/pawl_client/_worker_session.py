@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import grpc
 
-from pawl_client._async_io import end_of
+from pawl_client._async_io import stream_error
 from pawl_client._errors import LimitError, PawlError, UnavailableError
 from pawl_client._status import error_from_rpc, error_from_status
 from pawl_client.v1 import worker_pb2
@@ -17,15 +17,15 @@ from pawl_client.v1 import worker_pb2
 WORK = "/pawl.v1.WorkerService/Work"
 """Path of the streaming call."""
 
-_MOST_MORE = 1023
+_MAX_MORE = 1023
 """Requests in one message besides the first."""
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 """Size up to which requests share a message."""
 _FRAME_BYTES = 8
 """What being one of many adds to a request at most."""
 
 
-class SessionOverError(Exception):
+class SessionEndedError(Exception):
     """The stream ended before the receipt; nobody knows whether it took effect."""
 
 
@@ -33,7 +33,7 @@ _Waiting: TypeAlias = "tuple[worker_pb2.WorkRequest, int, asyncio.Future[None] |
 """A request that is to be sent, its size in bytes, and what is told when it was."""
 
 
-class Session:
+class WorkerSession:
     """One stream. Belongs to the event loop that made it.
 
     One task at a time writes: while a message is on its way, what is to be sent next
@@ -66,7 +66,7 @@ class Session:
 
     async def error(self) -> PawlError:
         """Why the stream ended."""
-        error = await end_of(self._call, self._address)
+        error = await stream_error(self._call, self._address)
         return error or UnavailableError(
             f"the sidecar at {self._address} ended the stream", code="UNAVAILABLE"
         )
@@ -84,7 +84,7 @@ class Session:
                 metadata={"limit": str(self._max_bytes), "got": str(size)},
             )
         if self._over:
-            raise SessionOverError
+            raise SessionEndedError
         self._waiting.append((request, size, sent))
         if self._writer is None:
             self._writer = asyncio.create_task(self._write())
@@ -99,33 +99,33 @@ class Session:
     async def _write(self) -> None:
         try:
             while self._waiting:
-                together = self._together()
-                first, more = together[0][0], [request for request, _, _ in together[1:]]
+                batch = self._next_batch()
+                first, more = batch[0][0], [request for request, _, _ in batch[1:]]
                 if more:
                     first.more.extend(more)
                 await self._call.write(first)
-                for _, _, sent in together:
+                for _, _, sent in batch:
                     if sent is not None and not sent.done():
                         sent.set_result(None)
         except (grpc.RpcError, asyncio.InvalidStateError, asyncio.CancelledError):
-            for _, _, sent in together:
+            for _, _, sent in batch:
                 _fail(sent)
             self._end()
         finally:
             self._writer = None
 
-    def _together(self) -> list[_Waiting]:
+    def _next_batch(self) -> list[_Waiting]:
         """What goes into the next message: as much of what waits as it may have."""
-        together = [self._waiting.popleft()]
-        total, most = together[0][1], min(self._max_bytes or _MOST_BYTES, _MOST_BYTES)
-        while self._waiting and len(together) <= _MOST_MORE:
+        batch = [self._waiting.popleft()]
+        total, most = batch[0][1], min(self._max_bytes or _MAX_BYTES, _MAX_BYTES)
+        while self._waiting and len(batch) <= _MAX_MORE:
             total += self._waiting[0][1] + _FRAME_BYTES
             if total > most:
                 break
-            together.append(self._waiting.popleft())
-        return together
+            batch.append(self._waiting.popleft())
+        return batch
 
-    async def ask(self, request: worker_pb2.WorkRequest) -> worker_pb2.WorkReceipt:
+    async def request_receipt(self, request: worker_pb2.WorkRequest) -> worker_pb2.WorkReceipt:
         """Sends a request and returns its receipt. Raises the receipt's error."""
         self._last += 1
         request.id = self._last
@@ -184,4 +184,4 @@ class Session:
 
 def _fail(future: asyncio.Future[Any] | None) -> None:
     if future is not None and not future.done():
-        future.set_exception(SessionOverError())
+        future.set_exception(SessionEndedError())

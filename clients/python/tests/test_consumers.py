@@ -101,7 +101,7 @@ def test_asynchronously(sidecar: Sidecar) -> None:
 
 def snippet() -> Callable[..., None]:
     """`verify` of docs/guides/webhooks.md."""
-    page = (ROOT / "docs" / "deliveries.md").read_text()
+    page = (ROOT / "docs" / "guides" / "webhooks.md").read_text()
     (source,) = re.findall(r"```python\n(import base64.*?)```", page, re.DOTALL)
     names: dict[str, Callable[..., None]] = {}
     exec(source, names)

@@ -2,7 +2,6 @@ package grpcapi
 
 import (
 	"context"
-	"crypto/sha256"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -14,6 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/redact"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
 // maxShownGraphs bounds the runs whose graph one reader's shower remembers.
@@ -109,7 +109,7 @@ func (sh *shower) record(ctx context.Context, row *runtime.RecordRow) (*pawlv1.R
 		if err != nil {
 			return nil, err
 		}
-		payload := sha256.Sum256(asked.Payload)
+		payload := validate.PayloadHash(asked.Payload)
 		out.GetStepRequested().GetHold().Digest = convert.DigestToProto(machine.CallDigest(asked.Tool, run.pack, row.RunID, asked.Step, payload))
 	}
 	return out, sh.hide(ctx, row.RunID, out)

@@ -45,6 +45,11 @@ def test_the_first_example_is_the_program_that_is_there(readme: str) -> None:
     assert first_example(readme) == (SHOP / "shop.py").read_text()
 
 
+def test_the_pack_of_the_readme_is_the_file_that_is_there() -> None:
+    pack = (ROOT / "README.md").read_text().split("```yaml\n")[1].split("```")[0]
+    assert pack == (SHOP / "shop.pack.yaml").read_text()
+
+
 def test_the_commands_of_the_readme_name_what_is_there() -> None:
     text = (ROOT / "README.md").read_text()
     for name in ("shop.py", "shop.pack.yaml"):

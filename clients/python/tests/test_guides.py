@@ -1,0 +1,64 @@
+"""The programs of README.md, docs/getting-started and docs/guides, as they stand there.
+
+A block of a page whose first line is `# file: NAME` is a file. The packs of a page are registered
+with a sidecar, each program runs against it, and the block behind a program is its output.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT
+from pawl_client.testing import Sidecar
+from workers import WAIT
+
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"# file: (\S+)\n")
+PAGES = [
+    *sorted((ROOT / "docs/getting-started").glob("python.md")),
+    *sorted((ROOT / "docs/guides").glob("*.md")),
+]
+
+
+def programs(page: Path) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """Returns the files of a page, and its Python programs with their output."""
+    blocks = BLOCK.findall(page.read_text())
+    files: dict[str, str] = {}
+    found: list[tuple[str, str]] = []
+    for index, (language, text) in enumerate(blocks):
+        if named := FILE.match(text):
+            files[named[1]] = text
+            if language == "python":
+                assert blocks[index + 1][0] == "text", f"{page}: {named[1]} has no output"
+                found.append((named[1], blocks[index + 1][1]))
+    return files, found
+
+
+WITH_PROGRAMS = [page for page in PAGES if programs(page)[1]]
+
+
+def test_the_guides_have_programs() -> None:
+    assert len(WITH_PROGRAMS) >= 6
+
+
+@pytest.mark.parametrize("page", WITH_PROGRAMS, ids=lambda page: page.stem)
+def test_the_programs_of_a_page_print_what_the_page_shows(page: Path, tmp_path: Path) -> None:
+    files, found = programs(page)
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    packs = sorted(tmp_path.glob("*.pack.yaml"))
+    with Sidecar(packs=packs, allow_tools=["*"]) as sidecar:
+        env = os.environ | {"PAWL_ADDR": sidecar.address}
+        for name, output in found:
+            command = [sys.executable, name]
+            done = subprocess.run(
+                command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=WAIT
+            )
+            assert done.returncode == 0, done.stderr
+            assert done.stdout == output

@@ -249,6 +249,6 @@ test("the loser of a race learns who won", async () => {
     seq: (await run.info()).visitSeq,
     event: "No",
     principal: "anonymous",
-    winner: { body: { case: "transition", value: { to: "calc" } } },
+    winner: { body: { case: "transition", value: { toState: "calc" } } },
   });
 });

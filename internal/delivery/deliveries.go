@@ -133,7 +133,7 @@ func (d *delivery) run(ctx context.Context) {
 			// Somebody changes or removes it right now; who does so tells Serve or Stop.
 			level = slog.LevelDebug
 		}
-		d.o.cfg.Log.Log(ctx, level, "deliveries wait", "subscription", d.key.ID, "run", d.key.Run, "doing", string(doing), "error", err)
+		d.o.cfg.Log.Log(ctx, level, "delivery blocked by internal error, retrying", "subscription", d.key.ID, "run", d.key.Run, "doing", string(doing), "error", err)
 		d.o.fault(d.key.Kind, doing)
 		pause = d.o.sleep(ctx, pause)
 	}

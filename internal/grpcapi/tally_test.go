@@ -73,7 +73,7 @@ func TestRefusedAndIgnoredAreCounted(t *testing.T) {
 		}
 	}
 	for _, line := range []string{
-		`msg="call refused" method=pawl.v1.RunService/GetRun reason=TOKEN_MISSING`, `msg="answer ignored" disposition=stale`,
+		`msg="call refused" method=pawl.v1.RunService/GetRun reason=TOKEN_MISSING`, `msg="step answer ignored" disposition=stale`,
 	} {
 		if !strings.Contains(log.String(), line) {
 			t.Errorf("the log lacks %q:\n%s", line, log.String())

@@ -152,7 +152,7 @@ func (s *workerService) connect(ctx context.Context, first *pawlv1.WorkRequest, 
 		return err
 	}
 	if old := conn.Replaced; old != nil {
-		s.edge.log.WarnContext(ctx, "worker replaced: another process registered under its id; give each process its own worker_id",
+		s.edge.log.WarnContext(ctx, "worker replaced by another process with the same worker_id",
 			"worker_id", req.ID, "principal", req.Principal.Name, "namespace", req.Namespace,
 			"old_address", old.Address, "old_client", old.Client, "old_instance", old.Instance,
 			"new_address", req.Address, "new_client", req.Client, "new_instance", req.Instance)

@@ -171,6 +171,6 @@ func LogWarnings(ctx context.Context, log *slog.Logger, file string, found []Dia
 		log.DebugContext(ctx, "pack warning", "file", file, "line", d.Line, "column", d.Column, "code", d.Code, "message", d.Message)
 	}
 	if len(loud) > 0 {
-		log.WarnContext(ctx, "pack warnings", "file", file, "warnings", loud)
+		log.WarnContext(ctx, "pack has warnings", "file", file, "warnings", loud)
 	}
 }

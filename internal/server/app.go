@@ -166,7 +166,7 @@ func numbered(opts options, s *store.Store) (map[string]uint32, error) {
 	}
 	for name := range stored {
 		if _, ok := served[name]; !ok {
-			opts.log.Warn("a namespace has data and is not configured: it is kept and not served", "namespace", name)
+			opts.log.Warn("namespace not configured, its data is kept but not served", "namespace", name)
 		}
 	}
 	return served, nil

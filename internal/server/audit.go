@@ -45,6 +45,6 @@ func (a *app) audited(method string, err error) {
 		e.Outcome = "FAILED"
 	}
 	if err := a.opts.audit.Add(e); err != nil {
-		a.opts.log.Error("the audit cannot be written: nothing is changed until it can", "error", err)
+		a.opts.log.Error("audit write failed, changes are refused until it succeeds", "error", err)
 	}
 }

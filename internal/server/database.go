@@ -141,10 +141,10 @@ func (d Database) secured(c config.Config, log *slog.Logger) (dsn.URL, error) {
 		return url, err
 	}
 	if hosts := url.Open(os.Getenv("PGSSLMODE")); len(hosts) > 0 {
-		log.Warn("the way to the database may be open: the password, runs and their values can be read on it; sslmode=verify-full in the URL closes it", "hosts", hosts)
+		log.Warn("database connection not encrypted or not verified, set sslmode=verify-full in the URL", "hosts", hosts)
 	}
 	if c.OTLPEndpoint != "" {
-		log.Warn("without a data directory it is not kept up to where traces were exported: those of the last seconds before an end may be missing")
+		log.Warn("trace export position not kept without a data directory, spans of the last seconds before a crash may be lost")
 	}
 	return url, nil
 }
@@ -207,7 +207,7 @@ func (d Database) judged(ctx context.Context, url dsn.URL, want preflight.Wanted
 		return err
 	}
 	for _, line := range told {
-		log.Warn("database: "+line, "database", where)
+		log.Warn("database not safe", "warning", line, "database", where)
 	}
 	return nil
 }

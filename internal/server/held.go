@@ -64,7 +64,7 @@ func (a *app) furnish(ctx context.Context, t *tenure) error {
 			return err
 		}
 		if err != nil {
-			t.opts.log.Error("packs of the configuration are not registered", "error", err)
+			t.opts.log.Error("registering configured packs failed", "error", err)
 		}
 	}
 	err := t.agree(ctx)
@@ -72,7 +72,7 @@ func (a *app) furnish(ctx context.Context, t *tenure) error {
 		return err
 	}
 	if err != nil {
-		t.opts.log.Error("schedules of the configuration do not hold", "error", err)
+		t.opts.log.Error("applying configured schedules failed", "error", err)
 	}
 	return nil
 }

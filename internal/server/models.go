@@ -147,7 +147,7 @@ func (a *app) execute() error {
 		e, err := executor.New(executor.Config{
 			Conn: conn, ID: id, Namespace: ns, Models: a.opts.models, Turns: a.opts.config.Limits.WorkerTurns, Grace: a.opts.config.DrainTimeout / 2,
 			OnError: func(err error) {
-				a.opts.log.Warn("a turn failed that the sidecar executes", "namespace", ns, "error", err)
+				a.opts.log.Warn("executor turn failed", "namespace", ns, "error", err)
 			},
 		})
 		if err != nil {
@@ -156,7 +156,7 @@ func (a *app) execute() error {
 		}
 		a.executors.done.Go(func() {
 			if err := e.Run(ctx); err != nil {
-				a.opts.log.Error("the sidecar's executor ended", "namespace", ns, "error", err)
+				a.opts.log.Error("executor stopped", "namespace", ns, "error", err)
 			}
 		})
 	}

@@ -178,7 +178,7 @@ func TestOperatedFilesAreReadAgain(t *testing.T) {
 	for name, kind := range operatedFiles {
 		inForce(name, "first")
 		put(name, kind.good("second"))
-		hangUp("reloaded")
+		hangUp("configuration reloaded")
 		inForce(name, "second")
 		// Another file is sound and new: it is not taken either.
 		for other := range operatedFiles {
@@ -207,7 +207,7 @@ func TestOperatedFilesAreReadAgain(t *testing.T) {
 		for other := range operatedFiles {
 			put(other, operatedFiles[other].good("first"))
 		}
-		hangUp("reloaded")
+		hangUp("configuration reloaded")
 		inForce(name, "first")
 	}
 }

@@ -173,7 +173,7 @@ func TestSchedulesOfPartitions(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if said := strings.Count(log.String(), "the pack of a schedule is not registered"); said != len(tenants) || strings.Contains(log.String(), "do not hold") {
+	if said := strings.Count(log.String(), "its pack is not registered"); said != len(tenants) || strings.Contains(log.String(), "applying configured schedules failed") {
 		t.Errorf("%d schedules have no pack, want %d:\n%s", said, len(tenants), log.String())
 	}
 }

@@ -65,7 +65,7 @@ func (a *app) reload(ctx context.Context) {
 		case failed == nil:
 			stored++
 		case slices.Contains(a.tenures.all(), all[i]): // else the next owner has files of its own
-			all[i].opts.log.ErrorContext(ctx, "the schedules could not be stored", "error", failed)
+			all[i].opts.log.ErrorContext(ctx, "storing schedules failed", "error", failed)
 			left = append(left, failed)
 		}
 	}
@@ -74,7 +74,7 @@ func (a *app) reload(ctx context.Context) {
 	}
 	a.audited("reload", errors.Join(err, errors.Join(left...)))
 	if err != nil {
-		a.opts.log.ErrorContext(ctx, "reload failed: tokens, certificates, keys, quotas, limits, budgets, schedules, models and prices stay as they were", "error", err)
+		a.opts.log.ErrorContext(ctx, "reload failed, previous settings kept", "error", err)
 		return
 	}
 	set()
@@ -86,7 +86,7 @@ func (a *app) reload(ctx context.Context) {
 	if a.shares != nil {
 		a.shares.quotas.Replace(files.quotas)
 	}
-	a.opts.log.InfoContext(ctx, "reloaded", "tokens", len(rights.Tokens), "certificates", len(rights.Certificates), "issuers", len(rights.Issuers), "models", len(files.models), "schedules", len(files.schedules), "tls", a.opts.config.TLSCert != "")
+	a.opts.log.InfoContext(ctx, "configuration reloaded", "tokens", len(rights.Tokens), "certificates", len(rights.Certificates), "issuers", len(rights.Issuers), "models", len(files.models), "schedules", len(files.schedules), "tls", a.opts.config.TLSCert != "")
 }
 
 // replace puts what files say in the place of what they said.

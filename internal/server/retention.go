@@ -65,7 +65,7 @@ func endsOf(opts options, names func(ns uint32) string, s *store.Store, counts *
 		ConsumersAfter: c.ForgetConsumersAfter, LettersAfter: c.ForgetLettersAfter, MostLetters: c.Limits.DeadLetters, Letters: s,
 		Forgot: func(ns uint32, what string, n int) {
 			counts.Forgotten(what, n)
-			opts.log.Warn("forgotten, as the settings say", "what", what, "namespace", names(ns), "number", n)
+			opts.log.Warn("retention expired records", "what", what, "namespace", names(ns), "number", n)
 		},
 	}
 }
@@ -120,18 +120,18 @@ func (t *retentionTeller) taken(r retention.Taken) {
 	switch r.Outcome {
 	case retention.Deleted:
 		t.counts.Retained(string(r.Outcome), r.Bytes, r.ArchivedBytes)
-		t.log.Debug("a run was deleted by a rule", append(what, "archive", r.Archive)...)
+		t.log.Debug("run deleted by retention", append(what, "archive", r.Archive)...)
 		return
 	case retention.WouldDelete:
-		t.log.Info("a rule would delete a run", what...)
+		t.log.Info("run selected by retention preview", what...)
 	case retention.Needed:
-		t.log.Debug("a run that no rule keeps is needed", what...)
+		t.log.Debug("run kept by retention, still needed", what...)
 	case retention.Gone:
-		t.log.Debug("a run that no rule keeps was deleted by a caller meanwhile", what...)
+		t.log.Debug("run already deleted by a caller", what...)
 	case retention.Unarchived:
-		t.log.Error("a run was not deleted: its archive cannot be written", append(what, "error", r.Err)...)
+		t.log.Error("run not deleted, writing its archive failed", append(what, "error", r.Err)...)
 	case retention.Failed:
-		t.log.Error("a run was not deleted", append(what, "error", r.Err)...)
+		t.log.Error("deleting run failed", append(what, "error", r.Err)...)
 	}
 	if r.Outcome != retention.Gone {
 		t.counts.Retained(string(r.Outcome), 0, r.ArchivedBytes)
@@ -153,7 +153,7 @@ func (t *retentionTeller) undone(r retention.Taken) {
 		e.Reason = refusal.Reason
 	}
 	if err := t.audit.Add(e); err != nil {
-		t.log.Error("the audit has a run as deleted that was not", "run", r.RunID, "error", err)
+		t.log.Error("run logged in audit as deleted, but deletion failed", "run", r.RunID, "error", err)
 	}
 }
 
@@ -178,10 +178,10 @@ func lineOf(r retention.Taken) audit.Entry {
 
 // fault is of a whole round, and of no run: the next one begins anew.
 func (t *retentionTeller) fault(err error) {
-	t.log.Error("retention could not do all that is due", "error", err)
+	t.log.Error("retention incomplete, retrying", "error", err)
 }
 
 func (t *retentionTeller) forgot(namespace string, runs int) {
 	t.counts.Forgotten("deleted_run", runs)
-	t.log.Info("deleted runs were forgotten: the ids that began them are free", "namespace", namespace, "runs", runs)
+	t.log.Info("deleted runs expired, their ids are free", "namespace", namespace, "runs", runs)
 }

@@ -110,13 +110,13 @@ func (t *instants) told(of schedule.Told) {
 	what := []any{"schedule", of.Schedule.ID, "namespace", of.Schedule.Namespace, "instant", of.Instant.UTC()}
 	switch of.Outcome {
 	case schedule.Fired:
-		t.log.Info("a schedule began a run", append(what, "run", of.RunID)...)
+		t.log.Info("schedule started run", append(what, "run", of.RunID)...)
 	case schedule.Skipped:
-		t.log.Info("a schedule skipped an instant: the run of the one before goes on", what...)
+		t.log.Info("schedule skipped, previous run still active", what...)
 	case schedule.Missed:
-		t.log.Warn("a schedule missed instants: they are given up", append(what, "instants", of.N)...)
+		t.log.Warn("schedule missed, not run later", append(what, "instants", of.N)...)
 	case schedule.Failed:
-		t.log.Error("a schedule could not begin a run: it is tried again", append(what, "attempts", of.Attempts, "error", of.Err)...)
+		t.log.Error("schedule failed to start run, retrying", append(what, "attempts", of.Attempts, "error", of.Err)...)
 	}
 	t.line(&of)
 }
@@ -139,7 +139,7 @@ func (t *instants) line(of *schedule.Told) {
 		e.Reason = refusal.Reason
 	}
 	if err := t.audit.Add(e); err != nil {
-		t.log.Error("the audit lacks the line of a schedule", "schedule", of.Schedule.ID, "run", of.RunID, "error", err)
+		t.log.Error("audit line of schedule not written", "schedule", of.Schedule.ID, "run", of.RunID, "error", err)
 	}
 }
 
@@ -164,7 +164,7 @@ func (t *tenure) schedule(ctx context.Context, schedules []*schedule.Schedule) e
 			_, err = t.store.Pack(ctx, ns, s.Start.Pack)
 		}
 		if err != nil {
-			t.opts.log.Warn("the pack of a schedule is not registered: its runs cannot begin until it is", "schedule", s.ID, "namespace", s.Namespace, "pack", s.Start.Pack, "error", err)
+			t.opts.log.Warn("schedule blocked, its pack is not registered", "schedule", s.ID, "namespace", s.Namespace, "pack", s.Start.Pack, "error", err)
 		}
 	}
 	return nil

@@ -158,13 +158,13 @@ func TestSchedulesAreReadAgain(t *testing.T) {
 	if got := list(); len(got) != 0 {
 		t.Fatalf("schedules %v", got)
 	}
-	again(`a: {cron: "@yearly", pack: not-there}`, "the pack of a schedule is not registered")
+	again(`a: {cron: "@yearly", pack: not-there}`, "its pack is not registered")
 	for len(list()) != 1 {
 		if t.Context().Err() != nil {
 			t.Fatal("no schedule comes")
 		}
 	}
-	again(`a: {cron: "@yearly", pack: not-there, paused: true}`, "reloaded")
+	again(`a: {cron: "@yearly", pack: not-there, paused: true}`, "configuration reloaded")
 	for paused := false; !paused; {
 		got, err := control.ListSchedules(t.Context(), &pawlv1.ListSchedulesRequest{})
 		if err != nil || len(got.GetSchedules()) != 1 {
@@ -173,7 +173,7 @@ func TestSchedulesAreReadAgain(t *testing.T) {
 		paused = got.GetSchedules()[0].GetPaused() && len(got.GetSchedules()[0].GetNext()) == 0
 	}
 	again(`b: {cron: "0 0 30 2 *", pack: not-there}`, "reload failed")
-	if got := list(); len(got) != 1 || got[0] != "a" || !strings.Contains(log.String(), "b.cron: never fires") || !strings.Contains(log.String(), "schedules, models and prices stay as they were") {
+	if got := list(); len(got) != 1 || got[0] != "a" || !strings.Contains(log.String(), "b.cron: never fires") || !strings.Contains(log.String(), "previous settings kept") {
 		t.Errorf("schedules %v, log %s", got, log.String())
 	}
 }

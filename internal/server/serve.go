@@ -102,7 +102,7 @@ func serveOptions(c config.Config, stderr io.Writer) (options, error) {
 	var err error
 	opts.rights, err = readRights(c)
 	if err == nil && c.TLSClientCA != "" && c.TokensFile == "" && c.OIDCFile == "" && c.CertificatesFile == "" {
-		opts.log.Warn("no holder of a client certificate may do anything: certificates_file says who may do what")
+		opts.log.Warn("client certificates have no scopes, set certificates_file")
 	}
 	return opts, err
 }

@@ -90,7 +90,7 @@ func (a *app) share(ctx context.Context) (err error) {
 		return err
 	}
 	if c.A2A && c.A2AURL == "" {
-		a.opts.log.Warn("without --a2a-url the cards of agents name the addresses of the sidecar that has the store, not of all")
+		a.opts.log.Warn("--a2a-url not set, agent cards name a single node")
 	}
 	s.spaces = spacesOf(c)
 	s.quotas = quota.New(s.spaces)
@@ -121,7 +121,7 @@ func (s *sharing) place(ctx context.Context, names []string, log *slog.Logger) e
 		if ctx.Err() == nil && time.Since(began) > placing {
 			return s.where.told(err)
 		}
-		log.Warn("namespaces cannot be placed now, it is tried on", "error", err)
+		log.Warn("assigning namespaces to partitions failed, retrying", "error", err)
 		select {
 		case <-time.After(placeAgain):
 		case <-ctx.Done():
@@ -134,7 +134,7 @@ func (s *sharing) place(ctx context.Context, names []string, log *slog.Logger) e
 func (a *app) warnOfLimits(parts int) {
 	for _, limit := range a.files.Load().limits.Limits {
 		if parts > 1 && !strings.Contains(limit.Source, "namespace") {
-			a.opts.log.Warn("a limit of calls counts namespaces together, and each partition has it by itself: at most so many times as much goes out", "limit", limit.ID, "partitions", parts)
+			a.opts.log.Warn("limit applies to each partition separately", "limit", limit.ID, "partitions", parts)
 		}
 	}
 }
@@ -474,7 +474,7 @@ func (a *app) offerPack(ctx context.Context, content []byte) error {
 			return err
 		}
 		if why := err.Error(); why != said {
-			a.opts.log.Warn("the packs of the configuration cannot be registered now, it is tried on", "error", err)
+			a.opts.log.Warn("registering configured packs failed, retrying", "error", err)
 			said = why
 		}
 		select {

@@ -62,7 +62,7 @@ func TestAStartIsStopped(t *testing.T) {
 		_ = in.Close()
 	}()
 	for lines := bufio.NewScanner(out); lines.Scan(); {
-		if strings.Contains(lines.Text(), "namespaces cannot be placed now") {
+		if strings.Contains(lines.Text(), "assigning namespaces to partitions failed") {
 			stop()
 		}
 	}
@@ -200,7 +200,7 @@ func TestOneStartsWhileTheDatabaseIsAway(t *testing.T) {
 		says  string
 	}{
 		"beside an owner": {false, "cannot be registered now"},
-		"as the owner":    {true, "the store was not opened"},
+		"as the owner":    {true, "opening partition failed, retrying"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -54,7 +54,7 @@ func (s *Store) put(ctx context.Context, ops []layout.Op) error {
 func (s *Store) note(ctx context.Context, ops []layout.Op) error {
 	err := s.put(ctx, ops)
 	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.Reason == diskspace.DiskLow {
-		s.opts.Logger.Warn("the disk is nearly full: no backup can follow on this one", "error", err)
+		s.opts.Logger.Warn("disk almost full, backup marker not stored", "error", err)
 		return nil
 	}
 	return err

@@ -21,7 +21,7 @@ import (
 
 // TestCommitErrorIsIndeterminate: after any error of the commit itself nobody
 // knows what was stored. The callers of the group and those who wait are told
-// so, the store takes nothing more, reads go on, and the journal decides at the
+// so, store damaged, commits stopped, reads go on, and the journal decides at the
 // next start.
 func TestCommitErrorIsIndeterminate(t *testing.T) {
 	t.Parallel()

@@ -64,7 +64,7 @@ func (k *keeper) drop(ctx context.Context) {
 		return
 	}
 	if err := k.store.dropMarked(ctx); err != nil && ctx.Err() == nil {
-		k.store.opts.Logger.Warn("a removal that was broken off waits", "error", err)
+		k.store.opts.Logger.Warn("interrupted removal failed again, retrying", "error", err)
 	}
 }
 
@@ -72,7 +72,7 @@ func (k *keeper) drop(ctx context.Context) {
 // serve less than was acknowledged, or take what will be lost.
 func (k *keeper) damaged(err error) {
 	if err != nil {
-		k.store.opts.Logger.Error("the store takes nothing more", "error", err)
+		k.store.opts.Logger.Error("store damaged, commits stopped", "error", err)
 		k.store.fail(err)
 	}
 }

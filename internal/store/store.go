@@ -162,7 +162,7 @@ func (s *Store) tidy(ctx context.Context) error {
 // unlessRepair lets go of damage that a repair may mend: the start that follows tidies up.
 func (s *Store) unlessRepair(err error) error {
 	if s.opts.Repair && errors.Is(err, layout.ErrDamaged) {
-		s.opts.Logger.Warn("what was broken off is removed by the start after the repair", "error", err)
+		s.opts.Logger.Warn("interrupted removal deferred until after the repair", "error", err)
 		return nil
 	}
 	return err
@@ -172,7 +172,7 @@ func (s *Store) unlessRepair(err error) error {
 // nevertheless, and tidied up once there is room.
 func (s *Store) unlessLow(err error) error {
 	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.Reason == diskspace.DiskLow {
-		s.opts.Logger.Warn("what was broken off is removed later", "error", err)
+		s.opts.Logger.Warn("interrupted removal deferred, disk almost full", "error", err)
 		return nil
 	}
 	return err
@@ -353,7 +353,7 @@ func (s *Store) close() error {
 	// What failed before was tried again meanwhile, and is if it has to be.
 	select {
 	case err := <-s.engine.Stuck():
-		s.opts.Logger.Debug("a flush failed before the close", "error", err)
+		s.opts.Logger.Debug("flush before close failed", "error", err)
 	default:
 	}
 	s.keeper.cancel()

@@ -55,7 +55,7 @@ func (s *Store) settle(ctx context.Context, sub machine.Subscription, before *ma
 	if err := s.write(ctx, w); err != nil || len(old) == 0 {
 		return err
 	}
-	s.opts.Logger.Warn("the oldest dead letters were removed for a new one", "subscription", sub.ID, "run", sub.Run, "removed", len(old))
+	s.opts.Logger.Warn("oldest dead letters removed, limit reached", "subscription", sub.ID, "run", sub.Run, "removed", len(old))
 	return nil
 }
 

@@ -28,7 +28,7 @@ func (l *RunLog) denied(s *machine.State, body *machine.StepRejected) {
 		return
 	}
 	if l.later(func(ctx context.Context) {
-		l.log.WarnContext(ctx, "a tool is denied to the runs of a pack; only the first call is logged", "pack", s.PackID, "tool", body.Tool,
+		l.log.WarnContext(ctx, "tool denied by policy, logged once for each pack", "pack", s.PackID, "tool", body.Tool,
 			"code", body.Denial.Code, "why", body.Denial.Message, "remedy", remedy, runAttr, s.RunID)
 	}) {
 		l.warned.Put(pair, struct{}{}, 1)

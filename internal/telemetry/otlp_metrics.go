@@ -52,7 +52,7 @@ type logged struct {
 func (l *logged) Export(ctx context.Context, rm *metricdata.ResourceMetrics) error {
 	err := l.Exporter.Export(ctx, rm)
 	if err != nil && !l.down {
-		l.log.WarnContext(ctx, "metrics are not taken by the collector", "error", err)
+		l.log.WarnContext(ctx, "metrics export failed", "error", err)
 	}
 	l.down = err != nil
 	return nil

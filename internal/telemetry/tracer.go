@@ -309,15 +309,15 @@ func (t *Tracer) upload(ctx context.Context) {
 func (t *Tracer) reach(err error) {
 	switch {
 	case err != nil && !t.down:
-		t.cfg.Log.Warn("the collector takes no spans", "endpoint", t.cfg.Endpoint, "error", err)
+		t.cfg.Log.Warn("trace export failed, retrying", "endpoint", t.cfg.Endpoint, "error", err)
 	case err == nil && t.down:
-		t.cfg.Log.Info("the collector takes spans again", "endpoint", t.cfg.Endpoint)
+		t.cfg.Log.Info("trace export recovered", "endpoint", t.cfg.Endpoint)
 	}
 	t.down = err != nil
 }
 
 func (t *Tracer) report(err error) {
 	if err != nil && !errors.Is(err, context.Canceled) {
-		t.cfg.Log.Warn("traces are incomplete", "error", err)
+		t.cfg.Log.Warn("trace export incomplete", "error", err)
 	}
 }

@@ -58,7 +58,7 @@ async def test_a_denied_tool_is_logged_once(
                 worker.prompt("calc")(handler if mode == "worker" else awaited)
                 async with serving(worker):
                     await ended(client.start(pack["id"], variables={"n": 1}))
-        lines = [line for line in own.log().splitlines() if "a tool is denied" in line]
+        lines = [line for line in own.log().splitlines() if "tool denied by policy" in line]
     said = [r.getMessage() for r in caplog.records if "is denied" in r.getMessage()]
     assert said == [
         f"pack {pack['id']}: tool forbidden is denied: TOOL_NOT_ALLOWED: the operator's allowlist "

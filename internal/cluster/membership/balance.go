@@ -136,7 +136,7 @@ func (n *Node) balance() {
 	}
 	for _, m := range n.view.moves() {
 		if p := n.place(m.part); m.from == n.cfg.Me.ID && p != nil && p.phase == open && n.count(closing) < atOnce {
-			n.cfg.Log.Info("the store is given to a node that has less", "part", p.part, "to", m.to)
+			n.cfg.Log.Info("partition handover to less loaded node started", "partition", p.part, "to", m.to)
 			p.given, p.to = now, m.to
 			if calm {
 				n.level = now.Add(levelling)

@@ -48,9 +48,9 @@ func (n *Node) look(ctx context.Context) {
 func (n *Node) tell(err error, sent time.Time) {
 	switch {
 	case err != nil && n.away == nil:
-		n.cfg.Log.Warn("the rows of the cluster cannot be read, it is tried on", "error", err)
+		n.cfg.Log.Warn("database unreachable, retrying", "error", err)
 	case err == nil && n.away != nil:
-		n.cfg.Log.Info("the rows of the cluster are read again", "after", sent.Sub(n.seen))
+		n.cfg.Log.Info("database reachable again", "outage", sent.Sub(n.seen))
 	}
 	n.away = err
 }
@@ -108,7 +108,7 @@ func (n *Node) tellFormats(view View) {
 	for _, part := range view.Parts {
 		if err := n.cfg.keeps(part.Format); err != nil && !told[part.Format] {
 			told[part.Format] = true
-			n.cfg.Log.Warn("this node only stands by", "error", err)
+			n.cfg.Log.Warn("node on standby, it does not support the store's format", "error", err)
 		}
 	}
 }
@@ -118,9 +118,9 @@ func (n *Node) tellOwner(part Part) {
 	switch owner := part.Owner; {
 	case owner == (Member{}) || owner.ID == n.view.part(part.ID).Owner.ID || owner.ID == n.cfg.Me.ID:
 	case owner.stranger():
-		n.cfg.Log.Warn("the store is held by a process that is no node of the cluster; it is waited for", "part", part.ID, "address", owner.Address)
+		n.cfg.Log.Warn("partition owned by a process outside the cluster, waiting", "partition", part.ID, "address", owner.Address)
 	default:
-		n.cfg.Log.Info("another node has the store, this one stands by", "part", part.ID, "owner", owner.Address)
+		n.cfg.Log.Info("partition acquired by another node", "partition", part.ID, "owner", owner.Address)
 	}
 }
 
@@ -139,14 +139,14 @@ func (n *Node) judge(p *place, asked Tenure, sent time.Time) {
 	}
 	switch {
 	case part.Owner != (Member{}) && part.Owner.ID != n.cfg.Me.ID:
-		n.giveUp(p, "it was taken over", "by", part.Owner.Address)
+		n.giveUp(p, "taken over", "new_owner", part.Owner.Address)
 	case part.Owner == (Member{}) && sent.Sub(p.until) > n.cfg.Lease:
 		// Another one had it meanwhile, or who knows: a beat does not renew it any more, and no
 		// commit will tell, since no call comes in.
-		n.giveUp(p, "its lease has ended")
+		n.giveUp(p, "lease expired")
 	}
 	if p.phase == open && n.view.outgrown(part) {
-		n.cfg.Log.Info("all nodes speak a newer format: the store is given back, and taken again in it", "part", p.part, "part.format", part.Format)
+		n.cfg.Log.Info("format upgrade started, partition reopened", "partition", p.part, "format", part.Format)
 		n.close(p)
 	}
 }
@@ -165,7 +165,7 @@ func (n *Node) act() {
 		case p.phase == open && n.leaving:
 			n.close(p)
 		case p.phase == open && p.failed:
-			n.giveUp(p, "it has failed")
+			n.giveUp(p, "store failed")
 		case n.mayTake(p) && n.count(opening) < atOnce:
 			if at, free := p.claim.at(heirs[p.part]); free && !time.Now().Before(at) {
 				n.open(p)

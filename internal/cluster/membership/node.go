@@ -202,7 +202,7 @@ func (n *Node) Run(ctx context.Context) {
 	last, cancel := context.WithTimeout(context.Background(), n.cfg.Every)
 	defer cancel()
 	if err := n.cfg.Rows.Leave(last, n.cfg.Me); err != nil {
-		n.cfg.Log.Warn("the row of this node stays until its lease ends", "error", err)
+		n.cfg.Log.Warn("deregistering node failed, its entry expires with the lease", "error", err)
 	}
 }
 

@@ -296,12 +296,12 @@ func TestWhoStandsBySays(t *testing.T) {
 		all[0].kill()
 		w.mustHave(all[1], lease+opens)
 		time.Sleep(lease)
-		for said, want := range map[string]int{"another node has the store": 2, "owner=\"node 00:1\"": 1, "owner=\"node 01:1\"": 1} {
+		for said, want := range map[string]int{"partition acquired by another node": 2, "owner=\"node 00:1\"": 1, "owner=\"node 01:1\"": 1} {
 			if got := all[2].log.count(said); got != want {
 				t.Errorf("seed %d: %d times %s, want %d", w.seed, got, said, want)
 			}
 		}
-		if got := all[1].log.count("another node has the store"); got != 1 {
+		if got := all[1].log.count("partition acquired by another node"); got != 1 {
 			t.Errorf("seed %d: who takes it said %d times that another one has it", w.seed, got)
 		}
 	})

@@ -66,7 +66,7 @@ func (n *Node) giveUp(p *place, why string, args ...any) {
 	if p.phase != open {
 		return
 	}
-	n.cfg.Log.Warn("the store is given up: "+why, append(args, "part", p.part)...)
+	n.cfg.Log.Warn("partition lost", append(args, "partition", p.part, "reason", why)...)
 	p.claim.fails(time.Now())
 	n.close(p)
 }

@@ -15,7 +15,7 @@ func (n *Node) take(ctx context.Context, p *place) {
 		p.claim.fails(time.Now())
 		n.step(p, none)
 		if !n.leaving {
-			n.cfg.Log.Warn("the store was not opened", "part", p.part, "error", err, "again", p.claim.failed)
+			n.cfg.Log.Warn("opening partition failed, retrying", "partition", p.part, "error", err, "retry_at", p.claim.failed)
 		}
 		n.mu.Unlock()
 		n.tellAll()
@@ -29,7 +29,7 @@ func (n *Node) take(ctx context.Context, p *place) {
 	p.seat.Extend(p.until)
 	p.seat.Put(opened)
 	n.work.Go(func() { n.attend(p, opened) })
-	n.cfg.Log.Info("this node has the store", "part", p.part, "opened_in", time.Since(began))
+	n.cfg.Log.Info("partition acquired", "partition", p.part, "took", time.Since(began))
 	n.returned(p)
 	n.act()
 	n.mu.Unlock()
@@ -57,20 +57,20 @@ func (n *Node) hand(p *place) {
 	ctx, cancel := context.WithTimeout(context.Background(), n.cfg.Handing)
 	defer cancel()
 	if _, err := p.seat.Take(ctx); err != nil {
-		n.cfg.Log.Warn("the store is handed over while calls are inside", "part", p.part, "error", err)
+		n.cfg.Log.Warn("partition released with calls in flight", "partition", p.part, "error", err)
 	}
 	empty := time.Since(began)
 	n.mu.Lock()
 	opened := p.tenure
 	n.mu.Unlock()
 	if err := opened.Close(ctx); err != nil {
-		n.cfg.Log.Warn("the store was closed with an error", "part", p.part, "error", err)
+		n.cfg.Log.Warn("closing partition failed", "partition", p.part, "error", err)
 	}
 	<-opened.Closed()
 	n.mu.Lock()
 	p.tenure, p.failed, p.until = nil, false, time.Time{}
 	n.step(p, none)
 	n.mu.Unlock()
-	n.cfg.Log.Info("this node has the store no more", "part", p.part, "handed_over_in", time.Since(began), "calls_were_out_in", empty)
+	n.cfg.Log.Info("partition released", "partition", p.part, "took", time.Since(began), "drained_in", empty)
 	n.tellAll()
 }

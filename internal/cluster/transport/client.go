@@ -157,7 +157,7 @@ func (c *Clients) Call(ctx context.Context, to router.Peer, part int32, method s
 // tell says once of a node that it is not reached, as where it names an address that leads nowhere.
 func (c *Clients) tell(l *link, to router.Peer, err error) {
 	if unsent, ok := errors.AsType[*router.Unsent](err); ok && c.Log != nil && l.missed.CompareAndSwap(false, true) {
-		c.Log.Warn("PEER_UNREACHABLE: a node that has a partition is not reached at the address that it names (its --peer-address): calls that come here wait, then fail with NO_OWNER",
+		c.Log.Warn("peer unreachable, check its --peer-address",
 			"address", to.Address, "error", unsent.Cause)
 	}
 }

@@ -90,7 +90,7 @@ func (t *Tally) Ignored(ctx context.Context, d machine.Disposition) {
 	if t.counts != nil {
 		t.counts.Ignored(word)
 	}
-	t.line(ctx, level, "answer ignored", "disposition", word)
+	t.line(ctx, level, "step answer ignored", "disposition", word)
 }
 
 func (t *Tally) line(ctx context.Context, level slog.Level, msg string, args ...any) {

@@ -200,7 +200,7 @@ func (d *Directory) Keep(ctx context.Context, duties engine.Duties) {
 		},
 	})
 	go d.Space.Run(ctx, d.cfg.GCInterval, func(err error) {
-		d.cfg.Logger.Warn("room on disk is not given back", "error", err)
+		d.cfg.Logger.Warn("reclaiming disk space failed", "error", err)
 	})
 }
 

@@ -65,7 +65,7 @@ func (l *Logger) damagedValue(args []any) {
 			kind = layout.RowName(key)
 		}
 	}
-	l.Log.Error("a stored value is damaged or missing", "row", kind, "error", cause)
+	l.Log.Error("stored value damaged or missing", "row", kind, "error", cause)
 }
 
 // Warningf takes a warning of Badger.

@@ -97,7 +97,7 @@ func (o *Owner[G]) first() (State, error) {
 			return st, &HeldError{st.Owner, st.Address, st.Lease}
 		case err == nil && until.IsZero():
 			held, until = st, time.Now().Add(st.Left+lastPause)
-			o.cfg.Told("another owner's lease holds", &HeldError{st.Owner, st.Address, st.Lease})
+			o.cfg.Told("partition lease held by another owner, waiting", &HeldError{st.Owner, st.Address, st.Lease})
 		case err == nil && (st.Owner != held.Owner || st.Lease.After(held.Lease) || time.Now().After(until)):
 			return st, &HeldError{st.Owner, st.Address, st.Lease}
 		case isFinal(err):
@@ -234,7 +234,7 @@ func (o *Owner[G]) release() {
 		return
 	}
 	if err := o.server.Release(o.epoch); err != nil {
-		o.cfg.Told("the lease was not given back, it ends by itself", err)
+		o.cfg.Told("releasing partition lease failed, it expires by itself", err)
 	}
 }
 
@@ -253,10 +253,10 @@ func (o *Owner[G]) store(c commit[G]) kv.Result {
 		case err != nil:
 			return kv.Result{Outcome: kv.Unknown, Err: err}
 		case st.Commit == c.number:
-			o.cfg.Told("the group is stored, its answer was lost", nil)
+			o.cfg.Told("commit confirmed after a lost response", nil)
 			return o.stored(c.number)
 		}
-		o.cfg.Told("the group is not stored, it is sent again", nil)
+		o.cfg.Told("commit not stored, retrying", nil)
 		if !o.wait(pause) {
 			return kv.Result{Outcome: kv.NotStored, Err: o.fail(fmt.Errorf("left while the group was not stored: %w", o.away.Load()))}
 		}
@@ -313,7 +313,7 @@ func (o *Owner[G]) renew() {
 // takeAgain takes the partition with the next epoch, which fences what may be under way, and
 // says what is there: group upTo, or the newest that was acknowledged. An error is for good.
 func (o *Owner[G]) takeAgain(cause error, upTo uint64) (State, error) {
-	o.cfg.Told("the partition is taken again", cause)
+	o.cfg.Told("partition reacquired", cause)
 	o.missing(cause)
 	o.tell(0)
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {

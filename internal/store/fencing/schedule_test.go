@@ -144,7 +144,7 @@ func (s *schedule) node() {
 		owner, err := fencing.Take(c, fencing.Config{
 			Lease: lease, Patience: time.Second, Leave: 5 * time.Second, Kept: c.kept,
 			Told: func(what string, _ error) {
-				if what == "the group is not stored, it is sent again" {
+				if what == "commit not stored, retrying" {
 					s.note("again")
 				}
 			},

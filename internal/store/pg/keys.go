@@ -154,7 +154,7 @@ func (k *keys) vacuum() {
 		ctx, cancel := context.WithTimeout(context.Background(), k.db.cfg.Waits.Read)
 		defer cancel()
 		if _, err := k.db.at.pool.Exec(ctx, k.db.text.keysVacuum, pgx.QueryExecModeExec); err != nil {
-			k.db.told("the table of keys is not vacuumed now", err)
+			k.db.told("vacuum of the keys table failed", err)
 		}
 	})
 }

@@ -54,7 +54,7 @@ func flagsOfWork() map[string]flagProof {
 		"require-bounded":        {by: "cmd/sidecar: bounded.txtar"},
 		"strict":                 {by: "cmd/sidecar: bounded.txtar"},
 		"allow-tool":             {value: "run_tests", ask: (*flagRig).tool, plain: "TOOL_NOT_ALLOWED", set: "OK"},
-		"a2a-execution":          {by: "e2e: TestAgentsWithoutCode"},
+		"a2a-execution":          {by: "test/e2e: TestAgentsWithoutCode"},
 	}
 }
 
@@ -91,9 +91,9 @@ func flagsOfTime() map[string]flagProof {
 		"retention-deleted":      {by: "internal/runtime/retention: TestForgets", value: "7h", reaches: func(o options) any { return policyOf(o).ForgetAfter }},
 		"retention-consumers":    {by: "internal/delivery/subscription: TestConsumersAreForgotten", value: "7h", reaches: func(o options) any { return endsOf(o, nil, nil, nil).ConsumersAfter }},
 		"retention-dead-letters": {by: "internal/store: TestTrimLetters", value: "7h", reaches: func(o options) any { return endsOf(o, nil, nil, nil).LettersAfter }},
-		"retain":                 {by: "e2e: TestRetentionUnderKills"},
-		"retention-every":        {by: "e2e: TestRetentionUnderKills"},
-		"retention-grace":        {by: "e2e: TestRetentionUnderKills"},
+		"retain":                 {by: "test/e2e: TestRetentionUnderKills"},
+		"retention-every":        {by: "test/e2e: TestRetentionUnderKills"},
+		"retention-grace":        {by: "test/e2e: TestRetentionUnderKills"},
 		"retention-preview":      {by: "internal/runtime/retention: TestNeededRunsStay", value: "true", reaches: func(o options) any { return policyOf(o).Preview }},
 		"drain-timeout":          {by: "internal/server: TestOneOfSeveralIsOutOfTime"},
 		"trace-sample":           {by: "internal/server: TestTrace"},
@@ -124,7 +124,7 @@ func flagsOfFiles() map[string]flagProof {
 	return map[string]flagProof{
 		"config": {by: "cmd/sidecar: config.txtar"}, "print-config": {by: "cmd/sidecar: config.txtar"},
 		"pack": {by: "internal/server: TestServeAndDrain"}, "namespace": {by: "internal/server: TestNamespacesAreApart"},
-		"model": {by: "internal/executor: TestBadEndpoints"}, "model-key": {by: "e2e: TestAPackRunsWithoutCode"}, "models": {by: "internal/server: TestModelsAreReadAgain"},
+		"model": {by: "internal/executor: TestBadEndpoints"}, "model-key": {by: "test/e2e: TestAPackRunsWithoutCode"}, "models": {by: "internal/server: TestModelsAreReadAgain"},
 		"budgets": {by: "internal/server: TestOperatedFilesAreReadAgain"}, "schedules": {by: "internal/server: TestSchedules"}, "quotas-file": {by: "internal/server: TestQuotas"},
 		"certificates-file": {by: "internal/a2a: TestClientCertificates"}, "tokens-file": {by: "internal/server: TestAnswersByTheirRights"},
 		"oidc-file": {by: "internal/server: TestIssuersTokens"}, "audit": {by: "internal/server: TestAudit"}, "audit-key": {by: "cmd/sidecar: audit.txtar"},

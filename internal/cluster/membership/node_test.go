@@ -317,7 +317,7 @@ func TestAStranger(t *testing.T) {
 			t.Errorf("seed %d: %v", w.seed, owner)
 		}
 		w.mustHave(p, lease/2+opens)
-		if got := p.log.count("no node of the cluster"); got != 1 {
+		if got := p.log.count("owned by a process outside the cluster"); got != 1 {
 			t.Errorf("seed %d: said %d times", w.seed, got)
 		}
 	})

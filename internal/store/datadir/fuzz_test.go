@@ -9,7 +9,7 @@ import (
 // FuzzInspect: a directory's files, whatever is in them, are found sound or named.
 func FuzzInspect(f *testing.F) {
 	store := func(name string) []byte {
-		content, err := os.ReadFile(filepath.Join("../../app/testdata/format-2", name))
+		content, err := os.ReadFile(filepath.Join("../../server/testdata/format-2", name))
 		if err != nil {
 			f.Fatal(err)
 		}

@@ -29,7 +29,7 @@ func Check(t *testing.T, page, name, want string) {
 	if !*update {
 		t.Fatalf("%s: the part %q differs from the code; `make docs` writes it", page, name)
 	}
-	if err := os.WriteFile(page, []byte(before+begin+want+end+after), 0o600); err != nil { //nolint:gosec // the page is named by a test
+	if err := os.WriteFile(page, []byte(before+begin+want+end+after), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }

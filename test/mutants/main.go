@@ -73,7 +73,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 func drawn(all []mutant, o options) []mutant {
 	all = slices.DeleteFunc(all, func(m mutant) bool { return !strings.Contains(m.name, o.only) })
 	if o.sample > 0 && o.sample < len(all) {
-		dice := rand.New(rand.NewPCG(o.seed, 0)) //nolint:gosec // a draw that a seed repeats
+		dice := rand.New(rand.NewPCG(o.seed, 0))
 		dice.Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
 		all = all[:o.sample]
 	}

@@ -66,7 +66,7 @@ func (b bench) test(ctx context.Context, m mutant, overlay, tests string) (outco
 	if m.area.run != "" {
 		args = append(args, "-run", m.area.run)
 	}
-	cmd := exec.CommandContext(ctx, "go", append(args, "./"+tests)...) //nolint:gosec // packages of the table
+	cmd := exec.CommandContext(ctx, "go", append(args, "./"+tests)...)
 	cmd.Dir = b.root
 	if m.area.postgres {
 		cmd.Env = append(os.Environ(), "PAWL_POSTGRES=1")

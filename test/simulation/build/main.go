@@ -48,7 +48,7 @@ func build(out, work, mutant string) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(context.Background(), "go", "test", "-c", "-vet=off", "-tags", "sim", "-ldflags", "-checklinkname=0", "-overlay", index, "-o", out, "./test/simulation") //nolint:gosec // paths of its own caller
+	cmd := exec.CommandContext(context.Background(), "go", "test", "-c", "-vet=off", "-tags", "sim", "-ldflags", "-checklinkname=0", "-overlay", index, "-o", out, "./test/simulation")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	return cmd.Run()

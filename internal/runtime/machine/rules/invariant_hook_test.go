@@ -5,6 +5,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/invariant"
 )
 
-func init() {
+var _ = setInvariants()
+
+func setInvariants() bool {
 	rules.CheckState, rules.CheckChange = invariant.Check, invariant.CheckChange
+	return true
 }

@@ -379,7 +379,7 @@ func manyCursors(t *testing.T, db kv.KV) {
 // likeASortedMap: random groups, then every way to go through what there is.
 func likeASortedMap(t *testing.T, db kv.KV) {
 	t.Helper()
-	dice := rand.New(rand.NewPCG(7, 7)) //nolint:gosec // a seed that is told
+	dice := rand.New(rand.NewPCG(7, 7))
 	model := map[string]string{}
 	for range 30 {
 		pairs := map[string][]byte{}

@@ -28,7 +28,7 @@ sidecar works on meanwhile. A file has a digest of all its bytes and names the o
 follows on; one that is cut, changed or missing is refused. It has its name once it is
 whole and on disk.
 
-The file is NOT ENCRYPTED, whatever the data directory is, and has everything, unless
+The file is NOT ENCRYPTED, also where the data directory is, and has everything, unless
 --recipient names who may read it: age recipients (age1..., of age-keygen). The identity
 stays where restores are made; who backs up needs none, and pawl restore --identity
 proves the files. Each is a file of age as any other.
@@ -189,7 +189,7 @@ everything and all that follow on it, or up to --to FILE. NEW must be empty or a
 has its name only when everything in it was proven ('pawl check').
 
 Backups that were encrypted for --recipient take --identity. With --encryption-key-file NEW
-is an encrypted directory, whatever the one was that was backed up.
+is an encrypted directory, also where the one that was backed up was not.
 
 With --store it is made in a database, in the schema --store-schema, which has no store
 yet: in a directory under TMPDIR first, in the clear, which goes again, and then in one

@@ -18,7 +18,7 @@ func newDeliveriesDead(p *output.Printer, c *command.Client) *cobra.Command {
 	body := false
 	cmd := &cobra.Command{
 		Use:   "dead RECEIVER",
-		Short: "List the events that were given up of a receiver (webhook/ID, push/RUN/ID)",
+		Short: "List the events that were not delivered to a receiver (webhook/ID, push/RUN/ID)",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ref, err := readReceiver(args[0])

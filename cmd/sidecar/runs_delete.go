@@ -31,7 +31,7 @@ func newRunsDelete(p *output.Printer, c *command.Client) *cobra.Command {
 		Short: "Delete runs that have ended, for ever",
 		Long: `Deletes the named runs, or those that the flags select. Only runs that have ended are
 deleted: a running or waiting one is refused (cancel it first), and so is one whose
-parent goes on. What is kept is that the run was deleted, when and by whom; the id that
+parent goes on. What is kept is that the run was deleted, when and by which principal; the id that
 it was started with stays used up.
 
 With flags it only says what it would delete, until --yes is given. To keep a copy,

@@ -35,7 +35,7 @@ func newValidate(p *output.Printer) *cobra.Command {
 		Short: "Check PromptPack files and say whether their loops end",
 		Long: `Checks PromptPack files (JSON or YAML; - is standard input) against all rules of
 the format and says of each entry what bounds its loop, or which cycle nothing
-bounds. What each code of a finding means and how to mend it: docs/reference/diagnostics.md.
+bounds. What each code of a finding means and how to fix it: docs/reference/diagnostics.md.
 
 Exit codes: 0 no errors; 1 errors were found; 2 a file could not be read.`,
 		Args: cobra.MinimumNArgs(1),

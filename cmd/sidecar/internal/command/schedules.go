@@ -18,7 +18,7 @@ func NewSchedules(p *output.Printer) *cobra.Command {
 		Use:   "schedules",
 		Short: "Show the runs that begin by the clock: when next, what came of the last, what is wrong",
 		Long: `Lists the schedules of the operator's file (serve --schedules) with their next instant, the
-run of the last one, how many instants were fired, given up and skipped, and why a run could
+run of the last one, how many instants were fired, missed and skipped, and why a run could
 not be started. Takes the scope runs:read.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -21,7 +21,7 @@ func NewSteer(p *output.Printer, c *Client) *cobra.Command {
 	when, req := whens[0], &pawlv1.SteerRunRequest{}
 	cmd := &cobra.Command{
 		Use:   "steer RUN TEXT",
-		Short: "Say something to a run that goes on: its model hears it next",
+		Short: "Say something to a run that goes on: its next request to a model includes it",
 		Args:  cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if req.When, err = whenOf(when); err != nil {

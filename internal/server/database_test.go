@@ -128,7 +128,7 @@ func TestDatabaseOverTLS(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if text := log.String(); !strings.Contains(text, "fsync is off") || strings.Contains(text, "may be open") || strings.Contains(text, pgserver.Password) {
+	if text := log.String(); !strings.Contains(text, "fsync is off") || strings.Contains(text, "not encrypted or not verified") || strings.Contains(text, pgserver.Password) {
 		t.Errorf("told: %s", text)
 	}
 }
@@ -143,7 +143,7 @@ func TestAnOpenWayIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := log.String()
-	for _, want := range []string{"db.invalid", "sslmode=verify-full", "traces"} {
+	for _, want := range []string{"db.invalid", "sslmode=verify-full", "trace export position"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not told: %s", want, text)
 		}

@@ -127,7 +127,7 @@ func TestFaultyReloadSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	log.await(t, "reload failed")
-	for _, word := range []string{"m.input", "is -1, want a number", "prices stay as they were"} {
+	for _, word := range []string{"m.input", "is -1, want a number", "reload failed, previous settings kept"} {
 		if !strings.Contains(log.String(), word) {
 			t.Errorf("the log does not say %q", word)
 		}

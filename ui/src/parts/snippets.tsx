@@ -36,7 +36,7 @@ export const quoted = (word: string): string =>
   /^[\w.@:/-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 
 export function snippets(id: string, seq: number, event: string | undefined): [string, string][] {
-  const emit = event === undefined ? "" : `\nsidecar runs emit ${id} ${quoted(event)}`;
+  const emit = event === undefined ? "" : `\npawl runs emit ${id} ${quoted(event)}`;
   return [
     ["Command line", `pawl runs show ${id} --at ${seq}\npawl runs trace ${id}${emit}`],
     ["curl", `curl -s '${location.origin}/v1/runs/${id}?atSeq=${seq}&includeArtifacts=true'`],

@@ -20,7 +20,8 @@ import {
 import { event } from "./lines.js";
 
 /** What a model is asked. */
-export interface Asked extends Omit<ModelRequest, "messages"> {
+export interface Asked extends Omit<ModelRequest, "messages" | "previousStep"> {
+  readonly previous_step?: number;
   readonly messages?: readonly AskedMessage[];
 }
 
@@ -83,8 +84,8 @@ export function usageOf(usage: UsageArgs | undefined): Usage | undefined {
 }
 
 /** What a model is asked, as it is given to the client. */
-export function askedOf(asked: Asked): ModelRequest {
-  return { ...asked, messages: asked.messages?.map(messageOf) };
+export function askedOf({ previous_step, messages, ...asked }: Asked): ModelRequest {
+  return { ...asked, previousStep: previous_step, messages: messages?.map(messageOf) };
 }
 
 function messageOf({ message, conversation, result, answer }: AskedMessage): ModelMessage {

@@ -67,7 +67,7 @@ test("the records of a call of a model are called so", async () => {
   await line(6, "Model answergpt #1 MODEL_RATE_LIMITED");
   await line(7, "Model answergpt #1 calls read_file, run_tests");
   await line(8, "Tool callread_file #2");
-  await line(10, "Model updatedcall of a model #1: asked otherwise");
+  await line(10, "Model call updatedcall of a model #1: asked otherwise");
   await line(12, "Model answergpt #3 It is written.");
   // Three steps are numbered, one is counted: that of the tool.
   await page.getByRole("button", { name: "Live" }).click();

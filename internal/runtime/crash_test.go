@@ -16,7 +16,7 @@ import (
 // TestCrashAtEachStop kills the process at each stop of the way of a transition
 // and proves that the repeat at the next process takes effect exactly once. The
 // sixth stop, effects, has TestStepRestart and TestStepRestartUnclaimed; the same
-// over a real store is in package app.
+// over a real store is in package server.
 func TestCrashAtEachStop(t *testing.T) {
 	t.Parallel()
 	lost := func(*machine.Batch) testkit.Fault { return testkit.Fault{Err: machine.ErrIndeterminate} }

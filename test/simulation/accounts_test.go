@@ -39,7 +39,7 @@ func budgets(raises int64) *budget.Table {
 	return t
 }
 
-// newAccounts makes the ledger of what the store has, as package app does.
+// newAccounts makes the ledger of what the store has, as package server does.
 func (n *node) newAccounts(s *store.Store) (*budget.Ledger, error) {
 	var rows []machine.AccountRow
 	err := s.View(func(txn *layout.Txn) (err error) {

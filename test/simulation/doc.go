@@ -1,4 +1,4 @@
-// Package simulation simulates the whole process under a seed: two sidecars as package app builds
+// Package simulation simulates the whole process under a seed: two sidecars as package server builds
 // them, with real engine, rooms, store, gRPC edge, A2A and workers, over a fake clock, a disk
 // that can crash and a scheduler whose every choice is drawn from the seed. It has tests
 // alone, which test/simulation/build compiles (tag sim); docs/dev/testing.md says how to run them.

@@ -204,7 +204,7 @@ func full(err error) bool {
 	return ok && refusal.Reason == diskspace.DiskLow
 }
 
-// watchOver ends a process whose store has failed, as package app does; somebody starts it again.
+// watchOver ends a process whose store has failed, as package server does; somebody starts it again.
 func (n *node) watchOver(p *process) {
 	select {
 	case <-p.house.Failed():

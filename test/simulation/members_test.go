@@ -29,7 +29,7 @@ import (
 	"github.com/pawl-dev/pawl/test/simulation/pipes"
 )
 
-// life is one process of a member, as package app builds one of several on a database, without
+// life is one process of a member, as package server builds one of several on a database, without
 // listeners and metrics.
 type life struct {
 	of    *member
@@ -128,7 +128,7 @@ func (m *member) boot() (*life, error) {
 // errUnplaced is why a process does not start that does not reach the database.
 var errUnplaced = errors.New("nobody says in which partitions the namespaces are")
 
-// place has each namespace in a partition, as package app does first, with a seat for it.
+// place has each namespace in a partition, as package server does first, with a seat for it.
 func (l *life) place(c *cluster) (*router.Seats, error) {
 	names := slices.Sorted(maps.Keys(c.spaces()))
 	parts, err := c.node.database.Place(l.name, names, layout.NamespaceKey)
@@ -169,7 +169,7 @@ func (l *life) storeOf(part int32) int {
 	return slices.IndexFunc(l.seats, func(s *seat) bool { return l.parts[s.of.namespace()] == part })
 }
 
-// elsewhere puts agents before a server with a router, as in package app.
+// elsewhere puts agents before a server with a router, as in package server.
 func elsewhere(host *grpcapi.Server) (grpcapi.Guest, error) {
 	return grpcapi.Guest{
 		Desc: &a2apb.A2AService_ServiceDesc, Impl: a2apb.UnimplementedA2AServiceServer{},
@@ -224,7 +224,7 @@ func (l *life) engine(part int32) func(store.Options) (engine.Engine, error) {
 	}
 }
 
-// held is a process that has the store, as in package app.
+// held is a process that has the store, as in package server.
 type held struct {
 	*grpcapi.Services
 	p                       *process
@@ -349,7 +349,7 @@ func (l *life) end(ctx context.Context) {
 	l.loops.Wait()
 }
 
-// leave is SIGTERM, as package app takes it.
+// leave is SIGTERM, as package server takes it.
 func (l *life) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
 	defer cancel()

@@ -27,7 +27,7 @@ import (
 	"github.com/pawl-dev/pawl/test/simulation/disk"
 )
 
-// process is one life of a node: a whole sidecar as package app builds it, without
+// process is one life of a node: a whole sidecar as package server builds it, without
 // listeners and metrics.
 type process struct {
 	store *store.Store
@@ -53,12 +53,12 @@ type process struct {
 	life *life
 }
 
-// agents is the house as A2A asks it, as in package app.
+// agents is the house as A2A asks it, as in package server.
 type agents struct{ *services.House }
 
 func (a agents) HandedOut(s *machine.State) bool { return a.Work.HandedOut(s) }
 
-// feed gives the outbox the records of webhooks, as in package app.
+// feed gives the outbox the records of webhooks, as in package server.
 type feed struct{ p *process }
 
 func (f feed) Open(ctx context.Context, sub *machine.Subscription) (delivery.Events, error) {

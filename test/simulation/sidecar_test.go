@@ -38,7 +38,7 @@ func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]strin
 // RequireTransportSecurity implements credentials.PerRPCCredentials.
 func (bearer) RequireTransportSecurity() bool { return false }
 
-// execute runs the sidecar's own executor until the process ends, as package app does.
+// execute runs the sidecar's own executor until the process ends, as package server does.
 func (n *node) execute(ctx context.Context, server *grpcapi.Server, executing *sync.WaitGroup) error {
 	conn, err := server.Dial(grpc.WithPerRPCCredentials(bearer(ownSecret)))
 	if err != nil {

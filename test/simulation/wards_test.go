@@ -106,7 +106,7 @@ func (p *process) number(ctx context.Context, n *node) error {
 	return err
 }
 
-// namespaces are those of a house, as package app has them.
+// namespaces are those of a house, as package server has them.
 func (p *process) namespaces(n *node) validate.Namespaces {
 	return validate.Namespaces{n.namespace(): p.ns}.WithDefault()
 }

@@ -199,7 +199,7 @@ func TestOneStartsWhileTheDatabaseIsAway(t *testing.T) {
 		alone bool
 		says  string
 	}{
-		"beside an owner": {false, "cannot be registered now"},
+		"beside an owner": {false, "registering configured packs failed, retrying"},
 		"as the owner":    {true, "opening partition failed, retrying"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -275,6 +275,8 @@ func startsWhileAway(t *testing.T, alone bool, says string) {
 	case <-waits:
 	case err := <-ended:
 		t.Fatalf("it ended with %v", err)
+	case <-time.After(time.Minute):
+		t.Fatalf("the log never has %q", says)
 	}
 	between.Accept()
 	var ready Ready

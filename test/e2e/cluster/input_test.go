@@ -143,7 +143,7 @@ func twoClusters(t *testing.T) {
 	if one.emit(id, "here") != "pong" {
 		t.Error("what was refused took effect")
 	}
-	other.ended("PEER_UNREACHABLE", "127.0.0.1:1", "--peer-address")
+	other.ended("peer unreachable", "127.0.0.1:1", "--peer-address")
 	one.ended()
 }
 

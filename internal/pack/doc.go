@@ -1,20 +1,16 @@
 // Package pack reads and checks PromptPack documents.
 //
-// [Load] turns the bytes of one pack (JSON or YAML) into a [Pack]: typed,
-// checked, addressed by the SHA-256 of its RFC 8785 canonical JSON. Everything
-// that is wrong or doubtful comes back as a [Diagnostic] with a stable code, a
-// JSON pointer and a source position. By default a pack may use whatever one of
-// the two published schemas accepts; [Options].Strict applies one of them
-// exactly.
+// [Load] turns the bytes of one pack (JSON or YAML) into a [Pack]: typed, checked, addressed by the
+// SHA-256 of its RFC 8785 canonical JSON. Everything that is wrong or doubtful comes back as a
+// [Diagnostic] with a stable code, a JSON pointer and a source position. By default a pack may use
+// everything that one of the two published schemas accepts; [Options].Strict applies one of them exactly.
 //
-// From a pack: [Pack.Compile] makes the control flow that the machine runs,
-// [Pack.Analyze] says whether that control flow ends, [Pack.CheckVariables] resolves
-// the variables of a run and [Pack.CheckPayload] checks a tool call.
+// From a pack: [Pack.Compile] makes the control flow that the machine runs, [Pack.Analyze] says
+// whether that control flow ends, [Pack.CheckVariables] resolves the variables of a run and
+// [Pack.CheckPayload] checks a tool call.
 //
-// Reading is package source's, drawing package diagram's; judging is here. The engine,
-// the edges and the commands call it; it may import the machine's graph, prompt and
-// source, and knows no store and no wire.
+// Reading is package source's, drawing package diagram's; judging is here.
 //
-// Input is foreign: no document makes this package panic, hang or use memory
-// out of proportion (see [Limits]).
+// Input is foreign: no document makes this package panic, hang or use memory out of proportion (see
+// [Limits]).
 package pack

@@ -1,9 +1,6 @@
-// Package services puts the rooms of the runtime around the way of a transition, the same
-// for the sidecar, the bench and the tests.
+// Package services puts the runtime and the services on it together, in one way for the sidecar,
+// the bench and the tests.
 //
-// Owns: the order in which they are made, who is told of commits, and the machine's clock
-// and random source, which all of them are given.
-// Called by: internal/server, bench/load, tests; the edges are handed a [House].
-// May import: the runtime and its rooms. Nothing of the runtime imports it.
-// Keeps: rooms meet only here, and each sees of the way what its interface names.
+// It owns the order in which they are made, which of them observe commits, and the clock and the
+// random source that all of them use. Invariant: services meet only here.
 package services

@@ -1,8 +1,7 @@
 // Package auditlog tells the audit which calls changed something and which were refused.
 //
-// It owns what of a call a line has: who, what about, what came of it, from where; never
-// a payload. grpcapi has it around every call, of whatever transport; it may import door,
-// fault, audit, policy and the runtime's principals. Invariants: what changed something has its line
-// before it is answered; while no line can be written nothing that changes something is
-// done; callers that nobody knows cannot fill the disk with lines about themselves.
+// It owns what of a call a line has: who, what about, what came of it, from where; never a payload.
+// Invariants: what changed something has its line before it is answered; while no line can be
+// written nothing that changes something is done; unknown callers cannot fill the disk
+// with lines about themselves.
 package auditlog

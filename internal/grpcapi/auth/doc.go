@@ -1,9 +1,7 @@
-// Package auth says who comes in: which connections there are, what proves a caller's
-// name (a bearer token, a client certificate, the owner's socket), and which methods
-// are his to call.
+// Package auth authenticates callers: which connections exist, what proves the name of a caller (a
+// bearer token, a client certificate, the owner's socket), and which methods the caller may call.
 //
-// It owns keys, tokens, certificates and the [Authenticator] that every listener and
-// binding asks. grpcapi calls it, app reads its files with it; it may import the
-// runtime's principals and secretfile. Invariant: there is one way in, rights that were
-// withdrawn end what they began, and no error repeats a secret.
+// It owns keys, tokens, certificates and the [Authenticator] that every listener and binding asks.
+// Invariants: every call passes the same check; a right that was withdrawn ends the calls and
+// streams that it began; no error repeats a secret.
 package auth

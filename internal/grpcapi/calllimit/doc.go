@@ -1,6 +1,5 @@
-// Package calllimit says how much of what may be asked for at once, and by whom.
+// Package calllimit limits the calls of a principal and the streams that are open at once.
 //
-// It owns the count of open streams; rates are the book's of package allowance. grpcapi asks it
-// behind the door, where the caller is known; it may import door, allowance and the machine's
-// refusals. Invariant: what it refuses says when to come back.
+// It owns the count of open streams. Rates are counted by package quota. The caller is known when
+// grpcapi asks it. Invariant: a refusal says when the caller may try again.
 package calllimit

@@ -1,8 +1,5 @@
-// Package codec receives messages so that one that cannot be decoded is the caller's
-// typed error.
+// Package codec receives messages so that one that cannot be decoded is the caller's typed error.
 //
 // Owns: how bytes become requests, for unary calls and streams.
-// Called by: grpcapi, which registers every service with it.
-// May import: fault, sent, and the machine's refusals.
 // Keeps: bytes that are no message are INVALID_ARGUMENT, never the server's fault.
 package codec

@@ -1,9 +1,7 @@
-// Package convert turns requests of pawl.v1 into what the engine is asked, and what it
-// answers into responses: the one place where protobuf and the engine's types meet.
+// Package convert turns requests of pawl.v1 into what the engine is asked, and what it answers into
+// responses: the one place where protobuf and the engine's types meet.
 //
-// It owns forms and no decisions: nothing here asks the engine, knows a context or
-// keeps anything. The services call it, with the [Caller] that they know; it may
-// import the contract, packs, diagrams and the runtime's types. Invariant: the
-// constraints of the proto files hold before it is called; what they cannot say is a
+// It owns forms and no decisions: nothing here asks the engine, knows a context or keeps anything.
+// Invariant: the constraints of the proto files hold before it is called; what they cannot say is a
 // typed refusal that names the field.
 package convert

@@ -1,7 +1,6 @@
-// Package sure lets requests pass that keep the constraints of the contract for certain,
-// without reading those.
+// Package sure lets requests pass that keep the constraints of the contract for certain, without
+// reading those.
 //
-// Owns: what is certain. Called by: grpcapi, in the place of the validator.
-// May import: the contract and convert's names of its requests.
+// Owns: what is certain.
 // Keeps: it never refuses; whatever it is not sure of is held against the contract itself.
 package sure

@@ -1,7 +1,5 @@
 // Package feature is the table of what becomes of every field of the format.
 //
 // Owns: the table, and its form in docs/reference/semantics.md.
-// Called by: the tests of pack, which hold the schema and the code to it.
-// May import: nothing.
 // Keeps: every field of the schema has a row, and every row a test of what it says.
 package feature

@@ -1,9 +1,7 @@
-// Package blob is the room of what is too large for a run's journal, which then holds
-// a reference: uploads that can be gone on with, reading from an offset, the sweep.
+// Package blob is the room of what is too large for a run's journal, which then holds a reference:
+// uploads that can be gone on with, reading from an offset, the sweep.
 //
 // Owns: pieces on their way into a blob, and when a blob is old enough to go.
-// Called by: the edges (PutBlob, GetBlob) and the wiring, which runs the sweep.
-// May import: the runtime's types of a call, policy, machine. The way imports it not.
-// Keeps: a blob is named by the hash of its bytes and is whole or not there; what a
-// run refers to is swept by nobody.
+// Keeps: a blob is named by the hash of its bytes and is whole or not there; what a run refers to
+// is never swept.
 package blob

@@ -2,8 +2,6 @@
 // makes the digests by which equal requests are known, whatever of them was said before.
 //
 // Owns: nothing of a run; it reads what was.
-// Called by: the way, before a request is stamped, and the room that shows one again.
-// May import: machine, rules, history, request.
-// Keeps: what is prepared refers to records alone, so that it is resolved for ever by them;
-// its cost is that of what is new in it, not of what was said before.
+// Keeps: what is prepared refers to records alone, so that it is resolved for ever by them; its
+// cost is that of what is new in it, not of what was said before.
 package conversation

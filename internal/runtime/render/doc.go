@@ -1,10 +1,7 @@
-// Package render shows a turn to its executor: the prompt with its variables and
-// artifacts, the conversation, tools, events and what is left of each budget; and names the
-// pieces of output that it writes meanwhile.
+// Package render shows a turn to its executor: the prompt with its variables and artifacts, the
+// conversation, tools, events and what is left of each budget; and names the pieces of output that
+// it writes meanwhile.
 //
 // Owns: nothing of a run; it reads what was and what the pack says.
-// Called by: the way, for the caller that takes a turn, and the rooms that hand one out or
-// show it again.
-// May import: machine and its rules, history, program, request, pack, prompt.
 // Keeps: the same state renders the same, but for what is left of the time.
 package render

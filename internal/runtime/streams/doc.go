@@ -1,9 +1,7 @@
-// Package streams is the room of those who read what happens: streams of records of one
-// run or of all, their filters and snapshots, waits, lists of records.
+// Package streams is the room of those who read what happens: streams of records of one run or of
+// all, their filters and snapshots, waits, lists of records.
 //
 // Owns: the newest entries in memory, who is to be woken, what readers have not taken.
-// Called by: the edges; by the way through its followers, behind each commit.
-// May import: the runtime's types, what lies below the way. The way imports it not.
-// Keeps: records come in order and without a gap, each with the one before it; nobody
-// who commits waits for a reader, and slow readers hold bounded memory together.
+// Keeps: records come in order and without a gap, each with the one before it; no committer
+// waits for a reader, and slow readers hold bounded memory together.
 package streams

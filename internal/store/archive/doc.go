@@ -1,9 +1,7 @@
-// Package archive writes the portable file of a run: its pack, its entries as they are
-// stored, the blobs that it refers to.
+// Package archive writes the portable file of a run: its pack, its entries as they are stored, the
+// blobs that it refers to.
 //
 // Owns: nothing; the form of the file is package runfile's.
-// Called by: the store. Reading such a file is package check's.
-// May import: layout, codec, runfile, the machine.
-// Keeps: no read of the store stays open for longer than a page takes, however slow the
-// reader of the file is.
+// Keeps: no read of the store stays open for longer than a page takes, however slow the reader of
+// the file is.
 package archive

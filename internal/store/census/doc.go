@@ -1,8 +1,6 @@
 // Package census counts the runs of a store by status without reading them.
 //
 // Owns: the counts, and how they follow commits.
-// Called by: the store, which asks for counts and tells of each group that it synced.
-// May import: layout.
-// Keeps: a count is that of the rows of the status index at the last synced group or
-// later; nothing of it is stored.
+// Keeps: a count is that of the rows of the status index at the last synced group or later; nothing
+// of it is stored.
 package census

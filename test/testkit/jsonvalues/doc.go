@@ -2,5 +2,5 @@
 // what the condition saw, what the digest covers, what is stored and what leaves is one value, or
 // it is refused by name where it came.
 //
-// Owns: the table. Called by: tests alone. May import: the strict reader of JSON.
+// Owns: the table.
 package jsonvalues

@@ -1,8 +1,5 @@
-// Package dsn is the address of a PostgreSQL database, whose password nobody sees who does
-// not ask for it.
+// Package dsn holds the address of a PostgreSQL database and hides its password.
 //
-// Owns: what is shown of an address, and what is not. Called by: config, commands, app. It
-// imports nothing of ours.
-// Keeps: whichever way a [URL] is printed, marshalled or logged, its passwords are not in it;
-// neither are they in an error of this package.
+// Invariant: a [URL] that is printed, marshalled or logged has no password, and no error of this
+// package has one. A caller that needs the password asks for it by name ([URL.Secret]).
 package dsn

@@ -1,4 +1,5 @@
-// Package ui serves the web page of the sidecar. The page is built from ui/ by
-// `make ui`; what it is made of is committed below dist and embedded, so that the
-// binary needs no Node.
+// Package ui serves the web page of the sidecar.
+//
+// `make ui` builds the page from the directory ui. The built files are committed below dist and
+// embedded, so that the binary needs no Node.
 package ui

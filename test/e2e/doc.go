@@ -1,3 +1,2 @@
-// Package e2e holds the tests that run the real sidecar process: real sockets,
-// real disks, real SIGKILL.
+// Package e2e tests the real sidecar process: with real sockets, real disks and real SIGKILL.
 package e2e

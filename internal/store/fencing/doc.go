@@ -1,9 +1,15 @@
-// Package fencing is the protocol of commits under an epoch: who owns a partition of a database
-// that others may take over, and what became of a commit whose answer never came.
+// Package fencing implements commits under an epoch: it decides which process owns a partition of a
+// database, and what became of a commit whose answer never came.
 //
-// Owns: the taking of a partition, its lease, the number of the newest group, the way from an
-// unknown outcome to a known one.
-// Keeps: a group is answered as stored only when the database said so without a word besides, or
-// when a take-over that came after it found it. What was answered and is not there any more is
-// never built upon. A node that was fenced does not go on.
+// It owns the takeover of a partition, its lease, the number of the newest group, and the steps
+// from an unknown outcome to a known one. The database itself stands behind [Server];
+// internal/store/pg implements it in SQL.
+//
+// Keeps: an [Owner] answers a group as stored only in two cases. Either the database confirmed the
+// commit and sent no notice with it, or a takeover after the commit found the group. If an answered
+// group is missing later, the owner fails and builds nothing on what is left. An owner that was
+// fenced stops.
+//
+// Concurrency: one goroutine gives commits to an Owner, one after the other. The owner calls its
+// Server from one goroutine at a time.
 package fencing

@@ -1,5 +1,8 @@
-// Package gauge counts what a store holds and what that takes.
+// Package gauge counts what a store holds and how many bytes that takes.
 //
-// Owns: the figures, and how they are read: in pages, each a short read of the same moment.
-// Keeps: it reads no entry, writes nothing, and holds counters alone, however large the store is.
+// It owns the figures and the reading of them: in pages, each a short read of the same moment. The
+// store gives it that moment as a [View].
+//
+// Keeps: the package decodes no journal entry and writes nothing. It holds only counters in memory,
+// however large the store is.
 package gauge

@@ -1,8 +1,11 @@
-// Package keyring keeps the keys of erasable runs where one of them can be destroyed: in the file
-// RUNKEYS of a directory, or in another [Medium] of what keeps the store.
+// Package keyring keeps the keys of erasable runs in a place where one key can be destroyed: the
+// file RUNKEYS of a directory, or another [Medium] of the engine that keeps the store.
 //
-// Owns: the file, whatever it lies on: a header, and fixed slots that are written over in their
-// place and never used for a second run.
-// Keeps: a key is synced before any caller gets it; a slot that was destroyed never has a key
-// again; what is not as it was written is damage, never another key.
+// It owns the layout of that file on every medium: a header, then fixed slots. A slot is
+// overwritten in place and never used for a second run.
+//
+// Keeps: the ring syncs a key before it gives the key out. A destroyed slot never has a key again.
+// Bytes that differ from what was written are damage, never another key.
+//
+// Concurrency: a [Ring] is safe for concurrent use. It writes its Medium with one call at a time.
 package keyring

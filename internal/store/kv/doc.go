@@ -1,7 +1,12 @@
-// Package kv is the contract between the store and the engine that keeps its pairs of keys and
-// values: what is read, how a group is stored, what a commit that goes wrong means.
+// Package kv is the contract between the store and the engine that keeps its keys and values: what
+// a read shows, how a group is stored, and what a failed commit means.
 //
-// Owns: the words of the contract, and the rule about reads that fail: a [View] whose read failed
-// answers nothing more, so that no caller takes a scan that broke off for one that ended.
-// Keeps: an engine is whatever passes internal/store/kv/kvtest.
+// It owns the terms of the contract and the rule about failed reads: after its first failed read, a
+// [View] answers nothing more. A scan that broke off is therefore never taken for one that ended.
+// Engines implement [KV]. The package knows no engine, no key and no value.
+//
+// Keeps: everything that passes internal/store/kv/kvtest is an engine.
+//
+// Concurrency: one writer commits groups, one after the other. Any number of goroutines open and
+// read views; one goroutine at a time uses each view.
 package kv

@@ -1,7 +1,9 @@
-// Package layout says how things lie in the store: the kinds of keys and the bytes of
-// each, which rows an entry makes, and how one row is read with what is wrong with it
-// named. FORMAT.md beside the store tells the same in a page. The store and its rooms
-// call it; it imports the machine's types, the codec and Badger's transactions, and
-// writes nothing. Its invariant: what an entry makes is a function of the entry and the
-// state before it alone, so that it can be made again and compared.
+// Package layout defines how the store's data lies in keys and values.
+//
+// It owns the kinds of keys and the bytes of each, the rows that an entry makes, and the reading of
+// one row with a named error when the row is damaged. FORMAT.md beside the store describes the same
+// on one page. The package writes nothing.
+//
+// Invariant: the rows that an entry makes are a function of the entry and of the state before it
+// alone. So a check can make them again and compare.
 package layout

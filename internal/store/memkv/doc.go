@@ -1,7 +1,9 @@
-// Package memkv is an engine in memory, for tests alone: the contract of kv without a file.
+// Package memkv is an engine in memory, for tests only: the contract of package kv without a file
+// of pairs.
 //
-// Owns: nothing that outlives the process. It takes every freedom that the contract gives: a view
-// shows the newest group, not the one that was asked for, and it panics when a caller reads what was
-// let go of.
-// Keeps: what kvtest holds every engine to.
+// It owns nothing that outlives the process. It uses every freedom that the contract gives an
+// engine: a view shows the newest group instead of the one that was asked for. A read below a
+// released group panics, and a value that is kept too long is overwritten.
+//
+// Keeps: the engine passes internal/store/kv/kvtest.
 package memkv

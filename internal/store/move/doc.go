@@ -1,6 +1,8 @@
-// Package move has what a store takes along that moves from one engine to another.
+// Package move holds what a store needs to move from one engine to another.
 //
-// Owns: the sum of all pairs, by which two engines are compared; the place where a directory is
-// made that gets its name only when it is whole.
-// Keeps: broken off at any moment there is no directory that opens and has only a part.
+// It owns the sum of all pairs, which compares two engines, and the place where a directory is made
+// before it gets its final name.
+//
+// Keeps: a directory gets its name only when it is complete. If a move breaks off at any moment, no
+// directory that holds only a part can be opened.
 package move

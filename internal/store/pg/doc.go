@@ -1,10 +1,17 @@
-// Package pg keeps pairs in PostgreSQL: the contract of kv in SQL, and the database's side of the
-// protocol of fenced.
+// Package pg keeps pairs in PostgreSQL: it implements the contract of internal/store/kv in SQL, and
+// the database's side of the protocol of internal/store/fencing.
 //
-// Owns: the schema and its migrations, connections, statements, views, the pages of the keys of
-// runs.
-// Keeps: a commit is one statement that begins with its fence. Its connection is never sent a
-// cancel request, and a notice on it is never taken for success. A view is one transaction that
-// reads the newest group whole, and reads nothing of a partition that is another's. Nothing depends
-// on earlier settings of a session, so that a pooler may be in between.
+// It owns the schema and its migrations, connections, statements, views, and the pages that hold
+// the keys of runs.
+//
+// Keeps:
+//
+//   - A commit is one statement that begins with its fence. The package never sends a cancel
+//     request to the connection of a commit, and never takes a notice on it for success.
+//   - A view is one transaction. It reads the newest group whole, and reads nothing of a partition
+//     that belongs to another process.
+//   - No statement depends on what was set in a session before. So a connection pooler may stand
+//     between the sidecar and the database.
+//
+// Concurrency: a [DB] is one owned partition and is safe for concurrent use.
 package pg

@@ -1,7 +1,11 @@
-// Package pgengine keeps a store in a PostgreSQL database, for operators that run one already.
+// Package pgengine keeps a store in a PostgreSQL database. It is the engine for operators that run
+// PostgreSQL already and want no data directory.
 //
-// It owns what an engine does besides storing pairs, as a database does it: which process owns the
-// store, whether there is room, what a caller gets while the database is away, the keys of runs.
-// Invariants: while the database is away no process exits and nothing is lost, and new work is
-// refused with a typed error; an acknowledged commit that is gone fails the store.
+// It owns what the store asks of an engine besides pairs: whether another process has the store,
+// whether there is free space, what to answer while the database is away, and the keys of runs.
+//
+// Keeps: while the database is away, the process goes on and loses nothing, and refuses new work
+// with the reason [Away]. If an acknowledged group is gone from the database, the store fails.
+//
+// Concurrency: a [Database] is safe for concurrent use.
 package pgengine

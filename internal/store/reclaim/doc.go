@@ -1,7 +1,11 @@
-// Package reclaim gives room on disk back: it has tables compacted behind which removed rows lie,
-// and rewrites value logs of which half is dead.
+// Package reclaim gives disk space back: it compacts the tables that hold removed rows, and
+// rewrites value logs that are half dead.
 //
-// Owns: how much was removed, and how much of that compaction has met.
-// Keeps: no row is written or removed here. Badger compacts when a level is full, and a store that
-// shrinks fills none: without this the rows of what was deleted would stay.
+// It owns the count of removed bytes, and how much of that count compaction has reached.
+//
+// Keeps: the package writes and removes no row. Badger compacts a level when the level is full, and
+// a store that shrinks fills none. Without this package the rows of deleted runs would stay on
+// disk.
+//
+// Concurrency: a [Room] is safe for concurrent use, but only one goroutine calls [Room.Reclaim].
 package reclaim

@@ -1,5 +1,8 @@
-// Package rekey changes the master key of an encrypted directory that nobody has open.
-// app calls it; it imports inspect, for the lock and the proofs of any start, and Badger,
-// whose file of data keys it writes. Its invariant: at every moment the directory opens
-// with the old key or with the new one, and with which is never in doubt.
+// Package rekey changes the master key of an encrypted directory that no process has open.
+//
+// It owns the order of the steps: the lock of the directory, the same proofs as at any start, the
+// keys of runs, and the file of Badger's data keys.
+//
+// Invariant: at every moment the directory opens with the old key or with the new one, and it is
+// always certain with which.
 package rekey

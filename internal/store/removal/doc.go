@@ -1,9 +1,13 @@
-// Package removal deletes whole runs: which rows of the store are a run's, in which order they go,
-// and what is kept in their place.
+// Package removal deletes whole runs: it decides which rows of the store belong to a run, in which
+// order they go, and what stays in their place.
 //
-// Owns: the rows of deleted runs (kind D), and the gaps in the order of everything.
-// Keeps: a run is there whole or gone. The first commit takes its head and leaves its mark; what is
-// left goes in pages, each a commit on condition of the mark, and the process that opens the store next ends
-// what a crash broke off. A cursor that was given out stays one: its place becomes a gap in the
-// commit that takes its entry.
+// It owns the rows of deleted runs (kind D), and the gaps in the order of all entries. The store
+// gives it a view and a function that writes.
+//
+// Keeps: a run is there whole or is gone. The first commit removes the head of the run and leaves
+// its mark. The other rows go in pages, each a commit on condition that the mark is there. After a
+// crash, the next process that opens the store finishes the removal. A cursor that was given out
+// stays valid: the commit that removes its entry turns its place into a gap.
+//
+// Concurrency: a [Remover] is safe for concurrent use.
 package removal

@@ -1,7 +1,9 @@
-// Package seal hides the values of one run in the rows that have them, under a key of the run's
-// own.
+// Package seal encrypts the values of one run in the rows that hold them, under a key of that run.
 //
-// Owns: how bytes are hidden.
-// Keeps: the same bytes under the same key make the same sealed bytes, so that a proof can make
-// them again; other bytes in the same place have another nonce.
+// It owns the encryption. internal/store/keyring keeps the secrets.
+//
+// Keeps: the same bytes under the same key give the same sealed bytes, so that a proof can make
+// them again. Other bytes in the same place have another nonce.
+//
+// Concurrency: a [Key] is safe for concurrent use.
 package seal

@@ -1,5 +1,6 @@
-// Package walk goes over runs in their order, by rows of several indexes at once.
+// Package walk visits runs in order, over the rows of several indexes at once.
 //
-// Owns: how rows that are sorted by run are merged.
-// Keeps: each run is met once, newest or oldest first.
+// It owns the merge of rows that are sorted by run.
+//
+// Keeps: the walk visits each run once, newest first or oldest first. One goroutine uses a [Runs].
 package walk

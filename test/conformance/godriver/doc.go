@@ -1,7 +1,8 @@
 // Package godriver executes the verbs of conformance scenarios with the generated Go stubs, and
-// works with the Go client's worker. It reads one request a line and writes one answer a line; what
-// is to be expected of an answer it does not know.
+// runs workers with the Go client.
 //
-// Only the conformance command calls it.
-// Invariant: an answer of the sidecar is passed on unchanged.
+// It reads one request per line and writes one answer per line. It does not know the expected
+// answers. Like any client, it uses only gen and clients/go of this repository.
+//
+// Invariant: the driver passes on an answer of the sidecar unchanged.
 package godriver

@@ -1,9 +1,16 @@
-// Package cluster holds the tests of several sidecars on one database: real processes that share its
-// namespaces, a PostgreSQL server with a synchronous standby, relays in between that can be cut, and
-// load from Go, Python and TypeScript in every namespace while all of it fails at random. What the
-// database itself does not commit, by the word of a prober of its own, is not counted as a standstill
-// of theirs.
+// Package cluster tests several sidecars on one database.
 //
-// PAWL_FAULTS says how many faults there are (default: each once, and bars of time that a crowded
-// machine keeps), PAWL_SEED which, PAWL_RUNS how many runs are open at once. PAWL_NODES=1 is one sidecar alone, for the harness itself.
+// The tests run real processes that share the namespaces of the database, a PostgreSQL server with
+// a synchronous standby, and relays between them that can be cut. Clients in Go, Python and
+// TypeScript put load on every namespace while all of it fails at random. A prober of the harness
+// commits to the database too. A time in which the prober cannot commit does not count as a
+// standstill of the sidecars.
+//
+// Environment variables:
+//
+//   - PAWL_FAULTS is the number of faults. By default each fault happens once, and the time limits
+//     are those that a crowded machine keeps.
+//   - PAWL_SEED chooses the faults.
+//   - PAWL_RUNS is how many runs are open at once.
+//   - PAWL_NODES=1 runs one sidecar alone, to test the harness itself.
 package cluster

@@ -1,4 +1,6 @@
-// Package play is what end-to-end tests do to sidecars and how they judge them, whichever
-// processes these are: scripted runs that must leave the records of undisturbed ones
-// ([Driver], [CompareAll]), and calls that race and must have an order ([Linear]).
+// Package play drives sidecars in end-to-end tests and judges what they did, for every kind of
+// process.
+//
+// Its scripted runs must leave the same records as undisturbed runs ([Driver], [CompareAll]). Its
+// racing calls must have an order that explains their answers ([Linear]).
 package play

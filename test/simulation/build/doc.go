@@ -1,13 +1,14 @@
-// Command build compiles the simulator: the real sources with, by `go build -overlay`, three
-// things exchanged, none of which the normal build ever sees.
+// Command build compiles the simulator: the real sources, in which `go build -overlay` exchanges
+// three things. The normal build never sees the exchanges.
 //
-//   - Go's runtime: who runs next, which ready case a select takes and what a map begins with
-//     are functions of one seed (runtime.go).
+//   - Go's runtime: which goroutine runs next, which ready case a select takes and where the walk
+//     through a map begins are functions of one seed (runtime.go).
 //   - What is below the store: imports of Badger, os and unix become those of
-//     test/simulation/{badger,hostos,hostunix}, a disk in memory that can crash (store.go); and where
-//     nodes of a cluster listen and dial, which is test/simulation/pipes then (peer.go).
+//     test/simulation/{badger,hostos,hostunix}, a disk in memory that can crash (store.go). Nodes
+//     of a cluster listen and dial in test/simulation/pipes (peer.go).
 //   - With -mutant, one fault that the simulator must find (mutants.go).
 //
-// Every exchange is of a text that must be there as often as is said: a source that has changed
-// fails the build with the name of the file, it never builds something else silently.
+// Invariant: every exchange replaces a text that must occur exactly as often as the exchange says.
+// If a source has changed, the build fails with the name of the file. It never builds something
+// else silently.
 package main

@@ -1,3 +1,5 @@
-// Package hostunix is what internal/store/datadir calls of golang.org/x/sys/unix, over a
-// simulated disk. It is imported in its place in a simulation, see test/simulation/build.
+// Package hostunix stands for golang.org/x/sys/unix in a simulation: it offers what
+// internal/store/datadir calls of that package, over a simulated disk.
+//
+// In a simulation datadir imports it instead of unix, see test/simulation/build.
 package hostunix

@@ -1,3 +1,3 @@
-// Package child starts processes that do not outlive the tests that started them, however those
-// end.
+// Package child starts processes that do not outlive the test process that started them, however
+// that process ends.
 package child

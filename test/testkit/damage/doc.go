@@ -1,3 +1,3 @@
-// Package damage hurts the files of a data directory at random: a byte flipped, a sector
-// cleared, a file cut, emptied or deleted. Used by tests.
+// Package damage damages the files of a data directory at random, for tests: it flips a byte,
+// clears a sector, or cuts, empties or deletes a file.
 package damage

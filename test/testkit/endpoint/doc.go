@@ -1,4 +1,5 @@
-// Package endpoint is an endpoint of models by script, for tests: it speaks OpenAI's chat
-// completions and Anthropic's messages, streamed, on a port of its own, and remembers what
-// it was asked.
+// Package endpoint is a model endpoint that answers by script, for tests.
+//
+// It speaks OpenAI's chat completions and Anthropic's messages, streamed, on a port of its own. It
+// remembers the requests that it got.
 package endpoint

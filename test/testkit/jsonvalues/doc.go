@@ -1,6 +1,6 @@
-// Package jsonvalues is the one table of JSON values with which every way out of a call is tried:
-// what the condition saw, what the digest covers, what is stored and what leaves is one value, or
-// it is refused by name where it came.
+// Package jsonvalues is the one table of JSON values that tests send through every path that a
+// value can take out of a call.
 //
-// Owns: the table.
+// Keeps: what the condition sees, what the digest covers, what the store keeps and what leaves the
+// sidecar is one value. Otherwise the sidecar refuses the value by name where it came in.
 package jsonvalues

@@ -1,4 +1,5 @@
-// Package relay passes TCP connections on to a server and makes faults on the way: it cuts
-// them, holds their bytes and delivers them late, and loses the answer to a request that
-// arrived, for the one request that a test names by bytes of it.
+// Package relay passes TCP connections on to a server and makes faults between the two.
+//
+// It cuts connections, holds their bytes and delivers them late. It also loses the answer to one
+// request that arrived; a test names that request by bytes in it.
 package relay

@@ -1,5 +1,6 @@
-// Package keyringtest holds every medium of keys of runs to what a ring needs of one.
+// Package keyringtest tests that a medium of run keys does what a key ring needs of it.
 //
-// Owns: the suite, and a medium in memory.
-// Keeps: what the suite asks of one medium it asks of all.
+// It owns the test suite and a medium in memory, [Memory].
+//
+// Keeps: the suite asks the same of every medium.
 package keyringtest

@@ -1,6 +1,8 @@
-// Package kvtest holds every engine to the contract of kv, and disturbs one for tests of the store.
+// Package kvtest tests engines against the contract of package kv, and makes reads fail for tests
+// of the store.
 //
-// Owns: the suite; the sequence that leaves the same pairs in every engine; reads that fail on
-// demand.
-// Keeps: it knows no engine.
+// It owns the suite, a sequence of groups that leaves the same pairs in every engine, and reads
+// that fail on demand ([Faults]).
+//
+// Keeps: the package knows no engine. Faults is safe for concurrent use.
 package kvtest

@@ -1,5 +1,7 @@
-// Package dsn holds the address of a PostgreSQL database and hides its password.
+// Package dsn holds the address of a PostgreSQL database and hides the password in it.
 //
-// Invariant: a [URL] that is printed, marshalled or logged has no password, and no error of this
-// package has one. A caller that needs the password asks for it by name ([URL.Secret]).
+// It owns the decision which parts of an address are shown. Only [URL.Secret] returns the password.
+//
+// Keeps: a [URL] that is printed, marshalled or logged contains no password. No error of this
+// package contains one.
 package dsn

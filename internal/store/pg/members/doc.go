@@ -1,11 +1,19 @@
-// Package members keeps in a database which sidecars share it, and tells who has which partition of
-// its store; and in which partition each namespace is.
+// Package members keeps in a database which sidecars share it, which of them owns which partition
+// of the store, and which partition each namespace is in.
 //
-// Owns: the rows of nodes and of namespaces; the renewal of the leases of the partitions that this
-// process has. Taking and giving back a partition is pgkv's.
-// Keeps: one statement says that a node lives, renews its leases and reads what there is, by the
-// database's clock alone, however many partitions there are. A lease is renewed only under the
-// epoch that the owner in this process is sure of, so that a partition that no node serves is free
-// when its lease has ended; none waits for another one's. No namespace is moved by it. No error has
-// a password. Nothing depends on earlier settings of a session.
+// It owns the rows of nodes and of namespaces, and the renewal of the leases of the partitions that
+// this process owns. internal/store/pg takes partitions and gives them back.
+//
+// Keeps:
+//
+//   - One statement reports that the node lives, renews its leases and reads the current state. It
+//     uses the database's clock alone, and stays one statement however many partitions there are.
+//   - The node renews a lease only under the epoch that the owner in this process is sure of. So a
+//     partition that no process serves is free when its lease has ended. No partition waits for the
+//     lease of another one.
+//   - The package never moves a namespace that has a partition.
+//   - No error contains a password.
+//   - No statement depends on what was set in a session before.
+//
+// Concurrency: [Rows] is safe for concurrent use.
 package members

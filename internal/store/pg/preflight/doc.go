@@ -1,7 +1,9 @@
-// Package preflight looks at a PostgreSQL server before a store is entrusted to it: whether it can
-// be reached, what it loses when it fails, and whose tables it has.
+// Package preflight examines a PostgreSQL server before a store is kept on it: whether the server
+// can be reached, what it loses when it fails, and whose tables it has.
 //
-// Owns: the questions that are asked at a start, and what follows from the answers.
-// Keeps: what may lose what was acknowledged is refused or said by name, never passed over; no
-// error has a password.
+// It owns the questions that a start asks the server, and the conclusions from the answers: [Look]
+// asks, [Judge] decides.
+//
+// Keeps: a setting by which the server can lose an acknowledged commit is refused or reported by
+// name, never ignored. No error contains a password.
 package preflight

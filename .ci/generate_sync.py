@@ -26,8 +26,8 @@ counterpart `_sync_NAME.py` that is written by hand."""
 
 HANDLER = [
     (
-        "A turn handler for AsyncClient and workers.",
-        "A turn handler that blocks. Safe to share between threads.",
+        "a turn handler for AsyncClient and workers.",
+        "a turn handler that blocks. Safe to share between threads.",
     ),
 ]
 
@@ -40,8 +40,8 @@ WORDS: dict[str, list[tuple[str, str]]] = {
             "that blocks. Safe to share between threads.",
         ),
         (
-            "Cancelling a task cancels its call; a writing call that was cancelled may still\n"
-            "    happen. Use it in an `async with` statement or call `close`.",
+            "Cancelling a task cancels its call; a cancelled writing call may still take effect.\n\n"
+            "    Use it in an `async with` statement or call `close`.",
             "Use it in a `with` statement or call `close`.",
         ),
         ("an iterable of pieces, also an asynchronous one.", "an iterable of pieces."),
@@ -52,11 +52,11 @@ WORDS: dict[str, list[tuple[str, str]]] = {
         ("drive import Driven, OnOutput", "drive import OnOutput"),
         ("-> Driven[RunResult[Any]]:", "-> RunResult[Any]:"),
         (
-            "It is called in this thread, may be a coroutine\n"
-            "        function, and holds up nothing but itself; what it raises gives the run up and is raised\n"
-            "        here. What is returned may be iterated over instead: see `Driven`.",
-            "It is called in this thread, and\n"
-            "        holds up nothing but itself; what it raises gives the run up and is raised here.",
+            "is called in this thread, may be a coroutine function, and delays only itself.\n"
+            "        An exception from it abandons the run and is raised here. To iterate over the events\n"
+            "        instead, see `Driven`.",
+            "is called in this thread and delays only itself. An exception from it abandons\n"
+            "        the run and is raised here.",
         ),
     ],
     "_async_run.py": [

@@ -287,7 +287,7 @@ async def test_a_token_that_stays_wrong(doorman: tuple[Doorman, str]) -> None:
     [
         (lambda: "no", "withdrawn"),
         (lambda: 1 / 0, "the function raised ZeroDivisionError"),
-        (lambda: None, "the function gives a str, not NoneType"),
+        (lambda: None, "the function must return a str, not NoneType"),
     ],
     ids=["late", "failing", "none"],
 )

@@ -389,11 +389,11 @@ async def test_a_typed_output_in_coroutines(sidecar: Any) -> None:
 
 
 def test_a_handler_or_a_model(client: Client) -> None:
-    with pytest.raises(TypeError, match="give a handler, or model=, not both"):
+    with pytest.raises(TypeError, match="give either a handler or model=, not both"):
         client.run("steps", variables={"n": 1})
-    with pytest.raises(TypeError, match="give a handler, or model=, not both"):
+    with pytest.raises(TypeError, match="give either a handler or model=, not both"):
         client.run("steps", print, model="openai:m")
-    with pytest.raises(TypeError, match="output: what a model is to answer"):
+    with pytest.raises(TypeError, match="output: describes the answer of a model"):
         client.run("steps", print, output=Sum)
 
 

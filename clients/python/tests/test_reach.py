@@ -122,7 +122,7 @@ def test_addresses(address: str) -> None:
 def test_timeouts_in_which_nothing_can_happen(client: Client, timeout: float) -> None:
     def handler(turn: Turn) -> Reply:
         if not turn.terminal:
-            with pytest.raises(ValueError, match="timeout: more than 0"):
+            with pytest.raises(ValueError, match="timeout: must be greater than 0"):
                 turn.step("add", {"a": 1, "b": 2}, timeout=timeout)
         return Reply(event="" if turn.terminal else "Done")
 

@@ -199,7 +199,7 @@ async def test_a_revoked_turn_is_cancelled(shared: Sidecar) -> None:
 async def test_what_makes_no_worker() -> None:
     with pytest.raises(ValueError, match="at least one handler"):
         await Worker().serve()
-    with pytest.raises(ValueError, match="turns: 1 to 10000, not 0"):
+    with pytest.raises(ValueError, match="turns: must be from 1 to 10000, not 0"):
         Worker(turns=0)
     worker = Worker()
     worker.tool("add")(lambda payload: None)

@@ -239,7 +239,7 @@ async def test_no_turn_is_suspended_unasked(shared: Sidecar, here: Client) -> No
 
 def test_a_time_that_is_none() -> None:
     for name in ("suspend_after", "handler_timeout"):
-        with pytest.raises(ValueError, match=f"{name}: more than 0 or None, not 0"):
+        with pytest.raises(ValueError, match=f"{name}: must be greater than 0 s, or None, not 0"):
             Worker(**{name: 0})  # type: ignore[arg-type]
 
 

@@ -1,17 +1,18 @@
-"""Client of Pawl: starts PromptPack runs, drives and follows them.
+"""Client of Pawl: starts PromptPack runs, drives them and reads their events.
 
     with Client() as client:
         client.register_pack(Path("my.pack.json"))
         result = client.run("my-pack", handler, input="hello")
 
-The raw messages and stubs are in `pawl_client.v1`.
+`pawl_client.v1` has the raw messages and stubs.
 """
 
 import os as _os
 
-# gRPC's core has handlers of fork by default, while its Python side has them off. A child of a
-# process with open streams dies in them, now and then, before its first line. The core reads this
-# when grpc is loaded, so it comes first; what the environment says stays.
+# gRPC's core installs fork handlers by default, although its Python side does not use them. In
+# these handlers, a child of a process with open streams sometimes dies before its first line. The
+# core reads the variable when grpc is imported, so this line comes first. A value that the
+# environment sets is kept.
 _os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 from pawl_client._async_client import AsyncClient

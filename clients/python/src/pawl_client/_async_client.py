@@ -29,21 +29,22 @@ from pawl_client._values import BlobHead, BlobPiece, Content, Json
 class AsyncClient(AsyncCaller):
     """A client of one sidecar for coroutines. Belongs to one event loop.
 
-    `address` is "HOST:PORT" or "unix:PATH" (default: PAWL_ADDR, else 127.0.0.1:7291). `token` is
-    a bearer token or a function that returns one (default: what the file PAWL_TOKEN_FILE holds,
-    else PAWL_TOKEN, else none), as for the command line. `timeout` bounds each call in seconds,
-    repetitions included; `retry_for` how long a call is repeated while the sidecar is
-    away or asks to wait. Every writing call has an idempotency id that is kept over its
-    repetitions, so that it takes effect once.
+    `address` is "HOST:PORT" or "unix:PATH" (default: PAWL_ADDR, else 127.0.0.1:7291). `token` is a
+    bearer token or a function that returns one (default: the content of the file PAWL_TOKEN_FILE,
+    else PAWL_TOKEN, else no token). The command line has the same defaults. `timeout` bounds each
+    call in seconds, repetitions included; `retry_for` bounds how long a call is repeated while the
+    sidecar cannot be reached or asks to wait. Each writing call has an idempotency id, which its
+    repetitions keep, so it takes effect once.
 
-    Cancelling a task cancels its call; a writing call that was cancelled may still
-    happen. Use it in an `async with` statement or call `close`.
-    Errors: see `PawlError`.
+    Cancelling a task cancels its call; a cancelled writing call may still take effect.
+
+    Use it in an `async with` statement or call `close`. Errors: see `PawlError`; ValueError for a
+    setting out of range.
 
     >>> AsyncClient(address="127.0.0.1:7291", timeout=0)
     Traceback (most recent call last):
     ...
-    ValueError: timeout: more than 0, not 0
+    ValueError: timeout: must be greater than 0, not 0
     """
 
     async def __aenter__(self) -> AsyncClient:
@@ -62,8 +63,12 @@ class AsyncClient(AsyncCaller):
     async def validate_pack(
         self, source: Path | str | bytes, *, filename: str = "", strict_schema: str = ""
     ) -> PackReport:
-        """Checks a document (a Path is read, str and bytes are the text) and stores
-        nothing. `strict_schema` is "1.4.0", "1.5.0" or empty, the union of both."""
+        """Checks a pack document and stores nothing.
+
+        `source` is a Path, which is read, or the text as str or bytes. `filename` is for people and
+        changes no result (default: the name of the Path). `strict_schema` is "1.4.0", "1.5.0" or ""
+        (default), which accepts the union of both. Findings are part of the report, not an error.
+        """
         content, name = document(source, filename)
         return await self.call(self._packs.validate(content, name, strict_schema))
 
@@ -76,10 +81,12 @@ class AsyncClient(AsyncCaller):
         move_version: bool = False,
         tools: Tools | None = None,
     ) -> RegisteredPack:
-        """Checks and stores a document. The same bytes again are the same answer.
+        """Checks a pack document and stores it. The same bytes again return the same pack.
 
-        `tools` is a Worker, or a mapping as for `run`: their functions are compared with the
-        pack's parameters before, as by `Worker.check`.
+        `source` and `filename` are those of `validate_pack`. `make_default`: runs that name the
+        pack without a version use this one. `move_version`: an id and version that name other bytes
+        then name these. `tools` is a Worker, or a mapping as for `run`: before the registration,
+        their functions are compared with the pack's parameters, as by `Worker.check`.
 
         Raises PackInvalidError, PackVersionTakenError, SchemaError (TOOL_MISMATCH).
         """
@@ -89,11 +96,14 @@ class AsyncClient(AsyncCaller):
         return await self.call(self._packs.register(content, name, make_default, move_version))
 
     async def get_pack(self, pack: str, *, include_content: bool = False) -> PackDetails:
-        """A registered pack by "id", "id@version" or digest. Raises NotFoundError."""
+        """Returns a registered pack by "id", "id@version" or digest.
+
+        `include_content` adds the document. Raises NotFoundError.
+        """
         return await self.call(self._packs.get(pack, include_content))
 
     async def list_packs(self, *, page_size: int = 100) -> AsyncIterator[Pack]:
-        """All registered packs by id and version, read page by page."""
+        """Iterates over all registered packs by id and version, `page_size` of them per call."""
         token = ""
         while True:
             page, token = await self.call(self._packs.list(page_size, token))
@@ -103,7 +113,10 @@ class AsyncClient(AsyncCaller):
                 return
 
     async def pack_graph(self, pack: str, *, agent: str = "") -> PackGraph:
-        """States and edges of one entry of a pack."""
+        """Returns the states and edges of one entry of a pack. Raises NotFoundError.
+
+        `agent` is the key of a member (default: the pack's own workflow).
+        """
         return await self.call(self._packs.graph(pack, agent))
 
     # Runs
@@ -121,16 +134,18 @@ class AsyncClient(AsyncCaller):
         max_steps: int = 0,
         execution: str = "WORKERS",
     ) -> AsyncRun[Any, Any, GivenT]:
-        """Starts a run and leaves its turns to workers, or to the sidecar.
+        """Starts a run whose turns workers or the sidecar execute.
 
-        `pack` is "id", "id@version" or a digest; `agent` a member key; `state` another
-        entry, by right of admin; `input` the first message; `request_id` an idempotency
-        id of the caller's own (default: a fresh one, kept over repetitions). With
-        `execution` "SIDECAR" the sidecar asks the models of its operator (`serve --model`)
-        by itself, and workers make the calls of tools.
-        Raises NotFoundError, VariablesError, RequestError, LimitError,
-        StateError (NO_MODELS, NO_SUCH_MODEL), ValueError: another `execution`; a run that
-        the caller executes is begun by `open` or `run`.
+        `pack` is "id", "id@version" or a digest. `agent` is the key of a member. `state` replaces
+        the entry and needs the scope admin. `input` is the first message. `max_steps` lowers the
+        pack's budget of steps (0: unchanged). `request_id` is an idempotency id: a repeated call
+        with the same id returns the run that the first call started (default: a new id per call,
+        which repetitions keep). With `execution` "SIDECAR" the sidecar calls the models of its
+        operator (`serve --model`), and workers execute the tool calls.
+
+        Raises NotFoundError, VariablesError, RequestError, LimitError, StateError (NO_MODELS,
+        NO_SUCH_MODEL), and ValueError for another `execution`; `open` and `run` start runs that the
+        caller executes.
         """
         return await self._start(**{**_without_self(locals()), "execution": started_by(execution)})
 
@@ -151,30 +166,36 @@ class AsyncClient(AsyncCaller):
         request_id: str = "",
         max_steps: int = 0,
     ) -> Driven[RunResult[Any]]:
-        """Starts a run and drives it until it ends or waits for something from outside.
+        """Starts a run and executes its turns until the run ends or waits for an outside input.
 
-        `handler` takes a Turn and returns a Reply (or None), or is a mapping from prompt
-        to such a function. In its place `model` ("openai:gpt-5-mini") names the model that
-        executes the turns, and `output` what they have to give, as for `AsyncModelHandler`.
-        `tools` makes the tools named in it here, by functions as for
-        `Worker.tool`; steps of others wait for a worker. The rest is as for `start`. A
-        handler that raises fails its turn, which is retried as the pack says. All runs that
-        a client drives share one stream, on which the client is a worker of theirs alone.
+        `handler` takes a Turn and returns a Reply or None, or is a mapping from prompt names to
+        functions of that kind. In its place, `model` ("openai:gpt-5-mini") names a model that
+        executes the turns, and `output` describes the output of a turn, as for `AsyncModelHandler`.
+        `tools` maps tool names to functions, as for `Worker.tool`, which execute here; steps of
+        other tools wait for a worker. The other arguments are those of `start`. A handler that
+        raises fails its turn, and the pack decides about a retry. All runs that a client drives
+        share one stream. On that stream the client is a worker for these runs only.
+
         Functions are called in threads of the client's own, coroutine functions in its loop.
 
-        `on_output` gets every event of the run (`Event`), in order: text as the handler writes
-        it, calls of tools, transitions, the end. It is called in this thread, may be a coroutine
-        function, and holds up nothing but itself; what it raises gives the run up and is raised
-        here. What is returned may be iterated over instead: see `Driven`.
+        `on_output` receives each event of the run (`Event`) in order: text as the handler writes
+        it, tool calls, transitions, the end.
 
-        Raises RunTakenOverError: another process drives the run, say one with the same
-        `request_id`; UnavailableError: no sidecar took the run within `retry_for` seconds
-        (once one did, the run and its answers wait for it, however long it is away);
-        HandlerError, FailTurnError (NO_HANDLER), UnknownEventError, ArtifactError
-        (UNDECLARED_ARTIFACT, ARTIFACT_TYPE): what a handler returned is no Reply, no handler is
-        there for a prompt, or the reply has an event or artifact that the state does not have,
-        or one of another type: the attempt is not used up; StateError (FORKED): the
-        process was forked from one that had driven runs; and as `start`.
+        `on_output` is called in this thread, may be a coroutine function, and delays only itself.
+        An exception from it abandons the run and is raised here. To iterate over the events
+        instead, see `Driven`.
+
+        Raises, besides the errors of `start`:
+
+        - RunTakenOverError: another process drives the run, for example one with the same
+          `request_id`.
+        - UnavailableError: no sidecar accepted the run within `retry_for` seconds. After one has
+          accepted it, the run and its answers wait for the sidecar without a bound.
+        - HandlerError, FailTurnError (NO_HANDLER), UnknownEventError, ArtifactError
+          (UNDECLARED_ARTIFACT, ARTIFACT_TYPE): a handler returned no Reply, a prompt has no
+          handler, or the reply has an event or artifact that the state does not declare, or an
+          artifact of another type. The attempt is not used up.
+        - StateError (FORKED): this process was forked from a process that had driven runs.
         """
         arguments = _without_self(locals())
         served = served_run(handler_of(handler, model, output), tools)
@@ -198,17 +219,25 @@ class AsyncClient(AsyncCaller):
         request_id: str = "",
         max_steps: int = 0,
     ) -> AsyncRun[Any, Any, GivenT]:
-        """Starts a run that the caller drives, and returns it undriven. As `start`."""
+        """Starts a run that the caller drives, and returns it before its first turn is executed.
+
+        Arguments and errors are those of `start`.
+        """
         return await self._start("CALLER", **_without_self(locals()))
 
     def attach(self, run_id: str) -> AsyncRun[Any, Any, Any]:
-        """A run by its id. Makes no call: an unknown id shows at the first one."""
+        """Returns a run by its id. It makes no call: an unknown id fails at the first call of the
+        run.
+        """
         return AsyncRun(self, run_id)
 
     async def list_runs(
         self, filter: RunFilter | None = None, *, order: str = "NEWEST_FIRST", page_size: int = 100
     ) -> AsyncIterator[RunInfo]:
-        """All runs under a filter, read page by page."""
+        """Iterates over all runs that match a filter, `page_size` of them per call.
+
+        `order` is "NEWEST_FIRST" (default) or "OLDEST_FIRST".
+        """
         token = ""
         while True:
             page, token = await self.call(self._runs.list(filter, order, page_size, token))
@@ -220,8 +249,12 @@ class AsyncClient(AsyncCaller):
     async def list_approvals(
         self, *, run_id: str = "", order: str = "NEWEST_FIRST", page_size: int = 100
     ) -> AsyncIterator[Approval]:
-        """All that waits for a person, read page by page: held calls, which
-        `Run.decide_step` decides about, and runs that an event from outside moves."""
+        """Iterates over all decisions that are waited for, `page_size` of them per call.
+
+        These are held calls, which `Run.decide_step` decides, and runs that wait for an outside
+        event. `run_id` restricts them to one run. `order` is "NEWEST_FIRST" (default) or
+        "OLDEST_FIRST".
+        """
         token = ""
         while True:
             call = self._runs.list_approvals(run_id, order, page_size, token)
@@ -234,9 +267,11 @@ class AsyncClient(AsyncCaller):
     async def list_budgets(
         self, *, name_prefix: str = "", page_size: int = 100
     ) -> AsyncIterator[Account]:
-        """The operator's accounts over runs (`--budgets`) by name, read page by page: what
-        is settled, reserved and refused, the limit, and when the window ends. They change
-        nothing. `name_prefix` is for example "tenant=acme/". Scope runs:read.
+        """Iterates over the operator's accounts over runs (`--budgets`), by name.
+
+        Each account has what is settled, reserved and refused, the limit, and the end of the
+        window. `name_prefix` selects accounts, for example "tenant=acme/". The call changes no
+        account. Scope runs:read.
 
             full = [a.name for a in client.list_budgets() if a.left_cost_micro_usd == 0]
         """
@@ -250,7 +285,7 @@ class AsyncClient(AsyncCaller):
                 return
 
     async def list_limits(self) -> tuple[Limit, ...]:
-        """What the operator's limits (`--limits`) count now, in all namespaces, in the
+        """Returns the current use of the operator's limits (`--limits`), of all namespaces, in the
         order of the file. Scope store:read.
 
             waiting = {use.key: use.waiting for limit in client.list_limits() for use in limit.uses}
@@ -258,8 +293,8 @@ class AsyncClient(AsyncCaller):
         return await self.call(self._controls.list_limits())
 
     async def list_schedules(self) -> tuple[Schedule, ...]:
-        """The operator's schedules (`--schedules`) by id: their next instants, the newest
-        run, and what is wrong. Scope runs:read.
+        """Returns the operator's schedules (`--schedules`) by id, each with its next instants, its
+        newest run and its fault. Scope runs:read.
 
             for schedule in client.list_schedules():
                 print(schedule.schedule_id, schedule.next[:1], schedule.fault)
@@ -269,8 +304,9 @@ class AsyncClient(AsyncCaller):
     async def import_run(
         self, data: AsyncBlobData, *, timeout: float | None = None
     ) -> tuple[RunInfo, bool]:
-        """Stores a run out of a file of `Run.export`, to be shown, compared and forked,
-        and its pack. True: it had been imported before.
+        """Stores a run and its pack from a file of `Run.export`, to read, compare and fork it.
+
+        Returns the run, and True if it was imported before. `timeout` is in seconds.
 
         Raises RequestError (EXPORT_INVALID, EXPORT_TRUNCATED), StateError (EXPORT_NEWER),
         ConflictError (RUN_EXISTS), LimitError (EXPORT_TOO_LARGE).
@@ -278,12 +314,12 @@ class AsyncClient(AsyncCaller):
         return await self.perform(self._import(data, timeout))
 
     async def count_runs(self) -> dict[RunStatus, int]:
-        """How many runs there are of each status, statuses without runs included."""
+        """Returns the number of runs of each status, 0 included."""
         counts = await self.call(self._runs.count())
         return {count.status: count.runs for count in counts}
 
     async def caller(self) -> Identity:
-        """Who the caller is to the sidecar, and what it may do."""
+        """Returns the principal, scopes and namespaces of the caller, as the sidecar sees them."""
         return await self.call(self._runs.caller())
 
     def transitions(
@@ -297,10 +333,11 @@ class AsyncClient(AsyncCaller):
         from_now: bool = False,
         reconnect_for: float = 60.0,
     ) -> AsyncIterator[Record]:
-        """Records of all runs under a filter, in the order of the journal.
+        """Iterates over records of all runs that match a filter, in journal order.
 
-        As `Run.transitions`, but from a cursor (`Record.cursor`), or with `from_now`
-        behind the newest record. With `follow` it never ends by itself.
+        It begins after the record of `after_cursor` (`Record.cursor`), or with `from_now` after the
+        newest record. With `follow` it does not end by itself. The other arguments and the errors
+        are those of `Run.transitions`.
         """
         return self.read(
             self._tail(
@@ -329,16 +366,17 @@ class AsyncClient(AsyncCaller):
         from_now: bool = False,
         reconnect_for: float = 60.0,
     ) -> AsyncIterator[Record]:
-        """Records of all runs behind what this consumer has acknowledged with `ack`.
+        """Iterates over records of all runs, after those that this consumer acknowledged with
+        `ack`.
 
-        `consumer` is a name, of letters, digits and . _ -; its first stream makes it, at
-        the beginning or with `from_now` behind the newest record. What was read and not
-        acknowledged comes again in the next process. A newer stream of the same consumer
-        ends this one. The rest is as for `transitions`.
+        `consumer` is a name of letters, digits and . _ -. Its first stream creates it, at the
+        beginning of the journal, or with `from_now` after the newest record. The next process
+        receives again what was read but not acknowledged. A newer stream of the same consumer ends
+        this one. The other arguments are those of `transitions`.
 
-        Raises ConflictError (CONSUMER_TAKEN: another principal's; CONSUMER_REPLACED),
-        NotFoundError (it was deleted), StateError (CONSUMER_EXPIRED: it did not read for
-        longer than the operator keeps its place), LimitError (MAX_CONSUMERS).
+        Raises ConflictError (CONSUMER_TAKEN: another principal owns it; CONSUMER_REPLACED),
+        NotFoundError (it was deleted), StateError (CONSUMER_EXPIRED: it read no record for longer
+        than the operator keeps its cursor), LimitError (MAX_CONSUMERS).
         """
         return self.read(
             self._consumer(
@@ -353,18 +391,18 @@ class AsyncClient(AsyncCaller):
         )
 
     async def ack(self, consumer: str, to: Record | str) -> None:
-        """Stores that a consumer has worked off all up to a record (or its cursor).
+        """Acknowledges all records of a consumer up to one, given as a Record or its cursor.
 
         Raises NotFoundError, PositionError (CURSOR_BEHIND, CURSOR_AHEAD, CURSOR_FOREIGN).
         """
         await self.call(self._consumers.ack(consumer, to))
 
     async def list_consumers(self) -> tuple[Consumer, ...]:
-        """The caller's consumers by name; with admin everyone's."""
+        """Returns the caller's consumers by name; with the scope admin those of all principals."""
         return await self.call(self._consumers.list())
 
     async def delete_consumer(self, consumer: str) -> None:
-        """Forgets a consumer and ends its stream. Raises NotFoundError."""
+        """Deletes a consumer and ends its stream. Raises NotFoundError."""
         await self.call(self._consumers.delete(consumer))
 
     # Blobs
@@ -377,24 +415,27 @@ class AsyncClient(AsyncCaller):
         upload_id: str = "",
         timeout: float | None = None,
     ) -> BlobHead:
-        """Stores large content; `ref` of the answer goes into artifacts and results.
+        """Stores large content; artifacts and results then hold the answer's `ref`.
 
         `data` is bytes, text, a file, or an iterable of pieces, also an asynchronous one.
-        The same bytes again are the same blob. An upload whose connection is lost is gone
-        on with where the server is, for up to `retry_for` seconds. `upload_id` is a name
-        of the caller's own (default: a fresh one): another process that gives it with the
-        same data from its beginning goes on with the upload. At most 8 MiB are held in
-        memory unless the data is; `timeout` bounds the sending of each 8 MiB (default:
-        the client's).
 
-        Raises LimitError (BLOB_TOO_LARGE), RequestError (BLOB_MISMATCH: the upload was
-        begun with other data), ConflictError (UPLOAD_CONTENDED), StateError (BLOBS_OFF),
-        UnavailableError.
+        The same bytes again are the same blob. An upload that loses its connection continues from
+        the server's position, for up to `retry_for` seconds. `upload_id` names the upload (default:
+        a new id): another process that gives the same id and the same data from its beginning
+        continues that upload. Data that is not in memory already is held there in windows of at
+        most 8 MiB; `timeout` bounds the sending of each window in seconds (default: that of the
+        client).
+
+        Raises LimitError (BLOB_TOO_LARGE), RequestError (BLOB_MISMATCH: the upload began with other
+        data), ConflictError (UPLOAD_CONTENDED), StateError (BLOBS_OFF), UnavailableError.
         """
         return await self.perform(self._upload(data, media_type, upload_id, timeout).put())
 
     async def get_blob(self, ref: str | BlobHead, *, timeout: float | None = None) -> bytes:
-        """A blob as a whole, its digest checked. Raises NotFoundError, DeadlineError."""
+        """Returns a whole blob and checks its digest.
+
+        `timeout` is in seconds (default: that of the client). Raises NotFoundError, DeadlineError.
+        """
         reader = self._download(ref, 0, self._settings.retry_for)
         limit = self._settings.timeout if timeout is None else timeout
         pieces = [piece.data async for piece in self.read(reader, timeout=limit)]
@@ -403,10 +444,10 @@ class AsyncClient(AsyncCaller):
     def stream_blob(
         self, ref: str | BlobHead, *, offset: int = 0, reconnect_for: float = 60.0
     ) -> AsyncIterator[BlobPiece]:
-        """A blob piece by piece, from an offset in bytes on, over lost connections.
+        """Iterates over the pieces of a blob from `offset` bytes on, and reconnects after a loss.
 
-        Read from its beginning to its end, its digest is checked. Raises NotFoundError,
-        PositionError (BLOB_OFFSET: it is shorter), ServerError (BLOB_DIGEST).
+        A blob that is read from its beginning to its end has its digest checked. Raises
+        NotFoundError, PositionError (BLOB_OFFSET: the blob is shorter), ServerError (BLOB_DIGEST).
         """
         return self.read(self._download(ref, offset, reconnect_for))
 

@@ -1,7 +1,6 @@
-"""Drives a run, and tells those who started it what happens in it.
+"""Drives a run and sends its events to the caller.
 
-Its counterpart is `_sync_drive`: what is generated for the blocking client imports the
-same names from there.
+Its counterpart is `_sync_drive`: the generated blocking client imports the same names from there.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class _Run(Protocol[T_co]):
 
 
 class Driven(Coroutine[Any, Any, T_co], Generic[T_co]):
-    """A run that is driven: `await` gives its result, `async for` its events on the way there.
+    """A run that is driven: `await` returns its result, `async for` yields its events.
 
         driven = client.run("support", handler, input="Where is my order?")
         async for event in driven:
@@ -38,10 +37,10 @@ class Driven(Coroutine[Any, Any, T_co], Generic[T_co]):
                 print(event.text, end="")
         result = await driven
 
-    Nothing happens before it is awaited or iterated over; then the run begins, once, and is driven
-    whether or not its events are read. Who leaves the iteration early gives the run up: another
-    `drive` goes on with it, and a later `await` or iteration raises CallCancelledError. What goes
-    wrong is raised by both, however often they are asked.
+    The run begins at the first `await` or iteration, once. From then on it is driven whether or not
+    its events are read. A caller that leaves the iteration early abandons the run: another `drive`
+    can continue it, and a later `await` or iteration raises CallCancelledError. Every `await` and
+    every iteration raises the errors of the run.
     """
 
     def __init__(
@@ -55,9 +54,9 @@ class Driven(Coroutine[Any, Any, T_co], Generic[T_co]):
         self._start_task: asyncio.Future[Any] | None = None
         self._drive_task: asyncio.Future[T_co] | None = None
         self._abandoned_by: Exception | None = None
-        """Why the run was given up."""
+        """Why the run was abandoned."""
         self._watched = False
-        """Whether `on_output` is called, or was, by an iteration."""
+        """Whether an iteration calls, or has called, `on_output`."""
 
     def __await__(self) -> Generator[Any, Any, T_co]:
         return self._result().__await__()
@@ -94,7 +93,7 @@ class Driven(Coroutine[Any, Any, T_co], Generic[T_co]):
             await asyncio.wait({driving})
             await stream.aclose()
 
-    # A coroutine: tasks are made of it.
+    # The methods of a coroutine, so that tasks can be made of it.
 
     def send(self, value: Any) -> Any:
         """See `Coroutine.send`."""
@@ -137,7 +136,7 @@ class Driven(Coroutine[Any, Any, T_co], Generic[T_co]):
         return self._outcome(driving)
 
     async def _started(self) -> tuple[Any, asyncio.Future[T_co]]:
-        """The run, and what drives it: both begin once."""
+        """Starts the run and its driving task, once, and returns both."""
         if self._abandoned_by is not None:
             raise self._abandoned_by
         if self._start_task is None:
@@ -155,15 +154,17 @@ class Driven(Coroutine[Any, Any, T_co], Generic[T_co]):
         return run, self._drive_task
 
     def _abandon(self, error: BaseException, driving: asyncio.Future[T_co]) -> None:
-        """Keeps why the run is given up; nothing where it was driven to its end."""
+        """Keeps the reason of abandoning the run, unless it was driven to its end."""
         if self._abandoned_by is None and not (driving.done() and self._on_output is None):
             if isinstance(error, Exception):
                 self._abandoned_by = error
             elif not driving.done():
-                self._abandoned_by = CallCancelledError("the run was left before its end")
+                self._abandoned_by = CallCancelledError(
+                    "the iteration over the run's events ended before the run; drive it again"
+                )
 
     def _outcome(self, driving: asyncio.Future[T_co]) -> T_co:
-        """The result of a run that is not driven any more."""
+        """Returns the result of a run whose driving task is done."""
         if self._abandoned_by is not None:
             raise self._abandoned_by
         return driving.result()
@@ -171,8 +172,9 @@ class Driven(Coroutine[Any, Any, T_co], Generic[T_co]):
     async def _either(
         self, following: asyncio.Future[Any], driving: asyncio.Future[Any], reader: EventReader
     ) -> None:
-        """Waits for the next events; in vain where the run is driven to its end and they all
-        came."""
+        """Waits for the next events, or until the run is driven to its end and all events were
+        read.
+        """
         while not following.done() and not reader.over():
             if driving.done():
                 outcome: Any = self._outcome(driving)
@@ -186,5 +188,5 @@ class Driven(Coroutine[Any, Any, T_co], Generic[T_co]):
 def driven(
     begin: Callable[[], Awaitable[_Run[T_co]]], served: ServedRun, on_output: OnOutput | None
 ) -> Driven[T_co]:
-    """A run that `begin` starts, and `served` executes."""
+    """Returns the driven form of a run that `begin` starts and `served` executes."""
     return Driven(begin, served, on_output)

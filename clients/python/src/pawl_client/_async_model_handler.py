@@ -1,4 +1,4 @@
-"""Turns executed by a model, each of whose answers is a record."""
+"""Executes turns with a model and records each of its answers."""
 
 from __future__ import annotations
 
@@ -28,26 +28,34 @@ from pawl_client._values import Fault, Usage
 
 
 class AsyncModelHandler:
-    """A turn handler for AsyncClient and workers.
+    """Executes turns with a model: a turn handler for AsyncClient and workers.
 
-    `model` is `provider:model` (endpoint and key come from the environment, as pydantic-ai reads
-    them) or any `pydantic_ai.models.Model`; it needs `pip install 'pawl-client[models]'`.
+    `model` is `provider:model` (pydantic-ai reads the endpoint and the key from the environment) or
+    a `pydantic_ai.models.Model`. It needs `pip install 'pawl-client[models]'`.
 
-    `max_rounds` bounds the answers of one turn; the pack's tool_policy.max_rounds may lower
-    it. `chat`: text that does not leave the state is an answer to the person, and the run
-    waits for the next input; the model can ask too. None: in states of orchestration hybrid
-    or external. `output` is what a turn's output has to be: a class that pydantic knows (a
-    BaseModel, a dataclass, a TypedDict), a JSON Schema, or a mapping from prompt ids to these; the
-    model is asked again for what does not fit. `extra` are settings of the library
-    (`pydantic_ai.settings.ModelSettings`), recorded with the request except for headers.
+    `max_rounds` bounds the answers of one turn (default 16); the pack's tool_policy.max_rounds may
+    lower it. `chat`: text that does not leave the state answers the person, and the run waits for
+    the next input; the model may also ask a question. None (default) means True in states of
+    orchestration hybrid or external. `output` describes a turn's output: a class that pydantic
+    supports (a BaseModel, a dataclass, a TypedDict), a JSON Schema, or a mapping from prompt ids to
+    these. The model is asked again for an output that does not fit. `extra` holds settings of
+    pydantic-ai (`pydantic_ai.settings.ModelSettings`); they are recorded with the request, except
+    for headers.
 
-    Every answer is a record (docs/guides/models.md): a turn that is executed again, after whatever
-    loss, gets the answers that there are, and asks for the others only. A call of the model that
-    fails is made again as the pack says (`model_calls.retry`), by these codes: REFUSED,
-    CONTENT_FILTER, TRUNCATED, NO_ANSWER, STREAM_TRUNCATED, MODEL_RATE_LIMITED, MODEL_UNREACHABLE,
-    MODEL_TIMEOUT, MODEL_ERROR, ANSWER_INVALID, MODEL_<HTTP status>; below 500 it fails the turn
-    for good, but for 408, 409, 425 and 429. So do MEDIA_UNSUPPORTED, PARAMETER_UNSUPPORTED,
-    OVERRIDE_UNSUPPORTED, REQUEST_UNSUPPORTED and ANSWER_TOO_LARGE; MAX_ROUNDS fails its attempt.
+    Each answer is a record (docs/guides/models.md): a turn that is executed again, after any loss,
+    reuses the recorded answers and requests only the missing ones. The pack (`model_calls.retry`)
+    decides whether a failed call is repeated. Its codes are:
+
+    - REFUSED, CONTENT_FILTER, TRUNCATED, NO_ANSWER, STREAM_TRUNCATED, MODEL_RATE_LIMITED,
+      MODEL_UNREACHABLE, MODEL_TIMEOUT, MODEL_ERROR, ANSWER_INVALID: repeatable.
+    - MODEL_<HTTP status>: repeatable for 408, 409, 425, 429 and from 500 on; others fail the turn
+      for good.
+    - MEDIA_UNSUPPORTED, PARAMETER_UNSUPPORTED, OVERRIDE_UNSUPPORTED, REQUEST_UNSUPPORTED,
+      ANSWER_TOO_LARGE: fail the turn for good.
+    - MAX_ROUNDS: fails the attempt.
+
+    Raises TypeError or ValueError for an argument that it cannot use, and ImportError without
+    pydantic-ai.
     """
 
     def __init__(
@@ -79,16 +87,19 @@ class AsyncModelHandler:
 
 
 def handler_of(handler: Any, model: Any, output: Any) -> Any:
-    """The handler that is given, or that of a model. Raises TypeError for both, and for none."""
+    """Returns the given handler, or a handler for the given model.
+
+    Raises TypeError if both or neither are given, or `output` comes without `model`.
+    """
     if model is None and output is not None:
-        raise TypeError("output: what a model is to answer; give model= as well")
+        raise TypeError("output: describes the answer of a model; give model= as well")
     if (handler is None) == (model is None):
-        raise TypeError("give a handler, or model=, not both")
+        raise TypeError("give either a handler or model=, not both or neither")
     return handler if model is None else AsyncModelHandler(model, output=output)
 
 
 def library() -> Any:
-    """What calls models. Raises ImportError that says what to install."""
+    """Imports the module that calls models. Raises ImportError, which says what to install."""
     try:
         import pydantic_ai  # noqa: F401
     except ImportError as error:
@@ -101,22 +112,22 @@ def library() -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _CallOutcome:
-    """What came of a call, and what it consumed."""
+    """The answer or the failure of one call, and its usage."""
 
     outcome: ModelAnswer | ModelFailure
     usage: Usage
     shown: int = 0
-    """Bytes of it that were shown."""
+    """Bytes of the answer that were shown to readers."""
     limits: ProviderLimits | None = None
-    """What the provider told of its own."""
+    """The provider's rate limits, if it sent them."""
 
 
 _RECORDED = -1
-"""In place of an attempt: somebody told the answer before."""
+"""Returned in place of an attempt: the step already has a recorded answer."""
 
 
 class _Round:
-    """One round of a turn: the record, else the model."""
+    """One round of a turn: its recorded answer, or a call of the model."""
 
     def __init__(self, model: Any, turn: AsyncTurn, loop: ModelLoop) -> None:
         self._model, self._turn, self._loop = model, turn, loop
@@ -124,7 +135,7 @@ class _Round:
         self._max_answer_bytes = self._reserved = 0
         self._included: set[int] = set()
         self._grown = False
-        """The request has something, as it was asked for last, that it had not before."""
+        """The latest request contains a message that the one before did not."""
 
     async def _open(self) -> Step:
         asked = await self._turn.request_model(self._loop.round, self._request, bound=self._bound)
@@ -140,9 +151,9 @@ class _Round:
         return step
 
     async def run(self) -> RoundAnswer:
-        """The answer of the round."""
+        """Returns the answer of the round."""
         step = await self._open()
-        self._grown = False  # What it had to contain is asked at once.
+        self._grown = False  # This call's request has all messages.
         model = step.model
         if step.status is StepStatus.OK and model is not None and model.answer is not None:
             if model.answer.text:
@@ -154,7 +165,7 @@ class _Round:
         return await self._answer(step)
 
     async def _answer(self, step: Step) -> RoundAnswer:
-        """Makes the call until it is answered, or has used up its attempts."""
+        """Calls the model until it answers or has no attempt left."""
         seconds = None if step.deadline is None else _call_seconds(step.deadline)
         attempt = step.attempt
         while True:
@@ -172,7 +183,7 @@ class _Round:
                 )
 
     async def _call(self, seconds: float | None) -> _CallOutcome:
-        """Makes the call once, and shows the text as it comes in."""
+        """Calls the model once and shows the text as it arrives."""
         request = self._loop.provider_request(self._reserved)
         call = library().call(self._model, request, self._max_answer_bytes, seconds)
         shown, timed_out = 0, None
@@ -185,15 +196,17 @@ class _Round:
                         await self._turn.output(piece.text)
                     shown += len((piece.reasoning + piece.text).encode())
         except TimeoutError as error:
-            timed_out = unusable("MODEL_TIMEOUT", f"no whole answer: {error}")
-        # A whole answer has been paid for, however late its pieces were shown.
+            timed_out = unusable("MODEL_TIMEOUT", f"no complete answer: {error}")
+        # A complete answer is paid for. It counts even if its pieces were shown too late.
         whole = isinstance(call.outcome, ModelAnswer)
         outcome = call.outcome if whole else timed_out or call.outcome
         return _CallOutcome(outcome=outcome, usage=call.usage, shown=shown, limits=call.limits)
 
     async def _record(self, step: int, attempt: int, result: _CallOutcome) -> int:
-        """Tells what came of a call; gives the attempt to make next, 0 after an answer,
-        _RECORDED where there is one already."""
+        """Reports the outcome of a call.
+
+        Returns the next attempt, 0 after an answer, or _RECORDED if an answer exists already.
+        """
         outcome = result.outcome
         try:
             settled = await self._turn.answer_model(
@@ -203,13 +216,13 @@ class _Round:
             outcome = _refused(outcome, refusal)
             settled = await self._turn.answer_model(step, attempt, outcome, usage=result.usage)
         if settled.disposition is Disposition.IGNORED_STALE:
-            # The sidecar was away meanwhile, and the turn has another token. What the call
-            # consumed was counted before.
+            # The sidecar restarted during the call, and the turn has another token. The usage
+            # of the call was counted before.
             reopened = await self._open()
             if reopened.status is not StepStatus.PENDING:
                 return _RECORDED
             if self._grown:
-                return reopened.attempt  # The model has not heard what was said meanwhile.
+                return reopened.attempt  # The answered request lacks the new messages.
             settled = await self._turn.answer_model(
                 reopened.step, reopened.attempt, outcome, usage=Usage(counted_before=True)
             )
@@ -224,7 +237,7 @@ class _Round:
 
 
 def _refused(outcome: ModelAnswer | ModelFailure, error: LimitError | RequestError) -> ModelFailure:
-    """The failure of an answer that the sidecar does not take. Raises the error of another."""
+    """Returns the failure for an answer that the sidecar refuses. Raises all other errors."""
     if isinstance(outcome, ModelFailure):
         raise error
     if isinstance(error, RequestError):
@@ -235,20 +248,23 @@ def _refused(outcome: ModelAnswer | ModelFailure, error: LimitError | RequestErr
 
 
 def _step_of(asked: RequestedModel) -> Step:
-    """The step of a round that is answered, or whose call is to be made. Raises PawlError."""
+    """Returns the step of a round: answered, or to be executed.
+
+    Raises PawlError if the step was denied, or has failed.
+    """
     step = asked.step
     if step is None:
         denial = asked.denial
         code, message = (denial.code, denial.message) if denial else ("DENIED", "")
-        raise RunTerminalError(f"the call of the model was refused: {message}", reason=code)
+        raise RunTerminalError(f"the sidecar refused the model call: {message}", reason=code)
     if step.status not in (StepStatus.PENDING, StepStatus.OK):
-        fault = step.error or Fault(code="MODEL_ERROR", message="the call came to nothing")
+        fault = step.error or Fault(code="MODEL_ERROR", message="the model call has no answer")
         raise FailTurnError(fault.code, fault.message, retryable=not is_final(fault))
     return step
 
 
 def _check_still_open(settled: AnsweredModel) -> None:
-    """Raises PawlError if nobody waits for what was told."""
+    """Raises PawlError if the reported answer has no effect: the run or the execution is over."""
     if settled.disposition is Disposition.IGNORED_TERMINAL or settled.ended is not None:
         raise RunTerminalError("the run has ended", reason="RUN_TERMINAL")
     if settled.disposition is Disposition.IGNORED_STALE:
@@ -256,11 +272,11 @@ def _check_still_open(settled: AnsweredModel) -> None:
 
 
 def _over() -> TurnStaleError:
-    return TurnStaleError("the execution is over", reason="TURN_STALE")
+    return TurnStaleError("this execution of the turn is over", reason="TURN_STALE")
 
 
 def _call_seconds(deadline: datetime) -> float:
-    """Seconds of a call, so that there is time to tell what came of it."""
+    """Seconds that a call may take, with time left to report its outcome."""
     left = _until(deadline)
     return max(0.001, left - min(1.0, left / 10))
 

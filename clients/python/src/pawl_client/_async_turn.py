@@ -19,32 +19,33 @@ from pawl_client._values import Json, OutputPiece, Usage
 class AsyncTurn(TurnView[ReadT], ABC, Generic[AsyncStepsT, WrittenT, ReadT]):
     """A turn for a handler that is a coroutine function.
 
-    Its parameters say how `step` is called, what `set_artifacts` takes and what `variables`
-    are; `pawl codegen` makes them of a pack.
+    Its type parameters are the type of `step`, what `set_artifacts` accepts, and the type of
+    `variables`; `pawl codegen` generates them from a pack.
     """
 
     @property
     def step(self) -> AsyncStepsT:
-        """Makes a durable tool call through the sidecar and returns its result:
-        `step(tool, payload, *, key="", reframe=False, timeout=None)`.
+        """Makes a durable tool call through the sidecar and returns its result: `step(tool,
+        payload, *, key="", reframe=False, timeout=None)`.
 
-        The call is recorded before it is made. If this turn is executed again, the
-        same key gives the recorded answer and no tool runs twice. `key` is by default
-        the ordinal of the call in this execution, so a handler must ask for its calls
-        in the same order each time, or name its keys. `timeout` is in seconds; None
-        waits as long as the step's own deadline.
+        The call is recorded before it is made. If this turn is executed again, the same key returns
+        the recorded answer, and no tool runs twice. `key` defaults to the ordinal of the call in
+        this execution: a handler must make its calls in the same order each time, or name their
+        keys. `timeout` is in seconds; None waits until the step's own deadline.
 
-        Raises SchemaError (payload), StepDeniedError, StepFailedError,
-        StepCancelledError, StepMismatchError, DeadlineError; and SuspendTurn, which is
-        no error, in a worker with `suspend_after`.
+        Raises SchemaError (payload), StepDeniedError, StepFailedError, StepCancelledError,
+        StepMismatchError, DeadlineError. In a worker with `suspend_after` it also raises
+        SuspendTurn, which is no error.
         """
         return cast("AsyncStepsT", self._step)
 
     async def calls(self, calls: Sequence[StepCall]) -> tuple[StepOutcome, ...]:
-        """Makes several durable tool calls at the same time, as many as the run may have
-        pending; returns what became of each, in order: its step once it is answered, or its
-        denial. For those that a model asked for (`StepCall.call`), in one commit. Errors as
-        of `step`, except that a tool's own error is in its step.
+        """Makes several durable tool calls at the same time, and returns one outcome each, in
+        order.
+
+        An outcome is the answered step or the denial. As many calls are pending at once as the run
+        permits. Calls that a model requested (`StepCall.call`) are requested in one commit. Errors
+        are those of `step`, except that a tool's own error is in its step.
         """
         done: list[StepOutcome] = []
         calls = [self._keyed(call) for call in calls]
@@ -64,8 +65,9 @@ class AsyncTurn(TurnView[ReadT], ABC, Generic[AsyncStepsT, WrittenT, ReadT]):
     async def request_model(
         self, round: int, request: ModelRequest, *, bound: Usage | None = None, key: str = ""
     ) -> RequestedModel:
-        """Asks for the call of a model: the `round` of this turn, from 1. What was answered
-        before is answered from the record. See docs/guides/models.md.
+        """Requests a model call: the `round` of this turn, from 1.
+
+        A round that was answered before returns its recorded answer. See docs/guides/models.md.
 
         Raises RunTerminalError, TurnStaleError, LimitError, StateError.
         """
@@ -80,12 +82,14 @@ class AsyncTurn(TurnView[ReadT], ABC, Generic[AsyncStepsT, WrittenT, ReadT]):
         usage: Usage | None = None,
         limits: ProviderLimits | None = None,
     ) -> AnsweredModel:
-        """Tells what came of the call of a model, and what it consumed. Raises LimitError
-        (ANSWER_TOO_LARGE), ConflictError (ANSWER_CONFLICT)."""
+        """Reports the answer or the failure of a model call, and its usage.
+
+        Raises LimitError (ANSWER_TOO_LARGE), ConflictError (ANSWER_CONFLICT).
+        """
 
     @abstractmethod
     async def update_model_call(self, step: int, attempt: int, response_id: str) -> None:
-        """Keeps the provider's id of a response that is being made."""
+        """Stores the provider's id of a response that is still in progress."""
 
     @abstractmethod
     async def _step(
@@ -97,34 +101,43 @@ class AsyncTurn(TurnView[ReadT], ABC, Generic[AsyncStepsT, WrittenT, ReadT]):
         reframe: bool = False,
         timeout: float | None = None,
     ) -> Json:
-        """What `step` is."""
+        """Implements `step`."""
 
     @abstractmethod
     async def set_artifacts(self, artifacts: WrittenT) -> None:
-        """Writes artifacts in the midst of the turn; durable when it returns."""
+        """Writes artifacts during the turn. They are durable when it returns."""
 
     @abstractmethod
     async def output(self, text: str, *, durable: bool = False) -> None:
-        """Shows a piece of output to those who read `Run.output`. Not a record: the final
-        output is that of the reply. In a run that the caller drives it does nothing.
+        """Shows a piece of output to the readers of the run's events.
 
-        `durable`: it is a record as well, and senders of A2A messages see it at once, as a
-        further part of the artifact `output` of their task, which the reply's output
-        replaces in the end. One commit a call: for sentences, not for tokens."""
+        The piece is no record: the reply has the final output.
+
+        `durable`: the piece is also stored as a record, and senders of A2A messages receive it at
+        once, as a further part of their task's artifact `output`, which the reply's output finally
+        replaces. Each durable piece costs one commit: use it for sentences, not for tokens.
+        """
 
     @abstractmethod
     async def reasoning(self, text: str) -> None:
-        """Shows a piece of what the model thinks, as `output` shows what it says: in order with
-        it, marked, and no part of the turn's output. No record."""
+        """Shows a piece of the model's reasoning, in order with `output` and marked as reasoning.
+
+        It is no part of the turn's output and no record.
+        """
 
     @abstractmethod
     async def retract_output(self, size: int) -> None:
-        """Takes back the last `size` bytes (UTF-8) of what `output` and `reasoning` showed, whole
-        pieces: those who watch forget all of the turn, and are shown again what is left. What is
-        a record stays."""
+        """Retracts the last `size` bytes (UTF-8) that `output` and `reasoning` showed, in whole
+        pieces.
+
+        Readers discard the turn's text and receive the remaining pieces again. Records stay.
+        """
 
     @abstractmethod
     async def write_output(self, piece: OutputPiece) -> None:
-        """Keeps a piece of output as a record, durable when it returns. Senders of A2A
-        messages see it at once, as part of the artifact `piece.id` of their task. A turn
-        that is executed again begins by replacing what it wrote (`append=False`)."""
+        """Stores a piece of output as a record; it is durable when the call returns.
+
+        Senders of A2A messages receive it at once, as part of their task's artifact `piece.id`. A
+        turn that is executed again begins with `append=False`, which replaces what the earlier
+        execution wrote.
+        """

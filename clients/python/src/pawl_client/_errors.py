@@ -1,46 +1,46 @@
-"""Every error that this package raises, and how server reasons map to it.
+"""Every error that this package raises, and the class of each reason of the server.
 
 The tree::
 
     PawlError
-    +-- RequestError             the request itself is wrong
-    |   +-- ArtifactError        undeclared, of another type, named twice
-    |   +-- InvalidJsonError     a value that JSON cannot hold; `field` is its place
+    +-- RequestError             the request is invalid; a repetition fails too
+    |   +-- ArtifactError        an artifact is undeclared, of another type or named twice
+    |   +-- InvalidJsonError     a value has no JSON form; `field` is its place
     |   +-- PackInvalidError     the document is no valid pack
     |   +-- VariablesError       a variable is missing, unknown or invalid
-    |   +-- PositionError        a seq, cursor or page token that cannot be read from
-    +-- AuthenticationError      no token, an unknown or a revoked one
-    +-- PermissionDeniedError         the principal may not do that
-    |   +-- TurnTokenError       the turn is somebody else's, or the token was fenced
-    +-- NotFoundError            no such run, pack, record or namespace
-    +-- ConflictError            something else was there first
+    |   +-- PositionError        a seq, cursor or page token cannot be read from
+    +-- AuthenticationError      the token is missing, unknown or revoked
+    +-- PermissionDeniedError    the principal lacks the right
+    |   +-- TurnTokenError       another executor holds the turn, or a newer token fenced this one
+    +-- NotFoundError            there is no run, pack, record or namespace of that name
+    +-- ConflictError            another caller was first
     |   +-- IdReusedError        the idempotency id was used with another body
-    |   +-- SeqMismatchError     another writer moved the run; `seq` is the one that won
-    |   +-- PackVersionTakenError  id@version names other bytes
+    |   +-- SeqMismatchError     another writer moved the run; `seq` is the transition that won
+    |   +-- PackVersionTakenError  id@version already names other bytes
     |   +-- WorkerReplacedError  another worker registered with the same id
     |   +-- RunTakenOverError    another process drives the run now
-    +-- StateError               the run is not in a state to do that
+    +-- StateError               the run's state does not permit the call
     |   +-- RunTerminalError     the run has ended
     |   +-- RunPausedError       the run is paused
     |   +-- UnknownEventError    the state does not declare the event; see `allowed`
-    |   +-- TurnStaleError       not the open turn or attempt any more
+    |   +-- TurnStaleError       the turn or the attempt is not the open one
     |   +-- NoOpenTurnError      no turn is open
-    |   +-- AlreadyDecidedError  somebody else decided about the call first
-    |   +-- StepMismatchError    a known step key with another tool or payload
-    +-- LimitError               a limit of the operator was passed; see `limit`
-    |   +-- OverloadedError      too much at once; `retry_after` says when to try again
+    |   +-- AlreadyDecidedError  another approver decided about the call first
+    |   +-- StepMismatchError    a known step key has another tool or payload
+    +-- LimitError               a limit of the operator is exceeded; see `limit`
+    |   +-- OverloadedError      too many calls at once; try again after `retry_after` seconds
     +-- UnavailableError         the sidecar cannot be reached, or is draining
-    |   +-- CommitUnknownError   nobody knows whether it happened; same id again
-    +-- DeadlineError            the timeout passed; what was asked may still happen
-    +-- CallCancelledError          the call was cancelled
-    +-- ServerError              a fault of the server, or an answer not understood
-    +-- StreamGapError           a stream left out a record
-    +-- StepError                a tool call of a turn did not end well
-    |   +-- StepDeniedError      it was refused before it was made
+    |   +-- CommitUnknownError   the outcome is unknown; repeat the call with the same id
+    +-- DeadlineError            the timeout passed; the call may still take effect
+    +-- CallCancelledError       the call was cancelled
+    +-- ServerError              the server failed, or its answer cannot be read
+    +-- StreamGapError           a stream skipped a record
+    +-- StepError                a tool call of a turn failed
+    |   +-- StepDeniedError      the sidecar refused the call before it was made
     |   +-- StepFailedError      the tool answered with an error
     |   +-- StepCancelledError   the visit or the run ended before the answer
     +-- SchemaError              a tool's payload or result does not fit its JSON Schema
-    +-- HandlerError             a handler answered with something that cannot be used
+    +-- HandlerError             a handler returned a value of a wrong type
     +-- FailStepError            raised by a tool to fail its step with a code
     +-- FailTurnError            raised by a handler to fail its turn with a code
     +-- SidecarError             the sidecar's process could not be started
@@ -57,18 +57,20 @@ if TYPE_CHECKING:
 
 
 INVALID_ARGUMENTS = "INVALID_ARGUMENTS"
-"""The reason of a tool whose function does not take the payload: nothing was called, and the
-same payload never fits."""
+"""Reason of a payload that the tool's function does not accept. The function was not called, and
+the same payload always fails.
+"""
 RESULT_INVALID = "RESULT_INVALID"
-"""The reason of a tool whose result is not what it says that it gives."""
+"""Reason of a result that does not fit the tool's declared result."""
 
 
 class PawlError(Exception):
-    """Base of all errors of this package.
+    """Base class of all errors of this package.
 
-    `code` is the gRPC status name, `reason` the stable word of the server (both empty
-    where no server said anything, as of a call that the caller cancelled), `metadata` what
-    the server told for programs, and `retry_after` how many seconds it asked to wait, or None.
+    `code` is the name of the gRPC status and `reason` the server's stable error word; both are
+    empty for an error that this package detected itself. `metadata` holds the server's details for
+    programs, `violations` pairs of a field and what is wrong with it, and `retry_after` the seconds
+    that the server asks to wait (None: it names no time).
     """
 
     def __init__(
@@ -91,24 +93,24 @@ class PawlError(Exception):
 
     @property
     def field(self) -> str:
-        """Field of the request that is at fault; empty: none is named."""
+        """Name of the invalid field of the request; empty if the server names none."""
         return self.metadata.get("field", "")
 
     @property
     def allowed(self) -> tuple[str, ...]:
-        """Values that would have been taken; empty: none are named."""
+        """Values that the server accepts here; empty if it names none."""
         text = self.metadata.get("allowed", "")
         return tuple(text.split(", ")) if text else ()
 
     @property
     def limit(self) -> int | None:
-        """Limit that was passed; None: none is named."""
+        """The limit that was exceeded; None if the server names none."""
         text = self.metadata.get("limit", "")
         return int(text) if text.isdigit() else None
 
 
 class RequestError(PawlError):
-    """The request itself is wrong; repeating it cannot help."""
+    """The request is invalid; a repetition of the same request fails too."""
 
 
 class ArtifactError(RequestError):
@@ -116,7 +118,7 @@ class ArtifactError(RequestError):
 
 
 class InvalidJsonError(RequestError, ValueError):
-    """A value that JSON cannot hold was given, returned or written; `field` is its place."""
+    """A value has no JSON form; `field` is its place."""
 
 
 class PackInvalidError(RequestError):
@@ -128,39 +130,38 @@ class VariablesError(RequestError):
 
 
 class PositionError(RequestError):
-    """A seq, cursor or page token that this store cannot read from."""
+    """This store cannot read from that seq, cursor or page token."""
 
 
 class AuthenticationError(PawlError):
-    """No token, an unknown one, or a revoked one."""
+    """The token is missing, unknown or revoked."""
 
 
 class PermissionDeniedError(PawlError):
-    """The principal may not do that."""
+    """The principal lacks the right to make this call."""
 
 
 class TurnTokenError(PermissionDeniedError):
-    """The turn is somebody else's, or its token was fenced by a newer one."""
+    """Another executor holds the turn, or a newer token fenced the given one."""
 
 
 class NotFoundError(PawlError):
-    """No such run, pack, record or namespace, or not for the caller to see."""
+    """The run, pack, record or namespace does not exist, or the caller may not see it."""
 
 
 class ConflictError(PawlError):
-    """Something else was there first."""
+    """Another caller was first."""
 
 
 class IdReusedError(ConflictError):
-    """The idempotency id was used with another body."""
+    """The idempotency id was used before with another request body."""
 
 
 class SeqMismatchError(ConflictError):
     """Another writer moved the run first.
 
-    `winner` is the record by which it did: its `principal` and `at`, and in its body the
-    event and the state. The artifacts that it wrote are left out; None: the sidecar did
-    not tell it.
+    `winner` is the record of that change: its `principal`, its time `at`, and in its body the event
+    and the state, without the artifacts that it wrote. It is None if the sidecar did not send it.
 
         try:
             run.emit("Approved", expected_seq=shown)
@@ -172,34 +173,36 @@ class SeqMismatchError(ConflictError):
 
     @property
     def event(self) -> str:
-        """Event of the transition that won; empty: it was none, or is not told."""
+        """Event of the transition that won; empty if no event caused it or the sidecar sent
+        none.
+        """
         return str(getattr(self.winner.body, "event", "")) if self.winner else ""
 
     @property
     def principal(self) -> str:
-        """Who moved the run; empty: not told."""
+        """Principal that moved the run; empty if the sidecar sent none."""
         return self.winner.principal if self.winner else ""
 
     @property
     def seq(self) -> int:
-        """Seq of the transition that won; 0: not told."""
+        """Seq of the transition that won; 0 if the sidecar sent none."""
         return int(self.metadata.get("seq", "0"))
 
 
 class PackVersionTakenError(ConflictError):
-    """id@version names other bytes."""
+    """The id and version already name a pack with other bytes. Register it under a new version."""
 
 
 class WorkerReplacedError(ConflictError):
-    """Another worker registered with the same id."""
+    """Another worker registered with the same id. Give each worker an id of its own."""
 
 
 class RunTakenOverError(ConflictError):
-    """Another process drives the run now: what this one had of it is not its own any more."""
+    """Another process drives the run now; this process no longer executes its turns."""
 
 
 class StateError(PawlError):
-    """The run is not in a state to do that."""
+    """The run's state does not permit the call."""
 
 
 class RunTerminalError(StateError):
@@ -207,15 +210,15 @@ class RunTerminalError(StateError):
 
 
 class RunPausedError(StateError):
-    """The run is paused."""
+    """The run is paused; resume it first."""
 
 
 class UnknownEventError(StateError):
-    """The current state does not declare the event; `allowed` lists those it does."""
+    """The current state does not declare the event; `allowed` lists the events that it declares."""
 
 
 class TurnStaleError(StateError):
-    """Not the open turn, or not its current attempt, any more."""
+    """The turn or the attempt is not the open one."""
 
 
 class NoOpenTurnError(StateError):
@@ -223,19 +226,21 @@ class NoOpenTurnError(StateError):
 
 
 class StepMismatchError(StateError):
-    """A known step key with another tool or payload. It fails the attempt."""
+    """A known step key was used with another tool or payload. The attempt fails."""
 
 
 class AlreadyDecidedError(StateError):
-    """Somebody else decided about the call first; the message says who, what and when."""
+    """Another approver decided about the call first; the message names the principal, the decision
+    and the time.
+    """
 
 
 class LimitError(PawlError):
-    """A limit of the operator was passed; the message names it and its value."""
+    """A limit of the operator is exceeded; the message names the limit and its value."""
 
 
 class OverloadedError(LimitError):
-    """Too much at once; `retry_after` says when to try again."""
+    """The sidecar has too many calls at once; try again after `retry_after` seconds."""
 
 
 class UnavailableError(PawlError):
@@ -243,11 +248,11 @@ class UnavailableError(PawlError):
 
 
 class CommitUnknownError(UnavailableError):
-    """Nobody knows whether it happened; repeat it with the same id."""
+    """The outcome of the call is unknown; repeat it with the same id to learn it."""
 
 
 class DeadlineError(PawlError):
-    """The timeout passed; what was asked may still happen."""
+    """The timeout passed; the call may still take effect."""
 
 
 class CallCancelledError(PawlError):
@@ -255,23 +260,23 @@ class CallCancelledError(PawlError):
 
 
 class ServerError(PawlError):
-    """A fault of the server, or an answer that this client does not understand."""
+    """The server failed, or this client cannot read its answer."""
 
 
 class StreamGapError(PawlError):
-    """A stream left out a record: it was not the successor of the last one."""
+    """A stream skipped a record: the received record does not follow the last one."""
 
 
 class StepError(PawlError):
-    """A tool call of a turn did not end well."""
+    """A tool call of a turn failed."""
 
 
 class StepDeniedError(StepError):
-    """The call was refused before it was made; `reason` is the denial's code."""
+    """The sidecar refused the call before it was made; `reason` is the denial's code."""
 
 
 class StepFailedError(StepError):
-    """The tool answered with an error; `reason` is its code."""
+    """The tool answered with an error; `reason` is its code, `step` the step."""
 
     step: Step | None = None
 
@@ -281,26 +286,29 @@ class StepCancelledError(StepError):
 
 
 class SchemaError(PawlError):
-    """A tool's payload or result does not fit its JSON Schema or its function, or a pack's
-    parameters do not (`Worker.check`: `violations` has each difference)."""
+    """A tool's payload or result does not fit its JSON Schema or its function.
+
+    `Worker.check` raises it for a pack's parameters; `violations` then holds each difference.
+    """
 
 
 class HandlerError(PawlError):
-    """A handler answered with something that cannot be used."""
+    """A handler returned a value of a wrong type."""
 
 
 class FailTurnError(PawlError):
     """Raised by a handler to fail its turn with a code of its own.
 
-    `retryable`: another attempt may help; else the run ends FAILED. `reject`: the agent
-    refuses the work, which no attempt changes. Any other exception fails the turn as
-    retryable, with the name of its class as the code.
+    `reason` is the code. `retryable` (default True): another attempt may succeed; False ends the
+    run FAILED. `reject`: the agent refuses the work, and no attempt follows. Any other exception
+    fails the turn as retryable, with the name of its class as the code.
 
-    Behind a model's answer it rejects that answer: the turn's next attempt asks the model
-    anew for that round, with the code and the message in the request, and is answered from the
-    record before it. The pack's attempts bound it; what the answer consumed stays spent. An
-    answer stays whose tool calls were made (`turn.calls`), since another one would make them
-    twice. Behind any other exception the answer stays, and the next attempt gets it again.
+    Raised after a model's answer, it rejects that answer. The next attempt of the turn asks the
+    model again for that round; the request then contains the code and the message, and the rounds
+    before it are answered from their records. The pack's attempts bound this, and the rejected
+    answer's usage stays counted. An answer whose tool calls were made (`turn.calls`) is kept,
+    because another answer would make them twice. Any other exception keeps the answer, and the next
+    attempt gets it again.
 
     >>> FailTurnError("NO_QUOTA", "come back tomorrow").reason
     'NO_QUOTA'
@@ -317,13 +325,13 @@ class FailTurnError(PawlError):
 class FailStepError(PawlError):
     """Raised by a tool to fail its step with a code of its own.
 
-    `non_retryable`: no further attempt can help, whatever the pack allows. `wait`: not before so
-    many seconds, up to the tool's longest pause. Any other exception fails the attempt with
-    the name of its class as the code, and may be tried again.
+    `reason` is the code. `non_retryable`: no further attempt is made, even if the pack allows more.
+    `wait`: seconds before the next attempt, at most the tool's longest pause. Any other exception
+    fails the attempt with the name of its class as the code, and may be tried again.
 
-    `unknown`: what the call changes elsewhere may have happened all the same, as after a
-    request that had no answer. What follows is the pack's word (`on_unknown`), not `non_retryable`,
-    and the call's business key stays taken. Without it an error says that nothing happened.
+    `unknown`: the effect of the call may have happened, as after a request without an answer. The
+    pack's `on_unknown` then decides what follows, `non_retryable` is ignored, and the call's
+    business key stays in use. Without `unknown`, an error says that the call had no effect.
 
     >>> FailStepError("NO_SUCH_ORDER", "there is no order 17", non_retryable=True).reason
     'NO_SUCH_ORDER'
@@ -349,17 +357,16 @@ class FailStepError(PawlError):
 
 
 class SidecarError(PawlError):
-    """The sidecar's process could not be started."""
+    """The sidecar's program was not found, or its process could not be started."""
 
 
 class SuspendTurn(BaseException):
-    """Raised in a worker's handler, by `turn.step`, to end it without an answer.
+    """Raised by `turn.step` in a worker's handler to end the handler without an answer.
 
-    It is no error: the worker was made with `suspend_after`, and has released the turn
-    until its steps are answered. Then the handler is executed again from its beginning,
-    and the same calls of `turn.step` give the recorded answers. Let it pass; a handler
-    may clean up in `finally`. Not below Exception, so that `except Exception` lets it
-    pass as well.
+    It is no error. A worker with `suspend_after` releases the turn until its steps are answered.
+    Then the handler is executed again from its beginning, and the same calls of `turn.step` return
+    the recorded answers. A handler must not catch it, but may clean up in `finally`. It derives
+    from BaseException, so `except Exception` does not catch it.
     """
 
 
@@ -395,7 +402,7 @@ BY_REASON: dict[str, type[PawlError]] = {
     "MAX_STREAMS": OverloadedError,
     "COMMIT_UNKNOWN": CommitUnknownError,
 }
-"""The class of each reason that has one of its own."""
+"""Class of each reason that has a class of its own."""
 
 BY_CODE: dict[str, type[PawlError]] = {
     "INVALID_ARGUMENT": RequestError,
@@ -411,7 +418,9 @@ BY_CODE: dict[str, type[PawlError]] = {
     "DEADLINE_EXCEEDED": DeadlineError,
     "CANCELLED": CallCancelledError,
 }
-"""The class of each gRPC code, for reasons that have none; all others: ServerError."""
+"""Class of each gRPC code, for reasons without a class of their own. Every other code is a
+ServerError.
+"""
 
 
 def error_of(
@@ -423,7 +432,7 @@ def error_of(
     violations: tuple[tuple[str, str], ...] = (),
     retry_after: float | None = None,
 ) -> PawlError:
-    """The error of a server's status.
+    """Returns the error for a status of the server.
 
     >>> type(error_of("FAILED_PRECONDITION", "no", reason="PAUSED")).__name__
     'RunPausedError'

@@ -98,7 +98,7 @@ class Backoff:
 def check_timeout(timeout: float | None) -> None:
     """Raises ValueError for a time in which nothing can happen. None: no bound."""
     if timeout is not None and not timeout > 0:
-        raise ValueError(f"timeout: more than 0 seconds, not {timeout}")
+        raise ValueError(f"timeout: must be greater than 0 s, not {timeout}")
 
 
 def attempt(operation: Operation[T], *, timeout: float, retry_for: float) -> Flow[T]:

@@ -54,11 +54,12 @@ Tool: TypeAlias = Callable[..., Any]
 
 
 class Run(Generic[EventT, ArtifactsT, VariablesT]):
-    """A run by its id. It follows no state: each method is a call.
+    """A run by its id. It keeps no state of the run: each method makes a call.
 
-    Ids (`event_id`, `request_id`, ...) are made afresh where none is given, and kept
-    over the repetitions of the call. `expected_seq` is the seq of the last transition
-    that the caller has seen (`RunInfo.visit_seq`), 0: not asked.
+    An id that is not given (`event_id`, `request_id`, ...) is generated, and the repetitions of the
+    call keep it: the call takes effect once. A call with the id of an earlier one returns the
+    answer of that call. `expected_seq` is the seq of the last transition that the caller has seen
+    (`RunInfo.visit_seq`); 0 skips the check. Each method raises NotFoundError for an unknown run.
     """
 
     def __init__(self, client: Caller, run_id: str, started: Started | None = None) -> None:
@@ -66,37 +67,40 @@ class Run(Generic[EventT, ArtifactsT, VariablesT]):
         self._runs = client._runs
         self.id = run_id
         self.started = started
-        """What the call that started it answered; None for one that was attached."""
+        """Answer of the call that started the run; None for an attached run."""
 
     def __repr__(self) -> str:
         return f"<Run {self.id}>"
 
     def info(self, *, at_seq: int = 0) -> RunInfo:
-        """The run as it is, or as it was at a record. Raises NotFoundError."""
+        """Returns the run as it is now, or as it was at the record `at_seq`."""
         return (self._client.call(self._runs.get(self.id, at_seq))).run
 
     def snapshot(self, *, at_seq: int = 0, include_variables: bool = False) -> Snapshot:
-        """The run with the values of its artifacts and, if asked, its variables."""
+        """Returns the run with the values of its artifacts, and its variables on request.
+
+        `at_seq` is the record to read it at (0: now).
+        """
         operation = self._runs.get(self.id, at_seq, artifacts=True, variables=include_variables)
         return self._client.call(operation)
 
     def artifacts(self, *, at_seq: int = 0) -> ArtifactsT:
-        """The values of its artifacts by name."""
+        """Returns the values of its artifacts by name, at the record `at_seq` (0: now)."""
         values: Any = values_of((self.snapshot(at_seq=at_seq)).artifacts)
         return cast("ArtifactsT", values)
 
     def variables(self) -> VariablesT:
-        """The variables that it was started with, defaults applied; none once it was erased."""
+        """Returns the variables of its start, defaults applied; empty for an erased run."""
         operation = self._runs.get(self.id, 0, variables=True)
         variables: Any = (self._client.call(operation)).variables
         return cast("VariablesT", variables or {})
 
     def result(self) -> RunResult[ArtifactsT]:
-        """What came out of it: status, reason, output and artifacts, as it is now. The same
-        that `Client.run` gives, also after `wait`, for a run that workers executed, and for
-        one that an earlier call with its `request_id` started.
+        """Returns the current status, reason, output and artifacts of the run.
 
-        Raises NotFoundError.
+        This is the result of `Client.run`. It is the same after `wait`, for a run that workers
+        executed, and for a run that an earlier call with its `request_id` started. Raises
+        NotFoundError.
         """
         return self._result()
 
@@ -121,10 +125,10 @@ class Run(Generic[EventT, ArtifactsT, VariablesT]):
         tools: Mapping[str, Tool] | None = None,
         on_output: OnOutput | None = None,
     ) -> RunResult[ArtifactsT]:
-        """Executes its turns until it ends or waits for something from outside.
+        """Executes its turns until the run ends or waits for an outside input.
 
-        As `Client.run`, for a run that was started before, perhaps by another process; events
-        begin with the first one of the run.
+        Arguments and errors are those of `Client.run`. The run was started before, perhaps by
+        another process; its events begin with the first one of the run.
         """
 
         def begin() -> Run[EventT, ArtifactsT, VariablesT]:
@@ -147,7 +151,10 @@ class Run(Generic[EventT, ArtifactsT, VariablesT]):
         expected_seq: int = 0,
         turn_token: str = "",
     ) -> Outcome:
-        """Emits an event of the current state; the graph resolves the successor.
+        """Emits an event of the current state; the workflow decides the next state.
+
+        `artifacts` are written in the same commit. `turn_token` is that of the open turn, if its
+        executor emits the event; empty (default) for an event from outside.
 
         Raises UnknownEventError, TurnTokenError, SeqMismatchError, RunTerminalError,
         RunPausedError, ArtifactError, LimitError.
@@ -159,26 +166,30 @@ class Run(Generic[EventT, ArtifactsT, VariablesT]):
     def send_input(
         self, content: Content, *, message_id: str = "", expected_seq: int = 0, step: int = 0
     ) -> Outcome:
-        """Gives parts to the next turn of the visit; opens it if none is open. With
-        `step` they go to the agent of a pending delegation that asks."""
+        """Sends a message to the next turn of the visit, and opens that turn if none is open.
+
+        With `step` the message goes to the agent of the pending delegation that asked for it.
+        """
         return self._client.call(
             self._runs.send_input(self.id, content, message_id, expected_seq, step)
         )
 
     def turn(self) -> TurnInfo:
-        """The open turn, rendered now, with a new token that fences the one before.
+        """Returns the open turn, rendered now, with a new token that fences the previous one.
 
         Raises NoOpenTurnError, RunTerminalError, TurnTokenError.
         """
         return self._client.call(self._runs.get_turn(self.id))
 
     def show_turn(self, turn_seq: int) -> TurnInfo:
-        """A turn as it was when the record `turn_seq` opened it; it only reads, and no
-        token is made. Raises NotFoundError, NoOpenTurnError (it opened none)."""
+        """Returns a turn as it was when the record `turn_seq` opened it, without a token.
+
+        Raises NotFoundError, and NoOpenTurnError if that record opened no turn.
+        """
         return self._client.call(self._runs.show_turn(self.id, turn_seq))
 
     def write_output(self, turn: TurnRef, piece: OutputPiece, *, request_id: str = "") -> Outcome:
-        """Keeps a piece of the output of the open turn, as a record."""
+        """Stores a piece of the open turn's output as a record."""
         return self._client.call(self._runs.write_output(turn, piece, request_id))
 
     def complete(
@@ -189,8 +200,11 @@ class Run(Generic[EventT, ArtifactsT, VariablesT]):
         slots: Sequence[ArtifactSlot] = (),
         request_id: str = "",
     ) -> Outcome:
-        """Ends the open turn. `slots` (TurnInfo.artifact_slots) tell the types of
-        artifacts. Raises TurnStaleError, TurnTokenError, UnknownEventError, ..."""
+        """Completes the open turn with a reply.
+
+        `slots` (`TurnInfo.artifact_slots`) give the media types of the artifacts. Raises
+        TurnStaleError, TurnTokenError, UnknownEventError, ArtifactError, LimitError.
+        """
         return self._client.call(self._runs.complete(turn, reply, slots, request_id))
 
     def fail(
@@ -204,15 +218,18 @@ class Run(Generic[EventT, ArtifactsT, VariablesT]):
         rejected_step: int = 0,
         request_id: str = "",
     ) -> Outcome:
-        """Reports a failed execution; the run ends FAILED unless it is retryable.
-        `reject`: an agent refuses the work; not with `retryable`. `rejected_step`: the MODEL
-        step whose answer is rejected; the turn's next attempt asks the model anew."""
+        """Reports a failed execution of the open turn.
+
+        `retryable` (default True) permits another attempt; without it the run ends FAILED.
+        `reject`: an agent refuses the work; it excludes `retryable`. `rejected_step`: the MODEL
+        step whose answer is rejected; the next attempt asks the model again.
+        """
         return self._client.call(
             self._runs.fail(turn, error, retryable, usage, request_id, reject, rejected_step)
         )
 
     def suspend(self, turn: TurnRef, *, request_id: str = "") -> Outcome:
-        """Releases the turn until its pending steps are answered."""
+        """Releases the open turn until its pending steps are answered."""
         return self._client.call(self._runs.suspend(turn, request_id))
 
     def set_artifacts(
@@ -224,7 +241,10 @@ class Run(Generic[EventT, ArtifactsT, VariablesT]):
         expected_seq: int = 0,
         turn_token: str = "",
     ) -> Outcome:
-        """Writes artifacts without a transition. Authority as for `emit`."""
+        """Writes artifacts without a transition. The required rights are those of `emit`.
+
+        `slots` give the media types of the artifacts.
+        """
         return self._client.call(
             self._runs.set_artifacts(self.id, artifacts, slots, write_id, expected_seq, turn_token)
         )
@@ -232,8 +252,10 @@ class Run(Generic[EventT, ArtifactsT, VariablesT]):
     def request_steps(
         self, turn: TurnRef, calls: Sequence[StepCall], *, request_id: str = ""
     ) -> StepOutcomes:
-        """Asks for tool calls of the open turn, in order. A refused call is an outcome
-        with a denial, no error."""
+        """Requests tool calls of the open turn, in order.
+
+        A refused call is an outcome with a denial, not an error.
+        """
         return self._client.call(self._runs.request_steps(turn, calls, request_id))
 
     def resolve_step(
@@ -249,12 +271,15 @@ class Run(Generic[EventT, ArtifactsT, VariablesT]):
         unknown: bool = False,
         usage: Usage | None = None,
     ) -> StepAnswer:
-        """Answers a step with a JSON value or a Fault. `attempt` is the one that is answered
-        (`Step.attempt`, from 1): a repeat is known by it. `token` is that of the turn that
-        asked. Of a Fault: `non_retryable`, no further attempt can help, or `retry_after`, the next
-        one waits at least so many seconds; `unknown`, what the call changes elsewhere may
-        have happened. `usage` is what the attempt really consumed (None: what the pack says
-        that it costs at most)."""
+        """Answers a step with a JSON value or a Fault.
+
+        `attempt` is the attempt that is answered (`Step.attempt`, from 1); a repeated answer to the
+        same attempt changes no record. `token` is that of the turn that requested the step. For a
+        Fault: `non_retryable` permits no further attempt, `retry_after` is the least number of
+        seconds before the next one, and `unknown` says that the effect of the call may have
+        happened. `usage` is what the attempt consumed (None: the pack's highest cost of an
+        attempt).
+        """
         told = with_retry_advice(answer, non_retryable, retry_after, unknown)
         return self._client.call(
             self._runs.resolve_step(self.id, step, tool, attempt, told, token, usage)
@@ -269,8 +294,11 @@ class Run(Generic[EventT, ArtifactsT, VariablesT]):
         bound: Usage | None = None,
         key: str = "",
     ) -> RequestedModel:
-        """Asks for a call of a model in the open turn: PENDING is made by the caller and
-        told by `answer_model`, OK has its answer on record. `round` counts from 1."""
+        """Requests a model call in the open turn.
+
+        A PENDING step is for the caller to execute and to report with `answer_model`; an OK step
+        has its recorded answer. `round` counts from 1.
+        """
         return self._client.call(self._runs.request_model(turn, round, asked, bound, key))
 
     def answer_model(
@@ -283,7 +311,7 @@ class Run(Generic[EventT, ArtifactsT, VariablesT]):
         usage: Usage | None = None,
         limits: ProviderLimits | None = None,
     ) -> AnsweredModel:
-        """Tells what came of a call of a model, and what it consumed."""
+        """Reports the answer or the failure of a model call, and its usage."""
         return self._client.call(
             self._runs.answer_model(turn, step, attempt, outcome, usage, limits)
         )
@@ -291,16 +319,18 @@ class Run(Generic[EventT, ArtifactsT, VariablesT]):
     def update_model_call(
         self, turn: TurnRef, step: int, attempt: int, response_id: str
     ) -> UpdatedModelCall:
-        """Keeps the provider's id of a response that is being made."""
+        """Stores the provider's id of a response that is still in progress."""
         return self._client.call(self._runs.update_model_call(turn, step, attempt, response_id))
 
     def model_step(self, step: int) -> ShownModel:
-        """A MODEL step of any visit with all that the model was shown."""
+        """Returns a MODEL step of any visit, with the whole request that the model received."""
         return self._client.call(self._runs.model_step(self.id, step))
 
     def wait(self, *, until: str = "TERMINAL", timeout: float = 30.0) -> Waited:
-        """Waits up to `timeout` seconds (at most 600) until the run has ended, or waits
-        too (`until="WAITING"`)."""
+        """Waits up to `timeout` seconds (default 30, at most 600) for a status of the run.
+
+        `until` is "TERMINAL" (default: the run has ended) or "WAITING" (it has ended or waits).
+        """
         limit = timeout + self._client.settings.timeout
         return self._client.call(self._runs.wait(self.id, until, timeout), timeout=limit)
 
@@ -316,14 +346,16 @@ class Run(Generic[EventT, ArtifactsT, VariablesT]):
         max_tokens: int = 0,
         request_id: str = "",
     ) -> RaisedBudget:
-        """Lets the run consume more in all than it may, for a reason that is recorded; 0
-        leaves a limit as it is. Scope budgets:write.
+        """Raises the run's budgets of tokens and cost, for a `reason` that is recorded.
+
+        0 leaves a limit as it is. `max_cost_micro_usd` is in millionths of a US dollar. Scope
+        budgets:write.
 
             raised = run.raise_budget("the customer agreed", max_cost_micro_usd=2_000_000)
             print(raised.remaining.cost_micro_usd, "are left")
 
-        Raises RunTerminalError, StateError (BUDGET_NOT_RAISED, BUDGET_UNLIMITED,
-        BUDGET_LEASED), RequestError (NO_BUDGET).
+        Raises RunTerminalError, StateError (BUDGET_NOT_RAISED, BUDGET_UNLIMITED, BUDGET_LEASED),
+        RequestError (NO_BUDGET).
         """
         return self._client.call(
             self._client._controls.raise_budget(
@@ -342,13 +374,15 @@ class Run(Generic[EventT, ArtifactsT, VariablesT]):
         expires: datetime | None = None,
         request_id: str = "",
     ) -> Record:
-        """Decides about a held call, once: "APPROVE", "EDIT" with the payload that goes out
-        instead, "DENY" with a reason that the model is told. `digest` is that of the call
-        that was looked at (`Client.list_approvals`, `Step.approval`). Takes steps:approve.
+        """Decides about a held call, once.
 
-        Raises AlreadyDecidedError (who decided what, and when), StateError
-        (DIGEST_MISMATCH, NOTHING_TO_DECIDE), RequestError (EDIT_REFUSED,
-        EXPIRES_IN_PAST), PermissionDeniedError (APPROVER_IS_STARTER), RunTerminalError.
+        `decision` is "APPROVE", "EDIT" with the `payload` that replaces the call's, or "DENY" with
+        a `reason` that the model receives. `digest` identifies the call that the approver saw
+        (`Client.list_approvals`, `Step.approval`). Scope steps:approve.
+
+        Raises AlreadyDecidedError (with the principal, the decision and the time), StateError
+        (DIGEST_MISMATCH, NOTHING_TO_DECIDE), RequestError (EDIT_REFUSED, EXPIRES_IN_PAST),
+        PermissionDeniedError (APPROVER_IS_STARTER), RunTerminalError.
         """
         call = self._runs.decide_step(
             self.id, step, digest, decision, payload, reason, expires, request_id
@@ -362,14 +396,18 @@ class Run(Generic[EventT, ArtifactsT, VariablesT]):
         when: SteerWhen | str = SteerWhen.NEXT_MODEL_CALL,
         request_id: str = "",
     ) -> Outcome:
-        """Says something to the run: the next request to a model contains it. "NOW" puts
-        away what is under way, and the next turn begins with it; "NEXT_TURN" keeps it for
-        that. Raises RunTerminalError, LimitError (INPUT_QUEUE_FULL)."""
+        """Sends a message to an active run; the next request to a model contains it.
+
+        `when` is "NEXT_MODEL_CALL" (default), "NOW", which abandons the open turn and begins the
+        next turn with the message, or "NEXT_TURN", which keeps the message for that turn. Raises
+        RunTerminalError, LimitError (INPUT_QUEUE_FULL).
+        """
         return self._client.call(self._runs.steer(self.id, text, when, request_id))
 
     def stop(self, note: str = "", *, request_id: str = "") -> Outcome:
-        """Puts away what is under way, and the run waits: an input or `steer` goes on.
-        Raises RunTerminalError."""
+        """Abandons the open turn; the run then waits for an input or `steer`. Raises
+        RunTerminalError.
+        """
         return self._client.call(self._runs.stop(self.id, note, request_id))
 
     def resume(self, note: str = "", *, request_id: str = "") -> Outcome:
@@ -394,10 +432,13 @@ class Run(Generic[EventT, ArtifactsT, VariablesT]):
         reuse_steps: bool | None = None,
         request_id: str = "",
     ) -> Run[EventT, ArtifactsT, GivenT]:
-        """Begins a run as a copy of this one at a record (0: as it is); this one is only
-        read. Another `pack`, `variables`, `artifacts` and `labels` are set over its own;
-        `execution` is by default its own. `reuse_steps`: the answered steps of the visit
-        are answered from the record (None: unless pack or artifacts are changed).
+        """Starts a run as a copy of this one at the record `at_seq` (0: now). This run stays
+        unchanged.
+
+        `pack`, `variables`, `artifacts` and `labels` replace those of this run. `execution` is by
+        default that of this run. `reuse_steps`: the answered steps of the visit keep their recorded
+        answers (None: unless `pack` or `artifacts` are given). `max_steps` and `max_wall_time_sec`
+        (seconds) lower the pack's budgets; 0 keeps them.
 
         Raises NotFoundError, StateError (FORK_TERMINAL, ...), RequestError, LimitError.
         """
@@ -417,32 +458,44 @@ class Run(Generic[EventT, ArtifactsT, VariablesT]):
         return Run(self._client, begun.run.run_id, begun)
 
     def diff(self, other: str = "", *, seq: int = 0, other_seq: int = 0) -> RunDiff:
-        """What differs between this run at a record (0: as it is) and another run, or
-        itself, at another record. Raises NotFoundError."""
+        """Compares this run at the record `seq` with another run, or with itself, at `other_seq`.
+
+        0 is the current record; an empty `other` is this run. Raises NotFoundError.
+        """
         operation = self._client._histories.diff(self.id, seq, other, other_seq)
         return self._client.call(operation)
 
     def verify(self) -> Verification:
-        """Proves its journal: the chain of hashes, and that its inputs make exactly these
-        records. A fault is an answer that names the first bad record, no error."""
+        """Verifies the run's journal: its hash chain, and that its inputs produce exactly its
+        records.
+
+        A fault is an answer that names the first bad record, not an error.
+        """
         return self._client.call(self._client._histories.verify(self.id))
 
     def delete(self) -> Deletion:
-        """Deletes it for ever, if it has ended; again, it says the same. From then on it is
-        NotFoundError (RUN_DELETED). Raises StateError (RUN_NOT_ENDED: cancel
-        it first, RUN_NEEDED: its parent goes on, AGENT_UNTOLD: an agent is not told
-        yet)."""
+        """Deletes an ended run for ever. A repeated call returns the same answer.
+
+        Later calls raise NotFoundError (RUN_DELETED). Raises StateError (RUN_NOT_ENDED: cancel it
+        first; RUN_NEEDED: its parent is still active; AGENT_UNTOLD: an agent still has to be
+        notified).
+        """
         return self._client.call(self._client._histories.delete(self.id))
 
     def erase(self, reason: str) -> Erased:
-        """Erases its values for ever, if it has ended and its pack says x_pawl.erasable; again,
-        it says the same. What is left is read as before, and calls that would tell a value
-        raise StateError (RUN_ERASED). Raises StateError (RUN_NOT_ENDED: cancel it first,
-        RUN_NEEDED: its parent goes on, RUN_NOT_ERASABLE)."""
+        """Erases the values of an ended run for ever. A repeated call returns the same answer.
+
+        The pack must have x_pawl.erasable. The remaining data is read as before; calls that would
+        return an erased value raise StateError (RUN_ERASED). Raises StateError (RUN_NOT_ENDED:
+        cancel it first; RUN_NEEDED: its parent is still active; RUN_NOT_ERASABLE).
+        """
         return self._client.call(self._client._histories.erase(self.id, reason))
 
     def export(self, *, timeout: float | None = None) -> bytes:
-        """One portable file of it, for `import_run` of any sidecar's client."""
+        """Returns the run as one portable file, for `import_run` of any sidecar's client.
+
+        `timeout` is in seconds (default: that of the client).
+        """
         limit = self._client.settings.timeout if timeout is None else timeout
         reader = self._client._file(self.id)
         pieces = list(self._client.read(reader, timeout=limit))
@@ -456,8 +509,10 @@ class Run(Generic[EventT, ArtifactsT, VariablesT]):
         page_size: int = 100,
         snapshots: bool = False,
     ) -> Iterator[Record]:
-        """The records that there are now, read page by page, with `snapshots` each with
-        the run as of it."""
+        """Iterates over the records that exist now, `page_size` of them per call.
+
+        `kinds` are those of RecordKind. `snapshots` adds to each record the run as of that record.
+        """
         token = ""
         while True:
             page, token = self._client.call(
@@ -476,12 +531,13 @@ class Run(Generic[EventT, ArtifactsT, VariablesT]):
         snapshots: bool = False,
         reconnect_for: float = 60.0,
     ) -> Iterator[Record]:
-        """Records from a seq on, each exactly once and in order, until the run ends.
+        """Iterates over records after `after_seq`, each exactly once and in order, until the run
+        ends.
 
-        `kinds` are those of RecordKind (default: TRANSITION and ENDED). A lost connection
-        is taken up again from the last record read, for up to `reconnect_for` seconds
-        without any progress; then UnavailableError. A record that is missing raises
-        StreamGapError. Without `follow` it ends at the last record there is.
+        `kinds` are those of RecordKind (default: TRANSITION and ENDED). After a lost connection it
+        continues from the last record read. It raises UnavailableError after `reconnect_for`
+        seconds without progress, and StreamGapError for a missing record. Without `follow` it ends
+        at the last existing record.
         """
         return self._client.read(
             self._client._tail(
@@ -499,19 +555,21 @@ class Run(Generic[EventT, ArtifactsT, VariablesT]):
     def events(
         self, *, after: str = "", follow: bool = True, reconnect_for: float = 60.0
     ) -> Iterator[Event]:
-        """What happens in it, and did: text, calls of tools, transitions, waits, its end. See
-        `Event`. The same for a run that is driven here, by others, or has ended; without the
-        pieces of reasoning, and with text turn by turn, where it was not under way.
+        """Iterates over the events of the run: text, tool calls, transitions, waits, the end.
+
+        See `Event`. The events are the same for a run that this client drives, one that other
+        executors drive, and an ended one. For a run that is not in progress they have no reasoning,
+        and one text per turn.
 
             async for event in run.events():
                 if event.kind == "text":
                     print(event.text, end="")
 
-        `after` is the `cursor` of the last event that was worked off: nothing comes twice or is
-        left out. It ends with the run; without `follow` at the last record there is now. A lost
-        connection is taken up again, as by `transitions`. A slow reader holds nothing up: what it
-        has not read stays with the sidecar, the last 256 KiB of text of the open turn at least. A
-        reader that missed more gets a ResetEvent.
+        `after` is the `cursor` of the last event that was processed: no event repeats or is
+        missing. The iteration ends with the run; without `follow` it ends at the last existing
+        record. It reconnects as `transitions` does. A slow reader delays no other part: the sidecar
+        keeps what it has not read, of the open turn's text at least the last 256 KiB. A reader that
+        missed more gets a ResetEvent.
 
         Raises NotFoundError, UnavailableError, StreamGapError, RequestError (BAD_CURSOR).
         """
@@ -521,8 +579,11 @@ class Run(Generic[EventT, ArtifactsT, VariablesT]):
                 yield from events
 
     def messages(self) -> list[HistoryMessage]:
-        """Its history so far as messages, oldest first: what people said, what models answered
-        with their calls, and what these came to. Raises NotFoundError."""
+        """Returns the run's history so far as messages, oldest first.
+
+        They hold the inputs, the answers of models with their calls, and the results of these
+        calls. Raises NotFoundError.
+        """
         told = Conversation()
         reader = self._client._events(self.id, follow=False)
         with closing(self._client.read(reader)) as stream:

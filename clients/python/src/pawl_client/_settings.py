@@ -1,4 +1,4 @@
-"""Where a sidecar is and how to talk to it."""
+"""The address, credentials and connection settings of a client."""
 
 from __future__ import annotations
 
@@ -15,32 +15,38 @@ import grpc
 from pawl_client._errors import AuthenticationError, PawlError
 
 DEFAULT_ADDRESS = "127.0.0.1:7291"
-"""Where `pawl serve` listens by default."""
+"""The address at which `pawl serve` listens by default."""
 
 _ADDRESS = re.compile(r"unix:.+|([^\s/:@?#\[\]]+|\[[0-9A-Fa-f:.%]+\]):[0-9]{1,5}")
-"""A URL is none: its scheme would be asked for as a host."""
+"""A URL does not match: gRPC would resolve its scheme as a host name."""
 
 TokenSource: TypeAlias = "str | Callable[[], str]"
-"""A bearer token, or what is asked for one before each call, and once more when that one
-is refused (for rotation). A worker asks until the sidecar takes one, with growing pauses, and
-logs it; with a fixed token that is refused it ends."""
+"""A bearer token, or a function that returns one.
+
+The function is called before each call, and once more if the sidecar refuses its token, so a token
+may be rotated. A worker calls it until the sidecar accepts a token, with growing pauses, and logs
+each refusal. A worker whose fixed token is refused ends.
+"""
 
 KEEPALIVE = 9.0
-"""Seconds between signs of life that are asked for. With the half of it that an answer may take,
-a connection that is dead is noticed within 13.5 s: before calls are given up. A sidecar hangs up
-on those who ask every 5 s."""
+"""Seconds between keepalive pings.
+
+A ping may take half of that to be answered, so a dead connection is found within 13.5 s, before
+calls fail. A sidecar closes connections that send pings every 5 s.
+"""
 
 _LEAST_KEEPALIVE = 6.0
 
 
 def address_of(given: str | None) -> str:
-    """The address that was given, else PAWL_ADDR, else the default: as for the command line."""
+    """Returns the given address, else PAWL_ADDR, else the default, as the command line does."""
     return os.environ.get("PAWL_ADDR", DEFAULT_ADDRESS) if given is None else given
 
 
 def token_of(given: TokenSource | None) -> TokenSource | None:
-    """The token that was given, else what the file PAWL_TOKEN_FILE holds at each call, else
-    PAWL_TOKEN: as for the command line."""
+    """Returns the given token, else a function that reads the file PAWL_TOKEN_FILE at each call,
+    else PAWL_TOKEN, as the command line does.
+    """
     if given is not None:
         return given
     if file := os.environ.get("PAWL_TOKEN_FILE"):
@@ -58,11 +64,12 @@ def version() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
-    """Transport security. All files are PEM.
+    """TLS settings of a connection. All files are PEM.
 
-    `ca` are the authorities that sign servers (default: those that gRPC brings along),
-    `cert` and `key` are the client's own for mutual TLS, and `server_name` replaces the
-    address's host in the check of the server's certificate.
+    `ca` holds the authorities that sign server certificates (default: those of gRPC). `cert` and
+    `key` are the client's own, for mutual TLS; give both or neither. `server_name` replaces the
+    address's host in the check of the server's certificate. Raises ValueError for a `cert` without
+    a `key`, or the reverse.
     """
 
     ca: Path | str | None = None
@@ -72,10 +79,10 @@ class Tls:
 
     def __post_init__(self) -> None:
         if (self.cert is None) != (self.key is None):
-            raise ValueError("tls: cert and key are given together or not at all")
+            raise ValueError("tls: cert and key must be given together; give both or neither")
 
     def credentials(self) -> grpc.ChannelCredentials:
-        """The credentials; reads the files."""
+        """Reads the files and returns the gRPC credentials."""
 
         def read(path: Path | str | None) -> bytes | None:
             return None if path is None else Path(path).read_bytes()
@@ -87,8 +94,10 @@ class Tls:
 class Settings:
     """Settings of a client. Times are in seconds.
 
-    `timeout` bounds each call with its repetitions, `retry_for` how long a call is
-    repeated while the sidecar cannot be reached or asks to wait (0: never).
+    `timeout` bounds each call, its repetitions included (default 30). `retry_for` bounds how long a
+    call is repeated while the sidecar cannot be reached or asks to wait (default 20, 0: no
+    repetition). `keepalive` is the time between pings, at least 6. `max_message_bytes` bounds one
+    message in either direction (default 64 MiB). Raises ValueError for a value out of range.
     """
 
     address: str = DEFAULT_ADDRESS
@@ -105,25 +114,29 @@ class Settings:
             raise ValueError(f"address: HOST:PORT or unix:PATH, not {self.address!r}")
         for name in ("timeout", "keepalive", "max_message_bytes"):
             if getattr(self, name) <= 0:
-                raise ValueError(f"{name}: more than 0, not {getattr(self, name)}")
+                raise ValueError(f"{name}: must be greater than 0, not {getattr(self, name)}")
         if self.keepalive < _LEAST_KEEPALIVE:
-            raise ValueError(f"keepalive: {_LEAST_KEEPALIVE:g} s or more, not {self.keepalive}")
+            raise ValueError(
+                f"keepalive: must be at least {_LEAST_KEEPALIVE:g} s, not {self.keepalive}"
+            )
         if self.retry_for < 0:
-            raise ValueError(f"retry_for: 0 or more, not {self.retry_for}")
+            raise ValueError(f"retry_for: must be at least 0 s, not {self.retry_for}")
 
     def options(self) -> list[tuple[str, str | int]]:
-        """Channel options. Repeating is done by this package, with the same ids."""
+        """Returns the options of the gRPC channel. gRPC's own retries are off: this package repeats
+        calls itself, with the same ids.
+        """
         options: list[tuple[str, str | int]] = [
             ("grpc.primary_user_agent", f"pawl-python/{version()}"),
             ("grpc.keepalive_time_ms", int(self.keepalive * 1000)),
-            # Both: the first alone lets newer versions of gRPC wait for a minute.
+            # Both are needed: with the first alone, newer versions of gRPC wait for a minute.
             ("grpc.keepalive_timeout_ms", int(self.keepalive * 500)),
             ("grpc.http2.ping_timeout_ms", int(self.keepalive * 500)),
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.http2.max_pings_without_data", 0),
             ("grpc.enable_retries", 0),
             ("grpc.initial_reconnect_backoff_ms", 50),
-            # How long one attempt to connect may take, handshakes included.
+            # The longest time of one attempt to connect, handshakes included.
             ("grpc.min_reconnect_backoff_ms", 5_000),
             ("grpc.max_reconnect_backoff_ms", 1_000),
             ("grpc.max_receive_message_length", self.max_message_bytes),
@@ -136,12 +149,14 @@ class Settings:
         return options
 
     def may_renew(self, error: PawlError) -> bool:
-        """Whether it may help to ask for the token again: it may have been rotated."""
+        """Whether a new token may help: a function gives it, and the error is about the token."""
         return isinstance(error, AuthenticationError) and callable(self.token)
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
-        """Metadata of one call: the token, if there is one. Raises AuthenticationError where
-        the function that gives it fails."""
+        """Returns the metadata of one call: the token, if there is one.
+
+        Raises AuthenticationError if the token's function raises or returns no str.
+        """
         if self.token is None:
             return ()
         token = self.token if isinstance(self.token, str) else _given(self.token)
@@ -157,6 +172,7 @@ def _given(source: Callable[[], str]) -> str:
         ) from error
     if not isinstance(token, str):
         raise AuthenticationError(
-            f"token: the function gives a str, not {type(token).__name__}", code="UNAUTHENTICATED"
+            f"token: the function must return a str, not {type(token).__name__}",
+            code="UNAUTHENTICATED",
         )
     return token

@@ -26,27 +26,27 @@ log = logging.getLogger("pawl_client.worker")
 class Worker:
     """Executes turns of prompts and agents, and steps of tools, for a sidecar.
 
-    `turns` and `steps` bound what it executes at once. `packs` are "id", "id@version" or
-    digests (default: all). `worker_id` is the same over reconnects and different from
-    all others that are connected (default: a fresh one). `allow_unknown` takes names
-    that no pack has yet. `handler_timeout` bounds each turn's handler in seconds (default
-    900, None: no bound): past it the turn fails with HANDLER_TIMEOUT; a coroutine is
-    cancelled, a thread goes on unheard. `drain_timeout` is how long `stop` lets handlers
-    finish. `on_error` is told what went wrong in a handler or with its answer; it is
-    logged in any case. The rest is as for `Client`.
+    `turns` and `steps` are how many of each it executes at once (default 1, at most 10000). `packs`
+    are "id", "id@version" or digests (default: all packs). `worker_id` must differ from the ids of
+    all other connected workers and stays the same over reconnects (default: a new id).
+    `allow_unknown` permits handlers of names that no pack has yet. `handler_timeout` bounds the
+    handler of a turn in seconds (default 900, None: no bound). After it the turn fails with
+    HANDLER_TIMEOUT; a coroutine is cancelled, and the answer of a thread is ignored.
+    `drain_timeout` is how many seconds `stop` waits for handlers (default 30). `on_error` receives
+    each error of a handler or of its answer; the error is logged in any case. The other arguments
+    are those of `Client`. Raises ValueError for a value out of range.
 
-    `suspend_after` (default None: never) releases a turn whose handler only waits for
-    answers to its steps, once a `turn.step` without a timeout of its own has waited for
-    so many seconds and no other call of the turn is being made. `turn.step` then raises
-    SuspendTurn, the worker's place is free for other turns, and when the steps are
-    answered the handler is executed again from its beginning, perhaps by another worker;
-    the same calls of `turn.step` get the recorded answers. It is for handlers that wait
-    for minutes, and do nothing besides steps that must not be done twice.
+    `suspend_after` (seconds, default None: never) releases a turn whose handler only waits for its
+    steps. It applies when a `turn.step` without a timeout has waited that long and no other call of
+    the turn is being made. `turn.step` then raises SuspendTurn, and the worker can execute another
+    turn. When the steps are answered, a worker executes the handler again from its beginning, and
+    the same calls of `turn.step` return the recorded answers. Use it for handlers that wait for
+    minutes and that, apart from steps, do no work that must not be repeated.
 
-    Handlers are functions, executed in threads, or coroutine functions. A turn handler
-    takes a Turn (an AsyncTurn if it is a coroutine function) and returns a Reply or None;
-    a tool handler is a typed function, or takes the payload and returns the result as JSON.
-    Heartbeats are sent by the worker while handlers run.
+    Handlers are functions, executed in threads, or coroutine functions. A turn handler takes a Turn
+    (a coroutine function: an AsyncTurn) and returns a Reply or None. A tool handler is a typed
+    function, or takes the payload and returns the result as JSON. The worker sends heartbeats while
+    handlers run.
 
     >>> worker = Worker(turns=4)
     >>> from pawl_client import Reply, Turn
@@ -79,13 +79,13 @@ class Worker:
     ) -> None:
         for name, value in (("turns", turns), ("steps", steps)):
             if not 1 <= value <= 10_000:
-                raise ValueError(f"{name}: 1 to 10000, not {value}")
+                raise ValueError(f"{name}: must be from 1 to 10000, not {value}")
         for name, seconds in (
             ("handler_timeout", handler_timeout),
             ("suspend_after", suspend_after),
         ):
             if seconds is not None and seconds <= 0:
-                raise ValueError(f"{name}: more than 0 or None, not {seconds}")
+                raise ValueError(f"{name}: must be greater than 0 s, or None, not {seconds}")
         self._settings = Settings(
             address=address_of(address),
             namespace=namespace,
@@ -109,31 +109,40 @@ class Worker:
     # What it executes
 
     def prompt(self, name: str) -> Callable[[F], F]:
-        """Executes the turns of a prompt; "*": of all that have no handler."""
+        """Registers the decorated function for the turns of a prompt; "*" for all prompts without a
+        handler.
+
+        Raises ValueError if the prompt has a handler already.
+        """
         return registering(self._handlers.prompts, name)
 
     def agent(self, name: str) -> Callable[[F], F]:
-        """Executes the turns of runs of an agent whose prompt has no handler; "*": of
-        all agents that have none."""
+        """Registers the decorated function for runs of an agent, for prompts that have no handler.
+
+        "*" means all agents without a handler. Raises ValueError if the agent has a handler
+        already.
+        """
         return registering(self._handlers.agents, name)
 
     def tool(self, name: str, *, parameters: Json = None, result: Json = None) -> Callable[[F], F]:
-        """Executes the steps of a tool; "*": of all that have no handler.
+        """Registers the decorated function for the steps of a tool; "*" for all tools without a
+        handler.
 
-        A function with annotations is called by name, with values that fit them: dates,
-        decimals, dataclasses, models of pydantic; what it returns is told as JSON, by its
-        return annotation. This needs `pip install 'pawl-client[typed]'`. A payload that
-        does not fit is the tool's error INVALID_ARGUMENTS, which names each place and what
-        was expected there; the function is not called. A function whose first parameter has
-        no annotation, or is called `payload`, and which needs no other one, gets the payload
-        as it is, or made into that parameter's dataclass or model.
+        A function with annotations is called with named arguments of the annotated types: dates,
+        decimals, dataclasses, pydantic models. Its result is converted to JSON by the return
+        annotation. This needs `pip install 'pawl-client[typed]'`. A payload that does not fit is
+        the tool's error INVALID_ARGUMENTS, which names each place and the expected type; the
+        function is not called. A function receives the whole payload as one argument if its first
+        parameter has no annotation or is called `payload`, and no other parameter is required. If
+        that parameter is annotated with a dataclass or a pydantic model, the payload is converted
+        to it.
 
-        `parameters` and `result` are JSON Schemas. A payload or result that does not fit
-        is the tool's error PAYLOAD_INVALID or RESULT_INVALID. (The sidecar checks the
-        payload against the pack's own schema before it gets here.)
+        `parameters` and `result` are JSON Schemas. A payload or result that does not fit is the
+        tool's error PAYLOAD_INVALID or RESULT_INVALID. The sidecar has checked the payload against
+        the pack's own schema before.
 
-        Raises ValueError: the tool has a handler already, or the function cannot be called
-        so.
+        Raises ValueError if the tool has a handler already, or the function cannot be called in one
+        of these ways.
         """
 
         def register(function: F) -> F:
@@ -147,27 +156,32 @@ class Worker:
         return register
 
     def schemas(self) -> dict[str, Json]:
-        """The JSON Schema of the arguments of each tool that is a typed function, or was
-        given one: what the pack's `tools.NAME.parameters` may be."""
+        """Returns the JSON Schema of the arguments of each tool that is a typed function or was
+        given one.
+
+        A pack may use them as its `tools.NAME.parameters`.
+        """
         return self._handlers.schemas()
 
     def check(self, pack: PackSource) -> None:
-        """Compares the tools of a pack with the functions here: whether all payloads that
-        its `tools.NAME.parameters` admit are taken, by names and types. `pack` is a document
-        (a Path is read, str and bytes are the text; YAML needs PyYAML) or its mapping. A tool
-        that only one side has is not compared.
+        """Checks that the functions accept all payloads that a pack's `tools.NAME.parameters`
+        permit.
 
-        Raises SchemaError (TOOL_MISMATCH), whose message and `violations` name each
-        difference.
+        It compares names and types. `pack` is a Path, which is read, the text as str or bytes, or
+        the parsed document; YAML needs PyYAML. A tool that only one side has is not compared.
+
+        Raises SchemaError (TOOL_MISMATCH); its message and `violations` name each difference.
         """
         check_tools(pack, self.schemas())
 
     # Life
 
     def run(self) -> None:
-        """Serves until SIGTERM or SIGINT, then drains: no more work is taken, and what
-        is under way may finish. In another thread than the main one no signal is heard:
-        call `stop`. Raises as `serve`."""
+        """Serves until SIGTERM or SIGINT, then drains: it takes no more work and lets handlers
+        finish.
+
+        Outside the main thread it receives no signals; call `stop`. Errors are those of `serve`.
+        """
 
         async def main() -> None:
             if threading.current_thread() is threading.main_thread():
@@ -181,11 +195,11 @@ class Worker:
         for number in (signal.SIGTERM, signal.SIGINT):
             try:
                 loop.add_signal_handler(number, self.stop)
-            except NotImplementedError:  # Event loops of Windows have none.
+            except NotImplementedError:  # Event loops of Windows have no signal handlers.
                 signal.signal(number, lambda *_: self.stop())
 
     def stop(self) -> None:
-        """Begins to drain; `serve` returns when it is done. May be called from anywhere."""
+        """Begins to drain; `serve` returns when that is done. Safe to call from any thread."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._begin_to_stop)
 
@@ -194,10 +208,15 @@ class Worker:
         self._stopping.set()
 
     async def serve(self) -> None:
-        """Serves until `stop`. Connects again when the connection breaks, and keeps what
-        it holds. Raises PawlError if the sidecar refuses the worker for good."""
+        """Serves until `stop`, and reconnects after a lost connection without losing its leases.
+
+        Raises PawlError if the sidecar refuses the worker for good, and ValueError for a worker
+        without a handler.
+        """
         if not self._handlers:
-            raise ValueError("a worker needs at least one handler")
+            raise ValueError(
+                "a worker needs at least one handler; register one with prompt, agent or tool"
+            )
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
         executor = WorkExecutor(
             self._settings,

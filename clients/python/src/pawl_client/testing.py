@@ -1,4 +1,4 @@
-"""For tests of programs that use Pawl: a real sidecar, and a model by script.
+"""Helpers for tests of programs that use Pawl: a real sidecar and a scripted model.
 
 with Sidecar(packs=["my.pack.json"], allow_tools=["*"]) as sidecar:
     with sidecar.client() as client:
@@ -30,12 +30,12 @@ _STARTUP_SECONDS = 30.0
 
 
 class Sidecar:
-    """A sidecar process of its own, in a temporary directory, on a free loopback port.
+    """Runs a sidecar process for a test, in a temporary directory and on a free loopback port.
 
-    `packs` are files to register, `allow_tools` the allowlist (default: none), `flags`
-    further flags of `pawl serve`, `binary` the program (default: `sidecar_path()`).
-    With `http` it has an HTTP port as well, for agent cards and the gateway. It may be
-    killed and started again: the directory and the ports stay.
+    `packs` are files to register, `allow_tools` is the allowlist (default: no tool), `flags` are
+    further flags of `pawl serve`, and `binary` is the program (default: `sidecar_path()`). With
+    `http` it also has an HTTP port, for agent cards and the gateway. A killed sidecar may be
+    started again: it keeps its directory and its ports. Use it in a `with` statement.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Sidecar:
         ]
         self._directory = tempfile.TemporaryDirectory(prefix="pawl-")
         self.path = Path(self._directory.name)
-        """Its directory: data/, sidecar.log, and what a test puts there."""
+        """The directory: data/, sidecar.log, and files of the test."""
         self.address = "127.0.0.1:0"
         self.http = "127.0.0.1:0" if http else ""
         """HOST:PORT of the HTTP port; empty without one."""
@@ -92,7 +92,7 @@ class Sidecar:
             self._process = subprocess.Popen(  # noqa: S603
                 command, stdout=subprocess.PIPE, stderr=log, text=True
             )
-        # A process that neither serves nor ends is killed, which ends the readline.
+        # The timer kills a process that neither serves nor ends, which ends the readline.
         timer = threading.Timer(_STARTUP_SECONDS, self._process.kill)
         timer.start()
         try:
@@ -106,19 +106,19 @@ class Sidecar:
         self.address, self.http = ready["grpc"], ready.get("http", "")
 
     def log(self) -> str:
-        """What it wrote to its log so far."""
+        """Returns the log of the process so far."""
         return (self.path / "sidecar.log").read_text(errors="replace")
 
     def kill(self) -> None:
-        """Kills it in the midst of whatever it does (SIGKILL)."""
+        """Kills the process at once (SIGKILL)."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> int:
-        """Lets it finish (SIGTERM) and returns its exit code."""
+        """Stops the process after its calls have finished (SIGTERM) and returns its exit code."""
         return self._end(signal.SIGTERM)
 
     def restart(self) -> None:
-        """Kills it and starts it again on the same data and port."""
+        """Kills the process and starts it again on the same data and port."""
         self.kill()
         self.start()
 
@@ -133,11 +133,11 @@ class Sidecar:
         return code
 
     def client(self, **settings: Any) -> Client:
-        """A client of it; settings as for Client."""
+        """Returns a client of this sidecar. `settings` are those of `Client`."""
         return Client(address=self.address, **settings)
 
     def async_client(self, **settings: Any) -> AsyncClient:
-        """An asynchronous client of it; settings as for AsyncClient."""
+        """Returns an asynchronous client of this sidecar. `settings` are those of `AsyncClient`."""
         return AsyncClient(address=self.address, **settings)
 
 
@@ -145,10 +145,10 @@ Answer: TypeAlias = "Reply | Exception | None"
 
 
 class Script:
-    """A model by script: for each state (or prompt), the answers of its turns in order.
+    """A scripted model: for each state (or prompt), the answers of its turns in order.
 
-    An exception is raised. The last answer of a state is given again for every further
-    turn. `turns` are the turns that it saw.
+    An answer is a Reply, None, or an exception, which is raised. The last answer of a state repeats
+    for every further turn. `turns` holds the turns that the script received.
 
     >>> Script({}).turns
     []
@@ -159,7 +159,7 @@ class Script:
         self.turns: list[TurnView] = []
 
     def __call__(self, turn: TurnView) -> Reply | None:
-        """The answer to a turn. Raises KeyError for a state that is not in the script."""
+        """Returns the answer to a turn. Raises KeyError for a state that is not in the script."""
         self.turns.append(turn)
         name = turn.state if turn.state in self._answers else turn.prompt
         given = self._answers[name]

@@ -57,5 +57,5 @@ def test_the_error_names_every_place(places: Path) -> None:
 def test_a_named_one_that_is_none(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(places / "path" / "sidecar")
     monkeypatch.setenv("PAWL_SIDECAR", "/nowhere")
-    with pytest.raises(SidecarError, match="PAWL_SIDECAR=/nowhere is no program"):
+    with pytest.raises(SidecarError, match="PAWL_SIDECAR=/nowhere is no executable file"):
         sidecar_path()

@@ -115,7 +115,7 @@ def test_a_part_of_it(client: Client) -> None:
     with pytest.raises(PositionError) as caught:
         list(client.stream_blob(put, offset=700_001))
     assert caught.value.reason == "BLOB_OFFSET"
-    with pytest.raises(ValueError, match="offset: 0 or more, not -1"):
+    with pytest.raises(ValueError, match="offset: must be at least 0, not -1"):
         client.stream_blob(put, offset=-1)
 
 
@@ -136,9 +136,9 @@ def test_a_blob_that_is_too_large(client: Client) -> None:
 
 
 def test_what_cannot_be_stored(client: Client) -> None:
-    with pytest.raises(TypeError, match=r"a blob is bytes, str, Path, .* not int"):
+    with pytest.raises(TypeError, match=r"data: must be bytes, str, Path, .* not int"):
         client.put_blob(7)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="the pieces of a blob are bytes, not str"):
+    with pytest.raises(TypeError, match="data: its pieces must be bytes, not str"):
         client.put_blob(["text"])  # type: ignore[list-item]
     with pytest.raises(TypeError, match="need AsyncClient"):
         client.put_blob(later(b"x"))  # type: ignore[arg-type]
@@ -249,9 +249,9 @@ def test_a_download_proves_what_it_read() -> None:
     ref = blob_ref(b"abcd")
     reader = Download(namespace="", ref=ref)
     assert reader.read(piece(0, b"ab")) is not None
-    with pytest.raises(StreamGapError, match="byte 3 came instead of 2"):
+    with pytest.raises(StreamGapError, match="received byte 3, expected byte 2"):
         reader.read(piece(3, b"d"))
-    with pytest.raises(StreamGapError, match="it ended at byte 2 of 4"):
+    with pytest.raises(StreamGapError, match="the stream ended at byte 2 of 4"):
         reader.end()
     assert reader.request().offset == 2
     with pytest.raises(DeadlineError):

@@ -258,4 +258,7 @@ def test_without_a_sidecar_the_command_says_so(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("PAWL_SIDECAR", "/nowhere/sidecar")
     done = written(AWKWARD)
     assert done.returncode == 1
-    assert done.stderr == "pawl: PAWL_SIDECAR=/nowhere/sidecar is no program that can be run\n"
+    assert done.stderr == (
+        "pawl: PAWL_SIDECAR=/nowhere/sidecar is no executable file; "
+        "set it to the sidecar's program\n"
+    )

@@ -165,12 +165,12 @@ def test_a_step_that_is_answered_by_hand(here: Client) -> None:
 @pytest.mark.parametrize(
     ("usage", "says"),
     [
-        (Usage(cost_micro_usd=-1), "cost_micro_usd: a whole number from 0"),
+        (Usage(cost_micro_usd=-1), "cost_micro_usd: must be a whole number from 0"),
         (Usage(cost_micro_usd=0.5), "cost_micro_usd"),  # type: ignore[arg-type]
         (Usage(tool_calls=1_000_001), "tool_calls"),
-        (Usage(input_tokens=1, cached_tokens=2), "cached_tokens: from 0 to input_tokens"),
-        (Usage(model="m" * 257), "model: at most 256 bytes"),
-        (7, "usage: a pawl_client.Usage, not int"),
+        (Usage(input_tokens=1, cached_tokens=2), "cached_tokens: must be from 0 to input_tokens"),
+        (Usage(model="m" * 257), "model: must have at most 256 bytes, not 257"),
+        (7, "usage: must be a pawl_client.Usage, not int"),
     ],
 )
 def test_what_nobody_can_have_consumed_is_told_to_who_says_it(

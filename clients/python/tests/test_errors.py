@@ -237,7 +237,7 @@ def test_the_tree_in_the_docstring_is_the_tree() -> None:
 def test_values_that_cannot_be_sent(client: Client) -> None:
     with pytest.raises(ValueError, match="exactly one of text, json, data and uri"):
         Part()
-    with pytest.raises(ValueError, match="RunOrder is one of"):
+    with pytest.raises(ValueError, match="RunOrder: must be one of"):
         list(client.list_runs(order="SIDEWAYS"))
     with pytest.raises(ValueError, match="exclude each other"):
         client.open("steps", agent="a", state="b")

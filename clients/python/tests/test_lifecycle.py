@@ -306,7 +306,7 @@ def test_filters_of_lists(client: Client) -> None:
     assert found(reason="cancelled", created_after=made) == [run.id]
     assert found(reason="completed") == []
     assert found(created_before=made) == []
-    with pytest.raises(ValueError, match="a time needs its zone"):
+    with pytest.raises(ValueError, match="a time must have a time zone"):
         found(created_after=datetime(2026, 1, 1))
 
 
@@ -381,7 +381,7 @@ ANSWER = {
 def test_a_run_that_the_sidecar_executes(client: Client) -> None:
     with pytest.raises(StateError, match="NO_MODELS"):
         client.start("steps", variables={"n": 1}, execution="SIDECAR")
-    with pytest.raises(ValueError, match='execution: "WORKERS" or "SIDECAR", not \'CALLER\''):
+    with pytest.raises(ValueError, match='execution: must be "WORKERS" or "SIDECAR", not \'CALLER\''):
         client.start("steps", variables={"n": 1}, execution="CALLER")
     with (
         Scripted(Says("All done.")) as model,

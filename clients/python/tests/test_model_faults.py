@@ -442,7 +442,7 @@ def test_answers_in_a_form(client: Client, vendor: str) -> None:
         ({"output": {"type": "sum"}}, "output: .*'sum' is not valid"),
         ({"output": {"calc": {"type": "sum"}}}, r"output\['calc'\]: .*'sum' is not valid"),
         ({"output": object()}, "output: <object.* has no schema"),
-        ({"extra": {"tool_choice": "none"}}, "extra.tool_choice: the handler says it"),
+        ({"extra": {"tool_choice": "none"}}, "extra.tool_choice: the handler sets it itself"),
         ({"extra": {"user": {1, 2}}}, r"extra\.user: an instance of set is no JSON"),
         ({"extra": {"user": float("nan")}}, r"extra\.user: nan is no JSON"),
     ],

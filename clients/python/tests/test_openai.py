@@ -198,12 +198,12 @@ async def test_in_a_worker(sidecar: Sidecar, client: Client) -> None:
 
 def test_settings_that_are_refused() -> None:
     with pytest.raises(
-        ValueError, match=r"model: 'provider:model' or a pydantic_ai Model, not int"
+        ValueError, match=r"model: must be 'provider:model' or a pydantic_ai Model, not int"
     ):
         ModelHandler(7)
     with pytest.raises(ValueError, match="Unknown model: nobody:m"):
         ModelHandler("nobody:m")
-    with pytest.raises(ValueError, match="max_rounds: 1 or more, not 0"):
+    with pytest.raises(ValueError, match="max_rounds: must be at least 1, not 0"):
         ModelHandler(model("http://127.0.0.1:1/v1"), max_rounds=0)
-    with pytest.raises(ValueError, match=r"extra\.max_retries: the handler says it"):
+    with pytest.raises(ValueError, match=r"extra\.max_retries: the handler sets it itself"):
         ModelHandler(model("http://127.0.0.1:1/v1"), extra={"max_retries": 3})

@@ -266,7 +266,7 @@ def test_a_reader_proves_what_it_reads() -> None:
     reader = EventReader(namespace="", source=EventSource("r"))
     assert read(reader, chunk(0, "ab")) == [("text", "ab")]
     assert read(reader, chunk(0, "ab")) == []
-    with pytest.raises(StreamGapError, match="goes on at byte 3, but the last one read was 2"):
+    with pytest.raises(StreamGapError, match="continues at byte 3, but the last one read was 2"):
         read(reader, chunk(3, "d"))
     after = reader.request().output_after
     assert (after.turn_seq, after.delivery, after.offset) == (1, 1, 2)

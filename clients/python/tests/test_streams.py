@@ -160,7 +160,7 @@ def test_from_a_seq_and_by_kind(client: Client) -> None:
     assert list(run.transitions(after_seq=every[-1].seq)) == []
     with pytest.raises(PositionError):
         list(run.transitions(after_seq=10_000))
-    with pytest.raises(ValueError, match=r"RecordKind is one of .*, not 'NOPE'"):
+    with pytest.raises(ValueError, match=r"RecordKind: must be one of .*, not 'NOPE'"):
         list(run.transitions(kinds=["NOPE"]))
 
 

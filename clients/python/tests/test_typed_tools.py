@@ -327,7 +327,7 @@ REFUSED: list[tuple[Any, str]] = [
     (bare, "tool add: parameter b has no annotation"),
     (starred, r"tool add: parameter \*numbers: 'int' cannot be given by name|\*numbers"),
     (of_a_lock, "tool add: .*Popen"),
-    (with_default, "tool add: parameter a: Field.. belongs into the annotation"),
+    (with_default, "tool add: parameter a: Field.. must be in the annotation"),
 ]
 
 
@@ -369,7 +369,7 @@ except ValueError as error:
     assert done.stderr == ""
     assert done.stdout == (
         "tool add: a typed function needs pydantic 2: pip install 'pawl-client[typed]'; "
-        "or take the payload as it is by one parameter `payload`\n"
+        "or take the payload with one parameter `payload`\n"
     )
 
 
@@ -450,7 +450,7 @@ async def test_an_answer_given_by_hand(here: Client) -> None:
     run = here.open("loose", variables={"n": 1})
     fault = Fault(code="X")
     for answer, final, after in ((1, True, None), (1, False, 1.0), (fault, True, 1.0)):
-        with pytest.raises(ValueError, match="of a Fault"):
+        with pytest.raises(ValueError, match="only a Fault takes them"):
             run.resolve_step(1, "add", answer, attempt=1, non_retryable=final, retry_after=after)
 
 

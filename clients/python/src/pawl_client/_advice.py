@@ -1,6 +1,6 @@
-"""What to do with an error: the table of docs/reference/errors.md, "What to do with an error".
+"""What to do about an error: the table of docs/reference/errors.md, "What to do with an error".
 
-A test compares the two, and the TypeScript client has the same one.
+A test compares the two. The TypeScript client has the same table.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from typing import Literal, TypeAlias
 from pawl_client._errors import AuthenticationError, PawlError
 
 Advice: TypeAlias = Literal["repeat", "reconnect", "give up"]
-"""repeat: the same call with the same id, a little later; reconnect: the same over a new
-stream; give up: the same call would meet the same answer."""
+"""repeat: make the same call with the same id a little later. reconnect: make it over a new stream.
+give up: the same call would get the same answer.
+"""
 
 Reasons: TypeAlias = "tuple[str, ...] | Literal['any', 'none', 'waits']"
-"""any: with every reason and without one; none: without a reason, as the gRPC library and
-proxies report a broken stream; waits: with every reason, if the server says how long to wait."""
+"""any: with every reason and without one. none: without a reason, as gRPC and proxies report a
+broken stream. waits: with every reason, if the server says how long to wait.
+"""
 
 ADVICE: tuple[tuple[str, Reasons, Advice], ...] = (
     ("ABORTED", ("WORKER_REPLACED", "CONSUMER_REPLACED"), "give up"),
@@ -31,12 +33,13 @@ ADVICE: tuple[tuple[str, Reasons, Advice], ...] = (
     ("RESOURCE_EXHAUSTED", "waits", "repeat"),
     ("any", "any", "give up"),
 )
-"""A row is the code, its reasons, and what to do; the first row that fits holds."""
+"""Rows of a code, its reasons and the advice; the first matching row applies."""
 
 
 def advice_of(error: PawlError) -> Advice:
-    """What to do with an error that a server or the gRPC library reported. An error of this
-    package has no code and is given up: the caller's own cancellation is one.
+    """Returns what to do about an error of a server or of gRPC.
+
+    Errors of this package, for example the caller's own cancellation, have no code: "give up".
 
     >>> advice_of(PawlError("away", code="UNAVAILABLE"))
     'reconnect'

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class AsyncCaller(BaseClient):
-    """The channel of a client, and how its flows are performed."""
+    """The channel of a client. It performs the client's flows."""
 
     def _connect(self) -> None:
         self._channel = ClientChannel(self._settings)
@@ -28,13 +28,13 @@ class AsyncCaller(BaseClient):
         self._methods: dict[str, Callable[..., Any]] = {}
 
     async def close(self) -> None:
-        """Closes the connection. Calls under way end with CallCancelledError."""
+        """Closes the connection. Active calls end with CallCancelledError."""
         self._methods = {}
         await self._run_server.close()
         await self._channel.close()
 
     async def call(self, operation: Operation[T], *, timeout: float | None = None) -> T:
-        """Makes one call with repetitions."""
+        """Makes one call, with repetitions."""
         return await self.perform(self._attempt(operation, timeout))
 
     async def perform(self, flow: Flow[T]) -> T:
@@ -87,7 +87,7 @@ class AsyncCaller(BaseClient):
         )
 
     async def _with_token(self, call: Callable[[Any], Awaitable[Any]]) -> Any:
-        """Makes a call; one whose token was rotated meanwhile, once more."""
+        """Makes a call, and makes it once more if its token was rotated."""
         try:
             return await call(self._settings.metadata())
         except grpc.RpcError as error:
@@ -102,7 +102,9 @@ class AsyncCaller(BaseClient):
     async def read(
         self, reader: Reader[T], *, timeout: float | None = None
     ) -> AsyncGenerator[T, None]:
-        """What a reader reads, over as many connections as it takes. `timeout` ends it."""
+        """Yields the values of a reader, and reconnects after lost connections. It ends after
+        `timeout`.
+        """
         end = None if timeout is None else time.monotonic() + timeout
         renewed = False
         while True:

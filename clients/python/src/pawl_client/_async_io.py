@@ -1,7 +1,6 @@
-"""How the asynchronous client waits and reaches its sidecar.
+"""Waiting and connecting for the asynchronous client.
 
-Its counterpart is `_sync_io`: what is generated for the blocking client imports the same
-names from there.
+Its counterpart is `_sync_io`: the generated blocking client imports the same names from there.
 """
 
 from __future__ import annotations
@@ -42,8 +41,10 @@ def open_channel(settings: Settings) -> grpc.aio.Channel:
 
 
 class ClientChannel:
-    """The channel of a client. It belongs to an event loop, which need not run yet when
-    the client is made: the first call opens it."""
+    """The channel of a client. It belongs to an event loop.
+
+    The loop need not run when the client is created: the first call opens the channel.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -51,20 +52,20 @@ class ClientChannel:
 
     @property
     def channel(self) -> grpc.aio.Channel:
-        """The channel, opened if it is not."""
+        """The channel, opened on first use."""
         if self._channel is None:
             self._channel = open_channel(self._settings)
         return self._channel
 
     async def close(self) -> None:
-        """Ends the calls under way. The next call would open it again."""
+        """Ends the active calls. The next call opens the channel again."""
         channel, self._channel = self._channel, None
         if channel is not None:
             await channel.close()
 
 
 async def stream_error(call: Any, address: str) -> PawlError | None:
-    """Why a stream ended; None: the sidecar ended it as if all were well."""
+    """Returns why a stream ended; None: the sidecar ended it without an error."""
     code, text = await call.code(), await call.details()
     if code is grpc.StatusCode.OK:
         return None
@@ -75,14 +76,16 @@ async def stream_error(call: Any, address: str) -> PawlError | None:
 
 
 async def call_handler(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """What a function of the user returns, awaited if that is what it needs."""
+    """Calls a user's function, and awaits its result if it is awaitable."""
     value = function(*arguments)
     return await value if inspect.isawaitable(value) else value
 
 
 async def run_all(calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
-    """What several calls return, made at the same time. All come to their end; then the
-    first error is raised."""
+    """Makes several calls at the same time and returns their results.
+
+    It waits for all of them, and then raises the first error.
+    """
 
     async def one(call: Callable[[], Awaitable[T]]) -> T:
         return await call()
@@ -99,8 +102,9 @@ async def run_all(calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
 async def with_timeout(
     source: AsyncGenerator[T, None], seconds: float | None
 ) -> AsyncGenerator[T, None]:
-    """What a stream gives, for so long at most; it runs in a task of its own. Raises
-    TimeoutError."""
+    """Yields the values of a stream, which runs in a task of its own. Raises TimeoutError after
+    `seconds`.
+    """
     queue: asyncio.Queue[Any] = asyncio.Queue()
     end = object()
 
@@ -115,7 +119,7 @@ async def with_timeout(
     try:
         while True:
             left = None if until is None else max(until - clock(), 0.0)
-            # What has come is taken even when the time is over.
+            # Values that have arrived are yielded even after the timeout.
             ready = not queue.empty()
             piece = queue.get_nowait() if ready else await asyncio.wait_for(queue.get(), left)
             if piece is end:
@@ -123,7 +127,7 @@ async def with_timeout(
                 return
             yield piece
     except asyncio.TimeoutError:
-        raise TimeoutError(f"more than {seconds} s") from None
+        raise TimeoutError(f"took more than {seconds} s") from None
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

@@ -1,7 +1,6 @@
-"""Serves the runs that a client drives, over one stream of their own.
+"""Executes the runs that a client drives, over one stream of their own.
 
-Its counterpart is `_sync_serve`: what is generated for the blocking client imports the
-same names from there.
+Its counterpart is `_sync_serve`: the generated blocking client imports the same names from there.
 """
 
 from __future__ import annotations
@@ -22,22 +21,22 @@ from pawl_client._worker_connection import WorkerConfig
 __all__ = ["RunServer", "served_run"]
 
 _forked: int | None = None
-"""The process that opened the first stream. gRPC's streams for event loops do not work in a
-process that is forked from it."""
+"""The process that opened the first stream. gRPC's asyncio streams do not work in its forks."""
 
 
 def served_run(
     handler: Callable[[Any], Any] | Mapping[str, Callable[[Any], Any]],
     tools: Mapping[str, Callable[..., Any]] | None,
 ) -> ServedRun:
-    """A run that coroutines execute. Raises as `handlers_of`, and as `check_process`."""
+    """Returns a run whose handlers are coroutines. Raises as `handlers_of` and `check_process`."""
     check_process()
     return ServedRun(handlers_of(handler, tools, blocking=False))
 
 
 class RunServer:
-    """Executes the runs of a client. The stream is opened for the first of them, and stays
-    open for the next ones."""
+    """Executes the runs of a client. The first run opens the stream, which stays open for
+    later ones.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -46,23 +45,25 @@ class RunServer:
         self._closed = False
 
     async def drive(self, served: ServedRun) -> None:
-        """Executes a run until it ends or waits for something from outside.
+        """Executes a run until it ends or waits for an outside input.
 
-        Raises RunTakenOverError, NotFoundError, UnavailableError, StateError (RUN_DRIVEN), what
-        a mistake of a handler raised, what ServeRun is refused with.
+        Raises RunTakenOverError, NotFoundError, UnavailableError, StateError (RUN_DRIVEN), the
+        error of a handler's mistake, or the error by which the sidecar refuses the run.
         """
         executor = self._opened()
         served.begin()
         await executor.serve(served)
 
     async def close(self) -> None:
-        """Gives up the runs that are driven, and ends the stream. Tools that are at work have
-        `GRACE_SECONDS` to report what they did."""
+        """Abandons the driven runs and ends the stream.
+
+        Running tools have `GRACE_SECONDS` to report their results.
+        """
         self._closed = True
         if self._executor is not None and self._task is not None:
             executor, task = self._executor, self._task
             self._end(executor, closed())
-            await asyncio.sleep(0)  # What drives the runs goes on, and releases them.
+            await asyncio.sleep(0)  # Lets the tasks that drive the runs release them.
             await executor.finish_reports()
             await cancel_and_wait(task)
 
@@ -87,7 +88,7 @@ class RunServer:
             await executor.close()
 
     def _end(self, executor: WorkExecutor, error: Exception) -> None:
-        """The stream is over: the next run opens another one."""
+        """Ends the stream; the next run opens another one."""
         if self._executor is executor:
             self._executor = None
         for served in list(executor.connection.served.values()):
@@ -95,8 +96,8 @@ class RunServer:
 
 
 def closed() -> CallCancelledError:
-    """What those get whose client is closed."""
-    return CallCancelledError("the client was closed", code="CANCELLED")
+    """Returns the error of calls whose client is closed."""
+    return CallCancelledError("the client is closed; create a new one", code="CANCELLED")
 
 
 def check_process() -> None:
@@ -107,8 +108,8 @@ def check_process() -> None:
     elif _forked != os.getpid():
         raise StateError(
             f"process {os.getpid()} was forked from {_forked}, which had driven runs, and gRPC "
-            "does not work over that; start it without fork (multiprocessing: spawn), or drive "
-            "the first run behind the fork",
+            "does not work in such a fork; start the process without fork (multiprocessing: "
+            "spawn), or drive the first run after the fork",
             reason="FORKED",
         )
 

@@ -1,4 +1,4 @@
-"""The event loop of what is asynchronous in a library and called by blocking code."""
+"""The event loop for asynchronous library code that blocking code calls."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ T = TypeVar("T")
 
 _lock = threading.Lock()
 _loops: dict[int, asyncio.AbstractEventLoop] = {}
-"""The loop of a process; a forked one has its own."""
+"""The loop of each process; a forked process has its own."""
 
 
 def in_loop(work: Coroutine[Any, Any, T]) -> Future[T]:
-    """Runs a coroutine in the loop, whose thread lives as long as the process."""
+    """Runs a coroutine in the loop. The loop's thread lives as long as the process."""
     with _lock:
         loop = _loops.get(os.getpid())
         if loop is None:

@@ -1,4 +1,4 @@
-"""Where the sidecar's program is on this machine."""
+"""Finds the sidecar's program on this machine."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ _NAMES = ("sidecar", "sidecar.exe")
 
 
 def sidecar_path() -> str:
-    """Path of the `sidecar` program.
+    """Returns the path of the `sidecar` program.
 
-    The environment variable PAWL_SIDECAR; else the program that this package carries
-    (`pawl_client/_bin/sidecar`, in wheels that are built for one platform); else, where the
-    package is used from Pawl's source tree, what `make build` left there; else
-    `sidecar` on the PATH. Raises SidecarError, which names them all.
+    It takes the first of: the environment variable PAWL_SIDECAR; the program in this package
+    (`pawl_client/_bin/sidecar`, in wheels for one platform); the output of `make build`, if the
+    package is used from Pawl's source tree; `sidecar` on the PATH. Raises SidecarError, which names
+    all of them.
     """
     named = os.environ.get("PAWL_SIDECAR")
     if named:
         if not _is_program(Path(named)):
-            raise SidecarError(f"PAWL_SIDECAR={named} is no program that can be run")
+            raise SidecarError(
+                f"PAWL_SIDECAR={named} is no executable file; set it to the sidecar's program"
+            )
         return named
     for candidate in (*_carried(), *_built()):
         if _is_program(candidate):
@@ -32,8 +34,8 @@ def sidecar_path() -> str:
     found = shutil.which("sidecar")
     if found is None:
         raise SidecarError(
-            "no sidecar: set PAWL_SIDECAR to the program, install a wheel of pawl-client with it"
-            f" ({_PACKAGE / '_bin' / 'sidecar'}), or put `sidecar` on the PATH"
+            "no sidecar found: set PAWL_SIDECAR to the program, install a wheel of pawl-client "
+            f"that has it ({_PACKAGE / '_bin' / 'sidecar'}), or put `sidecar` on the PATH"
         )
     return found
 
@@ -43,7 +45,7 @@ def _carried() -> Iterator[Path]:
 
 
 def _built() -> Iterator[Path]:
-    """What is built in the source tree that this package is in, if it is in one."""
+    """The program built in the source tree that contains this package, if there is one."""
     for directory in _PACKAGE.parents:
         if (directory / "go.mod").exists() and (directory / "proto" / "pawl").is_dir():
             yield directory / "bin" / "sidecar"

@@ -1,4 +1,4 @@
-"""Storing and reading blobs: large content beside the runs, by its digest."""
+"""Stores and reads blobs: large content beside the runs, addressed by its digest."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ GET = "/pawl.v1.RunService/GetBlob"
 PIECE_BYTES = 256 * 1024
 """Bytes of one message; the server stores pieces of this size."""
 WINDOW_BYTES = 8 << 20
-"""Bytes that are held in memory until the server has them."""
+"""Bytes that are kept in memory until the server has stored them."""
 
 BlobData: TypeAlias = "bytes | str | Path | IO[bytes] | Iterable[bytes]"
-"""What can be stored: bytes, text (as UTF-8), a file by its Path or opened for binary
-reading from where it stands, or an iterable of pieces, which is read once."""
+"""Content that can be stored: bytes, text (as UTF-8), a file by its Path, a binary file that is
+read from its current position, or an iterable of pieces, which is read once.
+"""
 
 AsyncBlobData: TypeAlias = "BlobData | AsyncIterable[bytes]"
 """As `BlobData`, or an asynchronous iterable of pieces."""
@@ -35,17 +36,18 @@ AsyncBlobData: TypeAlias = "BlobData | AsyncIterable[bytes]"
 
 @dataclass(slots=True)
 class Source:
-    """What is to be stored. `pull` gives the next bytes and None at the end, or for an
-    asynchronous iterable something to await."""
+    """A source of content. `pull` returns the next bytes and None at the end; for an asynchronous
+    iterable it returns an awaitable of these.
+    """
 
     pull: Callable[[], Any]
     ref: str = ""
-    """The blob's reference, where it is known before the end; else empty."""
+    """The blob's reference, if it is known before the end; else empty."""
     close: Callable[[], None] = lambda: None
 
 
 def source_of(data: AsyncBlobData) -> Source:
-    """The source of any data. Raises TypeError for what is none."""
+    """Returns the source of the content. Raises TypeError for a value of another type."""
     if isinstance(data, str):
         data = data.encode()
     if isinstance(data, (bytes, bytearray, memoryview)):
@@ -63,7 +65,7 @@ def source_of(data: AsyncBlobData) -> Source:
         iterator = iter(data)
         return Source(lambda: next(iterator, None))
     raise TypeError(
-        "a blob is bytes, str, Path, a binary file or an iterable of bytes, not"
+        "data: must be bytes, str, Path, a binary file or an iterable of bytes, not"
         f" {type(data).__name__}"
     )
 
@@ -80,11 +82,10 @@ async def _next(pieces: AsyncIterator[bytes]) -> bytes | None:
 
 @dataclass(slots=True)
 class Upload:
-    """One blob on its way to the server.
+    """One blob that is being uploaded.
 
-    It goes window by window. A window is held until the server has it, so that an
-    upload which was broken off goes on where the server is, even if its source can be
-    read only once.
+    It is sent window by window. A window is kept until the server has stored it. An interrupted
+    upload therefore continues at the server's position, even if its source can be read only once.
     """
 
     namespace: str
@@ -98,8 +99,8 @@ class Upload:
     _rest: bytes = field(default=b"", init=False)
 
     def put(self) -> Flow[BlobHead]:
-        """Stores the whole."""
-        # Of an upload of the caller's own, the server may have a part already.
+        """Stores the whole blob."""
+        # The server may already have a part of an upload that the caller named.
         self._doubtful = bool(self.upload_id)
         self.upload_id = self.upload_id or new_id()
         begin = 0
@@ -111,7 +112,9 @@ class Upload:
                     head: BlobHead = from_proto(answer)
                     return head
                 if last:
-                    raise ServerError(f"the upload {self.upload_id} was ended without a blob")
+                    raise ServerError(
+                        f"upload {self.upload_id}: the server ended it without a blob; repeat it"
+                    )
                 begin += len(window)
         finally:
             self.source.close()
@@ -131,7 +134,7 @@ class Upload:
         return window, last and not self._rest
 
     def _transfer(self, window: bytes, begin: int, last: bool) -> Flow[run_pb2.PutBlobResponse]:
-        """Brings a window to the server; after a failure it asks first what is there."""
+        """Sends a window. After a failure it first asks the server for its position."""
         if last:
             self.source.ref = f"blob:sha256:{self._digest.hexdigest()}"
         backoff, waited = Backoff(), 0.0
@@ -186,15 +189,15 @@ class Upload:
 
 
 def checked(piece: Any) -> bytes:
-    """A piece of a source. Raises TypeError for what is no bytes."""
+    """Returns a piece of a source as bytes. Raises TypeError for a value that is not bytes."""
     if not isinstance(piece, (bytes, bytearray, memoryview)):
-        raise TypeError(f"the pieces of a blob are bytes, not {type(piece).__name__}")
+        raise TypeError(f"data: its pieces must be bytes, not {type(piece).__name__}")
     return bytes(piece)
 
 
 @dataclass(slots=True, kw_only=True)
 class Download(Reader[BlobPiece]):
-    """A reader of one blob from an offset on."""
+    """A reader of one blob, from an offset on."""
 
     path = GET
     response = run_pb2.GetBlobResponse
@@ -207,7 +210,7 @@ class Download(Reader[BlobPiece]):
 
     def __post_init__(self) -> None:
         if self.offset < 0:
-            raise ValueError(f"offset: 0 or more, not {self.offset}")
+            raise ValueError(f"offset: must be at least 0, not {self.offset}")
         self._whole = self.offset == 0
 
     def request(self) -> run_pb2.GetBlobRequest:
@@ -219,7 +222,9 @@ class Download(Reader[BlobPiece]):
     def read(self, item: run_pb2.GetBlobResponse) -> BlobPiece | None:
         """See `Reader.read`. Raises StreamGapError for a piece that is not the next one."""
         if item.offset != self.offset:
-            raise StreamGapError(f"{self.ref}: byte {item.offset} came instead of {self.offset}")
+            raise StreamGapError(
+                f"{self.ref}: received byte {item.offset}, expected byte {self.offset}"
+            )
         self._digest.update(item.data)
         self.offset, self._size = self.offset + len(item.data), item.size
         self._progress()
@@ -227,15 +232,21 @@ class Download(Reader[BlobPiece]):
         return piece
 
     def end(self) -> None:
-        """See `Reader.end`. A blob that was read whole has to have its digest."""
+        """See `Reader.end`. Checks the digest of a blob that was read from its beginning."""
         if self.offset < self._size:
-            raise StreamGapError(f"{self.ref}: it ended at byte {self.offset} of {self._size}")
+            raise StreamGapError(
+                f"{self.ref}: the stream ended at byte {self.offset} of {self._size}"
+            )
         if self._whole and f"blob:sha256:{self._digest.hexdigest()}" != self.ref:
-            raise ServerError(f"{self.ref}: what was read has another digest", reason="BLOB_DIGEST")
+            raise ServerError(
+                f"{self.ref}: the received data has another digest", reason="BLOB_DIGEST"
+            )
         self.done = True
 
     def whole(self, data: bytes, timeout: float) -> bytes:
-        """The data, if it is all of the blob. Raises DeadlineError."""
+        """Returns the data if it is the whole blob. Raises DeadlineError otherwise."""
         if not self.done:
-            raise DeadlineError(f"{self.ref}: not read within {timeout} s")
+            raise DeadlineError(
+                f"{self.ref}: not read within {timeout} s; give a longer timeout or use stream_blob"
+            )
         return data

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Caller(BaseClient):
-    """The channel of a client, and how its flows are performed."""
+    """The channel of a client. It performs the client's flows."""
 
     def _connect(self) -> None:
         self._channel = ClientChannel(self._settings)
@@ -29,13 +29,13 @@ class Caller(BaseClient):
         self._methods: dict[str, Callable[..., Any]] = {}
 
     def close(self) -> None:
-        """Closes the connection. Calls under way end with CallCancelledError."""
+        """Closes the connection. Active calls end with CallCancelledError."""
         self._methods = {}
         self._run_server.close()
         self._channel.close()
 
     def call(self, operation: Operation[T], *, timeout: float | None = None) -> T:
-        """Makes one call with repetitions."""
+        """Makes one call, with repetitions."""
         return self.perform(self._attempt(operation, timeout))
 
     def perform(self, flow: Flow[T]) -> T:
@@ -88,7 +88,7 @@ class Caller(BaseClient):
         )
 
     def _with_token(self, call: Callable[[Any], Any]) -> Any:
-        """Makes a call; one whose token was rotated meanwhile, once more."""
+        """Makes a call, and makes it once more if its token was rotated."""
         try:
             return call(self._settings.metadata())
         except grpc.RpcError as error:
@@ -101,7 +101,9 @@ class Caller(BaseClient):
             raise error_from_rpc(error, self._settings.address) from None
 
     def read(self, reader: Reader[T], *, timeout: float | None = None) -> Generator[T, None]:
-        """What a reader reads, over as many connections as it takes. `timeout` ends it."""
+        """Yields the values of a reader, and reconnects after lost connections. It ends after
+        `timeout`.
+        """
         end = None if timeout is None else time.monotonic() + timeout
         renewed = False
         while True:

@@ -1,4 +1,4 @@
-"""What the blocking and the asynchronous client share."""
+"""The common part of the blocking and the asynchronous client."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pawl_client._values import BlobHead, Content, Json
 
 
 class BaseClient:
-    """Settings and requests of a client; makes no call itself."""
+    """Settings and requests of a client. It makes no calls."""
 
     def __init__(
         self,
@@ -151,16 +151,21 @@ class BaseClient:
 
 
 def document(source: Path | str | bytes, filename: str) -> tuple[bytes, str]:
-    """The bytes of a pack and its file name: a Path is read, str and bytes are it."""
+    """Returns the bytes of a pack and its file name. A Path is read; str and bytes are the
+    document.
+    """
     if isinstance(source, Path):
         return source.read_bytes(), filename or source.name
     return (source.encode() if isinstance(source, str) else source), filename
 
 
 def started_by(execution: str) -> str:
-    """What executes a run that its caller does not. Raises ValueError."""
+    """Returns the executor of a run that its caller does not execute. Raises ValueError."""
     if execution not in ("WORKERS", "SIDECAR"):
-        raise ValueError(f'execution: "WORKERS" or "SIDECAR", not {execution!r}')
+        raise ValueError(
+            f'execution: must be "WORKERS" or "SIDECAR", not {execution!r}; '
+            "open and run start runs that the caller executes"
+        )
     return str(execution)
 
 

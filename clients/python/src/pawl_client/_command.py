@@ -1,4 +1,4 @@
-"""The command `pawl`: the sidecar's program, as it comes with this package."""
+"""The command `pawl`: runs the sidecar's program that this package contains."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pawl_client._errors import SidecarError
 
 
 def main() -> None:
-    """Becomes `sidecar` with the same arguments; `pawl codegen` writes Python."""
+    """Replaces this process with `sidecar` and the same arguments; `pawl codegen` writes Python."""
     try:
         program = sidecar_path()
     except SidecarError as error:

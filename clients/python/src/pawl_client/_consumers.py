@@ -1,4 +1,4 @@
-"""Consumers: named readers of all runs whose place the sidecar keeps."""
+"""Consumers: named readers of all runs whose cursor the sidecar keeps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DELIVERY = "/pawl.v1.DeliveryService/"
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """A named reader of all runs. `cursor` is what was acknowledged last."""
+    """A named reader of all runs. `cursor` is the last acknowledged position."""
 
     name: str
     owner: str
@@ -28,12 +28,12 @@ class Consumer:
 
 @dataclass(slots=True, kw_only=True)
 class ConsumerTail(Tail):
-    """A reader of records that begins where its consumer acknowledged."""
+    """A reader of records that begins at the consumer's acknowledged position."""
 
     consumer: str
 
     def request(self) -> run_pb2.StreamTransitionsRequest:
-        """See `Reader.request`. After a lost connection it goes on where it has read."""
+        """See `Reader.request`. After a lost connection it continues from the last record read."""
         request = Tail.request(self)
         request.consumer = self.consumer
         return request

@@ -1,4 +1,4 @@
-"""What operators and people who answer for runs are shown: accounts, limits, schedules."""
+"""Values for operators and approvers: accounts, limits, schedules, approvals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pawl_client._values import Artifact
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalEvent:
-    """One way out of a state that an event from outside leaves."""
+    """An outside event by which a run may leave its state."""
 
     event: str
     to_state: str
@@ -24,10 +24,10 @@ class ExternalEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
-    """One thing that waits for a person.
+    """A decision that is waited for.
 
-    `call` is the held call with its arguments; its `approval.digest` is what `decide_step`
-    asks for. None: an event of `events` is waited for, and `artifacts` are the run's.
+    `call` is the held call with its arguments; `decide_step` requires its `approval.digest`. If it
+    is None, the run waits for one of `events`, and `artifacts` are those of the run.
     """
 
     run_id: str
@@ -49,11 +49,11 @@ class Approval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """What all runs of a namespace with a label have reserved and settled in a window.
+    """Usage of all runs of a namespace with a label, in a window.
 
-    `name` is for example "tenant=acme/day"; `window_end` is when nothing is settled any
-    more (None: the account is for ever). A limit of 0: there is none. `refused` counts what
-    it did not hold since the sidecar began.
+    `name` is for example "tenant=acme/day". At `window_end` the settled usage is reset (None: the
+    window never ends). A limit of 0 means no limit. `refused` counts refused reservations since the
+    sidecar started.
 
     >>> day = Account(name="tenant=acme/day", max_cost_micro_usd=50, settled_cost_micro_usd=30)
     >>> day.left_cost_micro_usd, day.left_tokens
@@ -73,13 +73,13 @@ class Account:
 
     @property
     def left_cost_micro_usd(self) -> int | None:
-        """What may still be reserved; None: there is no limit of costs."""
+        """Cost that may still be reserved; None: there is no limit."""
         committed = self.settled_cost_micro_usd + self.reserved_cost_micro_usd
         return _left(self.max_cost_micro_usd, committed)
 
     @property
     def left_tokens(self) -> int | None:
-        """The same of tokens."""
+        """Tokens that may still be reserved; None: there is no limit."""
         return _left(self.max_tokens, self.settled_tokens + self.reserved_tokens)
 
 
@@ -89,8 +89,11 @@ def _left(limit: int, committed: int) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaisedBudget:
-    """That a run may consume more: `record` has who did it and why, `remaining` what is
-    left of its budgets once every pending step has consumed its bound."""
+    """The result of raising a run's budget.
+
+    `record` has the principal and the reason; `remaining` is the rest of its budgets after every
+    pending step has consumed its bound.
+    """
 
     record: Record
     remaining: Remaining
@@ -101,7 +104,7 @@ class RaisedBudget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantQueue:
-    """How many calls of one tenant wait; the tenant is empty where a run has none."""
+    """The number of waiting calls of one tenant; the tenant is empty for runs without one."""
 
     tenant: str
     calls: int
@@ -109,9 +112,11 @@ class TenantQueue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitUse:
-    """What is counted under one key of a limit: calls that are open, began in the last
-    minute and took so many tokens then, and who waits. `held` is how long a provider asked
-    to send nothing."""
+    """The use of one key of a limit.
+
+    It counts open calls, calls started in the last minute and their tokens, and waiting calls by
+    tenant. `held` is how long a provider asked to receive no calls.
+    """
 
     key: str
     open: int
@@ -125,8 +130,7 @@ class LimitUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """An entry of the operator's limits, with what is counted of it now, by key. 0: any
-    number."""
+    """An entry of the operator's limits, with its current use by key. 0: no bound."""
 
     id: str
     key: str
@@ -138,8 +142,9 @@ class Limit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleFault:
-    """Why an instant's run was not begun yet: it is tried again until it is begun, or the
-    instant is missed."""
+    """Why a scheduled run was not started yet. It is tried again until it starts or its instant is
+    missed.
+    """
 
     instant: datetime
     attempts: int
@@ -150,10 +155,10 @@ class ScheduleFault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """An entry of the operator's schedules: runs that begin by the clock.
+    """An entry of the operator's schedules, which start runs at given times.
 
-    `next` are the next instants, at most 5, none while it is `paused`; `last_at` and
-    `last_run_id` the newest run that it began. `fault` is None where nothing is wrong.
+    `next` are the next instants, at most 5, none while it is `paused`. `last_at` and `last_run_id`
+    describe the newest run that it started. `fault` is None without a fault.
     """
 
     schedule_id: str

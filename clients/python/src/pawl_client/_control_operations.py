@@ -1,4 +1,4 @@
-"""Calls about what operators allow: accounts over runs, limits, schedules."""
+"""Calls about the operator's accounts, limits and schedules."""
 
 from __future__ import annotations
 

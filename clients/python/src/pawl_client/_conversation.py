@@ -1,4 +1,4 @@
-"""The messages of a run, made of its events."""
+"""Builds the messages of a run from its events."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Entry:
 
 
 class Conversation:
-    """Takes events in order, and makes the history of them."""
+    """Builds the history of a run from its events, given in order."""
 
     def __init__(self) -> None:
         self._entries: list[_Entry] = []
@@ -48,7 +48,7 @@ class Conversation:
             elif isinstance(event, MessageEvent):
                 self._entries.append(_Entry(_message(event), event.step))
             elif isinstance(event, TurnEndedEvent) and event.rejected_step:
-                # The model is asked anew for that round.
+                # The model is asked again for that round.
                 self._entries = [one for one in self._entries if one.step != event.rejected_step]
 
     def messages(self) -> Iterator[HistoryMessage]:
@@ -85,7 +85,7 @@ def _message(event: MessageEvent) -> HistoryMessage:
 
 
 def _call_result(event: MessageEvent) -> CallResult:
-    """The answer to a call that no step made: {"error": {"code", "message"}}, or a result."""
+    """Returns the answer to a call without a step: {"error": {"code", "message"}}, or a result."""
     values: list[Any] = [part.json.value for part in event.parts if part.json is not None]
     value = values[0] if values else "".join(part.text or "" for part in event.parts)
     error = value.get("error") if isinstance(value, dict) else None

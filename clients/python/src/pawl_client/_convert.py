@@ -1,9 +1,8 @@
-"""Wire messages to the dataclasses of this package, field by field.
+"""Converts wire messages to the dataclasses of this package, field by field.
 
-Each dataclass has the field names of its message. Exceptions to that:
-a field `payload` is read from `payload_json`, and one whose name is a keyword, or that
-is read from a message within, names its origin in its metadata. Tests compare every
-dataclass with its descriptor.
+Each dataclass has the field names of its message, with two exceptions. A field `payload` is read
+from `payload_json`. A field whose name is a keyword, or that is read from a nested message, names
+its origin in its metadata. Tests compare every dataclass with its descriptor.
 """
 
 from __future__ import annotations
@@ -74,11 +73,11 @@ _ENUMS: dict[str, type] = _named(_enums)
 
 
 _HALVES = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
-"""What may be half a character: journals of earlier programs have them."""
+"""Escapes of surrogates, which may be unpaired: journals of earlier programs contain them."""
 
 
 def parse_json(text: str) -> Any:
-    """JSON text; None if it is empty."""
+    """Parses JSON text; None if it is empty."""
     if not text:
         return None
     value = json.loads(text)
@@ -86,7 +85,7 @@ def parse_json(text: str) -> Any:
 
 
 def instant(value: Any) -> datetime:
-    """A wire time as an aware one, in UTC."""
+    """Converts a wire time to an aware one, in UTC."""
     moment: datetime = value.ToDatetime(tzinfo=timezone.utc)
     return moment
 
@@ -112,7 +111,7 @@ def _part(value: record_pb2.Part) -> _values.Part:
     }
     if form == "json":
         return _values.Part(json=_values.JsonValue(parse_json(value.json)), **common)
-    if form is None:  # A form that a newer server knows.
+    if form is None:  # A form that only a newer server knows.
         return _values.Part(data=b"", **common)
     return _values.Part(**{form: getattr(value, form)}, **common)
 
@@ -162,7 +161,7 @@ def _enum_descriptors() -> dict[str, Any]:
 
 
 def _of_one(field: FieldDescriptor) -> Getter | None:
-    """How one value of the field is converted; None: as it is."""
+    """Returns the converter of one value of the field; None: it needs none."""
     if field.message_type is not None:
         name = field.message_type.full_name
         return _SPECIAL.get(name) or from_proto
@@ -172,8 +171,10 @@ def _of_one(field: FieldDescriptor) -> Getter | None:
 
 
 def _expression(field: Any, convert: str) -> str:
-    """The Python expression that reads a field of `m`; `convert` names what converts one
-    value of it, and is empty for one that is taken as it is."""
+    """Returns the Python expression that reads a field of `m`.
+
+    `convert` names the converter of one value, empty: it needs none.
+    """
     word = iskeyword(field.name)
     value = f"getattr(m, {field.name!r})" if word else f"m.{field.name}"
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
@@ -181,7 +182,7 @@ def _expression(field: Any, convert: str) -> str:
     if field.is_repeated:
         return f"tuple([{convert}(item) for item in {value}])" if convert else f"tuple({value})"
     one = f"{convert}({value})" if convert else value
-    # Unset is None for messages, and for what is `optional`.
+    # An unset field is None if it is a message or `optional`.
     unset = field.message_type is not None
     unset = unset or (not convert and field.has_presence and field.containing_oneof is not None)
     return f"{one} if m.HasField({field.name!r}) else None" if unset else one
@@ -193,10 +194,10 @@ def _class_of(name: str) -> type:
 
 @cache
 def plan(message_type: Any) -> tuple[type, Callable[[Any], Any]]:
-    """The dataclass of a message type, and what reads one.
+    """Returns the dataclass of a message type, and its reader.
 
-    The reader is made as `dataclasses` makes an __init__: one expression for all fields,
-    from the names in the descriptor. Turns are read thousands of times a second.
+    The reader is generated like an __init__ of `dataclasses`: one expression for all fields, from
+    the names in the descriptor. Turns are read thousands of times a second.
     """
     descriptor = message_type.DESCRIPTOR
     cls = _class_of(descriptor.name)
@@ -219,14 +220,14 @@ def plan(message_type: Any) -> tuple[type, Callable[[Any], Any]]:
 
 
 def from_proto(message: Any) -> Any:
-    """The dataclass of any message that has one."""
+    """Converts a message to its dataclass."""
     return plan(message.__class__)[1](message)
 
 
 def record_from_proto(
     message: record_pb2.Record, snapshot: _runs.Snapshot | None = None
 ) -> _records.Record:
-    """A record with its body; the body is None for a kind that is not known here."""
+    """Converts a record with its body; the body is None for an unknown kind."""
     form = message.WhichOneof("body")
     kind = _enums.RecordKind[form.upper()] if form else _enums.RecordKind.UNSPECIFIED
     return _records.Record(
@@ -258,5 +259,5 @@ def optional(message: Any, name: str) -> Any:
 
 
 def enum_of(full_name: str, number: int) -> Any:
-    """The word of a wire enum."""
+    """Returns the value of a wire enum."""
     return _enum(full_name)(number)

@@ -1,4 +1,6 @@
-"""Warnings of tools that the policy of tools refuses: without them the model alone knows."""
+"""Warnings about tools that the tool policy refuses. Without them only the model learns of a
+refusal.
+"""
 
 from __future__ import annotations
 
@@ -32,14 +34,14 @@ def warn_denied(pack: str, calls: Sequence[StepCall], outcomes: Sequence[StepOut
 
 
 def _remedy(denial: Denial, tool: str) -> str:
-    """What admits the tool, where the sidecar has not said it."""
+    """How to permit the tool, if the sidecar's message does not say it."""
     if denial.code != "TOOL_NOT_ALLOWED" or "--allow-tool" in denial.message:
         return ""
     return f" (serve the sidecar of that run with --allow-tool {tool})"
 
 
 def _first(pack: str, tool: str) -> bool:
-    # Of two threads at once both may be the first: a second line does no harm.
+    # Two threads at once may both be the first: a second line does no harm.
     if (pack, tool) in _warned:
         return False
     if len(_warned) >= _MAX:

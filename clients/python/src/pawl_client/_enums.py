@@ -1,4 +1,4 @@
-"""The closed sets of words of the wire contract."""
+"""The enums of the wire contract."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from enum import Enum
 
 
 class _Word(str, Enum):
-    """A word of a closed set. It compares equal to its string.
+    """A value of an enum. It compares equal to its string.
 
-    ``UNSPECIFIED`` stands for a value that is not set, and for one that a newer
-    server knows and this client does not.
+    ``UNSPECIFIED`` stands for a value that is not set, and for a value that only a newer server
+    knows.
     """
 
     def __str__(self) -> str:
@@ -17,7 +17,7 @@ class _Word(str, Enum):
 
 
 class RunStatus(_Word):
-    """Where a run stands. A run in a terminal status never changes again.
+    """Status of a run. A run in a terminal status never changes again.
 
     >>> RunStatus.COMPLETED.terminal, RunStatus.WAITING.terminal
     (True, False)
@@ -41,7 +41,7 @@ class RunStatus(_Word):
 
 
 class Execution(_Word):
-    """Who executes the turns of a run."""
+    """The executor of a run's turns."""
 
     UNSPECIFIED = "UNSPECIFIED"
     CALLER = "CALLER"
@@ -50,7 +50,7 @@ class Execution(_Word):
 
 
 class Cause(_Word):
-    """Why a transition happened; UNSPECIFIED on records that are none."""
+    """Why a transition happened; UNSPECIFIED on other records."""
 
     UNSPECIFIED = "UNSPECIFIED"
     ENTRY = "ENTRY"
@@ -69,7 +69,7 @@ class ArtifactMode(_Word):
 
 
 class StepStatus(_Word):
-    """Where a step stands."""
+    """Status of a step."""
 
     UNSPECIFIED = "UNSPECIFIED"
     PENDING = "PENDING"
@@ -79,7 +79,7 @@ class StepStatus(_Word):
 
 
 class StepKind(_Word):
-    """What a step is; UNSPECIFIED where a record does not say."""
+    """Kind of a step; UNSPECIFIED where a record has no kind."""
 
     UNSPECIFIED = "UNSPECIFIED"
     TOOL = "TOOL"
@@ -88,7 +88,7 @@ class StepKind(_Word):
 
 
 class StepRole(_Word):
-    """Why the sidecar itself asked for a step."""
+    """Why the sidecar itself requested a step."""
 
     UNSPECIFIED = "UNSPECIFIED"
     RECONCILE = "RECONCILE"
@@ -96,7 +96,7 @@ class StepRole(_Word):
 
 
 class Awaiting(_Word):
-    """What a WAITING run waits for from outside; UNSPECIFIED: nothing."""
+    """The outside input that a WAITING run waits for; UNSPECIFIED: none."""
 
     UNSPECIFIED = "UNSPECIFIED"
     INPUT = "INPUT"
@@ -139,7 +139,7 @@ class RecordKind(_Word):
 
 
 class SteerWhen(_Word):
-    """When what is said to a run counts."""
+    """When a steering message takes effect."""
 
     UNSPECIFIED = "UNSPECIFIED"
     NEXT_MODEL_CALL = "NEXT_MODEL_CALL"
@@ -148,7 +148,7 @@ class SteerWhen(_Word):
 
 
 class Disposition(_Word):
-    """What became of a step's answer."""
+    """The effect of a step's answer."""
 
     UNSPECIFIED = "UNSPECIFIED"
     ACCEPTED = "ACCEPTED"
@@ -160,7 +160,7 @@ class Disposition(_Word):
 
 
 class RunOrder(_Word):
-    """Orders lists of runs by creation."""
+    """Order of a list of runs, by creation."""
 
     UNSPECIFIED = "UNSPECIFIED"
     NEWEST_FIRST = "NEWEST_FIRST"
@@ -168,7 +168,7 @@ class RunOrder(_Word):
 
 
 class WaitUntil(_Word):
-    """What a wait waits for."""
+    """The condition of a wait."""
 
     UNSPECIFIED = "UNSPECIFIED"
     TERMINAL = "TERMINAL"
@@ -176,8 +176,9 @@ class WaitUntil(_Word):
 
 
 class ChangeKind(_Word):
-    """How a value differs between two points: only the other has it, only the first has
-    it, or both have it and it is not alike."""
+    """How a value differs between two points: only the other has it, only the first has it, or both
+    have it and it differs.
+    """
 
     UNSPECIFIED = "UNSPECIFIED"
     ADDED = "ADDED"
@@ -186,7 +187,7 @@ class ChangeKind(_Word):
 
 
 class Severity(_Word):
-    """Severity of a finding about a pack."""
+    """Severity of a finding in a pack."""
 
     UNSPECIFIED = "UNSPECIFIED"
     ERROR = "ERROR"
@@ -194,7 +195,7 @@ class Severity(_Word):
 
 
 class EdgeKind(_Word):
-    """What makes a run follow an edge of a graph."""
+    """The condition under which a run follows an edge."""
 
     UNSPECIFIED = "UNSPECIFIED"
     EVENT = "EVENT"
@@ -203,7 +204,7 @@ class EdgeKind(_Word):
 
 
 class Orchestration(_Word):
-    """Who may move a run out of a state."""
+    """The parties that may move a run out of a state."""
 
     UNSPECIFIED = "UNSPECIFIED"
     INTERNAL = "INTERNAL"
@@ -212,7 +213,7 @@ class Orchestration(_Word):
 
 
 class StepVerdict(_Word):
-    """What became of a held call; UNSPECIFIED: nobody has decided."""
+    """The outcome of a held call; UNSPECIFIED: it is undecided."""
 
     UNSPECIFIED = "UNSPECIFIED"
     APPROVED = "APPROVED"
@@ -223,7 +224,7 @@ class StepVerdict(_Word):
 
 
 class StepDecision(_Word):
-    """What a person decides about a call."""
+    """A person's decision about a call."""
 
     UNSPECIFIED = "UNSPECIFIED"
     APPROVE = "APPROVE"
@@ -232,7 +233,7 @@ class StepDecision(_Word):
 
 
 class ApprovalTimeout(_Word):
-    """What happens where nobody decides in time."""
+    """What happens to a held call without a decision in time."""
 
     UNSPECIFIED = "UNSPECIFIED"
     DENY = "DENY"

@@ -1,4 +1,4 @@
-"""Reads the events of one run, over as many connections as it takes."""
+"""Reads the events of one run, and reconnects after lost connections."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ _KINDS = [
 
 @dataclass(slots=True, kw_only=True)
 class EventReader(Reader["tuple[Event, ...]"]):
-    """A reader of the events of one run. It holds one item of the stream; the sender waits while
-    the program works on it."""
+    """A reader of the events of one run.
+
+    It holds one item of the stream; the sender waits while the program processes it.
+    """
 
     path = TRANSITIONS
     response = run_pb2.StreamTransitionsResponse
@@ -31,7 +33,7 @@ class EventReader(Reader["tuple[Event, ...]"]):
     follow: bool = True
     position: StreamPosition = field(init=False)
     until: int | None = None
-    """Nothing is wanted behind this record."""
+    """The reader ends at this record; None: it has no last record."""
     _call: Any = None
     _caught_up: bool = False
 
@@ -82,7 +84,7 @@ class EventReader(Reader["tuple[Event, ...]"]):
         return self.until is not None and (self._caught_up or self.position.after_seq >= self.until)
 
     def finish(self, until: int) -> None:
-        """Ends it behind a record. Any thread may call it."""
+        """Ends the reader after a record. Safe to call from any thread."""
         self.until = until
         if self.over() and self._call is not None:
             self._call.cancel()

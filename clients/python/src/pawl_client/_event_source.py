@@ -1,4 +1,4 @@
-"""The one place where records and pieces of output become events."""
+"""Converts records and pieces of output to events."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pawl_client._values import ArtifactWrite, Fault, Message, Part
 _TURNLESS = (e.TransitionEvent, e.ArtifactEvent, e.EndEvent)
 _OF_RUN = ("input", "auth", "paused")
 KEPT = 256 * 1024
-"""Characters of one turn that are kept, to be shown again behind a reset."""
+"""Characters of one turn that are kept, to be sent again after a reset."""
 
 
 @dataclass(slots=True)
@@ -38,30 +38,31 @@ class _TurnText:
     shown_before: bool = False
     shown_in_round: bool = False
     round: int = 0
-    """The MODEL step that is under way, as this execution asked for it."""
+    """The MODEL step in progress that this execution requested."""
     broken: bool = False
-    """What was shown in this round is of a call that failed and is made again: void as soon as
-    something follows, if its executor does not take it back."""
+    """The text of this round belongs to a failed call that is repeated. It is discarded at the next
+    event, unless its executor retracts it before.
+    """
 
     @property
     def text_of_round(self) -> str:
-        """What was said in this round."""
+        """The text of this round, without reasoning."""
         return "".join(text for reasoning, text in self.partial if not reasoning)
 
     @property
     def any(self) -> bool:
-        """Whether anything of the turn is shown."""
+        """Whether any text of the turn is shown."""
         return bool(self.kept or self.partial or self.shown_before or self.shown_in_round)
 
     def show(self, reasoning: bool, text: str) -> None:
-        """Notes a piece that is shown."""
+        """Adds a piece that is shown."""
         if self.partial and self.partial[-1][0] is reasoning:
             self.partial[-1] = (reasoning, self.partial[-1][1] + text)
         else:
             self.partial.append((reasoning, text))
 
     def keep(self, step: int) -> None:
-        """What was shown in this round stays."""
+        """Keeps the text of this round."""
         self.kept += [(step, reasoning, text) for reasoning, text in self.partial]
         self.partial, self.shown_before, self.shown_in_round = (
             [],
@@ -72,17 +73,17 @@ class _TurnText:
             del self.kept[0]
 
     def forget(self) -> None:
-        """Nothing of the turn is shown any more."""
+        """Discards all text of the turn."""
         self.kept, self.partial, self.shown_before, self.shown_in_round = [], [], False, False
         self.round, self.broken = 0, False
 
 
 class EventSource:
-    """Makes events of what a stream of one run gives: all records of the kinds that are known
-    here, in order, each with the run's status behind its commit, and pieces of output. Pure.
+    """Converts the stream of one run to events.
 
-    It begins behind the event with the `cursor`; empty: with the first one. Raises RequestError
-    (BAD_CURSOR).
+    The stream has all records of the known kinds, in order, each with the run's status after its
+    commit, and pieces of output. Pure. It begins after the event with the given `cursor`, or with
+    the first event if it is empty. Raises RequestError (BAD_CURSOR).
     """
 
     def __init__(self, run_id: str, cursor: str = "") -> None:
@@ -99,13 +100,13 @@ class EventSource:
         self._calls: dict[int, tuple[ModelCall, ...]] = {}
         self._tool_calls: dict[int, ToolCallRef | None] = {}
         self._own: set[int] = set()
-        """Steps of the sidecar's own: they ask about another step, or undo it."""
+        """Steps that the sidecar requested itself, to reconcile or compensate another step."""
         self._output: tuple[Part, ...] = ()
 
     def record(
         self, record: r.Record, status: RunStatus = RunStatus.UNSPECIFIED
     ) -> tuple[e.Event, ...]:
-        """The events of the next record."""
+        """Returns the events of the next record."""
         before = self._mark()
         make = _MAKERS.get(type(record.body))
         made = make(self, record.body, record.seq, status) if make else ()
@@ -120,7 +121,9 @@ class EventSource:
         return tuple(placed)[skip:]
 
     def chunk(self, chunk: OutputChunk) -> tuple[e.Event, ...]:
-        """The events of a piece of output. Raises StreamGapError if one before it is missing."""
+        """Returns the events of a piece of output. Raises StreamGapError if a piece before it is
+        missing.
+        """
         output_position = self.output_position
         same = (chunk.turn_seq, chunk.delivery) == (
             output_position.turn_seq,
@@ -129,7 +132,7 @@ class EventSource:
         if same and not chunk.reset:
             if chunk.offset > output_position.offset:
                 raise StreamGapError(
-                    f"run {self.run_id}: output of turn {chunk.turn_seq} goes on at byte"
+                    f"run {self.run_id}: output of turn {chunk.turn_seq} continues at byte"
                     f" {chunk.offset}, but the last one read was {output_position.offset}"
                 )
             if chunk.position.offset <= output_position.offset:
@@ -149,7 +152,7 @@ class EventSource:
 
     @property
     def cursor(self) -> str:
-        """The position behind all events so far."""
+        """The position after all events so far."""
         return f"{self.after_seq}.0{self._mark()}"
 
     def _mark(self) -> str:
@@ -162,7 +165,7 @@ class EventSource:
         )
 
     def _here(self, event: e.Event) -> e.Event:
-        """The event of the newest turn, if it is of a turn."""
+        """Adds the newest turn to an event that belongs to a turn."""
         if isinstance(event, _TURNLESS) or (isinstance(event, e.MessageEvent) and event.seq):
             return event
         if isinstance(event, e.WaitEvent) and not event.step and event.on in _OF_RUN:
@@ -189,7 +192,7 @@ class EventSource:
         return e.TextEvent(text=text)
 
     def _void(self, kept: list[tuple[int, bool, str]]) -> Iterator[e.Event]:
-        """Of what was shown only this stays."""
+        """Discards the shown text except `kept`."""
         shown = self._open
         if not shown.partial and kept == shown.kept and not shown.shown_in_round:
             return
@@ -201,14 +204,14 @@ class EventSource:
             yield piece
 
     def _broken(self) -> Iterator[e.Event]:
-        """What was shown of a call that failed and is made again goes, if it is still there."""
+        """Discards the text of a failed call that is repeated, if it is still shown."""
         step = self._open.round
         if self._open.broken:
             yield from self._void(list(self._open.kept))
             self._open.round = step
 
     def _whole(self, text: str) -> Iterator[e.Event]:
-        """What was not shown of a text that is known as a whole."""
+        """Yields the rest of a complete text that was not shown."""
         shown = self._open
         if shown.shown_in_round or not text.startswith(shown.text_of_round):
             return
@@ -387,7 +390,7 @@ class EventSource:
             yield self._result(body.step, body.tool, False, None, error)
 
     def _is_own(self, step: int) -> bool:
-        """Whether a step that is over was the sidecar's own."""
+        """Whether the sidecar itself requested an ended step."""
         own = step in self._own
         self._own.discard(step)
         return own
@@ -501,9 +504,9 @@ _MAKERS: dict[type, Callable[..., Iterator[e.Event]]] = {
 
 
 def _numbers(cursor: str) -> list[int]:
-    """The numbers of a cursor; an empty one is the beginning."""
+    """Returns the numbers of a cursor; an empty cursor is the beginning."""
     words = cursor.split(".") if cursor else ["0"] * 8
     if len(words) != 8 or not all(word.isascii() and word.isdigit() for word in words):
-        text = f"after: the cursor of an event, not {cursor!r}"
+        text = f"after: must be the cursor of an event, not {cursor!r}"
         raise RequestError(text, reason="BAD_CURSOR", metadata={"field": "after"})
     return [int(word) for word in words]

@@ -1,4 +1,4 @@
-"""The events of a run: what a program that watches it gets."""
+"""The events of a run, for programs that watch it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from pawl_client._values import ArtifactLike, Fault, Json, Part, Usage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Event:
-    """`seq` is the record that says it; of a piece of text, the newest one before it. `cursor`
-    is behind the event: `Run.events(after=cursor)` goes on from there. `turn_seq` and `attempt`
-    are 0 for what belongs to no turn."""
+    """Fields of all events.
+
+    `seq` is the record of the event; for a piece of text, the newest record before it. `cursor` is
+    the position after the event: `Run.events(after=cursor)` continues from there. `turn_seq` and
+    `attempt` are 0 for events that belong to no turn.
+    """
 
     run_id: str = ""
     seq: int = 0
@@ -27,8 +30,11 @@ class _Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextEvent(_Event):
-    """A piece of what the turn says. The pieces of a turn, behind its last ResetEvent, are its
-    text: piece by piece while it is under way, in one piece for those who come later."""
+    """A piece of the turn's text.
+
+    The pieces of a turn after its last ResetEvent are its text: many pieces while the turn is open,
+    one piece for a later reader.
+    """
 
     kind: Literal["text"] = "text"
     text: str
@@ -36,7 +42,7 @@ class TextEvent(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReasoningEvent(_Event):
-    """A piece of what the model thinks, while the turn is under way. No record has it."""
+    """A piece of the model's reasoning, while the turn is open. It is not recorded."""
 
     kind: Literal["reasoning"] = "reasoning"
     text: str
@@ -44,16 +50,21 @@ class ReasoningEvent(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetEvent(_Event):
-    """All text and reasoning of this turn (`turn_seq`) that was shown before is void; what stays
-    of it comes again. Other turns are as they were, and so is all that is a record."""
+    """Discards all text and reasoning shown so far for this turn (`turn_seq`).
+
+    The text that remains valid is sent again. Other turns and recorded events are not affected.
+    """
 
     kind: Literal["reset"] = "reset"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallEvent(_Event):
-    """A tool, or an agent, is called. `call` is the model's call that it makes, with the id
-    `call_id`; None: no model asked for it."""
+    """A call of a tool or an agent.
+
+    `call` is the model's tool call that it executes, with the id `call_id`; None: no model
+    requested it.
+    """
 
     kind: Literal["tool_call"] = "tool_call"
     step: int
@@ -65,8 +76,10 @@ class ToolCallEvent(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResultEvent(_Event):
-    """The final answer to a tool call: `result`, or with `ok` False an `error`. `step` is 0 for a
-    call that was refused."""
+    """The final answer to a tool call: `result`, or with `ok` False an `error`.
+
+    `step` is 0 for a refused call.
+    """
 
     kind: Literal["tool_result"] = "tool_result"
     step: int
@@ -80,7 +93,7 @@ class ToolResultEvent(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransitionEvent(_Event):
-    """A state was entered, by an `event` from `source`; both are empty at the beginning."""
+    """The run entered a state by an `event` from `source`; both are empty at the start."""
 
     kind: Literal["transition"] = "transition"
     source: str
@@ -91,7 +104,7 @@ class TransitionEvent(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactEvent(_Event):
-    """An artifact was written. In the mode APPEND `value` is what was added."""
+    """An artifact was written. In the mode APPEND `value` is the appended part."""
 
     kind: Literal["artifact"] = "artifact"
     name: str
@@ -101,10 +114,13 @@ class ArtifactEvent(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitEvent(_Event):
-    """The run waits: for an "input" (or an event), an authorisation and an input ("auth"), a
-    decision about a held call ("approval", with its `step`, `tool` and `digest`), answers to its
-    "steps", a "timer", or to be resumed ("paused"). `until` is when the wait ends by itself;
-    `parts` is what an agent asks, whose answer is an input for `step`."""
+    """The run waits.
+
+    `on` is "input" (an input or an event), "auth" (an authorisation and an input), "approval" (a
+    decision about a held call, with its `step`, `tool` and `digest`), "steps" (answers to `steps`),
+    "timer", or "paused" (until it is resumed). `until` is when the wait ends by itself. `parts` is
+    the question of an agent; its answer is an input for `step`.
+    """
 
     kind: Literal["wait"] = "wait"
     on: Literal["input", "auth", "approval", "steps", "timer", "paused"]
@@ -118,8 +134,10 @@ class WaitEvent(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnBeganEvent(_Event):
-    """An execution of a turn may begin, or go on. `state` is empty if it was said before the
-    cursor that the reader began at."""
+    """An execution of a turn may begin or continue.
+
+    `state` is empty if the event that names it is before the reader's first cursor.
+    """
 
     kind: Literal["turn_began"] = "turn_began"
     state: str
@@ -127,10 +145,13 @@ class TurnBeganEvent(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEndedEvent(_Event):
-    """An execution of a turn is over: "completed" with an `output` and perhaps an `event`,
-    "failed" with an `error` and the attempt that follows (`next`, 0: none), "abandoned", or
-    "suspended" until its steps are answered. `rejected_step`: the MODEL step whose answer was
-    rejected with it, and for which the next attempt asks the model anew; 0: none was."""
+    """An execution of a turn is over.
+
+    `outcome` is "completed" (with an `output` and perhaps an `event`), "failed" (with an `error`
+    and the following attempt `next`, 0: none), "abandoned", or "suspended" until its steps are
+    answered. `rejected_step` is the MODEL step whose answer was rejected, so that the next attempt
+    asks the model again; 0: none.
+    """
 
     kind: Literal["turn_ended"] = "turn_ended"
     outcome: Literal["completed", "failed", "abandoned", "suspended"]
@@ -144,7 +165,7 @@ class TurnEndedEvent(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundBeganEvent(_Event):
-    """A model is asked: the MODEL step `step`, for the `try_number`-th time."""
+    """A model call begins: try number `try_number` of the MODEL step `step`."""
 
     kind: Literal["round_began"] = "round_began"
     step: int
@@ -154,8 +175,7 @@ class RoundBeganEvent(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundEndedEvent(_Event):
-    """The model answered, or with `ok` False it did not; `next` is the try that follows, 0:
-    none."""
+    """The model answered, or with `ok` False it did not; `next` is the following try, 0: none."""
 
     kind: Literal["round_ended"] = "round_ended"
     step: int
@@ -169,9 +189,11 @@ class RoundEndedEvent(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageEvent(_Event):
-    """A whole message of the conversation. `role` says who speaks: user, assistant, tool or
-    system. `calls` are those of a model's answer, whose MODEL step is `step`; `call_id` is the
-    call that a tool's message answers, where no tool was called for it."""
+    """A whole message of the conversation.
+
+    `role` is user, assistant, tool or system. `calls` are the tool calls of a model's answer, whose
+    MODEL step is `step`. `call_id` is the call that a tool message answers without a step.
+    """
 
     kind: Literal["message"] = "message"
     role: str
@@ -184,8 +206,11 @@ class MessageEvent(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndEvent(_Event):
-    """The run has ended. `output` is that of its last completed turn, as far as the reader has
-    seen it; `artifacts` are the last values by name."""
+    """The run has ended.
+
+    `output` is that of its last completed turn that the reader has seen; `artifacts` are the last
+    values by name.
+    """
 
     kind: Literal["end"] = "end"
     status: RunStatus
@@ -210,12 +235,12 @@ Event: TypeAlias = (
     | MessageEvent
     | EndEvent
 )
-"""One event of a run; `kind` says which."""
+"""One event of a run; `kind` names its class."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallResult:
-    """What a model's call came to."""
+    """The result of a model's tool call."""
 
     call_id: str
     tool: str
@@ -226,8 +251,11 @@ class CallResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryMessage:
-    """One message of a run's history. An assistant's has the `calls` of its answer; the next one,
-    of role tool, has their `results` in the same order."""
+    """One message of a run's history.
+
+    An assistant's message has the `calls` of its answer; the next message, of role tool, has their
+    `results` in the same order.
+    """
 
     role: str
     parts: tuple[Part, ...] = ()

@@ -1,4 +1,6 @@
-"""How a model leaves a state, or asks the person: functions that are no tools of the pack."""
+"""The functions by which a model leaves a state or asks the person. They are no tools of the
+pack.
+"""
 
 from __future__ import annotations
 
@@ -17,23 +19,23 @@ from pawl_client._values import Json, JsonValue
 LEAVE_STATE = "leave_state"
 """Name of the function by which a model leaves a state."""
 ASK_USER = "ask_user"
-"""Name of the function by which it asks the person."""
+"""Name of the function by which a model asks the person."""
 
 
 def unused_name(name: str, turn: TurnView) -> str:
-    """The name, changed as long as a tool of the prompt has it."""
+    """Returns the name, with underscores added while a tool of the prompt has it."""
     while name in {tool.name for tool in turn.tools}:
         name += "_"
     return name
 
 
 def arguments_of(call: ModelCall) -> tuple[dict[str, Any], str]:
-    """The arguments of a call, or what is wrong with them."""
+    """Returns the arguments of a call, or what is wrong with them."""
     if call.broken_arguments:
         return {}, f"the arguments are no JSON object: {call.broken_arguments[:256]}"
     try:
         given = json.loads(call.arguments or "{}")
-        # Python reads more than there is in JSON: NaN, and halves of characters.
+        # Python also parses values that are not JSON: NaN, and lone surrogates.
         dump_json(given, "arguments")
     except (ValueError, RecursionError) as error:
         return {}, f"the arguments are no JSON: {error}"
@@ -44,7 +46,7 @@ def arguments_of(call: ModelCall) -> tuple[dict[str, Any], str]:
 
 @dataclass(frozen=True, slots=True)
 class ExitCall:
-    """How a state is left."""
+    """The event, artifacts and output with which a model leaves a state."""
 
     event: str = ""
     artifacts: Mapping[str, Any] = field(default_factory=dict)
@@ -52,7 +54,9 @@ class ExitCall:
 
 
 class ExitTool:
-    """The function whose enum is the state's events and whose arguments carry artifacts."""
+    """The function that leaves a state: its enum is the state's events, its arguments hold
+    artifacts.
+    """
 
     def __init__(self, turn: TurnView, output_schema: OutputSchema | None = None) -> None:
         self.name = unused_name(LEAVE_STATE, turn)
@@ -61,7 +65,7 @@ class ExitTool:
         self._output_schema = output_schema
 
     def tool(self) -> dict[str, Any]:
-        """What the model is told of it."""
+        """The function as the model receives it."""
         properties: dict[str, Any] = {"event": {"type": "string", "enum": self._events}}
         if self._slots:
             properties["artifacts"] = {
@@ -87,7 +91,7 @@ class ExitTool:
         }
 
     def read(self, call: ModelCall) -> tuple[ExitCall, str]:
-        """What a call says, or what is wrong with it."""
+        """Returns the content of a call, or what is wrong with it."""
         given, fault = arguments_of(call)
         fault = fault or self._fault(given)
         if fault:
@@ -135,7 +139,7 @@ class AskUserTool:
         self.name = unused_name(ASK_USER, turn)
 
     def tool(self) -> dict[str, Any]:
-        """What the model is told of it."""
+        """The function as the model receives it."""
         return {
             "name": self.name,
             "description": "Asks the person a question; the answer is their next message.",
@@ -148,7 +152,7 @@ class AskUserTool:
         }
 
     def read(self, call: ModelCall) -> tuple[str, str]:
-        """The question of a call, or what is wrong with it."""
+        """Returns the question of a call, or what is wrong with it."""
         given, fault = arguments_of(call)
         if fault:
             return "", fault

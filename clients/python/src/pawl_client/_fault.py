@@ -1,8 +1,8 @@
-"""What went wrong in a handler, as the contract takes it.
+"""Converts the errors of handlers to those of the contract.
 
-Handlers are other people's code: they raise and say whatever they like. What is made of
-it here is always text that the sidecar takes, since a failure that cannot be told would
-leave its turn or step with a worker that is through with it.
+Handlers are user code: their exceptions may hold any text. This module always returns text that the
+sidecar accepts. An error that could not be reported would leave its turn or step with a worker that
+no longer executes it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ _MAX_TRACE = 8 * 1024
 
 
 def fault_of(error: BaseException) -> tuple[Fault, bool]:
-    """What a handler's exception says of its turn, and whether a retry may help."""
+    """Returns the error of a turn for a handler's exception, and whether another attempt may
+    succeed.
+    """
     if isinstance(error, PawlError) and error.reason:
         retryable = _is_retryable(error)
         code, message = text_of(error.reason), text_of(error.message)
@@ -46,8 +48,11 @@ def fault_of(error: BaseException) -> tuple[Fault, bool]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepFault(Fault):
-    """An error of a step: whether a further attempt is no use, how many seconds it is to
-    wait, and whether what the call changes elsewhere may have happened."""
+    """An error of a step.
+
+    `non_retryable`: no further attempt is made. `retry_after`: seconds before the next attempt.
+    `unknown`: the effect of the call may have happened.
+    """
 
     non_retryable: bool = False
     retry_after: float | None = None
@@ -55,7 +60,9 @@ class StepFault(Fault):
 
 
 def step_fault_of(error: BaseException, code: str = "") -> StepFault:
-    """What a tool's exception says of its step; `code` in place of its own."""
+    """Returns the error of a step for a tool's exception; `code` replaces the exception's own
+    code.
+    """
     fault, retryable = fault_of(error)
     code = code or fault.code
     non_retryable = not retryable or code in _INVALID_PAYLOADS
@@ -80,7 +87,7 @@ def step_fault_of(error: BaseException, code: str = "") -> StepFault:
 
 
 def refused_result(why: BaseException, code: str = "") -> StepFault:
-    """The error of a step whose result cannot be told: the call did happen."""
+    """Returns the error of a step whose result cannot be sent. The call did happen."""
     known = isinstance(why, PawlError) and not isinstance(why, InvalidJsonError)
     fault = step_fault_of(why, code or ("" if known else RESULT_INVALID))
     message = _cut(f"the result was refused: {fault.message}", _MAX_MESSAGE)
@@ -90,13 +97,16 @@ def refused_result(why: BaseException, code: str = "") -> StepFault:
 def with_retry_advice(
     answer: Json | Fault, non_retryable: bool, retry_after: float | None, unknown: bool
 ) -> Json | Fault:
-    """An answer with what its giver says of further attempts. Raises ValueError: of a
-    result, or with non_retryable, the others say nothing."""
+    """Returns an answer with the caller's advice about further attempts.
+
+    Raises ValueError for advice about a result, and for `non_retryable` together with the others.
+    """
     if not non_retryable and retry_after is None and not unknown:
         return answer
     if not isinstance(answer, Fault) or (non_retryable and (retry_after is not None or unknown)):
         raise ValueError(
-            "non_retryable, or retry_after and unknown, say of a Fault when it is tried again"
+            "non_retryable, retry_after, unknown: only a Fault takes them, and non_retryable "
+            "excludes the other two"
         )
     return StepFault(
         code=answer.code,
@@ -109,50 +119,52 @@ def with_retry_advice(
 
 
 _INVALID_PAYLOADS = frozenset({INVALID_ARGUMENTS, "PAYLOAD_INVALID"})
-"""Codes of a payload that the tool does not take: it is the same in each attempt."""
+"""Codes of a payload that the tool does not accept. Each attempt has the same payload."""
 
 
 def _may_have_run(error: BaseException) -> bool:
-    """Whether the function was called, and did not fail by itself: its result is none, or it
-    is at work still. Nobody knows what it changed."""
+    """Whether the effect of the function is unknown: its result is invalid, or it is still
+    running.
+    """
     if isinstance(error, SchemaError):
         return error.reason == RESULT_INVALID
     return isinstance(error, HandlerError) and error.reason == "HANDLER_TIMEOUT"
 
 
 def _is_retryable(error: PawlError) -> bool:
-    """Whether another attempt may help. One would be told of the same wrong arguments."""
+    """Whether another attempt may succeed. With invalid arguments it cannot: they stay the same."""
     if isinstance(error, FailTurnError):
         return bool(error.retryable)
     return not (isinstance(error, StepFailedError) and error.reason == INVALID_ARGUMENTS)
 
 
 def rejects(error: BaseException) -> bool:
-    """Whether a handler's exception refuses the work."""
+    """Whether a handler's exception rejects the work."""
     return isinstance(error, FailTurnError) and bool(error.reject)
 
 
 def deliberate(error: BaseException) -> bool:
-    """Whether a handler meant to raise it: where it did so is no news."""
+    """Whether the handler raised the error on purpose, so its traceback is not needed."""
     return isinstance(error, (FailTurnError, FailStepError))
 
 
 def trace_of(error: BaseException) -> str:
-    """The end of its traceback, where it was raised; empty: a handler meant to raise it,
-    or it was never raised."""
+    """Returns the end of the error's traceback; empty for a deliberate error or one never
+    raised.
+    """
     if deliberate(error) or error.__traceback__ is None:
         return ""
     try:
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     except Exception:
-        # Its own words cannot be had; where it came from can.
+        # The exception's __str__ failed; the traceback alone remains.
         text = "".join(traceback.format_tb(error.__traceback__))
     encoded = text.encode(errors="replace")
     return encoded[-_MAX_TRACE:].decode(errors="ignore")
 
 
 def text_of(value: object) -> str:
-    """A value as text, whatever it is."""
+    """Returns any value as text."""
     if isinstance(value, str):
         return value
     if isinstance(value, (bytes, bytearray)):
@@ -160,10 +172,12 @@ def text_of(value: object) -> str:
     try:
         return str(value)
     except Exception:
-        return f"<{type(value).__name__} without words>"
+        return f"<{type(value).__name__} without text>"
 
 
 def _cut(text: str, most: int) -> str:
-    """The first bytes of it, no character cut in two. A character has one byte at least,
-    so that what is huge is not encoded as a whole."""
+    """Returns the first bytes of a text, without splitting a character.
+
+    A character has at least one byte, so a very long text is cut before it is encoded.
+    """
     return text[:most].encode(errors="replace")[:most].decode(errors="ignore")

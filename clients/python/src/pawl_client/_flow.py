@@ -1,7 +1,7 @@
-"""What a client does, written once for blocking and for asynchronous callers.
+"""The behaviour of a client, written once for blocking and for asynchronous callers.
 
-A flow is a generator that yields effects and is sent their results. `Client` performs
-each effect by blocking, `AsyncClient` by awaiting.
+A flow is a generator that yields effects and receives their results. `Client` performs each effect
+by blocking, `AsyncClient` by awaiting.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Operation(Generic[T]):
-    """One unary call: its path, its request, and how its answer is read."""
+    """One unary call: its path, its request, and the reader of its answer."""
 
     path: str
     request: Message
@@ -43,7 +43,7 @@ class Invoke:
 class Send:
     """Send several requests in one call, once. Its result is the raw answer.
 
-    `messages` makes them, from the first one on each time.
+    `messages` creates them again, from the first one on, at each call.
     """
 
     path: str
@@ -55,14 +55,14 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Sleep:
-    """Let `seconds` pass."""
+    """Wait `seconds`."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """Call the user's code; what it returns may be awaitable for `AsyncClient`."""
+    """Call user code. With `AsyncClient` its result may be awaitable."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
@@ -73,13 +73,13 @@ Flow: TypeAlias = Generator[Effect, Any, T]
 
 
 def new_id() -> str:
-    """A fresh idempotency id. It is made once per intent and kept over repetitions."""
+    """Returns a new idempotency id. Each intent has one, which its repetitions keep."""
     return secrets.token_hex(16)
 
 
 @dataclass(slots=True)
 class Backoff:
-    """Growing pauses, in seconds, each between half and all of its bound."""
+    """Growing pauses in seconds. Each is between half and all of its bound."""
 
     bound: float = 0.05
     most: float = 1.0
@@ -96,13 +96,13 @@ class Backoff:
 
 
 def check_timeout(timeout: float | None) -> None:
-    """Raises ValueError for a time in which nothing can happen. None: no bound."""
+    """Raises ValueError for a timeout of 0 or less. None means no bound."""
     if timeout is not None and not timeout > 0:
         raise ValueError(f"timeout: must be greater than 0 s, not {timeout}")
 
 
 def attempt(operation: Operation[T], *, timeout: float, retry_for: float) -> Flow[T]:
-    """Makes a call, and repeats it with the very same request while that may help."""
+    """Makes a call, and repeats the same request while the error permits it."""
     return operation.read((yield from _repeated(Invoke(operation, timeout), retry_for)))
 
 

@@ -1,4 +1,4 @@
-"""Runs handlers: coroutines in the event loop, functions in threads, within a time."""
+"""Runs handlers within a timeout: coroutines in the event loop, functions in threads."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from pawl_client._threads import Threads
 log = logging.getLogger("pawl_client.worker")
 
 _PREVIOUS_SECONDS = 5.0
-"""Seconds that the next execution of a turn waits for a thread that is at the turn still."""
+"""Seconds that an execution of a turn waits for a thread that still executes an earlier one."""
 
 
 class HandlerRunner:
-    """How the handlers of a worker are run. `timeout` is in seconds, None: no bound."""
+    """Runs the handlers of a worker. `timeout` is in seconds, None: no bound."""
 
     def __init__(
         self,
@@ -34,12 +34,14 @@ class HandlerRunner:
         self._worker_id, self._timeout, self._on_error = worker_id, timeout, on_error
         self._threads = Threads("pawl-handler")
         self._busy: dict[tuple[str, int], Future[_End]] = {}
-        """The threads of turns, by run and turn, until they are through: a handler that was given
-        up goes on in its thread."""
+        """The threads that execute turns, by run and turn. A thread stays here until it ends, also
+        after its handler's timeout.
+        """
 
     async def call(self, leased: LeasedWork, handler: TurnEntry | ToolEntry, argument: Any) -> Any:
-        """What a handler returns. Raises what it raises, and HandlerError (HANDLER_TIMEOUT,
-        HANDLER_ENDED)."""
+        """Returns a handler's result. Raises its error, and HandlerError (HANDLER_TIMEOUT,
+        HANDLER_ENDED).
+        """
         running: asyncio.Future[_End]
         function: Callable[..., Any] = handler.function
         await self._wait_for_previous(leased)
@@ -52,7 +54,7 @@ class HandlerRunner:
         try:
             done = await _within(running, self._timeout)
         except asyncio.CancelledError:
-            running.cancel()  # The worker ends; its handlers do not outlive it.
+            running.cancel()  # The worker ends, and its handlers with it.
             raise
         if done:
             return self._value(leased, running)
@@ -63,7 +65,10 @@ class HandlerRunner:
 
     async def _wait_for_previous(self, leased: LeasedWork) -> None:
         """Waits up to `_PREVIOUS_SECONDS` for a thread that still executes an earlier delivery of
-        the same turn. Raises CancelledError if the worker lost the turn meanwhile."""
+        the turn.
+
+        Raises CancelledError if the worker loses the turn in that time.
+        """
         if not isinstance(leased, LeasedTurn):
             return
         older = self._busy.get((leased.lease.run_id, leased.lease.turn_seq))
@@ -76,7 +81,7 @@ class HandlerRunner:
     def _start_in_thread(
         self, leased: LeasedWork, function: Callable[..., Any], argument: Any
     ) -> Future[_End]:
-        """A function at work in a thread."""
+        """Starts a function in a thread."""
         future = self._threads.run(_call, function, argument)
         if isinstance(leased, LeasedTurn):
             turn = (leased.lease.run_id, leased.lease.turn_seq)
@@ -90,8 +95,9 @@ class HandlerRunner:
         return future
 
     def _in_thread(self, leased: LeasedWork, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A plain function as a coroutine function: it holds up neither other handlers nor the
-        heartbeats."""
+        """Returns a plain function as a coroutine function, which blocks neither other handlers nor
+        heartbeats.
+        """
 
         async def call(argument: Any) -> Any:
             end = await asyncio.wrap_future(self._start_in_thread(leased, function, argument))
@@ -102,7 +108,9 @@ class HandlerRunner:
         return call
 
     def _value(self, leased: LeasedWork, running: asyncio.Future[_End]) -> Any:
-        """What it returned; raises what it raised, as something that ends its work only."""
+        """Returns the handler's result, or raises its error in a form that ends only its own
+        work.
+        """
         end = _End(error=asyncio.CancelledError()) if running.cancelled() else running.result()
         error = end.error
         if error is None:
@@ -111,14 +119,14 @@ class HandlerRunner:
             raise error
         if isinstance(error, asyncio.CancelledError) and leased.revoked:
             raise error
-        # SystemExit, a cancellation of its own making and their like would end the worker.
+        # SystemExit, the handler's own cancellation and similar errors would end the worker.
         raise HandlerError(
-            f"the handler ended by {type(error).__name__}: {text_of(error)}",
+            f"the handler ended with {type(error).__name__}: {text_of(error)}",
             reason="HANDLER_ENDED",
         ).with_traceback(error.__traceback__)
 
     def report(self, what: str, error: BaseException) -> None:
-        """Tells the worker's owner of an error, with where it was raised."""
+        """Logs an error of a handler, with its traceback, and passes it to `on_error`."""
         with_trace = not deliberate(error) or log.isEnabledFor(logging.DEBUG)
         name = type(error).__name__
         log.warning(
@@ -134,7 +142,7 @@ class HandlerRunner:
         try:
             self._on_error(error)
         except Exception:
-            log.exception("worker %s: on_error itself failed", self._worker_id)
+            log.exception("worker %s: on_error raised an error itself", self._worker_id)
 
     def close(self) -> None:
         """Ends the threads."""
@@ -143,15 +151,17 @@ class HandlerRunner:
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """How a handler ended. As a value: an exception that a future cannot hold, such as
-    StopIteration, would leave whoever awaits it waiting."""
+    """How a handler ended, as a value.
+
+    A future cannot hold every exception: with StopIteration, its awaiting task would wait for ever.
+    """
 
     value: Any = None
     error: BaseException | None = None
 
 
 async def _within(running: asyncio.Future[_End], timeout: float | None) -> bool:
-    """Whether it is done in time. As `asyncio.wait`, for one future and at less cost."""
+    """Whether the future is done in time. Like `asyncio.wait`, but for one future and cheaper."""
     loop = asyncio.get_running_loop()
     over: asyncio.Future[None] = loop.create_future()
 
@@ -181,13 +191,13 @@ async def _await(function: Callable[..., Any], argument: Any) -> _End:
     try:
         return _End(await function(argument))
     except (KeyboardInterrupt, GeneratorExit):
-        raise  # Of the process, and of the event loop that ends.
+        raise  # The process or the event loop ends.
     except BaseException as error:
         return _End(error=error)
 
 
 def _loggable(error: BaseException) -> BaseException | None:
-    """The error, unless its own words cannot be had: then logging it would fail."""
+    """Returns the error; None if its __str__ fails, because logging it would fail too."""
     try:
         str(error)
     except Exception:

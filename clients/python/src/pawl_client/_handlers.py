@@ -1,4 +1,4 @@
-"""The handlers of a worker: which function executes what."""
+"""The handlers of a worker, by the names that they execute."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ ToolHandler = Callable[[Any], "Awaitable[Json] | Json"]
 
 @dataclass(frozen=True, slots=True)
 class TurnEntry:
-    """What executes turns, and whether a call of it has to be awaited. `in_thread`: it is called
-    in a thread, and what it returns is awaited if need be."""
+    """A handler of turns.
+
+    `is_async`: its result must be awaited. `in_thread`: it is called in a thread, and its result is
+    awaited if it is awaitable.
+    """
 
     function: TurnHandler
     is_async: bool
@@ -27,9 +30,12 @@ class TurnEntry:
 
 @dataclass(frozen=True, slots=True)
 class ToolEntry:
-    """What executes a tool, whether a call of it has to be awaited, the JSON Schemas of
-    its payload and result, and that of the function's own arguments, if it tells them.
-    `in_thread` as of a TurnEntry."""
+    """A handler of a tool.
+
+    `parameters` and `result` are the JSON Schemas of its payload and result, `arguments` that of
+    the function's own arguments, each None if unknown. `is_async` and `in_thread` are those of
+    TurnEntry.
+    """
 
     function: ToolHandler
     is_async: bool
@@ -41,7 +47,7 @@ class ToolEntry:
 
 @dataclass(slots=True)
 class Handlers:
-    """Handlers by the name of what they execute; "*" is what has no other."""
+    """Handlers by name; "*" is for names without a handler of their own."""
 
     prompts: dict[str, TurnEntry] = field(default_factory=dict)
     agents: dict[str, TurnEntry] = field(default_factory=dict)
@@ -51,7 +57,7 @@ class Handlers:
         return bool(self.prompts or self.agents or self.tools)
 
     def of_turn(self, prompt: str, agent: str) -> TurnEntry:
-        """The handler of a turn: that of its prompt, else of its agent, else of "*".
+        """Returns the handler of a turn: that of its prompt, else of its agent, else of "*".
 
         Raises FailTurnError (NO_HANDLER).
         """
@@ -64,22 +70,24 @@ class Handlers:
             if name in handlers:
                 return handlers[name]
         known_names = sorted({*self.prompts, *self.agents})
-        text = f"no handler for prompt {prompt!r}; there are {known_names}"
+        text = f"no handler for prompt {prompt!r}; there are handlers for {known_names}"
         raise FailTurnError("NO_HANDLER", text)
 
     def schemas(self) -> dict[str, Json]:
-        """The JSON Schema of what each tool takes, where it is known."""
+        """Returns the JSON Schema of each tool's arguments, if it is known."""
         known = {name: tool.arguments or tool.parameters for name, tool in self.tools.items()}
         return {name: schema for name, schema in known.items() if schema is not None}
 
     def of_tool(self, name: str) -> ToolEntry | None:
-        """What executes a tool; None: nothing does."""
+        """Returns the handler of a tool; None: there is none."""
         return self.tools.get(name) or self.tools.get("*")
 
 
 def registering(handlers: dict[str, TurnEntry], name: str) -> Callable[[F], F]:
-    """A decorator that registers a handler of turns. It raises TypeError for a function that
-    cannot be called with a Turn."""
+    """Returns a decorator that registers a turn handler.
+
+    It raises TypeError for a function that cannot be called with a Turn.
+    """
 
     def register(function: F) -> F:
         check_turn_handler(f"handler {name!r}", function)
@@ -90,25 +98,27 @@ def registering(handlers: dict[str, TurnEntry], name: str) -> Callable[[F], F]:
 
 
 def check_turn_handler(what: str, function: Callable[..., Any]) -> None:
-    """Raises TypeError: the function cannot be called with a Turn alone."""
+    """Raises TypeError for a function that cannot be called with a Turn alone."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        return  # Of C, or otherwise without a signature.
+        return  # A function in C, or another one without a signature.
     try:
         signature.bind(None)
     except TypeError:
-        raise TypeError(f"{what}: it is called with a Turn, and it takes {signature}") from None
+        raise TypeError(
+            f"{what}: must be callable with one argument, a Turn, not with {signature}"
+        ) from None
 
 
 def register_handler(handlers: dict[str, Any], name: str, handler: Any) -> None:
-    """Registers a handler. Raises ValueError if there is one under the name."""
+    """Registers a handler. Raises ValueError if the name has one."""
     if name in handlers:
-        raise ValueError(f"{name!r} has a handler already")
+        raise ValueError(f"{name!r} has a handler already; register one handler for each name")
     handlers[name] = handler
 
 
 def is_async(function: Any) -> bool:
-    """Whether a call of it has to be awaited; also for objects with a __call__."""
+    """Whether a call of the function must be awaited; also for objects with a __call__."""
     call = getattr(function, "__call__", None)  # noqa: B004
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)

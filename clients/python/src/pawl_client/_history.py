@@ -1,4 +1,4 @@
-"""What is proven and compared of the histories of runs."""
+"""Results of verifying, comparing, deleting and erasing runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pawl_client._values import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPoint:
-    """A run at a record; `messages` are those of its conversations."""
+    """A run at a record; `messages` counts those of its conversations."""
 
     run_id: str
     seq: int
@@ -25,7 +25,7 @@ class RunPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathStep:
-    """One state on the way of a run, and the event that led there (empty: the entry)."""
+    """One state of a run's path, and the event that led to it (empty: the entry)."""
 
     seq: int
     event: str
@@ -35,7 +35,7 @@ class PathStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountChange:
-    """A figure that differs: of a state, of an edge ("state.Event"), or of a budget."""
+    """A count that differs: of a state, of an edge ("state.Event"), or of a budget."""
 
     name: str
     base: int
@@ -56,8 +56,8 @@ class ValueChange:
 class ArtifactChange:
     """An artifact that differs.
 
-    `json` are the differences of a JSON artifact, `text` those of a text artifact as a
-    unified diff; `truncated`: there are more than were told.
+    `json` holds the differences of a JSON artifact, `text` a unified diff of a text artifact.
+    `truncated`: there are more differences.
     """
 
     name: str
@@ -72,10 +72,10 @@ class ArtifactChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDiff:
-    """What differs between two points of a run, or of two runs.
+    """The differences between two points of a run, or of two runs.
 
-    Both ways begin with `common_path` states; `base_path` and `other_path` are what
-    follows. `truncated`: one of them was longer than what was told.
+    Both paths begin with the same `common_path` states; `base_path` and `other_path` are what
+    follows. `truncated`: one path is longer than what was returned.
     """
 
     base: RunPoint
@@ -93,10 +93,11 @@ class RunDiff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What was proven of a run's journal: so many `entries` and `records`, up to `hash`.
+    """The result of verifying a run's journal: the number of its `entries` and `records`, and its
+    `hash`.
 
-    Unless `ok`, `bad_seq` is the first bad record and `detail` what is wrong with it.
-    `erased`: the values of the run were erased, and its chain alone was proven.
+    Unless `ok`, `bad_seq` is the first bad record and `detail` describes the fault. `erased`: the
+    values of the run were erased, so only its hash chain was verified.
     """
 
     ok: bool
@@ -110,10 +111,10 @@ class Verification:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deletion:
-    """What is kept of a run that was deleted.
+    """What the store keeps of a deleted run.
 
-    `rule` is the rule of retention that chose it, "" if a caller did. `duplicate`: it was
-    deleted before.
+    `rule` is the retention rule that deleted it, "" if a caller did. `duplicate`: it was deleted
+    before.
     """
 
     deleted_at: datetime
@@ -127,8 +128,11 @@ class Deletion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erased:
-    """What is left of a run whose values were erased: how it had ended, its `records` and
-    the `hash` of the last, as it was before. `duplicate`: it was erased before."""
+    """What remains of a run whose values were erased: its status, its `records` and its last
+    `hash`.
+
+    They are unchanged by the erasure. `duplicate`: it was erased before.
+    """
 
     erasure: Erasure
     status: RunStatus

@@ -1,4 +1,4 @@
-"""Calls about the histories of runs: forks, differences, proofs, files."""
+"""Calls about the histories of runs: fork, compare, verify, export, import."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _RUN = "/pawl.v1.RunService/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fork:
-    """How a copy of a run differs from it; see `Run.fork`."""
+    """The differences between a fork and its run; see `Run.fork`."""
 
     at_seq: int = 0
     pack: str = ""
@@ -40,7 +40,7 @@ class Fork:
 
 @dataclass(frozen=True, slots=True)
 class Histories:
-    """Calls in one namespace."""
+    """Calls about histories in one namespace."""
 
     namespace: str
 
@@ -86,8 +86,10 @@ class Histories:
         return Operation(_RUN + "VerifyRun", request, run_pb2.VerifyRunResponse, from_proto)
 
     def load(self, source: Source, timeout: float) -> Flow[tuple[RunInfo, bool]]:
-        """Imports a run from its file. It is one stream that is not repeated: the file
-        is proven as a whole."""
+        """Imports a run from its file.
+
+        The stream is not repeated after an error, because the file is verified as a whole.
+        """
         pieces: list[bytes] = []
         try:
             while (piece := (yield Handle(source.pull, ()))) is not None:
@@ -112,8 +114,7 @@ class Histories:
 
 @dataclass(slots=True, kw_only=True)
 class RunFile(Reader[bytes]):
-    """A reader of the file of a run. It has no place to go on from: it is read anew only
-    while nothing was read."""
+    """A reader of the file of a run. It cannot resume: it reconnects only before the first data."""
 
     path = _RUN + "ExportRun"
     response = run_pb2.ExportRunResponse
@@ -135,7 +136,7 @@ class RunFile(Reader[bytes]):
         """See `Reader.pause`."""
         if self._begun:
             raise error
-        # Not by super(): a dataclass with slots is another class than this one.
+        # super() fails here: a dataclass with slots replaces the class that it refers to.
         return Reader.pause(self, error)
 
     def end(self) -> None:
@@ -143,7 +144,9 @@ class RunFile(Reader[bytes]):
         self.done = True
 
     def whole(self, data: bytes, timeout: float) -> bytes:
-        """The data, if it is all of the file. Raises DeadlineError."""
+        """Returns the data if it is the whole file. Raises DeadlineError otherwise."""
         if not self.done:
-            raise DeadlineError(f"the file of run {self.run_id}: not read within {timeout} s")
+            raise DeadlineError(
+                f"the file of run {self.run_id}: not read within {timeout} s; give a longer timeout"
+            )
         return data

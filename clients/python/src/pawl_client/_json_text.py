@@ -1,6 +1,6 @@
-"""The one way from a value of a program to JSON text: what is given, returned and written.
+"""Converts values of a program to JSON text.
 
-A value is taken as it is or refused with its place; nothing is replaced on the way.
+A value is converted unchanged or refused with its place.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from typing import Any
 from pawl_client._errors import InvalidJsonError, RequestError
 
 _LONGEST_PLACE = 256
-"""The longest place that an error names, characters."""
+"""Most characters of a place that an error names."""
 _DEEPEST = 128
-"""How deep objects and arrays nest in what the sidecar takes, the outermost counted."""
+"""Levels of nested objects and arrays that the sidecar accepts, the outermost included."""
 
 
 def dump_json(value: Any, field: str) -> str:
-    """Compact JSON. `field` is what the value as a whole is called. Raises InvalidJsonError
-    that names the place of what JSON cannot hold, half a character (a lone surrogate) among
-    it.
+    """Returns compact JSON. `field` is the name of the whole value in errors.
+
+    Raises InvalidJsonError, which names the place of a value without a JSON form; a text with a
+    lone surrogate has none.
 
     >>> dump_json({"a": [1, "x"]}, "payload")
     '{"a":[1,"x"]}'
@@ -38,15 +39,17 @@ def dump_json(value: Any, field: str) -> str:
 
 
 def whole_text(text: str, field: str) -> str:
-    """The same text. Raises RequestError (INVALID_TEXT) if it has half a character."""
+    """Returns the same text. Raises RequestError (INVALID_TEXT) if it has a lone surrogate."""
     if _halved(text):
         raise _refusal(RequestError, "INVALID_TEXT", field, _HALF)
     return text
 
 
 def whole(text: str) -> str:
-    """Text whose characters are whole: halves of them that came apart are joined, and those
-    that are alone are replaced. For what models and journals of earlier programs say.
+    """Returns a text without lone surrogates, for text of models and of journals of earlier
+    programs.
+
+    Pairs that were separated are joined, and lone surrogates are replaced.
 
     >>> whole("\\ud83d\\ude00, \\ud83d")
     '😀, \ufffd'
@@ -57,7 +60,7 @@ def whole(text: str) -> str:
 
 
 def whole_in(value: Any) -> Any:
-    """A JSON value whose texts, names of members too, are whole."""
+    """Returns a JSON value whose texts and member names have no lone surrogates."""
     if isinstance(value, str):
         return whole(value)
     if isinstance(value, dict):
@@ -79,7 +82,7 @@ def _refusal(cls: type[RequestError], reason: str, field: str, what: str) -> Req
 
 
 def _found(value: Any, place: str, depth: int) -> tuple[str, str] | None:
-    """The first place, and what is there, that JSON cannot hold."""
+    """Returns the first place without a JSON form, and the value found there."""
     if value is None or isinstance(value, (bool, int)):
         return None
     if isinstance(value, str):
@@ -101,7 +104,7 @@ def _found(value: Any, place: str, depth: int) -> tuple[str, str] | None:
 
 
 def _name(name: Any, place: str) -> tuple[str, str] | None:
-    """What is wrong with the name of a member."""
+    """Returns what is wrong with the name of a member."""
     if isinstance(name, str):
         return (place, _HALF) if _halved(name) else None
     if isinstance(name, float):

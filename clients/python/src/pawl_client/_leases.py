@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 
 
 class LeasedWork:
-    """A piece of work that is held. `revoked`: it is not the worker's any more."""
+    """A turn or a step that a worker holds. `revoked`: the worker has lost it."""
 
     def __init__(self) -> None:
         self.revoked = False
         self.running: asyncio.Future[Any] | None = None
         self.served: ServedRun | None = None
-        """The run of it, where that is driven here; it takes none of the worker's places then."""
+        """Its run, if this client drives it; the work then uses none of the worker's capacity."""
 
     def revoke(self) -> None:
-        """Stops the work: a coroutine is cancelled; a thread finds out at its next call."""
+        """Stops the work. A coroutine is cancelled; a thread gets an error at its next call."""
         self.revoked = True
         if self.running is not None:
             self.running.cancel()
 
 
 class LeasedStep(LeasedWork):
-    """A step that is held."""
+    """A step that a worker holds."""
 
     def __init__(self, assignment: worker_pb2.StepAssignment) -> None:
         super().__init__()
@@ -55,13 +55,13 @@ class LeasedStep(LeasedWork):
         )
 
     def enter(self) -> None:
-        """Makes the call, and its trace, the current ones of this context."""
+        """Makes the call and its trace the current ones of this context."""
         _tool_call.enter(self.call)
         _tracing.enter(self.traceparent)
 
 
 class LeasedTurn(LeasedWork):
-    """A turn that is held. Its lease changes when the worker connects again."""
+    """A turn that a worker holds. Its lease changes at each reconnect."""
 
     def __init__(self, assignment: worker_pb2.TurnAssignment) -> None:
         super().__init__()
@@ -72,25 +72,25 @@ class LeasedTurn(LeasedWork):
         self.labels = dict(assignment.labels)
         self.step_requests = 0
         self.last_answer = 0
-        """The MODEL step of this execution's last request to a model, once it is answered."""
+        """The MODEL step of this execution's last model request, once it is answered."""
         self.output_buffer = OutputBuffer()
         self.output_lock = asyncio.Lock()
         self.written = False
-        """A piece of its output is a record."""
+        """A piece of its output is recorded."""
         self.suspended = False
         """It was released until its steps are answered."""
         self.calls = 0
-        """Calls of the handler that are under way, and how many of them only wait."""
+        """Active calls of the handler; `waiting_calls` of them only wait."""
         self.waiting_calls = 0
         self._answers: dict[int, Step] = {}
         self._changed = asyncio.Event()
 
     def ref(self) -> TurnRef:
-        """The turn with the token of its lease as it is now."""
+        """Returns the turn with the token of its current lease."""
         return replace(self.info.turn, token=self.lease.token)
 
     def add_answers(self, steps: list[Step]) -> None:
-        """Takes answers to its steps."""
+        """Adds answers to its steps."""
         self._answers.update({step.step: step for step in steps})
         self._changed.set()
 
@@ -99,19 +99,19 @@ class LeasedTurn(LeasedWork):
         self._changed.set()
 
     def suspend(self) -> None:
-        """Ends all waits for answers: the turn comes again with them."""
+        """Ends all waits for answers; the turn is assigned again when they exist."""
         self.suspended = True
         self._changed.set()
 
     def check(self) -> None:
-        """Raises SuspendTurn or TurnStaleError once the handler has to stop."""
+        """Raises SuspendTurn or TurnStaleError if the handler must stop."""
         if self.suspended:
             raise SuspendTurn
         if self.revoked:
             raise lease_lost(self)
 
     async def answer(self, step: Step, timeout: float | None) -> Step | None:
-        """Waits for the answer of a step; None: not within `timeout` seconds.
+        """Waits up to `timeout` seconds for the answer of a step; None after the timeout.
 
         Raises TurnStaleError, SuspendTurn.
         """
@@ -129,8 +129,9 @@ class LeasedTurn(LeasedWork):
 
 
 def lease_lost(leased: LeasedTurn) -> TurnStaleError:
-    """The turn is not the worker's any more."""
+    """Returns the error of a turn that the worker has lost."""
     turn = leased.info.turn
     return TurnStaleError(
-        f"turn {turn.turn_seq} of {turn.run_id} is not this worker's any more", reason="TURN_STALE"
+        f"turn {turn.turn_seq} of {turn.run_id}: this worker has lost its lease",
+        reason="TURN_STALE",
     )

@@ -1,4 +1,4 @@
-"""What the sidecar answers to whoever calls a model."""
+"""The sidecar's answers to calls about model steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from pawl_client._values import Denial, Json, Message
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncludedMessage:
-    """What a request contains because it had to: a message of role "user" at its end."""
+    """A steering message or notice that a request must contain, as a message of role "user" at its
+    end.
+    """
 
     seq: int
     text: str
@@ -21,7 +23,7 @@ class IncludedMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedModel:
-    """The step of a round: PENDING is to be made, OK has its answer."""
+    """The step of a round: a PENDING one is to be executed, an OK one has its answer."""
 
     key: str
     step: Step | None
@@ -37,7 +39,9 @@ class RequestedModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnsweredModel:
-    """What became of an answer; after a failure `next` is the attempt to make after `wait`."""
+    """The result of reporting an answer; after a failure, `next` is the attempt to make after
+    `wait`.
+    """
 
     disposition: Disposition
     record: Record | None
@@ -51,7 +55,7 @@ class AnsweredModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdatedModelCall:
-    """The kept id of a response."""
+    """The result of storing the id of a response."""
 
     disposition: Disposition
     record: Record | None
@@ -60,7 +64,7 @@ class UpdatedModelCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownModel:
-    """A MODEL step with its request resolved: all that the model was shown."""
+    """A MODEL step with the whole request that the model received."""
 
     step: Step | None
     system: str

@@ -1,7 +1,7 @@
-"""One turn as a conversation with a model: what is asked, and what answers mean.
+"""Executes one turn as a conversation with a model: builds its requests and reads its answers.
 
-Pure, and the same in every execution: what it asks next follows from what is recorded, so
-that a turn that is executed again walks through the same rounds.
+Pure and deterministic: each request follows from what is recorded. A turn that is executed again
+therefore repeats the same rounds.
 """
 
 from __future__ import annotations
@@ -34,26 +34,29 @@ from pawl_client._values import Json, JsonValue, Message, Part, Usage
 
 _BEGIN = "Begin."
 _GO_ON = "Go on."
-"""What is said in the place of a person who said nothing: no model is asked with a system
-prompt alone, nor to go on after its own words."""
+"""User messages for a conversation that has no user message yet, or ends with the model's own
+message.
+"""
 
 
 DEFAULT_OUTPUT_TOKENS = 4096
-"""What an answer is taken to consume at most where the pack sets no max_tokens."""
+"""Tokens that an answer is assumed to consume at most if the pack sets no max_tokens."""
 _BYTES_PER_TOKEN = 4
 _MEDIA_TOKENS = 1000
-"""What text, and a part that is none, are taken to consume."""
+"""Tokens that a part without text is assumed to consume."""
 
 _UNRECORDED = ("extra_headers", "timeout", "request_timeout", "first_event_timeout")
-"""Settings that are no part of the request's body, and may hold keys."""
+"""Settings that are not part of the request's body and may contain keys."""
 _RESERVED_SETTINGS = ("max_retries", "tool_choice")
-"""Settings that the conversation says itself."""
+"""Settings that the handler sets itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOptions:
-    """How a handler talks: the model, and what it was made with. `chat` None: in states that
-    people move as well. Raises ValueError for what makes no sense."""
+    """Settings of a model handler. `chat` None: True in states that outside events move too.
+
+    Raises ValueError for a value out of range.
+    """
 
     model: str
     max_rounds: int
@@ -63,23 +66,25 @@ class ModelOptions:
 
     def __post_init__(self) -> None:
         if self.max_rounds < 1:
-            raise ValueError(f"max_rounds: 1 or more, not {self.max_rounds}")
+            raise ValueError(f"max_rounds: must be at least 1, not {self.max_rounds}")
         for name in _RESERVED_SETTINGS:
             if name in self.extra:
-                raise ValueError(f"extra.{name}: the handler says it")
+                raise ValueError(f"extra.{name}: the handler sets it itself; remove it from extra")
         for name, value in self.recorded.items():
             dump_json(value, f"extra.{name}")
 
     @property
     def recorded(self) -> dict[str, Any]:
-        """What of `extra` is recorded with the request."""
+        """The part of `extra` that is recorded with the request."""
         return {name: value for name, value in self.extra.items() if name not in _UNRECORDED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundAnswer:
-    """The answer of a round. `replayed`: it was recorded before this execution; what was
-    asked then may have been other words."""
+    """The answer of a round.
+
+    `replayed`: it was recorded before this execution, whose request may have differed.
+    """
 
     step: int
     answer: ModelAnswer
@@ -89,22 +94,21 @@ class RoundAnswer:
 
 @dataclass(slots=True)
 class _Answers:
-    """The answers to the calls of one answer, by their index."""
+    """The answers to the tool calls of one model answer, by their index."""
 
     calls: tuple[ModelCall, ...]
     messages: dict[int, tuple[ModelMessage, Message]] = field(default_factory=dict)
 
     def set(self, index: int, message: Message) -> None:
-        """The model is told something that no step says."""
+        """Adds an answer that no step records."""
         self.messages[index] = (ModelMessage(message=message), message)
 
 
 class ModelLoop:
     """The conversation of one turn.
 
-    The model moves the run by calling one function, whose enum is the state's allowed
-    events and whose arguments carry the artifacts; nothing else can. `reply` is set once
-    the turn is over.
+    The model moves the run only by calling the exit function: its enum holds the state's allowed
+    events, its arguments hold the artifacts. `reply` is set when the turn is over.
     """
 
     def __init__(self, turn: TurnView, options: ModelOptions) -> None:
@@ -120,28 +124,30 @@ class ModelLoop:
         self._policy: Mapping[str, Any] = settings.get("tool_policy") or {}
         moved = settings.get("orchestration") in ("hybrid", "external")
         self._chat = (moved if options.chat is None else options.chat) and not turn.terminal
-        # In a state with a way out, the function that leaves it has the output.
+        # In a state that the model can leave, the exit function has the output.
         self._text_schema = None if turn.allowed_events else self._output_schema
         override = (settings.get("model_overrides") or {}).get(options.model) or {}
         self._system = _system(turn.system_prompt, override)
         given = {**(settings.get("parameters") or {}), **(override.get("parameters") or {})}
         self._parameters = {name: value for name, value in given.items() if value is not None}
         self._tools = self._model_tools()
-        # The last round is for leaving the state.
+        # The last round allows the model to leave the state.
         self._last_round = (
             min(options.max_rounds, self._policy.get("max_rounds") or options.max_rounds) + 1
         )
         self._last: RoundAnswer | None = None
         self._history = list(turn.messages)
         self._counted = 0
-        """How many messages of the history the usage of the last answer counts."""
+        """How many messages of the history the usage of the last answer includes."""
         self._fresh = [ModelMessage(conversation=ConversationRange())] if turn.messages else []
         if not turn.messages or turn.messages[-1].role == "assistant":
             self._append(Message.of("user", _GO_ON if turn.messages else _BEGIN))
         self._answers = _Answers(())
 
     def _model_tools(self) -> list[dict[str, Any]]:
-        """What the model can call. `tool_choice: none` leaves it the way out alone."""
+        """Returns the functions that the model can call. `tool_choice: none` leaves only the exit
+        function.
+        """
         nothing = {"type": "object", "properties": {}}
         offered = () if self._policy.get("tool_choice") == "none" else self._turn.tools
         tools = [
@@ -159,14 +165,14 @@ class ModelLoop:
         self._history.append(message)
 
     def include(self, included: Sequence[IncludedMessage]) -> None:
-        """Takes what the request of the round has beside what was asked."""
+        """Adds the messages that the sidecar included in the request of the round."""
         for message in included:
             self._history.append(Message(role="user", parts=(Part.of(message.text),)))
 
-    # What is asked
+    # Requests
 
     def request(self) -> ModelRequest:
-        """What the next round asks. Raises FailTurnError after too many rounds."""
+        """Returns the request of the next round. Raises FailTurnError (MAX_ROUNDS)."""
         if self.round == self._last_round:
             raise FailTurnError("MAX_ROUNDS", "the model did not come to an end")
         self.round += 1
@@ -184,7 +190,7 @@ class ModelLoop:
         )
         if not last.replayed:
             return follows
-        # What it follows may have been asked by another app, in other words.
+        # Another version of the program may have made the previous request differently.
         return replace(follows, system=self._system, tools=self._tools, parameters=self._settings())
 
     def _settings(self) -> dict[str, Any]:
@@ -199,8 +205,10 @@ class ModelLoop:
         return "required" if required else "auto"
 
     def provider_request(self, reserved: int = 0) -> ProviderRequest:
-        """The same for a provider, with every message. `reserved` are the tokens of the answer
-        that a budget holds; 0: none does."""
+        """Returns the same request with every message, for a provider.
+
+        `reserved` are the tokens of the answer that a budget reserves; 0: no budget does.
+        """
         return ProviderRequest(
             system=self._system,
             tools=self._tools,
@@ -214,8 +222,10 @@ class ModelLoop:
         )
 
     def bound(self) -> Usage:
-        """What the next call may consume, estimated where nothing bounds it: what it reads
-        is what the last one read and said, and what was said since."""
+        """Returns what the next call may consume, estimated where it is not bounded.
+
+        Its input is the last call's input and output, and the messages since.
+        """
         usage = self._last.usage if self._last else Usage()
         if usage.input_tokens and not usage.estimated:
             read = usage.input_tokens + usage.output_tokens
@@ -228,7 +238,7 @@ class ModelLoop:
         )
 
     def _max_output_tokens(self) -> int:
-        """What the program says in `extra`, else the pack; 0: neither says anything."""
+        """The max_tokens of `extra`, else that of the pack; 0: neither sets it."""
         given = [self._parameters.get("max_tokens"), self._options.extra.get("max_tokens")]
         counts = [
             int(most)
@@ -237,10 +247,12 @@ class ModelLoop:
         ]
         return counts[-1] if counts else 0
 
-    # What answers mean
+    # Answers
 
     def take_answer(self, take_answer: RoundAnswer) -> list[StepCall]:
-        """Takes the answer of a round; returns the tool calls to make before the next."""
+        """Processes the answer of a round, and returns the tool calls to make before the next
+        one.
+        """
         self._last, self._fresh, answer = take_answer, [], take_answer.answer
         self._history.append(answer.message)
         self._counted = len(self._history)
@@ -259,7 +271,7 @@ class ModelLoop:
         return asked
 
     def take_results(self, calls: Sequence[StepCall], outcomes: Sequence[StepOutcome]) -> None:
-        """Takes what became of the tool calls."""
+        """Processes the outcomes of the tool calls."""
         for call, outcome in zip(calls, outcomes, strict=True):
             assert call.call is not None  # noqa: S101
             index = call.call.index
@@ -296,7 +308,7 @@ class ModelLoop:
             self._done(JsonValue(value), awaiting=awaiting)
 
     def _handle_exit_call(self, answer: ModelAnswer, call: ModelCall) -> bool:
-        """Leaves the state or asks the person, if the call does that."""
+        """Leaves the state or asks the person, if the call is one of these functions."""
         if call.name == self._ask_user_tool.name and self._has_tool(call.name):
             question, fault = self._ask_user_tool.read(call)
             if not fault:
@@ -340,7 +352,7 @@ class ModelLoop:
         )
 
     def _call_of(self, index: int, call: ModelCall) -> StepCall | None:
-        """The step of a call; None if the model is told what is wrong with it."""
+        """Returns the step of a call; None if the model receives an error instead."""
         arguments, fault = arguments_of(call)
         code = "BAD_ARGUMENTS"
         names = [tool.name for tool in self._turn.tools]
@@ -363,13 +375,13 @@ class ModelLoop:
 
 
 def _system(prompt: str, override: Mapping[str, Any]) -> str:
-    """The system prompt as the pack has it for the model. Raises FailTurnError."""
+    """Returns the pack's system prompt for the model. Raises FailTurnError."""
     for end in ("", "_prefix", "_suffix"):
         name = f"system_template{end}"
         if "{{" in (override.get(name) or ""):
             raise FailTurnError(
                 "OVERRIDE_UNSUPPORTED",
-                f"model_overrides.{name}: text with variables is rendered by nobody",
+                f"model_overrides.{name}: must be text without variables, which are not rendered",
                 retryable=False,
             )
     prefix, suffix = (override.get(f"system_template_{end}") or "" for end in ("prefix", "suffix"))
@@ -377,7 +389,7 @@ def _system(prompt: str, override: Mapping[str, Any]) -> str:
 
 
 def _tokens(text: str, messages: Sequence[Message]) -> int:
-    """About how many tokens it takes to read a text and messages."""
+    """Estimates the tokens of a text and messages."""
     size, media = len(text.encode()), 0
     for message in messages:
         size += sum(len(call["arguments"].encode()) for call in calls_of(message))
@@ -389,7 +401,7 @@ def _tokens(text: str, messages: Sequence[Message]) -> int:
 
 
 def _result(step: Step, call_id: str) -> tuple[ModelMessage, Message]:
-    """What an answered step says to the model, in the words of the contract."""
+    """Returns the result of an answered step for the model, in the form of the contract."""
     if step.status is StepStatus.CANCELLED:
         raise StepCancelledError(
             f"step {step.step} ({step.tool}) was cancelled: the visit was left"

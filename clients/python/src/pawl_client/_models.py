@@ -1,4 +1,4 @@
-"""Calls of models, as the sidecar records them."""
+"""Model calls, as the sidecar records them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pawl_client._values import Fault, Json, Message, Part, Usage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationRange:
-    """Messages of the conversation that a turn sees: `count` from `first` on, 0: all."""
+    """Messages of the conversation that a turn sees: `count` messages from `first` on, 0: all."""
 
     first: int = 0
     count: int = 0
@@ -18,7 +18,7 @@ class ConversationRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """What an answered tool step says to the model that asked for it."""
+    """The result of an answered tool step, for the model that requested it."""
 
     step: int
     call_id: str = ""
@@ -26,7 +26,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallRef:
-    """A tool call of an answered MODEL step, from 0."""
+    """The tool call number `index`, from 0, of an answered MODEL step."""
 
     model_step: int
     index: int = 0
@@ -34,22 +34,25 @@ class ToolCallRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelMessage:
-    """One element of a request: a new message, or what was said before. One is set."""
+    """One element of a request: a new message, or a reference to an earlier one. One field is
+    set.
+    """
 
     message: Message | None = None
     conversation: ConversationRange | None = None
     answer: int | None = None
     result: ToolResult | None = None
     included_seq: int | None = None
-    """Record of what a person said to the run, or of a notice."""
+    """Record of a steering message or a notice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
-    """What a model is asked.
+    """One request to a model.
 
-    `previous_step` is a MODEL step whose messages and answer come first, and whose texts hold
-    where they are None here. The hashes are only read.
+    `previous_step` is a MODEL step whose messages and answer precede this request, and whose
+    `system`, `tools` and `parameters` apply where they are None here. The sidecar sets the hashes;
+    writing calls ignore them.
     """
 
     model: str
@@ -66,9 +69,9 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCall:
-    """One tool call of an answer. `arguments` are the text of a JSON object.
+    """One tool call of an answer. `arguments` is the text of a JSON object.
 
-    `broken_arguments` is what the model wrote where that was no object; `arguments` is "{}" then.
+    If the model wrote no JSON object, `broken_arguments` is its text and `arguments` is "{}".
     """
 
     id: str = ""
@@ -79,10 +82,10 @@ class ModelCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelAnswer:
-    """What a model answered.
+    """The answer of a model.
 
-    `provider` is the message as the executor's library has it, repeated in later requests as it is:
-    {"library", "version", "message"}. `provider_name` says who answered, for example "openai".
+    `provider` is the message in the form of the executor's library, {"library", "version",
+    "message"}; later requests repeat it unchanged. `provider_name` is for example "openai".
     """
 
     parts: tuple[Part, ...] = ()
@@ -114,7 +117,7 @@ class ModelAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelStep:
-    """What there is to a MODEL step besides what every step has."""
+    """The fields of a MODEL step besides those of every step."""
 
     request: ModelRequest | None = None
     answer: ModelAnswer | None = None
@@ -123,14 +126,16 @@ class ModelStep:
     not_before: datetime | None = None
     request_changed: bool = False
     max_output_tokens: int = 0
-    """Tokens that the call reserved for the answer, and is to ask for at most; 0: no budget
-    holds it."""
+    """Tokens that the call reserved for the answer, and the most that it may request; 0: no budget
+    bounds it.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderLimits:
-    """What a provider tells of its own limits: how much is left, and when all of it is there
-    again. None: it does not tell."""
+    """The rate limits that a provider reports: what is left, and when the full amount is available
+    again. None: not reported.
+    """
 
     requests: int | None = None
     requests_reset: timedelta | None = None
@@ -140,7 +145,7 @@ class ProviderLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFailure:
-    """Why a call of a model came to nothing. `non_retryable`: no further attempt can help."""
+    """The failure of a model call. `non_retryable`: no further attempt is made."""
 
     error: Fault
     non_retryable: bool = False

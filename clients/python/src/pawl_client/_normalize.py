@@ -1,7 +1,7 @@
-"""What an answer of a model is before it is recorded, so that every endpoint takes it back.
+"""Normalises a model's answer before it is recorded, so that every endpoint accepts it again.
 
-One pure function, and the same rules in every language: testdata/model/normal.json is the
-table of them. An answer is normalised once, recorded, and repeated in later requests as recorded.
+One pure function with the same rules in every language: testdata/model/normal.json is their table.
+An answer is normalised once, recorded, and repeated in later requests as recorded.
 """
 
 from __future__ import annotations
@@ -23,23 +23,26 @@ from pydantic_ai.messages import (
 from pawl_client._json_text import dump_json, whole, whole_in
 
 _MAX_ID = 4096
-"""Bytes of a call's id that the record takes."""
+"""Most bytes of a call's id in a record."""
 _MADE = "pyd_ai_"
-"""How the ids begin that the library makes where the endpoint gave none."""
+"""Prefix of the ids that the library makes where the endpoint gave none."""
 
 
 @dataclass(frozen=True, slots=True)
 class NormalizedAnswer:
-    """An answer that can be recorded. `broken` are arguments that are no object, by the index
-    of their call."""
+    """An answer that can be recorded. `broken` holds arguments that are no object, by call
+    index.
+    """
 
     message: ModelResponse
     broken: dict[int, str]
 
 
 def normalize(message: ModelResponse, round: int, known: Iterable[str]) -> NormalizedAnswer | None:
-    """The message as every endpoint takes it back; None: it says nothing. `known` are the
-    ids of calls of earlier answers."""
+    """Returns the message in a form that every endpoint accepts; None if it has no content.
+
+    `known` are the ids of calls of earlier answers.
+    """
     parts = [_whole(part) for part in message.parts]
     calls = [part for part in parts if isinstance(part, ToolCallPart)]
     ids = _ids([part.tool_call_id for part in calls], round, set(known))
@@ -66,7 +69,7 @@ def normalize(message: ModelResponse, round: int, known: Iterable[str]) -> Norma
 
 
 def _has_content(part: ModelResponsePart, has_text: bool) -> bool:
-    """Whether a part says anything. `has_text`: blank text stands between words."""
+    """Whether a part has content. `has_text`: blank text separates words."""
     if isinstance(part, TextPart):
         return bool(part.content) if has_text else bool(part.content.strip())
     if isinstance(part, ThinkingPart):
@@ -75,7 +78,7 @@ def _has_content(part: ModelResponsePart, has_text: bool) -> bool:
 
 
 def _whole(part: ModelResponsePart) -> ModelResponsePart:
-    """A part whose texts have whole characters."""
+    """Returns a part whose texts have no lone surrogates."""
     changed: dict[str, Any] = {}
     for field in fields(part):
         if field.init and isinstance(value := getattr(part, field.name), (str, dict)):
@@ -84,7 +87,7 @@ def _whole(part: ModelResponsePart) -> ModelResponsePart:
 
 
 def _ids(given: Sequence[str], round: int, known: set[str]) -> list[str]:
-    """An id for each call, unique among all."""
+    """Returns a unique id for each call."""
     ids: list[str] = []
     for index, name in enumerate(given):
         if not name or name in known or name.startswith(_MADE) or len(name.encode()) > _MAX_ID:
@@ -99,7 +102,7 @@ def _ids(given: Sequence[str], round: int, known: set[str]) -> list[str]:
 
 
 def arguments_of(arguments: Any) -> tuple[str, str | None]:
-    """The text of a JSON object, and what the model wrote instead of one.
+    """Returns the text of a JSON object, and the model's text if it is no object.
 
     >>> arguments_of(""), arguments_of('{"n": 1.50}'), arguments_of("[1]")
     (('{}', None), ('{"n": 1.50}', None), ('{}', '[1]'))
@@ -124,17 +127,17 @@ _ESCAPE = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     r"|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|\\."
 )
-"""A pair of halves, one alone, any other escape."""
+"""Matches an escaped surrogate pair, a lone surrogate, or any other escape."""
 
 
 def _paired(escape: re.Match[str]) -> str:
-    """The escape; that of half a character alone becomes U+FFFD."""
+    """Returns the escape; that of a lone surrogate becomes U+FFFD."""
     text = escape.group()
     return "\\ufffd" if len(text) == 6 else text
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object that says no name twice."""
+    """Returns an object. Raises ValueError if it has a name twice."""
     value = dict(pairs)
     if len(value) != len(pairs):
         raise ValueError("a name twice")

@@ -1,4 +1,4 @@
-"""Every unary call of RunService as an `Operation`."""
+"""The unary calls of RunService as `Operation`s."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _snapshot(message: Any) -> Snapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """What to start."""
+    """Arguments of starting a run."""
 
     pack: str
     agent: str = ""
@@ -87,7 +87,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Calls of RunService in one namespace. An empty id is replaced by a fresh one."""
+    """Calls of RunService in one namespace. An empty id is replaced by a new one."""
 
     namespace: str
 
@@ -105,7 +105,7 @@ class Runs:
             max_steps=what.max_steps,
         )
         if what.agent and what.state:
-            raise ValueError("agent and state exclude each other")
+            raise ValueError("agent and state exclude each other; give at most one of them")
         if what.agent:
             request.agent = what.agent
         if what.state:
@@ -445,7 +445,7 @@ class Runs:
 Call: TypeAlias = Callable[[Operation[Any]], Flow[Any]]
 
 _WINDOW, _GROWTH = 32, 8
-"""Records that are looked through first, from the end; and how much more then."""
+"""Records that are searched first, from the end, and the factor for each further search."""
 _PAGE = 1000
 
 
@@ -456,7 +456,9 @@ def read_result(
     errors: tuple[BaseException, ...] = (),
     output: tuple[Any, ...] | None = None,
 ) -> Flow[RunResult[Any]]:
-    """The run as it is. `output` None: it is read from the records."""
+    """Returns the result of the run as it is now. With `output` None it is read from the
+    records.
+    """
     snapshot: Snapshot = yield from call(runs.get(run_id, 0, artifacts=True))
     if output is None:
         output = yield from _last_output(runs, snapshot.run, call)
@@ -465,7 +467,7 @@ def read_result(
 
 
 def _last_output(runs: Runs, run: RunInfo, call: Call) -> Flow[tuple[Any, ...]]:
-    """The output of the last turn that was completed, as of the run's seq."""
+    """Returns the output of the last completed turn, as of the run's seq."""
     until, window = run.seq, _WINDOW
     while until > 0:
         after = max(0, until - window)

@@ -1,4 +1,4 @@
-"""What writing calls answer, and what handlers answer with."""
+"""Results of writing calls, and replies of handlers."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a call did to a run; None and "" where the call does not tell.
+    """The effect of a call on a run; None and "" where the call does not report it.
 
-    `record` is what it recorded, `transition` the state that was entered, `ended` the
-    end of the run, `turn` the turn that is open afterwards. `duplicate`: the id was
-    used before, this is the first answer.
+    `record` is what the call recorded, `transition` the state that was entered, `ended` the end of
+    the run, `turn` the turn that is open afterwards. `duplicate`: the id was used before, and this
+    is the first answer.
     """
 
     record: Record | None = None
@@ -40,11 +40,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """What starting a run did.
+    """The result of starting a run.
 
-    `record` is its first one: the Transition into the entry, or Ended. `turn` is the
-    turn that is open; None: none. `duplicate`: the `request_id` was used before, this is
-    the first answer.
+    `record` is its first record: the Transition into the entry, or Ended. `turn` is the open turn;
+    None: none is open. `duplicate`: the `request_id` was used before, and this is the first answer.
     """
 
     run: RunInfo
@@ -55,7 +54,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutcomes:
-    """What became of step requests, one outcome each, in order."""
+    """The results of step requests, one each, in order."""
 
     outcomes: tuple[StepOutcome, ...]
     ended: Record | None
@@ -66,7 +65,7 @@ class StepOutcomes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepAnswer:
-    """What became of a step's answer."""
+    """The result of answering a step."""
 
     disposition: Disposition
     record: Record | None
@@ -77,24 +76,25 @@ class StepAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waited:
-    """A run after a wait; `timed_out`: the time was over first."""
+    """A run after a wait; `timed_out`: the timeout passed first."""
 
     run: RunInfo
     timed_out: bool
 
 
-# Without slots: `Reply[...]()` sets an attribute, which only such a class refuses in peace.
+# Without slots: `Reply[...]()` sets an attribute, and typing ignores the failure of a frozen class
+# only.
 @dataclass(frozen=True, kw_only=True)
 class Reply(Generic[ReplyEventT, ReplyArtifactsT]):
-    """What a handler makes of a turn.
+    """The result of a turn, returned by its handler.
 
-    `event` is one of the turn's allowed events, or empty: the run then ends in a
-    terminal state, else waits. `artifacts` are written in the same commit, `output` is
-    the final output, `messages` are appended to the conversation. `awaiting` makes the
-    run wait for an input or an authorisation, whatever the state; not with an event.
-    `reply`: over A2A the output answers the sender as a message instead of a task.
-    `conversation_through_step` is an answered MODEL step of the turn: what was said
-    up to it becomes part of the conversation, before `messages`, without being stored again.
+    `event` is one of the turn's allowed events. If it is empty, the run ends in a terminal state
+    and waits in any other. `artifacts` are written in the same commit, `output` is the final
+    output, `messages` are appended to the conversation. `awaiting` makes the run wait for an input
+    or an authorisation in any state; it excludes an event. `reply`: over A2A the output answers the
+    sender as a message instead of a task. `conversation_through_step` is an answered MODEL step of
+    the turn: the messages up to it become part of the conversation, before `messages`, without
+    being stored again.
 
     >>> Reply(event="Success", artifacts={"note": "done"}).event
     'Success'
@@ -112,11 +112,10 @@ class Reply(Generic[ReplyEventT, ReplyArtifactsT]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult(Generic[ValuesT]):
-    """What came out of a run: ended, or waiting for something from outside.
+    """The result of a run that has ended, or waits for an outside input.
 
-    `artifacts` are the last values by name. `output` is that of the last turn that was
-    completed, by whomever. `errors` are what went wrong in handlers of this process, in
-    order.
+    `artifacts` are the last values by name. `output` is that of the last completed turn, by any
+    executor. `errors` are the errors of handlers in this process, in order.
     """
 
     run: RunInfo
@@ -126,22 +125,24 @@ class RunResult(Generic[ValuesT]):
 
     @property
     def status(self) -> RunStatus:
-        """Where the run stands."""
+        """Current status of the run."""
         return self.run.status
 
     @property
     def reason(self) -> str:
-        """Why it ended, for example "completed"; empty while it goes on."""
+        """Why it ended, for example "completed"; empty while it is active."""
         return self.run.reason
 
     def output_as(self, cls: type[T]) -> T:
-        """The output as an instance of a class that pydantic knows, validated. Raises SchemaError
-        (OUTPUT_INVALID): there is no output in JSON, or it does not fit."""
+        """Returns the output as a validated instance of a class that pydantic supports.
+
+        Raises SchemaError (OUTPUT_INVALID) if there is no single JSON output, or it does not fit.
+        """
         return _output_schema.instance_of(cls, self.output)
 
 
 def values_of(artifacts: Sequence[Artifact]) -> dict[str, ArtifactLike]:
-    """Values by name."""
+    """Returns the values by name."""
     return {artifact.name: artifact.value for artifact in artifacts}
 
 
@@ -211,11 +212,11 @@ def step_answer(message: Any) -> StepAnswer:
 
 
 def reply_of(answer: Any) -> Reply:
-    """What a handler returned, as a reply. Raises HandlerError for anything else."""
+    """Returns the reply of a handler's return value. Raises HandlerError for any other value."""
     if answer is None:
         return Reply()
     if isinstance(answer, Reply):
         return answer
     raise HandlerError(
-        f"a handler returns Reply or None, not {type(answer).__name__}", reason="BAD_REPLY"
+        f"a handler must return a Reply or None, not {type(answer).__name__}", reason="BAD_REPLY"
     )

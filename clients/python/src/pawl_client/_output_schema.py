@@ -1,4 +1,4 @@
-"""What the output of a turn has to be: a class that pydantic knows, or a JSON Schema."""
+"""The schema of a turn's output: a class that pydantic supports, or a JSON Schema."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _KEYWORDS = frozenset(
         "format",
     ]
 )
-"""A mapping with one of these names is a JSON Schema, and no mapping from prompts."""
+"""A mapping with one of these keys is a JSON Schema, not a mapping from prompts."""
 
 
 _FENCE = re.compile(r"\s*```(?:json)?[ \t]*\r?\n(.*?)\r?\n?[ \t]*```\s*", re.DOTALL | re.IGNORECASE)
@@ -46,14 +46,14 @@ _FENCE = re.compile(r"\s*```(?:json)?[ \t]*\r?\n(.*?)\r?\n?[ \t]*```\s*", re.DOT
 
 @dataclass(frozen=True, slots=True)
 class OutputSchema:
-    """What an output has to be. `adapter` is pydantic's, None: the schema says all."""
+    """The schema of an output. `adapter` is pydantic's, None: `schema` is the whole description."""
 
     schema: dict[str, Any]
     adapter: Any = None
 
     @staticmethod
     def of(output: Any, what: str = "output") -> OutputSchema:
-        """The form of a class or a schema. Raises ValueError, ImportError."""
+        """Returns the schema of a class or a JSON Schema. Raises ValueError, ImportError."""
         if isinstance(output, Mapping):
             schema = dict(output)
             try:
@@ -66,7 +66,8 @@ class OutputSchema:
             from pydantic import TypeAdapter
             from pydantic.errors import PydanticUserError
         except ImportError as error:
-            raise ImportError(f"{what}: a class needs pip install 'pawl-client[typed]'") from error
+            text = f"{what}: a class needs pydantic: pip install 'pawl-client[typed]'"
+            raise ImportError(text) from error
         try:
             adapter = TypeAdapter(output)
             return OutputSchema(adapter.json_schema(), adapter)
@@ -74,7 +75,7 @@ class OutputSchema:
             raise ValueError(f"{what}: {output!r} has no schema: {error}") from error
 
     def value(self, given: Json) -> tuple[Any, str]:
-        """The value as the class has it, or what is wrong with it."""
+        """Returns the value as the class represents it, or what is wrong with it."""
         try:
             text = dump_json(given, "output")
             if self.adapter is not None:
@@ -87,8 +88,10 @@ class OutputSchema:
         return given, ""
 
     def read(self, text: str) -> tuple[Json, str]:
-        """The JSON value of a text that fits, or what is wrong with it. The text may be in one
-        fence, as models write it that were asked for JSON in words alone."""
+        """Returns the JSON value of a text, or what is wrong with it.
+
+        The text may be in one Markdown fence: models that are asked for JSON often write one.
+        """
         fenced = _FENCE.fullmatch(text)
         try:
             given = json.loads(fenced[1] if fenced else text)
@@ -99,7 +102,7 @@ class OutputSchema:
 
 
 class OutputSchemas:
-    """The forms of all prompts."""
+    """The output schemas of all prompts."""
 
     def __init__(self, output: Any) -> None:
         self._all: OutputSchema | None = None
@@ -114,12 +117,14 @@ class OutputSchemas:
             self._all = OutputSchema.of(output)
 
     def of(self, prompt: str) -> OutputSchema | None:
-        """The form of the output of a prompt's turns; None: any."""
+        """Returns the output schema of a prompt; None: any output."""
         return self._of.get(prompt, self._all)
 
 
 def embedded(schema: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A schema as a part of another one, and the definitions that belong at the root of that."""
+    """Returns a schema for use inside another one, and the definitions to put at that one's
+    root.
+    """
     part = dict(schema)
     roots: dict[str, Any] = {}
     for name in ("$defs", "definitions"):
@@ -130,10 +135,10 @@ def embedded(schema: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]
 
 
 def instance_of(cls: type[T], output: Sequence[Part]) -> T:
-    """What `RunResult.output_as` gives."""
+    """Implements `RunResult.output_as`."""
     values = [part.json.value for part in output if part.json is not None]
     if len(values) != 1:
-        text = f"output: {len(values)} parts in JSON of {len(output)}, not one"
+        text = f"output: must have exactly one JSON part, not {len(values)} of {len(output)} parts"
         raise SchemaError(text, reason="OUTPUT_INVALID")
     value, fault = OutputSchema.of(cls).value(values[0])
     if fault:

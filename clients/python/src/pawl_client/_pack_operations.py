@@ -1,4 +1,4 @@
-"""Every call of PackService as an `Operation`."""
+"""The calls of PackService as `Operation`s."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packs as they are read."""
+"""Packs, as the sidecar returns them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pawl_client._runs import PackRef
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostic:
-    """One finding about a pack document.
+    """One finding in a pack document.
 
-    `pointer` is an RFC 6901 JSON pointer; `line` and `column` count from 1, 0 means
-    no place in the source; `hint` says how to repair it.
+    `pointer` is an RFC 6901 JSON pointer; `line` and `column` count from 1, 0: no place in the
+    source. `hint` says how to repair it.
     """
 
     code: str
@@ -40,10 +40,10 @@ class CycleEdge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Termination:
-    """Whether the runs of one entry must end by their guards.
+    """Whether the guards of one entry end every run.
 
-    `max_visits` is the worst case if bounded, reached by some run if `exact`;
-    `bounded_by` says what bounds them: "acyclic", or names of guards.
+    `max_visits` is the worst case if `bounded`, and some run reaches it if `exact`. `bounded_by` is
+    "acyclic", or names of guards.
     """
 
     agent: str
@@ -73,7 +73,7 @@ class Pack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackReport:
-    """What a validation found; `ok`: a registration would take the document."""
+    """The result of a validation; `ok`: a registration would accept the document."""
 
     ok: bool
     digest: str
@@ -86,7 +86,7 @@ class PackReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredPack:
-    """A registered pack with its warnings; `duplicate`: it was there already."""
+    """A registered pack with its warnings; `duplicate`: it was registered before."""
 
     pack: Pack
     diagnostics: tuple[Diagnostic, ...]
@@ -97,11 +97,11 @@ class RegisteredPack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackTool:
-    """A tool or an agent of a pack with what the pack says of its calls, defaults filled in.
+    """A tool or an agent of a pack, with the pack's settings for its calls, defaults applied.
 
-    `prompts` are those whose turns may call it. `approve` is "never", "always" or a condition
-    (CEL); `approval_timeout` is None where no call is held. `dedupe` are JSON pointers into the
-    payload. 0 in `max_calls` means no bound, in `cost_micro_usd` that the pack says none.
+    Turns of `prompts` may call it. `approve` is "never", "always" or a condition (CEL);
+    `approval_timeout` is None if no call is held. `dedupe` are JSON pointers into the payload. 0
+    means no bound in `max_calls`, and no declared cost in `cost_micro_usd`.
     """
 
     name: str
@@ -127,7 +127,7 @@ class PackTool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackDetails:
-    """A registered pack; `content` is empty unless asked for."""
+    """A registered pack; `content` is empty unless requested."""
 
     pack: Pack
     content: bytes
@@ -141,8 +141,8 @@ class PackDetails:
 class GraphNode:
     """One state of a compiled graph; `max_visits` 0 means no guard.
 
-    `tools` are those that its prompt lists and does not block, agents among them; `skills`
-    is its filter of the pack's skills, empty: all.
+    `tools` are those that its prompt lists and does not block, agents included. `skills` filters
+    the pack's skills, empty: all.
     """
 
     name: str
@@ -172,7 +172,7 @@ class GraphEdge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackGraph:
-    """States and edges of one entry, also as Mermaid and DOT text."""
+    """States and edges of one entry of a pack, also as Mermaid and DOT text."""
 
     pack: PackRef
     entry: str

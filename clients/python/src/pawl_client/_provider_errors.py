@@ -1,6 +1,6 @@
-"""What endpoints of models tell beside their answers: errors in any form, and limits.
+"""Reads errors and rate limits from the responses of model endpoints, in any provider's form.
 
-Pure: nothing here knows a provider's package or the network.
+Pure: it uses neither a provider's package nor the network.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ _STATUSES = {
     "too_many_requests": 429,
     "resource_exhausted": 429,
 }
-"""The HTTP status that an error has before a stream begins, by its type or code."""
+"""HTTP status of an error by its type or code, as the endpoint sends it before a stream begins."""
 _MAX_WORDS = 4096
-"""The most characters of an endpoint's own words in a failure."""
+"""Most characters of an endpoint's text in a failure."""
 _MAX_CODE = 50
 _MIN_KEY = 8
-"""Characters of a key; what is shorter stands for none, and is a part of many words."""
+"""Least characters of a key that is redacted. A shorter text may be part of many words."""
 
 
 def unusable(code: str, message: str) -> ModelFailure:
-    """The failure of an answer that came, and cannot be used.
+    """Returns the failure of a received answer that cannot be used.
 
     >>> unusable("NO_ANSWER", "nothing").non_retryable
     False
@@ -57,17 +57,17 @@ def unusable(code: str, message: str) -> ModelFailure:
 
 
 def final(code: str, message: str) -> ModelFailure:
-    """A failure that no further attempt can help."""
+    """Returns a failure after which no further attempt is made."""
     return ModelFailure(error=Fault(code=code, message=message[:_MAX_WORDS]), non_retryable=True)
 
 
 def of_http(status: int, text: str, headers: Mapping[str, str] | None = None) -> ModelFailure:
-    """What the status of a response means."""
+    """Returns the failure for the HTTP status of a response."""
     return of_status(status, f"HTTP {status}: {text}" if text else f"HTTP {status}", headers)
 
 
 def of_status(status: int, message: str, headers: Mapping[str, str] | None = None) -> ModelFailure:
-    """What a status means, be it that of an error in a stream."""
+    """Returns the failure for a status, also for that of an error in a stream."""
     code = "MODEL_RATE_LIMITED" if status == 429 else f"MODEL_{status}"
     return ModelFailure(
         error=Fault(code=code, message=(message or f"status {status}")[:_MAX_WORDS]),
@@ -77,7 +77,7 @@ def of_status(status: int, message: str, headers: Mapping[str, str] | None = Non
 
 
 def failure_of_error(error: Any) -> ModelFailure:
-    """What an error object means that came in the midst of a stream, or with HTTP status 200.
+    """Returns the failure for an error object in a stream, or in a response with HTTP status 200.
 
     >>> failure_of_error({"type": "overloaded_error", "message": "Busy."}).error.code
     'MODEL_OVERLOADED_ERROR'
@@ -103,7 +103,7 @@ def _status(name: Any) -> int | None:
 
 
 def error_text(body: Any) -> str:
-    """The words for people in the body of an error, in whichever form.
+    """Returns the text for people in the body of an error, in any form.
 
     >>> error_text([{"error": {"code": 400, "message": "No such field."}}])
     'No such field.'
@@ -148,11 +148,11 @@ def _error_text_of(text: str) -> str:
 
 
 _PAGE = 256
-"""The most characters of a page in a failure."""
+"""Most characters of an HTML page in a failure."""
 
 
 def redact_keys(keys: set[str], failure: ModelFailure) -> ModelFailure:
-    """A failure without the keys of the endpoint, which may repeat what it was sent."""
+    """Returns a failure without the endpoint's keys, which its error text may repeat."""
     code, text = failure.error.code, failure.error.message
     for key in keys:
         if len(key) >= _MIN_KEY:
@@ -170,7 +170,7 @@ _FINAL = (
 
 
 def is_final(fault: Fault) -> bool:
-    """Whether a recorded failure says that no further attempt can help."""
+    """Whether a recorded failure permits no further attempt."""
     status = fault.code.removeprefix("MODEL_")
     if fault.code.startswith("MODEL_") and status.isdigit():
         return int(status) < 500 and int(status) not in _RETRYABLE
@@ -178,12 +178,13 @@ def is_final(fault: Fault) -> bool:
 
 
 _LIMITS = ("x-ratelimit-{0}-{1}", "anthropic-ratelimit-{1}-{0}")
-"""Headers in which providers tell what is left (remaining) of requests and of tokens, and
-when all of it is there again (reset)."""
+"""Headers in which providers report what is left (remaining) of requests and of tokens, and when
+the full amount is available again (reset).
+"""
 
 
 def limits_of(headers: Mapping[str, str]) -> ProviderLimits | None:
-    """What the headers of a response tell of its provider's limits."""
+    """Returns the provider's rate limits from the headers of a response."""
     for name in _LIMITS:
         requests, requests_reset = _left(headers, name, "requests")
         tokens, tokens_reset = _left(headers, name, "tokens")
@@ -198,7 +199,7 @@ def limits_of(headers: Mapping[str, str]) -> ProviderLimits | None:
 
 
 def _left(headers: Mapping[str, str], name: str, what: str) -> tuple[int | None, timedelta | None]:
-    """What is left of one limit, until when; None for words that are no number."""
+    """Returns what is left of one limit and until when; None for text that is no number."""
     left, reset = (
         headers.get(name.format("remaining", what)),
         headers.get(name.format("reset", what)),
@@ -215,7 +216,7 @@ _SPAN_PART = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")
 
 
 def _reset(text: str) -> timedelta | None:
-    """A time of RFC 3339, "6m0s", or seconds."""
+    """Parses a time of RFC 3339, a duration as "6m0s", or seconds."""
     if _SPAN.fullmatch(text):
         return _within(sum(float(n) * _UNITS[unit] for n, unit in _SPAN_PART.findall(text)))
     try:
@@ -230,7 +231,7 @@ def _reset(text: str) -> timedelta | None:
 
 
 def retry_after(headers: Mapping[str, str]) -> timedelta | None:
-    """How long the provider asks to wait; at most what the contract takes.
+    """Returns how long the provider asks to wait, within the bounds of the contract.
 
     >>> retry_after({"retry-after": "1.5"})
     datetime.timedelta(seconds=1, microseconds=500000)

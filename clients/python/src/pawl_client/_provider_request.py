@@ -1,4 +1,4 @@
-"""One request to a model, in the words of the contract."""
+"""One request to a model, in the terms of the contract."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from pawl_client._json_text import dump_json
 from pawl_client._values import Json, Message, Part
 
 PAUSED = "pause_turn"
-"""The finish of an answer that its provider goes on with, when the next request repeats it."""
+"""Finish reason of an answer that the provider continues when the next request repeats it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderRequest:
-    """One request to a model: settings, and every message that it is shown.
+    """One request to a model: its settings and all its messages.
 
-    `tools` are {"name", "description", "parameters"}; `parameters` those of the pack, by its
-    names; `choice` is auto or required; `schema` is that of a text, None: it has none; `extra`
-    goes to the library as it is. `round` counts the requests of the turn, from 1.
+    `tools` are {"name", "description", "parameters"}. `parameters` are those of the pack, with its
+    names. `choice` is auto or required. `schema` is the JSON Schema of a text answer, None: any
+    text. `extra` is passed to the library unchanged. `round` counts the requests of the turn, from
+    1.
     """
 
     system: str
@@ -31,12 +32,14 @@ class ProviderRequest:
     extra: Mapping[str, Any]
     round: int = 1
     max_output_tokens: int = 0
-    """The most tokens of the answer, as the request says it; 0: the provider's own default."""
+    """Most tokens of the answer, sent with the request; 0: the provider's default."""
 
 
 def calls_of(message: Message) -> list[dict[str, str]]:
-    """The tool calls of a message as {"id", "name", "arguments"}; conversations of before
-    there were model steps have them in the words of chat completions."""
+    """Returns the tool calls of a message as {"id", "name", "arguments"}.
+
+    Conversations that are older than model steps have them in the form of chat completions.
+    """
     calls = []
     for call in message.tool_calls or ():
         function = call.get("function", call)
@@ -46,7 +49,7 @@ def calls_of(message: Message) -> list[dict[str, str]]:
 
 
 def text_of(part: Part) -> str | None:
-    """A part as text; None: it is none."""
+    """Returns a part as text; None: it has no text form."""
     if part.text is not None:
         return part.text
     if part.json is not None:

@@ -1,6 +1,6 @@
-"""The models of pydantic-ai as Pawl calls them: what is asked, and what came.
+"""Calls models through pydantic-ai: builds requests and reads answers.
 
-The library is asked for one request at a time: rounds, tools, retries and records are Pawl's.
+The library makes one request at a time; Pawl controls rounds, tools, retries and records.
 """
 
 from __future__ import annotations
@@ -80,23 +80,26 @@ _PARAMETERS = {
     "seed": "seed",
     "stop": "stop_sequences",
 }
-"""Parameters of packs, and their names among the settings of the library."""
+"""Parameters of packs, and their names in the settings of the library."""
 
 
 def model_of(model: Any) -> Model[Any]:
-    """A model by its name, `provider:model`, or as it is. Raises ValueError, ImportError."""
+    """Returns the model with this name, `provider:model`, or the given model. Raises ValueError,
+    ImportError.
+    """
     if isinstance(model, Model):
         return model
     if not isinstance(model, str):
         raise ValueError(
-            f"model: 'provider:model' or a pydantic_ai Model, not {type(model).__name__}"
+            f"model: must be 'provider:model' or a pydantic_ai Model, not {type(model).__name__}"
         )
     provider = model.partition(":")[0]
     try:
         return infer_model(model)
     except ImportError as error:
         extra = _EXTRAS.get(provider, provider)
-        raise ImportError(f"model {model!r}: pip install 'pawl-client[{extra}]'") from error
+        text = f"model {model!r}: its package is missing: pip install 'pawl-client[{extra}]'"
+        raise ImportError(text) from error
     except exceptions.UserError as error:
         raise ValueError(f"model {model!r}: {error}") from None
 
@@ -106,7 +109,7 @@ _EXTRAS = {"openai-chat": "openai", "openai-responses": "openai", "azure": "open
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """What a model said, as it comes in."""
+    """A piece of a model's answer, as it arrives."""
 
     text: str = ""
     reasoning: str = ""
@@ -114,7 +117,7 @@ class Piece:
 
 @dataclass(slots=True)
 class _Halves:
-    """Text whose characters are whole, out of pieces that may end within one."""
+    """Joins pieces of text that may end within a surrogate pair."""
 
     left: str = ""
 
@@ -127,29 +130,31 @@ class _Halves:
 
 @dataclass(slots=True)
 class Call:
-    """One call of a model. What came of it is there once its pieces have ended."""
+    """One model call. `outcome` is set when its pieces have ended."""
 
     model: Model[Any]
     prompt: ProviderRequest
     watch: ResponseWatch
     seconds: float | None = None
-    """How long it may wait for a sign of life; None: as long as the library does."""
+    """Longest wait for the next data; None: the library's own timeout."""
     outcome: ModelAnswer | ModelFailure | None = None
     limits: ProviderLimits | None = None
     _used: Usage | None = None
     _size: int = 0
     _native: bool = True
-    """A text has the provider's own form; else words of the library ask for it."""
+    """The provider enforces the schema of a text; False: the library asks for it in the prompt."""
 
     @property
     def usage(self) -> Usage:
-        """What it consumed, as far as that was reported."""
+        """Its usage, as far as the provider reported it."""
         timeout = isinstance(self.outcome, ModelFailure) and self.outcome.error.code == _TIMEOUT
         started = self.watch.started and self.watch.failure is None
         return self._used or Usage(estimated=self.outcome is None or timeout or started)
 
     async def pieces(self) -> AsyncGenerator[Piece, None]:
-        """What the model says. Raises nothing for what the endpoint does."""
+        """Yields the model's answer. An error of the endpoint becomes the outcome, not an
+        exception.
+        """
         token = CURRENT_WATCH.set(self.watch)
         for client in watch_model(self.model):
             keys = (getattr(client, name, None) for name in ("api_key", "auth_token"))
@@ -169,7 +174,7 @@ class Call:
             self.outcome = redact_keys(self.watch.keys, self.outcome)
 
     async def _stream_with_fallback(self) -> AsyncGenerator[Piece, None]:
-        """What the model says; asked again at once where it wants to be asked in other words."""
+        """Yields the model's answer, and repeats a request at once that must be changed."""
         while True:
             try:
                 async with aclosing(self._stream()) as pieces:
@@ -181,10 +186,10 @@ class Call:
                     raise
 
     def _change_request(self, error: exceptions.ModelAPIError) -> bool:
-        """Whether the request was refused for how it is worded, which is another way now."""
+        """Changes the next request if the endpoint refused its form; returns whether it did."""
         status, failure = getattr(error, "status_code", None), self.watch.failure
         if status is None and isinstance(error, exceptions.ModelRequestRejectedError):
-            # The library itself: a form that the provider cannot hold the model to.
+            # The library refused it: the provider cannot enforce the schema.
             native, self._native = self._native and self.prompt.schema is not None, False
             return native and not self.watch.started
         if status != 400 or failure is None or not _needs_max_tokens(self.model):
@@ -207,7 +212,7 @@ class Call:
         self.outcome = self._outcome(request, message)
 
     async def _read_stream(self, stream: StreamedResponse) -> AsyncGenerator[Piece, None]:
-        """The pieces of one response, which is counted."""
+        """Yields the pieces of one response and counts its usage."""
         _last_counts(stream)
         self.watch.started = True
         self._used = Usage(estimated=True)
@@ -222,7 +227,9 @@ class Call:
             self._used = usage_of(stream.usage, self.watch)
 
     def _text_of_event(self, event: ModelResponseStreamEvent) -> tuple[str, str]:
-        """The text and the reasoning of an event. Raises EndpointError if there is too much."""
+        """Returns the text and the reasoning of an event. Raises EndpointError for an answer that
+        is too long.
+        """
         item = getattr(event, "part", None) if isinstance(event, PartStartEvent) else None
         if isinstance(event, PartDeltaEvent):
             item = event.delta
@@ -245,7 +252,7 @@ class Call:
         return text, reasoning
 
     def _outcome(self, request: Request, message: ModelResponse) -> ModelAnswer | ModelFailure:
-        """What the whole message comes to."""
+        """Returns the outcome of the complete message."""
         if (self.watch.format_known and not self.watch.ended) or message.state == "incomplete":
             words = "the stream ended in the midst of the answer"
             return unusable("STREAM_TRUNCATED", words)
@@ -271,15 +278,17 @@ class Call:
             and _size(answer) > self.watch.max_bytes
             and not _has_provider_data(message)
         ):
-            _log.warning("an answer is recorded without the library's own form: it is too large")
+            _log.warning("an answer is recorded without the library's own form, which is too large")
             return replace(answer, provider=None)
         return answer
 
 
 def _last_counts(stream: StreamedResponse) -> None:
-    """Endpoints that count in each chunk count what there is so far: the last count is that of
-    the answer. By default the library adds them up; the
-    setting that stops it also asks the endpoint for such counts."""
+    """Makes the library use the last usage counts of a stream.
+
+    Endpoints that send usage in each chunk send running totals, but by default the library adds
+    them up. The setting that stops it also asks the endpoint for running totals.
+    """
     settings = getattr(stream, "_model_settings", None)
     if hasattr(stream, "_model_settings"):
         changed = {**(settings or {}), "openai_continuous_usage_stats": True}
@@ -287,7 +296,7 @@ def _last_counts(stream: StreamedResponse) -> None:
 
 
 def usage_of(usage: RequestUsage, watch: ResponseWatch) -> Usage:
-    """What a response consumed, as far as the provider said it."""
+    """Returns the usage of a response, as far as the provider reported it."""
     input_tokens, written = max(usage.input_tokens, 0), max(usage.output_tokens, 0)
     thinking = usage.output_reasoning_tokens or usage.details.get("reasoning_tokens", 0)
     unreported = bool(usage.unmeasured_requests) or not written
@@ -301,16 +310,16 @@ def usage_of(usage: RequestUsage, watch: ResponseWatch) -> Usage:
 
 
 def call(model: Model[Any], prompt: ProviderRequest, max_bytes: int, seconds: float | None) -> Call:
-    """A call whose answer may have so many bytes, 0: any number."""
+    """Returns a call whose answer has at most `max_bytes` bytes, 0: no bound."""
     return Call(model, prompt, ResponseWatch(max_bytes), seconds)
 
 
-# What is asked
+# Requests
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request in the words of the library."""
+    """A request in the terms of the library."""
 
     messages: list[ModelMessage]
     settings: ModelSettings
@@ -322,7 +331,7 @@ class Request:
     def of(
         model: Model[Any], prompt: ProviderRequest, seconds: float | None, *, native: bool = True
     ) -> Request:
-        """The request. Raises FailTurnError for what the model cannot be asked."""
+        """Returns the request. Raises FailTurnError for content that the model does not support."""
         names = names_of([tool["name"] for tool in prompt.tools])
         wire_names = {name: wired for wired, name in names.items()}
         tools = [
@@ -345,7 +354,7 @@ class Request:
 
 
 def names_of(tools: Sequence[str]) -> dict[str, str]:
-    """Names of tools as every endpoint takes them, each with the pack's own.
+    """Returns names of tools that every endpoint accepts, each with the pack's own name.
 
     >>> names_of(["order", "shop.order", "shop-order", "shop_order"])
     {'order': 'order', 'shop_order_2': 'shop.order', 'shop-order': 'shop-order', \
@@ -368,7 +377,7 @@ def _safe(name: str) -> str:
 
 
 def _settings(model: Model[Any], prompt: ProviderRequest, seconds: float | None) -> ModelSettings:
-    """The settings of the call. Raises FailTurnError for a parameter that there is not."""
+    """Returns the settings of the call. Raises FailTurnError for an unsupported parameter."""
     lacks: frozenset[str] = getattr(model, "unsupported_settings", frozenset())
     given: dict[str, Any] = {}
     for name, value in prompt.parameters.items():
@@ -395,17 +404,17 @@ def _settings(model: Model[Any], prompt: ProviderRequest, seconds: float | None)
     own = settings.get("timeout")
     if seconds is not None and not (isinstance(own, (int, float)) and own <= seconds):
         settings["timeout"] = seconds
-    settings["max_retries"] = 0  # Pawl asks again, as the pack says.
+    settings["max_retries"] = 0  # Pawl repeats the call, as the pack says.
     return cast("ModelSettings", settings)
 
 
 _MAX_COMPLETION_TOKENS = "max_completion_tokens"
 _refused_max_tokens: set[str] = set()
-"""Addresses that refused max_tokens, and named the newer word."""
+"""Addresses that refused max_tokens and named max_completion_tokens."""
 
 
 def _unwrapped(model: Any) -> Any:
-    """The model inside those that wrap it."""
+    """Returns the model inside its wrappers."""
     while (inner := getattr(model, "wrapped", None)) is not None:
         model = inner
     return model
@@ -416,8 +425,11 @@ def _host(model: Any) -> str:
 
 
 def _needs_max_tokens(model: Any) -> bool:
-    """Whether the endpoint is one of chat completions that is not OpenAI's own, and may know
-    max_tokens alone: who knows that one passes over the newer word, and has no bound."""
+    """Whether the endpoint needs max_tokens: it serves chat completions and is not OpenAI's own.
+
+    An endpoint that knows only max_tokens ignores max_completion_tokens, and its answer has no
+    bound.
+    """
     model = _unwrapped(model)
     chat = any(cls.__name__ == "OpenAIChatModel" for cls in type(model).__mro__)
     host = _host(model)
@@ -429,7 +441,7 @@ def _needs_max_tokens(model: Any) -> bool:
 def _messages(
     model: Model[Any], messages: Sequence[Message], names: Mapping[str, str]
 ) -> Iterator[ModelMessage]:
-    """The conversation, in which the model and all others take turns."""
+    """Returns the conversation as alternating requests and responses."""
     tools: dict[str, str] = {}
     request_parts: list[Any] = []
     for message in messages:
@@ -478,13 +490,13 @@ def _result_text(part: Part) -> str:
 
 
 def _placeholder(part: Part) -> str:
-    """The text that stands for bytes that a tool returned."""
+    """Returns the text that replaces bytes in a tool's result."""
     size = f"{len(part.data)} bytes" if part.data is not None else str(part.uri)
     return f"({media_of(part) or 'application/octet-stream'}, {size})"
 
 
 def _accepts_media(model: Model[Any], media: str) -> bool:
-    """Whether the model reads data of the media type."""
+    """Whether the model accepts data of the media type."""
     kind, profile = media.partition("/")[0], model.profile
     if kind == "audio":
         wired = media in ("audio/wav", "audio/x-wav", "audio/mpeg", "audio/mp3")
@@ -496,7 +508,7 @@ def _accepts_media(model: Model[Any], media: str) -> bool:
 
 
 def _content(model: Model[Any], part: Part) -> UserContent:
-    """A part of what people say. Raises FailTurnError for what no model takes."""
+    """Returns a part of a user's message. Raises FailTurnError for unsupported content."""
     text, media = text_of(part), media_of(part)
     if text is not None:
         return text
@@ -510,14 +522,14 @@ def _content(model: Model[Any], part: Part) -> UserContent:
     form = "data" if part.data is not None else f"the address {part.uri}"
     raise FailTurnError(
         "MEDIA_UNSUPPORTED",
-        f"a part of {media or 'application/octet-stream'}{name} as {form}: models take text, "
+        f"a part of {media or 'application/octet-stream'}{name} as {form}: a model accepts text, "
         "images at http addresses, and data of the media types that the model's profile names",
         retryable=False,
     )
 
 
 def _response(message: Message, names: Mapping[str, str]) -> ModelResponse:
-    """What the model said: as it is recorded, else anew from the part for people."""
+    """Returns a recorded answer, or one rebuilt from its parts."""
     kept = _recorded_message(message.provider)
     if kept is not None:
         return kept
@@ -537,8 +549,9 @@ def _response(message: Message, names: Mapping[str, str]) -> ModelResponse:
 
 
 def _recorded_message(envelope: Json) -> ModelResponse | None:
-    """The library's own message in a record; None: it is another library's, or of a version that
-    this one cannot read."""
+    """Returns the library's message in a record; None if another library, or a version that cannot
+    be read, wrote it.
+    """
     if not isinstance(envelope, dict):
         return None
     library, version = envelope.get("library"), envelope.get("version")
@@ -550,7 +563,7 @@ def _recorded_message(envelope: Json) -> ModelResponse | None:
             raise ValueError("no response")
     except Exception as error:
         _log.warning(
-            "a recorded answer of library %s %s is told anew from its text and calls: %s",
+            "a recorded answer of library %s %s is rebuilt from its text and calls: %s",
             *(library, version, type(error).__name__),
         )
         return None
@@ -559,14 +572,14 @@ def _recorded_message(envelope: Json) -> ModelResponse | None:
 
 
 class _ExactToolReturn(ToolReturnPart):
-    """What a tool answered, an error too, in the words of the record."""
+    """A tool's result or error, with exactly the recorded text."""
 
     def model_response_str(self, *, wrap_if_error: bool = True) -> str:
         return super().model_response_str(wrap_if_error=False)
 
 
 class _ExactToolCall(ToolCallPart):
-    """A call of an earlier answer, with its arguments as they were written."""
+    """A call of an earlier answer, with its arguments exactly as written."""
 
     def args_as_json_str(self) -> str:
         return self.args if isinstance(self.args, str) else super().args_as_json_str()
@@ -579,11 +592,11 @@ def _exact_call(part: Any) -> Any:
     return _ExactToolCall(**given)
 
 
-# What came
+# Answers
 
 
 def answer_of(normalized: NormalizedAnswer, names: Mapping[str, str]) -> ModelAnswer:
-    """A normal message as it is recorded."""
+    """Returns a normalised message in the form of a record."""
     message = normalized.message
     parts: list[Part] = []
     calls: list[ModelCall] = []
@@ -615,13 +628,13 @@ def answer_of(normalized: NormalizedAnswer, names: Mapping[str, str]) -> ModelAn
 
 
 def _size(answer: ModelAnswer) -> int:
-    """Bytes of what grows with an answer."""
+    """Bytes of the parts that grow with an answer."""
     texts = [answer.text, *(call.arguments + call.broken_arguments for call in answer.calls)]
     return sum(len(text.encode()) for text in [*texts, dump_json(answer.provider, "provider")])
 
 
 def _has_provider_data(message: ModelResponse) -> bool:
-    """Whether the message has anything that its provider wants to have back beside its words."""
+    """Whether the message has data, besides its text, that its provider needs in later requests."""
     return any(
         isinstance(part, ThinkingPart) or getattr(part, "provider_details", None)
         for part in message.parts
@@ -629,7 +642,7 @@ def _has_provider_data(message: ModelResponse) -> bool:
 
 
 def _finish(message: ModelResponse, calls: bool) -> str:
-    """Why the answer ended: in the words of chat completions, else in the provider's own."""
+    """Returns why the answer ended: the chat completions term, else the provider's own."""
     raw = (message.provider_details or {}).get("finish_reason")
     if raw in (None, PAUSED) or message.finish_reason is None:
         return str(raw or "")
@@ -639,7 +652,7 @@ def _finish(message: ModelResponse, calls: bool) -> str:
 
 
 def _envelope(message: ModelResponse) -> Json:
-    """The library's own message; None, with a line in the log, if it cannot be serialised."""
+    """Returns the library's message; None, with a log line, if it cannot be serialised."""
     kept = replace(message, usage=RequestUsage(), failed_attempts=None, metadata=None)
     kept.provider_url = _without_secrets(message.provider_url)
     try:
@@ -652,7 +665,7 @@ def _envelope(message: ModelResponse) -> Json:
 
 
 def _without_secrets(url: str | None) -> str | None:
-    """An address without what may be a secret."""
+    """Returns an address without its parts that may be secret."""
     if not url:
         return url
     parts = urlsplit(url)
@@ -660,12 +673,12 @@ def _without_secrets(url: str | None) -> str | None:
 
 
 def _clip(text: str, max_bytes: int = 256) -> str:
-    """The first bytes of a name, as the contract bounds them."""
+    """Returns the first bytes of a name, within the bound of the contract."""
     return whole(text).encode()[:max_bytes].decode(errors="ignore")
 
 
 def failure_of(error: Exception, started: bool) -> ModelFailure:
-    """What an error means that the library, or what is below it, raised."""
+    """Returns the failure for an exception of the library or of the layers below it."""
     if isinstance(error, FailTurnError):
         fault = Fault(code=error.reason, message=error.message)
         return ModelFailure(error=fault, non_retryable=not error.retryable)

@@ -1,5 +1,7 @@
-"""When a worker says that it cannot reach its sidecar: at once for each cause, then ever less
-often."""
+"""Decides when a worker logs that it cannot reach its sidecar.
+
+It logs each new cause at once, and then repeats with growing pauses.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +10,27 @@ from collections.abc import Callable
 
 _FIRST = 10.0
 _LONGEST = 300.0
-"""Seconds between two lines."""
+"""Seconds between two lines: the first and the longest pause."""
 
 
 class ReconnectLog:
-    """The time since a connection was lost, or was first tried. `clock` is in seconds."""
+    """The time since a connection was lost or first tried. `clock` is in seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self.connected()
 
     def connected(self) -> None:
-        """There is a connection."""
+        """Marks the connection as established."""
         self._since: float | None = None
         self._next, self._pause = 0.0, _FIRST
         self._causes: set[str] = set()
 
     def attempt_failed(self, cause: str = "") -> float | None:
-        """One more attempt failed, by a cause in a word. For how many seconds there has been
-        no connection, if that is to be said now; else None."""
+        """Counts a failed attempt with a one-word cause.
+
+        Returns the seconds without a connection if a line is due now, else None.
+        """
         now = self._clock()
         if self._since is None:
             self._since = self._next = now

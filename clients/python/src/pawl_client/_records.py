@@ -33,7 +33,7 @@ from pawl_client._values import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redirect:
-    """A target that was refused on the way into a state, and the guard that did."""
+    """A state that a guard refused on the way into another state, and the name of the guard."""
 
     state: str
     guard: str
@@ -41,7 +41,9 @@ class Redirect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UncompensatedEffect:
-    """An effect of `step` that was not undone: the step `by` ended with `code`."""
+    """An effect of `step` that was not compensated: the compensation step `by` ended with
+    `code`.
+    """
 
     step: int
     tool: str
@@ -51,9 +53,9 @@ class UncompensatedEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transition:
-    """One entry into a state; `from_state` and `event` are empty at the start.
+    """One entry into a state; `from_state` and `event` are empty at the start of the run.
 
-    `intended_state` is what the event names; it differs from `to_state` after a redirect.
+    `intended_state` is the state that the event names. After a redirect it differs from `to_state`.
     """
 
     from_state: str
@@ -65,16 +67,16 @@ class Transition:
     total_visits: int
     artifacts_written: tuple[ArtifactWrite, ...]
     uncompensated: tuple[UncompensatedEffect, ...] = ()
-    """Effects that were to be undone before, and stand."""
+    """Effects that should have been compensated before this transition, and were not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputReceived:
     """Parts that were sent to a run; `queued`: they wait for the next turn.
 
-    `envelope` is what a message to an agent said besides them; `step` the delegation
-    that gets them, 0: the turn. `scopes` are those by which its agent judges the answer,
-    empty without a step.
+    `envelope` holds the other fields of a message to an agent. `step` is the delegation that
+    receives the parts, 0: the turn does. `scopes` are the sender's scopes by which the delegation's
+    agent judges the answer; empty without a step.
     """
 
     parts: tuple[Part, ...]
@@ -115,7 +117,7 @@ class TurnAssigned:
 class TurnCompleted:
     """The accepted completion of a turn.
 
-    `awaiting` is what the run waits for after it; `reply`: the output answers the sender
+    `awaiting` is what the run waits for afterwards. `reply`: over A2A the output answers the sender
     as a message, not as a task.
     """
 
@@ -129,7 +131,9 @@ class TurnCompleted:
     awaiting: Awaiting
     reply: bool
     conversation_through_step: int = 0
-    """MODEL step up to which what the turn said is part of the conversation; 0: nothing."""
+    """MODEL step up to which the turn's messages become part of the conversation; 0: none of
+    them.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +148,7 @@ class TurnFailed:
     not_before: datetime | None
     usage: Usage | None
     rejected_step: int = 0
-    """The MODEL step whose answer was rejected: `next` asks the model anew; 0: none was."""
+    """The MODEL step whose answer was rejected, so that `next` asks the model again; 0: none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,9 +179,9 @@ class TurnReady:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalHold:
-    """A call waits for a decision, which names its `digest`.
+    """A tool call waits for a decision; the decision must name `digest`.
 
-    `condition_error` says why the pack's condition could not be evaluated.
+    `condition_error` says why the pack's condition could not be evaluated; empty if it could.
     """
 
     condition_error: str
@@ -186,7 +190,7 @@ class ApprovalHold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRequested:
-    """A tool call that is to be made."""
+    """A tool call that was requested."""
 
     step: int
     key: str
@@ -203,19 +207,21 @@ class StepRequested:
     request_changed: bool = False
     bound: Usage | None = None
     about: StepAbout | None = None
-    """The step that this one of the sidecar's own is about; None: a turn asked for it."""
+    """The step that this step of the sidecar checks or compensates; None: a turn requested
+    this step.
+    """
     by_caller: bool = False
-    """The caller that asked for it makes the call, and no worker gets it."""
+    """The caller that requested it makes the call; no worker receives it."""
     hold: ApprovalHold | None = None
-    """The call waits for a decision until `deadline`; None: it does not."""
+    """The call waits for a decision until `deadline`; None: it needs no decision."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepDecided:
-    """A decision about a held call, or that there was none in time.
+    """A decision about a held call, or its timeout.
 
-    `payload` is what goes out instead, of EDITED; `deadline` when its outcome counts as
-    unknown, or a new decision is due.
+    `payload` is the replacement payload of an EDITED call. `deadline` is when the outcome counts as
+    unknown, or when a new decision is due.
     """
 
     step: int
@@ -244,8 +250,9 @@ class StepResolved:
     worker: str
     artifacts_written: tuple[ArtifactWrite, ...]
     usage: Usage | None = None
-    """What it consumed, settled into this run: a delegation, a call of a model, an attempt of a
-    tool that costs or tells it; None: nothing is known or counted."""
+    """Usage of a delegation, a model call or a tool attempt, settled in this run; None: not known
+    or not counted.
+    """
     kind: StepKind = StepKind.UNSPECIFIED
     answer: ModelAnswer | None = None
     not_before: datetime | None = None
@@ -254,7 +261,7 @@ class StepResolved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRejected:
-    """A refused request; nothing was issued or charged."""
+    """A refused request; no step was issued, and no budget was charged."""
 
     key: str
     tool: str
@@ -272,12 +279,12 @@ class StepCancelled:
     reason: str
     kind: StepKind = StepKind.UNSPECIFIED
     usage: Usage | None = None
-    """What is taken for consumed, since nobody will tell; None: nothing."""
+    """Usage that is assumed, because no answer will report it; None: no usage is assumed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutcomeUnknown:
-    """Nobody knows what came of an attempt: the step `by` asks."""
+    """The outcome of an attempt is unknown; the step `by` asks for it."""
 
     step: int
     tool: str
@@ -290,8 +297,9 @@ class StepOutcomeUnknown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompensationStarted:
-    """The run's effects are undone before it ends as `status` says, or before it follows
-    `event`."""
+    """The run's effects are compensated before it ends with `status`, or before it follows
+    `event`.
+    """
 
     status: RunStatus
     reason: str
@@ -299,15 +307,15 @@ class CompensationStarted:
     intended_state: str
     redirects: tuple[Redirect, ...]
     effects: tuple[int, ...]
-    """Steps whose effects are undone, in that order."""
+    """Steps whose effects are compensated, in this order."""
     pending: tuple[int, ...]
-    """Steps that are waited for before."""
+    """Steps that must be answered before."""
     artifacts_written: tuple[ArtifactWrite, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetRaised:
-    """Whoever may lets the run consume more, up to these limits (0: there is none)."""
+    """A principal raised the run's budget to these limits; 0: there is no limit."""
 
     max_tokens: int
     max_cost_micro_usd: int
@@ -318,7 +326,7 @@ class BudgetRaised:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steered:
-    """Something that a person said to a run that goes on."""
+    """A message to an active run."""
 
     text: str
     when: SteerWhen
@@ -326,10 +334,10 @@ class Steered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopped:
-    """What a person put away: the open turn (0: none was), up to the MODEL step
+    """A stop: it abandoned the open turn (0: none was open) after the MODEL step
     `conversation_through_step`.
 
-    `calls` are the steps that answer the calls of that step; 0: nobody did.
+    `calls` are the steps that answer the calls of that step; 0 stands for a call without an answer.
     """
 
     turn_seq: int
@@ -341,7 +349,7 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoticeAdded:
-    """Something that the sidecar has to tell the model."""
+    """A notice of the sidecar for the model."""
 
     code: str
     text: str
@@ -349,7 +357,7 @@ class NoticeAdded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelUpdated:
-    """News of a MODEL step that neither asks nor answers it."""
+    """A change of a MODEL step other than its request or its answer."""
 
     step: int
     attempt: int
@@ -361,7 +369,7 @@ class ModelUpdated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepDelegated:
-    """News of a delegation that is under way; `question` is what the agent asks."""
+    """Progress of a delegation; `question` is what the agent asks."""
 
     step: int
     tool: str
@@ -388,7 +396,7 @@ class ArtifactsSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoChange:
-    """A request with an id that was answered and changed nothing: its id is kept."""
+    """A request that changed no state; the record keeps its idempotency id."""
 
     call: str
     id: str
@@ -396,7 +404,7 @@ class NoChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paused:
-    """Nothing is assigned until the run is resumed."""
+    """Starts a pause: no work is assigned until the run is resumed."""
 
     note: str
 
@@ -410,9 +418,10 @@ class Resumed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Seq 1 of a run that began as a copy of another, in a visit of `state` that goes on.
+    """The first record of a fork, in a visit of `state` that continues.
 
-    `artifacts_written` are those that it begins with, `steps` how many were taken over.
+    `artifacts_written` are the artifacts that the fork begins with, `steps` is how many steps it
+    took over.
     """
 
     run_id: str
@@ -432,11 +441,11 @@ class Ended:
     artifacts_written: tuple[ArtifactWrite, ...]
     final_artifacts: tuple[Artifact, ...]
     event: str = ""
-    """Event that is lost to the bound that `reason` names; "": something else ended it."""
+    """Event that the bound named in `reason` prevented; "": no event was prevented."""
     intended_state: str = ""
-    """State that the event leads to; `redirects` says which guards refused it."""
+    """State that the event leads to; `redirects` names the guards that refused it."""
     uncompensated: tuple[UncompensatedEffect, ...] = ()
-    """Effects that were to be undone before, and stand."""
+    """Effects that should have been compensated before the end, and were not."""
 
 
 Body: TypeAlias = (
@@ -470,19 +479,19 @@ Body: TypeAlias = (
     | Origin
     | Ended
 )
-"""What a record says."""
+"""The body of a record, by its kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """One immutable entry of a run's journal.
 
-    `seq` is dense per run from 1 over all kinds; `prev_seq` is the seq of the previous
-    record under the filter of the stream, 0 for the first. `body` is None, with kind
-    UNSPECIFIED, for a kind that a newer server knows and this client does not.
-    `snapshot` is the run as of this record, where it was asked for. `redacted`: marks stand
-    for its sensitive values, since the caller lacks the scope values:sensitive.
-    `erased`: the values of the run were erased, and its empty fields say nothing of them.
+    `seq` counts all records of a run from 1 without gaps. `prev_seq` is the seq of the previous
+    record that matches the filter of the stream, 0 for the first. `body` is None, with kind
+    UNSPECIFIED, for a kind that only a newer server knows. `snapshot` is the run as of this record,
+    if it was requested. `redacted`: sensitive values are replaced by marks, because the caller
+    lacks the scope values:sensitive. `erased`: the values of the run were erased, and value fields
+    are empty.
     """
 
     run_id: str

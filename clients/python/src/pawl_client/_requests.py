@@ -1,4 +1,4 @@
-"""Values of this package to wire messages."""
+"""Converts values of this package to wire messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pawl_client.v1 import record_pb2, run_pb2
 
 @cache
 def number(kind: str, word: str) -> int:
-    """The wire number of a word of an enum, for example ("RunStatus", "RUNNING")."""
+    """Returns the wire number of an enum's value, for example of ("RunStatus", "RUNNING")."""
     for module in (record_pb2, run_pb2):
         descriptor = module.DESCRIPTOR.enum_types_by_name.get(kind)
         if descriptor is not None:
@@ -27,12 +27,12 @@ def number(kind: str, word: str) -> int:
                 return int(allowed[f"{prefix}_{word}"].number)
             except KeyError:
                 names = ", ".join(n.removeprefix(prefix + "_") for n in allowed)
-                raise ValueError(f"{kind} is one of {names}, not {word!r}") from None
+                raise ValueError(f"{kind}: must be one of {names}, not {word!r}") from None
     raise LookupError(kind)
 
 
 def part(value: _values.PartLike, field: str) -> record_pb2.Part:
-    """One part of a message. `field` is what errors call it."""
+    """Converts one part of a message. `field` is its name in errors."""
     given = _values.Part.of(value)
     message = record_pb2.Part(
         media_type=given.media_type,
@@ -77,8 +77,9 @@ def _is_json(media_type: str) -> bool:
 
 
 def artifact_value(value: Any, media_type: str, field: str) -> record_pb2.ArtifactValue:
-    """One value, in the form of its media type or else of its Python type. `field` is what
-    errors call it."""
+    """Converts one value, by its media type or else by its Python type. `field` is its name in
+    errors.
+    """
     if isinstance(value, _values.JsonValue):
         return record_pb2.ArtifactValue(json=dump_json(value.value, field))
     if isinstance(value, (bytes, bytearray)):
@@ -91,7 +92,7 @@ def artifact_value(value: Any, media_type: str, field: str) -> record_pb2.Artifa
 def artifacts(
     writes: Mapping[str, Any] | None, slots: Iterable[ArtifactSlot] = ()
 ) -> list[record_pb2.ArtifactWrite]:
-    """Artifact writes; `slots` tells the declared media types where they are known."""
+    """Converts artifact writes; `slots` give the declared media types if they are known."""
     types = {slot.name: slot.media_type for slot in slots}
     return [
         record_pb2.ArtifactWrite(
@@ -115,18 +116,18 @@ def output_piece(value: _values.OutputPiece) -> record_pb2.OutputPiece:
 
 
 def moment(value: datetime | None) -> Timestamp | None:
-    """An aware time. Raises ValueError for a naive one, which means no moment."""
+    """Converts an aware time. Raises ValueError for a naive one."""
     if value is None:
         return None
     if value.tzinfo is None:
-        raise ValueError(f"a time needs its zone: {value.isoformat()}")
+        raise ValueError(f"a time must have a time zone, which {value.isoformat()} lacks")
     stamp = Timestamp()
     stamp.FromDatetime(value)
     return stamp
 
 
 def usage(value: _values.Usage | None) -> record_pb2.Usage | None:
-    """Consumption; None stays unset."""
+    """Converts usage; None stays unset."""
     if value is None:
         return None
     return record_pb2.Usage(
@@ -143,7 +144,7 @@ def usage(value: _values.Usage | None) -> record_pb2.Usage | None:
 
 
 def fault(value: _values.Fault) -> record_pb2.Fault:
-    """An error as data, cut to the lengths that the wire takes."""
+    """Converts an error, cut to the lengths that the wire permits."""
     code = value.code.encode(errors="replace")[:128].decode(errors="ignore") or "ERROR"
     text = value.message.encode(errors="replace")[:16384].decode(errors="ignore")
     trace = value.trace.encode(errors="replace")[:16384].decode(errors="ignore")
@@ -151,7 +152,7 @@ def fault(value: _values.Fault) -> record_pb2.Fault:
 
 
 def run_filter(value: RunFilter | None) -> run_pb2.RunFilter | None:
-    """A filter; None stays unset."""
+    """Converts a filter; None stays unset."""
     if value is None:
         return None
     return run_pb2.RunFilter(

@@ -1,7 +1,7 @@
-"""What the library drops or breaks of an endpoint's answer, mended before it reads it.
+"""Repairs an endpoint's response where the library would drop or misread part of it.
 
-Hooks on the HTTP client of a provider's package: they see each request and response of a call
-that Pawl makes, and nothing of other calls. docs/dev/adr/0089 has the table of what is mended.
+It installs hooks on the HTTP client of a provider's package. They process each request and response
+of a call that Pawl makes, and ignore other calls. docs/dev/adr/0089 has the table of repairs.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from pawl_client._models import ModelFailure, ProviderLimits
 from pawl_client._provider_errors import error_text, failure_of_error, limits_of, of_http, unusable
 
 _SLACK = 65536
-"""Bytes that one event may have beyond those of an answer."""
+"""Bytes that one event may have in addition to those of an answer."""
 _MAX_ERROR = 65536
 """Bytes of the body of an error that are read."""
 
 
 class ResponseWatch:
-    """What the responses to one call say beside what the library reads."""
+    """Facts about the responses to one call that the library does not report."""
 
     def __init__(self, max_bytes: int = 0) -> None:
         self.max_bytes = max_bytes
-        """Bytes that an answer may have; 0: anything."""
+        """Most bytes of an answer; 0: no bound."""
         self.keys: set[str] = set()
         """Secrets that were sent."""
         self.failure: ModelFailure | None = None
@@ -36,20 +36,20 @@ class ResponseWatch:
         self.started = False
         """The endpoint began to answer."""
         self.format_known = False
-        """The form is one whose end is known."""
+        """The response has a format whose end is known."""
         self.ended = False
-        """The endpoint said the end of the answer."""
+        """The endpoint sent the end of the answer."""
 
 
 class EndpointError(Exception):
-    """The endpoint sent something that is no answer: `ResponseWatch.failure`."""
+    """The endpoint sent an error in place of an answer: `ResponseWatch.failure`."""
 
 
 CURRENT_WATCH: ContextVar[ResponseWatch | None] = ContextVar("pawl_watch", default=None)
 
 
 def watch_model(model: Any) -> Iterator[Any]:
-    """Sees to it that the calls of a model are seen; gives the clients of its provider."""
+    """Installs the hooks on a model's HTTP clients, and yields the clients of its provider."""
     for inner in (getattr(model, "wrapped", None), *getattr(model, "models", ())):
         if inner is not None:
             yield from watch_model(inner)
@@ -97,7 +97,7 @@ async def _on_response(response: Any) -> None:
 
 
 def aiter_of(response: Any) -> AsyncIterable[bytes]:
-    """The body of a response, decoded, piece by piece; it is closed with its stream."""
+    """Yields the decoded body of a response piece by piece; it is closed with its stream."""
     raw = type(response)(200, headers=response.headers, stream=response.stream)
     return raw.aiter_bytes()  # type: ignore[no-any-return]
 
@@ -134,12 +134,14 @@ async def _once(body: bytes) -> AsyncGenerator[bytes, None]:
 _BLANK = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 """The end of an event."""
 _LINE = re.compile(r"\r\n|\n|\r")
-"""The end of a line. JSON may have U+0085, U+2028 and U+2029 as they are: they end no line."""
+"""The end of a line. JSON may contain U+0085, U+2028 and U+2029, which end no line."""
 
 
 async def _events(pieces: AsyncIterable[bytes], watch: ResponseWatch) -> AsyncGenerator[str, None]:
-    """The events of a stream, without their last, empty line. Raises EndpointError for what is
-    no stream of events."""
+    """Yields the events of a stream, without their last, empty line.
+
+    Raises EndpointError for a body that is no event stream.
+    """
     max_bytes = watch.max_bytes * 2 + _SLACK if watch.max_bytes else 0
     left, first, seen = bytearray(), True, 0
     async for piece in pieces:
@@ -154,7 +156,7 @@ async def _events(pieces: AsyncIterable[bytes], watch: ResponseWatch) -> AsyncGe
             seen = 0
         seen = max(0, len(left) - 3)
         if bytes(left[:8]).lstrip()[:1] in (b"{", b"[", b"<"):
-            # No stream of events: a page, or JSON.
+            # A page or JSON instead of an event stream.
             if len(left) > _MAX_ERROR:
                 break
         elif max_bytes and len(left) > max_bytes:
@@ -169,18 +171,18 @@ async def _events(pieces: AsyncIterable[bytes], watch: ResponseWatch) -> AsyncGe
 
 
 def too_large(max_bytes: int) -> ModelFailure:
-    """The failure of an answer that has more bytes than it may have."""
+    """Returns the failure of an answer with too many bytes."""
     words = f"the answer has more than {max_bytes} bytes (max_answer_bytes)"
     failure = unusable("ANSWER_TOO_LARGE", words)
     return ModelFailure(error=failure.error, non_retryable=True)
 
 
 def _failure_of_page(text: str) -> ModelFailure:
-    """What JSON or a page means in place of a stream."""
+    """Returns the failure for JSON or a page in place of a stream."""
     try:
         body = json.loads(text)
     except (ValueError, RecursionError):
-        return unusable("MODEL_ERROR", f"no stream of events, but: {error_text(text)}")
+        return unusable("MODEL_ERROR", f"the endpoint sent no event stream: {error_text(text)}")
     error = body.get("error") if isinstance(body, dict) else None
     return failure_of_error(error if isinstance(error, dict) else body)
 
@@ -190,7 +192,7 @@ class _Raw(str):
 
 
 def exact(value: Any) -> str:
-    """JSON whose numbers have the digits that they came with."""
+    """Returns JSON text whose numbers keep their original digits."""
     if isinstance(value, _Raw):
         return value
     if isinstance(value, dict):
@@ -201,7 +203,7 @@ def exact(value: Any) -> str:
 
 
 Repair = Callable[[ResponseWatch, dict[str, Any]], bool]
-"""What mends an event; whether it changed it."""
+"""Repairs an event; returns whether it changed the event."""
 
 
 async def _repaired(
@@ -228,11 +230,12 @@ async def _repaired(
 
 
 def _repaired_event(watch: ResponseWatch, text: str, repair: Repair | None) -> str:
-    """The data of an event, mended. Raises EndpointError for an error."""
+    """Returns the repaired data of an event. Raises EndpointError for an error."""
     try:
         body = json.loads(text, parse_float=_Raw, parse_constant=_Raw)
     except (ValueError, RecursionError):
-        watch.failure = unusable("MODEL_ERROR", f"an event that is no JSON: {error_text(text)}")
+        text = f"the endpoint sent an event that is not JSON: {error_text(text)}"
+        watch.failure = unusable("MODEL_ERROR", text)
         raise EndpointError from None
     if not isinstance(body, dict):
         return text
@@ -246,7 +249,7 @@ def _repaired_event(watch: ResponseWatch, text: str, repair: Repair | None) -> s
 
 
 def _repair_for(url: Any) -> Repair | None:
-    """The form of what an address answers; None: no known one."""
+    """Returns the repair for the response format of an address; None: unknown format."""
     path = str(url.path).rstrip("/")
     ends: dict[str, Repair] = {
         "/chat/completions": _Chat(),
@@ -257,8 +260,10 @@ def _repair_for(url: Any) -> Repair | None:
 
 
 def _fill_counts(holder: Any, *names: str) -> bool:
-    """Sets counts of a usage that are missing to 0; the library would drop the whole usage. True:
-    it changed something."""
+    """Sets missing counts of a usage to 0, because the library would drop the whole usage.
+
+    Returns whether it changed the usage.
+    """
     usage = holder.get("usage") if isinstance(holder, dict) else None
     if not isinstance(usage, dict):
         return False
@@ -268,13 +273,15 @@ def _fill_counts(holder: Any, *names: str) -> bool:
 
 
 class _Chat:
-    """Chat completions: calls at the place of another call, and arguments that are no text."""
+    """Repairs chat completions: several calls with the same index, and arguments that are no
+    text.
+    """
 
     def __init__(self) -> None:
         self._ids: list[str] = []
-        """The ids of the calls so far, by their place."""
+        """The ids of the calls so far, by position."""
         self._indexes: dict[Any, int] = {}
-        """The place of the last call at an index."""
+        """The position of the last call with each index."""
 
     def __call__(self, watch: ResponseWatch, body: dict[str, Any]) -> bool:
         watch.format_known = True
@@ -290,7 +297,7 @@ class _Chat:
         return changed or any(found)
 
     def _assign_index(self, call: dict[str, Any]) -> bool:
-        """Gives a call its place: another id is another call, even with the same index."""
+        """Gives a call its position. Another id is another call, even with the same index."""
         given, function = call.get("index"), call.get("function") or {}
         texts = isinstance(function.get("arguments"), (str, type(None)))
         if not texts:
@@ -307,7 +314,7 @@ class _Chat:
 
 
 def _messages(watch: ResponseWatch, body: dict[str, Any]) -> bool:
-    """Anthropic's messages."""
+    """Repairs Anthropic's messages."""
     watch.format_known = True
     watch.ended = watch.ended or body.get("type") == "message_stop"
     if body.get("type") == "message_start":
@@ -316,7 +323,7 @@ def _messages(watch: ResponseWatch, body: dict[str, Any]) -> bool:
 
 
 def _responses(watch: ResponseWatch, body: dict[str, Any]) -> bool:
-    """OpenAI's responses."""
+    """Repairs OpenAI's responses."""
     watch.format_known = True
     ends = ("response.completed", "response.incomplete")
     watch.ended = watch.ended or body.get("type") in ends

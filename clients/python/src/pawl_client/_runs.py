@@ -1,4 +1,4 @@
-"""Runs, turns and steps as they are read."""
+"""Runs, turns and steps, as the sidecar returns them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pawl_client._values import Artifact, ArtifactHead, Denial, Fault, Json, Mes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackRef:
-    """The pack version of a run; the digest decides, the version is for people."""
+    """The pack version of a run. The digest identifies it; the version is for people."""
 
     id: str
     version: str
@@ -31,7 +31,7 @@ class PackRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepAbout:
-    """The step that a step of the sidecar's own is about: whether it happened, or to undo it."""
+    """The step that a step of the sidecar reconciles or compensates."""
 
     role: StepRole
     step: int
@@ -40,9 +40,9 @@ class StepAbout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRef:
-    """Identity of an open turn: the run and the seq of the record that opened it.
+    """Identifies an open turn: its run and the seq of the record that opened it.
 
-    `token` proves that the bearer executes the turn; empty where it is not given.
+    `token` proves that its holder executes the turn; empty if it is not given.
     """
 
     run_id: str
@@ -55,11 +55,11 @@ class TurnRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remote:
-    """What is known of the other side of a delegation.
+    """The agent's side of a delegation.
 
-    `task_id` (for a local member the child run) and `context_id` are empty until they
-    are known; `card_url` is empty for a local member. `awaiting`: what the agent waits
-    for; `answer_seq`: the InputReceived record that is on its way to it, 0: none.
+    `task_id` (for a local member: the child run) and `context_id` are empty until they are known;
+    `card_url` is empty for a local member. `awaiting` is what the agent waits for. `answer_seq` is
+    the InputReceived record that is being sent to it, 0: none.
     """
 
     task_id: str
@@ -71,7 +71,7 @@ class Remote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskInfo:
-    """What a run that began with a message to an agent is to its sender (A2A)."""
+    """The A2A task of a run that began with a message to an agent."""
 
     context_id: str
     owner: str
@@ -80,9 +80,9 @@ class TaskInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkedFrom:
-    """The record of another run that a run began from.
+    """The run and the record from which a fork began.
 
-    `visits` and `steps` were taken over; the run's own totals count none of them.
+    `visits` and `steps` were taken over; the fork's own totals do not include them.
     """
 
     run_id: str
@@ -93,10 +93,10 @@ class ForkedFrom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepApproval:
-    """What there is to a call that is to be approved.
+    """The approval of a tool call.
 
-    `digest` names this very call: it is what `decide_step` asks for. `decided_by`,
-    `decided_at` and `decided_seq` are of the last decision.
+    `digest` identifies this call; `decide_step` requires it. `decided_by`, `decided_at` and
+    `decided_seq` describe the last decision.
     """
 
     held: bool
@@ -111,14 +111,13 @@ class StepApproval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One tool call. `payload`, `result` and `error` are None where bodies are left out.
+    """One tool call. `payload`, `result` and `error` are None where bodies are omitted.
 
-    `idempotency_key` is "RUN/STEP", the same for every attempt: what the tool changes
-    elsewhere is keyed by it.
-    `bodies_omitted`: they are left out because the steps of one answer hold 16 MiB at
-    most; a request of the same key is answered with them.
-    `remote` is what is known of a delegation's other side; None: nothing, or a tool.
-    `redacted`: bodies are not told, since the caller lacks the scope values:sensitive.
+    `idempotency_key` is "RUN/STEP", the same for every attempt: use it as the key of what the tool
+    changes elsewhere. `bodies_omitted`: the steps of one answer would exceed 16 MiB; a request of
+    the same key returns the bodies. `remote` is the agent's side of a delegation; None for a tool,
+    or if it is not known yet. `redacted`: bodies are omitted because the caller lacks the scope
+    values:sensitive.
     """
 
     step: int
@@ -138,21 +137,23 @@ class Step:
     redacted: bool = False
     kind: StepKind = StepKind.UNSPECIFIED
     model: ModelStep | None = None
-    """What there is to a MODEL step besides; None: another kind."""
+    """Further fields of a MODEL step; None for another kind."""
     call: ToolCallRef | None = None
     about: StepAbout | None = None
-    """The step that this one of the sidecar's own is about; None: a turn asked for it."""
+    """The step that this step of the sidecar checks or compensates; None: a turn requested
+    this step.
+    """
     inquiry: int = 0
-    """The step that asks whether the attempt happened; 0: nobody is asked."""
+    """The step that asks whether the attempt took effect; 0: none."""
     by_caller: bool = False
-    """The caller that asked for it makes the call, and no worker gets it."""
+    """The caller that requested it makes the call; no worker receives it."""
     approval: StepApproval | None = None
-    """What there is to a call that is to be approved; None: nobody has to."""
+    """The approval of the call; None: it needs none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutcome:
-    """What became of one step request: the step, or the denial."""
+    """The outcome of one step request: the step, or the denial."""
 
     key: str
     step: Step | None
@@ -171,8 +172,10 @@ class EdgeCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parent:
-    """The step of another run that started this one; `origin` is the base URL of the
-    sidecar that has that run, empty: this one."""
+    """The step of another run that started this one.
+
+    `origin` is the base URL of that run's sidecar, empty: this sidecar.
+    """
 
     run_id: str
     step: int
@@ -182,7 +185,7 @@ class Parent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLimits:
-    """The operator's bounds as of the run's start; sizes in bytes."""
+    """The operator's limits at the start of the run. Sizes are in bytes."""
 
     max_transitions: int
     max_artifact_bytes: int
@@ -193,10 +196,10 @@ class RunLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunBudgets:
-    """The budgets of a run: its pack's, lowered by its start and by the operator.
+    """The budgets of a run: those of its pack, lowered by its start and by the operator.
 
-    0 or None: there is no such bound. `wall_time_excludes_waiting`: the clock of
-    `max_wall_time` stands while the run waits for something from outside.
+    0 or None: there is no bound. `wall_time_excludes_waiting`: time in which the run waits for an
+    outside input does not count towards `max_wall_time`.
     """
 
     max_total_visits: int
@@ -211,7 +214,7 @@ class RunBudgets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remaining:
-    """What is left of each budget of a run; None: there is no such bound."""
+    """The rest of each budget of a run; None: there is no bound."""
 
     visits: int | None
     tool_calls: int | None
@@ -223,7 +226,7 @@ class Remaining:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erasure:
-    """That the values of a run were erased: when, by whom and why."""
+    """The erasure of a run's values: its time, principal and reason."""
 
     at: datetime
     by: str
@@ -232,9 +235,11 @@ class Erasure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountShare:
-    """What a run takes of one of the operator's accounts over runs (`Client.list_budgets`):
-    settled in the window that began at `window_start` (None: it lasts for ever), and
-    reserved by its steps under way."""
+    """A run's share of one of the operator's accounts over runs (`Client.list_budgets`).
+
+    It is settled in the window that began at `window_start` (None: the window never ends), and
+    reserved by pending steps.
+    """
 
     name: str
     window_start: datetime | None
@@ -246,8 +251,9 @@ class AccountShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitKey:
-    """What calls are counted together by: an entry of the operator's limits, and what its
-    expression gives."""
+    """The key under which calls are counted: an entry of the operator's limits, and the value of
+    its expression.
+    """
 
     limit: str
     key: str
@@ -255,8 +261,10 @@ class LimitKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitWait:
-    """A call that waits for the operator's limits: of a model, or of a tool as `step`.
-    `ahead` calls of its tenant go before it."""
+    """A model call, or the tool call `step`, that waits for the operator's limits.
+
+    `ahead` calls of its tenant go before it.
+    """
 
     limits: tuple[LimitKey, ...]
     model: str
@@ -268,15 +276,14 @@ class LimitWait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunInfo:
-    """A run as of one record. Times are aware, in UTC; None where there is none.
+    """A run as of one record. Times are aware, in UTC; None if there is no time.
 
-    `reason` is machine-readable ("completed", "max_visits:implement") and empty while
-    the run goes on. `visit_seq` is the seq of the last transition, for `expected_seq`.
-    `artifacts` are heads; values are read with `Run.artifacts`. `awaiting` is what it
-    waits for from outside, `status_at` when that or its status changed last, `task` the
-    A2A task that it is. `forked_from` is None for a run that was started; one that is
-    `imported` takes no input. `erasable`: its pack asks that its values can be erased;
-    `erased` says that they were, and is None otherwise.
+    `reason` is machine-readable ("completed", "max_visits:implement") and empty while the run is
+    active. `visit_seq` is the seq of the last transition, for `expected_seq`. `artifacts` are
+    heads; read values with `Run.artifacts`. `awaiting` is the outside input that it waits for,
+    `status_at` when `awaiting` or the status changed last, `task` its A2A task. `forked_from` is
+    None for a run that was started. An `imported` run accepts no input. `erasable`: its pack
+    permits erasure; `erased` describes the erasure, None: its values were not erased.
     """
 
     namespace: str
@@ -326,32 +333,32 @@ class RunInfo:
     erasable: bool
     erased: Erasure | None
     reserved_tokens: int = 0
-    """What pending steps may consume at most; `tokens` and it are not left."""
+    """What pending steps may consume at most; neither it nor `tokens` is available."""
     reserved_cost_micro_usd: int = 0
     leased: bool = False
-    """It spends of the account of the run that started it."""
+    """It spends from the account of the run that started it."""
     accounts: tuple[AccountShare, ...] = ()
-    """What it takes of each of the operator's accounts over runs in which it was counted."""
+    """Its share of each of the operator's accounts over runs that count it."""
     lent_tokens: int = 0
-    """What of reserved_tokens is leased to the runs of agents under way."""
+    """The part of reserved_tokens that is leased to the runs of active agents."""
     lent_cost_micro_usd: int = 0
     estimated_tokens: int = 0
-    """Those of `tokens` whose usage nobody reported in full."""
+    """The part of `tokens` whose usage was not fully reported."""
     waiting_for: tuple[LimitWait, ...] = ()
-    """Its calls that wait for the operator's limits, as of when it was asked for."""
+    """Its calls that wait for the operator's limits at the time of the request."""
     compensating: bool = False
-    """Its effects are being undone; no turn is handed out, and no input taken."""
+    """Its effects are being compensated; it assigns no turn and accepts no input."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """A run as of one record, with the values of its artifacts.
 
-    `variables` are those that it was started with, defaults applied, and `goal` the text
-    of its first input, else its variable "goal"; None and "" unless they were asked for.
-    `budgets` are those that hold for it and `request_id` the caller's own id of its start,
-    "" if none was given; a snapshot that comes with a record has neither. `redacted`: marks
-    stand for its sensitive values, since the caller lacks the scope values:sensitive.
+    `variables` are those of its start, defaults applied; `goal` is the text of its first input,
+    else its variable "goal". They are None and "" unless requested. `budgets` are its current
+    budgets and `request_id` is the caller's id of its start, "" if none was given; a snapshot of a
+    record has neither. `redacted`: sensitive values are replaced by marks, because the caller lacks
+    the scope values:sensitive.
     """
 
     run: RunInfo
@@ -365,12 +372,12 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFilter:
-    """Selects runs; all that is given must hold.
+    """Selects runs that match all given fields.
 
-    `pack` is "id", "id@version" or a digest. Only for lists are `unserved` (the open
-    turn waits for a worker and none that is connected serves its prompt), `reason` (of
-    the end: this one, or one that begins with it and a colon), `created_after` (started
-    then or later) and `created_before`; times are aware ones.
+    `pack` is "id", "id@version" or a digest. Only lists support `unserved` (the open turn waits for
+    a worker, and no connected worker serves its prompt), `reason` (of the end: this one, or one
+    that begins with it and a colon), `created_after` (inclusive) and `created_before`. Times must
+    be aware.
     """
 
     pack: str = ""
@@ -386,7 +393,7 @@ class RunFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSpec:
-    """A tool as a model is told of it; `parameters` is its JSON Schema or None."""
+    """A tool as the model receives it; `parameters` is its JSON Schema or None."""
 
     name: str
     description: str
@@ -408,11 +415,10 @@ class ArtifactSlot:
 class TurnInfo:
     """An open turn, ready to be executed.
 
-    `system_prompt` is rendered. `allowed_events` are the only words that move the
-    run; empty in a terminal state and where only outside events move it. `terminal`:
-    completing this turn ends the run. `settings` is what the pack hands to the
-    executor (parameters, model_overrides, validators, ...). `remaining` is what is left
-    of each budget of the run, delegations that ended included.
+    `system_prompt` is rendered. `allowed_events` are the only events that move the run; it is empty
+    in a terminal state and where only outside events move the run. `terminal`: completing this turn
+    ends the run. `settings` are the pack's settings for the executor (parameters, model_overrides,
+    validators, ...). `remaining` is the rest of each budget, ended delegations included.
     """
 
     turn: TurnRef
@@ -437,7 +443,7 @@ class TurnInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputPosition:
-    """How far the output of a turn was read: `offset` bytes of a delivery of it."""
+    """A position in the output of a turn: `offset` bytes of one delivery."""
 
     turn_seq: int = 0
     delivery: int = 0
@@ -446,12 +452,11 @@ class OutputPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputChunk:
-    """A piece of the output of a turn that is under way.
+    """A piece of the output of an open turn.
 
-    It begins at byte `offset` of the output of a `delivery` of the turn. `reset`: forget
-    what was read of this turn; it is executed anew, or what precedes the offset is not
-    kept any more. `reasoning`: it is what the model thinks. It is no record: the final output
-    is that of TurnCompleted.
+    It begins at byte `offset` of the output of one `delivery`. `reset`: discard what was read of
+    this turn, because it is executed again, or output before the offset is no longer kept.
+    `reasoning`: it is the model's reasoning. It is no record: TurnCompleted has the final output.
     """
 
     turn_seq: int
@@ -464,7 +469,7 @@ class OutputChunk:
 
     @property
     def position(self) -> OutputPosition:
-        """Behind this piece; give it to `Run.output(after=...)`.
+        """The position after this piece; pass it to `Run.output(after=...)`.
 
         >>> OutputChunk(
         ...     turn_seq=1, attempt=1, delivery=1, offset=3, text="ä", reset=False, reasoning=False
@@ -477,9 +482,11 @@ class OutputChunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """The caller as the sidecar knows it: its principal ("anonymous" without
-    authentication) and its scopes. A holder of admin has every other one as well.
-    `namespaces` are those that exist for it; calls that name none mean the first."""
+    """The caller as the sidecar sees it: its principal, scopes and namespaces.
+
+    The principal is "anonymous" without authentication. The scope admin includes all others.
+    `namespaces` are those that exist for the caller; calls without a namespace use the first.
+    """
 
     principal: str
     scopes: tuple[str, ...]

@@ -13,7 +13,7 @@ from pawl_client._errors import SchemaError
 
 
 def check(value: Any, schema: Any, what: str) -> None:
-    """Raises SchemaError that names the first place where the value does not fit.
+    """Raises SchemaError, which names the first place where the value does not fit.
 
     >>> check({"n": 1}, {"type": "object", "required": ["n"]}, "payload")
     >>> check({}, {"type": "object", "required": ["n"]}, "payload")
@@ -25,7 +25,7 @@ def check(value: Any, schema: Any, what: str) -> None:
     try:
         fault = _meant(jsonschema.exceptions.best_match(_outer(cls(schema).iter_errors(value))))
     except RecursionError as error:
-        raise SchemaError(f"{what}: too deep to be checked") from error
+        raise SchemaError(f"{what}: nested too deeply to be checked") from error
     if fault is not None:
         raise SchemaError(
             f"{what}: at {fault.json_path}: {fault.message}", metadata={"field": fault.json_path}
@@ -33,7 +33,7 @@ def check(value: Any, schema: Any, what: str) -> None:
 
 
 def _outer(errors: Iterable[Any]) -> Iterator[Any]:
-    """Errors whose unions are one error: which alternative is meant, `_meant` says."""
+    """Yields errors with the alternatives of a union set aside; `_meant` chooses between them."""
     for error in errors:
         error.alternatives = error.context
         error.context = []
@@ -41,7 +41,9 @@ def _outer(errors: Iterable[Any]) -> Iterator[Any]:
 
 
 def _meant(error: Any) -> Any:
-    """The error, or that of the one alternative of a union whose constants the value has."""
+    """Returns the error, or that of the only alternative of a union whose constants the value
+    has.
+    """
     while error is not None and error.validator in ("oneOf", "anyOf"):
         inner: dict[Any, list[Any]] = {}
         for one in getattr(error, "alternatives", error.context):
@@ -54,12 +56,12 @@ def _meant(error: Any) -> Any:
 
 
 def _is_tag(error: Any) -> bool:
-    """Whether a member of the object has another constant."""
+    """Whether the value differs in a constant member, by which the alternatives are told apart."""
     return error.validator in ("const", "enum") and len(error.relative_path) == 1
 
 
 def examine(schema: Any, what: str) -> type[Any]:
-    """What checks values against a schema. Raises SchemaError if it is none."""
+    """Returns the validator class of a schema. Raises SchemaError for an invalid schema."""
     cls: type[Any] = validator_for(schema, default=jsonschema.Draft202012Validator)
     try:
         cls.check_schema(schema)

@@ -1,4 +1,4 @@
-"""Runs that a client drives: what executes one, and how that ends."""
+"""A run that a client drives: its handlers and its end."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from pawl_client.v1 import worker_pb2
 class ServedRun:
     """A run that this process executes.
 
-    `context` is that of the caller, in which its handlers are called. `errors` are what its
-    turns failed with here; `output` is that of the last turn that was completed here.
+    Its handlers are called in `context`, that of the caller. `errors` are the errors of its turns
+    in this process; `output` is that of the last turn that was completed here.
     """
 
     handlers: Handlers
     run_id: str = ""
     accepted: bool = False
-    """The sidecar lets this process execute it: what registers again names it."""
+    """The sidecar has accepted this process as its executor; later registrations name the run."""
     since: float = 0.0
-    """When it was asked for."""
+    """Monotonic time of the request to execute it."""
     context: contextvars.Context = field(default_factory=contextvars.copy_context)
     errors: list[BaseException] = field(default_factory=list)
     output: tuple[Part, ...] | None = None
@@ -39,41 +39,41 @@ class ServedRun:
     _given_up: BaseException | None = None
 
     def begin(self) -> None:
-        """To be called in the event loop that serves it."""
+        """Prepares the run. Must be called in the event loop that executes it."""
         self.since = time.monotonic()
         self.over = asyncio.get_running_loop().create_future()
         if self._given_up is not None:
             self.over.set_exception(self._given_up)
 
     def turn_began(self, turn_seq: int) -> None:
-        """A turn of it is executed here."""
-        self.accepted = True  # It may come before the receipt of the request to serve the run.
+        """Notes that a turn of it is executed here."""
+        self.accepted = True  # A turn may arrive before the receipt of the serve request.
         self._newest, self.output = turn_seq, None
 
     def completed(self, turn_seq: int, output: tuple[Part, ...]) -> None:
-        """A turn of it was completed; the next one may have begun before that is known."""
+        """Notes a completed turn. The next turn may begin before this is known."""
         if turn_seq == self._newest:
             self.output = output
 
     def on_unserved(self, cause: int) -> None:
-        """The sidecar says that this process serves it no more, and why."""
+        """Ends the run here: the sidecar has named the cause."""
         if cause == worker_pb2.UNSERVED_CAUSE_TAKEN_OVER:
             text = f"run {self.run_id}: another process drives it now"
             self.fail(RunTakenOverError(text, reason="RUN_TAKEN_OVER"))
         elif cause == worker_pb2.UNSERVED_CAUSE_REFUSED:
-            text = f"run {self.run_id}: it is gone, or not this principal's any more"
+            text = f"run {self.run_id}: it no longer exists for this principal"
             self.fail(NotFoundError(text, reason="RUN_NOT_FOUND"))
         elif not self.over.done():
             self.over.set_result(None)
 
     def fail(self, error: BaseException) -> None:
-        """Gives the run up, and raises the error where it is driven."""
+        """Abandons the run and raises the error in the call that drives it."""
         self._given_up = error
         if not self.over.done():
             self.over.set_exception(error)
 
     def give_up(self, error: BaseException) -> None:
-        """As `fail`, also before it is driven."""
+        """As `fail`, but also before the run is driven."""
         if self.since:
             self.fail(error)
         self._given_up = error
@@ -85,11 +85,14 @@ def handlers_of(
     *,
     blocking: bool,
 ) -> Handlers:
-    """What executes a run. Functions are called in threads, coroutine functions in the event
-    loop of an asynchronous client; what a function returns there is awaited if need be.
+    """Returns the handlers of a run.
 
-    Raises TypeError: no function, a handler that cannot be called with a Turn, or a coroutine
-    function for a blocking client; ValueError: a tool cannot be called with what is sent.
+    Functions are called in threads; coroutine functions, and awaitable results of functions, in the
+    event loop of an asynchronous client.
+
+    Raises TypeError for a value that is no function, a handler that cannot be called with a Turn,
+    or a coroutine function for a blocking client, and ValueError for a tool that cannot be called
+    with its payload.
     """
     prompts = handler if isinstance(handler, Mapping) else {"*": handler}
     entries = {name: _turns(f"handler {name!r}", each, blocking) for name, each in prompts.items()}
@@ -117,20 +120,22 @@ def _tool(function: Callable[[Any], Any], blocking: bool) -> ToolEntry:
 
 def _check(what: str, function: Any, blocking: bool) -> None:
     if not callable(function):
-        raise TypeError(f"{what}: a function, not {type(function).__name__}")
+        raise TypeError(f"{what}: must be a function, not {type(function).__name__}")
     if blocking and is_async(function):
         raise TypeError(f"{what}: a coroutine function needs AsyncClient or Worker")
 
 
 def _refuse_coroutine(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The function; what it returns is no coroutine, which nothing would ever run."""
+    """Returns the function with a check: a coroutine result is an error, because no loop would
+    run it.
+    """
 
     def call(argument: Any) -> Any:
         value = function(argument)
         if inspect.iscoroutine(value):
             value.close()
             raise HandlerError(
-                "it returned a coroutine, which needs AsyncClient or Worker",
+                "the handler returned a coroutine, which needs AsyncClient or Worker",
                 reason="BAD_REPLY",
             )
         return value

@@ -1,4 +1,4 @@
-"""A gRPC status to the error of this package."""
+"""Converts a gRPC status to an error of this package."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _LOST_STREAM = (
     "goaway",
     "connection reset",
     "socket closed",
-    "internal error from core",  # What grpc.aio says of a write that met the break.
+    "internal error from core",  # The error of grpc.aio for a write on a broken connection.
 )
 
 _OWN_CANCELS = ("Locally cancelled by application!", "Channel closed!")
-"""What gRPC says of a call that this process ended; no server said CANCELLED."""
+"""gRPC's texts for a call that this process ended; the server did not send CANCELLED."""
 
 _NO_HTTP2 = (
     "what listens there answers without HTTP/2, so it is no gRPC port; take the address that "
@@ -38,7 +38,7 @@ _NO_HTTP2 = (
 
 
 def error_from_status(status: status_pb2.Status) -> PawlError:
-    """The error of a google.rpc.Status, with its details."""
+    """Returns the error of a google.rpc.Status, with its details."""
     info = error_details_pb2.ErrorInfo()
     bad, retry = error_details_pb2.BadRequest(), error_details_pb2.RetryInfo()
     retry_after: float | None = None
@@ -63,8 +63,9 @@ def error_from_status(status: status_pb2.Status) -> PawlError:
 
 
 def error_from_rpc(error: grpc.RpcError, address: str) -> PawlError:
-    """The error of a failed call, sync or async. Where the sidecar itself said nothing,
-    the address is named at which it was asked."""
+    """Returns the error of a failed call, sync or async. It names the address if the sidecar sent
+    no details.
+    """
     call: grpc.Call = error  # type: ignore[assignment]
     for key, value in call.trailing_metadata() or ():
         if key == _DETAILS and isinstance(value, bytes):
@@ -76,27 +77,27 @@ def error_from_rpc(error: grpc.RpcError, address: str) -> PawlError:
         return UnavailableError(f"sidecar at {address}: {_NO_HTTP2}", code=code)
     if code == "CANCELLED" and any(words in text for words in _OWN_CANCELS):
         return CallCancelledError(text)
-    # A connection that breaks under a call is told in several ways.
+    # gRPC reports a connection that breaks during a call in several ways.
     if code in ("UNKNOWN", "INTERNAL") and any(word in text.lower() for word in _LOST_STREAM):
         return UnavailableError(text, code=code)
     return error_of(code, text)
 
 
 _TOO_LARGE = re.compile(r"(\S+) message larger than max \((\d+) vs\. (\d+)\)")
-"""How gRPC itself refuses a message: who sent or received it, its size and the bound."""
+"""gRPC's own refusal of a message: its direction, its size and the limit."""
 
 
 def _too_large(sizes: re.Match[str], code: str, address: str) -> LimitError:
-    """A message that one of both sides does not take, in words of ours."""
+    """Returns the error of a message that is too large for one side, with what to do about it."""
     side, got, limit = sizes.groups()
     texts = {
         "Sent": f"request: {got} bytes, this client sends at most {limit} (max_message_bytes); "
         "keep large content beside the run with put_blob",
         "Received": f"answer: {got} bytes, this client reads at most {limit}; raise "
-        "max_message_bytes",
+        "max_message_bytes, or request a smaller page",
     }
     server = (
-        f"request: {got} bytes are more than the sidecar at {address} takes; lower them, keep "
+        f"request: {got} bytes are more than the sidecar at {address} accepts; send less, keep "
         "large content beside the run with put_blob, or raise serve --limits-message-bytes"
     )
     return LimitError(

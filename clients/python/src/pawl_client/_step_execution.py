@@ -1,4 +1,4 @@
-"""The execution of one tool call by a worker."""
+"""Executes one tool call in a worker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pawl_client.v1 import worker_pb2
 
 
 class StepExecution:
-    """Makes one tool call, and answers the step."""
+    """Executes one tool call and answers the step."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class StepExecution:
         )
 
     async def execute(self) -> None:
-        """Executes it; the worker's place for it is free again afterwards."""
+        """Executes the call. Afterwards the worker can execute another step."""
         leased = self._leased
         try:
             answer = await self._answer()
@@ -44,7 +44,7 @@ class StepExecution:
             if not leased.revoked:
                 raise
         except Exception as error:
-            # Nothing that a tool says may cost the worker its place.
+            # No answer of a tool may reduce the worker's capacity.
             self._report("its answer", error)
         finally:
             self._connection.steps.pop(leased.lease.token, None)
@@ -52,7 +52,7 @@ class StepExecution:
             self._connection.credit(0, 1)
 
     async def _answer(self) -> Json | Fault:
-        """The tool's result, or what went wrong as data."""
+        """Returns the tool's result, or its error as data."""
         name = self._leased.call.tool
         tool = self._handlers.of_tool(name)
         if tool is None:
@@ -66,7 +66,7 @@ class StepExecution:
             code = RESULT_INVALID
             if tool.result is not None:
                 _schema.check(result, tool.result, f"result of tool {name}")
-            resolve_request("", "", 1, name, 1, result, "")  # Is it JSON at all?
+            resolve_request("", "", 1, name, 1, result, "")  # Raises if it has no JSON form.
             return result
         except Exception as error:
             self._report(f"({name})", error)
@@ -79,9 +79,11 @@ class StepExecution:
         return await self._runner.call(self._leased, tool, self._leased.payload)
 
     async def _resolve(self, answer: Json | Fault) -> None:
-        """Answers the step, again while the sidecar asks to come back: what the tool did it
-        did, and a step that is not answered becomes unknown. An answer that is refused for
-        good is reported as an error of which nobody knows: the call did happen."""
+        """Answers the step, and repeats the answer while the sidecar asks for it.
+
+        The effect of the tool has happened, and a step without an answer becomes unknown. An answer
+        that the sidecar refuses for good is replaced by an error with an unknown effect.
+        """
         while True:
             try:
                 await self._connection.request(self._leased, lambda: self._request(answer))  # noqa: B023

@@ -1,4 +1,4 @@
-"""Streams that are read over as many connections as it takes."""
+"""Reads streams, and reconnects after lost connections."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from pawl_client.v1 import run_pb2
 
 @dataclass(slots=True)
 class StreamPosition:
-    """The position of one stream of records, of one run or of all.
+    """The position in a stream of records, of one run or of all.
 
-    After each accepted record, `after_seq` (one run) or `cursor` (all runs) is what a
-    reconnect has to ask for. Pure: it does not read anything itself.
+    After each accepted record, `after_seq` (one run) or `cursor` (all runs) is where a reconnect
+    continues. Pure: it does not read the stream itself.
     """
 
     run_id: str
@@ -35,13 +35,13 @@ class StreamPosition:
     ended: bool = False
 
     def accept(self, record: Record) -> bool:
-        """Whether the record is new. Raises StreamGapError if one before it is missing.
+        """Whether the record is new. Raises StreamGapError if a record before it is missing.
 
-        A record that was accepted before is no error: it is skipped.
+        A record that was accepted before is skipped, without an error.
         """
         last = self._seen.get(record.run_id)
         if last is None:
-            # The first one of its run: what is before it was not asked for.
+            # The first record of its run: earlier records were not requested.
             if self.run_id and record.prev_seq > self.after_seq:
                 raise self._gap(record, self.after_seq)
             if self.run_id and record.seq <= self.after_seq:
@@ -60,12 +60,12 @@ class StreamPosition:
         return True
 
     def heartbeat(self, cursor: str) -> None:
-        """Takes over how far the server has looked."""
+        """Moves to the position up to which the server has searched."""
         if not self.run_id:
             self.cursor = cursor
 
     def _forget(self, record: Record) -> None:
-        # An ended run has no further record; without this, memory grows for ever.
+        # An ended run has no further record. Without this, memory grows without a bound.
         if self.ended:
             self._seen.pop(record.run_id, None)
 
@@ -83,9 +83,9 @@ TRANSITIONS = "/pawl.v1.RunService/StreamTransitions"
 
 @dataclass(slots=True, kw_only=True)
 class Reader(ABC, Generic[T]):
-    """One reader of a stream: what it asks for and where it stands.
+    """A reader of one stream: its next request and its position.
 
-    It decides what to do with each item and each error; the clients only move bytes.
+    It decides what each item and each error means; the clients only transport messages.
     """
 
     path: ClassVar[str]
@@ -98,26 +98,26 @@ class Reader(ABC, Generic[T]):
 
     @abstractmethod
     def request(self) -> Message:
-        """The request for all that was not yet read."""
+        """Returns the request for everything after the current position."""
 
     @abstractmethod
     def read(self, item: Any) -> T | None:
-        """What an item tells, or None if that is nothing new."""
+        """Returns the value of an item, or None if it has no new value."""
 
     def reading(self, call: Any) -> None:
         """Called with each stream that is opened for it."""
 
     def over(self) -> bool:
-        """Whether nothing more is wanted of it."""
+        """Whether the reader needs no further item."""
         return False
 
     def end(self) -> None:
-        """Called when the stream ended by itself; raises what is wrong with that."""
+        """Called when the server ended the stream. Raises an error if the stream is incomplete."""
 
     def pause(self, error: PawlError) -> float:
-        """Seconds to wait before the next connection; raises `error` if it is final."""
+        """Returns the seconds before the next connection. Raises `error` if it is final."""
         if isinstance(error, StreamGapError):
-            # Read again from the last good item, once; then it is the server's.
+            # Read again from the last good item, once. A second gap is the server's fault.
             self._gaps += 1
             if self._gaps > 1:
                 raise error

@@ -1,5 +1,7 @@
-"""Drives a run for a blocking client, and tells it what happens there; the counterpart of
-`_async_drive`."""
+"""Drives a run for a blocking client and sends its events to the caller.
+
+The counterpart of `_async_drive`.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,11 @@ class _Run(Protocol[T_co]):
 
 
 def driven(begin: Callable[[], _Run[T_co]], served: ServedRun, on_output: OnOutput | None) -> T_co:
-    """The result of a run that `begin` starts, and `served` executes. `on_output` is called in
-    this thread, in which the events are read; what it raises gives the run up."""
+    """Drives a run that `begin` starts and `served` executes, and returns its result.
+
+    `on_output` is called in this thread, which reads the events. An exception from it abandons the
+    run.
+    """
     run = begin()
     if on_output is None:
         return run._drive(served)

@@ -1,4 +1,4 @@
-"""How the blocking client waits and reaches its sidecar; the counterpart of `_async_io`."""
+"""Waiting and connecting for the blocking client. The counterpart of `_async_io`."""
 
 from __future__ import annotations
 
@@ -35,31 +35,37 @@ def open_channel(settings: Settings) -> grpc.Channel:
 
 
 class ClientChannel:
-    """The channel of a client, open from the beginning: no thread has to be the first."""
+    """The channel of a client, opened at once, so that its threads need not coordinate."""
 
     def __init__(self, settings: Settings) -> None:
         self.channel = open_channel(settings)
         """The channel."""
 
     def close(self) -> None:
-        """Ends the calls under way."""
+        """Ends the active calls."""
         self.channel.close()
 
 
 def call_handler(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """What a function of the user returns. Refuses a coroutine, which nothing here would
-    ever run."""
+    """Calls a user's function. Raises TypeError for a coroutine result, because no loop would
+    run it.
+    """
     value = function(*arguments)
     if hasattr(value, "__await__"):
         if hasattr(value, "close"):
             value.close()
-        raise TypeError("coroutines (a handler, a tool, pieces of a blob) need AsyncClient")
+        raise TypeError(
+            "coroutines (a handler, a tool, pieces of a blob) need AsyncClient; "
+            "pass a plain function or iterable to Client"
+        )
     return value
 
 
 def run_all(calls: Sequence[Callable[[], T]]) -> list[T]:
-    """What several calls return, made at the same time, in threads; a single one in this
-    one. All come to their end; then the first error is raised."""
+    """Makes several calls at the same time, in threads, and returns their results.
+
+    A single call is made in this thread. It waits for all of them, and then raises the first error.
+    """
     if len(calls) < 2:
         return [call() for call in calls]
     threads = Threads("pawl-call")
@@ -75,8 +81,10 @@ def run_all(calls: Sequence[Callable[[], T]]) -> list[T]:
 def with_timeout(
     source: AsyncGenerator[T, None], seconds: float | None
 ) -> Generator[T, None, None]:
-    """What a stream gives, for so long at most; it runs in the event loop of a thread that all
-    of them share. Raises TimeoutError."""
+    """Yields the values of a stream, which runs in a shared background event loop.
+
+    Raises TimeoutError after `seconds`.
+    """
     queue: SimpleQueue[Any] = SimpleQueue()
     end = object()
 
@@ -99,6 +107,6 @@ def with_timeout(
                 return
             yield piece
     except Empty:
-        raise TimeoutError(f"more than {seconds} s") from None
+        raise TimeoutError(f"took more than {seconds} s") from None
     finally:
         future.cancel()

@@ -1,5 +1,7 @@
-"""Serves the runs that a blocking client drives; the counterpart of `_async_serve`, which
-does it in a thread of its own."""
+"""Executes the runs that a blocking client drives.
+
+The counterpart of `_async_serve`, which it runs in a thread of its own.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,17 @@ def served_run(
     handler: Callable[[Any], Any] | Mapping[str, Callable[[Any], Any]],
     tools: Mapping[str, Callable[..., Any]] | None,
 ) -> ServedRun:
-    """A run that functions in threads execute. Raises as `handlers_of`, and as
-    `check_process`."""
+    """Returns a run whose handlers are functions in threads. Raises as `handlers_of` and
+    `check_process`.
+    """
     async_serve.check_process()
     return ServedRun(handlers_of(handler, tools, blocking=True))
 
 
 class RunServer:
-    """Executes the runs of a client: see `_async_serve.RunServer`. Safe for threads."""
+    """Executes the runs of a client: see `_async_serve.RunServer`. Safe to share between
+    threads.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._run_server = async_serve.RunServer(settings)
@@ -36,13 +41,13 @@ class RunServer:
         self._closed = False
 
     def drive(self, served: ServedRun) -> None:
-        """Executes a run until it ends or waits for something from outside."""
+        """Executes a run until it ends or waits for an outside input."""
         with self._lock:
             driven = self._start(self._opened(), self._run_server.drive(served))
         _result(driven)
 
     def give_up(self, served: ServedRun, error: BaseException) -> None:
-        """Gives up one run, whose `drive` raises the error."""
+        """Abandons one run; its `drive` raises the error."""
         with self._lock:
             if self._loop is not None:
                 self._loop.call_soon_threadsafe(served.give_up, error)
@@ -50,7 +55,7 @@ class RunServer:
                 served.give_up(error)
 
     def close(self) -> None:
-        """Gives up the runs that are driven, and ends the stream and its thread."""
+        """Abandons the driven runs, and ends the stream and its thread."""
         with self._lock:
             self._closed = True
             loop, self._loop = self._loop, None
@@ -63,7 +68,7 @@ class RunServer:
             raise async_serve.closed()
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
-            # A daemon: a client that was not closed does not hold up the process.
+            # A daemon: a client that was not closed must not keep the process alive.
             thread = threading.Thread(
                 target=_run, args=(self._loop,), name="pawl-serving", daemon=True
             )
@@ -94,7 +99,7 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 
 
 async def _settled() -> None:
-    """Ends what is left: a thread may wait for it."""
+    """Ends the remaining tasks, since a thread may wait for them."""
     await asyncio.sleep(0)
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:

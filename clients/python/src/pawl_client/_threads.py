@@ -1,4 +1,4 @@
-"""The threads that handlers which block are executed in."""
+"""Threads for blocking handlers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ _Job: TypeAlias = "tuple[Future[Any], Callable[[], Any]]"
 
 
 class Threads:
-    """Threads that are started as they are needed, and used again.
+    """Starts threads on demand and reuses them.
 
-    Unlike those of the standard library's pool they never hold up the end of the
-    process, and a function that never returns takes no place from others: handlers are
-    other people's code. How many run at once is for the caller to bound.
+    Unlike a ThreadPoolExecutor, it never delays the end of the process, and a function that never
+    returns does not reduce the capacity for others. The caller bounds how many run at once.
     """
 
     def __init__(self, name: str) -> None:
@@ -40,7 +39,7 @@ class Threads:
         return future
 
     def close(self) -> None:
-        """Ends the threads; those that are busy, once they are through."""
+        """Ends the idle threads at once, and busy ones after their function."""
         with self._lock:
             self._closed, idle, self._idle = True, self._idle, 0
         for _ in range(idle):

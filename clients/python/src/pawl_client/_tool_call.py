@@ -1,4 +1,4 @@
-"""The tool call that a handler makes now."""
+"""The tool call that a handler executes now."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pawl_client._values import Usage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """The tool call that a handler makes now; see `current_call`.
+    """The tool call that a handler executes now; see `current_call`.
 
-    `idempotency_key` is "RUN/STEP", the same for every attempt of the call: hand it to
-    whatever the tool changes elsewhere, so that an attempt whose answer was lost, came
-    too late or was an error has no second effect there. Not `attempt`, which rises
-    exactly then; nor `key`, which is unique in its visit only. The payload cannot
-    override any of these.
+    `idempotency_key` is "RUN/STEP", the same for every attempt of the call. Pass it to each service
+    that the tool changes, so that a second attempt, after a lost, late or failed answer, has no
+    second effect there. Do not use `attempt`, which increases in exactly these cases, or `key`,
+    which is unique only in its visit. The payload cannot override any of these fields. `deadline`
+    is an aware time, None: no deadline.
     """
 
     run_id: str
@@ -34,9 +34,10 @@ class ToolCall:
     _reported: list[Usage] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def spent(self, usage: Usage) -> None:
-        """Says what this attempt really consumed, to be told with its answer, be it a result
-        or an error; a later word takes the place of an earlier one. Without a word it counts
-        as what the pack says that an attempt costs at most (x_pawl.tools.NAME.cost).
+        """Reports what this attempt consumed. It is sent with the answer, a result or an error.
+
+        A later report replaces an earlier one. Without a report, the attempt counts as its highest
+        cost in the pack (x_pawl.tools.NAME.cost).
 
             @worker.tool("search")
             def search(payload):
@@ -44,22 +45,22 @@ class ToolCall:
                 pawl_client.current_call().spent(pawl_client.Usage(cost_micro_usd=found.price))
                 return found.hits
 
-        Raises TypeError, ValueError for figures that the sidecar would refuse.
+        Raises TypeError for another type, ValueError for a figure that the sidecar would refuse.
         """
         _check(usage)
         self._reported[:] = [usage]
 
     @property
     def usage(self) -> Usage | None:
-        """What was said by `spent`; None: nothing."""
+        """Usage that `spent` reported; None: none."""
         return self._reported[0] if self._reported else None
 
     def headers(self) -> dict[str, str]:
-        """The HTTP header by which services know a repeated request: Idempotency-Key."""
+        """Returns the HTTP header that makes a repeated request recognisable: Idempotency-Key."""
         return {"Idempotency-Key": self.idempotency_key}
 
     def meta(self) -> dict[str, str]:
-        """The same for the `_meta` of an MCP server's tools/call."""
+        """Returns the same key for the `_meta` of an MCP server's tools/call."""
         return {"dev.pawl/idempotency-key": self.idempotency_key}
 
 
@@ -68,27 +69,33 @@ _FIGURES = ("input_tokens", "output_tokens", "cost_micro_usd", "tool_calls")
 
 
 def _check(usage: Usage) -> None:
-    """Raises ValueError for what the sidecar would refuse: it would refuse the answer."""
+    """Raises TypeError or ValueError for usage that the sidecar would refuse with the whole
+    answer.
+    """
     if not isinstance(usage, Usage):
-        raise TypeError(f"usage: a pawl_client.Usage, not {type(usage).__name__}")
+        raise TypeError(f"usage: must be a pawl_client.Usage, not {type(usage).__name__}")
     if len(usage.model.encode()) > 256:
-        raise ValueError("model: at most 256 bytes")
+        size = len(usage.model.encode())
+        raise ValueError(f"model: must have at most 256 bytes, not {size}")
     for name in _FIGURES:
         given, most = getattr(usage, name), _MAX.get(name, 10**12)
         if not isinstance(given, int) or not 0 <= given <= most:
-            raise ValueError(f"{name}: a whole number from 0 to {most}, not {given!r}")
+            raise ValueError(f"{name}: must be a whole number from 0 to {most}, not {given!r}")
     for part, whole in (("cached_tokens", "input_tokens"), ("reasoning_tokens", "output_tokens")):
         given, most = getattr(usage, part), getattr(usage, whole)
         if not isinstance(given, int) or not 0 <= given <= most:
-            raise ValueError(f"{part}: from 0 to {whole} ({most}), not {given!r}")
+            raise ValueError(f"{part}: must be from 0 to {whole} ({most}), not {given!r}")
 
 
 _current: contextvars.ContextVar[ToolCall] = contextvars.ContextVar("pawl_call")
 
 
 def current_call() -> ToolCall:
-    """The tool call that this handler makes, in a worker or in a run that is driven
-    here. Raises LookupError elsewhere."""
+    """Returns the tool call that this handler executes, in a worker or in a run that is driven
+    here.
+
+    Raises LookupError outside of a tool call.
+    """
     return _current.get()
 
 
@@ -98,7 +105,7 @@ def enter(call: ToolCall) -> None:
 
 
 def within(call: ToolCall, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The function with `call` as the current one while it runs, or is awaited."""
+    """Returns the function with `call` as the current one while it runs or is awaited."""
 
     def called(payload: Any) -> Any:
         before = _current.set(call)

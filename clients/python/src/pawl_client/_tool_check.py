@@ -1,4 +1,4 @@
-"""Whether functions take what a pack's tools are called with."""
+"""Checks that functions accept the payloads of a pack's tools."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pawl_client._typed_tools import bind
 from pawl_client._values import Json
 
 Difference: TypeAlias = "tuple[str, str]"
-"""Where, as tools.NAME.parameters.PLACE, and what differs there."""
+"""The place of a difference, as tools.NAME.parameters.PLACE, and its description."""
 
 
 class HasSchemas(Protocol):
-    """What tells the JSON Schemas of its tools: a Worker."""
+    """An object with the JSON Schemas of its tools: a Worker."""
 
     def schemas(self) -> dict[str, Json]:
-        """By the name of the tool."""
+        """The schemas by tool name."""
 
 
 PackSource: TypeAlias = "Path | str | bytes | Mapping[str, Any]"
@@ -28,7 +28,7 @@ Tools: TypeAlias = "HasSchemas | Mapping[str, Callable[..., Any]]"
 
 
 def schemas_of(tools: Tools) -> dict[str, Json]:
-    """The JSON Schemas of tools, where they are known. Raises as `bind`."""
+    """Returns the known JSON Schemas of tools. Raises as `bind`."""
     if not isinstance(tools, Mapping):
         return tools.schemas()
     bound = {name: bind(name, function).parameters for name, function in tools.items()}
@@ -45,7 +45,7 @@ def check_tools(pack: PackSource, schemas: Mapping[str, Json]) -> None:
     if found:
         text = "\n".join(f"{place}: {what}" for place, what in found)
         raise SchemaError(
-            f"functions do not take what the pack's tools are called with:\n{text}",
+            f"functions do not accept the payloads of the pack's tools:\n{text}",
             reason="TOOL_MISMATCH",
             metadata={"field": found[0][0]},
             violations=tuple(found),
@@ -53,8 +53,10 @@ def check_tools(pack: PackSource, schemas: Mapping[str, Json]) -> None:
 
 
 def differences(place: str, have: Any, want: Any) -> Iterator[Difference]:
-    """What `have`, a pack's parameters, admits that `want`, a function's, does not take:
-    names, types and words, no ranges, patterns or formats.
+    """Yields each difference between `have`, a pack's parameters, and `want`, a function's.
+
+    A difference is a payload that the pack permits and the function does not accept. Names, types
+    and constants are compared, but not ranges, patterns or formats.
 
     >>> pack = {"type": "object", "properties": {"a": {"type": "string"}, "c": {}}}
     >>> takes = {
@@ -73,15 +75,15 @@ def differences(place: str, have: Any, want: Any) -> Iterator[Difference]:
 
 
 class _Schema:
-    """A schema in its document; both sides are read through references and unions."""
+    """A schema in its document. References and unions are resolved on both sides."""
 
     def __init__(self, root: Any, body: Any) -> None:
         self._root = root
         self.forms = list(_forms(root, body, frozenset()))
-        """Its alternatives, without references and unions; empty: nobody can say."""
+        """Its alternatives, without references and unions; empty if they are not known."""
 
     def types(self) -> set[str] | None:
-        """JSON types that it admits; None: any, or nobody can say."""
+        """JSON types that it permits; None: any, or not known."""
         found: set[str] = set()
         for form in self.forms:
             types = _types(form)
@@ -91,7 +93,7 @@ class _Schema:
         return found or None
 
     def words(self) -> list[Any] | None:
-        """The only values that it admits; None: there are others."""
+        """The only values that it permits; None: it permits others."""
         found: list[Any] = []
         for form in self.forms:
             if _types(form) == {"null"}:
@@ -103,17 +105,17 @@ class _Schema:
         return found or None
 
     def only(self, kind: str) -> dict[str, Any] | None:
-        """Its one alternative that is of this type; None: there is none, or there are more."""
+        """Its single alternative of this type; None: it has none, or several."""
         of_kind = [form for form in self.forms if kind in (_types(form) or ())]
         return of_kind[0] if len(of_kind) == 1 else None
 
     def part(self, body: Any) -> _Schema:
-        """A schema inside of it."""
+        """Returns a schema nested in this one."""
         return _Schema(self._root, body)
 
 
 _DEEPEST = 16
-"""Levels that are compared: types may hold themselves."""
+"""Levels that are compared, since types may be recursive."""
 
 
 def _compare(place: str, have: _Schema, want: _Schema, level: int) -> Iterator[Difference]:
@@ -171,9 +173,9 @@ def _listed(words: list[Any]) -> str:
 
 
 def _forms(root: Any, body: Any, seen: frozenset[str]) -> Iterator[dict[str, Any]]:
-    """The alternatives of a schema, through references (of its own document) and unions."""
+    """Yields the alternatives of a schema, through unions and references in its own document."""
     if not isinstance(body, dict):
-        yield {}  # True admits anything; nobody declares False.
+        yield {}  # True permits any value; False is not expected in a pack.
         return
     ref = body.get("$ref")
     if isinstance(ref, str):
@@ -191,7 +193,7 @@ def _forms(root: Any, body: Any, seen: frozenset[str]) -> Iterator[dict[str, Any
 
 
 def _at(root: Any, ref: str) -> Any:
-    """What a reference names; {}: nothing."""
+    """Returns the target of a reference; {} if there is none."""
     found = root
     for word in ref.removeprefix("#").split("/")[1:]:
         key = word.replace("~1", "/").replace("~0", "~")
@@ -200,7 +202,7 @@ def _at(root: Any, ref: str) -> Any:
 
 
 def _types(form: dict[str, Any]) -> set[str] | None:
-    """JSON types that one alternative admits; None: any, or nobody can say."""
+    """JSON types that one alternative permits; None: any, or not known."""
     kind = form.get("type")
     if kind is not None:
         return {kind} if isinstance(kind, str) else set(kind)
@@ -218,7 +220,7 @@ def _type_of(value: Any) -> str:
 
 
 def _document(pack: PackSource) -> Mapping[str, Any]:
-    """A pack as a mapping."""
+    """Returns a pack as a mapping."""
     if isinstance(pack, Mapping):
         return pack
     text = pack.read_bytes() if isinstance(pack, Path) else pack
@@ -233,7 +235,7 @@ def _from_yaml(text: str | bytes) -> Any:
         yaml = importlib.import_module("yaml")
     except ImportError as error:
         raise ValueError(
-            "pack: it is no JSON; to read YAML: pip install 'pawl-client[typed]'"
+            "pack: the text is not JSON; to read YAML, pip install 'pawl-client[typed]'"
         ) from error
     try:
         return yaml.safe_load(text)
@@ -242,6 +244,7 @@ def _from_yaml(text: str | bytes) -> Any:
 
 
 def _object(value: Any) -> Mapping[str, Any]:
-    """A value if it is an object, else an empty one: what is wrong with a pack is told by
-    the sidecar."""
+    """Returns a mapping unchanged, and {} for any other value: the sidecar reports faults of a
+    pack.
+    """
     return value if isinstance(value, Mapping) else {}

@@ -1,4 +1,4 @@
-"""What handlers trace belongs to the trace of the run, where OpenTelemetry is installed."""
+"""Connects the spans of handlers to the trace of the run, if OpenTelemetry is installed."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ else:
     _propagator = TraceContextTextMapPropagator()
 
     def enter(traceparent: str) -> None:
-        """Makes W3C trace context the current one of this task; empty: leaves it as it is."""
+        """Makes a W3C trace context the current one of this task; empty: changes none."""
         if traceparent:
             context.attach(_propagator.extract({"traceparent": traceparent}))

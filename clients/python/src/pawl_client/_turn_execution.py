@@ -1,4 +1,4 @@
-"""The execution of one turn by a worker."""
+"""Executes one turn in a worker."""
 
 from __future__ import annotations
 
@@ -38,12 +38,14 @@ _REPLY_MISTAKES = frozenset(
         "AWAIT_WITH_EVENT",
     }
 )
-"""Reasons of a completion that is refused for what the program says by name or type."""
+"""Reasons of a refused completion whose names or types are wrong in the program."""
 
 
 def _is_mistake(error: Exception, completing: bool) -> bool:
-    """Whether it is a mistake in the program, which no further attempt mends. `completing`: the
-    handler returned, and the sidecar refused its reply."""
+    """Whether the error is a mistake in the program, so that further attempts fail too.
+
+    `completing`: the handler returned, and the sidecar refused its reply.
+    """
     if isinstance(error, HandlerError):
         return error.reason == "BAD_REPLY"
     if isinstance(error, FailTurnError):
@@ -52,7 +54,7 @@ def _is_mistake(error: Exception, completing: bool) -> bool:
 
 
 class TurnExecution:
-    """Executes one turn, and tells the sidecar how it ended."""
+    """Executes one turn and reports its end to the sidecar."""
 
     def __init__(
         self,
@@ -66,7 +68,7 @@ class TurnExecution:
         self._leased, self._suspend_after = leased, suspend_after
 
     async def execute(self) -> None:
-        """Executes it; the worker's place for it is free again afterwards."""
+        """Executes the turn. Afterwards the worker can execute another one."""
         leased, credited, completing = self._leased, False, False
         try:
             reply = reply_of(await self._handle())
@@ -83,8 +85,8 @@ class TurnExecution:
         except SuspendTurn:
             pass
         except Exception as error:
-            # The credit may have been lost with the completion. One too many does no
-            # harm: the capacity bounds what is held.
+            # The credit may have been lost with the completion. An additional credit does no
+            # harm, because the capacity bounds the number of held turns.
             credited = False
             await self._fail(error, completing)
         finally:
@@ -144,7 +146,7 @@ class TurnExecution:
                 ),
             )
         except (asyncio.CancelledError, *_TURN_ENDED):
-            pass  # It is over already: what the handler raised may have said so.
+            pass  # The turn is over already; the handler's own error may have been that.
         except Exception as refused:
-            # Nothing that a handler says may cost the worker its place.
+            # No answer of a handler may reduce the worker's capacity.
             self._runner.report(f"the failure of {title}", refused)

@@ -1,4 +1,4 @@
-"""The requests of whoever executes a turn or a step; drivers and workers send the same."""
+"""Requests of the executor of a turn or a step; clients and workers send the same ones."""
 
 from __future__ import annotations
 
@@ -26,18 +26,20 @@ from pawl_client.v1 import record_pb2, run_pb2
 
 @dataclass(frozen=True, slots=True)
 class StepCall:
-    """One tool call to ask for; an empty key is the ordinal of the request."""
+    """One tool call to request; an empty key is the ordinal of the request."""
 
     tool: str
     payload: Json
     key: str = ""
     reframe: bool = False
     call: ToolCallRef | None = None
-    """The model's call that this is; the key is then made of it."""
+    """The model's tool call that it executes; the key is then derived from it."""
     by_caller: bool = False
-    """The caller makes the call, no worker gets it, if the answer's step has `by_caller` too."""
+    """The caller wants to make the call itself. It does so if the answer's step has `by_caller`
+    too; a worker does otherwise.
+    """
     text: str = ""
-    """The payload in JSON, with the digits that a model wrote; empty: that of `payload`."""
+    """The payload as JSON text with the digits that a model wrote; empty: the JSON of `payload`."""
 
 
 def complete_request(
@@ -128,7 +130,7 @@ def step_request(
 
 
 def wait_of(seconds: float) -> timedelta:
-    """A wait as the contract takes it: from 0 to a day."""
+    """Returns a wait within the bounds of the contract: 0 to one day."""
     return timedelta(seconds=min(seconds, 86400.0) if seconds > 0 else 0.0)
 
 
@@ -142,7 +144,7 @@ def resolve_request(
     token: str,
     usage: Usage | None = None,
 ) -> run_pb2.ResolveStepRequest:
-    """The request that answers a step, and tells what the attempt consumed."""
+    """The request that answers a step and reports the attempt's usage."""
     request = run_pb2.ResolveStepRequest(
         namespace=namespace,
         run_id=run_id,
@@ -167,7 +169,7 @@ def resolve_request(
 def output_request(
     namespace: str, turn: TurnRef, piece: OutputPiece, request_id: str
 ) -> run_pb2.WriteOutputRequest:
-    """The request that keeps a piece of output."""
+    """The request that stores a piece of output."""
     return run_pb2.WriteOutputRequest(
         namespace=namespace,
         run_id=turn.run_id,
@@ -182,7 +184,7 @@ def output_request(
 def request_model_request(
     namespace: str, turn: TurnRef, round: int, asked: ModelRequest, bound: Usage | None, key: str
 ) -> run_pb2.RequestModelRequest:
-    """The request for a call of a model."""
+    """The request for a model call."""
     return run_pb2.RequestModelRequest(
         namespace=namespace,
         run_id=turn.run_id,
@@ -206,7 +208,7 @@ def answer_model_request(
     usage: Usage | None,
     limits: ProviderLimits | None = None,
 ) -> run_pb2.AnswerModelRequest:
-    """The request that tells what came of a call."""
+    """The request that reports the outcome of a model call."""
     request = run_pb2.AnswerModelRequest(
         namespace=namespace,
         run_id=turn.run_id,
@@ -239,7 +241,7 @@ def _provider_limits(limits: ProviderLimits) -> run_pb2.ProviderLimits:
 def update_model_call_request(
     namespace: str, turn: TurnRef, step: int, attempt: int, response_id: str
 ) -> run_pb2.UpdateModelCallRequest:
-    """The request that keeps the provider's id of a response."""
+    """The request that stores the provider's id of a response."""
     return run_pb2.UpdateModelCallRequest(
         namespace=namespace,
         run_id=turn.run_id,
@@ -251,7 +253,9 @@ def update_model_call_request(
 
 
 def model_request(asked: ModelRequest) -> record_pb2.ModelRequest:
-    """What a model is asked; None is left to the request that it follows."""
+    """A model request on the wire; fields that are None stay unset and keep those of the previous
+    step.
+    """
     request = record_pb2.ModelRequest(
         model=asked.model,
         previous_step=asked.previous_step,
@@ -285,7 +289,7 @@ def _model_message(item: ModelMessage) -> record_pb2.ModelMessage:
 
 
 def model_answer(answer: ModelAnswer) -> record_pb2.ModelAnswer:
-    """What a model answered."""
+    """A model answer on the wire."""
     return record_pb2.ModelAnswer(
         parts=wire.parts(answer.parts),
         calls=[

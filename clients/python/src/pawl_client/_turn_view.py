@@ -1,4 +1,4 @@
-"""What a handler can read of its turn, and what answers to its steps mean to it."""
+"""The readable part of a turn, and the meaning of answers to its steps."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from pawl_client._values import Json, Message, OutputPiece, Part
 
 
 class TurnView(Generic[ReadT]):
-    """What a handler can read of its turn."""
+    """The readable part of a turn."""
 
     def __init__(self, info: TurnInfo, *, agent: str = "", labels: Mapping[str, str] | None = None):
         self.info = info
-        """Everything, as it was read."""
+        """All fields of the turn, as the sidecar returned them."""
         self.agent = agent
-        """Member key, for a run of an agent handed to a worker; else empty."""
+        """Member key of an agent's run that a worker executes; else empty."""
         self.labels = dict(labels or {})
-        """Labels of the run, where the turn was handed to a worker."""
+        """Labels of the run, if a worker executes the turn; else empty."""
         self._ordinals = itertools.count(1)
 
     def __repr__(self) -> str:
@@ -35,12 +35,12 @@ class TurnView(Generic[ReadT]):
 
     @property
     def run_id(self) -> str:
-        """The run."""
+        """Id of the run."""
         return self.info.turn.run_id
 
     @property
     def state(self) -> str:
-        """State visited."""
+        """The visited state."""
         return self.info.turn.state
 
     @property
@@ -70,7 +70,7 @@ class TurnView(Generic[ReadT]):
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """Conversation that the turn sees, oldest first."""
+        """The conversation that the turn sees, oldest first."""
         return self.info.messages
 
     @property
@@ -80,7 +80,7 @@ class TurnView(Generic[ReadT]):
 
     @property
     def allowed_events(self) -> tuple[str, ...]:
-        """The only events that move the run from here."""
+        """The events that move the run out of this state."""
         return self.info.allowed_events
 
     @property
@@ -101,7 +101,7 @@ class TurnView(Generic[ReadT]):
 
     @property
     def settings(self) -> Json:
-        """What the pack hands to the executor: parameters, validators, ..."""
+        """The pack's settings for the executor: parameters, validators, ..."""
         return self.info.settings
 
     @property
@@ -111,13 +111,15 @@ class TurnView(Generic[ReadT]):
 
     @property
     def deadline(self) -> datetime | None:
-        """When the run's wall time is over."""
+        """When the run's wall time ends; None: it is not bounded."""
         return self.info.deadline
 
     def _keyed(self, call: StepCall) -> StepCall:
-        """The call under its key, which it has before the first request for it and keeps in every
-        further one: else the calls after it would have other keys in the next execution, which
-        makes them again."""
+        """Returns the call with its key, which it keeps in every repeated request.
+
+        The key is fixed before the first request. Otherwise the following calls would get other
+        keys in the next execution, and would be made again.
+        """
         if call.call is not None:
             return call
         ordinal = next(self._ordinals)
@@ -131,22 +133,23 @@ class TurnView(Generic[ReadT]):
 
 
 def next_piece(text: str, *, first: bool) -> OutputPiece:
-    """A durable piece of `Turn.output`: the first one replaces what an earlier execution
-    wrote."""
+    """Returns a durable piece of `Turn.output`. The first one replaces the output of an earlier
+    execution.
+    """
     return OutputPiece(id="output", parts=(Part(text=text),), append=not first)
 
 
 def _default_key(info: TurnInfo, ordinal: int) -> str:
-    """The key of the turn's n-th call, from 1, as the server would make it.
+    """Returns the key of the turn's n-th call, from 1, in the server's form.
 
-    It is made here so that it does not depend on what a restarted server remembers.
+    The client makes the key, so that it does not depend on the memory of a restarted server.
     """
     first = info.turn.turn_seq == info.visit_seq
     return str(ordinal) if first else f"{info.turn.turn_seq}.{ordinal}"
 
 
 def denied(outcome: StepOutcome) -> StepDeniedError | None:
-    """The error of a refused request; None if it was not refused."""
+    """Returns the error of a refused request; None if it was not refused."""
     if outcome.denial is None:
         return None
     return StepDeniedError(
@@ -156,15 +159,17 @@ def denied(outcome: StepOutcome) -> StepDeniedError | None:
 
 
 def fewer(size: int, error: LimitError) -> int:
-    """How many calls to ask for at once after so many were too many to be pending. Raises
-    the error if it says something else."""
+    """Returns how many calls to request at once after `size` pending calls were too many.
+
+    Raises the error if it has another reason.
+    """
     if error.reason != "MAX_PENDING_STEPS" or size == 1:
         raise error
     return max(1, min(error.limit or 1, size - 1))
 
 
 def result_of(step: Step) -> Json:
-    """The result of an answered step; raises if it did not end well."""
+    """Returns the result of an answered step. Raises StepFailedError or StepCancelledError."""
     if step.status is StepStatus.OK:
         return step.result
     if step.status is StepStatus.ERROR:

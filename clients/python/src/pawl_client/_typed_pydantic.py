@@ -1,4 +1,4 @@
-"""What a typed function takes and gives, by pydantic; imported where there is one only."""
+"""Typed functions with pydantic. Imported only if pydantic is installed."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from pawl_client._errors import INVALID_ARGUMENTS, RESULT_INVALID, SchemaError
 from pawl_client._values import Json
 
 _EXACT = 2**53
-"""Above it a float has no neighbours that differ by one."""
+"""Up to this number, floats represent every integer."""
 
 
 @dataclass(frozen=True, slots=True)
 class PydanticAdapter:
-    """A `Form` by pydantic. `whole`: the payload is one argument."""
+    """A `ToolAdapter` with pydantic. `whole`: the payload is one argument."""
 
     tool: str
     taken: TypeAdapter[Any]
@@ -31,9 +31,9 @@ class PydanticAdapter:
     whole: bool
 
     def arguments(self, payload: Json) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """What to call the function with."""
+        """See `ToolAdapter.arguments`."""
         try:
-            # As JSON and strictly: a date is a text, but no number is.
+            # Strict JSON mode: a text may become a date, but not a number.
             value = self.taken.validate_json(json.dumps(_integral(payload)), strict=True)
         except ValidationError as error:
             what = f"arguments of tool {self.tool}"
@@ -41,7 +41,7 @@ class PydanticAdapter:
         return ((value,), {}) if self.whole else ((), value)
 
     def result(self, value: Any) -> Json:
-        """What the function gave as JSON."""
+        """See `ToolAdapter.result`."""
         what = f"result of tool {self.tool}"
         try:
             fitting = self.returned.validate_python(value)
@@ -57,8 +57,11 @@ class PydanticAdapter:
         return dumped
 
     def _check(self, what: str, value: Any) -> None:
-        """Names what does not fit in an instance, whose members pydantic does not check when
-        it is given: made without a check, or changed since. Raises SchemaError."""
+        """Raises SchemaError for a member of an instance that does not fit.
+
+        Pydantic does not check the members of a given instance, which may have been made without a
+        check or changed since.
+        """
         try:
             plain = self.returned.dump_python(value, mode="json", by_alias=True, warnings="none")
         except PydanticSerializationError:
@@ -72,8 +75,11 @@ class PydanticAdapter:
 def adapter(
     tool: str, signature: inspect.Signature, whole: inspect.Parameter | None
 ) -> PydanticAdapter:
-    """The form of a function. `whole` is the parameter that takes the payload, None: it is
-    called by name. Raises ValueError: an annotation is no type that JSON has values of."""
+    """Returns the adapter of a function.
+
+    `whole` is the parameter that takes the payload, None: it takes named arguments. Raises
+    ValueError for an annotation without a JSON form.
+    """
     result = signature.return_annotation
     try:
         taken = TypeAdapter(whole.annotation if whole else _arguments(tool, signature))
@@ -85,13 +91,15 @@ def adapter(
 
 
 def _arguments(tool: str, signature: inspect.Signature) -> Any:
-    """The type of the arguments: an object with the parameters and nothing else. Those that
-    are not given have the function's own defaults."""
+    """Returns the type of the arguments: an object with exactly the parameters.
+
+    Arguments that are not given have the function's own defaults.
+    """
     fields: dict[str, Any] = {}
     for name, parameter in signature.parameters.items():
         if isinstance(parameter.default, FieldInfo):
             raise ValueError(
-                f"tool {tool}: parameter {name}: Field() belongs into the annotation: "
+                f"tool {tool}: parameter {name}: Field() must be in the annotation: "
                 "Annotated[..., Field(...)]"
             )
         optional = parameter.default is not inspect.Parameter.empty
@@ -103,7 +111,7 @@ def _arguments(tool: str, signature: inspect.Signature) -> Any:
 
 
 def _integral(value: Json) -> Json:
-    """The same JSON, whole numbers as ints: 1.0 is an integer to JSON Schema."""
+    """Converts whole floats to ints: to JSON Schema, 1.0 is an integer."""
     if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
         return int(value)
     if isinstance(value, dict):
@@ -114,7 +122,9 @@ def _integral(value: Json) -> Json:
 
 
 def _plain(value: Any) -> Any:
-    """A value as pydantic's places name it: an instance by its fields."""
+    """Returns a value in the form that pydantic's error locations refer to: an instance by its
+    fields.
+    """
     try:
         return TypeAdapter(Any).dump_python(value, mode="json", by_alias=True, warnings="none")
     except PydanticSerializationError:
@@ -122,8 +132,11 @@ def _plain(value: Any) -> Any:
 
 
 def _misfit(reason: str, what: str, error: ValidationError, value: Any) -> SchemaError:
-    """Names each place, the member of a union that is meant there, and what was expected; not
-    what was found, which may be nobody's to read. `value` is what did not fit."""
+    """Returns the error that names each place, the union member meant there, and the expected type.
+
+    It leaves out the found values, which may be confidential. `value` is the value that did not
+    fit.
+    """
     faults = error.errors(include_url=False, include_context=False, include_input=False)
     violations = tuple(
         _violation_of(fault["loc"], fault["type"], fault["msg"], value) for fault in faults
@@ -140,8 +153,10 @@ def _misfit(reason: str, what: str, error: ValidationError, value: Any) -> Schem
 def _violation_of(
     location: tuple[int | str, ...], kind: str, message: str, value: Any
 ) -> tuple[str, str]:
-    """A place in the value, and what is said of it. Pydantic has the tags of unions among the
-    names of a place; they are told apart by the value."""
+    """Returns a place in the value and its error.
+
+    Pydantic's locations contain the tags of unions among the names; the value tells them apart.
+    """
     path: list[int | str] = []
     tags: list[str] = []
     for index, word in enumerate(location):
@@ -165,5 +180,5 @@ def _has(value: Any, word: int | str) -> bool:
 
 
 def _place(location: tuple[int | str, ...]) -> str:
-    """Where it is, in the words of JSON paths: $.items[2].name"""
+    """Returns a location as a JSON path: $.items[2].name"""
     return "$" + "".join(f"[{at}]" if isinstance(at, int) else f".{at}" for at in location)

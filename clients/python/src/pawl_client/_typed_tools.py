@@ -1,4 +1,4 @@
-"""Tools that are typed functions: called by name, with values that fit their annotations."""
+"""Tools that are typed functions, called with named arguments of the annotated types."""
 
 from __future__ import annotations
 
@@ -15,47 +15,51 @@ _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 class ToolAdapter(Protocol):
-    """What a typed function takes and gives."""
+    """Converts payloads to arguments and return values to JSON."""
 
     @property
     def parameters(self) -> Json:
-        """The JSON Schema of what it takes."""
+        """The JSON Schema of its arguments."""
 
     def arguments(self, payload: Json) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """What to call it with. Raises SchemaError (INVALID_ARGUMENTS)."""
+        """Returns the arguments of the call. Raises SchemaError (INVALID_ARGUMENTS)."""
 
     def result(self, value: Any) -> Json:
-        """What it gave as JSON. Raises SchemaError (RESULT_INVALID)."""
+        """Returns the result as JSON. Raises SchemaError (RESULT_INVALID)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A tool as it is called: with the payload as it was sent. `parameters` is the JSON
-    Schema of the function's own; None: the function takes the payload as it is."""
+    """A tool that is called with the payload as it was sent.
+
+    `parameters` is the JSON Schema of the function's arguments; None: the function takes the
+    payload.
+    """
 
     function: Callable[[Any], Any]
     parameters: Json
 
 
 def bind(tool: str, function: Callable[..., Any]) -> Bound:
-    """A function as a tool.
+    """Returns a function as a tool.
 
-    One whose first parameter has no annotation or is called `payload`, and that can be
-    called with it alone, gets the payload as it is; if that one is a dataclass or a
-    pydantic model, made of the payload. Every other one is called by name, with values
-    that fit its annotations; without any, with no arguments.
+    The function gets the whole payload if its first parameter has no annotation or is called
+    `payload`, and no other parameter is required. If that parameter is a dataclass or a pydantic
+    model, the payload is converted to it. Any other function is called with named arguments that
+    fit its annotations; one without parameters is called without arguments.
 
-    Raises ValueError: it cannot be called so, or pydantic is not installed.
+    Raises ValueError if the function cannot be called in one of these ways, or pydantic is not
+    installed.
     """
     try:
         signature = inspect.signature(function, eval_str=True)
     except NameError as error:
         raise ValueError(
             f"tool {tool}: an annotation cannot be resolved: {error}; "
-            "what it names has to be known in the function's module"
+            "import its names in the function's module"
         ) from error
     except (TypeError, ValueError):
-        return Bound(function, None)  # Of C, or otherwise without a signature.
+        return Bound(function, None)  # A function in C, or another one without a signature.
     parameters = list(signature.parameters.values())
     whole = _whole(parameters)
     if whole is not None and not _is_model(whole.annotation):
@@ -67,12 +71,14 @@ def bind(tool: str, function: Callable[..., Any]) -> Bound:
 
 
 def local(tools: Mapping[str, Callable[..., Any]] | None) -> dict[str, Callable[[Any], Any]]:
-    """Tools that are called here, by name. Raises as `bind`."""
+    """Returns the tools that are called in this process, by name. Raises as `bind`."""
     return {name: bind(name, function).function for name, function in (tools or {}).items()}
 
 
 def _whole(parameters: list[inspect.Parameter]) -> inspect.Parameter | None:
-    """The parameter that takes the payload as a whole; None: it is called by name."""
+    """Returns the parameter that takes the whole payload; None: the function takes named
+    arguments.
+    """
     if not parameters or parameters[0].kind is inspect.Parameter.KEYWORD_ONLY:
         return None
     first, *others = parameters
@@ -83,7 +89,7 @@ def _whole(parameters: list[inspect.Parameter]) -> inspect.Parameter | None:
 
 
 def _is_model(annotation: Any) -> bool:
-    """Whether it is a class that is made of a payload: a dataclass, or one of pydantic."""
+    """Whether a payload is converted to this annotation: a dataclass or a pydantic model."""
     return isinstance(annotation, type) and (
         is_dataclass(annotation) or hasattr(annotation, "__pydantic_core_schema__")
     )
@@ -94,12 +100,12 @@ def _check(tool: str, parameters: list[inspect.Parameter]) -> None:
         if parameter.kind not in _NAMED:
             raise ValueError(
                 f"tool {tool}: parameter {parameter} cannot be given by name; "
-                "a typed function has named parameters, another one a first one `payload`"
+                "use named parameters only, or take the payload with one parameter `payload`"
             )
         if parameter.annotation is inspect.Parameter.empty:
             raise ValueError(
-                f"tool {tool}: parameter {parameter.name} has no annotation; annotate all, "
-                "or take the payload as it is by one parameter `payload`"
+                f"tool {tool}: parameter {parameter.name} has no annotation; annotate all "
+                "parameters, or take the payload with one parameter `payload`"
             )
 
 
@@ -109,8 +115,7 @@ def _adapters(tool: str) -> Any:
     except ImportError as error:
         raise ValueError(
             f"tool {tool}: a typed function needs pydantic 2: "
-            "pip install 'pawl-client[typed]'; or take the payload as it is by one "
-            "parameter `payload`"
+            "pip install 'pawl-client[typed]'; or take the payload with one parameter `payload`"
         ) from error
 
 

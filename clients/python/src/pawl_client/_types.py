@@ -1,6 +1,6 @@
-"""What `pawl codegen` fills in: the parameters of the classes of the API.
+"""Type parameters of the API, which `pawl codegen` fills in.
 
-Each has a default, so that nobody who does without has to name them.
+Each has a default, so that programs without generated types need not name them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pawl_client._values import ArtifactLike, Json
 
 
 class Steps(Protocol):
-    """How `Turn.step` is called."""
+    """The type of `Turn.step`."""
 
     def __call__(
         self,
@@ -29,7 +29,7 @@ class Steps(Protocol):
 
 
 class AsyncSteps(Protocol):
-    """How `AsyncTurn.step` is called."""
+    """The type of `AsyncTurn.step`."""
 
     def __call__(
         self,
@@ -44,7 +44,7 @@ class AsyncSteps(Protocol):
 
 
 class AgentResult(TypedDict, total=False):
-    """What a step of an agent is answered with: docs/guides/a2a.md, "Delegation"."""
+    """The answer to a step of an agent: docs/guides/a2a.md, "Delegation"."""
 
     status: str
     reason: str
@@ -56,10 +56,10 @@ class AgentResult(TypedDict, total=False):
 
 StepsT = TypeVar("StepsT", covariant=True, default=Steps)
 AsyncStepsT = TypeVar("AsyncStepsT", covariant=True, default=AsyncSteps)
-# Artifacts as a turn writes them, and variables as it reads them.
+# Artifacts that a turn writes, and variables that it reads.
 WrittenT = TypeVar("WrittenT", contravariant=True, default=Mapping[str, ArtifactLike])
 ReadT = TypeVar("ReadT", covariant=True, default=Any)
-# What a handler answers with.
+# Event and artifacts of a handler's reply.
 ReplyEventT = TypeVar("ReplyEventT", bound=str, covariant=True, default=str)
 ReplyArtifactsT = TypeVar(
     "ReplyArtifactsT",
@@ -67,11 +67,11 @@ ReplyArtifactsT = TypeVar(
     covariant=True,
     default=Mapping[str, ArtifactLike],
 )
-# What a run takes and gives; of a bare one, anything.
+# Events, artifacts and variables of a run. A run without type parameters accepts any.
 EventT = TypeVar("EventT", bound=str, default=Any)
 ArtifactsT = TypeVar("ArtifactsT", bound=Mapping[str, ArtifactLike], default=Any)
 VariablesT = TypeVar("VariablesT", covariant=True, default=Any)
-# What came out of it.
+# Artifacts of a run's result.
 ValuesT = TypeVar("ValuesT", covariant=True, default=Mapping[str, ArtifactLike])
-# What a run is started with: by what is given, or what it is to be.
+# Variables of the start of a run, inferred from the argument or from the expected type.
 GivenT = TypeVar("GivenT", bound=Mapping[str, Json], default=Any)

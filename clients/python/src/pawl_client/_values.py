@@ -1,4 +1,4 @@
-"""Values that travel with a run: messages, artifacts, usage."""
+"""Values of a run: messages, artifacts, usage."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any, TypeAlias
 from pawl_client._enums import ArtifactMode
 
 Json: TypeAlias = Any
-"""What the `json` module reads and writes: None, bool, int, float, str, list, dict."""
+"""Any value that the `json` module reads and writes: None, bool, int, float, str, list, dict."""
 
 
-_Digest: TypeAlias = bytes  # A field of that class is itself named `bytes`.
+_Digest: TypeAlias = bytes  # ArtifactHead has a field named `bytes`, which hides the type.
 
 
 @dataclass(frozen=True, slots=True)
 class JsonValue:
-    """A JSON value where a bare Python value would be read as something else.
+    """Marks a value as JSON, where a bare Python value has another meaning.
 
     >>> JsonValue("a string in an application/json artifact").value
     'a string in an application/json artifact'
@@ -52,12 +52,14 @@ class Part:
         given = [n for n in ("text", "json", "data", "uri") if getattr(self, n) is not None]
         if len(given) != 1:
             raise ValueError(
-                f"a part holds exactly one of text, json, data and uri, not {len(given)}: {given}"
+                f"a part must have exactly one of text, json, data and uri, not {given or 'none'}"
             )
 
     @staticmethod
     def of(value: PartLike) -> Part:
-        """A part of a bare value: str is text, bytes is data, all else is JSON."""
+        """Returns the part for a bare value: str is text, bytes is data, any other value is
+        JSON.
+        """
         if isinstance(value, Part):
             return value
         if isinstance(value, str):
@@ -68,19 +70,20 @@ class Part:
 
 
 PartLike: TypeAlias = "Part | str | bytes | JsonValue | Mapping[str, Any]"
-"""What can be given as one part."""
+"""A value that is accepted as one part."""
 
 Content: TypeAlias = "PartLike | Sequence[PartLike]"
-"""What can be given as the parts of a message: one part or several."""
+"""A value that is accepted as the parts of a message: one part or several."""
 
 ArtifactLike: TypeAlias = Any
-"""What can be given as an artifact: str is text, bytes is data, `JsonValue` and all
-else is JSON. Where the declared media type is known (in a turn), a str for a JSON
-artifact is a JSON string."""
+"""A value that is accepted as an artifact: str is text, bytes is data, `JsonValue` and any other
+value is JSON. In a turn, where the declared media type is known, a str for a JSON artifact is a
+JSON string.
+"""
 
 
 def parts_of(content: Content | None) -> tuple[Part, ...]:
-    """The parts of any content.
+    """Returns the parts of any content.
 
     >>> [p.text for p in parts_of(["a", "b"])]
     ['a', 'b']
@@ -94,7 +97,7 @@ def parts_of(content: Content | None) -> tuple[Part, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
-    """What a message to an agent says besides its parts (A2A Message)."""
+    """The fields of a message to an agent besides its parts (A2A Message)."""
 
     message_id: str
     context_id: str
@@ -107,10 +110,10 @@ class Envelope:
 class Message:
     """One entry of a conversation.
 
-    `role` is user, assistant, tool or system. `tool_calls` are a model's own tool
-    calls, kept as they are; `tool_call_id` says which of them a tool message answers.
-    `provider` is what the model's provider wants to have back with the message.
-    `envelope` is set where it came as a message to an agent; it is only read.
+    `role` is user, assistant, tool or system. `tool_calls` are a model's own tool calls, unchanged;
+    `tool_call_id` names the call that a tool message answers. `provider` is the data that the
+    model's provider needs with the message in later requests. `envelope` is set for a message to an
+    agent; writing calls ignore it.
     """
 
     role: str
@@ -123,7 +126,7 @@ class Message:
 
     @staticmethod
     def of(role: str, content: Content) -> Message:
-        """A message of that role.
+        """Returns a message of that role.
 
         >>> Message.of("user", "hi").text
         'hi'
@@ -138,11 +141,11 @@ class Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputPiece:
-    """A piece of output that is kept while its turn is under way.
+    """A piece of output that is stored while its turn is open.
 
-    It is a part of the artifact `id` of the run's A2A task. `append`: it adds to what
-    the artifact has (default: it replaces that); `last`: nothing more comes for it from
-    this execution. `name` and `description` are for people.
+    It is part of the artifact `id` of the run's A2A task. `append`: it is added to the artifact
+    (default: it replaces the artifact). `last`: this execution sends no further piece of the
+    artifact. `name` and `description` are for people.
     """
 
     id: str
@@ -158,17 +161,16 @@ class OutputPiece:
 class Usage:
     """What an execution consumed outside the sidecar.
 
-    Tokens are counted, `cost_micro_usd` is in millionths of a US dollar, `tool_calls`
-    are those made without a step; they count against max_tool_calls. `cached_tokens` are
-    those of `input_tokens` that the provider had cached, `reasoning_tokens` those of
-    `output_tokens` that the model thought with. With `model` named, the pack's price of it
-    (x_pawl.prices), else the operator's (--prices), says what the tokens cost, and
-    `cost_micro_usd` counts only where there is none. `estimated`: not all of it was reported;
-    in a record what was missing is that of the bound of the call. `counted_before`: what a call
-    of a model consumed was told with another attempt.
+    `cost_micro_usd` is in millionths of a US dollar. `tool_calls` are calls without a step; they
+    count towards max_tool_calls. `cached_tokens` is the part of `input_tokens` that the provider
+    had cached, `reasoning_tokens` the part of `output_tokens` that the model used for reasoning. If
+    `model` is named, the pack's price of it (x_pawl.prices), else the operator's (--prices), gives
+    the cost of the tokens; `cost_micro_usd` counts only without a price. `estimated`: not all usage
+    was reported; in a record, the bound of the call replaces what was missing. `counted_before`:
+    another attempt has already reported the usage of this model call.
 
-    A sum names the model that both name, or the only one that is named; of two models
-    there is none: ValueError.
+    A sum has the model of both operands, or of the one that names a model. Adding the usage of two
+    models raises ValueError.
 
     >>> a = Usage(input_tokens=3, model="small") + Usage(input_tokens=4, output_tokens=1)
     >>> a == Usage(input_tokens=7, output_tokens=1, model="small")
@@ -187,7 +189,10 @@ class Usage:
 
     def __add__(self, other: Usage) -> Usage:
         if self.model and other.model and self.model != other.model:
-            raise ValueError(f"usage of {self.model!r} and of {other.model!r} has no one price")
+            raise ValueError(
+                f"model: usage of {self.model!r} and of {other.model!r} cannot be added, because "
+                "their prices differ; keep one sum for each model"
+            )
         return Usage(
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
@@ -202,9 +207,9 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """An error as data: a machine-readable word and text for people.
+    """An error as data: a machine-readable code and a text for people.
 
-    `trace` is where the reporter's code raised it, for whoever mends that code.
+    `trace` is the traceback of the code that reported it.
     """
 
     code: str
@@ -214,7 +219,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Denial:
-    """Why a step request was refused before it got a number."""
+    """The reason why a step request was refused before it got a number."""
 
     code: str
     message: str = ""
@@ -233,8 +238,8 @@ class ArtifactWrite:
 class ArtifactHead:
     """An artifact without its value.
 
-    `seq` is the record that wrote it last, `writes` how often it was written, `bytes`
-    the size of the current value, `hash` its SHA-256.
+    `seq` is the record that wrote it last, `writes` how often it was written, `bytes` the size of
+    the current value, `hash` its SHA-256.
     """
 
     name: str
@@ -248,8 +253,10 @@ class ArtifactHead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact:
-    """An artifact with its value: a str for text, bytes for data, else the JSON value.
-    `redacted`: a mark stands in its place, since the caller lacks the scope values:sensitive."""
+    """An artifact with its value: str for text, bytes for data, else the JSON value.
+
+    `redacted`: a mark replaces the value, because the caller lacks the scope values:sensitive.
+    """
 
     head: ArtifactHead
     value: ArtifactLike
@@ -263,10 +270,10 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlobHead:
-    """A stored blob; `size` is in bytes, `duplicate`: these bytes were stored before.
+    """A stored blob; `size` is in bytes. `duplicate`: it was stored before.
 
-    `ref` ("blob:sha256:<64 hex>") is what to write into an artifact or a tool's result:
-    a blob that no run's journal refers to is removed a day after it was stored last.
+    `ref` ("blob:sha256:<64 hex>") is what an artifact or a tool's result holds. A blob that no
+    run's journal refers to is removed one day after it was last stored.
     """
 
     ref: str = field(metadata={"proto": "blob_ref"})
@@ -279,9 +286,9 @@ class BlobHead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlobPiece:
-    """A piece of a blob of `size` bytes; `data` begins at byte `offset` of it.
+    """A piece of a blob of `size` bytes; `data` begins at byte `offset`.
 
-    `media_type` is what the blob's first writer gave; it may be empty.
+    `media_type` is the one that the blob's first writer gave; it may be empty.
     """
 
     size: int
@@ -291,7 +298,7 @@ class BlobPiece:
 
 
 def blob_ref(data: bytes) -> str:
-    """The reference of some bytes.
+    """Returns the reference of a blob with these bytes.
 
     >>> blob_ref(b"")[:24]
     'blob:sha256:e3b0c44298fc'

@@ -1,4 +1,4 @@
-"""Executes what a sidecar sends over the stream of a worker."""
+"""Executes the turns and steps that a sidecar assigns over a worker's stream."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ from pawl_client._worker_connection import WorkerConfig, WorkerConnection
 from pawl_client.v1 import worker_pb2
 
 GRACE_SECONDS = 5.0
-"""Seconds that handlers, tools and releases have to end in, where runs are given up."""
+"""Seconds that handlers, tools and releases have to end when runs are abandoned."""
 
 
 class WorkExecutor:
-    """Executes turns and steps: those that the handlers offer, and those of the runs that are
-    served. Belongs to one event loop.
-
+    """Executes the turns and steps of the handlers and of the served runs. Belongs to one
+    event loop.
     """
 
     def __init__(
@@ -46,25 +45,27 @@ class WorkExecutor:
         self._runner = HandlerRunner(config.worker_id, handler_timeout, on_error)
         self._tasks: dict[asyncio.Task[None], LeasedWork] = {}
         self.releases: dict[str, asyncio.Task[None]] = {}
-        """Releases that are under way, by run."""
+        """Active releases, by run."""
 
     async def run(self) -> None:
-        """Connects and executes, again and again. Raises PawlError once the sidecar refuses
-        the worker for good."""
+        """Connects and executes, and reconnects. Raises PawlError if the sidecar refuses the worker
+        for good.
+        """
         names = (self._handlers.prompts, self._handlers.agents, self._handlers.tools)
         await self.connection.run(*(sorted(kind) for kind in names))
 
     async def serve(self, served: ServedRun) -> None:
-        """Executes a run until it ends or waits for something from outside.
+        """Executes a run until it ends or waits for an outside input.
 
-        Raises StateError (RUN_DRIVEN: it is served here already), what ServeRun is refused
-        with, what `ServedRun.fail` was called with.
+        Raises StateError (RUN_DRIVEN: this client drives it already), the error by which the
+        sidecar refuses the run, or the error given to `ServedRun.fail`.
         """
         while (release := self.releases.get(served.run_id)) is not None:
             await asyncio.wait({release})
         if served.run_id in self.connection.served:
             raise StateError(
-                f"run {served.run_id} is driven by this client already", reason="RUN_DRIVEN"
+                f"run {served.run_id} is driven by this client already; wait for that call",
+                reason="RUN_DRIVEN",
             )
         self.connection.served[served.run_id] = served
         request: asyncio.Future[Any] = asyncio.ensure_future(self.connection.serve(served))
@@ -73,12 +74,13 @@ class WorkExecutor:
             if request.done():
                 request.result()
             await served.over
-            # What became of the last turn is still to come.
+            # The outcome of the last turn is not known yet.
             if turns := self._turns_of(served, revoked=False):
                 await asyncio.wait(turns)
         except BaseException:
             self._give_up(served)
-            # The next drive of the run does not meet its handler; a thread goes on unheard.
+            # The next drive of the run must not overlap with its handler. A thread cannot be
+            # stopped, and its answer is ignored.
             turns = self._turns_of(served, revoked=True)
             if coroutines := {task for task in turns if self._tasks[task].running is not None}:
                 await asyncio.wait(coroutines, timeout=GRACE_SECONDS)
@@ -88,8 +90,9 @@ class WorkExecutor:
             del self.connection.served[served.run_id]
 
     def _give_up(self, served: ServedRun) -> None:
-        """Leaves the run to others, and stops its turn. Its tools may finish: what they did
-        is still reported."""
+        """Releases the run to other executors and stops its turn. Its tools may finish and
+        report.
+        """
         for turn in self.connection.turns.values():
             if turn.served is served:
                 turn.revoke()
@@ -107,13 +110,13 @@ class WorkExecutor:
         }
 
     def _on_disconnect(self, error: PawlError) -> None:
-        """There is no connection: a run that is not served yet waits as long as a call does."""
+        """Fails runs that no sidecar has accepted within the time for which a call is repeated."""
         for served in list(self.connection.served.values()):
             if not served.accepted and time.monotonic() - served.since > self._connect_timeout:
                 served.fail(error)
 
     async def drain(self, timeout: float) -> None:
-        """Takes no more work, and lets what is under way finish within so many seconds."""
+        """Takes no more work, and lets active work finish within `timeout` seconds."""
         await self.connection.send_if_connected(
             worker_pb2.WorkRequest(drain=worker_pb2.WorkerDrain())
         )
@@ -132,7 +135,7 @@ class WorkExecutor:
             await asyncio.wait(pending, timeout=GRACE_SECONDS)
 
     async def close(self) -> None:
-        """Ends what is under way."""
+        """Ends all active work."""
         self.connection.end()
         tasks = set(self._tasks)
         for task in tasks:
@@ -140,7 +143,7 @@ class WorkExecutor:
         self._runner.close()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    # What it is sent
+    # Messages of the sidecar
 
     def _on_message(self, response: worker_pb2.WorkResponse) -> None:
         item = response.WhichOneof("item")
@@ -166,7 +169,7 @@ class WorkExecutor:
             leased.served = served
             served.turn_began(leased.lease.turn_seq)
         elif not (self._handlers.prompts or self._handlers.agents):
-            # Of a run that was given up.
+            # The run was abandoned.
             self._return(worker_pb2.WorkRelease(turn_token=leased.lease.token))
             return
         self.connection.hold(leased)
@@ -199,7 +202,7 @@ class WorkExecutor:
         return self.connection.steps.get(revoked.step.token)
 
     def _on_lease_expired(self, leased: LeasedWork, cause: int) -> None:
-        """A turn that took longer than its lease failed, whatever its handler will return."""
+        """Records the failure of a turn whose lease expired, whatever its handler returns later."""
         expired = cause == worker_pb2.REVOKE_CAUSE_LEASE_EXPIRED
         if expired and leased.served and isinstance(leased, LeasedTurn):
             leased.served.errors.append(lease_lost(leased))
@@ -218,8 +221,11 @@ class WorkExecutor:
 
 
 async def cancel_and_wait(task: asyncio.Task[None]) -> None:
-    """Ends a link. Until Python 3.12 `asyncio.wait_for` may lose a cancellation that comes
-    with what it waits for, so it is said again."""
+    """Cancels a task and waits for its end.
+
+    Until Python 3.12, `asyncio.wait_for` may lose a cancellation that arrives with its result, so
+    the cancellation is repeated.
+    """
     while not task.done():
         task.cancel()
         await asyncio.wait({task}, timeout=0.5)

@@ -1,4 +1,4 @@
-"""The link of a worker to its sidecar: registration, reconnects, heartbeats, credits."""
+"""The connection of a worker to its sidecar: registration, reconnects, heartbeats, credits."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ def _release(run_id: str) -> worker_pb2.WorkRequest:
 
 
 def _delivery(lease: worker_pb2.TurnLease) -> tuple[str, int, int, int]:
-    """What names one delivery of a turn, whatever its token."""
+    """Identifies one delivery of a turn, for any token."""
     return lease.run_id, lease.turn_seq, lease.attempt, lease.delivery
 
 
 def _attempt(lease: worker_pb2.StepLease) -> tuple[str, int, int]:
-    """What names one attempt of a step, whatever its token."""
+    """Identifies one attempt of a step, for any token."""
     return lease.run_id, lease.step, lease.attempt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerConfig:
-    """What a worker executes, and how much of it at once."""
+    """The id, packs and capacity of a worker."""
 
     worker_id: str
     packs: tuple[str, ...]
@@ -58,11 +58,11 @@ class WorkerConfig:
 
 
 class WorkerConnection:
-    """Keeps one registered stream, over as many connections as it takes.
+    """Keeps one registered stream, and reconnects after lost connections.
 
-    `turns` and `steps` are what the worker holds, by the tokens of their leases.
-    `served` are the runs that are driven here, by their ids. `on_message` gets what the sidecar
-    sends besides receipts; `on_disconnect` why there is no connection, each time.
+    `turns` and `steps` are the work that the worker holds, by lease token. `served` are the runs
+    that this client drives, by id. `on_message` receives the sidecar's messages except receipts;
+    `on_disconnect` receives the error of each failed or lost connection.
     """
 
     def __init__(
@@ -81,24 +81,26 @@ class WorkerConnection:
         self.served: dict[str, ServedRun] = {}
         self._instance = new_id()
         self._received = 0
-        """The highest number of a step that came: none up to it is sent again."""
+        """The highest number of a received step; steps up to it are not sent again."""
         self.turns: dict[str, LeasedTurn] = {}
         self.steps: dict[str, LeasedStep] = {}
         self.stopping = False
-        """The worker drains: no more credits are given."""
+        """The worker drains: it gives no more credits."""
         self._names: dict[str, list[str]] = {}
         self._reconnect_log = ReconnectLog()
         self._heartbeat_due = asyncio.Event()
-        """A turn came in that needs an earlier heartbeat."""
+        """Set when a new turn needs an earlier heartbeat."""
         self._every = self._pause = 5.0
-        """Seconds between heartbeats without turns, and with those that are held."""
+        """Seconds between heartbeats: `_every` without turns, `_pause` with the held turns."""
         self._session: WorkerSession | None = None
         self._changed = asyncio.Event()
 
     async def run(self, prompts: list[str], agents: list[str], tools: list[str]) -> None:
-        """Connects for the handlers of these names, again and again. Raises PawlError
-        once the sidecar refuses the worker for good. A token that it does not take is asked
-        for again, where a function gives it: it may be late after a rotation."""
+        """Connects with the names of the handlers, and reconnects.
+
+        Raises PawlError if the sidecar refuses the worker for good. After a refused token it calls
+        the token function again, if there is one: a rotated token may arrive late.
+        """
         self._names = {"prompts": prompts, "agents": agents, "tools": tools}
         settings, backoff = self._settings, Backoff()
         async with open_channel(settings) as channel:
@@ -119,13 +121,15 @@ class WorkerConnection:
                 await asyncio.sleep(max(backoff.next(), error.retry_after or 0.0))
 
     async def _metadata(self) -> tuple[tuple[str, str], ...]:
-        """The token; what gives it may take its time, and must not hold up handlers."""
+        """Returns the token. Its function may be slow, so it runs in a thread and does not block
+        handlers.
+        """
         timeout = self._settings.timeout
         try:
             return await asyncio.wait_for(asyncio.to_thread(self._settings.metadata), timeout)
         except asyncio.TimeoutError:
             raise AuthenticationError(
-                f"token: the function has given none within {timeout} s", code="UNAUTHENTICATED"
+                f"token: the function did not return within {timeout} s", code="UNAUTHENTICATED"
             ) from None
 
     async def _connect(self, session: WorkerSession, backoff: Backoff) -> PawlError:
@@ -138,7 +142,7 @@ class WorkerConnection:
             self._reconcile(registered)
             self._set_session(session)
             for named in registration.register.served_runs:
-                if named.run_id not in self.served:  # Given up while it was on its way.
+                if named.run_id not in self.served:  # Abandoned during the registration.
                     self.post(_release(named.run_id))
             heartbeats = asyncio.create_task(self._send_heartbeats(session, registered))
             try:
@@ -154,7 +158,7 @@ class WorkerConnection:
             session.close()
 
     def _receive(self, response: worker_pb2.WorkResponse) -> None:
-        """Notes which step came, whatever becomes of it, before it is taken."""
+        """Notes the number of a received step before it is processed."""
         if response.HasField("step"):
             self._received = max(self._received, response.step.delivery)
         self._on_message(response)
@@ -162,7 +166,9 @@ class WorkerConnection:
     async def _register(
         self, session: WorkerSession, registration: worker_pb2.WorkRequest
     ) -> worker_pb2.WorkerRegistered:
-        """Registers; a sidecar that does not answer in time is asked over a new stream."""
+        """Registers the worker. Without an answer in time, it raises an error that permits a new
+        stream.
+        """
         timeout = self._settings.timeout
         try:
             return await asyncio.wait_for(session.register(registration), timeout)
@@ -173,7 +179,7 @@ class WorkerConnection:
             ) from None
 
     def _log_disconnect(self, error: PawlError) -> None:
-        """Says that there is no connection; to the log not each time."""
+        """Reports a missing connection to `on_disconnect`, and logs it from time to time."""
         self._on_disconnect(error)
         seconds = self._reconnect_log.attempt_failed(error.reason or type(error).__name__)
         if seconds is None:
@@ -213,9 +219,9 @@ class WorkerConnection:
         return worker_pb2.WorkRequest(namespace=self._settings.namespace, register=registration)
 
     def _reconcile(self, registered: worker_pb2.WorkerRegistered) -> None:
-        """Goes on with what the sidecar lets the worker keep, and stops the rest."""
-        # The next delivery of a turn may come before the receipt that ended the one before:
-        # the worker then holds both, and only a whole lease says which one is kept.
+        """Continues with the work that the sidecar lets the worker keep, and stops the rest."""
+        # The next delivery of a turn may arrive before the receipt that ends the previous one.
+        # The worker then holds both, and only the whole lease says which one is kept.
         turns = {_delivery(lease): lease for lease in registered.kept_turns}
         steps = {_attempt(lease): lease for lease in registered.kept_steps}
         for turn in list(self.turns.values()):
@@ -258,29 +264,29 @@ class WorkerConnection:
             except SessionEndedError:
                 return
             except PawlError as error:
-                log.warning("worker %s: heartbeat: %s", self._config.worker_id, error)
+                log.warning("worker %s: heartbeat failed: %s", self._config.worker_id, error)
                 continue
             for token in receipt.heartbeat.lost:
                 if token in self.turns:
                     self.turns[token].revoke()
 
     def _pause_of(self, turn: LeasedTurn) -> float:
-        """How long a heartbeat that keeps the turn may wait, in seconds."""
+        """Longest time until a heartbeat that keeps the turn, in seconds."""
         lease = seconds(turn.lease.duration)
         return max(lease / 3, 0.01) if lease > 0 else self._every
 
     def hold(self, turn: LeasedTurn) -> None:
-        """Takes a turn: its lease is extended from now on."""
+        """Adds a turn, whose lease is extended from now on."""
         self.turns[turn.lease.token] = turn
         if (pause := self._pause_of(turn)) < self._pause:
-            # It needs an earlier heartbeat than was due.
+            # The turn needs an earlier heartbeat than the next one due.
             self._pause = pause
             self._heartbeat_due.set()
 
     # Sending
 
     async def serve(self, served: ServedRun) -> None:
-        """Tells the sidecar that the run is driven here. Raises what that is refused with."""
+        """Registers the run as driven by this client. Raises the error of a refusal."""
         last, backoff = None, Backoff()
         while True:
             session = await self._session_after(last)
@@ -300,14 +306,15 @@ class WorkerConnection:
                 await asyncio.sleep(pause)
 
     async def release(self, run_id: str) -> None:
-        """Tells the sidecar that the run is driven here no more; without a connection the
-        next registration, which does not name it, says so."""
+        """Releases the run. Without a connection, the next registration does so, because it omits
+        the run.
+        """
         if self._session is not None:
             with contextlib.suppress(SessionEndedError, PawlError):
                 await self._session.request_receipt(_release(run_id))
 
     async def _session_after(self, last: WorkerSession | None) -> WorkerSession:
-        """The session, once there is another one than `last`."""
+        """Waits for a session other than `last`."""
         while self._session is None or self._session is last:
             await self._changed.wait()
         return self._session
@@ -318,7 +325,7 @@ class WorkerConnection:
     async def request_for_turn(
         self, leased: LeasedTurn, make: Callable[[], worker_pb2.WorkRequest]
     ) -> worker_pb2.WorkReceipt:
-        """As `request`; for a turn that was revoked it raises TurnStaleError."""
+        """As `request`, but raises TurnStaleError for a revoked turn."""
         try:
             return await self.request(leased, make)
         except DeadlineError:
@@ -327,9 +334,11 @@ class WorkerConnection:
     async def request(
         self, leased: LeasedWork, make: Callable[[], worker_pb2.WorkRequest]
     ) -> worker_pb2.WorkReceipt:
-        """Makes a request under the lease as it is, again while the connection breaks
-        on it or the sidecar asks to come back. Raises the receipt's error, or DeadlineError
-        if the work was revoked."""
+        """Makes a request under the current lease.
+
+        It repeats the request while the connection breaks or the sidecar asks for it. Raises the
+        receipt's error, or DeadlineError if the work was revoked.
+        """
         last, backoff = None, Backoff()
         while True:
             session = await self._current(leased, last)
@@ -343,16 +352,16 @@ class WorkerConnection:
                 await asyncio.sleep(max(backoff.next(), error.retry_after or 0.0))
 
     async def _current(self, leased: LeasedWork, last: WorkerSession | None) -> WorkerSession:
-        """The session, once there is another one than `last`."""
+        """Waits for a session other than `last`. Raises DeadlineError for revoked work."""
         while True:
             if leased.revoked:
-                raise DeadlineError("the work was revoked")
+                raise DeadlineError("the worker has lost the lease of this work")
             if self._session is not None and self._session is not last:
                 return self._session
             await self._changed.wait()
 
     def end(self) -> None:
-        """Ends all waits for the answers of the sidecar."""
+        """Ends all waits for answers of the sidecar."""
         for leased in (*self.turns.values(), *self.steps.values()):
             leased.revoke()
         self._set_session(None)
@@ -363,19 +372,19 @@ class WorkerConnection:
         changed.set()
 
     async def send_if_connected(self, request: worker_pb2.WorkRequest) -> None:
-        """Sends what needs no receipt, if there is somebody to send it to."""
+        """Sends a message that needs no receipt, if there is a connection."""
         if self._session is not None:
             with contextlib.suppress(SessionEndedError):
                 await self._session.send(request)
 
     def post(self, request: worker_pb2.WorkRequest) -> None:
-        """Sends what needs no receipt, later."""
+        """Queues a message that needs no receipt, if there is a connection."""
         if self._session is not None:
             with contextlib.suppress(SessionEndedError):
                 self._session.post(request)
 
     def credit(self, turns: int, steps: int) -> None:
-        """Says how much more the worker is ready to take."""
+        """Tells the sidecar how many more turns and steps the worker can take."""
         if self._session is None or self.stopping or (turns <= 0 and steps <= 0):
             return
         credit = worker_pb2.WorkCredits(turns=max(turns, 0), steps=max(steps, 0))

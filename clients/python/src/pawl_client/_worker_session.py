@@ -1,4 +1,4 @@
-"""One registered stream of a worker: requests, their receipts, and what it is sent."""
+"""One registered stream of a worker: requests, receipts and received messages."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ WORK = "/pawl.v1.WorkerService/Work"
 """Path of the streaming call."""
 
 _MAX_MORE = 1023
-"""Requests in one message besides the first."""
+"""Most requests in one message besides the first."""
 _MAX_BYTES = 1 << 20
-"""Size up to which requests share a message."""
+"""Size in bytes up to which requests share a message."""
 _FRAME_BYTES = 8
-"""What being one of many adds to a request at most."""
+"""Most bytes that sharing a message adds to a request."""
 
 
 class SessionEndedError(Exception):
-    """The stream ended before the receipt; nobody knows whether it took effect."""
+    """The stream ended before the receipt; the outcome of the request is unknown."""
 
 
 _Waiting: TypeAlias = "tuple[worker_pb2.WorkRequest, int, asyncio.Future[None] | None]"
-"""A request that is to be sent, its size in bytes, and what is told when it was."""
+"""A request to send, its size in bytes, and the future that is resolved when it was sent."""
 
 
 class WorkerSession:
-    """One stream. Belongs to the event loop that made it.
+    """One stream. Belongs to the event loop that created it.
 
-    One task at a time writes: while a message is on its way, what is to be sent next
-    waits, and then goes together in one message.
+    One task at a time writes. Requests that arrive during a write wait, and are then sent together
+    in one message.
     """
 
     def __init__(self, call: Any, address: str) -> None:
@@ -65,7 +65,7 @@ class WorkerSession:
         return registered
 
     async def error(self) -> PawlError:
-        """Why the stream ended."""
+        """Returns why the stream ended."""
         error = await stream_error(self._call, self._address)
         return error or UnavailableError(
             f"the sidecar at {self._address} ended the stream", code="UNAVAILABLE"
@@ -74,12 +74,14 @@ class WorkerSession:
     def post(
         self, request: worker_pb2.WorkRequest, sent: asyncio.Future[None] | None = None
     ) -> None:
-        """Puts a request behind those that wait to be sent; `sent` is told when it is.
-        Raises SessionOverError, LimitError."""
+        """Queues a request; `sent` is resolved when it was sent. Raises SessionEndedError,
+        LimitError.
+        """
         size = request.ByteSize()
         if self._max_bytes and size > self._max_bytes:
             raise LimitError(
-                f"message: {size} bytes, the sidecar takes {self._max_bytes}",
+                f"message: {size} bytes, the sidecar accepts at most {self._max_bytes}; keep large "
+                "content beside the run with put_blob, or raise serve --limits-message-bytes",
                 reason="MESSAGE_TOO_LARGE",
                 metadata={"limit": str(self._max_bytes), "got": str(size)},
             )
@@ -90,8 +92,7 @@ class WorkerSession:
             self._writer = asyncio.create_task(self._write())
 
     async def send(self, request: worker_pb2.WorkRequest) -> None:
-        """Sends a request; returns once it is on its way. Raises as `post`, and
-        SessionOverError."""
+        """Sends a request and returns when it was sent. Raises SessionEndedError, LimitError."""
         sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.post(request, sent)
         await sent
@@ -115,7 +116,7 @@ class WorkerSession:
             self._writer = None
 
     def _next_batch(self) -> list[_Waiting]:
-        """What goes into the next message: as much of what waits as it may have."""
+        """Returns the waiting requests that fit into the next message."""
         batch = [self._waiting.popleft()]
         total, most = batch[0][1], min(self._max_bytes or _MAX_BYTES, _MAX_BYTES)
         while self._waiting and len(batch) <= _MAX_MORE:
@@ -141,7 +142,7 @@ class WorkerSession:
         return receipt
 
     async def receive(self, take: Callable[[worker_pb2.WorkResponse], None]) -> PawlError:
-        """Takes what is sent until the stream ends, and returns why it did."""
+        """Processes received messages until the stream ends, and returns why it ended."""
         try:
             while (response := await self._call.read()) is not grpc.aio.EOF:
                 self._take(response, take)

@@ -1,4 +1,4 @@
-"""The turn as the handlers of a worker see it."""
+"""The turn that a worker's handler receives."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 class WorkerTurn(AsyncTurn):
-    """A turn for a coroutine handler. `suspend_after` as for `Worker`."""
+    """A turn for a coroutine handler. `suspend_after` is that of `Worker`."""
 
     def __init__(
         self, connection: WorkerConnection, leased: LeasedTurn, suspend_after: float | None
@@ -151,10 +151,10 @@ class WorkerTurn(AsyncTurn):
         return outcomes
 
     async def _answer(self, step: Step, timeout: float | None) -> Step:
-        """The step once it is answered; until then the turn may be suspended."""
+        """Waits for the answer of a step. Meanwhile the turn may be suspended."""
         if step.status is not StepStatus.PENDING:
             return step
-        # Who gives a time means to be told when it is over, not to begin anew.
+        # A handler that gives a timeout expects DeadlineError, not a new execution.
         pause = self._suspend_after if timeout is None else timeout
         with self._waiting():
             while True:
@@ -168,7 +168,7 @@ class WorkerTurn(AsyncTurn):
                 await self._suspend()
 
     async def _suspend(self) -> None:
-        """Suspends the turn if all that its handler does is to wait for steps."""
+        """Suspends the turn if its handler only waits for steps."""
         leased, request_id = self._leased, new_id()
         if leased.calls > leased.waiting_calls:
             return
@@ -180,7 +180,7 @@ class WorkerTurn(AsyncTurn):
                 ),
             )
         except PawlError as error:
-            if error.reason != "NOTHING_PENDING":  # The answers are on their way here.
+            if error.reason != "NOTHING_PENDING":  # With this reason the answers will arrive.
                 raise
         else:
             leased.suspend()
@@ -233,7 +233,7 @@ class WorkerTurn(AsyncTurn):
             )
 
     async def _show(self) -> None:
-        """Sends what was shown and not sent yet."""
+        """Sends the output that was not sent yet."""
         leased = self._leased
         with self._calling():
             async with leased.output_lock:
@@ -281,7 +281,7 @@ class WorkerTurn(AsyncTurn):
 
 
 class ThreadTurn(Turn):
-    """The same turn for a handler that blocks, in a thread of its own."""
+    """The same turn for a blocking handler in a thread."""
 
     def __init__(self, turn: WorkerTurn, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(turn.info, agent=turn.agent, labels=turn.labels)
@@ -352,13 +352,13 @@ class ThreadTurn(Turn):
     def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         try:
             future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-        except RuntimeError:  # The worker has ended; this thread outlived it.
+        except RuntimeError:  # The worker ended before this thread.
             coroutine.close()
             raise lease_lost(self._turn._leased) from None
         return future.result()
 
 
 def _answered_step(asked: RequestedModel) -> int:
-    """The step of a round that was answered before; 0: it was not."""
+    """Returns the step of a round that was answered before; 0 if it was not."""
     step = asked.step
     return step.step if step is not None and step.status is StepStatus.OK else 0

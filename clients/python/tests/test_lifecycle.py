@@ -381,7 +381,9 @@ ANSWER = {
 def test_a_run_that_the_sidecar_executes(client: Client) -> None:
     with pytest.raises(StateError, match="NO_MODELS"):
         client.start("steps", variables={"n": 1}, execution="SIDECAR")
-    with pytest.raises(ValueError, match='execution: must be "WORKERS" or "SIDECAR", not \'CALLER\''):
+    with pytest.raises(
+        ValueError, match='execution: must be "WORKERS" or "SIDECAR", not \'CALLER\''
+    ):
         client.start("steps", variables={"n": 1}, execution="CALLER")
     with (
         Scripted(Says("All done.")) as model,

@@ -249,7 +249,7 @@ class AsyncClient(AsyncCaller):
     async def list_approvals(
         self, *, run_id: str = "", order: str = "NEWEST_FIRST", page_size: int = 100
     ) -> AsyncIterator[Approval]:
-        """Iterates over all decisions that are waited for, `page_size` of them per call.
+        """Iterates over all open decisions, `page_size` of them per call.
 
         These are held calls, which `Run.decide_step` decides, and runs that wait for an outside
         event. `run_id` restricts them to one run. `order` is "NEWEST_FIRST" (default) or

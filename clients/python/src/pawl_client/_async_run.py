@@ -222,8 +222,8 @@ class AsyncRun(Generic[EventT, ArtifactsT, VariablesT]):
         """Reports a failed execution of the open turn.
 
         `retryable` (default True) permits another attempt; without it the run ends FAILED.
-        `reject`: an agent refuses the work; it excludes `retryable`. `rejected_step`: the MODEL
-        step whose answer is rejected; the next attempt asks the model again.
+        `reject`: an agent refuses the work; give `retryable=False` with it. `rejected_step`: the
+        MODEL step with the rejected answer; the next attempt asks the model again.
         """
         return await self._client.call(
             self._runs.fail(turn, error, retryable, usage, request_id, reject, rejected_step)

@@ -25,8 +25,9 @@ class AsyncTurn(TurnView[ReadT], ABC, Generic[AsyncStepsT, WrittenT, ReadT]):
 
     @property
     def step(self) -> AsyncStepsT:
-        """Makes a durable tool call through the sidecar and returns its result: `step(tool,
-        payload, *, key="", reframe=False, timeout=None)`.
+        """Makes a durable tool call through the sidecar and returns its result.
+
+            step(tool, payload, *, key="", reframe=False, timeout=None)
 
         The call is recorded before it is made. If this turn is executed again, the same key returns
         the recorded answer, and no tool runs twice. `key` defaults to the ordinal of the call in
@@ -40,8 +41,7 @@ class AsyncTurn(TurnView[ReadT], ABC, Generic[AsyncStepsT, WrittenT, ReadT]):
         return cast("AsyncStepsT", self._step)
 
     async def calls(self, calls: Sequence[StepCall]) -> tuple[StepOutcome, ...]:
-        """Makes several durable tool calls at the same time, and returns one outcome each, in
-        order.
+        """Makes several durable tool calls at the same time and returns their outcomes, in order.
 
         An outcome is the answered step or the denial. As many calls are pending at once as the run
         permits. Calls that a model requested (`StepCall.call`) are requested in one commit. Errors
@@ -127,8 +127,7 @@ class AsyncTurn(TurnView[ReadT], ABC, Generic[AsyncStepsT, WrittenT, ReadT]):
 
     @abstractmethod
     async def retract_output(self, size: int) -> None:
-        """Retracts the last `size` bytes (UTF-8) that `output` and `reasoning` showed, in whole
-        pieces.
+        """Retracts the last `size` bytes (UTF-8) of `output` and `reasoning`, in whole pieces.
 
         Readers discard the turn's text and receive the remaining pieces again. Records stay.
         """

@@ -120,7 +120,7 @@ class Upload:
             self.source.close()
 
     def _window(self) -> Flow[tuple[bytes, bool]]:
-        """The next bytes, and whether they are the last ones."""
+        """Returns the next bytes, and whether they are the last ones."""
         pieces, size, last = [self._rest], len(self._rest), False
         while size <= WINDOW_BYTES and not last:
             piece = yield Handle(self.source.pull, ())

@@ -53,14 +53,14 @@ class BaseClient:
         self._connect()
 
     def _connect(self) -> None:
-        """Makes the channel, where that needs no event loop."""
+        """Creates the channel. It needs no running event loop."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._settings.address}>"
 
     @property
     def settings(self) -> Settings:
-        """What the client was made with."""
+        """The settings of the client."""
         return self._settings
 
     def _attempt(self, operation: Operation[T], timeout: float | None) -> Flow[T]:
@@ -180,7 +180,7 @@ def start_of(
     request_id: str,
     max_steps: int,
 ) -> Start:
-    """What to start."""
+    """Returns the arguments of starting a run."""
     return Start(
         pack=pack,
         agent=agent,

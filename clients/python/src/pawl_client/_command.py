@@ -20,7 +20,7 @@ def main() -> None:
 
 
 def arguments_of(given: Sequence[str]) -> list[str]:
-    """The arguments of the sidecar.
+    """Returns the arguments of the sidecar.
 
     >>> arguments_of(["codegen", "my.pack.yaml"])
     ['codegen', '--lang=python', 'my.pack.yaml']

@@ -41,7 +41,7 @@ class ConsumerTail(Tail):
 
 @dataclass(frozen=True, slots=True)
 class Consumers:
-    """Calls in one namespace."""
+    """Calls about consumers in one namespace."""
 
     namespace: str
 

@@ -24,7 +24,7 @@ class ExternalEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
-    """A decision that is waited for.
+    """An open decision: about a held call, or by an outside event.
 
     `call` is the held call with its arguments; `decide_step` requires its `approval.digest`. If it
     is None, the run waits for one of `events`, and `artifacts` are those of the run.

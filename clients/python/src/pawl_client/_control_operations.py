@@ -15,7 +15,7 @@ _CONTROL = "/pawl.v1.ControlService/"
 
 @dataclass(frozen=True, slots=True)
 class Controls:
-    """Calls in one namespace."""
+    """Calls of ControlService in one namespace."""
 
     namespace: str
 

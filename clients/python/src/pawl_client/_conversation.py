@@ -22,7 +22,7 @@ class _Entry:
     message: HistoryMessage
     step: int
     results: dict[str, CallResult] = field(default_factory=dict)
-    """By the id of the call."""
+    """Results by the id of the call."""
 
 
 class Conversation:
@@ -32,7 +32,7 @@ class Conversation:
         self._entries: list[_Entry] = []
 
     def take(self, events: Iterable[Event]) -> None:
-        """Takes the next events."""
+        """Adds the next events."""
         for event in events:
             if isinstance(event, ToolResultEvent) and event.call is not None:
                 result = CallResult(
@@ -52,7 +52,7 @@ class Conversation:
                 self._entries = [one for one in self._entries if one.step != event.rejected_step]
 
     def messages(self) -> Iterator[HistoryMessage]:
-        """The history so far."""
+        """Yields the history so far."""
         for entry in self._entries:
             yield entry.message
             if entry.results:

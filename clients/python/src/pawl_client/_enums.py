@@ -50,7 +50,7 @@ class Execution(_Word):
 
 
 class Cause(_Word):
-    """Why a transition happened; UNSPECIFIED on other records."""
+    """Why a transition happened; UNSPECIFIED on records that are no transitions."""
 
     UNSPECIFIED = "UNSPECIFIED"
     ENTRY = "ENTRY"

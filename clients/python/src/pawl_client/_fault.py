@@ -26,7 +26,7 @@ from pawl_client._values import Fault, Json
 _MAX_CODE = 128
 _MAX_MESSAGE = 16 * 1024
 _MAX_TRACE = 8 * 1024
-"""Bytes of UTF-8."""
+"""Longest code, message and traceback, in bytes of UTF-8."""
 
 
 def fault_of(error: BaseException) -> tuple[Fault, bool]:

@@ -34,8 +34,8 @@ class ToolCallRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelMessage:
-    """One element of a request: a new message, or a reference to an earlier one. One field is
-    set.
+    """One element of a request: a new message, or a reference to an earlier one. Exactly one field
+    is set.
     """
 
     message: Message | None = None

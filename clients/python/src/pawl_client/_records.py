@@ -106,7 +106,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnAssigned:
-    """A turn went to a worker."""
+    """A turn was assigned to a worker."""
 
     turn_seq: int
     attempt: int
@@ -171,7 +171,7 @@ class TurnSuspended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnReady:
-    """A turn is offered again."""
+    """A turn can be assigned again."""
 
     turn_seq: int
     attempt: int
@@ -284,7 +284,7 @@ class StepCancelled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutcomeUnknown:
-    """The outcome of an attempt is unknown; the step `by` asks for it."""
+    """The outcome of an attempt is unknown; the step `by` asks whether it took effect."""
 
     step: int
     tool: str
@@ -309,7 +309,7 @@ class CompensationStarted:
     effects: tuple[int, ...]
     """Steps whose effects are compensated, in this order."""
     pending: tuple[int, ...]
-    """Steps that must be answered before."""
+    """Steps that must be answered before the compensation starts."""
     artifacts_written: tuple[ArtifactWrite, ...]
 
 
@@ -380,7 +380,7 @@ class StepDelegated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputWritten:
-    """A piece of the output of a turn that is under way."""
+    """A piece of the output of an open turn."""
 
     turn_seq: int
     attempt: int

@@ -103,7 +103,7 @@ def aiter_of(response: Any) -> AsyncIterable[bytes]:
 
 
 def _stream(response: Any, pieces: AsyncGenerator[bytes, None]) -> Any:
-    """A body for the HTTP library of the response."""
+    """Returns a body in the type that the HTTP library of the response expects."""
     base = import_module(type(response).__module__.partition(".")[0]).AsyncByteStream
     old = response.stream
 
@@ -188,7 +188,7 @@ def _failure_of_page(text: str) -> ModelFailure:
 
 
 class _Raw(str):
-    """A number as it was written."""
+    """A number with its original digits."""
 
 
 def exact(value: Any) -> str:

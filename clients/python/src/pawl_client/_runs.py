@@ -469,7 +469,7 @@ class OutputChunk:
 
     @property
     def position(self) -> OutputPosition:
-        """The position after this piece; pass it to `Run.output(after=...)`.
+        """The position after this piece, from which a stream of the output continues.
 
         >>> OutputChunk(
         ...     turn_seq=1, attempt=1, delivery=1, offset=3, text="ä", reset=False, reasoning=False
@@ -495,7 +495,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusCount:
-    """How many runs have a status."""
+    """The number of runs with a status."""
 
     status: RunStatus
     runs: int

@@ -56,7 +56,7 @@ def _meant(error: Any) -> Any:
 
 
 def _is_tag(error: Any) -> bool:
-    """Whether the value differs in a constant member, by which the alternatives are told apart."""
+    """Whether the value differs in a constant member, which distinguishes the alternatives."""
     return error.validator in ("const", "enum") and len(error.relative_path) == 1
 
 

@@ -26,8 +26,9 @@ class Turn(TurnView[ReadT], ABC, Generic[StepsT, WrittenT, ReadT]):
 
     @property
     def step(self) -> StepsT:
-        """Makes a durable tool call through the sidecar and returns its result: `step(tool,
-        payload, *, key="", reframe=False, timeout=None)`.
+        """Makes a durable tool call through the sidecar and returns its result.
+
+            step(tool, payload, *, key="", reframe=False, timeout=None)
 
         The call is recorded before it is made. If this turn is executed again, the same key returns
         the recorded answer, and no tool runs twice. `key` defaults to the ordinal of the call in
@@ -41,8 +42,7 @@ class Turn(TurnView[ReadT], ABC, Generic[StepsT, WrittenT, ReadT]):
         return cast("StepsT", self._step)
 
     def calls(self, calls: Sequence[StepCall]) -> tuple[StepOutcome, ...]:
-        """Makes several durable tool calls at the same time, and returns one outcome each, in
-        order.
+        """Makes several durable tool calls at the same time and returns their outcomes, in order.
 
         An outcome is the answered step or the denial. As many calls are pending at once as the run
         permits. Calls that a model requested (`StepCall.call`) are requested in one commit. Errors
@@ -128,8 +128,7 @@ class Turn(TurnView[ReadT], ABC, Generic[StepsT, WrittenT, ReadT]):
 
     @abstractmethod
     def retract_output(self, size: int) -> None:
-        """Retracts the last `size` bytes (UTF-8) that `output` and `reasoning` showed, in whole
-        pieces.
+        """Retracts the last `size` bytes (UTF-8) of `output` and `reasoning`, in whole pieces.
 
         Readers discard the turn's text and receive the remaining pieces again. Records stay.
         """

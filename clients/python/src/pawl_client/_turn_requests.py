@@ -35,8 +35,8 @@ class StepCall:
     call: ToolCallRef | None = None
     """The model's tool call that it executes; the key is then derived from it."""
     by_caller: bool = False
-    """The caller wants to make the call itself. It does so if the answer's step has `by_caller`
-    too; a worker does otherwise.
+    """The caller offers to make the call itself. It must make it if the answer's step has
+    `by_caller` too; otherwise a worker makes it.
     """
     text: str = ""
     """The payload as JSON text with the digits that a model wrote; empty: the JSON of `payload`."""

@@ -50,7 +50,7 @@ class TurnView(Generic[ReadT]):
 
     @property
     def attempt(self) -> int:
-        """Execution attempt, from 1; only failed executions raise it."""
+        """Execution attempt, from 1; only failed executions increase it."""
         return self.info.turn.attempt
 
     @property

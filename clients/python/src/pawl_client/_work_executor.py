@@ -202,7 +202,9 @@ class WorkExecutor:
         return self.connection.steps.get(revoked.step.token)
 
     def _on_lease_expired(self, leased: LeasedWork, cause: int) -> None:
-        """Records the failure of a turn whose lease expired, whatever its handler returns later."""
+        """Records the failure of a turn whose lease expired. A later result of its handler is
+        ignored.
+        """
         expired = cause == worker_pb2.REVOKE_CAUSE_LEASE_EXPIRED
         if expired and leased.served and isinstance(leased, LeasedTurn):
             leased.served.errors.append(lease_lost(leased))

@@ -7,8 +7,8 @@
     with Client() as client:
         client.run("my-pack", handler, tools={"run_tests": run_tests}, request_id="order-17")
 
-The name is `provider:model`; pydantic-ai reads the endpoint and the key from the environment. An
-own endpoint is given as a `pydantic_ai.models.Model`:
+The name is `provider:model`; pydantic-ai reads the endpoint and the key from the environment. For
+an endpoint of your own, pass a `pydantic_ai.models.Model`:
 
     OpenAIChatModel("llama", provider=OpenAIProvider(base_url="http://gpu:8000/v1", api_key="-"))
 

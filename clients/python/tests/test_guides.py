@@ -62,3 +62,56 @@ def test_the_programs_of_a_page_print_what_the_page_shows(page: Path, tmp_path: 
             )
             assert done.returncode == 0, done.stderr
             assert done.stdout == output
+
+
+# A pack that has every name of the examples of x_pawl.
+EXAMPLES_PACK = """
+id: examples
+name: Examples
+version: 1.0.0
+template_engine: {version: v1, syntax: "{{variable}}"}
+prompts:
+  answer:
+    id: answer
+    name: Answer
+    version: 1.0.0
+    system_template: "{{who}} {{artifacts.draft}}"
+    variables: [{name: who, type: string, required: true}]
+    tools: [look_up, refund, T]
+tools:
+  look_up: {name: look_up, description: Finds.}
+  refund: {name: refund, description: Refunds.}
+  T:
+    name: T
+    description: Acts.
+    parameters:
+      {type: object, properties: {order: {type: string}, n: {type: number}}, required: [order]}
+  R: {name: R, description: Knows.}
+  C: {name: C, description: Compensates.}
+workflow:
+  version: 2
+  entry: answer
+  engine: {x_pawl: {EXAMPLE}}
+  states:
+    answer:
+      prompt_task: answer
+      on_event: {Done: check}
+      artifacts: {draft: {type: text/plain}, facts: {type: application/json}}
+    check: {prompt_task: answer, on_event: {Again: answer, Late: expired, Refused: talk}}
+    talk: {prompt_task: answer, on_event: {Enough: wrap_up}}
+    wrap_up: {prompt_task: answer, terminal: true}
+    expired: {prompt_task: answer, terminal: true}
+"""
+
+
+def test_the_examples_of_x_pawl_are_valid() -> None:
+    page = (ROOT / "docs/guides/packs.md").read_text()
+    table = page.split("| key with an example | meaning |")[1].split("\n\n")[0]
+    rows = re.findall(r"^\| (`.*?`) \| ", table, re.MULTILINE)
+    assert len(rows) > 10
+    with Sidecar() as sidecar, sidecar.client() as client:
+        for row in rows:
+            example = ", ".join(re.findall(r"`([^`]+)`", row))
+            report = client.validate_pack(EXAMPLES_PACK.replace("EXAMPLE", example))
+            errors = [str(found) for found in report.diagnostics if found.severity == "ERROR"]
+            assert not errors, row

@@ -28,13 +28,13 @@ func (s *suite) agentsPart(ctx context.Context) (Samples, error) {
 	all, err := interleave(s.sizes.Rounds, []arm{
 		{"EmitEvent beside agents", func(int) (map[string]float64, error) { return s.besideAgentsArm(ctx) }},
 		{"messages to an agent", func(int) (map[string]float64, error) { return s.sendArm(ctx) }},
-	}, s.tellRound)
+	}, s.logRound)
 	if err != nil {
 		return all, err
 	}
 	more, err := interleave(1, []arm{
 		{"subscribers of idle tasks", func(int) (map[string]float64, error) { return s.subscribersArm(ctx) }},
-	}, s.tellRound)
+	}, s.logRound)
 	all.merge(more)
 	return all, err
 }
@@ -86,7 +86,7 @@ func (s *suite) subscribersArm(ctx context.Context) (map[string]float64, error) 
 	if err != nil {
 		return nil, err
 	}
-	tasks, err := leaveTasks(ctx, first.target)
+	tasks, err := startIdleTasks(ctx, first.target)
 	first.server.kill()
 	if err != nil {
 		return nil, err
@@ -115,8 +115,8 @@ func (s *suite) subscribersArm(ctx context.Context) (map[string]float64, error) 
 	return map[string]float64{"a2a_subscribers_rss_mb": after - before}, err
 }
 
-// leaveTasks starts tasks for which there is no worker and returns their ids.
-func leaveTasks(ctx context.Context, target string) ([]string, error) {
+// startIdleTasks starts tasks for which there is no worker and returns their ids.
+func startIdleTasks(ctx context.Context, target string) ([]string, error) {
 	conns, closeAll, err := dial(target, 1)
 	if err != nil {
 		return nil, err

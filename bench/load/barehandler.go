@@ -38,7 +38,7 @@ func bareChild(ctx context.Context, spec ChildSpec, w *wire) error {
 // bareService answers StartRun and EmitEvent.
 type bareService struct {
 	pawlv1.UnimplementedRunServiceServer
-	store    *store.Yardstick
+	store    *store.BareCommitter
 	template *template.Template
 	answer   *pawlv1.EmitEventResponse
 
@@ -52,7 +52,7 @@ func newBareService(ctx context.Context, dir string) (*bareService, error) {
 		return nil, err
 	}
 	var err error
-	b.store, err = store.NewYardstick(store.Options{Dir: filepath.Join(dir, "data")})
+	b.store, err = store.NewBareCommitter(store.Options{Dir: filepath.Join(dir, "data")})
 	return b, err
 }
 
@@ -71,7 +71,7 @@ func (b *bareService) capture(ctx context.Context, dir string) error {
 
 // captureAnswer asks the sidecar's own server for the answer of one event.
 func (l *local) captureAnswer(ctx context.Context) (*pawlv1.EmitEventResponse, error) {
-	server, err := grpcapi.New(grpcapi.Config{House: l.engine})
+	server, err := grpcapi.New(grpcapi.Config{Runtime: l.engine})
 	if err != nil {
 		return nil, err
 	}

@@ -71,7 +71,7 @@ func tinySizes() Sizes {
 	sizes := QuickSizes()
 	sizes.Rounds, sizes.Warm, sizes.Window, sizes.Fsyncs = 1, 0.1, 0.4, 5
 	sizes.ManyRuns, sizes.ListedRuns = 300, 300
-	sizes.WaitingRuns, sizes.Late, sizes.HistoryStep, sizes.StoredTransitions = 200, 150, 10, 60
+	sizes.WaitingRuns, sizes.LongHistory, sizes.HistoryStep, sizes.StoredTransitions = 200, 150, 10, 60
 	sizes.IdleStarts, sizes.IdleWatchers, sizes.IdleWorkers, sizes.Moves, sizes.ModelPairs = 1, 10, 20, 1, 2
 	return sizes
 }

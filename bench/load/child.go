@@ -43,7 +43,7 @@ var roles = map[string]func(context.Context, ChildSpec, *wire) error{
 	"flat":     flatChild,
 	"seed":     seedChild,
 	"snapshot": snapshotChild,
-	"speak":    speakChild,
+	"speak":    turnsChild,
 	"storage":  storageChild,
 	"worker":   workerChild,
 	"hold":     holdChild,
@@ -128,21 +128,21 @@ func (w *wire) each(ctx context.Context, handle func(json.RawMessage) (any, erro
 			if err != nil {
 				return err
 			}
-			w.say(answer)
+			w.send(answer)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// say sends one line; the parent may be gone, which its end of input will tell.
-func (w *wire) say(v any) {
+// send sends one line; the parent may be gone, which its end of input will tell.
+func (w *wire) send(v any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_ = w.out.Encode(v)
 }
 
-func (w *wire) fail(err error) { w.say(map[string]string{"error": err.Error()}) }
+func (w *wire) fail(err error) { w.send(map[string]string{"error": err.Error()}) }
 
 // ready is what every server child says first; `pawl serve` says it too.
 type ready struct {

@@ -28,7 +28,7 @@ type commitJob struct {
 	Window  time.Duration `json:"window"`
 	Bytes   int           `json:"bytes"`
 	// Place has the store of an engine instead of Dir.
-	Place *many.Place `json:"place"`
+	Place *many.Location `json:"place"`
 }
 
 // commitResult is what came of it.
@@ -100,7 +100,7 @@ func openCommitter(job commitJob) (func(context.Context, []template.Pair) error,
 		}
 		return naiveCommit(db), db.Close, nil
 	case "bare":
-		y, err := store.NewYardstick(store.Options{Dir: dir})
+		y, err := store.NewBareCommitter(store.Options{Dir: dir})
 		if err != nil {
 			return nil, nil, fmt.Errorf("bare: %w", err)
 		}
@@ -138,7 +138,7 @@ func naiveCommit(db *badger.DB) func(context.Context, []template.Pair) error {
 }
 
 // bareCommit hands each transition to the committer.
-func bareCommit(y *store.Yardstick) func(context.Context, []template.Pair) error {
+func bareCommit(y *store.BareCommitter) func(context.Context, []template.Pair) error {
 	return func(ctx context.Context, pairs []template.Pair) error {
 		ops := make([]layout.Op, len(pairs))
 		for i, p := range pairs {

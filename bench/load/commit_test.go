@@ -80,7 +80,7 @@ func BenchmarkBareCommit(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s, err := store.NewYardstick(store.Options{Dir: b.TempDir()})
+	s, err := store.NewBareCommitter(store.Options{Dir: b.TempDir()})
 	if err != nil {
 		b.Fatal(err)
 	}

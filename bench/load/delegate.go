@@ -25,7 +25,7 @@ func (s *suite) delegatePart(ctx context.Context) (Samples, error) {
 	return interleave(s.sizes.Rounds, []arm{
 		{"delegations to another sidecar", func(int) (map[string]float64, error) { return s.farArm(ctx) }},
 		{"delegations to a member", func(int) (map[string]float64, error) { return s.memberArm(ctx) }},
-	}, s.tellRound)
+	}, s.logRound)
 }
 
 // delegations are the figures of delegatePart.
@@ -89,13 +89,13 @@ func (s *suite) delegate(ctx context.Context, from, to string) (p50us float64, e
 
 // delegateClient delegates again and again.
 type delegateClient struct {
-	rpc    pawlv1.RunServiceClient
-	stream grpc.ServerStreamingClient[pawlv1.StreamTransitionsResponse]
-	stop   context.CancelFunc
-	run    string
-	turn   *pawlv1.TurnRef
-	asked  int
-	runs   uint64
+	rpc      pawlv1.RunServiceClient
+	stream   grpc.ServerStreamingClient[pawlv1.StreamTransitionsResponse]
+	stop     context.CancelFunc
+	run      string
+	turn     *pawlv1.TurnRef
+	requests int
+	runs     uint64
 }
 
 func newDelegateClient(conn *grpc.ClientConn) *delegateClient {
@@ -107,7 +107,7 @@ func (c *delegateClient) once(ctx context.Context) error {
 	if err := c.ready(ctx); err != nil {
 		return err
 	}
-	c.asked++
+	c.requests++
 	answer, err := c.rpc.RequestStep(ctx, &pawlv1.RequestStepRequest{
 		RunId: c.run, TurnSeq: c.turn.GetTurnSeq(), Attempt: c.turn.GetAttempt(), TurnToken: c.turn.GetToken(),
 		Requests: []*pawlv1.StepRequest{{Tool: "echo", PayloadJson: `{"message":"hello"}`}},
@@ -121,11 +121,11 @@ func (c *delegateClient) once(ctx context.Context) error {
 // ready begins a run, or a visit, when the one before has had its share.
 func (c *delegateClient) ready(ctx context.Context) error {
 	switch {
-	case c.asked%runDelegations == 0:
+	case c.requests%runDelegations == 0:
 		return c.start(ctx)
-	case c.asked%visitDelegations == 0:
+	case c.requests%visitDelegations == 0:
 		moved, err := c.rpc.EmitEvent(ctx, &pawlv1.EmitEventRequest{
-			RunId: c.run, Event: eventName, TurnToken: c.turn.GetToken(), EventId: fmt.Sprint(c.asked),
+			RunId: c.run, Event: eventName, TurnToken: c.turn.GetToken(), EventId: fmt.Sprint(c.requests),
 		})
 		c.turn = moved.GetTurn()
 		return err

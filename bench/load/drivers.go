@@ -35,7 +35,7 @@ func (s *suite) driversPart(ctx context.Context) (Samples, error) {
 	if len(arms) == 0 {
 		return Samples{}, nil
 	}
-	return interleave(s.sizes.Rounds, arms, s.tellRound)
+	return interleave(s.sizes.Rounds, arms, s.logRound)
 }
 
 func (s *suite) driverArm(ctx context.Context, lang language, mode string) (map[string]float64, error) {

@@ -26,7 +26,7 @@ func serveBare(ctx context.Context, server *grpc.Server, w *wire) error {
 	}
 	stop := context.AfterFunc(ctx, server.Stop)
 	defer stop()
-	w.say(ready{Ready: true, GRPC: listener.Addr().String()})
+	w.send(ready{Ready: true, GRPC: listener.Addr().String()})
 	if err := server.Serve(listener); !errors.Is(err, grpc.ErrServerStopped) {
 		return err
 	}

@@ -21,12 +21,12 @@ type flatJob struct {
 
 // flatResult holds, per round, the p50 of both.
 type flatResult struct {
-	EarlyUs []float64 `json:"early_us"`
-	LateUs  []float64 `json:"late_us"`
+	ShortHistoryUs []float64 `json:"early_us"`
+	LongHistoryUs  []float64 `json:"late_us"`
 }
 
-// lateValueBytes is what each transition of those runs appends.
-const lateValueBytes = 64
+// appendedValueBytes is what each transition of those runs appends.
+const appendedValueBytes = 64
 
 func flatChild(ctx context.Context, _ ChildSpec, w *wire) error {
 	return w.each(ctx, func(raw json.RawMessage) (any, error) {
@@ -41,7 +41,7 @@ func flatChild(ctx context.Context, _ ChildSpec, w *wire) error {
 func runFlat(ctx context.Context, job flatJob) (flatResult, error) {
 	l, err := openLocal(ctx, filepath.Join(job.Dir, "data"), localOptions{limits: machine.Limits{
 		MaxTransitions:      job.Sizes.maxTransitions(),
-		MaxRunArtifactBytes: job.Sizes.LateRunBytes,
+		MaxRunArtifactBytes: job.Sizes.LongRunBytes,
 	}})
 	if err != nil {
 		return flatResult{}, err
@@ -56,7 +56,7 @@ func (l *local) flat(ctx context.Context, sizes Sizes) (flatResult, error) {
 	if err != nil {
 		return result, err
 	}
-	if err := late.emit(ctx, sizes.Late, nil); err != nil {
+	if err := late.emit(ctx, sizes.LongHistory, nil); err != nil {
 		return result, err
 	}
 	for round := range sizes.Rounds {
@@ -64,15 +64,15 @@ func (l *local) flat(ctx context.Context, sizes Sizes) (flatResult, error) {
 		if err != nil {
 			return result, err
 		}
-		if err := early.emit(ctx, sizes.Early, nil); err != nil {
+		if err := early.emit(ctx, sizes.ShortHistory, nil); err != nil {
 			return result, err
 		}
 		earlyTimes, lateTimes, err := alternate(ctx, early, late, sizes.HistoryStep)
 		if err != nil {
 			return result, err
 		}
-		result.EarlyUs = append(result.EarlyUs, micros(latency.Of(earlyTimes, 0.5)))
-		result.LateUs = append(result.LateUs, micros(latency.Of(lateTimes, 0.5)))
+		result.ShortHistoryUs = append(result.ShortHistoryUs, micros(latency.Of(earlyTimes, 0.5)))
+		result.LongHistoryUs = append(result.LongHistoryUs, micros(latency.Of(lateTimes, 0.5)))
 	}
 	return result, nil
 }
@@ -101,7 +101,7 @@ type appender struct {
 
 func (l *local) appender(ctx context.Context, number int) (*appender, error) {
 	run, err := l.start(ctx, packLog)
-	return &appender{run: run, number: number, value: bytes.Repeat([]byte("v"), lateValueBytes)}, err
+	return &appender{run: run, number: number, value: bytes.Repeat([]byte("v"), appendedValueBytes)}, err
 }
 
 // emit makes n transitions and appends the time of each to times unless nil.
@@ -121,11 +121,11 @@ func (a *appender) emit(ctx context.Context, n int, times *[]time.Duration) erro
 
 // flatPart runs all rounds in one process: a run of a long history is made once.
 func (s *suite) flatPart(ctx context.Context) (Samples, error) {
-	s.tell("a run of %d transitions", s.sizes.Late)
+	s.logf("a run of %d transitions", s.sizes.LongHistory)
 	var result flatResult
 	err := s.inDirectory(ctx, "flat", func(c *child, dir string) error {
 		return c.call(ctx, flatJob{Dir: dir, Sizes: s.sizes}, &result)
 	})
-	raw := Samples{"early": result.EarlyUs, "late": result.LateUs}
+	raw := Samples{"early": result.ShortHistoryUs, "late": result.LongHistoryUs}
 	return Samples{"flat_ratio": raw.ratio("late", "early")}, err
 }

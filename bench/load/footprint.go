@@ -17,7 +17,7 @@ const idleSettle = time.Second
 func (s *suite) idlePart(ctx context.Context) (Samples, error) {
 	return interleave(s.sizes.IdleStarts, []arm{
 		{"idle start", func(int) (map[string]float64, error) { return s.idleArm(ctx) }},
-	}, s.tellRound)
+	}, s.logRound)
 }
 
 func (s *suite) idleArm(ctx context.Context) (map[string]float64, error) {

@@ -33,11 +33,11 @@ func (s *suite) inProcessPart(ctx context.Context) (Samples, error) {
 	for _, runs := range []int{256, 64, 16, 1} {
 		arms = append(arms, commits(fmt.Sprintf("engine, %d runs", runs), "engine", runs, fmt.Sprintf("engine_tps_%d", runs)))
 	}
-	return interleave(s.sizes.Rounds, arms, s.tellRound)
+	return interleave(s.sizes.Rounds, arms, s.logRound)
 }
 
 // commits does one job in a process and a directory of its own.
-func (s *suite) commits(ctx context.Context, kind string, writers int, place *many.Place) (commitResult, error) {
+func (s *suite) commits(ctx context.Context, kind string, writers int, place *many.Location) (commitResult, error) {
 	var result commitResult
 	err := s.inDirectory(ctx, "commit", func(c *child, dir string) error {
 		return c.call(ctx, commitJob{

@@ -61,7 +61,7 @@ func (s *suite) listsPart(ctx context.Context) (Samples, error) {
 	return interleave(min(s.sizes.Rounds, 3), []arm{{"lists of runs", func(int) (map[string]float64, error) {
 		got, err := s.lists(ctx, listsJob{Target: up.target, Calls: s.sizes.HistoryStep})
 		return map[string]float64{"list_p99_ms": got.P99us / 1e3}, err
-	}}}, s.tellRound)
+	}}}, s.logRound)
 }
 
 func (s *suite) lists(ctx context.Context, job listsJob) (loadResult, error) {

@@ -19,7 +19,7 @@ import (
 // local is an engine on a store in this process, with the bench's packs.
 type local struct {
 	store   *recorder
-	engine  *services.House
+	engine  *services.Runtime
 	stopRun context.CancelFunc
 	ran     chan error
 }
@@ -52,16 +52,16 @@ type localOptions struct {
 	// behind sets the engine's clock back.
 	behind time.Duration
 	// place has the store instead of the directory; nil = none.
-	place *many.Place
+	place *many.Location
 }
 
-// lateClock is the machine's clock, set back.
-type lateClock struct {
+// skewedClock is the machine's clock, set back.
+type skewedClock struct {
 	services.SystemClock
 	behind time.Duration
 }
 
-func (c lateClock) Now() time.Time { return c.SystemClock.Now().Add(-c.behind) }
+func (c skewedClock) Now() time.Time { return c.SystemClock.Now().Add(-c.behind) }
 
 // openLocal opens a store in dir and an engine over it. Its owner closes it.
 func openLocal(ctx context.Context, dir string, opts localOptions) (*local, error) {
@@ -75,7 +75,7 @@ func openLocal(ctx context.Context, dir string, opts localOptions) (*local, erro
 	}
 	l := &local{store: &recorder{Store: kept}, ran: make(chan error, 1)}
 	l.engine, err = services.New(services.Config{Config: runtime.Config{
-		Store: l.store, Clock: lateClock{behind: opts.behind}, IDs: services.NewSystemIDs(), Limits: opts.limits,
+		Store: l.store, Clock: skewedClock{behind: opts.behind}, IDs: services.NewSystemIDs(), Limits: opts.limits,
 	}})
 	if err != nil {
 		return nil, errors.Join(err, kept.Close())
@@ -97,7 +97,7 @@ func (l *local) close() error {
 
 // localRun is one run, driven by one goroutine.
 type localRun struct {
-	engine *services.House
+	engine *services.Runtime
 	id     string
 	// token of the open turn.
 	token string

@@ -22,9 +22,9 @@ func (s *suite) millionPart(ctx context.Context) (Samples, error) {
 		return nil, err
 	}
 	samples, err := interleave(s.sizes.Restarts, []arm{
-		{"one run alone", func(int) (map[string]float64, error) { return s.aloneArm(ctx) }},
+		{"one run alone", func(int) (map[string]float64, error) { return s.baselineArm(ctx) }},
 		{fmt.Sprintf("one run among %d", s.sizes.ManyRuns), func(int) (map[string]float64, error) { return s.millionArm(ctx, dir) }},
-	}, s.tellRound)
+	}, s.logRound)
 	samples["million_emit_ratio"] = samples.ratio("million_emit_p50_us", "alone_emit_p50_us")
 	return samples, err
 }
@@ -55,7 +55,7 @@ func (s *suite) allowMany() []string {
 	return []string{"--limits-runs-in-flight", strconv.Itoa(2 * s.sizes.ManyRuns)}
 }
 
-func (s *suite) aloneArm(ctx context.Context) (map[string]float64, error) {
+func (s *suite) baselineArm(ctx context.Context) (map[string]float64, error) {
 	got, err := s.driven(ctx, "emit", 1)
 	return map[string]float64{"alone_emit_p50_us": got.P50us}, err
 }

@@ -44,14 +44,14 @@ func (s *suite) modelsPart(ctx context.Context) (Samples, error) {
 		return nil, err
 	}
 	defer speaker.stop()
-	s.tell("turns of %d calls of a model, %d B new in each, %d samples of %d pairs", modelRounds, 2*modelBytes, modelSamples, s.sizes.ModelPairs)
+	s.logf("turns of %d calls of a model, %d B new in each, %d samples of %d pairs", modelRounds, 2*modelBytes, modelSamples, s.sizes.ModelPairs)
 	var got dialogue.Result
 	if err := speaker.call(ctx, speech{up.target, s.sizes.ModelPairs}, &got); err != nil {
 		return nil, err
 	}
 	return Samples{
 		"model_step_p50_us": {got.P50us}, "model_flat_ratio": got.Ratios,
-		"model_bytes_ratio": {float64(got.Stored) / float64(got.Said)}, "stop_abort_p99_ms": {got.StopP99ms},
+		"model_bytes_ratio": {float64(got.Stored) / float64(got.NewBytes)}, "stop_abort_p99_ms": {got.StopP99ms},
 	}, nil
 }
 
@@ -61,8 +61,8 @@ type speech struct {
 	Pairs  int
 }
 
-// speakChild speaks the turns at an address.
-func speakChild(ctx context.Context, _ ChildSpec, w *wire) error {
+// turnsChild speaks the turns at an address.
+func turnsChild(ctx context.Context, _ ChildSpec, w *wire) error {
 	return w.each(ctx, func(raw json.RawMessage) (any, error) {
 		var job speech
 		if err := json.Unmarshal(raw, &job); err != nil {

@@ -22,7 +22,7 @@ const (
 	// although they share two cores with what they call.
 	crowdBound    = 256
 	crowdArrival  = time.Second
-	crowdPatience = 5 * time.Second
+	crowdRecovery = 5 * time.Second
 )
 
 func overload() []figure {
@@ -37,7 +37,7 @@ func overload() []figure {
 
 // overloadPart floods a sidecar.
 func (s *suite) overloadPart(ctx context.Context) (Samples, error) {
-	return interleave(s.sizes.Rounds, []arm{{"overload", func(int) (map[string]float64, error) { return s.overloadArm(ctx) }}}, s.tellRound)
+	return interleave(s.sizes.Rounds, []arm{{"overload", func(int) (map[string]float64, error) { return s.overloadArm(ctx) }}}, s.logRound)
 }
 
 func (s *suite) overloadArm(ctx context.Context) (map[string]float64, error) {
@@ -62,7 +62,7 @@ func (s *suite) overloadArm(ctx context.Context) (map[string]float64, error) {
 	}
 	rss, err := host.RSSMB(up.server.cmd.Process.Pid)
 	return map[string]float64{
-		"overload_alone_p99_ms": got.AloneP99ms, "overload_accepted_p99_ms": got.AcceptedP99ms,
+		"overload_alone_p99_ms": got.BaselineP99ms, "overload_accepted_p99_ms": got.AcceptedP99ms,
 		"overload_refused_p99_ms": got.RefusedP99ms, "overload_recovery_ms": got.RecoveryMs,
 		"overload_refused_per_s": float64(got.Refused) / (crowdArrival.Seconds() + s.sizes.Window), "overload_rss_mb": rss,
 	}, err
@@ -89,6 +89,6 @@ func floodChild(ctx context.Context, _ ChildSpec, w *wire) error {
 			one := newEmitClient(job, conns[job.Connections+i%(crowdClients/64)], job.Clients+i)
 			clients.Crowd = append(clients.Crowd, one.start)
 		}
-		return flood.Run(ctx, clients, flood.Times{Warm: job.Warm, Arrival: crowdArrival, Window: job.Window, Patience: crowdPatience})
+		return flood.Run(ctx, clients, flood.Times{Warm: job.Warm, Arrival: crowdArrival, Window: job.Window, RecoveryTimeout: crowdRecovery})
 	})
 }

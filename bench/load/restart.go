@@ -25,12 +25,12 @@ func (s *suite) restartPart(ctx context.Context) (Samples, error) {
 	}
 	return interleave(s.sizes.Restarts, []arm{
 		{"restart after SIGKILL", func(int) (map[string]float64, error) { return s.restartArm(ctx, dir) }},
-	}, s.tellRound)
+	}, s.logRound)
 }
 
 // seed fills the data directory of dir and kills the process that did it.
 func (s *suite) seed(ctx context.Context, dir string, job seedJob) error {
-	s.tell("seed %d runs", job.Runs)
+	s.logf("seed %d runs", job.Runs)
 	c, err := s.start(ctx, "seed")
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func (s *suite) restartArm(ctx context.Context, dir string) (map[string]float64,
 func (s *suite) overduePart(ctx context.Context) (Samples, error) {
 	return interleave(s.sizes.Restarts, []arm{
 		{"restart with all deadlines passed", func(int) (map[string]float64, error) { return s.overdueArm(ctx) }},
-	}, s.tellRound)
+	}, s.logRound)
 }
 
 func (s *suite) overdueArm(ctx context.Context) (map[string]float64, error) {

@@ -23,7 +23,7 @@ type seedJob struct {
 	// Varied runs differ in what lists ask for, and do not all wait.
 	Varied bool `json:"varied"`
 	// Place has the store instead of Dir.
-	Place *many.Place `json:"place"`
+	Place *many.Location `json:"place"`
 }
 
 type seedResult struct {

@@ -27,9 +27,9 @@ type serves struct {
 // servedRun is one run at a time.
 type servedRun struct {
 	emitClient
-	// asked is when the last turn was completed; counts: that was while measuring.
-	asked  time.Time
-	counts bool
+	// completedAt is when the last turn was completed; counts: that was while measuring.
+	completedAt time.Time
+	counts      bool
 }
 
 // runServed executes job.Clients runs through warm-up and window.
@@ -61,7 +61,7 @@ func runServed(ctx context.Context, job loadJob, more <-chan []byte) (loadResult
 	}
 	var now atomic.Int32
 	ended := make(chan error, 1)
-	go func() { ended <- s.pump(ctx, &now) }()
+	go func() { ended <- s.completeTurns(ctx, &now) }()
 	pause(ctx, job.Warm, nil)
 	begin := time.Now()
 	now.Store(measuring)
@@ -95,8 +95,8 @@ func registerServer(ctx context.Context, conn grpc.ClientConnInterface, namespac
 	return stream, err
 }
 
-// pump completes the turns of all runs until it is over and each completion has its receipt.
-func (s *serves) pump(ctx context.Context, now *atomic.Int32) error {
+// completeTurns completes the turns of all runs until it is over and each completion has its receipt.
+func (s *serves) completeTurns(ctx context.Context, now *atomic.Int32) error {
 	for open := len(s.runs); open > 0; {
 		in, err := s.stream.Recv()
 		if err != nil {
@@ -105,7 +105,7 @@ func (s *serves) pump(ctx context.Context, now *atomic.Int32) error {
 		at, stand := time.Now(), now.Load()
 		var message *pawlv1.WorkRequest
 		for _, one := range append([]*pawlv1.WorkResponse{in}, in.GetMore()...) {
-			next, ended, err := s.take(ctx, one, at, stand)
+			next, ended, err := s.handle(ctx, one, at, stand)
 			if err != nil {
 				return err
 			}
@@ -130,8 +130,8 @@ func (s *serves) pump(ctx context.Context, now *atomic.Int32) error {
 	return nil
 }
 
-// take takes one response: a turn is completed, unless it is over; then its run is.
-func (s *serves) take(ctx context.Context, in *pawlv1.WorkResponse, at time.Time, stand phase) (next []*pawlv1.WorkRequest, ended bool, err error) {
+// handle takes one response: a turn is completed, unless it is over; then its run is.
+func (s *serves) handle(ctx context.Context, in *pawlv1.WorkResponse, at time.Time, stand phase) (next []*pawlv1.WorkRequest, ended bool, err error) {
 	if refused := in.GetReceipt().GetError(); refused != nil {
 		return nil, false, status.FromProto(refused).Err()
 	}
@@ -148,7 +148,7 @@ func (s *serves) take(ctx context.Context, in *pawlv1.WorkResponse, at time.Time
 	}
 	if run.sent > 0 {
 		if s.total++; run.counts && stand == measuring {
-			s.all.Add(at.Sub(run.asked))
+			s.all.Add(at.Sub(run.completedAt))
 		}
 	}
 	if stand == over {
@@ -159,7 +159,7 @@ func (s *serves) take(ctx context.Context, in *pawlv1.WorkResponse, at time.Time
 		return next, false, err
 	}
 	run.sent++
-	run.asked, run.counts = at, stand == measuring
+	run.completedAt, run.counts = at, stand == measuring
 	return []*pawlv1.WorkRequest{{Id: s.total + 1, Item: &pawlv1.WorkRequest_CompleteTurn{CompleteTurn: &pawlv1.CompleteTurnRequest{
 		Namespace: run.space, RunId: run.run, TurnSeq: lease.GetTurnSeq(), Attempt: lease.GetAttempt(), TurnToken: lease.GetToken(), Event: eventName,
 		Artifacts: []*pawlv1.ArtifactWrite{{Name: artifactName, Value: run.value}},

@@ -25,12 +25,12 @@ type Sizes struct {
 	// IdleWorkers are connected without work, each over its own connection.
 	IdleWorkers int `json:"idle_workers"`
 	// Late and Early are the histories at which a transition is compared;
-	// HistoryStep transitions are timed per round at each. LateRunBytes is the
+	// HistoryStep transitions are timed per round at each. LongRunBytes is the
 	// raised limit of that run's artifacts.
-	Early        int   `json:"early_history"`
-	Late         int   `json:"late_history"`
+	ShortHistory int   `json:"early_history"`
+	LongHistory  int   `json:"late_history"`
 	HistoryStep  int   `json:"history_step"`
-	LateRunBytes int64 `json:"late_run_bytes"`
+	LongRunBytes int64 `json:"late_run_bytes"`
 	// WaitingRuns are on disk at the restarts. Restarts counts those after SIGKILL,
 	// and again those with all deadlines passed.
 	WaitingRuns int `json:"waiting_runs"`
@@ -57,7 +57,7 @@ func FullSizes() Sizes {
 		Rounds: 5, Warm: 1, Window: 3, Fsyncs: 400,
 		Connections: 4, ArtifactBytes: artifactBytes,
 		IdleWatchers: 100, Readers: 4, IdleWorkers: 1000,
-		Early: 100, Late: 20_000, HistoryStep: 400, LateRunBytes: 64 << 20,
+		ShortHistory: 100, LongHistory: 20_000, HistoryStep: 400, LongRunBytes: 64 << 20,
 		WaitingRuns: 100_000, Restarts: 3, ManyRuns: 1_000_000, ListedRuns: 100_000,
 		StoredTransitions: 800, StoredBytes: 2048, StoredRunBytes: 4 << 20,
 		IdleStarts: 5, Moves: 10, ModelPairs: 24,
@@ -68,7 +68,7 @@ func FullSizes() Sizes {
 func QuickSizes() Sizes {
 	s := FullSizes()
 	s.Rounds, s.Warm, s.Window, s.Fsyncs = 3, 0.2, 0.5, 200
-	s.Late, s.HistoryStep = 4000, 150
+	s.LongHistory, s.HistoryStep = 4000, 150
 	s.WaitingRuns, s.Restarts, s.ManyRuns, s.ListedRuns = 10_000, 1, 30_000, 10_000
 	s.IdleStarts, s.Moves, s.ModelPairs = 3, 3, 8
 	return s
@@ -79,13 +79,15 @@ func (s Sizes) String() string {
 	return fmt.Sprintf("%d rounds of %gs after %gs, %d connections, %d B artifact, histories %d and %d, "+
 		"%d idle watchers, %d readers, %d idle workers, %d waiting runs, %d of them for the million, %d listed, %d x %d B stored; limits raised for three figures: runs in flight, "+
 		"transitions to %d, artifacts of the run to %d MiB and %d MiB",
-		s.Rounds, s.Window, s.Warm, s.Connections, s.ArtifactBytes, s.Early, s.Late,
+		s.Rounds, s.Window, s.Warm, s.Connections, s.ArtifactBytes, s.ShortHistory, s.LongHistory,
 		s.IdleWatchers, s.Readers, s.IdleWorkers, s.WaitingRuns, s.ManyRuns, s.ListedRuns, s.StoredTransitions, s.StoredBytes,
-		s.maxTransitions(), s.LateRunBytes>>20, s.StoredRunBytes>>20)
+		s.maxTransitions(), s.LongRunBytes>>20, s.StoredRunBytes>>20)
 }
 
 // maxTransitions is the raised limit of the run with the long history.
-func (s Sizes) maxTransitions() int { return s.Late + (s.Rounds+1)*s.HistoryStep + s.Early }
+func (s Sizes) maxTransitions() int {
+	return s.LongHistory + (s.Rounds+1)*s.HistoryStep + s.ShortHistory
+}
 
 func (s Sizes) warm() time.Duration   { return time.Duration(s.Warm * float64(time.Second)) }
 func (s Sizes) window() time.Duration { return time.Duration(s.Window * float64(time.Second)) }

@@ -43,11 +43,11 @@ func (s *suite) snapshotPart(ctx context.Context) (Samples, error) {
 		var got snapshotResult
 		err := s.inDirectory(ctx, "snapshot", func(c *child, dir string) error {
 			return c.call(ctx, snapshotJob{
-				Dir: dir, Transitions: s.sizes.Late, Value: min(snapshotBytes/s.sizes.Late-1, 16<<10), Reads: s.sizes.HistoryStep,
+				Dir: dir, Transitions: s.sizes.LongHistory, Value: min(snapshotBytes/s.sizes.LongHistory-1, 16<<10), Reads: s.sizes.HistoryStep,
 			}, &got)
 		})
 		return map[string]float64{"snapshot_p50_us": got.P50us, "snapshot_us_per_mib": got.PerMiBus}, err
-	}}}, s.tellRound)
+	}}}, s.logRound)
 }
 
 // snapshots are the figures of snapshotPart.

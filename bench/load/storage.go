@@ -91,7 +91,7 @@ func compact(dir string) error {
 
 // storagePart measures one such run.
 func (s *suite) storagePart(ctx context.Context) (Samples, error) {
-	s.tell("a run that stores %d x %d B", s.sizes.StoredTransitions, s.sizes.StoredBytes)
+	s.logf("a run that stores %d x %d B", s.sizes.StoredTransitions, s.sizes.StoredBytes)
 	var result storageResult
 	err := s.inDirectory(ctx, "storage", func(c *child, dir string) error {
 		return c.call(ctx, storageJob{Dir: dir, Sizes: s.sizes}, &result)

@@ -24,7 +24,7 @@ func (s *suite) storePart(ctx context.Context) (Samples, error) {
 		arms = append(arms, arm{"EmitEvent, " + name, func(int) (map[string]float64, error) { return s.storeEmits(ctx, name) }})
 	}
 	arms = append(arms, arm{"round trip", func(int) (map[string]float64, error) { return s.roundTrips(ctx) }})
-	samples, err := interleave(s.sizes.Rounds, arms, s.tellRound)
+	samples, err := interleave(s.sizes.Rounds, arms, s.logRound)
 	for i, p50 := range samples["store_alone_p50_us"] {
 		if trip := samples["store_roundtrip_p50_us"]; i < len(trip) {
 			samples["store_alone_ms_over_roundtrip"] = append(samples["store_alone_ms_over_roundtrip"], (p50-trip[i])/1e3)
@@ -36,8 +36,8 @@ func (s *suite) storePart(ctx context.Context) (Samples, error) {
 // storeNames are what metrics of the two stores begin with.
 var storeNames = []string{"store", "store_embedded"}
 
-// placeOf the store of a name: nil is a directory.
-func (s *suite) placeOf(name string) (*many.Place, func()) {
+// locationOf the store of a name: nil is a directory.
+func (s *suite) placeOf(name string) (*many.Location, func()) {
 	if name == "store" {
 		return s.database.Fresh()
 	}
@@ -106,11 +106,11 @@ func (s *suite) storeMillionPart(ctx context.Context) (Samples, error) {
 	takeOver := func(int) (map[string]float64, error) {
 		return cluster.TakeOver(ctx, s.joins(dir, place, s.allowMany()...))
 	}
-	return interleave(s.sizes.Restarts, []arm{{"start over them", start}, {"take-over by another node", takeOver}}, s.tellRound)
+	return interleave(s.sizes.Restarts, []arm{{"start over them", start}, {"take-over by another node", takeOver}}, s.logRound)
 }
 
 // onPlace runs use against a fresh sidecar on a fresh store.
-func (s *suite) onPlace(ctx context.Context, place *many.Place, use func(target string) error) error {
+func (s *suite) onPlace(ctx context.Context, place *many.Location, use func(target string) error) error {
 	if place == nil {
 		return s.onServer(ctx, "serve", use)
 	}

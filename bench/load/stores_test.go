@@ -18,7 +18,7 @@ func TestCommitsToADatabase(t *testing.T) {
 	server := pgserver.Start(t)
 	got, err := runCommits(t.Context(), commitJob{
 		Kind: "engine", Dir: t.TempDir(), Writers: 4, Warm: time.Millisecond, Window: 100 * time.Millisecond, Bytes: artifactBytes,
-		Place: &many.Place{URL: server.URL("postgres"), Schema: "pawl_bench_test"},
+		Place: &many.Location{URL: server.URL("postgres"), Schema: "pawl_bench_test"},
 	})
 	if err != nil || got.Count == 0 {
 		t.Errorf("%+v, %v", got, err)

@@ -83,7 +83,7 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 			return nil, fmt.Errorf("bench: %w", err)
 		}
 	}
-	load := host.AwaitQuiet(ctx, opts.Wait, s.tell)
+	load := host.AwaitQuiet(ctx, opts.Wait, s.logf)
 	samples := Samples{}
 	var faults, missing []string
 	if wanted(opts.Parts, "workers") || wanted(opts.Parts, "drivers") {
@@ -224,14 +224,14 @@ func newSuite(opts Options) (*suite, func(), error) {
 	}, cleanup, nil
 }
 
-// tell says how far the bench is.
-func (s *suite) tell(format string, args ...any) {
+// logf says how far the bench is.
+func (s *suite) logf(format string, args ...any) {
 	if s.progress != nil {
 		fmt.Fprintf(s.progress, "%6.1fs  %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
 	}
 }
 
-func (s *suite) tellRound(text string) { s.tell("%s", text) }
+func (s *suite) logRound(text string) { s.logf("%s", text) }
 
 // server starts a role that says ready, and tells where it serves.
 func (s *suite) server(ctx context.Context, role string, args ...string) (*child, string, error) {

@@ -49,5 +49,5 @@ func (r *Report) summary() string {
 		}
 	}
 	return fmt.Sprintf("%d bars reached, %d missed, %d inconclusive, %d not measured",
-		counts[stat.Reached], counts[stat.Missed], counts[stat.Inconclusive], counts[stat.NotMeasured])
+		counts[stat.Met], counts[stat.Missed], counts[stat.Inconclusive], counts[stat.NotMeasured])
 }

@@ -27,7 +27,7 @@ func (s *suite) telemetryPart(ctx context.Context) (Samples, error) {
 		{"telemetry", func(int) (map[string]float64, error) {
 			return s.observedArm(ctx, "on", "--otlp-endpoint", sink.url, "--trace-sample", "0.1", "--metrics", "127.0.0.1:0")
 		}},
-	}, s.tellRound)
+	}, s.logRound)
 	if err == nil && !sink.got.Load() {
 		err = errors.New("no span arrived")
 	}

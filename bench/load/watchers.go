@@ -14,7 +14,7 @@ func (s *suite) watchersPart(ctx context.Context) (Samples, error) {
 		{"no watchers", func(int) (map[string]float64, error) { return s.unwatchedArm(ctx) }},
 		{"watchers that never read", func(int) (map[string]float64, error) { return s.idleWatchersArm(ctx) }},
 		{"watchers that read", func(int) (map[string]float64, error) { return s.readersArm(ctx) }},
-	}, s.tellRound)
+	}, s.logRound)
 	return Samples{
 		"watcher_ratio":     raw.ratio("idle", "none"),
 		"fanout_ratio":      raw.ratio("read", "none"),

@@ -16,7 +16,7 @@ func (s *suite) wirePart(ctx context.Context) (Samples, error) {
 		{"bare handler", func(int) (map[string]float64, error) { return s.bareHandlerArm(ctx) }},
 		{"served runs", func(int) (map[string]float64, error) { return s.serveArm(ctx) }},
 		{"EmitEvent", func(int) (map[string]float64, error) { return s.emitArm(ctx) }},
-	}, s.tellRound)
+	}, s.logRound)
 }
 
 func (s *suite) fsyncArm() (map[string]float64, error) {

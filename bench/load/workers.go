@@ -45,20 +45,20 @@ func (s *suite) workersPart(ctx context.Context) (Samples, error) {
 	for _, lang := range s.foreign {
 		arms = append(arms, arm{lang.Name + " worker", func(int) (map[string]float64, error) { return s.workerArm(ctx, lang) }})
 	}
-	all, err := interleave(s.sizes.Rounds, arms, s.tellRound)
+	all, err := interleave(s.sizes.Rounds, arms, s.logRound)
 	if err != nil {
 		return all, err
 	}
 	more, err := interleave(s.sizes.Rounds, []arm{
 		{"a killed worker", func(int) (map[string]float64, error) { return s.reassignArm(ctx) }},
-	}, s.tellRound)
+	}, s.logRound)
 	all.merge(more)
 	if err != nil {
 		return all, err
 	}
 	more, err = interleave(1, []arm{
 		{"idle workers", func(int) (map[string]float64, error) { return s.idleWorkersArm(ctx) }},
-	}, s.tellRound)
+	}, s.logRound)
 	all.merge(more)
 	return all, err
 }

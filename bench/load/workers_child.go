@@ -128,7 +128,7 @@ func holdChild(ctx context.Context, spec ChildSpec, w *wire) error {
 	if err != nil {
 		return err
 	}
-	w.say(ready{Ready: true, GRPC: spec.Args[0]})
+	w.send(ready{Ready: true, GRPC: spec.Args[0]})
 	for {
 		got, err := stream.Recv()
 		if ctx.Err() != nil {
@@ -138,7 +138,7 @@ func holdChild(ctx context.Context, spec ChildSpec, w *wire) error {
 			return err
 		}
 		if got.GetTurn() != nil {
-			w.say(heldTurn{At: time.Now().UnixNano()})
+			w.send(heldTurn{At: time.Now().UnixNano()})
 		}
 	}
 }
@@ -183,7 +183,7 @@ func idleWorkersChild(ctx context.Context, spec ChildSpec, w *wire) error {
 			return err
 		}
 	}
-	w.say(ready{Ready: true, GRPC: spec.Args[0]})
+	w.send(ready{Ready: true, GRPC: spec.Args[0]})
 	<-ctx.Done()
 	return nil
 }

@@ -26,8 +26,8 @@ type Error struct {
 	Violations []Violation
 	// RetryAfter is how long to wait before a repeat; 0: the sidecar did not say.
 	RetryAfter time.Duration
-	// Winner is, with SEQ_MISMATCH, the record that came first; else nil.
-	Winner *pawlv1.Record
+	// ConflictingRecord is, with SEQ_MISMATCH, the record that came first; else nil.
+	ConflictingRecord *pawlv1.Record
 
 	status *status.Status
 }
@@ -60,7 +60,7 @@ func ErrorOf(err error) *Error {
 		case *errdetails.RetryInfo:
 			e.RetryAfter = d.GetRetryDelay().AsDuration()
 		case *pawlv1.Record:
-			e.Winner = d
+			e.ConflictingRecord = d
 		}
 	}
 	return e
@@ -80,9 +80,9 @@ const (
 
 // Reasons of a row of advices, besides names.
 var (
-	anyReason = []string{"any"}
-	noReason  = []string{"none"}
-	waits     = []string{"waits"}
+	anyReason      = []string{"any"}
+	noReason       = []string{"none"}
+	withRetryAfter = []string{"waits"}
 )
 
 // advices is the table "What to do with an error" of docs/reference/errors.md; the first row that fits
@@ -102,7 +102,7 @@ var advices = []struct {
 	{"CANCELLED", anyReason, Reconnect},
 	{"UNKNOWN", noReason, Reconnect},
 	{"INTERNAL", noReason, Reconnect},
-	{"RESOURCE_EXHAUSTED", waits, Repeat},
+	{"RESOURCE_EXHAUSTED", withRetryAfter, Repeat},
 	{"any", anyReason, GiveUp},
 }
 

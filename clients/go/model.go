@@ -19,12 +19,12 @@ func (t *Turn) RequestModel(ctx context.Context, round int32, asked *pawlv1.Mode
 			Round: round, Request: asked, Bound: bound, IncludeRequired: true,
 		}}}
 	})
-	t.heard(r.GetRequestModel().GetStep())
+	t.setLastAnswer(r.GetRequestModel().GetStep())
 	return r.GetRequestModel(), err
 }
 
-// heard keeps which answer the turn had last.
-func (t *Turn) heard(step *pawlv1.Step) {
+// setLastAnswer keeps which answer the turn had last.
+func (t *Turn) setLastAnswer(step *pawlv1.Step) {
 	t.w.mu.Lock()
 	defer t.w.mu.Unlock()
 	t.answered = 0
@@ -45,7 +45,7 @@ func (t *Turn) AnswerModel(ctx context.Context, answer *pawlv1.AnswerModelReques
 		}}}
 	})
 	if got := r.GetAnswerModel(); answer.GetAnswer() != nil && got.GetDisposition() == pawlv1.Disposition_DISPOSITION_ACCEPTED {
-		t.heard(&pawlv1.Step{Step: answer.GetStep(), Status: pawlv1.StepStatus_STEP_STATUS_OK})
+		t.setLastAnswer(&pawlv1.Step{Step: answer.GetStep(), Status: pawlv1.StepStatus_STEP_STATUS_OK})
 	}
 	return r.GetAnswerModel(), err
 }

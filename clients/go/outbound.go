@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// maxTogether bounds the requests of one message, as the contract does.
+	// maxBatch bounds the requests of one message, as the contract does.
 	maxTogether = 1024
 	// queuedBytes is about how much may wait to be sent; who has more waits.
 	queuedBytes = 4 << 20

@@ -61,8 +61,8 @@ func (r *served) end(why ending) {
 	}
 }
 
-// told passes an error of a function of the run, or of its answer, to OnError.
-func (r *served) told(err error) {
+// reportError passes an error of a function of the run, or of its answer, to OnError.
+func (r *served) reportError(err error) {
 	if r != nil && r.OnError != nil {
 		r.OnError(err)
 	}

@@ -118,7 +118,7 @@ func (s *session) take(ctx context.Context, m *pawlv1.WorkResponse) {
 	}
 }
 
-// giveBack gives work back that nothing here executes.
+// finish gives work back that nothing here executes.
 func (s *session) giveBack(work *pawlv1.WorkRelease) {
 	_ = s.send(&pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_Release{Release: work}})
 }
@@ -133,10 +133,10 @@ func (s *session) receipt(r *pawlv1.WorkReceipt) {
 	}
 }
 
-// beat extends the leases for as long as the session lives, in a third of the
+// heartbeat extends the leases for as long as the session lives, in a third of the
 // shortest one. A turn that is taken meanwhile may need the next beat earlier than it
 // was due before.
-func (s *session) beat(ctx context.Context, every time.Duration) {
+func (s *session) heartbeat(ctx context.Context, every time.Duration) {
 	last := time.Now()
 	for {
 		pause := every

@@ -23,8 +23,8 @@ type Step struct {
 	// do executes it; run: the worker serves its run, and it takes none of its capacity; nil: not.
 	do  ToolFunc
 	run *served
-	// spent is told with the answer; nil = the pack's word.
-	spent *pawlv1.Usage
+	// usage is told with the answer; nil = the pack's word.
+	usage *pawlv1.Usage
 }
 
 // IdempotencyKey is "RUN/STEP", the same for every attempt of the call: what the
@@ -69,8 +69,8 @@ func (s *Step) execute(ctx context.Context) {
 	}
 	if ctx.Err() == nil {
 		if err != nil {
-			s.w.told(err)
-			s.run.told(err)
+			s.w.reportError(err)
+			s.run.reportError(err)
 		}
 		s.report(ctx, string(result), err)
 	}
@@ -120,14 +120,14 @@ func (s *Step) report(ctx context.Context, result string, failed error) {
 			}
 		case err != nil && failed == nil && ctx.Err() == nil:
 			failed = refused(err)
-			s.w.told(failed)
+			s.w.reportError(failed)
 		default:
 			return
 		}
 	}
 }
 
-// comeBack is when the sidecar asks to repeat a request; 0 = it does not.
+// retryDelay is when the sidecar asks to repeat a request; 0 = it does not.
 func comeBack(err error) time.Duration {
 	for _, detail := range status.Convert(err).Details() {
 		if retry, ok := detail.(*errdetails.RetryInfo); ok {
@@ -160,7 +160,7 @@ func (s *Step) answer(result string, failed error) *pawlv1.WorkRequest {
 		req.Answer, req.Unknown = &pawlv1.ResolveStepRequest_Error{Error: fault}, unknown(failed)
 		req.NonRetryable = final && !req.GetUnknown()
 	}
-	req.Usage = s.spent
+	req.Usage = s.usage
 	return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_ResolveStep{ResolveStep: req}}
 }
 
@@ -176,6 +176,6 @@ func unknown(failed error) bool {
 	return ok && failure.Unknown
 }
 
-// Spent says what the step consumed, to be told with its answer; without, the sidecar takes
+// SetUsage says what the step consumed, to be told with its answer; without, the sidecar takes
 // what the pack says that it costs at most.
-func (s *Step) Spent(usage *pawlv1.Usage) { s.spent = usage }
+func (s *Step) SetUsage(usage *pawlv1.Usage) { s.usage = usage }

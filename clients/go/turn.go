@@ -125,7 +125,7 @@ func (t *Turn) complete(ctx context.Context, done *Completion) error {
 		return &pawlv1.WorkRequest{Credits: t.credit(), Item: &pawlv1.WorkRequest_CompleteTurn{CompleteTurn: &pawlv1.CompleteTurnRequest{
 			RunId: l.GetRunId(), TurnSeq: l.GetTurnSeq(), Attempt: l.GetAttempt(), TurnToken: l.GetToken(),
 			Output: done.Output, Messages: done.Messages, Usage: done.Usage, Event: done.Event, Artifacts: done.Artifacts,
-			Awaiting: done.Await, Reply: done.Reply, ConversationThroughStep: done.Said,
+			Awaiting: done.Await, Reply: done.Reply, ConversationThroughStep: done.ConversationThroughStep,
 		}}}
 	})
 	return err
@@ -133,8 +133,8 @@ func (t *Turn) complete(ctx context.Context, done *Completion) error {
 
 // fail reports a failed execution, or a completion that was refused.
 func (t *Turn) fail(ctx context.Context, cause error) {
-	t.w.told(cause)
-	t.run.told(cause)
+	t.w.reportError(cause)
+	t.run.reportError(cause)
 	fault, final, reject := faultOf(cause)
 	failure, ok := errors.AsType[*Failure](cause)
 	rejects := ok && failure.RejectsAnswer && !final

@@ -38,9 +38,9 @@ type Completion struct {
 	Await pawlv1.Awaiting
 	// Reply answers the sender of an A2A message with a message instead of a task.
 	Reply bool
-	// Said is the MODEL step up to which what was said is part of the conversation; 0 =
+	// ConversationThroughStep is the MODEL step up to which what was said is part of the conversation; 0 =
 	// none.
-	Said uint32
+	ConversationThroughStep uint32
 }
 
 // Failure is a failed execution with a code of its own.
@@ -143,8 +143,8 @@ func NewWorker(cfg WorkerConfig) (*Worker, error) {
 	}, nil
 }
 
-// told reports what went wrong.
-func (w *Worker) told(err error) {
+// reportError reports what went wrong.
+func (w *Worker) reportError(err error) {
 	if w.cfg.OnError != nil {
 		w.cfg.OnError(err)
 	}
@@ -265,7 +265,7 @@ func (w *Worker) connect(ctx context.Context) error {
 	w.keep(first.GetRegistered(), s)
 	w.use(s)
 	defer w.use(nil)
-	go s.beat(ctx, first.GetRegistered().GetHeartbeatInterval().AsDuration())
+	go s.heartbeat(ctx, first.GetRegistered().GetHeartbeatInterval().AsDuration())
 	return s.receive(ctx)
 }
 

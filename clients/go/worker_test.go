@@ -57,7 +57,7 @@ func newSidecar(t *testing.T) *sidecar {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.server, err = grpcapi.New(grpcapi.Config{House: engine, Listen: "127.0.0.1:0"}); err != nil {
+	if s.server, err = grpcapi.New(grpcapi.Config{Runtime: engine, Listen: "127.0.0.1:0"}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())

@@ -55,7 +55,7 @@ func auditKey(path string) ([]byte, error) {
 
 func verifyAudit(dir string, key []byte, head string) (audit.End, error) {
 	if head == "" {
-		return audit.Walk(dir, key, nil)
+		return audit.Verify(dir, key, nil)
 	}
 	number, hash, _ := strings.Cut(head, ":")
 	seq, err := strconv.ParseUint(number, 10, 64)
@@ -63,7 +63,7 @@ func verifyAudit(dir string, key []byte, head string) (audit.End, error) {
 		return audit.End{}, output.Usage(fmt.Errorf("--head %q: want NUMBER:HASH", head))
 	}
 	found := false
-	end, err := audit.Walk(dir, key, func(e *audit.Entry, sum string, _ []byte) error {
+	end, err := audit.Verify(dir, key, func(e *audit.Entry, sum string, _ []byte) error {
 		if e.Seq == seq && sum != hash {
 			return fmt.Errorf("line %d has another hash than --head says: the audit was written anew", seq)
 		}
@@ -99,7 +99,7 @@ first that is not whole.`,
 			if err != nil {
 				return output.Usage(err)
 			}
-			_, err = audit.Walk(args[0], secret, func(e *audit.Entry, _ string, line []byte) error {
+			_, err = audit.Verify(args[0], secret, func(e *audit.Entry, _ string, line []byte) error {
 				if e.Seq <= after || principal != "" && e.Principal != principal || method != "" && !strings.HasSuffix(e.Method, method) {
 					return nil
 				}

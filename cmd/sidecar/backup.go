@@ -154,7 +154,7 @@ func copyBackup(stream grpc.ServerStreamingClient[pawlv1.BackupResponse], out io
 }
 
 func backupObject(done server.BackupDone) output.Object {
-	return output.Object{{Key: "file", Value: done.File}, {Key: "follows", Value: done.Follows}, {Key: "bytes", Value: done.Bytes}, {Key: "run_keys", Value: done.RunKeys}}
+	return output.Object{{Key: "file", Value: done.File}, {Key: "follows", Value: done.BasedOn}, {Key: "bytes", Value: done.Bytes}, {Key: "run_keys", Value: done.RunKeys}}
 }
 
 // backupsObject has that of the first partition, which was the last, and beside it those of the others.
@@ -169,8 +169,8 @@ func backupsObject(all []server.BackupDone) output.Object {
 
 func printBackup(p *output.Printer, done server.BackupDone) {
 	what := "everything"
-	if done.Follows != "" {
-		what = "what is new since " + done.Follows
+	if done.BasedOn != "" {
+		what = "what is new since " + done.BasedOn
 	}
 	p.Printf("%s%s: %s, %d bytes\n", ofPart(done.Part), done.File, what, done.Bytes)
 	if done.RunKeys {

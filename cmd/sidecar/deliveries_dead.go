@@ -26,11 +26,11 @@ func newDeliveriesDead(p *output.Printer, c *command.Client) *cobra.Command {
 				return err
 			}
 			return deliveries(c, func(service pawlv1.DeliveryServiceClient) error {
-				letters, err := deadLetters(cmd.Context(), service, c.Namespace, ref, body)
+				letters, err := listDeadLetters(cmd.Context(), service, c.Namespace, ref, body)
 				if err != nil {
 					return err
 				}
-				return printLetters(p, letters, body)
+				return printDeadLetters(p, letters, body)
 			})
 		},
 	}
@@ -38,7 +38,7 @@ func newDeliveriesDead(p *output.Printer, c *command.Client) *cobra.Command {
 	return cmd
 }
 
-func deadLetters(ctx context.Context, service pawlv1.DeliveryServiceClient, namespace string, ref *pawlv1.DeliveryRef, body bool) ([]*pawlv1.DeadLetter, error) {
+func listDeadLetters(ctx context.Context, service pawlv1.DeliveryServiceClient, namespace string, ref *pawlv1.DeliveryRef, body bool) ([]*pawlv1.DeadLetter, error) {
 	req := &pawlv1.ListDeadLettersRequest{Namespace: namespace, DeliveryRef: ref, IncludeBody: body, PageSize: maxPage}
 	var all []*pawlv1.DeadLetter
 	for {
@@ -53,7 +53,7 @@ func deadLetters(ctx context.Context, service pawlv1.DeliveryServiceClient, name
 	}
 }
 
-func printLetters(p *output.Printer, letters []*pawlv1.DeadLetter, body bool) error {
+func printDeadLetters(p *output.Printer, letters []*pawlv1.DeadLetter, body bool) error {
 	if p.JSON {
 		return output.WriteJSON(p.Out, output.Object{{Key: "letters", Value: output.Messages(letters)}})
 	}
@@ -73,24 +73,24 @@ func printLetters(p *output.Printer, letters []*pawlv1.DeadLetter, body bool) er
 	return nil
 }
 
-var errWhichLetter = errors.New("give the number of a dead letter, or --all")
+var errNumberRequired = errors.New("give the number of a dead letter, or --all")
 
-// letterCommand makes the command that does something to one dead letter of a receiver,
+// deadLetterCommand makes the command that does something to one dead letter of a receiver,
 // or to all of them.
-func letterCommand(c *command.Client, use, short, all string, do func(context.Context, pawlv1.DeliveryServiceClient, *pawlv1.DeliveryRef, []uint64) error) *cobra.Command {
+func deadLetterCommand(c *command.Client, use, short, all string, do func(context.Context, pawlv1.DeliveryServiceClient, *pawlv1.DeliveryRef, []uint64) error) *cobra.Command {
 	every := false
 	cmd := &cobra.Command{
 		Use:   use + " RECEIVER [N]",
 		Short: short,
 		Args:  cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ref, numbers, err := readLetter(args, every)
+			ref, numbers, err := parseDeadLetterArgs(args, every)
 			if err != nil {
 				return err
 			}
 			return deliveries(c, func(service pawlv1.DeliveryServiceClient) error {
 				if every {
-					if numbers, err = letterNumbers(cmd.Context(), service, c.Namespace, ref); err != nil {
+					if numbers, err = deadLetterNumbers(cmd.Context(), service, c.Namespace, ref); err != nil {
 						return err
 					}
 				}
@@ -102,14 +102,14 @@ func letterCommand(c *command.Client, use, short, all string, do func(context.Co
 	return cmd
 }
 
-// readLetter reads a receiver and the number of a letter, none where it is every one.
-func readLetter(args []string, every bool) (*pawlv1.DeliveryRef, []uint64, error) {
+// parseDeadLetterArgs reads a receiver and the number of a letter, none where it is every one.
+func parseDeadLetterArgs(args []string, every bool) (*pawlv1.DeliveryRef, []uint64, error) {
 	ref, err := readReceiver(args[0])
 	if err != nil {
 		return nil, nil, err
 	}
 	if every == (len(args) == 2) {
-		return nil, nil, output.Usage(errWhichLetter)
+		return nil, nil, output.Usage(errNumberRequired)
 	}
 	if every {
 		return ref, nil, nil
@@ -122,10 +122,10 @@ func readLetter(args []string, every bool) (*pawlv1.DeliveryRef, []uint64, error
 }
 
 func newDeliveriesResend(p *output.Printer, c *command.Client) *cobra.Command {
-	return letterCommand(c, "resend", "Send a dead letter of a receiver again; one that arrives is removed",
+	return deadLetterCommand(c, "resend", "Send a dead letter of a receiver again; one that arrives is removed",
 		"send all, oldest first, up to the first that does not arrive",
 		func(ctx context.Context, service pawlv1.DeliveryServiceClient, ref *pawlv1.DeliveryRef, numbers []uint64) error {
-			return eachLetter(p, ref, numbers, "arrived", func(n uint64) error {
+			return forEachDeadLetter(p, ref, numbers, "arrived", func(n uint64) error {
 				_, err := service.ResendDeadLetter(ctx, &pawlv1.ResendDeadLetterRequest{Namespace: c.Namespace, DeliveryRef: ref, N: n})
 				return err
 			})
@@ -133,18 +133,18 @@ func newDeliveriesResend(p *output.Printer, c *command.Client) *cobra.Command {
 }
 
 func newDeliveriesDiscard(p *output.Printer, c *command.Client) *cobra.Command {
-	return letterCommand(c, "discard", "Remove a dead letter of a receiver without sending it",
+	return deadLetterCommand(c, "discard", "Remove a dead letter of a receiver without sending it",
 		"remove all that there are now",
 		func(ctx context.Context, service pawlv1.DeliveryServiceClient, ref *pawlv1.DeliveryRef, numbers []uint64) error {
-			return eachLetter(p, ref, numbers, "discarded", func(n uint64) error {
+			return forEachDeadLetter(p, ref, numbers, "discarded", func(n uint64) error {
 				_, err := service.DiscardDeadLetter(ctx, &pawlv1.DiscardDeadLetterRequest{Namespace: c.Namespace, DeliveryRef: ref, N: n})
 				return err
 			})
 		})
 }
 
-func letterNumbers(ctx context.Context, service pawlv1.DeliveryServiceClient, namespace string, ref *pawlv1.DeliveryRef) ([]uint64, error) {
-	letters, err := deadLetters(ctx, service, namespace, ref, false)
+func deadLetterNumbers(ctx context.Context, service pawlv1.DeliveryServiceClient, namespace string, ref *pawlv1.DeliveryRef) ([]uint64, error) {
+	letters, err := listDeadLetters(ctx, service, namespace, ref, false)
 	numbers := make([]uint64, len(letters))
 	for i, l := range letters {
 		numbers[i] = l.GetN()
@@ -152,9 +152,9 @@ func letterNumbers(ctx context.Context, service pawlv1.DeliveryServiceClient, na
 	return numbers, err
 }
 
-// eachLetter stops at the first that fails: of letters that are sent, the others would
+// forEachDeadLetter stops at the first that fails: of letters that are sent, the others would
 // not arrive either, or would overtake it.
-func eachLetter(p *output.Printer, ref *pawlv1.DeliveryRef, numbers []uint64, done string, do func(n uint64) error) error {
+func forEachDeadLetter(p *output.Printer, ref *pawlv1.DeliveryRef, numbers []uint64, done string, do func(n uint64) error) error {
 	for _, n := range numbers {
 		if err := do(n); err != nil {
 			return fmt.Errorf("%s %d: %w", receiverName(ref), n, err)

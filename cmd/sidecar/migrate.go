@@ -77,7 +77,7 @@ func runMove(cmd *cobra.Command, p *output.Printer, args []string, from, to stri
 	if len(args) > 0 || to == "" {
 		return output.Usage(errors.New("--from takes --to and no DIR: both places are named"))
 	}
-	source, target := server.Places(from, to, data)
+	source, target := server.MoveLocations(from, to, data)
 	if data.Database.Only && source.Dir != "" {
 		return output.Usage(errNoParts)
 	}

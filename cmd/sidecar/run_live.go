@@ -21,7 +21,7 @@ type live struct {
 	runs pawlv1.RunServiceClient
 	run  string
 	// open: the cursor is behind text of the model's; said: the turn's text was streamed.
-	open, said bool
+	open, streamed bool
 }
 
 // runLive starts the run and follows it to its end, or until it waits for a person who
@@ -100,7 +100,7 @@ func (l *live) output(out *pawlv1.OutputChunk) {
 func (l *live) text(text string) {
 	if text != "" && !l.p.JSON {
 		l.p.Printf("%s", text)
-		l.open, l.said = true, true
+		l.open, l.streamed = true, true
 	}
 }
 
@@ -112,7 +112,7 @@ func (l *live) line() {
 	}
 }
 
-func (l *live) say(format string, args ...any) {
+func (l *live) printf(format string, args ...any) {
 	if !l.p.JSON {
 		l.line()
 		l.p.Printf("%s\n", l.p.Dim(fmt.Sprintf(format, args...)))
@@ -123,11 +123,11 @@ func (l *live) say(format string, args ...any) {
 func (l *live) record(ctx context.Context, r *pawlv1.Record) (over bool, err error) {
 	switch {
 	case r.GetTransition() != nil:
-		l.say("→ %s (%d)", r.GetTransition().GetToState(), r.GetTransition().GetVisit())
+		l.printf("→ %s (%d)", r.GetTransition().GetToState(), r.GetTransition().GetVisit())
 	case r.GetStepRequested() != nil && r.GetStepRequested().GetKind() != pawlv1.StepKind_STEP_KIND_MODEL:
-		l.say("  %s %s", r.GetStepRequested().GetTool(), r.GetStepRequested().GetPayloadJson())
+		l.printf("  %s %s", r.GetStepRequested().GetTool(), r.GetStepRequested().GetPayloadJson())
 	case r.GetStepRejected() != nil:
-		l.say("  %s refused: %s", r.GetStepRejected().GetTool(), r.GetStepRejected().GetDenial().GetMessage())
+		l.printf("  %s refused: %s", r.GetStepRejected().GetTool(), r.GetStepRejected().GetDenial().GetMessage())
 	case r.GetTurnFailed() != nil:
 		l.line()
 		l.p.Warnf("%s %s: %s", l.p.Bad("error:"), r.GetTurnFailed().GetError().GetCode(), r.GetTurnFailed().GetError().GetMessage())
@@ -140,13 +140,13 @@ func (l *live) record(ctx context.Context, r *pawlv1.Record) (over bool, err err
 // completed shows what of a turn's output was not streamed and, where the run waits for a
 // person, asks.
 func (l *live) completed(ctx context.Context, t *pawlv1.TurnCompleted) (over bool, err error) {
-	if !l.said {
+	if !l.streamed {
 		for _, part := range t.GetOutput() {
 			l.text(part.GetText())
 		}
 	}
 	l.line()
-	l.said = false
+	l.streamed = false
 	got, err := l.runs.GetRun(ctx, &pawlv1.GetRunRequest{RunId: l.run})
 	if err != nil || got.GetRun().GetStatus() != pawlv1.RunStatus_RUN_STATUS_WAITING {
 		return false, err

@@ -85,7 +85,7 @@ func printRun(p *output.Printer, r *pawlv1.Run, artifacts []*pawlv1.Artifact) {
 	for _, m := range output.Money(r) {
 		line(m.Label, "%s", m.Text)
 	}
-	for _, waits := range output.Waits(r) {
+	for _, waits := range output.LimitWaitLines(r) {
 		line("waits for", "%s", waits)
 	}
 	line("started", "%s", moment(r.GetCreatedAt()))

@@ -57,7 +57,7 @@ func (s *Service) agentOf(ctx context.Context, caller runtime.Call, tenant strin
 func (s *Service) member(ctx context.Context, in runtime.Call, ref, member string) (*agent, error) {
 	p, err := s.cfg.Engine.PackNamed(ctx, in, ref)
 	if err != nil {
-		if r, ok := errors.AsType[*machine.Refusal](err); ok && r.Code == machine.CodeNotFound && r.Reason != "NAMESPACE_NOT_FOUND" {
+		if r, ok := errors.AsType[*machine.Error](err); ok && r.Code == machine.CodeNotFound && r.Reason != "NAMESPACE_NOT_FOUND" {
 			return nil, noAgent(ref + "/" + member)
 		}
 		return nil, err
@@ -115,7 +115,7 @@ func (s *Service) root(ctx context.Context, in runtime.Call) (*agent, error) {
 }
 
 func noAgent(name string) error {
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeNotFound, Reason: "AGENT_NOT_FOUND", Field: "tenant",
 		Message: "no registered pack has the agent " + clip(name, 200) + "; want PACK/AGENT",
 	}

@@ -272,7 +272,7 @@ func TestClaimsGiveNothing(t *testing.T) {
 		t.Error(err)
 	}
 	var lines []string
-	if _, err := audit.Walk(dir, nil, func(e *audit.Entry, _ string, _ []byte) error {
+	if _, err := audit.Verify(dir, nil, func(e *audit.Entry, _ string, _ []byte) error {
 		if e.Note != "" {
 			lines = append(lines, e.Principal+" "+e.Note+": "+e.Outcome)
 		}

@@ -32,7 +32,7 @@ type decided struct {
 
 // badDecision refuses a data part that is no decision.
 func badDecision(field, format string, args ...any) error {
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeInvalidArgument, Reason: protocol.DecisionInvalid, Field: "message.parts." + field,
 		Message: fmt.Sprintf(format, args...), Allowed: []string{"approve", "deny", "edit"},
 	}
@@ -99,7 +99,7 @@ func readDecision(raw json.RawMessage, words string) (*machine.DecideStep, error
 
 // decide brings a decision to the run of its task. Who speaks needs the scope, whatever the
 // task's sender may do.
-func (s *Service) decide(ctx context.Context, m *sending, state *machine.State, c *machine.DecideStep) (runtime.Answer, error) {
+func (s *Service) decide(ctx context.Context, m *inbound, state *machine.State, c *machine.DecideStep) (runtime.Answer, error) {
 	answer, err := s.cfg.Engine.Apply(ctx, runtime.Request{
 		RunRef: runtime.RunRef{Call: m.speaker, RunID: state.RunID}, ID: m.id, Command: *c,
 	})
@@ -118,7 +118,7 @@ func (s *Service) passesOn(ctx context.Context, speaker runtime.Call, state *mac
 	}
 	for i := range state.Steps {
 		p := &state.Steps[i]
-		if p.Step != c.Step || !p.Awaits() {
+		if p.Step != c.Step || !p.HeldForApproval() {
 			continue
 		}
 		if p.Approval.Digest == c.Digest {

@@ -83,7 +83,7 @@ func delegationOf(msg *a2apb.Message) (*delegation, error) {
 // answers says whose word a message is: within a sidecar that of the principal that the journal
 // names; over the wire the caller's in that name, which takes the scope tasks:answer-for and has
 // none but the caller's rights. A message that names no answerer is the caller's.
-func (s *Service) answers(m *sending) (runtime.Call, error) {
+func (s *Service) answers(m *inbound) (runtime.Call, error) {
 	call := m.caller
 	if !m.wants(protocol.DelegationURI) {
 		return call, nil
@@ -93,7 +93,7 @@ func (s *Service) answers(m *sending) (runtime.Call, error) {
 		return call, err
 	}
 	speaker := runtime.Answerer(d.Answerer.Principal, d.Answerer.Scopes)
-	if !s.cfg.Within {
+	if !s.cfg.InProcess {
 		if speaker, err = call.Principal.Behalf(speaker); err != nil {
 			return call, runtime.Denied(err)
 		}
@@ -105,7 +105,7 @@ func (s *Service) answers(m *sending) (runtime.Call, error) {
 // origin is where the sender's run is. Over the wire none is of this store, whatever a
 // message says: runs of this store count in the accounts of the run that started them.
 func (s *Service) origin(d *delegation) string {
-	if !s.cfg.Within && d.Origin == "" {
+	if !s.cfg.InProcess && d.Origin == "" {
 		return machine.OriginUnknown
 	}
 	return d.Origin
@@ -118,12 +118,12 @@ func (s *Service) delegate(start *runtime.StartRequest, msg *a2apb.Message) erro
 		return err
 	}
 	if d.Depth >= machine.MaxDepth {
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeResourceExhausted, Reason: "MAX_DEPTH", Field: "message.metadata",
 			Message: "delegations are nested too deep", Limit: machine.MaxDepth, Got: int64(d.Depth) + 1,
 		}
 	}
-	if s.cfg.Within {
+	if s.cfg.InProcess {
 		start.Execution = machine.Workers
 		if d.Execution == protocol.ExecutionSidecar {
 			start.Execution = machine.Sidecar

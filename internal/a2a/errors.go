@@ -70,7 +70,7 @@ var reasonKinds = map[string]*kind{
 // codeKinds has a row for every class of the engine.
 var codeKinds = map[machine.Code]*kind{
 	machine.CodeInvalidArgument:    badValue,
-	machine.CodeNotFound:           noSuchThing,
+	machine.CodeNotFound:           notFound,
 	machine.CodeAlreadyExists:      alreadyExists,
 	machine.CodePermissionDenied:   permissionDenied,
 	machine.CodeFailedPrecondition: notNow,
@@ -87,7 +87,7 @@ func errorOf(err error) (*Error, error) {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e, nil
 	}
-	if r, ok := errors.AsType[*machine.Refusal](err); ok && codeKinds[r.Code] != nil {
+	if r, ok := errors.AsType[*machine.Error](err); ok && codeKinds[r.Code] != nil {
 		return refused(r), nil
 	}
 	switch {
@@ -107,7 +107,7 @@ func errorOf(err error) (*Error, error) {
 }
 
 // refused is the form of a refusal of the engine.
-func refused(r *machine.Refusal) *Error {
+func refused(r *machine.Error) *Error {
 	e := &Error{
 		kind: codeKinds[r.Code], domain: engineDomain, reason: r.Reason, field: r.Field,
 		message: describe(r), retry: time.Duration(r.RetryAfter),
@@ -134,7 +134,7 @@ func refused(r *machine.Refusal) *Error {
 }
 
 // describe is the message for people: what, limit, allowed values.
-func describe(r *machine.Refusal) string {
+func describe(r *machine.Error) string {
 	var b strings.Builder
 	if r.Field != "" && !strings.HasPrefix(r.Message, r.Field) {
 		b.WriteString(r.Field + ": ")

@@ -25,7 +25,7 @@ func TestErrorTable(t *testing.T) {
 	t.Parallel()
 	s := &Service{}
 	refusal := func(code machine.Code, reason string) error {
-		return &machine.Refusal{Code: code, Reason: reason, Message: "m"}
+		return &machine.Error{Code: code, Reason: reason, Message: "m"}
 	}
 	for _, c := range []struct {
 		err    error
@@ -61,7 +61,7 @@ func TestErrorTable(t *testing.T) {
 		{refusal(machine.CodeAborted, "X"), "X", engineDomain, -32000, codes.Aborted, 409, "ABORTED"},
 		{refusal(machine.CodeOutOfRange, "X"), "X", engineDomain, -32602, codes.OutOfRange, 400, "OUT_OF_RANGE"},
 		{refusal(machine.CodeResourceExhausted, "MESSAGES_TOO_LARGE"), "MESSAGES_TOO_LARGE", engineDomain, -32000, codes.ResourceExhausted, 413, "RESOURCE_EXHAUSTED"},
-		{&machine.Refusal{Code: machine.CodeResourceExhausted, Reason: "RATE_LIMITED", RetryAfter: 1e9}, "RATE_LIMITED", engineDomain, -32000, codes.ResourceExhausted, 429, "RESOURCE_EXHAUSTED"},
+		{&machine.Error{Code: machine.CodeResourceExhausted, Reason: "RATE_LIMITED", RetryAfter: 1e9}, "RATE_LIMITED", engineDomain, -32000, codes.ResourceExhausted, 429, "RESOURCE_EXHAUSTED"},
 		{refusal(machine.CodeResourceExhausted, "INPUT_QUEUE_FULL"), "INPUT_QUEUE_FULL", engineDomain, -32000, codes.ResourceExhausted, 429, "RESOURCE_EXHAUSTED"},
 		{refusal(machine.CodeUnavailable, "DRAINING"), "DRAINING", engineDomain, -32000, codes.Unavailable, 503, "UNAVAILABLE"},
 		{refusal(machine.CodeUnauthenticated, "TOKEN_MISSING"), "TOKEN_MISSING", engineDomain, -32000, codes.Unauthenticated, 401, "UNAUTHENTICATED"},

@@ -14,8 +14,8 @@ import (
 // fold makes a task out of its events: what a client that saw all of them has.
 type fold struct {
 	task *a2apb.Task
-	// told: the message of the status is part of the history already.
-	told bool
+	// messageInHistory: the message of the status is part of the history already.
+	messageInHistory bool
 }
 
 func newFold(p *projector) *fold {
@@ -27,10 +27,10 @@ func (f *fold) apply(events []event) {
 		e := &events[i]
 		switch {
 		case e.message != nil:
-			f.say()
+			f.moveMessageToHistory()
 			f.task.History = append(f.task.History, e.message)
 		case e.update.GetStatusUpdate() != nil:
-			f.say()
+			f.moveMessageToHistory()
 			f.status(e.update.GetStatusUpdate())
 		case e.update.GetArtifactUpdate() != nil:
 			f.artifact(e.update.GetArtifactUpdate())
@@ -46,16 +46,16 @@ func (f *fold) note(key string, value *structpb.Value) {
 	f.task.Metadata.Fields[key] = value
 }
 
-// say moves what the agent said with its status into the history.
-func (f *fold) say() {
-	if m := f.task.GetStatus().GetMessage(); m != nil && !f.told {
+// moveMessageToHistory moves what the agent said with its status into the history.
+func (f *fold) moveMessageToHistory() {
+	if m := f.task.GetStatus().GetMessage(); m != nil && !f.messageInHistory {
 		f.task.History = append(f.task.History, m)
 	}
-	f.told = true
+	f.messageInHistory = true
 }
 
 func (f *fold) status(u *a2apb.TaskStatusUpdateEvent) {
-	f.task.Status, f.told = u.GetStatus(), false
+	f.task.Status, f.messageInHistory = u.GetStatus(), false
 	if reason := u.GetMetadata().GetFields()[protocol.ReasonKey]; reason != nil {
 		f.note(protocol.ReasonKey, reason)
 		f.note(protocol.StatusKey, u.GetMetadata().GetFields()[protocol.StatusKey])

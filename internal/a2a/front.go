@@ -22,7 +22,7 @@ func Front(log *slog.Logger, messageBytes int, known func(*http.Request) (contex
 			to.ServeHTTP(w, r.WithContext(ctx))
 			return
 		}
-		s := &Service{cfg: Config{Log: log, MaxMessageBytes: messageBytes}, host: stranger{err: err}}
+		s := &Service{cfg: Config{Log: log, MaxMessageBytes: messageBytes}, host: rejectingHost{err: err}}
 		s.Handler().ServeHTTP(w, r)
 	})
 }
@@ -34,11 +34,11 @@ func public(r *http.Request) bool {
 	return t.rest == cardPath && space == ""
 }
 
-// stranger is the host of a request whose caller is not let in. Nothing else is asked of it.
-type stranger struct {
+// rejectingHost is the host of a request whose caller is not let in. Nothing else is asked of it.
+type rejectingHost struct {
 	Host
 	err error
 }
 
 // Admit implements [Host].
-func (s stranger) Admit(*http.Request, string) (context.Context, error) { return nil, s.err }
+func (s rejectingHost) Admit(*http.Request, string) (context.Context, error) { return nil, s.err }

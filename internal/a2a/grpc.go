@@ -31,7 +31,7 @@ func unary[In, Out proto.Message](ctx context.Context, g *grpcService, in In, do
 }
 
 // streamed sends items as they come.
-func streamed[In proto.Message](g *grpcService, in In, stream grpc.ServerStreamingServer[a2apb.StreamResponse], do func(context.Context, In, sink) error) error {
+func streamed[In proto.Message](g *grpcService, in In, stream grpc.ServerStreamingServer[a2apb.StreamResponse], do func(context.Context, In, sendFunc) error) error {
 	begun := false
 	err := do(stream.Context(), in, func(it item) error {
 		if it.StreamResponse == nil {

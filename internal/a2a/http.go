@@ -43,9 +43,9 @@ type target struct {
 	rest string
 }
 
-// Takes says whether a path is one of the HTTP bindings: everything below
+// MatchesPath says whether a path is one of the HTTP bindings: everything below
 // Prefix, and at the root the paths of the protocol, perhaps below a tenant.
-func Takes(path string) bool {
+func MatchesPath(path string) bool {
 	_, ok := targetOf(path)
 	return ok
 }
@@ -152,13 +152,13 @@ func (s *Service) body(r *http.Request) ([]byte, error) {
 	if err != nil {
 		return nil, fail(invalidRequest, "the body could not be read")
 	}
-	if len(raw) > 0 && !takesContent(r.Header.Get("Content-Type")) {
+	if len(raw) > 0 && !acceptsContentType(r.Header.Get("Content-Type")) {
 		return nil, failAt(contentType, "Content-Type", "want %s or %s", mediaJSON, mediaA2A)
 	}
 	return raw, nil
 }
 
-func takesContent(header string) bool {
+func acceptsContentType(header string) bool {
 	kind, params, err := mime.ParseMediaType(header)
 	charset, set := params["charset"]
 	return err == nil && (kind == mediaJSON || kind == mediaA2A) && (!set || strings.EqualFold(charset, "utf-8"))
@@ -229,7 +229,7 @@ func (s *Service) admitCard(r *http.Request, tenant string) (context.Context, er
 	}
 	ctx, err := s.host.Admit(r, a2apb.A2AService_GetExtendedAgentCard_FullMethodName)
 	if err == nil {
-		err = s.host.Within(ctx, a2apb.A2AService_GetExtendedAgentCard_FullMethodName, &a2apb.GetExtendedAgentCardRequest{Tenant: tenant})
+		err = s.host.CheckNamespace(ctx, a2apb.A2AService_GetExtendedAgentCard_FullMethodName, &a2apb.GetExtendedAgentCardRequest{Tenant: tenant})
 	}
 	return ctx, err
 }
@@ -261,7 +261,7 @@ type method struct {
 	request func() proto.Message
 	// unary or stream is set.
 	unary  func(*Service, context.Context, proto.Message) (proto.Message, error)
-	stream func(*Service, context.Context, proto.Message, sink) error
+	stream func(*Service, context.Context, proto.Message, sendFunc) error
 }
 
 func unaryMethod[In, Out proto.Message](full string, request func() In, do func(*Service, context.Context, In) (Out, error)) *method {
@@ -273,10 +273,12 @@ func unaryMethod[In, Out proto.Message](full string, request func() In, do func(
 	}
 }
 
-func streamMethod[In proto.Message](full string, request func() In, do func(*Service, context.Context, In, sink) error) *method {
+func streamMethod[In proto.Message](full string, request func() In, do func(*Service, context.Context, In, sendFunc) error) *method {
 	return &method{
 		full: full, request: func() proto.Message { return request() },
-		stream: func(s *Service, ctx context.Context, in proto.Message, to sink) error { return do(s, ctx, in.(In), to) },
+		stream: func(s *Service, ctx context.Context, in proto.Message, to sendFunc) error {
+			return do(s, ctx, in.(In), to)
+		},
 	}
 }
 

@@ -63,12 +63,12 @@ func (s *Service) serveRPC(w http.ResponseWriter, r *http.Request, tenant string
 		s.refuseRPC(w, r, req.ID, err)
 		return
 	}
-	sayActivated(ctx, w)
+	writeActivatedExtensions(ctx, w)
 	if m.stream != nil {
 		out := &events{w: w, frame: func(data []byte) []byte { return rpcResult(req.ID, data) }}
 		err := m.stream(s, ctx, in, out.send)
-		s.host.Settled(ctx, m.full, in, err)
-		if err != nil && !out.begun {
+		s.host.Completed(ctx, m.full, in, err)
+		if err != nil && !out.headerSent {
 			s.refuseRPC(w, r, req.ID, err)
 			return
 		}
@@ -78,7 +78,7 @@ func (s *Service) serveRPC(w http.ResponseWriter, r *http.Request, tenant string
 		return
 	}
 	out, err := m.unary(s, ctx, in)
-	s.host.Settled(ctx, m.full, in, err)
+	s.host.Completed(ctx, m.full, in, err)
 	if err != nil {
 		s.refuseRPC(w, r, req.ID, err)
 		return
@@ -103,7 +103,7 @@ func (s *Service) params(ctx context.Context, m *method, raw json.RawMessage, te
 	if err := setTenant(in, tenant); err != nil {
 		return nil, err
 	}
-	return in, s.host.Within(ctx, m.full, in)
+	return in, s.host.CheckNamespace(ctx, m.full, in)
 }
 
 // nullID is the id of an answer to what has none. Reading writes into such bytes:

@@ -48,24 +48,24 @@ type projector struct {
 	taskID, contextID string
 	graph             *machine.Graph
 	// pack is the digest of the run's pack.
-	pack string
-	veil *veil
+	pack      string
+	redaction *redaction
 
 	// What the run stands at, followed by its records.
 	seq                      uint64
 	current                  string
 	open, suspended, backoff bool
-	begun                    bool
+	started                  bool
 	// entered is the record that opened the first turn.
-	entered uint64
-	await   machine.Awaiting
-	asking  []ask
+	entered       uint64
+	await         machine.Awaiting
+	openQuestions []agentQuestion
 	// held are the calls that were held and have no answer; requestion: one of those that
 	// wait is new or gone.
-	held       []heldCall
-	requestion bool
-	// askedHeld: the status that was told asks about held calls.
-	askedHeld bool
+	held            []heldCall
+	questionChanged bool
+	// questionHasHeld: the status that was told asks about held calls.
+	questionHasHeld bool
 	// undoing: the effects of the run are undone before it ends, or goes on.
 	undoing bool
 	// final is how the run ended, 0 = it goes on; run is its status as of since.
@@ -73,8 +73,8 @@ type projector struct {
 	reason     string
 	// lost is the event that the end took with it; nil = none.
 	lost *structpb.Value
-	// spent is what the run consumed so far, told at its end to whoever delegated.
-	spent machine.Usage
+	// usage is what the run consumed so far, told at its end to whoever delegated.
+	usage machine.Usage
 	child bool
 	fault machine.Fault
 
@@ -92,8 +92,8 @@ type projector struct {
 	written map[string]bool
 }
 
-// ask is a delegation whose agent waits for something.
-type ask struct {
+// agentQuestion is a delegation whose agent waits for something.
+type agentQuestion struct {
 	step     uint32
 	what     machine.Awaiting
 	question []machine.Part
@@ -113,7 +113,7 @@ func (p *projector) commit(records []machine.Record) []event {
 	var events []event
 	for i := range records {
 		p.seq = records[i].Seq
-		protocol.Spend(&p.spent, records[i].Body)
+		protocol.AddUsage(&p.usage, records[i].Body)
 		events = append(events, p.record(&records[i], records[i+1:])...)
 	}
 	if len(records) == 0 {
@@ -129,12 +129,12 @@ func (p *projector) record(r *machine.Record, rest []machine.Record) []event {
 		p.answered(b.Step)
 		return []event{{seq: r.Seq, message: p.received(b)}}
 	case *machine.Transition:
-		p.begun = p.begun || b.Cause != machine.CauseEntry
+		p.started = p.started || b.Cause != machine.CauseEntry
 		p.entered = cmp.Or(p.entered, r.Seq)
 		p.current, p.undoing = b.To, false
 		p.opened()
 	case *machine.TurnOpened:
-		p.begun = true
+		p.started = true
 		p.opened()
 	case *machine.TurnAssigned:
 		p.backoff = false
@@ -146,11 +146,11 @@ func (p *projector) record(r *machine.Record, rest []machine.Record) []event {
 		p.open, p.await = false, b.Await
 		return append(p.completed(b, rest), p.artifacts(r)...)
 	case *machine.TurnFailed:
-		p.begun, p.fault = true, b.Error
+		p.started, p.fault = true, b.Error
 		p.suspended, p.backoff = false, b.Next != 0
 	case *machine.TurnAbandoned, *machine.Stopped:
 		p.open, p.suspended, p.backoff = false, false, false
-	case *machine.CompensationBegun:
+	case *machine.CompensationStarted:
 		p.undoing = true
 	case *machine.Steered:
 		return []event{{seq: r.Seq, message: p.steered(b)}}
@@ -159,7 +159,7 @@ func (p *projector) record(r *machine.Record, rest []machine.Record) []event {
 	case *machine.TurnReady:
 		p.suspended, p.backoff = false, false
 	case *machine.StepRequested:
-		p.asked(b)
+		p.stepRequested(b)
 	case *machine.StepDelegated:
 		p.delegated(b)
 	case *machine.StepDecided:
@@ -181,18 +181,18 @@ func (p *projector) opened() {
 
 // begin tells, once, that somebody works on the task.
 func (p *projector) begin(at int64) []event {
-	if p.begun || p.state != a2apb.TaskState_TASK_STATE_SUBMITTED {
-		p.begun = true
+	if p.started || p.state != a2apb.TaskState_TASK_STATE_SUBMITTED {
+		p.started = true
 		return nil
 	}
-	p.begun = true
+	p.started = true
 	return p.settle(at)
 }
 
-// handed tells, once, that the first turn was handed out, which its record of execution
+// turnAssigned tells, once, that the first turn was handed out, which its record of execution
 // would tell later.
-func (p *projector) handed(turn uint64) []event {
-	if p.begun || turn != p.entered || p.state != a2apb.TaskState_TASK_STATE_SUBMITTED {
+func (p *projector) turnAssigned(turn uint64) []event {
+	if p.started || turn != p.entered || p.state != a2apb.TaskState_TASK_STATE_SUBMITTED {
 		return nil
 	}
 	return p.begin(p.since)
@@ -226,7 +226,7 @@ func (p *projector) steered(b *machine.Steered) *a2apb.Message {
 // messageID names what the agent says: task and record.
 func (p *projector) messageID() string { return fmt.Sprintf("%s/%d", p.taskID, p.seq) }
 
-func (p *projector) says(parts []*a2apb.Part) *a2apb.Message {
+func (p *projector) agentMessage(parts []*a2apb.Part) *a2apb.Message {
 	if len(parts) == 0 {
 		return nil
 	}
@@ -239,13 +239,13 @@ func (p *projector) says(parts []*a2apb.Part) *a2apb.Message {
 // completed makes a turn's output what it is: a question if the run waits behind
 // it, a reply, or an artifact.
 func (p *projector) completed(b *machine.TurnCompleted, rest []machine.Record) []event {
-	p.begun = true
+	p.started = true
 	switch {
-	case waits(b, rest):
-		p.question = p.says(protocol.PartsToProto(b.Output))
+	case endsCommit(b, rest):
+		p.question = p.agentMessage(protocol.PartsToProto(b.Output))
 		return nil
 	case b.Reply:
-		p.reply = p.says(protocol.PartsToProto(b.Output))
+		p.reply = p.agentMessage(protocol.PartsToProto(b.Output))
 		return nil
 	case len(b.Output) == 0:
 		return nil
@@ -254,8 +254,8 @@ func (p *projector) completed(b *machine.TurnCompleted, rest []machine.Record) [
 	return []event{p.artifact(p.seq, artifact, false, true)}
 }
 
-// waits: nothing in the commit goes on behind the completed turn.
-func waits(b *machine.TurnCompleted, rest []machine.Record) bool {
+// endsCommit: nothing in the commit goes on behind the completed turn.
+func endsCommit(b *machine.TurnCompleted, rest []machine.Record) bool {
 	if b.Event != "" {
 		return false
 	}
@@ -317,9 +317,9 @@ func (p *projector) delegated(b *machine.StepDelegated) {
 	if b.Remote.Asking == machine.AwaitNothing {
 		return
 	}
-	p.asking = append(p.asking, ask{b.Step, b.Remote.Asking, b.Question})
-	slices.SortFunc(p.asking, func(a, c ask) int { return int(a.step) - int(c.step) })
-	p.question, p.requestion = p.says(protocol.PartsToProto(b.Question)), true
+	p.openQuestions = append(p.openQuestions, agentQuestion{b.Step, b.Remote.Asking, b.Question})
+	slices.SortFunc(p.openQuestions, func(a, c agentQuestion) int { return int(a.step) - int(c.step) })
+	p.question, p.questionChanged = p.agentMessage(protocol.PartsToProto(b.Question)), true
 }
 
 // over: a step is answered or cancelled.
@@ -329,9 +329,9 @@ func (p *projector) over(step uint32) {
 }
 
 func (p *projector) answered(step uint32) {
-	n := len(p.asking)
-	p.asking = slices.DeleteFunc(p.asking, func(a ask) bool { return step != 0 && a.step == step })
-	p.requestion = p.requestion || len(p.asking) != n
+	n := len(p.openQuestions)
+	p.openQuestions = slices.DeleteFunc(p.openQuestions, func(a agentQuestion) bool { return step != 0 && a.step == step })
+	p.questionChanged = p.questionChanged || len(p.openQuestions) != n
 }
 
 // awaiting is what the run waits for from outside.
@@ -339,8 +339,8 @@ func (p *projector) awaiting() machine.Awaiting {
 	switch {
 	case p.final.Terminal():
 		return machine.AwaitNothing
-	case len(p.asking) > 0:
-		return p.asking[0].what
+	case len(p.openQuestions) > 0:
+		return p.openQuestions[0].what
 	case p.undoing:
 		return machine.AwaitNothing
 	case p.holds():
@@ -361,7 +361,7 @@ func (p *projector) external() bool {
 // settle tells the state that a commit has led to, if that is news. The time of
 // a status is that of the run's: SUBMITTED and WORKING are one to the run.
 func (p *projector) settle(at int64) []event {
-	stale := p.ask()
+	stale := p.updateQuestion()
 	awaiting := p.awaiting()
 	if status := p.status(awaiting); status != p.run || awaiting != p.awaited || p.since == 0 {
 		p.run, p.awaited, p.since = status, awaiting, at
@@ -399,7 +399,7 @@ func (p *projector) next(awaiting machine.Awaiting) a2apb.TaskState {
 		return endState(p.final, p.reason)
 	case awaiting != machine.AwaitNothing:
 		return awaitState(awaiting)
-	case !p.begun:
+	case !p.started:
 		return a2apb.TaskState_TASK_STATE_SUBMITTED
 	}
 	return a2apb.TaskState_TASK_STATE_WORKING
@@ -418,10 +418,10 @@ func (p *projector) statusMessage() *a2apb.Message {
 	case a2apb.TaskState_TASK_STATE_COMPLETED:
 		return p.reply
 	case a2apb.TaskState_TASK_STATE_FAILED, a2apb.TaskState_TASK_STATE_REJECTED:
-		return p.says([]*a2apb.Part{textPart(p.why())})
+		return p.agentMessage([]*a2apb.Part{textPart(p.why())})
 	case a2apb.TaskState_TASK_STATE_INPUT_REQUIRED, a2apb.TaskState_TASK_STATE_AUTH_REQUIRED:
-		if p.question == nil && p.open && len(p.asking) == 0 && !p.holds() {
-			return p.says([]*a2apb.Part{textPart(p.events())})
+		if p.question == nil && p.open && len(p.openQuestions) == 0 && !p.holds() {
+			return p.agentMessage([]*a2apb.Part{textPart(p.events())})
 		}
 		return p.question
 	}
@@ -456,7 +456,7 @@ func (p *projector) ending(metadata *structpb.Struct) *structpb.Struct {
 	if p.final.Terminal() {
 		metadata.Fields[protocol.StatusKey] = structpb.NewStringValue(p.run.String())
 		if p.child {
-			metadata.Fields[protocol.DelegationURI] = protocol.UsageToProto(p.spent)
+			metadata.Fields[protocol.DelegationURI] = protocol.UsageToProto(p.usage)
 		}
 		if p.lost != nil {
 			metadata.Fields[lostKey] = p.lost

@@ -74,7 +74,7 @@ func (s *stage) do(c machine.Command) ([]event, error) {
 	if s.p == nil {
 		s.p = newProjector(s.state, s.graph)
 		if s.sensitive {
-			s.p.veil = &veil{hidden: s.x.Hidden()}
+			s.p.redaction = &redaction{hidden: s.x.Hidden()}
 		}
 		s.fold = newFold(s.p)
 	}
@@ -191,7 +191,7 @@ func (s *stage) command(t *testing.T, d *datadriven.TestData) ([]event, error) {
 		return s.do(s.decision(word("is"), step(), []byte(d.Input)))
 	case "lapse":
 		s.at += int64(time.Hour)
-		return s.do(machine.DecideStep{Step: step(), Digest: s.digest(step()), Verdict: machine.Lapsed})
+		return s.do(machine.DecideStep{Step: step(), Digest: s.digest(step()), Verdict: machine.Expired})
 	case "late":
 		return s.do(machine.FireTimer{Kind: machine.TimerStep, Step: step(), Due: s.deadline(step())})
 	case "steer":
@@ -385,10 +385,10 @@ func (s *stage) asksRightly(t *testing.T, seed uint64) (n int) {
 	status := words(s.fold.task.GetStatus().GetMessage().GetParts())
 	for i := range s.state.Steps {
 		p := &s.state.Steps[i]
-		if p.Awaits() != strings.Contains(status, digestText(s.digest(p.Step))) && (p.Awaits() || p.Approval != nil) {
-			t.Fatalf("seed %d: step %d waits: %v, and the task says %s", seed, p.Step, p.Awaits(), status)
+		if p.HeldForApproval() != strings.Contains(status, digestText(s.digest(p.Step))) && (p.HeldForApproval() || p.Approval != nil) {
+			t.Fatalf("seed %d: step %d waits: %v, and the task says %s", seed, p.Step, p.HeldForApproval(), status)
 		}
-		if p.Awaits() {
+		if p.HeldForApproval() {
 			n++
 		}
 	}
@@ -411,7 +411,7 @@ func (s *stage) controlled(rnd *rand.Rand) machine.Command {
 	case 5:
 		if rnd.IntN(2) == 0 {
 			s.at += int64(2 * time.Hour)
-			return machine.DecideStep{Step: step, Digest: s.digest(step), Verdict: machine.Lapsed}
+			return machine.DecideStep{Step: step, Digest: s.digest(step), Verdict: machine.Expired}
 		}
 		return machine.FireTimer{Kind: machine.TimerStep, Step: step, Due: s.deadline(step)}
 	case 6:

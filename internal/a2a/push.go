@@ -69,7 +69,7 @@ func (s *Service) pushed(ctx context.Context, tenant, task string) (*machine.Sta
 }
 
 // configure keeps the configuration that came with a message.
-func (s *Service) configure(ctx context.Context, m *sending, state *machine.State) error {
+func (s *Service) configure(ctx context.Context, m *inbound, state *machine.State) error {
 	in := m.req.GetConfiguration().GetTaskPushNotificationConfig()
 	if in == nil || state.Status.Terminal() {
 		return nil

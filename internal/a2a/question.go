@@ -22,8 +22,8 @@ import (
 // Bounds of what a question shows of a call's arguments, bytes: in its data, and in the text
 // for people.
 const (
-	maxAskedPayload = 64 << 10
-	maxAskedText    = 1024
+	maxQuestionPayload = 64 << 10
+	maxQuestionText    = 1024
 )
 
 // digestMark begins digests of calls on the wire.
@@ -42,19 +42,19 @@ type heldCall struct {
 	open bool
 }
 
-// veil says what of held calls its reader is not told; nil = all is told. Nobody decides
+// redaction says what of held calls its reader is not told; nil = all is told. Nobody decides
 // about what they may not see.
-type veil struct{ hidden *pack.Hidden }
+type redaction struct{ hidden *pack.Hidden }
 
-// hides reports whether the arguments of a tool are sensitive.
-func (v *veil) hides(tool string) bool { return v != nil && v.hidden.Payload(tool) }
+// redactsArguments reports whether the arguments of a tool are sensitive.
+func (v *redaction) redactsArguments(tool string) bool { return v != nil && v.hidden.Payload(tool) }
 
-// hidesWhy: why a condition failed may quote what it looked at.
-func (v *veil) hidesWhy() bool { return v != nil && v.hidden != nil }
+// redactsReason: why a condition failed may quote what it looked at.
+func (v *redaction) redactsReason() bool { return v != nil && v.hidden != nil }
 
-// asked follows a call that is held.
-func (p *projector) asked(b *machine.StepRequested) {
-	p.begun, p.backoff = true, false
+// stepRequested follows a call that is held.
+func (p *projector) stepRequested(b *machine.StepRequested) {
+	p.started, p.backoff = true, false
 	if b.Hold == nil {
 		return
 	}
@@ -62,7 +62,7 @@ func (p *projector) asked(b *machine.StepRequested) {
 		step: b.Step, tool: b.Tool, payload: b.Payload, why: b.Hold.Why, deadline: b.Deadline, open: true,
 		digest: machine.CallDigest(b.Tool, p.pack, p.taskID, b.Step, validate.PayloadHash(b.Payload)),
 	})
-	p.requestion = true
+	p.questionChanged = true
 }
 
 // decided follows what became of a held call. What was said about it is part of the history.
@@ -72,11 +72,11 @@ func (p *projector) decided(seq uint64, b *machine.StepDecided) []event {
 		return nil
 	}
 	h := &p.held[i]
-	h.open, h.digest, p.requestion = b.Verdict == machine.Lapsed, b.Digest, true
+	h.open, h.digest, p.questionChanged = b.Verdict == machine.Expired, b.Digest, true
 	switch b.Verdict {
 	case machine.Edited:
 		h.payload = b.Payload
-	case machine.Lapsed:
+	case machine.Expired:
 		h.deadline = b.Deadline
 		return nil
 	case machine.TimedOut:
@@ -88,7 +88,7 @@ func (p *projector) decided(seq uint64, b *machine.StepDecided) []event {
 // decision is, in the history, what somebody decided.
 func (p *projector) decision(h *heldCall, b *machine.StepDecided) *a2apb.Message {
 	said := map[string]any{"step": b.Step, "tool": b.Tool, "decision": wordOf(b.Verdict)}
-	if !p.veil.hides(b.Tool) {
+	if !p.redaction.redactsArguments(b.Tool) {
 		said["digest"] = digestText(b.Digest)
 		if b.Verdict == machine.Edited {
 			showPayload(said, b.Payload)
@@ -104,11 +104,11 @@ func (p *projector) decision(h *heldCall, b *machine.StepDecided) *a2apb.Message
 	}
 }
 
-// letGo forgets a call that is answered or cancelled.
+// closePool forgets a call that is answered or cancelled.
 func (p *projector) letGo(step uint32) {
 	n := len(p.held)
 	p.held = slices.DeleteFunc(p.held, func(h heldCall) bool { return h.step == step })
-	p.requestion = p.requestion || len(p.held) != n
+	p.questionChanged = p.questionChanged || len(p.held) != n
 }
 
 // holds reports whether a call waits for a decision.
@@ -116,26 +116,26 @@ func (p *projector) holds() bool {
 	return slices.ContainsFunc(p.held, func(h heldCall) bool { return h.open })
 }
 
-// ask makes the calls that wait part of the question, whenever one of them is new or gone,
+// updateQuestion makes the calls that wait part of the question, whenever one of them is new or gone,
 // and reports whether what was asked is no more.
-func (p *projector) ask() (stale bool) {
-	again, asked := p.requestion, p.askedHeld
-	p.requestion, p.askedHeld = false, p.holds() && !p.final.Terminal()
-	if !again || p.final.Terminal() || !asked && !p.askedHeld {
+func (p *projector) updateQuestion() (stale bool) {
+	again, asked := p.questionChanged, p.questionHasHeld
+	p.questionChanged, p.questionHasHeld = false, p.holds() && !p.final.Terminal()
+	if !again || p.final.Terminal() || !asked && !p.questionHasHeld {
 		return false
 	}
 	var parts []*a2apb.Part
-	if len(p.asking) > 0 {
-		parts = protocol.PartsToProto(p.asking[0].question)
+	if len(p.openQuestions) > 0 {
+		parts = protocol.PartsToProto(p.openQuestions[0].question)
 	}
 	for i := range p.held {
 		if p.held[i].open {
 			parts = append(parts, p.questionOf(&p.held[i])...)
 		}
 	}
-	p.question = cmp.Or(p.question, p.says(parts))
-	if p.askedHeld {
-		p.question = p.says(parts)
+	p.question = cmp.Or(p.question, p.agentMessage(parts))
+	if p.questionHasHeld {
+		p.question = p.agentMessage(parts)
 	}
 	return true
 }
@@ -154,21 +154,21 @@ func (p *projector) questionOf(h *heldCall) []*a2apb.Part {
 	if rule != nil && rule.NotStarter {
 		asked["not_starter"] = true
 	}
-	if h.why != "" && !p.veil.hidesWhy() {
+	if h.why != "" && !p.redaction.redactsReason() {
 		asked["why"] = h.why
 	}
 	var shown string
 	switch {
-	case p.veil.hides(h.tool):
+	case p.redaction.redactsArguments(h.tool):
 		asked["redacted"] = true
 		shown = "Its arguments are told to who may read sensitive values, and they decide."
-	case len(h.payload) > maxAskedPayload:
+	case len(h.payload) > maxQuestionPayload:
 		asked["omitted"] = len(h.payload)
 		shown = fmt.Sprintf("Its arguments have %d bytes; GetRun tells them, and DecideStep decides.", len(h.payload))
 	default:
 		asked["digest"] = digestText(h.digest)
 		showPayload(asked, h.payload)
-		shown = "Arguments: " + clip(string(h.payload), maxAskedText)
+		shown = "Arguments: " + clip(string(h.payload), maxQuestionText)
 	}
 	text := fmt.Sprintf("Step %d, a call of %s, waits for approval: approve, edit or deny; %s. %s", h.step, h.tool, late, shown)
 	return []*a2apb.Part{textPart(text), approvalPart(asked)}

@@ -93,19 +93,19 @@ func (s *Service) serveREST(w http.ResponseWriter, r *http.Request, t target) {
 		err = setTenant(in, t.tenant)
 	}
 	if err == nil {
-		err = s.host.Within(ctx, m.full, in)
+		err = s.host.CheckNamespace(ctx, m.full, in)
 	}
 	if err != nil {
 		s.writeError(w, r, err)
 		return
 	}
-	sayActivated(ctx, w)
+	writeActivatedExtensions(ctx, w)
 	if m.stream != nil {
 		out := &events{w: w, frame: func(data []byte) []byte { return data }}
 		err := m.stream(s, ctx, in, out.send)
-		s.host.Settled(ctx, m.full, in, err)
+		s.host.Completed(ctx, m.full, in, err)
 		switch {
-		case err != nil && out.begun:
+		case err != nil && out.headerSent:
 			out.fault(s.statusBody(r, err))
 		case err != nil:
 			s.writeError(w, r, err)
@@ -113,7 +113,7 @@ func (s *Service) serveREST(w http.ResponseWriter, r *http.Request, t target) {
 		return
 	}
 	out, err := m.unary(s, ctx, in)
-	s.host.Settled(ctx, m.full, in, err)
+	s.host.Completed(ctx, m.full, in, err)
 	if err != nil {
 		s.writeError(w, r, err)
 		return

@@ -61,9 +61,9 @@ func (e *elsewhere) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // housed is a house as A2A asks it.
-type housed struct{ *services.House }
+type housed struct{ *services.Runtime }
 
-func (h housed) HandedOut(s *machine.State) bool { return h.Work.HandedOut(s) }
+func (h housed) IsTurnAssigned(s *machine.State) bool { return h.Work.IsTurnAssigned(s) }
 
 // edge is a server without a house, and the services of one that came later.
 type edge struct {
@@ -83,9 +83,9 @@ func newPatientEdge(t *testing.T, grace time.Duration) *edge {
 		t.Fatal(err)
 	}
 	router := &elsewhere{}
-	conf := grpcapi.Config{Router: router, HTTP: "127.0.0.1:0", Guest: func(s *grpcapi.Server) (grpcapi.Guest, error) {
-		return grpcapi.Guest{
-			Desc: &a2apb.A2AService_ServiceDesc, Impl: a2apb.UnimplementedA2AServiceServer{}, Takes: a2a.Takes,
+	conf := grpcapi.Config{Router: router, HTTP: "127.0.0.1:0", Plugin: func(s *grpcapi.Server) (grpcapi.Plugin, error) {
+		return grpcapi.Plugin{
+			Desc: &a2apb.A2AService_ServiceDesc, Impl: a2apb.UnimplementedA2AServiceServer{}, Matches: a2a.MatchesPath,
 			HTTP: a2a.Front(slog.New(slog.DiscardHandler), 4<<20, s.Known, s.Elsewhere()),
 		}, nil
 	}}
@@ -96,12 +96,12 @@ func newPatientEdge(t *testing.T, grace time.Duration) *edge {
 	if e.server, err = grpcapi.New(conf); err != nil {
 		t.Fatal(err)
 	}
-	e.home, err = e.server.Services(grpcapi.Offer{House: rooms, Guest: func(host *grpcapi.Services) (grpcapi.Guest, error) {
+	e.home, err = e.server.Services(grpcapi.ServiceConfig{Runtime: rooms, Plugin: func(host *grpcapi.Services) (grpcapi.Plugin, error) {
 		service, err := a2a.New(a2a.Config{Engine: housed{rooms}, ReplyGrace: grace}, host)
 		if err != nil {
-			return grpcapi.Guest{}, err
+			return grpcapi.Plugin{}, err
 		}
-		return grpcapi.Guest{Desc: &a2apb.A2AService_ServiceDesc, Impl: service.GRPC(), HTTP: service.Handler(), Takes: a2a.Takes}, nil
+		return grpcapi.Plugin{Desc: &a2apb.A2AService_ServiceDesc, Impl: service.GRPC(), HTTP: service.Handler(), Matches: a2a.MatchesPath}, nil
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func newPatientEdge(t *testing.T, grace time.Duration) *edge {
 	return e
 }
 
-func (e *edge) serve(t *testing.T, rooms *services.House) {
+func (e *edge) serve(t *testing.T, rooms *services.Runtime) {
 	t.Helper()
 	served := make(chan error, 1)
 	go func() { served <- e.server.Serve() }()

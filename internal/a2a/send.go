@@ -25,8 +25,8 @@ import (
 // maxContextBytes bounds a context id that a caller chose.
 const maxContextBytes = 256
 
-// sending is one SendMessage or SendStreamingMessage on its way.
-type sending struct {
+// inbound is one SendMessage or SendStreamingMessage on its way.
+type inbound struct {
 	call
 	req    *a2apb.SendMessageRequest
 	agent  *agent
@@ -41,12 +41,12 @@ type sending struct {
 
 // accept checks a message and brings it to its run: a new one, or the one that
 // its task is. It returns the run as the message left it.
-func (s *Service) accept(ctx context.Context, req *a2apb.SendMessageRequest) (runtime.Answer, *sending, error) {
+func (s *Service) accept(ctx context.Context, req *a2apb.SendMessageRequest) (runtime.Answer, *inbound, error) {
 	c, err := s.negotiate(ctx)
 	if err != nil {
 		return runtime.Answer{}, nil, err
 	}
-	m := &sending{call: c, req: req, caller: s.caller(ctx, req.GetTenant())}
+	m := &inbound{call: c, req: req, caller: s.caller(ctx, req.GetTenant())}
 	if m.speaker, err = s.answers(m); err != nil {
 		return runtime.Answer{}, nil, err
 	}
@@ -66,7 +66,7 @@ func (s *Service) accept(ctx context.Context, req *a2apb.SendMessageRequest) (ru
 }
 
 // checkSend is what can be said of a message without its task.
-func (s *Service) checkSend(m *sending) (err error) {
+func (s *Service) checkSend(m *inbound) (err error) {
 	msg, conf := m.req.GetMessage(), m.req.GetConfiguration()
 	switch {
 	case msg == nil:
@@ -100,7 +100,7 @@ func historyOf(conf *a2apb.SendMessageConfiguration) *int32 {
 
 // checkModes holds the media types against those that the pack's author wrote
 // down; an agent without a word on them takes everything.
-func (m *sending) checkModes() error {
+func (m *inbound) checkModes() error {
 	def := m.agent.def()
 	declared, err := m.agent.pack.Variables(pack.Entry{Agent: m.agent.member})
 	if err != nil {
@@ -156,7 +156,7 @@ func modeIn(kind string, patterns []string) bool {
 // idempotency is the id under which the same message is known again, or "": then
 // it is a new one. It covers the agent and the key, else the message's id; the engine
 // refuses another body under it.
-func (m *sending) idempotency() string {
+func (m *inbound) idempotency() string {
 	if !m.wants(protocol.DelegationURI) && !m.wants(protocol.IdempotentURI) && m.idempotencyKey == "" {
 		return ""
 	}
@@ -174,7 +174,7 @@ func (m *sending) idempotency() string {
 }
 
 // begin starts a run for a message without a task.
-func (s *Service) begin(ctx context.Context, m *sending) (runtime.Answer, error) {
+func (s *Service) begin(ctx context.Context, m *inbound) (runtime.Answer, error) {
 	variables, err := m.variables()
 	if err != nil {
 		return runtime.Answer{}, err
@@ -207,7 +207,7 @@ func (s *Service) execution() machine.Execution {
 
 // contextID is the sender's, or a new one; the same one for a message that may be
 // sent again.
-func (m *sending) contextID() string {
+func (m *inbound) contextID() string {
 	if id := m.req.GetMessage().GetContextId(); id != "" {
 		return id
 	}
@@ -220,7 +220,7 @@ func (m *sending) contextID() string {
 // variables are the run's: `variables` of the metadata, then the data parts that
 // are objects, in order; then the text, if exactly one required string is left
 // (semantics §8). For an agent without variables data is only content.
-func (m *sending) variables() ([]byte, error) {
+func (m *inbound) variables() ([]byte, error) {
 	declared, err := m.agent.pack.Variables(pack.Entry{Agent: m.agent.member})
 	if err != nil {
 		return nil, err
@@ -251,7 +251,7 @@ func (m *sending) variables() ([]byte, error) {
 
 // fill gives the message's text to the one required string that nothing else
 // gives a value.
-func (m *sending) fill(declared []pack.Declared, values map[string]json.RawMessage) {
+func (m *inbound) fill(declared []pack.Declared, values map[string]json.RawMessage) {
 	unset := slices.DeleteFunc(slices.Clone(declared), func(d pack.Declared) bool {
 		_, given := values[d.Name]
 		return given || !d.Required || d.Type != "string"
@@ -274,7 +274,7 @@ func (m *sending) fill(declared []pack.Declared, values map[string]json.RawMessa
 const eventKey = "pawl.dev/event"
 
 // resume brings a message to the run of its task.
-func (s *Service) resume(ctx context.Context, m *sending) (runtime.Answer, error) {
+func (s *Service) resume(ctx context.Context, m *inbound) (runtime.Answer, error) {
 	msg := m.req.GetMessage()
 	state, err := s.task(ctx, m.caller, m.agent, msg.GetTaskId())
 	if err != nil {
@@ -323,7 +323,7 @@ func (s *Service) resume(ctx context.Context, m *sending) (runtime.Answer, error
 	return moved, err
 }
 
-func (s *Service) input(ctx context.Context, m *sending, state *machine.State) (runtime.Answer, error) {
+func (s *Service) input(ctx context.Context, m *inbound, state *machine.State) (runtime.Answer, error) {
 	return s.cfg.Engine.SendInput(ctx, runtime.InputRequest{
 		RunRef: runtime.RunRef{Call: m.speaker, RunID: state.RunID}, Parts: m.parts, MessageID: m.id,
 		Envelope: envelopeFromProto(m.req.GetMessage(), m.req.GetMetadata()), Step: askingStep(state),
@@ -345,7 +345,7 @@ func askingStep(state *machine.State) uint32 {
 // outside: the one that its metadata names, else the state's single one, else
 // none. The right to move the run is the engine's to judge, before the message is
 // taken.
-func (s *Service) eventOf(ctx context.Context, m *sending, state *machine.State) (string, error) {
+func (s *Service) eventOf(ctx context.Context, m *inbound, state *machine.State) (string, error) {
 	named := m.req.GetMessage().GetMetadata().GetFields()[eventKey].GetStringValue()
 	graph, err := s.graph(ctx, state)
 	if err != nil {
@@ -369,7 +369,7 @@ func (s *Service) eventOf(ctx context.Context, m *sending, state *machine.State)
 		return "", failAt(invalidParams, "message.metadata", "%s: %q is none of %s", eventKey, clip(named, 100), strings.Join(events, ", "))
 	}
 	if !m.speaker.Principal.Scopes.Has(runtime.ScopeEventsExternal) {
-		return "", &machine.Refusal{
+		return "", &machine.Error{
 			Code: machine.CodePermissionDenied, Reason: "SCOPE_MISSING", Allowed: []string{runtime.ScopeEventsExternal.String()},
 			Message: "the state is moved from outside, which takes this scope",
 		}

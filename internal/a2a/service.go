@@ -25,7 +25,7 @@ type Engine interface {
 	EmitEvent(ctx context.Context, req runtime.EmitRequest) (runtime.Answer, error)
 	CancelRun(ctx context.Context, req runtime.ControlRequest) (runtime.Answer, error)
 	Apply(ctx context.Context, req runtime.Request) (runtime.Answer, error)
-	HandedOut(s *machine.State) bool
+	IsTurnAssigned(s *machine.State) bool
 	StateAt(ctx context.Context, ref runtime.RunRef, seq uint64) (*machine.State, error)
 	ListTasks(ctx context.Context, req query.ListTasksRequest) (query.TaskPage, error)
 	Watch(ctx context.Context, req streams.Request) (*streams.Watch, error)
@@ -46,14 +46,14 @@ type Host interface {
 	// whether the method is theirs, and whether it is too much. The context is the
 	// one to serve the request with.
 	Admit(r *http.Request, fullMethod string) (context.Context, error)
-	// Within is the rest of Admit, once the request is read: whether the namespace that it
+	// CheckNamespace is the rest of Admit, once the request is read: whether the namespace that it
 	// names is one of the caller's, and whether it is too much for that.
-	Within(ctx context.Context, fullMethod string, request any) error
-	// Settled is told what came of a request that was admitted.
-	Settled(ctx context.Context, fullMethod string, request any, err error)
-	// Stay takes a place among the calls of a namespace that wait. Its context ends when the server
+	CheckNamespace(ctx context.Context, fullMethod string, request any) error
+	// Completed is told what came of a request that was admitted.
+	Completed(ctx context.Context, fullMethod string, request any, err error)
+	// AcquireWaitSlot takes a place among the calls of a namespace that wait. Its context ends when the server
 	// drains or the caller's right is withdrawn; leave gives the place back.
-	Stay(ctx context.Context, fullMethod, namespace string) (stay context.Context, leave func(), err error)
+	AcquireWaitSlot(ctx context.Context, fullMethod, namespace string) (stay context.Context, leave func(), err error)
 	// Addr and HTTPAddr are the bound addresses, "" = not listened on.
 	Addr() string
 	HTTPAddr() string
@@ -79,9 +79,9 @@ type Config struct {
 	// Execution says who executes the tasks that begin. Default: workers do. Those of a
 	// delegation within the sidecar are executed as the run is that delegates.
 	Execution func() machine.Execution
-	// Within: the only caller is this sidecar's own outbox, whose word on who answers
+	// InProcess: the only caller is this sidecar's own outbox, whose word on who answers
 	// stands in the journal.
-	Within bool
+	InProcess bool
 	// LenientVersion takes calls without A2A-Version as 1.0.
 	LenientVersion bool
 	// RequiredExtensions are those of [Extensions] that a caller must declare.
@@ -147,7 +147,7 @@ func (s *Service) problem(ctx context.Context, method string, err error) *Error 
 func (s *Service) caller(ctx context.Context, tenant string) runtime.Call {
 	call := runtime.Call{Principal: s.host.Principal(ctx)}
 	if call.Namespace, _ = validate.SplitTenant(tenant); call.Namespace == "" {
-		call.Namespace = call.Principal.Home()
+		call.Namespace = call.Principal.DefaultNamespace()
 	}
 	return call
 }
@@ -157,19 +157,19 @@ func (s *Service) graph(ctx context.Context, state *machine.State) (*machine.Gra
 	return s.cfg.Engine.Graph(ctx, s.cfg.Engine.NamespaceName(state.Namespace), state)
 }
 
-// veilFor is what a caller is not told of held calls. Of a member of this sidecar the run that
+// redactionFor is what a caller is not told of held calls. Of a member of this sidecar the run that
 // delegates is not told either: its readers are others.
-func (s *Service) veilFor(ctx context.Context, caller runtime.Call, state *machine.State, g *machine.Graph) (*veil, error) {
+func (s *Service) redactionFor(ctx context.Context, caller runtime.Call, state *machine.State, g *machine.Graph) (*redaction, error) {
 	asks := false
 	for _, tool := range g.Tools {
 		asks = asks || tool.Approval != nil
 	}
-	if !asks || !s.cfg.Within && caller.Principal.Scopes.Has(runtime.ScopeValuesSensitive) {
+	if !asks || !s.cfg.InProcess && caller.Principal.Scopes.Has(runtime.ScopeValuesSensitive) {
 		return nil, nil
 	}
 	p, err := s.cfg.Engine.PackOf(ctx, s.cfg.Engine.NamespaceName(state.Namespace), state)
 	if err != nil {
 		return nil, err
 	}
-	return &veil{hidden: p.XPawl().Hidden().In(state)}, nil
+	return &redaction{hidden: p.XPawl().Hidden().In(state)}, nil
 }

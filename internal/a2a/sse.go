@@ -14,15 +14,15 @@ const writeLimit = time.Minute
 // events writes a stream as server-sent events. It begins with the first item, so
 // that an error before it is an ordinary answer.
 type events struct {
-	w     http.ResponseWriter
-	frame func([]byte) []byte
-	begun bool
+	w          http.ResponseWriter
+	frame      func([]byte) []byte
+	headerSent bool
 }
 
-// send is a [sink]. `id:` is the generation, to be sent back as Last-Event-ID.
+// send is a [sendFunc]. `id:` is the generation, to be sent back as Last-Event-ID.
 func (e *events) send(it item) error {
 	if it.StreamResponse == nil {
-		if !e.begun {
+		if !e.headerSent {
 			return nil
 		}
 		return e.write([]byte(": still here\n\n"))
@@ -43,10 +43,10 @@ func (e *events) send(it item) error {
 }
 
 func (e *events) begin() {
-	if e.begun {
+	if e.headerSent {
 		return
 	}
-	e.begun = true
+	e.headerSent = true
 	h := e.w.Header()
 	h.Set("Content-Type", mediaEvents)
 	h.Set("Cache-Control", "no-store")
@@ -70,8 +70,8 @@ func (e *events) write(b []byte) error {
 	return control.Flush()
 }
 
-// sayActivated names the extensions that are in force.
-func sayActivated(ctx context.Context, w http.ResponseWriter) {
+// writeActivatedExtensions names the extensions that are in force.
+func writeActivatedExtensions(ctx context.Context, w http.ResponseWriter) {
 	c := callOf(ctx)
 	if uris := c.activated(); uris != "" {
 		w.Header().Set(extensionsHeader, uris)

@@ -29,7 +29,7 @@ func taskState(s *machine.State) a2apb.TaskState {
 		return endState(s.Status, s.Reason)
 	case s.Awaiting != machine.AwaitNothing:
 		return awaitState(s.Awaiting)
-	case unbegun(s):
+	case notStarted(s):
 		return a2apb.TaskState_TASK_STATE_SUBMITTED
 	}
 	return a2apb.TaskState_TASK_STATE_WORKING
@@ -39,7 +39,7 @@ func taskState(s *machine.State) a2apb.TaskState {
 // handed out is worked on before its first record.
 func (s *Service) stateOf(state *machine.State) a2apb.TaskState {
 	told := taskState(state)
-	if told == a2apb.TaskState_TASK_STATE_SUBMITTED && s.cfg.Engine.HandedOut(state) {
+	if told == a2apb.TaskState_TASK_STATE_SUBMITTED && s.cfg.Engine.IsTurnAssigned(state) {
 		return a2apb.TaskState_TASK_STATE_WORKING
 	}
 	return told
@@ -52,9 +52,9 @@ func awaitState(a machine.Awaiting) a2apb.TaskState {
 	return a2apb.TaskState_TASK_STATE_INPUT_REQUIRED
 }
 
-// unbegun: no record shows an execution of the first turn yet. A hand-over to a
+// notStarted: no record shows an execution of the first turn yet. A hand-over to a
 // worker is recorded with the first thing that it does.
-func unbegun(s *machine.State) bool {
+func notStarted(s *machine.State) bool {
 	t := s.Turn
 	return t != nil && s.Transitions == 1 && t.Seq == s.VisitSeq && t.Attempt == 1 &&
 		t.Assigned == machine.Assignment{} && s.LastStep == 0

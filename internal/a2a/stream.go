@@ -28,20 +28,20 @@ const (
 	lookFor = 200 * time.Millisecond
 )
 
-// sink takes the items of a stream; a nil response is a sign of life.
-type sink func(item) error
+// sendFunc takes the items of a stream; a nil response is a sign of life.
+type sendFunc func(item) error
 
 // sendMessage answers SendMessage: at once, or when the task has ended or needs
 // its sender.
 func (s *Service) sendMessage(ctx context.Context, req *a2apb.SendMessageRequest) (*a2apb.SendMessageResponse, error) {
-	stay, leave, err := s.host.Stay(ctx, a2apb.A2AService_SendMessage_FullMethodName, s.caller(ctx, req.GetTenant()).Namespace)
+	stay, leave, err := s.host.AcquireWaitSlot(ctx, a2apb.A2AService_SendMessage_FullMethodName, s.caller(ctx, req.GetTenant()).Namespace)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
 	answer, m, err := s.accept(ctx, req)
 	if err != nil {
-		return nil, unsure(ctx, err)
+		return nil, indeterminate(ctx, err)
 	}
 	if err := s.configure(ctx, m, answer.State); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (s *Service) sendMessage(ctx context.Context, req *a2apb.SendMessageRequest
 		return nil, cause(stay, err) // a repeat waits on
 	}
 	if err != nil {
-		task, err := s.standing(ctx, stay, m, sight{t, f, answer.State}, err)
+		task, err := s.currentTask(ctx, stay, m, taskView{t, f, answer.State}, err)
 		if err != nil {
 			return nil, err
 		}
@@ -76,7 +76,7 @@ func taskAnswer(task *a2apb.Task) *a2apb.SendMessageResponse {
 }
 
 // settle waits until the run that a message came to has settled behind it.
-func (s *Service) settle(ctx context.Context, m *sending, answer runtime.Answer) (*tail, *fold, error) {
+func (s *Service) settle(ctx context.Context, m *inbound, answer runtime.Answer) (*tail, *fold, error) {
 	t, f, err := s.follow(ctx, m.caller, answer)
 	if err != nil {
 		return nil, nil, err
@@ -103,7 +103,7 @@ func (s *Service) follow(ctx context.Context, caller runtime.Call, answer runtim
 		return nil, nil, err
 	}
 	t := &tail{projector: newProjector(answer.State, graph)}
-	if t.veil, err = s.veilFor(ctx, caller, answer.State, graph); err != nil {
+	if t.redaction, err = s.redactionFor(ctx, caller, answer.State, graph); err != nil {
 		return nil, nil, err
 	}
 	f := newFold(t.projector)
@@ -128,30 +128,30 @@ func (p *projector) answer() *a2apb.Message {
 // streamMessage answers SendStreamingMessage: the task, then what happens to it,
 // until it has ended or needs an input. A wait for an authorisation, which comes
 // from elsewhere, keeps the stream open.
-func (s *Service) streamMessage(ctx context.Context, req *a2apb.SendMessageRequest, to sink) error {
+func (s *Service) streamMessage(ctx context.Context, req *a2apb.SendMessageRequest, to sendFunc) error {
 	if s.cfg.NoStreams {
 		return noStreams()
 	}
-	stay, leave, err := s.host.Stay(ctx, a2apb.A2AService_SendStreamingMessage_FullMethodName, s.caller(ctx, req.GetTenant()).Namespace)
+	stay, leave, err := s.host.AcquireWaitSlot(ctx, a2apb.A2AService_SendStreamingMessage_FullMethodName, s.caller(ctx, req.GetTenant()).Namespace)
 	if err != nil {
 		return err
 	}
 	defer leave()
 	answer, m, err := s.accept(ctx, req)
 	if err != nil {
-		return unsure(ctx, err)
+		return indeterminate(ctx, err)
 	}
 	if err := s.configure(ctx, m, answer.State); err != nil {
 		return err
 	}
-	st, err := s.tellMessage(stay, m, answer, to)
-	if err == nil || st.told {
+	st, err := s.streamTask(stay, m, answer, to)
+	if err == nil || st.taskSent {
 		return cause(stay, err)
 	}
 	if st.fold != nil {
 		st.fold.apply(st.held)
 	}
-	task, err := s.standing(ctx, stay, m, sight{st.tail, st.fold, answer.State}, err)
+	task, err := s.currentTask(ctx, stay, m, taskView{st.tail, st.fold, answer.State}, err)
 	if err != nil {
 		return err
 	}
@@ -161,8 +161,8 @@ func (s *Service) streamMessage(ctx context.Context, req *a2apb.SendMessageReque
 	return context.Cause(stay)
 }
 
-// tellMessage tells a sender what happens to the task of his message.
-func (s *Service) tellMessage(stay context.Context, m *sending, answer runtime.Answer, to sink) (st *stream, err error) {
+// streamTask tells a sender what happens to the task of his message.
+func (s *Service) streamTask(stay context.Context, m *inbound, answer runtime.Answer, to sendFunc) (st *stream, err error) {
 	t, f, err := s.follow(stay, m.caller, answer)
 	if err != nil {
 		return &stream{}, err
@@ -180,17 +180,17 @@ func (s *Service) tellMessage(stay context.Context, m *sending, answer runtime.A
 	return st, st.run(stay)
 }
 
-// sight is what was read of a task until then, and the run as its message left it.
-type sight struct {
+// taskView is what was read of a task until then, and the run as its message left it.
+type taskView struct {
 	*tail
 	*fold
 	left *machine.State
 }
 
-// standing is the task of a message that was taken and that the host, which ends, lets nobody wait for: as it
+// currentTask is the task of a message that was taken and that the host, which ends, lets nobody wait for: as it
 // is now, since a repeat would be another message. A host that may not be asked any more says so.
-func (s *Service) standing(ctx, stay context.Context, m *sending, k sight, err error) (*a2apb.Task, error) {
-	refusal, ended := errors.AsType[*machine.Refusal](context.Cause(stay))
+func (s *Service) currentTask(ctx, stay context.Context, m *inbound, k taskView, err error) (*a2apb.Task, error) {
+	refusal, ended := errors.AsType[*machine.Error](context.Cause(stay))
 	switch {
 	case !ended || refusal.Code != machine.CodeUnavailable:
 		return nil, cause(stay, err)
@@ -212,7 +212,7 @@ func (s *Service) standing(ctx, stay context.Context, m *sending, k sight, err e
 // subscribe answers SubscribeToTask: the task as it is, then what happens to it,
 // until it has ended. A stream that is taken up again begins with the task as its
 // reader knew it, and misses nothing.
-func (s *Service) subscribe(ctx context.Context, req *a2apb.SubscribeToTaskRequest, to sink) error {
+func (s *Service) subscribe(ctx context.Context, req *a2apb.SubscribeToTaskRequest, to sendFunc) error {
 	if s.cfg.NoStreams {
 		return noStreams()
 	}
@@ -232,7 +232,7 @@ func (s *Service) subscribe(ctx context.Context, req *a2apb.SubscribeToTaskReque
 	case seen == 0:
 		seen = state.Seq
 	}
-	stay, leave, err := s.host.Stay(ctx, a2apb.A2AService_SubscribeToTask_FullMethodName, s.caller(ctx, req.GetTenant()).Namespace)
+	stay, leave, err := s.host.AcquireWaitSlot(ctx, a2apb.A2AService_SubscribeToTask_FullMethodName, s.caller(ctx, req.GetTenant()).Namespace)
 	if err != nil {
 		return err
 	}
@@ -251,11 +251,11 @@ type stream struct {
 	*tail
 	fold    *fold
 	history *int32
-	to      sink
+	to      sendFunc
 	// past is the record up to which everything is told by the task itself.
 	past uint64
-	// told: the task was told; what follows is told one by one.
-	told bool
+	// taskSent: the task was told; what follows is told one by one.
+	taskSent bool
 	// held is told behind the task.
 	held []event
 	done func(a2apb.TaskState) bool
@@ -289,13 +289,13 @@ func (st *stream) grace(ctx context.Context, most time.Duration) (done bool, err
 	if err := st.begin(); err != nil {
 		return false, err
 	}
-	done, err = st.tell(events)
+	done, err = st.sendEvents(events)
 	return done, err
 }
 
 // begin tells the task as it was folded.
 func (st *stream) begin() error {
-	st.told = true
+	st.taskSent = true
 	task := st.fold.view(st.history, true)
 	id := uint64(task.GetMetadata().GetFields()[generationKey].GetNumberValue())
 	// What was told is nothing to keep.
@@ -303,13 +303,13 @@ func (st *stream) begin() error {
 	if err := st.to(item{StreamResponse: &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Task{Task: task}}, id: id}); err != nil {
 		return err
 	}
-	_, err := st.tell(st.held)
+	_, err := st.sendEvents(st.held)
 	st.held = nil
 	return err
 }
 
 func (st *stream) run(ctx context.Context) error {
-	if !st.told && st.seq >= st.past && st.seq > 0 {
+	if !st.taskSent && st.seq >= st.past && st.seq > 0 {
 		if err := st.begin(); err != nil || st.done(st.state) {
 			return err
 		}
@@ -322,7 +322,7 @@ func (st *stream) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if done, err := st.tell(events); done || err != nil {
+		if done, err := st.sendEvents(events); done || err != nil {
 			return err
 		}
 	}
@@ -330,24 +330,24 @@ func (st *stream) run(ctx context.Context) error {
 
 // last ends a stream whose journal has ended before it told the task.
 func (st *stream) last() error {
-	if st.told {
+	if st.taskSent {
 		return nil
 	}
 	return st.begin()
 }
 
-// tell passes events on; before the task was told they become part of it.
-func (st *stream) tell(events []event) (done bool, err error) {
-	if len(events) == 0 && st.told {
+// sendEvents passes events on; before the task was told they become part of it.
+func (st *stream) sendEvents(events []event) (done bool, err error) {
+	if len(events) == 0 && st.taskSent {
 		return false, st.to(item{})
 	}
 	for i := range events {
-		if !st.told && events[i].seq > st.past {
+		if !st.taskSent && events[i].seq > st.past {
 			if err := st.begin(); err != nil {
 				return false, err
 			}
 		}
-		if !st.told {
+		if !st.taskSent {
 			st.fold.apply(events[i : i+1])
 			continue
 		}
@@ -362,17 +362,17 @@ func (st *stream) tell(events []event) (done bool, err error) {
 			return false, err
 		}
 	}
-	if !st.told && st.seq >= st.past {
+	if !st.taskSent && st.seq >= st.past {
 		if err := st.begin(); err != nil {
 			return false, err
 		}
 	}
-	return st.told && st.done(st.state), nil
+	return st.taskSent && st.done(st.state), nil
 }
 
-// unsure is the error of a message that the host, and not its sender, stopped: nobody knows whether it was taken.
-func unsure(ctx context.Context, err error) error {
-	if _, ended := errors.AsType[*machine.Refusal](context.Cause(ctx)); ended && errors.Is(err, context.Canceled) {
+// indeterminate is the error of a message that the host, and not its sender, stopped: nobody knows whether it was taken.
+func indeterminate(ctx context.Context, err error) error {
+	if _, ended := errors.AsType[*machine.Error](context.Cause(ctx)); ended && errors.Is(err, context.Canceled) {
 		return machine.ErrIndeterminate
 	}
 	return err
@@ -380,7 +380,7 @@ func unsure(ctx context.Context, err error) error {
 
 // cause is why a stay ended, where the host ended it.
 func cause(stay context.Context, err error) error {
-	var refusal *machine.Refusal
+	var refusal *machine.Error
 	if err != nil && errors.As(context.Cause(stay), &refusal) {
 		return refusal
 	}

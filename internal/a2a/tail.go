@@ -14,20 +14,20 @@ var everyKind = []machine.RecordKind{
 	machine.RecTurnCompleted, machine.RecTurnFailed, machine.RecTurnAbandoned, machine.RecTurnSuspended,
 	machine.RecStepRequested, machine.RecStepResolved, machine.RecStepRejected, machine.RecStepCancelled,
 	machine.RecArtifactsSet, machine.RecPaused, machine.RecResumed, machine.RecOrigin, machine.RecEnded,
-	machine.RecTurnReady, machine.RecOutputWritten, machine.RecStepDelegated, machine.RecNoted, machine.RecModelNoted, machine.RecStepDoubted, machine.RecCompensationBegun,
-	machine.RecSteered, machine.RecStopped, machine.RecNoticed, machine.RecStepDecided, machine.RecBudgetRaised,
+	machine.RecTurnReady, machine.RecOutputWritten, machine.RecStepDelegated, machine.RecNoChange, machine.RecModelUpdated, machine.RecStepOutcomeUnknown, machine.RecCompensationStarted,
+	machine.RecSteered, machine.RecStopped, machine.RecNoticeAdded, machine.RecStepDecided, machine.RecBudgetRaised,
 }
 
 // reading is what a tail is read for.
 type reading struct {
-	// follow: also what is yet to come; handOuts: also that somebody works on the task
+	// follow: also what is yet to come; assignments: also that somebody works on the task
 	// before a record shows it.
-	follow, handOuts bool
+	follow, assignments bool
 }
 
 var (
-	readNow  = reading{handOuts: true}
-	readLive = reading{follow: true, handOuts: true}
+	readNow  = reading{assignments: true}
+	readLive = reading{follow: true, assignments: true}
 	// readJournal makes the same events whenever it is read.
 	readJournal = reading{follow: true}
 )
@@ -45,7 +45,7 @@ func (s *Service) tail(ctx context.Context, caller runtime.Call, state *machine.
 		return nil, err
 	}
 	t := &tail{projector: newProjector(state, graph)}
-	if t.veil, err = s.veilFor(ctx, caller, state, graph); err != nil {
+	if t.redaction, err = s.redactionFor(ctx, caller, state, graph); err != nil {
 		return nil, err
 	}
 	return t, t.open(ctx, s.cfg.Engine, caller, 0, with)
@@ -54,7 +54,7 @@ func (s *Service) tail(ctx context.Context, caller runtime.Call, state *machine.
 func (t *tail) open(ctx context.Context, engine Engine, caller runtime.Call, after uint64, with reading) (err error) {
 	t.watch, err = engine.Watch(ctx, streams.Request{
 		Call: caller, Filter: streams.Filter{RunID: t.taskID, Kinds: everyKind}, AfterSeq: after, Follow: with.follow,
-		HandOuts: with.handOuts,
+		Assignments: with.assignments,
 	})
 	return err
 }
@@ -72,15 +72,15 @@ func (t *tail) next(ctx context.Context) ([]event, error) {
 	if err != nil {
 		return nil, err
 	}
-	if page.Handed != 0 {
-		return t.handed(page.Handed), nil
+	if page.AssignedTurn != 0 {
+		return t.turnAssigned(page.AssignedTurn), nil
 	}
 	var events []event
 	var records []machine.Record
 	for i := range page.Records {
 		if page.Records[i].Erased {
 			erased := machine.Erased{RunID: page.Records[i].RunID}
-			return nil, erased.Refusal()
+			return nil, erased.Err()
 		}
 		records = append(records, page.Records[i].Record)
 		// A page ends with a whole commit.

@@ -38,7 +38,7 @@ func (s *Service) task(ctx context.Context, caller runtime.Call, a *agent, id st
 		return nil, noTask()
 	}
 	// What is left of it is no task: that it was erased is told, not an empty one.
-	return state, state.Told()
+	return state, state.CheckNotErased()
 }
 
 // owns: it is the principal's task, or the principal is an operator.
@@ -220,7 +220,7 @@ func endOf(state *machine.State) string {
 
 // reasonOf is the reason of a refusal of the engine, "" = it is none.
 func reasonOf(err error) string {
-	if r, ok := errors.AsType[*machine.Refusal](err); ok {
+	if r, ok := errors.AsType[*machine.Error](err); ok {
 		return r.Reason
 	}
 	return ""

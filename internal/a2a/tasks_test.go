@@ -49,7 +49,7 @@ func TestTasksThatVanishFromAPage(t *testing.T) {
 	t.Parallel()
 	deleted, erased := machine.Deleted{RunID: "a"}, machine.Erased{}
 	broken := errors.New("the disk is gone")
-	for _, err := range []error{deleted.Refusal(), erased.Refusal(), broken} {
+	for _, err := range []error{deleted.Err(), erased.Err(), broken} {
 		s := &Service{cfg: Config{Engine: vanishing{err: err}}, host: nobodys{}}
 		ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs("a2a-version", "1.0"))
 		list, got := s.listTasks(ctx, &a2apb.ListTasksRequest{Tenant: "crew/writer"})

@@ -43,9 +43,9 @@ func (e *empties) Principal(context.Context) runtime.Principal {
 }
 
 func (e *empties) Admit(r *http.Request, _ string) (context.Context, error) { return r.Context(), nil }
-func (e *empties) Within(context.Context, string, any) error                { return nil }
-func (e *empties) Settled(context.Context, string, any, error)              {}
-func (e *empties) Stay(ctx context.Context, _, _ string) (context.Context, func(), error) {
+func (e *empties) CheckNamespace(context.Context, string, any) error        { return nil }
+func (e *empties) Completed(context.Context, string, any, error)            {}
+func (e *empties) AcquireWaitSlot(ctx context.Context, _, _ string) (context.Context, func(), error) {
 	return ctx, func() {}, nil
 }
 

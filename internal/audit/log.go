@@ -83,13 +83,13 @@ func (l *Log) resume() (cut int64, err error) {
 		return 0, err
 	}
 	last := files[len(files)-1]
-	end, err := walk([]string{last}, l.opts.Key, nil)
+	end, err := verify([]string{last}, l.opts.Key, nil)
 	if err != nil {
 		return 0, err
 	}
 	l.seq, l.sum, l.size = end.Seq, end.Hash, end.Size
 	if end.Lines == 0 && len(files) > 1 {
-		before, err := walk(files[len(files)-2:len(files)-1], l.opts.Key, nil)
+		before, err := verify(files[len(files)-2:len(files)-1], l.opts.Key, nil)
 		if err != nil {
 			return 0, err
 		}

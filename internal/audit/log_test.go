@@ -54,7 +54,7 @@ func TestChain(t *testing.T) {
 			closeLog(t, l)
 		}
 		var seen uint64
-		end, err := Walk(o.Dir, key, func(e *Entry, _ string, _ []byte) error {
+		end, err := Verify(o.Dir, key, func(e *Entry, _ string, _ []byte) error {
 			seen++
 			if e.Seq != seen {
 				return errors.New("out of order")
@@ -65,7 +65,7 @@ func TestChain(t *testing.T) {
 		if err != nil || end.Seq != 300 || end.First != 1 || end.Lines != 300 || len(files) < 10 {
 			t.Fatalf("%+v in %d files: %v", end, len(files), err)
 		}
-		if _, err := Walk(o.Dir, []byte("another key"), nil); err == nil {
+		if _, err := Verify(o.Dir, []byte("another key"), nil); err == nil {
 			t.Error("another key proves the chain")
 		}
 	}
@@ -88,7 +88,7 @@ func TestTampering(t *testing.T) {
 		if err := os.WriteFile(files[1], changed, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if end, err := Walk(o.Dir, nil, nil); err == nil {
+		if end, err := Verify(o.Dir, nil, nil); err == nil {
 			t.Errorf("%s: not found, %+v", what, end)
 		}
 	}
@@ -106,13 +106,13 @@ func TestTampering(t *testing.T) {
 	if err := os.Remove(files[1]); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Walk(o.Dir, nil, nil); err == nil {
+	if _, err := Verify(o.Dir, nil, nil); err == nil {
 		t.Error("a file that is gone from the middle is not found")
 	}
 	if err := os.Remove(files[0]); err != nil {
 		t.Fatal(err)
 	}
-	if end, err := Walk(o.Dir, nil, nil); err != nil || end.First == 1 {
+	if end, err := Verify(o.Dir, nil, nil); err != nil || end.First == 1 {
 		t.Errorf("without the oldest files: %+v, %v", end, err)
 	}
 }
@@ -148,7 +148,7 @@ func TestCrash(t *testing.T) {
 		if cut > 0 && raw[cut-1] != '\n' {
 			torn = 1
 		}
-		if end, err := Walk(o.Dir, nil, nil); err != nil || end.Lines != uint64(whole)+torn+1 {
+		if end, err := Verify(o.Dir, nil, nil); err != nil || end.Lines != uint64(whole)+torn+1 {
 			t.Fatalf("cut at %d: %+v, %v; want %d lines", cut, end, err, uint64(whole)+torn+1)
 		}
 	}
@@ -187,7 +187,7 @@ func TestFault(t *testing.T) {
 	closeLog(t, l)
 	_ = broken.Close()
 	var last Entry
-	if end, err := Walk(o.Dir, nil, func(e *Entry, _ string, _ []byte) error { last = *e; return nil }); err != nil || end.Lines != 2 || !strings.Contains(last.Note, "could not be written") {
+	if end, err := Verify(o.Dir, nil, func(e *Entry, _ string, _ []byte) error { last = *e; return nil }); err != nil || end.Lines != 2 || !strings.Contains(last.Note, "could not be written") {
 		t.Fatalf("%+v, %v, %+v", end, err, last)
 	}
 }

@@ -38,10 +38,10 @@ func filesOf(dir string) ([]string, error) {
 	return files, nil
 }
 
-// Walk proves an audit from its first file to its last, and shows each line with its
+// Verify proves an audit from its first file to its last, and shows each line with its
 // bytes; see, which may be nil, ends it with an error. Files from the beginning may have
 // been taken away: then the first line's word is taken for what was before.
-func Walk(dir string, key []byte, see func(e *Entry, hash string, line []byte) error) (End, error) {
+func Verify(dir string, key []byte, see func(e *Entry, hash string, line []byte) error) (End, error) {
 	files, err := filesOf(dir)
 	if err != nil {
 		return End{}, err
@@ -49,10 +49,10 @@ func Walk(dir string, key []byte, see func(e *Entry, hash string, line []byte) e
 	if len(files) == 0 {
 		return End{}, fmt.Errorf("audit: %s has none", dir)
 	}
-	return walk(files, key, see)
+	return verify(files, key, see)
 }
 
-func walk(files []string, key []byte, see func(e *Entry, hash string, line []byte) error) (End, error) {
+func verify(files []string, key []byte, see func(e *Entry, hash string, line []byte) error) (End, error) {
 	end := End{Hash: zero}
 	for _, path := range files {
 		if end.Torn > 0 {

@@ -29,7 +29,7 @@ func (n *namer) name(words ...string) string {
 		b.WriteString(pascal(word))
 	}
 	whole := b.String()
-	if whole == "" || !isLetter(rune(whole[0])) {
+	if whole == "" || !isAlpha(rune(whole[0])) {
 		whole = "X" + whole
 	}
 	for i := 1; ; i++ {
@@ -53,7 +53,7 @@ func pascal(word string) string {
 	start := true
 	for _, r := range word {
 		switch {
-		case !isLetter(r) && !isDigit(r):
+		case !isAlpha(r) && !isDigit(r):
 			start = true
 			continue
 		case start:
@@ -67,13 +67,13 @@ func pascal(word string) string {
 	return b.String()
 }
 
-func isLetter(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }
-func isDigit(r rune) bool  { return r >= '0' && r <= '9' }
+func isAlpha(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }
+func isDigit(r rune) bool { return r >= '0' && r <= '9' }
 
 // isPlain says whether a name needs no quotes as a property, nor in a class of Python.
 func isPlain(name string) bool {
 	for i, r := range name {
-		if !isLetter(r) && r != '_' && (i == 0 || !isDigit(r)) {
+		if !isAlpha(r) && r != '_' && (i == 0 || !isDigit(r)) {
 			return false
 		}
 	}

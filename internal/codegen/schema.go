@@ -26,8 +26,8 @@ func newReader() *reader {
 	return &reader{defs: map[*jsonschema.Schema]*definition{}, left: size}
 }
 
-func (r *reader) spend()      { r.left-- }
-func (r *reader) spent() bool { return r.left <= 0 }
+func (r *reader) spend()          { r.left-- }
+func (r *reader) exhausted() bool { return r.left <= 0 }
 
 // payload is the type of what a tool takes, which is an object whatever its schema says.
 func (r *reader) payload(s *jsonschema.Schema, path []string) *typ {
@@ -40,7 +40,7 @@ func (r *reader) payload(s *jsonschema.Schema, path []string) *typ {
 
 // read is the type of a schema's values. What its keywords say holds at once.
 func (r *reader) read(s *jsonschema.Schema, path []string) *typ {
-	if r.spend(); r.spent() {
+	if r.spend(); r.exhausted() {
 		return unknownType
 	}
 	if s.Bool != nil {

@@ -130,7 +130,7 @@ func among(types []*typ, t *typ) bool {
 // meet is what is in both of two types, or more than that. The budget bounds how much is
 // made of it.
 func (r *reader) meet(a, b *typ) *typ {
-	if r.spend(); r.spent() {
+	if r.spend(); r.exhausted() {
 		return unknownType
 	}
 	switch {

@@ -203,14 +203,14 @@ type Config struct {
 	RetentionGrace time.Duration `yaml:"retention_grace" json:"-"`
 	// RetentionPreview only says what the rules would delete.
 	RetentionPreview bool `yaml:"retention_preview" json:"retention_preview"`
-	// ForgetDeletedAfter is how long it is known that a run was deleted, and the id that began
+	// DeletedRunRetention is how long it is known that a run was deleted, and the id that began
 	// it stays used up; 0 = for ever. Default 0.
-	ForgetDeletedAfter time.Duration `yaml:"retention_deleted" json:"-"`
-	// ForgetConsumersAfter is how long the place of a named consumer is kept that does not
+	DeletedRunRetention time.Duration `yaml:"retention_deleted" json:"-"`
+	// ConsumerRetention is how long the place of a named consumer is kept that does not
 	// read; 0 = for ever. Default 0.
-	ForgetConsumersAfter time.Duration `yaml:"retention_consumers" json:"-"`
-	// ForgetLettersAfter is how long dead letters are kept; 0 = for ever. Default 0.
-	ForgetLettersAfter time.Duration `yaml:"retention_dead_letters" json:"-"`
+	ConsumerRetention time.Duration `yaml:"retention_consumers" json:"-"`
+	// DeadLetterRetention is how long dead letters are kept; 0 = for ever. Default 0.
+	DeadLetterRetention time.Duration `yaml:"retention_dead_letters" json:"-"`
 	// LogLevel is debug, info, warn or error. Default info.
 	LogLevel string `yaml:"log_level" json:"log_level"`
 	// LogFormat is text or json. Default text.
@@ -261,7 +261,7 @@ type Limits struct {
 	RunQueue int `yaml:"run_queue" json:"run_queue"`
 	// MaxTransitions ends a run that makes more transitions. Default 10000.
 	MaxTransitions int `yaml:"max_transitions" json:"max_transitions"`
-	// DeadLetters bounds the dead letters of a namespace: the oldest go; 0 = no bound but that
+	// ListDeadLetters bounds the dead letters of a namespace: the oldest go; 0 = no bound but that
 	// of each subscription. Default 0.
 	DeadLetters int `yaml:"dead_letters" json:"dead_letters"`
 	// RequestsPerSecond bounds the calls of one principal; 0 = no bound. Default 0.
@@ -342,8 +342,8 @@ func (c Config) MarshalJSON() ([]byte, error) {
 		ForgetLettersAfter   string `json:"retention_dead_letters"`
 	}{
 		plain(c), c.DataKeyAge.String(), c.DrainTimeout.String(), c.WallTime.String(), c.MaxWallTime.String(), c.Lease.String(), c.StepGrace.String(),
-		c.RestartGrace.String(), c.BlobGrace.String(), c.ModelTimeout.String(), c.RetentionEvery.String(), c.RetentionGrace.String(), c.ForgetDeletedAfter.String(), c.ForgetConsumersAfter.String(),
-		c.ForgetLettersAfter.String(),
+		c.RestartGrace.String(), c.BlobGrace.String(), c.ModelTimeout.String(), c.RetentionEvery.String(), c.RetentionGrace.String(), c.DeletedRunRetention.String(), c.ConsumerRetention.String(),
+		c.DeadLetterRetention.String(),
 	})
 }
 

@@ -16,8 +16,8 @@ import (
 // the field by its path ("accounts[2].window") and what is allowed, and nothing of it is taken.
 type document struct {
 	placed
-	// places are where the fields of the file are, by their paths.
-	places map[string][2]int
+	// positions are where the fields of the file are, by their paths.
+	positions map[string][2]int
 	// faulty are the fields that have a fault.
 	faulty map[string]bool
 }
@@ -29,7 +29,7 @@ func readDocument(what, path string, into any) (*document, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &document{placed: placed{path: path}, places: map[string][2]int{}, faulty: map[string]bool{}}
+	d := &document{placed: placed{path: path}, positions: map[string][2]int{}, faulty: map[string]bool{}}
 	root, f := source.Read(raw, fileLimits, func(twice source.Twice) {
 		d.at(twice.Line, twice.Col, pathOf(twice.Path), "is given twice")
 	})
@@ -62,7 +62,7 @@ func (d *document) err() error {
 
 // has reports whether the file says anything of a field.
 func (d *document) has(field string) bool {
-	_, ok := d.places[field]
+	_, ok := d.positions[field]
 	return ok
 }
 
@@ -75,7 +75,7 @@ func (d *document) wrong(field, format string, args ...any) {
 // where is a field with its place.
 func (d *document) where(field string) string {
 	for of := field; ; of = of[:max(0, strings.LastIndexAny(of, ".["))] {
-		if at, ok := d.places[of]; ok || of == "" {
+		if at, ok := d.positions[of]; ok || of == "" {
 			return d.place(max(1, at[0]), max(1, at[1]), source.Clip(field, 200))
 		}
 	}
@@ -100,7 +100,7 @@ func (d *document) between(field string, n, least, most int64) {
 // fill puts a value of the file into v, whose place is at.
 func (d *document) fill(n *source.Node, field string, v reflect.Value) {
 	if !d.has(field) {
-		d.places[field] = [2]int{n.Line, n.Col}
+		d.positions[field] = [2]int{n.Line, n.Col}
 	}
 	if n.Kind == source.Null {
 		return // as if nothing was said
@@ -149,7 +149,7 @@ func (d *document) object(n *source.Node, field string, v reflect.Value) {
 // member notes where a member is, and is its path.
 func (d *document) member(m *source.Member, of string) string {
 	at := strings.TrimPrefix(of+"."+source.Clip(m.Name, 80), ".")
-	d.places[at] = [2]int{m.Line, m.Col}
+	d.positions[at] = [2]int{m.Line, m.Col}
 	return at
 }
 

@@ -63,9 +63,9 @@ func bind(fs *pflag.FlagSet, c *Config) {
 	fs.DurationVar(&c.RetentionEvery, "retention-every", c.RetentionEvery, "interval of the retention job")
 	fs.DurationVar(&c.RetentionGrace, "retention-grace", c.RetentionGrace, "shortest time that a run is kept after its end, over all retention rules; at least a day for runs that another sidecar delegated")
 	fs.BoolVar(&c.RetentionPreview, "retention-preview", c.RetentionPreview, "only log what the retention rules would delete")
-	fs.DurationVar(&c.ForgetDeletedAfter, "retention-deleted", c.ForgetDeletedAfter, "how long the record of a deleted run is kept; until then its id cannot be used again; 0 = for ever")
-	fs.DurationVar(&c.ForgetConsumersAfter, "retention-consumers", c.ForgetConsumersAfter, "how long the position of a named consumer is kept after its last read; 0 = for ever")
-	fs.DurationVar(&c.ForgetLettersAfter, "retention-dead-letters", c.ForgetLettersAfter, "how long dead letters are kept; 0 = for ever")
+	fs.DurationVar(&c.DeletedRunRetention, "retention-deleted", c.DeletedRunRetention, "how long the record of a deleted run is kept; until then its id cannot be used again; 0 = for ever")
+	fs.DurationVar(&c.ConsumerRetention, "retention-consumers", c.ConsumerRetention, "how long the position of a named consumer is kept after its last read; 0 = for ever")
+	fs.DurationVar(&c.DeadLetterRetention, "retention-dead-letters", c.DeadLetterRetention, "how long dead letters are kept; 0 = for ever")
 	bindLog(fs, c)
 	bindLimits(fs, &c.Limits)
 }

@@ -145,9 +145,9 @@ func (c *Config) retention(l *list) {
 	}
 	between(l, "retention_every", c.RetentionEvery, time.Second, 24*time.Hour)
 	between(l, "retention_grace", c.RetentionGrace, time.Second, longestRun)
-	age(l, "retention_deleted", c.ForgetDeletedAfter)
-	age(l, "retention_consumers", c.ForgetConsumersAfter)
-	age(l, "retention_dead_letters", c.ForgetLettersAfter)
+	age(l, "retention_deleted", c.DeletedRunRetention)
+	age(l, "retention_consumers", c.ConsumerRetention)
+	age(l, "retention_dead_letters", c.DeadLetterRetention)
 }
 
 // age checks how long something is kept, 0 = for ever.

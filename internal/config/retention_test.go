@@ -91,9 +91,9 @@ func TestFaultsOfRetention(t *testing.T) {
 		"line's label":        {func(c *Config) { c.Retain = []string{"label=team keep=true"} }, "retain[0]", "KEY=VALUE"},
 		"pause":               {func(c *Config) { c.RetentionEvery = time.Millisecond }, "retention_every", "1s to 24h"},
 		"grace":               {func(c *Config) { c.RetentionGrace = time.Millisecond }, "retention_grace", "1s to"},
-		"age of deleted runs": {func(c *Config) { c.ForgetDeletedAfter = time.Millisecond }, "retention_deleted", "1s to"},
-		"age of consumers":    {func(c *Config) { c.ForgetConsumersAfter = -1 }, "retention_consumers", "1s to"},
-		"age of letters":      {func(c *Config) { c.ForgetLettersAfter = 1 }, "retention_dead_letters", "1s to"},
+		"age of deleted runs": {func(c *Config) { c.DeletedRunRetention = time.Millisecond }, "retention_deleted", "1s to"},
+		"age of consumers":    {func(c *Config) { c.ConsumerRetention = -1 }, "retention_consumers", "1s to"},
+		"age of letters":      {func(c *Config) { c.DeadLetterRetention = 1 }, "retention_dead_letters", "1s to"},
 		"letters":             {func(c *Config) { c.Limits.DeadLetters = -1 }, "limits.dead_letters", "0 to"},
 	} {
 		c := Default()

@@ -21,10 +21,10 @@ type Schedule struct {
 	// CatchUpMost bounds all, default 100.
 	CatchUp     string `yaml:"catch_up"`
 	CatchUpMost *int   `yaml:"catch_up_most"`
-	// LateSec is from when on an instant is missed, default 60; JitterSec is how long one is put
+	// MissedAfterSec is from when on an instant is missed, default 60; JitterSec is how long one is put
 	// off at most.
-	LateSec   *int `yaml:"late_sec"`
-	JitterSec int  `yaml:"jitter_sec"`
+	MissedAfterSec *int `yaml:"late_sec"`
+	JitterSec      int  `yaml:"jitter_sec"`
 	// Paused: nothing is fired until it is not.
 	Paused bool `yaml:"paused"`
 	// Overlap: allow (the default), or skip while the run before goes on.
@@ -156,7 +156,7 @@ func (l *scheduleList) times(s *Schedule) {
 	if s.Zone, err = time.LoadLocation(s.TimeZone); err != nil || s.TimeZone == "Local" {
 		l.at("time_zone", "%q is no zone of the IANA's database, as Europe/Berlin is", s.TimeZone)
 	}
-	l.number("late_sec", &s.LateSec, 60, 1, maxScheduleSec)
+	l.number("late_sec", &s.MissedAfterSec, 60, 1, maxScheduleSec)
 	l.number("catch_up_most", &s.CatchUpMost, 100, 1, mostCaughtUp)
 	jitter, wall := &s.JitterSec, &s.MaxWallTimeSec
 	l.number("jitter_sec", &jitter, 0, 0, maxScheduleSec)

@@ -45,10 +45,10 @@ nightly:
 		t.Fatalf("%+v, %v", got, err)
 	}
 	if s := got[0]; s.ID != "nightly" || s.Zone.String() != "Europe/Berlin" || string(s.JSON) != `{"days":7,"parts":["a",{"b":1.5}],"topic":"sales"}` ||
-		*s.CatchUpMost != 7 || *s.LateSec != 300 || s.JitterSec != 120 || s.Principal != "reports" || len(s.Scopes) != 2 || s.MaxWallTimeSec != 3600 {
+		*s.CatchUpMost != 7 || *s.MissedAfterSec != 300 || s.JitterSec != 120 || s.Principal != "reports" || len(s.Scopes) != 2 || s.MaxWallTimeSec != 3600 {
 		t.Errorf("%+v %s", s, s.JSON)
 	}
-	if s := got[1]; s.ID != "weekly" || s.TimeZone != "UTC" || s.CatchUp != "none" || *s.CatchUpMost != 100 || *s.LateSec != 60 || s.Overlap != "allow" ||
+	if s := got[1]; s.ID != "weekly" || s.TimeZone != "UTC" || s.CatchUp != "none" || *s.CatchUpMost != 100 || *s.MissedAfterSec != 60 || s.Overlap != "allow" ||
 		s.Namespace != "default" || s.Execution != "WORKERS" || s.Principal != "schedule:weekly" || s.Scopes[0] != "runs:write" || s.JSON != nil {
 		t.Errorf("%+v", s)
 	}

@@ -116,12 +116,12 @@ func TestReceiversFaultsTellNothing(t *testing.T) {
 	} {
 		wrapped := &url.Error{Op: "Post", URL: "https://hook.example/hush", Err: tt.err}
 		for _, err := range []error{tt.err, wrapped, fmt.Errorf("again: %w", wrapped)} {
-			got := told(err)
+			got := publicMessage(err)
 			if strings.Contains(got, "10.") || strings.Contains(got, "hush") {
 				t.Errorf("%v tells %q", err, got)
 			}
 		}
-		if got := told(tt.err); !strings.Contains(got, tt.want) {
+		if got := publicMessage(tt.err); !strings.Contains(got, tt.want) {
 			t.Errorf("%v is told as %q, want %q", tt.err, got, tt.want)
 		}
 		if strings.Contains(withoutURL(wrapped).Error(), "hush") {
@@ -142,8 +142,8 @@ func TestPosterJudgesWhatItDials(t *testing.T) {
 	}
 	sub := &machine.Subscription{URL: "http://localhost:" + port + "/"}
 	err = NewHTTPPoster(nil).Post(t.Context(), sub, machine.Delivery{ID: "1"})
-	if !errors.Is(err, errNotPublic) || strings.Contains(told(err), "127.0.0.1") {
-		t.Errorf("a name of this host: %v, told as %q", err, told(err))
+	if !errors.Is(err, errNotPublic) || strings.Contains(publicMessage(err), "127.0.0.1") {
+		t.Errorf("a name of this host: %v, told as %q", err, publicMessage(err))
 	}
 	err = NewHTTPPoster([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}).Post(t.Context(), sub, machine.Delivery{ID: "1"})
 	if !errors.Is(err, errRedirect) {

@@ -21,7 +21,7 @@ func (d *deletedRuns) CalledOff(context.Context, machine.OutboxRow) (machine.Del
 	if d.asked++; d.asked > 1 {
 		d.stop()
 	}
-	return machine.Delegation{}, (&machine.Deleted{RunID: "r"}).Refusal()
+	return machine.Delegation{}, (&machine.Deleted{RunID: "r"}).Err()
 }
 
 // TestCancelOfADeletedRun: whose run was deleted has nothing to call off any more.

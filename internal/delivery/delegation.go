@@ -20,8 +20,8 @@ type delegation struct {
 	// is the last one that was made; it grows until there is news.
 	since time.Time
 	pause time.Duration
-	// begun: the agent has a task for it.
-	begun bool
+	// hasTask: the agent has a task for it.
+	hasTask bool
 	// unsent: the message was announced by this process, and did certainly not arrive, which
 	// the journal does not say yet.
 	unsent bool
@@ -60,13 +60,13 @@ func (d *delegation) advance(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.begun, d.doubt = del.Remote.TaskID != "", del.Remote.MayBeSent() && !d.unsent
+	d.hasTask, d.doubt = del.Remote.TaskID != "", del.Remote.MayBeSent() && !d.unsent
 	if del.Depth >= machine.MaxDepth {
 		outcome := failure("MAX_DEPTH", fmt.Sprintf("delegations nest at most %d deep", machine.MaxDepth), true)
 		outcome.Metered = true
 		return d.resolve(ctx, outcome)
 	}
-	if del.Paused && (!d.begun || del.Remote.Answer != 0) {
+	if del.Paused && (!d.hasTask || del.Remote.Answer != 0) {
 		return d.wait(ctx)
 	}
 	peer, card, err := d.o.cfg.Directory.Peer(ctx, &del)
@@ -75,7 +75,7 @@ func (d *delegation) advance(ctx context.Context) error {
 	}
 	var task machine.AgentTask
 	switch {
-	case !d.begun:
+	case !d.hasTask:
 		task, err = d.ask(ctx, peer, &del, card)
 	case del.Remote.Answer != 0:
 		task, err = d.answer(ctx, peer, &del)
@@ -85,7 +85,7 @@ func (d *delegation) advance(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return d.told(ctx, &del, card, task)
+	return d.handleTask(ctx, &del, card, task)
 }
 
 // wait returns when the delegation may have changed: its run is paused.
@@ -281,8 +281,8 @@ func (d *delegation) stopOnNews(listen context.Context, stop context.CancelFunc)
 	return stopped
 }
 
-// told takes what the agent says of the task.
-func (d *delegation) told(ctx context.Context, del *machine.Delegation, card string, task machine.AgentTask) error {
+// handleTask takes what the agent says of the task.
+func (d *delegation) handleTask(ctx context.Context, del *machine.Delegation, card string, task machine.AgentTask) error {
 	known := del.Remote
 	task.Usage = assumed(&task, del.Lease)
 	if task.ID == "" && task.State == machine.AgentCompleted {
@@ -335,8 +335,8 @@ func (d *delegation) resolve(ctx context.Context, outcome machine.Outcome) error
 }
 
 // lasting is a refusal that the same input would meet again; nil = none.
-func lasting(err error) *machine.Refusal {
-	refusal, ok := errors.AsType[*machine.Refusal](err)
+func lasting(err error) *machine.Error {
+	refusal, ok := errors.AsType[*machine.Error](err)
 	if !ok || refusal.Code == machine.CodeUnavailable {
 		return nil
 	}
@@ -361,9 +361,9 @@ func (d *delegation) failed(ctx context.Context, cause error) (over bool) {
 	}
 	if lasting {
 		outcome := failure(fault.Code, fault.Message, true)
-		outcome.Unknown = d.begun || d.doubt
+		outcome.Unknown = d.hasTask || d.doubt
 		// An agent that does not take the message, or was never sent it, consumes nothing.
-		outcome.Metered = !d.begun && (fault.Code == "AGENT_REFUSED" || !d.doubt)
+		outcome.Metered = !d.hasTask && (fault.Code == "AGENT_REFUSED" || !d.doubt)
 		err := d.resolve(ctx, outcome)
 		if errors.Is(err, errOver) || errors.Is(err, machine.ErrNoStep) {
 			return true

@@ -109,8 +109,8 @@ type delivery struct {
 	feed Feed
 	// sub is the subscription as it is stored.
 	sub *machine.Subscription
-	// place stores where it stands.
-	place place
+	// position stores where it stands.
+	position position
 	// moved: something was delivered since the last fault.
 	moved bool
 }
@@ -147,7 +147,7 @@ func (d *delivery) serve(ctx context.Context) (doing Doing, err error) {
 	if d.sub == nil || d.sub.Done {
 		return Reading, io.EOF
 	}
-	if err := d.recall(ctx); err != nil {
+	if err := d.storePending(ctx); err != nil {
 		return Storing, err
 	}
 	if err := d.allowed(ctx); err != nil {
@@ -194,12 +194,12 @@ func (d *delivery) allowed(ctx context.Context) error {
 // lostRight begins the refusal of an owner that lost its right.
 const lostRight = "OWNER_LOST_RIGHT"
 
-// recall stores what was delivered and could not be stored before: it is not sent
+// storePending stores what was delivered and could not be stored before: it is not sent
 // again, unless the subscription is another one by now.
-func (d *delivery) recall(ctx context.Context) error {
+func (d *delivery) storePending(ctx context.Context) error {
 	err := d.flush(ctx)
 	if errors.Is(err, machine.ErrSubscriptionChanged) {
-		d.place.forget()
+		d.position.forget()
 		return nil
 	}
 	return err
@@ -262,7 +262,7 @@ func (d *delivery) deliver(ctx context.Context, event *machine.Delivery) error {
 func (d *delivery) retry(ctx context.Context, event *machine.Delivery, cause error) (given bool, err error) {
 	now, sub := time.Now(), *d.sub
 	sub.Attempts++
-	sub.LastError = clip(told(cause), maxMessage)
+	sub.LastError = clip(publicMessage(cause), maxMessage)
 	d.o.cfg.Log.InfoContext(ctx, "delivery failed", "subscription", d.key.ID, "run", d.key.Run, "attempt", sub.Attempts, "error", withoutURL(cause))
 	if sub.Attempts < d.o.cfg.Tries {
 		d.o.count(d.key.Kind, Failed)
@@ -290,8 +290,8 @@ func (d *delivery) note(ctx context.Context, sub machine.Subscription, letter *m
 	return nil
 }
 
-// lookAgain is the longest sleep before the clock is looked at again: it may be set.
-const lookAgain = time.Second
+// clockRecheck is the longest sleep before the clock is looked at again: it may be set.
+const clockRecheck = time.Second
 
 // due waits for the time of the next try, and no longer than the longest pause:
 // the clock may have been set back since the time was stored.
@@ -303,7 +303,7 @@ func (d *delivery) due(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case <-time.After(min(wait, lookAgain)):
+		case <-time.After(min(wait, clockRecheck)):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -328,12 +328,12 @@ func (o *Outbox) Resend(ctx context.Context, key machine.SubscriptionKey, n uint
 	if err != nil {
 		return err
 	}
-	letters, err := o.cfg.Subscriptions.DeadLetters(ctx, key, n-1, 1)
+	letters, err := o.cfg.Subscriptions.ListDeadLetters(ctx, key, n-1, 1)
 	if err != nil {
 		return err
 	}
 	if sub == nil || len(letters) == 0 || letters[0].N != n {
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeNotFound, Reason: "DEAD_LETTER_NOT_FOUND", Field: "n",
 			Message: fmt.Sprintf("subscription %q has no dead letter %d", key.ID, n),
 		}
@@ -345,16 +345,16 @@ func (o *Outbox) Resend(ctx context.Context, key machine.SubscriptionKey, n uint
 	}
 	letter := letters[0]
 	if letter.Withheld {
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeFailedPrecondition, Reason: "DEAD_LETTER_WITHHELD", Field: "n",
 			Message: "the values of its run can be erased, so the body was not kept: read the run's records",
 		}
 	}
 	err = o.cfg.Post.Post(ctx, sub, machine.Delivery{ID: letter.Event, Type: letter.Type, Body: letter.Body})
 	if err != nil {
-		return &machine.Refusal{
-			Code: machine.CodeUnavailable, Reason: "DELIVERY_FAILED", Field: "n", Message: "the receiver did not take it: " + told(err),
+		return &machine.Error{
+			Code: machine.CodeUnavailable, Reason: "DELIVERY_FAILED", Field: "n", Message: "the receiver did not take it: " + publicMessage(err),
 		}
 	}
-	return o.cfg.Subscriptions.DropDeadLetter(ctx, key, n)
+	return o.cfg.Subscriptions.DiscardDeadLetter(ctx, key, n)
 }

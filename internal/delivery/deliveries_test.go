@@ -84,7 +84,7 @@ var errBusy = errors.New("busy")
 type post struct {
 	t      *testing.T
 	store  *testkit.Store
-	engine *services.House
+	engine *services.Runtime
 	box    *delivery.Outbox
 	stop   func()
 	key    machine.SubscriptionKey
@@ -144,7 +144,7 @@ func TestDeliveries(t *testing.T) {
 	if want := []string{"1", "2", "4", "6"}; !slices.Equal(first.got, want) {
 		t.Fatalf("arrived %v, want %v", first.got, want)
 	}
-	letters, err := p.engine.Subscriptions.DeadLetters(ctx, p.key, 0, 10)
+	letters, err := p.engine.Subscriptions.ListDeadLetters(ctx, p.key, 0, 10)
 	if err != nil || len(letters) != 1 || letters[0].Event != "3" || string(letters[0].Body) != "3" || letters[0].Error != "busy" {
 		t.Fatalf("letters %+v, %v", letters, err)
 	}
@@ -168,7 +168,7 @@ func TestDeliveries(t *testing.T) {
 	if got := second.got[len(second.got)-1]; got != "3" {
 		t.Fatalf("resent %v", second.got)
 	}
-	if letters, err := q.engine.Subscriptions.DeadLetters(ctx, q.key, 0, 10); err != nil || len(letters) != 0 {
+	if letters, err := q.engine.Subscriptions.ListDeadLetters(ctx, q.key, 0, 10); err != nil || len(letters) != 0 {
 		t.Fatalf("letters %v, %v", letters, err)
 	}
 	if err := q.box.Resend(ctx, q.key, 1); err == nil {

@@ -6,10 +6,10 @@ import (
 	"net/url"
 )
 
-// told is what the owner of a subscription hears of a try that failed. The name that
+// publicMessage is what the owner of a subscription hears of a try that failed. The name that
 // it gave is its own; what the name resolves to here, who resolves it, and by which
 // addresses this host speaks, is not. The log has more ([withoutURL]).
-func told(err error) string {
+func publicMessage(err error) string {
 	if err == nil {
 		return ""
 	}
@@ -24,7 +24,7 @@ func told(err error) string {
 			return op.Op + ": no answer in time"
 		}
 		if op.Err != nil {
-			return op.Op + ": " + told(op.Err)
+			return op.Op + ": " + publicMessage(op.Err)
 		}
 		return op.Op + " failed"
 	}
@@ -32,7 +32,7 @@ func told(err error) string {
 		if wrapped.Timeout() {
 			return "no answer in time"
 		}
-		return told(wrapped.Err)
+		return publicMessage(wrapped.Err)
 	}
 	return err.Error()
 }

@@ -165,7 +165,7 @@ func patient[T any](ctx context.Context, o *Outbox, read func() ([]T, error)) ([
 		if err == nil || ctx.Err() != nil {
 			return got, nil
 		}
-		if away, ok := errors.AsType[*machine.Refusal](err); !ok || away.Code != machine.CodeUnavailable {
+		if away, ok := errors.AsType[*machine.Error](err); !ok || away.Code != machine.CodeUnavailable {
 			return nil, fmt.Errorf("deliver: %w", err)
 		}
 		o.cfg.Log.Log(ctx, slog.LevelWarn, "delivery blocked by internal error, retrying", "doing", string(Reading), "error", err)

@@ -44,7 +44,7 @@ var admin = runtime.Principal{Subject: "admin", Scopes: runtime.ScopeAdmin}
 
 // rig is an engine with its outbox, over a store in memory.
 type rig struct {
-	*services.House
+	*services.Runtime
 	t      *testing.T
 	ctx    context.Context
 	store  *testkit.Store
@@ -101,7 +101,7 @@ func (r *rig) open() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	engine.Attach(runtime.Hooks{Published: []runtime.Follower{runtime.FollowerFunc(func(c *runtime.Commit) { box.Observe(c.Batch) })}})
+	engine.Attach(runtime.Hooks{OnCommit: []runtime.Observer{runtime.ObserverFunc(func(c *runtime.Commit) { box.Observe(c.Batch) })}})
 	box, err = delivery.New(delivery.Config{Delegations: engine.Delegations, Subscriptions: engine.Subscriptions, Directory: r.agent, Pause: time.Millisecond, MaxPause: 2 * time.Millisecond, GiveUp: max(r.giveUp, time.Millisecond)})
 	if err != nil {
 		r.t.Fatal(err)
@@ -110,7 +110,7 @@ func (r *rig) open() {
 	var loops sync.WaitGroup
 	loops.Go(func() { _ = engine.Run(ctx) })
 	loops.Go(func() { _ = box.Run(ctx) })
-	r.House, r.life, r.stop = engine, ctx, func() { cancel(); loops.Wait() }
+	r.Runtime, r.life, r.stop = engine, ctx, func() { cancel(); loops.Wait() }
 }
 
 // restart is the death of the process and its next life.

@@ -40,9 +40,9 @@ type Subscriptions interface {
 	// NoteTry stores what became of a try that failed, if the subscription is still as
 	// it was read; [machine.ErrSubscriptionChanged].
 	NoteTry(ctx context.Context, sub machine.Subscription, before *machine.Subscription, letter *machine.DeadLetter) error
-	// DeadLetters and DropDeadLetter are about deliveries that were given up.
-	DeadLetters(ctx context.Context, key machine.SubscriptionKey, after uint64, limit int) ([]machine.DeadLetter, error)
-	DropDeadLetter(ctx context.Context, key machine.SubscriptionKey, n uint64) error
+	// ListDeadLetters and DiscardDeadLetter are about deliveries that were given up.
+	ListDeadLetters(ctx context.Context, key machine.SubscriptionKey, after uint64, limit int) ([]machine.DeadLetter, error)
+	DiscardDeadLetter(ctx context.Context, key machine.SubscriptionKey, n uint64) error
 }
 
 // Feed makes the events of subscriptions of one kind.

@@ -20,7 +20,7 @@ const edited = `{"message":"wire 1"}`
 // waits is the call that waits for a decision.
 func (r *rig) waits() *machine.ToolStep {
 	r.t.Helper()
-	s := r.until("the question", func(s *machine.State) bool { return len(s.Steps) == 1 && s.Steps[0].Awaits() })
+	s := r.until("the question", func(s *machine.State) bool { return len(s.Steps) == 1 && s.Steps[0].HeldForApproval() })
 	return &s.Steps[0]
 }
 
@@ -180,7 +180,7 @@ func TestSentDoesNotLapse(t *testing.T) {
 	r.patiently()
 	r.delegate("wire 1000")
 	r.decide(edited, 300*time.Millisecond)
-	s := r.until("the decision", func(s *machine.State) bool { return !s.Steps[0].Awaits() })
+	s := r.until("the decision", func(s *machine.State) bool { return !s.Steps[0].HeldForApproval() })
 	if err := a.await(r.ctx, func() bool { return len(a.taken) == 1 }); err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func TestUnsentLapses(t *testing.T) {
 			r.delegate("wire 1000")
 			r.decide("", 300*time.Millisecond)
 			r.until("the note that nothing arrived", func(s *machine.State) bool { return s.Steps[0].Remote != nil })
-			r.until("the hold", func(s *machine.State) bool { return s.Steps[0].Approval.Verdict == machine.Lapsed })
+			r.until("the hold", func(s *machine.State) bool { return s.Steps[0].Approval.Verdict == machine.Expired })
 			up.Store(true)
 			r.decide("", 0)
 			r.until("the answer", answered(1))

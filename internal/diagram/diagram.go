@@ -158,8 +158,8 @@ func (d sketch) delegations(from, prompt string) {
 	}
 }
 
-// Reached keeps of a drawing what one entry's graph reaches.
-func (d *Diagram) Reached(g *machine.Graph) *Diagram {
+// ReachableFrom keeps of a drawing what one entry's graph reaches.
+func (d *Diagram) ReachableFrom(g *machine.Graph) *Diagram {
 	out := *d
 	out.Entry, out.Nodes, out.Edges = g.Entry, nil, nil
 	for _, n := range d.Nodes {

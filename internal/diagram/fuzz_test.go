@@ -39,7 +39,7 @@ func FuzzDraw(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			drawable(t, Of(p).Reached(g))
+			drawable(t, Of(p).ReachableFrom(g))
 		}
 	})
 }

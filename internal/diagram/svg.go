@@ -31,12 +31,12 @@ type drawing struct {
 	ids   map[string]string
 	boxes []box
 	// at finds a box by its node's identifier.
-	at     map[string]int
-	layers [][]int
-	right  float64
-	bottom float64
-	lanes  int
-	out    strings.Builder
+	at        map[string]int
+	layers    [][]int
+	right     float64
+	bottom    float64
+	backEdges int
+	out       strings.Builder
 }
 
 type box struct {
@@ -58,7 +58,7 @@ func (d *Diagram) SVG() string {
 	for i := range d.Edges {
 		edges.WriteString(g.edge(i))
 	}
-	width := g.right + float64(g.lanes+1)*laneWidth + margin
+	width := g.right + float64(g.backEdges+1)*laneWidth + margin
 	fmt.Fprintf(&g.out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" role="img" aria-label="%s">`+"\n",
 		width, g.bottom+margin, svgText(d.Pack+" "+d.Version))
 	g.out.WriteString(svgStyle)
@@ -258,8 +258,8 @@ func (g *drawing) down(i, from, to int) (path string, x, y float64) {
 // around leads to the lane at the right, along it and back.
 func (g *drawing) around(from, to int) (path string, x, y float64) {
 	a, b := &g.boxes[from], &g.boxes[to]
-	g.lanes++
-	lane := g.right + float64(g.lanes)*laneWidth
+	g.backEdges++
+	lane := g.right + float64(g.backEdges)*laneWidth
 	y1, y2 := a.y+a.h*0.65, b.y+b.h*0.35
 	return fmt.Sprintf("M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f", a.x+a.w, y1, lane, y1, lane, y2, b.x+b.w, y2),
 		(a.x+a.w+b.x+b.w)/8 + lane*0.75, (y1 + y2) / 2

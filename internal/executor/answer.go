@@ -25,7 +25,7 @@ import (
 func (x *exchange) take(ctx context.Context, step *pawlv1.Step) (*pawl.Completion, error) {
 	answer := step.GetModel().GetAnswer()
 	x.last, x.used, x.fresh = step.GetStep(), step.GetModel().GetUsage(), reading{}
-	x.said.answer(answer)
+	x.total.answer(answer)
 	x.next = &pawlv1.ModelRequest{Model: x.endpoint.Name, PreviousStep: x.last}
 	calls := answer.GetCalls()
 	if len(calls) == 0 {
@@ -33,8 +33,8 @@ func (x *exchange) take(ctx context.Context, step *pawlv1.Step) (*pawl.Completio
 	}
 	if len(calls) == 1 && calls[0].GetName() != "" && calls[0].GetBrokenArguments() == "" {
 		switch calls[0].GetName() {
-		case x.leave:
-			return x.left(answer, calls[0]), nil
+		case x.exitTool:
+			return x.handleExitCall(answer, calls[0]), nil
 		case x.ask:
 			return x.asks(answer, calls[0]), nil
 		}
@@ -79,11 +79,11 @@ func (x *exchange) spoke(answer *pawlv1.ModelAnswer) *pawl.Completion {
 	case answer.GetFinishReason() == paused:
 		return nil // the provider goes on with it, when the next request repeats it
 	case x.chat:
-		return x.answered(answer, &pawl.Completion{Said: x.last, Await: pawlv1.Awaiting_AWAITING_INPUT})
-	case x.leave == "":
-		return x.answered(answer, &pawl.Completion{Said: x.last})
+		return x.answered(answer, &pawl.Completion{ConversationThroughStep: x.last, Await: pawlv1.Awaiting_AWAITING_INPUT})
+	case x.exitTool == "":
+		return x.answered(answer, &pawl.Completion{ConversationThroughStep: x.last})
 	}
-	x.say(message("user", text("Call "+x.leave+" to go on; text alone does not move the run.")))
+	x.addMessage(message("user", text("Call "+x.exitTool+" to go on; text alone does not move the run.")))
 	return nil
 }
 
@@ -101,33 +101,33 @@ func (x *exchange) asks(answer *pawlv1.ModelAnswer, call *pawlv1.ModelCall) *paw
 		return nil
 	}
 	return &pawl.Completion{
-		Output: append(slices.Clip(answer.GetParts()), text(given.Question)), Said: x.last, Await: pawlv1.Awaiting_AWAITING_INPUT,
-		Messages: []*pawlv1.Message{told(call, `{"asked":true}`)},
+		Output: append(slices.Clip(answer.GetParts()), text(given.Question)), ConversationThroughStep: x.last, Await: pawlv1.Awaiting_AWAITING_INPUT,
+		Messages: []*pawlv1.Message{toolMessage(call, `{"asked":true}`)},
 	}
 }
 
-// told is the answer to a call that no step makes.
-func told(call *pawlv1.ModelCall, value string) *pawlv1.Message {
+// toolMessage is the answer to a call that no step makes.
+func toolMessage(call *pawlv1.ModelCall, value string) *pawlv1.Message {
 	return &pawlv1.Message{Role: "tool", ToolCallId: call.GetId(), Parts: []*pawlv1.Part{{Content: &pawlv1.Part_Json{Json: value}}}}
 }
 
-// left takes the call that leaves the state; a mistake in it the model is told.
-func (x *exchange) left(answer *pawlv1.ModelAnswer, call *pawlv1.ModelCall) *pawl.Completion {
-	leaving, err := x.leaving(call.GetArguments())
+// handleExitCall takes the call that leaves the state; a mistake in it the model is told.
+func (x *exchange) handleExitCall(answer *pawlv1.ModelAnswer, call *pawlv1.ModelCall) *pawl.Completion {
+	leaving, err := x.parseExitCall(call.GetArguments())
 	if err != nil {
 		x.mistake(call, err)
 		return nil
 	}
 	taken, _ := json.Marshal(object{"event": leaving.Event}) // of a text
-	leaving.Said, leaving.Messages = x.last, []*pawlv1.Message{told(call, string(taken))}
+	leaving.ConversationThroughStep, leaving.Messages = x.last, []*pawlv1.Message{toolMessage(call, string(taken))}
 	if x.output == nil {
 		leaving.Output = answer.GetParts()
 	}
 	return leaving
 }
 
-// leaving reads the arguments of the call that leaves the state.
-func (x *exchange) leaving(arguments string) (*pawl.Completion, error) {
+// parseExitCall reads the arguments of the call that leaves the state.
+func (x *exchange) parseExitCall(arguments string) (*pawl.Completion, error) {
 	var given struct {
 		Event     string                     `json:"event"`
 		Artifacts map[string]json.RawMessage `json:"artifacts"`
@@ -202,7 +202,7 @@ func (x *exchange) mistake(call *pawlv1.ModelCall, err error) {
 
 func (x *exchange) refuse(call *pawlv1.ModelCall, code, why string) {
 	fault, _ := json.Marshal(object{"error": object{"code": code, "message": why}}) // of texts
-	x.say(told(call, string(fault)))
+	x.addMessage(toolMessage(call, string(fault)))
 }
 
 // holdTurn is how long a turn is held whose tools are at work; then it is given back until
@@ -212,8 +212,8 @@ const holdTurn = 30 * time.Second
 // tooMany: no step more may be pending.
 const tooMany = "MAX_PENDING_STEPS"
 
-// asked is a tool call of an answer: the step that makes it, or why there is none.
-type asked struct {
+// requestedCall is a tool call of an answer: the step that makes it, or why there is none.
+type requestedCall struct {
 	step         *pawlv1.Step
 	code, reason string
 }
@@ -223,7 +223,7 @@ type asked struct {
 func (x *exchange) make(ctx context.Context, calls []*pawlv1.ModelCall) error {
 	limited, cancel := context.WithTimeout(ctx, holdTurn)
 	defer cancel()
-	out := make([]asked, len(calls))
+	out := make([]requestedCall, len(calls))
 	waiting := 0
 	for i, call := range calls {
 		for {
@@ -265,7 +265,7 @@ func (x *exchange) make(ctx context.Context, calls []*pawlv1.ModelCall) error {
 
 // await waits for the first call from a place on that is not answered, and returns the
 // place behind it.
-func (x *exchange) await(limited, ctx context.Context, out []asked, from int) (int, error) {
+func (x *exchange) await(limited, ctx context.Context, out []requestedCall, from int) (int, error) {
 	for ; from < len(out); from++ {
 		step := out[from].step
 		if step == nil || step.GetStatus() != pawlv1.StepStatus_STEP_STATUS_PENDING {
@@ -284,13 +284,13 @@ func (x *exchange) await(limited, ctx context.Context, out []asked, from int) (i
 }
 
 // requestCall asks for the step of one call. full: too many are pending.
-func (x *exchange) requestCall(ctx context.Context, i int, call *pawlv1.ModelCall) (out asked, full bool, err error) {
+func (x *exchange) requestCall(ctx context.Context, i int, call *pawlv1.ModelCall) (out requestedCall, full bool, err error) {
 	if call.GetBrokenArguments() != "" {
 		_, err := strictjson.Object([]byte(call.GetBrokenArguments()))
-		return asked{code: "BAD_ARGUMENTS", reason: fmt.Sprintf("the arguments are no JSON object: %v", err)}, false, nil
+		return requestedCall{code: "BAD_ARGUMENTS", reason: fmt.Sprintf("the arguments are no JSON object: %v", err)}, false, nil
 	}
 	if why := x.wrong(call); why != "" {
-		return asked{code: "INVALID_CALL", reason: why}, false, nil
+		return requestedCall{code: "INVALID_CALL", reason: why}, false, nil
 	}
 	payload := call.GetArguments()
 	if strings.TrimSpace(payload) == "" {
@@ -300,20 +300,20 @@ func (x *exchange) requestCall(ctx context.Context, i int, call *pawlv1.ModelCal
 	got, err := x.turn.RequestCall(ctx, ref, call.GetName(), payload)
 	switch code := pawl.ReasonOf(err); {
 	case err == nil && got.GetDenial() != nil:
-		return asked{code: got.GetDenial().GetCode(), reason: got.GetDenial().GetMessage()}, false, nil
+		return requestedCall{code: got.GetDenial().GetCode(), reason: got.GetDenial().GetMessage()}, false, nil
 	case err == nil:
-		return asked{step: got.GetStep()}, false, nil
+		return requestedCall{step: got.GetStep()}, false, nil
 	case code == tooMany && i > 0:
-		return asked{}, true, nil
+		return requestedCall{}, true, nil
 	case status.Code(err) == codes.InvalidArgument: // the model's mistake, and not the turn's being over
-		return asked{code: code, reason: err.Error()}, false, nil
+		return requestedCall{code: code, reason: err.Error()}, false, nil
 	}
-	return asked{}, false, err
+	return requestedCall{}, false, err
 }
 
 // wrong says what is wrong with a call before anybody is asked; "" = nothing.
 func (x *exchange) wrong(call *pawlv1.ModelCall) string {
-	if name := call.GetName(); name != "" && (name == x.leave || name == x.ask) {
+	if name := call.GetName(); name != "" && (name == x.exitTool || name == x.ask) {
 		return "call " + name + " alone, once all other calls are answered"
 	}
 	var names []string

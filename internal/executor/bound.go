@@ -52,16 +52,16 @@ func (r *reading) tokens() int64 {
 // add counts what is new, in the next request and in the whole exchange.
 func (x *exchange) add(count func(*reading)) {
 	count(&x.fresh)
-	count(&x.said)
+	count(&x.total)
 }
 
 // bound is what the next call may consume, estimated where nothing says it: it reads what the
 // last one read and said, and what is new since; where that is not known, everything. The
 // sidecar prices it.
 func (x *exchange) bound() *pawlv1.Usage {
-	read := x.said.tokens()
+	read := x.total.tokens()
 	if x.used.GetInputTokens() > 0 && !x.used.GetEstimated() {
 		read = x.used.GetInputTokens() + x.used.GetOutputTokens() + x.fresh.tokens()
 	}
-	return &pawlv1.Usage{InputTokens: read, OutputTokens: cmp.Or(x.most, x.endpoint.MostSaid()), Model: x.endpoint.Name}
+	return &pawlv1.Usage{InputTokens: read, OutputTokens: cmp.Or(x.most, x.endpoint.DefaultMaxTokens()), Model: x.endpoint.Name}
 }

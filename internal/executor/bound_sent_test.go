@@ -72,7 +72,7 @@ func TestTheBoundIsSent(t *testing.T) {
 			if c.engine == "" {
 				want = pawlv1.RunStatus_RUN_STATUS_ESCALATED
 			}
-			asked := r.model.Asked()
+			asked := r.model.Requests()
 			if run.GetStatus() != want || len(asked) != c.asked || run.GetTokens() != c.tokens || run.GetEstimatedTokens() != c.estimated {
 				t.Errorf("%v (%s) after %d requests with %d tokens, %d of them estimated; want %v, %d, %d, %d: %s", run.GetStatus(), run.GetReason(),
 					len(asked), run.GetTokens(), run.GetEstimatedTokens(), want, c.asked, c.tokens, c.estimated, r.records(run.GetRunId()))
@@ -104,7 +104,7 @@ func TestANewerNameIsLearnt(t *testing.T) {
 		t.Errorf("%v with %d tokens", run.GetStatus(), run.GetTokens())
 	}
 	var names []string
-	for _, a := range r.model.Asked() {
+	for _, a := range r.model.Requests() {
 		for _, name := range []string{"max_tokens", "max_completion_tokens"} {
 			if a.Body[name] != nil {
 				names = append(names, name)
@@ -117,7 +117,7 @@ func TestANewerNameIsLearnt(t *testing.T) {
 	r = newRig(t, desk(`"retry": 1, "max_tokens": 5000`), "", func(int) endpoint.Answer {
 		return endpoint.Answer{Status: 400, Error: "max_tokens is too large: this model has at most 1000"}
 	})
-	if run := r.ended(r.start()); run.GetReason() != "turn_failed" || len(r.model.Asked()) != 1 || run.GetTokens() != 0 {
-		t.Errorf("%v with %d tokens after %d requests", run.GetStatus(), run.GetTokens(), len(r.model.Asked()))
+	if run := r.ended(r.start()); run.GetReason() != "turn_failed" || len(r.model.Requests()) != 1 || run.GetTokens() != 0 {
+		t.Errorf("%v with %d tokens after %d requests", run.GetStatus(), run.GetTokens(), len(r.model.Requests()))
 	}
 }

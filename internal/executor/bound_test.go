@@ -37,9 +37,9 @@ func TestBudgetsHoldBeforeACall(t *testing.T) {
 			if c.asked > 0 {
 				want = pawlv1.RunStatus_RUN_STATUS_COMPLETED
 			}
-			if run.GetStatus() != want || len(r.model.Asked()) != c.asked {
+			if run.GetStatus() != want || len(r.model.Requests()) != c.asked {
 				t.Errorf("%v (%s) after %d requests; want %v after %d: %s",
-					run.GetStatus(), run.GetReason(), len(r.model.Asked()), want, c.asked, r.records(run.GetRunId()))
+					run.GetStatus(), run.GetReason(), len(r.model.Requests()), want, c.asked, r.records(run.GetRunId()))
 			}
 		})
 	}

@@ -17,20 +17,20 @@ import (
 )
 
 const (
-	// lateWait bounds how long what came of a call is told of a turn that is over: it was
+	// reportTimeout bounds how long what came of a call is told of a turn that is over: it was
 	// paid for all the same.
-	lateWait = 5 * time.Second
-	// tellings is how often an answer is told that the sidecar cannot take now, with pauses
+	reportTimeout = 5 * time.Second
+	// reportAttempts is how often an answer is told that the sidecar cannot take now, with pauses
 	// from firstPause on, each twice the one before.
-	tellings   = 7
-	firstPause = 100 * time.Millisecond
+	reportAttempts = 7
+	firstPause     = 100 * time.Millisecond
 	// codeAbandoned is a call whose turn is somebody else's now, or nobody's.
 	codeAbandoned = "MODEL_ABANDONED"
 )
 
 // call makes the attempts of a call until there is an answer.
 func (e *Executor) call(ctx context.Context, x *exchange, step *pawlv1.Step, limit int64) (*pawlv1.Step, error) {
-	req, err := e.asked(ctx, x, step)
+	req, err := e.modelRequest(ctx, x, step)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func (e *Executor) call(ctx context.Context, x *exchange, step *pawlv1.Step, lim
 	}
 	for attempt := step.GetAttempt(); ; {
 		came := x.attempt(ctx, req)
-		got, err := came.tell(ctx, x.turn, step.GetStep(), attempt)
+		got, err := came.submit(ctx, x.turn, step.GetStep(), attempt)
 		if err == nil {
 			err = came.over(ctx, got)
 		}
@@ -73,9 +73,9 @@ type outcome struct {
 // attempt asks the model once.
 func (x *exchange) attempt(ctx context.Context, req *model.Request) (came outcome) {
 	var err error
-	req.Thought = func(text string) { x.think(ctx, text) }
-	req.Heard = func(told *pawlv1.ProviderLimits) { came.limits = told }
-	came.answer, came.usage, err = x.endpoint.Ask(ctx, req, func(text string) { x.tell(ctx, text) })
+	req.OnThought = func(text string) { x.streamThought(ctx, text) }
+	req.OnProviderLimits = func(told *pawlv1.ProviderLimits) { came.limits = told }
+	came.answer, came.usage, err = x.endpoint.Ask(ctx, req, func(text string) { x.streamText(ctx, text) })
 	if came.usage != nil {
 		came.usage.Model = x.endpoint.Name
 	}
@@ -90,15 +90,15 @@ func (x *exchange) attempt(ctx context.Context, req *model.Request) (came outcom
 	return came
 }
 
-// tell has the record say what came of an attempt. What a sidecar cannot take now it is told
+// submit has the record say what came of an attempt. What a sidecar cannot take now it is told
 // again: the answer is paid for. One that it never takes is a failure, with its usage.
-func (o *outcome) tell(ctx context.Context, turn *pawl.Turn, step uint32, attempt int32) (*pawlv1.AnswerModelResponse, error) {
+func (o *outcome) submit(ctx context.Context, turn *pawl.Turn, step uint32, attempt int32) (*pawlv1.AnswerModelResponse, error) {
 	if ctx.Err() != nil {
 		if o.failure != nil && o.usage == nil {
 			return nil, ctx.Err() // nothing is known of it
 		}
 		var done context.CancelFunc
-		ctx, done = context.WithTimeout(context.WithoutCancel(ctx), lateWait)
+		ctx, done = context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
 		defer done()
 	}
 	for n, wait := 1, firstPause; ; n, wait = n+1, 2*wait {
@@ -111,7 +111,7 @@ func (o *outcome) tell(ctx context.Context, turn *pawl.Turn, step uint32, attemp
 			if f, ok := errors.AsType[*pawl.Failure](err); ok {
 				o.failure.Code, o.failure.Message = f.Code, f.Message
 			}
-		case n == tellings || status.Code(err) != codes.Unavailable && status.Code(err) != codes.ResourceExhausted:
+		case n == reportAttempts || status.Code(err) != codes.Unavailable && status.Code(err) != codes.ResourceExhausted:
 			return nil, err
 		default:
 			if err := pause(ctx, wait); err != nil {
@@ -163,8 +163,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// asked reads what the record says that the model is asked.
-func (e *Executor) asked(ctx context.Context, x *exchange, step *pawlv1.Step) (*model.Request, error) {
+// modelRequest reads what the record says that the model is asked.
+func (e *Executor) modelRequest(ctx context.Context, x *exchange, step *pawlv1.Step) (*model.Request, error) {
 	got, err := e.runs.GetModelStep(ctx, &pawlv1.GetModelStepRequest{
 		Namespace: e.cfg.Namespace, RunId: x.turn.Assignment.GetLease().GetRunId(), Step: step.GetStep(),
 	})

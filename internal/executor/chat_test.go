@@ -67,7 +67,7 @@ func TestChat(t *testing.T) {
 		if got := r.ended(run); got.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED {
 			t.Fatalf("%v: %s", got, r.records(run))
 		}
-		asked := r.model.Asked()
+		asked := r.model.Requests()
 		raw, err := json.Marshal(asked[4].Body)
 		if err != nil || !strings.Contains(string(raw), "The red one.") || strings.Count(string(raw), "question") < 2 {
 			t.Errorf("asked %s, %v", raw, err)
@@ -85,7 +85,7 @@ const two = `"models": {"work": "large", "*": "small"}`
 // the start, with what there is.
 func TestAPackNamesItsModel(t *testing.T) {
 	t.Parallel()
-	script := func(n int, asked endpoint.Asked) endpoint.Answer {
+	script := func(n int, asked endpoint.Request) endpoint.Answer {
 		if asked.Body["model"] == "l" {
 			return done()
 		}
@@ -100,7 +100,7 @@ func TestAPackNamesItsModel(t *testing.T) {
 		t.Fatalf("%v", got)
 	}
 	var names []any
-	for _, asked := range model.Asked() {
+	for _, asked := range model.Requests() {
 		names = append(names, asked.Body["model"])
 	}
 	if !slices.Equal(names, []any{"l", "s"}) {
@@ -136,7 +136,7 @@ func local(t *testing.T, conf config.Config, pack string) *rig {
 // TestModelsOfAFile: they are as those of flags, and an empty file is none.
 func TestModelsOfAFile(t *testing.T) {
 	t.Parallel()
-	model := endpoint.New(t, func(n int, _ endpoint.Asked) endpoint.Answer {
+	model := endpoint.New(t, func(n int, _ endpoint.Request) endpoint.Answer {
 		if n == 0 {
 			return done()
 		}

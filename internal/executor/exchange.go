@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// leave is the function by which a model leaves a state, as in every client.
-	leave = "leave_state"
+	// defaultExitTool is the function by which a model leaves a state, as in every client.
+	defaultExitTool = "leave_state"
 	// askUser is the function by which it asks the person.
 	askUser = "ask_user"
 	// defaultRounds bounds the answers of a turn where the pack does not
@@ -61,8 +61,8 @@ type exchange struct {
 	turn     *pawl.Turn
 	view     *pawlv1.GetTurnResponse
 	endpoint *model.Endpoint
-	// leave is the name of the function that leaves the state; "" = none does.
-	leave string
+	// exitTool is the name of the function that leaves the state; "" = none does.
+	exitTool string
 	// chat: a text that does not leave the state is said to a person, who may answer; ask is
 	// the name of the function by which the model asks them.
 	chat      bool
@@ -73,9 +73,9 @@ type exchange struct {
 	output *output
 	// most bounds an answer, tokens, where the pack says so; 0 = it does not. used is what the
 	// last call consumed, fresh what is said since, said all that is said.
-	most        int64
-	used        *pawlv1.Usage
-	fresh, said reading
+	most         int64
+	used         *pawlv1.Usage
+	fresh, total reading
 	// next is the request of the next round.
 	next *pawlv1.ModelRequest
 	// offered are the tools that the model may call.
@@ -138,7 +138,7 @@ func (x *exchange) first(s *settings, own *override) error {
 	if choice := string(s.ToolPolicy.ToolChoice); choice != "" && choice != `"auto"` && choice != `"none"` && choice != "null" {
 		parameters["tool_choice"] = s.ToolPolicy.ToolChoice
 	}
-	if x.output != nil && (x.chat || x.leave == "") && parameters["response_format"] == nil {
+	if x.output != nil && (x.chat || x.exitTool == "") && parameters["response_format"] == nil {
 		parameters["response_format"] = x.output.format()
 	}
 	if x.most, err = x.endpoint.MaxTokens(parameters); err != nil {
@@ -161,13 +161,13 @@ func (x *exchange) first(s *settings, own *override) error {
 	})
 	if said := x.view.GetMessages(); len(said) == 0 || said[len(said)-1].GetRole() == "assistant" {
 		// A model is never asked with a system prompt alone.
-		x.say(message("user", text("Go on.")))
+		x.addMessage(message("user", text("Go on.")))
 	}
 	return nil
 }
 
-// say adds a new message to the next request.
-func (x *exchange) say(m *pawlv1.Message) {
+// addMessage adds a new message to the next request.
+func (x *exchange) addMessage(m *pawlv1.Message) {
 	x.add(func(r *reading) { r.message(m) })
 	x.next.Messages = append(x.next.Messages, &pawlv1.ModelMessage{Content: &pawlv1.ModelMessage_Message{Message: m}})
 }
@@ -178,11 +178,11 @@ func message(role string, parts ...*pawlv1.Part) *pawlv1.Message {
 
 func text(s string) *pawlv1.Part { return &pawlv1.Part{Content: &pawlv1.Part_Text{Text: s}} }
 
-// tell streams text to whoever watches; who does not hear it reads the record.
-func (x *exchange) tell(ctx context.Context, s string) { inPieces(ctx, s, x.turn.Output) }
+// streamText streams text to whoever watches; who does not hear it reads the record.
+func (x *exchange) streamText(ctx context.Context, s string) { inPieces(ctx, s, x.turn.Output) }
 
-// think streams what the model thinks.
-func (x *exchange) think(ctx context.Context, s string) { inPieces(ctx, s, x.turn.Reasoning) }
+// streamThought streams what the model thinks.
+func (x *exchange) streamThought(ctx context.Context, s string) { inPieces(ctx, s, x.turn.Reasoning) }
 
 func inPieces(ctx context.Context, s string, to func(context.Context, string) error) {
 	for len(s) > 0 {
@@ -201,7 +201,7 @@ func inPieces(ctx context.Context, s string, to func(context.Context, string) er
 // the execution that had it.
 func (x *exchange) replay(ctx context.Context, step *pawlv1.Step) {
 	for _, part := range step.GetModel().GetAnswer().GetParts() {
-		x.tell(ctx, part.GetText())
+		x.streamText(ctx, part.GetText())
 	}
 }
 
@@ -215,9 +215,9 @@ func (x *exchange) tools() []model.Tool {
 		tools = append(tools, model.Tool{Name: t.GetName(), Description: t.GetDescription(), Parameters: json.RawMessage(t.GetParametersJson())})
 	}
 	if len(x.view.GetAllowedEvents()) > 0 {
-		x.leave = free(leave, tools)
-		schema, _ := json.Marshal(x.leaveSchema()) // of texts
-		tools = append(tools, model.Tool{Name: x.leave, Description: "Ends this state. Choose the event that says how it went.", Parameters: schema})
+		x.exitTool = free(defaultExitTool, tools)
+		schema, _ := json.Marshal(x.exitToolSchema()) // of texts
+		tools = append(tools, model.Tool{Name: x.exitTool, Description: "Ends this state. Choose the event that says how it went.", Parameters: schema})
 	}
 	if x.chat {
 		x.ask = free(askUser, tools)
@@ -240,7 +240,7 @@ func free(name string, tools []model.Tool) string {
 
 type object = map[string]any
 
-func (x *exchange) leaveSchema() object {
+func (x *exchange) exitToolSchema() object {
 	properties := object{"event": object{"type": "string", "enum": x.view.GetAllowedEvents()}}
 	if len(x.slots) > 0 {
 		artifacts := object{}

@@ -39,7 +39,7 @@ type rig struct {
 // newRig starts one; scheme is the form of the endpoint.
 func newRig(t *testing.T, pack, scheme string, answer func(n int) endpoint.Answer) *rig {
 	t.Helper()
-	r := &rig{t: t, model: endpoint.New(t, func(n int, _ endpoint.Asked) endpoint.Answer { return answer(n) })}
+	r := &rig{t: t, model: endpoint.New(t, func(n int, _ endpoint.Request) endpoint.Answer { return answer(n) })}
 	c := config.Default()
 	c.Models, c.AllowTools, c.DrainTimeout = []string{"gpt=" + scheme + r.model.URL}, []string{"*"}, time.Second
 	made := local(t, c, pack)
@@ -143,8 +143,8 @@ func TestTextThatIsNone(t *testing.T) {
 		}
 		return endpoint.Answer{Body: "data: {\"id\":\"1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\xff\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"}
 	})
-	if got := r.ended(r.start()); got.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED || len(r.model.Asked()) != 2 {
-		t.Errorf("%v, asked %d times", got, len(r.model.Asked()))
+	if got := r.ended(r.start()); got.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED || len(r.model.Requests()) != 2 {
+		t.Errorf("%v, asked %d times", got, len(r.model.Requests()))
 	}
 }
 
@@ -174,7 +174,7 @@ func TestBadEndpoints(t *testing.T) {
 			t.Parallel()
 			pack := strings.Replace(desk(`"retry": 1, "max_artifact_bytes": 1000, "model_calls": {"timeout_sec": 60, "retry": {"max_attempts": 2, "initial_sec": 0.01}}`),
 				`"system_template": "Work."`, `"system_template": "Work.", "tool_policy": {"max_rounds": 3}`, 1)
-			model := endpoint.New(t, func(int, endpoint.Asked) endpoint.Answer { return c.answer })
+			model := endpoint.New(t, func(int, endpoint.Request) endpoint.Answer { return c.answer })
 			conf := config.Default()
 			conf.Models, conf.DrainTimeout, conf.ModelTimeout = []string{"gpt=" + model.URL}, time.Second, 500*time.Millisecond
 			conf.Limits.ConversationBytes = 1 << 19
@@ -184,7 +184,7 @@ func TestBadEndpoints(t *testing.T) {
 			if records := r.records(run); got.GetReason() != "turn_failed" || !strings.Contains(records, c.code) {
 				t.Errorf("%v %s without %s: %s", got.GetStatus(), got.GetReason(), c.code, records)
 			}
-			if n := len(model.Asked()); n != c.asked || got.GetTokens() != c.tokens {
+			if n := len(model.Requests()); n != c.asked || got.GetTokens() != c.tokens {
 				t.Errorf("asked %d times, %d tokens; want %d and %d", n, got.GetTokens(), c.asked, c.tokens)
 			}
 		})
@@ -196,7 +196,7 @@ func TestBadEndpoints(t *testing.T) {
 func TestTheLastOfTooManyAnswersIsAskedAnew(t *testing.T) {
 	t.Parallel()
 	pack := strings.Replace(desk(`"retry": {"max_attempts": 3, "initial_sec": 0.01}`), `"system_template": "Work."`, `"system_template": "Work.", "tool_policy": {"max_rounds": 2}`, 1)
-	model := endpoint.New(t, func(int, endpoint.Asked) endpoint.Answer { return endpoint.Answer{Text: "no call"} })
+	model := endpoint.New(t, func(int, endpoint.Request) endpoint.Answer { return endpoint.Answer{Text: "no call"} })
 	conf := config.Default()
 	conf.Models, conf.DrainTimeout = []string{"gpt=" + model.URL}, time.Second
 	r := local(t, conf, pack)

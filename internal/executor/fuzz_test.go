@@ -13,9 +13,9 @@ func FuzzArguments(f *testing.F) {
 	f.Add(`{"event":"Found"} {}`)
 	f.Add(`{"artifacts":{"note":7}}`)
 	f.Fuzz(func(t *testing.T, arguments string) {
-		x := &exchange{leave: leave, view: &pawlv1.GetTurnResponse{AllowedEvents: []string{"Found"}}, offered: []*pawlv1.ToolSpec{{Name: "look"}}}
+		x := &exchange{exitTool: defaultExitTool, view: &pawlv1.GetTurnResponse{AllowedEvents: []string{"Found"}}, offered: []*pawlv1.ToolSpec{{Name: "look"}}}
 		x.slots = map[string]*pawlv1.ArtifactSlot{"note": {Name: "note", MediaType: "text/plain"}, "data": {Name: "data", MediaType: "application/json"}}
-		done, err := x.leaving(arguments)
+		done, err := x.parseExitCall(arguments)
 		if err == nil {
 			if done.Event != "Found" {
 				t.Errorf("event %q", done.Event)

@@ -11,7 +11,7 @@ import (
 // would see differently is a mistake of the call, which the model is told.
 func TestArgumentsHaveOneReading(t *testing.T) {
 	t.Parallel()
-	x := &exchange{leave: leave, view: &pawlv1.GetTurnResponse{AllowedEvents: []string{"Pay", "Stop"}}, offered: []*pawlv1.ToolSpec{{Name: "look"}}}
+	x := &exchange{exitTool: defaultExitTool, view: &pawlv1.GetTurnResponse{AllowedEvents: []string{"Pay", "Stop"}}, offered: []*pawlv1.ToolSpec{{Name: "look"}}}
 	x.slots = map[string]*pawlv1.ArtifactSlot{"note": {Name: "note", MediaType: "text/plain"}, "data": {Name: "data", MediaType: "application/json"}}
 	for arguments, want := range map[string]string{
 		`{"event":"Stop","Event":"Pay"}`:                                     `"Event" differs from "event" by case only`,
@@ -24,7 +24,7 @@ func TestArgumentsHaveOneReading(t *testing.T) {
 		`{"event":"Pay","artifacts":{"data":{"a":1,"A":2},"note":"\u00e9"}}`: "",
 	} {
 		event, writes := "", []*pawlv1.ArtifactWrite(nil)
-		done, err := x.leaving(arguments)
+		done, err := x.parseExitCall(arguments)
 		if err == nil {
 			event, writes = done.Event, done.Artifacts
 		}

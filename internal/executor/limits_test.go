@@ -32,7 +32,7 @@ func (b *busy) visit() {
 }
 
 // limited is a sidecar with a model of the operator's limits.
-func limited(t *testing.T, limits, pack string, answer func(n int, asked endpoint.Asked) endpoint.Answer) *rig {
+func limited(t *testing.T, limits, pack string, answer func(n int, asked endpoint.Request) endpoint.Answer) *rig {
 	t.Helper()
 	model := endpoint.New(t, answer)
 	c := config.Default()
@@ -47,7 +47,7 @@ func limited(t *testing.T, limits, pack string, answer func(n int, asked endpoin
 }
 
 // leaves is the answer that leads a run of desk to its end.
-func leaves(asked endpoint.Asked) endpoint.Answer {
+func leaves(asked endpoint.Request) endpoint.Answer {
 	if tools, _ := asked.Body["tools"].([]any); len(tools) > 0 {
 		return done()
 	}
@@ -59,7 +59,7 @@ func leaves(asked endpoint.Asked) endpoint.Answer {
 func TestConcurrentCallsAreLimited(t *testing.T) {
 	t.Parallel()
 	b := &busy{came: make(chan struct{}, 100), went: make(chan struct{})}
-	r := limited(t, "limits: [{id: gpt, key: model, concurrent: 2}]", desk(""), func(_ int, asked endpoint.Asked) endpoint.Answer {
+	r := limited(t, "limits: [{id: gpt, key: model, concurrent: 2}]", desk(""), func(_ int, asked endpoint.Request) endpoint.Answer {
 		b.visit()
 		return leaves(asked)
 	})

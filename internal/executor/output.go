@@ -105,7 +105,7 @@ func (x *exchange) answered(answer *pawlv1.ModelAnswer, done *pawl.Completion) *
 	}
 	part, err := x.output.part(given.String())
 	if err != nil {
-		x.say(message("user", text("The answer does not fit its JSON Schema: "+err.Error()+"\nAnswer with JSON that fits, and nothing else.")))
+		x.addMessage(message("user", text("The answer does not fit its JSON Schema: "+err.Error()+"\nAnswer with JSON that fits, and nothing else.")))
 		return nil
 	}
 	done.Output = []*pawlv1.Part{part}

@@ -64,7 +64,7 @@ func TestOutputOfASchema(t *testing.T) {
 			if len(out) != 2 || out[0].GetJson() != `{"total":1.50}` || out[1].GetJson() != `{"total":2.10}` {
 				t.Errorf("put out %v", out)
 			}
-			asked := r.model.Asked()
+			asked := r.model.Requests()
 			if len(asked) != len(answers) {
 				t.Fatalf("asked %d times", len(asked))
 			}
@@ -89,8 +89,8 @@ func TestOutputThatNeverFits(t *testing.T) {
 	pack := strings.Replace(desk(`"output_schema": {"work": `+bill+`}, "retry": 1`), `"system_template": "Work."`, `"system_template": "Work.", "tool_policy": {"max_rounds": 3}`, 1)
 	r := newRig(t, pack, "", func(int) endpoint.Answer { return done() })
 	run := r.start()
-	if got := r.ended(run); got.GetReason() != "turn_failed" || len(r.model.Asked()) != 3 || !strings.Contains(r.records(run), "MAX_ROUNDS") {
-		t.Errorf("%v, asked %d times: %s", got, len(r.model.Asked()), r.records(run))
+	if got := r.ended(run); got.GetReason() != "turn_failed" || len(r.model.Requests()) != 3 || !strings.Contains(r.records(run), "MAX_ROUNDS") {
+		t.Errorf("%v, asked %d times: %s", got, len(r.model.Requests()), r.records(run))
 	}
 }
 
@@ -111,7 +111,7 @@ func TestAPausedAnswer(t *testing.T) {
 	if out := r.outputs(run); len(out) != 1 || out[0].GetText() != "Found." || thought != "hm" {
 		t.Errorf("put out %v, thought %q: %s", out, thought, r.records(run))
 	}
-	messages, _ := r.model.Asked()[2].Body["messages"].([]any)
+	messages, _ := r.model.Requests()[2].Body["messages"].([]any)
 	if last := asJSON(t, messages[len(messages)-1]); !strings.Contains(last, "Searching.") {
 		t.Errorf("told last: %s", last)
 	}

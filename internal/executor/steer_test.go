@@ -18,7 +18,7 @@ type steered struct {
 	control pawlv1.ControlServiceClient
 }
 
-func newSteered(t *testing.T, pack string, answer func(n int, asked endpoint.Asked) endpoint.Answer) *steered {
+func newSteered(t *testing.T, pack string, answer func(n int, asked endpoint.Request) endpoint.Answer) *steered {
 	t.Helper()
 	model := endpoint.New(t, answer)
 	conf := config.Default()
@@ -44,7 +44,7 @@ func (r *steered) steer(run, text string, when pawlv1.SteerWhen) {
 // said is what the model was asked the n-th time.
 func (r *steered) said(n int) string {
 	r.t.Helper()
-	raw, err := json.Marshal(r.model.Asked()[n].Body["messages"])
+	raw, err := json.Marshal(r.model.Requests()[n].Body["messages"])
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestSteer(t *testing.T) {
 	t.Parallel()
 	runs, told := make(chan string, 1), make(chan struct{})
 	var r *steered
-	r = newSteered(t, desk(``), func(n int, _ endpoint.Asked) endpoint.Answer {
+	r = newSteered(t, desk(``), func(n int, _ endpoint.Request) endpoint.Answer {
 		switch n {
 		case 0:
 			r.steer(<-runs, "Go left.", pawlv1.SteerWhen_STEER_WHEN_UNSPECIFIED)
@@ -93,7 +93,7 @@ func calling() string {
 // waiting until somebody goes on.
 func TestSteerNow(t *testing.T) {
 	t.Parallel()
-	r := newSteered(t, calling(), func(_ int, asked endpoint.Asked) endpoint.Answer {
+	r := newSteered(t, calling(), func(_ int, asked endpoint.Request) endpoint.Answer {
 		raw, _ := json.Marshal(asked.Body["messages"])
 		switch said := string(raw); {
 		case strings.Contains(said, "Report."):
@@ -134,7 +134,7 @@ func TestSteerNow(t *testing.T) {
 	if got := r.ended(run); got.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED {
 		t.Fatalf("%v: %s", got, r.records(run))
 	}
-	last := r.model.Asked()
+	last := r.model.Requests()
 	said := r.said(len(last) - 2)
 	at := -1
 	for _, want := range []string{"Let me look.", `"tool_call_id":"a"`, `"tool_call_id":"b"`, "No, right.", "Go on then."} {

@@ -27,8 +27,8 @@ func TestValuesOfModelsCalls(t *testing.T) {
 			t.Run(form+"/"+v.Name, func(t *testing.T) {
 				t.Parallel()
 				var mu sync.Mutex
-				var asked []endpoint.Asked
-				models := endpoint.New(t, func(n int, a endpoint.Asked) endpoint.Answer {
+				var asked []endpoint.Request
+				models := endpoint.New(t, func(n int, a endpoint.Request) endpoint.Answer {
 					mu.Lock()
 					defer mu.Unlock()
 					asked = append(asked, a)

@@ -71,13 +71,13 @@ type Agentic struct {
 // Event returns the event that a record is, if it is one that is asked for.
 func (a *Agentic) Event(ctx context.Context, r *pawlv1.Record) (*Event, error) {
 	event, err := a.event(ctx, r)
-	if err != nil || event == nil || !a.asked(event.Type) {
+	if err != nil || event == nil || !a.accepts(event.Type) {
 		return nil, err
 	}
 	return event, nil
 }
 
-func (a *Agentic) asked(name string) bool {
+func (a *Agentic) accepts(name string) bool {
 	return len(a.Types) == 0 || slices.Contains(a.Types, name) ||
 		strings.HasPrefix(name, TypeToolRequest+".") && slices.Contains(a.Types, TypeToolRequest)
 }
@@ -103,7 +103,7 @@ func (a *Agentic) event(ctx context.Context, r *pawlv1.Record) (*Event, error) {
 			return nil, nil
 		}
 		if body.StepResolved.GetNext() > 0 {
-			return a.again(ctx, r, body.StepResolved)
+			return a.retryRequest(ctx, r, body.StepResolved)
 		}
 		return result(r, body.StepResolved), nil
 	case *pawlv1.Record_Ended:
@@ -116,7 +116,7 @@ func (a *Agentic) event(ctx context.Context, r *pawlv1.Record) (*Event, error) {
 // start, so that it is the key of the event that the caller sent; where none was given,
 // the run's.
 func (a *Agentic) start(ctx context.Context, r *pawlv1.Record) (*Event, error) {
-	if !a.asked(TypeStart) {
+	if !a.accepts(TypeStart) {
 		return nil, nil
 	}
 	got, err := a.about(ctx, r.GetRunId())
@@ -170,8 +170,8 @@ func request(r *pawlv1.Record, step uint32, tool string, attempt int32, payload 
 	}
 }
 
-// again is the request of a further attempt: the same step, the same payload.
-func (a *Agentic) again(ctx context.Context, r *pawlv1.Record, s *pawlv1.StepResolved) (*Event, error) {
+// retryRequest is the request of a further attempt: the same step, the same payload.
+func (a *Agentic) retryRequest(ctx context.Context, r *pawlv1.Record, s *pawlv1.StepResolved) (*Event, error) {
 	payload, err := a.payload(ctx, r, s.GetStep())
 	if err != nil {
 		return nil, err
@@ -246,7 +246,7 @@ func (a *Agentic) end(ctx context.Context, r *pawlv1.Record, ended *pawlv1.Ended
 	if ended.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED {
 		event.Type, event.DedupeKey = TypeEscalated, "agentic:run:"+r.GetRunId()+":escalated"
 	}
-	if !a.asked(event.Type) {
+	if !a.accepts(event.Type) {
 		return nil, nil
 	}
 	got, err := a.about(ctx, r.GetRunId())

@@ -59,7 +59,7 @@ func newSidecar(t *testing.T) *sidecar {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := grpcapi.New(grpcapi.Config{House: engine})
+	server, err := grpcapi.New(grpcapi.Config{Runtime: engine})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -140,7 +140,7 @@ func TestNoGreeting(t *testing.T) {
 		}
 		t.Cleanup(func() { conn.Close() })
 		_, _ = io.WriteString(conn, words)
-		_ = conn.SetReadDeadline(time.Now().Add(6 * greetingTime))
+		_ = conn.SetReadDeadline(time.Now().Add(6 * handshakeTimeout))
 		conns[words] = conn
 	}
 	for words, conn := range conns {

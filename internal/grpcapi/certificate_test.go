@@ -367,7 +367,7 @@ func TestEveryListenerIsGuarded(t *testing.T) {
 			}, true},
 			"insecure": {func(c *Config) { c.InsecureBind = true }, true},
 		} {
-			conf := Config{House: engine}
+			conf := Config{Runtime: engine}
 			listener.set(&conf, "0.0.0.0:0")
 			guard.set(&conf)
 			s, err := New(conf)

@@ -20,8 +20,8 @@ import (
 
 // Config is everything a [Server] is built from.
 type Config struct {
-	// House runs the runs: the way of a transition and its rooms. Either it is set or Router.
-	House *services.House
+	// Runtime runs the runs: the way of a transition and its rooms. Either it is set or Router.
+	Runtime *services.Runtime
 	// Router takes calls to the house that answers them, which may be another process's and
 	// comes and goes, see [Server.Services]. Store and Deliveries are then that house's, and
 	// Spaces are the namespaces that there are.
@@ -29,7 +29,7 @@ type Config struct {
 	Spaces validate.Namespaces
 	// Quotas says how much of this server callers may have. Default: what House goes by, else
 	// no bounds.
-	Quotas *quota.Book
+	Quotas *quota.Limits
 	// Store is what is asked of the whole store at once; nil = nothing can be.
 	Store depot.Store
 	// Failed is closed when the store can no longer commit: the server then
@@ -75,9 +75,9 @@ type Config struct {
 
 	// Deliveries sends to webhooks and other receivers; nil = nothing is sent.
 	Deliveries Deliveries
-	// Guest makes the service of another package on this server; nil = none. It is
+	// Plugin makes the service of another package on this server; nil = none. It is
 	// called once, before anything is bound or served.
-	Guest func(*Server) (Guest, error)
+	Plugin func(*Server) (Plugin, error)
 
 	// InsecureBind permits an address other than loopback to callers who show
 	// neither tokens nor certificates.
@@ -129,8 +129,8 @@ func (c Config) withDefaults() Config {
 	if c.MaxStreams == 0 {
 		c.MaxStreams = DefaultStreams
 	}
-	if c.Quotas == nil && c.House != nil {
-		c.Quotas = c.House.Quotas
+	if c.Quotas == nil && c.Runtime != nil {
+		c.Quotas = c.Runtime.Quotas
 	}
 	if c.Quotas == nil {
 		c.Quotas = quota.New(c.Spaces.WithDefault())
@@ -146,7 +146,7 @@ func (c Config) validate() error {
 			faults = append(faults, fmt.Errorf(format, args...))
 		}
 	}
-	check((c.House == nil) == (c.Router != nil), "house is required, or a router in its place")
+	check((c.Runtime == nil) == (c.Router != nil), "house is required, or a router in its place")
 	check(c.Router == nil || c.Store == nil && c.Deliveries == nil, "store and deliveries are those of a house, and a router knows it")
 	check(c.MaxMessageBytes > 0 && c.MaxMessageBytes <= maxMessageBytesCap,
 		"message_bytes %d: want 1 to %d", c.MaxMessageBytes, maxMessageBytesCap)

@@ -11,11 +11,11 @@ import (
 )
 
 // controlService is pawl.v1.ControlService. Its calls that change a run go the way of
-// those of RunService, see [handled].
+// those of RunService, see [handleUnary].
 type controlService struct {
 	pawlv1.UnimplementedControlServiceServer
 	runs      *runService
-	schedules *schedule.Room
+	schedules *schedule.Scheduler
 }
 
 // ListSchedules implements pawl.v1.ControlService.
@@ -29,7 +29,7 @@ func (s *controlService) ListSchedules(ctx context.Context, in *pawlv1.ListSched
 
 // RaiseBudget implements pawl.v1.ControlService.
 func (s *controlService) RaiseBudget(ctx context.Context, in *pawlv1.RaiseBudgetRequest) (*pawlv1.RaiseBudgetResponse, error) {
-	return handled(ctx, s.runs, in, convert.RaiseFromProto, s.runs.engine.Apply, func(a *convert.Answer) *pawlv1.RaiseBudgetResponse {
+	return handleUnary(ctx, s.runs, in, convert.RaiseFromProto, s.runs.engine.Apply, func(a *convert.Answer) *pawlv1.RaiseBudgetResponse {
 		return &pawlv1.RaiseBudgetResponse{
 			Record: a.Record(machine.RecBudgetRaised), Remaining: a.Remaining(), Status: a.Status(), Seq: a.Seq(), Duplicate: a.Duplicate,
 		}
@@ -38,12 +38,12 @@ func (s *controlService) RaiseBudget(ctx context.Context, in *pawlv1.RaiseBudget
 
 // SteerRun implements pawl.v1.ControlService.
 func (s *controlService) SteerRun(ctx context.Context, in *pawlv1.SteerRunRequest) (*pawlv1.SteerRunResponse, error) {
-	return handled(ctx, s.runs, in, convert.SteerFromProto, s.runs.engine.Apply, convert.Steered)
+	return handleUnary(ctx, s.runs, in, convert.SteerFromProto, s.runs.engine.Apply, convert.Steered)
 }
 
 // StopRun implements pawl.v1.ControlService.
 func (s *controlService) StopRun(ctx context.Context, in *pawlv1.StopRunRequest) (*pawlv1.StopRunResponse, error) {
-	return handled(ctx, s.runs, in, convert.StopFromProto, s.runs.engine.Apply, convert.Stopped)
+	return handleUnary(ctx, s.runs, in, convert.StopFromProto, s.runs.engine.Apply, convert.Stopped)
 }
 
 // ListLimits implements pawl.v1.ControlService.

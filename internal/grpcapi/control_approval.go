@@ -11,7 +11,7 @@ import (
 
 // DecideStep implements pawl.v1.ControlService.
 func (s *controlService) DecideStep(ctx context.Context, in *pawlv1.DecideStepRequest) (*pawlv1.DecideStepResponse, error) {
-	return handled(ctx, s.runs, in, convert.DecideFromProto, s.runs.engine.Apply, func(a *convert.Answer) *pawlv1.DecideStepResponse {
+	return handleUnary(ctx, s.runs, in, convert.DecideFromProto, s.runs.engine.Apply, func(a *convert.Answer) *pawlv1.DecideStepResponse {
 		return &pawlv1.DecideStepResponse{Decided: a.Record(machine.RecStepDecided), Status: a.Status(), Seq: a.Seq(), Duplicate: a.Duplicate}
 	})
 }
@@ -30,7 +30,7 @@ func (s *controlService) ListApprovals(ctx context.Context, in *pawlv1.ListAppro
 	for i := range page.Waiting {
 		w := &page.Waiting[i]
 		shown := convert.ApprovalToProto(w)
-		if err := s.runs.hides.Hide(ctx, call, w.State, shown); err != nil {
+		if err := s.runs.redactor.Hide(ctx, call, w.State, shown); err != nil {
 			return nil, err
 		}
 		out.Approvals = append(out.Approvals, shown)

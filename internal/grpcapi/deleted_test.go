@@ -135,7 +135,7 @@ func TestStreamPassesOverADeletedRun(t *testing.T) {
 	r.register(ctx)
 	before, gone, after := r.cancelled(ctx), r.cancelled(ctx), r.cancelled(ctx)
 	call := runtime.Call{Principal: runtime.Principal{Subject: "reader", Scopes: runtime.ScopeAdmin}}
-	show := newShower(r.services.runs, call)
+	show := newRecordEncoder(r.services.runs, call)
 	pump := func(to *toldStream, filter streams.Filter) error {
 		w, err := r.engine.Watches.Watch(ctx, streams.Request{Call: call, Filter: filter})
 		if err != nil {
@@ -143,7 +143,7 @@ func TestStreamPassesOverADeletedRun(t *testing.T) {
 		}
 		defer w.Close()
 		show.one = filter.RunID != ""
-		return streamEnd(ctx, r.services.runs.pump(ctx, w, show, to))
+		return streamEnd(ctx, r.services.runs.sendPages(ctx, w, show, to))
 	}
 	all := &toldStream{first: func() { r.remove(ctx, gone) }}
 	if err := pump(all, streams.Filter{}); err != nil {

@@ -25,7 +25,7 @@ type Deliveries interface {
 // dead letters in delivery_letter.go.
 type deliveryService struct {
 	pawlv1.UnimplementedDeliveryServiceServer
-	subscriptions *subscription.Room
+	subscriptions *subscription.Service
 	// sends is nil where nothing is sent.
 	sends Deliveries
 }
@@ -33,7 +33,7 @@ type deliveryService struct {
 // sending is what sends, or why nothing does.
 func (s *deliveryService) sending() (Deliveries, error) {
 	if s.sends == nil {
-		return nil, &machine.Refusal{
+		return nil, &machine.Error{
 			Code: machine.CodeFailedPrecondition, Reason: "DELIVERIES_OFF", Message: "this server sends nothing to receivers",
 		}
 	}

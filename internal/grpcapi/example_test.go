@@ -38,7 +38,7 @@ func open(with ...func(*services.Config)) *sidecar {
 	}
 	engine, err := services.New(cfg)
 	check(err)
-	server, err := grpcapi.New(grpcapi.Config{House: engine})
+	server, err := grpcapi.New(grpcapi.Config{Runtime: engine})
 	check(err)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve() }()

@@ -41,7 +41,7 @@ type rig struct {
 	t      testing.TB
 	store  *testkit.Store
 	clock  *testkit.Clock
-	engine *services.House
+	engine *services.Runtime
 	// conf is that of engine.
 	conf   services.Config
 	server *Server
@@ -84,11 +84,11 @@ func newRig(t testing.TB, configure ...func(*Config, *services.Config)) *rig {
 func (r *rig) build(conf Config, spaces validate.Namespaces) {
 	r.t.Helper()
 	board, routed := conf.Router.(seated)
-	offer := Offer{House: r.engine, Store: conf.Store, Deliveries: conf.Deliveries}
+	offer := ServiceConfig{Runtime: r.engine, Store: conf.Store, Deliveries: conf.Deliveries}
 	if routed {
 		conf.Store, conf.Deliveries, conf.Spaces, conf.Quotas = nil, nil, spaces, r.engine.Quotas
 	} else {
-		conf.House, conf.Failed = r.engine, r.engine.Failed()
+		conf.Runtime, conf.Failed = r.engine, r.engine.Failed()
 	}
 	var err error
 	if r.server, err = New(conf); err != nil {

@@ -15,7 +15,7 @@ import (
 // of the gRPC server over an in-process connection: the same tokens, scopes, limits
 // and errors hold.
 type jsonPort struct {
-	web
+	httpListener
 	conn *grpc.ClientConn
 }
 
@@ -27,22 +27,22 @@ func newJSONPort(s *Server) (*jsonPort, error) {
 	cfg := gateway.Config{
 		Page: s.cfg.Page, PagePath: s.cfg.PagePath, Hosts: s.cfg.HTTPHosts, Origins: s.cfg.HTTPOrigins,
 		MaxBody: 2 * int64(s.cfg.MaxMessageBytes),
-		Refused: func(ctx context.Context, st *status.Status) { s.edge.tally.Refused(ctx, tally.HTTP, st) },
+		Refused: func(ctx context.Context, st *status.Status) { s.edge.metrics.Refused(ctx, tally.HTTP, st) },
 	}
-	if s.guest != nil {
-		cfg.Guest, cfg.GuestTakes = s.guest.HTTP, s.guest.Takes
+	if s.plugin != nil {
+		cfg.Plugin, cfg.PluginMatches = s.plugin.HTTP, s.plugin.Matches
 	}
 	handler, err := gateway.New(conn, cfg)
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	return &jsonPort{conn: conn, web: newWeb(s, "HTTP", handler)}, nil
+	return &jsonPort{conn: conn, httpListener: newHTTPListener(s, "HTTP", handler)}, nil
 }
 
 // shutdown lets requests under way finish until ctx ends.
 func (p *jsonPort) shutdown(ctx context.Context) {
-	p.web.shutdown(ctx)
+	p.httpListener.shutdown(ctx)
 	_ = p.conn.Close()
 }
 
-func (p *jsonPort) close() error { return errors.Join(p.web.close(), p.conn.Close()) }
+func (p *jsonPort) close() error { return errors.Join(p.httpListener.close(), p.conn.Close()) }

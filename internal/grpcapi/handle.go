@@ -8,9 +8,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-// handled makes a call that drives a run: the request is converted, asked of the engine
+// handleUnary makes a call that drives a run: the request is converted, asked of the engine
 // once, and the answer, which holds all that a response tells, converted back.
-func handled[In interface{ GetNamespace() string }, Req, Out any](
+func handleUnary[In interface{ GetNamespace() string }, Req, Out any](
 	ctx context.Context, s *runService, in In,
 	ask func(convert.Caller, In) (Req, error), do func(context.Context, Req) (runtime.Answer, error), tell func(*convert.Answer) Out,
 ) (out Out, err error) {
@@ -20,10 +20,10 @@ func handled[In interface{ GetNamespace() string }, Req, Out any](
 	}
 	got, err := do(ctx, req)
 	if err != nil {
-		return out, s.withWinner(ctx, in, err)
+		return out, s.withConflictRecord(ctx, in, err)
 	}
-	out = tell(&convert.Answer{Answer: got, Places: s.views})
-	return out, s.hides.HideAnswer(ctx, callOf(ctx, in.GetNamespace()), got.State, out)
+	out = tell(&convert.Answer{Answer: got, Cursors: s.views})
+	return out, s.redactor.HideAnswer(ctx, callOf(ctx, in.GetNamespace()), got.State, out)
 }
 
 // traced is a conversion of a request whose run belongs to the caller's trace.

@@ -49,8 +49,8 @@ func outerChain(edge *edge) []grpc.UnaryServerInterceptor {
 	out := []grpc.UnaryServerInterceptor{
 		recovery.UnaryServerInterceptor(recovery.WithRecoveryHandlerContext(edge.recovered)), edge.unary,
 	}
-	if edge.trail != nil {
-		out = append(out, edge.trail.Unary)
+	if edge.auditLog != nil {
+		out = append(out, edge.auditLog.Unary)
 	}
 	if logsCalls(edge.log) {
 		out = append(out, logging.UnaryServerInterceptor(slogLogger(edge.log), logging.WithLogOnEvents(logging.FinishCall), logging.WithErrorFields(reasonField)))
@@ -60,20 +60,20 @@ func outerChain(edge *edge) []grpc.UnaryServerInterceptor {
 
 // innerChain is what it passes behind that.
 func innerChain(limit *calllimit.Limiter, validator protovalidate.Validator) []grpc.UnaryServerInterceptor {
-	return []grpc.UnaryServerInterceptor{auth.UnaryWithin, limit.Unary, mwvalidate.UnaryServerInterceptor(validator)}
+	return []grpc.UnaryServerInterceptor{auth.UnaryCheckNamespace, limit.Unary, mwvalidate.UnaryServerInterceptor(validator)}
 }
 
 func streamChain(edge *edge, authn *auth.Authenticator, limit *calllimit.Limiter, validator protovalidate.Validator) []grpc.StreamServerInterceptor {
 	out := []grpc.StreamServerInterceptor{
 		recovery.StreamServerInterceptor(recovery.WithRecoveryHandlerContext(edge.recovered)), edge.known(authn.Operations), edge.stream,
 	}
-	if edge.trail != nil {
-		out = append(out, edge.trail.Stream)
+	if edge.auditLog != nil {
+		out = append(out, edge.auditLog.Stream)
 	}
 	if logsCalls(edge.log) {
 		out = append(out, logging.StreamServerInterceptor(slogLogger(edge.log), logging.WithLogOnEvents(logging.FinishCall), logging.WithErrorFields(reasonField)))
 	}
-	out = append(out, mwauth.StreamServerInterceptor(authn.Admit), auth.StreamWithin, limit.Stream)
+	out = append(out, mwauth.StreamServerInterceptor(authn.Admit), auth.StreamCheckNamespace, limit.Stream)
 	// A fault of one request of a stream of many must not end it: the service checks
 	// them itself.
 	own := mwvalidate.WithIgnoreMessages((&pawlv1.WorkRequest{}).ProtoReflect().Type(),
@@ -103,7 +103,7 @@ func withoutError(fields []any) []any {
 
 // reasonField is what a log line says of a refusal.
 func reasonField(err error) logging.Fields {
-	if refusal, ok := errors.AsType[*machine.Refusal](err); ok {
+	if refusal, ok := errors.AsType[*machine.Error](err); ok {
 		return logging.Fields{"reason", refusal.Reason}
 	}
 	return nil
@@ -112,10 +112,10 @@ func reasonField(err error) logging.Fields {
 // edge is where calls enter and errors leave the process: each error gets its
 // status here, and what is withheld from the caller is logged here, once.
 type edge struct {
-	log   *slog.Logger
-	tally *tally.Tally
-	// trail is nil unless there is an audit.
-	trail *auditlog.Trail
+	log     *slog.Logger
+	metrics *tally.CallMetrics
+	// auditLog is nil unless there is an audit.
+	auditLog *auditlog.Logger
 	// calls counts the unary calls under way.
 	calls atomic.Int64
 }
@@ -145,7 +145,7 @@ func (e *edge) known(table map[string]runtime.Operation) grpc.StreamServerInterc
 			return next(srv, stream)
 		}
 		st := apierror.Unknown(info.FullMethod)
-		e.tally.Refused(stream.Context(), "(unknown)", st)
+		e.metrics.Refused(stream.Context(), "(unknown)", st)
 		return st.Err()
 	}
 }
@@ -158,7 +158,7 @@ func unknownMethod(_ any, stream grpc.ServerStream) error {
 
 func (e *edge) finish(ctx context.Context, method string, err error) error {
 	st, withheld := apierror.Status(err)
-	e.tally.Refused(ctx, method, st)
+	e.metrics.Refused(ctx, method, st)
 	if withheld != nil {
 		e.log.ErrorContext(ctx, "call failed", "method", method, "correlation_id", withheld.ID, "error", withheld.Cause)
 	}
@@ -172,6 +172,6 @@ func (e *edge) recovered(ctx context.Context, cause any) error {
 	e.log.ErrorContext(ctx, "call panicked", "method", method, "correlation_id", withheld.ID,
 		"panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
 	st, _ := apierror.Hidden(withheld)
-	e.tally.Refused(ctx, method, st)
+	e.metrics.Refused(ctx, method, st)
 	return st.Err()
 }

@@ -56,7 +56,7 @@ func TestErrorsOfTheLibrary(t *testing.T) {
 			return stream(pawlv1.WorkerService_Work_FullMethodName, &pawlv1.WorkRequest{Namespace: large})
 		}, codes.ResourceExhausted, "REQUEST_TOO_LARGE"},
 		"a time that is over": {func() error {
-			_, err := (&edge{log: slog.New(slog.DiscardHandler), tally: r.server.edge.tally}).unary(ctx, nil, &grpc.UnaryServerInfo{}, func(context.Context, any) (any, error) {
+			_, err := (&edge{log: slog.New(slog.DiscardHandler), metrics: r.server.edge.metrics}).unary(ctx, nil, &grpc.UnaryServerInfo{}, func(context.Context, any) (any, error) {
 				return nil, context.DeadlineExceeded
 			})
 			return err

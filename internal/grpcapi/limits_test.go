@@ -186,7 +186,7 @@ func queued(r *rig) (n int) {
 func TestProvidersAreHeard(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
-	r.limit(ratelimit.Limit{PerMinute: 600, Told: true})
+	r.limit(ratelimit.Limit{PerMinute: 600, TrackProvider: true})
 	first, second := r.start(ctx).GetTurn(), r.startOnly(ctx).GetTurn()
 	asked, err := r.runs.RequestModel(ctx, asks(first))
 	if err != nil {

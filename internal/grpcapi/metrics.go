@@ -14,17 +14,17 @@ const metricsMethod = "GET /metrics"
 // newMetrics is the listener of the metrics. Who may read them is asked as it is for
 // a call, and the name that they are asked for by is looked at: a page in somebody's
 // browser whose name resolves to this host must not read them.
-func newMetrics(s *Server) *web {
+func newMetrics(s *Server) *httpListener {
 	mux := http.NewServeMux()
 	mux.Handle(metricsMethod, s.cfg.MetricsPage)
-	w := newWeb(s, "metrics", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	w := newHTTPListener(s, "metrics", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !gateway.HostNamed(r.Host, s.cfg.HTTPHosts) && !gateway.IsAddress(r.Host) {
-			refusal := &machine.Refusal{
+			refusal := &machine.Error{
 				Code: machine.CodePermissionDenied, Reason: "HOST_NOT_ALLOWED", Field: "Host",
 				Allowed: append([]string{"loopback names", "addresses"}, s.cfg.HTTPHosts...),
 				Message: "the metrics are not known by that name; configure http_host",
 			}
-			s.edge.tally.Refused(r.Context(), metricsMethod, apierror.Refused(refusal))
+			s.edge.metrics.Refused(r.Context(), metricsMethod, apierror.Refused(refusal))
 			gateway.WriteRefusal(w, refusal)
 			return
 		}

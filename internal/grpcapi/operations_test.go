@@ -83,7 +83,7 @@ func TestEveryOperationHasARow(t *testing.T) {
 	guest := func(desc *grpc.ServiceDesc, impl any) func(*Config, *services.Config) {
 		return func(c *Config, _ *services.Config) {
 			c.Channelz = true
-			c.Guest = func(*Server) (Guest, error) { return Guest{Desc: desc, Impl: impl}, nil }
+			c.Plugin = func(*Server) (Plugin, error) { return Plugin{Desc: desc, Impl: impl}, nil }
 		}
 	}
 	r := newRig(t, guest(&a2apb.A2AService_ServiceDesc, a2apb.UnimplementedA2AServiceServer{}))
@@ -115,7 +115,7 @@ func TestEveryOperationHasARow(t *testing.T) {
 			return nil, nil
 		}}},
 	}
-	conf := Config{House: r.engine}
+	conf := Config{Runtime: r.engine}
 	guest(stray, struct{}{})(&conf, nil)
 	if s, err := New(conf); err == nil || !strings.Contains(err.Error(), "/stray.Service/Do has no scopes") {
 		if err == nil {

@@ -119,7 +119,7 @@ func (s *packService) find(ctx context.Context, namespace, ref string) (packs.Pa
 // packRefused adds to the refusal of a pack with errors one field violation for
 // each of them, as far as an answer has room.
 func packRefused(err error, found []pack.Diagnostic) error {
-	var refusal *machine.Refusal
+	var refusal *machine.Error
 	if !errors.As(err, &refusal) || !pack.HasErrors(found) {
 		return err
 	}

@@ -39,7 +39,7 @@ type cloudEvent struct {
 type RecordFeed struct {
 	auth  *auth.Authenticator
 	watch *streams.Watch
-	show  *shower
+	show  *recordEncoder
 	owner string
 	// at is what was told last.
 	at runtime.Cursor
@@ -48,7 +48,7 @@ type RecordFeed struct {
 // RecordFeed opens the records behind the position of a webhook, as its owner reads
 // them. Errors: the owner may not read runs any more.
 func (o *Services) RecordFeed(ctx context.Context, sub *machine.Subscription) (*RecordFeed, error) {
-	watch, call, err := o.house.WatchSubscription(ctx, sub)
+	watch, call, err := o.runtime.WatchSubscription(ctx, sub)
 	if err != nil {
 		return nil, err
 	}
@@ -56,17 +56,17 @@ func (o *Services) RecordFeed(ctx context.Context, sub *machine.Subscription) (*
 		watch.Close()
 		return nil, err
 	}
-	show := newShower(o.runs, call)
+	show := newRecordEncoder(o.runs, call)
 	// What is sent leaves for somebody else, whatever its owner may read here.
-	show.hides = true
+	show.redacts = true
 	return &RecordFeed{
-		auth: o.s.auth, watch: watch, show: show, owner: sub.Owner, at: o.house.Subscriptions.SubscriptionCursor(sub),
+		auth: o.s.auth, watch: watch, show: show, owner: sub.Owner, at: o.runtime.Subscriptions.SubscriptionCursor(sub),
 	}, nil
 }
 
 // MayRead says whether a principal has one of the scopes in a namespace, by the rights that hold.
 func (o *Services) MayRead(name string, namespace uint32, scopes runtime.Scopes) error {
-	return o.s.auth.MayRead(name, o.house.NamespaceName(namespace), scopes)
+	return o.s.auth.MayRead(name, o.runtime.NamespaceName(namespace), scopes)
 }
 
 // Next waits for the next events. It has no end but an error.

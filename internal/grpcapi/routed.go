@@ -94,7 +94,7 @@ func (s *Server) Elsewhere() http.Handler {
 
 // routedServices are the names of what the router finds.
 func (s *Server) routedServices() *Services {
-	o := s.newServices(Offer{})
+	o := s.newServices(ServiceConfig{})
 	o.board.Add(&pawlv1.PackService_ServiceDesc, pawlv1.UnimplementedPackServiceServer{})
 	o.board.Add(&pawlv1.RunService_ServiceDesc, pawlv1.UnimplementedRunServiceServer{})
 	o.board.Add(&pawlv1.ControlService_ServiceDesc, pawlv1.UnimplementedControlServiceServer{})

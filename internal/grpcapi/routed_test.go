@@ -217,7 +217,7 @@ func TestASlowReaderOutlivesAHouse(t *testing.T) {
 	}
 	slow := r.stream(ctx, &pawlv1.StreamTransitionsRequest{RunId: turn.GetRunId()})
 	seq := next(t, slow).GetRecord().GetSeq()
-	if _, err := far.seats.At(0).Take(ctx); err != nil {
+	if _, err := far.seats.At(0).Detach(ctx); err != nil {
 		t.Fatal(err)
 	}
 	r.replace(far)
@@ -242,7 +242,7 @@ func (r *rig) replace(board seated) {
 	if r.engine, err = services.New(r.conf); err != nil {
 		r.t.Fatal(err)
 	}
-	if r.services, err = r.server.Services(Offer{House: r.engine}); err != nil {
+	if r.services, err = r.server.Services(ServiceConfig{Runtime: r.engine}); err != nil {
 		r.t.Fatal(err)
 	}
 	board.put(r.services)

@@ -20,7 +20,7 @@ func (s *runService) PutBlob(stream putBlobServer) error {
 	defer end()
 	in, err := stream.Recv()
 	if errors.Is(err, io.EOF) {
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeInvalidArgument, Reason: "REQUEST_REQUIRED", Field: "data", Message: "the stream has no request",
 		}
 	}

@@ -11,14 +11,14 @@ import (
 
 // RequestModel implements pawl.v1.RunService.
 func (s *runService) RequestModel(ctx context.Context, in *pawlv1.RequestModelRequest) (*pawlv1.RequestModelResponse, error) {
-	return handled(ctx, s, in, convert.RequestModelFromProto, s.admission.RequestModel, convert.ModelRequested)
+	return handleUnary(ctx, s, in, convert.RequestModelFromProto, s.admission.RequestModel, convert.ModelRequested)
 }
 
 // AnswerModel implements pawl.v1.RunService.
 func (s *runService) AnswerModel(ctx context.Context, in *pawlv1.AnswerModelRequest) (*pawlv1.AnswerModelResponse, error) {
 	var pause time.Duration
-	out, err := handled(ctx, s, in, convert.AnswerModelFromProto, func(ctx context.Context, req runtime.Request) (answer runtime.Answer, err error) {
-		answer, pause, err = s.admission.AnswerModel(ctx, req, convert.ToldFromProto(in.GetProviderLimits()))
+	out, err := handleUnary(ctx, s, in, convert.AnswerModelFromProto, func(ctx context.Context, req runtime.Request) (answer runtime.Answer, err error) {
+		answer, pause, err = s.admission.AnswerModel(ctx, req, convert.ProviderLimitsFromProto(in.GetProviderLimits()))
 		return answer, err
 	}, convert.ModelAnswered)
 	return convert.ModelPaused(out, pause), err
@@ -26,7 +26,7 @@ func (s *runService) AnswerModel(ctx context.Context, in *pawlv1.AnswerModelRequ
 
 // UpdateModelCall implements pawl.v1.RunService.
 func (s *runService) UpdateModelCall(ctx context.Context, in *pawlv1.UpdateModelCallRequest) (*pawlv1.UpdateModelCallResponse, error) {
-	return handled(ctx, s, in, convert.UpdateModelCallFromProto, s.engine.Apply, convert.ModelStepNoted)
+	return handleUnary(ctx, s, in, convert.UpdateModelCallFromProto, s.engine.Apply, convert.ModelCallUpdated)
 }
 
 // GetModelStep implements pawl.v1.RunService.
@@ -37,5 +37,5 @@ func (s *runService) GetModelStep(ctx context.Context, in *pawlv1.GetModelStepRe
 		return nil, err
 	}
 	out := convert.ModelShown(&view)
-	return out, s.hides.Hide(ctx, ref.Call, view.Run, out)
+	return out, s.redactor.Hide(ctx, ref.Call, view.Run, out)
 }

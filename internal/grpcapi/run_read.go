@@ -29,9 +29,9 @@ func (s *runService) GetRun(ctx context.Context, in *pawlv1.GetRunRequest) (*paw
 		return nil, err
 	}
 	if in.GetAtSeq() == 0 {
-		s.waits(run, view.State)
+		s.setWaitingFor(run, view.State)
 	}
-	began, err := s.views.BeginningOf(ctx, ref.Namespace, view.State)
+	began, err := s.views.RunOriginOf(ctx, ref.Namespace, view.State)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (s *runService) GetRun(ctx context.Context, in *pawlv1.GetRunRequest) (*paw
 	if in.GetIncludeVariables() {
 		out.VariablesJson, out.Goal = string(began.Variables), began.Goal
 	}
-	return out, s.hides.Hide(ctx, ref.Call, view.State, out)
+	return out, s.redactor.Hide(ctx, ref.Call, view.State, out)
 }
 
 // list reads a page of runs, or of those whose ready turn no connected worker serves.
@@ -71,14 +71,14 @@ func (s *runService) ListRuns(ctx context.Context, in *pawlv1.ListRunsRequest) (
 	if err != nil {
 		return nil, err
 	}
-	out, room := &pawlv1.ListRunsResponse{}, convert.PageRoom{}
+	out, room := &pawlv1.ListRunsResponse{}, convert.PageSizer{}
 	for i, state := range page.Runs {
 		run, err := s.run(ctx, req.Namespace, state)
 		if err != nil {
 			return nil, err
 		}
-		s.waits(run, state)
-		if !room.Takes(run) {
+		s.setWaitingFor(run, state)
+		if !room.TryAdd(run) {
 			page.Cut(i)
 			break
 		}
@@ -102,14 +102,14 @@ func (s *runService) ListTransitions(ctx context.Context, in *pawlv1.ListTransit
 	if err != nil {
 		return nil, err
 	}
-	show := newShower(s, ref.Call)
-	out, room := &pawlv1.ListTransitionsResponse{}, convert.PageRoom{}
+	show := newRecordEncoder(s, ref.Call)
+	out, room := &pawlv1.ListTransitionsResponse{}, convert.PageSizer{}
 	for i := range page.Records {
 		item, err := show.item(ctx, &page.Records[i])
 		if err != nil {
 			return nil, err
 		}
-		if !room.Takes(item) {
+		if !room.TryAdd(item) {
 			page.Cut(i)
 			break
 		}
@@ -138,14 +138,14 @@ func (s *runService) WaitRun(ctx context.Context, in *pawlv1.WaitRunRequest) (*p
 		return nil, err
 	}
 	run, err := s.run(ctx, callOf(ctx, in.GetNamespace()).Namespace, state)
-	s.waits(run, state)
+	s.setWaitingFor(run, state)
 	return &pawlv1.WaitRunResponse{Run: run, TimedOut: !settled}, err
 }
 
-// waits adds what a run waits for besides.
-func (s *runService) waits(run *pawlv1.Run, state *machine.State) {
+// setWaitingFor adds what a run waits for besides.
+func (s *runService) setWaitingFor(run *pawlv1.Run, state *machine.State) {
 	if run != nil {
-		run.WaitingFor = convert.WaitsToProto(s.admission.Waiting(runtime.RunKey{Namespace: state.Namespace, ID: state.RunID}))
+		run.WaitingFor = convert.LimitWaitListToProto(s.admission.Waiting(runtime.RunKey{Namespace: state.Namespace, ID: state.RunID}))
 	}
 }
 
@@ -166,19 +166,19 @@ func (s *runService) await(ctx context.Context, ref runtime.RunRef, until pawlv1
 		state, settled, err := s.watches.WaitRun(bounded, req)
 		if err != nil && errors.Is(err, bounded.Err()) && ctx.Err() == nil {
 			view, err := s.views.GetRun(ctx, query.GetRunRequest{RunRef: ref})
-			return view.State, err == nil && reached(view.State, until), err
+			return view.State, err == nil && satisfiesWait(view.State, until), err
 		}
 		if err != nil || !settled {
 			return state, false, err
 		}
-		if reached(state, until) {
+		if satisfiesWait(state, until) {
 			return state, true, nil
 		}
 		req.AfterSeq = state.Seq
 	}
 }
 
-// reached says whether a run is where somebody waits for it.
-func reached(s *machine.State, until pawlv1.WaitUntil) bool {
+// satisfiesWait says whether a run is where somebody waits for it.
+func satisfiesWait(s *machine.State, until pawlv1.WaitUntil) bool {
 	return s.Status.Terminal() || until == pawlv1.WaitUntil_WAIT_UNTIL_WAITING && s.Status == machine.Waiting
 }

@@ -26,27 +26,27 @@ import (
 // run_stream.go.
 type runService struct {
 	pawlv1.UnimplementedRunServiceServer
-	engine *runtime.Engine
-	views  *query.Room
-	work   *dispatch.Room
-	blobs  *blob.Room
-	travel *timetravel.Room
-	retain *retention.Room
+	engine     *runtime.Engine
+	views      *query.Service
+	work       *dispatch.Dispatcher
+	blobs      *blob.Service
+	timeTravel *timetravel.Service
+	retain     *retention.Service
 	// admission lets calls of models begin.
-	admission *ratelimit.Room
+	admission *ratelimit.Service
 	// watches reads streams of records.
-	watches *streams.Room
+	watches *streams.Service
 	auth    *auth.Authenticator
 	// draining is closed when streams have to end because the server does.
 	draining <-chan struct{}
 	// streams bounds the streams and waits that are open at once.
 	streams  *calllimit.Streams
 	settings *convert.SettingsCache
-	tally    *tally.Tally
+	metrics  *tally.CallMetrics
 	// sent are the records that were sent lately, as bytes.
 	sent *encoded.Records
-	// hides keeps sensitive values from who may not read them.
-	hides redact.Gate
+	// redactor keeps sensitive values from who may not read them.
+	redactor redact.Gate
 }
 
 // finalArtifacts reads the artifacts of a run that ended; a principal that may
@@ -69,5 +69,5 @@ func (s *runService) run(ctx context.Context, namespace string, state *machine.S
 		return nil, err
 	}
 	run := convert.RunToProto(namespace, state, convert.AllowedEvents(graph, state))
-	return run, s.hides.Hide(ctx, callOf(ctx, namespace), state, run)
+	return run, s.redactor.Hide(ctx, callOf(ctx, namespace), state, run)
 }

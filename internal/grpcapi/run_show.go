@@ -19,7 +19,7 @@ func (s *runService) ShowTurn(ctx context.Context, in *pawlv1.ShowTurnRequest) (
 		return nil, err
 	}
 	out := &pawlv1.ShowTurnResponse{Turn: turn}
-	return out, s.hides.Hide(ctx, ref.Call, view.Run, out)
+	return out, s.redactor.Hide(ctx, ref.Call, view.Run, out)
 }
 
 // CountRuns implements pawl.v1.RunService.

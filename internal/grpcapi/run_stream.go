@@ -29,7 +29,7 @@ func (s *runService) StreamTransitions(in *pawlv1.StreamTransitionsRequest, stre
 	ctx, end := s.guarded(stream.Context(), pawlv1.RunService_StreamTransitions_FullMethodName)
 	defer end()
 	req := convert.WatchFromProto(callerOf(ctx), in)
-	req.Output = req.Output && s.hides.Live(ctx, refOf(ctx, in))
+	req.Output = req.Output && s.redactor.Live(ctx, refOf(ctx, in))
 	watch, err := s.watches.Watch(ctx, req)
 	if err != nil {
 		return streamEnd(ctx, err)
@@ -39,13 +39,13 @@ func (s *runService) StreamTransitions(in *pawlv1.StreamTransitionsRequest, stre
 	if err := stream.SendHeader(metadata.MD{}); err != nil {
 		return err
 	}
-	show := newShower(s, req.Call)
+	show := newRecordEncoder(s, req.Call)
 	show.one = req.Filter.RunID != ""
-	return streamEnd(ctx, s.pump(ctx, watch, show, stream))
+	return streamEnd(ctx, s.sendPages(ctx, watch, show, stream))
 }
 
-// pump sends page after page until the watch or the stream ends.
-func (s *runService) pump(ctx context.Context, watch *streams.Watch, show *shower, to grpc.ServerStreamingServer[pawlv1.StreamTransitionsResponse]) error {
+// sendPages sends page after page until the watch or the stream ends.
+func (s *runService) sendPages(ctx context.Context, watch *streams.Watch, show *recordEncoder, to grpc.ServerStreamingServer[pawlv1.StreamTransitionsResponse]) error {
 	for {
 		page, err := watch.Next(ctx)
 		if err != nil {
@@ -77,7 +77,7 @@ func (s *runService) pump(ctx context.Context, watch *streams.Watch, show *showe
 }
 
 // send sends one record; what only this reader asked for aside, it is encoded once for all readers.
-func send(ctx context.Context, show *shower, row *runtime.RecordRow, to grpc.ServerStreamingServer[pawlv1.StreamTransitionsResponse]) error {
+func send(ctx context.Context, show *recordEncoder, row *runtime.RecordRow, to grpc.ServerStreamingServer[pawlv1.StreamTransitionsResponse]) error {
 	if row.Snapshot != nil || row.Status != 0 {
 		item, err := show.item(ctx, row)
 		if err != nil {
@@ -98,7 +98,7 @@ func streamEnd(ctx context.Context, err error) error {
 	if errors.Is(err, streams.ErrEnded) {
 		return nil
 	}
-	var refusal *machine.Refusal
+	var refusal *machine.Error
 	if errors.As(err, &refusal) && refusal.Reason == apierror.CommitUnknown {
 		return err // whoever is told to repeat it would do it twice
 	}
@@ -141,7 +141,7 @@ func kept(ctx context.Context, authn *auth.Authenticator, drain <-chan struct{},
 }
 
 func draining() error {
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeUnavailable, Reason: "DRAINING", RetryAfter: int64(time.Second),
 		Message: "the server is shutting down; resume with the last cursor at its successor",
 	}
@@ -149,7 +149,7 @@ func draining() error {
 
 // stalled is the end of a stream that a service which ends could not even be ended on.
 func stalled() error {
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeUnavailable, Reason: apierror.OwnerLost, RetryAfter: int64(time.Second),
 		Message: "nothing was taken of the stream while the store went to another node; resume with the last cursor",
 	}

@@ -60,13 +60,13 @@ type Server struct {
 	// streams bounds the calls that stay open.
 	streams *calllimit.Streams
 	// own answer what does; guest is the other service, nil = there is none.
-	own   *Services
-	guest *Guest
+	own    *Services
+	plugin *Plugin
 
 	tcp, unix net.Listener
 	local     *bufconn.Listener
 	gateway   *jsonPort
-	metrics   *web
+	metrics   *httpListener
 }
 
 // New checks the configuration, builds the server and binds its addresses; it
@@ -75,7 +75,7 @@ type Server struct {
 func New(cfg Config) (*Server, error) {
 	cfg = cfg.withDefaults()
 	s := &Server{
-		cfg: cfg, edge: &edge{log: cfg.Log, tally: tally.New(cfg.Counts, cfg.Log), trail: auditlog.New(cfg.Audit, operations())},
+		cfg: cfg, edge: &edge{log: cfg.Log, metrics: tally.New(cfg.Counts, cfg.Log), auditLog: auditlog.New(cfg.Audit, operations())},
 		draining: make(chan struct{}),
 		// A message's constraints are compiled at its first request: all of them together
 		// are a third of the start and 3 MB. That they compile, a test holds.
@@ -104,7 +104,7 @@ func (s *Server) build() error {
 	s.limit, s.streams = calllimit.New(s.cfg.RequestsPerSecond, s.cfg.Quotas), calllimit.NewStreams(s.cfg.MaxStreams, s.cfg.Quotas)
 	s.grpc = grpc.NewServer(append(s.transport(), s.chain()...)...)
 	s.registerServices()
-	if err := s.admitGuest(); err != nil {
+	if err := s.registerPlugin(); err != nil {
 		return err
 	}
 	s.health = newHealth(s.grpc)
@@ -136,8 +136,8 @@ var (
 // A call's headers are a token and some trace context; gRPC's own bound is 16 MiB. Who has
 // connected says its first words at once.
 const (
-	headerBytes  = 64 << 10
-	greetingTime = 10 * time.Second
+	headerBytes      = 64 << 10
+	handshakeTimeout = 10 * time.Second
 )
 
 // transport bounds messages and streams, keeps connections alive and encrypts them.
@@ -147,13 +147,13 @@ func (s *Server) transport() []grpc.ServerOption {
 		grpc.MaxRecvMsgSize(2 * s.cfg.MaxMessageBytes),
 		grpc.UnknownServiceHandler(unknownMethod),
 		grpc.MaxSendMsgSize(sendMessageBytes),
-		grpc.MaxHeaderListSize(headerBytes), grpc.ConnectionTimeout(greetingTime),
+		grpc.MaxHeaderListSize(headerBytes), grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveEnforcementPolicy(enforcement),
 		grpc.KeepaliveParams(pings),
 		grpc.NumStreamWorkers(streamWorkers),
 		grpc.StaticStreamWindowSize(streamWindow), grpc.StaticConnWindowSize(connectionWindow),
 		grpc.ForceServerCodecV2(codec.NewCodec(s.cfg.MaxMessageBytes)),
-		grpc.Creds(auth.NewDoors(s.keys.Config(), resetlimit.Keep)),
+		grpc.Creds(auth.NewTransportCredentials(s.keys.Config(), resetlimit.Keep)),
 		grpc.MaxConcurrentStreams(s.cfg.connectionStreams()),
 	}
 }
@@ -190,7 +190,7 @@ func (s *Server) release() error {
 			errs = append(errs, ln.Close())
 		}
 	}
-	return errors.Join(append(errs, s.closeWeb())...)
+	return errors.Join(append(errs, s.closeHTTP())...)
 }
 
 // Addr is the bound address of the gRPC port, "" without one.
@@ -239,7 +239,7 @@ func (s *Server) Serve() error {
 	if s.metrics != nil {
 		serve(s.metrics.serve)
 	}
-	if s.cfg.House != nil {
+	if s.cfg.Runtime != nil {
 		s.health.serve(s.cfg.Failed, s.draining)
 	}
 	var first error
@@ -333,12 +333,12 @@ func (s *Server) drain() {
 // stop cuts everything off.
 func (s *Server) stop() {
 	s.drain()
-	_ = s.closeWeb()
+	_ = s.closeHTTP()
 	s.grpc.Stop()
 }
 
-// closeWeb cuts off what is served over HTTP.
-func (s *Server) closeWeb() error {
+// closeHTTP cuts off what is served over HTTP.
+func (s *Server) closeHTTP() error {
 	var errs []error
 	if s.gateway != nil {
 		errs = append(errs, s.gateway.close())

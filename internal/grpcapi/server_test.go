@@ -208,17 +208,17 @@ func TestBadConfig(t *testing.T) {
 		want []string
 	}{
 		{"no engine", Config{}, []string{"house is required"}},
-		{"all at once", Config{House: engine, MaxMessageBytes: -1, RequestsPerSecond: -1, MaxStreams: -1, HTTPOrigins: []string{"*"}, HTTPHosts: []string{"a/b"}},
+		{"all at once", Config{Runtime: engine, MaxMessageBytes: -1, RequestsPerSecond: -1, MaxStreams: -1, HTTPOrigins: []string{"*"}, HTTPHosts: []string{"a/b"}},
 			[]string{"message_bytes -1", "requests_per_second -1", "streams -1", `http_origin "*"`, `http_host "a/b"`}},
-		{"address", Config{House: engine, Listen: "0.0.0.0:0"}, []string{"not a loopback address", "insecure_bind"}},
-		{"gateway address", Config{House: engine, HTTP: "0.0.0.0:0"}, []string{`http "0.0.0.0:0"`}},
-		{"certificate without key", Config{House: engine, TLSCert: "x"}, []string{"go together"}},
-		{"no certificate", Config{House: engine, TLSCert: "x", TLSKey: "y"}, []string{"tls_cert, tls_key"}},
-		{"client CA alone", Config{House: engine, TLSClientCA: "x"}, []string{"tls_client_ca needs"}},
-		{"client CA absent", Config{House: engine, TLSCert: a.path("server.pem"), TLSKey: a.path("server.key"), TLSClientCA: "x"}, []string{"tls_client_ca"}},
-		{"client CA that is none", Config{House: engine, TLSCert: a.path("server.pem"), TLSKey: a.path("server.key"), TLSClientCA: a.path("server.key")}, []string{"no PEM certificate"}},
-		{"token", Config{House: engine, Tokens: []auth.Token{{Principal: "x", Secret: "short", Scopes: runtime.ScopeWork}}}, []string{"at least 16"}},
-		{"no scope", Config{House: engine, Tokens: []auth.Token{{Principal: "x", Secret: goodSecret}}}, []string{"no scope"}},
+		{"address", Config{Runtime: engine, Listen: "0.0.0.0:0"}, []string{"not a loopback address", "insecure_bind"}},
+		{"gateway address", Config{Runtime: engine, HTTP: "0.0.0.0:0"}, []string{`http "0.0.0.0:0"`}},
+		{"certificate without key", Config{Runtime: engine, TLSCert: "x"}, []string{"go together"}},
+		{"no certificate", Config{Runtime: engine, TLSCert: "x", TLSKey: "y"}, []string{"tls_cert, tls_key"}},
+		{"client CA alone", Config{Runtime: engine, TLSClientCA: "x"}, []string{"tls_client_ca needs"}},
+		{"client CA absent", Config{Runtime: engine, TLSCert: a.path("server.pem"), TLSKey: a.path("server.key"), TLSClientCA: "x"}, []string{"tls_client_ca"}},
+		{"client CA that is none", Config{Runtime: engine, TLSCert: a.path("server.pem"), TLSKey: a.path("server.key"), TLSClientCA: a.path("server.key")}, []string{"no PEM certificate"}},
+		{"token", Config{Runtime: engine, Tokens: []auth.Token{{Principal: "x", Secret: "short", Scopes: runtime.ScopeWork}}}, []string{"at least 16"}},
+		{"no scope", Config{Runtime: engine, Tokens: []auth.Token{{Principal: "x", Secret: goodSecret}}}, []string{"no scope"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -247,7 +247,7 @@ func TestAddressInUse(t *testing.T) {
 	}
 	defer busy.Close()
 	socket := filepath.Join(t.TempDir(), "s")
-	if _, err := New(Config{House: engine, Socket: socket, HTTP: busy.Addr().String()}); err == nil || !strings.Contains(err.Error(), "http") {
+	if _, err := New(Config{Runtime: engine, Socket: socket, HTTP: busy.Addr().String()}); err == nil || !strings.Contains(err.Error(), "http") {
 		t.Fatalf("error %v", err)
 	}
 	ln, err := auth.ListenUnix(socket)
@@ -260,7 +260,7 @@ func TestAddressInUse(t *testing.T) {
 // TestServeReportsAListenersError: a server that lost its port says so.
 func TestServeReportsAListenersError(t *testing.T) {
 	t.Parallel()
-	s, err := New(Config{House: newRig(t).engine, Listen: "127.0.0.1:0"})
+	s, err := New(Config{Runtime: newRig(t).engine, Listen: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
 	}

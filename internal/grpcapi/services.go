@@ -18,69 +18,69 @@ import (
 	"github.com/pawl-dev/pawl/internal/services"
 )
 
-// Services that end let their streams end by themselves for leaveFor, and workers answer for
-// handOverFor of it: less than those of a server that ends with its process, because
+// Services that end let their streams end by themselves for endGrace, and workers answer for
+// handoverDrain of it: less than those of a server that ends with its process, because
 // somebody waits for the store.
 const (
-	leaveFor    = 250 * time.Millisecond
-	handOverFor = 150 * time.Millisecond
+	endGrace      = 250 * time.Millisecond
+	handoverDrain = 150 * time.Millisecond
 )
 
-// Offer is what services are made of.
-type Offer struct {
-	// House is required.
-	House *services.House
+// ServiceConfig is what services are made of.
+type ServiceConfig struct {
+	// Runtime is required.
+	Runtime *services.Runtime
 	// Deliveries and Store are as in [Config].
 	Deliveries Deliveries
 	Store      depot.Store
-	// Guest makes the service of another package for this house; nil = none. Its host is the
+	// Plugin makes the service of another package for this house; nil = none. Its host is the
 	// services: callers were admitted by the server that they called.
-	Guest func(*Services) (Guest, error)
+	Plugin func(*Services) (Plugin, error)
 }
 
 // Services answer calls about the runs of one house, whose callers are known already
 // ([door.WithCaller]) and whose constraints hold. Safe for concurrent use.
 type Services struct {
-	board *inprocess.Board
-	s     *Server
-	runs  *runService
-	house *services.House
-	guest Guest
+	board   *inprocess.Board
+	s       *Server
+	runs    *runService
+	runtime *services.Runtime
+	plugin  Plugin
 	// ends is over when they are.
 	ends context.Context //nolint:containedctx // what ends is the services
 	end  context.CancelCauseFunc
 }
 
 // Services makes those of a house that came after the server, for its router.
-func (s *Server) Services(of Offer) (*Services, error) {
+func (s *Server) Services(of ServiceConfig) (*Services, error) {
 	o := s.servicesOf(of)
-	o.board.Of(&pawlv1.WorkerService_ServiceDesc).(*workerService).drainFor = handOverFor
-	if of.Guest == nil {
+	o.board.Of(&pawlv1.WorkerService_ServiceDesc).(*workerService).drainFor = handoverDrain
+	if of.Plugin == nil {
 		return o, nil
 	}
 	var err error
-	if o.guest, err = of.Guest(o); err != nil {
+	if o.plugin, err = of.Plugin(o); err != nil {
 		return nil, err
 	}
-	o.board.Add(o.guest.Desc, o.guest.Impl)
+	o.board.Add(o.plugin.Desc, o.plugin.Impl)
 	return o, nil
 }
 
 // Own are the services of Config.House.
 func (s *Server) Own() *Services { return s.own }
 
-func (s *Server) newServices(of Offer) *Services {
-	o := &Services{s: s, house: of.House, board: inprocess.New()}
+func (s *Server) newServices(of ServiceConfig) *Services {
+	o := &Services{s: s, runtime: of.Runtime, board: inprocess.New()}
 	o.ends, o.end = context.WithCancelCause(context.Background())
 	return o
 }
 
 // servicesOf makes what pawl.v1 offers of a house.
-func (s *Server) servicesOf(of Offer) *Services {
-	o, h := s.newServices(of), of.House
+func (s *Server) servicesOf(of ServiceConfig) *Services {
+	o, h := s.newServices(of), of.Runtime
 	runs := &runService{
-		engine: h.Engine, views: h.Views, blobs: h.Blobs, travel: h.Travel, retain: h.Retain, admission: h.Admission, watches: h.Watches, work: h.Work, auth: s.auth, draining: o.ends.Done(),
-		streams: s.streams, settings: convert.NewSettingsCache(), sent: encoded.NewRecords(), tally: s.edge.tally, hides: redact.Gate{Views: h.Views},
+		engine: h.Engine, views: h.Views, blobs: h.Blobs, timeTravel: h.TimeTravel, retain: h.Retain, admission: h.Admission, watches: h.Watches, work: h.Work, auth: s.auth, draining: o.ends.Done(),
+		streams: s.streams, settings: convert.NewSettingsCache(), sent: encoded.NewRecords(), metrics: s.edge.metrics, redactor: redact.Gate{Views: h.Views},
 	}
 	o.runs = runs
 	o.board.Add(&pawlv1.PackService_ServiceDesc, &packService{packs: h.Registry})
@@ -98,7 +98,7 @@ func (s *Server) registerServices() {
 	if s.cfg.Router != nil {
 		s.own = s.routedServices()
 	} else {
-		s.own = s.servicesOf(Offer{House: s.cfg.House, Deliveries: s.cfg.Deliveries, Store: s.cfg.Store})
+		s.own = s.servicesOf(ServiceConfig{Runtime: s.cfg.Runtime, Deliveries: s.cfg.Deliveries, Store: s.cfg.Store})
 	}
 	for _, desc := range s.own.board.Descs() {
 		codec.Register(s.grpc, desc, s.own.board.Of(desc))
@@ -114,23 +114,23 @@ func (o *Services) Call(ctx context.Context, method string, req any) (any, error
 // DRAINING, so that it can be gone on with elsewhere, or, if its reader takes nothing, with
 // OWNER_LOST.
 func (o *Services) Stream(method string, stream grpc.ServerStream) error {
-	return inprocess.Ending(o.ends, leaveFor, stalled, stream, func(stream grpc.ServerStream) error { return o.board.Stream(method, stream) })
+	return inprocess.Ending(o.ends, endGrace, stalled, stream, func(stream grpc.ServerStream) error { return o.board.Stream(method, stream) })
 }
 
 // ServeHTTP serves the guest's requests. They are over soon after End.
 func (o *Services) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if o.guest.HTTP == nil {
+	if o.plugin.HTTP == nil {
 		http.NotFound(w, r)
 		return
 	}
-	inprocess.EndingHTTP(o.ends, leaveFor, w, r, o.guest.HTTP)
+	inprocess.EndingHTTP(o.ends, endGrace, w, r, o.plugin.HTTP)
 }
 
 // End ends streams, watches and waits with DRAINING; another house goes on with them.
 func (o *Services) End() {
 	o.end(draining())
-	if o.house != nil {
-		o.house.Admission.Drain()
+	if o.runtime != nil {
+		o.runtime.Admission.Drain()
 	}
 }
 

@@ -389,7 +389,7 @@ func TestWhyAStreamIsOver(t *testing.T) {
 	t.Parallel()
 	ctx, end := context.WithCancelCause(t.Context())
 	end(draining())
-	unsure := &machine.Refusal{Code: machine.CodeUnavailable, Reason: apierror.CommitUnknown}
+	unsure := &machine.Error{Code: machine.CodeUnavailable, Reason: apierror.CommitUnknown}
 	for name, one := range map[string]struct{ got, want error }{
 		"its reader is there": {context.Canceled, context.Cause(ctx)}, "it ended by itself": {streams.ErrEnded, nil}, "nobody knows": {unsure, unsure},
 	} {

@@ -46,11 +46,11 @@ func (s *deafStream) Send(m *pawlv1.WorkResponse) error {
 }
 
 // deaf connects such a worker; the channel gets how its stream ended.
-func (r *rig) deaf(asks int64) (*deafStream, *workLink, <-chan error) {
+func (r *rig) deaf(asks int64) (*deafStream, *workStream, <-chan error) {
 	r.t.Helper()
 	s := &workerService{runs: r.services.runs, edge: r.server.edge, maxMessage: DefaultMessageBytes}
 	ctx := auth.WithCaller(testContext(r.t), auth.Anonymous)
-	link, stream := newWorkLink(s), &deafStream{ctx: ctx, asks: asks, listens: make(chan struct{})}
+	link, stream := newWorkStream(s), &deafStream{ctx: ctx, asks: asks, listens: make(chan struct{})}
 	first := &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_Register{Register: registration("deaf")}}
 	if err := s.connect(ctx, first, link); err != nil {
 		r.t.Fatal(err)
@@ -80,7 +80,7 @@ func TestUnreadReceipts(t *testing.T) {
 	t.Parallel()
 	const asks = 20_000
 	stream, link, ended := newRig(t).deaf(asks)
-	eventually(t, "its requests wait", func() bool { return len(link.room) == requestsInFlight || stream.read.Load() > asks })
+	eventually(t, "its requests wait", func() bool { return len(link.inFlight) == requestsInFlight || stream.read.Load() > asks })
 	if n := stream.read.Load(); n > requestsInFlight+1 {
 		t.Fatalf("%d requests were read of a worker that reads nothing, want at most %d", n, requestsInFlight+1)
 	}
@@ -96,7 +96,7 @@ func TestUnreadReceipts(t *testing.T) {
 // TestLargeReceipts: receipts that are few and large hold a worker up, too.
 func TestLargeReceipts(t *testing.T) {
 	t.Parallel()
-	link := newWorkLink(nil)
+	link := newWorkStream(nil)
 	large := &pawlv1.WorkReceipt{Id: 1, Answer: &pawlv1.WorkReceipt_Heartbeat{Heartbeat: &pawlv1.LeaseExtension{
 		Lost: []string{string(make([]byte, receiptBytes))},
 	}}}
@@ -104,17 +104,17 @@ func TestLargeReceipts(t *testing.T) {
 	if !link.admit(ctx) {
 		t.Fatal("the first request was not admitted")
 	}
-	link.owe(large)
+	link.queueReceipt(large)
 	admitted := make(chan bool, 1)
 	go func() { admitted <- link.admit(ctx) }()
-	if link.owed.Load() != int64(proto.Size(large)) {
-		t.Fatalf("%d bytes are owed, want %d", link.owed.Load(), proto.Size(large))
+	if link.queuedReceiptBytes.Load() != int64(proto.Size(large)) {
+		t.Fatalf("%d bytes are owed, want %d", link.queuedReceiptBytes.Load(), proto.Size(large))
 	}
 	link.receipted(large)
-	if !<-admitted || link.owed.Load() != 0 {
+	if !<-admitted || link.queuedReceiptBytes.Load() != 0 {
 		t.Fatal("room did not come back when the receipt was sent")
 	}
-	link.owe(large)
+	link.queueReceipt(large)
 	cancel()
 	if link.admit(ctx) {
 		t.Fatal("a request was admitted although 4 MiB of receipts wait")

@@ -47,7 +47,7 @@ func workerOf(ctx context.Context) *dispatch.Worker {
 
 // take deals with one request. What is about the stream itself is done at once;
 // what is about a run waits for the earlier requests about the same run.
-func (l *workLink) take(ctx context.Context, in *pawlv1.WorkRequest) {
+func (l *workStream) take(ctx context.Context, in *pawlv1.WorkRequest) {
 	if err := checked(in); err != nil {
 		l.refuse(in.GetId(), err)
 		return
@@ -72,7 +72,7 @@ func (l *workLink) take(ctx context.Context, in *pawlv1.WorkRequest) {
 }
 
 // run makes a request about a run once those before it have taken effect.
-func (l *workLink) run(ctx context.Context, in *pawlv1.WorkRequest, run string, before <-chan struct{}, turn chan struct{}) {
+func (l *workStream) run(ctx context.Context, in *pawlv1.WorkRequest, run string, before <-chan struct{}, turn chan struct{}) {
 	defer l.requests.Done()
 	if before != nil {
 		<-before
@@ -142,8 +142,8 @@ func methodOf(in *pawlv1.WorkRequest) string {
 
 // audited is guardedCall with its line in the audit: a request about a run is the call of
 // RunService that it could have been.
-func (l *workLink) audited(ctx context.Context, in *pawlv1.WorkRequest) (*pawlv1.WorkReceipt, error) {
-	audit := l.s.edge.trail
+func (l *workStream) audited(ctx context.Context, in *pawlv1.WorkRequest) (*pawlv1.WorkReceipt, error) {
+	audit := l.s.edge.auditLog
 	if audit == nil {
 		return l.guardedCall(ctx, in)
 	}
@@ -152,13 +152,13 @@ func (l *workLink) audited(ctx context.Context, in *pawlv1.WorkRequest) (*pawlv1
 		return nil, err
 	}
 	receipt, err := l.guardedCall(ctx, in)
-	audit.Settled(ctx, method, aboutRun(in), err)
+	audit.Completed(ctx, method, aboutRun(in), err)
 	return receipt, err
 }
 
 // guardedCall is call behind what catches panics, which the interceptors cannot
 // do in a goroutine of its own.
-func (l *workLink) guardedCall(ctx context.Context, in *pawlv1.WorkRequest) (receipt *pawlv1.WorkReceipt, err error) {
+func (l *workStream) guardedCall(ctx context.Context, in *pawlv1.WorkRequest) (receipt *pawlv1.WorkReceipt, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = l.s.edge.recovered(ctx, cause)
@@ -168,7 +168,7 @@ func (l *workLink) guardedCall(ctx context.Context, in *pawlv1.WorkRequest) (rec
 }
 
 // call answers a request that RunService has as well.
-func (l *workLink) call(ctx context.Context, in *pawlv1.WorkRequest) (*pawlv1.WorkReceipt, error) {
+func (l *workStream) call(ctx context.Context, in *pawlv1.WorkRequest) (*pawlv1.WorkReceipt, error) {
 	out := &pawlv1.WorkReceipt{}
 	runs := l.s.runs
 	switch item := in.GetItem().(type) {
@@ -220,11 +220,11 @@ func (l *workLink) call(ctx context.Context, in *pawlv1.WorkRequest) (*pawlv1.Wo
 }
 
 // control deals with what is about the stream and its leases.
-func (l *workLink) control(in *pawlv1.WorkRequest) (*pawlv1.WorkReceipt, error) {
+func (l *workStream) control(in *pawlv1.WorkRequest) (*pawlv1.WorkReceipt, error) {
 	out := &pawlv1.WorkReceipt{}
 	switch item := in.GetItem().(type) {
 	case *pawlv1.WorkRequest_Register:
-		return nil, &machine.Refusal{
+		return nil, &machine.Error{
 			Code: machine.CodeInvalidArgument, Reason: "ALREADY_REGISTERED", Field: "register",
 			Message: "the worker is registered; what it executes does not change on this stream",
 		}
@@ -247,9 +247,9 @@ func (l *workLink) control(in *pawlv1.WorkRequest) (*pawlv1.WorkReceipt, error) 
 	return out, nil
 }
 
-func (l *workLink) heartbeat(tokens []string) (*pawlv1.LeaseExtension, error) {
-	if !l.beats.Allow() {
-		return nil, &machine.Refusal{
+func (l *workStream) heartbeat(tokens []string) (*pawlv1.LeaseExtension, error) {
+	if !l.heartbeats.Allow() {
+		return nil, &machine.Error{
 			Code: machine.CodeResourceExhausted, Reason: "RATE_LIMITED", Field: "heartbeat",
 			Message: "heartbeats come too fast; no lease was extended", Limit: heartbeatRate, RetryAfter: int64(heartbeatEvery) / heartbeatRate,
 		}
@@ -263,20 +263,20 @@ func (l *workLink) heartbeat(tokens []string) (*pawlv1.LeaseExtension, error) {
 }
 
 // answer queues the receipt of a request that asked for one, or met a fault.
-func (l *workLink) answer(in *pawlv1.WorkRequest, receipt *pawlv1.WorkReceipt, err error) {
+func (l *workStream) answer(in *pawlv1.WorkRequest, receipt *pawlv1.WorkReceipt, err error) {
 	if err != nil {
 		l.refuse(in.GetId(), err)
 		return
 	}
 	if in.GetId() == 0 {
-		l.leave()
+		l.releaseRequest()
 		return
 	}
 	receipt.Id = in.GetId()
-	if l.brief && !awaited(in) {
+	if l.compactReceipts && !awaited(in) {
 		receipt.Answer = nil
 	}
-	l.owe(receipt)
+	l.queueReceipt(receipt)
 }
 
 // awaited: a worker cannot go on without the answer of its request.
@@ -289,7 +289,7 @@ func awaited(in *pawlv1.WorkRequest) bool {
 	return false
 }
 
-func (l *workLink) refuse(id uint64, err error) {
+func (l *workStream) refuse(id uint64, err error) {
 	st := status.Convert(l.s.edge.finish(context.Background(), pawlv1.WorkerService_Work_FullMethodName, err))
-	l.owe(&pawlv1.WorkReceipt{Id: id, Error: st.Proto()})
+	l.queueReceipt(&pawlv1.WorkReceipt{Id: id, Error: st.Proto()})
 }

@@ -49,7 +49,7 @@ func (s *workerService) Work(stream workServer) error {
 	if err != nil {
 		return recvError(err)
 	}
-	link := newWorkLink(s)
+	link := newWorkStream(s)
 	more := first.GetMore()
 	first.More = nil
 	if err := s.connect(ctx, first, link); err != nil {
@@ -61,7 +61,7 @@ func (s *workerService) Work(stream workServer) error {
 }
 
 // serve sends what is queued and takes requests until the stream ends.
-func (s *workerService) serve(ctx context.Context, stream workServer, link *workLink, more []*pawlv1.WorkRequest) error {
+func (s *workerService) serve(ctx context.Context, stream workServer, link *workStream, more []*pawlv1.WorkRequest) error {
 	received := make(chan error, 1)
 	go func() { received <- link.receive(ctx, stream, more) }()
 	who, drain := auth.CallerOf(ctx), s.runs.draining
@@ -102,7 +102,7 @@ func (s *workerService) serve(ctx context.Context, stream workServer, link *work
 
 // received ends a stream whose worker sends nothing more: what it asked is
 // answered first.
-func (s *workerService) received(stream workServer, link *workLink, err error) error {
+func (s *workerService) received(stream workServer, link *workStream, err error) error {
 	if !errors.Is(err, io.EOF) {
 		return recvError(err)
 	}
@@ -128,14 +128,14 @@ func recvError(err error) error {
 }
 
 func registrationRequired() error {
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeInvalidArgument, Reason: "REGISTRATION_REQUIRED", Field: "register",
 		Message: "the first request of a worker must be its registration",
 	}
 }
 
 // connect registers the worker and queues the answer, ahead of all else.
-func (s *workerService) connect(ctx context.Context, first *pawlv1.WorkRequest, link *workLink) error {
+func (s *workerService) connect(ctx context.Context, first *pawlv1.WorkRequest, link *workStream) error {
 	if err := checked(first); err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (s *workerService) connect(ctx context.Context, first *pawlv1.WorkRequest, 
 	}
 	req := convert.WorkerFromProto(callOf(ctx, first.GetNamespace()), in)
 	req.Address = addressOf(ctx)
-	req.Sink, link.batches, link.brief = link, in.GetBatches(), in.GetCompactReceipts()
+	req.Sink, link.batches, link.compactReceipts = link, in.GetBatches(), in.GetCompactReceipts()
 	link.namespace = req.Namespace
 	conn, err := s.runs.work.Connect(ctx, req)
 	if err != nil {

@@ -42,11 +42,11 @@ type Request struct {
 	// Round is the round of the turn that is asked for, from 1: it is in the ids that are made for calls
 	// without one.
 	Round int32
-	// Thought is called with what the model thinks, as it comes in; nil: it is dropped.
-	Thought func(string)
-	// Heard is called with what the provider tells of its limits, before the call is over; nil:
+	// OnThought is called with what the model thinks, as it comes in; nil: it is dropped.
+	OnThought func(string)
+	// OnProviderLimits is called with what the provider tells of its limits, before the call is over; nil:
 	// nobody wants to know.
-	Heard func(*pawlv1.ProviderLimits)
+	OnProviderLimits func(*pawlv1.ProviderLimits)
 
 	names *names
 }
@@ -85,10 +85,10 @@ func (f *Failure) Error() string { return f.Code + ": " + f.Message }
 func (e *Endpoint) Ask(ctx context.Context, req *Request, told func(string)) (*pawlv1.ModelAnswer, *pawlv1.Usage, error) {
 	call, cancel := context.WithTimeoutCause(ctx, e.Timeout, errTimeout)
 	defer cancel()
-	ask := map[Form]func(context.Context, *Request, *teller) (*reply, *pawlv1.Usage, error){
+	ask := map[Form]func(context.Context, *Request, *streamWriter) (*reply, *pawlv1.Usage, error){
 		Chat: e.askChat, Messages: e.askMessages, Responses: e.askResponses,
 	}[e.Form]
-	tell := teller{e: e, text: flow{to: told}, thought: flow{to: req.Thought}}
+	tell := streamWriter{e: e, text: flow{to: told}, thought: flow{to: req.OnThought}}
 	got, usage, err := ask(call, req, &tell)
 	tell.end()
 	usage = settled(usage)
@@ -132,14 +132,14 @@ func (e *Endpoint) failure(err error) *Failure {
 	return f
 }
 
-// room counts an answer's bytes.
-type room struct {
+// byteBudget counts an answer's bytes.
+type byteBudget struct {
 	name        string
 	limit, used int64
 }
 
 // take counts bytes of an answer; an error: there are too many.
-func (r *room) take(texts ...string) error {
+func (r *byteBudget) take(texts ...string) error {
 	for _, text := range texts {
 		r.used += int64(len(text))
 	}

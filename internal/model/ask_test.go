@@ -20,7 +20,7 @@ func forms(t *testing.T, answer endpoint.Answer, test func(*testing.T, *Endpoint
 	for name, prefix := range map[string]string{"chat": "", "messages": anthropicScheme, "responses": responsesScheme} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := endpoint.New(t, func(int, endpoint.Asked) endpoint.Answer { return answer })
+			server := endpoint.New(t, func(int, endpoint.Request) endpoint.Answer { return answer })
 			e, err := ParseEndpoint("gpt=" + prefix + server.URL + "/base#real")
 			if err != nil {
 				t.Fatal(err)
@@ -57,7 +57,7 @@ func TestAnAnswerIsReadWhole(t *testing.T) {
 		if usage.GetInputTokens() != 10 || usage.GetCachedTokens() != 4 || usage.GetOutputTokens() != 5 {
 			t.Errorf("usage %v", usage)
 		}
-		asked := server.Asked()[0]
+		asked := server.Requests()[0]
 		if asked.Body["model"] != "real" || asked.Body["stream"] != true || !strings.HasPrefix(asked.Path, "/base/") {
 			t.Errorf("asked %v at %s", asked.Body, asked.Path)
 		}
@@ -167,7 +167,7 @@ func TestWhatAnEndpointCannotTake(t *testing.T) {
 			forms(t, endpoint.Answer{Text: "no"}, func(t *testing.T, e *Endpoint, server *endpoint.Server) {
 				_, _, err := e.Ask(t.Context(), c.req, func(string) {})
 				f, ok := errors.AsType[*Failure](err)
-				if !ok || f.Code != c.code || !f.Final || !strings.Contains(f.Message, c.says) || len(server.Asked()) != 0 {
+				if !ok || f.Code != c.code || !f.Final || !strings.Contains(f.Message, c.says) || len(server.Requests()) != 0 {
 					t.Errorf("%v", err)
 				}
 			})
@@ -189,7 +189,7 @@ func TestNoCallDangles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		raw, err := json.Marshal(server.Asked()[0].Body)
+		raw, err := json.Marshal(server.Requests()[0].Body)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,13 +21,13 @@ var chatParameters = []string{
 }
 
 // askChat asks an endpoint of chat completions.
-func (e *Endpoint) askChat(ctx context.Context, req *Request, tell *teller) (*reply, *pawlv1.Usage, error) {
+func (e *Endpoint) askChat(ctx context.Context, req *Request, tell *streamWriter) (*reply, *pawlv1.Usage, error) {
 	events, err := e.beginChat(ctx, req)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer events.close()
-	take := chatAnswer{room: room{name: e.Name, limit: req.MaxAnswer}, tell: tell, usage: unheard()}
+	take := chatAnswer{byteBudget: byteBudget{name: e.Name, limit: req.MaxAnswer}, stream: tell, usage: unheard()}
 	for events.next() {
 		if fault := events.at.Get("error"); fault.Type != gjson.Null {
 			return nil, take.usage, e.broken(fault)
@@ -129,7 +129,7 @@ var anything = json.RawMessage(`{"type":"object","properties":{}}`)
 func chatTools(req *Request) (out []any) {
 	for _, t := range req.Tools {
 		out = append(out, object{"type": "function", "function": object{
-			"name": req.wired().told(t.Name), "description": t.Description, "parameters": t.schema(),
+			"name": req.wired().toWire(t.Name), "description": t.Description, "parameters": t.schema(),
 		}})
 	}
 	return out
@@ -173,7 +173,7 @@ func chatMessage(m *pawlv1.Message, wired names) (any, error) {
 	var out []any
 	for _, c := range calls {
 		arguments, _ := normalArguments(c.Arguments)
-		out = append(out, chatCallOf(c.ID, wired.told(c.Name), arguments))
+		out = append(out, chatCallOf(c.ID, wired.toWire(c.Name), arguments))
 	}
 	if out != nil {
 		wire["tool_calls"] = out

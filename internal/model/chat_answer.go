@@ -14,7 +14,7 @@ import (
 
 // reply is an answer that came in whole.
 type reply struct {
-	said
+	rawAnswer
 	answer *pawlv1.ModelAnswer
 	// seal makes the message of the form, out of what is normal of it.
 	seal func(texts []string, calls []*pawlv1.ModelCall, wired names) any
@@ -22,8 +22,8 @@ type reply struct {
 
 // chatAnswer is an answer as its pieces come in.
 type chatAnswer struct {
-	room
-	tell    *teller
+	byteBudget
+	stream  *streamWriter
 	answer  pawlv1.ModelAnswer
 	usage   *pawlv1.Usage
 	content []*contentPart
@@ -143,7 +143,7 @@ func (a *chatAnswer) keep(delta gjson.Result) error {
 		a.kept[name].take(v)
 		if v.Type == gjson.String && !thought && slices.Contains(thoughts, name) {
 			thought = true
-			a.tell.think(unquoted(v.Raw))
+			a.stream.writeThought(unquoted(v.Raw))
 		}
 		if err := a.take(v.Raw); err != nil {
 			return err
@@ -194,9 +194,9 @@ func (a *chatAnswer) text(s string, thinking bool) error {
 	}
 	a.content[len(a.content)-1].text.WriteString(s)
 	if thinking {
-		a.tell.think(s)
+		a.stream.writeThought(s)
 	} else {
-		a.tell.tell(s)
+		a.stream.writeText(s)
 	}
 	return a.take(s)
 }
@@ -267,7 +267,7 @@ func (a *chatAnswer) whole(req *Request) *reply {
 	}
 	slices.SortStableFunc(a.calls, func(x, y *chatCall) int { return cmp.Compare(x.index, y.index) })
 	for _, c := range a.calls {
-		out.calls = append(out.calls, saidCall{id: c.id, name: req.wired().heard(c.name), arguments: c.arguments.String()})
+		out.calls = append(out.calls, rawCall{id: c.id, name: req.wired().fromWire(c.name), arguments: c.arguments.String()})
 	}
 	return out
 }
@@ -289,7 +289,7 @@ func (a *chatAnswer) seal(texts []string, calls []*pawlv1.ModelCall, wired names
 	}
 	var out []any
 	for i, c := range calls {
-		call := chatCallOf(c.GetId(), wired.told(c.GetName()), c.GetArguments())
+		call := chatCallOf(c.GetId(), wired.toWire(c.GetName()), c.GetArguments())
 		for _, name := range slices.Sorted(maps.Keys(a.calls[i].extra)) {
 			call[name] = a.calls[i].extra[name]
 		}
@@ -309,7 +309,7 @@ func (a *chatAnswer) list(calls bool) any {
 		switch {
 		case part.thinking:
 			out = append(out, object{"type": "thinking", "thinking": []any{object{"type": "text", "text": text}}})
-		case says(text, calls):
+		case keepsText(text, calls):
 			out = append(out, object{"type": "text", "text": text})
 		}
 	}

@@ -43,13 +43,13 @@ func (e *Endpoint) clean(r *reply, req *Request) (*pawlv1.ModelAnswer, error) {
 		r.texts[i] = e.hide(r.texts[i])
 	}
 	for i, c := range r.calls {
-		r.calls[i] = saidCall{id: e.hide(c.id), name: clip(wellFormed(e.hide(c.name)), maxName), arguments: e.hide(c.arguments)}
+		r.calls[i] = rawCall{id: e.hide(c.id), name: clip(wellFormed(e.hide(c.name)), maxName), arguments: e.hide(c.arguments)}
 	}
 	known, err := knownIDs(req.Messages)
 	if err != nil {
 		return nil, err
 	}
-	texts, calls, ok := normal(r.said, req.Round, known)
+	texts, calls, ok := normal(r.rawAnswer, req.Round, known)
 	if !ok {
 		return nil, &Failure{Code: CodeNoAnswer, Message: "model " + e.Name + ": the answer has no text, no call and no refusal"}
 	}
@@ -71,7 +71,7 @@ func (e *Endpoint) clean(r *reply, req *Request) (*pawlv1.ModelAnswer, error) {
 // fit: the answer holds no more than it may, if need be without the message of its form, which is made
 // anew then.
 func (r *reply) fit(a *pawlv1.ModelAnswer, limit int64, name string) error {
-	held := room{name: name, limit: limit}
+	held := byteBudget{name: name, limit: limit}
 	for _, p := range a.GetParts() {
 		held.used += int64(len(p.GetText()))
 	}
@@ -114,9 +114,9 @@ func settled(u *pawlv1.Usage) *pawlv1.Usage {
 	return u
 }
 
-// teller tells text and thoughts as they come in, without the key: an end that may be its beginning,
+// streamWriter tells text and thoughts as they come in, without the key: an end that may be its beginning,
 // or half of a character, waits for what follows.
-type teller struct {
+type streamWriter struct {
 	e             *Endpoint
 	text, thought flow
 }
@@ -127,8 +127,8 @@ type flow struct {
 	held, half string
 }
 
-func (t *teller) tell(piece string)  { t.text.take(t.e, piece) }
-func (t *teller) think(piece string) { t.thought.take(t.e, piece) }
+func (t *streamWriter) writeText(piece string)    { t.text.take(t.e, piece) }
+func (t *streamWriter) writeThought(piece string) { t.thought.take(t.e, piece) }
 
 func (f *flow) take(e *Endpoint, piece string) {
 	if f.to == nil {
@@ -137,15 +137,15 @@ func (f *flow) take(e *Endpoint, piece string) {
 	piece, half := withoutHalf(f.half + piece)
 	f.half = half
 	text := e.hide(f.held + wellFormed(piece))
-	n := len(text) - e.begun(text)
+	n := len(text) - e.keyPrefixLen(text)
 	f.held = text[n:]
 	if n > 0 {
 		f.to(text[:n])
 	}
 }
 
-// begun is how many bytes at the end of a text are the beginning of the key.
-func (e *Endpoint) begun(text string) int {
+// keyPrefixLen is how many bytes at the end of a text are the beginning of the key.
+func (e *Endpoint) keyPrefixLen(text string) int {
 	for n := min(len(text), len(e.Key)-1); n > 0; n-- {
 		if strings.HasSuffix(text, e.Key[:n]) {
 			return n
@@ -155,7 +155,7 @@ func (e *Endpoint) begun(text string) int {
 }
 
 // end tells what was held.
-func (t *teller) end() {
+func (t *streamWriter) end() {
 	for _, f := range []*flow{&t.text, &t.thought} {
 		if held := f.held + wellFormed(f.half); held != "" && f.to != nil {
 			f.to(held)

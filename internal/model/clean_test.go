@@ -32,7 +32,7 @@ func stream(events ...string) string {
 
 func asking(t *testing.T, scheme string, answer endpoint.Answer) (*pawlv1.ModelAnswer, *pawlv1.Usage, string, error) {
 	t.Helper()
-	server := endpoint.New(t, func(int, endpoint.Asked) endpoint.Answer { return answer })
+	server := endpoint.New(t, func(int, endpoint.Request) endpoint.Answer { return answer })
 	e, err := ParseEndpoint("gpt=" + scheme + server.URL)
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func TestTheKeyIsInNoAnswer(t *testing.T) {
 		if raw := got.String() + told; strings.Contains(raw, key) || told != "it is [key]"+key[:4] || got.GetParts()[0].GetText() != told {
 			t.Errorf("%q, told %q", raw, told)
 		}
-		_, _, _, err = asking(t, scheme, endpoint.Answer{Status: 400, Error: strings.Repeat("x", maxTold-10) + key})
+		_, _, _, err = asking(t, scheme, endpoint.Answer{Status: 400, Error: strings.Repeat("x", maxErrorText-10) + key})
 		if err == nil || strings.Contains(err.Error(), key[:10]) {
 			t.Errorf("%v", err)
 		}

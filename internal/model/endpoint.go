@@ -71,8 +71,8 @@ type Endpoint struct {
 // say, as in every client.
 const usualMaxTokens = 4096
 
-// MostSaid is how many tokens an answer is taken to have at most where the pack does not say.
-func (e *Endpoint) MostSaid() int64 {
+// DefaultMaxTokens is how many tokens an answer is taken to have at most where the pack does not say.
+func (e *Endpoint) DefaultMaxTokens() int64 {
 	if e.Form == Messages {
 		return defaultMaxTokens
 	}
@@ -137,13 +137,13 @@ const maxBodyBytes = 64 << 20
 
 // client follows no redirect: the key is for the operator's endpoint alone.
 func (e *Endpoint) client(req *Request) *http.Client {
-	return &http.Client{Transport: bounded{e, req.Heard}}
+	return &http.Client{Transport: bounded{e, req.OnProviderLimits}}
 }
 
 // bounded cuts bodies that are too long and refuses redirects.
 type bounded struct {
-	e     *Endpoint
-	heard func(*pawlv1.ProviderLimits)
+	e        *Endpoint
+	onLimits func(*pawlv1.ProviderLimits)
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -152,8 +152,8 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if told := limitsOf(res.Header, time.Now()); told != nil && b.heard != nil {
-		b.heard(told)
+	if told := limitsOf(res.Header, time.Now()); told != nil && b.onLimits != nil {
+		b.onLimits(told)
 	}
 	res.Body = http.MaxBytesReader(nil, res.Body, maxBodyBytes)
 	if res.StatusCode >= 300 && res.StatusCode < 400 {
@@ -176,7 +176,7 @@ func (b bounded) noStream(kind string, res *http.Response) *Failure {
 		}
 	}
 	if text := faultWords(said); text != "" {
-		f.Message += ": " + b.e.told(text)
+		f.Message += ": " + b.e.errorText(text)
 	}
 	f.RetryAfter = retryAfter(res.Header)
 	return f

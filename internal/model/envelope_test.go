@@ -27,11 +27,11 @@ func asMessage(t *testing.T, a *pawlv1.ModelAnswer) *pawlv1.Message {
 // told is the body of the request that tells messages.
 func told(t *testing.T, e *Endpoint, server *endpoint.Server, messages ...*pawlv1.Message) string {
 	t.Helper()
-	n := len(server.Asked())
+	n := len(server.Requests())
 	if _, _, err := e.Ask(t.Context(), &Request{Tools: []Tool{{Name: "flower.order"}}, Messages: messages}, func(string) {}); err != nil {
 		t.Fatal(err)
 	}
-	raw, err := json.Marshal(server.Asked()[n].Body)
+	raw, err := json.Marshal(server.Requests()[n].Body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestWhatWasRecordedIsToldAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := endpoint.New(t, func(int, endpoint.Asked) endpoint.Answer { return endpoint.Answer{Body: c.body} })
+			server := endpoint.New(t, func(int, endpoint.Request) endpoint.Answer { return endpoint.Answer{Body: c.body} })
 			e, err := ParseEndpoint("gpt=" + c.scheme + server.URL)
 			if err != nil {
 				t.Fatal(err)
@@ -113,16 +113,16 @@ func TestNamesOfTools(t *testing.T) {
 	n := namesOf([]Tool{{Name: "a.b"}, {Name: "a_b"}, {Name: "a/b"}, {Name: long}, {Name: long + "y"}})
 	seen := map[string]bool{}
 	for _, name := range []string{"a.b", "a_b", "a/b", long, long + "y"} {
-		out := n.told(name)
-		if !wireName.MatchString(out) || seen[out] || n.heard(out) != name {
-			t.Errorf("%s is told as %s, heard as %s", name, out, n.heard(out))
+		out := n.toWire(name)
+		if !wireName.MatchString(out) || seen[out] || n.fromWire(out) != name {
+			t.Errorf("%s is told as %s, heard as %s", name, out, n.fromWire(out))
 		}
 		seen[out] = true
 	}
-	if n.told("a_b") != "a_b" || n.heard("nothere") != "nothere" || !wireName.MatchString(n.told("")) || !wireName.MatchString(n.told("ü")) {
+	if n.toWire("a_b") != "a_b" || n.fromWire("nothere") != "nothere" || !wireName.MatchString(n.toWire("")) || !wireName.MatchString(n.toWire("ü")) {
 		t.Errorf("%+v", n)
 	}
-	if got := string(n.choice(json.RawMessage(`{"type":"function","function":{"name":"a.b"}}`))); !strings.Contains(got, n.told("a.b")) {
+	if got := string(n.choice(json.RawMessage(`{"type":"function","function":{"name":"a.b"}}`))); !strings.Contains(got, n.toWire("a.b")) {
 		t.Errorf("chosen %s", got)
 	}
 }

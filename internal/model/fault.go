@@ -14,8 +14,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// maxTold bounds an endpoint's own words in a failure, bytes.
-const maxTold = 1 << 10
+// maxErrorText bounds an endpoint's own words in a failure, bytes.
+const maxErrorText = 1 << 10
 
 // refused is what an HTTP status says.
 func (e *Endpoint) refused(status int, header http.Header, said string) *Failure {
@@ -31,7 +31,7 @@ func (e *Endpoint) refused(status int, header http.Header, said string) *Failure
 		f.Final = true
 	}
 	if said != "" {
-		f.Message += ": " + e.told(said)
+		f.Message += ": " + e.errorText(said)
 	}
 	return f
 }
@@ -41,9 +41,11 @@ func final(status int) bool {
 	return status < 500 && status != http.StatusRequestTimeout && status != http.StatusConflict && status != http.StatusTooEarly && status != http.StatusTooManyRequests
 }
 
-// told is an endpoint's own words as a failure has them. The key goes first: cut in two it would not
+// errorText is an endpoint's own words as a failure has them. The key goes first: cut in two it would not
 // be known any more.
-func (e *Endpoint) told(said string) string { return clip(e.hideParts(e.hide(said)), maxTold) }
+func (e *Endpoint) errorText(said string) string {
+	return clip(e.hideParts(e.hide(said)), maxErrorText)
+}
 
 // partOfKey is how many bytes of the key in a row are hidden in an endpoint's error: what it says of a
 // key that it does not take often has the beginning and the end of it.
@@ -54,7 +56,7 @@ func (e *Endpoint) hideParts(text string) string {
 	if len(e.Key) < 2*partOfKey {
 		return text
 	}
-	text = clip(text, maxTold+len(e.Key))
+	text = clip(text, maxErrorText+len(e.Key))
 	var out strings.Builder
 	for len(text) > 0 {
 		n := 0
@@ -117,7 +119,7 @@ func (e *Endpoint) faulty(fault gjson.Result, f *Failure) *Failure {
 		f.Message += ": it does not take the key of " + KeyVariable(e.Name) + " or --model-key"
 	}
 	if said := wordsIn(fault, 0); said != "" {
-		f.Message += ": " + e.told(said)
+		f.Message += ": " + e.errorText(said)
 	}
 	return f
 }
@@ -161,7 +163,7 @@ func classOf(fault gjson.Result, usual string) (code string, last bool) {
 // faultWords are what a body says of a fault, in any shape of JSON; the title of a page, or its first
 // words.
 func faultWords(body []byte) string {
-	if text := strings.TrimSpace(string(body)); strictjson.Heard(body) != nil {
+	if text := strings.TrimSpace(string(body)); strictjson.CheckLenient(body) != nil {
 		return firstWords(text)
 	}
 	return wordsIn(seen(body), 0)

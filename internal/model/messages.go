@@ -26,7 +26,7 @@ const defaultMaxTokens = 8192
 const messagesVersion = "2023-06-01"
 
 // askMessages asks an endpoint of Anthropic's messages.
-func (e *Endpoint) askMessages(ctx context.Context, req *Request, tell *teller) (*reply, *pawlv1.Usage, error) {
+func (e *Endpoint) askMessages(ctx context.Context, req *Request, tell *streamWriter) (*reply, *pawlv1.Usage, error) {
 	body, err := e.messagesBody(req)
 	if err != nil {
 		return nil, nil, err
@@ -40,7 +40,7 @@ func (e *Endpoint) askMessages(ctx context.Context, req *Request, tell *teller) 
 		return nil, nil, err
 	}
 	defer events.close()
-	take := messagesAnswer{room: room{name: e.Name, limit: req.MaxAnswer}, tell: tell, usage: unheard()}
+	take := messagesAnswer{byteBudget: byteBudget{name: e.Name, limit: req.MaxAnswer}, stream: tell, usage: unheard()}
 	for events.next() {
 		if textAt(events.at, "type") == "error" {
 			return nil, take.usage, e.broken(events.at.Get("error"))
@@ -60,8 +60,8 @@ func (e *Endpoint) askMessages(ctx context.Context, req *Request, tell *teller) 
 
 // messagesAnswer is an answer as its pieces come in.
 type messagesAnswer struct {
-	room
-	tell    *teller
+	byteBudget
+	stream  *streamWriter
 	answer  pawlv1.ModelAnswer
 	usage   *pawlv1.Usage
 	stopped bool
@@ -133,7 +133,7 @@ func (a *messagesAnswer) begin(index int64, began gjson.Result) error {
 	b := &block{kind: textAt(began, "type"), id: textAt(began, "id"), name: textAt(began, "name"), raw: json.RawMessage(began.Raw)}
 	text := textAt(began, "text")
 	b.text.WriteString(text)
-	a.tell.tell(text)
+	a.stream.writeText(text)
 	a.blocks = append(a.blocks, b)
 	return a.take(began.Raw)
 }
@@ -148,8 +148,8 @@ func (a *messagesAnswer) delta(index int64, d gjson.Result) error {
 		b.text.WriteString(s)
 	}
 	b.signature.WriteString(signature)
-	a.tell.tell(text)
-	a.tell.think(said[2])
+	a.stream.writeText(text)
+	a.stream.writeThought(said[2])
 	return a.take(append(said, signature)...)
 }
 
@@ -161,7 +161,7 @@ func (a *messagesAnswer) whole(req *Request) *reply {
 		case "text":
 			out.texts = append(out.texts, b.text.String())
 		case "tool_use":
-			out.calls = append(out.calls, saidCall{id: b.id, name: req.wired().heard(b.name), arguments: b.arguments()})
+			out.calls = append(out.calls, rawCall{id: b.id, name: req.wired().fromWire(b.name), arguments: b.arguments()})
 		}
 	}
 	return out
@@ -175,11 +175,11 @@ func (a *messagesAnswer) seal(_ []string, calls []*pawlv1.ModelCall, wired names
 	for _, b := range a.blocks {
 		switch text := wellFormed(b.text.String()); b.kind {
 		case "text":
-			if says(text, len(calls) > 0) {
+			if keepsText(text, len(calls) > 0) {
 				content = append(content, object{"type": "text", "text": text})
 			}
 		case "tool_use":
-			content = append(content, toolUse(calls[n].GetId(), wired.told(calls[n].GetName()), calls[n].GetArguments()))
+			content = append(content, toolUse(calls[n].GetId(), wired.toWire(calls[n].GetName()), calls[n].GetArguments()))
 			n++
 		case "thinking":
 			content = append(content, object{"type": "thinking", "thinking": text, "signature": wellFormed(b.signature.String())})
@@ -299,7 +299,7 @@ func messagesChoice(value json.RawMessage, wired names) any {
 
 func messagesTools(req *Request) (out []any) {
 	for _, t := range req.Tools {
-		tool := object{"name": req.wired().told(t.Name), "input_schema": t.schema()}
+		tool := object{"name": req.wired().toWire(t.Name), "input_schema": t.schema()}
 		if t.Description != "" {
 			tool["description"] = t.Description
 		}
@@ -352,7 +352,7 @@ func messagesContent(m *pawlv1.Message, wired names) (role string, content []any
 	calls, err := callsOf(m)
 	for _, c := range calls {
 		arguments, _ := normalArguments(c.Arguments)
-		content = append(content, toolUse(c.ID, wired.told(c.Name), arguments))
+		content = append(content, toolUse(c.ID, wired.toWire(c.Name), arguments))
 	}
 	return m.GetRole(), content, err
 }

@@ -45,8 +45,8 @@ func wiredName(name string) string {
 	return fmt.Sprintf("%.64s", notWireName.ReplaceAllString(name, "_"))
 }
 
-// told is a name as the request has it.
-func (n names) told(name string) string {
+// toWire is a name as the request has it.
+func (n names) toWire(name string) string {
 	if out := n.out[name]; out != "" {
 		return out
 	}
@@ -56,8 +56,8 @@ func (n names) told(name string) string {
 	return wiredName(name)
 }
 
-// heard is a name as the pack has it.
-func (n names) heard(name string) string {
+// fromWire is a name as the pack has it.
+func (n names) fromWire(name string) string {
 	if in := n.in[name]; in != "" {
 		return in
 	}
@@ -79,18 +79,18 @@ func (n names) choice(value json.RawMessage) json.RawMessage {
 	v := seen(value)
 	for _, path := range []string{"function.name", "name"} {
 		name := textAt(v, path)
-		if name == "" || n.told(name) == name || !v.IsObject() {
+		if name == "" || n.toWire(name) == name || !v.IsObject() {
 			continue
 		}
 		var choice map[string]json.RawMessage
 		if strictjson.Decode(value, &choice, strictjson.Open) != nil {
 			return value
 		}
-		quoted := json.RawMessage(plain(n.told(name)))
+		quoted := json.RawMessage(plain(n.toWire(name)))
 		if path == "name" {
 			choice["name"] = quoted
 		} else {
-			choice["function"] = json.RawMessage(plain(object{"name": n.told(name)}))
+			choice["function"] = json.RawMessage(plain(object{"name": n.toWire(name)}))
 		}
 		return plain(choice)
 	}

@@ -8,19 +8,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// said is what an endpoint said, piece by piece put together.
-type said struct {
+// rawAnswer is what an endpoint said, piece by piece put together.
+type rawAnswer struct {
 	texts   []string
-	calls   []saidCall
+	calls   []rawCall
 	refusal string
 }
 
-// saidCall is a call as the endpoint said it: each of the texts may be missing.
-type saidCall struct{ id, name, arguments string }
+// rawCall is a call as the endpoint said it: each of the texts may be missing.
+type rawCall struct{ id, name, arguments string }
 
 // normal is what is recorded of an answer (ADR 0087); false: it says nothing, and is no answer.
 // round is the turn's round, known the ids of the calls in the conversation. It is pure.
-func normal(s said, round int32, known map[string]bool) (texts []string, calls []*pawlv1.ModelCall, ok bool) {
+func normal(s rawAnswer, round int32, known map[string]bool) (texts []string, calls []*pawlv1.ModelCall, ok bool) {
 	taken := make(map[string]bool, len(known)+len(s.calls))
 	for id := range known {
 		taken[id] = true
@@ -33,7 +33,7 @@ func normal(s said, round int32, known map[string]bool) (texts []string, calls [
 	}
 	spoken := false
 	for _, text := range s.texts {
-		if text = wellFormed(text); says(text, len(calls) > 0) {
+		if text = wellFormed(text); keepsText(text, len(calls) > 0) {
 			texts = append(texts, text)
 			spoken = spoken || strings.TrimSpace(text) != ""
 		}
@@ -41,8 +41,8 @@ func normal(s said, round int32, known map[string]bool) (texts []string, calls [
 	return texts, calls, spoken || len(calls) > 0 || strings.TrimSpace(s.refusal) != ""
 }
 
-// says: a text is kept in an answer with calls, or without.
-func says(text string, calls bool) bool {
+// keepsText: a text is kept in an answer with calls, or without.
+func keepsText(text string, calls bool) bool {
 	return text != "" && !(calls && strings.TrimSpace(text) == "")
 }
 

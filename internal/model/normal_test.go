@@ -38,9 +38,9 @@ func TestNormal(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
-			given := said{texts: c.Given.Texts, refusal: c.Given.Refusal}
+			given := rawAnswer{texts: c.Given.Texts, refusal: c.Given.Refusal}
 			for _, one := range c.Given.Calls {
-				heard := saidCall{id: one.ID, name: one.Name}
+				heard := rawCall{id: one.ID, name: one.Name}
 				if one.Arguments != nil {
 					heard.arguments = *one.Arguments
 				}
@@ -86,10 +86,10 @@ func TestHalvesOfCharacters(t *testing.T) {
 		{[]string{"\"\xff\xfe\""}, "\uFFFD"},
 	} {
 		var whole, told string
-		tell := teller{e: &Endpoint{}, text: flow{to: func(s string) { told += s }}}
+		tell := streamWriter{e: &Endpoint{}, text: flow{to: func(s string) { told += s }}}
 		for _, raw := range c.pieces {
 			whole += unquoted(raw)
-			tell.tell(unquoted(raw))
+			tell.writeText(unquoted(raw))
 		}
 		tell.end()
 		if got := wellFormed(whole); got != c.want || told != c.want {

@@ -16,7 +16,7 @@ import (
 var responsesParameters = []string{"temperature", "top_p", "max_tokens", "reasoning_effort", "response_format", "tool_choice"}
 
 // askResponses asks an endpoint of OpenAI's Responses.
-func (e *Endpoint) askResponses(ctx context.Context, req *Request, tell *teller) (*reply, *pawlv1.Usage, error) {
+func (e *Endpoint) askResponses(ctx context.Context, req *Request, tell *streamWriter) (*reply, *pawlv1.Usage, error) {
 	body, err := e.responsesBody(req)
 	if err != nil {
 		return nil, nil, err
@@ -30,7 +30,7 @@ func (e *Endpoint) askResponses(ctx context.Context, req *Request, tell *teller)
 		return nil, nil, err
 	}
 	defer events.close()
-	take := responsesAnswer{room: room{name: e.Name, limit: req.MaxAnswer}, tell: tell, usage: unheard()}
+	take := responsesAnswer{byteBudget: byteBudget{name: e.Name, limit: req.MaxAnswer}, stream: tell, usage: unheard()}
 	for !take.over && events.next() {
 		if fault, ok := take.event(events.at); ok {
 			return nil, take.usage, e.broken(fault)
@@ -50,8 +50,8 @@ func (e *Endpoint) askResponses(ctx context.Context, req *Request, tell *teller)
 
 // responsesAnswer is an answer as its events come in.
 type responsesAnswer struct {
-	room
-	tell   *teller
+	byteBudget
+	stream *streamWriter
 	answer pawlv1.ModelAnswer
 	usage  *pawlv1.Usage
 	items  []gjson.Result
@@ -70,10 +70,10 @@ func (a *responsesAnswer) event(ev gjson.Result) (fault gjson.Result, failed boo
 	case "response.created":
 		a.answer.ResponseId, a.answer.Model = textAt(response, "id"), textAt(response, "model")
 	case "response.output_text.delta", "response.refusal.delta":
-		a.tell.tell(textAt(ev, "delta"))
+		a.stream.writeText(textAt(ev, "delta"))
 		a.used += int64(len(ev.Get("delta").Raw))
 	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
-		a.tell.think(textAt(ev, "delta"))
+		a.stream.writeThought(textAt(ev, "delta"))
 		a.used += int64(len(ev.Get("delta").Raw))
 	case "response.function_call_arguments.delta":
 		a.used += int64(len(ev.Get("delta").Raw))
@@ -138,7 +138,7 @@ func (a *responsesAnswer) whole(req *Request) *reply {
 			if arguments.IsObject() || arguments.IsArray() {
 				written = arguments.Raw
 			}
-			out.calls = append(out.calls, saidCall{id: textAt(item, "call_id"), name: req.wired().heard(textAt(item, "name")), arguments: written})
+			out.calls = append(out.calls, rawCall{id: textAt(item, "call_id"), name: req.wired().fromWire(textAt(item, "name")), arguments: written})
 		}
 	}
 	if a.answer.GetFinishReason() == "stop" && len(out.calls) > 0 {
@@ -156,11 +156,11 @@ func (a *responsesAnswer) seal(_ []string, calls []*pawlv1.ModelCall, wired name
 	for _, item := range a.items {
 		switch textAt(item, "type") {
 		case "message":
-			if content := saidAgain(item, len(calls) > 0); content != nil {
+			if content := messageContent(item, len(calls) > 0); content != nil {
 				items = append(items, object{"type": "message", "role": "assistant", "content": content})
 			}
 		case "function_call":
-			items = append(items, functionCall(calls[n].GetId(), wired.told(calls[n].GetName()), calls[n].GetArguments()))
+			items = append(items, functionCall(calls[n].GetId(), wired.toWire(calls[n].GetName()), calls[n].GetArguments()))
 			n++
 		case "reasoning":
 			if textAt(item, "encrypted_content") != "" {
@@ -171,10 +171,10 @@ func (a *responsesAnswer) seal(_ []string, calls []*pawlv1.ModelCall, wired name
 	return items
 }
 
-// saidAgain is the content of a message as it goes back; nil: it says nothing.
-func saidAgain(item gjson.Result, calls bool) (content []any) {
+// messageContent is the content of a message as it goes back; nil: it says nothing.
+func messageContent(item gjson.Result, calls bool) (content []any) {
 	for _, part := range item.Get("content").Array() {
-		if text := wellFormed(textAt(part, "text")); says(text, calls) {
+		if text := wellFormed(textAt(part, "text")); keepsText(text, calls) {
 			content = append(content, object{"type": "output_text", "text": text})
 		}
 		if refusal := wellFormed(textAt(part, "refusal")); refusal != "" {
@@ -258,7 +258,7 @@ func flatChoice(value json.RawMessage) any {
 func responsesTools(req *Request) (out []any) {
 	for _, t := range req.Tools {
 		out = append(out, object{
-			"type": "function", "name": req.wired().told(t.Name), "description": t.Description, "parameters": t.schema(), "strict": false,
+			"type": "function", "name": req.wired().toWire(t.Name), "description": t.Description, "parameters": t.schema(), "strict": false,
 		})
 	}
 	return out
@@ -288,7 +288,7 @@ func responsesItems(m *pawlv1.Message, wired names) (items []any, err error) {
 	calls, err := callsOf(m)
 	for _, c := range calls {
 		arguments, _ := normalArguments(c.Arguments)
-		items = append(items, functionCall(c.ID, wired.told(c.Name), arguments))
+		items = append(items, functionCall(c.ID, wired.toWire(c.Name), arguments))
 	}
 	return items, err
 }

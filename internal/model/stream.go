@@ -65,7 +65,7 @@ func (s *eventStream) next() bool {
 			return false
 		default:
 			// It bounds the depth, too, and refuses a member of which gjson would take the first.
-			if err := strictjson.Heard(data); err != nil {
+			if err := strictjson.CheckLenient(data); err != nil {
 				s.err = fmt.Errorf("an event of the stream is no JSON that every reader sees alike: %w", err)
 				return false
 			}
@@ -83,7 +83,7 @@ func (s *eventStream) close() { _ = s.events.Close() } // of a body that was rea
 
 // seen reads JSON that all readers see alike; of any other there is nothing.
 func seen(raw []byte) gjson.Result {
-	if strictjson.Heard(raw) != nil {
+	if strictjson.CheckLenient(raw) != nil {
 		return gjson.Result{}
 	}
 	return gjson.ParseBytes(raw)

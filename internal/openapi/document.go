@@ -50,7 +50,7 @@ func Finish(raw []byte) ([]byte, error) {
 	}
 	plainPaths(paths)
 	oneType(doc)
-	tidyTexts(doc)
+	cleanDescriptions(doc)
 	return json.MarshalIndent(doc, "", "  ")
 }
 
@@ -116,15 +116,15 @@ func flatten(schema object) {
 	delete(schema, "oneOf")
 }
 
-// said is how the comments of proto/pawl/v1 mark what a request must have.
-var said = regexp.MustCompile(`; required\b`)
+// requiredMark is how the comments of proto/pawl/v1 mark what a request must have.
+var requiredMark = regexp.MustCompile(`; required\b`)
 
 // require lists the required fields of a message.
 func require(schema object) {
 	properties, _ := at(schema, "properties")
 	var required []string
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
-		if text, _ := properties[name].(object)["description"].(string); said.MatchString(text) {
+		if text, _ := properties[name].(object)["description"].(string); requiredMark.MatchString(text) {
 			required = append(required, name)
 		}
 	}
@@ -287,15 +287,15 @@ func numberAsString(schema object) {
 // constraint is a rule that the generator appends to a description as text.
 var constraint = regexp.MustCompile(`\n[a-z0-9_.]+ = [^\n]*`)
 
-// tidyTexts cleans all descriptions: of Google's types the first sentence is enough, and
+// cleanDescriptions cleans all descriptions: of Google's types the first sentence is enough, and
 // lines of comments go on.
-func tidyTexts(value any) {
+func cleanDescriptions(value any) {
 	switch v := value.(type) {
 	case object:
 		for key, inner := range v {
 			text, ok := inner.(string)
 			if !ok || key != "description" && key != "summary" {
-				tidyTexts(inner)
+				cleanDescriptions(inner)
 				continue
 			}
 			text = constraint.ReplaceAllString(text, "")
@@ -306,7 +306,7 @@ func tidyTexts(value any) {
 		}
 	case []any:
 		for _, inner := range v {
-			tidyTexts(inner)
+			cleanDescriptions(inner)
 		}
 	}
 }

@@ -14,11 +14,11 @@ func ModelText(r *pawlv1.Record) string {
 	switch body := r.GetBody().(type) {
 	case *pawlv1.Record_StepRequested:
 		if s := body.StepRequested; s.GetKind() == asks {
-			return askedText(s)
+			return stepRequestedText(s)
 		}
 	case *pawlv1.Record_StepResolved:
 		if s := body.StepResolved; s.GetKind() == asks {
-			return fmt.Sprintf("%s #%d attempt %d %s", s.GetTool(), s.GetStep(), s.GetAttempt(), cameText(r.GetAt().AsTime(), s))
+			return fmt.Sprintf("%s #%d attempt %d %s", s.GetTool(), s.GetStep(), s.GetAttempt(), stepResolvedText(r.GetAt().AsTime(), s))
 		}
 	case *pawlv1.Record_StepRejected:
 		if s := body.StepRejected; s.GetKind() == asks {
@@ -29,12 +29,12 @@ func ModelText(r *pawlv1.Record) string {
 			return fmt.Sprintf("%s #%d cancelled: %s", s.GetTool(), s.GetStep(), s.GetReason())
 		}
 	case *pawlv1.Record_ModelUpdated:
-		return notedText(body.ModelUpdated)
+		return modelUpdatedText(body.ModelUpdated)
 	}
 	if text := effectText(r); text != "" {
 		return text
 	}
-	return heedText(r)
+	return interventionText(r)
 }
 
 // effectText says what a record says of effects of which nobody knows, or that are undone.
@@ -60,13 +60,13 @@ func effectText(r *pawlv1.Record) string {
 			return fmt.Sprintf("%s #%d of %s #%d: %s", body.StepRequested.GetTool(), body.StepRequested.GetStep(), about.GetTool(), about.GetStep(), word)
 		}
 	case *pawlv1.Record_Ended:
-		return standingText(body.Ended.GetUncompensated())
+		return uncompensatedText(body.Ended.GetUncompensated())
 	}
 	return ""
 }
 
-// standingText lists the effects that could not be undone; "" = none.
-func standingText(list []*pawlv1.UncompensatedEffect) string {
+// uncompensatedText lists the effects that could not be undone; "" = none.
+func uncompensatedText(list []*pawlv1.UncompensatedEffect) string {
 	var out []string
 	for _, s := range list {
 		out = append(out, fmt.Sprintf("%s #%d (%s)", s.GetTool(), s.GetStep(), s.GetCode()))
@@ -77,8 +77,8 @@ func standingText(list []*pawlv1.UncompensatedEffect) string {
 	return "stands: " + strings.Join(out, ", ")
 }
 
-// heedText says what a record says that was said to the run in between.
-func heedText(r *pawlv1.Record) string {
+// interventionText says what a record says that was said to the run in between.
+func interventionText(r *pawlv1.Record) string {
 	switch body := r.GetBody().(type) {
 	case *pawlv1.Record_Steered:
 		return fmt.Sprintf("%q, %s", body.Steered.GetText(), strings.ToLower(strings.TrimPrefix(body.Steered.GetWhen().String(), "STEER_WHEN_")))
@@ -94,7 +94,7 @@ func heedText(r *pawlv1.Record) string {
 	return ""
 }
 
-func askedText(s *pawlv1.StepRequested) string {
+func stepRequestedText(s *pawlv1.StepRequested) string {
 	text := fmt.Sprintf("%s #%d attempt %d asked, %s", s.GetTool(), s.GetStep(), s.GetAttempt(), s.GetKey())
 	if s.GetRequestChanged() {
 		text += ", something else than before"
@@ -102,8 +102,8 @@ func askedText(s *pawlv1.StepRequested) string {
 	return text
 }
 
-// cameText is what came of an attempt, what it consumed first: a table cuts the rest.
-func cameText(at time.Time, s *pawlv1.StepResolved) string {
+// stepResolvedText is what came of an attempt, what it consumed first: a table cuts the rest.
+func stepResolvedText(at time.Time, s *pawlv1.StepResolved) string {
 	used := usageText(s.GetUsage())
 	if !s.GetOk() {
 		failed := strings.TrimSpace("failed" + used + ": " + s.GetError().GetCode() + " " + s.GetError().GetMessage())
@@ -122,7 +122,7 @@ func cameText(at time.Time, s *pawlv1.StepResolved) string {
 	return strings.TrimSpace("answered" + used + ", " + s.GetAnswer().GetFinishReason() + ": " + strings.Join(append(said, s.GetAnswer().GetRefusal()), " "))
 }
 
-func notedText(n *pawlv1.ModelUpdated) string {
+func modelUpdatedText(n *pawlv1.ModelUpdated) string {
 	text := fmt.Sprintf("#%d attempt %d", n.GetStep(), n.GetAttempt())
 	switch {
 	case n.GetRequestChanged():

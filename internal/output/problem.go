@@ -85,8 +85,8 @@ type Problem struct {
 	Metadata map[string]string `json:"metadata"`
 	// RetryAfterMS is when a repeat may help; 0 = never by itself.
 	RetryAfterMS int64 `json:"retry_after_ms"`
-	// Winner is the record that was first, where two raced for one visit.
-	Winner any `json:"winner,omitempty"`
+	// ConflictingRecord is the record that was first, where two raced for one visit.
+	ConflictingRecord any `json:"winner,omitempty"`
 	// first tells of it.
 	first string
 }
@@ -136,7 +136,7 @@ func (p *Problem) add(detail any) {
 			p.Violations = append(p.Violations, Violation{v.GetSubject(), v.GetDescription()})
 		}
 	case *pawlv1.Record:
-		p.Winner, p.first = Message(d), firstText(d)
+		p.ConflictingRecord, p.first = Message(d), firstText(d)
 	case *errdetails.RetryInfo:
 		p.RetryAfterMS = d.GetRetryDelay().AsDuration().Milliseconds()
 	}

@@ -33,8 +33,8 @@ type Trace struct {
 	seen   []string
 	visits map[string]int
 	rows   []traceRow
-	// told is how many rows Next has printed.
-	told int
+	// printed is how many rows Next has printed.
+	printed int
 }
 
 type traceRow struct {
@@ -186,11 +186,11 @@ func (t *Trace) Print(p *Printer) {
 // Next prints a line for each row since the last call, with the artifacts that it
 // changed.
 func (t *Trace) Next(p *Printer) {
-	for ; t.told < len(t.rows); t.told++ {
-		r := t.rows[t.told]
+	for ; t.printed < len(t.rows); t.printed++ {
+		r := t.rows[t.printed]
 		words := []string{t.label(p, r), r.event}
 		for _, name := range t.seen {
-			if change := t.change(t.told, name); change != "" && (t.Columns == nil || slices.Contains(t.Columns, name)) {
+			if change := t.change(t.printed, name); change != "" && (t.Columns == nil || slices.Contains(t.Columns, name)) {
 				words = append(words, name+": "+change)
 			}
 		}

@@ -50,8 +50,8 @@ type composing struct {
 	in *Composition
 	// order is the place of each step id in document order, nested ones included, and
 	// places its pointer.
-	order  map[string]int
-	places []string
+	order    map[string]int
+	pointers []string
 	// targets are the steps that some branch leads to.
 	targets map[string]bool
 	evalIDs map[string]bool
@@ -74,7 +74,7 @@ func (w *composing) collect(at string, s *Step) {
 		w.f.err("PP0010-5", at+"/id", "Rename one of them.", "the step id %s is used twice in this composition", quote(s.ID))
 	} else {
 		w.order[s.ID] = len(w.order)
-		w.places = append(w.places, at)
+		w.pointers = append(w.pointers, at)
 	}
 	w.targets[s.Then], w.targets[s.Else] = true, true
 	for i := range s.Branches {
@@ -208,7 +208,7 @@ func (w *composing) acyclic() {
 		return
 	}
 	ids = slices.Compact(ids)
-	w.f.tightened("PP0010-15", w.places[start/2], "Loops belong into the workflow's states.", "the steps form a cycle: %s", names(append(ids, ids[0])))
+	w.f.tightened("PP0010-15", w.pointers[start/2], "Loops belong into the workflow's states.", "the steps form a cycle: %s", names(append(ids, ids[0])))
 }
 
 // order is what must happen before what in a composition: of the step in place n the

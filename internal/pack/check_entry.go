@@ -110,7 +110,7 @@ func (c *checker) reachability(starts []Start) {
 	}
 	for _, s := range starts {
 		ends := false
-		for i, in := range f.reach(f.at(s.State)) {
+		for i, in := range f.reachable(f.at(s.State)) {
 			if !in {
 				continue
 			}

@@ -54,15 +54,15 @@ func (c *checker) state(name string, s *State) {
 		c.f.warn("PP0009-7", at(), "Say terminal: true, or declare events.", "the state %s has no events and is taken as terminal", quote(name))
 	}
 	if s.Terminal || len(s.OnEvent) == 0 {
-		c.offeredAgain(name, s, at("prompt_task"))
+		c.warnReofferedTools(name, s, at("prompt_task"))
 	}
 	c.stateSkills(at("skills"), s.Skills)
 	c.stateArtifacts(name, s)
 }
 
-// offeredAgain warns of tools that a terminal state offers to a model that had them already. A turn
+// warnReofferedTools warns of tools that a terminal state offers to a model that had them already. A turn
 // of a terminal state is one more turn: a model that calls what it is offered does the effect twice.
-func (c *checker) offeredAgain(name string, s *State, at string) {
+func (c *checker) warnReofferedTools(name string, s *State, at string) {
 	if c.earlier == nil {
 		c.earlier = map[string]bool{}
 		for _, state := range c.doc.Workflow.States {

@@ -90,7 +90,7 @@ func (f *findings) tightened(code, pointer, hint, format string, args ...any) {
 // report places a finding in the source and files it. The same finding twice is
 // filed once; beyond the limit findings are only counted.
 func (f *findings) report(d Diagnostic, format string, args []any) {
-	if len(f.list) >= maxDiagnostics && !f.makeRoom(d.Severity) {
+	if len(f.list) >= maxDiagnostics && !f.evictWarning(d.Severity) {
 		f.dropped++
 		return
 	}
@@ -123,8 +123,8 @@ func (f *findings) file(d Diagnostic, msg string) {
 // full says that further warnings would not be listed.
 func (f *findings) full() bool { return len(f.list) >= maxDiagnostics }
 
-// makeRoom drops the last warning for an error, so that no error hides behind warnings.
-func (f *findings) makeRoom(sev Severity) bool {
+// evictWarning drops the last warning for an error, so that no error hides behind warnings.
+func (f *findings) evictWarning(sev Severity) bool {
 	if sev != SeverityError {
 		return false
 	}

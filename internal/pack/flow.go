@@ -124,8 +124,8 @@ func (f *flow) resolveExits() {
 	}
 }
 
-// reach marks the states that events and forced exits lead to from start.
-func (f *flow) reach(start int) []bool {
+// reachable marks the states that events and forced exits lead to from start.
+func (f *flow) reachable(start int) []bool {
 	seen := make([]bool, len(f.states))
 	todo := []int{start}
 	for len(todo) > 0 {

@@ -37,7 +37,7 @@ func schemaFaults(err error) []schemaFault {
 	var invalid *jsonschema.SchemaValidationError
 	var ve *jsonschema.ValidationError
 	if errors.As(err, &invalid) && errors.As(invalid.Err, &ve) {
-		return new(schema).leaves(ve, nil)
+		return new(schema).leafFaults(ve, nil)
 	}
 	return []schemaFault{{msg: source.Clip(err.Error(), 300)}}
 }

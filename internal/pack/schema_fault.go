@@ -55,16 +55,16 @@ func (s *schema) validate(root any) []schemaFault {
 	if !errors.As(err, &ve) {
 		return []schemaFault{{keyword: "schema", msg: source.Clip(err.Error(), 300)}}
 	}
-	faults := s.leaves(ve, nil)
+	faults := s.leafFaults(ve, nil)
 	slices.SortFunc(faults, func(a, b schemaFault) int {
 		return cmp.Or(cmp.Compare(a.pointer, b.pointer), cmp.Compare(a.keyword, b.keyword), cmp.Compare(a.msg, b.msg))
 	})
 	return slices.Compact(faults)
 }
 
-// leaves collects the faults under an error. The alternatives of oneOf and anyOf
+// leafFaults collects the faults under an error. The alternatives of oneOf and anyOf
 // are not told one by one: none of them is what the author meant.
-func (s *schema) leaves(ve *jsonschema.ValidationError, out []schemaFault) []schemaFault {
+func (s *schema) leafFaults(ve *jsonschema.ValidationError, out []schemaFault) []schemaFault {
 	switch k := ve.ErrorKind.(type) {
 	case *kind.OneOf, *kind.AnyOf:
 		return append(out, s.alternatives(ve))
@@ -90,7 +90,7 @@ func (s *schema) leaves(ve *jsonschema.ValidationError, out []schemaFault) []sch
 	}
 	if len(ve.Causes) > 0 {
 		for _, c := range ve.Causes {
-			out = s.leaves(c, out)
+			out = s.leafFaults(c, out)
 		}
 		return out
 	}

@@ -107,7 +107,7 @@ func (a *analysis) state(name string) *Termination {
 // terminate analyses an entry without the run-wide budget.
 func (f *flow) terminate(entry int, residue [][]residualEdge, work int) *Termination {
 	t := &Termination{Cycle: []string{}, BoundedBy: []string{}}
-	within := f.reach(entry)
+	within := f.reachable(entry)
 	start, evs := findCycle(residue, within)
 	x, longest := f.explore(entry, work)
 	switch {

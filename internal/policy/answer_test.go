@@ -102,7 +102,7 @@ func TestParts(t *testing.T) {
 		}
 	}
 	for name, alone := range map[string]bool{"dave": true, "": false, "a>b": false, ">": false} {
-		if policy.NamesAlone(name) != alone {
+		if policy.IsPrincipalName(name) != alone {
 			t.Errorf("%q is a name by itself: %v", name, !alone)
 		}
 	}

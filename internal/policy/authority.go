@@ -18,8 +18,8 @@ const (
 	Resolve
 	// Drive is what needs no turn: inputs, pause, resume, cancel.
 	Drive
-	// Tell says what came of a call of a model.
-	Tell
+	// AnswerModel says what came of a call of a model.
+	AnswerModel
 	// Fund lets a run spend more.
 	Fund
 	// Approve decides about a held call.
@@ -98,8 +98,8 @@ func Decide(ask Ask) (Verdict, error) {
 		return decideResolve(ask)
 	case Fetch:
 		return decideFetch(ask)
-	case Tell:
-		return decideTell(ask)
+	case AnswerModel:
+		return decideAnswerModel(ask)
 	default:
 		return decideTurn(ask)
 	}
@@ -136,9 +136,9 @@ func holdsTurn(ask Ask) error {
 	}
 }
 
-// decideTell: whoever lost the turn may still say what it consumed; the machine then takes
+// decideAnswerModel: whoever lost the turn may still say what it consumed; the machine then takes
 // it for nothing else.
-func decideTell(ask Ask) (Verdict, error) {
+func decideAnswerModel(ask Ask) (Verdict, error) {
 	verdict, err := decideTurn(ask)
 	if err != nil && ask.Token == TokenStale && !ask.Leased && ask.Principal.Scopes.Any(RunsWrite|Work) {
 		return Verdict{}, nil

@@ -15,8 +15,8 @@ const (
 	// Recorded: nothing proved the name now. It stands in the store or in the operator's
 	// configuration, or is one of the sidecar's own.
 	Recorded Proof = iota
-	// ByNobody: authentication is off, and every caller has the one name.
-	ByNobody
+	// Unauthenticated: authentication is off, and every caller has the one name.
+	Unauthenticated
 	// ByToken: a bearer token of the tokens file.
 	ByToken
 	// ByIssuer: a JSON web token of an issuer.
@@ -44,9 +44,9 @@ type Identity struct {
 // has it in its own name.
 const chainMark = ">"
 
-// NamesAlone reports whether a text can be the name of a principal that speaks for itself: it has
+// IsPrincipalName reports whether a text can be the name of a principal that speaks for itself: it has
 // no mark by which stored names show that others passed a word on.
-func NamesAlone(name string) bool { return name != "" && !strings.Contains(name, chainMark) }
+func IsPrincipalName(name string) bool { return name != "" && !strings.Contains(name, chainMark) }
 
 // IdentityOf reads the stored form of a name: "bridge>dave" is dave's word, which bridge
 // passed on.
@@ -126,8 +126,8 @@ func (p Principal) In(namespace string) bool {
 	return !p.Bound() || slices.Contains(p.Namespaces, namespace)
 }
 
-// Home is what a call of the principal means that names no namespace; "" = the default.
-func (p Principal) Home() string {
+// DefaultNamespace is what a call of the principal means that names no namespace; "" = the default.
+func (p Principal) DefaultNamespace() string {
 	if len(p.Namespaces) == 0 {
 		return ""
 	}
@@ -159,7 +159,7 @@ func Reserved() []string {
 // the word of others, which gives it nothing: it has no name of its own, what it passes on keeps
 // the part "anonymous", and an approval that is not the starter's is refused to that part.
 func Anonymous() Principal {
-	return Principal{Subject: AnonymousName, Scopes: AnonymousScopes, Proof: ByNobody}
+	return Principal{Subject: AnonymousName, Scopes: AnonymousScopes, Proof: Unauthenticated}
 }
 
 // Answerer is the principal of an answer that was kept with the names of its rights.

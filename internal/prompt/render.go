@@ -95,9 +95,9 @@ func (r *renderer) ref(ref Ref) error {
 	case Fragment:
 		return r.fragment(ref)
 	case Artifact:
-		return r.write(Format(walk(r.scope.Artifacts[ref.Name], ref.Path)))
+		return r.write(Format(lookupPath(r.scope.Artifacts[ref.Name], ref.Path)))
 	default:
-		return r.write(Format(walk(r.scope.Variables[ref.Name], ref.Path)))
+		return r.write(Format(lookupPath(r.scope.Variables[ref.Name], ref.Path)))
 	}
 }
 
@@ -132,8 +132,8 @@ func (r *renderer) write(s string) error {
 	return nil
 }
 
-// walk follows a path into a value; nil where it leads nowhere.
-func walk(v any, path []Segment) any {
+// lookupPath follows a path into a value; nil where it leads nowhere.
+func lookupPath(v any, path []Segment) any {
 	for _, seg := range path {
 		switch x := decoded(v).(type) {
 		case map[string]any:

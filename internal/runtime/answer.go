@@ -27,8 +27,8 @@ type Answer struct {
 	Disposition machine.Disposition
 	// Steps answer RequestSteps, in order.
 	Steps []StepAnswer
-	// Heeds are what a request to a model contains because it has to.
-	Heeds []conversation.Heed
+	// IncludedMessages are what a request to a model contains because it has to.
+	IncludedMessages []conversation.IncludedMessage
 	// Graph is the control flow of the run; nil as State is.
 	Graph *machine.Graph
 	// Final are the artifacts of a run that Entry ended, in the order of their names;

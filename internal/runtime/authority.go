@@ -11,25 +11,25 @@ import (
 
 // acts maps each command of a caller to what the policy knows it as.
 var acts = map[machine.CommandKind]policy.Act{
-	machine.CmdEmitEvent:    policy.Emit,
-	machine.CmdSetArtifacts: policy.Write,
-	machine.CmdCompleteTurn: policy.Complete,
-	machine.CmdFailTurn:     policy.Execute,
-	machine.CmdSuspendTurn:  policy.Execute,
-	machine.CmdRequestSteps: policy.Execute,
-	machine.CmdWriteOutput:  policy.Execute,
-	machine.CmdRequestModel: policy.Execute,
-	machine.CmdAnswerModel:  policy.Tell,
-	machine.CmdNoteModel:    policy.Execute,
-	machine.CmdResolveStep:  policy.Resolve,
-	machine.CmdSendInput:    policy.Drive,
-	machine.CmdPause:        policy.Drive,
-	machine.CmdSteer:        policy.Drive,
-	machine.CmdStop:         policy.Drive,
-	machine.CmdResume:       policy.Drive,
-	machine.CmdCancel:       policy.Drive,
-	machine.CmdRaiseBudget:  policy.Fund,
-	machine.CmdDecideStep:   policy.Approve,
+	machine.CmdEmitEvent:       policy.Emit,
+	machine.CmdSetArtifacts:    policy.Write,
+	machine.CmdCompleteTurn:    policy.Complete,
+	machine.CmdFailTurn:        policy.Execute,
+	machine.CmdSuspendTurn:     policy.Execute,
+	machine.CmdRequestSteps:    policy.Execute,
+	machine.CmdWriteOutput:     policy.Execute,
+	machine.CmdRequestModel:    policy.Execute,
+	machine.CmdAnswerModel:     policy.AnswerModel,
+	machine.CmdUpdateModelCall: policy.Execute,
+	machine.CmdResolveStep:     policy.Resolve,
+	machine.CmdSendInput:       policy.Drive,
+	machine.CmdPause:           policy.Drive,
+	machine.CmdSteer:           policy.Drive,
+	machine.CmdStop:            policy.Drive,
+	machine.CmdResume:          policy.Drive,
+	machine.CmdCancel:          policy.Drive,
+	machine.CmdRaiseBudget:     policy.Fund,
+	machine.CmdDecideStep:      policy.Approve,
 }
 
 // authorize makes checks (5) and (6) of section 4 and says whether the principal acts
@@ -37,33 +37,33 @@ var acts = map[machine.CommandKind]policy.Act{
 // answer to a step (section 9); so does a transition that the caller did not know of,
 // for those who may see the run: the second of two who decide is told who was first,
 // not what a token is for.
-func (t *transit) authorize() (outside bool, err error) {
-	if t.c.engine || t.c.start != nil {
+func (t *execution) authorize() (outside bool, err error) {
+	if t.op.internal || t.op.start != nil {
 		return false, nil
 	}
-	act := acts[machine.KindOf(t.c.command)]
-	if t.state.Status.Terminal() && act != policy.Resolve && act != policy.Tell {
+	act := acts[machine.KindOf(t.op.command)]
+	if t.state.Status.Terminal() && act != policy.Resolve && act != policy.AnswerModel {
 		return false, nil
 	}
-	if t.c.principal.MaySeeRuns() {
-		if err := rules.CheckExpected(t.state, t.c.command); err != nil {
+	if t.op.principal.MaySeeRuns() {
+		if err := rules.CheckExpected(t.state, t.op.command); err != nil {
 			return false, err
 		}
 	}
 	verdict, err := t.decide(policy.Ask{
 		Act: act, Orchestration: orchestration(t.program.Graph, t.state),
-		Leased: t.e.leased(t.c.key, t.state),
+		Leased: t.e.leased(t.op.key, t.state),
 	})
 	return verdict.Outside, err
 }
 
 // decide asks the policy with the request's principal and token.
-func (t *transit) decide(ask policy.Ask) (policy.Verdict, error) {
-	ask.Principal = t.c.principal
-	if t.c.holder != nil {
-		t.byLease(&ask)
+func (t *execution) decide(ask policy.Ask) (policy.Verdict, error) {
+	ask.Principal = t.op.principal
+	if t.op.holder != nil {
+		t.authorizeByLease(&ask)
 	} else {
-		ask.Token, t.asked = t.standing(ask.Act)
+		ask.Token, t.grant = t.tokenStatus(ask.Act)
 		if ask.Leased && ask.Token == policy.TokenHeld {
 			ask.Token = policy.TokenStale
 		}
@@ -75,39 +75,39 @@ func (t *transit) decide(ask policy.Ask) (policy.Verdict, error) {
 	return verdict, nil
 }
 
-// byLease judges the request of a worker by its leases alone.
-func (t *transit) byLease(ask *policy.Ask) {
-	t.asked, ask.HoldsLease = t.c.holder.Holds(t.c.key.ID, t.c.token, ask.Act, t.c.command)
+// authorizeByLease judges the request of a worker by its leases alone.
+func (t *execution) authorizeByLease(ask *policy.Ask) {
+	t.grant, ask.HoldsLease = t.op.holder.Holds(t.op.key.ID, t.op.token, ask.Act, t.op.command)
 	ask.Leased = false
-	if !ask.HoldsLease && t.c.token != "" && ask.Act != policy.Resolve {
+	if !ask.HoldsLease && t.op.token != "" && ask.Act != policy.Resolve {
 		ask.Token = policy.TokenStale
 	}
 }
 
 // deny tells whoever lost a race for the state which record won.
-func (t *transit) deny(err error) error {
+func (t *execution) deny(err error) error {
 	err = Denied(err)
-	var refusal *machine.Refusal
+	var refusal *machine.Error
 	if t.state != nil && errors.As(err, &refusal) {
 		refusal.Seq = t.state.VisitSeq
 	}
 	return err
 }
 
-// standing judges the request's token. A step may be answered under the token
+// tokenStatus judges the request's token. A step may be answered under the token
 // of its turn when that turn is over, too: the machine then says that the
 // answer came too late.
-func (t *transit) standing(act policy.Act) (policy.Token, Grant) {
+func (t *execution) tokenStatus(act policy.Act) (policy.Token, Grant) {
 	var open *machine.Turn
 	if t.state != nil {
 		open = t.state.Turn
 	}
-	standing, tok := t.e.owner.standing(t.c.key, open, t.c.token)
-	if standing == policy.TokenStale && (act == policy.Resolve || act == policy.Tell) {
-		if past, ok := t.e.owner.known(t.c.key, t.c.token); ok {
+	standing, tok := t.e.runTable.tokenStatus(t.op.key, open, t.op.token)
+	if standing == policy.TokenStale && (act == policy.Resolve || act == policy.AnswerModel) {
+		if past, ok := t.e.runTable.known(t.op.key, t.op.token); ok {
 			return policy.TokenHeld, past
 		}
-		tok = t.e.owner.fenced(t.c.key, t.c.token)
+		tok = t.e.runTable.fenced(t.op.key, t.op.token)
 	}
 	return standing, tok
 }
@@ -128,25 +128,25 @@ func orchestration(g *machine.Graph, s *machine.State) policy.Orchestration {
 
 // turnAfter tells the open turn after a commit, with a token where the answer
 // gives one: to the principal that opened the turn of a run of CALLER.
-func (t *transit) turnAfter(before *machine.State) *TurnRef {
+func (t *execution) turnAfter(before *machine.State) *TurnRef {
 	turn := t.state.Turn
 	opened := turn != nil && (before == nil || before.Turn == nil ||
 		before.Turn.Seq != turn.Seq || before.Turn.Attempt != turn.Attempt)
 	switch {
 	case opened && t.givesToken():
-		t.e.owner.issue(t.c.key, Grant{
-			Word: t.e.cfg.IDs.Token(), Turn: turn.Seq, Attempt: turn.Attempt,
-			principal: t.c.principal.Name(), Delivery: 1,
+		t.e.runTable.issue(t.op.key, Grant{
+			Token: t.e.cfg.IDs.Token(), Turn: turn.Seq, Attempt: turn.Attempt,
+			principal: t.op.principal.Name(), Delivery: 1,
 		})
 	case before != nil && before.Turn != nil && (opened || turn == nil):
-		t.e.owner.retire(t.c.key, turn)
+		t.e.runTable.retire(t.op.key, turn)
 	}
 	return t.openTurn(t.program.Graph, t.state)
 }
 
-func (t *transit) givesToken() bool {
-	return !t.c.engine && t.c.holder == nil && t.state.Execution == machine.Caller &&
-		mayHoldTurn(t.c.principal, orchestration(t.program.Graph, t.state))
+func (t *execution) givesToken() bool {
+	return !t.op.internal && t.op.holder == nil && t.state.Execution == machine.Caller &&
+		mayHoldTurn(t.op.principal, orchestration(t.program.Graph, t.state))
 }
 
 // mayHoldTurn: a token would be of use to the principal.
@@ -159,13 +159,13 @@ func mayHoldTurn(p Principal, o policy.Orchestration) bool {
 
 // openTurn tells the identity of a state's open turn, with the token that the
 // principal holds.
-func (t *transit) openTurn(g *machine.Graph, s *machine.State) *TurnRef {
+func (t *execution) openTurn(g *machine.Graph, s *machine.State) *TurnRef {
 	if s.Turn == nil {
 		return nil
 	}
 	ref := render.Ref(g, s)
-	if !t.c.engine {
-		ref.Token = t.e.owner.current(RunKey{Namespace: t.c.key.Namespace, ID: s.RunID}, s.Turn, t.c.principal.Name())
+	if !t.op.internal {
+		ref.Token = t.e.runTable.current(RunKey{Namespace: t.op.key.Namespace, ID: s.RunID}, s.Turn, t.op.principal.Name())
 	}
 	return ref
 }

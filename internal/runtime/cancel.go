@@ -56,8 +56,8 @@ func (e *Engine) cancelChildren(ctx context.Context, parent RunKey, by Principal
 
 // cancelChild ends one child; one that has ended already is no error.
 func (e *Engine) cancelChild(ctx context.Context, key RunKey, by Principal, note string) error {
-	_, err := e.apply(ctx, &change{key: key, principal: by, command: machine.Cancel{Note: note}, engine: true})
-	var refusal *machine.Refusal
+	_, err := e.apply(ctx, &operation{key: key, principal: by, command: machine.Cancel{Note: note}, internal: true})
+	var refusal *machine.Error
 	if errors.As(err, &refusal) && refusal.Reason == "RUN_TERMINAL" {
 		return nil
 	}

@@ -43,7 +43,7 @@ func (e *Engine) CompleteTurn(ctx context.Context, req CompleteRequest) (Answer,
 		Command: machine.CompleteTurn{
 			TurnSeq: req.TurnSeq, Attempt: req.Attempt, Output: req.Output, Messages: req.Messages,
 			Usage: req.Usage, Event: req.Event, Artifacts: req.Artifacts, ExpectedSeq: req.ExpectedSeq,
-			Await: req.Await, Reply: req.Reply, Said: req.Said,
+			Await: req.Await, Reply: req.Reply, ConversationThroughStep: req.ConversationThroughStep,
 		},
 	})
 }

@@ -62,7 +62,7 @@ type Config struct {
 	// MaxRunsInFlight bounds the runs that have not ended. Default 1 000 000.
 	MaxRunsInFlight int
 	// Quotas bounds what namespaces and principals may have; nil = nothing does.
-	Quotas *quota.Book
+	Quotas *quota.Limits
 	// Accounts are the operator's, over runs; nil = nothing is counted.
 	Accounts *budget.Ledger
 	// Local says whether a run's agent is a member of its own pack, in this store, or one that

@@ -165,7 +165,7 @@ func TestRefusedCommitChangesNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	run := r.start("s1")
-	low := &machine.Refusal{Code: machine.CodeResourceExhausted, Reason: "DISK_LOW"}
+	low := &machine.Error{Code: machine.CodeResourceExhausted, Reason: "DISK_LOW"}
 	r.store.FailCommits(func(*machine.Batch) testkit.Fault { return testkit.Fault{Err: low} })
 	send := func() (runtime.Answer, error) {
 		return r.EmitEvent(context.Background(), runtime.EmitRequest{

@@ -50,7 +50,7 @@ func TestDiffOfTwoPoints(t *testing.T) {
 		t.Fatalf("backwards: %+v", back)
 	}
 	same := r.diff(timetravel.DiffRequest{RunRef: ref(run, everyone), Seq: before, OtherSeq: before})
-	if same.Common != 2 || len(same.Artifacts)+len(same.Visits)+len(same.Spent)+len(same.Edges) != 0 {
+	if same.Common != 2 || len(same.Artifacts)+len(same.Visits)+len(same.Budgets)+len(same.Edges) != 0 {
 		t.Fatalf("with itself: %+v", same)
 	}
 }

@@ -23,7 +23,7 @@ func TestWhoAsksAndUndoesIsToldWhatWentOut(t *testing.T) {
 			}
 		}},
 		"asked about": {false, func(r *rig, run string) {
-			if _, err := r.Own(t.Context(), runtime.RunKey{ID: run}, machine.LoseStep{Step: 1, Attempt: 1, Worker: "w"}); err != nil {
+			if _, err := r.ApplyInternal(t.Context(), runtime.RunKey{ID: run}, machine.LoseStep{Step: 1, Attempt: 1, Worker: "w"}); err != nil {
 				t.Fatal(err)
 			}
 		}},

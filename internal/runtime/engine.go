@@ -25,15 +25,15 @@ type Engine struct {
 	allow    policy.Allowlist
 	terms    validate.Terms
 	hooks    Hooks
-	gate     *gate.Gate
-	owner    *runOwner
+	limiter  *gate.Limiter
+	runTable *runTable
 	programs *packcache.Cache
 	timers   *timerShard
 	runs     *quota.Runs
 	// past reads what was.
 	past *history.Reader
 	// effects knows who has which business key.
-	effects *effects.Book
+	effects *effects.Index
 	// shown renders turns.
 	shown *render.Renderer
 }
@@ -46,8 +46,8 @@ func New(cfg Config) (*Engine, error) {
 	}
 	cfg = cfg.withDefaults()
 	e := &Engine{
-		cfg: cfg, store: cfg.Store, allow: cfg.Allowlist(), gate: gate.New(cfg.MaxInputs, cfg.Clock),
-		owner:    newRunOwner(cfg.QueueLimit, cfg.CacheBytes),
+		cfg: cfg, store: cfg.Store, allow: cfg.Allowlist(), limiter: gate.New(cfg.MaxInputs, cfg.Clock),
+		runTable: newRunTable(cfg.QueueLimit, cfg.CacheBytes),
 		programs: packcache.NewCache(cfg.Store, cfg.Pack),
 		past:     history.New(cfg.Store),
 		runs:     quota.NewRuns(cfg.Quotas, cfg.Store, cfg.MaxRunsInFlight),
@@ -71,16 +71,16 @@ func (e *Engine) Run(ctx context.Context) error {
 	defer stop()
 	var loops sync.WaitGroup
 	loops.Go(func() { e.timers.run(ctx) })
-	for _, run := range e.hooks.Loops {
+	for _, run := range e.hooks.Background {
 		loops.Go(func() { run(ctx) })
 	}
 	defer loops.Wait()
 	defer stop()
 	select {
 	case <-e.store.Failed():
-		e.gate.Fail()
-	case <-e.gate.Failed():
-	case <-e.gate.Empty():
+		e.limiter.Fail()
+	case <-e.limiter.Failed():
+	case <-e.limiter.Empty():
 		return nil
 	case <-ctx.Done():
 		return nil
@@ -91,7 +91,7 @@ func (e *Engine) Run(ctx context.Context) error {
 // Drain takes no new inputs (UNAVAILABLE DRAINING), stops the timers and waits
 // until every input that was accepted has its answer, or ctx ends. Reads go on.
 func (e *Engine) Drain(ctx context.Context) error {
-	if err := e.gate.Drain(ctx); err != nil {
+	if err := e.limiter.Drain(ctx); err != nil {
 		return fmt.Errorf("runtime: drain: %w", err)
 	}
 	return nil
@@ -105,10 +105,10 @@ func (e *Engine) Close() error {
 
 // Failed is closed once the outcome of a commit is unknown. From then on every
 // input is refused UNAVAILABLE COMMIT_UNKNOWN and the process should end.
-func (e *Engine) Failed() <-chan struct{} { return e.gate.Failed() }
+func (e *Engine) Failed() <-chan struct{} { return e.limiter.Failed() }
 
 // Health is nil while inputs are taken, else why they are not.
-func (e *Engine) Health() error { return e.gate.Check() }
+func (e *Engine) Health() error { return e.limiter.Check() }
 
 // Namespace resolves a name; unknown ones are NOT_FOUND.
 func (e *Engine) Namespace(name string) (uint32, error) { return e.cfg.Namespaces.Number(name) }
@@ -131,7 +131,7 @@ func (e *Engine) Find(ref RunRef) (RunKey, error) {
 		return RunKey{}, err
 	}
 	if ref.RunID == "" {
-		return RunKey{}, &machine.Refusal{
+		return RunKey{}, &machine.Error{
 			Code: machine.CodeInvalidArgument, Reason: "RUN_ID_REQUIRED", Field: "run_id", Message: "must not be empty",
 		}
 	}
@@ -143,7 +143,7 @@ func (e *Engine) Find(ref RunRef) (RunKey, error) {
 
 // Head returns a run's newest state.
 func (e *Engine) Head(ctx context.Context, key RunKey) (*machine.State, error) {
-	if s := e.owner.peek(key); s != nil {
+	if s := e.runTable.cached(key); s != nil {
 		return s, nil
 	}
 	s, err := e.store.Head(ctx, key.Namespace, key.ID)

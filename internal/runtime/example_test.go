@@ -38,7 +38,7 @@ func ExampleEngine() {
 		RunRef: runtime.RunRef{Call: call, RunID: run.RunID}, TurnToken: run.Turn.Token, Event: "Ship", EventID: "e-1",
 	}
 	_, err = engine.EmitEvent(ctx, emit)
-	if refused, ok := errors.AsType[*machine.Refusal](err); ok {
+	if refused, ok := errors.AsType[*machine.Error](err); ok {
 		fmt.Println(refused.Reason, refused.Field, refused.Allowed)
 	}
 	emit.Event = "Again"

@@ -7,10 +7,10 @@ import (
 // Waiting is how many inputs wait for a run.
 func (e *Engine) Waiting(ns uint32, run string) int {
 	key := RunKey{Namespace: ns, ID: run}
-	shard := e.owner.shard(key)
+	shard := e.runTable.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	if sl := shard.slots[key]; sl != nil {
+	if sl := shard.entries[key]; sl != nil {
 		return sl.waiting
 	}
 	return 0
@@ -18,10 +18,10 @@ func (e *Engine) Waiting(ns uint32, run string) int {
 
 // Cached lists how many slots there are and what their states take.
 func (e *Engine) Cached() (slots int, bytes int64) {
-	for i := range e.owner.shards {
-		shard := &e.owner.shards[i]
+	for i := range e.runTable.shards {
+		shard := &e.runTable.shards[i]
 		shard.mu.Lock()
-		slots += len(shard.slots)
+		slots += len(shard.entries)
 		bytes += shard.bytes
 		shard.mu.Unlock()
 	}
@@ -30,5 +30,5 @@ func (e *Engine) Cached() (slots int, bytes int64) {
 
 // CachedState is a run's state in the cache, or nil.
 func (e *Engine) CachedState(ns uint32, run string) *machine.State {
-	return e.owner.peek(RunKey{Namespace: ns, ID: run})
+	return e.runTable.cached(RunKey{Namespace: ns, ID: run})
 }

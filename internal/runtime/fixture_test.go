@@ -24,11 +24,11 @@ var (
 const loopPack = testkit.LoopPack
 
 // The rooms of a rig, whose methods it has.
-type travels = timetravel.Room
+type travels = timetravel.Service
 
 // rig is an engine over a store in memory.
 type rig struct {
-	*services.House
+	*services.Runtime
 	*travels
 	t     testing.TB
 	store *testkit.Store
@@ -66,7 +66,7 @@ func (r *rig) open() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.House, r.travels = rooms, rooms.Travel
+	r.Runtime, r.travels = rooms, rooms.TimeTravel
 }
 
 // restart is the next process on the same data.
@@ -166,7 +166,7 @@ func (r *rig) artifact(run, name string) string {
 
 // reason is a refusal's reason, or the error's text.
 func reason(err error) string {
-	if refusal, ok := errors.AsType[*machine.Refusal](err); ok {
+	if refusal, ok := errors.AsType[*machine.Error](err); ok {
 		return refusal.Reason
 	}
 	if err == nil {

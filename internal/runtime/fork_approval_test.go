@@ -50,7 +50,7 @@ func TestForkBehindAnApproval(t *testing.T) {
 		"behind it, by an admin":        {behind, "loop@2.0.0", boss, true},
 	} {
 		err := fork(c.seq, c.pack, c.who)
-		refusal, _ := errors.AsType[*machine.Refusal](err)
+		refusal, _ := errors.AsType[*machine.Error](err)
 		if c.ok != (err == nil) || !c.ok && (refusal == nil || refusal.Reason != "SCOPE_MISSING") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -73,7 +73,7 @@ func TestForkOfARunThatBeganInTheMiddle(t *testing.T) {
 		"by a driver": {driver, false}, "by who may approve": {everyone, true}, "by an admin": {boss, true},
 	} {
 		_, err := r.ForkRun(context.Background(), timetravel.ForkRequest{RunRef: ref(run, c.who), Variables: []byte(`{"goal":"another"}`)})
-		refusal, _ := errors.AsType[*machine.Refusal](err)
+		refusal, _ := errors.AsType[*machine.Error](err)
 		if c.ok != (err == nil) || !c.ok && (refusal == nil || refusal.Reason != "SCOPE_MISSING") {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -59,7 +59,7 @@ func TestAStuckTimerOutlivesASetClock(t *testing.T) {
 	tried := make(chan struct{}, 100)
 	r.store.FailCommits(func(*machine.Batch) testkit.Fault {
 		tried <- struct{}{}
-		return testkit.Fault{Err: &machine.Refusal{Code: machine.CodeResourceExhausted, Reason: "DISK_LOW"}}
+		return testkit.Fault{Err: &machine.Error{Code: machine.CodeResourceExhausted, Reason: "DISK_LOW"}}
 	})
 	r.clock.Advance(2 * time.Hour)
 	r.background()

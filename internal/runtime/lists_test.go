@@ -108,7 +108,7 @@ func TestGetRunAtEveryRecord(t *testing.T) {
 	_, err := r.GetRun(context.Background(), query.GetRunRequest{RunRef: ref(run.RunID, reader), AtSeq: 302})
 	wantReason(t, err, "RECORD_NOT_FOUND")
 	_, err = r.GetRun(context.Background(), query.GetRunRequest{RunRef: ref(run.RunID, reader), AtSeq: math.MaxUint64})
-	if refusal, _ := errors.AsType[*machine.Refusal](err); refusal == nil || refusal.Got != math.MaxInt64 {
+	if refusal, _ := errors.AsType[*machine.Error](err); refusal == nil || refusal.Got != math.MaxInt64 {
 		t.Fatalf("the last number there is: %+v", refusal)
 	}
 	_, err = r.GetRun(context.Background(), query.GetRunRequest{RunRef: ref(run.RunID, approver)})

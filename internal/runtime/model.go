@@ -10,39 +10,39 @@ import (
 )
 
 // prepare finds what is told of calls of models refers to, and what is decided about calls.
-func (t *transit) prepare(ctx context.Context) (err error) {
-	if t.c.command, err = conversation.Prepare(ctx, t.e.past, t.c.key, t.state, t.c.command); err == nil {
-		scene := approval.Scene{Past: t.e.past, Key: t.c.key, State: t.state, Program: t.program, By: t.c.principal}
-		t.c.command, err = scene.Prepare(ctx, t.c.command)
+func (t *execution) prepare(ctx context.Context) (err error) {
+	if t.op.command, err = conversation.Resolve(ctx, t.e.past, t.op.key, t.state, t.op.command); err == nil {
+		scene := approval.RunContext{Past: t.e.past, Key: t.op.key, State: t.state, Program: t.program, By: t.op.principal}
+		t.op.command, err = scene.Prepare(ctx, t.op.command)
 	}
 	return err
 }
 
 // stampModel stamps what is asked of a model, and what came of it, with the execution.
-func (t *transit) stampModel(c machine.Command, b *validate.Body) machine.Command {
+func (t *execution) stampModel(c machine.Command, b *validate.Body) machine.Command {
 	switch cmd := c.(type) {
 	case machine.RequestModel:
-		cmd.Assigned = t.executing(&cmd.TurnSeq, &cmd.Attempt)
+		cmd.Assigned = t.assignmentOf(&cmd.TurnSeq, &cmd.Attempt)
 		cmd.Bound = t.e.cfg.Prices.StampOf(cmd.Model.Model, t.program.Graph, cmd.Bound)
 		return cmd
-	case machine.NoteModel:
-		cmd.Assigned = t.executing(&cmd.TurnSeq, &cmd.TurnAttempt)
+	case machine.UpdateModelCall:
+		cmd.Assigned = t.assignmentOf(&cmd.TurnSeq, &cmd.TurnAttempt)
 		return cmd
 	case machine.AnswerModel:
-		cmd.Assigned = t.executing(&cmd.TurnSeq, &cmd.TurnAttempt)
+		cmd.Assigned = t.assignmentOf(&cmd.TurnSeq, &cmd.TurnAttempt)
 		b.ModelAnswer(&cmd)
 		cmd.Usage = t.e.cfg.Prices.Stamp(t.program.Graph, cmd.Usage)
-		t.c.natural, t.input.ID = true, validate.AnswerID(&cmd)
+		t.op.implicitID, t.input.ID = true, validate.AnswerID(&cmd)
 		return cmd
 	}
 	return c
 }
 
-// executing fills in the execution of a request and says who it is: a lease's delivery, the
+// assignmentOf fills in the execution of a request and says who it is: a lease's delivery, the
 // number of a caller's token; nil: nobody was given the turn.
-func (t *transit) executing(seq *uint64, attempt *int) *machine.Assignment {
-	if t.execution(seq, attempt); t.asked.Word == "" {
+func (t *execution) assignmentOf(seq *uint64, attempt *int) *machine.Assignment {
+	if t.resolveExecution(seq, attempt); t.grant.Token == "" {
 		return nil
 	}
-	return &machine.Assignment{Worker: t.asked.Worker, Delivery: t.asked.Delivery, At: t.asked.At}
+	return &machine.Assignment{Worker: t.grant.Worker, Delivery: t.grant.Delivery, At: t.grant.At}
 }

@@ -15,7 +15,7 @@ func TestUnknownNamespaceNamesTheOthers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	_, err := r.Views.ListRuns(t.Context(), query.ListRunsRequest{Call: runtime.Call{Namespace: "othr", Principal: boss}})
-	refusal, ok := errors.AsType[*machine.Refusal](err)
+	refusal, ok := errors.AsType[*machine.Error](err)
 	if !ok || refusal.Reason != "NAMESPACE_NOT_FOUND" || !slices.Equal(refusal.Allowed, []string{"default", "other"}) {
 		t.Fatalf("ListRuns: %v, %+v", err, refusal)
 	}

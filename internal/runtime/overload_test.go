@@ -52,7 +52,7 @@ func TestNewWorkIsRefusedWhenThereIsTooMuch(t *testing.T) {
 	} {
 		err := ask()
 		wantReason(t, err, "OVERLOADED")
-		if refusal, ok := errors.AsType[*machine.Refusal](err); !ok || refusal.RetryAfter == 0 || refusal.Limit != limit || refusal.Got != limit+1 {
+		if refusal, ok := errors.AsType[*machine.Error](err); !ok || refusal.RetryAfter == 0 || refusal.Limit != limit || refusal.Got != limit+1 {
 			t.Errorf("%s: %+v", name, refusal)
 		}
 	}
@@ -87,7 +87,7 @@ func TestNewWorkIsRefusedWhenThereIsTooMuch(t *testing.T) {
 	} {
 		err := ask()
 		wantReason(t, err, "OVERLOADED")
-		if refusal, ok := errors.AsType[*machine.Refusal](err); !ok || refusal.RetryAfter == 0 || refusal.Limit != hard || refusal.Got != hard+1 {
+		if refusal, ok := errors.AsType[*machine.Error](err); !ok || refusal.RetryAfter == 0 || refusal.Limit != hard || refusal.Got != hard+1 {
 			t.Errorf("%s: %+v", name, refusal)
 		}
 	}
@@ -95,7 +95,7 @@ func TestNewWorkIsRefusedWhenThereIsTooMuch(t *testing.T) {
 	leased := ref(more.RunID, everyone)
 	leased.Worker = noLease{}
 	_, err := r.Apply(ctx, runtime.Request{RunRef: leased, TurnToken: "any text", Command: machine.CompleteTurn{}})
-	if refusal, ok := errors.AsType[*machine.Refusal](err); !ok || refusal.Reason == "OVERLOADED" {
+	if refusal, ok := errors.AsType[*machine.Error](err); !ok || refusal.Reason == "OVERLOADED" {
 		t.Errorf("a worker's answer: %v", err)
 	}
 	r.store.Sync()

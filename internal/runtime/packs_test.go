@@ -111,8 +111,8 @@ func TestRefusedPacks(t *testing.T) {
 	wantReason(t, err, "SCOPE_MISSING")
 	_, err = r.GetPack(ctx, req.Call, "absent")
 	wantReason(t, err, "PACK_NOT_FOUND")
-	if err.(*machine.Refusal).Field != "pack" {
-		t.Fatalf("field %q", err.(*machine.Refusal).Field)
+	if err.(*machine.Error).Field != "pack" {
+		t.Fatalf("field %q", err.(*machine.Error).Field)
 	}
 }
 

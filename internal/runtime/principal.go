@@ -58,7 +58,7 @@ func Denied(err error) error {
 	if !errors.As(err, &d) {
 		return err
 	}
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodePermissionDenied, Reason: d.Reason, Field: d.Field,
 		Message: d.Message, Allowed: d.Scopes.Names(),
 	}

@@ -83,8 +83,8 @@ func TestTwoRacingEventsAreOneTransition(t *testing.T) {
 				t.Fatalf("round %d: %v and %v", round, errs[0], errs[1])
 			}
 			wantReason(t, lost, "SEQ_MISMATCH")
-			if won := r.view(run.RunID).State.VisitSeq; lost.(*machine.Refusal).Seq != won {
-				t.Fatalf("the loser was told of record %d, %d won", lost.(*machine.Refusal).Seq, won)
+			if won := r.view(run.RunID).State.VisitSeq; lost.(*machine.Error).Seq != won {
+				t.Fatalf("the loser was told of record %d, %d won", lost.(*machine.Error).Seq, won)
 			}
 		}
 	}
@@ -163,7 +163,7 @@ func raceEvents(r *rig, run runtime.Answer, caller, calls int, began time.Time) 
 			seen = answer.State.VisitSeq
 			op.Output = eventOutput{moved: true, now: seen}
 		} else {
-			seen = err.(*machine.Refusal).Seq
+			seen = err.(*machine.Error).Seq
 			op.Output = eventOutput{now: seen}
 		}
 		history = append(history, op)
@@ -194,7 +194,7 @@ func TestQueueIsBoundedAndFirstInFirstOut(t *testing.T) {
 	}
 	err := send(context.Background(), "too many")
 	wantReason(t, err, "QUEUE_FULL")
-	if refusal := err.(*machine.Refusal); refusal.RetryAfter == 0 || refusal.Limit != limit || refusal.Code != machine.CodeResourceExhausted {
+	if refusal := err.(*machine.Error); refusal.RetryAfter == 0 || refusal.Limit != limit || refusal.Code != machine.CodeResourceExhausted {
 		t.Fatalf("refusal %+v", refusal)
 	}
 	r.store.Sync()

@@ -13,7 +13,7 @@ type Call struct {
 	Principal Principal
 	// Worker is set for the requests of a connected worker: their authority are its
 	// leases.
-	Worker Holder
+	Worker LeaseHolder
 }
 
 // RunRef addresses one run.
@@ -140,8 +140,8 @@ type CompleteRequest struct {
 	Await machine.Awaiting
 	// Reply answers whoever asked with a message instead of a task.
 	Reply bool
-	// Said is the MODEL step up to which what the turn said joins the conversation.
-	Said uint32
+	// ConversationThroughStep is the MODEL step up to which what the turn said joins the conversation.
+	ConversationThroughStep uint32
 }
 
 // FailRequest is the argument of [Engine.FailTurn].

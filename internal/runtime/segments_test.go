@@ -15,7 +15,7 @@ import (
 func TestLongArtifactsReadTheSame(t *testing.T) {
 	t.Parallel()
 	r, counting, run := longRun(t, 400)
-	at := func(views *query.Room, seq uint64) map[string]string {
+	at := func(views *query.Service, seq uint64) map[string]string {
 		view, err := views.GetRun(context.Background(), query.GetRunRequest{RunRef: ref(run, everyone), AtSeq: seq, Artifacts: true})
 		if err != nil {
 			t.Fatal(err)

@@ -10,15 +10,15 @@ import (
 
 // stamp makes the Input of the change: everything from outside that the
 // machine must not ask for itself goes in here.
-func (t *transit) stamp(outside bool) {
+func (t *execution) stamp(outside bool) {
 	t.input = machine.Input{
-		At: t.e.cfg.Clock.Now().UnixNano(), Principal: t.c.principal.Name(), ID: t.c.id, BodyHash: t.c.hash,
+		At: t.e.cfg.Clock.Now().UnixNano(), Principal: t.op.principal.Name(), ID: t.op.id, BodyHash: t.op.hash,
 		Semantics: machine.Current,
 	}
-	b := validate.NewBody(machine.KindOf(t.c.command))
-	switch cmd := t.c.command.(type) {
+	b := validate.NewBody(machine.KindOf(t.op.command))
+	switch cmd := t.op.command.(type) {
 	case machine.EmitEvent:
-		cmd.Outside, cmd.Assigned = outside, t.asked.assignment()
+		cmd.Outside, cmd.Assigned = outside, t.grant.assignment()
 		cmd.Artifacts = validate.CompactWrites(t.program.Graph, cmd.Artifacts)
 		b.Text(cmd.Event)
 		b.Writes(t.program.Graph, cmd.Artifacts)
@@ -30,27 +30,27 @@ func (t *transit) stamp(outside bool) {
 	case machine.CompleteTurn:
 		t.input.Command = t.stampComplete(cmd, outside, &b)
 	case machine.FailTurn:
-		t.execution(&cmd.TurnSeq, &cmd.Attempt)
-		cmd.Assigned = t.asked.assignment()
+		t.resolveExecution(&cmd.TurnSeq, &cmd.Attempt)
+		cmd.Assigned = t.grant.assignment()
 		b.Fault(cmd.Error)
 		b.Flag(cmd.Retryable)
 		b.Usage(cmd.Usage)
 		b.Flag(cmd.Reject)
 		cmd.Usage = t.e.cfg.Prices.Stamp(t.program.Graph, cmd.Usage)
 		t.input.Command = cmd
-		t.naturalID(cmd.TurnSeq, cmd.Attempt)
+		t.setImplicitID(cmd.TurnSeq, cmd.Attempt)
 	case machine.SuspendTurn:
-		t.execution(&cmd.TurnSeq, &cmd.Attempt)
-		cmd.Assigned = t.asked.assignment()
+		t.resolveExecution(&cmd.TurnSeq, &cmd.Attempt)
+		cmd.Assigned = t.grant.assignment()
 		t.input.Command = cmd
 	case machine.WriteOutput:
-		t.execution(&cmd.TurnSeq, &cmd.Attempt)
-		cmd.Assigned = t.asked.assignment()
+		t.resolveExecution(&cmd.TurnSeq, &cmd.Attempt)
+		cmd.Assigned = t.grant.assignment()
 		b.Piece(&cmd.Piece)
 		t.input.Command = cmd
 	case machine.SendInput:
 		if cmd.Step != 0 {
-			cmd.Scopes = t.c.principal.Scopes.Names()
+			cmd.Scopes = t.op.principal.Scopes.Names()
 		}
 		b.Plain(cmd)
 		t.input.Command = cmd
@@ -58,21 +58,21 @@ func (t *transit) stamp(outside bool) {
 		t.input.Command = t.stampSteps(cmd, &b)
 	case machine.ResolveStep:
 		t.input.Command = t.stampResolve(cmd, &b)
-	case machine.RequestModel, machine.AnswerModel, machine.NoteModel:
+	case machine.RequestModel, machine.AnswerModel, machine.UpdateModelCall:
 		t.input.Command = t.stampModel(cmd, &b)
 	default:
 		b.Plain(cmd)
 		t.input.Command = cmd
 	}
-	if t.input.ID != "" && t.c.start == nil {
+	if t.input.ID != "" && t.op.start == nil {
 		t.input.BodyHash = b.Sum()
 	}
 	b.Free()
 }
 
-func (t *transit) stampComplete(cmd machine.CompleteTurn, outside bool, b *validate.Body) machine.CompleteTurn {
-	t.execution(&cmd.TurnSeq, &cmd.Attempt)
-	cmd.Outside, cmd.Assigned = outside, t.asked.assignment()
+func (t *execution) stampComplete(cmd machine.CompleteTurn, outside bool, b *validate.Body) machine.CompleteTurn {
+	t.resolveExecution(&cmd.TurnSeq, &cmd.Attempt)
+	cmd.Outside, cmd.Assigned = outside, t.grant.assignment()
 	cmd.Artifacts = validate.CompactWrites(t.program.Graph, cmd.Artifacts)
 	b.Parts(cmd.Output)
 	b.Messages(cmd.Messages)
@@ -82,20 +82,20 @@ func (t *transit) stampComplete(cmd machine.CompleteTurn, outside bool, b *valid
 	b.Number(uint64(cmd.Await))
 	b.Flag(cmd.Reply)
 	cmd.Usage = t.e.cfg.Prices.Stamp(t.program.Graph, cmd.Usage)
-	if cmd.Said != 0 {
-		b.Number(uint64(cmd.Said))
+	if cmd.ConversationThroughStep != 0 {
+		b.Number(uint64(cmd.ConversationThroughStep))
 	}
-	t.naturalID(cmd.TurnSeq, cmd.Attempt)
+	t.setImplicitID(cmd.TurnSeq, cmd.Attempt)
 	return cmd
 }
 
-func (t *transit) stampSteps(cmd machine.RequestSteps, b *validate.Body) machine.RequestSteps {
-	if cmd.Assigned = t.executing(&cmd.TurnSeq, &cmd.Attempt); cmd.Assigned != nil {
-		cmd.First = t.asked.Requests + 1
+func (t *execution) stampSteps(cmd machine.RequestSteps, b *validate.Body) machine.RequestSteps {
+	if cmd.Assigned = t.assignmentOf(&cmd.TurnSeq, &cmd.Attempt); cmd.Assigned != nil {
+		cmd.First = t.grant.Requests + 1
 	}
 	requests := make([]machine.StepRequest, len(cmd.Requests))
 	for i, r := range cmd.Requests {
-		r.ByCaller = r.ByCaller && t.c.holder == nil && !t.program.Graph.Tools[r.Tool].Agent
+		r.ByCaller = r.ByCaller && t.op.holder == nil && !t.program.Graph.Tools[r.Tool].Agent
 		r.PayloadHash = validate.PayloadHash(r.Payload)
 		if r.Denied == nil {
 			r.Denied = t.denial(&r)
@@ -105,7 +105,7 @@ func (t *transit) stampSteps(cmd machine.RequestSteps, b *validate.Body) machine
 		}
 		if t.program.Graph.Tools[r.Tool].Agent {
 			r.Policy = validate.Policy(t.e.allow, r.Tool)
-			r.Local = t.e.cfg.Local != nil && t.e.cfg.Local(t.c.key.Namespace, t.state.PackID, r.Tool)
+			r.Local = t.e.cfg.Local != nil && t.e.cfg.Local(t.op.key.Namespace, t.state.PackID, r.Tool)
 		}
 		requests[i] = r
 		b.Text(r.Key)
@@ -124,18 +124,18 @@ func (t *transit) stampSteps(cmd machine.RequestSteps, b *validate.Body) machine
 
 // denial is the host's own refusal of a step, or nil: the operator's allowlist,
 // then the JSON Schema of the tool's parameters.
-func (t *transit) denial(r *machine.StepRequest) *machine.Denial {
+func (t *execution) denial(r *machine.StepRequest) *machine.Denial {
 	if denied := approval.Denied(t.e.allow, t.program.Graph, r.Tool); denied != nil {
 		return denied
 	}
 	return validate.Denial(t.program, r)
 }
 
-func (t *transit) stampResolve(cmd machine.ResolveStep, b *validate.Body) machine.ResolveStep {
+func (t *execution) stampResolve(cmd machine.ResolveStep, b *validate.Body) machine.ResolveStep {
 	if cmd.Metered {
 		b.Usage(cmd.Usage)
 	}
-	cmd.Worker, cmd.Usage = t.asked.Worker, t.e.cfg.Prices.Stamp(t.program.Graph, cmd.Usage)
+	cmd.Worker, cmd.Usage = t.grant.Worker, t.e.cfg.Prices.Stamp(t.program.Graph, cmd.Usage)
 	b.Number(uint64(cmd.Step))
 	b.Text(cmd.Tool)
 	b.Number(uint64(cmd.Attempt))
@@ -151,16 +151,16 @@ func (t *transit) stampResolve(cmd machine.ResolveStep, b *validate.Body) machin
 	return cmd
 }
 
-// execution fills in the execution of a request that names none: the token's,
+// resolveExecution fills in the execution of a request that names none: the token's,
 // else the open turn's.
-func (t *transit) execution(seq *uint64, attempt *int) {
+func (t *execution) resolveExecution(seq *uint64, attempt *int) {
 	turn := t.state.Turn
 	switch {
 	case *seq != 0 && *attempt != 0:
-	case *seq == 0 && t.asked.Turn != 0:
-		*seq, *attempt = t.asked.Turn, t.asked.Attempt
+	case *seq == 0 && t.grant.Turn != 0:
+		*seq, *attempt = t.grant.Turn, t.grant.Attempt
 	case *seq == 0:
-		if tok, ok := t.e.owner.known(t.c.key, t.c.token); ok {
+		if tok, ok := t.e.runTable.known(t.op.key, t.op.token); ok {
 			*seq, *attempt = tok.Turn, tok.Attempt
 		} else if turn != nil {
 			*seq, *attempt = turn.Seq, turn.Attempt
@@ -172,12 +172,12 @@ func (t *transit) execution(seq *uint64, attempt *int) {
 	}
 }
 
-// naturalID makes the execution itself the idempotency id of a completion that
+// setImplicitID makes the execution itself the idempotency id of a completion that
 // has none: its first completion wins.
-func (t *transit) naturalID(seq uint64, attempt int) {
+func (t *execution) setImplicitID(seq uint64, attempt int) {
 	if t.input.ID != "" || seq == 0 {
 		return
 	}
-	t.c.natural = true
+	t.op.implicitID = true
 	t.input.ID = validate.TurnID(seq, attempt)
 }

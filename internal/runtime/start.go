@@ -33,7 +33,7 @@ func (e *Engine) StartRun(ctx context.Context, req StartRequest) (Answer, error)
 		return Answer{}, err
 	}
 	req.Labels = slices.Concat(req.Labels, req.Given)
-	return e.Begin(ctx, Birth{
+	return e.CreateRun(ctx, CreateRequest{
 		Namespace: ns, Principal: req.Principal, ID: req.RequestID, Hash: startHash(&req), Command: machine.Start{},
 		Prepare: func(ctx context.Context, run string) (machine.Command, *packcache.Program, error) {
 			return e.prepareStart(ctx, ns, run, &req)
@@ -41,9 +41,9 @@ func (e *Engine) StartRun(ctx context.Context, req StartRequest) (Answer, error)
 	})
 }
 
-// Birth is an input that makes a run, the argument of [Engine.Begin]. Its maker has checked
+// CreateRequest is an input that makes a run, the argument of [Engine.CreateRun]. Its maker has checked
 // the principal's authority; Prepare is called at most once, before the run has a turn.
-type Birth struct {
+type CreateRequest struct {
 	Namespace uint32
 	Principal Principal
 	// ID is the idempotency id, unique per principal and namespace, "" = none; Hash is
@@ -57,15 +57,15 @@ type Birth struct {
 	Prepare func(ctx context.Context, run string) (machine.Command, *packcache.Program, error)
 }
 
-// Begin makes a run: it is named, admitted, prepared, and its first input takes the way
+// CreateRun makes a run: it is named, admitted, prepared, and its first input takes the way
 // of every other. Authority is the caller's to check. Idempotent by ID.
-func (e *Engine) Begin(ctx context.Context, b Birth) (Answer, error) {
-	c := &change{principal: b.Principal, id: b.ID, hash: b.Hash, command: b.Command}
+func (e *Engine) CreateRun(ctx context.Context, b CreateRequest) (Answer, error) {
+	c := &operation{principal: b.Principal, id: b.ID, hash: b.Hash, command: b.Command}
 	c.key = RunKey{Namespace: b.Namespace, ID: e.cfg.IDs.RunID(e.cfg.Clock.Now())}
 	settle, err := e.runs.Begin(ctx, b.Namespace, b.Principal.Speaker(), time.Unix(0, int64(e.cfg.Clock.Elapsed())))
 	var command machine.Command
 	if err == nil {
-		defer func() { settle(c.begun) }()
+		defer func() { settle(c.createdRun) }()
 		command, c.start, err = b.Prepare(ctx, c.key.ID)
 	}
 	if err == nil {
@@ -82,9 +82,9 @@ func (e *Engine) Begin(ctx context.Context, b Birth) (Answer, error) {
 
 // refuseStart answers a start or fork that cannot be made, unless it was made
 // before.
-func (e *Engine) refuseStart(ctx context.Context, c *change, reason error) (Answer, error) {
-	t := &transit{e: e, c: c}
-	t.c.start = &packcache.Program{Graph: &machine.Graph{}}
+func (e *Engine) refuseStart(ctx context.Context, c *operation, reason error) (Answer, error) {
+	t := &execution{e: e, op: c}
+	t.op.start = &packcache.Program{Graph: &machine.Graph{}}
 	t.input = machine.Input{ID: c.id, BodyHash: c.hash}
 	return t.refuse(ctx, reason)
 }

@@ -16,7 +16,7 @@ func (e *Engine) StateOf(ctx context.Context, key RunKey, seq uint64) (*machine.
 	if err != nil || seq == 0 {
 		return head, err
 	}
-	if err := head.Told(); err != nil || seq == head.Seq {
+	if err := head.CheckNotErased(); err != nil || seq == head.Seq {
 		return head, err
 	}
 	prog, err := e.programs.Of(ctx, key.Namespace, head)

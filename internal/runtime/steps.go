@@ -10,8 +10,8 @@ import (
 
 // withSteps completes an answer with the recorded answers of its steps, and
 // with the error that the machine returned although it committed.
-func (t *transit) withSteps(ctx context.Context, answer Answer, result machine.Result) (Answer, error) {
-	key := RunKey{Namespace: t.c.key.Namespace, ID: answer.RunID}
+func (t *execution) withSteps(ctx context.Context, answer Answer, result machine.Result) (Answer, error) {
+	key := RunKey{Namespace: t.op.key.Namespace, ID: answer.RunID}
 	steps, err := t.e.past.Answers(ctx, key, result.Steps)
 	if err != nil {
 		return Answer{}, err
@@ -19,7 +19,7 @@ func (t *transit) withSteps(ctx context.Context, answer Answer, result machine.R
 	approval.Withhold(answer.State, t.input.Command, steps)
 	answer.Steps = steps
 	if cmd, ok := t.input.Command.(machine.RequestModel); ok {
-		if answer.Heeds, err = conversation.Heeds(ctx, t.e.past, key, cmd.Model); err != nil {
+		if answer.IncludedMessages, err = conversation.IncludedMessages(ctx, t.e.past, key, cmd.Model); err != nil {
 			return Answer{}, err
 		}
 	}
@@ -29,20 +29,20 @@ func (t *transit) withSteps(ctx context.Context, answer Answer, result machine.R
 // count adds the step requests that were taken under the request's token; the
 // default keys of the next ones go on from there. What is done after a turn was
 // released counts from 1, as a repeated execution, even under the same token.
-func (t *transit) count() {
-	if t.asked.Word == "" {
+func (t *execution) count() {
+	if t.grant.Token == "" {
 		return
 	}
 	switch cmd := t.input.Command.(type) {
 	case machine.RequestSteps:
-		if t.c.holder != nil {
-			t.c.holder.Counted(t.asked.Word, len(cmd.Requests))
+		if t.op.holder != nil {
+			t.op.holder.Counted(t.grant.Token, len(cmd.Requests))
 			return
 		}
-		t.e.owner.counted(t.c.key, t.asked.Word, t.asked.Requests+len(cmd.Requests))
+		t.e.runTable.counted(t.op.key, t.grant.Token, t.grant.Requests+len(cmd.Requests))
 	case machine.SuspendTurn:
-		if t.c.holder == nil {
-			t.e.owner.counted(t.c.key, t.asked.Word, 0)
+		if t.op.holder == nil {
+			t.e.runTable.counted(t.op.key, t.grant.Token, 0)
 		}
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// lookAgain is the longest sleep of who waits for a moment of the wall clock,
+// maxClockSleep is the longest sleep of who waits for a moment of the wall clock,
 // which may be set meanwhile.
-const lookAgain = time.Second
+const maxClockSleep = time.Second
 
 // timerRetry is the pause after the store or a run refused a timer.
 const timerRetry = time.Second
@@ -29,29 +29,29 @@ type timerShard struct {
 	// earlier time wakes it. While the loop reads, every timer does.
 	alarm atomic.Int64
 	wake  chan struct{}
-	// stuck holds timers that did not go through and what the clock's Elapsed is when
+	// failed holds timers that did not go through and what the clock's Elapsed is when
 	// each is tried again; they must not keep later ones from firing. The loop's own.
-	stuck map[machine.Timer]time.Duration
+	failed map[machine.Timer]time.Duration
 }
 
-// maxStuck bounds the timers that are read again and again.
-const maxStuck = 4096
+// maxFailedTimers bounds the timers that are read again and again.
+const maxFailedTimers = 4096
 
 func newTimerShard(e *Engine) *timerShard {
-	t := &timerShard{e: e, wake: make(chan struct{}, 1), stuck: make(map[machine.Timer]time.Duration)}
+	t := &timerShard{e: e, wake: make(chan struct{}, 1), failed: make(map[machine.Timer]time.Duration)}
 	t.alarm.Store(math.MaxInt64)
 	return t
 }
 
-// follow is told of each commit.
-func (t *timerShard) follow(batch *machine.Batch) {
+// onCommit is told of each commit.
+func (t *timerShard) onCommit(batch *machine.Batch) {
 	for i := range batch.TimersSet {
-		t.noticed(batch.TimersSet[i].Due)
+		t.onTimerSet(batch.TimersSet[i].Due)
 	}
 }
 
-// noticed is called after each commit that set a timer.
-func (t *timerShard) noticed(due int64) {
+// onTimerSet is called after each commit that set a timer.
+func (t *timerShard) onTimerSet(due int64) {
 	if due >= t.alarm.Load() {
 		return
 	}
@@ -63,16 +63,16 @@ func (t *timerShard) noticed(due int64) {
 
 // Values of round other than a time.
 const (
-	roundAgain = 0
-	roundRetry = -1
-	roundNone  = math.MaxInt64
+	roundImmediate = 0
+	roundRetry     = -1
+	roundNone      = math.MaxInt64
 )
 
 // run fires timers until ctx ends or the engine takes no inputs any more.
 func (t *timerShard) run(ctx context.Context) {
-	for ctx.Err() == nil && t.e.gate.Check() == nil {
+	for ctx.Err() == nil && t.e.limiter.Check() == nil {
 		switch due := t.round(ctx); due {
-		case roundAgain:
+		case roundImmediate:
 		case roundRetry:
 			t.sleep(ctx, t.e.cfg.Clock.After(timerRetry))
 		case roundNone:
@@ -89,7 +89,7 @@ func (t *timerShard) run(ctx context.Context) {
 func (t *timerShard) sleepUntil(ctx context.Context, due int64) {
 	for {
 		pause := time.Duration(due - t.e.cfg.Clock.Now().UnixNano())
-		if pause <= 0 || !t.sleep(ctx, t.e.cfg.Clock.After(min(pause, lookAgain))) {
+		if pause <= 0 || !t.sleep(ctx, t.e.cfg.Clock.After(min(pause, maxClockSleep))) {
 			return
 		}
 	}
@@ -102,29 +102,29 @@ func (t *timerShard) sleep(ctx context.Context, alarm <-chan time.Time) bool {
 		return true
 	case <-t.wake:
 	case <-ctx.Done():
-	case <-t.e.gate.Failed():
-	case <-t.e.gate.Empty():
+	case <-t.e.limiter.Failed():
+	case <-t.e.limiter.Empty():
 	}
 	return false
 }
 
 // round fires one batch of due timers and says when the next ones are due, Unix
-// nanoseconds: roundAgain = at once, roundRetry = something did not go through,
+// nanoseconds: roundImmediate = at once, roundRetry = something did not go through,
 // roundNone = no timer is set.
 func (t *timerShard) round(ctx context.Context) int64 {
 	t.alarm.Store(math.MaxInt64)
 	now := t.e.cfg.Clock.Now().UnixNano()
-	due, next, err := t.e.store.DueTimers(ctx, now, t.e.cfg.TimersInFlight+len(t.stuck))
+	due, next, err := t.e.store.DueTimers(ctx, now, t.e.cfg.TimersInFlight+len(t.failed))
 	if err != nil {
 		return roundRetry
 	}
 	if fresh := t.fresh(due); len(fresh) > 0 {
 		if t.fireAll(ctx, fresh) {
-			return roundAgain
+			return roundImmediate
 		}
 		return roundRetry
 	}
-	if len(t.stuck) > 0 {
+	if len(t.failed) > 0 {
 		return roundRetry
 	}
 	if next == 0 {
@@ -138,16 +138,16 @@ func (t *timerShard) round(ctx context.Context) int64 {
 // those that are gone from the store.
 func (t *timerShard) fresh(due []machine.Timer) []machine.Timer {
 	now := t.e.cfg.Clock.Elapsed()
-	waiting := make(map[machine.Timer]time.Duration, len(t.stuck))
+	waiting := make(map[machine.Timer]time.Duration, len(t.failed))
 	fresh := due[:0:0]
 	for _, timer := range due {
-		if again := t.stuck[timer]; again > now {
+		if again := t.failed[timer]; again > now {
 			waiting[timer] = again
 		} else {
 			fresh = append(fresh, timer)
 		}
 	}
-	t.stuck = waiting
+	t.failed = waiting
 	return fresh
 }
 
@@ -163,8 +163,8 @@ func (t *timerShard) fireAll(ctx context.Context, due []machine.Timer) bool {
 	batch.Wait()
 	again := t.e.cfg.Clock.Elapsed() + timerRetry
 	for i, timer := range due {
-		if !through[i] && len(t.stuck) < maxStuck {
-			t.stuck[timer] = again
+		if !through[i] && len(t.failed) < maxFailedTimers {
+			t.failed[timer] = again
 		}
 	}
 	return slices.Contains(through, true)
@@ -174,7 +174,7 @@ func (t *timerShard) fireAll(ctx context.Context, due []machine.Timer) bool {
 // changes nothing was replaced after it was read; one that is still there is
 // stuck.
 func (t *timerShard) fire(ctx context.Context, timer machine.Timer) bool {
-	answer, err := t.e.Own(ctx, RunKey{Namespace: timer.Namespace, ID: timer.RunID}, machine.FireTimer{
+	answer, err := t.e.ApplyInternal(ctx, RunKey{Namespace: timer.Namespace, ID: timer.RunID}, machine.FireTimer{
 		Kind: timer.Kind, Step: timer.Step, Turn: timer.Turn, Due: timer.Due,
 	})
 	if err != nil {

@@ -102,7 +102,7 @@ func TestAStuckTimerHoldsUpNobody(t *testing.T) {
 	stuck, free := r.start("stuck"), r.start("free")
 	r.store.FailCommits(func(b *machine.Batch) testkit.Fault {
 		if b.State.RunID == stuck.RunID {
-			return testkit.Fault{Err: &machine.Refusal{Code: machine.CodeResourceExhausted, Reason: "DISK_LOW"}}
+			return testkit.Fault{Err: &machine.Error{Code: machine.CodeResourceExhausted, Reason: "DISK_LOW"}}
 		}
 		return testkit.Fault{}
 	})

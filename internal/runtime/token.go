@@ -34,8 +34,8 @@ type tokenTable struct {
 
 func newTokenTable() tokenTable { return tokenTable{runs: make(map[RunKey]*tokenPair)} }
 
-// standing judges the word that a request shows against the open turn.
-func (s *runOwner) standing(key RunKey, turn *machine.Turn, word string) (policy.Token, Grant) {
+// tokenStatus judges the word that a request shows against the open turn.
+func (s *runTable) tokenStatus(key RunKey, turn *machine.Turn, word string) (policy.Token, Grant) {
 	if word == "" {
 		return policy.TokenAbsent, Grant{}
 	}
@@ -51,14 +51,14 @@ func (s *runOwner) standing(key RunKey, turn *machine.Turn, word string) (policy
 
 // TokenOut is the open turn of a run whose token a caller was given and that is not
 // over; 0 = none.
-func (e *Engine) TokenOut(key RunKey) uint64 { return e.owner.holding(key) }
+func (e *Engine) TokenOut(key RunKey) uint64 { return e.runTable.holding(key) }
 
 // holding is the turn whose token somebody was given and that is not over; 0 = none.
-func (s *runOwner) holding(key RunKey) uint64 {
+func (s *runTable) holding(key RunKey) uint64 {
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	if pair := shard.tokens.runs[key]; pair != nil && pair.open.Word != "" {
+	if pair := shard.tokens.runs[key]; pair != nil && pair.open.Token != "" {
 		return pair.open.Turn
 	}
 	return 0
@@ -66,7 +66,7 @@ func (s *runOwner) holding(key RunKey) uint64 {
 
 // known finds a word among the run's open and past token, whether or not its
 // turn is still open.
-func (s *runOwner) known(key RunKey, word string) (Grant, bool) {
+func (s *runTable) known(key RunKey, word string) (Grant, bool) {
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
@@ -83,7 +83,7 @@ func (s *runOwner) known(key RunKey, word string) (Grant, bool) {
 }
 
 // fenced is the execution of a word that another took the place of; zero: none is known.
-func (s *runOwner) fenced(key RunKey, word string) Grant {
+func (s *runTable) fenced(key RunKey, word string) Grant {
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
@@ -96,19 +96,19 @@ func (s *runOwner) fenced(key RunKey, word string) Grant {
 }
 
 // current returns the word of the open turn if it was given to the principal.
-func (s *runOwner) current(key RunKey, turn *machine.Turn, principal string) string {
+func (s *runTable) current(key RunKey, turn *machine.Turn, principal string) string {
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	if pair := shard.tokens.runs[key]; pair != nil && pair.open.of(turn) && pair.open.principal == principal {
-		return pair.open.Word
+		return pair.open.Token
 	}
 	return ""
 }
 
 // issue makes a token the open turn's and fences the older one of the same
 // execution. False: the table knows a later turn, the caller's view is old.
-func (s *runOwner) issue(key RunKey, tok Grant) bool {
+func (s *runTable) issue(key RunKey, tok Grant) bool {
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
@@ -124,7 +124,7 @@ func (s *runOwner) issue(key RunKey, tok Grant) bool {
 	case open.Turn == tok.Turn && open.Attempt == tok.Attempt:
 		tok.Delivery = max(tok.Delivery, open.Delivery+1)
 		pair.fenced = append(pair.fenced[max(0, len(pair.fenced)-maxFenced+1):], open)
-	case open.Word != "":
+	case open.Token != "":
 		pair.past, pair.fenced = open, nil
 	}
 	pair.open = tok
@@ -132,12 +132,12 @@ func (s *runOwner) issue(key RunKey, tok Grant) bool {
 }
 
 // retire moves the open token of a turn that is over to the past.
-func (s *runOwner) retire(key RunKey, turn *machine.Turn) {
+func (s *runTable) retire(key RunKey, turn *machine.Turn) {
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	pair := shard.tokens.runs[key]
-	if pair == nil || pair.open.Word == "" || turn != nil && pair.open.of(turn) {
+	if pair == nil || pair.open.Token == "" || turn != nil && pair.open.of(turn) {
 		return
 	}
 	pair.fenced = nil
@@ -152,7 +152,7 @@ func (t *tokenTable) age(key RunKey) {
 		t.ended = append(t.ended, key)
 		return
 	}
-	if pair := t.runs[t.ended[t.next]]; pair != nil && pair.open.Word == "" {
+	if pair := t.runs[t.ended[t.next]]; pair != nil && pair.open.Token == "" {
 		delete(t.runs, t.ended[t.next])
 	}
 	t.ended[t.next] = key
@@ -161,7 +161,7 @@ func (t *tokenTable) age(key RunKey) {
 
 // counted sets the number of step requests under a token that was not replaced
 // meanwhile.
-func (s *runOwner) counted(key RunKey, word string, requests int) {
+func (s *runTable) counted(key RunKey, word string, requests int) {
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
@@ -171,9 +171,9 @@ func (s *runOwner) counted(key RunKey, word string, requests int) {
 }
 
 func (t *Grant) is(word string) bool {
-	return t.Word != "" && subtle.ConstantTimeCompare([]byte(t.Word), []byte(word)) == 1
+	return t.Token != "" && subtle.ConstantTimeCompare([]byte(t.Token), []byte(word)) == 1
 }
 
 func (t *Grant) of(turn *machine.Turn) bool {
-	return t.Word != "" && turn != nil && t.Turn == turn.Seq && t.Attempt == turn.Attempt
+	return t.Token != "" && turn != nil && t.Turn == turn.Seq && t.Attempt == turn.Attempt
 }

@@ -30,7 +30,7 @@ func (e *Engine) GetTurn(ctx context.Context, ref RunRef) (TurnView, error) {
 			return view, err
 		}
 		if e.takeToken(key, &view, ref.Principal) {
-			e.stir(key)
+			e.notifyChanged(key)
 			return view, nil
 		}
 		// The run has moved on since it was read.
@@ -67,7 +67,7 @@ func (e *Engine) fetchTurn(ctx context.Context, key RunKey, p Principal) (TurnVi
 	}
 	view, err := e.shown.Turn(ctx, key, prog, s)
 	if c := approval.Changed(s, view.Steps); err == nil && c != nil {
-		if _, err = e.Own(ctx, key, c); err == nil {
+		if _, err = e.ApplyInternal(ctx, key, c); err == nil {
 			return e.fetchTurn(ctx, key, p)
 		}
 	}
@@ -78,8 +78,8 @@ func (e *Engine) fetchTurn(ctx context.Context, key RunKey, p Principal) (TurnVi
 func (e *Engine) takeToken(key RunKey, view *TurnView, p Principal) bool {
 	word := e.cfg.IDs.Token()
 	view.Token = word
-	return e.owner.issue(key, Grant{
-		Word: word, Turn: view.Seq, Attempt: view.Attempt, principal: p.Name(),
+	return e.runTable.issue(key, Grant{
+		Token: word, Turn: view.Seq, Attempt: view.Attempt, principal: p.Name(),
 		Delivery: view.Run.Turn.Assigned.Delivery + 1,
 	})
 }

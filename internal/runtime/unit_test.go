@@ -121,11 +121,11 @@ func TestConfigListsAllFaults(t *testing.T) {
 
 func TestEndedTokensAreForgotten(t *testing.T) {
 	t.Parallel()
-	s := newRunOwner(1, 1)
+	s := newRunTable(1, 1)
 	held := 0
 	for i := range 100_000 {
 		key := RunKey{ID: fmt.Sprint(i)}
-		s.issue(key, Grant{Word: "w", Turn: 1, Attempt: 1, Delivery: 1})
+		s.issue(key, Grant{Token: "w", Turn: 1, Attempt: 1, Delivery: 1})
 		s.retire(key, nil)
 		if _, ok := s.known(key, "w"); !ok {
 			t.Fatal("the newest past token is unknown")
@@ -134,7 +134,7 @@ func TestEndedTokensAreForgotten(t *testing.T) {
 	for i := range s.shards {
 		held += len(s.shards[i].tokens.runs)
 	}
-	if held > slotShards*endedTokens {
+	if held > runShards*endedTokens {
 		t.Fatalf("%d tokens are held", held)
 	}
 }

@@ -42,13 +42,13 @@ type app struct {
 	opts      options
 	server    *grpcapi.Server
 	observers *observers
-	// tenures are none while other sidecars have the store.
-	tenures tenures
-	files   atomic.Pointer[files]
+	// partitions are none while other sidecars have the store.
+	partitions partitions
+	files      atomic.Pointer[files]
 	// reading is held while files are read again and put into the tenures, shared while one is opened.
 	reading sync.RWMutex
-	// shares is nil where the store is this sidecar's alone.
-	shares *sharing
+	// cluster is nil where the store is this sidecar's alone.
+	cluster *clusterMember
 	// own proves that the sidecar is the sidecar, where it executes turns itself.
 	own       string
 	executors *executors
@@ -62,11 +62,11 @@ func open(ctx context.Context, opts options) (a *app, err error) {
 		return nil, err
 	}
 	if err = a.build(ctx); err != nil {
-		for _, t := range a.tenures.all() {
+		for _, t := range a.partitions.all() {
 			err = errors.Join(err, t.drain(context.Background()), t.close())
 		}
-		if a.shares != nil {
-			err = errors.Join(err, a.shares.stop(context.Background()))
+		if a.cluster != nil {
+			err = errors.Join(err, a.cluster.stop(context.Background()))
 		}
 		return nil, errors.Join(err, a.observers.send(), closeAudit(a.opts.audit))
 	}
@@ -95,7 +95,7 @@ func newApp(opts options) (*app, error) {
 
 // traceOf finds the trace of a run for the log.
 func (a *app) traceOf(ctx context.Context, run string) string {
-	for _, t := range a.tenures.all() {
+	for _, t := range a.partitions.all() {
 		if trace := t.traceOf(ctx, run); trace != "" {
 			return trace
 		}
@@ -112,18 +112,18 @@ func (a *app) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t, err := openTenure(a.opts, a.files.Load(), storage, a.observers)
+	t, err := openPartition(a.opts, a.files.Load(), storage, a.observers)
 	if err != nil {
 		return err
 	}
-	a.tenures.put(0, t)
-	if err := alone.whole(ctx); err != nil {
+	a.partitions.put(0, t)
+	if err := alone.checkUnpartitioned(ctx); err != nil {
 		return err
 	}
 	serving := a.serverConfig()
-	serving.House, serving.Failed = t.house, t.house.Failed()
-	serving.Guest = agentsGuest[*grpcapi.Server](t)
-	serving.Deliveries, serving.Store = t.box, &depotOf{store: t.store, paced: true}
+	serving.Runtime, serving.Failed = t.runtime, t.runtime.Failed()
+	serving.Plugin = a2aPlugin[*grpcapi.Server](t)
+	serving.Deliveries, serving.Store = t.box, &storeAdmin{store: t.store, paced: true}
 	if a.server, err = grpcapi.New(serving); err != nil {
 		return err
 	}
@@ -137,14 +137,14 @@ func (a *app) buildShared(ctx context.Context) (err error) {
 		return err
 	}
 	serving := a.serverConfig()
-	serving.Router, serving.Spaces, serving.Quotas = a.shares.router, a.shares.spaces, a.shares.quotas
-	serving.Guest = agentsElsewhere(a.opts)
+	serving.Router, serving.Spaces, serving.Quotas = a.cluster.router, a.cluster.spaces, a.cluster.quotas
+	serving.Plugin = routedA2APlugin(a.opts)
 	a.server, err = grpcapi.New(serving)
 	return err
 }
 
 // storage says where the store is; alone is nil for a directory.
-func (o options) storage() (store.Options, *alone, error) {
+func (o options) storage() (store.Options, *standaloneStore, error) {
 	if !o.config.Store.IsZero() {
 		return databaseOf(o.config).served(o.config, o.log)
 	}
@@ -172,7 +172,7 @@ func numbered(opts options, s *store.Store) (map[string]uint32, error) {
 	return served, nil
 }
 
-func houseConfig(opts options, s *store.Store) services.Config {
+func runtimeConfig(opts options, s *store.Store) services.Config {
 	limits := opts.config.Limits
 	return services.Config{
 		Config: engineConfig(opts, s),
@@ -187,7 +187,7 @@ func houseConfig(opts options, s *store.Store) services.Config {
 			MaxMessageBytes: int(limits.MessageBytes),
 		},
 		WatchBytes: int64(limits.WatchBytes), Archive: s, Subscriptions: s, Deletions: s, Blobs: s, MaxBlobBytes: int64(opts.config.Limits.BlobBytes), BlobGrace: opts.config.BlobGrace,
-		Telling: opts.config.A2A,
+		NotifiesAgents: opts.config.A2A,
 	}
 }
 
@@ -254,10 +254,10 @@ func (a *app) serverConfig() grpcapi.Config {
 
 // start runs what the store has or what looks after it, the server and the executors.
 func (a *app) start() error {
-	if a.shares == nil {
-		a.tenures.own().start()
+	if a.cluster == nil {
+		a.partitions.own().start()
 	} else {
-		a.shares.start(a.server)
+		a.cluster.start(a.server)
 	}
 	go func() { a.served <- a.server.Serve() }()
 	return a.execute()
@@ -268,7 +268,7 @@ func (a *app) start() error {
 // accepted; the store syncs and closes. The context bounds the first two.
 func (a *app) stop(ctx context.Context) error {
 	end := a.end
-	if a.shares != nil {
+	if a.cluster != nil {
 		end = a.endShared
 	}
 	return errors.Join(end(ctx), wrap("audit", closeAudit(a.opts.audit)))
@@ -278,7 +278,7 @@ func (a *app) stop(ctx context.Context) error {
 func (a *app) end(ctx context.Context) error {
 	a.executors.end()
 	errs := []error{wrap("server", a.server.Shutdown(ctx))}
-	t := a.tenures.own()
+	t := a.partitions.own()
 	errs = append(errs, t.drain(ctx), <-a.served, a.observers.send())
 	return errors.Join(append(errs, t.close())...)
 }
@@ -286,11 +286,11 @@ func (a *app) end(ctx context.Context) error {
 // endShared is that of one of several: it gives the store to another one first, and takes calls for
 // it until then. What it still has when ctx ends, its node closes.
 func (a *app) endShared(ctx context.Context) error {
-	errs := []error{a.shares.leave(ctx)}
+	errs := []error{a.cluster.drain(ctx)}
 	a.executors.end()
-	a.shares.router.Drain()
+	a.cluster.router.Drain()
 	errs = append(errs, wrap("server", a.server.Shutdown(ctx)), <-a.served, a.observers.send())
-	return errors.Join(append(errs, a.shares.stop(ctx))...)
+	return errors.Join(append(errs, a.cluster.stop(ctx))...)
 }
 
 func wrap(what string, err error) error {

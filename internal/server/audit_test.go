@@ -23,7 +23,7 @@ import (
 func lines(t *testing.T, dir, method string) (found []audit.Entry, all string) {
 	t.Helper()
 	var text strings.Builder
-	if _, err := audit.Walk(dir, nil, func(e *audit.Entry, _ string, line []byte) error {
+	if _, err := audit.Verify(dir, nil, func(e *audit.Entry, _ string, line []byte) error {
 		text.Write(line)
 		if strings.HasSuffix(e.Method, method) {
 			found = append(found, *e)

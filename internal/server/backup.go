@@ -35,8 +35,8 @@ type BackupDone struct {
 	// Part is the partition that it is of.
 	Part int32
 	File string
-	// Follows is the file of the backup that this one follows on; "" = it has everything.
-	Follows string
+	// BasedOn is the file of the backup that this one follows on; "" = it has everything.
+	BasedOn string
 	Bytes   int64
 	// RunKeys: the one copy of the keys of runs beside the backups is that of now.
 	RunKeys bool
@@ -118,7 +118,7 @@ func backupPart(ctx context.Context, data Data, to BackupTo) (done BackupDone, e
 		return done, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	done, err = BackupBy(ctx, (&depotOf{store: s}).Backup, to)
+	done, err = BackupBy(ctx, (&storeAdmin{store: s}).Backup, to)
 	if err == nil {
 		// Behind the rows: no row's key is missing.
 		done.RunKeys, err = s.CopyRunKeys(to.Dir)
@@ -158,7 +158,7 @@ func BackupBy(ctx context.Context, take TakeBackup, to BackupTo) (done BackupDon
 		if after, err = idOf(last); err != nil {
 			return done, err
 		}
-		done.Follows = last
+		done.BasedOn = last
 	}
 	done.File, done.Bytes, err = writeSynced(to.Dir, func(out io.Writer) (name string, err error) {
 		var h backup.Header
@@ -341,7 +341,7 @@ func (c backups) restore(ctx context.Context, data Data) (report CheckReport, er
 	}
 	data.Dir = final + ".restoring"
 	// What was broken off, unless somebody is at it.
-	err = datadir.Alone(data.Dir, func() error { return os.RemoveAll(data.Dir) })
+	err = datadir.WithLock(data.Dir, func() error { return os.RemoveAll(data.Dir) })
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return report, err
 	}

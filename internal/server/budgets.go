@@ -47,7 +47,7 @@ func limitOf(usd float64) int64 {
 }
 
 // reckon gives the house what models cost, and what runs may spend.
-func (t *tenure) reckon(conf *services.Config) error {
+func (t *partition) reckon(conf *services.Config) error {
 	var rows []machine.AccountRow
 	err := t.store.View(func(txn *layout.Txn) (err error) {
 		rows, err = layout.Accounts(txn)

@@ -86,41 +86,41 @@ func (d Database) options() (store.Options, error) {
 	return store.Options{Dir: d.String(), Engine: d.engine(url, preflight.Wanted{}, addressOf(config.Config{})), MarkInterval: unmarked}, nil
 }
 
-// alone is a store that one sidecar serves by itself.
-type alone struct {
+// standaloneStore is a store that one sidecar serves by itself.
+type standaloneStore struct {
 	where Database
 	// opened is nil before it is.
 	opened *pgengine.Database
 }
 
 // served are the options of a store that this sidecar serves alone.
-func (d Database) served(c config.Config, log *slog.Logger) (store.Options, *alone, error) {
+func (d Database) served(c config.Config, log *slog.Logger) (store.Options, *standaloneStore, error) {
 	url, err := d.secured(c, log)
 	if err != nil {
 		return store.Options{}, nil, err
 	}
-	a := &alone{where: d}
+	a := &standaloneStore{where: d}
 	return store.Options{Dir: d.String(), Logger: log, Engine: func(o store.Options) (_ engine.Engine, err error) {
 		if a.opened, err = d.open(context.Background(), url, wantedOf(c), addressOf(c), o.Logger); err != nil {
 			return nil, err
 		}
-		if err = a.whole(context.Background()); err != nil {
+		if err = a.checkUnpartitioned(context.Background()); err != nil {
 			return nil, errors.Join(err, a.opened.Close())
 		}
 		return a.opened, nil
 	}}, a, nil
 }
 
-// whole refuses a store of which there are other partitions. It is asked when it is open, and once more
+// checkUnpartitioned refuses a store of which there are other partitions. It is asked when it is open, and once more
 // when the namespaces have their numbers: from then on several sidecars find them where this store has
 // them. Nil asks nothing.
-func (a *alone) whole(ctx context.Context) error {
+func (a *standaloneStore) checkUnpartitioned(ctx context.Context) error {
 	if a == nil {
 		return nil
 	}
 	parts, err := a.opened.Shared(ctx)
 	if err != nil {
-		return a.where.told(err)
+		return a.where.userError(err)
 	}
 	if len(parts) > 0 {
 		return &preflight.Error{Reason: preflight.SchemaShared, Where: a.where.URL.String(), Message: fmt.Sprintf(
@@ -186,7 +186,7 @@ func (d Database) open(ctx context.Context, url dsn.URL, want preflight.Wanted, 
 	where := d.URL.String()
 	e, err := pgengine.Open(pgengine.Config{URL: url, Schema: d.Schema, Part: d.Part, Address: address, Raise: want.Served || want.Make, Logger: log})
 	if err != nil {
-		return nil, d.told(err)
+		return nil, d.userError(err)
 	}
 	if e.Last() == 0 && !want.Served && !want.Make {
 		none := &preflight.Error{Reason: preflight.SchemaNone, Where: where, Message: fmt.Sprintf("the schema %q has no store", d.Schema)}
@@ -212,8 +212,8 @@ func (d Database) judged(ctx context.Context, url dsn.URL, want preflight.Wanted
 	return nil
 }
 
-// told gives an error of an engine the reason that a user acts upon.
-func (d Database) told(err error) error {
+// userError gives an error of an engine the reason that a user acts upon.
+func (d Database) userError(err error) error {
 	where := d.URL.String()
 	if held, ok := errors.AsType[*fencing.HeldError](err); ok {
 		return &preflight.Error{Reason: preflight.SchemaOwned, Where: where, Err: err, Message: fmt.Sprintf(
@@ -233,5 +233,5 @@ func (d Database) told(err error) error {
 		}
 		return &preflight.Error{Reason: reason, Where: where, Err: err, Message: format.Error()}
 	}
-	return preflight.Told(where, err)
+	return preflight.Classify(where, err)
 }

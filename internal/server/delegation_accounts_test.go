@@ -61,7 +61,7 @@ func newCrew(t *testing.T, limit int64, xpawl string, says func(who string, n in
 	t.Helper()
 	c := &crew{t: t, config: settings(t), says: says, asked: map[string]int{}}
 	c.more = sync.NewCond(&c.mu)
-	model := endpoint.New(t, func(_ int, asked endpoint.Asked) endpoint.Answer {
+	model := endpoint.New(t, func(_ int, asked endpoint.Request) endpoint.Answer {
 		said, _ := json.Marshal(asked.Body["messages"])
 		for _, who := range []string{"lead", "helper", "scout"} {
 			if strings.Contains(string(said), "I am the "+who+".") {

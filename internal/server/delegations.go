@@ -38,13 +38,13 @@ type delegations struct {
 	served    chan error
 }
 
-func newDelegations(opts options, remotes map[string]client.Remote, rooms *services.House) (*delegations, error) {
+func newDelegations(opts options, remotes map[string]client.Remote, rooms *services.Runtime) (*delegations, error) {
 	conf, err := agentsConfig(opts, rooms)
 	if err != nil {
 		return nil, err
 	}
-	conf.Within = true
-	service, err := a2a.New(conf, within{})
+	conf.InProcess = true
+	service, err := a2a.New(conf, inProcessHost{})
 	if err != nil {
 		return nil, err
 	}
@@ -93,8 +93,8 @@ func (d directory) Peer(ctx context.Context, del *machine.Delegation) (delivery.
 
 // local says whether an agent is a member of its run's own pack, and not one that is reached
 // elsewhere. While A2A is off nothing is sent; what was configured then holds.
-func (t *tenure) local(namespace uint32, pack, agent string) bool {
-	space := spaceOf(t.house.NamespaceName(namespace))
+func (t *partition) local(namespace uint32, pack, agent string) bool {
+	space := spaceOf(t.runtime.NamespaceName(namespace))
 	if t.sends == nil {
 		return client.Named(t.files.remotes, space, pack, agent) == ""
 	}
@@ -145,30 +145,30 @@ func readRemotes(agents map[string]config.Agent) (map[string]client.Remote, erro
 	return out, nil
 }
 
-// within is the host of the service that members of one sidecar talk through: its
+// inProcessHost is the host of the service that members of one sidecar talk through: its
 // only caller is the sidecar itself, which starts, reads and cancels tasks. Whoever
 // answers their questions does that by rights of their own.
-type within struct{}
+type inProcessHost struct{}
 
-func (within) Principal(context.Context) runtime.Principal {
+func (inProcessHost) Principal(context.Context) runtime.Principal {
 	return runtime.Principal{Subject: runtime.OwnName, Scopes: runtime.ScopeRunsRead | runtime.ScopeRunsWrite}
 }
 
 // Admit is for HTTP, which this host does not have.
-func (within) Admit(*http.Request, string) (context.Context, error) {
+func (inProcessHost) Admit(*http.Request, string) (context.Context, error) {
 	return nil, errors.New("there is no HTTP within a sidecar")
 }
 
-// Settled: what the sidecar does itself is in the journal alone.
-func (within) Settled(context.Context, string, any, error) {}
+// Completed: what the sidecar does itself is in the journal alone.
+func (inProcessHost) Completed(context.Context, string, any, error) {}
 
-// Within: what runs of a namespace delegate is of that namespace, and they are bounded.
-func (within) Within(context.Context, string, any) error { return nil }
+// CheckNamespace: what runs of a namespace delegate is of that namespace, and they are bounded.
+func (inProcessHost) CheckNamespace(context.Context, string, any) error { return nil }
 
-func (within) Stay(ctx context.Context, _, _ string) (context.Context, func(), error) {
+func (inProcessHost) AcquireWaitSlot(ctx context.Context, _, _ string) (context.Context, func(), error) {
 	return ctx, func() {}, nil
 }
 
-func (within) Addr() string                            { return "" }
-func (within) HTTPAddr() string                        { return "" }
-func (within) Secured() (tls, token, certificate bool) { return false, false, false }
+func (inProcessHost) Addr() string                            { return "" }
+func (inProcessHost) HTTPAddr() string                        { return "" }
+func (inProcessHost) Secured() (tls, token, certificate bool) { return false, false, false }

@@ -14,7 +14,7 @@ import (
 
 // newOutbox makes what sends. sends is nil while A2A is off: delegations and pushes
 // then wait.
-func newOutbox(opts options, rooms *services.House, sends *delegations, records *recordFeed, counts *telemetry.Metrics) (*delivery.Outbox, error) {
+func newOutbox(opts options, rooms *services.Runtime, sends *delegations, records *recordFeed, counts *telemetry.Metrics) (*delivery.Outbox, error) {
 	conf := delivery.Config{
 		Delegations: rooms.Delegations, Subscriptions: rooms.Subscriptions, Log: opts.log, Counts: deliveryCounts{counts}, Post: delivery.NewHTTPPoster(opts.config.PushPrefixes()),
 		Feeds: map[machine.SubscriptionKind]delivery.Feed{machine.SubscriptionWebhook: records},
@@ -38,7 +38,7 @@ func (c deliveryCounts) DeliveryFault(kind machine.SubscriptionKind, doing deliv
 }
 
 // send sends until ctx ends.
-func (t *tenure) send(ctx context.Context) error {
+func (t *partition) send(ctx context.Context) error {
 	if t.sends == nil {
 		return t.box.Run(ctx)
 	}
@@ -46,7 +46,7 @@ func (t *tenure) send(ctx context.Context) error {
 }
 
 // pushes keeps push configurations and has them served.
-func pushes(rooms *services.House, box *delivery.Outbox) *a2a.Pushes {
+func pushes(rooms *services.Runtime, box *delivery.Outbox) *a2a.Pushes {
 	return &a2a.Pushes{Engine: rooms.Subscriptions, Serve: box.Serve, Stop: box.Stop}
 }
 

@@ -78,19 +78,19 @@ func flagsOfLimits() map[string]flagProof {
 		"limits-run-queue":           {by: "internal/runtime: TestQueueIsBoundedAndFirstInFirstOut", value: "7", reaches: func(o options) any { return engineConfig(o, nil).QueueLimit }},
 		"limits-cache-bytes":         {by: "internal/runtime: TestCacheKeepsToItsBytes", value: "7MiB", reaches: func(o options) any { return engineConfig(o, nil).CacheBytes }},
 		"limits-watch-bytes":         {by: "internal/server: TestStalledReaders"},
-		"limits-dead-letters":        {by: "internal/store: TestDeadLettersAreBounded", value: "7", reaches: func(o options) any { return endsOf(o, nil, nil, nil).MostLetters }},
+		"limits-dead-letters":        {by: "internal/store: TestDeadLettersAreBounded", value: "7", reaches: func(o options) any { return endsOf(o, nil, nil, nil).MaxDeadLetters }},
 		"limits":                     {by: "internal/executor: TestConcurrentCallsAreLimited"},
 	}
 }
 
 func flagsOfTime() map[string]flagProof {
 	return map[string]flagProof{
-		"step-grace":             {by: "internal/runtime/dispatch: TestStepWorkerLost", value: "7s", reaches: func(o options) any { return houseConfig(o, nil).Work.StepGrace }},
-		"restart-grace":          {by: "internal/runtime/dispatch: TestStepRestartUnclaimed", value: "7s", reaches: func(o options) any { return houseConfig(o, nil).Work.RestartGrace }},
-		"blob-grace":             {by: "internal/grpcapi: TestBlobSweep", value: "7h", reaches: func(o options) any { return houseConfig(o, nil).BlobGrace }},
+		"step-grace":             {by: "internal/runtime/dispatch: TestStepWorkerLost", value: "7s", reaches: func(o options) any { return runtimeConfig(o, nil).Work.StepGrace }},
+		"restart-grace":          {by: "internal/runtime/dispatch: TestStepRestartUnclaimed", value: "7s", reaches: func(o options) any { return runtimeConfig(o, nil).Work.RestartGrace }},
+		"blob-grace":             {by: "internal/grpcapi: TestBlobSweep", value: "7h", reaches: func(o options) any { return runtimeConfig(o, nil).BlobGrace }},
 		"retention-deleted":      {by: "internal/runtime/retention: TestForgets", value: "7h", reaches: func(o options) any { return policyOf(o).ForgetAfter }},
-		"retention-consumers":    {by: "internal/delivery/subscription: TestConsumersAreForgotten", value: "7h", reaches: func(o options) any { return endsOf(o, nil, nil, nil).ConsumersAfter }},
-		"retention-dead-letters": {by: "internal/store: TestTrimLetters", value: "7h", reaches: func(o options) any { return endsOf(o, nil, nil, nil).LettersAfter }},
+		"retention-consumers":    {by: "internal/delivery/subscription: TestConsumersAreForgotten", value: "7h", reaches: func(o options) any { return endsOf(o, nil, nil, nil).ConsumerRetention }},
+		"retention-dead-letters": {by: "internal/store: TestTrimLetters", value: "7h", reaches: func(o options) any { return endsOf(o, nil, nil, nil).DeadLetterRetention }},
 		"retain":                 {by: "test/e2e: TestRetentionUnderKills"},
 		"retention-every":        {by: "test/e2e: TestRetentionUnderKills"},
 		"retention-grace":        {by: "test/e2e: TestRetentionUnderKills"},

@@ -122,7 +122,7 @@ func (r *goldenRig) readBack(name string) {
 	file, err := os.Open(name)
 	r.must(err)
 	defer func() { r.must(file.Close()) }()
-	st, _, err := r.Travel.ImportRun(context.Background(), r.call(), file)
+	st, _, err := r.TimeTravel.ImportRun(context.Background(), r.call(), file)
 	r.must(err)
 	r.run = st.RunID
 	for seq := uint64(1); seq <= st.Seq; seq++ {
@@ -133,7 +133,7 @@ func (r *goldenRig) readBack(name string) {
 
 // goldenRig drives runs whose journals are the same each time.
 type goldenRig struct {
-	*services.House
+	*services.Runtime
 	t     *testing.T
 	clock *testkit.Clock
 	by    runtime.Principal
@@ -150,7 +150,7 @@ func openGolden(t *testing.T, dir string) *goldenRig {
 		t.Fatal(err)
 	}
 	r := &goldenRig{t: t, clock: testkit.NewClock(), by: runtime.Principal{Subject: "golden", Scopes: runtime.ScopeAdmin}}
-	r.House, err = services.New(services.Config{
+	r.Runtime, err = services.New(services.Config{
 		Config: runtime.Config{Store: s, Clock: r.clock, IDs: &testkit.IDs{}, AllowTools: []string{"*"}}, Archive: s, Blobs: s,
 	})
 	if err != nil {
@@ -300,7 +300,7 @@ var goldenRuns = map[string]func(*goldenRig){
 	"fork": func(r *goldenRig) {
 		r.emit("Again", machine.ArtifactWrite{Name: "log", Value: []byte(`[1]`)})
 		r.resolve(r.request("run_tests", `{"a":1}`), "run_tests", true)
-		answer, err := r.Travel.ForkRun(context.Background(), timetravel.ForkRequest{RunRef: r.ref(), Execution: machine.Caller})
+		answer, err := r.TimeTravel.ForkRun(context.Background(), timetravel.ForkRequest{RunRef: r.ref(), Execution: machine.Caller})
 		r.must(err)
 		r.run = answer.RunID
 		r.emit("Check", machine.ArtifactWrite{Name: "log", Value: []byte(`[2]`)})
@@ -319,7 +319,7 @@ func writeGolden(t *testing.T) {
 		drive(r)
 		var file bytes.Buffer
 		err := errors.Join(
-			r.Travel.ExportRun(context.Background(), r.ref(), &file),
+			r.TimeTravel.ExportRun(context.Background(), r.ref(), &file),
 			os.WriteFile(filepath.Join(dir, name+".run"), file.Bytes(), 0o600),
 		)
 		r.must(err)

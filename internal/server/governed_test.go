@@ -92,7 +92,7 @@ func (g *governed) start() {
 	if g.local, err = startLocal(g.config, services.SystemClock{}, g.dir); err != nil {
 		g.t.Fatal(err)
 	}
-	g.must(g.local.app.tenures.own().agree(g.ctx))
+	g.must(g.local.app.partitions.own().agree(g.ctx))
 	g.runs, g.control = pawlv1.NewRunServiceClient(g.local.Conn), pawlv1.NewControlServiceClient(g.local.Conn)
 }
 
@@ -403,7 +403,7 @@ func (g *governed) backedUp(chain bool) string {
 	g.must(Backup(g.ctx, from, to, func(BackupDone) {}))
 	if chain {
 		g.must(Backup(g.ctx, from, to, func(done BackupDone) {
-			if done.Follows == "" {
+			if done.BasedOn == "" {
 				g.t.Errorf("%+v", done)
 			}
 		}))

@@ -34,7 +34,7 @@ func readLimits(c config.Config) (*ratelimit.Table, error) {
 		}
 		table.Limits = append(table.Limits, &ratelimit.Limit{
 			ID: e.ID, Key: key, Source: e.Key, Concurrent: e.Concurrent, PerMinute: e.PerMinute, TokensPerMinute: e.TokensPerMinute,
-			Weights: e.Weights, Told: e.Provider,
+			Weights: e.Weights, TrackProvider: e.Provider,
 		})
 	}
 	return table, errors.Join(faults...)

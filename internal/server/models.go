@@ -137,9 +137,9 @@ func (a *app) execute() error {
 		return err
 	}
 	id := executor.WorkerID
-	if a.shares != nil {
+	if a.cluster != nil {
 		// Each of several executes what whoever has the store gives it.
-		id += "@" + a.shares.me.Address
+		id += "@" + a.cluster.me.Address
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	a.executors = &executors{conn: conn, stop: stop}

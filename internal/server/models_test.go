@@ -23,7 +23,7 @@ const modelPack = `{
 // faulty file leaves those that there were, and the log says so without the key.
 func TestModelsAreReadAgain(t *testing.T) {
 	t.Parallel()
-	model := endpoint.New(t, func(int, endpoint.Asked) endpoint.Answer { return endpoint.Answer{Text: "Word."} })
+	model := endpoint.New(t, func(int, endpoint.Request) endpoint.Answer { return endpoint.Answer{Text: "Word."} })
 	c := settings(t)
 	c.ModelTimeout = time.Minute
 	c.ModelsFile = writeFile(t, "models.yaml", "{}")
@@ -39,7 +39,7 @@ func TestModelsAreReadAgain(t *testing.T) {
 		return err
 	}
 	shown := func() string {
-		asked := model.Asked()
+		asked := model.Requests()
 		return asked[len(asked)-1].Header.Get("Authorization")
 	}
 	again := func(path, text string) {

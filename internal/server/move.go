@@ -159,7 +159,7 @@ func (d Database) load(ctx context.Context, from []source, into *pgengine.Databa
 	defer func() { err = errors.Join(err, into.Keys().Close()) }()
 	l, err := into.Loading(ctx)
 	if err != nil {
-		return d.told(err)
+		return d.userError(err)
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
 	places := make(map[string]int32)
@@ -170,7 +170,7 @@ func (d Database) load(ctx context.Context, from []source, into *pgengine.Databa
 	}
 	step("filled")
 	if err := l.Commit(places); err != nil {
-		return d.told(err)
+		return d.userError(err)
 	}
 	step("loaded")
 	return nil
@@ -190,7 +190,7 @@ func (d Database) fill(l *pg.Loading, part int32, from engine.Engine, places map
 	}
 	err = l.Fill(part, from, func(keys *pg.LoadedKeys) error { return from.Keys().Into(keys, nil) })
 	if err != nil {
-		err = d.told(err)
+		err = d.userError(err)
 	}
 	return err
 }
@@ -211,8 +211,8 @@ func (d Database) make(ctx context.Context, url dsn.URL) (*pgengine.Database, er
 	return d.open(ctx, url, preflight.Wanted{Make: true}, fmt.Sprintf("a migration, process %d", os.Getpid()), slog.New(slog.DiscardHandler))
 }
 
-// placeOf is a directory or, by its form, a database.
-func placeOf(text string, with Data) Data {
+// locationOf is a directory or, by its form, a database.
+func locationOf(text string, with Data) Data {
 	if dsn.Is(text) {
 		with.Dir, with.Database.URL = "", dsn.Of(text)
 		return with
@@ -221,6 +221,8 @@ func placeOf(text string, with Data) Data {
 	return with
 }
 
-// Places are the two of a move, each a directory or the URL of a database; with says how both
+// MoveLocations are the two of a move, each a directory or the URL of a database; with says how both
 // are opened.
-func Places(from, to string, with Data) (Data, Data) { return placeOf(from, with), placeOf(to, with) }
+func MoveLocations(from, to string, with Data) (Data, Data) {
+	return locationOf(from, with), locationOf(to, with)
+}

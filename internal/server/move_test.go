@@ -31,7 +31,7 @@ func TestMoveIsCalledAgain(t *testing.T) {
 	inOrder(t, dir)
 	for _, step := range []string{"checked", "filled", "loaded", "compared"} {
 		t.Run("database "+step, func(t *testing.T) {
-			from, to := Places(dir, url, Data{Database: Database{Schema: "at_" + step}})
+			from, to := MoveLocations(dir, url, Data{Database: Database{Schema: "at_" + step}})
 			diesAt(t, dir, url, step)
 			_, err := Check(ctx, to)
 			whole := step == "loaded" || step == "compared"
@@ -42,7 +42,7 @@ func TestMoveIsCalledAgain(t *testing.T) {
 			if err != nil || done.Before != whole || done.Report.Runs != 7 {
 				t.Fatalf("called again: %+v, %v", done, err)
 			}
-			back, _ := Places(filepath.Join(t.TempDir(), "back"), "", Data{})
+			back, _ := MoveLocations(filepath.Join(t.TempDir(), "back"), "", Data{})
 			if _, err := Move(ctx, to, back, func(string) {}); err != nil {
 				t.Fatal(err)
 			}
@@ -50,7 +50,7 @@ func TestMoveIsCalledAgain(t *testing.T) {
 			inOrder(t, back.Dir)
 		})
 	}
-	database, _ := Places(url, "", Data{Database: Database{Schema: "at_checked"}})
+	database, _ := MoveLocations(url, "", Data{Database: Database{Schema: "at_checked"}})
 	for _, step := range []string{"checked", "cleared", "copied", "proven", "complete", "placed"} {
 		t.Run("directory "+step, func(t *testing.T) {
 			to := filepath.Join(t.TempDir(), "back")
@@ -86,7 +86,7 @@ func dieMoving(from, to, at string) {
 	if dsn.Is(from) {
 		schema = "at_checked"
 	}
-	source, target := Places(from, to, Data{Database: Database{Schema: schema}})
+	source, target := MoveLocations(from, to, Data{Database: Database{Schema: schema}})
 	_, err := moved(context.Background(), source, target, func(string) {}, func(step string) {
 		if step == at {
 			os.Exit(died)

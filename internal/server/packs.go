@@ -35,14 +35,14 @@ func (e *PackError) Error() string {
 func (e *PackError) Unwrap() error { return e.Err }
 
 // registerPacks registers files in order and returns their names. Their warnings are counted and told in the log.
-func (t *tenure) registerPacks(ctx context.Context, paths []string) ([]string, error) {
+func (t *partition) registerPacks(ctx context.Context, paths []string) ([]string, error) {
 	names := make([]string, 0, len(paths))
 	for _, path := range paths {
 		content, err := os.ReadFile(path)
 		if err != nil {
 			return names, fmt.Errorf("pack: %w", err)
 		}
-		got, err := t.house.RegisterPack(ctx, packs.RegisterRequest{
+		got, err := t.runtime.RegisterPack(ctx, packs.RegisterRequest{
 			Call:     runtime.Call{Principal: runtime.Principal{Subject: runtime.SidecarName, Scopes: runtime.ScopePacksWrite}},
 			Document: content,
 		})

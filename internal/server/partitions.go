@@ -112,7 +112,7 @@ func (d Database) parts(ctx context.Context, want preflight.Wanted) (parts []int
 		err = d.judged(ctx, url, want, slog.New(slog.DiscardHandler))
 	}
 	if err == nil {
-		parts, err = d.reached(ctx, url)
+		parts, err = d.storedPartitions(ctx, url)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnusable, err)
@@ -120,14 +120,14 @@ func (d Database) parts(ctx context.Context, want preflight.Wanted) (parts []int
 	return parts, nil
 }
 
-func (d Database) reached(ctx context.Context, url dsn.URL) (parts []int32, err error) {
-	via, err := pg.Reach(ctx, pg.Config{URL: url, Schema: d.Schema})
+func (d Database) storedPartitions(ctx context.Context, url dsn.URL) (parts []int32, err error) {
+	via, err := pg.Connect(ctx, pg.Config{URL: url, Schema: d.Schema})
 	if err == nil {
 		defer via.Close()
 		parts, err = via.Parts(ctx)
 	}
 	if err != nil {
-		return nil, d.told(err)
+		return nil, d.userError(err)
 	}
 	return parts, nil
 }

@@ -28,7 +28,7 @@ func parted(t *testing.T) (c config.Config, residents []resident) {
 	c = sharedSettings(t)
 	c.Packs, c.Namespaces, c.A2A = []string{packFile}, tenants, false
 	residents = settled(t, c)
-	if _, err := Spread(t.Context(), databaseOf(c), func(string) {}); err != nil {
+	if _, err := SplitPartitions(t.Context(), databaseOf(c), func(string) {}); err != nil {
 		t.Fatal(err)
 	}
 	return c, residents
@@ -167,7 +167,7 @@ func backedUpIn(t *testing.T, data Data, dir string) (follows map[int32]bool) {
 	follows = map[int32]bool{}
 	var order []int32
 	err := Backup(t.Context(), data, BackupTo{Dir: dir}, func(done BackupDone) {
-		follows[done.Part] = done.Follows != ""
+		follows[done.Part] = done.BasedOn != ""
 		order = append(order, done.Part)
 		if keys, err := os.Stat(filepath.Join(partDir(dir, done.Part), keyring.Name)); done.RunKeys != (err == nil && keys.Size() > 0) {
 			t.Errorf("%+v", done)
@@ -245,7 +245,7 @@ func TestBackupsOfHalves(t *testing.T) {
 	if err := Backup(ctx, data, BackupTo{Dir: dir}, func(BackupDone) {}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Spread(ctx, data.Database, func(string) {}); err != nil {
+	if _, err := SplitPartitions(ctx, data.Database, func(string) {}); err != nil {
 		t.Fatal(err)
 	}
 	// Broken off before the first partition was there again.

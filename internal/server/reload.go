@@ -58,13 +58,13 @@ func (a *app) reload(ctx context.Context) {
 	if err = errors.Join(err, filesErr); err == nil {
 		set, err = a.server.ReadyRights(rights)
 	}
-	all, stored := a.tenures.all(), 0
+	all, stored := a.partitions.all(), 0
 	var left []error
 	for i := 0; err == nil && i < len(all); i++ {
 		switch failed := all[i].schedule(ctx, files.schedules); {
 		case failed == nil:
 			stored++
-		case slices.Contains(a.tenures.all(), all[i]): // else the next owner has files of its own
+		case slices.Contains(a.partitions.all(), all[i]): // else the next owner has files of its own
 			all[i].opts.log.ErrorContext(ctx, "storing schedules failed", "error", failed)
 			left = append(left, failed)
 		}
@@ -83,17 +83,17 @@ func (a *app) reload(ctx context.Context) {
 	for _, t := range all {
 		t.replace(files)
 	}
-	if a.shares != nil {
-		a.shares.quotas.Replace(files.quotas)
+	if a.cluster != nil {
+		a.cluster.quotas.Replace(files.quotas)
 	}
 	a.opts.log.InfoContext(ctx, "configuration reloaded", "tokens", len(rights.Tokens), "certificates", len(rights.Certificates), "issuers", len(rights.Issuers), "models", len(files.models), "schedules", len(files.schedules), "tls", a.opts.config.TLSCert != "")
 }
 
 // replace puts what files say in the place of what they said.
-func (t *tenure) replace(files *files) {
-	t.house.Quotas.Replace(files.quotas)
+func (t *partition) replace(files *files) {
+	t.runtime.Quotas.Replace(files.quotas)
 	t.prices.Replace(files.prices)
-	t.house.Admission.Replace(files.limits)
+	t.runtime.Admission.Replace(files.limits)
 	t.accounts.Replace(files.budgets)
 	if t.sends != nil {
 		t.sends.directory.agents.Replace(files.remotes)

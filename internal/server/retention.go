@@ -25,10 +25,10 @@ import (
 // and proves that they can be written. counts is nil while metrics are off.
 func retentionPolicy(opts options, counts *telemetry.Metrics) (retention.Policy, error) {
 	c := opts.config
-	teller := &retentionTeller{log: opts.log, audit: opts.audit, counts: counts}
+	teller := &retentionReporter{log: opts.log, audit: opts.audit, counts: counts}
 	p := retention.Policy{
-		Every: c.RetentionEvery, Grace: c.RetentionGrace, Preview: c.RetentionPreview, ForgetAfter: c.ForgetDeletedAfter,
-		Before: teller.line, Tell: teller.taken, Forgot: teller.forgot, Fault: teller.fault, Room: archiveRoom,
+		Every: c.RetentionEvery, Grace: c.RetentionGrace, Preview: c.RetentionPreview, ForgetAfter: c.DeletedRunRetention,
+		Before: teller.line, OnResult: teller.taken, OnForgotten: teller.forgot, OnError: teller.fault, CheckSpace: checkArchiveSpace,
 	}
 	if opts.audit != nil {
 		p.Ready = opts.audit.Ready
@@ -53,17 +53,17 @@ func retentionPolicy(opts options, counts *telemetry.Metrics) (retention.Policy,
 // needs for new work.
 const leftFree = 320 << 20
 
-// archiveRoom refuses to fill a disk with archives.
-func archiveRoom(dir string) error {
-	return (&diskspace.Disk{Dir: dir, Free: diskspace.FreeSpace}).Look(leftFree)
+// checkArchiveSpace refuses to fill a disk with archives.
+func checkArchiveSpace(dir string) error {
+	return (&diskspace.Disk{Dir: dir, Free: diskspace.FreeSpace}).CheckNow(leftFree)
 }
 
 // endsOf is what the configuration says of consumers and dead letters.
 func endsOf(opts options, names func(ns uint32) string, s *store.Store, counts *telemetry.Metrics) services.Ends {
 	c := opts.config
 	return services.Ends{
-		ConsumersAfter: c.ForgetConsumersAfter, LettersAfter: c.ForgetLettersAfter, MostLetters: c.Limits.DeadLetters, Letters: s,
-		Forgot: func(ns uint32, what string, n int) {
+		ConsumerRetention: c.ConsumerRetention, DeadLetterRetention: c.DeadLetterRetention, MaxDeadLetters: c.Limits.DeadLetters, DeadLetters: s,
+		OnExpired: func(ns uint32, what string, n int) {
 			counts.Forgotten(what, n)
 			opts.log.Warn("retention expired records", "what", what, "namespace", names(ns), "number", n)
 		},
@@ -108,14 +108,14 @@ func writable(dir string, serves func(namespace string) bool) error {
 	return errors.Join(os.Remove(f.Name()), retention.Clear(filepath.Clean(dir), serves))
 }
 
-// retentionTeller tells what is not kept: log, metrics and audit.
-type retentionTeller struct {
+// retentionReporter tells what is not kept: log, metrics and audit.
+type retentionReporter struct {
 	log    *slog.Logger
 	audit  *audit.Log
 	counts *telemetry.Metrics
 }
 
-func (t *retentionTeller) taken(r retention.Taken) {
+func (t *retentionReporter) taken(r retention.Taken) {
 	what := []any{"rule", r.Rule, "namespace", r.Namespace, "run", r.RunID, "bytes", r.Bytes}
 	switch r.Outcome {
 	case retention.Deleted:
@@ -136,20 +136,20 @@ func (t *retentionTeller) taken(r retention.Taken) {
 	if r.Outcome != retention.Gone {
 		t.counts.Retained(string(r.Outcome), 0, r.ArchivedBytes)
 	}
-	if r.Begun && t.audit != nil {
+	if r.Announced && t.audit != nil {
 		t.undone(r)
 	}
 }
 
 // undone writes that what a line of the audit says before was not done.
-func (t *retentionTeller) undone(r retention.Taken) {
+func (t *retentionReporter) undone(r retention.Taken) {
 	e := lineOf(r)
 	e.Outcome, e.Note = rpccode.Code_FAILED_PRECONDITION.String(), e.Note+", not deleted"
 	if r.Err != nil {
 		st, _ := apierror.Status(r.Err)
 		e.Outcome = rpccode.Code(st.Code()).String()
 	}
-	if refusal, ok := errors.AsType[*machine.Refusal](r.Err); ok {
+	if refusal, ok := errors.AsType[*machine.Error](r.Err); ok {
 		e.Reason = refusal.Reason
 	}
 	if err := t.audit.Add(e); err != nil {
@@ -159,7 +159,7 @@ func (t *retentionTeller) undone(r retention.Taken) {
 
 // line writes the line of the audit: before the deed, which a crash may repeat and its line,
 // too, but never leave without one. While none can be written nothing is deleted.
-func (t *retentionTeller) line(r retention.Taken) error {
+func (t *retentionReporter) line(r retention.Taken) error {
 	if t.audit == nil {
 		return nil
 	}
@@ -177,11 +177,11 @@ func lineOf(r retention.Taken) audit.Entry {
 }
 
 // fault is of a whole round, and of no run: the next one begins anew.
-func (t *retentionTeller) fault(err error) {
+func (t *retentionReporter) fault(err error) {
 	t.log.Error("retention incomplete, retrying", "error", err)
 }
 
-func (t *retentionTeller) forgot(namespace string, runs int) {
+func (t *retentionReporter) forgot(namespace string, runs int) {
 	t.counts.Forgotten("deleted_run", runs)
 	t.log.Info("deleted runs expired, their ids are free", "namespace", namespace, "runs", runs)
 }

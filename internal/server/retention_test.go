@@ -21,19 +21,19 @@ func TestAuditOfRetentionIsTrue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	teller := &retentionTeller{log: slog.New(slog.DiscardHandler), audit: trail}
+	teller := &retentionReporter{log: slog.New(slog.DiscardHandler), audit: trail}
 	run := retention.Taken{Rule: "old", Namespace: "default", RunID: "r", Archive: "/srv/r.pawlrun"}
 	for _, end := range []retention.Taken{
-		{Outcome: retention.Deleted, Begun: true},
-		{Outcome: retention.Failed, Begun: true, Err: &machine.Refusal{Code: machine.CodeResourceExhausted, Reason: "DISK_LOW"}},
-		{Outcome: retention.Needed, Begun: true},
-		{Outcome: retention.Gone, Begun: true},
+		{Outcome: retention.Deleted, Announced: true},
+		{Outcome: retention.Failed, Announced: true, Err: &machine.Error{Code: machine.CodeResourceExhausted, Reason: "DISK_LOW"}},
+		{Outcome: retention.Needed, Announced: true},
+		{Outcome: retention.Gone, Announced: true},
 		{Outcome: retention.Gone},
 		{Outcome: retention.Unarchived, Err: os.ErrNotExist},
 	} {
 		taken := run
-		taken.Outcome, taken.Begun, taken.Err = end.Outcome, end.Begun, end.Err
-		if end.Begun {
+		taken.Outcome, taken.Announced, taken.Err = end.Outcome, end.Announced, end.Err
+		if end.Announced {
 			if err := teller.line(run); err != nil {
 				t.Fatal(err)
 			}

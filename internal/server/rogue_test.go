@@ -36,7 +36,7 @@ const operatorToken = "of-the-operator"
 
 // delegator is an engine that delegates to one agent over real sockets.
 type delegator struct {
-	*services.House
+	*services.Runtime
 	t   *testing.T
 	ctx context.Context
 	run string
@@ -44,7 +44,7 @@ type delegator struct {
 
 var everybody = runtime.Call{Principal: runtime.Principal{Subject: "test", Scopes: runtime.ScopeAdmin}}
 
-// newDelegator gives an agent that is out of reach giveUp, and admits every tool unless it is
+// newDelegator gives an agent that is out of reach closeFailed, and admits every tool unless it is
 // said which.
 func newDelegator(t *testing.T, remote client.Remote, giveUp time.Duration, allow ...string) *delegator {
 	t.Helper()
@@ -63,7 +63,7 @@ func newDelegator(t *testing.T, remote client.Remote, giveUp time.Duration, allo
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine.Attach(runtime.Hooks{Published: []runtime.Follower{runtime.FollowerFunc(func(c *runtime.Commit) { box.Observe(c.Batch) })}})
+	engine.Attach(runtime.Hooks{OnCommit: []runtime.Observer{runtime.ObserverFunc(func(c *runtime.Commit) { box.Observe(c.Batch) })}})
 	remote.Token = operatorToken
 	box, err = delivery.New(delivery.Config{
 		Delegations: engine.Delegations, Subscriptions: engine.Subscriptions, Directory: directory{agents: client.NewDirectory(map[string]client.Remote{"helper": remote}, local, ""), name: engine.NamespaceName},
@@ -79,7 +79,7 @@ func newDelegator(t *testing.T, remote client.Remote, giveUp time.Duration, allo
 	if _, err := engine.RegisterPack(ctx, packs.RegisterRequest{Call: everybody, Document: []byte(teamPack)}); err != nil {
 		t.Fatal(err)
 	}
-	return &delegator{House: engine, t: t, ctx: ctx}
+	return &delegator{Runtime: engine, t: t, ctx: ctx}
 }
 
 // delegate starts a run whose turn delegates, and returns the step as it ended.

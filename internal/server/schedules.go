@@ -58,7 +58,7 @@ func scheduleOf(from *config.Schedule) (s *schedule.Schedule, field, why string)
 		return nil, "cron", "never fires: within five years there is no such day"
 	}
 	p := runtime.Principal{Subject: from.Principal, Namespaces: []string{from.Namespace}}
-	if slices.Contains(policy.Reserved(), p.Subject) || !policy.NamesAlone(p.Subject) {
+	if slices.Contains(policy.Reserved(), p.Subject) || !policy.IsPrincipalName(p.Subject) {
 		return nil, "principal", "is a name of the sidecar's own"
 	}
 	for _, name := range from.Scopes {
@@ -73,7 +73,7 @@ func scheduleOf(from *config.Schedule) (s *schedule.Schedule, field, why string)
 	}
 	s = &schedule.Schedule{
 		Namespace: from.Namespace, ID: from.ID, Rule: rule, Catch: catchUps[from.CatchUp], Most: *from.CatchUpMost,
-		Late: time.Duration(*from.LateSec) * time.Second, Jitter: time.Duration(from.JitterSec) * time.Second, Skip: from.Overlap == "skip", Paused: from.Paused,
+		StartingDeadline: time.Duration(*from.MissedAfterSec) * time.Second, Jitter: time.Duration(from.JitterSec) * time.Second, Skip: from.Overlap == "skip", Paused: from.Paused,
 		Start: runtime.StartRequest{
 			Call: runtime.Call{Namespace: from.Namespace, Principal: p}, Pack: from.Pack, Agent: from.Agent, State: from.Entry,
 			Variables: from.JSON, Execution: machine.Workers, Labels: labelsOf(from.Labels), MaxWallTime: time.Duration(from.MaxWallTimeSec) * time.Second,
@@ -90,22 +90,22 @@ func scheduleOf(from *config.Schedule) (s *schedule.Schedule, field, why string)
 }
 
 // scheduling gives the house what schedules need.
-func (t *tenure) scheduling(conf *services.Config, counts *telemetry.Metrics) {
-	conf.Agenda = t.store.Agenda()
-	conf.Instants = (&instants{log: t.opts.log, audit: t.opts.audit, counts: counts}).told
+func (t *partition) scheduling(conf *services.Config, counts *telemetry.Metrics) {
+	conf.ScheduleStore = t.store.Schedules()
+	conf.OnScheduleResult = (&scheduleReporter{log: t.opts.log, audit: t.opts.audit, counts: counts}).onResult
 	if t.opts.audit != nil {
 		conf.Starts = t.opts.audit.Ready
 	}
 }
 
-// instants tells what became of instants: log, metrics and audit.
-type instants struct {
+// scheduleReporter tells what became of instants: log, metrics and audit.
+type scheduleReporter struct {
 	log    *slog.Logger
 	audit  *audit.Log
 	counts *telemetry.Metrics
 }
 
-func (t *instants) told(of schedule.Told) {
+func (t *scheduleReporter) onResult(of schedule.Result) {
 	t.counts.Instants(of.Schedule.ID, string(of.Outcome), of.N)
 	what := []any{"schedule", of.Schedule.ID, "namespace", of.Schedule.Namespace, "instant", of.Instant.UTC()}
 	switch of.Outcome {
@@ -122,7 +122,7 @@ func (t *instants) told(of schedule.Told) {
 }
 
 // line writes the line of the audit of a run, and of the first attempt of many that failed.
-func (t *instants) line(of *schedule.Told) {
+func (t *scheduleReporter) line(of *schedule.Result) {
 	if t.audit == nil || of.Outcome != schedule.Fired && (of.Outcome != schedule.Failed || of.Attempts > 1) {
 		return
 	}
@@ -135,7 +135,7 @@ func (t *instants) line(of *schedule.Told) {
 		st, _ := apierror.Status(of.Err)
 		e.Outcome = rpccode.Code(st.Code()).String()
 	}
-	if refusal, ok := errors.AsType[*machine.Refusal](of.Err); ok {
+	if refusal, ok := errors.AsType[*machine.Error](of.Err); ok {
 		e.Reason = refusal.Reason
 	}
 	if err := t.audit.Add(e); err != nil {
@@ -144,22 +144,22 @@ func (t *instants) line(of *schedule.Told) {
 }
 
 // agree makes those of the file at the start the schedules, once the packs of the start are there.
-func (t *tenure) agree(ctx context.Context) error { return t.schedule(ctx, t.files.schedules) }
+func (t *partition) agree(ctx context.Context) error { return t.schedule(ctx, t.files.schedules) }
 
 // schedule makes those of these the schedules that are of namespaces of the store. A pack that is not there yet may be registered before the
 // first instant: it is only warned of.
-func (t *tenure) schedule(ctx context.Context, schedules []*schedule.Schedule) error {
+func (t *partition) schedule(ctx context.Context, schedules []*schedule.Schedule) error {
 	if t.opts.config.Schedules == "" {
 		return nil
 	}
 	if serves := t.opts.serves; serves != nil {
 		schedules = slices.DeleteFunc(slices.Clone(schedules), func(s *schedule.Schedule) bool { return !serves(s.Namespace) })
 	}
-	if err := t.house.Schedules.Replace(ctx, schedules); err != nil {
+	if err := t.runtime.Schedules.Replace(ctx, schedules); err != nil {
 		return err
 	}
 	for _, s := range schedules {
-		ns, err := t.house.Namespace(s.Namespace)
+		ns, err := t.runtime.Namespace(s.Namespace)
 		if err == nil {
 			_, err = t.store.Pack(ctx, ns, s.Start.Pack)
 		}

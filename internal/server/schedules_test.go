@@ -27,7 +27,7 @@ func missed(t *testing.T, c config.Config, id string, since time.Time) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Agenda().Put(t.Context(), machine.ScheduleMark{ID: id, Rule: "* * * * * UTC", After: since.UnixNano()}); err != nil {
+	if err := s.Schedules().Put(t.Context(), machine.ScheduleMark{ID: id, Rule: "* * * * * UTC", After: since.UnixNano()}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {

@@ -96,7 +96,7 @@ const (
 
 // process is an engine on a real store.
 type process struct {
-	*services.House
+	*services.Runtime
 	t     *testing.T
 	store *store.Store
 	clock *testkit.Clock
@@ -123,7 +123,7 @@ func startProcess(t *testing.T, dir string, clock *testkit.Clock, s *seam) *proc
 	if err != nil {
 		t.Fatal(errors.Join(err, opened.Close()))
 	}
-	return &process{House: engine, t: t, store: opened, clock: clock}
+	return &process{Runtime: engine, t: t, store: opened, clock: clock}
 }
 
 func (p *process) end() {

@@ -79,7 +79,7 @@ func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error
 // begin serves, with the packs and schedules of the configuration. It returns the names of the packs.
 func (a *app) begin(ctx context.Context) (names []string, err error) {
 	packs := a.opts.config.Packs
-	if a.shares != nil {
+	if a.cluster != nil {
 		if err = a.start(); err == nil {
 			err = a.serving(ctx)
 		}
@@ -87,10 +87,10 @@ func (a *app) begin(ctx context.Context) (names []string, err error) {
 			return nil, err
 		}
 		names, err = a.offerPacks(ctx, packs)
-		a.shares.offered.Store(err == nil)
+		a.cluster.offered.Store(err == nil)
 		return names, err
 	}
-	t := a.tenures.own()
+	t := a.partitions.own()
 	if names, err = t.registerPacks(ctx, packs); err == nil {
 		err = t.agree(ctx)
 	}
@@ -126,8 +126,8 @@ func (a *app) announce(ctx context.Context, packs []string, stdout io.Writer) er
 		Ready: true, GRPC: a.server.Addr(), Socket: a.opts.config.Socket, HTTP: a.server.HTTPAddr(), Metrics: a.server.MetricsAddr(),
 		PID: os.Getpid(), Packs: packs,
 	}
-	if a.shares != nil {
-		ready.Peer = a.shares.me.Address
+	if a.cluster != nil {
+		ready.Peer = a.cluster.me.Address
 	}
 	line, err := json.Marshal(ready)
 	if err != nil {
@@ -166,12 +166,12 @@ func (a *app) serving(ctx context.Context) error {
 
 // wait blocks until ctx ends (nil) or a loop ends by itself.
 func (a *app) wait(ctx context.Context) error {
-	var t *tenure
+	var t *partition
 	var ended, failed <-chan error
-	if a.shares != nil {
-		failed = a.shares.ended
+	if a.cluster != nil {
+		failed = a.cluster.ended
 	} else {
-		t = a.tenures.own()
+		t = a.partitions.own()
 		ended = t.ended
 	}
 	var err error

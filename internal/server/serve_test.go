@@ -232,7 +232,7 @@ func TestServeEndsWhenALoopEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A loop that ends without being asked is a failure of the process.
-	a.tenures.own().halt()
+	a.partitions.own().halt()
 	if err := a.wait(t.Context()); err == nil {
 		t.Error("a sidecar without its engine goes on")
 	}

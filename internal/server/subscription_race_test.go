@@ -82,7 +82,7 @@ func (b *letterBox) await(ctx context.Context, t *testing.T, events int) {
 	}
 }
 
-// underWay is the one request that was broken off by a change: its receiver may get
+// inProgress is the one request that was broken off by a change: its receiver may get
 // round to it later.
 const underWay = 1
 

@@ -44,24 +44,24 @@ func (o *observers) send() error {
 	if o.export == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lastExport)
+	ctx, cancel := context.WithTimeout(context.Background(), finalExportTimeout)
 	defer cancel()
 	return wrap("telemetry", o.export.Stop(ctx))
 }
 
-// lastExport bounds the last way of metrics and traces to a collector that may be gone; handedExport
+// finalExportTimeout bounds the last way of metrics and traces to a collector that may be gone; handoverExportTimeout
 // that of traces where the next owner waits for the store.
 const (
-	lastExport   = 5 * time.Second
-	handedExport = 200 * time.Millisecond
+	finalExportTimeout    = 5 * time.Second
+	handoverExportTimeout = 200 * time.Millisecond
 )
 
-// leaveOf is how long the last traces of a tenure may take.
-func leaveOf(c config.Config) time.Duration {
+// exportTimeout is how long the last traces of a tenure may take.
+func exportTimeout(c config.Config) time.Duration {
 	if c.PeerListen != "" {
-		return handedExport
+		return handoverExportTimeout
 	}
-	return lastExport
+	return finalExportTimeout
 }
 
 // page serves the metrics; nil while they are off.
@@ -111,7 +111,7 @@ func (o *observers) over(opts options, s *store.Store, conf *runtime.Config) (w 
 	conf.TraceShare = opts.config.TraceSample
 	w.tracer, err = telemetry.NewTracer(context.Background(), telemetry.TracerConfig{
 		Journal: s, Endpoint: opts.config.OTLPEndpoint, Log: opts.log, Counts: o.metrics,
-		Position: position(opts.config.Data), Leave: leaveOf(opts.config),
+		Position: position(opts.config.Data), ShutdownTimeout: exportTimeout(opts.config),
 	})
 	return w, err
 }
@@ -136,10 +136,10 @@ func (w *observation) observe(b *machine.Batch) {
 }
 
 // figures is the house as metrics ask it.
-type figures struct{ *services.House }
+type figures struct{ *services.Runtime }
 
 // Work implements [telemetry.Source].
-func (f figures) Work() dispatch.Stats { return f.House.Work.Stats() }
+func (f figures) Work() dispatch.Stats { return f.Runtime.Work.Stats() }
 
 // Outbox implements [telemetry.Source].
 func (f figures) Outbox(ctx context.Context, kind machine.OutboxKind, limit int) ([]machine.OutboxRow, error) {
@@ -147,13 +147,13 @@ func (f figures) Outbox(ctx context.Context, kind machine.OutboxKind, limit int)
 }
 
 // Quotas implements [telemetry.Source].
-func (f figures) Quotas() []quota.Figure { return f.House.Quotas.Figures() }
+func (f figures) Quotas() []quota.Figure { return f.Runtime.Quotas.Figures() }
 
 // Limits implements [telemetry.Source].
 func (f figures) Limits() []ratelimit.Total { return f.Admission.Totals() }
 
 // start counts and exports until stop.
-func (w *observation) start(rooms *services.House, s *store.Store) {
+func (w *observation) start(rooms *services.Runtime, s *store.Store) {
 	var ctx context.Context
 	ctx, w.halt = context.WithCancel(context.Background())
 	w.loops.Go(func() { w.log.Run(ctx) })

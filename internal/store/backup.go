@@ -26,11 +26,11 @@ func (s *Store) Backup(ctx context.Context, after string, at int64, out io.Write
 // hold keeps the last synced group readable for as long as do lasts; view reads at it, in
 // as many pages as the caller likes.
 func (s *Store) hold(do func(ts uint64, view backup.View) error) error {
-	ts, err := s.reads.begin()
+	ts, err := s.readTimestamps.begin()
 	if err != nil {
 		return err
 	}
-	defer s.reads.end(ts)
+	defer s.readTimestamps.end(ts)
 	held, err := s.engine.Hold(ts)
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func (s *Store) put(ctx context.Context, ops []layout.Op) error {
 // note stores marks of backups. A disk that is nearly full is backed up all the same.
 func (s *Store) note(ctx context.Context, ops []layout.Op) error {
 	err := s.put(ctx, ops)
-	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.Reason == diskspace.DiskLow {
+	if refusal, ok := errors.AsType[*machine.Error](err); ok && refusal.Reason == diskspace.DiskLow {
 		s.opts.Logger.Warn("disk almost full, backup marker not stored", "error", err)
 		return nil
 	}
@@ -68,6 +68,6 @@ func Restore(ctx context.Context, opts Options, n int, open func(i int) (io.Read
 	if err != nil {
 		return err
 	}
-	err = backup.Restore(ctx, backup.Target{Format: FormatVersion, View: s.view, Write: s.custody.Guarded(s.put)}, n, open)
+	err = backup.Restore(ctx, backup.Target{Format: FormatVersion, View: s.view, Write: s.runKeys.Guarded(s.put)}, n, open)
 	return errors.Join(err, s.Close())
 }

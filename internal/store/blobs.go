@@ -56,7 +56,7 @@ func (s *Store) AppendUpload(ctx context.Context, ns uint32, key machine.UploadK
 }
 
 func uploadIs(ns uint32, key machine.UploadKey, up machine.Upload) expect {
-	e := expect{key: layout.UploadKey(ns, key), miss: machine.ErrUploadChanged}
+	e := expect{key: layout.UploadKey(ns, key), err: machine.ErrUploadChanged}
 	if up.Chunks > 0 {
 		e.value = codec.EncodeUpload(&up)
 	}
@@ -72,7 +72,7 @@ func (s *Store) FinishUpload(ctx context.Context, ns uint32, key machine.UploadK
 	if err != nil {
 		return false, err
 	}
-	w := &Writes{ns: ns, entry: -1, expects: []expect{uploadIs(ns, key, up), {key: at, value: value, miss: machine.ErrUploadChanged}}}
+	w := &Writes{ns: ns, entry: -1, expects: []expect{uploadIs(ns, key, up), {key: at, value: value, err: machine.ErrUploadChanged}}}
 	if up.Chunks > 0 {
 		w.ops = append(w.ops, layout.Op{Key: layout.UploadKey(ns, key), Delete: true})
 	}

@@ -68,7 +68,7 @@ func (s *Store) dropBlobs(ctx context.Context, ns uint32, before int64, sweep *m
 			return err
 		}
 		w := dropWrites(ns, row, blob.Pieces, blob.Chunks)
-		w.unreferred = layout.BlobRefsOf(ns, [32]byte(row.Key[5:]))
+		w.requireNoRefs = layout.BlobRefsOf(ns, [32]byte(row.Key[5:]))
 		gone, err := s.drop(ctx, w)
 		if err != nil {
 			return err
@@ -110,17 +110,17 @@ func (s *Store) dropUploads(ctx context.Context, ns uint32, before int64, sweep 
 // dropWrites delete a row and its pieces unless the row was changed meanwhile.
 func dropWrites(ns uint32, row layout.Op, pieces [16]byte, n int) *Writes {
 	w := &Writes{
-		ns: ns, entry: -1, ops: []layout.Op{{Key: row.Key, Delete: true}}, frees: true,
-		expects: []expect{{key: row.Key, value: row.Value, miss: machine.ErrUploadChanged}},
+		ns: ns, entry: -1, ops: []layout.Op{{Key: row.Key, Delete: true}}, reclaimsSpace: true,
+		expects: []expect{{key: row.Key, value: row.Value, err: machine.ErrUploadChanged}},
 	}
 	w.dropPieces(pieces, n)
 	return w
 }
 
 func (s *Store) drop(ctx context.Context, w *Writes) (bool, error) {
-	if w.unreferred != nil {
+	if w.requireNoRefs != nil {
 		// Most old blobs are referred to: that needs no look by the committer.
-		referred, err := s.referred(w.unreferred)
+		referred, err := s.referred(w.requireNoRefs)
 		if err != nil || referred {
 			return false, err
 		}

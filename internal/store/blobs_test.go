@@ -162,7 +162,7 @@ func TestSweepMeetsReference(t *testing.T) {
 				t.Fatal(err)
 			}
 			drop := dropWrites(0, row, blob.Pieces, blob.Chunks)
-			drop.unreferred = layout.BlobRefsOf(0, blob.SHA256)
+			drop.requireNoRefs = layout.BlobRefsOf(0, blob.SHA256)
 			order := []*Writes{drop, commit}
 			if commitFirst {
 				order = []*Writes{commit, drop}

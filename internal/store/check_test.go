@@ -136,7 +136,7 @@ func TestCheckFindsOrphans(t *testing.T) {
 		"cancel of no step":    {Key: layout.OutboxKey(nil, 0, &machine.OutboxRow{Kind: machine.OutboxCancel, Due: testTime, RunID: run, Step: 9, Attempt: 1}), Value: codec.Mark},
 		"ready":                {Key: layout.RunKey(nil, layout.KindReady, 0, runID(2)), Value: codec.Mark},
 		"index":                {Key: layout.IndexKey(nil, 0, run, &machine.IndexChange{Index: "status", Value: "FAILED"}), Value: codec.Mark},
-		"cursor":               {Key: layout.CursorKey(nil, 0, 10_000), Value: codec.AppendPlace(nil, run, 1)},
+		"cursor":               {Key: layout.CursorKey(nil, 0, 10_000), Value: codec.AppendEntryRef(nil, run, 1)},
 		"checkpoint":           {Key: layout.Number(layout.RunKey(nil, layout.KindSnapshot, 0, run), 2), Value: codec.Mark},
 		"pack name":            {Key: layout.PackNameKey(0, "x", "1"), Value: codec.EncodePackName(&machine.PackRow{Digest: "d", ID: "x", Version: "1"})},
 		"pack default":         {Key: layout.PackBareKey(0, "x"), Value: layout.BareValue("1")},

@@ -36,9 +36,9 @@ import (
 // An error of phases 3 and 4 concerns one batch, of which nothing was set. One of phases 5
 // to 7 means that nobody knows what is stored: broken, for good.
 type committer struct {
-	store *Store
-	marks *marks
-	queue chan *request
+	store      *Store
+	watermarks *watermarks
+	queue      chan *request
 	// acks receives the outcome of the group in flight.
 	acks chan kv.Result
 	stop chan struct{}
@@ -46,9 +46,9 @@ type committer struct {
 	// abandoned is closed when a commit is under way that never ends.
 	abandoned chan struct{}
 
-	cursors map[uint32]uint64
-	recent  recent
-	fresh   fresh
+	cursors    map[uint32]uint64
+	recentSeqs recentSeqs
+	knownIDs   knownIDs
 	// sentGuarded are the guarded values of the group that was sent last.
 	sentGuarded map[string][]byte
 	flight      *group
@@ -63,13 +63,13 @@ const queueLength = 4096
 
 func newCommitter(s *Store, ts uint64, cursors map[uint32]uint64) *committer {
 	return &committer{
-		store: s, marks: s.marks, ts: ts, cursors: cursors,
+		store: s, watermarks: s.watermarks, ts: ts, cursors: cursors,
 		queue: make(chan *request, queueLength),
 		acks:  make(chan kv.Result, 1),
 		stop:  make(chan struct{}),
 		done:  make(chan struct{}), abandoned: make(chan struct{}),
-		fresh: newFresh(),
-		recent: recent{
+		knownIDs: newKnownIDs(),
+		recentSeqs: recentSeqs{
 			now: make(map[string]uint64), before: make(map[string]uint64),
 		},
 	}
@@ -134,15 +134,15 @@ func (c *committer) run() {
 		}
 		select {
 		case r := <-queue:
-			c.take(next, r, &held)
+			c.enqueue(next, r, &held)
 		case result := <-c.acks:
-			g, err := c.settle(result)
+			g, err := c.publish(result)
 			// The disk has work again before the callers of the last group have theirs.
 			next = c.launch(next, &held)
-			c.answer(g, err)
+			c.respond(g, err)
 			c.answered(g)
 		case <-marks.C:
-			c.raise(next, &held)
+			c.flushWatermarks(next, &held)
 		case <-c.stopping(next):
 			return
 		}
@@ -160,7 +160,7 @@ func (c *committer) launch(next *group, held **request) *group {
 	next = &group{}
 	if r := *held; r != nil {
 		*held = nil
-		c.take(next, r, held)
+		c.enqueue(next, r, held)
 	}
 	return next
 }
@@ -168,7 +168,7 @@ func (c *committer) launch(next *group, held **request) *group {
 // abandon answers everybody in a group that will never be sent.
 func (c *committer) abandon(next *group, held **request) *group {
 	c.shut(next)
-	c.answer(next, c.failure)
+	c.respond(next, c.failure)
 	if *held != nil {
 		(*held).done <- c.failure
 		*held = nil
@@ -190,16 +190,16 @@ func (c *committer) gather(next *group, held **request) {
 	for *held == nil {
 		select {
 		case r := <-c.queue:
-			c.take(next, r, held)
+			c.enqueue(next, r, held)
 		default:
 			return
 		}
 	}
 }
 
-// take admits a batch into the group, or answers why not. A batch that does not
+// enqueue admits a batch into the group, or answers why not. A batch that does not
 // fit any more is held for the next group.
-func (c *committer) take(next *group, r *request, held **request) {
+func (c *committer) enqueue(next *group, r *request, held **request) {
 	if err := c.open(next, r.w); err != nil {
 		r.done <- err
 		return
@@ -208,7 +208,7 @@ func (c *committer) take(next *group, r *request, held **request) {
 		*held = r
 		return
 	}
-	if err := c.admit(next, r); err != nil {
+	if err := c.checkPreconditions(next, r); err != nil {
 		c.refuse(next, r, err)
 	}
 	if len(next.requests) == 0 {
@@ -217,16 +217,16 @@ func (c *committer) take(next *group, r *request, held **request) {
 	}
 }
 
-// raise stores the watermarks that scans have moved, as a batch of the group that is
+// flushWatermarks stores the watermarks that scans have moved, as a batch of the group that is
 // being made: what is admitted after it lowers them again. Best effort, an older mark
 // is as right, only slower.
-func (c *committer) raise(next *group, held **request) {
-	queues := c.marks.behind()
+func (c *committer) flushWatermarks(next *group, held **request) {
+	queues := c.watermarks.behind()
 	if queues == 0 || *held != nil || c.failure != nil {
 		return
 	}
-	w := &Writes{entry: -1, raise: true, size: size{keys: queues, inTree: int64(queues) * 32}}
-	c.take(next, &request{w: w, done: make(chan error, 1)}, held)
+	w := &Writes{entry: -1, flushWatermarks: true, size: size{keys: queues, inTree: int64(queues) * 32}}
+	c.enqueue(next, &request{w: w, done: make(chan error, 1)}, held)
 }
 
 // refuse answers a batch whose precondition failed: at once if what it lost
@@ -250,18 +250,18 @@ func (c *committer) open(g *group, w *Writes) error {
 	if c.failure != nil {
 		return c.failure
 	}
-	if err := c.store.room(w); err != nil {
+	if err := c.store.checkSpace(w); err != nil {
 		return err
 	}
 	if g.txn != nil {
 		return nil
 	}
 	var err error
-	if g.ts, err = c.store.reads.begin(); err != nil {
+	if g.ts, err = c.store.readTimestamps.begin(); err != nil {
 		return err
 	}
 	g.txn, g.batch = c.store.txnOf(c.store.engine.View(g.ts)), c.store.engine.Batch()
-	g.guarded, g.places = make(map[string][]byte), make(map[uint32][]byte, 1)
+	g.guarded, g.cursorRows = make(map[string][]byte), make(map[uint32][]byte, 1)
 	return nil
 }
 
@@ -272,7 +272,7 @@ func (c *committer) shut(g *group) {
 	}
 	g.txn.Close()
 	g.txn = nil
-	c.store.reads.end(g.ts)
+	c.store.readTimestamps.end(g.ts)
 }
 
 // send commits the group; its outcome arrives in acks.
@@ -280,8 +280,8 @@ func (c *committer) send(g *group) {
 	c.groups++
 	g.number = c.groups
 	c.sentGuarded = g.guarded
-	c.recent.turn()
-	c.marks.sent()
+	c.recentSeqs.turn()
+	c.watermarks.sent()
 	c.flight = g
 	defer c.shut(g)
 	if before := c.store.opts.Hooks.BeforeCommit; before != nil {
@@ -291,12 +291,12 @@ func (c *committer) send(g *group) {
 		}
 	}
 	c.ts++
-	c.order(g)
+	c.addCursorRows(g)
 	g.batch.Commit(c.ts, func(r kv.Result) { c.acks <- r })
 }
 
-// settle publishes the group that was synced; its callers have no answer yet.
-func (c *committer) settle(result kv.Result) (*group, error) {
+// publish publishes the group that was synced; its callers have no answer yet.
+func (c *committer) publish(result kv.Result) (*group, error) {
 	g := c.flight
 	c.flight = nil
 	err := unstored(result)
@@ -307,12 +307,12 @@ func (c *committer) settle(result kv.Result) (*group, error) {
 		err = c.store.engine.Settled(engine.Group{Number: c.ts, Apart: g.holdsApart(c.store.bounds.Apart), Last: g.last()})
 	}
 	if err != nil {
-		err = c.broken(err)
+		err = c.markFailed(err)
 	} else {
-		c.store.reads.publish(c.ts, c.tails(g))
-		c.marks.synced()
+		c.store.readTimestamps.publish(c.ts, c.tails(g))
+		c.watermarks.synced()
 		c.store.stats.add(g)
-		c.store.census.Synced(c.ts, g.ops())
+		c.store.runCounts.Synced(c.ts, g.ops())
 	}
 	return g, err
 }
@@ -321,12 +321,12 @@ func (c *committer) settle(result kv.Result) (*group, error) {
 // after it was judged by it, so that it ends the writing as well.
 func unstored(r kv.Result) error {
 	if r.Outcome != kv.Stored && r.Err == nil {
-		return errNotTold
+		return errOutcomeMissing
 	}
 	return r.Err
 }
 
-var errNotTold = errors.New("the engine did not say that the group is stored")
+var errOutcomeMissing = errors.New("the engine did not say that the group is stored")
 
 func (c *committer) answered(g *group) {
 	if answered := c.store.opts.Hooks.Answered; answered != nil {
@@ -334,8 +334,8 @@ func (c *committer) answered(g *group) {
 	}
 }
 
-// answer tells everybody of a group what became of it.
-func (c *committer) answer(g *group, err error) {
+// respond tells everybody of a group what became of it.
+func (c *committer) respond(g *group, err error) {
 	for _, r := range g.requests {
 		r.done <- err
 	}
@@ -358,9 +358,9 @@ func (c *committer) tails(g *group) map[uint32]uint64 {
 	return tails
 }
 
-// broken makes the store read-only for good: nobody knows what of the group was
+// markFailed makes the store read-only for good: nobody knows what of the group was
 // stored.
-func (c *committer) broken(cause error) error {
+func (c *committer) markFailed(cause error) error {
 	if c.failure == nil {
 		c.failure = fmt.Errorf("%w: %w", machine.ErrIndeterminate, cause)
 		c.store.fail(c.failure)

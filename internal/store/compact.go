@@ -59,7 +59,7 @@ func compactInto(ctx context.Context, opts Options, to string, graphs func(*Stor
 }
 
 // rewrite makes a store of the rows of this one, and proves it.
-func (s *Store) rewrite(ctx context.Context, at *compact.Place, dir *badgerengine.Directory, graphs func(*Store) check.Graphs, out *Compaction) error {
+func (s *Store) rewrite(ctx context.Context, at *compact.StagedDir, dir *badgerengine.Directory, graphs func(*Store) check.Graphs, out *Compaction) error {
 	err := s.checkFormat()
 	if at.Epoch, at.Group = s.epoch, dir.Last(); err == nil {
 		err = s.viewAt(dir.Last(), func(txn *layout.Txn) error { return dir.Confirm(txn, s.epoch, false) })
@@ -72,7 +72,7 @@ func (s *Store) rewrite(ctx context.Context, at *compact.Place, dir *badgerengin
 	}
 	opts := s.opts
 	opts.Dir, opts.migrating = at.To, true
-	err = datadir.Alone(at.To, func() error {
+	err = datadir.WithLock(at.To, func() error {
 		var err error
 		if out.Rows, err = dir.CopyInto(ctx, at.To); err == nil {
 			_, err = keyring.Copy(filepath.Join(at.From, keyring.Name), at.To)

@@ -192,7 +192,7 @@ func TestCompactIsBrokenOff(t *testing.T) {
 	low := compacting(dir, nil)
 	low.FreeSpace = func(string) (int64, error) { return 1 << 10, nil }
 	other := filepath.Join(t.TempDir(), "other")
-	var refusal *machine.Refusal
+	var refusal *machine.Error
 	if _, err := Compact(ctx, low, other, graphs); !errors.As(err, &refusal) || refusal.Reason != "DISK_LOW" {
 		t.Errorf("without room: %v", err)
 	}

@@ -21,7 +21,7 @@ func (s *Store) CountRuns(ctx context.Context, ns uint32, statuses []machine.Sta
 	if err := ctx.Err(); err != nil {
 		return 0, fmt.Errorf("count runs: %w", err)
 	}
-	n, err := s.census.Count(ctx, s.view, ns, names)
+	n, err := s.runCounts.Count(ctx, s.view, ns, names)
 	if err != nil {
 		return 0, fmt.Errorf("count runs: %w", err)
 	}

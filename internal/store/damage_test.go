@@ -211,7 +211,7 @@ func (p *populated) readBack(t *testing.T, s *Store, h damage.Hurt) (named bool)
 }
 
 func isRefusal(err error) machine.Code {
-	if r, ok := errors.AsType[*machine.Refusal](err); ok {
+	if r, ok := errors.AsType[*machine.Error](err); ok {
 		return r.Code
 	}
 	return 0
@@ -281,7 +281,7 @@ func TestScrub(t *testing.T) {
 	w := busyWorld(t)
 	dir := w.store.opts.Dir
 	w.store = reopen(t, w.store)
-	if err := w.store.engine.Prove(context.Background()); err != nil {
+	if err := w.store.engine.Scrub(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	tables, err := filepath.Glob(filepath.Join(dir, "*.sst"))
@@ -291,7 +291,7 @@ func TestScrub(t *testing.T) {
 	if err := damage.Flip(tables[0], 100); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.store.engine.Prove(context.Background()); !errors.Is(err, layout.ErrDamaged) || !strings.Contains(err.Error(), filepath.Base(tables[0])) {
+	if err := w.store.engine.Scrub(context.Background()); !errors.Is(err, layout.ErrDamaged) || !strings.Contains(err.Error(), filepath.Base(tables[0])) {
 		t.Fatal(err)
 	}
 }
@@ -330,7 +330,7 @@ func TestCollectionLeavesDamagedValues(t *testing.T) {
 	if err := damage.Flip(log, 1000); err != nil {
 		t.Fatal(err)
 	}
-	if err := dirOf(s).Space.CollectOne(t.Context()); !errors.Is(err, layout.ErrDamaged) {
+	if err := dirOf(s).Reclaimer.CollectOne(t.Context()); !errors.Is(err, layout.ErrDamaged) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(log); err != nil {
@@ -345,7 +345,7 @@ func TestHeadFile(t *testing.T) {
 	w := busyWorld(t)
 	dir := w.store.opts.Dir
 	last, err := datadir.ReadAcked(dir)
-	if err != nil || last.Group != w.store.reads.durable() || last.Cursor != w.store.reads.tail(0) || last.Epoch != w.store.epoch {
+	if err != nil || last.Group != w.store.readTimestamps.durable() || last.Cursor != w.store.readTimestamps.tail(0) || last.Epoch != w.store.epoch {
 		t.Fatalf("HEAD says %+v, %v", last, err)
 	}
 	slot := int64(dirOf(w.store).Head.Count%2) * datadir.SlotBytes
@@ -360,7 +360,7 @@ func TestHeadFile(t *testing.T) {
 	}
 	foreign := *last
 	foreign.Epoch[0]++
-	h, err := datadir.NewHeadFile(dir, foreign, 0)
+	h, err := datadir.NewAckFile(dir, foreign, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

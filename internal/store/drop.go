@@ -32,7 +32,7 @@ func (w *Writes) drop(p []byte) {
 }
 
 // undropped expects that no removal of the rows under a prefix is under way.
-func undropped(p []byte, miss error) expect { return expect{key: layout.DropKey(p), miss: miss} }
+func undropped(p []byte, miss error) expect { return expect{key: layout.DropKey(p), err: miss} }
 
 // errDropped: the removal has been ended by somebody else.
 var errDropped = errors.New("the rows are removed")
@@ -53,8 +53,8 @@ func (s *Store) dropUnder(ctx context.Context, p []byte) error {
 			ops = append(ops, layout.Op{Key: mark, Delete: true})
 		}
 		err = s.write(ctx, &Writes{
-			ns: binary.BigEndian.Uint32(p[1:]), entry: -1, ops: ops, frees: true,
-			expects: []expect{{key: mark, such: present, miss: errDropped}},
+			ns: binary.BigEndian.Uint32(p[1:]), entry: -1, ops: ops, reclaimsSpace: true,
+			expects: []expect{{key: mark, predicate: present, err: errDropped}},
 		})
 		if errors.Is(err, errDropped) {
 			return nil
@@ -79,7 +79,7 @@ func (s *Store) keysUnder(p []byte, limit, most int) (ops []layout.Op, taken int
 			if more = len(ops) == limit || size >= most; more {
 				return nil
 			}
-			size, taken = size+len(it.Key()), taken+it.Room()
+			size, taken = size+len(it.Key()), taken+it.StoredSize()
 			ops = append(ops, layout.Op{Key: it.KeyCopy()})
 		}
 		return nil
@@ -102,7 +102,7 @@ func (s *Store) dropMarked(ctx context.Context) error {
 		default:
 			err = s.dropUnder(ctx, p)
 		}
-		if err = s.unlessRepair(err); err != nil {
+		if err = s.ignoreDamageInRepair(err); err != nil {
 			return fmt.Errorf("go on with a removal: %w", err)
 		}
 	}

@@ -151,7 +151,7 @@ func TestRemovalOnAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	killed := copyStore(t, s)
-	free.Store(dirOf(s).TableRoom())
+	free.Store(dirOf(s).MinTableSpace())
 	low := openTemp(t, full, func(o *Options) { o.Dir, o.MarkInterval = killed, 5*time.Millisecond })
 	if marks := count(t, low, layout.KindDrop); marks != 1 {
 		t.Fatalf("%d marks on a full disk, want the one that was left", marks)
@@ -185,7 +185,7 @@ func TestKeyWaitsForItsRemoval(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, before := range []*machine.Subscription{nil, &sub} {
-		if err := s.BuryDelivery(ctx, sub, before, machine.DeadLetter{N: 1}); !errors.Is(err, machine.ErrSubscriptionChanged) {
+		if err := s.RecordDeadLetter(ctx, sub, before, machine.DeadLetter{N: 1}); !errors.Is(err, machine.ErrSubscriptionChanged) {
 			t.Errorf("before %v: %v", before, err)
 		}
 	}
@@ -215,7 +215,7 @@ func TestDeadLettersAreBounded(t *testing.T) {
 		n++
 		before, err := s.Subscription(ctx, key)
 		if err == nil {
-			err = s.BuryDelivery(ctx, *before, before, machine.DeadLetter{N: n, Body: []byte("body")})
+			err = s.RecordDeadLetter(ctx, *before, before, machine.DeadLetter{N: n, Body: []byte("body")})
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -225,14 +225,14 @@ func TestDeadLettersAreBounded(t *testing.T) {
 	for range 3 {
 		bury()
 	}
-	left, err := s.DeadLetters(ctx, key, 0, tooMany)
+	left, err := s.ListDeadLetters(ctx, key, 0, tooMany)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(left) != letters.MostRows || left[0].N != n-letters.MostRows+1 || left[letters.MostRows-1].N != n {
 		t.Fatalf("%d letters, the first is %d, the newest %d", len(left), left[0].N, n)
 	}
-	old, err := s.letters().Oldest(layout.SubscriptionKey(layout.KindDeadLetter, key), letters.MostRows, 20)
+	old, err := s.deadLetterTrimmer().Oldest(layout.SubscriptionKey(layout.KindDeadLetter, key), letters.MostRows, 20)
 	if err != nil || len(old) < dropPage {
 		t.Errorf("too many bytes: %d letters go, %v", len(old), err)
 	}

@@ -67,7 +67,7 @@ func TestBusinessKeysAreChecked(t *testing.T) {
 	t.Parallel()
 	key := func(n byte) []byte { return layout.EffectKey(nil, 0, businessKey(n)) }
 	row := func(run string, step uint32) []byte {
-		return codec.EncodeEffect(&machine.Effect{RunID: run, Step: step, Asked: 4, Answer: 5})
+		return codec.EncodeEffect(&machine.Effect{RunID: run, Step: step, PayloadSeq: 4, AnswerSeq: 5})
 	}
 	for name, spoiled := range map[string]layout.Op{
 		"missing":           {Key: key(1), Delete: true},

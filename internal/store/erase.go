@@ -16,9 +16,9 @@ func (s *Store) EraseRun(ctx context.Context, ns uint32, run string, asked machi
 
 // writeErasure is taken on a disk that is nearly full: a deletion begins with it.
 func (s *Store) writeErasure(ctx context.Context, ns uint32, ops []layout.Op, absent []byte) error {
-	w := &Writes{ns: ns, entry: -1, frees: true, ops: ops}
+	w := &Writes{ns: ns, entry: -1, reclaimsSpace: true, ops: ops}
 	if absent != nil {
-		w.expects = []expect{{key: absent, miss: erasure.ErrBegun}}
+		w.expects = []expect{{key: absent, err: erasure.ErrInProgress}}
 	}
 	return s.write(ctx, w)
 }
@@ -27,5 +27,5 @@ func (s *Store) writeErasure(ctx context.Context, ns uint32, ops []layout.Op, ab
 func (s *Store) wireErasure() {
 	keys := s.engine.Keys()
 	s.eraser = &erasure.Eraser{View: s.view, Write: s.writeErasure, Keys: keys}
-	s.custody = &erasure.Custody{Ring: keys, Room: func(bytes int64) error { return s.engine.Room(bytes, false) }, Write: s.put}
+	s.runKeys = &erasure.RunKeys{Ring: keys, CheckSpace: func(bytes int64) error { return s.engine.CheckSpace(bytes, false) }, Write: s.put}
 }

@@ -155,7 +155,7 @@ func TestDiskLow(t *testing.T) {
 	mustCommit(t, s, start)
 	free.Store(999)
 	dirOf(s).Disk.Forget()
-	var refusal *machine.Refusal
+	var refusal *machine.Error
 	_, err := s.Commit(ctx, eventBatch(start.State, nil))
 	if !errors.As(err, &refusal) || refusal.Reason != "DISK_LOW" || refusal.Code != machine.CodeResourceExhausted ||
 		refusal.Limit != 1000 || refusal.Got != 999 || refusal.RetryAfter <= 0 {
@@ -177,7 +177,7 @@ func TestFreeSpaceThatNobodyKnows(t *testing.T) {
 	if _, err := diskspace.FreeSpace(filepath.Join(t.TempDir(), "absent")); err == nil {
 		t.Fatal("free space of a directory that is not there")
 	}
-	var refusal *machine.Refusal
+	var refusal *machine.Error
 	if _, err := Open(Options{Dir: t.TempDir(), FreeSpace: func(string) (int64, error) { return 1 << 20, nil }}); !errors.As(err, &refusal) || refusal.Reason != "DISK_LOW" {
 		t.Fatalf("opened without room: %v", err)
 	}
@@ -259,7 +259,7 @@ func TestFullDiskProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var refusal *machine.Refusal
+	var refusal *machine.Error
 	value := make([]byte, 64<<10)
 	start := startBatch(runID(1), "")
 	mustCommit(t, s, start)

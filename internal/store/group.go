@@ -70,7 +70,7 @@ func (s *Store) measure(w *Writes) size {
 func (s *Store) checkSize(w *Writes) error {
 	for i := range w.ops {
 		if key := w.ops[i].Key; len(key) > s.bounds.Key {
-			return &machine.Refusal{
+			return &machine.Error{
 				Code: machine.CodeInvalidArgument, Reason: "NAME_TOO_LONG", Field: layout.NameField(key[0]),
 				Message: fmt.Sprintf("names that make a key of %d bytes; at most %d", len(key), s.bounds.Key),
 				Limit:   int64(s.bounds.Key), Got: int64(len(key)),
@@ -89,7 +89,7 @@ func (s *Store) checkSize(w *Writes) error {
 	case z.bytes <= maxGroupBytes:
 		limit, got = s.bounds.Bytes, z.inTree
 	}
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeResourceExhausted, Reason: "BATCH_TOO_LARGE",
 		Message: fmt.Sprintf("one commit of %d bytes and %d keys; at most %d bytes and %d keys", z.bytes, z.keys, int64(maxGroupBytes), s.bounds.Keys),
 		Limit:   limit, Got: got,
@@ -121,10 +121,10 @@ type group struct {
 	size    size
 	// guarded holds the values set under keys that preconditions look at.
 	guarded map[string][]byte
-	// places are the group's entries in the order of their cursors, by namespace: the
+	// cursorRows are the group's entries in the order of their cursors, by namespace: the
 	// values of its rows of cursors.
-	places map[uint32][]byte
-	number uint64
+	cursorRows map[uint32][]byte
+	number     uint64
 	// rows counts what was set.
 	rows int
 }
@@ -133,10 +133,10 @@ func (g *group) info() Group {
 	return Group{Number: g.number, Batches: len(g.requests), Keys: g.rows, Bytes: g.size.bytes}
 }
 
-// admit checks a batch's preconditions against the store and everything before
+// checkPreconditions checks a batch's preconditions against the store and everything before
 // it, and adds it to the group. An error concerns this batch only: nothing of it
 // was set.
-func (c *committer) admit(g *group, r *request) error {
+func (c *committer) checkPreconditions(g *group, r *request) error {
 	if err := c.checkSeq(g, r.w); err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (c *committer) admit(g *group, r *request) error {
 		if err := layout.Guard(e.key); err != nil {
 			return err
 		}
-		if e.value == nil && e.key[0] == layout.KindRunID && c.fresh.absent(r.w.run, e.key) {
+		if e.value == nil && e.key[0] == layout.KindRunID && c.knownIDs.absent(r.w.run, e.key) {
 			continue
 		}
 		value, err := c.lookup(g, e.key)
@@ -153,21 +153,21 @@ func (c *committer) admit(g *group, r *request) error {
 			return err
 		}
 		if !e.holds(value) {
-			return e.miss
+			return e.err
 		}
 	}
-	if err := c.checkUnreferred(g, r.w.unreferred); err != nil {
+	if err := c.checkUnreferred(g, r.w.requireNoRefs); err != nil {
 		return err
 	}
 	if err := c.read(g, r.w); err != nil {
 		return err
 	}
-	return c.add(g, r)
+	return c.addToGroup(g, r)
 }
 
 func (e *expect) holds(value []byte) bool {
-	if e.such != nil {
-		return e.such(value)
+	if e.predicate != nil {
+		return e.predicate(value)
 	}
 	return (value == nil) == (e.value == nil) && bytes.Equal(value, e.value)
 }
@@ -176,7 +176,7 @@ func (c *committer) checkSeq(g *group, w *Writes) error {
 	if w.run == nil {
 		return nil
 	}
-	last, known := c.recent.last(w.run)
+	last, known := c.recentSeqs.last(w.run)
 	if !known {
 		var err error
 		if last, err = layout.LastSeq(g.txn, w.run); err != nil {
@@ -216,42 +216,42 @@ func (c *committer) read(g *group, w *Writes) error {
 	return nil
 }
 
-// add gives the batch its cursor and sets its keys.
-func (c *committer) add(g *group, r *request) error {
+// addToGroup gives the batch its cursor and sets its keys.
+func (c *committer) addToGroup(g *group, r *request) error {
 	w := r.w
 	if w.entry >= 0 {
 		w.cursor = c.cursors[w.ns] + 1
 		codec.SetCursor(w.ops[w.entry].Value, w.cursor)
 		c.cursors[w.ns] = w.cursor
-		g.places[w.ns] = codec.AppendPlace(g.places[w.ns], w.runID, w.prev+1)
+		g.cursorRows[w.ns] = codec.AppendEntryRef(g.cursorRows[w.ns], w.runID, w.prev+1)
 	}
 	for i := range w.ops {
-		if err := c.place(g, &w.ops[i]); err != nil {
-			return c.broken(err)
+		if err := c.setRow(g, &w.ops[i]); err != nil {
+			return c.markFailed(err)
 		}
 	}
-	if w.raise {
-		for _, op := range c.marks.moved() {
+	if w.flushWatermarks {
+		for _, op := range c.watermarks.moved() {
 			g.set(&op)
 		}
 	}
 	if w.run != nil {
-		c.recent.put(w.run, w.last)
-		c.fresh.note(w)
+		c.recentSeqs.put(w.run, w.last)
+		c.knownIDs.note(w)
 	}
 	g.requests = append(g.requests, r)
 	g.size = g.size.plus(w.size)
 	return nil
 }
 
-// place sets a key, and lowers the watermark of its queue in the same group if the
+// setRow sets a key, and lowers the watermark of its queue in the same group if the
 // row is due before it.
-func (c *committer) place(g *group, op *layout.Op) error {
+func (c *committer) setRow(g *group, op *layout.Op) error {
 	if err := op.Merge(func(key []byte) ([]byte, error) { return c.lookup(g, key) }); err != nil {
 		return err
 	}
 	if queue := layout.Kinds[op.Key[0]].Queue; queue != nil && !op.Delete {
-		if lowered := c.marks.set(queue(op.Key)); lowered != nil {
+		if lowered := c.watermarks.set(queue(op.Key)); lowered != nil {
 			g.set(lowered)
 		}
 	}
@@ -259,14 +259,14 @@ func (c *committer) place(g *group, op *layout.Op) error {
 	return nil
 }
 
-// order adds the rows of cursors: one per namespace, under the last cursor of the group.
+// addCursorRows adds the rows of cursors: one per namespace, under the last cursor of the group.
 // They are never deleted, so that tables and logs tell the group that they end with; a
 // group without entries has a row of its own for that.
-func (c *committer) order(g *group) {
-	if len(g.places) == 0 {
+func (c *committer) addCursorRows(g *group) {
+	if len(g.cursorRows) == 0 {
 		g.set(&layout.Op{Key: layout.GroupKey, Value: layout.Number(nil, c.ts)})
 	}
-	for ns, places := range g.places {
+	for ns, places := range g.cursorRows {
 		g.set(&layout.Op{Key: layout.CursorKey(make([]byte, 0, 13), ns, c.cursors[ns]), Value: places})
 	}
 }
@@ -283,16 +283,16 @@ func (g *group) set(op *layout.Op) {
 	g.batch.Set(op.Key, op.Value)
 }
 
-// recent remembers the last seq of runs that were written lately, in two
+// recentSeqs remembers the last seq of runs that were written lately, in two
 // generations, so that most preconditions need no look into the store. It always
 // covers the group being made and the one being synced, which is why it is no LRU.
-type recent struct {
+type recentSeqs struct {
 	now, before map[string]uint64
 }
 
 const recentRuns = 8192
 
-func (r *recent) last(run []byte) (uint64, bool) {
+func (r *recentSeqs) last(run []byte) (uint64, bool) {
 	if seq, ok := r.now[string(run)]; ok {
 		return seq, true
 	}
@@ -300,10 +300,10 @@ func (r *recent) last(run []byte) (uint64, bool) {
 	return seq, ok
 }
 
-func (r *recent) put(run []byte, seq uint64) { r.now[string(run)] = seq }
+func (r *recentSeqs) put(run []byte, seq uint64) { r.now[string(run)] = seq }
 
 // turn is called when a group was sent: an older generation may go.
-func (r *recent) turn() {
+func (r *recentSeqs) turn() {
 	if len(r.now) >= recentRuns {
 		r.now, r.before = make(map[string]uint64, recentRuns), r.now
 	}
@@ -314,7 +314,7 @@ func (g *group) holdsApart(size int64) bool {
 	if size == 0 || g.size.bytes < size {
 		return false
 	}
-	for _, places := range g.places {
+	for _, places := range g.cursorRows {
 		if int64(len(places)) >= size {
 			return true
 		}

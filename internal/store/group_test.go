@@ -214,7 +214,7 @@ func TestTwoSuccessorsOfOneSeq(t *testing.T) {
 
 func TestRecentTurnsOver(t *testing.T) {
 	t.Parallel()
-	r := recent{now: map[string]uint64{}, before: map[string]uint64{}}
+	r := recentSeqs{now: map[string]uint64{}, before: map[string]uint64{}}
 	for i := range 3 * recentRuns {
 		r.put([]byte(runID(i)), uint64(i))
 		if i%100 == 0 {
@@ -247,7 +247,7 @@ func TestBatchTooLarge(t *testing.T) {
 	} {
 		b := eventBatch(start.State, nil)
 		c.change(b)
-		var refusal *machine.Refusal
+		var refusal *machine.Error
 		if _, err := s.Commit(ctx, b); !errors.As(err, &refusal) || refusal.Reason != "BATCH_TOO_LARGE" ||
 			refusal.Code != machine.CodeResourceExhausted || refusal.Limit != c.limit || refusal.Got <= c.limit {
 			t.Errorf("%s: %v %+v", name, err, refusal)
@@ -275,7 +275,7 @@ func TestNameTooLong(t *testing.T) {
 	} {
 		b := startBatch(runID(1), "r")
 		change(b)
-		var refusal *machine.Refusal
+		var refusal *machine.Error
 		if _, err := s.Commit(ctx, b); !errors.As(err, &refusal) || refusal.Reason != "NAME_TOO_LONG" || refusal.Field != field {
 			t.Errorf("%s: %v", field, err)
 		}

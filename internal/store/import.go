@@ -40,7 +40,7 @@ func (s *Store) Import(ctx context.Context, ns uint32, x machine.Export, row mac
 		return nil, false, err
 	}
 	if !proof.OK() {
-		return nil, false, &machine.Refusal{
+		return nil, false, &machine.Error{
 			Code: machine.CodeInvalidArgument, Reason: "EXPORT_INVALID", Field: "data", Seq: proof.BadSeq,
 			Message: fmt.Sprintf("record %d: %s", proof.BadSeq, proof.Detail),
 		}
@@ -69,7 +69,7 @@ func (s *Store) imported(ctx context.Context, ns uint32, x machine.Export) (*mac
 	case st.Imported && st.PrevHash == x.Hash:
 		return st, nil
 	}
-	return nil, &machine.Refusal{
+	return nil, &machine.Error{
 		Code: machine.CodeAlreadyExists, Reason: "RUN_EXISTS", Field: "data",
 		Message: "the run exists here: " + x.RunID, Seq: st.Seq,
 	}
@@ -200,7 +200,7 @@ func (i *importer) blob(ctx context.Context, kind runfile.Kind, body []byte) err
 		i.upload.up, err = i.s.Upload(ctx, i.Ns, i.upload.key)
 		if err == nil && i.upload.up.Chunks > 0 {
 			// Left by an import that was broken off.
-			w := &Writes{ns: i.Ns, entry: -1, frees: true, ops: []layout.Op{{Key: layout.UploadKey(i.Ns, i.upload.key), Delete: true}}}
+			w := &Writes{ns: i.Ns, entry: -1, reclaimsSpace: true, ops: []layout.Op{{Key: layout.UploadKey(i.Ns, i.upload.key), Delete: true}}}
 			w.dropPieces(i.upload.up.Pieces, i.upload.up.Chunks)
 			err = i.s.write(ctx, w)
 			i.upload.up = machine.Upload{}
@@ -298,7 +298,7 @@ func (s *Store) dropImport(mark []byte) error {
 	ops = append(ops, layout.Op{Key: mark, Delete: true})
 	for len(ops) > 0 {
 		n := min(len(ops), importKeys)
-		if err := s.write(context.Background(), &Writes{ns: ns, entry: -1, frees: true, ops: ops[:n]}); err != nil {
+		if err := s.write(context.Background(), &Writes{ns: ns, entry: -1, reclaimsSpace: true, ops: ops[:n]}); err != nil {
 			return err
 		}
 		ops = ops[n:]

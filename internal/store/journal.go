@@ -14,14 +14,14 @@ import (
 // runs that were deleted are passed over: without an entry there is none up to the end.
 func (s *Store) Journal(ctx context.Context, ns uint32, after uint64, page machine.Page) ([]machine.Entry, uint64, error) {
 	page = bound(page)
-	tail := s.reads.tail(ns)
+	tail := s.readTimestamps.tail(ns)
 	if after >= tail {
 		return nil, after, nil
 	}
 	out := make([]machine.Entry, 0, min(uint64(page.Records), tail-after))
 	read := 0
 	err := s.view(func(txn *layout.Txn) error {
-		return layout.EachPlace(txn, ns, after+1, func(cursor uint64, place codec.Place) (bool, error) {
+		return layout.EachPlace(txn, ns, after+1, func(cursor uint64, place codec.EntryRef) (bool, error) {
 			if cursor > tail || len(out) == page.Records || read >= page.Bytes || ctx.Err() != nil {
 				return false, ctx.Err()
 			}
@@ -48,5 +48,5 @@ func (s *Store) Journal(ctx context.Context, ns uint32, after uint64, page machi
 
 // Tail is the newest cursor of a namespace, 0 if it holds nothing.
 func (s *Store) Tail(ctx context.Context, ns uint32) (uint64, error) {
-	return s.reads.tail(ns), ctx.Err()
+	return s.readTimestamps.tail(ns), ctx.Err()
 }

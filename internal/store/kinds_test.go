@@ -87,10 +87,10 @@ func TestLargeKindsAreInTheTable(t *testing.T) {
 	for name, letter := range keyConstants(t) {
 		key := append(layout.Prefix(nil, letter, 0), "key"...)
 		removes := Writes{ops: []layout.Op{{Key: key}, {Key: key, Delete: true}}}
-		if removes.buries() == slices.Contains(small, name) {
-			t.Errorf("%s: removing it buries a value: %v", name, removes.buries())
+		if removes.removesLargeValues() == slices.Contains(small, name) {
+			t.Errorf("%s: removing it buries a value: %v", name, removes.removesLargeValues())
 		}
-		if sets := (Writes{ops: []layout.Op{{Key: key}}}); sets.buries() {
+		if sets := (Writes{ops: []layout.Op{{Key: key}}}); sets.removesLargeValues() {
 			t.Errorf("%s: setting it buries a value", name)
 		}
 	}
@@ -112,7 +112,7 @@ var errMiss = errors.New("the precondition does not hold")
 
 // putIf sets a key if it has a value; nil: if it is absent.
 func putIf(key, is, value []byte) *Writes {
-	return &Writes{entry: -1, ops: []layout.Op{{Key: key, Value: value, Delete: value == nil}}, expects: []expect{{key: key, value: is, miss: errMiss}}}
+	return &Writes{entry: -1, ops: []layout.Op{{Key: key, Value: value, Delete: value == nil}}, expects: []expect{{key: key, value: is, err: errMiss}}}
 }
 
 // TestGuardsHoldAtEveryDistance: for each guarded kind a precondition is judged by
@@ -168,23 +168,23 @@ func TestGuardsSeeTheGroupInFlight(t *testing.T) {
 	s := openTemp(t)
 	one, two := []byte("1"), []byte("2")
 	for kind, key := range guardedKeys() {
-		c := newCommitter(s, s.reads.durable(), nil)
+		c := newCommitter(s, s.readTimestamps.durable(), nil)
 		sent := &group{}
 		if err := c.open(sent, &Writes{}); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.admit(sent, &request{w: putIf(key, nil, one)}); err != nil {
+		if err := c.checkPreconditions(sent, &request{w: putIf(key, nil, one)}); err != nil {
 			t.Fatal(err)
 		}
 		c.shut(sent)
 		c.flight, c.sentGuarded = sent, sent.guarded
 		next, held := &group{}, (*request)(nil)
-		c.take(next, &request{w: putIf(key, nil, two)}, &held)
+		c.enqueue(next, &request{w: putIf(key, nil, two)}, &held)
 		if len(sent.refused) != 1 || next.txn != nil {
 			t.Errorf("kind %s: stale writes were admitted, or leave a read point", kind)
 		}
-		c.take(next, &request{w: putIf(key, one, two)}, &held)
-		c.take(next, &request{w: putIf(key, one, nil)}, &held)
+		c.enqueue(next, &request{w: putIf(key, one, two)}, &held)
+		c.enqueue(next, &request{w: putIf(key, one, nil)}, &held)
 		if len(next.requests) != 1 || len(next.refused) != 1 {
 			t.Errorf("kind %s: %d admitted and %d refused, want 1 and 1", kind, len(next.requests), len(next.refused))
 		}
@@ -213,7 +213,7 @@ func TestRefusedGroupReadsAnew(t *testing.T) {
 		if err := s.write(ctx, putIf(key, []byte("1"), nil)); err != nil {
 			t.Errorf("kind %s: what is stored is not what the next batch is judged by: %v", kind, err)
 		}
-		if n := len(s.reads.active); n != 0 {
+		if n := len(s.readTimestamps.active); n != 0 {
 			t.Errorf("kind %s: %d reads are left open", kind, n)
 		}
 	}
@@ -229,7 +229,7 @@ func TestPreconditionsNeedAGuard(t *testing.T) {
 			continue
 		}
 		key := append(layout.Prefix(nil, letter, 0), "\x01\x80\x00\x00\x00\x00\x00\x00\x01key"...)
-		w := &Writes{entry: -1, expects: []expect{{key: key, miss: machine.ErrConsumed}}}
+		w := &Writes{entry: -1, expects: []expect{{key: key, err: machine.ErrConsumed}}}
 		if err := s.write(context.Background(), w); err == nil || errors.Is(err, machine.ErrConsumed) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -108,7 +108,7 @@ func TestShortestIndex(t *testing.T) {
 		b.Index = rules.Indexes(b.State)
 		mustCommit(t, s, b)
 	}
-	txn := s.txnOf(s.engine.View(s.reads.durable()))
+	txn := s.txnOf(s.engine.View(s.readTimestamps.durable()))
 	defer txn.Close()
 	f := machine.RunFilter{Pack: "codegen", Status: []machine.Status{machine.Running}, Labels: []machine.Label{{Key: "n", Value: "3"}}}
 	if got := shortest(txn, 0, f); len(got) != 1 || !slices.Equal(got[0], layout.IndexPrefix(nil, 0, "label", "n=3")) {

@@ -171,7 +171,7 @@ func (s *Store) outdated() error {
 }
 
 // into fills a new store from an old one, and proves it.
-func (s *Store) into(ctx context.Context, opts Options, found *datadir.Acked, graphs func(*Store) check.Graphs, out *Migration) (err error) {
+func (s *Store) into(ctx context.Context, opts Options, found *datadir.AckMark, graphs func(*Store) check.Graphs, out *Migration) (err error) {
 	if last := s.engine.Last(); found != nil && last < found.Group {
 		return layout.Damaged(datadir.HeadName, "group %d of commits was acknowledged, the database ends with %d", found.Group, last)
 	}
@@ -189,7 +189,7 @@ func (s *Store) into(ctx context.Context, opts Options, found *datadir.Acked, gr
 	}
 	opts.migrated("copied")
 	// What the old store had begun to import or to drop when it crashed goes, as at any start.
-	if err := fresh.tidy(ctx); err != nil {
+	if err := fresh.finishInterrupted(ctx); err != nil {
 		return err
 	}
 	if out.Repair, err = fresh.Repair(ctx, graphs(fresh)); err != nil {

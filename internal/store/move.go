@@ -56,7 +56,7 @@ func MoveIn(ctx context.Context, opts Options, from engine.Engine, graphs func(*
 	}
 	opts.migrated("cleared")
 	opts.Dir, opts.migrating = place.Next, true
-	err = datadir.Alone(place.Next, func() error {
+	err = datadir.WithLock(place.Next, func() error {
 		if _, err := badgerengine.Fill(ctx, opts.directory(), from); err != nil {
 			return err
 		}

@@ -34,7 +34,7 @@ func (s *Store) NumberNamespaces(ctx context.Context, names []string) (map[strin
 		last++
 		numbers[ns] = last
 		key := layout.NamespaceKey(ns)
-		w.expects = append(w.expects, expect{key: key, miss: errNumbered})
+		w.expects = append(w.expects, expect{key: key, err: errNumbered})
 		w.ops = append(w.ops, layout.Op{Key: key, Value: codec.EncodeNumber(uint64(last))})
 	}
 	if len(w.ops) == 0 {

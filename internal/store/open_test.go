@@ -406,7 +406,7 @@ func TestKeeperWorksInTheBackground(t *testing.T) {
 	}
 	waitFor(t, "the stored watermark moves", func() bool {
 		for _, row := range rows(t, s) {
-			if row.Key[0] == layout.KindWatermark && row.Key[5] == layout.TimerQueue && int64(binary.BigEndian.Uint64(row.Value[1:])) == latest-markSlack {
+			if row.Key[0] == layout.KindWatermark && row.Key[5] == layout.TimerQueue && int64(binary.BigEndian.Uint64(row.Value[1:])) == latest-watermarkSlack {
 				return true
 			}
 		}

@@ -43,7 +43,7 @@ func (s *Store) PutPack(ctx context.Context, ns uint32, put machine.PackPut) (ma
 			return machine.PackRow{}, err
 		}
 	}
-	return machine.PackRow{}, &machine.Refusal{
+	return machine.PackRow{}, &machine.Error{
 		Code: machine.CodeAborted, Reason: "PACK_CONTENDED",
 		Message: fmt.Sprintf("%s@%s was registered by others %d times in a row", put.Row.ID, put.Row.Version, packRetries),
 	}
@@ -67,9 +67,9 @@ func (s *Store) encodePack(ns uint32, put machine.PackPut) (machine.PackRow, *Wr
 			return err
 		}
 		w.expects = []expect{
-			{key: nameKey, value: named, miss: errStale},
-			{key: refKey, value: known, miss: errStale},
-			{key: bareKey, value: bare, miss: errStale},
+			{key: nameKey, value: named, err: errStale},
+			{key: refKey, value: known, err: errStale},
+			{key: bareKey, value: bare, err: errStale},
 		}
 		return w.pack(&row, &put, named, known, bare)
 	})
@@ -85,7 +85,7 @@ func (w *Writes) pack(row *machine.PackRow, put *machine.PackPut, named, known, 
 			return err
 		}
 		if old.Digest != row.Digest && !put.Move {
-			return &machine.Refusal{
+			return &machine.Error{
 				Code: machine.CodeAlreadyExists, Reason: "PACK_VERSION_TAKEN", Field: "pack",
 				Message: fmt.Sprintf("%s@%s is registered with digest %s", row.ID, row.Version, old.Digest),
 			}
@@ -208,7 +208,7 @@ func (s *Store) ListPacks(ctx context.Context, ns uint32, after string, limit in
 	limit = min(limit, listMost)
 	position, err := base64.RawURLEncoding.DecodeString(after)
 	if err != nil {
-		return nil, "", &machine.Refusal{
+		return nil, "", &machine.Error{
 			Code: machine.CodeInvalidArgument, Reason: "BAD_PAGE_TOKEN", Field: "page_token", Message: "not a position that a list returned",
 		}
 	}

@@ -71,7 +71,7 @@ func TestPutPackAgain(t *testing.T) {
 		t.Fatalf("same bytes again: %+v, %v, %d keys written", again, err, s.Stats().Keys-keys)
 	}
 	other := putBytes("p", "1", `{"other":1}`, false)
-	var refusal *machine.Refusal
+	var refusal *machine.Error
 	if _, err := s.PutPack(ctx, 0, other); !errors.As(err, &refusal) || refusal.Reason != "PACK_VERSION_TAKEN" {
 		t.Fatalf("taken name: %v", err)
 	}
@@ -106,7 +106,7 @@ func TestPutPackRaces(t *testing.T) {
 	wg.Wait()
 	won := 0
 	for _, err := range errs {
-		var refusal *machine.Refusal
+		var refusal *machine.Error
 		switch {
 		case err == nil:
 			won++

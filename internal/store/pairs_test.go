@@ -86,7 +86,7 @@ func sequence(t *testing.T, s *Store, seed uint64) {
 	if _, err := s.SweepBlobs(ctx, 0, testTime+1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.TrimLetters(ctx, 0, 0, 2); err != nil {
+	if _, err := s.TrimDeadLetters(ctx, 0, 0, 2); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.DropSubscription(ctx, webhook); err != nil {
@@ -98,8 +98,8 @@ func sequence(t *testing.T, s *Store, seed uint64) {
 // pairsOf are all pairs, each with the group that set it.
 func pairsOf(t *testing.T, s *Store) map[string]string {
 	t.Helper()
-	pairs := kvtest.Pairs(t, kv.On(s.engine.View(s.reads.durable())))
-	view := kv.On(s.engine.View(s.reads.durable()))
+	pairs := kvtest.Pairs(t, kv.On(s.engine.View(s.readTimestamps.durable())))
+	view := kv.On(s.engine.View(s.readTimestamps.durable()))
 	defer view.Close()
 	it := view.Scan(kv.Range{KeysOnly: true})
 	defer it.Close()

@@ -19,7 +19,7 @@ import (
 func (s *Store) DueTimers(ctx context.Context, now int64, limit int) ([]machine.Timer, int64, error) {
 	var out []machine.Timer
 	next := int64(math.MaxInt64)
-	for _, ns := range s.reads.namespaces() {
+	for _, ns := range s.readTimestamps.namespaces() {
 		later, err := s.scanQueue(ctx, layout.QueueID{Kind: layout.TimerQueue, Ns: ns}, now, limit, func(key, value []byte) error {
 			t, err := layout.ReadTimer(key)
 			if err == nil {
@@ -48,7 +48,7 @@ func (s *Store) DueTimers(ctx context.Context, now int64, limit int) ([]machine.
 // at most limit.
 func (s *Store) Outbox(ctx context.Context, kind machine.OutboxKind, now int64, limit int) ([]machine.OutboxRow, error) {
 	var out []machine.OutboxRow
-	for _, ns := range s.reads.namespaces() {
+	for _, ns := range s.readTimestamps.namespaces() {
 		_, err := s.scanQueue(ctx, layout.QueueID{Kind: byte(kind), Ns: ns}, now, limit, func(key, _ []byte) error {
 			r, err := layout.ReadOutbox(key)
 			out = append(out, r)
@@ -67,9 +67,9 @@ func (s *Store) Outbox(ctx context.Context, kind machine.OutboxKind, now int64, 
 // The watermark moves up to the first live row, but neither past now, as rows set
 // from now on are then rarely below it, nor past the latest row that there ever was.
 func (s *Store) scanQueue(ctx context.Context, q layout.QueueID, now int64, limit int, visit func(key, value []byte) error) (int64, error) {
-	k, low := s.marks.begin(q)
+	k, low := s.watermarks.begin(q)
 	first, next, met := int64(math.MinInt64), int64(math.MaxInt64), int64(math.MinInt64)
-	defer func() { s.marks.finish(k, first, met) }()
+	defer func() { s.watermarks.finish(k, first, met) }()
 	p := layout.QueuePrefix(q)
 	err := s.view(func(txn *layout.Txn) error {
 		it := txn.Scan(kv.Range{Prefix: p})

@@ -140,9 +140,9 @@ func (w *timerWalk) step() {
 	case 1:
 		raiseMarks(w.t, w.s)
 	case 2, 3:
-		w.now += w.rnd.Int64N(3 * markSlack)
+		w.now += w.rnd.Int64N(3 * watermarkSlack)
 	case 4, 5, 6:
-		due := w.now + w.rnd.Int64N(6*markSlack) - 2*markSlack
+		due := w.now + w.rnd.Int64N(6*watermarkSlack) - 2*watermarkSlack
 		w.commit([]machine.Timer{{Due: due, RunID: runID(1), Kind: machine.TimerWall}}, nil)
 		w.live[due] = true
 	default:
@@ -180,7 +180,7 @@ func (w *timerWalk) scan() {
 // raiseMarks stores the watermarks as they are, as the committer does now and then.
 func raiseMarks(t testing.TB, s *Store) {
 	t.Helper()
-	if err := s.write(context.Background(), &Writes{entry: -1, raise: true}); err != nil {
+	if err := s.write(context.Background(), &Writes{entry: -1, flushWatermarks: true}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -191,19 +191,19 @@ func TestTimerBelowTheStoredMark(t *testing.T) {
 	t.Parallel()
 	s := openTemp(t)
 	start := startBatch(runID(1), "")
-	start.TimersSet = []machine.Timer{{Due: 10 * markSlack, RunID: runID(1), Kind: machine.TimerWall}}
+	start.TimersSet = []machine.Timer{{Due: 10 * watermarkSlack, RunID: runID(1), Kind: machine.TimerWall}}
 	mustCommit(t, s, start)
 	cleared := timerBatch(start.State, nil, start.TimersSet)
 	mustCommit(t, s, cleared)
-	dueTimers(t, s, 10*markSlack, 1)
+	dueTimers(t, s, 10*watermarkSlack, 1)
 	raiseMarks(t, s)
-	due := 5 * markSlack
+	due := 5 * watermarkSlack
 	mustCommit(t, s, timerBatch(cleared.State, []machine.Timer{{Due: due, RunID: runID(1), Kind: machine.TimerWall}}, nil))
 	crashed := openTemp(t, func(o *Options) { o.Dir = copyStore(t, s) })
-	if low := crashed.marks.get(layout.QueueID{Kind: layout.TimerQueue}).low; low != due-markSlack {
-		t.Errorf("the first scan starts at %d, want %d", low, due-markSlack)
+	if low := crashed.watermarks.get(layout.QueueID{Kind: layout.TimerQueue}).low; low != due-watermarkSlack {
+		t.Errorf("the first scan starts at %d, want %d", low, due-watermarkSlack)
 	}
-	if got, _ := dueTimers(t, crashed, 10*markSlack, 10); !slices.Equal(got, []int64{due}) {
+	if got, _ := dueTimers(t, crashed, 10*watermarkSlack, 10); !slices.Equal(got, []int64{due}) {
 		t.Fatalf("%v, want %d", got, due)
 	}
 }
@@ -261,7 +261,7 @@ func TestScanSkipsTheDead(t *testing.T) {
 		mustCommit(t, s, b)
 	}
 	dueTimers(t, s, 500, 10)
-	if low := s.marks.get(layout.QueueID{Kind: layout.TimerQueue}).low; low != 199 {
+	if low := s.watermarks.get(layout.QueueID{Kind: layout.TimerQueue}).low; low != 199 {
 		t.Fatalf("the next scan starts at %d", low)
 	}
 	set := timerBatch(b.State, []machine.Timer{{Due: 100, RunID: runID(1), Kind: machine.TimerWall}}, nil)

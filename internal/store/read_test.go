@@ -261,7 +261,7 @@ func TestReadsDoNotWaitForASync(t *testing.T) {
 // released to compaction.
 func TestDiscardNeverPassesARead(t *testing.T) {
 	t.Parallel()
-	r := newReads(5, nil)
+	r := newReadTimestamps(5, nil)
 	ts, err := r.begin()
 	if err != nil || ts != 5 {
 		t.Fatal(ts, err)

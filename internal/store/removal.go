@@ -37,9 +37,9 @@ func (s *Store) View(read func(txn *layout.Txn) error) error { return s.view(rea
 
 // writeRemoval stores a change of a removal.
 func (s *Store) writeRemoval(ctx context.Context, c removal.Change) error {
-	w := &Writes{ns: c.Ns, entry: -1, ops: c.Ops, run: c.Head, prev: c.Last, frees: true}
+	w := &Writes{ns: c.Ns, entry: -1, ops: c.Ops, run: c.Head, prev: c.Last, reclaimsSpace: true}
 	if c.Mark != nil {
-		w.expects = []expect{{key: c.Mark, such: present, miss: removal.ErrEnded}}
+		w.expects = []expect{{key: c.Mark, predicate: present, err: removal.ErrEnded}}
 	}
 	err := s.write(ctx, w)
 	if err == nil {
@@ -49,10 +49,14 @@ func (s *Store) writeRemoval(ctx context.Context, c removal.Change) error {
 }
 
 // Removes is nil while there is room for a page of a removal, else why there is none.
-func (s *Store) Removes() error { return s.room(&Writes{frees: true, size: size{bytes: dropBytes}}) }
+func (s *Store) Removes() error {
+	return s.checkSpace(&Writes{reclaimsSpace: true, size: size{bytes: dropBytes}})
+}
 
-// room checks that there is room for writes.
-func (s *Store) room(w *Writes) error { return s.engine.Room(w.size.bytes, w.frees) }
+// checkSpace checks that there is room for writes.
+func (s *Store) checkSpace(w *Writes) error {
+	return s.engine.CheckSpace(w.size.bytes, w.reclaimsSpace)
+}
 
 // dropRun ends a removal of a run that was broken off.
 func (s *Store) dropRun(ctx context.Context, p []byte) error {

@@ -137,7 +137,7 @@ func TestDeleteRun(t *testing.T) {
 }
 
 func reasonOf(err error) string {
-	if refusal, ok := errors.AsType[*machine.Refusal](err); ok {
+	if refusal, ok := errors.AsType[*machine.Error](err); ok {
 		return refusal.Reason
 	}
 	return ""
@@ -416,14 +416,14 @@ func TestDeletesAtRandom(t *testing.T) {
 // TestGapsOfARow: gaps in a row take the room of one, and a row with too many is refused.
 func TestGapsOfARow(t *testing.T) {
 	t.Parallel()
-	places := make([]codec.Place, codec.MostGaps)
-	places[7] = codec.Place{Run: "a", First: 3}
-	value := codec.EncodePlaces(places)
-	got, err := codec.DecodePlaces(value)
+	places := make([]codec.EntryRef, codec.MostGaps)
+	places[7] = codec.EntryRef{Run: "a", First: 3}
+	value := codec.EncodeEntryRefs(places)
+	got, err := codec.DecodeEntryRefs(value)
 	if err != nil || !slices.Equal(got, places) || len(value) > 32 {
 		t.Errorf("%d places in %d bytes, %v", len(got), len(value), err)
 	}
-	if _, err := codec.DecodePlaces(codec.EncodePlaces(make([]codec.Place, codec.MostGaps+1))); !errors.Is(err, codec.ErrCorrupt) {
+	if _, err := codec.DecodeEntryRefs(codec.EncodeEntryRefs(make([]codec.EntryRef, codec.MostGaps+1))); !errors.Is(err, codec.ErrCorrupt) {
 		t.Errorf("too many: %v", err)
 	}
 }
@@ -529,7 +529,7 @@ func TestDeleteOnALowDisk(t *testing.T) {
 	if err := w.store.DropSubscription(ctx, old.SubscriptionKey); err != nil {
 		t.Errorf("with its letters: %v", err)
 	}
-	if err := w.store.DropDeadLetter(ctx, old.SubscriptionKey, 1); err != nil {
+	if err := w.store.DiscardDeadLetter(ctx, old.SubscriptionKey, 1); err != nil {
 		t.Errorf("a letter: %v", err)
 	}
 	if n, err := w.store.ForgetDeleted(ctx, 0, math.MaxInt64); n != 1 || err != nil {
@@ -538,7 +538,7 @@ func TestDeleteOnALowDisk(t *testing.T) {
 	if err := w.store.Removes(); err != nil {
 		t.Errorf("removals are taken: %v", err)
 	}
-	free.Store(dirOf(w.store).TableRoom())
+	free.Store(dirOf(w.store).MinTableSpace())
 	if err := w.store.Removes(); reasonOf(err) != "DISK_LOW" {
 		t.Errorf("removals without room for tables: %v", err)
 	}

@@ -59,7 +59,7 @@ func (s *Store) versions(ctx context.Context, ns uint32, run, artifact string, a
 			return nil
 		}
 		if err == nil && head.Erased != nil {
-			err = head.Erased.Refusal()
+			err = head.Erased.Err()
 		}
 		if err != nil {
 			return err

@@ -33,19 +33,19 @@ type Store struct {
 	engine engine.Engine
 	bounds kv.Bounds
 	epoch  [16]byte
-	// outgrown: the store says of itself that it is in an older format than the engine keeps it in.
-	outgrown bool
-	reads    *reads
-	marks    *marks
-	stats    stats
-	// census is fed by the committer.
-	census census.Census
+	// needsUpgrade: the store says of itself that it is in an older format than the engine keeps it in.
+	needsUpgrade   bool
+	readTimestamps *readTimestamps
+	watermarks     *watermarks
+	stats          stats
+	// runCounts is fed by the committer.
+	runCounts census.RunCounts
 
-	committer *committer
-	keeper    *keeper
-	remover   *removal.Remover
-	custody   *erasure.Custody
-	eraser    *erasure.Eraser
+	committer   *committer
+	maintenance *maintenance
+	remover     *removal.Remover
+	runKeys     *erasure.RunKeys
+	eraser      *erasure.Eraser
 
 	failOnce sync.Once
 	failed   chan struct{}
@@ -73,9 +73,9 @@ func Open(opts Options) (*Store, error) {
 		return nil, fmt.Errorf("store options: %w", err)
 	}
 	s := &Store{
-		opts:   opts,
-		marks:  &marks{queues: make(map[layout.QueueID]*mark)},
-		failed: make(chan struct{}),
+		opts:       opts,
+		watermarks: &watermarks{queues: make(map[layout.QueueID]*watermark)},
+		failed:     make(chan struct{}),
 	}
 	s.remover = &removal.Remover{View: s.view, Write: s.writeRemoval}
 	var err error
@@ -85,14 +85,14 @@ func Open(opts Options) (*Store, error) {
 	s.wireErasure()
 	if err := s.start(); err != nil {
 		// Badger has turned its logs into tables, as at every start.
-		return nil, openError(opts.Dir, "nothing that it holds was changed", errors.Join(err, s.giveUp()))
+		return nil, openError(opts.Dir, "nothing that it holds was changed", errors.Join(err, s.closeFailed()))
 	}
 	return s, nil
 }
 
-// giveUp closes a store whose start failed.
-func (s *Store) giveUp() error {
-	if s.keeper != nil {
+// closeFailed closes a store whose start failed.
+func (s *Store) closeFailed() error {
+	if s.maintenance != nil {
 		return s.Close()
 	}
 	return s.engine.Close()
@@ -126,7 +126,7 @@ func (s *Store) start() error {
 	group := s.engine.Last()
 	var cursors map[uint32]uint64
 	err := s.viewAt(group, func(txn *layout.Txn) (err error) {
-		if err = s.custody.Open(txn); err != nil {
+		if err = s.runKeys.Open(txn); err != nil {
 			return err
 		}
 		if cursors, err = loadCursors(txn); err != nil {
@@ -135,7 +135,7 @@ func (s *Store) start() error {
 		if err = s.engine.Confirm(txn, s.epoch, s.opts.Repair); err != nil {
 			return err
 		}
-		return s.loadMarks(txn)
+		return s.loadWatermarks(txn)
 	})
 	if err == nil {
 		err = s.engine.Serve(group, s.epoch)
@@ -145,22 +145,22 @@ func (s *Store) start() error {
 	}
 	s.step("confirmed")
 	s.engine.Release(group)
-	s.reads = newReads(group, cursors)
+	s.readTimestamps = newReadTimestamps(group, cursors)
 	s.committer = newCommitter(s, group, cursors)
 	go s.committer.run()
-	if s.keeper, err = startKeeper(s); err != nil {
+	if s.maintenance, err = startMaintenance(s); err != nil {
 		return err
 	}
-	return s.tidy(context.Background())
+	return s.finishInterrupted(context.Background())
 }
 
-// tidy ends what was broken off.
-func (s *Store) tidy(ctx context.Context) error {
-	return errors.Join(s.raise(ctx), s.unlessLow(s.dropMarked(ctx)), s.unlessLow(s.dropUnfinished()), s.unlessLow(s.custody.Name(ctx)), s.unlessLow(s.eraser.Unfinished(ctx)))
+// finishInterrupted ends what was broken off.
+func (s *Store) finishInterrupted(ctx context.Context) error {
+	return errors.Join(s.upgradeFormat(ctx), s.ignoreDiskLow(s.dropMarked(ctx)), s.ignoreDiskLow(s.dropUnfinished()), s.ignoreDiskLow(s.runKeys.Name(ctx)), s.ignoreDiskLow(s.eraser.Unfinished(ctx)))
 }
 
-// unlessRepair lets go of damage that a repair may mend: the start that follows tidies up.
-func (s *Store) unlessRepair(err error) error {
+// ignoreDamageInRepair lets go of damage that a repair may mend: the start that follows tidies up.
+func (s *Store) ignoreDamageInRepair(err error) error {
 	if s.opts.Repair && errors.Is(err, layout.ErrDamaged) {
 		s.opts.Logger.Warn("interrupted removal deferred until after the repair", "error", err)
 		return nil
@@ -168,10 +168,10 @@ func (s *Store) unlessRepair(err error) error {
 	return err
 }
 
-// unlessLow lets go of an error of a disk that is nearly full: what is there is served
+// ignoreDiskLow lets go of an error of a disk that is nearly full: what is there is served
 // nevertheless, and tidied up once there is room.
-func (s *Store) unlessLow(err error) error {
-	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.Reason == diskspace.DiskLow {
+func (s *Store) ignoreDiskLow(err error) error {
+	if refusal, ok := errors.AsType[*machine.Error](err); ok && refusal.Reason == diskspace.DiskLow {
 		s.opts.Logger.Warn("interrupted removal deferred, disk almost full", "error", err)
 		return nil
 	}
@@ -203,16 +203,16 @@ func (s *Store) checkFormat() error {
 		return fmt.Errorf("%w: marker of %d bytes", ErrFormat, len(marker))
 	}
 	copy(s.epoch[:], marker[4:])
-	s.outgrown = binary.BigEndian.Uint32(marker) < s.engine.Format()
+	s.needsUpgrade = binary.BigEndian.Uint32(marker) < s.engine.Format()
 	return nil
 }
 
-// raise says in the store that it is in the engine's format from here on.
-func (s *Store) raise(ctx context.Context) error {
-	if !s.outgrown {
+// upgradeFormat says in the store that it is in the engine's format from here on.
+func (s *Store) upgradeFormat(ctx context.Context) error {
+	if !s.needsUpgrade {
 		return nil
 	}
-	s.outgrown = false
+	s.needsUpgrade = false
 	return s.put(ctx, []layout.Op{{Key: layout.FormatKey, Value: s.marker()}})
 }
 
@@ -258,13 +258,13 @@ func loadCursors(txn *layout.Txn) (map[uint32]uint64, error) {
 	return cursors, nil
 }
 
-func (s *Store) loadMarks(txn *layout.Txn) error {
+func (s *Store) loadWatermarks(txn *layout.Txn) error {
 	it := txn.Scan(kv.Range{Prefix: []byte{layout.KindWatermark}})
 	defer it.Close()
 	for it.Rewind(); it.Valid(); it.Next() {
 		err := layout.ValueOf(it, func(v []byte) error {
 			at, err := codec.DecodeNumber(v)
-			s.marks.load(it.Key(), int64(at))
+			s.watermarks.load(it.Key(), int64(at))
 			return err
 		})
 		if err != nil {
@@ -288,7 +288,7 @@ func (s *Store) Commit(ctx context.Context, batch *machine.Batch) (machine.Commi
 		return machine.Committed{}, err
 	}
 	if err := s.write(ctx, w); err != nil {
-		s.custody.Unused(batch, err)
+		s.runKeys.Unused(batch, err)
 		return machine.Committed{}, err
 	}
 	batch.State.PrevHash, batch.State.Unlisted = w.hash, w.unlisted
@@ -303,8 +303,8 @@ func (s *Store) write(ctx context.Context, w *Writes) error {
 		return err
 	}
 	release := func() {}
-	if w.buries() {
-		release = s.engine.Bury()
+	if w.removesLargeValues() {
+		release = s.engine.BeginLargeDelete()
 	}
 	err := s.committer.submit(ctx, w)
 	release()
@@ -352,22 +352,22 @@ func (s *Store) Close() error {
 func (s *Store) close() error {
 	// What failed before was tried again meanwhile, and is if it has to be.
 	select {
-	case err := <-s.engine.Stuck():
+	case err := <-s.engine.Fatal():
 		s.opts.Logger.Debug("flush before close failed", "error", err)
 	default:
 	}
-	s.keeper.cancel()
+	s.maintenance.cancel()
 	close(s.committer.stop)
-	for _, done := range []<-chan struct{}{s.keeper.done, s.committer.done} {
+	for _, done := range []<-chan struct{}{s.maintenance.done, s.committer.done} {
 		select {
 		case <-done:
-		case err := <-s.engine.Stuck():
+		case err := <-s.engine.Fatal():
 			err = badgerengine.Unflushed(err)
 			s.fail(fmt.Errorf("%w: %w", machine.ErrIndeterminate, err))
 			close(s.committer.abandoned)
 			return err
 		}
 	}
-	s.reads.shut()
+	s.readTimestamps.shut()
 	return s.engine.Close()
 }

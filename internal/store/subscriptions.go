@@ -17,18 +17,18 @@ import (
 // PutSubscription stores a subscription, synced. before is what it was read as, nil
 // = there must be none; [machine.ErrSubscriptionChanged].
 func (s *Store) PutSubscription(ctx context.Context, sub machine.Subscription, before *machine.Subscription) error {
-	return s.settle(ctx, sub, before, nil)
+	return s.writeSubscription(ctx, sub, before, nil)
 }
 
-// BuryDelivery stores a subscription that has given a delivery up together with
+// RecordDeadLetter stores a subscription that has given a delivery up together with
 // its dead letter, synced; [machine.ErrSubscriptionChanged].
-func (s *Store) BuryDelivery(ctx context.Context, sub machine.Subscription, before *machine.Subscription, letter machine.DeadLetter) error {
-	return s.settle(ctx, sub, before, &letter)
+func (s *Store) RecordDeadLetter(ctx context.Context, sub machine.Subscription, before *machine.Subscription, letter machine.DeadLetter) error {
+	return s.writeSubscription(ctx, sub, before, &letter)
 }
 
-func (s *Store) settle(ctx context.Context, sub machine.Subscription, before *machine.Subscription, letter *machine.DeadLetter) error {
+func (s *Store) writeSubscription(ctx context.Context, sub machine.Subscription, before *machine.Subscription, letter *machine.DeadLetter) error {
 	key, box := layout.SubscriptionKey(layout.KindSubscription, sub.SubscriptionKey), layout.SubscriptionKey(layout.KindDeadLetter, sub.SubscriptionKey)
-	is := expect{key: key, miss: machine.ErrSubscriptionChanged}
+	is := expect{key: key, err: machine.ErrSubscriptionChanged}
 	if before != nil {
 		is.value = codec.EncodeSubscription(before)
 	}
@@ -41,13 +41,13 @@ func (s *Store) settle(ctx context.Context, sub machine.Subscription, before *ma
 			if err != nil {
 				return fmt.Errorf("subscription %q: %w", sub.ID, err)
 			}
-			w.expects = append(w.expects, expect{key: layout.DeletedKey(sub.Namespace, sub.Run), value: kept, miss: machine.ErrSubscriptionChanged})
+			w.expects = append(w.expects, expect{key: layout.DeletedKey(sub.Namespace, sub.Run), value: kept, err: machine.ErrSubscriptionChanged})
 		}
 	}
 	if letter == nil {
 		return s.write(ctx, w)
 	}
-	old, err := s.letters().Oldest(box, letters.MostRows, letters.MostBytes)
+	old, err := s.deadLetterTrimmer().Oldest(box, letters.MostRows, letters.MostBytes)
 	if err != nil {
 		return fmt.Errorf("dead letters of %q: %w", sub.ID, err)
 	}
@@ -117,7 +117,7 @@ func (s *Store) Subscriptions(ctx context.Context, ns uint32, kind machine.Subsc
 // is not there is no error. From the first of these commits on it is gone for ever,
 // whatever becomes of the others.
 func (s *Store) DropSubscription(ctx context.Context, key machine.SubscriptionKey) error {
-	w := &Writes{ns: key.Namespace, entry: -1, frees: true, ops: []layout.Op{{Key: layout.SubscriptionKey(layout.KindSubscription, key), Delete: true}}}
+	w := &Writes{ns: key.Namespace, entry: -1, reclaimsSpace: true, ops: []layout.Op{{Key: layout.SubscriptionKey(layout.KindSubscription, key), Delete: true}}}
 	w.drop(layout.SubscriptionKey(layout.KindDeadLetter, key))
 	if err := s.write(ctx, w); err != nil {
 		return fmt.Errorf("drop subscription %q: %w", key.ID, err)
@@ -125,8 +125,8 @@ func (s *Store) DropSubscription(ctx context.Context, key machine.SubscriptionKe
 	return nil
 }
 
-// DeadLetters lists those of a subscription behind the number after, at most limit.
-func (s *Store) DeadLetters(ctx context.Context, key machine.SubscriptionKey, after uint64, limit int) ([]machine.DeadLetter, error) {
+// ListDeadLetters lists those of a subscription behind the number after, at most limit.
+func (s *Store) ListDeadLetters(ctx context.Context, key machine.SubscriptionKey, after uint64, limit int) ([]machine.DeadLetter, error) {
 	var out []machine.DeadLetter
 	p := layout.SubscriptionKey(layout.KindDeadLetter, key)
 	err := s.view(func(txn *layout.Txn) error {
@@ -156,26 +156,26 @@ func (s *Store) DeadLetters(ctx context.Context, key machine.SubscriptionKey, af
 	return out, nil
 }
 
-// DropDeadLetter removes a letter that was delivered after all, synced.
-func (s *Store) DropDeadLetter(ctx context.Context, key machine.SubscriptionKey, n uint64) error {
-	return s.write(ctx, &Writes{ns: key.Namespace, entry: -1, frees: true, ops: []layout.Op{{Key: layout.DeadLetterKey(key, n), Delete: true}}})
+// DiscardDeadLetter removes a letter that was delivered after all, synced.
+func (s *Store) DiscardDeadLetter(ctx context.Context, key machine.SubscriptionKey, n uint64) error {
+	return s.write(ctx, &Writes{ns: key.Namespace, entry: -1, reclaimsSpace: true, ops: []layout.Op{{Key: layout.DeadLetterKey(key, n), Delete: true}}})
 }
 
-// TrimLetters removes letters of a namespace that are old or too many; see
+// TrimDeadLetters removes letters of a namespace that are old or too many; see
 // [letters.Trimmer.Trim].
-func (s *Store) TrimLetters(ctx context.Context, ns uint32, before int64, most int) (int, error) {
-	return s.letters().Trim(ctx, ns, before, most)
+func (s *Store) TrimDeadLetters(ctx context.Context, ns uint32, before int64, most int) (int, error) {
+	return s.deadLetterTrimmer().Trim(ctx, ns, before, most)
 }
 
-func (s *Store) letters() *letters.Trimmer {
+func (s *Store) deadLetterTrimmer() *letters.Trimmer {
 	return &letters.Trimmer{View: s.view, Write: func(ctx context.Context, ns uint32, ops []layout.Op) error {
-		return s.write(ctx, &Writes{ns: ns, entry: -1, ops: ops, frees: true})
+		return s.write(ctx, &Writes{ns: ns, entry: -1, ops: ops, reclaimsSpace: true})
 	}}
 }
 
-// Agenda keeps how far schedules are.
-func (s *Store) Agenda() *agenda.Agenda {
-	return &agenda.Agenda{View: s.view, Write: func(ctx context.Context, ns uint32, ops []layout.Op) error {
+// Schedules keeps how far schedules are.
+func (s *Store) Schedules() *agenda.ScheduleStore {
+	return &agenda.ScheduleStore{View: s.view, Write: func(ctx context.Context, ns uint32, ops []layout.Op) error {
 		return s.write(ctx, &Writes{ns: ns, entry: -1, ops: ops})
 	}}
 }

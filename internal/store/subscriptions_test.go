@@ -39,7 +39,7 @@ func TestSubscriptions(t *testing.T) {
 	next := first
 	next.After, next.Dead = 4, 1
 	letter := machine.DeadLetter{N: 1, Event: "e", Body: []byte("b")}
-	if err := s.BuryDelivery(ctx, next, &first, letter); err != nil {
+	if err := s.RecordDeadLetter(ctx, next, &first, letter); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.PutSubscription(ctx, next, &first); !errors.Is(err, machine.ErrSubscriptionChanged) {
@@ -54,10 +54,10 @@ func TestSubscriptions(t *testing.T) {
 	if all, err := s.Subscriptions(ctx, 0, machine.SubscriptionPush, ""); err != nil || len(all) != 2 {
 		t.Fatalf("of the kind %+v, %v", all, err)
 	}
-	if letters, err := s.DeadLetters(ctx, key, 0, 5); err != nil || len(letters) != 1 || letters[0].N != 1 || string(letters[0].Body) != "b" {
+	if letters, err := s.ListDeadLetters(ctx, key, 0, 5); err != nil || len(letters) != 1 || letters[0].N != 1 || string(letters[0].Body) != "b" {
 		t.Fatalf("letters %+v, %v", letters, err)
 	}
-	if letters, err := s.DeadLetters(ctx, key, 1, 5); err != nil || letters != nil {
+	if letters, err := s.ListDeadLetters(ctx, key, 1, 5); err != nil || letters != nil {
 		t.Fatalf("letters behind the last %+v, %v", letters, err)
 	}
 	if err := s.DropSubscription(ctx, key); err != nil {
@@ -66,7 +66,7 @@ func TestSubscriptions(t *testing.T) {
 	if got, err := s.Subscription(ctx, key); err != nil || got != nil {
 		t.Fatalf("dropped, but %+v, %v", got, err)
 	}
-	if letters, err := s.DeadLetters(ctx, key, 0, 5); err != nil || letters != nil {
+	if letters, err := s.ListDeadLetters(ctx, key, 0, 5); err != nil || letters != nil {
 		t.Fatalf("dropped, but %+v, %v", letters, err)
 	}
 }

@@ -115,27 +115,27 @@ type taskPlace struct {
 // newestTasks keeps the places of the newest tasks; those behind most of them go, so
 // that its size does not depend on how many tasks there are.
 type newestTasks struct {
-	most   int
-	places []taskPlace
+	most  int
+	tasks []taskPlace
 }
 
 func (n *newestTasks) add(p taskPlace) {
-	n.places = append(n.places, p)
-	if len(n.places) >= 2*n.most {
+	n.tasks = append(n.tasks, p)
+	if len(n.tasks) >= 2*n.most {
 		n.sort()
 	}
 }
 
 func (n *newestTasks) sort() {
-	slices.SortFunc(n.places, func(a, b taskPlace) int {
+	slices.SortFunc(n.tasks, func(a, b taskPlace) int {
 		return cmp.Or(cmp.Compare(a.age, b.age), strings.Compare(a.run, b.run))
 	})
-	n.places = n.places[:min(len(n.places), n.most)]
+	n.tasks = n.tasks[:min(len(n.tasks), n.most)]
 }
 
 func (n *newestTasks) show(ctx context.Context, s *Store, txn *layout.Txn, ns uint32, visit func(*machine.State) bool) error {
 	n.sort()
-	for _, place := range n.places {
+	for _, place := range n.tasks {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

@@ -74,13 +74,13 @@ func TestNewestTasksAreFew(t *testing.T) {
 	for i := range uint64(10_000) {
 		newest.add(taskPlace{i * 7919 % 10_000, ""})
 	}
-	if got := cap(newest.places); got > 40 {
+	if got := cap(newest.tasks); got > 40 {
 		t.Errorf("%d places are kept of 10", got)
 	}
 	newest.sort()
-	for i, p := range newest.places {
-		if p.age != uint64(i) || len(newest.places) != 10 {
-			t.Fatalf("kept %v", newest.places)
+	for i, p := range newest.tasks {
+		if p.age != uint64(i) || len(newest.tasks) != 10 {
+			t.Fatalf("kept %v", newest.tasks)
 		}
 	}
 }

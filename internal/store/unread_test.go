@@ -88,9 +88,9 @@ func fullWorld(t *testing.T, s *Store) (*world, machine.Blob) {
 	sub := machine.Subscription{SubscriptionKey: webhook, Owner: "me"}
 	err := errors.Join(errUpload, errPack, errOther, errNames,
 		s.PutSubscription(ctx, sub, nil), s.PutSubscription(ctx, machine.Subscription{SubscriptionKey: pushed, Owner: "me"}, nil),
-		s.Agenda().Put(ctx, machine.ScheduleMark{ID: "a", Rule: "@daily UTC"}))
+		s.Schedules().Put(ctx, machine.ScheduleMark{ID: "a", Rule: "@daily UTC"}))
 	for n := range uint64(3) {
-		err = errors.Join(err, s.BuryDelivery(ctx, sub, &sub, machine.DeadLetter{N: n + 1, Event: "e", At: testTime}))
+		err = errors.Join(err, s.RecordDeadLetter(ctx, sub, &sub, machine.DeadLetter{N: n + 1, Event: "e", At: testTime}))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +116,7 @@ func readers(w *world, blob machine.Blob, step machine.OutboxRow) map[string]fun
 		}
 	}
 	return map[string]func(s *Store) (any, error){
-		"Agenda":           func(s *Store) (any, error) { return s.Agenda().Marks(ctx) },
+		"Schedules":        func(s *Store) (any, error) { return s.Schedules().Marks(ctx) },
 		"ArtifactVersions": func(s *Store) (any, error) { return s.ArtifactVersions(ctx, 0, run, "report", always, false) },
 		"ArtifactVersions newest": func(s *Store) (any, error) {
 			return s.ArtifactVersions(ctx, 0, run, "plan", always, true)
@@ -136,12 +136,12 @@ func readers(w *world, blob machine.Blob, step machine.OutboxRow) map[string]fun
 			return fmt.Sprint(d, found), err
 		},
 		"CountRuns": func(s *Store) (any, error) {
-			s.census = census.Census{}
+			s.runCounts = census.RunCounts{}
 			return s.CountRuns(ctx, 0, []machine.Status{machine.Running, machine.Cancelled})
 		},
-		"DeadLetters": func(s *Store) (any, error) { return s.DeadLetters(ctx, webhook, 0, 10) },
+		"ListDeadLetters": func(s *Store) (any, error) { return s.ListDeadLetters(ctx, webhook, 0, 10) },
 		"DueTimers": func(s *Store) (any, error) {
-			s.marks.queues = map[layout.QueueID]*mark{}
+			s.watermarks.queues = map[layout.QueueID]*watermark{}
 			timers, next, err := s.DueTimers(ctx, due, 10)
 			return fmt.Sprint(timers, next), err
 		},
@@ -186,7 +186,7 @@ func readers(w *world, blob machine.Blob, step machine.OutboxRow) map[string]fun
 		"Measure":     func(s *Store) (any, error) { return s.Measure(func() error { return nil }) },
 		"MessageRows": func(s *Store) (any, error) { return s.MessageRows(ctx, 0, run, "plan", 0, 9) },
 		"Outbox": func(s *Store) (any, error) {
-			s.marks.queues = map[layout.QueueID]*mark{}
+			s.watermarks.queues = map[layout.QueueID]*watermark{}
 			return s.Outbox(ctx, machine.OutboxStep, due, 10)
 		},
 		"Pack":      func(s *Store) (any, error) { return s.Pack(ctx, 0, "codegen@1.1.0") },
@@ -247,8 +247,8 @@ func tasksOf(s *Store, owner, contextID string) (int, error) {
 
 // writers are the exported methods that write, all of which may read.
 var writers = []string{
-	"AppendUpload", "BuryDelivery", "Commit", "DeleteRun", "DropDeadLetter", "DropOutbox", "DropSubscription", "EraseRun", "FinishUpload",
-	"ForgetDeleted", "HoldStep", "Import", "NumberNamespaces", "PutPack", "PutSubscription", "Repair", "SweepBlobs", "TrimLetters",
+	"AppendUpload", "Commit", "DeleteRun", "DiscardDeadLetter", "DropOutbox", "DropSubscription", "EraseRun", "FinishUpload", "ForgetDeleted",
+	"HoldStep", "Import", "NumberNamespaces", "PutPack", "PutSubscription", "RecordDeadLetter", "Repair", "SweepBlobs", "TrimDeadLetters",
 }
 
 // neither reads nor writes rows.

@@ -28,7 +28,9 @@ func writersOf(w *world, blob machine.Blob, step machine.OutboxRow, file []byte)
 			_, err := s.AppendUpload(ctx, 0, machine.UploadKey{Principal: "p", ID: "new"}, machine.Upload{}, []byte("b"), testTime)
 			return err
 		},
-		"BuryDelivery": func(s *Store) error { return s.BuryDelivery(ctx, sub, &sub, machine.DeadLetter{N: 9, At: testTime}) },
+		"RecordDeadLetter": func(s *Store) error {
+			return s.RecordDeadLetter(ctx, sub, &sub, machine.DeadLetter{N: 9, At: testTime})
+		},
 		"Commit": func(s *Store) error {
 			r, err := rules.Step(w.graph, nil, machine.Input{
 				At: testTime, Principal: "anonymous", ID: "request", Semantics: machine.Current,
@@ -40,8 +42,8 @@ func writersOf(w *world, blob machine.Blob, step machine.OutboxRow, file []byte)
 			}
 			return err
 		},
-		"DeleteRun":      func(s *Store) error { _, _, err := s.DeleteRun(ctx, 0, runID(2), asked); return err },
-		"DropDeadLetter": func(s *Store) error { return s.DropDeadLetter(ctx, webhook, 1) },
+		"DeleteRun":         func(s *Store) error { _, _, err := s.DeleteRun(ctx, 0, runID(2), asked); return err },
+		"DiscardDeadLetter": func(s *Store) error { return s.DiscardDeadLetter(ctx, webhook, 1) },
 		"DropOutbox": func(s *Store) error {
 			return s.DropOutbox(ctx, machine.OutboxRow{Kind: machine.OutboxStep, RunID: "nobody"})
 		},
@@ -67,9 +69,9 @@ func writersOf(w *world, blob machine.Blob, step machine.OutboxRow, file []byte)
 			key := machine.SubscriptionKey{Kind: machine.SubscriptionPush, Run: runID(1), ID: "another"}
 			return s.PutSubscription(ctx, machine.Subscription{SubscriptionKey: key, Owner: "me"}, nil)
 		},
-		"Repair":      func(s *Store) error { _, err := s.Repair(ctx, w.graphs); return err },
-		"SweepBlobs":  func(s *Store) error { _, err := s.SweepBlobs(ctx, 0, testTime+100); return err },
-		"TrimLetters": func(s *Store) error { _, err := s.TrimLetters(ctx, 0, 0, 1); return err },
+		"Repair":          func(s *Store) error { _, err := s.Repair(ctx, w.graphs); return err },
+		"SweepBlobs":      func(s *Store) error { _, err := s.SweepBlobs(ctx, 0, testTime+100); return err },
+		"TrimDeadLetters": func(s *Store) error { _, err := s.TrimDeadLetters(ctx, 0, 0, 1); return err },
 	}
 }
 
@@ -133,7 +135,7 @@ func written(t *testing.T, w *world, db *memkv.DB, n int64, write func(s *Store)
 	if _, err := s.Check(context.Background(), w.graphs); err != nil {
 		t.Fatalf("read %d failed: %v", n, err)
 	}
-	pairs := kvtest.Pairs(t, kv.On(s.engine.View(s.reads.durable())))
+	pairs := kvtest.Pairs(t, kv.On(s.engine.View(s.readTimestamps.durable())))
 	delete(pairs, string(layout.GroupKey))
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

@@ -10,10 +10,10 @@ import (
 // expect is a precondition on one key: it has this value, or is absent if nil.
 type expect struct {
 	key, value []byte
-	// such judges the value in place of value, nil = there is none.
-	such func(value []byte) bool
-	// miss is the error when it does not hold.
-	miss error
+	// predicate judges the value in place of value, nil = there is none.
+	predicate func(value []byte) bool
+	// err is the error when it does not hold.
+	err error
 }
 
 // present takes any value.
@@ -33,14 +33,14 @@ type Writes struct {
 	runID      string
 	prev, last uint64
 	expects    []expect
-	// unreferred is a prefix under which there must be no key; nil: not asked.
-	unreferred []byte
+	// requireNoRefs is a prefix under which there must be no key; nil: not asked.
+	requireNoRefs []byte
 	// dropped is the prefix whose rows go afterwards; nil: none do.
 	dropped []byte
-	// frees: room comes back by it, so that a disk that is nearly full takes it.
-	frees bool
-	// raise: the watermarks that scans have moved are stored as well.
-	raise bool
+	// reclaimsSpace: room comes back by it, so that a disk that is nearly full takes it.
+	reclaimsSpace bool
+	// flushWatermarks: the watermarks that scans have moved are stored as well.
+	flushWatermarks bool
 
 	size           size
 	prevHash, hash [32]byte
@@ -49,10 +49,10 @@ type Writes struct {
 	cursor   uint64
 }
 
-// buries: values that may be large are removed.
-func (w *Writes) buries() bool {
+// removesLargeValues: values that may be large are removed.
+func (w *Writes) removesLargeValues() bool {
 	for i := range w.ops {
-		if w.ops[i].Buries() {
+		if w.ops[i].RemovesLargeValue() {
 			return true
 		}
 	}
@@ -84,7 +84,7 @@ func (s *Store) Encode(batch *machine.Batch) (*Writes, error) {
 
 // writesOf is a batch with the preconditions of its commit.
 func (s *Store) writesOf(ctx context.Context, batch *machine.Batch) (*Writes, error) {
-	key, err := s.custody.Of(ctx, batch)
+	key, err := s.runKeys.Of(ctx, batch)
 	if err != nil {
 		return nil, err
 	}
@@ -99,11 +99,11 @@ func (s *Store) writesOf(ctx context.Context, batch *machine.Batch) (*Writes, er
 	if len(m.Fresh) > 0 {
 		w.expects = make([]expect, len(m.Fresh))
 		for i, key := range m.Fresh {
-			w.expects[i] = expect{key: key, miss: machine.ErrConsumed}
+			w.expects[i] = expect{key: key, err: machine.ErrConsumed}
 		}
 	}
 	for _, key := range m.Untaken {
-		w.expects = append(w.expects, expect{key: key, miss: machine.ErrEffectTaken})
+		w.expects = append(w.expects, expect{key: key, err: machine.ErrEffectTaken})
 	}
 	return w, nil
 }

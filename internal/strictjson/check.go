@@ -55,9 +55,9 @@ func Check(raw []byte) error {
 	return check(reader{src: raw})
 }
 
-// Heard is [Check] for what models say: texts may have half of a surrogate pair and bytes that are
+// CheckLenient is [Check] for what models say: texts may have half of a surrogate pair and bytes that are
 // no UTF-8. Readers see U+FFFD there.
-func Heard(raw []byte) error {
+func CheckLenient(raw []byte) error {
 	return check(reader{src: raw, odd: true})
 }
 
@@ -236,7 +236,7 @@ func (r *reader) text() ([]byte, *Fault) {
 		switch c := r.src[r.at]; {
 		case c == '"':
 			r.at++
-			return said(r.src[begin:r.at], escaped), nil
+			return unquote(r.src[begin:r.at], escaped), nil
 		case c == '\\':
 			escaped = true
 			if f := r.escape(); f != nil {
@@ -257,8 +257,8 @@ func (r *reader) text() ([]byte, *Fault) {
 	return nil, r.fault("the text ends within a string")
 }
 
-// said is what a string that was read says.
-func said(quoted []byte, escaped bool) []byte {
+// unquote is what a string that was read says.
+func unquote(quoted []byte, escaped bool) []byte {
 	if !escaped {
 		return quoted[1 : len(quoted)-1]
 	}

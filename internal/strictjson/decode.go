@@ -35,9 +35,9 @@ func Value(raw []byte) (any, error) {
 	return value(raw)
 }
 
-// HeardValue is [Value] for what [Heard] takes: U+FFFD is in the place of what is no character.
-func HeardValue(raw []byte) (any, error) {
-	if err := Heard(raw); err != nil {
+// ValueLenient is [Value] for what [CheckLenient] takes: U+FFFD is in the place of what is no character.
+func ValueLenient(raw []byte) (any, error) {
+	if err := CheckLenient(raw); err != nil {
 		return nil, err
 	}
 	return value(raw)

@@ -82,7 +82,7 @@ func everything(t *testing.T) *telemetry.Metrics {
 	nodes := m.Nodes()
 	nodes.Seen(3, 1)
 	nodes.Took()
-	nodes.Gave(telemetry.HandedOver)
+	nodes.Gave(telemetry.OutcomeHandover)
 	nodes.Forwarded("pawl.v1.RunService/GetRun", "OK")
 	nodes.Retried("pawl.v1.RunService/GetRun")
 	nodes.NoOwner("pawl.v1.RunService/GetRun")

@@ -43,13 +43,13 @@ type Metrics struct {
 
 	causes map[machine.Cause]prometheus.Counter
 	// finals are the last states of runs, for the loop.
-	finals chan final
-	houses *houses
+	finals   chan final
+	runtimes *runtimes
 }
 
 // NewMetrics makes the metrics of a sidecar.
 func NewMetrics() *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry(), finals: make(chan final, 1024), houses: &houses{}}
+	m := &Metrics{registry: prometheus.NewRegistry(), finals: make(chan final, 1024), runtimes: &runtimes{}}
 	m.countRuns()
 	m.countWork()
 	m.countDeliveries()
@@ -58,7 +58,7 @@ func NewMetrics() *Metrics {
 	m.countSchedules()
 	m.timeCommits()
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.registry.MustRegister(m.houses)
+	m.registry.MustRegister(m.runtimes)
 	m.causes = map[machine.Cause]prometheus.Counter{}
 	for cause, name := range map[machine.Cause]string{
 		machine.CauseEntry: "entry", machine.CauseEvent: "event", machine.CauseMaxVisits: "max_visits", machine.CauseTimeout: "timeout",

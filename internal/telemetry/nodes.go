@@ -8,7 +8,7 @@ type Nodes struct {
 	living    prometheus.Gauge
 	free      prometheus.Gauge
 	taken     prometheus.Counter
-	handed    *prometheus.CounterVec
+	handovers *prometheus.CounterVec
 	forwarded *prometheus.CounterVec
 	retried   *prometheus.CounterVec
 	ownerless *prometheus.CounterVec
@@ -16,8 +16,8 @@ type Nodes struct {
 
 // Ways in which a partition goes to another sidecar.
 const (
-	// HandedOver: this one gave it back.
-	HandedOver = "handed_over"
+	// OutcomeHandover: this one gave it back.
+	OutcomeHandover = "handed_over"
 	// StoreLost: another one took it, or nothing could be stored any more.
 	StoreLost = "lost"
 )
@@ -34,12 +34,12 @@ func (m *Metrics) Nodes() *Nodes {
 	}
 	m.registry.MustRegister(n.parts, n.living, n.free)
 	n.taken = m.counter("pawl_node_takeovers_total", "Partitions that this sidecar acquired.")
-	n.handed = m.counters("pawl_node_handovers_total", "Partitions that this sidecar released, by outcome: handed_over, lost.", "outcome")
+	n.handovers = m.counters("pawl_node_handovers_total", "Partitions that this sidecar released, by outcome: handed_over, lost.", "outcome")
 	n.forwarded = m.counters("pawl_node_forwarded_total", "Calls that were forwarded to the owner of their partition, by method and outcome.", "method", "outcome")
 	n.retried = m.counters("pawl_node_retried_total", "Calls that were retried because their partition had moved, by method.", "method")
 	n.ownerless = m.counters("pawl_node_no_owner_total", "Calls that failed because their partition had no owner, by method.", "method")
-	for _, outcome := range []string{HandedOver, StoreLost} {
-		n.handed.WithLabelValues(outcome)
+	for _, outcome := range []string{OutcomeHandover, StoreLost} {
+		n.handovers.WithLabelValues(outcome)
 	}
 	return n
 }
@@ -56,7 +56,7 @@ func (n *Nodes) Took() {
 func (n *Nodes) Gave(outcome string) {
 	if n != nil {
 		n.parts.Dec()
-		n.handed.WithLabelValues(outcome).Inc()
+		n.handovers.WithLabelValues(outcome).Inc()
 	}
 }
 

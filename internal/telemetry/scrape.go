@@ -48,9 +48,9 @@ const scrapeEvery = 5 * time.Second
 // unwatch. Figures of several houses are one.
 func (m *Metrics) Watch(source Source, sizes Sizes) (unwatch func()) {
 	g := &gauges{source: source, sizes: sizes}
-	m.houses.add(g)
+	m.runtimes.add(g)
 	return func() {
-		m.houses.remove(g)
+		m.runtimes.remove(g)
 		// Who reads them now is let through before what they are read off is closed.
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -87,7 +87,7 @@ var (
 	overDesc     = gauge("pawl_quota_refused_total", "Calls that a quota refused; without a namespace, those of principals.", "namespace", "resource")
 	limitOpen    = gauge("pawl_limit_open", "Calls of models and tools in flight, by limit.", "limit")
 	limitWaiting = gauge("pawl_limit_waiting", "Calls of models and tools that wait for a limit, by limit.", "limit")
-	limitBegun   = gauge("pawl_limit_started_total", "Calls of models and tools started, by limit and whether they had waited.", "limit", "waited")
+	limitStarted = gauge("pawl_limit_started_total", "Calls of models and tools started, by limit and whether they had waited.", "limit", "waited")
 	limitWaited  = gauge("pawl_limit_wait_seconds_total", "Time that started calls of models and tools had waited, by limit.", "limit")
 	sizeDesc     = gauge("pawl_store_size_bytes", "Size of the store on disk, by part: lsm or log.", "part")
 )
@@ -179,8 +179,8 @@ func (g *gauges) limits() {
 	for _, t := range g.source.Limits() {
 		g.add(limitOpen, float64(t.Open), t.Limit)
 		g.add(limitWaiting, float64(t.Queued), t.Limit)
-		g.count(limitBegun, float64(t.Waited), t.Limit, "true")
-		g.count(limitBegun, float64(t.Admitted-t.Waited), t.Limit, "false")
+		g.count(limitStarted, float64(t.Waited), t.Limit, "true")
+		g.count(limitStarted, float64(t.Admitted-t.Waited), t.Limit, "false")
 		g.count(limitWaited, t.WaitedFor.Seconds(), t.Limit)
 	}
 }

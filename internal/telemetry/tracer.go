@@ -51,8 +51,8 @@ type TracerConfig struct {
 	Log *slog.Logger
 	// Interval is how often spans are sent. Default 1 s.
 	Interval time.Duration
-	// Leave bounds the export of what is left when Run ends. Default 5 s.
-	Leave time.Duration
+	// ShutdownTimeout bounds the export of what is left when Run ends. Default 5 s.
+	ShutdownTimeout time.Duration
 	// Counts gets what became of spans; nil = nobody.
 	Counts *Metrics
 }
@@ -100,8 +100,8 @@ func NewTracer(ctx context.Context, cfg TracerConfig) (*Tracer, error) {
 	if cfg.Interval == 0 {
 		cfg.Interval = time.Second
 	}
-	if cfg.Leave == 0 {
-		cfg.Leave = 5 * time.Second
+	if cfg.ShutdownTimeout == 0 {
+		cfg.ShutdownTimeout = 5 * time.Second
 	}
 	t := &Tracer{
 		cfg: cfg, pending: make(map[runKey]*backlog), folds: cache.New[runKey, *trace.Fold](maxFolds),
@@ -157,7 +157,7 @@ func (t *Tracer) Run(ctx context.Context) error {
 			t.flush(ctx)
 		}
 	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.cfg.Leave)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.cfg.ShutdownTimeout)
 	defer cancel()
 	t.flush(last)
 	t.flush(last)
@@ -299,14 +299,14 @@ func (t *Tracer) upload(ctx context.Context) {
 		err := t.client.UploadTraces(ctx, resourceSpans(t.spans[:n]))
 		cancel()
 		t.cfg.Counts.Spans(n, err == nil)
-		t.reach(err)
+		t.logExportState(err)
 		t.spans = t.spans[n:]
 	}
 	t.spans = nil
 }
 
-// reach says once that the collector is gone, and once that it is back.
-func (t *Tracer) reach(err error) {
+// logExportState says once that the collector is gone, and once that it is back.
+func (t *Tracer) logExportState(err error) {
 	switch {
 	case err != nil && !t.down:
 		t.cfg.Log.Warn("trace export failed, retrying", "endpoint", t.cfg.Endpoint, "error", err)

@@ -103,7 +103,7 @@ func logMessage(path string, call *ast.CallExpr) (msg string, isLog bool) {
 		return "", false
 	}
 	// What the store of a database says of leases and commits reaches the log by a function, as a warning.
-	if strings.EqualFold(method.Sel.Name, "told") && strings.Contains(filepath.ToSlash(path), "/store/") {
+	if (method.Sel.Name == "logEvent" || method.Sel.Name == "OnEvent") && strings.Contains(filepath.ToSlash(path), "/store/") {
 		msg = literal(call.Args[0])
 		return msg, msg != ""
 	}

@@ -118,7 +118,7 @@ func runColumn(ctx context.Context, set *settings, server *endpoint.Server, c *c
 	}
 	close(todo)
 	var running sync.WaitGroup
-	for range 2 * set.lanes {
+	for range 2 * set.parallel {
 		running.Go(func() {
 			for one := range todo {
 				began := time.Now()
@@ -181,7 +181,7 @@ func (a *answers) close() error {
 
 // play plays one case.
 func (a *answers) play(ctx context.Context, c *endpoint.Case) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
 	id, document, err := packOf(c, a.lang, a.executor.model(c))
 	if err != nil {

@@ -39,12 +39,12 @@ func shortText(s string) string {
 
 // judgeRequests: as many as must be, none of them refused.
 func judgeRequests(e *endpoint.Expect, seen *came) error {
-	for i, asked := range seen.asked {
+	for i, asked := range seen.requests {
 		if asked.Breach != "" {
 			return fmt.Errorf("request %d: the endpoint refuses: %s", i+1, asked.Breach)
 		}
 	}
-	n := len(seen.asked)
+	n := len(seen.requests)
 	switch {
 	case e.MostRequests > 0 && n > e.MostRequests:
 		return fmt.Errorf("requests: at most %d, not %d", e.MostRequests, n)
@@ -55,7 +55,7 @@ func judgeRequests(e *endpoint.Expect, seen *came) error {
 		if request > n {
 			continue // too few, which is said elsewhere
 		}
-		if pause := seen.asked[request-1].At.Sub(seen.asked[request-2].At); pause < time.Duration(seconds*float64(time.Second)) {
+		if pause := seen.requests[request-1].At.Sub(seen.requests[request-2].At); pause < time.Duration(seconds*float64(time.Second)) {
 			return fmt.Errorf("pause: at least %v s before request %d, not %v", seconds, request, pause)
 		}
 	}
@@ -88,7 +88,7 @@ func judgeCalls(e *endpoint.Expect, seen *came) error {
 		}
 	}
 	if e.Endless {
-		want = slices.Repeat(want[:1], min(len(got), len(seen.asked)))
+		want = slices.Repeat(want[:1], min(len(got), len(seen.requests)))
 	}
 	slices.Sort(want)
 	slices.Sort(got)
@@ -209,15 +209,15 @@ func judgeRecorded(e *endpoint.Expect, seen *came) error {
 	if broken != e.Broken {
 		return fmt.Errorf("recorded: broken_arguments in %d calls, not %d", e.Broken, broken)
 	}
-	if broken > 0 && !seen.told("BAD_ARGUMENTS") {
+	if broken > 0 && !seen.wasSent("BAD_ARGUMENTS") {
 		return errors.New("recorded: the model is not told BAD_ARGUMENTS")
 	}
 	return nil
 }
 
-// told tells whether a word was in a request to the endpoint.
-func (s *came) told(word string) bool {
-	return slices.ContainsFunc(s.asked, func(a endpoint.Asked) bool {
+// wasSent tells whether a word was in a request to the endpoint.
+func (s *came) wasSent(word string) bool {
+	return slices.ContainsFunc(s.requests, func(a endpoint.Request) bool {
 		text, _ := json.Marshal(a.Body) // of what was JSON
 		return bytes.Contains(text, []byte(word))
 	})

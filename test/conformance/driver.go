@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// patience bounds every wait for one thing; none of them takes near as long.
-const patience = 60 * time.Second
+// waitTimeout bounds every wait for one thing; none of them takes near as long.
+const waitTimeout = 60 * time.Second
 
 // driver is a process of one language that makes calls through its client. It
 // reads one request a line and writes one answer a line, in any order, and events
@@ -138,15 +138,15 @@ func (d *driver) receive(what string, answer <-chan reply) (reply, error) {
 			return reply{}, fmt.Errorf("%s: the driver is gone:\n%s", what, d.stderr.String())
 		}
 		return r, nil
-	case <-time.After(patience):
-		return reply{}, fmt.Errorf("%s: no answer within %v\n%s", what, patience, d.stderr.String())
+	case <-time.After(waitTimeout):
+		return reply{}, fmt.Errorf("%s: no answer within %v\n%s", what, waitTimeout, d.stderr.String())
 	}
 }
 
 // await waits for an event that contains what is wanted, from index from on, and
 // gives the index behind it; those of skip are none.
 func (d *driver) await(want map[string]any, from int, skip map[int]bool) (int, map[string]any, error) {
-	deadline := time.After(patience)
+	deadline := time.After(waitTimeout)
 	for {
 		d.mu.Lock()
 		events, news, over := d.events, d.news, d.over
@@ -162,7 +162,7 @@ func (d *driver) await(want map[string]any, from int, skip map[int]bool) (int, m
 		select {
 		case <-news:
 		case <-deadline:
-			return 0, nil, fmt.Errorf("no event %s within %v, only %s\n%s", short(want), patience, short(events[from:]), d.stderr.String())
+			return 0, nil, fmt.Errorf("no event %s within %v, only %s\n%s", short(want), waitTimeout, short(events[from:]), d.stderr.String())
 		}
 	}
 }
@@ -192,8 +192,8 @@ func (d *driver) settled() ([]map[string]any, error) {
 	if answer, err := d.send("ping", nil); err == nil {
 		select {
 		case <-answer:
-		case <-time.After(patience):
-			return nil, fmt.Errorf("ping: no answer within %v", patience)
+		case <-time.After(waitTimeout):
+			return nil, fmt.Errorf("ping: no answer within %v", waitTimeout)
 		}
 	} else if err := d.gone(); err != nil {
 		return nil, err
@@ -210,7 +210,7 @@ func (d *driver) kill() error {
 }
 
 func (d *driver) gone() error {
-	deadline := time.After(patience)
+	deadline := time.After(waitTimeout)
 	for {
 		d.mu.Lock()
 		over, news := d.over, d.news
@@ -221,7 +221,7 @@ func (d *driver) gone() error {
 		select {
 		case <-news:
 		case <-deadline:
-			return fmt.Errorf("the driver did not end within %v", patience)
+			return fmt.Errorf("the driver did not end within %v", waitTimeout)
 		}
 	}
 }

@@ -78,7 +78,7 @@ func runKills(ctx context.Context, set *settings, columns []*column) {
 			todo <- k
 		}
 		close(todo)
-		for range set.lanes {
+		for range set.parallel {
 			running.Go(func() {
 				l := &lane{set: set, lang: c.lang, mode: c.mode, spare: make(chan started, 1)}
 				c.fail(l.killAll(ctx, todo, c))

@@ -69,8 +69,8 @@ func (c *column) fail(err error) {
 // sharedFlags are those of the sidecar of a column.
 var sharedFlags = []string{"--allow-tool", "*", "--log-level", "warn"}
 
-// runLanes runs all languages in all their modes side by side.
-func runLanes(ctx context.Context, set *settings) []*column {
+// runColumns runs all languages in all their modes side by side.
+func runColumns(ctx context.Context, set *settings) []*column {
 	var columns []*column
 	var running sync.WaitGroup
 	for _, lang := range set.languages {
@@ -84,7 +84,7 @@ func runLanes(ctx context.Context, set *settings) []*column {
 				}
 			}
 			close(todo)
-			for range min(set.lanes, len(todo)) {
+			for range min(set.parallel, len(todo)) {
 				running.Go(func() {
 					l := &lane{set: set, lang: lang, mode: m, spare: make(chan started, 1)}
 					l.run(ctx, todo, c)
@@ -125,7 +125,7 @@ func (l *lane) play(s *scenario) (err error) {
 		return err
 	}
 	for i, st := range s.steps {
-		if !l.mode.takes(st.only) {
+		if !l.mode.accepts(st.only) {
 			continue
 		}
 		if err := p.make(st); err != nil {

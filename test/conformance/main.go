@@ -36,7 +36,7 @@ func run(args []string) int {
 	defer cancel()
 	defer context.AfterFunc(ctx, set.processes.kill)()
 	began := time.Now()
-	columns := runLanes(ctx, set)
+	columns := runColumns(ctx, set)
 	if len(set.cases) > 0 {
 		runAnswers(ctx, set, columns)
 	}
@@ -64,8 +64,8 @@ type settings struct {
 	kills int
 	// limit bounds the whole.
 	limit time.Duration
-	// lanes is how many scenarios of a language run at once.
-	lanes int
+	// parallel is how many scenarios of a language run at once.
+	parallel int
 	// times adds seconds to each cell.
 	times bool
 }
@@ -76,7 +76,7 @@ func parse(args []string) (*settings, error) {
 	flags.StringVar(&set.root, "root", ".", "directory of the module")
 	flags.StringVar(&set.binary, "sidecar", os.Getenv("PAWL_SIDECAR"), "the program under test (default ROOT/bin/pawl)")
 	flags.DurationVar(&set.limit, "limit", 20*time.Minute, "longest time of the whole")
-	flags.IntVar(&set.lanes, "lanes", 2, "scenarios of a language that run at once")
+	flags.IntVar(&set.parallel, "lanes", 2, "scenarios of a language that run at once")
 	flags.BoolVar(&set.times, "times", false, "show how many seconds each scenario took")
 	only := flags.String("only", "", "regular expression of the scenarios, and of the rows "+answersRow+"CASE, to run (default: all)")
 	parts := flags.String("parts", scenariosPart+","+answersPart+","+killsPart, "what to run: the scenarios, the answers of the scripted endpoint to every executor, and kills of programs and sidecars")
@@ -85,8 +85,8 @@ func parse(args []string) (*settings, error) {
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
-	if set.lanes < 1 {
-		return nil, fmt.Errorf("lanes: at least 1, not %d", set.lanes)
+	if set.parallel < 1 {
+		return nil, fmt.Errorf("lanes: at least 1, not %d", set.parallel)
 	}
 	var err error
 	if set.languages, err = languagesOf(set.root, *names); err != nil {

@@ -31,15 +31,15 @@ func (m mode) String() string {
 	return text
 }
 
-// takes tells whether what is only for one kind of mode is for this one.
-func (m mode) takes(only string) bool {
+// accepts tells whether what is only for one kind of mode is for this one.
+func (m mode) accepts(only string) bool {
 	return only == "" || m.serves == (only == onlyRun)
 }
 
 // applies tells whether a scenario is played in a column. A scenario whose processes execute no
 // turns is the same in both kinds of mode, and is played with the workers.
 func (s *scenario) applies(lang language, m mode) bool {
-	if !s.appliesTo(lang.name) || !m.takes(s.Only) {
+	if !s.appliesTo(lang.name) || !m.accepts(s.Only) {
 		return false
 	}
 	return s.executes() || !m.serves

@@ -15,7 +15,7 @@ type play struct {
 	sidecar  *sidecar
 	// own: the sidecar is the scenario's own.
 	own bool
-	via way
+	via proxy
 	// pack is the id of the pack, known at the latest when it is registered.
 	pack string
 	// id is part of the ids of the starts, of which each play has its own.
@@ -32,8 +32,8 @@ type play struct {
 	entries string
 }
 
-// way is what stands between clients and the sidecar.
-type way interface {
+// proxy is what stands between clients and the sidecar.
+type proxy interface {
 	address() string
 	close() error
 }
@@ -63,7 +63,7 @@ func (p *play) open() error {
 		}
 		p.own = true
 	}
-	if err := p.openWay(); err != nil {
+	if err := p.openProxy(); err != nil {
 		return err
 	}
 	d, err := p.lane.main()
@@ -76,7 +76,7 @@ func (p *play) open() error {
 	return p.make(step{verb: "register", args: map[string]any{}})
 }
 
-func (p *play) openWay() (err error) {
+func (p *play) openProxy() (err error) {
 	switch p.scenario.Via {
 	case viaRelay:
 		p.via, err = startRelay(p.sidecar.address())

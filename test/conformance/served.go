@@ -64,8 +64,8 @@ func (p *play) takeOver() error {
 	return p.assign()
 }
 
-// leave gives the runs of a process that executes nothing any more to another one.
-func (p *play) leave(w *worker) error {
+// retireWorker gives the runs of a process that executes nothing any more to another one.
+func (p *play) retireWorker(w *worker) error {
 	w.gone = true
 	return p.assign()
 }

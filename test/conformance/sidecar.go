@@ -119,7 +119,7 @@ func (s *sidecar) start() error {
 	}
 	s.cmd, s.done = cmd, done
 	// A process that neither serves nor ends is killed, which ends the read.
-	timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+	timer := time.AfterFunc(waitTimeout, func() { _ = cmd.Process.Kill() })
 	_, err = bufio.NewReader(output).ReadString('\n')
 	timer.Stop()
 	go func() {
@@ -140,9 +140,9 @@ func (s *sidecar) end(signal os.Signal) error {
 	select {
 	case <-s.done:
 		return nil
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		_ = s.cmd.Process.Kill()
-		return fmt.Errorf("the sidecar outlived %v by %v", signal, patience)
+		return fmt.Errorf("the sidecar outlived %v by %v", signal, waitTimeout)
 	}
 }
 

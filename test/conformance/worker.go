@@ -12,8 +12,8 @@ import (
 type worker struct {
 	driver *driver
 	// seen is how many of its events were awaited; told are the errors among those that were.
-	seen int
-	told map[int]bool
+	seen   int
+	failed map[int]bool
 	// released are the points at which its handlers hold no more.
 	released map[string]bool
 	// number says the how many-th of the scenario it is, from 1.
@@ -43,7 +43,7 @@ func (p *play) launch(name string, s step) (*driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.workers[name] = &worker{driver: d, told: map[int]bool{}, released: map[string]bool{}, number: len(p.workers) + 1, by: s.args["by"], executes: executesTurns(s)}
+	p.workers[name] = &worker{driver: d, failed: map[int]bool{}, released: map[string]bool{}, number: len(p.workers) + 1, by: s.args["by"], executes: executesTurns(s)}
 	by, _ := s.args["by"].(string)
 	return d, p.reset(d, by)
 }
@@ -93,8 +93,8 @@ func (p *play) await(s step) (any, error) {
 		}
 	}
 	if want["kind"] == "error" {
-		at, event, err := w.driver.await(want, 0, w.told)
-		w.told[at-1] = true
+		at, event, err := w.driver.await(want, 0, w.failed)
+		w.failed[at-1] = true
 		return event, err
 	}
 	seen, event, err := w.driver.await(want, w.seen, nil)
@@ -110,7 +110,7 @@ func (p *play) killWorker(s step) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, errors.Join(w.driver.kill(), p.leave(w))
+	return nil, errors.Join(w.driver.kill(), p.retireWorker(w))
 }
 
 // freeze stops a worker's process as it is: it neither works nor sends heartbeats.
@@ -118,7 +118,7 @@ func (p *play) freeze(s step) (any, error) {
 	if err := p.signal(s, syscall.SIGSTOP); err != nil {
 		return nil, err
 	}
-	return nil, p.leave(p.workers[nameOf(s, "name")])
+	return nil, p.retireWorker(p.workers[nameOf(s, "name")])
 }
 
 // thaw lets it go on.
@@ -134,16 +134,16 @@ func (p *play) signal(s step, signal syscall.Signal) error {
 
 // stopWorker drains a worker.
 func (p *play) stopWorker(s step) (any, error) {
-	got, err := p.tell(s, "name", "stop")
+	got, err := p.callWorker(s, "name", "stop")
 	if err != nil {
 		return nil, err
 	}
-	return got, p.leave(p.workers[nameOf(s, "name")])
+	return got, p.retireWorker(p.workers[nameOf(s, "name")])
 }
 
 // release lets a handler of a worker go on that holds.
 func (p *play) release(s step) (any, error) {
-	got, err := p.tell(s, "worker", "release")
+	got, err := p.callWorker(s, "worker", "release")
 	if name, ok := s.args["name"].(string); ok && err == nil {
 		p.workers[nameOf(s, "worker")].released[name] = true
 	}
@@ -173,7 +173,7 @@ func (w *worker) end(l *lane, well bool) error {
 // soon is how long a process may take to end its work, so that it is used again.
 const soon = 500 * time.Millisecond
 
-func (p *play) tell(s step, key, op string) (any, error) {
+func (p *play) callWorker(s step, key, op string) (any, error) {
 	w, err := p.workerOf(s, key)
 	if err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ import (
 // members, and nobody else executes anything; workers do where the operator says so.
 func TestAgentsWithoutCode(t *testing.T) {
 	t.Parallel()
-	server := endpoint.New(t, func(n int, asked endpoint.Asked) endpoint.Answer {
+	server := endpoint.New(t, func(n int, asked endpoint.Request) endpoint.Answer {
 		said, _ := json.Marshal(asked.Body["messages"])
 		switch {
 		case strings.Contains(string(said), "Help."):

@@ -56,7 +56,7 @@ func TestAPackRunsWithoutCode(t *testing.T) {
 	for form, ask := range asks {
 		t.Run(form, func(t *testing.T) {
 			t.Parallel()
-			server := endpoint.New(t, func(n int, _ endpoint.Asked) endpoint.Answer {
+			server := endpoint.New(t, func(n int, _ endpoint.Request) endpoint.Answer {
 				if n == 0 {
 					return leaving(n, "Found", "a key under the mat")
 				}
@@ -74,7 +74,7 @@ func TestAPackRunsWithoutCode(t *testing.T) {
 					t.Errorf("no %q in %s", want, &said)
 				}
 			}
-			asked := server.Asked()
+			asked := server.Requests()
 			if len(asked) != 2 {
 				t.Fatalf("%d requests", len(asked))
 			}
@@ -153,7 +153,7 @@ func TestKillBetweenRounds(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
-			server := endpoint.New(t, func(n int, _ endpoint.Asked) endpoint.Answer {
+			server := endpoint.New(t, func(n int, _ endpoint.Request) endpoint.Answer {
 				switch {
 				case n < rounds:
 					return looking(n, fmt.Sprintf(`{"at": %d}`, n), fmt.Sprintf(`{"at":%d}`, n+100))
@@ -184,13 +184,13 @@ func TestKillBetweenRounds(t *testing.T) {
 			if err != nil || ended.GetRun().GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED {
 				t.Fatalf("%v, %v", ended.GetRun(), err)
 			}
-			if n := len(server.Asked()); n != rounds+2 {
+			if n := len(server.Requests()); n != rounds+2 {
 				t.Errorf("the model was asked %d times for %d answers", n, rounds+2)
 			}
 			if n := l.calls.Load(); n != 2*rounds {
 				t.Errorf("the tool ran %d times for %d calls", n, 2*rounds)
 			}
-			last, _ := json.Marshal(server.Asked()[rounds].Body)
+			last, _ := json.Marshal(server.Requests()[rounds].Body)
 			for n := range rounds {
 				if !strings.Contains(string(last), fmt.Sprintf("Let me look, %d.", n)) || !strings.Contains(string(last), fmt.Sprintf("call-%d-1", n)) {
 					t.Errorf("round %d is not in %s", n, last)
@@ -248,7 +248,7 @@ func TestAModelsMistakesAreToldToIt(t *testing.T) {
 		{leaving(9, "Found", "at last"), ""},
 		{endpoint.Answer{Text: "Reported."}, ""},
 	}
-	server := endpoint.New(t, func(n int, _ endpoint.Asked) endpoint.Answer { return mistakes[n].says })
+	server := endpoint.New(t, func(n int, _ endpoint.Request) endpoint.Answer { return mistakes[n].says })
 	s := newSidecar(t, "--pack", clerk, "--allow-tool", "*", "--model", asks["chat"](server))
 	s.start()
 	ctx := t.Context()
@@ -260,7 +260,7 @@ func TestAModelsMistakesAreToldToIt(t *testing.T) {
 	if err != nil || ended.GetRun().GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED {
 		t.Fatalf("%v, %v", ended, err)
 	}
-	asked := server.Asked()
+	asked := server.Requests()
 	for i, m := range mistakes[:9] {
 		messages, _ := asked[i+1].Body["messages"].([]any)
 		last, _ := json.Marshal(messages[len(messages)-1])
@@ -274,7 +274,7 @@ func TestAModelsMistakesAreToldToIt(t *testing.T) {
 // one whose answer was cut short, is asked again, and no record or log has the key.
 func TestAnEndpointThatRefuses(t *testing.T) {
 	t.Parallel()
-	server := endpoint.New(t, func(n int, _ endpoint.Asked) endpoint.Answer {
+	server := endpoint.New(t, func(n int, _ endpoint.Request) endpoint.Answer {
 		switch n {
 		case 0:
 			return endpoint.Answer{Status: 429, RetryAfter: "0.05", Error: "slow down " + modelKey}
@@ -295,7 +295,7 @@ func TestAnEndpointThatRefuses(t *testing.T) {
 	if err != nil || ended.GetRun().GetStatus() != pawlv1.RunStatus_RUN_STATUS_FAILED {
 		t.Fatalf("%v, %v", ended, err)
 	}
-	if n := len(server.Asked()); n != 3 {
+	if n := len(server.Requests()); n != 3 {
 		t.Errorf("%d requests", n)
 	}
 	if n := ended.GetRun().GetTokens(); n != 15 {

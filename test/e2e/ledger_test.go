@@ -46,7 +46,7 @@ func (s *shop) buy(_ context.Context, step *pawl.Step) (json.RawMessage, error) 
 		s.spent += price
 		s.sold.Add(1)
 	}
-	step.Spent(&pawlv1.Usage{CostMicroUsd: price})
+	step.SetUsage(&pawlv1.Usage{CostMicroUsd: price})
 	return json.RawMessage(strconv.FormatInt(price, 10)), nil
 }
 

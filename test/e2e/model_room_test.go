@@ -28,8 +28,8 @@ func TestWhatWasSaidIsStoredOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Said != 840_000 || got.Stored < got.Said || got.Stored > most {
-		t.Errorf("%d B are stored of %d B that were said, want at most %d", got.Stored, got.Said, most)
+	if got.NewBytes != 840_000 || got.Stored < got.NewBytes || got.Stored > most {
+		t.Errorf("%d B are stored of %d B that were said, want at most %d", got.Stored, got.NewBytes, most)
 	}
 	if code := s.stop(); code != 0 {
 		t.Errorf("exit code %d", code)
@@ -42,10 +42,10 @@ func TestWhatWasSaidIsStoredOnce(t *testing.T) {
 	var files struct {
 		After int64 `json:"bytes_after"`
 	}
-	if err := json.Unmarshal(out, &files); err != nil || files.After < got.Said/2 || files.After > most {
+	if err := json.Unmarshal(out, &files); err != nil || files.After < got.NewBytes/2 || files.After > most {
 		t.Errorf("%v: the files hold %d B, want at most %d: %s", err, files.After, most, out)
 	}
-	t.Logf("%d B said, %d B of values, %d B of files", got.Said, got.Stored, files.After)
+	t.Logf("%d B said, %d B of values, %d B of files", got.NewBytes, got.Stored, files.After)
 }
 
 // TestRunFilesHoldCallsOfModels: another sidecar that imports a run's file shows each call of a

@@ -39,7 +39,7 @@ func TestScheduleKills(t *testing.T) {
 	}
 	for i := range downSchedules {
 		fmt.Fprintf(&text, "s%d: {cron: \"* * * * *\", pack: crash, variables: {topic: t}, catch_up: all, catch_up_most: 1000, labels: {of: schedules}}\n", i)
-		if err := disk.Agenda().Put(ctx, machine.ScheduleMark{ID: fmt.Sprintf("s%d", i), Rule: "* * * * * UTC", After: since.UnixNano()}); err != nil {
+		if err := disk.Schedules().Put(ctx, machine.ScheduleMark{ID: fmt.Sprintf("s%d", i), Rule: "* * * * * UTC", After: since.UnixNano()}); err != nil {
 			t.Fatal(err)
 		}
 	}

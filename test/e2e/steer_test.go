@@ -110,7 +110,7 @@ type audience struct {
 }
 
 // says is the model: it looks, or talks, until it hears that it is over.
-func (c *audience) says(n int, asked endpoint.Asked) endpoint.Answer {
+func (c *audience) says(n int, asked endpoint.Request) endpoint.Answer {
 	messages := conversation(asked.Body)
 	c.settled(messages)
 	name := ""

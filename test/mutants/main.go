@@ -102,8 +102,8 @@ func parseReasons(from string, all []mutant) (map[string]string, error) {
 	return reasons, nil
 }
 
-// tally counts what became of the mutants.
-type tally struct {
+// summary counts what became of the mutants.
+type summary struct {
 	mu      sync.Mutex
 	out     io.Writer
 	reasons map[string]string
@@ -112,7 +112,7 @@ type tally struct {
 	faults  []string
 }
 
-func (t *tally) add(m mutant, o outcome, said []byte) {
+func (t *summary) add(m mutant, o outcome, said []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.by[o]++
@@ -128,14 +128,14 @@ func (t *tally) add(m mutant, o outcome, said []byte) {
 			fmt.Fprintf(t.out, "%s\n", said)
 		}
 	case excused:
-		t.faults = append(t.faults, "the reason of "+m.name+" is out of date: "+noticed(said)+" notices it")
+		t.faults = append(t.faults, "the reason of "+m.name+" is out of date: "+firstFailure(said)+" notices it")
 	default:
-		fmt.Fprintf(t.out, "%-9s %s (%s)\n", o, m.name, noticed(said))
+		fmt.Fprintf(t.out, "%-9s %s (%s)\n", o, m.name, firstFailure(said))
 	}
 }
 
 func tryAll(ctx context.Context, b bench, all []mutant, reasons map[string]string, procs int, out io.Writer) error {
-	t := &tally{out: out, reasons: reasons, by: map[outcome]int{}}
+	t := &summary{out: out, reasons: reasons, by: map[outcome]int{}}
 	began := time.Now()
 	work := make(chan mutant)
 	failed := make(chan error, procs)

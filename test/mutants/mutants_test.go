@@ -97,7 +97,7 @@ func TestOutcomes(t *testing.T) {
 	} {
 		m := mutant{area: area{tests: []string{"."}}, file: "p.go", source: []byte(changed)}
 		got, said, err := b.try(context.Background(), m)
-		if err != nil || got != want || want == killed && noticed(said) != "TestLarge" {
+		if err != nil || got != want || want == killed && firstFailure(said) != "TestLarge" {
 			t.Errorf("%v, %v, want %v: %s", got, err, want, said)
 		}
 	}

@@ -89,8 +89,8 @@ func (b bench) test(ctx context.Context, m mutant, overlay, tests string) (outco
 	return killed, said, nil
 }
 
-// noticed is the first test that failed, or the panic that ended all of them.
-func noticed(said []byte) (by string) {
+// firstFailure is the first test that failed, or the panic that ended all of them.
+func firstFailure(said []byte) (by string) {
 	for line := range strings.Lines(string(said)) {
 		line = strings.TrimSpace(line)
 		if name, ok := strings.CutPrefix(line, "--- FAIL: "); ok {

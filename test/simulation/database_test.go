@@ -27,7 +27,7 @@ func (w *world) onDatabase(name string) bool {
 func (n *node) url() string { return "postgres://" + n.name + ".db/pawl" }
 
 // waits bound what a simulated server is waited for.
-var waits = pg.Waits{Statement: 2 * time.Second, Read: 2 * time.Second, Patience: time.Second, Leave: 2 * time.Second}
+var waits = pg.Timeouts{Statement: 2 * time.Second, Read: 2 * time.Second, GracePeriod: time.Second, CloseTimeout: 2 * time.Second}
 
 // dbLease is how long a node's store stays its own without a word of it.
 const dbLease = 3 * time.Second
@@ -39,7 +39,7 @@ func (n *node) engine() func(store.Options) (engine.Engine, error) {
 	}
 	return func(o store.Options) (engine.Engine, error) {
 		e, err := pgengine.Open(pgengine.Config{
-			URL: dsn.Of(n.url()), Address: n.name, Lease: dbLease, Logger: o.Logger, Waits: waits,
+			URL: dsn.Of(n.url()), Address: n.name, Lease: dbLease, Logger: o.Logger, Timeouts: waits,
 		})
 		if err != nil {
 			return nil, err
@@ -53,7 +53,7 @@ func away(err error) bool {
 	if _, ok := errors.AsType[*fencing.AwayError](err); ok {
 		return true // at the start, to whoever starts the process
 	}
-	refusal, ok := errors.AsType[*machine.Refusal](err)
+	refusal, ok := errors.AsType[*machine.Error](err)
 	return ok && refusal.Reason == pgengine.Away
 }
 

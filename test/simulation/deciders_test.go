@@ -286,8 +286,8 @@ func (o *oracle) consented(e *machine.Entry, r *machine.Record, s *spent) {
 		}
 	case *machine.StepDecided:
 		last, known := s.desk[b.Step]
-		waits := known && (last == noVerdict || last == machine.Lapsed)
-		if waits == (b.Verdict == machine.Lapsed) || !known {
+		waits := known && (last == noVerdict || last == machine.Expired)
+		if waits == (b.Verdict == machine.Expired) || !known {
 			fail("one decision is used once", "step %d is %s, and was %s", b.Step, b.Verdict, last)
 		}
 		if _, timer := e.Input.Command.(machine.FireTimer); timer != (b.Verdict == machine.TimedOut) {
@@ -300,7 +300,7 @@ func (o *oracle) consented(e *machine.Entry, r *machine.Record, s *spent) {
 			fail("the decided payload is the one that ran", "step %d is answered: %s", b.Step, b.Error.Message)
 		}
 		// A call that waits again has made the attempts before.
-		made := last == machine.Lapsed && b.OK && b.Attempt < s.letters.attempts[b.Step]
+		made := last == machine.Expired && b.OK && b.Attempt < s.letters.attempts[b.Step]
 		if s.letters.attempts[b.Step] = b.Attempt; b.Next > 0 {
 			s.letters.attempts[b.Step] = b.Next
 		}

@@ -359,25 +359,25 @@ func (o *oracle) effected(e *machine.Entry, r *machine.Record, f *effects) {
 		if f.asked[b.Step] && b.Next == 0 {
 			o.booked(e, b, f)
 		}
-	case *machine.CompensationBegun:
+	case *machine.CompensationStarted:
 		if !f.undoing {
 			f.undoing, f.by = true, e.Input.Principal
 		}
 	case *machine.Transition:
 		if f.undoing {
-			o.undone(e, f, b.Standing)
+			o.undone(e, f, b.Uncompensated)
 			// What comes next is undone by itself, and what stands was listed.
-			for _, stood := range b.Standing {
+			for _, stood := range b.Uncompensated {
 				delete(f.asked, stood.Step)
 			}
 			f.undoing, f.followed, f.order = false, e.First, nil
 		}
 	case *machine.Ended:
 		if b.Status != machine.Completed {
-			o.undone(e, f, b.Standing)
+			o.undone(e, f, b.Uncompensated)
 		}
-		if f.undoing = false; b.Status == machine.Completed && len(b.Standing) > 0 {
-			o.world.fail("what was done is undone", "%s: %s is completed and lists %+v", o.node.name, e.RunID, b.Standing)
+		if f.undoing = false; b.Status == machine.Completed && len(b.Uncompensated) > 0 {
+			o.world.fail("what was done is undone", "%s: %s is completed and lists %+v", o.node.name, e.RunID, b.Uncompensated)
 		}
 	}
 }
@@ -414,7 +414,7 @@ func (w *world) effected() {
 }
 
 // undone: nothing is left of what the run did but what it lists, and the last was undone first.
-func (o *oracle) undone(e *machine.Entry, f *effects, standing []machine.Stood) {
+func (o *oracle) undone(e *machine.Entry, f *effects, standing []machine.UncompensatedEffect) {
 	stands := map[uint32]bool{}
 	for _, s := range standing {
 		stands[s.Step] = true

@@ -25,7 +25,7 @@ func (pp *people) fork(n *node, run string, dice *rand.Rand) {
 	id, at := pp.id(), 1+dice.Uint64N(s.Seq)
 	seen := callSeen{object: n.name, id: id, who: approver.Principal, command: machine.Fork{}}
 	pp.ask(n, fmt.Sprintf("fork %s of %s at %d", id, short(run), at), seen, func(ctx context.Context, p *process) (runtime.Answer, error) {
-		answer, err := p.house.Travel.ForkRun(ctx, timetravel.ForkRequest{RunRef: runtime.RunRef{Call: approver, RunID: run}, AtSeq: at, RequestID: id})
+		answer, err := p.house.TimeTravel.ForkRun(ctx, timetravel.ForkRequest{RunRef: runtime.RunRef{Call: approver, RunID: run}, AtSeq: at, RequestID: id})
 		if err == nil && p.ctx.Err() == nil && !answer.Duplicate {
 			pp.runs[n] = append(pp.runs[n], answer.RunID)
 		}
@@ -84,7 +84,7 @@ func (w *world) parts(n *node, run string, origin *machine.Origin) {
 	if p == nil {
 		return
 	}
-	d, err := p.house.Travel.DiffRuns(context.Background(), timetravel.DiffRequest{RunRef: runtime.RunRef{Call: n.as(operator), RunID: origin.RunID}, Seq: origin.State.Seq, Other: run, OtherSeq: 1})
+	d, err := p.house.TimeTravel.DiffRuns(context.Background(), timetravel.DiffRequest{RunRef: runtime.RunRef{Call: n.as(operator), RunID: origin.RunID}, Seq: origin.State.Seq, Other: run, OtherSeq: 1})
 	if err != nil {
 		w.fail("a fork has what its source has", "the diff of %s and its fork %s: %v", origin.RunID, run, err)
 		return

@@ -58,7 +58,7 @@ func (h *history) begins(c callSeen) *callSeen {
 
 // ends notes an answer that was heard. One that says nothing for sure is none.
 func (h *history) ends(c *callSeen, err error) {
-	refusal, ok := errors.AsType[*machine.Refusal](err)
+	refusal, ok := errors.AsType[*machine.Error](err)
 	if err != nil && (!ok || refusal.Code == machine.CodeUnavailable) {
 		return
 	}
@@ -350,7 +350,7 @@ func orchestration(g *machine.Graph, s *machine.State) policy.Orchestration {
 }
 
 func reasonOf(err error) string {
-	if refusal, ok := errors.AsType[*machine.Refusal](err); ok {
+	if refusal, ok := errors.AsType[*machine.Error](err); ok {
 		return refusal.Reason
 	}
 	return ""

@@ -157,5 +157,5 @@ func (c call) placed(n *node, p *process) bool {
 	if err != nil || s.Status.Terminal() {
 		return false
 	}
-	return slices.ContainsFunc(s.Steps, func(t machine.ToolStep) bool { return t.Step == c.step && t.Out() && t.Attempt == c.attempt })
+	return slices.ContainsFunc(s.Steps, func(t machine.ToolStep) bool { return t.Step == c.step && t.AwaitingAnswer() && t.Attempt == c.attempt })
 }

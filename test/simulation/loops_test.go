@@ -100,7 +100,7 @@ func (o *oracle) repeated(e *machine.Entry, s *spent) {
 			}
 		case *machine.ArtifactsSet:
 			l.set(b.Artifacts)
-		case *machine.CompensationBegun:
+		case *machine.CompensationStarted:
 			l.set(b.Artifacts)
 		case *machine.TurnCompleted:
 			l.set(b.Artifacts)

@@ -200,7 +200,7 @@ func (n *node) rot() {
 
 // full: there is no room to start, which is said before anything is touched.
 func full(err error) bool {
-	refusal, ok := errors.AsType[*machine.Refusal](err)
+	refusal, ok := errors.AsType[*machine.Error](err)
 	return ok && refusal.Reason == diskspace.DiskLow
 }
 

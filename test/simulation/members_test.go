@@ -67,22 +67,22 @@ type rows struct {
 	kept   *pg.Epochs
 }
 
-// Beat implements [shared.Rows].
-func (r rows) Beat(_ context.Context, me shared.Member) (shared.View, error) {
-	seen, err := r.server.Beat(pg.Member(me), r.kept, dbLease)
+// Beat implements [shared.Registry].
+func (r rows) Heartbeat(_ context.Context, me shared.Member) (shared.View, error) {
+	seen, err := r.server.Heartbeat(pg.Member(me), r.kept, dbLease)
 	var view shared.View
 	for _, m := range seen.Nodes {
 		view.Nodes = append(view.Nodes, shared.Member(m))
 	}
 	for _, p := range seen.Parts {
-		view.Parts = append(view.Parts, shared.Part{ID: p.ID, Owner: shared.Member(p.Owner), Lease: p.Lease, Format: p.Format})
+		view.Parts = append(view.Parts, shared.Partition{ID: p.ID, Owner: shared.Member(p.Owner), Lease: p.Lease, Format: p.Format})
 	}
 	return view, err
 }
 
-// Leave implements [shared.Rows].
-func (r rows) Leave(_ context.Context, me shared.Member) error {
-	return r.server.Leave(pg.Member(me))
+// Leave implements [shared.Registry].
+func (r rows) Deregister(_ context.Context, me shared.Member) error {
+	return r.server.Deregister(pg.Member(me))
 }
 
 // boot starts a process of a member.
@@ -102,17 +102,17 @@ func (m *member) boot() (*life, error) {
 		return nil, err
 	}
 	l.me = shared.Member{ID: l.name, Address: l.name, Key: identity.Key, Parts: l.mask()}
-	nudge := func(ctx context.Context, to router.Peer) error { return l.clients.Nudge(ctx, to) }
-	l.node = shared.New(shared.Config{Me: l.me, Rows: rows{m.of.database, &l.kept}, Seat: l.seatOf, Open: l.take, Nudge: nudge})
+	nudge := func(ctx context.Context, to router.Peer) error { return l.clients.NotifyPeer(ctx, to) }
+	l.node = shared.New(shared.Config{Me: l.me, Registry: rows{m.of.database, &l.kept}, Slot: l.seatOf, Open: l.take, NotifyPeer: nudge})
 	l.clients = transport.NewClients(identity, l.node)
 	l.router = router.New(router.Config{
-		Seats: seats, Directory: l.node, Parts: func(space string) int32 { return l.parts[space] }, Served: c.served,
+		Slots: seats, Directory: l.node, Parts: func(space string) int32 { return l.parts[space] }, Served: c.served,
 		Partitions: l.partitions(), Address: func() string { return l.name }, Tenant: a2a.TenantOf, Peers: l.clients,
 	})
-	if l.port, err = transport.NewServer(transport.Config{Listen: l.name, Identity: identity, Book: l.node, Router: l.router, Nudged: l.node.Refresh}); err != nil {
+	if l.port, err = transport.NewServer(transport.Config{Listen: l.name, Identity: identity, TrustStore: l.node, Router: l.router, OnNotify: l.node.Refresh}); err != nil {
 		return nil, err
 	}
-	l.server, err = grpcapi.New(grpcapi.Config{Router: l.router, Spaces: c.spaces(), Tokens: c.tokens(), Own: ownSecret, Guest: elsewhere})
+	l.server, err = grpcapi.New(grpcapi.Config{Router: l.router, Spaces: c.spaces(), Tokens: c.tokens(), Own: ownSecret, Plugin: elsewhere})
 	if err != nil {
 		return nil, err
 	}
@@ -129,16 +129,16 @@ func (m *member) boot() (*life, error) {
 var errUnplaced = errors.New("nobody says in which partitions the namespaces are")
 
 // place has each namespace in a partition, as package server does first, with a seat for it.
-func (l *life) place(c *cluster) (*router.Seats, error) {
+func (l *life) place(c *cluster) (*router.Slots, error) {
 	names := slices.Sorted(maps.Keys(c.spaces()))
 	parts, err := c.node.database.Place(l.name, names, layout.NamespaceKey)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errUnplaced, err)
 	}
 	l.parts = parts
-	seats := router.NewSeats()
+	seats := router.NewSlots()
 	for _, n := range c.stores() {
-		l.seats = append(l.seats, &seat{Seat: seats.At(parts[n.namespace()]), l: l, of: n})
+		l.seats = append(l.seats, &seat{Slot: seats.At(parts[n.namespace()]), l: l, of: n})
 		n.stays(parts[n.namespace()])
 	}
 	return seats, nil
@@ -162,7 +162,7 @@ func (l *life) partitions() (all []router.Partition) {
 }
 
 // seatOf is that of a partition, which is one of its mask's.
-func (l *life) seatOf(part int32) shared.Seat { return l.seats[l.storeOf(part)] }
+func (l *life) seatOf(part int32) shared.Slot { return l.seats[l.storeOf(part)] }
 
 // storeOf is which of the cluster's stores is a partition.
 func (l *life) storeOf(part int32) int {
@@ -170,15 +170,15 @@ func (l *life) storeOf(part int32) int {
 }
 
 // elsewhere puts agents before a server with a router, as in package server.
-func elsewhere(host *grpcapi.Server) (grpcapi.Guest, error) {
-	return grpcapi.Guest{
+func elsewhere(host *grpcapi.Server) (grpcapi.Plugin, error) {
+	return grpcapi.Plugin{
 		Desc: &a2apb.A2AService_ServiceDesc, Impl: a2apb.UnimplementedA2AServiceServer{},
-		HTTP: a2a.Front(slog.New(slog.DiscardHandler), 1<<20, host.Known, host.Elsewhere()), Takes: a2a.Takes,
+		HTTP: a2a.Front(slog.New(slog.DiscardHandler), 1<<20, host.Known, host.Elsewhere()), Matches: a2a.MatchesPath,
 	}, nil
 }
 
 // take opens a partition, as the store at a start.
-func (l *life) take(ctx context.Context, part int32) (shared.Tenure, error) {
+func (l *life) take(ctx context.Context, part int32) (shared.OpenPartition, error) {
 	n := l.seats[l.storeOf(part)].of
 	p := newProcess(l.of.clock)
 	p.life = l
@@ -193,7 +193,7 @@ func (l *life) take(ctx context.Context, part int32) (shared.Tenure, error) {
 	if err != nil {
 		return nil, errors.Join(err, p.store.Close())
 	}
-	h.Services, err = l.server.Services(grpcapi.Offer{House: p.house, Deliveries: p.box, Guest: guestOf[*grpcapi.Services](n, p)})
+	h.Services, err = l.server.Services(grpcapi.ServiceConfig{Runtime: p.house, Deliveries: p.box, Plugin: guestOf[*grpcapi.Services](n, p)})
 	p.services = h.Services
 	if err == nil && n.space == "" && !l.offered.Load() {
 		for _, document := range [][]byte{packDocument, tillDocument} {
@@ -215,7 +215,7 @@ func (l *life) take(ctx context.Context, part int32) (shared.Tenure, error) {
 func (l *life) engine(part int32) func(store.Options) (engine.Engine, error) {
 	return func(o store.Options) (engine.Engine, error) {
 		e, err := pgengine.Open(pgengine.Config{
-			URL: dsn.Of(l.of.of.url()), Part: part, Owner: l.me.ID, Address: l.name, Kept: &l.kept[part], Lease: dbLease, Logger: o.Logger, Waits: waits,
+			URL: dsn.Of(l.of.of.url()), Part: part, Owner: l.me.ID, Address: l.name, RenewedEpoch: &l.kept[part], Lease: dbLease, Logger: o.Logger, Timeouts: waits,
 		})
 		if err != nil {
 			return nil, err
@@ -239,13 +239,13 @@ func (h *held) attend() {
 	}
 }
 
-// Failed implements [router.Home].
+// Failed implements [router.Backend].
 func (h *held) Failed() <-chan struct{} { return h.failed }
 
-// Closed implements [shared.Tenure].
+// Closed implements [shared.OpenPartition].
 func (h *held) Closed() <-chan struct{} { return h.closed }
 
-// Close implements [shared.Tenure].
+// Close implements [shared.OpenPartition].
 func (h *held) Close(ctx context.Context) error {
 	close(h.leaving)
 	p := h.p
@@ -267,7 +267,7 @@ func (h *held) Close(ctx context.Context) error {
 // seat is the router's, and says whom people who call the house by themselves may ask: nobody
 // beyond the lease, nor one that is stopped.
 type seat struct {
-	*router.Seat
+	*router.Slot
 	l *life
 	// of is the store whose partition it is.
 	of *node
@@ -280,21 +280,21 @@ type seat struct {
 	hush       context.CancelFunc
 }
 
-// Put implements [shared.Seat], as the next two do.
-func (s *seat) Put(home router.Home) {
-	s.Seat.Put(home)
+// Attach implements [shared.Slot], as the next two do.
+func (s *seat) Attach(home router.Backend) {
+	s.Slot.Attach(home)
 	s.set(func() { s.has = home.(*held).p })
 }
 
-// Take first has people go.
-func (s *seat) Take(ctx context.Context) (router.Home, error) {
+// Detach first has people go.
+func (s *seat) Detach(ctx context.Context) (router.Backend, error) {
 	s.set(func() { s.has = nil })
-	return s.Seat.Take(ctx)
+	return s.Slot.Detach(ctx)
 }
 
-// Extend is told after each beat.
-func (s *seat) Extend(until time.Time) {
-	s.Seat.Extend(until)
+// ExtendLease is told after each beat.
+func (s *seat) ExtendLease(until time.Time) {
+	s.Slot.ExtendLease(until)
 	s.set(func() { s.until = until })
 }
 
@@ -353,7 +353,7 @@ func (l *life) end(ctx context.Context) {
 func (l *life) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
 	defer cancel()
-	_ = l.node.Leave(ctx)
+	_ = l.node.Drain(ctx)
 	l.router.Drain()
 	_ = l.server.Shutdown(ctx)
 	if l.of.gone(l) { // else it was killed meanwhile

@@ -84,7 +84,7 @@ func (m *workman) sell(ctx context.Context, s *pawl.Step) (json.RawMessage, erro
 	m.world.till.sold(sold)
 	m.world.deciders.ran(sold)
 	if dice.IntN(3) > 0 {
-		s.Spent(&pawlv1.Usage{CostMicroUsd: sold.price})
+		s.SetUsage(&pawlv1.Usage{CostMicroUsd: sold.price})
 	}
 	if !m.world.healing {
 		if err := pause(ctx, time.Duration(dice.IntN(800))*time.Millisecond); err != nil {
@@ -264,7 +264,7 @@ func (o *oracle) paid(e *machine.Entry, r *machine.Record, s *spent) {
 		if b.Kind != machine.KindModel || !s.keepsLedger {
 			delete(s.reserved, attemptID{step: b.Step})
 		}
-	case *machine.ModelNoted:
+	case *machine.ModelUpdated:
 		s.models += b.Usage.CostMicro
 		if b.Usage != (machine.Usage{}) {
 			s.unreserved(attemptID{b.Step, b.Attempt}, &b.Usage)

@@ -33,7 +33,7 @@ type process struct {
 	store *store.Store
 	// ns is the number of the namespace that is looked at there.
 	ns    uint32
-	house *services.House
+	house *services.Runtime
 	box   *delivery.Outbox
 	// accounts are the operator's, over runs.
 	accounts *budget.Ledger
@@ -54,9 +54,9 @@ type process struct {
 }
 
 // agents is the house as A2A asks it, as in package server.
-type agents struct{ *services.House }
+type agents struct{ *services.Runtime }
 
-func (a agents) HandedOut(s *machine.State) bool { return a.Work.HandedOut(s) }
+func (a agents) IsTurnAssigned(s *machine.State) bool { return a.Work.IsTurnAssigned(s) }
 
 // feed gives the outbox the records of webhooks, as in package server.
 type feed struct{ p *process }
@@ -121,14 +121,14 @@ func (n *node) build(p *process) (err error) {
 			CacheBytes: k.cache, QueueLimit: k.queue, Models: func() []string { return []string{modelName} },
 		},
 		Work:      dispatch.Config{Lease: 5 * time.Second, StepGrace: 2 * time.Second, RestartGrace: 4 * time.Second},
-		TailBytes: k.tail, Heartbeat: 10 * time.Second, Archive: p.store, Subscriptions: p.store, Blobs: p.store, Agenda: p.store.Agenda(),
+		TailBytes: k.tail, Heartbeat: 10 * time.Second, Archive: p.store, Subscriptions: p.store, Blobs: p.store, ScheduleStore: p.store.Schedules(),
 	}); err != nil {
 		return err
 	}
 	if limits := n.world.limits(); limits != nil {
 		p.house.Admission.Replace(limits)
 	}
-	p.house.Attach(runtime.Hooks{Published: []runtime.Follower{runtime.FollowerFunc(func(c *runtime.Commit) { p.box.Observe(c.Batch) })}})
+	p.house.Attach(runtime.Hooks{OnCommit: []runtime.Observer{runtime.ObserverFunc(func(c *runtime.Commit) { p.box.Observe(c.Batch) })}})
 	if p.peers, err = n.other.dial(); err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (n *node) build(p *process) (err error) {
 
 // serve puts the server before the house.
 func (n *node) serve(p *process) (err error) {
-	p.server, err = grpcapi.New(grpcapi.Config{House: p.house, Own: ownSecret, Failed: p.house.Failed(), Deliveries: p.box, Guest: guestOf[*grpcapi.Server](n, p)})
+	p.server, err = grpcapi.New(grpcapi.Config{Runtime: p.house, Own: ownSecret, Failed: p.house.Failed(), Deliveries: p.box, Plugin: guestOf[*grpcapi.Server](n, p)})
 	if err == nil {
 		p.services = p.server.Own()
 	}
@@ -150,13 +150,13 @@ func (n *node) serve(p *process) (err error) {
 }
 
 // guestOf puts the node's agents beside what answers calls.
-func guestOf[H a2a.Host](n *node, p *process) func(H) (grpcapi.Guest, error) {
-	return func(host H) (grpcapi.Guest, error) {
+func guestOf[H a2a.Host](n *node, p *process) func(H) (grpcapi.Plugin, error) {
+	return func(host H) (grpcapi.Plugin, error) {
 		service, err := a2a.New(a2a.Config{Engine: agents{p.house}, URL: "http://" + n.machine().name}, host)
 		if err != nil {
-			return grpcapi.Guest{}, err
+			return grpcapi.Plugin{}, err
 		}
-		return grpcapi.Guest{Desc: &a2apb.A2AService_ServiceDesc, Impl: service.GRPC(), HTTP: service.Handler(), Takes: a2a.Takes}, nil
+		return grpcapi.Plugin{Desc: &a2apb.A2AService_ServiceDesc, Impl: service.GRPC(), HTTP: service.Handler(), Matches: a2a.MatchesPath}, nil
 	}
 }
 

@@ -291,7 +291,7 @@ func (o *oracle) bounded(e *machine.Entry) {
 			s.used(&b.Usage)
 		case *machine.StepCancelled:
 			s.used(&b.Usage)
-		case *machine.ModelNoted:
+		case *machine.ModelUpdated:
 			s.used(&b.Usage)
 		}
 		o.spoken(e, &e.Records[i], s)

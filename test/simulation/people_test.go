@@ -84,7 +84,7 @@ func (pp *people) call(n *node, name string, do func(ctx context.Context, p *pro
 
 // judge takes errors that no call may have.
 func (pp *people) judge(name string, err error) {
-	refusal, ok := errors.AsType[*machine.Refusal](err)
+	refusal, ok := errors.AsType[*machine.Error](err)
 	switch {
 	case err == nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
 	case errors.Is(err, machine.ErrIndeterminate):
@@ -100,7 +100,7 @@ func told(err error) string {
 	if err == nil {
 		return "ok"
 	}
-	if refusal, ok := errors.AsType[*machine.Refusal](err); ok {
+	if refusal, ok := errors.AsType[*machine.Error](err); ok {
 		return refusal.Reason
 	}
 	return err.Error()
@@ -154,13 +154,13 @@ func (pp *people) compare(a *ask, answer *runtime.Answer, err error) {
 // that request is now, docs/reference/semantics.md.
 func judgedAnew(first *runtime.Answer, err error) bool {
 	_, steps := first.Entry.Input.Command.(machine.RequestSteps)
-	refusal, ok := errors.AsType[*machine.Refusal](err)
+	refusal, ok := errors.AsType[*machine.Error](err)
 	return steps && ok && slices.Contains([]string{"TURN_TOKEN_STALE", "TURN_STALE", "PAUSED", "COMPENSATING"}, refusal.Reason)
 }
 
 // passing: the call may have another answer when it is made again.
 func passing(err error) bool {
-	refusal, ok := errors.AsType[*machine.Refusal](err)
+	refusal, ok := errors.AsType[*machine.Error](err)
 	return !ok || refusal.Code == machine.CodeUnavailable || refusal.Code == machine.CodeResourceExhausted
 }
 
@@ -427,7 +427,7 @@ func (pp *people) resolve(n *node, run, id string, dice *rand.Rand) {
 			return err
 		}
 		step, attempt := s.LastStep-uint32(min(dice.IntN(3), int(s.LastStep))), 1
-		at := slices.IndexFunc(s.Steps, func(p machine.ToolStep) bool { return p.Awaits() && p.Attempt > 1 })
+		at := slices.IndexFunc(s.Steps, func(p machine.ToolStep) bool { return p.HeldForApproval() && p.Attempt > 1 })
 		if at < 0 {
 			at = slices.IndexFunc(s.Steps, func(p machine.ToolStep) bool { return p.Step == step })
 		}
@@ -437,7 +437,7 @@ func (pp *people) resolve(n *node, run, id string, dice *rand.Rand) {
 			if strings.Contains(p.Tool, "book") {
 				return nil // what was done outside nobody knows better than the tools
 			}
-			step, late = p.Step, p.Awaits() && p.Attempt > 1
+			step, late = p.Step, p.HeldForApproval() && p.Attempt > 1
 			attempt = max(1, p.Attempt-dice.IntN(2))
 		}
 		if step == 0 {

@@ -199,7 +199,7 @@ func (r *reader) complete(o *oracle) {
 
 // allKinds are all kinds of records.
 var allKinds = func() (kinds []machine.RecordKind) {
-	for k := machine.RecTransition; k <= machine.RecCompensationBegun; k++ {
+	for k := machine.RecTransition; k <= machine.RecCompensationStarted; k++ {
 		kinds = append(kinds, k)
 	}
 	return kinds

@@ -27,7 +27,7 @@ func agenda() (all []*schedule.Schedule) {
 		if err != nil {
 			panic(err)
 		}
-		s := &schedule.Schedule{Namespace: "default", ID: catch.String(), Rule: rule, Catch: catch, Most: mostCaughtUp, Late: 20 * time.Second}
+		s := &schedule.Schedule{Namespace: "default", ID: catch.String(), Rule: rule, Catch: catch, Most: mostCaughtUp, StartingDeadline: 20 * time.Second}
 		if catch == schedule.CatchLast {
 			s.Jitter = 5 * time.Second
 		}

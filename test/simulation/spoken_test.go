@@ -53,7 +53,7 @@ func (o *oracle) spoken(e *machine.Entry, r *machine.Record, s *spent) {
 			t.done[b.Step] = true
 			o.world.endpoint.said(fmt.Sprintf("%s: record %d of %s", o.node.name, r.Seq, e.RunID), toldAnswer(b.Answer))
 		}
-	case *machine.ModelNoted:
+	case *machine.ModelUpdated:
 		if b.Changed {
 			o.changed(e.RunID, b.Step)
 			t.other[b.Step] = int32(b.Attempt)

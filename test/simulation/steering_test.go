@@ -21,7 +21,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// wordsOf is what somebody says to a run: no two texts are alike. A sidecar says how little is
+// textOf is what somebody says to a run: no two texts are alike. A sidecar says how little is
 // left of a budget.
 func wordsOf(id string) string { return "[said " + id + "]" }
 
@@ -72,7 +72,7 @@ func (o *oracle) steered(e *machine.Entry, r *machine.Record, h *heeds) {
 	case *machine.Steered:
 		h.stopped = false
 		h.due[r.Seq], h.texts[r.Seq] = &heed{later: b.When == machine.NextTurn}, b.Text
-	case *machine.Noticed:
+	case *machine.NoticeAdded:
 		h.due[r.Seq], h.texts[r.Seq] = &heed{}, b.Text
 	case *machine.Stopped:
 		_, h.stopped = e.Input.Command.(machine.Stop)
@@ -120,7 +120,7 @@ func (o *oracle) asleep(e *machine.Entry, r *machine.Record, h *heeds) {
 func (o *oracle) heeded(e *machine.Entry, b *machine.StepRequested, h *heeds) {
 	// A fork may ask again what its source asked, which its own records do not have.
 	if c, ok := e.Input.Command.(machine.RequestModel); ok && c.Model != nil {
-		h.must[b.Step] = slices.Clone(c.Model.Heeded)
+		h.must[b.Step] = slices.Clone(c.Model.IncludedSeqs)
 	}
 	for seq, d := range h.due {
 		if (!d.later || d.opened > 0) && !slices.Contains(h.must[b.Step], seq) {

@@ -153,7 +153,7 @@ func (o *oracle) spendings() (all []spending) {
 				if b.Answer != nil {
 					s.responseID = b.Answer.ResponseID
 				}
-			case *machine.ModelNoted:
+			case *machine.ModelUpdated:
 				s.step, s.attempt, u, s.responseID, s.late = b.Step, int32(b.Attempt), b.Usage, b.ResponseID, true
 			}
 			s.estimated = u.Estimated

@@ -158,7 +158,7 @@ func (m *workman) talk(ctx context.Context, t *pawl.Turn, dice *rand.Rand) (pawl
 	if err != nil {
 		return pawl.Completion{}, err
 	}
-	done := pawl.Completion{Event: m.event(a.GetTurn(), own), Output: answer.GetParts(), Said: c.last}
+	done := pawl.Completion{Event: m.event(a.GetTurn(), own), Output: answer.GetParts(), ConversationThroughStep: c.last}
 	if m.world.healing {
 		done.Event = m.best(a.GetTurn(), nil).Event
 	}

@@ -41,7 +41,7 @@ func (s *Store) Commit(_ context.Context, batch *machine.Batch) (machine.Committ
 func (s *Store) store(batch *machine.Batch) (machine.Committed, error) {
 	done, err := s.Kept.Commit(context.Background(), batch)
 	if err == nil {
-		s.tally.add()
+		s.counter.add()
 	}
 	return done, err
 }
@@ -52,7 +52,7 @@ func (s *Store) fail(batch *machine.Batch, f Fault) (machine.Committed, error) {
 			return machine.Committed{}, err
 		}
 	}
-	var refusal *machine.Refusal
+	var refusal *machine.Error
 	if !errors.As(f.Err, &refusal) && !errors.Is(f.Err, machine.ErrConsumed) && !errors.Is(f.Err, machine.ErrSeqConflict) && !errors.Is(f.Err, machine.ErrEffectTaken) {
 		s.Crash()
 	}

@@ -24,7 +24,7 @@ type disk struct {
 	packs    map[uint32]*packRows
 
 	subscriptions map[machine.SubscriptionKey]machine.Subscription
-	letters       map[machine.SubscriptionKey][]machine.DeadLetter
+	deadLetters   map[machine.SubscriptionKey][]machine.DeadLetter
 }
 
 type runKey struct {
@@ -82,7 +82,7 @@ func newDisk() *disk {
 		outbox:  make(map[machine.OutboxRow]machine.StepHolder), ready: make(map[runKey]struct{}),
 		index: make(map[indexKey]struct{}), packs: make(map[uint32]*packRows),
 		subscriptions: make(map[machine.SubscriptionKey]machine.Subscription),
-		letters:       make(map[machine.SubscriptionKey][]machine.DeadLetter),
+		deadLetters:   make(map[machine.SubscriptionKey][]machine.DeadLetter),
 	}
 	d.epoch[0] = epochs.last
 	return d

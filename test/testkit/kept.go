@@ -38,12 +38,12 @@ type Kept interface {
 	ListPacks(ctx context.Context, ns uint32, after string, limit int) ([]machine.PackRow, string, error)
 
 	PutSubscription(ctx context.Context, sub machine.Subscription, before *machine.Subscription) error
-	BuryDelivery(ctx context.Context, sub machine.Subscription, before *machine.Subscription, letter machine.DeadLetter) error
+	RecordDeadLetter(ctx context.Context, sub machine.Subscription, before *machine.Subscription, letter machine.DeadLetter) error
 	Subscription(ctx context.Context, key machine.SubscriptionKey) (*machine.Subscription, error)
 	Subscriptions(ctx context.Context, ns uint32, kind machine.SubscriptionKind, run string) ([]machine.Subscription, error)
 	DropSubscription(ctx context.Context, key machine.SubscriptionKey) error
-	DeadLetters(ctx context.Context, key machine.SubscriptionKey, after uint64, limit int) ([]machine.DeadLetter, error)
-	DropDeadLetter(ctx context.Context, key machine.SubscriptionKey, n uint64) error
+	ListDeadLetters(ctx context.Context, key machine.SubscriptionKey, after uint64, limit int) ([]machine.DeadLetter, error)
+	DiscardDeadLetter(ctx context.Context, key machine.SubscriptionKey, n uint64) error
 
 	// Check proves every row.
 	Check() error
@@ -63,5 +63,5 @@ func StoreFor(tb testing.TB) *Store {
 	if Keep == nil {
 		return NewStore()
 	}
-	return open(Keep(tb), newTally())
+	return open(Keep(tb), newCommitCounter())
 }

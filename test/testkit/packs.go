@@ -27,7 +27,7 @@ func (d *disk) PutPack(_ context.Context, ns uint32, put machine.PackPut) (machi
 	rows := d.packsOf(ns)
 	name := put.Row.ID + "@" + put.Row.Version
 	if taken, ok := rows.names[name]; ok && taken != put.Row.Digest && !put.Move {
-		return machine.PackRow{}, &machine.Refusal{
+		return machine.PackRow{}, &machine.Error{
 			Code: machine.CodeAlreadyExists, Reason: "PACK_VERSION_TAKEN", Field: "document",
 			Message: fmt.Sprintf("%s is %s", name, taken),
 		}

@@ -34,20 +34,20 @@ type Store struct {
 	hold      bool
 	// holding is closed and replaced at each commit that is held.
 	holding chan struct{}
-	tally   *tally
+	counter *commitCounter
 }
 
-// tally counts what was stored; it outlives a crash.
-type tally struct {
+// commitCounter counts what was stored; it outlives a crash.
+type commitCounter struct {
 	mu      sync.Mutex
 	commits int
 	// next is closed and replaced by each commit.
 	next chan struct{}
 }
 
-func newTally() *tally { return &tally{next: make(chan struct{})} }
+func newCommitCounter() *commitCounter { return &commitCounter{next: make(chan struct{})} }
 
-func (t *tally) add() {
+func (t *commitCounter) add() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.commits++
@@ -66,10 +66,10 @@ type heldResult struct {
 }
 
 // NewStore is an empty store in memory.
-func NewStore() *Store { return open(newDisk(), newTally()) }
+func NewStore() *Store { return open(newDisk(), newCommitCounter()) }
 
-func open(kept Kept, t *tally) *Store {
-	return &Store{Kept: kept, tally: t, failed: make(chan struct{}), holding: make(chan struct{}), nextHold: make(chan struct{})}
+func open(kept Kept, t *commitCounter) *Store {
+	return &Store{Kept: kept, counter: t, failed: make(chan struct{}), holding: make(chan struct{}), nextHold: make(chan struct{})}
 }
 
 // FailCommits asks before each commit what it meets; nil ends that.
@@ -134,7 +134,7 @@ func (s *Store) crash() {
 // Reopen is the store of the next process on the same data.
 func (s *Store) Reopen() *Store {
 	s.Crash()
-	return open(s.Kept.Reopen(), s.tally)
+	return open(s.Kept.Reopen(), s.counter)
 }
 
 // Failed is closed when the store crashed.
@@ -144,9 +144,9 @@ func (s *Store) Failed() <-chan struct{} { return s.failed }
 func (s *Store) AwaitCommits(n int, most time.Duration) bool {
 	over := time.After(most)
 	for {
-		s.tally.mu.Lock()
-		enough, next := s.tally.commits >= n, s.tally.next
-		s.tally.mu.Unlock()
+		s.counter.mu.Lock()
+		enough, next := s.counter.commits >= n, s.counter.next
+		s.counter.mu.Unlock()
 		if enough {
 			return true
 		}
@@ -160,7 +160,7 @@ func (s *Store) AwaitCommits(n int, most time.Duration) bool {
 
 // Commits is how many batches were stored.
 func (s *Store) Commits() int {
-	s.tally.mu.Lock()
-	defer s.tally.mu.Unlock()
-	return s.tally.commits
+	s.counter.mu.Lock()
+	defer s.counter.mu.Unlock()
+	return s.counter.commits
 }

@@ -14,8 +14,8 @@ func (d *disk) PutSubscription(_ context.Context, sub machine.Subscription, befo
 	return d.settle(sub, before, nil)
 }
 
-// BuryDelivery stores a subscription with a dead letter.
-func (d *disk) BuryDelivery(_ context.Context, sub machine.Subscription, before *machine.Subscription, letter machine.DeadLetter) error {
+// RecordDeadLetter stores a subscription with a dead letter.
+func (d *disk) RecordDeadLetter(_ context.Context, sub machine.Subscription, before *machine.Subscription, letter machine.DeadLetter) error {
 	return d.settle(sub, before, &letter)
 }
 
@@ -28,7 +28,7 @@ func (d *disk) settle(sub machine.Subscription, before *machine.Subscription, le
 	}
 	d.subscriptions[sub.SubscriptionKey] = sub
 	if letter != nil {
-		d.letters[sub.SubscriptionKey] = append(d.letters[sub.SubscriptionKey], *letter)
+		d.deadLetters[sub.SubscriptionKey] = append(d.deadLetters[sub.SubscriptionKey], *letter)
 	}
 	return nil
 }
@@ -64,16 +64,16 @@ func (d *disk) DropSubscription(_ context.Context, key machine.SubscriptionKey) 
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.subscriptions, key)
-	delete(d.letters, key)
+	delete(d.deadLetters, key)
 	return nil
 }
 
-// DeadLetters lists those behind a number.
-func (d *disk) DeadLetters(_ context.Context, key machine.SubscriptionKey, after uint64, limit int) ([]machine.DeadLetter, error) {
+// ListDeadLetters lists those behind a number.
+func (d *disk) ListDeadLetters(_ context.Context, key machine.SubscriptionKey, after uint64, limit int) ([]machine.DeadLetter, error) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	var out []machine.DeadLetter
-	for _, letter := range d.letters[key] {
+	for _, letter := range d.deadLetters[key] {
 		if letter.N > after && len(out) < limit {
 			out = append(out, letter)
 		}
@@ -81,10 +81,10 @@ func (d *disk) DeadLetters(_ context.Context, key machine.SubscriptionKey, after
 	return out, nil
 }
 
-// DropDeadLetter removes one.
-func (d *disk) DropDeadLetter(_ context.Context, key machine.SubscriptionKey, n uint64) error {
+// DiscardDeadLetter removes one.
+func (d *disk) DiscardDeadLetter(_ context.Context, key machine.SubscriptionKey, n uint64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.letters[key] = slices.DeleteFunc(d.letters[key], func(l machine.DeadLetter) bool { return l.N == n })
+	d.deadLetters[key] = slices.DeleteFunc(d.deadLetters[key], func(l machine.DeadLetter) bool { return l.N == n })
 	return nil
 }

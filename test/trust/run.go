@@ -34,7 +34,7 @@ type trial struct {
 type seen struct {
 	end      string
 	tried    int
-	says     bool
+	hasCount bool
 	notRun   string
 	children bool
 }
@@ -109,19 +109,19 @@ func listen(r io.Reader) (map[string]*seen, string) {
 				heard[e.Test[:i]].children = true
 			}
 		}
-		heard[e.Test].hear(e)
+		heard[e.Test].record(e)
 	}
 	return heard, said.String()
 }
 
-func (s *seen) hear(e event) {
+func (s *seen) record(e event) {
 	switch e.Action {
 	case "pass", "fail", "skip":
 		s.end = e.Action
 	case "output":
 		if m := triedLine.FindStringSubmatch(e.Output); m != nil {
 			n, _ := strconv.Atoi(m[1])
-			s.tried, s.says = s.tried+n, true
+			s.tried, s.hasCount = s.tried+n, true
 		}
 		if m := notRunLine.FindStringSubmatch(e.Output); m != nil {
 			s.notRun = m[1]
@@ -137,7 +137,7 @@ func sum(name string, heard map[string]*seen) trial {
 		if other != name && !strings.HasPrefix(other, name+"/") {
 			continue
 		}
-		tried, says = tried+s.tried, says || s.says
+		tried, says = tried+s.tried, says || s.hasCount
 		switch {
 		case s.notRun != "":
 			t.missing = s.notRun

@@ -101,16 +101,16 @@ func follow(ctx context.Context, at *node) (pawlv1.RunService_StreamTransitionsC
 	return stream, err
 }
 
-// told is what a stream told.
-type told struct {
+// observed is what a stream told.
+type observed struct {
 	// made are the transitions of each run.
 	made map[string]int
 	lags []time.Duration
 }
 
 // arrivals reads until a run made a transition. What is stamped before from has no lag.
-func arrivals(stream pawlv1.RunService_StreamTransitionsClient, from time.Time, last string) (told, error) {
-	seen := told{made: map[string]int{}}
+func arrivals(stream pawlv1.RunService_StreamTransitionsClient, from time.Time, last string) (observed, error) {
+	seen := observed{made: map[string]int{}}
 	for {
 		got, err := stream.Recv()
 		if err != nil {

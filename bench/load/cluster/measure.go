@@ -24,8 +24,8 @@ type Config struct {
 	Rounds, Moves int
 	// Warm and Window are the times of each comparison of calls that are not and that are measured.
 	Warm, Window time.Duration
-	// Tell is told what is done.
-	Tell func(what string)
+	// Progress is told what is done.
+	Progress func(what string)
 }
 
 // measurement is one under way.
@@ -61,7 +61,7 @@ func Measure(ctx context.Context, cfg Config) (map[string][]float64, error) {
 
 // round compares once; every second one in the other order.
 func (m *measurement) round(ctx context.Context, round int) error {
-	m.Tell(fmt.Sprintf("round %d/%d calls through another node", round+1, m.Rounds))
+	m.Progress(fmt.Sprintf("round %d/%d calls through another node", round+1, m.Rounds))
 	got, err := m.forward(ctx, m.Warm, m.Window)
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func (m *measurement) round(ctx context.Context, round int) error {
 	for key, value := range got {
 		m.samples[key] = append(m.samples[key], value)
 	}
-	m.Tell(fmt.Sprintf("round %d/%d stream of all runs at another node", round+1, m.Rounds))
+	m.Progress(fmt.Sprintf("round %d/%d stream of all runs at another node", round+1, m.Rounds))
 	lags, err := m.lags(ctx, m.Warm, m.Window)
 	if err != nil {
 		return fmt.Errorf("stream of all runs: %w", err)
@@ -81,14 +81,14 @@ func (m *measurement) round(ctx context.Context, round int) error {
 
 // throughputs drives the same runs in each way.
 func (m *measurement) throughputs(ctx context.Context, round int) error {
-	order := slices.Clone(ways)
+	order := slices.Clone(modes)
 	if round%2 == 1 {
 		slices.Reverse(order)
 	}
 	for _, runs := range loads {
 		for _, way := range order {
 			key := keyOf(runs, way)
-			m.Tell(fmt.Sprintf("round %d/%d %s", round+1, m.Rounds, key))
+			m.Progress(fmt.Sprintf("round %d/%d %s", round+1, m.Rounds, key))
 			perSecond, err := m.throughput(ctx, runs, way, m.Load)
 			if err != nil {
 				return fmt.Errorf("%s: %w", key, err)
@@ -103,7 +103,7 @@ func (m *measurement) throughputs(ctx context.Context, round int) error {
 // the node that came instead had less than its share.
 func (m *measurement) moves(ctx context.Context, name string, signal syscall.Signal) error {
 	for move := range m.Moves {
-		m.Tell(fmt.Sprintf("%s %d/%d", name, move+1, m.Moves))
+		m.Progress(fmt.Sprintf("%s %d/%d", name, move+1, m.Moves))
 		seen, err := m.Move(ctx, signal)
 		if err != nil {
 			return fmt.Errorf("%s %d: %w", name, move+1, err)

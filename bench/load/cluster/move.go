@@ -15,8 +15,8 @@ import (
 // callersAt is how many callers are at each of the other nodes while the owner ends.
 const callersAt = 4
 
-// calm is how many answers all callers together have before the owner ends, and after.
-const calm = 20 * callersAt
+// settleAnswers is how many answers all callers together have before the owner ends, and after.
+const settleAnswers = 20 * callersAt
 
 // Move is what callers at the other nodes notice of the owner's end.
 type Move struct {
@@ -62,12 +62,12 @@ func (c *Cluster) watched(ctx context.Context, owner *node, others []*node, sign
 			group.Go(func() error { return w.follow(ctx, one) })
 		}
 	}
-	err := w.further(ctx, calm)
+	err := w.further(ctx, settleAnswers)
 	if err == nil {
 		w.signal(time.Now())
 		group.Go(func() error { return w.starts(ctx, others[0]) })
 		owner.end(signal)
-		err = w.further(ctx, calm)
+		err = w.further(ctx, settleAnswers)
 	}
 	w.end()
 	err = errorOf(group.Wait(), err)
@@ -90,11 +90,11 @@ type watch struct {
 	from time.Time
 	seen Move
 	// wanted are the answers until reached is closed.
-	wanted  int
-	reached chan struct{}
+	wanted int
+	done   chan struct{}
 }
 
-func newWatch() *watch { return &watch{reached: make(chan struct{})} }
+func newWatch() *watch { return &watch{done: make(chan struct{})} }
 
 // follow has one change made after the other until the end.
 func (w *watch) follow(ctx context.Context, one *caller) error {
@@ -134,7 +134,7 @@ func (w *watch) answered(last, began, now time.Time) (enough bool) {
 		}
 	}
 	if w.wanted--; w.wanted == 0 {
-		close(w.reached)
+		close(w.done)
 	}
 	return w.over
 }
@@ -142,8 +142,8 @@ func (w *watch) answered(last, began, now time.Time) (enough bool) {
 // further waits for more answers.
 func (w *watch) further(ctx context.Context, answers int) error {
 	w.mu.Lock()
-	w.wanted, w.reached = answers, make(chan struct{})
-	reached := w.reached
+	w.wanted, w.done = answers, make(chan struct{})
+	reached := w.done
 	w.mu.Unlock()
 	select {
 	case <-reached:

@@ -102,11 +102,11 @@ func (s shares) counts() []int {
 	return counts
 }
 
-var errNoHome = errors.New("not every namespace is at a node of its own")
+var errSharedNode = errors.New("not every namespace is at a node of its own")
 
-// homes are the nodes that have the partitions of some namespaces, each another one: else they
+// owners are the nodes that have the partitions of some namespaces, each another one: else they
 // share nothing.
-func (s shares) homes(names []string) ([]int, error) {
+func (s shares) owners(names []string) ([]int, error) {
 	var homes []int
 	for _, name := range names {
 		home := slices.IndexFunc(s, func(listed []*pawlv1.Partition) bool {
@@ -115,7 +115,7 @@ func (s shares) homes(names []string) ([]int, error) {
 			})
 		})
 		if home < 0 || slices.Contains(homes, home) {
-			return nil, fmt.Errorf("%w: %q", errNoHome, name)
+			return nil, fmt.Errorf("%w: %q", errSharedNode, name)
 		}
 		homes = append(homes, home)
 	}

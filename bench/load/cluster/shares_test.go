@@ -61,7 +61,7 @@ func TestAnEvenShare(t *testing.T) {
 func TestHomesAreOneForEach(t *testing.T) {
 	t.Parallel()
 	names := []string{"space-0", "space-1", "space-2"}
-	got, err := listed(3, []uint32{2}, []uint32{0}, []uint32{1}).homes(names)
+	got, err := listed(3, []uint32{2}, []uint32{0}, []uint32{1}).owners(names)
 	if err != nil || !slices.Equal(got, []int{1, 2, 0}) {
 		t.Errorf("%v, %v", got, err)
 	}
@@ -69,7 +69,7 @@ func TestHomesAreOneForEach(t *testing.T) {
 		"two at one node": listed(3, []uint32{0, 2}, []uint32{1}, nil),
 		"one is nowhere":  listed(2, []uint32{1}, []uint32{0}, nil),
 	} {
-		if _, err := s.homes(names); !errors.Is(err, errNoHome) {
+		if _, err := s.owners(names); !errors.Is(err, errSharedNode) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -19,21 +19,21 @@ const (
 	shared  = "shared"
 )
 
-var ways = []string{atOwner, spread, shared}
+var modes = []string{atOwner, spread, shared}
 
 // keyOf a throughput.
 func keyOf(runs int, way string) string { return fmt.Sprintf("cluster_%s_emit_tps_%d", way, runs) }
 
-// place is where one process drives runs.
-type place struct {
+// driveTarget is where one process drives runs.
+type driveTarget struct {
 	at        *node
 	namespace string
 }
 
-// places of all processes.
-func (c *Cluster) places(ctx context.Context, way string) (all []place, err error) {
+// targets of all processes.
+func (c *Cluster) targets(ctx context.Context, way string) (all []driveTarget, err error) {
 	if way == shared {
-		return c.homes(ctx)
+		return c.owners(ctx)
 	}
 	owner, others, err := c.parted(ctx)
 	if err != nil {
@@ -43,27 +43,27 @@ func (c *Cluster) places(ctx context.Context, way string) (all []place, err erro
 		if way == atOwner {
 			n = owner
 		}
-		all = append(all, place{at: n, namespace: namespaces[0]})
+		all = append(all, driveTarget{at: n, namespace: namespaces[0]})
 	}
 	return all, nil
 }
 
-// homes are the owners of the namespaces, once each has one of its own.
-func (c *Cluster) homes(ctx context.Context) (all []place, err error) {
+// owners are the owners of the namespaces, once each has one of its own.
+func (c *Cluster) owners(ctx context.Context) (all []driveTarget, err error) {
 	listed, err := c.even(ctx)
 	if err != nil {
 		return nil, err
 	}
-	at, err := listed.homes(namespaces)
+	at, err := listed.owners(namespaces)
 	for i, home := range at {
-		all = append(all, place{at: c.nodes[home], namespace: namespaces[i]})
+		all = append(all, driveTarget{at: c.nodes[home], namespace: namespaces[i]})
 	}
 	return all, err
 }
 
 // throughput drives runs, nearly as many from each process.
 func (c *Cluster) throughput(ctx context.Context, runs int, way string, load Load) (float64, error) {
-	places, err := c.places(ctx, way)
+	places, err := c.targets(ctx, way)
 	if err != nil {
 		return 0, err
 	}

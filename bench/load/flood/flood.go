@@ -31,14 +31,14 @@ type Times struct {
 	// Warm is not measured; Window is how long the steady clients are alone, and how long
 	// the crowd is there, after it took Arrival to come; Patience is how long the end of
 	// the crowd is looked at.
-	Warm, Arrival, Window, Patience time.Duration
+	Warm, Arrival, Window, RecoveryTimeout time.Duration
 }
 
 // Result of one measurement.
 type Result struct {
-	// AloneP99ms is the latency of the steady clients before the crowd came, AcceptedP99ms
+	// BaselineP99ms is the latency of the steady clients before the crowd came, AcceptedP99ms
 	// that of all calls that were taken while it was there, RefusedP99ms of those refused.
-	AloneP99ms    float64 `json:"alone_p99_ms"`
+	BaselineP99ms float64 `json:"alone_p99_ms"`
 	AcceptedP99ms float64 `json:"accepted_p99_ms"`
 	RefusedP99ms  float64 `json:"refused_p99_ms"`
 	// RecoveryMs is from the crowd's end to the end of the first tenth of a second in which
@@ -55,7 +55,7 @@ const slice = 100 * time.Millisecond
 // phases in their order; those of the recovery follow, one a slice.
 const (
 	warm = iota
-	alone
+	baseline
 	crowded
 	recovery
 )
@@ -82,7 +82,7 @@ func Run(ctx context.Context, clients Clients, times Times) (Result, error) {
 		all.Go(func() { r.client(ctx, call) })
 	}
 	r.last(ctx, warm, times.Warm)
-	r.last(ctx, alone, times.Window)
+	r.last(ctx, baseline, times.Window)
 	there, gone := context.WithCancel(ctx)
 	for i, call := range clients.Crowd {
 		arrival := times.Arrival * time.Duration(i) / time.Duration(len(clients.Crowd))
@@ -93,7 +93,7 @@ func Run(ctx context.Context, clients Clients, times Times) (Result, error) {
 	}
 	r.last(ctx, crowded, times.Arrival+times.Window)
 	gone()
-	slices := int64(times.Patience / slice)
+	slices := int64(times.RecoveryTimeout / slice)
 	for n := range slices {
 		r.last(ctx, recovery+n, slice)
 	}
@@ -165,11 +165,11 @@ func (r *run) fail(err error) {
 
 func (r *run) result(slices int64) (Result, error) {
 	out := Result{
-		AloneP99ms: p99(r.taken[alone]), AcceptedP99ms: p99(r.taken[crowded]), RefusedP99ms: p99(r.refused[crowded]),
+		BaselineP99ms: p99(r.taken[baseline]), AcceptedP99ms: p99(r.taken[crowded]), RefusedP99ms: p99(r.refused[crowded]),
 		Accepted: calls(r.taken[crowded]), Refused: calls(r.refused[crowded]),
 	}
 	for n := range slices {
-		if h := r.taken[recovery+n]; h != nil && p99(h) <= 2*out.AloneP99ms {
+		if h := r.taken[recovery+n]; h != nil && p99(h) <= 2*out.BaselineP99ms {
 			out.RecoveryMs = float64((n + 1) * slice.Milliseconds())
 			return out, r.fault
 		}

@@ -55,14 +55,14 @@ func TestRun(t *testing.T) {
 		// neither its pauses nor the times at which it comes.
 		s := &server{takes: 11 * time.Millisecond, most: 8}
 		got, err := Run(t.Context(), Clients{Steady: callsOf(s, 4), Crowd: callsOf(s, 12)}, Times{
-			Warm: time.Second, Window: 2 * time.Second, Patience: time.Second,
+			Warm: time.Second, Window: 2 * time.Second, RecoveryTimeout: time.Second,
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		// Eight at once, 11 ms each, for two seconds; eight of the crowd come twice a second;
 		// those that come as the window begins or ends count for it or not.
-		if got.AloneP99ms < 10 || got.AloneP99ms > 12 || got.AcceptedP99ms > 12 || got.Accepted < 1440 || got.Accepted > 1464 {
+		if got.BaselineP99ms < 10 || got.BaselineP99ms > 12 || got.AcceptedP99ms > 12 || got.Accepted < 1440 || got.Accepted > 1464 {
 			t.Errorf("%+v", got)
 		}
 		if got.Refused < 8*3 || got.Refused > 8*5 || got.RefusedP99ms > 1 || got.RecoveryMs != 100 {
@@ -76,7 +76,7 @@ func TestFaults(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")
-		if _, err := Run(t.Context(), Clients{Steady: callsOf(&server{fault: broken}, 1)}, Times{Patience: slice}); !errors.Is(err, broken) || !errors.Is(err, errNoRecovery) {
+		if _, err := Run(t.Context(), Clients{Steady: callsOf(&server{fault: broken}, 1)}, Times{RecoveryTimeout: slice}); !errors.Is(err, broken) || !errors.Is(err, errNoRecovery) {
 			t.Error(err)
 		}
 	})

@@ -42,7 +42,7 @@ func (l Load) String() string {
 // AwaitQuiet waits until the machine's load is low, at most for wait, and says what it
 // saw; tell gets a line when it has to wait.
 func AwaitQuiet(ctx context.Context, wait time.Duration, tell func(format string, args ...any)) Load {
-	return quiet{wait: wait, look: loadAverage, tell: tell, pause: pause}.await(ctx)
+	return quiet{wait: wait, look: loadAverage, logf: tell, pause: pause}.await(ctx)
 }
 
 func pause(ctx context.Context, d time.Duration) {
@@ -58,7 +58,7 @@ type quiet struct {
 	look func() (float64, bool)
 	// pause waits for a while; it returns early when ctx ends.
 	pause func(ctx context.Context, d time.Duration)
-	tell  func(format string, args ...any)
+	logf  func(format string, args ...any)
 }
 
 func (q quiet) await(ctx context.Context) Load {
@@ -72,7 +72,7 @@ func (q quiet) await(ctx context.Context) Load {
 			return Load{Average: &load, Waited: waited.Seconds(), Quiet: load < quietLoad}
 		}
 		if waited == 0 {
-			q.tell("load %.2f: waiting up to %v until it is under %.1f", load, q.wait, quietLoad)
+			q.logf("load %.2f: waiting up to %v until it is under %.1f", load, q.wait, quietLoad)
 		}
 		step := min(quietLook, q.wait-waited)
 		q.pause(ctx, step)

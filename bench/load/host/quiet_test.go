@@ -18,7 +18,7 @@ func loads(wait time.Duration, values ...float64) (quiet, *time.Duration) {
 			return values[max(at, 0)], len(values) > 0
 		},
 		pause: func(_ context.Context, d time.Duration) { slept += d },
-		tell:  func(string, ...any) {},
+		logf:  func(string, ...any) {},
 	}, &slept
 }
 

@@ -39,8 +39,8 @@ func Look(ctx context.Context, url dsn.URL) (*Database, error) {
 const prefix = "pawl_bench_"
 
 // Fresh is a place that nobody has, and a function that drops its schema.
-func (d *Database) Fresh() (*Place, func()) {
-	p := &Place{URL: d.url.Secret(), Schema: prefix + strings.ToLower(rand.Text())}
+func (d *Database) Fresh() (*Location, func()) {
+	p := &Location{URL: d.url.Secret(), Schema: prefix + strings.ToLower(rand.Text())}
 	return p, func() { d.drop(p.Schema) }
 }
 

@@ -90,7 +90,7 @@ func barOf(t *testing.T, d *Database, key string) stat.Bar {
 func TestAPasswordIsInNoCommandLine(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"postgres://u:geheim@db/x", "postgres://u@db/x?password=geheim"} {
-		place := &Place{URL: url, Schema: "s"}
+		place := &Location{URL: url, Schema: "s"}
 		flags, err := place.Flags(t.TempDir())
 		if err != nil || strings.Contains(strings.Join(flags, " "), "geheim") {
 			t.Errorf("%s: %v, %v", url, flags, err)
@@ -100,7 +100,7 @@ func TestAPasswordIsInNoCommandLine(t *testing.T) {
 			t.Errorf("%s: the file has %q, %v", url, kept, err)
 		}
 	}
-	place := &Place{URL: "postgres://u@db/x", Schema: "s"}
+	place := &Location{URL: "postgres://u@db/x", Schema: "s"}
 	if flags, err := place.Flags(t.TempDir()); err != nil || slices.Contains(flags, "--store-password-file") {
 		t.Errorf("without a password: %v, %v", flags, err)
 	}

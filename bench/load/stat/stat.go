@@ -63,7 +63,7 @@ type Verdict string
 // is the distance between the median and the bar, so that another run of the
 // bench could say the opposite.
 const (
-	Reached      Verdict = "reached"
+	Met          Verdict = "reached"
 	Missed       Verdict = "missed"
 	Inconclusive Verdict = "inconclusive"
 	// NotMeasured: no round gave a number.
@@ -85,7 +85,7 @@ func (b Bar) Judge(s Stat) Verdict {
 	case margin < 0:
 		return Missed
 	default:
-		return Reached
+		return Met
 	}
 }
 

@@ -44,12 +44,12 @@ func TestJudge(t *testing.T) {
 		rounds []float64
 		want   Verdict
 	}{
-		{"clearly above", AtLeast(0.75), []float64{0.9, 0.92, 0.91}, Reached},
-		{"exactly on it", AtLeast(0.75), []float64{0.75}, Reached},
+		{"clearly above", AtLeast(0.75), []float64{0.9, 0.92, 0.91}, Met},
+		{"exactly on it", AtLeast(0.75), []float64{0.75}, Met},
 		{"clearly below", AtLeast(0.75), []float64{0.5, 0.52, 0.51}, Missed},
 		{"median above, rounds on both sides", AtLeast(0.75), []float64{0.6, 0.8, 0.9}, Inconclusive},
 		{"median below, rounds on both sides", AtLeast(0.75), []float64{0.6, 0.7, 0.9}, Inconclusive},
-		{"ceiling kept", AtMost(5), []float64{2, 2.5, 3}, Reached},
+		{"ceiling kept", AtMost(5), []float64{2, 2.5, 3}, Met},
 		{"ceiling broken", AtMost(5), []float64{8, 9, 8.5}, Missed},
 		{"ceiling, wide", AtMost(5), []float64{3, 4, 9}, Inconclusive},
 		{"nothing measured", AtMost(5), nil, NotMeasured},

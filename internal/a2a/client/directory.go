@@ -113,7 +113,7 @@ func (d *Directory) remote(space, pack, agent string) (name string, remote Remot
 // whatever is configured since it was asked for.
 func (d *Directory) Peer(ctx context.Context, del *machine.Delegation, space string) (*Peer, string, error) {
 	if name, remote, change := d.remote(space, del.PackID, del.Agent); name != "" && del.Payer == nil {
-		peer, err := d.reach(ctx, name, remote, change)
+		peer, err := d.remotePeer(ctx, name, remote, change)
 		return peer, remote.Card, err
 	}
 	if space != "" {
@@ -142,9 +142,9 @@ func Named(remotes map[string]Remote, space, pack, agent string) string {
 	return ""
 }
 
-// reach reads an agent's card, if it was not read lately, and takes its first
+// remotePeer reads an agent's card, if it was not read lately, and takes its first
 // interface that is spoken here. An agent that is slow holds up nobody else's.
-func (d *Directory) reach(ctx context.Context, name string, remote Remote, change int) (*Peer, error) {
+func (d *Directory) remotePeer(ctx context.Context, name string, remote Remote, change int) (*Peer, error) {
 	if peer := d.recent(name); peer != nil {
 		return peer, nil
 	}

@@ -41,7 +41,7 @@ func (e exact) RoundTrip(req *http.Request) (*http.Response, error) {
 // their own letters only, U+FFFD is in the place of half a character, and values whose numbers
 // doubles cannot carry are texts (terms.ExactURI).
 func exactAnswer(raw []byte) ([]byte, error) {
-	value, err := strictjson.HeardValue(raw)
+	value, err := strictjson.ValueLenient(raw)
 	if err != nil {
 		return nil, err
 	}

@@ -11,13 +11,13 @@ import (
 
 // Bounds of what a delegated run may say it consumed; those of Usage in pawl.v1.
 const (
-	maxSpent      = 1_000_000_000_000
-	maxSpentCalls = 1_000_000
+	maxUsage          = 1_000_000_000_000
+	maxUsageToolCalls = 1_000_000
 )
 
-// Spend adds what one record consumed. An answered delegation holds what its own run
+// AddUsage adds what one record consumed. An answered delegation holds what its own run
 // did, so that totals are those of the whole tree and nothing is counted twice.
-func Spend(total *machine.Usage, body machine.Body) {
+func AddUsage(total *machine.Usage, body machine.Body) {
 	var u machine.Usage
 	switch b := body.(type) {
 	case *machine.StepRequested:
@@ -31,15 +31,15 @@ func Spend(total *machine.Usage, body machine.Body) {
 		u = b.Usage
 	case *machine.TurnFailed:
 		u = b.Usage
-	case *machine.ModelNoted:
+	case *machine.ModelUpdated:
 		u = b.Usage
 	case *machine.StepCancelled:
 		u = b.Usage
 	}
-	total.InputTokens = min(total.InputTokens+min(u.InputTokens, maxSpent), maxSpent)
-	total.OutputTokens = min(total.OutputTokens+min(u.OutputTokens, maxSpent), maxSpent)
-	total.CostMicro = min(total.CostMicro+min(u.CostMicro, maxSpent), maxSpent)
-	total.ToolCalls = min(total.ToolCalls+min(u.ToolCalls, maxSpentCalls), maxSpentCalls)
+	total.InputTokens = min(total.InputTokens+min(u.InputTokens, maxUsage), maxUsage)
+	total.OutputTokens = min(total.OutputTokens+min(u.OutputTokens, maxUsage), maxUsage)
+	total.CostMicro = min(total.CostMicro+min(u.CostMicro, maxUsage), maxUsage)
+	total.ToolCalls = min(total.ToolCalls+min(u.ToolCalls, maxUsageToolCalls), maxUsageToolCalls)
 }
 
 // UsageToProto is the object of [DelegationURI] in the metadata of a task that has
@@ -75,9 +75,9 @@ func UsageFromProto(value *structpb.Value) (u machine.Usage, metered bool, untol
 		}
 		return int64(n.NumberValue)
 	}
-	u.InputTokens, u.OutputTokens = count("input_tokens", maxSpent, machine.FigureTokens), count("output_tokens", maxSpent, machine.FigureTokens)
-	u.CostMicro = count("cost_micro_usd", maxSpent, machine.FigureCost)
-	u.ToolCalls = int(count("tool_calls", maxSpentCalls, machine.FigureToolCalls))
+	u.InputTokens, u.OutputTokens = count("input_tokens", maxUsage, machine.FigureTokens), count("output_tokens", maxUsage, machine.FigureTokens)
+	u.CostMicro = count("cost_micro_usd", maxUsage, machine.FigureCost)
+	u.ToolCalls = int(count("tool_calls", maxUsageToolCalls, machine.FigureToolCalls))
 	return u, usage != nil, untold, err
 }
 
@@ -85,9 +85,9 @@ func UsageFromProto(value *structpb.Value) (u machine.Usage, metered bool, untol
 // "tokens", "tool_calls"}, 0 = no bound.
 func LeaseToProto(lease machine.Amount) *structpb.Value {
 	return structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
-		"cost_micro_usd": structpb.NewNumberValue(float64(min(lease.CostMicro, maxSpent))),
-		"tokens":         structpb.NewNumberValue(float64(min(lease.Tokens, maxSpent))),
-		"tool_calls":     structpb.NewNumberValue(float64(min(lease.ToolCalls, maxSpentCalls))),
+		"cost_micro_usd": structpb.NewNumberValue(float64(min(lease.CostMicro, maxUsage))),
+		"tokens":         structpb.NewNumberValue(float64(min(lease.Tokens, maxUsage))),
+		"tool_calls":     structpb.NewNumberValue(float64(min(lease.ToolCalls, maxUsageToolCalls))),
 	}})
 }
 
@@ -105,12 +105,12 @@ func (l *Lease) Amount() (machine.Amount, error) {
 		return machine.Amount{}, nil
 	}
 	for _, n := range []float64{l.CostMicro, l.Tokens, l.ToolCalls} {
-		if !(n >= 0 && n <= maxSpent) || n != math.Trunc(n) {
-			return machine.Amount{}, fmt.Errorf("lease: want whole numbers from 0 to %d, got %v", int64(maxSpent), n)
+		if !(n >= 0 && n <= maxUsage) || n != math.Trunc(n) {
+			return machine.Amount{}, fmt.Errorf("lease: want whole numbers from 0 to %d, got %v", int64(maxUsage), n)
 		}
 	}
-	if l.ToolCalls > maxSpentCalls {
-		return machine.Amount{}, fmt.Errorf("lease: want at most %d tool calls, got %v", int64(maxSpentCalls), l.ToolCalls)
+	if l.ToolCalls > maxUsageToolCalls {
+		return machine.Amount{}, fmt.Errorf("lease: want at most %d tool calls, got %v", int64(maxUsageToolCalls), l.ToolCalls)
 	}
 	return machine.Amount{Tokens: int64(l.Tokens), CostMicro: int64(l.CostMicro), ToolCalls: int64(l.ToolCalls)}, nil
 }

@@ -23,7 +23,7 @@ func TestUsageOfAgents(t *testing.T) {
 			t.Errorf("%v: %+v, %v", none, got, err)
 		}
 	}
-	for name, most := range map[string]int64{"input_tokens": maxSpent, "output_tokens": maxSpent, "cost_micro_usd": maxSpent, "tool_calls": maxSpentCalls} {
+	for name, most := range map[string]int64{"input_tokens": maxUsage, "output_tokens": maxUsage, "cost_micro_usd": maxUsage, "tool_calls": maxUsageToolCalls} {
 		for _, bad := range []*structpb.Value{
 			structpb.NewNumberValue(-1), structpb.NewNumberValue(0.5), structpb.NewNumberValue(float64(most) + 1), structpb.NewNumberValue(math.NaN()),
 			structpb.NewNumberValue(math.Inf(1)), structpb.NewStringValue("9"), structpb.NewBoolValue(true), structpb.NewNullValue(),
@@ -47,17 +47,17 @@ func TestSpendIsBounded(t *testing.T) {
 		&machine.TurnFailed{Usage: machine.Usage{OutputTokens: 3}}, &machine.TurnCompleted{Usage: machine.Usage{CostMicro: 4}}, &machine.Paused{},
 		// A call of a model is no call of a tool; what came too late was consumed all the same.
 		&machine.StepRequested{Kind: machine.KindModel}, &machine.StepResolved{Kind: machine.KindModel, Usage: machine.Usage{InputTokens: 10}},
-		&machine.ModelNoted{Usage: machine.Usage{OutputTokens: 20}},
+		&machine.ModelUpdated{Usage: machine.Usage{OutputTokens: 20}},
 	} {
-		Spend(&total, body)
+		AddUsage(&total, body)
 	}
 	if want := (machine.Usage{InputTokens: 11, OutputTokens: 23, CostMicro: 4, ToolCalls: 3}); total != want {
 		t.Errorf("%+v", total)
 	}
 	huge := machine.Usage{InputTokens: math.MaxInt64, OutputTokens: math.MaxInt64, CostMicro: math.MaxInt64, ToolCalls: math.MaxInt}
-	Spend(&total, &machine.TurnCompleted{Usage: huge})
-	Spend(&total, &machine.TurnCompleted{Usage: huge})
-	if want := (machine.Usage{InputTokens: maxSpent, OutputTokens: maxSpent, CostMicro: maxSpent, ToolCalls: maxSpentCalls}); total != want {
+	AddUsage(&total, &machine.TurnCompleted{Usage: huge})
+	AddUsage(&total, &machine.TurnCompleted{Usage: huge})
+	if want := (machine.Usage{InputTokens: maxUsage, OutputTokens: maxUsage, CostMicro: maxUsage, ToolCalls: maxUsageToolCalls}); total != want {
 		t.Errorf("%+v", total)
 	}
 }

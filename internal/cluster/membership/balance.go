@@ -27,21 +27,21 @@ func (v View) loads() map[string]int {
 
 // fewest is the node that may have a partition and has fewest by loads, the eldest of those; "":
 // nobody may.
-func (v View) fewest(p Part, loads map[string]int, but func(m Member) bool) (id string) {
+func (v View) fewest(p Partition, loads map[string]int, but func(m Member) bool) (id string) {
 	for _, m := range v.Nodes {
-		if m.takes(p) && !but(m) && (id == "" || loads[m.ID] < loads[id]) {
+		if m.canOwn(p) && !but(m) && (id == "" || loads[m.ID] < loads[id]) {
 			id = m.ID
 		}
 	}
 	return id
 }
 
-// heirs says who takes each partition that nobody has, at once: of all that may, who has fewest.
+// successors says who takes each partition that nobody has, at once: of all that may, who has fewest.
 // Who is new comes after all others: a process that was started in the place of one that was killed has
 // fewest, and is slowest to open anything, as it reads, compiles and connects for itself first; it
 // gets its share when the others have shared this. had is who had it last, and did not renew the
 // lease: that one is not there though its row may be, unless it is me.
-func (v View) heirs(me string, had map[int32]string) map[int32]string {
+func (v View) successors(me string, had map[int32]string) map[int32]string {
 	loads, heirs := v.loads(), map[int32]string{}
 	for _, p := range v.Parts {
 		if p.Owner != (Member{}) {
@@ -69,7 +69,7 @@ type move struct {
 // moves are those after which no node has two more than another one that could have one of them; none
 // while somebody is about to take one.
 func (v View) moves() (moves []move) {
-	if v.Ownerless() > 0 {
+	if v.Unowned() > 0 {
 		return nil
 	}
 	loads, owners := v.loads(), map[int32]string{}
@@ -110,58 +110,58 @@ func (v View) move(loads map[string]int, owners map[int32]string) (best move, fo
 // that it was given to did not want it, and for how long nothing is given then: the first time, and
 // at most, as it is twice as long each time.
 const (
-	settling = 2 * time.Second
-	refused  = 30 * time.Second
-	tying    = time.Minute
-	longest  = 16 * tying
+	settling        = 2 * time.Second
+	refused         = 30 * time.Second
+	minRefusalPause = time.Minute
+	maxRefusalPause = 16 * minRefusalPause
 	// levelling is how long more is given as soon as the last of it has been taken.
 	levelling = 10 * time.Second
 	// yielding is how long who gave something leaves it to the others: they open only so many at once.
 	yielding = 3 * time.Second
 )
 
-// tie is how long nothing is given, because of a node that did not want what it was given.
-type tie struct {
+// refusal is how long nothing is given, because of a node that did not want what it was given.
+type refusal struct {
 	until time.Time
-	lasts time.Duration
+	pause time.Duration
 }
 
 // balance gives away what is more than this node's share, as much at once as is opened at once. It is called
 // under mu.
 func (n *Node) balance() {
 	now := time.Now()
-	calm := now.Sub(n.calm) >= settling
-	if n.leaving || n.away != nil || !calm && !now.Before(n.level) || n.isTied(now) || n.count(opening)+n.count(closing) > 0 {
+	calm := now.Sub(n.stableSince) >= settling
+	if n.leaving || n.away != nil || !calm && !now.Before(n.rebalanceUntil) || n.isBalancingPaused(now) || n.count(opening)+n.count(closing) > 0 {
 		return
 	}
 	for _, m := range n.view.moves() {
-		if p := n.place(m.part); m.from == n.cfg.Me.ID && p != nil && p.phase == open && n.count(closing) < atOnce {
+		if p := n.stateOf(m.part); m.from == n.cfg.Me.ID && p != nil && p.phase == open && n.count(closing) < atOnce {
 			n.cfg.Log.Info("partition handover to less loaded node started", "partition", p.part, "to", m.to)
 			p.given, p.to = now, m.to
 			if calm {
-				n.level = now.Add(levelling)
+				n.rebalanceUntil = now.Add(levelling)
 			}
-			p.claim.rest = later(p.claim.rest, now.Add(yielding))
+			p.takeover.retryAt = later(p.takeover.retryAt, now.Add(yielding))
 			n.close(p)
 		}
 	}
 }
 
-// returned notes that a place is open again, which may have been given away in vain. It is called under mu.
-func (n *Node) returned(p *place) {
+// recordReturn notes that a place is open again, which may have been given away in vain. It is called under mu.
+func (n *Node) recordReturn(p *partitionState) {
 	if now := time.Now(); !p.given.IsZero() && now.Sub(p.given) < refused {
-		lasts := min(max(2*n.tied[p.to].lasts, tying), longest)
-		if now.Before(n.tied[p.to].until) {
-			lasts = n.tied[p.to].lasts // it came with others
+		lasts := min(max(2*n.refusals[p.to].pause, minRefusalPause), maxRefusalPause)
+		if now.Before(n.refusals[p.to].until) {
+			lasts = n.refusals[p.to].pause // it came with others
 		}
-		n.tied[p.to] = tie{now.Add(lasts), lasts}
+		n.refusals[p.to] = refusal{now.Add(lasts), lasts}
 	}
 	p.given = time.Time{}
 }
 
-// isTied is called under mu.
-func (n *Node) isTied(now time.Time) bool {
-	for _, t := range n.tied {
+// isBalancingPaused is called under mu.
+func (n *Node) isBalancingPaused(now time.Time) bool {
+	for _, t := range n.refusals {
 		if now.Before(t.until) {
 			return true
 		}
@@ -169,16 +169,16 @@ func (n *Node) isTied(now time.Time) bool {
 	return false
 }
 
-// went learns from a view what was not given in vain: what a third node has by now, and what may come back
+// resolveHandovers learns from a view what was not given in vain: what a third node has by now, and what may come back
 // because the node that it was given to is not there; and who has kept what it was given. It is called
 // under mu.
-func (n *Node) went(view View) {
+func (n *Node) resolveHandovers(view View) {
 	now, loads := time.Now(), view.loads()
 	gone := func(id string) bool {
 		_, stays := loads[id]
 		return !stays
 	}
-	for _, p := range n.places {
+	for _, p := range n.partitions {
 		if p.given.IsZero() {
 			continue
 		}
@@ -187,14 +187,14 @@ func (n *Node) went(view View) {
 			p.given = time.Time{}
 		case owner == p.to && now.Sub(p.given) >= refused:
 			p.given = time.Time{}
-			delete(n.tied, p.to)
+			delete(n.refusals, p.to)
 		}
 	}
-	maps.DeleteFunc(n.tied, func(id string, _ tie) bool { return gone(id) })
+	maps.DeleteFunc(n.refusals, func(id string, _ refusal) bool { return gone(id) })
 }
 
-// Ownerless is how many partitions nobody has that some node may take.
-func (v View) Ownerless() (n int) {
+// Unowned is how many partitions nobody has that some node may take.
+func (v View) Unowned() (n int) {
 	for _, p := range v.Parts {
 		if p.Owner == (Member{}) && v.fewest(p, nil, func(Member) bool { return false }) != "" {
 			n++

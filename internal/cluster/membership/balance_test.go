@@ -35,7 +35,7 @@ func membersOf(words string) (all []Member) {
 func viewOf(nodes, owners string) View {
 	v := View{Nodes: membersOf(nodes)}
 	for word := range strings.FieldsSeq(owners) {
-		part := Part{ID: int32(len(v.Parts)), Format: 2}
+		part := Partition{ID: int32(len(v.Parts)), Format: 2}
 		for _, m := range v.Nodes {
 			if m.ID == word {
 				part.Owner = m
@@ -70,7 +70,7 @@ func TestHeirs(t *testing.T) {
 		for word := range strings.FieldsSeq(c.had) {
 			had[int32(word[0]-'0')] = word[2:]
 		}
-		heirs := viewOf(c.nodes, c.owners).heirs("me", had)
+		heirs := viewOf(c.nodes, c.owners).successors("me", had)
 		var got []string
 		for _, part := range slices.Sorted(maps.Keys(heirs)) {
 			got = append(got, fmt.Sprintf("%d=%s", part, heirs[part]))
@@ -113,7 +113,7 @@ func TestOlderFormatsAreNotShared(t *testing.T) {
 	t.Parallel()
 	v := viewOf("a b", "a a a a .")
 	v.Nodes[1].Speaks = 1
-	if moves, heirs := v.moves(), v.heirs("a", nil); len(moves) > 0 || heirs[4] != "a" {
+	if moves, heirs := v.moves(), v.successors("a", nil); len(moves) > 0 || heirs[4] != "a" {
 		t.Errorf("%v, %v", moves, heirs)
 	}
 }
@@ -178,7 +178,7 @@ func TestALeavingNodesShareIsShared(t *testing.T) {
 		all := []*process{w.start(), w.start(), w.start()}
 		time.Sleep(10 * time.Second)
 		began := time.Now()
-		if err := all[0].Node.Leave(t.Context()); err != nil {
+		if err := all[0].Node.Drain(t.Context()); err != nil {
 			t.Error(err)
 		}
 		w.until(func() bool { return all[1].holds()+all[2].holds() == len(w.parts) })
@@ -210,7 +210,7 @@ func TestWhatIsGivenInVain(t *testing.T) {
 			t.Errorf("seed %d: it is given something in vain as often as ever: %d", w.seed, tries)
 		}
 		broken.set(func() { broken.broken = false })
-		time.Sleep(8 * tying)
+		time.Sleep(8 * minRefusalPause)
 		w.mustBeEven([]*process{p, broken})
 	})
 }

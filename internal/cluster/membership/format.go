@@ -26,8 +26,8 @@ func (c *Config) keeps(format uint32) error {
 	return &FormatError{Format: format, Oldest: c.Oldest, Speaks: c.Me.Speaks}
 }
 
-// outgrown: all who live and stay speak a newer format than the one that a partition is in.
-func (v View) outgrown(p Part) bool {
+// formatOutdated: all who live and stay speak a newer format than the one that a partition is in.
+func (v View) formatOutdated(p Partition) bool {
 	for _, m := range v.Nodes {
 		if !m.Leaving && m.Speaks <= p.Format {
 			return false

@@ -24,8 +24,8 @@ type Member struct {
 	New bool
 }
 
-// Part is a partition as the rows have it.
-type Part struct {
+// Partition is a partition as the rows have it.
+type Partition struct {
 	ID int32
 	// Owner has it by a lease that holds; the zero value: nobody. One without a key is a process
 	// that is no node.
@@ -35,8 +35,8 @@ type Part struct {
 	// Format is the one that it is kept in, which its owner raises when it takes it; zero: nobody
 	// has made it yet.
 	Format uint32
-	// Made: it has something.
-	Made bool
+	// NonEmpty: it has something.
+	NonEmpty bool
 }
 
 // View is what the rows say at one moment.
@@ -44,26 +44,26 @@ type View struct {
 	// Nodes are those that live, in the order in which they came.
 	Nodes []Member
 	// Parts are all partitions that there are, by number.
-	Parts []Part
+	Parts []Partition
 }
 
-// Rows are where nodes say that they live, and where the owners stand.
-type Rows interface {
-	// Beat says that a node lives, for a lease from now, renews the leases of the partitions that this
+// Registry are where nodes say that they live, and where the owners stand.
+type Registry interface {
+	// Heartbeat says that a node lives, for a lease from now, renews the leases of the partitions that this
 	// process has, and tells what there is.
-	Beat(ctx context.Context, me Member) (View, error)
-	// Leave says that it does not live any more.
-	Leave(ctx context.Context, me Member) error
+	Heartbeat(ctx context.Context, me Member) (View, error)
+	// Deregister says that it does not live any more.
+	Deregister(ctx context.Context, me Member) error
 }
 
 // peer is a node as the router names it.
 func (m Member) peer() router.Peer { return router.Peer{ID: m.ID, Address: m.Address, Key: m.Key} }
 
-// stranger: it has a partition, and no node can reach it.
-func (m Member) stranger() bool { return m.Key == [32]byte{} }
+// outsideCluster: it has a partition, and no node can reach it.
+func (m Member) outsideCluster() bool { return m.Key == [32]byte{} }
 
-// takes: it may have a partition next.
-func (m Member) takes(p Part) bool {
+// canOwn: it may have a partition next.
+func (m Member) canOwn(p Partition) bool {
 	return !m.Leaving && m.Speaks >= p.Format && m.Parts&(1<<p.ID) != 0
 }
 
@@ -74,28 +74,28 @@ func (m Member) same(other Member) bool {
 }
 
 // same: nobody whom it concerns would do anything else.
-func (p Part) same(other Part) bool {
+func (p Partition) same(other Partition) bool {
 	return p.ID == other.ID && p.Owner.same(other.Owner) && p.Format == other.Format
 }
 
 // part is a partition of the view; one that there is not is nobody's.
-func (v View) part(id int32) Part {
+func (v View) part(id int32) Partition {
 	for _, p := range v.Parts {
 		if p.ID == id {
 			return p
 		}
 	}
-	return Part{ID: id}
+	return Partition{ID: id}
 }
 
 // same: nobody whom it concerns would do anything else.
 func (v View) same(other View) bool {
-	return slices.EqualFunc(v.Parts, other.Parts, Part.same) && slices.EqualFunc(v.Nodes, other.Nodes, Member.same)
+	return slices.EqualFunc(v.Parts, other.Parts, Partition.same) && slices.EqualFunc(v.Nodes, other.Nodes, Member.same)
 }
 
-// stays: no node has come or gone but new ones. One that is started again and again keeps nobody from
+// sameMembers: no node has come or gone but new ones. One that is started again and again keeps nobody from
 // having his share.
-func (v View) stays(next View) bool {
+func (v View) sameMembers(next View) bool {
 	before := slices.DeleteFunc(slices.Clone(v.Nodes), func(m Member) bool { return m.New && !next.has(m.ID) })
 	after := slices.DeleteFunc(slices.Clone(next.Nodes), func(m Member) bool { return m.New && !v.has(m.ID) })
 	return slices.EqualFunc(before, after, Member.same)

@@ -10,18 +10,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/cluster/router"
 )
 
-// Seat is where calls of this node find a partition while it has it: that of the router.
-type Seat interface {
-	Put(home router.Home)
-	// Take closes it to calls and waits for those inside.
-	Take(ctx context.Context) (router.Home, error)
-	// Extend says until when the lease holds for certain.
-	Extend(until time.Time)
+// Slot is where calls of this node find a partition while it has it: that of the router.
+type Slot interface {
+	Attach(home router.Backend)
+	// Detach closes it to calls and waits for those inside.
+	Detach(ctx context.Context) (router.Backend, error)
+	// ExtendLease says until when the lease holds for certain.
+	ExtendLease(until time.Time)
 }
 
-// Tenure is a partition, open, with its house.
-type Tenure interface {
-	router.Home
+// OpenPartition is a partition, open, with its house.
+type OpenPartition interface {
+	router.Backend
 	// Close answers what was accepted, closes the partition and gives its lease back.
 	Close(ctx context.Context) error
 	// Closed is closed once it is.
@@ -33,21 +33,21 @@ type Config struct {
 	// Me is this node, with the partitions that it takes.
 	Me Member
 	// Oldest is the oldest format that this node keeps a partition in. Default: any is.
-	Oldest uint32
-	Rows   Rows
-	// Seat is that of a partition.
-	Seat func(part int32) Seat
+	Oldest   uint32
+	Registry Registry
+	// Slot is that of a partition.
+	Slot func(part int32) Slot
 	// Open takes a partition and opens it, or fails soon if another one has it; its context ends
 	// with that. Beats renew the lease from the moment when it is taken.
-	Open func(ctx context.Context, part int32) (Tenure, error)
-	// Nudge has another node look at the rows now.
-	Nudge func(ctx context.Context, to router.Peer) error
+	Open func(ctx context.Context, part int32) (OpenPartition, error)
+	// NotifyPeer has another node look at the rows now.
+	NotifyPeer func(ctx context.Context, to router.Peer) error
 	// Lease is how long a beat keeps a partition, and a node alive. Default 3 s.
 	Lease time.Duration
 	// Every is the pause between two looks when nothing happens. Default 1 s.
 	Every time.Duration
-	// Handing bounds how long calls inside are waited for at a hand-over. Default 10 s.
-	Handing time.Duration
+	// HandoverTimeout bounds how long calls inside are waited for at a hand-over. Default 10 s.
+	HandoverTimeout time.Duration
 	// Log is told what happens. Default: discarded.
 	Log *slog.Logger
 }
@@ -62,24 +62,24 @@ type Node struct {
 	view View
 	// changed is closed and made anew when somebody else has a partition, stepped when the phase
 	// of one is another, looked after every look.
-	changed, stepped, looked chan struct{}
-	// seen is when the rows were asked for the view, heard when it came, asked when they were asked
+	changed, stepped, polled chan struct{}
+	// viewRequestedAt is when the rows were asked for the view, heard when it came, asked when they were asked
 	// last; away is why they cannot be read.
-	seen, heard, asked time.Time
-	away               error
+	viewRequestedAt, viewReceivedAt, lastPoll time.Time
+	away                                      error
 	// stale: nothing was heard for a lease, and everybody may be another's by now.
 	stale   bool
 	leaving bool
-	// places are what this node may have, by number.
-	places []*place
-	// had is who had each partition last.
-	had map[int32]string
-	// calm is since when the view is the same but for who is new; until level partitions may move and
+	// partitions are what this node may have, by number.
+	partitions []*partitionState
+	// lastOwners is who had each partition last.
+	lastOwners map[int32]string
+	// stableSince is since when the view is the same but for who is new; until level partitions may move and
 	// it counts as calm. tied has the nodes that did not want what they were given.
-	calm, level time.Time
-	tied        map[string]tie
-	// nudging are the nodes that are told something right now; true: they are to be told again.
-	nudging map[string]bool
+	stableSince, rebalanceUntil time.Time
+	refusals                    map[string]refusal
+	// notifying are the nodes that are told something right now; true: they are to be told again.
+	notifying map[string]bool
 }
 
 // New makes one that has nothing yet.
@@ -91,17 +91,17 @@ func New(cfg Config) *Node {
 	}
 	def(&cfg.Lease, 3*time.Second)
 	def(&cfg.Every, time.Second)
-	def(&cfg.Handing, 10*time.Second)
+	def(&cfg.HandoverTimeout, 10*time.Second)
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	n := &Node{
-		cfg: cfg, kick: make(chan struct{}, 1), had: map[int32]string{}, tied: map[string]tie{}, nudging: map[string]bool{},
-		changed: make(chan struct{}), stepped: make(chan struct{}), looked: make(chan struct{}),
+		cfg: cfg, kick: make(chan struct{}, 1), lastOwners: map[int32]string{}, refusals: map[string]refusal{}, notifying: map[string]bool{},
+		changed: make(chan struct{}), stepped: make(chan struct{}), polled: make(chan struct{}),
 	}
 	for part := range int32(router.Partitions) { // bits of [Member.Parts]
 		if cfg.Me.Parts&(1<<part) != 0 {
-			n.places = append(n.places, &place{part: part, seat: cfg.Seat(part), claim: claim{me: cfg.Me.ID}})
+			n.partitions = append(n.partitions, &partitionState{part: part, slot: cfg.Slot(part), takeover: takeoverTimer{me: cfg.Me.ID}})
 		}
 	}
 	return n
@@ -121,7 +121,7 @@ func (n *Node) Owner(part int32) (router.Peer, bool) {
 
 // elsewhere: it is another node, which has something.
 func (n *Node) elsewhere(owner Member) bool {
-	return owner.ID != n.cfg.Me.ID && !owner.stranger()
+	return owner.ID != n.cfg.Me.ID && !owner.outsideCluster()
 }
 
 // Knows says whether another node has a partition, as far as can be known: who has not reached the rows for a
@@ -129,7 +129,7 @@ func (n *Node) elsewhere(owner Member) bool {
 func (n *Node) Knows() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return !n.stale && slices.ContainsFunc(n.view.Parts, func(p Part) bool { return n.elsewhere(p.Owner) })
+	return !n.stale && slices.ContainsFunc(n.view.Parts, func(p Partition) bool { return n.elsewhere(p.Owner) })
 }
 
 // Owners are the others that have partitions; all: nobody is about to take one.
@@ -143,15 +143,15 @@ func (n *Node) Owners() (owners []router.Peer, all bool) {
 			owners = append(owners, p.Owner.peer())
 		}
 	}
-	return owners, len(n.view.Parts) > 0 && n.view.Ownerless() == 0
+	return owners, len(n.view.Parts) > 0 && n.view.Unowned() == 0
 }
 
-// Made are the partitions that have something, by number.
-func (n *Node) Made() (parts []int32) {
+// NonEmpty are the partitions that have something, by number.
+func (n *Node) NonEmpty() (parts []int32) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, p := range n.view.Parts {
-		if p.Made {
+		if p.NonEmpty {
 			parts = append(parts, p.ID)
 		}
 	}
@@ -191,17 +191,17 @@ const (
 // Run looks and acts until ctx ends. Then it hands over what it still has, and takes its row away.
 func (n *Node) Run(ctx context.Context) {
 	for ctx.Err() == nil {
-		n.look(ctx)
+		n.poll(ctx)
 		if !sleep(ctx, n.rest(), nil) || !sleep(ctx, time.Until(n.next()), n.kick) {
 			break
 		}
 	}
-	n.leave()
+	n.startDraining()
 	_ = n.settled(context.Background()) // that does not end
 	n.work.Wait()
 	last, cancel := context.WithTimeout(context.Background(), n.cfg.Every)
 	defer cancel()
-	if err := n.cfg.Rows.Leave(last, n.cfg.Me); err != nil {
+	if err := n.cfg.Registry.Deregister(last, n.cfg.Me); err != nil {
 		n.cfg.Log.Warn("deregistering node failed, its entry expires with the lease", "error", err)
 	}
 }
@@ -230,26 +230,26 @@ func sleep(ctx context.Context, pause time.Duration, kick <-chan struct{}) bool 
 	return true
 }
 
-// Leave hands over what this node has, and waits until it is free, or ctx ends. It takes nothing
+// Drain hands over what this node has, and waits until it is free, or ctx ends. It takes nothing
 // more. Run goes on, so that others are known for as long as there are callers.
-func (n *Node) Leave(ctx context.Context) error {
-	n.leave()
+func (n *Node) Drain(ctx context.Context) error {
+	n.startDraining()
 	n.Refresh()
 	return n.settled(ctx)
 }
 
-func (n *Node) leave() {
+func (n *Node) startDraining() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.leaving = true
-	n.act()
+	n.reconcile()
 }
 
 // settled waits until nothing is open.
 func (n *Node) settled(ctx context.Context) error {
 	for {
 		n.mu.Lock()
-		idle, stepped := n.count(none) == len(n.places), n.stepped
+		idle, stepped := n.count(none) == len(n.partitions), n.stepped
 		n.mu.Unlock()
 		if idle {
 			return nil
@@ -262,36 +262,36 @@ func (n *Node) settled(ctx context.Context) error {
 	}
 }
 
-// tellAll has all nodes look, this one too.
-func (n *Node) tellAll() {
+// notifyAll has all nodes look, this one too.
+func (n *Node) notifyAll() {
 	n.Refresh()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, m := range n.view.Nodes {
 		if m.ID != n.cfg.Me.ID {
-			n.nudge(m.peer())
+			n.notifyPeer(m.peer())
 		}
 	}
 }
 
-// nudge has a node look; one that is told just now is told once more. It is called under mu. One
+// notifyPeer has a node look; one that is told just now is told once more. It is called under mu. One
 // that is not reached sees it by itself within a second.
-func (n *Node) nudge(to router.Peer) {
-	if _, under := n.nudging[to.ID]; under {
-		n.nudging[to.ID] = true
+func (n *Node) notifyPeer(to router.Peer) {
+	if _, under := n.notifying[to.ID]; under {
+		n.notifying[to.ID] = true
 		return
 	}
-	n.nudging[to.ID] = false
+	n.notifying[to.ID] = false
 	n.work.Go(func() {
 		for again := true; again; {
 			ctx, cancel := context.WithTimeout(context.Background(), n.cfg.Every)
-			_ = n.cfg.Nudge(ctx, to)
+			_ = n.cfg.NotifyPeer(ctx, to)
 			cancel()
 			n.mu.Lock()
-			if again = n.nudging[to.ID]; again {
-				n.nudging[to.ID] = false
+			if again = n.notifying[to.ID]; again {
+				n.notifying[to.ID] = false
 			} else {
-				delete(n.nudging, to.ID)
+				delete(n.notifying, to.ID)
 			}
 			n.mu.Unlock()
 		}

@@ -108,10 +108,10 @@ func TestTheNextOneCannot(t *testing.T) {
 		all := w.cluster(3)
 		all[1].set(func() { all[1].broken = true })
 		all[0].kill()
-		w.mustHave(all[2], lease+turn+2*opens)
+		w.mustHave(all[2], lease+fallbackDelay+2*opens)
 		all[1].set(func() { all[1].broken = false })
 		all[2].kill()
-		w.mustHave(all[1], lease+turn+opens)
+		w.mustHave(all[1], lease+fallbackDelay+opens)
 		if tries := all[1].tries; tries > 4 {
 			t.Errorf("seed %d: %d tries", w.seed, tries)
 		}
@@ -123,7 +123,7 @@ func TestAnOwnerLeaves(t *testing.T) {
 	onSeeds(t, func(t *testing.T, w *world) {
 		all := w.cluster(3)
 		began := time.Now()
-		if err := all[0].Node.Leave(t.Context()); err != nil {
+		if err := all[0].Node.Drain(t.Context()); err != nil {
 			t.Error(err)
 		}
 		w.mustHave(all[1], 100*time.Millisecond)
@@ -155,7 +155,7 @@ func TestNothingMoves(t *testing.T) {
 				p.kill()
 				continue
 			}
-			if err := p.Node.Leave(t.Context()); err != nil {
+			if err := p.Node.Drain(t.Context()); err != nil {
 				t.Error(err)
 			}
 			p.stop()
@@ -283,7 +283,7 @@ func TestAStoreThatFails(t *testing.T) {
 		w.mustHave(all[0], lease+opens)
 		all[0].fail()
 		w.until(func() bool { return !all[0].has() })
-		w.mustHave(all[0], firstRest+2*opens)
+		w.mustHave(all[0], minTakeoverBackoff+2*opens)
 		w.mustBeHad(all[:1])
 	})
 }
@@ -331,7 +331,7 @@ func TestKeys(t *testing.T) {
 		late := w.start()
 		time.Sleep(10 * time.Millisecond)
 		began := time.Now()
-		if !all[0].Known(late.key) || time.Since(began) > 2*askAgain {
+		if !all[0].Known(late.key) || time.Since(began) > 2*minRefreshInterval {
 			t.Errorf("seed %d: it is not known after %v", w.seed, time.Since(began))
 		}
 		before := all[0].said()
@@ -361,7 +361,7 @@ func TestLeaveEndsWithItsContext(t *testing.T) {
 	onSeeds(t, func(t *testing.T, w *world) {
 		p := w.start()
 		w.until(func() bool { return w.has() != "" })
-		if err := p.Node.Leave(t.Context()); err != nil || w.has() != "" {
+		if err := p.Node.Drain(t.Context()); err != nil || w.has() != "" {
 			t.Errorf("seed %d: %v, %q has it", w.seed, err, w.has())
 		}
 		time.Sleep(time.Second)
@@ -369,7 +369,7 @@ func TestLeaveEndsWithItsContext(t *testing.T) {
 		other.set(func() { other.stopped = time.Now().Add(lease) })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := other.Node.Leave(ctx); err == nil {
+		if err := other.Node.Drain(ctx); err == nil {
 			t.Errorf("seed %d: it left while it was stopped", w.seed)
 		}
 	})
@@ -378,11 +378,11 @@ func TestLeaveEndsWithItsContext(t *testing.T) {
 // TestALeaseIsNoLongerThanALease: a database whose clock was put back tells of more.
 func TestALeaseIsNoLongerThanALease(t *testing.T) {
 	t.Parallel()
-	n := New(Config{Me: Member{ID: "a", Parts: 1}, Seat: func(int32) Seat { return nil }})
-	n.view = View{Parts: []Part{{Owner: n.cfg.Me, Lease: time.Hour}}}
+	n := New(Config{Me: Member{ID: "a", Parts: 1}, Slot: func(int32) Slot { return nil }})
+	n.view = View{Parts: []Partition{{Owner: n.cfg.Me, Lease: time.Hour}}}
 	sent := time.Now()
-	n.judge(n.places[0], nil, sent)
-	if want := sent.Add(n.cfg.Lease - margin); !n.places[0].until.Equal(want) {
-		t.Errorf("the store is taken for ours for %v", n.places[0].until.Sub(sent))
+	n.checkLease(n.partitions[0], nil, sent)
+	if want := sent.Add(n.cfg.Lease - margin); !n.partitions[0].until.Equal(want) {
+		t.Errorf("the store is taken for ours for %v", n.partitions[0].until.Sub(sent))
 	}
 }

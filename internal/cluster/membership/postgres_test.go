@@ -29,10 +29,10 @@ type sidecar struct {
 	// speaks is the newest format that it keeps the store in; zero: any.
 	speaks uint32
 	url    string
-	seat   *router.Seat
+	seat   *router.Slot
 	relay  *relay.Relay
-	via    *pg.Reached
-	rows   *members.Rows
+	via    *pg.Pool
+	rows   *members.Membership
 	kept   members.Epochs
 	all    *cluster
 	names  atomic.Int64
@@ -66,7 +66,7 @@ func (c *cluster) add(addr string, speaks uint32) *sidecar {
 	c.t.Helper()
 	between := relay.Start(c.t, addr)
 	s := &sidecar{
-		t: c.t, id: fmt.Sprint("node", len(c.sidecars)), speaks: speaks, url: pgserver.URL("postgres", between.Addr()), seat: router.NewSeats().At(0), relay: between, all: c, ended: make(chan struct{}),
+		t: c.t, id: fmt.Sprint("node", len(c.sidecars)), speaks: speaks, url: pgserver.URL("postgres", between.Addr()), seat: router.NewSlots().At(0), relay: between, all: c, ended: make(chan struct{}),
 	}
 	c.sidecars = append(c.sidecars, s)
 	s.start()
@@ -76,15 +76,15 @@ func (c *cluster) add(addr string, speaks uint32) *sidecar {
 func (s *sidecar) start() {
 	s.t.Helper()
 	var err error
-	if s.via, err = pg.Reach(s.t.Context(), pg.Config{URL: dsn.Of(s.url), Readers: 2}); err != nil {
+	if s.via, err = pg.Connect(s.t.Context(), pg.Config{URL: dsn.Of(s.url), Readers: 2}); err != nil {
 		s.t.Fatal(err)
 	}
-	s.rows = members.Open(members.Config{Via: s.via, Kept: &s.kept})
+	s.rows = members.Open(members.Config{Pool: s.via, RenewedEpochs: &s.kept})
 	if _, err = s.rows.Place(s.t.Context(), []string{"default"}, func(name string) []byte { return []byte(name) }); err != nil {
 		s.t.Fatal(err)
 	}
 	s.Node = membership.New(membership.Config{
-		Me: membership.Member{ID: s.id, Address: s.id, Key: [32]byte{1}, Speaks: max(2, s.speaks), Parts: 1}, Oldest: s.formats().Oldest, Rows: adapted{s.rows}, Seat: func(int32) membership.Seat { return s.seat }, Open: s.open, Nudge: s.all.nudge,
+		Me: membership.Member{ID: s.id, Address: s.id, Key: [32]byte{1}, Speaks: max(2, s.speaks), Parts: 1}, Oldest: s.formats().Oldest, Registry: adapted{s.rows}, Slot: func(int32) membership.Slot { return s.seat }, Open: s.open, NotifyPeer: s.all.nudge,
 	})
 	var ctx context.Context
 	ctx, s.halt = context.WithCancel(context.Background())
@@ -94,21 +94,21 @@ func (s *sidecar) start() {
 	}()
 }
 
-type adapted struct{ *members.Rows }
+type adapted struct{ *members.Membership }
 
-func (a adapted) Beat(ctx context.Context, me membership.Member) (v membership.View, err error) {
-	seen, err := a.Rows.Beat(ctx, members.Node(me))
+func (a adapted) Heartbeat(ctx context.Context, me membership.Member) (v membership.View, err error) {
+	seen, err := a.Membership.Heartbeat(ctx, members.Node(me))
 	for _, n := range seen.Nodes {
 		v.Nodes = append(v.Nodes, membership.Member(n))
 	}
 	for _, p := range seen.Parts {
-		v.Parts = append(v.Parts, membership.Part{ID: p.ID, Owner: membership.Member(p.Owner), Lease: p.Lease, Format: p.Format})
+		v.Parts = append(v.Parts, membership.Partition{ID: p.ID, Owner: membership.Member(p.Owner), Lease: p.Lease, Format: p.Format})
 	}
 	return v, err
 }
 
-func (a adapted) Leave(ctx context.Context, me membership.Member) error {
-	return a.Rows.Leave(ctx, members.Node(me))
+func (a adapted) Deregister(ctx context.Context, me membership.Member) error {
+	return a.Membership.Deregister(ctx, members.Node(me))
 }
 
 func (c *cluster) nudge(_ context.Context, to router.Peer) error {
@@ -122,7 +122,7 @@ func (c *cluster) nudge(_ context.Context, to router.Peer) error {
 
 // house commits group after group.
 type house struct {
-	router.Home
+	router.Backend
 	db           *pg.DB
 	stop, closed chan struct{}
 	over         sync.WaitGroup
@@ -134,7 +134,7 @@ func (h *house) Closed() <-chan struct{} { return h.closed }
 
 func (h *house) Close(context.Context) error {
 	close(h.stop)
-	h.db.Owner().Leave()
+	h.db.Owner().BeginClose()
 	h.over.Wait()
 	err := h.db.Close()
 	close(h.closed)
@@ -148,10 +148,10 @@ func (s *sidecar) formats() pg.Formats {
 	return pg.Formats{Oldest: 2, Newest: s.speaks, Raise: true}
 }
 
-func (s *sidecar) open(context.Context, int32) (membership.Tenure, error) {
+func (s *sidecar) open(context.Context, int32) (membership.OpenPartition, error) {
 	db, err := pg.Open(pg.Config{
-		URL: dsn.Of(s.url), Via: s.via, Kept: &s.kept[0], Owner: fmt.Sprintf("%s.%d", s.id, s.names.Add(1)), Address: s.id, Formats: s.formats(),
-		Waits: pg.Waits{Statement: 2 * time.Second, Leave: time.Second},
+		URL: dsn.Of(s.url), Pool: s.via, RenewedEpoch: &s.kept[0], Owner: fmt.Sprintf("%s.%d", s.id, s.names.Add(1)), Address: s.id, Formats: s.formats(),
+		Timeouts: pg.Timeouts{Statement: 2 * time.Second, CloseTimeout: time.Second},
 	})
 	if err != nil {
 		return nil, err
@@ -287,7 +287,7 @@ func TestEachLeaves(t *testing.T) {
 		for i, s := range c.sidecars[:3] {
 			c.goesOn(s.id)
 			began := time.Now()
-			if err := s.Leave(t.Context()); err != nil {
+			if err := s.Drain(t.Context()); err != nil {
 				t.Error(err)
 			}
 			await(t, "the next one has it", c.sidecars[i+1].seat.Has)

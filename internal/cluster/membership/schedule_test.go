@@ -57,7 +57,7 @@ func schedule(t *testing.T, seed uint64, met map[string]int) {
 			p.kill()
 			live[i] = w.start()
 		case "leave":
-			if err := p.Node.Leave(t.Context()); err != nil || p.holds() > 0 {
+			if err := p.Node.Drain(t.Context()); err != nil || p.holds() > 0 {
 				t.Errorf("seed %d: %s has left: %v", seed, p.id, err)
 			}
 			p.stop()
@@ -79,7 +79,7 @@ func schedule(t *testing.T, seed uint64, met map[string]int) {
 	time.Sleep(30 * time.Second)
 	if !w.even(live) {
 		// What one did not want is given once more a minute later.
-		time.Sleep(tying)
+		time.Sleep(minRefusalPause)
 	}
 	w.mustBeHad(live)
 	w.mustBeEven(live)
@@ -120,10 +120,10 @@ func (p *process) holds() (n int) {
 	return n
 }
 
-func (p *process) tenureOf(part int) Tenure {
+func (p *process) tenureOf(part int) OpenPartition {
 	p.Node.mu.Lock()
 	defer p.Node.mu.Unlock()
-	return p.places[part].tenure
+	return p.partitions[part].partition
 }
 
 // mustBeHad: each partition by one of the nodes, which all others name.

@@ -69,16 +69,16 @@ func stream(r *Router, method string, from grpc.ServerStream) error {
 }
 
 // in is a router with a home in the first partition.
-func in(home Home) (*Router, *Seats) {
-	seats := NewSeats()
-	seats.At(0).Put(home)
-	return New(Config{Seats: seats, Directory: nowhere{}, Patience: 50 * time.Millisecond}), seats
+func in(home Backend) (*Router, *Slots) {
+	seats := NewSlots()
+	seats.At(0).Attach(home)
+	return New(Config{Slots: seats, Directory: nowhere{}, OwnerTimeout: 50 * time.Millisecond}), seats
 }
 
 // TestWhatIsNotRouted is made at this node, whether or not any has the store: methods of other services.
 func TestWhatIsNotRouted(t *testing.T) {
 	t.Parallel()
-	router := New(Config{Seats: NewSeats(), Directory: nowhere{}, Patience: 50 * time.Millisecond})
+	router := New(Config{Slots: NewSlots(), Directory: nowhere{}, OwnerTimeout: 50 * time.Millisecond})
 	here := errors.New("here")
 	next := func(context.Context, any) (any, error) { return nil, here }
 	if _, err := router.Unary(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: "/grpc.health.v1.Health/Check"}, next); !errors.Is(err, here) {
@@ -106,7 +106,7 @@ func TestOnlyWhatLastsEndsWithTheLease(t *testing.T) {
 						return methods[method].NewResponse(), nil
 					}
 				}})
-				seats.At(0).Extend(time.Now().Add(time.Second))
+				seats.At(0).ExtendLease(time.Now().Add(time.Second))
 				got := make(chan error, 1)
 				go func() {
 					_, err := router.Local(t.Context(), 0, method, methods[method].NewRequest())
@@ -146,7 +146,7 @@ func TestAStreamThatItsHouseEnds(t *testing.T) {
 func TestARefusalStays(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{pawlv1.RunService_ExportRun_FullMethodName, pawlv1.WorkerService_Work_FullMethodName} {
-		router, ctx := parted(NewSeats())
+		router, ctx := parted(NewSlots())
 		router.cfg.Served = func(_ context.Context, namespace string) error {
 			router.Drain()
 			return validate.NotServed(namespace, []string{"blue"})
@@ -175,7 +175,7 @@ func TestAReaderWhoIsGone(t *testing.T) {
 // TestAnUnknownOutcomeIsToldAsItCame: the store knows more of it than the router.
 func TestAnUnknownOutcomeIsToldAsItCame(t *testing.T) {
 	t.Parallel()
-	said := apierror.Refused(&machine.Refusal{Code: machine.CodeUnavailable, Reason: apierror.CommitUnknown, Message: "in its own words"}).Err()
+	said := apierror.Refused(&machine.Error{Code: machine.CodeUnavailable, Reason: apierror.CommitUnknown, Message: "in its own words"}).Err()
 	router, _ := in(room{call: func(context.Context) (any, error) { return nil, said }})
 	_, err := router.Unary(t.Context(), &pawlv1.EmitEventRequest{}, &grpc.UnaryServerInfo{FullMethod: pawlv1.RunService_EmitEvent_FullMethodName}, nil)
 	if err == nil || !strings.Contains(err.Error(), "in its own words") {
@@ -243,7 +243,7 @@ func TestARequestThatCannotBeSent(t *testing.T) {
 	large := status.Error(codes.ResourceExhausted, "message too large")
 	for sent, want := range map[error]error{nil: nil, io.EOF: nil, large: large} {
 		w := &wire{sent: sent}
-		router := New(Config{Seats: NewSeats(), Directory: far{}, Peers: w, Patience: 50 * time.Millisecond})
+		router := New(Config{Slots: NewSlots(), Directory: far{}, Peers: w, OwnerTimeout: 50 * time.Millisecond})
 		err := stream(router, pawlv1.RunService_ExportRun_FullMethodName, &asker{unread: unread{ctx: t.Context()}})
 		if !errors.Is(err, want) || (want == nil) != (err == nil) || w.opened != 1 || (w.closed == 1) != (want == nil) {
 			t.Errorf("sending said %v: %v, opened %d times, closed %d times", sent, err, w.opened, w.closed)
@@ -305,7 +305,7 @@ func (b *breaks) RecvMsg(m any) error {
 func TestACallerWhoBreaks(t *testing.T) {
 	t.Parallel()
 	w := &wire{waits: true}
-	router := New(Config{Seats: NewSeats(), Directory: far{}, Peers: w, Patience: 50 * time.Millisecond})
+	router := New(Config{Slots: NewSlots(), Directory: far{}, Peers: w, OwnerTimeout: 50 * time.Millisecond})
 	err := stream(router, pawlv1.WorkerService_Work_FullMethodName, &breaks{asker{unread: unread{ctx: t.Context()}}})
 	if !errors.Is(err, errGone) || w.opened != 1 || w.closed != 0 {
 		t.Errorf("opened %d times, closed %d times: %v", w.opened, w.closed, err)
@@ -316,7 +316,7 @@ func TestACallerWhoBreaks(t *testing.T) {
 func TestACallerWhoHasSaidAll(t *testing.T) {
 	t.Parallel()
 	w := &wire{waits: true, refused: 1}
-	router := New(Config{Seats: NewSeats(), Directory: far{}, Peers: w, Patience: 50 * time.Millisecond})
+	router := New(Config{Slots: NewSlots(), Directory: far{}, Peers: w, OwnerTimeout: 50 * time.Millisecond})
 	from := &asker{unread: unread{ctx: t.Context()}}
 	err := stream(router, pawlv1.WorkerService_Work_FullMethodName, from)
 	if err != nil || w.opened != 2 || w.closed != 2 || from.asked != 2 {
@@ -368,14 +368,14 @@ func TestACallInVain(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, stop := context.WithTimeout(t.Context(), row.time)
 				defer stop()
-				seats, counts, tries := NewSeats(), &vain{}, 0
-				seats.At(0).Put(room{call: func(context.Context) (any, error) {
+				seats, counts, tries := NewSlots(), &vain{}, 0
+				seats.At(0).Attach(room{call: func(context.Context) (any, error) {
 					if tries++; tries == 1 && row.first != nil {
 						return nil, row.first
 					}
 					return nil, NotOwner()
 				}})
-				router := New(Config{Seats: seats, Directory: &lane{stop: stop}, Counts: counts, Patience: 10 * time.Second})
+				router := New(Config{Slots: seats, Directory: &lane{stop: stop}, Counts: counts, OwnerTimeout: 10 * time.Second})
 				_, err := router.Unary(ctx, row.req, &grpc.UnaryServerInfo{FullMethod: row.method}, nil)
 				if !row.want(err) || counts.n != row.vain {
 					t.Errorf("behind %d tries it ended with %v; counted %d times", tries, err, counts.n)
@@ -484,7 +484,7 @@ func TestAStreamThatIsOverReadsNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from := &lines{asker{unread: unread{ctx: t.Context()}}, make(chan uint64, 4)}
 		from.ids <- 1
-		seats, w := NewSeats(), &stuck{sending: make(chan struct{}), free: make(chan struct{})}
+		seats, w := NewSlots(), &stuck{sending: make(chan struct{}), free: make(chan struct{})}
 		home := room{stream: func(s grpc.ServerStream) error {
 			for want := range uint64(3) {
 				got := &pawlv1.WorkRequest{}
@@ -501,8 +501,8 @@ func TestAStreamThatIsOverReadsNoMore(t *testing.T) {
 			}
 			return nil
 		}}
-		w.came = func() { seats.At(0).Put(home) }
-		router := New(Config{Seats: seats, Directory: far{}, Peers: w})
+		w.came = func() { seats.At(0).Attach(home) }
+		router := New(Config{Slots: seats, Directory: far{}, Peers: w})
 		if err := stream(router, pawlv1.WorkerService_Work_FullMethodName, from); err != nil {
 			t.Error(err)
 		}

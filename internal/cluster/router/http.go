@@ -45,22 +45,22 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		problem(w, err)
 		return
 	}
-	t := r.try(ctx, part, httpMethod)
+	t := r.newRetrier(ctx, part, httpMethod)
 	for t.next() {
 		var begun bool
 		begun, err = r.serveOnce(ctx, part, w, req, body)
 		if begun {
 			return
 		}
-		if body.spent() && fateOf(err) != final {
+		if body.consumed() && outcomeOf(err) != final {
 			err = broken()
 		}
 		t.failed(err, reads || req.Header.Get(idempotencyKey) != "")
 	}
-	if !reads && t.cutOff(err) {
+	if !reads && t.cancelledByDrain(err) {
 		err = lost()
 	} else {
-		err = t.told(err, !reads)
+		err = t.toClientError(err, !reads)
 	}
 	problem(w, err)
 }
@@ -73,8 +73,8 @@ func (r *Router) serveOnce(ctx context.Context, part int32, w http.ResponseWrite
 			delete(out.Header, name)
 		}
 	}
-	here := r.cfg.Seats.At(part).serve(ctx, w, func(ctx context.Context) *http.Request {
-		out.Body = body.again()
+	here := r.cfg.Slots.At(part).serve(ctx, w, func(ctx context.Context) *http.Request {
+		out.Body = body.newReader()
 		return out.WithContext(ctx)
 	})
 	if here {
@@ -84,7 +84,7 @@ func (r *Router) serveOnce(ctx context.Context, part int32, w http.ResponseWrite
 	if !ok {
 		return false, NotOwner()
 	}
-	out.Body = body.again()
+	out.Body = body.newReader()
 	err = r.proxy(w, out, to, part)
 	r.cfg.Counts.Forwarded(httpMethod, outcome(err))
 	return err == nil, err
@@ -110,7 +110,7 @@ func (r *Router) proxy(w http.ResponseWriter, req *http.Request, to Peer, part i
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, cause error) { err = cause },
 	}
 	proxy.ServeHTTP(w, req)
-	if err != nil && fateOf(err) == final && req.Context().Err() == nil {
+	if err != nil && outcomeOf(err) == final && req.Context().Err() == nil {
 		return &cut{err}
 	}
 	return err
@@ -145,10 +145,10 @@ func (r *Router) body(req *http.Request) (*body, error) {
 	return b, nil
 }
 
-// spent: it cannot be sent again.
-func (b *body) spent() bool { return b.used && b.rest != nil }
+// consumed: it cannot be sent again.
+func (b *body) consumed() bool { return b.used && b.rest != nil }
 
-func (b *body) again() io.ReadCloser {
+func (b *body) newReader() io.ReadCloser {
 	b.used = true
 	switch {
 	case b.rest != nil:
@@ -187,9 +187,9 @@ func problem(w http.ResponseWriter, err error) {
 }
 
 func tooLarge(limit int64) *status.Status {
-	return apierror.Refused(&machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "MESSAGE_TOO_LARGE", Field: "(body)", Limit: limit, Message: "too many bytes"})
+	return apierror.Refused(&machine.Error{Code: machine.CodeInvalidArgument, Reason: "MESSAGE_TOO_LARGE", Field: "(body)", Limit: limit, Message: "too many bytes"})
 }
 
 func unreadable() *status.Status {
-	return apierror.Refused(&machine.Refusal{Code: machine.CodeInvalidArgument, Reason: apierror.InvalidRequest, Field: "(body)", Message: "could not be read"})
+	return apierror.Refused(&machine.Error{Code: machine.CodeInvalidArgument, Reason: apierror.InvalidRequest, Field: "(body)", Message: "could not be read"})
 }

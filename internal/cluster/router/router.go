@@ -27,8 +27,8 @@ type Directory interface {
 	// Owners are the other nodes that have any, each once. all: every partition has an owner, this
 	// node included.
 	Owners() (owners []Peer, all bool)
-	// Made are the partitions that have something, by number, whoever serves them.
-	Made() []int32
+	// NonEmpty are the partitions that have something, by number, whoever serves them.
+	NonEmpty() []int32
 	// Changed is closed when any of that changes.
 	Changed() <-chan struct{}
 	// Refresh asks again, soon. It is called often.
@@ -49,7 +49,7 @@ type Peers interface {
 
 // Config is what a [Router] is made of.
 type Config struct {
-	Seats     *Seats
+	Slots     *Slots
 	Directory Directory
 	// Served refuses a namespace that this node does not serve: the house that would has not all
 	// names. Default: it serves all.
@@ -67,8 +67,8 @@ type Config struct {
 	Tenant func(r *http.Request, body []byte) string
 	// Counts is nil where nobody counts.
 	Counts Counts
-	// Patience is how long a call waits for a node that has its partition. Default 10 s.
-	Patience time.Duration
+	// OwnerTimeout is how long a call waits for a node that has its partition. Default 10 s.
+	OwnerTimeout time.Duration
 	// BodyBytes bounds what is kept of a request over HTTP, to send it once more. Default 4 MiB.
 	BodyBytes int64
 }
@@ -93,8 +93,8 @@ const (
 
 // New makes one.
 func New(cfg Config) *Router {
-	if cfg.Patience == 0 {
-		cfg.Patience = 10 * time.Second
+	if cfg.OwnerTimeout == 0 {
+		cfg.OwnerTimeout = 10 * time.Second
 	}
 	if cfg.BodyBytes == 0 {
 		cfg.BodyBytes = 4 << 20
@@ -145,12 +145,12 @@ func (r *Router) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		return nil, err
 	}
 	switch m.Rule {
-	case Waits:
+	case RetryRemaining:
 		return r.wait(ctx, info.FullMethod, req)
-	case Self:
-		return r.self(ctx, info.FullMethod), nil
-	case Whole:
-		return r.whole(ctx, info.FullMethod, req)
+	case NodeInfo:
+		return r.nodeInfo(ctx, info.FullMethod), nil
+	case FanOut:
+		return r.fanOut(ctx, info.FullMethod, req)
 	}
 	return r.call(ctx, info.FullMethod, req)
 }
@@ -168,30 +168,30 @@ func (r *Router) callAt(ctx context.Context, part int32, method string, req any)
 		defer leave()
 		ctx = in
 	}
-	t, whole, began := r.try(ctx, part, method), req, time.Now()
+	t, whole, began := r.newRetrier(ctx, part, method), req, time.Now()
 	for t.next() {
-		if m.Rule == Waits {
+		if m.Rule == RetryRemaining {
 			req = remaining(whole, time.Since(began))
 		}
 		if resp, err = r.once(ctx, part, method, req); err != nil {
-			t.failed(err, m.again(ctx, req))
+			t.failed(err, m.retryable(ctx, req))
 		}
 	}
-	if err != nil && m.agents && m.Changes && !m.again(ctx, req) && t.cutOff(err) {
+	if err != nil && m.agents && m.Changes && !m.retryable(ctx, req) && t.cancelledByDrain(err) {
 		return nil, lost()
 	}
-	if err != nil && t.unsure && m.done != "" && reasonOf(err) == m.done {
+	if err != nil && t.mayHaveExecuted && m.done != "" && reasonOf(err) == m.done {
 		return m.NewResponse(), nil
 	}
 	if err != nil {
-		return nil, t.told(err, m.Changes)
+		return nil, t.toClientError(err, m.Changes)
 	}
 	return resp, nil
 }
 
 // once makes a call where its partition is believed to be.
 func (r *Router) once(ctx context.Context, part int32, method string, req any) (any, error) {
-	resp, here, err := r.cfg.Seats.At(part).call(ctx, method, req)
+	resp, here, err := r.cfg.Slots.At(part).call(ctx, method, req)
 	if here {
 		return resp, err
 	}
@@ -220,7 +220,7 @@ func (r *Router) elsewhere(ctx context.Context, part int32, method string, call 
 
 // Local makes a call at this node's house of a partition; NOT_OWNER: it has none.
 func (r *Router) Local(ctx context.Context, part int32, method string, req any) (any, error) {
-	resp, here, err := r.cfg.Seats.At(part).call(ctx, method, req)
+	resp, here, err := r.cfg.Slots.At(part).call(ctx, method, req)
 	if !here {
 		return nil, NotOwner()
 	}
@@ -229,7 +229,7 @@ func (r *Router) Local(ctx context.Context, part int32, method string, req any) 
 
 // LocalStream is Local for a stream.
 func (r *Router) LocalStream(part int32, method string, stream grpc.ServerStream) error {
-	here, err := r.cfg.Seats.At(part).stream(stream.Context(), method, func(ctx context.Context) grpc.ServerStream { return &within{stream, ctx} })
+	here, err := r.cfg.Slots.At(part).stream(stream.Context(), method, func(ctx context.Context) grpc.ServerStream { return &within{stream, ctx} })
 	if !here {
 		return NotOwner()
 	}
@@ -238,7 +238,7 @@ func (r *Router) LocalStream(part int32, method string, stream grpc.ServerStream
 
 // LocalHTTP is Local for a request to an agent.
 func (r *Router) LocalHTTP(part int32, w http.ResponseWriter, req *http.Request) {
-	if !r.cfg.Seats.At(part).serve(req.Context(), w, req.WithContext) {
+	if !r.cfg.Slots.At(part).serve(req.Context(), w, req.WithContext) {
 		w.Header().Set(RefusedHeader, reasonNotOwner)
 		w.WriteHeader(http.StatusMisdirectedRequest)
 	}

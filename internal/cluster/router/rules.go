@@ -20,26 +20,26 @@ type Rule uint8
 
 // The rules. A call that was not begun is made again under all of them.
 const (
-	// Reads: it changes nothing, and is made again.
-	Reads Rule = iota + 1
-	// Same: the same request twice does what it does once, and is made again.
-	Same
-	// Keyed: it is made again if the request has one of the ids by which a repeat is known.
-	Keyed
-	// Once: it is never made again.
-	Once
-	// Opens: it reads as a stream, and is opened again until it has told something.
-	Opens
-	// Follows: it goes on behind what it told last.
-	Follows
-	// Waits: it goes on for the rest of its time.
-	Waits
-	// Talks: both sides send; it ends with its node.
-	Talks
-	// Whole: it reads all partitions, and is made at each.
-	Whole
-	// Self: the router knows the answer, which is about this node.
-	Self
+	// ReadOnly: it changes nothing, and is made again.
+	ReadOnly Rule = iota + 1
+	// Idempotent: the same request twice does what it does once, and is made again.
+	Idempotent
+	// IdempotentByKey: it is made again if the request has one of the ids by which a repeat is known.
+	IdempotentByKey
+	// NoRetry: it is never made again.
+	NoRetry
+	// RetryUntilFirst: it reads as a stream, and is opened again until it has told something.
+	RetryUntilFirst
+	// ResumeStream: it goes on behind what it told last.
+	ResumeStream
+	// RetryRemaining: it goes on for the rest of its time.
+	RetryRemaining
+	// Bidi: both sides send; it ends with its node.
+	Bidi
+	// FanOut: it reads all partitions, and is made at each.
+	FanOut
+	// NodeInfo: the router knows the answer, which is about this node.
+	NodeInfo
 )
 
 // Services are what is routed.
@@ -51,65 +51,65 @@ var Services = []*grpc.ServiceDesc{
 
 // rules are those of methods that change something, stream or are of all; everything else reads.
 var rules = map[string]Rule{
-	pawlv1.PackService_RegisterPack_FullMethodName: Same,
+	pawlv1.PackService_RegisterPack_FullMethodName: Idempotent,
 
-	pawlv1.RunService_StartRun_FullMethodName:          Keyed,
-	pawlv1.RunService_ForkRun_FullMethodName:           Keyed,
-	pawlv1.RunService_EmitEvent_FullMethodName:         Keyed,
-	pawlv1.RunService_SendInput_FullMethodName:         Keyed,
-	pawlv1.RunService_SetArtifacts_FullMethodName:      Keyed,
-	pawlv1.RunService_CompleteTurn_FullMethodName:      Keyed,
-	pawlv1.RunService_FailTurn_FullMethodName:          Keyed,
-	pawlv1.RunService_WriteOutput_FullMethodName:       Keyed,
-	pawlv1.RunService_SuspendTurn_FullMethodName:       Keyed,
-	pawlv1.RunService_RequestStep_FullMethodName:       Keyed,
-	pawlv1.RunService_ResolveStep_FullMethodName:       Same, // a duplicate by the step
-	pawlv1.RunService_RequestModel_FullMethodName:      Once,
-	pawlv1.RunService_AnswerModel_FullMethodName:       Same, // a duplicate by the attempt
-	pawlv1.RunService_UpdateModelCall_FullMethodName:   Same,
-	pawlv1.RunService_PauseRun_FullMethodName:          Keyed,
-	pawlv1.RunService_ResumeRun_FullMethodName:         Keyed,
-	pawlv1.RunService_CancelRun_FullMethodName:         Keyed,
-	pawlv1.RunService_DeleteRun_FullMethodName:         Same,
-	pawlv1.RunService_EraseRun_FullMethodName:          Same,
-	pawlv1.RunService_WaitRun_FullMethodName:           Waits,
-	pawlv1.RunService_StreamTransitions_FullMethodName: Follows,
-	pawlv1.RunService_ExportRun_FullMethodName:         Opens,
-	pawlv1.RunService_GetBlob_FullMethodName:           Opens,
-	pawlv1.RunService_ImportRun_FullMethodName:         Talks,
-	pawlv1.RunService_PutBlob_FullMethodName:           Talks,
-	pawlv1.RunService_GetCaller_FullMethodName:         Self,
+	pawlv1.RunService_StartRun_FullMethodName:          IdempotentByKey,
+	pawlv1.RunService_ForkRun_FullMethodName:           IdempotentByKey,
+	pawlv1.RunService_EmitEvent_FullMethodName:         IdempotentByKey,
+	pawlv1.RunService_SendInput_FullMethodName:         IdempotentByKey,
+	pawlv1.RunService_SetArtifacts_FullMethodName:      IdempotentByKey,
+	pawlv1.RunService_CompleteTurn_FullMethodName:      IdempotentByKey,
+	pawlv1.RunService_FailTurn_FullMethodName:          IdempotentByKey,
+	pawlv1.RunService_WriteOutput_FullMethodName:       IdempotentByKey,
+	pawlv1.RunService_SuspendTurn_FullMethodName:       IdempotentByKey,
+	pawlv1.RunService_RequestStep_FullMethodName:       IdempotentByKey,
+	pawlv1.RunService_ResolveStep_FullMethodName:       Idempotent, // a duplicate by the step
+	pawlv1.RunService_RequestModel_FullMethodName:      NoRetry,
+	pawlv1.RunService_AnswerModel_FullMethodName:       Idempotent, // a duplicate by the attempt
+	pawlv1.RunService_UpdateModelCall_FullMethodName:   Idempotent,
+	pawlv1.RunService_PauseRun_FullMethodName:          IdempotentByKey,
+	pawlv1.RunService_ResumeRun_FullMethodName:         IdempotentByKey,
+	pawlv1.RunService_CancelRun_FullMethodName:         IdempotentByKey,
+	pawlv1.RunService_DeleteRun_FullMethodName:         Idempotent,
+	pawlv1.RunService_EraseRun_FullMethodName:          Idempotent,
+	pawlv1.RunService_WaitRun_FullMethodName:           RetryRemaining,
+	pawlv1.RunService_StreamTransitions_FullMethodName: ResumeStream,
+	pawlv1.RunService_ExportRun_FullMethodName:         RetryUntilFirst,
+	pawlv1.RunService_GetBlob_FullMethodName:           RetryUntilFirst,
+	pawlv1.RunService_ImportRun_FullMethodName:         Bidi,
+	pawlv1.RunService_PutBlob_FullMethodName:           Bidi,
+	pawlv1.RunService_GetCaller_FullMethodName:         NodeInfo,
 
-	pawlv1.ControlService_DecideStep_FullMethodName:  Keyed,
-	pawlv1.ControlService_SteerRun_FullMethodName:    Keyed,
-	pawlv1.ControlService_StopRun_FullMethodName:     Keyed,
-	pawlv1.ControlService_RaiseBudget_FullMethodName: Keyed,
+	pawlv1.ControlService_DecideStep_FullMethodName:  IdempotentByKey,
+	pawlv1.ControlService_SteerRun_FullMethodName:    IdempotentByKey,
+	pawlv1.ControlService_StopRun_FullMethodName:     IdempotentByKey,
+	pawlv1.ControlService_RaiseBudget_FullMethodName: IdempotentByKey,
 
 	// A repeat of the rest of DeliveryService says of what is gone that it was not there, or puts
 	// a webhook once more that another caller has put anew or deleted in between: that is no
 	// answer to a call that was made once.
-	pawlv1.DeliveryService_AckConsumer_FullMethodName:       Same,
-	pawlv1.DeliveryService_PutWebhook_FullMethodName:        Once,
-	pawlv1.DeliveryService_DeleteConsumer_FullMethodName:    Once,
-	pawlv1.DeliveryService_DeleteWebhook_FullMethodName:     Once,
-	pawlv1.DeliveryService_ResendDeadLetter_FullMethodName:  Once,
-	pawlv1.DeliveryService_DiscardDeadLetter_FullMethodName: Once,
+	pawlv1.DeliveryService_AckConsumer_FullMethodName:       Idempotent,
+	pawlv1.DeliveryService_PutWebhook_FullMethodName:        NoRetry,
+	pawlv1.DeliveryService_DeleteConsumer_FullMethodName:    NoRetry,
+	pawlv1.DeliveryService_DeleteWebhook_FullMethodName:     NoRetry,
+	pawlv1.DeliveryService_ResendDeadLetter_FullMethodName:  NoRetry,
+	pawlv1.DeliveryService_DiscardDeadLetter_FullMethodName: NoRetry,
 
 	// A backup that has begun has left the store: the audit has a line of it.
-	pawlv1.StoreService_Backup_FullMethodName:         Opens,
-	pawlv1.StoreService_CheckStore_FullMethodName:     Whole,
-	pawlv1.StoreService_GetStoreStats_FullMethodName:  Whole,
-	pawlv1.StoreService_ListPartitions_FullMethodName: Self,
-	pawlv1.ControlService_ListLimits_FullMethodName:   Whole,
+	pawlv1.StoreService_Backup_FullMethodName:         RetryUntilFirst,
+	pawlv1.StoreService_CheckStore_FullMethodName:     FanOut,
+	pawlv1.StoreService_GetStoreStats_FullMethodName:  FanOut,
+	pawlv1.StoreService_ListPartitions_FullMethodName: NodeInfo,
+	pawlv1.ControlService_ListLimits_FullMethodName:   FanOut,
 
-	pawlv1.WorkerService_Work_FullMethodName: Talks,
+	pawlv1.WorkerService_Work_FullMethodName: Bidi,
 
-	a2apb.A2AService_SendMessage_FullMethodName:                      Keyed, // by the header
-	a2apb.A2AService_SendStreamingMessage_FullMethodName:             Once,
-	a2apb.A2AService_SubscribeToTask_FullMethodName:                  Opens,
-	a2apb.A2AService_CancelTask_FullMethodName:                       Once,
-	a2apb.A2AService_CreateTaskPushNotificationConfig_FullMethodName: Once,
-	a2apb.A2AService_DeleteTaskPushNotificationConfig_FullMethodName: Once,
+	a2apb.A2AService_SendMessage_FullMethodName:                      IdempotentByKey, // by the header
+	a2apb.A2AService_SendStreamingMessage_FullMethodName:             NoRetry,
+	a2apb.A2AService_SubscribeToTask_FullMethodName:                  RetryUntilFirst,
+	a2apb.A2AService_CancelTask_FullMethodName:                       NoRetry,
+	a2apb.A2AService_CreateTaskPushNotificationConfig_FullMethodName: NoRetry,
+	a2apb.A2AService_DeleteTaskPushNotificationConfig_FullMethodName: NoRetry,
 }
 
 // repeated are reasons by which a repeat is known to have been done already.
@@ -141,8 +141,8 @@ func (m *Method) NewResponse() proto.Message { return m.out.New().Interface() }
 // Streams says whether it is no unary method.
 func (m *Method) Streams() bool { return m.asks || m.answers }
 
-// lasts: it is unary, and may wait.
-func (m *Method) lasts() bool { return m != nil && (m.Rule == Waits || m.agents) }
+// mayBlock: it is unary, and may wait.
+func (m *Method) mayBlock() bool { return m != nil && (m.Rule == RetryRemaining || m.agents) }
 
 // MethodOf is nil for what is not routed.
 func MethodOf(name string) *Method { return methods[name] }
@@ -164,7 +164,7 @@ var methods = func() map[string]*Method {
 			m, name := all.Get(i), "/"+desc.ServiceName+"/"+string(all.Get(i).Name())
 			rule := rules[name]
 			if rule == 0 {
-				rule = Reads
+				rule = ReadOnly
 			}
 			out[name] = &Method{
 				Rule: rule, Changes: changes[name], done: repeated[name], in: typeOf(m.Input()), out: typeOf(m.Output()), ids: idsOf(m.Input()),
@@ -192,19 +192,19 @@ func idsOf(d protoreflect.MessageDescriptor) (ids []protoreflect.FieldDescriptor
 	return ids
 }
 
-// again: a unary call that may have been made is made once more.
-func (m *Method) again(ctx context.Context, req any) bool {
+// retryable: a unary call that may have been made is made once more.
+func (m *Method) retryable(ctx context.Context, req any) bool {
 	switch m.Rule {
-	case Reads, Same, Waits, Whole:
+	case ReadOnly, Idempotent, RetryRemaining, FanOut:
 		return true
-	case Keyed:
-		return m.named(req) || m.agents && len(metadata.ValueFromIncomingContext(ctx, idempotencyKey)) > 0
+	case IdempotentByKey:
+		return m.hasID(req) || m.agents && len(metadata.ValueFromIncomingContext(ctx, idempotencyKey)) > 0
 	}
 	return false
 }
 
-// named: the request has an id by which its repeat is known.
-func (m *Method) named(req any) bool {
+// hasID: the request has an id by which its repeat is known.
+func (m *Method) hasID(req any) bool {
 	message, ok := req.(proto.Message)
 	if !ok {
 		return false

@@ -24,28 +24,28 @@ func TestEveryMethodHasARule(t *testing.T) {
 		_, said := rules[name]
 		var may []Rule
 		switch {
-		case m.Rule == Self && strings.HasSuffix(name, "/GetCaller"):
-			may = []Rule{Self} // it is of the caller, not of a store
+		case m.Rule == NodeInfo && strings.HasSuffix(name, "/GetCaller"):
+			may = []Rule{NodeInfo} // it is of the caller, not of a store
 		case op.Space == policy.SpaceAll && !m.Changes:
-			may = []Rule{Whole, Self}
+			may = []Rule{FanOut, NodeInfo}
 		case m.asks:
-			may = []Rule{Talks}
+			may = []Rule{Bidi}
 		case m.answers && m.Changes && op.Space != policy.SpaceAll:
-			may = []Rule{Once}
+			may = []Rule{NoRetry}
 		case m.answers:
-			may = []Rule{Opens, Follows}
+			may = []Rule{RetryUntilFirst, ResumeStream}
 		case m.Changes:
-			may = []Rule{Same, Keyed, Once}
+			may = []Rule{Idempotent, IdempotentByKey, NoRetry}
 		default:
-			may = []Rule{Reads, Waits}
+			may = []Rule{ReadOnly, RetryRemaining}
 		}
 		if !slices.Contains(may, m.Rule) || (m.Changes || m.Streams()) && !said {
 			t.Errorf("%s has rule %d, said in the table: %v; want one of %v", name, m.Rule, said, may)
 		}
-		if m.Rule == Keyed && len(m.ids) == 0 && !m.agents {
+		if m.Rule == IdempotentByKey && len(m.ids) == 0 && !m.agents {
 			t.Errorf("%s is to be known by an id that it does not have", name)
 		}
-		if m.Rule == Once && len(m.ids) > 0 {
+		if m.Rule == NoRetry && len(m.ids) > 0 {
 			t.Errorf("%s has the id %s, and is never made again", name, m.ids[0].Name())
 		}
 	}

@@ -27,21 +27,21 @@ func (r *Router) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	}
 	var err error
 	switch {
-	case m.Rule == Whole:
+	case m.Rule == FanOut:
 		err = r.check(ctx, stream)
 	case m.asks:
-		err = r.talk(ctx, info.FullMethod, stream)
+		err = r.bidiStream(ctx, info.FullMethod, stream)
 	default:
-		err = r.tell(ctx, info.FullMethod, stream)
+		err = r.serverStream(ctx, info.FullMethod, stream)
 	}
-	if _, said := errors.AsType[*machine.Refusal](err); said {
+	if _, said := errors.AsType[*machine.Error](err); said {
 		return err
 	}
 	return ended(ctx, err)
 }
 
-// tell is a stream with one request.
-func (r *Router) tell(ctx context.Context, method string, stream grpc.ServerStream) error {
+// serverStream is a stream with one request.
+func (r *Router) serverStream(ctx context.Context, method string, stream grpc.ServerStream) error {
 	req := methods[method].NewRequest()
 	if err := stream.RecvMsg(req); err != nil {
 		return err
@@ -49,53 +49,53 @@ func (r *Router) tell(ctx context.Context, method string, stream grpc.ServerStre
 	if err := r.served(ctx, req); err != nil {
 		return err
 	}
-	return r.tellAt(ctx, r.partOf(ctx, req), method, req, stream)
+	return r.serverStreamAt(ctx, r.partOf(ctx, req), method, req, stream)
 }
 
-// tellAt is a stream with one request, about a partition.
-func (r *Router) tellAt(ctx context.Context, part int32, method string, req proto.Message, stream grpc.ServerStream) error {
+// serverStreamAt is a stream with one request, about a partition.
+func (r *Router) serverStreamAt(ctx context.Context, part int32, method string, req proto.Message, stream grpc.ServerStream) error {
 	m := methods[method]
 	out, err := &outlet{to: stream}, error(nil)
-	t := r.try(ctx, part, method)
+	t := r.newRetrier(ctx, part, method)
 	for t.next() {
 		before := out.count()
-		err = r.tellOnce(ctx, part, method, m.resumed(req, out), out)
+		err = r.serverStreamOnce(ctx, part, method, m.resumed(req, out), out)
 		if out.count() > before {
-			t.went()
+			t.resetTimeout()
 		}
 		if out.broken() {
 			// Its reader is gone: no other node can help.
 			return err
 		}
-		if m.Rule != Follows && out.count() > 0 && fateOf(err) != final {
+		if m.Rule != ResumeStream && out.count() > 0 && outcomeOf(err) != final {
 			// What was told cannot be told again, whether or not more of it was begun.
 			return interrupted(err)
 		}
-		if m.Rule == Once {
-			err = begun(err)
+		if m.Rule == NoRetry {
+			err = lostIfDraining(err)
 		}
-		t.failed(err, m.Rule != Once)
+		t.failed(err, m.Rule != NoRetry)
 	}
 	if err == nil {
 		return nil
 	}
-	if m.Rule == Once && out.count() == 0 && t.cutOff(err) {
+	if m.Rule == NoRetry && out.count() == 0 && t.cancelledByDrain(err) {
 		return lost()
 	}
-	return t.told(err, m.Changes)
+	return t.toClientError(err, m.Changes)
 }
 
-// tellOnce reads a stream where its partition is believed to be.
-func (r *Router) tellOnce(ctx context.Context, part int32, method string, req proto.Message, out *outlet) error {
-	here, err := r.cfg.Seats.At(part).stream(ctx, method, func(ctx context.Context) grpc.ServerStream { return &inlet{outlet: out, ctx: ctx, req: req} })
+// serverStreamOnce reads a stream where its partition is believed to be.
+func (r *Router) serverStreamOnce(ctx context.Context, part int32, method string, req proto.Message, out *outlet) error {
+	here, err := r.cfg.Slots.At(part).stream(ctx, method, func(ctx context.Context) grpc.ServerStream { return &inlet{outlet: out, ctx: ctx, req: req} })
 	if here {
 		return err
 	}
-	return r.elsewhere(ctx, part, method, func(to Peer) error { return r.tellFrom(ctx, to, part, method, req, out) })
+	return r.elsewhere(ctx, part, method, func(to Peer) error { return r.serverStreamFrom(ctx, to, part, method, req, out) })
 }
 
-// tellFrom reads a stream of another node.
-func (r *Router) tellFrom(ctx context.Context, to Peer, part int32, method string, req proto.Message, out *outlet) error {
+// serverStreamFrom reads a stream of another node.
+func (r *Router) serverStreamFrom(ctx context.Context, to Peer, part int32, method string, req proto.Message, out *outlet) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	from, err := r.cfg.Peers.Stream(ctx, to, part, method)
@@ -143,15 +143,15 @@ type outward interface {
 type outlet struct {
 	to grpc.ServerStream
 	mu sync.Mutex
-	// greeted: the header went. sent counts the messages. gone is why no more can be sent.
-	greeted bool
-	sent    int
-	gone    error
-	place
+	// headerSent: the header went. sent counts the messages. gone is why no more can be sent.
+	headerSent bool
+	sent       int
+	gone       error
+	streamPosition
 }
 
 func (o *outlet) SendHeader(md metadata.MD) error {
-	if !o.greet() {
+	if !o.claimHeader() {
 		return nil
 	}
 	return o.keep(o.to.SendHeader(md))
@@ -167,12 +167,12 @@ func (o *outlet) keep(err error) error {
 	return err
 }
 
-// greet says whether the header is still to be sent, which it is from then on.
-func (o *outlet) greet() bool {
+// claimHeader says whether the header is still to be sent, which it is from then on.
+func (o *outlet) claimHeader() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	was := o.greeted
-	o.greeted = true
+	was := o.headerSent
+	o.headerSent = true
 	return !was
 }
 
@@ -184,9 +184,9 @@ func (o *outlet) SendMsg(m any) error {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.greeted = true
+	o.headerSent = true
 	o.sent++
-	o.pass(m)
+	o.advance(m)
 	return nil
 }
 
@@ -217,7 +217,7 @@ func (i *inlet) Context() context.Context { return i.ctx }
 func (i *inlet) SetHeader(md metadata.MD) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.greeted {
+	if i.headerSent {
 		return nil
 	}
 	return i.to.SetHeader(md)

@@ -73,7 +73,7 @@ func readPart(key, text string) (int32, error) {
 
 // badCall is what no node of this version sends.
 func badCall(key, message string, allowed ...string) error {
-	return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "BAD_PEER_CALL", Field: key, Message: message, Allowed: allowed}
+	return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "BAD_PEER_CALL", Field: key, Message: message, Allowed: allowed}
 }
 
 func readCaller(text []byte) (*auth.Caller, error) {

@@ -39,7 +39,7 @@ func TestANumberThatNoNodeSends(t *testing.T) {
 
 func badCallAt(t *testing.T, name, key string, err error) {
 	t.Helper()
-	refusal, ok := errors.AsType[*machine.Refusal](err)
+	refusal, ok := errors.AsType[*machine.Error](err)
 	if !ok || refusal.Reason != "BAD_PEER_CALL" || refusal.Field != key || len(refusal.Allowed) != 1 || refusal.Allowed[0] != "0 to 63" {
 		t.Errorf("%s: %#v", name, err)
 	}

@@ -37,16 +37,16 @@ import (
 // have arrived by then. While nobody is the owner of one it may come back, as after a halt of the
 // database. A node that keeps a partition keeps what is open to it.
 const (
-	pingEvery   = 10 * time.Second
-	silence     = 3 * time.Second
-	connectTime = time.Second
-	afterOwner  = 500 * time.Millisecond
-	afterNobody = time.Second
+	pingEvery         = 10 * time.Second
+	silence           = 3 * time.Second
+	connectTime       = time.Second
+	pruneDelay        = 500 * time.Millisecond
+	pruneDelayUnowned = time.Second
 )
 
 var (
-	probes = net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second, Interval: time.Second, Count: 2}
-	tries  = grpc.ConnectParams{
+	probes        = net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second, Interval: time.Second, Count: 2}
+	connectParams = grpc.ConnectParams{
 		Backoff:           backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 250 * time.Millisecond},
 		MinConnectTimeout: connectTime,
 	}
@@ -60,7 +60,7 @@ type Clients struct {
 	identity  Identity
 	directory router.Directory
 	mu        sync.Mutex
-	links     map[router.Peer]*link
+	conns     map[router.Peer]*peerConn
 	// over is closed by Close, which waits for watch: who follows the owners, and closes what is open to
 	// others.
 	over  chan struct{}
@@ -69,30 +69,30 @@ type Clients struct {
 
 // NewClients has none yet. Those to a node that owns no partition any more are closed. Close it.
 func NewClients(identity Identity, directory router.Directory) *Clients {
-	c := &Clients{identity: identity, directory: directory, links: map[router.Peer]*link{}, over: make(chan struct{})}
+	c := &Clients{identity: identity, directory: directory, conns: map[router.Peer]*peerConn{}, over: make(chan struct{})}
 	c.watch.Go(c.follow)
 	return c
 }
 
-// link is a node with what is open to it.
-type link struct {
+// peerConn is a node with what is open to it.
+type peerConn struct {
 	conn *grpc.ClientConn
-	http *carrier
+	http *httpTransport
 	// missed: it was told that the node is not reached.
 	missed atomic.Bool
 }
 
-func (l *link) close() error {
+func (l *peerConn) close() error {
 	l.http.close()
 	return l.conn.Close()
 }
 
 var errClosed = errors.New("peer: closed")
 
-func (c *Clients) to(node router.Peer) (*link, error) {
+func (c *Clients) to(node router.Peer) (*peerConn, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if l := c.links[node]; l != nil {
+	if l := c.conns[node]; l != nil {
 		return l, nil
 	}
 	select {
@@ -104,8 +104,8 @@ func (c *Clients) to(node router.Peer) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &link{conn: conn, http: newCarrier(node.Address, c.identity.config(only(node), protoHTTP))}
-	c.links[node] = l
+	l := &peerConn{conn: conn, http: newHTTPTransport(node.Address, c.identity.config(only(node), protoHTTP))}
+	c.conns[node] = l
 	return l, nil
 }
 
@@ -118,7 +118,7 @@ func only(node router.Peer) func([32]byte) bool {
 func (c *Clients) connect(node router.Peer) (*grpc.ClientConn, error) {
 	conn, err := grpc.NewClient("passthrough:///"+node.Address,
 		grpc.WithTransportCredentials(credentials.NewTLS(c.identity.config(only(node)))), grpc.WithContextDialer(dial),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingEvery, Timeout: silence}), grpc.WithConnectParams(tries),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingEvery, Timeout: silence}), grpc.WithConnectParams(connectParams),
 		grpc.WithStaticStreamWindowSize(streamWindow), grpc.WithStaticConnWindowSize(connectionWindow), grpc.WithIdleTimeout(0), grpc.WithDisableServiceConfig(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(messageBytes), grpc.MaxCallSendMsgSize(messageBytes), grpc.ForceCodecV2(codec.NewCodec(0))))
 	if err != nil {
@@ -145,25 +145,25 @@ func (c *Clients) Call(ctx context.Context, to router.Peer, part int32, method s
 	var at peerinfo.Peer
 	var header, trailer metadata.MD
 	err = l.conn.Invoke(out, method, req, &resp, grpc.Peer(&at), grpc.Header(&header), grpc.Trailer(&trailer))
-	tellCaller(ctx, header, trailer)
+	forwardMetadata(ctx, header, trailer)
 	if err != nil {
 		err = c.broken(ctx, err, at.Addr != nil)
-		c.tell(l, to, err)
+		c.logUnreachable(l, to, err)
 		return nil, err
 	}
 	return resp, nil
 }
 
-// tell says once of a node that it is not reached, as where it names an address that leads nowhere.
-func (c *Clients) tell(l *link, to router.Peer, err error) {
+// logUnreachable says once of a node that it is not reached, as where it names an address that leads nowhere.
+func (c *Clients) logUnreachable(l *peerConn, to router.Peer, err error) {
 	if unsent, ok := errors.AsType[*router.Unsent](err); ok && c.Log != nil && l.missed.CompareAndSwap(false, true) {
 		c.Log.Warn("peer unreachable, check its --peer-address",
 			"address", to.Address, "error", unsent.Cause)
 	}
 }
 
-// tellCaller hands on what a node says besides its answer.
-func tellCaller(ctx context.Context, header, trailer metadata.MD) {
+// forwardMetadata hands on what a node says besides its answer.
+func forwardMetadata(ctx context.Context, header, trailer metadata.MD) {
 	if header = forCaller(header); len(header) > 0 {
 		_ = grpc.SetHeader(ctx, header)
 	}
@@ -214,20 +214,20 @@ func (c *Clients) Stream(ctx context.Context, to router.Peer, part int32, method
 	stream, err := l.conn.NewStream(out, streams, method)
 	if err != nil {
 		err = c.broken(ctx, err, false)
-		c.tell(l, to, err)
+		c.logUnreachable(l, to, err)
 		return nil, err
 	}
-	return &heard{stream, ctx, c}, nil
+	return &clientStream{stream, ctx, c}, nil
 }
 
-// heard is a stream whose errors have their form.
-type heard struct {
+// clientStream is a stream whose errors have their form.
+type clientStream struct {
 	grpc.ClientStream
 	ctx context.Context //nolint:containedctx // it is the stream's
 	c   *Clients
 }
 
-func (h *heard) Header() (metadata.MD, error) {
+func (h *clientStream) Header() (metadata.MD, error) {
 	md, err := h.ClientStream.Header()
 	if err != nil || md == nil {
 		return nil, h.c.broken(h.ctx, err, true)
@@ -235,9 +235,9 @@ func (h *heard) Header() (metadata.MD, error) {
 	return forCaller(md.Copy()), nil
 }
 
-func (h *heard) Trailer() metadata.MD { return forCaller(h.ClientStream.Trailer().Copy()) }
+func (h *clientStream) Trailer() metadata.MD { return forCaller(h.ClientStream.Trailer().Copy()) }
 
-func (h *heard) RecvMsg(m any) error {
+func (h *clientStream) RecvMsg(m any) error {
 	err := h.ClientStream.RecvMsg(m)
 	if err != nil {
 		err = h.c.broken(h.ctx, err, true)
@@ -251,7 +251,7 @@ func (c *Clients) Transport(to router.Peer, part int32) http.RoundTripper {
 	if err != nil {
 		return nowhere{err}
 	}
-	return carriage{l.http, part}
+	return roundTripper{l.http, part}
 }
 
 type nowhere struct{ err error }
@@ -260,14 +260,14 @@ func (n nowhere) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, &router.Unsent{Cause: n.err}
 }
 
-// Nudge tells a node to look at the rows now. Its connection is for that alone: one that is kept
+// NotifyPeer tells a node to look at the rows now. Its connection is for that alone: one that is kept
 // would be tried again and again long after the node is gone.
-func (c *Clients) Nudge(ctx context.Context, to router.Peer) error {
+func (c *Clients) NotifyPeer(ctx context.Context, to router.Peer) error {
 	conn, err := c.connect(to)
 	if err != nil {
 		return err
 	}
-	return errors.Join(conn.Invoke(ctx, nudgeMethod, &emptypb.Empty{}, &emptypb.Empty{}), conn.Close())
+	return errors.Join(conn.Invoke(ctx, notifyMethod, &emptypb.Empty{}, &emptypb.Empty{}), conn.Close())
 }
 
 // owners are the nodes that own partitions.
@@ -290,7 +290,7 @@ func (c *Clients) owners() owners {
 
 // follow closes what is open to nodes that own nothing, a while after they did.
 func (c *Clients) follow() {
-	timer := time.NewTimer(afterNobody)
+	timer := time.NewTimer(pruneDelayUnowned)
 	defer timer.Stop()
 	var last owners
 	for {
@@ -298,9 +298,9 @@ func (c *Clients) follow() {
 		if now := c.owners(); !now.same(last) {
 			last = now
 			if now.all {
-				timer.Reset(afterOwner)
+				timer.Reset(pruneDelay)
 			} else {
-				timer.Reset(afterNobody)
+				timer.Reset(pruneDelayUnowned)
 			}
 		}
 		select {
@@ -322,9 +322,9 @@ func (c *Clients) prune(heard owners) {
 	if !c.owners().same(heard) {
 		return
 	}
-	for node, l := range c.links {
+	for node, l := range c.conns {
 		if !heard.nodes[node] {
-			delete(c.links, node)
+			delete(c.conns, node)
 			c.watch.Go(func() { _ = l.close() })
 		}
 	}
@@ -334,8 +334,8 @@ func (c *Clients) prune(heard owners) {
 func (c *Clients) Close() error {
 	c.mu.Lock()
 	close(c.over)
-	links := slices.Collect(maps.Values(c.links))
-	clear(c.links)
+	links := slices.Collect(maps.Values(c.conns))
+	clear(c.conns)
 	c.mu.Unlock()
 	errs := make([]error, len(links))
 	for i, l := range links {
@@ -345,16 +345,16 @@ func (c *Clients) Close() error {
 	return errors.Join(errs...)
 }
 
-// carrier carries requests over HTTP to one node.
-type carrier struct {
+// httpTransport carries requests over HTTP to one node.
+type httpTransport struct {
 	transport *http.Transport
 	mu        sync.Mutex
 	conns     map[*tracked]struct{}
 	closed    bool
 }
 
-func newCarrier(address string, conf *tls.Config) *carrier {
-	c := &carrier{conns: map[*tracked]struct{}{}}
+func newHTTPTransport(address string, conf *tls.Config) *httpTransport {
+	c := &httpTransport{conns: map[*tracked]struct{}{}}
 	c.transport = &http.Transport{
 		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dial(ctx, address, conf) },
 		MaxIdleConnsPerHost: 16, IdleConnTimeout: 30 * time.Second, DisableCompression: true, MaxResponseHeaderBytes: headerBytes,
@@ -364,12 +364,12 @@ func newCarrier(address string, conf *tls.Config) *carrier {
 }
 
 // dial opens a connection on which the other node has proved itself.
-func (c *carrier) dial(ctx context.Context, address string, conf *tls.Config) (net.Conn, error) {
+func (c *httpTransport) dial(ctx context.Context, address string, conf *tls.Config) (net.Conn, error) {
 	plain, err := dial(ctx, address)
 	if err != nil {
 		return nil, &router.Unsent{Cause: err}
 	}
-	ctx, cancel := context.WithTimeout(ctx, greetingTime)
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	secure := tls.Client(plain, conf)
 	if err := secure.HandshakeContext(ctx); err != nil {
@@ -387,14 +387,14 @@ func (c *carrier) dial(ctx context.Context, address string, conf *tls.Config) (n
 	return conn, nil
 }
 
-// carriage carries those of one partition.
-type carriage struct {
-	by   *carrier
+// roundTripper carries those of one partition.
+type roundTripper struct {
+	by   *httpTransport
 	part int32
 }
 
 // RoundTrip implements http.RoundTripper.
-func (c carriage) RoundTrip(r *http.Request) (*http.Response, error) {
+func (c roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	out := r.Clone(r.Context())
 	if err := outgoingHTTP(out, c.part); err != nil {
 		return nil, err
@@ -402,7 +402,7 @@ func (c carriage) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.by.transport.RoundTrip(out)
 }
 
-func (c *carrier) close() {
+func (c *httpTransport) close() {
 	c.mu.Lock()
 	c.closed = true
 	conns := c.conns
@@ -420,7 +420,7 @@ type tracked struct {
 	net.Conn
 	// plain is below TLS.
 	plain net.Conn
-	of    *carrier
+	of    *httpTransport
 }
 
 func (t *tracked) Close() error {

@@ -37,7 +37,7 @@ func (d *council) Owners() ([]router.Peer, bool) {
 	return d.owners, d.all
 }
 
-func (*council) Made() []int32 { return nil }
+func (*council) NonEmpty() []int32 { return nil }
 
 func (d *council) Changed() <-chan struct{} {
 	d.mu.Lock()

@@ -38,7 +38,7 @@ func TestEveryMethodIsForwarded(t *testing.T) {
 	owner.reign(home)
 	for _, op := range policy.Operations {
 		m := router.MethodOf(op.Name)
-		if m == nil || m.Rule == router.Self {
+		if m == nil || m.Rule == router.NodeInfo {
 			continue
 		}
 		t.Run(op.Name, func(t *testing.T) {
@@ -102,7 +102,7 @@ func exchange(ctx context.Context, t *testing.T, to *member, name string, m *rou
 }
 
 func sends(m *router.Method) int {
-	if m.Rule == router.Talks {
+	if m.Rule == router.Bidi {
 		return 3
 	}
 	return 1

@@ -41,15 +41,15 @@ func NewIdentity() (Identity, error) {
 	return Identity{Key: sha256.Sum256(der), cert: tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}}, nil
 }
 
-// Book has the keys of the nodes of the cluster.
-type Book interface {
+// TrustStore has the keys of the nodes of the cluster.
+type TrustStore interface {
 	// Known says whether a key is a living node's. It may read the rows for one that it does not
 	// know.
 	Known(key [32]byte) bool
 }
 
-// errStranger fails a handshake. It tells nothing.
-var errStranger = errors.New("peer: no node of this cluster")
+// errUnknownPeer fails a handshake. It tells nothing.
+var errUnknownPeer = errors.New("peer: no node of this cluster")
 
 // Protocols on the port, as a handshake settles them.
 const (
@@ -66,7 +66,7 @@ func (id Identity) config(known func([32]byte) bool, protocols ...string) *tls.C
 		InsecureSkipVerify: true, //nolint:gosec // the other's certificate is pinned, below; no authority vouches for it
 		VerifyConnection: func(state tls.ConnectionState) error {
 			if key, ok := keyOf(state); !ok || !known(key) {
-				return errStranger
+				return errUnknownPeer
 			}
 			return nil
 		},

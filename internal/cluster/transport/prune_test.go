@@ -36,7 +36,7 @@ func (c *Clients) opened(t *testing.T, want ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var open []string
-	for node := range c.links {
+	for node := range c.conns {
 		open = append(open, node.ID)
 	}
 	if slices.Sort(open); !slices.Equal(open, want) {
@@ -77,10 +77,10 @@ func TestALinkStays(t *testing.T) {
 			time.Sleep(while)
 			synctest.Wait()
 		}
-		passes(afterOwner)
+		passes(pruneDelay)
 		c.opened(t, "goes", "keeps")
 		directory.elect(false, keeps)
-		passes(afterNobody - 1)
+		passes(pruneDelayUnowned - 1)
 		c.opened(t, "goes", "keeps")
 		// What is told again is no reason to wait longer.
 		directory.elect(false, keeps)
@@ -88,13 +88,13 @@ func TestALinkStays(t *testing.T) {
 		c.opened(t, "keeps")
 		_, _ = c.to(goes)
 		directory.elect(true, comes, keeps)
-		passes(afterOwner - 1)
+		passes(pruneDelay - 1)
 		c.opened(t, "goes", "keeps")
 		directory.elect(true, keeps, comes)
 		passes(1)
 		c.opened(t, "keeps")
 		directory.elect(false)
-		passes(afterNobody)
+		passes(pruneDelayUnowned)
 		c.opened(t)
 		if err := c.Close(); err != nil {
 			t.Error(err)

@@ -105,7 +105,7 @@ func (v view) Owners() (owners []router.Peer, all bool) {
 	return slices.Collect(maps.Keys(others)), len(v.owners) == len(open)
 }
 
-func (view) Made() []int32 { return nil }
+func (view) NonEmpty() []int32 { return nil }
 
 func (v view) Changed() <-chan struct{} {
 	v.mu.Lock()
@@ -125,7 +125,7 @@ type member struct {
 	in      *town
 	self    router.Peer
 	key     transport.Identity
-	seats   *router.Seats
+	seats   *router.Slots
 	router  *router.Router
 	clients *transport.Clients
 	port    *transport.Server
@@ -147,14 +147,14 @@ func (c *town) node(t testing.TB, id string) *member {
 
 func (c *town) patient(t testing.TB, id string, patience time.Duration) *member {
 	t.Helper()
-	m := &member{t: t, in: c, seats: router.NewSeats(), counts: &counts{}, nudged: make(chan struct{}, 16)}
+	m := &member{t: t, in: c, seats: router.NewSlots(), counts: &counts{}, nudged: make(chan struct{}, 16)}
 	m.key = must(transport.NewIdentity())(t)
 	directory := view{c, id}
 	m.clients = transport.NewClients(m.key, directory)
 	m.router = router.New(router.Config{
-		Seats: m.seats, Directory: directory, Peers: m.clients, Parts: c.partOf, Tenant: a2a.TenantOf, Counts: m.counts, Patience: patience,
+		Slots: m.seats, Directory: directory, Peers: m.clients, Parts: c.partOf, Tenant: a2a.TenantOf, Counts: m.counts, OwnerTimeout: patience,
 	})
-	m.port = must(transport.NewServer(transport.Config{Listen: "127.0.0.1:0", Identity: m.key, Book: c, Router: m.router, Nudged: func() { m.nudged <- struct{}{} }}))(t)
+	m.port = must(transport.NewServer(transport.Config{Listen: "127.0.0.1:0", Identity: m.key, TrustStore: c, Router: m.router, OnNotify: func() { m.nudged <- struct{}{} }}))(t)
 	m.self = router.Peer{ID: id, Address: m.port.Addr(), Key: m.key.Key}
 	c.enroll(m.key.Key, true)
 	served := make(chan error, 1)
@@ -211,12 +211,12 @@ func formed(err error) error {
 }
 
 // seat is that of the first partition.
-func (m *member) seat() *router.Seat { return m.seats.At(0) }
+func (m *member) seat() *router.Slot { return m.seats.At(0) }
 
 // reign has a node have partitions with one house; default: the first one.
-func (m *member) reign(home router.Home, parts ...int32) {
+func (m *member) reign(home router.Backend, parts ...int32) {
 	for _, part := range orFirst(parts) {
-		m.seats.At(part).Put(home)
+		m.seats.At(part).Attach(home)
 	}
 	m.in.elect(m.self, parts...)
 }
@@ -227,7 +227,7 @@ func (m *member) leave(parts ...int32) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	for _, part := range orFirst(parts) {
-		if _, err := m.seats.At(part).Take(ctx); err != nil {
+		if _, err := m.seats.At(part).Detach(ctx); err != nil {
 			m.t.Error("take:", err)
 		}
 	}

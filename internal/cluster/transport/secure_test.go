@@ -128,7 +128,7 @@ func TestAnAddressIsNoProof(t *testing.T) {
 	c := newTown()
 	imposter, other := c.node(t, "a"), c.patient(t, "b", 200*time.Millisecond)
 	home := newHouse()
-	imposter.seat().Put(home)
+	imposter.seat().Attach(home)
 	claimed := imposter.self
 	claimed.ID, claimed.Key = "c", must(transport.NewIdentity())(t).Key
 	c.elect(claimed)
@@ -177,12 +177,12 @@ func TestNudge(t *testing.T) {
 	t.Parallel()
 	c := newTown()
 	a, b := c.node(t, "a"), c.node(t, "b")
-	if err := a.clients.Nudge(within(t), b.self); err != nil {
+	if err := a.clients.NotifyPeer(within(t), b.self); err != nil {
 		t.Fatal(err)
 	}
 	<-b.nudged
 	c.enroll(a.key.Key, false)
-	if err := a.clients.Nudge(within(t), b.self); err == nil || len(b.nudged) > 0 {
+	if err := a.clients.NotifyPeer(within(t), b.self); err == nil || len(b.nudged) > 0 {
 		t.Errorf("a stranger's nudge got %v", err)
 	}
 }
@@ -219,7 +219,7 @@ func TestANodeThatHangsIsLeft(t *testing.T) {
 		}
 		asked <- err
 	}()
-	eventually(t, "three calls", func() bool { return stopped.seat().Inside() == 3 })
+	eventually(t, "three calls", func() bool { return stopped.seat().InFlight() == 3 })
 	next.reign(newHouse())
 	if err := <-read; err != nil {
 		t.Errorf("what reads: %v", err)

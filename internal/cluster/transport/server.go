@@ -44,27 +44,27 @@ type Config struct {
 	// Listen is HOST:PORT.
 	Listen   string
 	Identity Identity
-	// Book says which certificates are nodes'.
-	Book   Book
-	Router *router.Router
-	// Nudged is called when another node has something for this one. Default: nothing.
-	Nudged func()
+	// TrustStore says which certificates are nodes'.
+	TrustStore TrustStore
+	Router     *router.Router
+	// OnNotify is called when another node has something for this one. Default: nothing.
+	OnNotify func()
 	// Log gets what callers must not see. Default: discarded.
 	Log *slog.Logger
 }
 
 // Server is the port of peers.
 type Server struct {
-	cfg  Config
-	gate *gate
-	grpc *grpc.Server
-	http *http.Server
+	cfg      Config
+	acceptor *acceptor
+	grpc     *grpc.Server
+	http     *http.Server
 }
 
 // NewServer binds the port.
 func NewServer(cfg Config) (*Server, error) {
-	if cfg.Nudged == nil {
-		cfg.Nudged = func() {}
+	if cfg.OnNotify == nil {
+		cfg.OnNotify = func() {}
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -73,7 +73,7 @@ func NewServer(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("peer: %w", err)
 	}
-	s := &Server{cfg: cfg, gate: newGate(ln, cfg.Identity.config(cfg.Book.Known, protoGRPC, protoHTTP))}
+	s := &Server{cfg: cfg, acceptor: newAcceptor(ln, cfg.Identity.config(cfg.TrustStore.Known, protoGRPC, protoHTTP))}
 	s.grpc = s.newGRPC()
 	s.http = &http.Server{
 		Handler: http.HandlerFunc(s.serveHTTP), ReadHeaderTimeout: headerTime, MaxHeaderBytes: headerBytes,
@@ -85,7 +85,7 @@ func NewServer(cfg Config) (*Server, error) {
 func (s *Server) newGRPC() *grpc.Server {
 	safe := recovery.WithRecoveryHandlerContext(s.recovered)
 	server := grpc.NewServer(
-		grpc.Creds(proved{insecure.NewCredentials()}), grpc.MaxRecvMsgSize(messageBytes), grpc.MaxSendMsgSize(messageBytes), grpc.MaxHeaderListSize(headerBytes),
+		grpc.Creds(verifiedCreds{insecure.NewCredentials()}), grpc.MaxRecvMsgSize(messageBytes), grpc.MaxSendMsgSize(messageBytes), grpc.MaxHeaderListSize(headerBytes),
 		grpc.ForceServerCodecV2(codec.NewCodec(0)), grpc.NumStreamWorkers(streamWorkers),
 		grpc.StaticStreamWindowSize(streamWindow), grpc.StaticConnWindowSize(connectionWindow),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
@@ -97,19 +97,19 @@ func (s *Server) newGRPC() *grpc.Server {
 		// Without an implementation: the interceptors answer.
 		codec.Register(server, desc, nil)
 	}
-	server.RegisterService(&nudges, s)
+	server.RegisterService(&notifyService, s)
 	return server
 }
 
 // Addr is the bound address.
-func (s *Server) Addr() string { return s.gate.Addr().String() }
+func (s *Server) Addr() string { return s.acceptor.Addr().String() }
 
 // Serve serves until [Server.Shutdown].
 func (s *Server) Serve() error {
 	served := make(chan error, 3)
-	go func() { served <- s.gate.serve() }()
-	go func() { served <- s.grpc.Serve(s.gate.grpc) }()
-	go func() { served <- s.http.Serve(s.gate.http) }()
+	go func() { served <- s.acceptor.serve() }()
+	go func() { served <- s.grpc.Serve(s.acceptor.grpc) }()
+	go func() { served <- s.http.Serve(s.acceptor.http) }()
 	var errs []error
 	for range cap(served) {
 		switch err := <-served; {
@@ -125,7 +125,7 @@ func (s *Server) Serve() error {
 // Shutdown takes no more calls, waits for those that are under way and cuts off what is left when
 // ctx ends.
 func (s *Server) Shutdown(ctx context.Context) {
-	_ = s.gate.Close()
+	_ = s.acceptor.Close()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -141,8 +141,8 @@ func (s *Server) Shutdown(ctx context.Context) {
 
 // Stop cuts everything off.
 func (s *Server) Stop() {
-	_ = s.gate.Close()
-	s.gate.end()
+	_ = s.acceptor.Close()
+	s.acceptor.end()
 	_ = s.http.Close()
 	s.grpc.Stop()
 }
@@ -209,15 +209,15 @@ func (w *within) Context() context.Context { return w.ctx }
 func (s *Server) admit(ctx context.Context) error {
 	from, ok := peerinfo.FromContext(ctx)
 	if ok {
-		if node, ok := from.AuthInfo.(nodeInfo); ok && s.cfg.Book.Known(node.key) {
+		if node, ok := from.AuthInfo.(nodeInfo); ok && s.cfg.TrustStore.Known(node.key) {
 			return nil
 		}
 	}
-	return stranger()
+	return unknownPeer()
 }
 
-func stranger() error {
-	return &machine.Refusal{Code: machine.CodeUnavailable, Reason: router.PeerUnknown, RetryAfter: int64(time.Second), Message: "the node that asks has no row in the cluster any more"}
+func unknownPeer() error {
+	return &machine.Error{Code: machine.CodeUnavailable, Reason: router.PeerUnknown, RetryAfter: int64(time.Second), Message: "the node that asks has no row in the cluster any more"}
 }
 
 type nodeKey struct{}
@@ -234,7 +234,7 @@ func withNode(ctx context.Context, conn net.Conn) context.Context {
 
 func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	key, ok := r.Context().Value(nodeKey{}).([32]byte)
-	if !ok || !s.cfg.Book.Known(key) {
+	if !ok || !s.cfg.TrustStore.Known(key) {
 		w.Header().Set(router.RefusedHeader, router.PeerUnknown)
 		w.WriteHeader(http.StatusMisdirectedRequest)
 		return
@@ -264,22 +264,22 @@ func (s *Server) recovered(ctx context.Context, cause any) error {
 	return st.Err()
 }
 
-// nudges is the one service of the port's own.
-var nudges = grpc.ServiceDesc{
+// notifyService is the one service of the port's own.
+var notifyService = grpc.ServiceDesc{
 	ServiceName: "pawl.cluster.Nudges", HandlerType: (*any)(nil),
-	Methods: []grpc.MethodDesc{{MethodName: "Nudge", Handler: nudge}},
+	Methods: []grpc.MethodDesc{{MethodName: "Nudge", Handler: handleNotify}},
 }
 
-const nudgeMethod = "/pawl.cluster.Nudges/Nudge"
+const notifyMethod = "/pawl.cluster.Nudges/Nudge"
 
-func nudge(srv any, ctx context.Context, //nolint:revive // as gRPC wants it
+func handleNotify(srv any, ctx context.Context, //nolint:revive // as gRPC wants it
 	decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
 	in := &emptypb.Empty{}
 	if err := decode(in); err != nil {
 		return nil, err
 	}
-	return intercept(ctx, in, &grpc.UnaryServerInfo{Server: srv, FullMethod: nudgeMethod}, func(context.Context, any) (any, error) {
-		srv.(*Server).cfg.Nudged()
+	return intercept(ctx, in, &grpc.UnaryServerInfo{Server: srv, FullMethod: notifyMethod}, func(context.Context, any) (any, error) {
+		srv.(*Server).cfg.OnNotify()
 		return &emptypb.Empty{}, nil
 	})
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // Outbox lists rows of a kind, earliest first.
-func (r *Room) Outbox(ctx context.Context, kind machine.OutboxKind, limit int) ([]machine.OutboxRow, error) {
+func (r *Service) Outbox(ctx context.Context, kind machine.OutboxKind, limit int) ([]machine.OutboxRow, error) {
 	rows, err := r.cfg.Store.Outbox(ctx, kind, math.MaxInt64, limit)
 	if err != nil {
 		return nil, fmt.Errorf("delegation: outbox: %w", err)
@@ -23,7 +23,7 @@ func (r *Room) Outbox(ctx context.Context, kind machine.OutboxKind, limit int) (
 }
 
 // DropOutbox removes a row of kind [machine.OutboxCancel] that is done with.
-func (r *Room) DropOutbox(ctx context.Context, row machine.OutboxRow) error {
+func (r *Service) DropOutbox(ctx context.Context, row machine.OutboxRow) error {
 	if err := r.cfg.Store.DropOutbox(ctx, row); err != nil {
 		return fmt.Errorf("delegation: outbox: %w", err)
 	}
@@ -32,9 +32,9 @@ func (r *Room) DropOutbox(ctx context.Context, row machine.OutboxRow) error {
 
 // Delegation reads a delegation that is pending; [machine.ErrNoStep] = it is over. What is about
 // to be sent, and is not what was approved, is held again, or answered, and so over too.
-func (r *Room) Delegation(ctx context.Context, row machine.OutboxRow) (machine.Delegation, error) {
+func (r *Service) Delegation(ctx context.Context, row machine.OutboxRow) (machine.Delegation, error) {
 	key := runtime.RunKey{Namespace: row.Namespace, ID: row.RunID}
-	s, err := r.cfg.Way.Head(ctx, key)
+	s, err := r.cfg.Engine.Head(ctx, key)
 	if err != nil {
 		return machine.Delegation{}, err
 	}
@@ -63,7 +63,7 @@ func (r *Room) Delegation(ctx context.Context, row machine.OutboxRow) (machine.D
 // says why its message may not leave: nothing arrived before, and the operator's allowlist admits
 // the agent no longer or the approval is over; or it is not the one that was approved. Of one that
 // may be with the agent the very message counts, whenever that is.
-func (r *Room) decided(ctx context.Context, key runtime.RunKey, s *machine.State, row machine.OutboxRow, step *machine.ToolStep) (
+func (r *Service) decided(ctx context.Context, key runtime.RunKey, s *machine.State, row machine.OutboxRow, step *machine.ToolStep) (
 	del machine.Delegation, wrong, err error,
 ) {
 	if del, err = r.delegationOf(ctx, key, s, row, step.RequestSeq); err != nil {
@@ -100,13 +100,13 @@ func (r *Room) decided(ctx context.Context, key runtime.RunKey, s *machine.State
 }
 
 // refuse holds a delegation again, or answers it, of which the message may not leave.
-func (r *Room) refuse(ctx context.Context, key runtime.RunKey, step *machine.ToolStep, wrong error) error {
+func (r *Service) refuse(ctx context.Context, key runtime.RunKey, step *machine.ToolStep, wrong error) error {
 	command := approval.Refusal(step, wrong)
 	if answer, ok := command.(machine.ResolveStep); ok {
 		answer.Unknown = step.Remote.MayBeSent()
 		command = answer
 	}
-	if _, err := r.cfg.Way.Own(ctx, key, command); err != nil {
+	if _, err := r.cfg.Engine.ApplyInternal(ctx, key, command); err != nil {
 		return err
 	}
 	return machine.ErrNoStep
@@ -115,7 +115,7 @@ func (r *Room) refuse(ctx context.Context, key runtime.RunKey, step *machine.Too
 func pendingDelegation(s *machine.State, row machine.OutboxRow) *machine.ToolStep {
 	for i := range s.Steps {
 		p := &s.Steps[i]
-		if p.Step == row.Step && p.Attempt == row.Attempt && p.Delegation && p.Status == machine.StepStatusPending && !p.Awaits() {
+		if p.Step == row.Step && p.Attempt == row.Attempt && p.Delegation && p.Status == machine.StepStatusPending && !p.HeldForApproval() {
 			return p
 		}
 	}
@@ -125,9 +125,9 @@ func pendingDelegation(s *machine.State, row machine.OutboxRow) *machine.ToolSte
 // CalledOff reads a delegation that is over as it was last known. Its visit may be left, so the
 // journal is read for it. [machine.ErrNoStep] = nothing was sent, or what may not leave: there is
 // nothing to call off.
-func (r *Room) CalledOff(ctx context.Context, row machine.OutboxRow) (machine.Delegation, error) {
+func (r *Service) CalledOff(ctx context.Context, row machine.OutboxRow) (machine.Delegation, error) {
 	key := runtime.RunKey{Namespace: row.Namespace, ID: row.RunID}
-	s, err := r.cfg.Way.Head(ctx, key)
+	s, err := r.cfg.Engine.Head(ctx, key)
 	if err != nil {
 		return machine.Delegation{}, err
 	}
@@ -147,7 +147,7 @@ func (r *Room) CalledOff(ctx context.Context, row machine.OutboxRow) (machine.De
 
 // findDelegation makes the step of a row again of the journal: what asked for it, what was decided
 // about it, and the last news of the row's attempt.
-func (r *Room) findDelegation(ctx context.Context, key runtime.RunKey, row machine.OutboxRow) (*machine.ToolStep, error) {
+func (r *Service) findDelegation(ctx context.Context, key runtime.RunKey, row machine.OutboxRow) (*machine.ToolStep, error) {
 	step := &machine.ToolStep{Step: row.Step, Attempt: row.Attempt, Delegation: true}
 	for from := uint64(1); ; {
 		entries, err := r.cfg.Store.Entries(ctx, key.Namespace, key.ID, from, machine.Page{})
@@ -158,7 +158,7 @@ func (r *Room) findDelegation(ctx context.Context, key runtime.RunKey, row machi
 			return step, nil
 		}
 		for i := range entries {
-			if err := entries[i].Told(); err != nil {
+			if err := entries[i].CheckNotErased(); err != nil {
 				return nil, err
 			}
 			for j := range entries[i].Records {
@@ -186,7 +186,7 @@ func follow(step *machine.ToolStep, rec *machine.Record) {
 			return
 		}
 		a := step.Approval
-		a.Held, a.Verdict, a.Digest, a.Expires = b.Verdict == machine.Lapsed, b.Verdict, b.Digest, b.Expires
+		a.Held, a.Verdict, a.Digest, a.Expires = b.Verdict == machine.Expired, b.Verdict, b.Digest, b.Expires
 		if b.Verdict == machine.Edited {
 			a.PayloadSeq = rec.Seq
 		}
@@ -201,7 +201,7 @@ func follow(step *machine.ToolStep, rec *machine.Record) {
 // delegationOf reads what a delegation says. What was left of the wall time is
 // that of the moment when the step was asked for, so that it is the same whenever
 // it is read, also behind the end of the run.
-func (r *Room) delegationOf(ctx context.Context, key runtime.RunKey, s *machine.State, row machine.OutboxRow, request uint64) (machine.Delegation, error) {
+func (r *Service) delegationOf(ctx context.Context, key runtime.RunKey, s *machine.State, row machine.OutboxRow, request uint64) (machine.Delegation, error) {
 	entry, err := r.cfg.Store.Entry(ctx, key.Namespace, key.ID, request)
 	if err != nil {
 		return machine.Delegation{}, fmt.Errorf("delegation: read record %d of run %s: %w", request, key.ID, err)
@@ -235,7 +235,7 @@ func (r *Room) delegationOf(ctx context.Context, key runtime.RunKey, s *machine.
 // wallLeft is what was left of a run's wall time at a record; 0 = no bound. Where
 // the head has forgotten it, because the run has ended or its clock stood in
 // between, the state of that time knows.
-func (r *Room) wallLeft(ctx context.Context, key runtime.RunKey, g *machine.Graph, s *machine.State, rec machine.Record) (time.Duration, error) {
+func (r *Service) wallLeft(ctx context.Context, key runtime.RunKey, g *machine.Graph, s *machine.State, rec machine.Record) (time.Duration, error) {
 	if s.Status.Terminal() || g.WallExcludesWaiting {
 		past, err := r.cfg.Past.Replay(ctx, key, g, rec.Seq)
 		if err != nil {
@@ -254,21 +254,21 @@ func (r *Room) wallLeft(ctx context.Context, key runtime.RunKey, g *machine.Grap
 
 // Announce commits that the message of a pending delegation is about to be sent: only then it is.
 // False: it may not be sent now; the run is paused, the approval is over, or the delegation is.
-func (r *Room) Announce(ctx context.Context, row machine.OutboxRow, remote machine.Remote) (bool, error) {
-	answer, err := r.cfg.Way.Own(ctx, runtime.RunKey{Namespace: row.Namespace, ID: row.RunID}, machine.NoteDelegation{
+func (r *Service) Announce(ctx context.Context, row machine.OutboxRow, remote machine.Remote) (bool, error) {
+	answer, err := r.cfg.Engine.ApplyInternal(ctx, runtime.RunKey{Namespace: row.Namespace, ID: row.RunID}, machine.NoteDelegation{
 		Step: row.Step, Attempt: row.Attempt, Remote: remote,
 	})
 	return err == nil && answer.Disposition == machine.Accepted, err
 }
 
 // NoteDelegation commits what is news of a pending delegation.
-func (r *Room) NoteDelegation(ctx context.Context, row machine.OutboxRow, remote machine.Remote, question []machine.Part) error {
+func (r *Service) NoteDelegation(ctx context.Context, row machine.OutboxRow, remote machine.Remote, question []machine.Part) error {
 	return r.deliver(ctx, row, machine.NoteDelegation{Step: row.Step, Attempt: row.Attempt, Remote: remote, Question: question})
 }
 
 // ResolveDelegation answers the step of a delegation.
-func (r *Room) ResolveDelegation(ctx context.Context, row machine.OutboxRow, outcome machine.Outcome) error {
-	s, err := r.cfg.Way.Head(ctx, runtime.RunKey{Namespace: row.Namespace, ID: row.RunID})
+func (r *Service) ResolveDelegation(ctx context.Context, row machine.OutboxRow, outcome machine.Outcome) error {
+	s, err := r.cfg.Engine.Head(ctx, runtime.RunKey{Namespace: row.Namespace, ID: row.RunID})
 	if err != nil {
 		return err
 	}
@@ -284,9 +284,9 @@ func (r *Room) ResolveDelegation(ctx context.Context, row machine.OutboxRow, out
 }
 
 // deliver makes an input of the engine's own; one that comes too late is no error.
-func (r *Room) deliver(ctx context.Context, row machine.OutboxRow, command machine.Command) error {
-	_, err := r.cfg.Way.Own(ctx, runtime.RunKey{Namespace: row.Namespace, ID: row.RunID}, command)
-	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.Reason == "RUN_TERMINAL" {
+func (r *Service) deliver(ctx context.Context, row machine.OutboxRow, command machine.Command) error {
+	_, err := r.cfg.Engine.ApplyInternal(ctx, runtime.RunKey{Namespace: row.Namespace, ID: row.RunID}, command)
+	if refusal, ok := errors.AsType[*machine.Error](err); ok && refusal.Reason == "RUN_TERMINAL" {
 		return nil
 	}
 	return err

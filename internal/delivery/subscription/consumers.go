@@ -47,8 +47,8 @@ func (r *Reading) Ended() <-chan struct{} { return r.ended }
 // Why is why it has to end, once it has.
 func (r *Reading) Why() error { return r.why }
 
-// Leave says that the watch has ended.
-func (r *Reading) Leave() { r.all.leave(r.key, r) }
+// Close says that the watch has ended.
+func (r *Reading) Close() { r.all.disconnect(r.key, r) }
 
 // consumers are the open watches of all consumers, one of each.
 type consumers struct {
@@ -79,7 +79,7 @@ func (c *consumers) enter(key machine.SubscriptionKey) *Reading {
 	now := &Reading{all: c, key: key, ended: make(chan struct{})}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.close(key, &machine.Refusal{
+	c.close(key, &machine.Error{
 		Code: machine.CodeAborted, Reason: "CONSUMER_REPLACED", Field: "consumer", Message: "a newer stream of the consumer was opened",
 	})
 	c.open[key] = now
@@ -104,7 +104,7 @@ func (c *consumers) close(key machine.SubscriptionKey, why error) {
 	}
 }
 
-func (c *consumers) leave(key machine.SubscriptionKey, w *Reading) {
+func (c *consumers) disconnect(key machine.SubscriptionKey, w *Reading) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.open[key] == w {
@@ -125,7 +125,7 @@ func consumerKey(ns uint32, name string) machine.SubscriptionKey {
 
 // Resume says where a consumer goes on; known: there is one of that name. A refusal
 // CONSUMER_TAKEN: it is another's; CONSUMER_EXPIRED: it did not read for too long.
-func (r *Room) Resume(ctx context.Context, ns uint32, name, owner string) (at runtime.Cursor, known bool, err error) {
+func (r *Service) Resume(ctx context.Context, ns uint32, name, owner string) (at runtime.Cursor, known bool, err error) {
 	sub, err := r.Subscription(ctx, consumerKey(ns, name))
 	if err != nil || sub == nil {
 		return at, false, err
@@ -141,7 +141,7 @@ func (r *Room) Resume(ctx context.Context, ns uint32, name, owner string) (at ru
 
 // Enter makes a watch the one of its consumer, which is stored if it is new, and ends
 // the one before.
-func (r *Room) Enter(ctx context.Context, ns uint32, name, owner string, at runtime.Cursor, known bool) (streams.Reading, error) {
+func (r *Service) Enter(ctx context.Context, ns uint32, name, owner string, at runtime.Cursor, known bool) (streams.Reading, error) {
 	key := consumerKey(ns, name)
 	if !known {
 		if err := r.addConsumer(ctx, key, owner, at); err != nil {
@@ -152,7 +152,7 @@ func (r *Room) Enter(ctx context.Context, ns uint32, name, owner string, at runt
 }
 
 // addConsumer stores a consumer unless it was made meanwhile.
-func (r *Room) addConsumer(ctx context.Context, key machine.SubscriptionKey, owner string, at runtime.Cursor) error {
+func (r *Service) addConsumer(ctx context.Context, key machine.SubscriptionKey, owner string, at runtime.Cursor) error {
 	full := func(have int) error { return tooMany("MAX_CONSUMERS", "consumer", maxConsumers, have+1) }
 	_, _, err := r.establish(ctx, key, maxConsumers, full, func(before *machine.Subscription) (*machine.Subscription, error) {
 		if before != nil && before.Owner != owner {
@@ -173,7 +173,7 @@ func (r *Room) addConsumer(ctx context.Context, key machine.SubscriptionKey, own
 //
 // Errors: CONSUMER_NOT_FOUND, CONSUMER_EXPIRED, BAD_CURSOR, CURSOR_FOREIGN, CURSOR_AHEAD, CURSOR_BEHIND,
 // SUBSCRIPTION_CONTENDED.
-func (r *Room) AckConsumer(ctx context.Context, ref ConsumerRef, cursor string) error {
+func (r *Service) AckConsumer(ctx context.Context, ref ConsumerRef, cursor string) error {
 	at, err := validate.ParseCursor(cursor)
 	if err != nil {
 		return inField("cursor", err)
@@ -196,7 +196,7 @@ func (r *Room) AckConsumer(ctx context.Context, ref ConsumerRef, cursor string) 
 }
 
 // acknowledged is a consumer that has worked up to a place; nil: it has that place.
-func (r *Room) acknowledged(ctx context.Context, before *machine.Subscription, at runtime.Cursor) (*machine.Subscription, error) {
+func (r *Service) acknowledged(ctx context.Context, before *machine.Subscription, at runtime.Cursor) (*machine.Subscription, error) {
 	tail, err := r.cfg.Journal.Tail(ctx, before.Namespace)
 	if err != nil {
 		return nil, inSubscription(before.SubscriptionKey, err)
@@ -217,7 +217,7 @@ func (r *Room) acknowledged(ctx context.Context, before *machine.Subscription, a
 }
 
 func behind(sub *machine.Subscription, at runtime.Cursor) error {
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeOutOfRange, Reason: "CURSOR_BEHIND", Field: "cursor",
 		Message: "the consumer has acknowledged more than this already", Limit: figure(sub.After), Got: figure(at.Position),
 	}
@@ -225,7 +225,7 @@ func behind(sub *machine.Subscription, at runtime.Cursor) error {
 
 // ListConsumers lists those of the caller by name, without those whose place was given up;
 // all of the namespace with admin.
-func (r *Room) ListConsumers(ctx context.Context, call runtime.Call) ([]Consumer, error) {
+func (r *Service) ListConsumers(ctx context.Context, call runtime.Call) ([]Consumer, error) {
 	subs, err := r.OwnSubscriptions(ctx, call, machine.SubscriptionConsumer)
 	if err != nil {
 		return nil, err
@@ -245,7 +245,7 @@ func (r *Room) ListConsumers(ctx context.Context, call runtime.Call) ([]Consumer
 }
 
 // DeleteConsumer forgets a consumer and ends its watch; CONSUMER_NOT_FOUND.
-func (r *Room) DeleteConsumer(ctx context.Context, ref ConsumerRef) error {
+func (r *Service) DeleteConsumer(ctx context.Context, ref ConsumerRef) error {
 	key, err := r.removeOwn(ctx, ref.Call, machine.SubscriptionConsumer, ref.Name)
 	if err != nil {
 		return err

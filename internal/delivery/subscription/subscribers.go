@@ -11,13 +11,13 @@ import (
 )
 
 // SubscriptionCursor is where a consumer or a webhook stands.
-func (r *Room) SubscriptionCursor(sub *machine.Subscription) runtime.Cursor {
+func (r *Service) SubscriptionCursor(sub *machine.Subscription) runtime.Cursor {
 	return runtime.Cursor{Epoch: r.cfg.Journal.Epoch(), Position: sub.After, Index: sub.Index}
 }
 
 // OwnSubscription finds one of a caller's; a holder of admin has everyone's. A
 // *machine.Refusal NOT_FOUND: there is none, or it is another's.
-func (r *Room) OwnSubscription(ctx context.Context, call runtime.Call, kind machine.SubscriptionKind, run, id string) (*machine.Subscription, error) {
+func (r *Service) OwnSubscription(ctx context.Context, call runtime.Call, kind machine.SubscriptionKind, run, id string) (*machine.Subscription, error) {
 	ns, err := r.readable(call)
 	if err != nil {
 		return nil, err
@@ -32,8 +32,8 @@ func (r *Room) OwnSubscription(ctx context.Context, call runtime.Call, kind mach
 	return sub, nil
 }
 
-// removeOwn removes one of a caller's and returns its key; as [Room.OwnSubscription].
-func (r *Room) removeOwn(ctx context.Context, call runtime.Call, kind machine.SubscriptionKind, id string) (machine.SubscriptionKey, error) {
+// removeOwn removes one of a caller's and returns its key; as [Service.OwnSubscription].
+func (r *Service) removeOwn(ctx context.Context, call runtime.Call, kind machine.SubscriptionKind, id string) (machine.SubscriptionKey, error) {
 	ns, err := r.readable(call)
 	if err != nil {
 		return machine.SubscriptionKey{}, err
@@ -49,7 +49,7 @@ func (r *Room) removeOwn(ctx context.Context, call runtime.Call, kind machine.Su
 
 // OwnSubscriptions lists those of a kind that are a caller's by run and id; a holder
 // of admin has everyone's.
-func (r *Room) OwnSubscriptions(ctx context.Context, call runtime.Call, kind machine.SubscriptionKind) ([]machine.Subscription, error) {
+func (r *Service) OwnSubscriptions(ctx context.Context, call runtime.Call, kind machine.SubscriptionKind) ([]machine.Subscription, error) {
 	ns, err := r.readable(call)
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func owns(call runtime.Call, sub *machine.Subscription) bool {
 
 // absent is the refusal for a subscription that is not there for the caller.
 func absent(kind machine.SubscriptionKind, id string) error {
-	r := machine.Refusal{Code: machine.CodeNotFound, Reason: "DELIVERY_NOT_FOUND", Field: "delivery_ref", Message: fmt.Sprintf("there is no receiver %q", id)}
+	r := machine.Error{Code: machine.CodeNotFound, Reason: "DELIVERY_NOT_FOUND", Field: "delivery_ref", Message: fmt.Sprintf("there is no receiver %q", id)}
 	switch kind {
 	case machine.SubscriptionConsumer:
 		r.Reason, r.Field, r.Message = "CONSUMER_NOT_FOUND", "consumer", fmt.Sprintf("there is no consumer %q", id)
@@ -85,13 +85,13 @@ func absent(kind machine.SubscriptionKind, id string) error {
 }
 
 func taken(reason, field, name string) error {
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeAlreadyExists, Reason: reason, Field: field, Message: fmt.Sprintf("%q belongs to another principal", name),
 	}
 }
 
 func tooMany(reason, field string, limit, got int) error {
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeResourceExhausted, Reason: reason, Field: field,
 		Message: "the namespace has as many as it may", Limit: int64(limit), Got: int64(got),
 	}
@@ -99,7 +99,7 @@ func tooMany(reason, field string, limit, got int) error {
 
 // inField names the field of a request that a refusal is about.
 func inField(field string, err error) error {
-	if refusal, ok := errors.AsType[*machine.Refusal](err); ok {
+	if refusal, ok := errors.AsType[*machine.Error](err); ok {
 		named := *refusal
 		named.Field = field
 		return &named

@@ -15,8 +15,8 @@ type Store interface {
 	// PutSubscription stores one; before is what it was read as, nil = there must be
 	// none. Errors: [machine.ErrSubscriptionChanged].
 	PutSubscription(ctx context.Context, sub machine.Subscription, before *machine.Subscription) error
-	// BuryDelivery is PutSubscription with a dead letter in the same commit.
-	BuryDelivery(ctx context.Context, sub machine.Subscription, before *machine.Subscription, letter machine.DeadLetter) error
+	// RecordDeadLetter is PutSubscription with a dead letter in the same commit.
+	RecordDeadLetter(ctx context.Context, sub machine.Subscription, before *machine.Subscription, letter machine.DeadLetter) error
 	// Subscription reads one; nil = there is none.
 	Subscription(ctx context.Context, key machine.SubscriptionKey) (*machine.Subscription, error)
 	// Subscriptions lists those of a kind by run and id: of one run, or of all for "".
@@ -24,10 +24,10 @@ type Store interface {
 	// DropSubscription removes one with its dead letters; one that is not there is no
 	// error.
 	DropSubscription(ctx context.Context, key machine.SubscriptionKey) error
-	// DeadLetters lists those of a subscription behind the number after.
-	DeadLetters(ctx context.Context, key machine.SubscriptionKey, after uint64, limit int) ([]machine.DeadLetter, error)
-	// DropDeadLetter removes one.
-	DropDeadLetter(ctx context.Context, key machine.SubscriptionKey, n uint64) error
+	// ListDeadLetters lists those of a subscription behind the number after.
+	ListDeadLetters(ctx context.Context, key machine.SubscriptionKey, after uint64, limit int) ([]machine.DeadLetter, error)
+	// DiscardDeadLetter removes one.
+	DiscardDeadLetter(ctx context.Context, key machine.SubscriptionKey, n uint64) error
 }
 
 // subscriptionTries bounds how often a change is judged anew. Turns keep changes apart;
@@ -36,8 +36,8 @@ const subscriptionTries = 8
 
 // change has a subscription judged as it is now, nil = there is none, and stores what
 // comes of it; nil = it stays as it is. It returns what is stored then.
-func (r *Room) change(ctx context.Context, key machine.SubscriptionKey, edit func(before *machine.Subscription) (*machine.Subscription, error)) (machine.Subscription, error) {
-	done, err := r.turns.take(ctx, key)
+func (r *Service) change(ctx context.Context, key machine.SubscriptionKey, edit func(before *machine.Subscription) (*machine.Subscription, error)) (machine.Subscription, error) {
+	done, err := r.locks.acquire(ctx, key)
 	if err != nil {
 		return machine.Subscription{}, inSubscription(key, err)
 	}
@@ -63,8 +63,8 @@ func (r *Room) change(ctx context.Context, key machine.SubscriptionKey, edit fun
 
 // establish is change for one that may be made, of which there are at most so many of
 // its kind (of its run, if it has one): limit is the refusal when there are.
-func (r *Room) establish(ctx context.Context, key machine.SubscriptionKey, most int, limit func(have int) error, edit func(before *machine.Subscription) (*machine.Subscription, error)) (sub machine.Subscription, created bool, err error) {
-	done, err := r.turns.take(ctx, siblings(key))
+func (r *Service) establish(ctx context.Context, key machine.SubscriptionKey, most int, limit func(have int) error, edit func(before *machine.Subscription) (*machine.Subscription, error)) (sub machine.Subscription, created bool, err error) {
+	done, err := r.locks.acquire(ctx, siblings(key))
 	if err != nil {
 		return sub, false, inSubscription(key, err)
 	}
@@ -101,8 +101,8 @@ func kept(all []machine.Subscription) (n int) {
 }
 
 // remove drops a subscription with its dead letters, if may says so of it as it is now.
-func (r *Room) remove(ctx context.Context, key machine.SubscriptionKey, may func(*machine.Subscription) error) error {
-	done, err := r.turns.take(ctx, key)
+func (r *Service) remove(ctx context.Context, key machine.SubscriptionKey, may func(*machine.Subscription) error) error {
+	done, err := r.locks.acquire(ctx, key)
 	if err != nil {
 		return inSubscription(key, err)
 	}
@@ -124,7 +124,7 @@ var quotaOf = map[machine.SubscriptionKind]quota.Resource{
 }
 
 func contended(key machine.SubscriptionKey) error {
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeAborted, Reason: "SUBSCRIPTION_CONTENDED", Field: "delivery_ref",
 		Message: fmt.Sprintf("%q was changed by others %d times in a row; try again", key.ID, subscriptionTries),
 	}
@@ -133,7 +133,7 @@ func contended(key machine.SubscriptionKey) error {
 // Subscribe stores a subscription in place of the one that has its key, if any; limit
 // is the refusal when its run has most others already. Where it stands is the caller's
 // to say.
-func (r *Room) Subscribe(ctx context.Context, sub machine.Subscription, most int, limit func(have int) error) error {
+func (r *Service) Subscribe(ctx context.Context, sub machine.Subscription, most int, limit func(have int) error) error {
 	_, _, err := r.establish(ctx, sub.SubscriptionKey, most, limit, func(*machine.Subscription) (*machine.Subscription, error) {
 		return &sub, nil
 	})
@@ -141,16 +141,16 @@ func (r *Room) Subscribe(ctx context.Context, sub machine.Subscription, most int
 }
 
 // Subscription reads one; nil = there is none.
-func (r *Room) Subscription(ctx context.Context, key machine.SubscriptionKey) (*machine.Subscription, error) {
+func (r *Service) Subscription(ctx context.Context, key machine.SubscriptionKey) (*machine.Subscription, error) {
 	sub, err := r.cfg.Store.Subscription(ctx, key)
 	return sub, inSubscription(key, err)
 }
 
 // Subscriptions lists those of a kind: of one run, or of all namespaces and runs
 // for "".
-func (r *Room) Subscriptions(ctx context.Context, kind machine.SubscriptionKind, run string) ([]machine.Subscription, error) {
+func (r *Service) Subscriptions(ctx context.Context, kind machine.SubscriptionKind, run string) ([]machine.Subscription, error) {
 	var all []machine.Subscription
-	for _, ns := range r.cfg.Way.NamespaceNumbers() {
+	for _, ns := range r.cfg.Engine.NamespaceNumbers() {
 		subs, err := r.cfg.Store.Subscriptions(ctx, ns, kind, run)
 		if err != nil {
 			return nil, inSubscription(machine.SubscriptionKey{Run: run}, err)
@@ -161,7 +161,7 @@ func (r *Room) Subscriptions(ctx context.Context, kind machine.SubscriptionKind,
 }
 
 // Unsubscribe removes one with its dead letters; one that is not there is no error.
-func (r *Room) Unsubscribe(ctx context.Context, key machine.SubscriptionKey) error {
+func (r *Service) Unsubscribe(ctx context.Context, key machine.SubscriptionKey) error {
 	return r.remove(ctx, key, func(*machine.Subscription) error { return nil })
 }
 
@@ -169,7 +169,7 @@ func (r *Room) Unsubscribe(ctx context.Context, key machine.SubscriptionKey) err
 // still the one that was given, whatever else of it was changed meanwhile, and returns
 // it. It never goes back. [machine.ErrSubscriptionChanged]: it is gone, or another one
 // has its key.
-func (r *Room) Advance(ctx context.Context, of *machine.Subscription, after uint64, index uint16) (machine.Subscription, error) {
+func (r *Service) Advance(ctx context.Context, of *machine.Subscription, after uint64, index uint16) (machine.Subscription, error) {
 	return r.change(ctx, of.SubscriptionKey, func(now *machine.Subscription) (*machine.Subscription, error) {
 		if now == nil || now.CreatedAt != of.CreatedAt || now.Owner != of.Owner {
 			return nil, inSubscription(of.SubscriptionKey, machine.ErrSubscriptionChanged)
@@ -187,27 +187,27 @@ func (r *Room) Advance(ctx context.Context, of *machine.Subscription, after uint
 // NoteTry stores what became of a try that failed, or that nothing more will come, if
 // the subscription is still as it was read; [machine.ErrSubscriptionChanged]. A letter
 // is of a delivery that was given up.
-func (r *Room) NoteTry(ctx context.Context, sub machine.Subscription, before *machine.Subscription, letter *machine.DeadLetter) error {
-	done, err := r.turns.take(ctx, sub.SubscriptionKey)
+func (r *Service) NoteTry(ctx context.Context, sub machine.Subscription, before *machine.Subscription, letter *machine.DeadLetter) error {
+	done, err := r.locks.acquire(ctx, sub.SubscriptionKey)
 	if err != nil {
 		return inSubscription(sub.SubscriptionKey, err)
 	}
 	defer done()
 	if letter != nil {
-		return inSubscription(sub.SubscriptionKey, r.cfg.Store.BuryDelivery(ctx, sub, before, *letter))
+		return inSubscription(sub.SubscriptionKey, r.cfg.Store.RecordDeadLetter(ctx, sub, before, *letter))
 	}
 	return inSubscription(sub.SubscriptionKey, r.cfg.Store.PutSubscription(ctx, sub, before))
 }
 
-// DeadLetters lists those of a subscription behind the number after.
-func (r *Room) DeadLetters(ctx context.Context, key machine.SubscriptionKey, after uint64, limit int) ([]machine.DeadLetter, error) {
-	letters, err := r.cfg.Store.DeadLetters(ctx, key, after, limit)
+// ListDeadLetters lists those of a subscription behind the number after.
+func (r *Service) ListDeadLetters(ctx context.Context, key machine.SubscriptionKey, after uint64, limit int) ([]machine.DeadLetter, error) {
+	letters, err := r.cfg.Store.ListDeadLetters(ctx, key, after, limit)
 	return letters, inSubscription(key, err)
 }
 
-// DropDeadLetter removes one that was delivered after all.
-func (r *Room) DropDeadLetter(ctx context.Context, key machine.SubscriptionKey, n uint64) error {
-	return inSubscription(key, r.cfg.Store.DropDeadLetter(ctx, key, n))
+// DiscardDeadLetter removes one that was delivered after all.
+func (r *Service) DiscardDeadLetter(ctx context.Context, key machine.SubscriptionKey, n uint64) error {
+	return inSubscription(key, r.cfg.Store.DiscardDeadLetter(ctx, key, n))
 }
 
 func inSubscription(key machine.SubscriptionKey, err error) error {

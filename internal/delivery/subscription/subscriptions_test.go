@@ -18,7 +18,7 @@ import (
 
 const hookSecret = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"
 
-func newRoom(t *testing.T, store runtime.Store) *subscription.Room {
+func newRoom(t *testing.T, store runtime.Store) *subscription.Service {
 	t.Helper()
 	rooms, err := services.New(services.Config{Config: runtime.Config{Store: store, Clock: services.SystemClock{}, IDs: &testkit.IDs{}}})
 	if err != nil {
@@ -78,7 +78,7 @@ func TestWebhooksAreCountedExactly(t *testing.T) {
 	for n := range 120 {
 		puts.Go(func() {
 			_, _, err := e.PutWebhook(t.Context(), hookRequest(fmt.Sprint("w", n), "https://a.example"))
-			var refusal *machine.Refusal
+			var refusal *machine.Error
 			switch {
 			case err == nil:
 				made.Add(1)
@@ -112,7 +112,7 @@ func TestChangesAreNotTriedForEver(t *testing.T) {
 	t.Parallel()
 	s := &stubborn{Store: testkit.StoreFor(t)}
 	_, _, err := newRoom(t, s).PutWebhook(t.Context(), hookRequest("w", "https://a.example"))
-	var refusal *machine.Refusal
+	var refusal *machine.Error
 	if !errors.As(err, &refusal) || refusal.Reason != "SUBSCRIPTION_CONTENDED" || refusal.Code != machine.CodeAborted || !strings.Contains(refusal.Message, "try again") {
 		t.Fatalf("%v", err)
 	}

@@ -25,7 +25,7 @@ const (
 // secretPrefix tells a key from other secrets (Standard Webhooks).
 const secretPrefix = "whsec_"
 
-// WebhookRequest is the argument of [Room.PutWebhook].
+// WebhookRequest is the argument of [Service.PutWebhook].
 type WebhookRequest struct {
 	runtime.Call
 	ID  string
@@ -43,7 +43,7 @@ type WebhookRequest struct {
 // tries at once.
 //
 // Errors: BAD_URL, BAD_SECRET, WEBHOOK_TAKEN, MAX_WEBHOOKS, SUBSCRIPTION_CONTENDED.
-func (r *Room) PutWebhook(ctx context.Context, req WebhookRequest) (sub machine.Subscription, created bool, err error) {
+func (r *Service) PutWebhook(ctx context.Context, req WebhookRequest) (sub machine.Subscription, created bool, err error) {
 	ns, err := r.readable(req.Call)
 	if err != nil {
 		return sub, false, err
@@ -73,7 +73,7 @@ func (r *Room) PutWebhook(ctx context.Context, req WebhookRequest) (sub machine.
 }
 
 // webhook is the one to change, or a new one.
-func (r *Room) webhook(ctx context.Context, key machine.SubscriptionKey, req *WebhookRequest, before *machine.Subscription) (sub machine.Subscription, err error) {
+func (r *Service) webhook(ctx context.Context, key machine.SubscriptionKey, req *WebhookRequest, before *machine.Subscription) (sub machine.Subscription, err error) {
 	if before != nil {
 		if !req.Principal.Owns(before.Owner) {
 			return sub, taken("WEBHOOK_TAKEN", "webhook_id", key.ID)
@@ -94,12 +94,12 @@ func checkURL(raw string) error {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeInvalidArgument, Reason: "BAD_URL", Field: "url",
 			Message: "is not the URL of a receiver", Allowed: []string{"http://HOST[:PORT]/PATH", "https://HOST[:PORT]/PATH"},
 		}
 	case u.User != nil || u.Fragment != "":
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeInvalidArgument, Reason: "BAD_URL", Field: "url", Message: "must have neither user nor fragment",
 		}
 	}
@@ -130,7 +130,7 @@ func badSecret(why string, got int) error {
 	if got > maxSecret {
 		limit = maxSecret
 	}
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeInvalidArgument, Reason: "BAD_SECRET", Field: "secret",
 		Message: fmt.Sprintf("%s; want whsec_ and the base64 of %d to %d bytes", why, minSecret, maxSecret),
 		Limit:   limit, Got: int64(got),
@@ -139,6 +139,6 @@ func badSecret(why string, got int) error {
 
 // DeleteWebhook removes a webhook with its dead letters; WEBHOOK_NOT_FOUND. It returns
 // the key of what is gone.
-func (r *Room) DeleteWebhook(ctx context.Context, call runtime.Call, id string) (machine.SubscriptionKey, error) {
+func (r *Service) DeleteWebhook(ctx context.Context, call runtime.Call, id string) (machine.SubscriptionKey, error) {
 	return r.removeOwn(ctx, call, machine.SubscriptionWebhook, id)
 }

@@ -67,12 +67,12 @@ var Codes = map[machine.Code]codes.Code{
 // sentinels gives the plain errors of the store their typed form.
 var sentinels = []struct {
 	err     error
-	refusal machine.Refusal
+	refusal machine.Error
 }{
-	{machine.ErrNoRun, machine.Refusal{Code: machine.CodeNotFound, Reason: "RUN_NOT_FOUND", Field: "run_id", Message: "no such run, or not yours to see"}},
-	{machine.ErrNoRecord, machine.Refusal{Code: machine.CodeNotFound, Reason: "RECORD_NOT_FOUND", Field: "seq", Message: "the run has no record of that seq"}},
-	{machine.ErrNoPack, machine.Refusal{Code: machine.CodeNotFound, Reason: "PACK_NOT_FOUND", Field: "pack", Message: "no pack is registered under that reference"}},
-	{machine.ErrIndeterminate, machine.Refusal{Code: machine.CodeUnavailable, Reason: CommitUnknown, Message: "nobody knows whether the commit happened; repeat it with the same id once the server is back"}},
+	{machine.ErrNoRun, machine.Error{Code: machine.CodeNotFound, Reason: "RUN_NOT_FOUND", Field: "run_id", Message: "no such run, or not yours to see"}},
+	{machine.ErrNoRecord, machine.Error{Code: machine.CodeNotFound, Reason: "RECORD_NOT_FOUND", Field: "seq", Message: "the run has no record of that seq"}},
+	{machine.ErrNoPack, machine.Error{Code: machine.CodeNotFound, Reason: "PACK_NOT_FOUND", Field: "pack", Message: "no pack is registered under that reference"}},
+	{machine.ErrIndeterminate, machine.Error{Code: machine.CodeUnavailable, Reason: CommitUnknown, Message: "nobody knows whether the commit happened; repeat it with the same id once the server is back"}},
 }
 
 // Withheld is an error that the caller is told nothing about but an id, under
@@ -95,7 +95,7 @@ func Withhold(cause error) *Withheld {
 // Status turns any error into what the caller gets. The second result is not
 // nil when the cause was withheld and has to be logged.
 func Status(err error) (*status.Status, *Withheld) {
-	if refusal, ok := errors.AsType[*machine.Refusal](err); ok {
+	if refusal, ok := errors.AsType[*machine.Error](err); ok {
 		if refusal.Code != machine.CodeInternal {
 			return Refused(refusal), nil
 		}
@@ -138,7 +138,7 @@ func Hidden(f *Withheld) (*status.Status, *Withheld) {
 }
 
 // Refused is xToProto of a refusal: it cannot fail.
-func Refused(r *machine.Refusal) *status.Status {
+func Refused(r *machine.Error) *status.Status {
 	code, ok := Codes[r.Code]
 	if !ok {
 		code = codes.Unknown
@@ -166,7 +166,7 @@ func Refused(r *machine.Refusal) *status.Status {
 }
 
 // describe is the message for people: reason, field, limit, allowed values.
-func describe(r *machine.Refusal) string {
+func describe(r *machine.Error) string {
 	var b strings.Builder
 	b.WriteString(r.Error())
 	if r.Quota != "" {
@@ -185,7 +185,7 @@ func describe(r *machine.Refusal) string {
 }
 
 // errorInfo carries the same for programs.
-func errorInfo(r *machine.Refusal) *errdetails.ErrorInfo {
+func errorInfo(r *machine.Error) *errdetails.ErrorInfo {
 	info := &errdetails.ErrorInfo{Domain: Domain, Reason: r.Reason, Metadata: map[string]string{}}
 	put := func(key, value string) {
 		if value != "" {

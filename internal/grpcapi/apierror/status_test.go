@@ -39,7 +39,7 @@ func TestEveryCode(t *testing.T) {
 		if code == machine.CodeInternal {
 			continue
 		}
-		st, fault := Status(fmt.Errorf("runtime: apply: %w", &machine.Refusal{
+		st, fault := Status(fmt.Errorf("runtime: apply: %w", &machine.Error{
 			Code: code, Reason: "SOME_REASON", Field: "run_id", Message: "words", Allowed: []string{"a", "b"},
 			Limit: 3, Got: 4, Seq: 5, RetryAfter: int64(time.Second),
 		}))
@@ -115,7 +115,7 @@ func TestOtherErrors(t *testing.T) {
 func TestUnknownErrorTellsNothing(t *testing.T) {
 	t.Parallel()
 	secret := errors.New("open /var/lib/pawl/000001.vlog: token o8Zc2mJ5")
-	for _, err := range []error{secret, fmt.Errorf("x: %w", &machine.Refusal{Code: machine.CodeInternal, Reason: "BUG", Message: secret.Error()})} {
+	for _, err := range []error{secret, fmt.Errorf("x: %w", &machine.Error{Code: machine.CodeInternal, Reason: "BUG", Message: secret.Error()})} {
 		st, fault := Status(err)
 		info, _ := found[*errdetails.ErrorInfo](st)
 		if st.Code() != codes.Internal || fault == nil || info.GetMetadata()["correlation_id"] != fault.ID || len(fault.ID) != 16 {
@@ -139,7 +139,7 @@ func TestErrorsStaySmall(t *testing.T) {
 	}
 	long := strings.Repeat("ä", 9_000)
 	for code := range Codes {
-		st := Refused(&machine.Refusal{Code: code, Reason: "R", Field: "f" + long, Message: "\xff" + long, Allowed: allowed})
+		st := Refused(&machine.Error{Code: code, Reason: "R", Field: "f" + long, Message: "\xff" + long, Allowed: allowed})
 		// The message travels twice: percent-encoded, and in base64 with the details.
 		if n := proto.Size(st.Proto())*4/3 + 3*len(st.Message()); n > 8<<10 {
 			t.Errorf("code %v: %d bytes", code, n)

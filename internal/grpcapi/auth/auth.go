@@ -113,7 +113,7 @@ func (a *Authenticator) Admit(ctx context.Context) (context.Context, error) {
 	if err != nil {
 		return ctx, err
 	}
-	sit(ctx, p)
+	setCallerRef(ctx, p)
 	if err := a.Authorize(p, method); err != nil {
 		return ctx, err
 	}
@@ -143,7 +143,7 @@ func (s *AuthState) byToken(ctx context.Context) (*Caller, error) {
 		return nil, unauthenticated("TOKEN_MISSING", "this server wants the header authorization: Bearer TOKEN")
 	}
 	p := s.Tokens.Holder(secret)
-	if p == nil && !s.Issuers.Empty() && oidc.Looks(secret) {
+	if p == nil && !s.Issuers.Empty() && oidc.MaybeJWT(secret) {
 		return s.byIssuer(ctx, secret)
 	}
 	if p == nil {
@@ -190,7 +190,7 @@ func (a *Authenticator) Authorize(p *Caller, method string) error {
 	if known && (need == 0 || p.Scopes.Any(need)) {
 		return inSpace(p, op)
 	}
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodePermissionDenied, Reason: "SCOPE_MISSING", Allowed: need.Names(),
 		Message: fmt.Sprintf("principal %q may not call %s; it takes one of these scopes", p.Name(), method),
 	}
@@ -199,13 +199,13 @@ func (a *Authenticator) Authorize(p *Caller, method string) error {
 // Recheck says whether the stream of a principal that was admitted to a method goes on. What
 // it shows was settled when it was opened, so it ends with the right to sensitive values.
 func (a *Authenticator) Recheck(p *Caller, method string) error {
-	still, err := a.Again(p, method)
+	still, err := a.Reauthorize(p, method)
 	if err != nil {
 		return err
 	}
 	op := a.Operations[method]
 	if had := p.Scopes & op.Scopes; op.KeepsScopes && still.Scopes&had != had {
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodePermissionDenied, Reason: "SCOPE_MISSING", Allowed: op.Scopes.Names(),
 			Message: fmt.Sprintf("principal %q no longer has all of the scopes that it had for this stream: %s", p.Name(), had),
 		}
@@ -225,8 +225,8 @@ func (a *Authenticator) Still(p *Caller) error {
 	return err
 }
 
-// Again is a principal that was admitted to a method, by the rights that hold now.
-func (a *Authenticator) Again(p *Caller, method string) (*Caller, error) {
+// Reauthorize is a principal that was admitted to a method, by the rights that hold now.
+func (a *Authenticator) Reauthorize(p *Caller, method string) (*Caller, error) {
 	still, err := a.now(p)
 	if err != nil {
 		return nil, err
@@ -245,7 +245,7 @@ func (a *Authenticator) now(p *Caller) (*Caller, error) {
 			return nil, unauthenticated("TOKEN_REVOKED", "the bearer token of this stream was withdrawn")
 		}
 	case p.issued != nil:
-		id, err := now.Issuers.Again(p.issued)
+		id, err := now.Issuers.Revalidate(p.issued)
 		if err != nil {
 			return nil, err
 		}
@@ -271,7 +271,7 @@ func (a *Authenticator) now(p *Caller) (*Caller, error) {
 }
 
 func unauthenticated(reason, message string) error {
-	return &machine.Refusal{Code: machine.CodeUnauthenticated, Reason: reason, Field: "authorization", Message: message}
+	return &machine.Error{Code: machine.CodeUnauthenticated, Reason: reason, Field: "authorization", Message: message}
 }
 
 // Unary is admit for a caller who is in the context already. What was read may have
@@ -279,13 +279,13 @@ func unauthenticated(reason, message string) error {
 func (a *Authenticator) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	who := CallerOf(ctx)
 	if ctx.Value(rightsKey{}) != a.Current.Load() {
-		now, err := a.Again(who, info.FullMethod)
+		now, err := a.Reauthorize(who, info.FullMethod)
 		if err != nil {
 			return nil, err
 		}
 		who, ctx = now, WithCaller(ctx, now)
 	}
-	sit(ctx, who)
+	setCallerRef(ctx, who)
 	if err := a.Authorize(who, info.FullMethod); err != nil {
 		return nil, err
 	}
@@ -307,7 +307,7 @@ func (a *Authenticator) MayRead(name, namespace string, scopes runtime.Scopes) e
 	case now.Certificates == nil, Anonymous.Owns(name), may(now.Certificates.Of(name)):
 		return nil
 	}
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodePermissionDenied, Reason: "OWNER_LOST_RIGHT", Allowed: scopes.Names(),
 		Message: fmt.Sprintf("nothing is sent: principal %q, whose receiver it is, does not have one of these scopes in namespace %q", name, namespace),
 	}

@@ -70,7 +70,7 @@ func CertificateNames(cert *x509.Certificate) []string {
 
 // nameable: a name may be a principal's.
 func nameable(name string) bool {
-	return policy.NamesAlone(name) && len(name) <= MaxCertificateName && utf8.ValidString(name) &&
+	return policy.IsPrincipalName(name) && len(name) <= MaxCertificateName && utf8.ValidString(name) &&
 		!strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
@@ -165,11 +165,11 @@ func shown(ctx context.Context) (id *Identity, owner bool) {
 	switch info := from.AuthInfo.(type) {
 	case credentials.TLSInfo:
 		return IdentityOf(&info.State), false
-	case doorInfo:
-		if info.kind == doorLocal {
+	case connInfo:
+		if info.kind == connInProcess {
 			return forwarded(ctx), false
 		}
-		return nil, info.kind == doorSocket
+		return nil, info.kind == connUnix
 	}
 	return nil, false
 }

@@ -30,7 +30,7 @@ func TestReadTokens(t *testing.T) {
 	}
 	p := set.Holder(goodSecret + "2")
 	if p == nil || p.Name() != "approvals" || p.Scopes != runtime.ScopeRunsRead|runtime.ScopeEventsExternal ||
-		p.Home() != "red" || !p.In("blue") || p.In("default") {
+		p.DefaultNamespace() != "red" || !p.In("blue") || p.In("default") {
 		t.Fatalf("found %+v", p)
 	}
 	if p := set.Holder(goodSecret); p == nil || p.Bound() || !p.In("green") {

@@ -15,12 +15,12 @@ import (
 type Limiter struct {
 	// book says what the quotas are; perSecond is for principals of whom it says nothing,
 	// 0 = no bound.
-	book      *quota.Book
+	book      *quota.Limits
 	perSecond float64
 }
 
 // New admits perSecond calls of each principal, 0 = any number, and what the book says.
-func New(perSecond float64, book *quota.Book) *Limiter {
+func New(perSecond float64, book *quota.Limits) *Limiter {
 	return &Limiter{book: book, perSecond: perSecond}
 }
 

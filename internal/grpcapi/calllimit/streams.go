@@ -15,11 +15,11 @@ import (
 type Streams struct {
 	limit int64
 	open  atomic.Int64
-	book  *quota.Book
+	book  *quota.Limits
 }
 
 // NewStreams bounds them to limit, and to what the book says.
-func NewStreams(limit int, book *quota.Book) *Streams {
+func NewStreams(limit int, book *quota.Limits) *Streams {
 	return &Streams{limit: int64(limit), book: book}
 }
 
@@ -28,13 +28,13 @@ func NewStreams(limit int, book *quota.Book) *Streams {
 func (s *Streams) Enter(ctx context.Context, namespace string) (leave func(), err error) {
 	if s.open.Add(1) > s.limit {
 		s.open.Add(-1)
-		return nil, &machine.Refusal{
+		return nil, &machine.Error{
 			Code: machine.CodeResourceExhausted, Reason: "MAX_STREAMS", Limit: s.limit, RetryAfter: int64(time.Second),
 			Message: "too many streams and waits are open",
 		}
 	}
 	if namespace == "" {
-		namespace = auth.SpaceHome(ctx)
+		namespace = auth.CallerNamespace(ctx)
 	}
 	back, err := s.book.Enter(quota.Streams, quota.Namespace(namespace), quota.Principal(auth.CallerOf(ctx).Speaker()))
 	if err != nil {

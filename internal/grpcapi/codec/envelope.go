@@ -34,10 +34,10 @@ func (e *envelope) open(err error) error {
 	if err != nil || e.fault == nil {
 		return err
 	}
-	if refusal, ok := errors.AsType[*machine.Refusal](e.fault); ok {
+	if refusal, ok := errors.AsType[*machine.Error](e.fault); ok {
 		return refusal
 	}
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeInvalidArgument, Reason: "MALFORMED_MESSAGE", Field: "(request)",
 		Message: fmt.Sprintf("the bytes are no %s: %v", messageName(e.msg), e.fault),
 	}
@@ -64,7 +64,7 @@ func NewCodec(limit int) encoding.CodecV2 { return codec{encoding.GetCodecV2("pr
 
 // tooLarge refuses a message by its size.
 func tooLarge(limit, size int) error {
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeResourceExhausted, Reason: apierror.RequestTooLarge, Field: "(request)", Limit: int64(limit), Got: int64(size),
 		Message: "the message has more bytes than the server takes (--limits-message-bytes): send less at once, put large values into blobs",
 	}

@@ -12,8 +12,8 @@ import (
 // response tells.
 type Answer struct {
 	runtime.Answer
-	// Places knows where the records of an entry are.
-	Places interface {
+	// Cursors knows where the records of an entry are.
+	Cursors interface {
 		CursorAt(entry *machine.Entry, i int) runtime.Cursor
 	}
 }
@@ -36,7 +36,7 @@ func (a *Answer) Record(kind machine.RecordKind) *pawlv1.Record {
 	}
 	rec := a.Entry.Records[i]
 	row := &runtime.RecordRow{
-		RunID: a.RunID, Record: rec, PrevSeq: rec.Seq - 1, Cursor: a.Places.CursorAt(&a.Entry, i),
+		RunID: a.RunID, Record: rec, PrevSeq: rec.Seq - 1, Cursor: a.Cursors.CursorAt(&a.Entry, i),
 		PrevHash: a.Entry.PrevHash, Hash: a.Entry.Hash,
 	}
 	var final []*pawlv1.Artifact

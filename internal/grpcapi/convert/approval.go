@@ -25,7 +25,7 @@ func digestFromProto(text string) ([32]byte, error) {
 	var d [32]byte
 	raw, err := hex.DecodeString(strings.TrimPrefix(text, digestMark))
 	if err != nil || len(raw) != len(d) {
-		return d, &machine.Refusal{
+		return d, &machine.Error{
 			Code: machine.CodeInvalidArgument, Reason: "INVALID_REQUEST", Field: "digest", Message: "want sha256: and 64 hexadecimal digits",
 		}
 	}
@@ -59,12 +59,12 @@ func approvalToProto(s *machine.ToolStep) *pawlv1.StepApproval {
 		return nil
 	}
 	return &pawlv1.StepApproval{
-		Held: s.Awaits(), Since: TimeToProto(a.Since), Digest: DigestToProto(a.Digest), Verdict: pawlv1.StepVerdict(a.Verdict),
+		Held: s.HeldForApproval(), Since: TimeToProto(a.Since), Digest: DigestToProto(a.Digest), Verdict: pawlv1.StepVerdict(a.Verdict),
 		DecidedBy: a.By, DecidedAt: TimeToProto(a.At), Expires: TimeToProto(a.Expires), DecidedSeq: a.Seq,
 	}
 }
 
-func holdToProto(h *machine.Hold) *pawlv1.ApprovalHold {
+func holdToProto(h *machine.ApprovalHold) *pawlv1.ApprovalHold {
 	if h == nil {
 		return nil
 	}
@@ -96,7 +96,7 @@ func ApprovalToProto(v *query.Waiting) *pawlv1.Approval {
 		}
 		return out
 	}
-	for _, w := range v.Ways {
+	for _, w := range v.Exits {
 		out.Events = append(out.Events, &pawlv1.ExternalEvent{Event: w.Event, ToState: w.To, Description: w.Description, Terminal: w.Terminal})
 	}
 	out.Artifacts, out.ArtifactsOmitted = ArtifactsToProto(s.Artifacts, v.Artifacts), v.Omitted

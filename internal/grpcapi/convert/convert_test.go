@@ -36,15 +36,15 @@ var bodies = []machine.Body{
 	&machine.TurnReady{TurnSeq: 1, Attempt: 2},
 	&machine.OutputWritten{TurnSeq: 1, Attempt: 1, Piece: machine.OutputPiece{ID: "a"}},
 	&machine.StepDelegated{Step: 1, Tool: "t", Attempt: 1, Remote: machine.Remote{TaskID: "x"}},
-	&machine.Noted{Command: machine.CmdPause, ID: "p"},
-	&machine.ModelNoted{Step: 1, Attempt: 2, ResponseID: "r"},
+	&machine.NoChange{Command: machine.CmdPause, ID: "p"},
+	&machine.ModelUpdated{Step: 1, Attempt: 2, ResponseID: "r"},
 	&machine.StepDecided{Step: 1, Tool: "t", Verdict: machine.Approved, Digest: [32]byte{1}, Reason: "r", Deadline: 5},
 	&machine.BudgetRaised{From: machine.Amount{CostMicro: 5}, To: machine.Amount{CostMicro: 9}, Reason: "r"},
-	&machine.StepDoubted{Step: 1, Tool: "t", Attempt: 2, Error: machine.Fault{Code: "C"}, Worker: "w", By: 2},
-	&machine.CompensationBegun{Status: machine.Failed, Reason: "x", Event: "E", Intended: "s", Effects: []uint32{2, 1}, Pending: []uint32{3}},
+	&machine.StepOutcomeUnknown{Step: 1, Tool: "t", Attempt: 2, Error: machine.Fault{Code: "C"}, Worker: "w", By: 2},
+	&machine.CompensationStarted{Status: machine.Failed, Reason: "x", Event: "E", Intended: "s", Effects: []uint32{2, 1}, Pending: []uint32{3}},
 	&machine.Steered{Text: "x", When: machine.SteerNow},
-	&machine.Stopped{TurnSeq: 1, Attempt: 2, Note: "n", Said: machine.Said{Step: 1}, Calls: []machine.Said{{Step: 2}, {}}},
-	&machine.Noticed{Code: "C", Text: "x"},
+	&machine.Stopped{TurnSeq: 1, Attempt: 2, Note: "n", ConversationThrough: machine.StepRef{Step: 1}, Calls: []machine.StepRef{{Step: 2}, {}}},
+	&machine.NoticeAdded{Code: "C", Text: "x"},
 }
 
 // TestEveryRecordKind: each kind has its own field, whose number is the kind's

@@ -11,12 +11,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/ratelimit"
 )
 
-// ToldFromProto reads what a provider told of its limits; nil = nothing.
-func ToldFromProto(in *pawlv1.ProviderLimits) *ratelimit.Told {
+// ProviderLimitsFromProto reads what a provider told of its limits; nil = nothing.
+func ProviderLimitsFromProto(in *pawlv1.ProviderLimits) *ratelimit.ProviderLimits {
 	if in == nil {
 		return nil
 	}
-	return &ratelimit.Told{
+	return &ratelimit.ProviderLimits{
 		Requests: in.Requests, RequestsReset: in.GetRequestsReset().AsDuration(),
 		Tokens: in.Tokens, TokensReset: in.GetTokensReset().AsDuration(),
 	}
@@ -30,8 +30,8 @@ func ModelPaused(out *pawlv1.AnswerModelResponse, pause time.Duration) *pawlv1.A
 	return out
 }
 
-// WaitsToProto tells what calls of a run wait for.
-func WaitsToProto(waits []ratelimit.Wait) (out []*pawlv1.LimitWait) {
+// LimitWaitListToProto tells what calls of a run wait for.
+func LimitWaitListToProto(waits []ratelimit.Wait) (out []*pawlv1.LimitWait) {
 	for i := range waits {
 		w := &waits[i]
 		to := &pawlv1.LimitWait{Model: w.Model, Tool: w.Tool, Step: w.Step, Waited: durationpb.New(w.For), Ahead: int32(w.Ahead)}
@@ -70,7 +70,7 @@ func LimitsToProto(table *ratelimit.Table, figures []ratelimit.Figure) *pawlv1.L
 }
 
 func limitUse(f *ratelimit.Figure) *pawlv1.LimitUse {
-	out := &pawlv1.LimitUse{Key: f.Key, Open: f.Open, Started: f.Begun, Tokens: f.Tokens, Admitted: f.Admitted, Waited: f.Waited}
+	out := &pawlv1.LimitUse{Key: f.Key, Open: f.Open, Started: f.Started, Tokens: f.Tokens, Admitted: f.Admitted, Waited: f.Waited}
 	if f.Held > 0 {
 		out.Held = durationpb.New(f.Held)
 	}

@@ -20,7 +20,7 @@ func RequestModelFromProto(c Caller, req *pawlv1.RequestModelRequest) (runtime.R
 	asked, err := modelFromProto(req.GetRequest())
 	return runtime.Request{RunRef: c.Run(req), TurnToken: req.GetTurnToken(), Command: machine.RequestModel{
 		TurnSeq: req.GetTurnSeq(), Attempt: int(req.GetAttempt()), Round: int(req.GetRound()), Key: req.GetKey(),
-		Model: asked, Hear: req.GetIncludeRequired(), Bound: usageFromProto(req.GetBound()),
+		Model: asked, IncludeRequired: req.GetIncludeRequired(), Bound: usageFromProto(req.GetBound()),
 	}}, err
 }
 
@@ -38,7 +38,7 @@ func AnswerModelFromProto(c Caller, req *pawlv1.AnswerModelRequest) (runtime.Req
 
 // UpdateModelCallFromProto reads what UpdateModelCall tells.
 func UpdateModelCallFromProto(c Caller, req *pawlv1.UpdateModelCallRequest) (runtime.Request, error) {
-	return runtime.Request{RunRef: c.Run(req), TurnToken: req.GetTurnToken(), Command: machine.NoteModel{
+	return runtime.Request{RunRef: c.Run(req), TurnToken: req.GetTurnToken(), Command: machine.UpdateModelCall{
 		Step: req.GetStep(), Attempt: int(req.GetAttempt()), ResponseID: req.GetResponseId(),
 	}}, nil
 }
@@ -47,7 +47,7 @@ func modelFromProto(in *pawlv1.ModelRequest) (*machine.ModelRequest, error) {
 	if in == nil {
 		in = &pawlv1.ModelRequest{}
 	}
-	out := &machine.ModelRequest{Model: in.GetModel(), Follows: machine.Said{Step: in.GetPreviousStep()}}
+	out := &machine.ModelRequest{Model: in.GetModel(), PreviousStep: machine.StepRef{Step: in.GetPreviousStep()}}
 	for _, text := range []struct {
 		given *string
 		to    *machine.ModelText
@@ -66,13 +66,13 @@ func modelFromProto(in *pawlv1.ModelRequest) (*machine.ModelRequest, error) {
 			}
 			to.Message = &one[0]
 		case *pawlv1.ModelMessage_Conversation:
-			to.Talk = &machine.TalkRange{First: int(content.Conversation.GetFirst()), Count: int(content.Conversation.GetCount())}
+			to.Conversation = &machine.ConversationRange{First: int(content.Conversation.GetFirst()), Count: int(content.Conversation.GetCount())}
 		case *pawlv1.ModelMessage_Answer:
-			to.Answer = &machine.Said{Step: content.Answer}
+			to.Answer = &machine.StepRef{Step: content.Answer}
 		case *pawlv1.ModelMessage_Result:
-			to.Result = &machine.ToolResult{Said: machine.Said{Step: content.Result.GetStep()}, CallID: content.Result.GetCallId()}
+			to.Result = &machine.ToolResult{AnsweredStep: machine.StepRef{Step: content.Result.GetStep()}, CallID: content.Result.GetCallId()}
 		case *pawlv1.ModelMessage_IncludedSeq:
-			to.Heed = content.IncludedSeq
+			to.IncludedSeq = content.IncludedSeq
 		}
 		out.Messages = append(out.Messages, to)
 	}
@@ -83,7 +83,7 @@ func modelToProto(in *machine.ModelRequest) *pawlv1.ModelRequest {
 	if in == nil {
 		return nil
 	}
-	out := &pawlv1.ModelRequest{Model: in.Model, PreviousStep: in.Follows.Step, Hash: in.Hash[:]}
+	out := &pawlv1.ModelRequest{Model: in.Model, PreviousStep: in.PreviousStep.Step, Hash: in.Hash[:]}
 	out.System, out.SystemHash = modelText(in.System)
 	out.ToolsJson, out.ToolsHash = modelText(in.Tools)
 	out.ParametersJson, out.ParametersHash = modelText(in.Parameters)
@@ -108,16 +108,16 @@ func modelMessage(m *machine.ModelMessage) *pawlv1.ModelMessage {
 	switch {
 	case m.Message != nil:
 		return &pawlv1.ModelMessage{Content: &pawlv1.ModelMessage_Message{Message: messagesToProto([]machine.Message{*m.Message})[0]}}
-	case m.Talk != nil:
+	case m.Conversation != nil:
 		return &pawlv1.ModelMessage{Content: &pawlv1.ModelMessage_Conversation{Conversation: &pawlv1.ConversationRange{
-			First: int32(m.Talk.First), Count: int32(m.Talk.Count),
+			First: int32(m.Conversation.First), Count: int32(m.Conversation.Count),
 		}}}
 	case m.Answer != nil:
 		return &pawlv1.ModelMessage{Content: &pawlv1.ModelMessage_Answer{Answer: m.Answer.Step}}
 	case m.Result != nil:
-		return &pawlv1.ModelMessage{Content: &pawlv1.ModelMessage_Result{Result: &pawlv1.ToolResult{Step: m.Result.Said.Step, CallId: m.Result.CallID}}}
+		return &pawlv1.ModelMessage{Content: &pawlv1.ModelMessage_Result{Result: &pawlv1.ToolResult{Step: m.Result.AnsweredStep.Step, CallId: m.Result.CallID}}}
 	}
-	return &pawlv1.ModelMessage{Content: &pawlv1.ModelMessage_IncludedSeq{IncludedSeq: m.Heed}}
+	return &pawlv1.ModelMessage{Content: &pawlv1.ModelMessage_IncludedSeq{IncludedSeq: m.IncludedSeq}}
 }
 
 func modelAnswerFromProto(in *pawlv1.ModelAnswer) (*machine.ModelAnswer, error) {
@@ -199,7 +199,7 @@ func withModel(out *pawlv1.Step, asked *machine.ModelRequest, answer *history.Re
 func ModelRequested(a *Answer) *pawlv1.RequestModelResponse {
 	out := &pawlv1.RequestModelResponse{
 		Ended: a.Record(machine.RecEnded), Status: a.Status(), Seq: a.Seq(),
-		MaxAnswerBytes: rules.AnswerRoom(a.State), Remaining: a.Remaining(), IncludedMessages: heedsToProto(a.Heeds),
+		MaxAnswerBytes: rules.AnswerSpace(a.State), Remaining: a.Remaining(), IncludedMessages: includedMessagesToProto(a.IncludedMessages),
 	}
 	if len(a.Steps) == 0 {
 		return out
@@ -238,7 +238,7 @@ func ModelAnswered(a *Answer) *pawlv1.AnswerModelResponse {
 		Status: a.Status(), Seq: a.Seq(), Duplicate: a.Duplicate,
 	}
 	if out.Record == nil {
-		out.Record = a.Record(machine.RecModelNoted)
+		out.Record = a.Record(machine.RecModelUpdated)
 	}
 	for i := range a.Entry.Records {
 		if r, ok := a.Entry.Records[i].Body.(*machine.StepResolved); ok && r.Next > 0 {
@@ -249,9 +249,9 @@ func ModelAnswered(a *Answer) *pawlv1.AnswerModelResponse {
 	return out
 }
 
-// ModelStepNoted is the response of UpdateModelCall.
-func ModelStepNoted(a *Answer) *pawlv1.UpdateModelCallResponse {
-	return &pawlv1.UpdateModelCallResponse{Disposition: pawlv1.Disposition(a.Disposition), Record: a.Record(machine.RecModelNoted), Seq: a.Seq()}
+// ModelCallUpdated is the response of UpdateModelCall.
+func ModelCallUpdated(a *Answer) *pawlv1.UpdateModelCallResponse {
+	return &pawlv1.UpdateModelCallResponse{Disposition: pawlv1.Disposition(a.Disposition), Record: a.Record(machine.RecModelUpdated), Seq: a.Seq()}
 }
 
 // ModelShown is the response of GetModelStep.
@@ -262,7 +262,7 @@ func ModelShown(v *query.ModelView) *pawlv1.GetModelStepResponse {
 	}
 }
 
-func modelUpdatedToProto(b *machine.ModelNoted) *pawlv1.ModelUpdated {
+func modelUpdatedToProto(b *machine.ModelUpdated) *pawlv1.ModelUpdated {
 	out := &pawlv1.ModelUpdated{
 		Step: b.Step, Attempt: int32(b.Attempt), ResponseId: b.ResponseID, Usage: usageToProto(b.Usage), RequestChanged: b.Changed,
 	}

@@ -134,7 +134,7 @@ func ToolsToProto(p *pack.Pack) []*pawlv1.PackTool {
 func GraphToProto(p *pack.Pack, g *machine.Graph) *pawlv1.GetPackGraphResponse {
 	drawing := diagram.Of(p)
 	if g.Agent != "" {
-		drawing = drawing.Reached(g)
+		drawing = drawing.ReachableFrom(g)
 	}
 	out := &pawlv1.GetPackGraphResponse{
 		Pack: PackRefToProto(p.ID, p.Version, p.Digest), Entry: g.Entry, Mermaid: drawing.Mermaid(), Dot: drawing.DOT(),

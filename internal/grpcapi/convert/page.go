@@ -15,11 +15,11 @@ import (
 // client with gRPC's own limit of 4 MiB must be able to read every page.
 const MaxPageBytes = 1 << 20
 
-// PageRoom is what a page can still hold.
-type PageRoom struct{ used int }
+// PageSizer is what a page can still hold.
+type PageSizer struct{ used int }
 
-// Takes reports whether one more item fits and adds it if it does.
-func (r *PageRoom) Takes(item proto.Message) bool {
+// TryAdd reports whether one more item fits and adds it if it does.
+func (r *PageSizer) TryAdd(item proto.Message) bool {
 	size := proto.Size(item)
 	if r.used > 0 && r.used+size > MaxPageBytes {
 		return false
@@ -54,7 +54,7 @@ func PagePosition(list interface {
 	if err == nil && len(raw) > pageSum && bytes.Equal(raw[:pageSum], pageBinding(list, string(raw[pageSum:]))) {
 		return string(raw[pageSum:]), nil
 	}
-	return "", &machine.Refusal{
+	return "", &machine.Error{
 		Code: machine.CodeInvalidArgument, Reason: "BAD_PAGE_TOKEN", Field: "page_token",
 		Message: "is no next_page_token of this list with these fields",
 	}

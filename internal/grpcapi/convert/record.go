@@ -29,7 +29,7 @@ func endedToProto(types MediaTypes, e *machine.Ended, final []*pawlv1.Artifact) 
 	return &pawlv1.Ended{
 		Status: pawlv1.RunStatus(e.Status), Reason: e.Reason, Redirects: redirectsToProto(e.Redirects),
 		ArtifactsWritten: types.writesToProto(e.Artifacts), FinalArtifacts: final,
-		Event: e.Event, IntendedState: e.Intended, Uncompensated: standingToProto(e.Standing),
+		Event: e.Event, IntendedState: e.Intended, Uncompensated: uncompensatedToProto(e.Uncompensated),
 	}
 }
 
@@ -54,9 +54,9 @@ func runBody(types MediaTypes, out *pawlv1.Record, body machine.Body) bool {
 		out.Body = &pawlv1.Record_BudgetRaised{BudgetRaised: &pawlv1.BudgetRaised{
 			MaxTokens: b.To.Tokens, MaxCostMicroUsd: b.To.CostMicro, PreviousMaxTokens: b.From.Tokens, PreviousMaxCostMicroUsd: b.From.CostMicro, Reason: b.Reason,
 		}}
-	case *machine.Noted:
+	case *machine.NoChange:
 		out.Body = &pawlv1.Record_NoChange{NoChange: &pawlv1.NoChange{Call: b.Command.String(), Id: b.ID}}
-	case *machine.CompensationBegun:
+	case *machine.CompensationStarted:
 		out.Body = &pawlv1.Record_CompensationStarted{CompensationStarted: compensationToProto(types, b)}
 	case *machine.Origin:
 		out.Body = &pawlv1.Record_Origin{Origin: originToProto(types, b)}
@@ -70,7 +70,7 @@ func transitionToProto(types MediaTypes, t *machine.Transition) *pawlv1.Transiti
 	return &pawlv1.Transition{
 		FromState: t.From, Event: t.Event, ToState: t.To, IntendedState: t.Intended,
 		Redirects: redirectsToProto(t.Redirects), Visit: int32(t.Visit), TotalVisits: int32(t.Total),
-		ArtifactsWritten: types.writesToProto(t.Artifacts), Uncompensated: standingToProto(t.Standing),
+		ArtifactsWritten: types.writesToProto(t.Artifacts), Uncompensated: uncompensatedToProto(t.Uncompensated),
 	}
 }
 
@@ -98,7 +98,7 @@ func turnBody(types MediaTypes, out *pawlv1.Record, body machine.Body) bool {
 		out.Body = &pawlv1.Record_TurnCompleted{TurnCompleted: &pawlv1.TurnCompleted{
 			TurnSeq: b.TurnSeq, Attempt: int32(b.Attempt), Output: partsToProto(b.Output), Messages: messagesToProto(b.Messages),
 			Usage: usageToProto(b.Usage), Event: b.Event, ArtifactsWritten: types.writesToProto(b.Artifacts),
-			Awaiting: pawlv1.Awaiting(b.Await), Reply: b.Reply, ConversationThroughStep: b.Said.Step,
+			Awaiting: pawlv1.Awaiting(b.Await), Reply: b.Reply, ConversationThroughStep: b.ConversationThrough.Step,
 		}}
 	case *machine.TurnFailed:
 		out.Body = &pawlv1.Record_TurnFailed{TurnFailed: &pawlv1.TurnFailed{
@@ -146,9 +146,9 @@ func stepBody(types MediaTypes, out *pawlv1.Record, body machine.Body) {
 		out.Body = &pawlv1.Record_StepCancelled{StepCancelled: &pawlv1.StepCancelled{Step: b.Step, Tool: b.Tool, Reason: b.Why, Kind: kindToProto(b.Kind, false), Usage: usageToProto(b.Usage)}}
 	case *machine.StepDecided:
 		out.Body = &pawlv1.Record_StepDecided{StepDecided: decidedToProto(b)}
-	case *machine.StepDoubted:
-		out.Body = &pawlv1.Record_StepOutcomeUnknown{StepOutcomeUnknown: doubtToProto(b)}
-	case *machine.ModelNoted:
+	case *machine.StepOutcomeUnknown:
+		out.Body = &pawlv1.Record_StepOutcomeUnknown{StepOutcomeUnknown: outcomeUnknownToProto(b)}
+	case *machine.ModelUpdated:
 		out.Body = &pawlv1.Record_ModelUpdated{ModelUpdated: modelUpdatedToProto(b)}
 	default:
 		steerBody(out, body)

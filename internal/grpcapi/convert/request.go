@@ -33,7 +33,7 @@ func (c Caller) In(namespace string) runtime.Call {
 		call.Namespace = namespace
 	}
 	if call.Namespace == "" {
-		call.Namespace = call.Principal.Home()
+		call.Namespace = call.Principal.DefaultNamespace()
 	}
 	return call
 }
@@ -135,7 +135,7 @@ func CompleteFromProto(c Caller, req *pawlv1.CompleteTurnRequest) (runtime.Compl
 	return runtime.CompleteRequest{
 		TurnCall: c.turn(req), Output: output, Messages: messages, Usage: usageFromProto(req.GetUsage()),
 		Event: req.GetEvent(), Artifacts: writesFromProto(req.GetArtifacts()), ExpectedSeq: req.GetExpectedSeq(),
-		Await: machine.Awaiting(req.GetAwaiting()), Reply: req.GetReply(), Said: req.GetConversationThroughStep(),
+		Await: machine.Awaiting(req.GetAwaiting()), Reply: req.GetReply(), ConversationThroughStep: req.GetConversationThroughStep(),
 	}, nil
 }
 
@@ -197,15 +197,15 @@ func RaiseFromProto(c Caller, req *pawlv1.RaiseBudgetRequest) (runtime.Request, 
 	}}, nil
 }
 
-// noted is what pause, resume and cancel have.
-type noted interface {
+// controlRequest is what pause, resume and cancel have.
+type controlRequest interface {
 	RunRequest
 	GetNote() string
 	GetRequestId() string
 }
 
 // ControlFromProto reads what pause, resume and cancel ask.
-func ControlFromProto[In noted](c Caller, req In) (runtime.ControlRequest, error) {
+func ControlFromProto[In controlRequest](c Caller, req In) (runtime.ControlRequest, error) {
 	return runtime.ControlRequest{RunRef: c.Run(req), Note: req.GetNote(), ID: req.GetRequestId()}, nil
 }
 

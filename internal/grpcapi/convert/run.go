@@ -113,7 +113,7 @@ func limitsToProto(l machine.Limits) *pawlv1.RunLimits {
 }
 
 // BudgetsToProto converts the budgets that hold for a run.
-func BudgetsToProto(r *query.Beginning) *pawlv1.RunBudgets {
+func BudgetsToProto(r *query.RunOrigin) *pawlv1.RunBudgets {
 	b := &r.Budget
 	out := &pawlv1.RunBudgets{
 		MaxTotalVisits: int32(b.MaxTotalVisits), MaxToolCalls: int32(b.MaxToolCalls), MaxSteps: int32(b.MaxSteps),

@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 )
 
-// handedOn are the keys of a prompt that the engine leaves to the executor.
-var handedOn = []string{
+// executorKeys are the keys of a prompt that the engine leaves to the executor.
+var executorKeys = []string{
 	"parameters", "model_overrides", "validators", "tool_policy", "media", "pipeline", "tested_models",
 }
 
@@ -63,7 +63,7 @@ func settingsOf(p *pack.Pack, prompt, state string) string {
 	}
 	settings := map[string]any{}
 	own := doc.Prompts[prompt]
-	for _, key := range handedOn {
+	for _, key := range executorKeys {
 		if value, ok := own[key]; ok {
 			settings[key] = value
 		}

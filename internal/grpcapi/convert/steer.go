@@ -39,17 +39,17 @@ func steerBody(out *pawlv1.Record, body machine.Body) {
 	case *machine.Steered:
 		out.Body = &pawlv1.Record_Steered{Steered: &pawlv1.Steered{Text: b.Text, When: pawlv1.SteerWhen(b.When)}}
 	case *machine.Stopped:
-		stopped := &pawlv1.Stopped{TurnSeq: b.TurnSeq, Attempt: int32(b.Attempt), Note: b.Note, ConversationThroughStep: b.Said.Step}
+		stopped := &pawlv1.Stopped{TurnSeq: b.TurnSeq, Attempt: int32(b.Attempt), Note: b.Note, ConversationThroughStep: b.ConversationThrough.Step}
 		for _, said := range b.Calls {
 			stopped.Calls = append(stopped.Calls, said.Step)
 		}
 		out.Body = &pawlv1.Record_Stopped{Stopped: stopped}
-	case *machine.Noticed:
+	case *machine.NoticeAdded:
 		out.Body = &pawlv1.Record_NoticeAdded{NoticeAdded: &pawlv1.NoticeAdded{Code: b.Code, Text: b.Text}}
 	}
 }
 
-func heedsToProto(heeds []conversation.Heed) (out []*pawlv1.IncludedMessage) {
+func includedMessagesToProto(heeds []conversation.IncludedMessage) (out []*pawlv1.IncludedMessage) {
 	for _, h := range heeds {
 		out = append(out, &pawlv1.IncludedMessage{Seq: h.Seq, Text: h.Text})
 	}

@@ -61,7 +61,7 @@ func OutcomeToProto(s *machine.State, a *runtime.StepAnswer, req *machine.StepRe
 		}
 	}
 	payload := req.Payload
-	if a.AskedSeq != 0 {
+	if a.PayloadSeq != 0 {
 		payload = a.Payload
 	}
 	out.Step.PayloadJson, out.Step.ResultJson, out.Step.Error = string(payload), string(a.Result), faultToProto(a.Error)

@@ -41,7 +41,7 @@ func compactObject(field, text string) ([]byte, error) {
 }
 
 func invalidJSON(field, why string) error {
-	return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "INVALID_JSON", Field: field, Message: "no valid JSON: " + why}
+	return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "INVALID_JSON", Field: field, Message: "no valid JSON: " + why}
 }
 
 // writesFromProto leaves the judgement of a value to the machine, whose turn

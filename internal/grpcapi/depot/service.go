@@ -55,12 +55,12 @@ const BackupPiece = 256 << 10
 func (s *Service) Backup(in *pawlv1.BackupRequest, stream grpc.ServerStreamingServer[pawlv1.BackupResponse]) error {
 	ctx, end := s.guard(stream.Context(), pawlv1.StoreService_Backup_FullMethodName)
 	defer end()
-	return s.alone(ctx, &s.backup, "a backup", func() error {
+	return s.runExclusive(ctx, &s.backup, "a backup", func() error {
 		if in.GetPartition() != s.store.Partition() {
 			return noPartition(in.GetPartition())
 		}
 		out := encoded.Pieces(BackupPiece, func(piece []byte) error {
-			return taken(ctx, func() error { return stream.Send(&pawlv1.BackupResponse{Data: piece}) })
+			return sendWithTimeout(ctx, func() error { return stream.Send(&pawlv1.BackupResponse{Data: piece}) })
 		})
 		if err := s.store.Backup(ctx, in.GetAfter(), out); err != nil {
 			return err
@@ -70,7 +70,7 @@ func (s *Service) Backup(in *pawlv1.BackupRequest, stream grpc.ServerStreamingSe
 }
 
 func noPartition(number uint32) error {
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeNotFound, Reason: "PARTITION_NOT_FOUND", Field: "partition",
 		Message: fmt.Sprintf("there is no partition %d: ListPartitions has all that there are", number),
 	}
@@ -80,9 +80,9 @@ func noPartition(number uint32) error {
 func (s *Service) CheckStore(_ *pawlv1.CheckStoreRequest, stream grpc.ServerStreamingServer[pawlv1.CheckStoreResponse]) error {
 	ctx, end := s.guard(stream.Context(), pawlv1.StoreService_CheckStore_FullMethodName)
 	defer end()
-	return s.alone(ctx, &s.check, "a check", func() error {
+	return s.runExclusive(ctx, &s.check, "a check", func() error {
 		send := func(answer *pawlv1.CheckStoreResponse) error {
-			return taken(ctx, func() error { return stream.Send(answer) })
+			return sendWithTimeout(ctx, func() error { return stream.Send(answer) })
 		}
 		counts, fault, err := s.watched(ctx, func(soFar *pawlv1.CheckCounts) error {
 			return send(&pawlv1.CheckStoreResponse{Answer: &pawlv1.CheckStoreResponse_Progress{Progress: soFar}})
@@ -133,7 +133,7 @@ func (s *Service) watched(ctx context.Context, tell func(*pawlv1.CheckCounts) er
 func (s *Service) GetStoreStats(ctx context.Context, _ *pawlv1.GetStoreStatsRequest) (out *pawlv1.GetStoreStatsResponse, err error) {
 	ctx, end := s.guard(ctx, pawlv1.StoreService_GetStoreStats_FullMethodName)
 	defer end()
-	err = s.alone(ctx, &s.stats, "a count", func() error {
+	err = s.runExclusive(ctx, &s.stats, "a count", func() error {
 		stats, err := s.store.Stats(ctx)
 		out = &pawlv1.GetStoreStatsResponse{Stats: stats}
 		return err
@@ -153,21 +153,21 @@ func (s *Service) ListPartitions(context.Context, *pawlv1.ListPartitionsRequest)
 // busyFor is when somebody who was refused may ask again.
 const busyFor = 5 * time.Second
 
-// alone does something unless it is under way already. The cause of a context that ended
+// runExclusive does something unless it is under way already. The cause of a context that ended
 // is the error: it says what ended it.
-func (s *Service) alone(ctx context.Context, busy *sync.Mutex, what string, do func() error) error {
+func (s *Service) runExclusive(ctx context.Context, busy *sync.Mutex, what string, do func() error) error {
 	if s.store == nil {
-		return &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "STORE_OFF", Message: "this server has no store to ask"}
+		return &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "STORE_OFF", Message: "this server has no store to ask"}
 	}
 	if !busy.TryLock() {
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeResourceExhausted, Reason: "STORE_BUSY", RetryAfter: int64(busyFor), Limit: 1,
 			Message: what + " of the store is under way already",
 		}
 	}
 	defer busy.Unlock()
 	err := do()
-	if refusal, ok := errors.AsType[*machine.Refusal](context.Cause(ctx)); ok && err != nil {
+	if refusal, ok := errors.AsType[*machine.Error](context.Cause(ctx)); ok && err != nil {
 		return refusal
 	}
 	return err

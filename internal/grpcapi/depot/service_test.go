@@ -66,7 +66,7 @@ func (s *stuck[T]) Send(*T) error {
 }
 
 func reasonOf(err error) string {
-	if refusal, ok := errors.AsType[*machine.Refusal](err); ok {
+	if refusal, ok := errors.AsType[*machine.Error](err); ok {
 		return refusal.Reason
 	}
 	return ""
@@ -104,11 +104,11 @@ func TestAReaderWhoStopsIsLetGo(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				err := calls(s)[name](ctx)
 				cancel()
-				if reasonOf(err) != "READER_STALLED" || time.Since(begun) > Patience+10*time.Second {
+				if reasonOf(err) != "READER_STALLED" || time.Since(begun) > SendTimeout+10*time.Second {
 					t.Errorf("%s ended after %v: %v", name, time.Since(begun), err)
 				}
 			}
-			if name == "check" && store.checked < int(Patience/time.Second) {
+			if name == "check" && store.checked < int(SendTimeout/time.Second) {
 				t.Errorf("the check waited: %d", store.checked)
 			}
 		})
@@ -127,7 +127,7 @@ func TestNothingOutlivesTheRightToIt(t *testing.T) {
 				go func() {
 					select {
 					case <-lost:
-						cancel(&machine.Refusal{Code: machine.CodeUnavailable, Reason: "DRAINING"})
+						cancel(&machine.Error{Code: machine.CodeUnavailable, Reason: "DRAINING"})
 					case <-ctx.Done():
 					}
 				}()

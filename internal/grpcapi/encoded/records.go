@@ -11,24 +11,24 @@ import (
 const (
 	keptRecords = 4096
 	keptBytes   = 4 << 20
-	// recordRoom is what each counts for beside its bytes, so that the bound of bytes
+	// recordOverhead is what each counts for beside its bytes, so that the bound of bytes
 	// is that of their number too.
-	recordRoom = keptBytes / keptRecords
+	recordOverhead = keptBytes / keptRecords
 )
 
 // Message is a response in the bytes that go over the wire. It is shared by all who
 // send it, and changed by nobody.
 type Message []byte
 
-// Place names the bytes of a record in a stream of records. Readers with different
+// RecordKey names the bytes of a record in a stream of records. Readers with different
 // filters are told different previous records, and those without the scope no sensitive
 // values.
-type Place struct {
+type RecordKey struct {
 	Namespace string
 	Position  uint64
 	Index     uint16
 	Prev      uint64
-	Hides     bool
+	Redacted  bool
 	// Erased: what is left of a record.
 	Erased bool
 }
@@ -38,7 +38,7 @@ type Place struct {
 // What is not kept any more is converted anew. Safe for concurrent use.
 type Records struct {
 	mu   sync.Mutex
-	kept *cache.LRU[Place, *keptRecord]
+	kept *cache.LRU[RecordKey, *keptRecord]
 }
 
 // Clear lets go of everything.
@@ -60,11 +60,11 @@ type keptRecord struct {
 
 // NewRecords keeps nothing yet.
 func NewRecords() *Records {
-	return &Records{kept: cache.New[Place, *keptRecord](keptBytes)}
+	return &Records{kept: cache.New[RecordKey, *keptRecord](keptBytes)}
 }
 
 // Of returns the message of a record, made by convert if nobody has made it lately.
-func (b *Records) Of(place Place, convert func() (Message, error)) (Message, error) {
+func (b *Records) Of(place RecordKey, convert func() (Message, error)) (Message, error) {
 	kept := b.keep(place)
 	mine := false
 	kept.once.Do(func() {
@@ -82,19 +82,19 @@ func (b *Records) Of(place Place, convert func() (Message, error)) (Message, err
 }
 
 // keep finds what is kept of a place, or begins to keep it.
-func (b *Records) keep(place Place) *keptRecord {
+func (b *Records) keep(place RecordKey) *keptRecord {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if kept, ok := b.kept.Get(place); ok {
 		return kept
 	}
 	kept := &keptRecord{}
-	b.kept.Put(place, kept, recordRoom)
+	b.kept.Put(place, kept, recordOverhead)
 	return kept
 }
 
 // settle counts what a record takes; one that could not be converted is not kept.
-func (b *Records) settle(place Place, kept *keptRecord) {
+func (b *Records) settle(place RecordKey, kept *keptRecord) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch now, _ := b.kept.Peek(place); {
@@ -102,6 +102,6 @@ func (b *Records) settle(place Place, kept *keptRecord) {
 	case kept.err != nil:
 		b.kept.Remove(place)
 	default:
-		b.kept.Put(place, kept, recordRoom+len(kept.data))
+		b.kept.Put(place, kept, recordOverhead+len(kept.data))
 	}
 }

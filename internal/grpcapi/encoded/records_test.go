@@ -17,7 +17,7 @@ func TestARecordIsEncodedOnce(t *testing.T) {
 	for range 32 {
 		readers.Go(func() {
 			for position := range uint64(500) {
-				place := Place{Namespace: "default", Position: position}
+				place := RecordKey{Namespace: "default", Position: position}
 				data, err := kept.Of(place, func() (Message, error) {
 					conversions.Add(1)
 					return Message{byte(position)}, nil
@@ -42,13 +42,13 @@ func TestWhatIsKeptOfRecordsIsBounded(t *testing.T) {
 			t.Parallel()
 			kept := NewRecords()
 			for position := range uint64(3 * keptRecords) {
-				_, _ = kept.Of(Place{Position: position}, func() (Message, error) { return make(Message, size), nil })
+				_, _ = kept.Of(RecordKey{Position: position}, func() (Message, error) { return make(Message, size), nil })
 				if position%64 != 0 {
 					continue
 				}
 				held := 0
 				for past := range position + 1 {
-					if record, ok := kept.kept.Peek(Place{Position: past}); ok {
+					if record, ok := kept.kept.Peek(RecordKey{Position: past}); ok {
 						held += len(record.data)
 					}
 				}
@@ -65,10 +65,10 @@ func TestAFailedConversionIsNobodyElses(t *testing.T) {
 	t.Parallel()
 	kept := NewRecords()
 	gone := errors.New("the stream has ended")
-	if _, err := kept.Of(Place{}, func() (Message, error) { return nil, gone }); !errors.Is(err, gone) {
+	if _, err := kept.Of(RecordKey{}, func() (Message, error) { return nil, gone }); !errors.Is(err, gone) {
 		t.Fatalf("got %v", err)
 	}
-	data, err := kept.Of(Place{}, func() (Message, error) { return Message("x"), nil })
+	data, err := kept.Of(RecordKey{}, func() (Message, error) { return Message("x"), nil })
 	if err != nil || string(data) != "x" {
 		t.Fatalf("got %q, %v", data, err)
 	}
@@ -79,7 +79,7 @@ func TestAFailedConversionIsNobodyElses(t *testing.T) {
 func TestAConversionThatPanicsIsNobodyElses(t *testing.T) {
 	t.Parallel()
 	kept := NewRecords()
-	place := Place{Position: 1}
+	place := RecordKey{Position: 1}
 	waits := kept.keep(place)
 	func() {
 		defer func() { _ = recover() }()

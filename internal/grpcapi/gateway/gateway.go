@@ -35,10 +35,10 @@ type Config struct {
 	Hosts, Origins []string
 	// MaxBody bounds the body of a request, bytes.
 	MaxBody int64
-	// Guest serves the requests that GuestTakes says yes to, by escaped path; nil =
+	// Plugin serves the requests that PluginMatches says yes to, by escaped path; nil =
 	// there is none. Host and origin are checked, the type of the body is not.
-	Guest      http.Handler
-	GuestTakes func(path string) bool
+	Plugin        http.Handler
+	PluginMatches func(path string) bool
 	// Refused is told of each request that is refused before it is a call.
 	Refused func(context.Context, *status.Status)
 }
@@ -70,7 +70,7 @@ func NewRoutes(ctx context.Context, conn grpc.ClientConnInterface) (*gw.ServeMux
 		gw.WithMarshalerOption(gw.MIMEWildcard, &RealJSON{}),
 		gw.WithIncomingHeaderMatcher(traceHeader),
 		gw.WithOutgoingHeaderMatcher(noHeader),
-		gw.WithMetadata(func(_ context.Context, r *http.Request) metadata.MD { return auth.Told(r) }),
+		gw.WithMetadata(func(_ context.Context, r *http.Request) metadata.MD { return auth.GatewayMetadata(r) }),
 		gw.WithErrorHandler(gatewayError),
 		gw.WithHealthEndpointAt(healthpb.NewHealthClient(conn), healthPath),
 		gw.WithRoutingErrorHandler(routingError),

@@ -48,7 +48,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	r.Body = http.MaxBytesReader(w, r.Body, g.cfg.MaxBody)
 	if g.visits(r) {
-		g.cfg.Guest.ServeHTTP(w, r)
+		g.cfg.Plugin.ServeHTTP(w, r)
 		return
 	}
 	g.next.ServeHTTP(w, r)
@@ -56,20 +56,20 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // visits: the request is the guest's, which judges the type of its body itself.
 func (g *guard) visits(r *http.Request) bool {
-	return g.cfg.Guest != nil && g.cfg.GuestTakes(r.URL.EscapedPath())
+	return g.cfg.Plugin != nil && g.cfg.PluginMatches(r.URL.EscapedPath())
 }
 
-func (g *guard) refuse(r *http.Request) *machine.Refusal {
+func (g *guard) refuse(r *http.Request) *machine.Error {
 	if r.URL.Path != healthPath && !g.hostAllowed(r.Host) {
-		return &machine.Refusal{Code: machine.CodePermissionDenied, Reason: "HOST_NOT_ALLOWED", Field: "Host", Allowed: append([]string{"loopback names"}, g.cfg.Hosts...),
+		return &machine.Error{Code: machine.CodePermissionDenied, Reason: "HOST_NOT_ALLOWED", Field: "Host", Allowed: append([]string{"loopback names"}, g.cfg.Hosts...),
 			Message: "this gateway is not known by that name; configure http_host"}
 	}
 	if origins := r.Header.Values("Origin"); len(origins) > 0 && !(len(origins) == 1 && (sameOrigin(r, origins[0]) || slices.Contains(g.cfg.Origins, origins[0]))) {
-		return &machine.Refusal{Code: machine.CodePermissionDenied, Reason: "ORIGIN_NOT_ALLOWED", Field: "Origin", Allowed: g.cfg.Origins,
+		return &machine.Error{Code: machine.CodePermissionDenied, Reason: "ORIGIN_NOT_ALLOWED", Field: "Origin", Allowed: g.cfg.Origins,
 			Message: "pages of that origin may not call this gateway; configure http_origin"}
 	}
 	if types := r.Header.Values("Content-Type"); !g.visits(r) && slices.Contains(bodyMethods, r.Method) && (len(types) != 1 || !isJSON(types[0])) {
-		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "CONTENT_TYPE", Field: "Content-Type", Allowed: []string{"application/json"},
+		return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "CONTENT_TYPE", Field: "Content-Type", Allowed: []string{"application/json"},
 			Message: "the body has to be JSON and say so"}
 	}
 	return refuseText(r)
@@ -77,7 +77,7 @@ func (g *guard) refuse(r *http.Request) *machine.Refusal {
 
 // refuseText refuses what could not travel on as a string of protobuf or a
 // header of gRPC.
-func refuseText(r *http.Request) *machine.Refusal {
+func refuseText(r *http.Request) *machine.Error {
 	query, err := url.QueryUnescape(r.URL.RawQuery)
 	for _, part := range []struct {
 		field string
@@ -89,7 +89,7 @@ func refuseText(r *http.Request) *machine.Refusal {
 		{"Last-Event-ID", auth.Printable(r.Header.Get("Last-Event-ID"))},
 	} {
 		if !part.ok {
-			return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "MALFORMED_MESSAGE", Field: part.field,
+			return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "MALFORMED_MESSAGE", Field: part.field,
 				Message: "want UTF-8 in paths and queries, printable ASCII in headers"}
 		}
 	}
@@ -147,7 +147,7 @@ func allowOrigin(h http.Header, origin string) {
 }
 
 // WriteRefusal answers what never reached the gRPC server, in the same form.
-func WriteRefusal(w http.ResponseWriter, refusal *machine.Refusal) {
+func WriteRefusal(w http.ResponseWriter, refusal *machine.Error) {
 	st := apierror.Refused(refusal)
 	code := HTTPStatus(st)
 	if refusal.Reason == "CONTENT_TYPE" {

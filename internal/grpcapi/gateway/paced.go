@@ -46,12 +46,12 @@ type pacedBody struct {
 	io.ReadCloser
 	control *http.ResponseController
 	whole   time.Duration
-	begun   bool
+	started bool
 }
 
 func (b *pacedBody) Read(p []byte) (int, error) {
-	if !b.begun {
-		b.begun = true
+	if !b.started {
+		b.started = true
 		_ = b.control.SetReadDeadline(time.Now().Add(b.whole))
 	}
 	n, err := b.ReadCloser.Read(p)

@@ -40,7 +40,7 @@ func (s *Signpost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // point ends a call as a gRPC server does that has nothing to say but the status.
 func (s *Signpost) point(w http.ResponseWriter, r *http.Request) {
 	place := s.place(r.Host)
-	st := apierror.Refused(&machine.Refusal{
+	st := apierror.Refused(&machine.Error{
 		Code: machine.CodeInvalidArgument, Reason: "HTTP_PORT",
 		Message: fmt.Sprintf("%s is the %s port of the sidecar; gRPC is at %s", apierror.Clip(r.Host, apierror.MaxFieldBytes), s.Port, place),
 	})

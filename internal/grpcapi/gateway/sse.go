@@ -139,7 +139,7 @@ func wantsEvents(r *http.Request) bool {
 func streamRequest(r *http.Request) (*pawlv1.StreamTransitionsRequest, error) {
 	req := &pawlv1.StreamTransitionsRequest{}
 	if err := gw.PopulateQueryParameters(req, r.URL.Query(), utilities.NewDoubleArray(nil)); err != nil {
-		return nil, &machine.Refusal{
+		return nil, &machine.Error{
 			Code: machine.CodeInvalidArgument, Reason: "MALFORMED_MESSAGE", Field: "(query)", Message: err.Error(),
 		}
 	}

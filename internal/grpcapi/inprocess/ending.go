@@ -30,16 +30,16 @@ func Ending(ends context.Context, grace time.Duration, stalled func() error, str
 	}()
 	select {
 	case how := <-done:
-		return how.tell()
+		return how.result()
 	case <-ends.Done():
 	}
 	over := time.NewTimer(grace)
 	defer over.Stop()
 	select {
 	case how := <-done:
-		return how.tell()
+		return how.result()
 	case <-over.C:
-		return s.leave(context.Cause(ends), stalled)
+		return s.detach(context.Cause(ends), stalled)
 	}
 }
 
@@ -49,8 +49,8 @@ type end struct {
 	panicked string
 }
 
-// tell is its error; a panic is one of its caller's.
-func (e end) tell() error {
+// result is its error; a panic is one of its caller's.
+func (e end) result() error {
 	if e.panicked != "" {
 		panic(e.panicked)
 	}
@@ -62,13 +62,13 @@ type ending struct {
 	grpc.ServerStream
 	// sending is held while something is sent.
 	sending sync.Mutex
-	// left is why it was left behind; nil: it was not.
-	left atomic.Pointer[error]
+	// detachedBy is why it was left behind; nil: it was not.
+	detachedBy atomic.Pointer[error]
 }
 
-// leave has the handler let go of the stream.
-func (s *ending) leave(why error, stalled func() error) error {
-	s.left.Store(&why)
+// detach has the handler let go of the stream.
+func (s *ending) detach(why error, stalled func() error) error {
+	s.detachedBy.Store(&why)
 	// Whoever begins to send from here on sees it.
 	if !s.sending.TryLock() {
 		return stalled()
@@ -90,7 +90,7 @@ func (s *ending) SendHeader(md metadata.MD) error {
 func (s *ending) send(send func() error) error {
 	s.sending.Lock()
 	defer s.sending.Unlock()
-	if why := s.left.Load(); why != nil {
+	if why := s.detachedBy.Load(); why != nil {
 		return *why
 	}
 	return send()
@@ -98,7 +98,7 @@ func (s *ending) send(send func() error) error {
 
 // RecvMsg implements grpc.ServerStream.
 func (s *ending) RecvMsg(m any) error {
-	if why := s.left.Load(); why != nil {
+	if why := s.detachedBy.Load(); why != nil {
 		return *why
 	}
 	return s.ServerStream.RecvMsg(m)

@@ -98,7 +98,7 @@ func (g Gate) Whole(ctx context.Context, ref runtime.RunRef, other string) error
 			return err
 		}
 		if rules != nil {
-			return &machine.Refusal{
+			return &machine.Error{
 				Code: machine.CodePermissionDenied, Reason: "SENSITIVE_VALUES", Field: "run_id", Allowed: runtime.ScopeValuesSensitive.Names(),
 				Message: "the pack of the run calls values sensitive, and this tells all of them: it needs the scope values:sensitive",
 			}

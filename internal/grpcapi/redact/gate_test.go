@@ -20,7 +20,7 @@ func (o oneRun) PackOf(context.Context, string, *machine.State) (*pack.Pack, err
 
 func (o oneRun) PackFor(_ context.Context, ref runtime.RunRef) (*machine.State, *pack.Pack, error) {
 	if ref.RunID != "run" {
-		return nil, nil, &machine.Refusal{Code: machine.CodeNotFound}
+		return nil, nil, &machine.Error{Code: machine.CodeNotFound}
 	}
 	return &machine.State{RunID: ref.RunID}, o.pack, nil
 }
@@ -61,7 +61,7 @@ func TestLiveOutputAndCopiesAreWholeOrNothing(t *testing.T) {
 			t.Errorf("%s is told its output while it is written: %v", c.name, live)
 		}
 		err := gate.Whole(t.Context(), c.ref, "")
-		var refusal *machine.Refusal
+		var refusal *machine.Error
 		if c.told != (err == nil) || err != nil && !errors.As(err, &refusal) {
 			t.Errorf("%s is told all of it: %v", c.name, err)
 		}

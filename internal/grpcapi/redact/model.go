@@ -11,7 +11,7 @@ import (
 func (r *Rules) model(m proto.Message) bool {
 	switch m := m.(type) {
 	case *pawlv1.ModelRequest:
-		return r.asked(m)
+		return r.redactModelRequest(m)
 	case *pawlv1.ModelAnswer:
 		changed := r.some() && text(&m.ProviderJson, JSONMark)
 		return r.messages && text(&m.Refusal, TextMark) || changed
@@ -30,9 +30,9 @@ func (r *Rules) model(m proto.Message) bool {
 	return false
 }
 
-// asked takes out the texts of a request. The system prompt is rendered with variables and
+// redactModelRequest takes out the texts of a request. The system prompt is rendered with variables and
 // artifacts; the digest of a short text gives it away to who tries them all.
-func (r *Rules) asked(m *pawlv1.ModelRequest) bool {
+func (r *Rules) redactModelRequest(m *pawlv1.ModelRequest) bool {
 	changed := (r.anyVariable() || len(r.artifacts) > 0) && m.System != nil && text(m.System, TextMark)
 	changed = r.messages && m.ToolsJson != nil && text(m.ToolsJson, JSONMark) || changed
 	changed = r.messages && m.ParametersJson != nil && text(m.ParametersJson, JSONMark) || changed

@@ -25,11 +25,11 @@ func (r *Rules) replace(m proto.Message) bool {
 	case *pawlv1.Message:
 		return r.message(m)
 	case *pawlv1.InputReceived:
-		return r.told() && parts(m.GetParts())
+		return r.coversInputs() && parts(m.GetParts())
 	case *pawlv1.Steered:
-		return r.told() && text(&m.Text, TextMark)
+		return r.coversInputs() && text(&m.Text, TextMark)
 	case *pawlv1.IncludedMessage:
-		return r.told() && text(&m.Text, TextMark)
+		return r.coversInputs() && text(&m.Text, TextMark)
 	case *pawlv1.Envelope:
 		// The metadata of who sends or delegates may hold variables.
 		return (r.messages || r.anyVariable()) && text(&m.MetadataJson, JSONMark)
@@ -106,7 +106,7 @@ func (r *Rules) message(m *pawlv1.Message) bool {
 	// What a provider wants to have back may quote anything.
 	changed = r.some() && text(&m.ProviderJson, JSONMark) || changed
 	changed = r.messages && text(&m.Refusal, TextMark) || changed
-	if len(r.tools) > 0 && m.GetRole() == "tool" || r.told() && m.GetRole() == "user" {
+	if len(r.tools) > 0 && m.GetRole() == "tool" || r.coversInputs() && m.GetRole() == "user" {
 		changed = parts(m.GetParts()) || changed
 	}
 	return changed

@@ -36,12 +36,12 @@ func Of(h *pack.Hidden) *Rules {
 
 func (r *Rules) anyVariable() bool { return r.allVariables || len(r.variables) > 0 }
 
-// told: what a run is given may hold a sensitive value. JSON parts become variables, and
+// coversInputs: what a run is given may hold a sensitive value. JSON parts become variables, and
 // an answer to the question of a delegated tool is an input.
-func (r *Rules) told() bool { return r.messages || r.anyVariable() || len(r.tools) > 0 }
+func (r *Rules) coversInputs() bool { return r.messages || r.anyVariable() || len(r.tools) > 0 }
 
 // some: there is any rule.
-func (r *Rules) some() bool { return r.told() || len(r.artifacts) > 0 }
+func (r *Rules) some() bool { return r.coversInputs() || len(r.artifacts) > 0 }
 
 // Apply replaces every sensitive value in a message, whatever it is nested in, and reports
 // whether there was one. Messages that have a field of that name are told so there.
@@ -49,10 +49,10 @@ func (r *Rules) Apply(m proto.Message) bool {
 	if r == nil || m == nil {
 		return false
 	}
-	return r.walk(m.ProtoReflect())
+	return r.redactFields(m.ProtoReflect())
 }
 
-func (r *Rules) walk(m protoreflect.Message) bool {
+func (r *Rules) redactFields(m protoreflect.Message) bool {
 	if !m.IsValid() {
 		return false
 	}
@@ -62,17 +62,17 @@ func (r *Rules) walk(m protoreflect.Message) bool {
 		case field.IsMap():
 			if field.MapValue().Message() != nil {
 				value.Map().Range(func(_ protoreflect.MapKey, v protoreflect.Value) bool {
-					changed = r.walk(v.Message()) || changed
+					changed = r.redactFields(v.Message()) || changed
 					return true
 				})
 			}
 		case field.Message() == nil:
 		case field.IsList():
 			for i := range value.List().Len() {
-				changed = r.walk(value.List().Get(i).Message()) || changed
+				changed = r.redactFields(value.List().Get(i).Message()) || changed
 			}
 		default:
-			changed = r.walk(value.Message()) || changed
+			changed = r.redactFields(value.Message()) || changed
 		}
 		return true
 	})

@@ -12,11 +12,11 @@ func FuzzFrames(f *testing.F) {
 			stream uint32
 		}
 		var whole, pieces []seen
-		(&frames{}).walk(wire, func(kind byte, stream uint32) { whole = append(whole, seen{kind, stream}) })
+		(&frames{}).scan(wire, func(kind byte, stream uint32) { whole = append(whole, seen{kind, stream}) })
 		cut := &frames{}
 		for rest := wire; len(rest) > 0; {
 			n := min(int(step)%7+1, len(rest))
-			cut.walk(rest[:n], func(kind byte, stream uint32) { pieces = append(pieces, seen{kind, stream}) })
+			cut.scan(rest[:n], func(kind byte, stream uint32) { pieces = append(pieces, seen{kind, stream}) })
 			rest = rest[n:]
 		}
 		if len(whole) != len(pieces) {

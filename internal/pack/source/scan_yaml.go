@@ -89,7 +89,7 @@ func (s *yamlScanner) content(lineStart, col int) *Fault {
 		if f != nil {
 			return f
 		}
-		if !s.keyFollows() {
+		if !s.isKey() {
 			if f := s.count(begin); f != nil {
 				return f
 			}
@@ -122,8 +122,8 @@ func (s *yamlScanner) value() (plain bool, f *Fault) {
 	}
 }
 
-// keyFollows says whether the value just skipped was a key.
-func (s *yamlScanner) keyFollows() bool {
+// isKey says whether the value just skipped was a key.
+func (s *yamlScanner) isKey() bool {
 	j := s.i
 	for j < len(s.src) && (s.src[j] == ' ' || s.src[j] == '\t') {
 		j++

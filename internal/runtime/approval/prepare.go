@@ -15,8 +15,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// Scene is the run that an input is for.
-type Scene struct {
+// RunContext is the run that an input is for.
+type RunContext struct {
 	Past    *history.Reader
 	Key     machine.RunKey
 	State   *machine.State
@@ -26,8 +26,8 @@ type Scene struct {
 }
 
 // Prepare stamps what the host says of calls and of decisions about them; every other
-// command is given back as it is. The error is a *[machine.Refusal], or that of a read.
-func (s *Scene) Prepare(ctx context.Context, c machine.Command) (machine.Command, error) {
+// command is given back as it is. The error is a *[machine.Error], or that of a read.
+func (s *RunContext) Prepare(ctx context.Context, c machine.Command) (machine.Command, error) {
 	if s.State == nil || s.State.Status.Terminal() {
 		return c, nil
 	}
@@ -41,7 +41,7 @@ func (s *Scene) Prepare(ctx context.Context, c machine.Command) (machine.Command
 	case machine.RequestSteps:
 		return s.judge(ctx, cmd)
 	case machine.DecideStep:
-		if cmd.Verdict == machine.Lapsed {
+		if cmd.Verdict == machine.Expired {
 			return c, nil
 		}
 		return s.decision(ctx, cmd)
@@ -50,7 +50,7 @@ func (s *Scene) Prepare(ctx context.Context, c machine.Command) (machine.Command
 }
 
 // judge evaluates the conditions of the tools that are asked for.
-func (s *Scene) judge(ctx context.Context, cmd machine.RequestSteps) (machine.Command, error) {
+func (s *RunContext) judge(ctx context.Context, cmd machine.RequestSteps) (machine.Command, error) {
 	var seen *values
 	for i := range cmd.Requests {
 		a := s.Program.Graph.Tools[cmd.Requests[i].Tool].Approval
@@ -74,7 +74,7 @@ func (s *Scene) judge(ctx context.Context, cmd machine.RequestSteps) (machine.Co
 
 // values are what conditions see of a run, each read once.
 type values struct {
-	scene                *Scene
+	scene                *RunContext
 	variables, artifacts map[string]any
 	// unseen says of either why no condition sees it.
 	unseen map[string]string
@@ -180,9 +180,9 @@ func (v *values) readArtifacts(ctx context.Context) error {
 }
 
 // decision stamps a decision: the hash of what goes out instead, and who may not decide.
-func (s *Scene) decision(ctx context.Context, cmd machine.DecideStep) (machine.Command, error) {
+func (s *RunContext) decision(ctx context.Context, cmd machine.DecideStep) (machine.Command, error) {
 	i := slices.IndexFunc(s.State.Steps, func(p machine.ToolStep) bool { return p.Step == cmd.Step })
-	if i < 0 || !s.State.Steps[i].Awaits() {
+	if i < 0 || !s.State.Steps[i].HeldForApproval() {
 		return cmd, nil // the machine says why not
 	}
 	step := &s.State.Steps[i]
@@ -210,11 +210,11 @@ func (s *Scene) decision(ctx context.Context, cmd machine.DecideStep) (machine.C
 // sees refuses a principal that may not see the call. It comes before everything that the payload
 // has a part in: the digest of a payload with few possible values is guessed, and what a refusal
 // says of it, or of the fields of an edit, would tell the right guess.
-func (s *Scene) sees(tool string) error {
+func (s *RunContext) sees(tool string) error {
 	if s.By.Scopes.Has(policy.ValuesSensitive) || !s.Program.Pack.XPawl().Hidden().Payload(tool) {
 		return nil
 	}
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodePermissionDenied, Reason: "SCOPE_MISSING", Field: "step", Allowed: policy.ValuesSensitive.Names(),
 		Message: fmt.Sprintf("the pack of the run calls payloads of tool %q sensitive: to decide about its calls takes the scope values:sensitive as well", tool),
 	}
@@ -241,7 +241,7 @@ func Barred(starters []policy.Identity, by policy.Identity) []string {
 }
 
 // wrong says why a payload is not what a tool takes; "" = it is.
-func (s *Scene) wrong(tool string, payload []byte) string {
+func (s *RunContext) wrong(tool string, payload []byte) string {
 	if d := validate.Denial(s.Program, &machine.StepRequest{Tool: tool, Payload: payload}); d != nil {
 		return d.Message
 	}
@@ -249,7 +249,7 @@ func (s *Scene) wrong(tool string, payload []byte) string {
 }
 
 // Starter is who started the run.
-func (s *Scene) Starter(ctx context.Context) (string, error) {
+func (s *RunContext) Starter(ctx context.Context) (string, error) {
 	first, err := s.Past.First(ctx, s.Key)
 	if err != nil {
 		return "", err
@@ -258,7 +258,7 @@ func (s *Scene) Starter(ctx context.Context) (string, error) {
 }
 
 // Starters are the principals that started the run and those that led to it on this sidecar.
-func (s *Scene) Starters(ctx context.Context) ([]policy.Identity, error) {
+func (s *RunContext) Starters(ctx context.Context) ([]policy.Identity, error) {
 	var starters []policy.Identity
 	key := s.Key
 	for range machine.MaxDepth + 1 {

@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// ErrLapsed: what was approved did not go out while the approval held.
-var ErrLapsed = errors.New("the approval is over")
+// ErrExpired: what was approved did not go out while the approval held.
+var ErrExpired = errors.New("the approval is over")
 
 // MismatchCode is the error of a call that is not the one that was approved.
 const MismatchCode = "APPROVAL_MISMATCH"
@@ -22,7 +22,7 @@ func (m *Mismatch) Error() string { return MismatchCode + ": " + m.Message }
 
 // Verify is made by whoever sends a call out, with the payload that it is about to send: it
 // makes the digest anew and compares it with the approved one. A call that nobody has to
-// approve passes. The error is a [*Mismatch] or [ErrLapsed].
+// approve passes. The error is a [*Mismatch] or [ErrExpired].
 func Verify(s *machine.State, step *machine.ToolStep, payload []byte, now int64) error {
 	a := step.Approval
 	if a == nil {
@@ -41,8 +41,8 @@ func Verify(s *machine.State, step *machine.ToolStep, payload []byte, now int64)
 // Refusal is the input that a failed [Allowed] or [Verify] makes of a call that was not given
 // out: it is held again, or answered with the error.
 func Refusal(step *machine.ToolStep, err error) machine.Command {
-	if errors.Is(err, ErrLapsed) {
-		return machine.DecideStep{Step: step.Step, Digest: step.Approval.Digest, Verdict: machine.Lapsed}
+	if errors.Is(err, ErrExpired) {
+		return machine.DecideStep{Step: step.Step, Digest: step.Approval.Digest, Verdict: machine.Expired}
 	}
 	if denied, ok := errors.AsType[*NotAllowed](err); ok {
 		return machine.ResolveStep{

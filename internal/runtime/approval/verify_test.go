@@ -63,7 +63,7 @@ func TestVerify(t *testing.T) {
 		t.Error(err)
 	}
 	err := Verify(s, step, []byte(`{}`), 10)
-	if c, ok := Refusal(step, err).(machine.DecideStep); !ok || c.Verdict != machine.Lapsed || c.Digest != step.Approval.Digest {
+	if c, ok := Refusal(step, err).(machine.DecideStep); !ok || c.Verdict != machine.Expired || c.Digest != step.Approval.Digest {
 		t.Errorf("lapsed: %v, %+v", err, c)
 	}
 	step.Approval = nil
@@ -100,7 +100,7 @@ func TestWithhold(t *testing.T) {
 		}
 		asked := machine.RequestSteps{Requests: []machine.StepRequest{{Tool: "refund", Payload: []byte(c.payload)}}}
 		for _, answer := range []history.StepAnswer{
-			{StepOutcome: machine.StepOutcome{Step: 3}}, {StepOutcome: machine.StepOutcome{Step: 3, AskedSeq: 9}, Payload: []byte(c.payload)},
+			{StepOutcome: machine.StepOutcome{Step: 3}}, {StepOutcome: machine.StepOutcome{Step: 3, PayloadSeq: 9}, Payload: []byte(c.payload)},
 		} {
 			answers := []history.StepAnswer{answer}
 			Withhold(s, asked, answers)

@@ -28,7 +28,7 @@ func Withhold(s *machine.State, c machine.Command, answers []history.StepAnswer)
 	asked, ok := c.(machine.RequestSteps)
 	for i := 0; ok && s != nil && i < min(len(answers), len(asked.Requests)); i++ {
 		answer, payload := &answers[i], asked.Requests[i].Payload
-		if answer.AskedSeq != 0 {
+		if answer.PayloadSeq != 0 {
 			payload = answer.Payload
 		}
 		step := stepOf(s, answer.Step)
@@ -48,17 +48,17 @@ func Given(s *machine.State, answers []history.StepAnswer) []*machine.ToolStep {
 	var given []*machine.ToolStep
 	for i := range answers {
 		step := stepOf(s, answers[i].Step)
-		if step != nil && !step.Delegation && (step.Approval != nil || step.ByCaller) && step.Goes() {
+		if step != nil && !step.Delegation && (step.Approval != nil || step.ByCaller) && step.Dispatchable() {
 			given = append(given, step)
 		}
 	}
 	return given
 }
 
-// InTime is the error of an approval that is over: [ErrLapsed].
+// InTime is the error of an approval that is over: [ErrExpired].
 func InTime(step *machine.ToolStep, now int64) error {
 	if a := step.Approval; a != nil && a.Expires != 0 && now >= a.Expires {
-		return ErrLapsed
+		return ErrExpired
 	}
 	return nil
 }
@@ -74,7 +74,7 @@ func stepOf(s *machine.State, number uint32) *machine.ToolStep {
 
 // changed says how a call that may go out differs from the approved one; nil: it does not.
 func changed(s *machine.State, step *machine.ToolStep, payload []byte) *Mismatch {
-	if step.Approval == nil || !step.Out() || step.Awaits() {
+	if step.Approval == nil || !step.AwaitingAnswer() || step.HeldForApproval() {
 		return nil
 	}
 	mismatch, _ := errors.AsType[*Mismatch](Verify(s, step, payload, 0))

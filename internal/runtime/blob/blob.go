@@ -50,7 +50,7 @@ type Store interface {
 	SweepBlobs(ctx context.Context, ns uint32, before int64) (machine.BlobSweep, error)
 }
 
-// PutRequest is the argument of [Room.Put].
+// PutRequest is the argument of [Service.Put].
 type PutRequest struct {
 	runtime.Call
 	// UploadID names the upload among those of the principal; "" = one that cannot
@@ -74,7 +74,7 @@ type Info struct {
 
 // Writer takes the pieces of one blob. Not safe for concurrent use.
 type Writer struct {
-	r    *Room
+	r    *Service
 	ns   uint32
 	key  machine.UploadKey
 	req  PutRequest
@@ -89,12 +89,12 @@ type Writer struct {
 
 // Put begins an upload or goes on with it. Errors: PERMISSION_DENIED
 // SCOPE_MISSING, FAILED_PRECONDITION BLOBS_OFF, UNAVAILABLE DRAINING.
-func (r *Room) Put(ctx context.Context, req PutRequest) (*Writer, error) {
+func (r *Service) Put(ctx context.Context, req PutRequest) (*Writer, error) {
 	ns, err := r.admit(req.Call, policy.RunsWrite|policy.Work)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.cfg.Way.Health(); err != nil {
+	if err := r.cfg.Engine.Health(); err != nil {
 		return nil, err
 	}
 	w := &Writer{r: r, ns: ns, req: req, hash: sha256.New()}
@@ -120,13 +120,13 @@ func (r *Room) Put(ctx context.Context, req PutRequest) (*Writer, error) {
 }
 
 // blobs checks that there are any, and the caller's right.
-func (r *Room) admit(call runtime.Call, scopes runtime.Scopes) (uint32, error) {
-	ns, err := r.cfg.Way.Admit(call, scopes)
+func (r *Service) admit(call runtime.Call, scopes runtime.Scopes) (uint32, error) {
+	ns, err := r.cfg.Engine.Admit(call, scopes)
 	if err != nil {
 		return 0, err
 	}
 	if r.cfg.Store == nil {
-		return 0, &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "BLOBS_OFF", Message: "this server keeps no blobs"}
+		return 0, &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "BLOBS_OFF", Message: "this server keeps no blobs"}
 	}
 	return ns, nil
 }
@@ -135,7 +135,7 @@ func parseRef(ref string) (sum [32]byte, err error) {
 	digits, ok := strings.CutPrefix(ref, RefPrefix)
 	raw, err := hex.DecodeString(digits)
 	if !ok || err != nil || len(raw) != len(sum) {
-		return sum, &machine.Refusal{
+		return sum, &machine.Error{
 			Code: machine.CodeInvalidArgument, Reason: "BAD_BLOB_REF", Field: "blob_ref", Message: "must be " + RefPrefix + " and 64 hex digits",
 		}
 	}
@@ -168,7 +168,7 @@ func (w *Writer) size() int64 { return w.up.Size + int64(len(w.pending)) }
 func (w *Writer) Write(ctx context.Context, offset int64, data []byte) error {
 	have := w.size()
 	if offset > have {
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeInvalidArgument, Reason: "BLOB_GAP", Field: "offset", Limit: have, Got: offset,
 			Message: fmt.Sprintf("%d bytes are stored; go on from there", have),
 		}
@@ -179,7 +179,7 @@ func (w *Writer) Write(ctx context.Context, offset int64, data []byte) error {
 	}
 	data = data[skip:]
 	if limit := w.r.cfg.MaxBytes; have+int64(len(data)) > limit {
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeResourceExhausted, Reason: "BLOB_TOO_LARGE", Field: "data", Limit: limit, Got: have + int64(len(data)),
 			Message: "a blob is too large",
 		}
@@ -206,7 +206,7 @@ func (w *Writer) store(ctx context.Context, piece []byte) error {
 
 func uploadFailed(err error) error {
 	if errors.Is(err, machine.ErrUploadChanged) {
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeAborted, Reason: "UPLOAD_CONTENDED", Field: "upload_id",
 			Message: "somebody else goes on with the same upload",
 		}
@@ -243,7 +243,7 @@ func (w *Writer) Finish(ctx context.Context) (Info, error) {
 	}
 	sum := [32]byte(w.hash.Sum(nil))
 	if w.req.Ref != "" && sum != w.want {
-		return Info{}, &machine.Refusal{
+		return Info{}, &machine.Error{
 			Code: machine.CodeInvalidArgument, Reason: "BLOB_MISMATCH", Field: "blob_ref",
 			Message: "the bytes have the hash " + hex.EncodeToString(sum[:]),
 		}
@@ -279,7 +279,7 @@ func infoOf(b *machine.Blob, existed bool) Info {
 
 // Get reads a blob from an offset on: emit is called for each piece, at least
 // once. Errors: NOT_FOUND BLOB_NOT_FOUND, OUT_OF_RANGE BLOB_OFFSET, those of emit.
-func (r *Room) Get(ctx context.Context, call runtime.Call, ref string, offset int64, emit func(info Info, at int64, piece []byte) error) error {
+func (r *Service) Get(ctx context.Context, call runtime.Call, ref string, offset int64, emit func(info Info, at int64, piece []byte) error) error {
 	ns, err := r.admit(call, policy.RunsRead|policy.RunsWrite|policy.Work)
 	if err != nil {
 		return err
@@ -290,13 +290,13 @@ func (r *Room) Get(ctx context.Context, call runtime.Call, ref string, offset in
 	}
 	blob, err := r.cfg.Store.Blob(ctx, ns, sum)
 	if errors.Is(err, machine.ErrNoBlob) {
-		return &machine.Refusal{Code: machine.CodeNotFound, Reason: "BLOB_NOT_FOUND", Field: "blob_ref", Message: "no such blob"}
+		return &machine.Error{Code: machine.CodeNotFound, Reason: "BLOB_NOT_FOUND", Field: "blob_ref", Message: "no such blob"}
 	}
 	if err != nil {
 		return fmt.Errorf("runtime: %w", err)
 	}
 	if offset > blob.Size {
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeOutOfRange, Reason: "BLOB_OFFSET", Field: "offset", Limit: blob.Size, Got: offset,
 			Message: "the blob is shorter",
 		}
@@ -304,7 +304,7 @@ func (r *Room) Get(ctx context.Context, call runtime.Call, ref string, offset in
 	return r.emit(ctx, ns, &blob, offset, emit)
 }
 
-func (r *Room) emit(ctx context.Context, ns uint32, blob *machine.Blob, offset int64, emit func(Info, int64, []byte) error) error {
+func (r *Service) emit(ctx context.Context, ns uint32, blob *machine.Blob, offset int64, emit func(Info, int64, []byte) error) error {
 	info, at, told := infoOf(blob, false), int64(0), false
 	for n := range blob.Chunks {
 		piece, err := r.cfg.Store.Piece(ctx, ns, blob.Pieces, n)
@@ -328,7 +328,7 @@ func (r *Room) emit(ctx context.Context, ns uint32, blob *machine.Blob, offset i
 }
 
 // Run removes, now and then, what nothing refers to, until ctx ends; it returns nil.
-func (r *Room) Run(ctx context.Context) error {
+func (r *Service) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-r.cfg.Clock.After(sweepEvery):
@@ -341,13 +341,13 @@ func (r *Room) Run(ctx context.Context) error {
 
 // Sweep removes, in every namespace, blobs that nothing refers to and
 // uploads that nobody goes on with, once they are older than Config.Grace.
-func (r *Room) Sweep(ctx context.Context) error {
+func (r *Service) Sweep(ctx context.Context) error {
 	if r.cfg.Store == nil {
 		return nil
 	}
 	before := r.cfg.Clock.Now().Add(-r.cfg.Grace).UnixNano()
 	var errs []error
-	for _, ns := range r.cfg.Way.NamespaceNumbers() {
+	for _, ns := range r.cfg.Engine.NamespaceNumbers() {
 		if _, err := r.cfg.Store.SweepBlobs(ctx, ns, before); err != nil {
 			errs = append(errs, err)
 		}

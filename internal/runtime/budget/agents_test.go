@@ -58,8 +58,8 @@ func (f *family) begin(budget int64, start machine.Start, parent *member, step u
 // take commits an input, and reads what it made as a stranger would.
 func (f *family) take(m *member, c machine.Command) machine.Result {
 	f.t.Helper()
-	result, hold, err := f.l.Step(m.g, m.s, machine.Input{At: m.at.UnixNano(), Command: c, Semantics: f.version})
-	hold.End(err == nil)
+	result, hold, err := f.l.Decide(m.g, m.s, machine.Input{At: m.at.UnixNano(), Command: c, Semantics: f.version})
+	hold.Close(err == nil)
 	if err != nil {
 		f.t.Fatalf("%T: %v", c, err)
 	}
@@ -75,7 +75,7 @@ func (f *family) take(m *member, c machine.Command) machine.Result {
 			f.count(m, b.Step, b.Usage)
 		case *machine.StepCancelled:
 			f.count(m, b.Step, b.Usage)
-		case *machine.ModelNoted:
+		case *machine.ModelUpdated:
 			f.count(m, b.Step, b.Usage)
 		case *machine.TurnCompleted:
 			f.count(m, 0, b.Usage)
@@ -119,8 +119,8 @@ func (f *family) says(m *member, bound, used int64) bool {
 	f.t.Helper()
 	m.rounds++
 	ask := m.asked(bound)
-	for _, h := range m.s.Heeds {
-		ask.Model.Messages, ask.Model.Heeded = append(ask.Model.Messages, machine.ModelMessage{Heed: h.Seq}), append(ask.Model.Heeded, h.Seq)
+	for _, h := range m.s.RequiredMessages {
+		ask.Model.Messages, ask.Model.IncludedSeqs = append(ask.Model.Messages, machine.ModelMessage{IncludedSeq: h.Seq}), append(ask.Model.IncludedSeqs, h.Seq)
 	}
 	asked := f.take(m, ask)
 	if asked.Steps[0].Step == 0 {
@@ -212,7 +212,7 @@ func TestAgentsCountThemselves(t *testing.T) {
 			if got := f.holds("in the end"); got != c.want {
 				t.Errorf("%d tokens are settled, want %d", got, c.want)
 			}
-			if spent, _ := rules.Spent(parent.s); spent+parent.s.Apart.Tokens != parent.s.Tokens {
+			if spent, _ := rules.SettledInAccounts(parent.s); spent+parent.s.Apart.Tokens != parent.s.Tokens {
 				t.Errorf("the run has %d tokens, %d of them in its accounts and %d apart", parent.s.Tokens, spent, parent.s.Apart.Tokens)
 			}
 		})

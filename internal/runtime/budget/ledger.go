@@ -40,16 +40,16 @@ func (l *Ledger) Replace(t *Table) {
 	l.table = t
 }
 
-// Hold is what an input that is not committed yet has changed in the ledger; the zero
+// Reservation is what an input that is not committed yet has changed in the ledger; the zero
 // value changed nothing.
-type Hold struct {
+type Reservation struct {
 	ledger    *Ledger
 	namespace uint32
 	changes   []machine.ChargeChange
 }
 
-// End says whether the input was stored; what was not is taken back. Nothing is held then.
-func (h *Hold) End(stored bool) {
+// Close says whether the input was stored; what was not is taken back. Nothing is held then.
+func (h *Reservation) Close(stored bool) {
 	l, changes := h.ledger, h.changes
 	h.ledger, h.changes = nil, nil
 	if l == nil || stored {
@@ -62,30 +62,30 @@ func (h *Hold) End(stored bool) {
 	}
 }
 
-// Step is [rules.Step] for a run with accounts: an input that moves money is stamped with
+// Decide is [rules.Step] for a run with accounts: an input that moves money is stamped with
 // them and taken again, and where one does not hold what it would reserve, the machine is
 // told how much it does. The hold ends with the commit.
-func (l *Ledger) Step(g *machine.Graph, s *machine.State, in machine.Input) (machine.Result, Hold, error) {
+func (l *Ledger) Decide(g *machine.Graph, s *machine.State, in machine.Input) (machine.Result, Reservation, error) {
 	result, err := rules.Step(g, s, in)
 	if l == nil || err != nil || result.Batch == nil {
-		return result, Hold{}, err
+		return result, Reservation{}, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	hits := l.hits(s, result.State)
 	if len(hits) == 0 || !moves(s, result.State, in.Command) {
-		return result, Hold{}, nil
+		return result, Reservation{}, nil
 	}
 	if asks(s, result.State, in.Command) {
 		if err := priced(g, hits, in.Command); err != nil {
-			return machine.Result{State: s}, Hold{}, err
+			return machine.Result{State: s}, Reservation{}, err
 		}
 	}
 	in.Billed = l.bills(hits, s, result.State, in.Command)
 	if result, err = rules.Step(g, s, in); err != nil || result.Batch == nil {
-		return result, Hold{}, err
+		return result, Reservation{}, err
 	}
-	hold := Hold{ledger: l, namespace: result.State.Namespace, changes: result.Batch.Charged}
+	hold := Reservation{ledger: l, namespace: result.State.Namespace, changes: result.Batch.Charged}
 	for _, c := range hold.changes {
 		l.row(hold.namespace, c.After.Account).Add(c)
 	}
@@ -124,7 +124,7 @@ func named(hits []hit, name string) bool {
 // moves: the input reserves, settles or releases, or asks a model, which may cost although
 // nobody says how much.
 func moves(before, after *machine.State, c machine.Command) bool {
-	return asks(before, after, c) || spent(before) != spent(after) || held(before) != held(after)
+	return asks(before, after, c) || settledAmount(before) != settledAmount(after) || held(before) != held(after)
 }
 
 // asks: a call of a model is asked for that was not under way.
@@ -143,13 +143,13 @@ func open(s *machine.State) (n int) {
 	return n
 }
 
-func spent(s *machine.State) machine.Amount {
-	tokens, cost := rules.Spent(s)
+func settledAmount(s *machine.State) machine.Amount {
+	tokens, cost := rules.SettledInAccounts(s)
 	return machine.Amount{Tokens: tokens, CostMicro: cost}
 }
 
 func held(s *machine.State) machine.Amount {
-	tokens, cost := rules.Held(s)
+	tokens, cost := rules.ReservedInAccounts(s)
 	return machine.Amount{Tokens: tokens, CostMicro: cost}
 }
 

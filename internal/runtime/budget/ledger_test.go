@@ -45,8 +45,8 @@ func newRun(t testing.TB, l *Ledger, id string, labels ...machine.Label) *run {
 // take makes an input and commits it, or does not.
 func (r *run) take(c machine.Command, stored bool) (machine.Result, error) {
 	r.t.Helper()
-	result, hold, err := r.l.Step(r.g, r.s, machine.Input{At: r.at.UnixNano(), Command: c, Semantics: machine.Current})
-	hold.End(err == nil && stored)
+	result, hold, err := r.l.Decide(r.g, r.s, machine.Input{At: r.at.UnixNano(), Command: c, Semantics: machine.Current})
+	hold.Close(err == nil && stored)
 	if err == nil && stored {
 		r.s = result.State
 	}
@@ -262,7 +262,7 @@ func TestUnpriced(t *testing.T) {
 	r := newRun(t, l, "A", acme)
 	r.g.Prices, r.rounds = nil, 1
 	_, err := r.take(r.asked(1), true)
-	var refusal *machine.Refusal
+	var refusal *machine.Error
 	if !errors.As(err, &refusal) || refusal.Reason != "MODEL_UNPRICED" || !strings.Contains(err.Error(), "--prices") {
 		t.Errorf("got %v", err)
 	}
@@ -367,7 +367,7 @@ func TestNoLedger(t *testing.T) {
 	if r.ask(1<<40) == 0 {
 		t.Error("a call is refused where there are no accounts")
 	}
-	result, hold, err := r.l.Step(r.g, r.s, machine.Input{At: noon.UnixNano(), Command: machine.CompleteTurn{TurnSeq: 99, Attempt: 1}, Semantics: machine.Current})
+	result, hold, err := r.l.Decide(r.g, r.s, machine.Input{At: noon.UnixNano(), Command: machine.CompleteTurn{TurnSeq: 99, Attempt: 1}, Semantics: machine.Current})
 	if err == nil || hold.ledger != nil || result.Batch != nil {
 		t.Errorf("an input for no turn: %+v, %v", result.Batch, err)
 	}

@@ -87,7 +87,7 @@ func (r *talked) apply(c machine.Command) bool {
 	r.t.Helper()
 	if r.s != nil {
 		var err error
-		if c, err = Prepare(context.Background(), r.past, r.key(), r.s, c); err != nil {
+		if c, err = Resolve(context.Background(), r.past, r.key(), r.s, c); err != nil {
 			return false
 		}
 	}
@@ -156,7 +156,7 @@ func (r *talked) execute() {
 		return
 	}
 	if r.inner.turn != turn.Seq {
-		r.inner = execution{turn: turn.Seq, next: []machine.ModelMessage{{Talk: &machine.TalkRange{}}}}
+		r.inner = execution{turn: turn.Seq, next: []machine.ModelMessage{{Conversation: &machine.ConversationRange{}}}}
 	}
 	switch {
 	case r.inner.step != 0:
@@ -171,8 +171,8 @@ func (r *talked) execute() {
 func (r *talked) ask() {
 	x := &r.inner
 	x.round++
-	asked := &machine.ModelRequest{Model: "m", Follows: machine.Said{Step: x.follows}, Messages: x.next}
-	r.must(machine.RequestModel{TurnSeq: x.turn, Attempt: 1, Round: x.round, Model: asked, Hear: true})
+	asked := &machine.ModelRequest{Model: "m", PreviousStep: machine.StepRef{Step: x.follows}, Messages: x.next}
+	r.must(machine.RequestModel{TurnSeq: x.turn, Attempt: 1, Round: x.round, Model: asked, IncludeRequired: true})
 	c := machine.RequestModel{Round: x.round}
 	step := rules.Round(r.s, &c)
 	if x.step = step.Step; step.Status == machine.StepStatusOK {
@@ -186,7 +186,7 @@ func (r *talked) ask() {
 // look proves that the request dangles nowhere, and says what it has to.
 func (r *talked) look(step *machine.ToolStep) {
 	ctx := context.Background()
-	request, _, err := r.past.Asked(ctx, r.key(), machine.Said{Step: step.Step, Request: step.RequestSeq})
+	request, _, err := r.past.ModelRequest(ctx, r.key(), machine.StepRef{Step: step.Step, Request: step.RequestSeq})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func (r *talked) look(step *machine.ToolStep) {
 	if len(open) > 0 {
 		r.t.Fatalf("calls %v have no answer: %s", open, shown(messages))
 	}
-	for _, h := range r.s.Heeds {
+	for _, h := range r.s.RequiredMessages {
 		times := 0
 		for _, m := range messages {
 			if m.Role == "user" && m.Parts[0].Text == r.said[h.Seq] {
@@ -271,7 +271,7 @@ func (r *talked) answer() {
 		x.next = []machine.ModelMessage{{Message: &machine.Message{Role: "user", Parts: text("go on")}}}
 		return
 	}
-	r.apply(machine.CompleteTurn{TurnSeq: x.turn, Attempt: 1, Said: x.follows})
+	r.apply(machine.CompleteTurn{TurnSeq: x.turn, Attempt: 1, ConversationThroughStep: x.follows})
 }
 
 // call asks for calls of the last answer, or, once all are answered, says what came of them.
@@ -289,7 +289,7 @@ func (r *talked) call() {
 		if step.AnswerSeq == 0 {
 			return
 		}
-		results = append(results, machine.ModelMessage{Result: &machine.ToolResult{Said: machine.Said{Step: step.Step}, CallID: fmt.Sprintf("%d/%d", x.follows, i)}})
+		results = append(results, machine.ModelMessage{Result: &machine.ToolResult{AnsweredStep: machine.StepRef{Step: step.Step}, CallID: fmt.Sprintf("%d/%d", x.follows, i)}})
 	}
 	x.next, x.calls = results, 0
 }

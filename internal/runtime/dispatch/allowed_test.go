@@ -110,7 +110,7 @@ func (a *asker) leaves(worker, served, goes bool) {
 		d := w.turn()
 		a.req.TurnCall = w.turnCall(d)
 	default:
-		if out := a.settled(); out.Steps[0].Goes() != goes {
+		if out := a.settled(); out.Steps[0].Dispatchable() != goes {
 			a.t.Fatalf("the caller is given %+v", out.Steps[0])
 		}
 		return

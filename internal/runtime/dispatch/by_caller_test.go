@@ -103,7 +103,7 @@ func TestByCaller(t *testing.T) {
 			t.Parallel()
 			o := newOwnCaller(t, tc.tool)
 			tc.then(o)
-			if step := o.own(); !step.ByCaller || !step.Goes() || step.Attempt != max(1, tc.attempt) {
+			if step := o.own(); !step.ByCaller || !step.Dispatchable() || step.Attempt != max(1, tc.attempt) {
 				t.Fatalf("%+v", step)
 			}
 			o.alone()
@@ -134,7 +134,7 @@ func TestByCallerIsTakenOver(t *testing.T) {
 	o.worker = o.connect("app", app)
 	o.worker.serve(o.started.RunID, "run_tests")
 	o.req.TurnCall = o.worker.turnCall(o.worker.turn())
-	if step := o.ask(o.req).State.Steps[0]; !step.ByCaller || !step.Goes() {
+	if step := o.ask(o.req).State.Steps[0]; !step.ByCaller || !step.Dispatchable() {
 		t.Fatalf("%+v", step)
 	}
 	o.alone()
@@ -190,7 +190,7 @@ func TestByCallerNoLongerAllowed(t *testing.T) {
 			}
 			o.admitOnly(tc.admits...)
 			o.renew(false)
-			if step := o.settled().Steps[0]; step.Goes() != tc.goes || step.Attempt != tc.attempt || !step.ByCaller {
+			if step := o.settled().Steps[0]; step.Dispatchable() != tc.goes || step.Attempt != tc.attempt || !step.ByCaller {
 				t.Fatalf("the caller is given %+v", step)
 			}
 			if got := o.notes(); tc.goes && got != tc.notes {

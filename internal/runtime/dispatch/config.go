@@ -27,20 +27,20 @@ const (
 	DefaultMaxMessageBytes = 4 << 20
 )
 
-// Way is what the room needs of the way of a transition.
-type Way interface {
+// Engine is what the room needs of the way of a transition.
+type Engine interface {
 	// Admit resolves a namespace for a caller that has one of the scopes.
 	Admit(call runtime.Call, scopes runtime.Scopes) (uint32, error)
 	// Health is nil while inputs are taken, else why they are not.
 	Health() error
 	// Find resolves the address of a run that a principal may see.
 	Find(ref runtime.RunRef) (runtime.RunKey, error)
-	// Now is a run's newest state and its program.
-	Now(ctx context.Context, key runtime.RunKey) (*machine.State, *packcache.Program, error)
-	// Own makes an input of the engine's own.
-	Own(ctx context.Context, key runtime.RunKey, command machine.Command) (runtime.Answer, error)
-	// InTurn calls do in the run's own turn: after the commits that were told of before.
-	InTurn(key runtime.RunKey, do func() error) error
+	// Current is a run's newest state and its program.
+	Current(ctx context.Context, key runtime.RunKey) (*machine.State, *packcache.Program, error)
+	// ApplyInternal makes an input of the engine's own.
+	ApplyInternal(ctx context.Context, key runtime.RunKey, command machine.Command) (runtime.Answer, error)
+	// WithRunLock calls do in the run's own turn: after the commits that were told of before.
+	WithRunLock(key runtime.RunKey, do func() error) error
 	// TokenOut is the open turn of a run whose token a caller was given; 0 = none.
 	TokenOut(key runtime.RunKey) uint64
 }
@@ -67,14 +67,14 @@ type Limits interface {
 	// goroutine of its own once it may be asked again. Its caller makes sure that the step
 	// is pending until it returns.
 	Step(key runtime.RunKey, s *machine.State, step *machine.ToolStep, then func()) bool
-	// Back says that nobody has an attempt of a pending step: it has no place.
-	Back(key runtime.RunKey, step uint32, attempt int)
+	// Requeue says that nobody has an attempt of a pending step: it has no place.
+	Requeue(key runtime.RunKey, step uint32, attempt int)
 }
 
-// Config is everything that a [Room] needs. Way, Turns, Past, Packs, Store, Clock and IDs are
+// Config is everything that a [Dispatcher] needs. Engine, Turns, Past, Packs, Store, Clock and IDs are
 // required; zero fields of the rest take their default.
 type Config struct {
-	Way Way
+	Engine Engine
 	// Turns renders what is handed out, Past reads the steps, Packs what packs declare.
 	Turns *render.Renderer
 	Past  *history.Reader
@@ -89,9 +89,9 @@ type Config struct {
 	Limits Limits
 	// Off: no workers are taken (WORKERS_OFF).
 	Off bool
-	// Stir wakes those who watch a run for what is no record: a turn was handed out, a
+	// OnVolatileChange wakes those who watch a run for what is no record: a turn was handed out, a
 	// piece of its output came. It must not wait. Default: nobody.
-	Stir func(key runtime.RunKey)
+	OnVolatileChange func(key runtime.RunKey)
 	// Lease is how long a worker holds a turn without a heartbeat, where the pack
 	// does not say (x_pawl.lease_sec). Default 60 s.
 	Lease time.Duration
@@ -105,7 +105,7 @@ type Config struct {
 	// MaxWorkers bounds the connected workers of a namespace. Default 10 000.
 	MaxWorkers int
 	// Quotas may bound them further; nil = nothing does.
-	Quotas *quota.Book
+	Quotas *quota.Limits
 	// MaxWorkerTurns and MaxWorkerSteps bound what one worker holds at once.
 	// Default 256 each.
 	MaxWorkerTurns, MaxWorkerSteps int
@@ -121,8 +121,8 @@ func (c Config) withDefaults() Config {
 	c.MaxMessageBytes = cmp.Or(c.MaxMessageBytes, DefaultMaxMessageBytes)
 	c.MaxWorkerTurns = cmp.Or(c.MaxWorkerTurns, DefaultMaxWorkerWork)
 	c.MaxWorkerSteps = cmp.Or(c.MaxWorkerSteps, DefaultMaxWorkerWork)
-	if c.Stir == nil {
-		c.Stir = func(runtime.RunKey) {}
+	if c.OnVolatileChange == nil {
+		c.OnVolatileChange = func(runtime.RunKey) {}
 	}
 	return c
 }
@@ -130,8 +130,8 @@ func (c Config) withDefaults() Config {
 // validate lists all faults at once.
 func (c *Config) validate() error {
 	var faults []error
-	if c.Way == nil || c.Turns == nil || c.Past == nil || c.Packs == nil || c.Store == nil || c.Clock == nil || c.IDs == nil {
-		faults = append(faults, errors.New("Way, Turns, Past, Packs, Store, Clock and IDs are required"))
+	if c.Engine == nil || c.Turns == nil || c.Past == nil || c.Packs == nil || c.Store == nil || c.Clock == nil || c.IDs == nil {
+		faults = append(faults, errors.New("the configuration needs Engine, Turns, Past, Packs, Store, Clock and IDs"))
 	}
 	for _, bound := range []struct {
 		name string

@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// WorkerRequest is the argument of [Room.Connect].
+// WorkerRequest is the argument of [Dispatcher.Connect].
 type WorkerRequest struct {
 	runtime.Call
 	// ID is the worker's own, the same over its reconnects.
@@ -70,21 +70,21 @@ type Replaced struct{ Client, Instance, Address string }
 // PACK_NOT_FOUND; INVALID_ARGUMENT UNKNOWN_PROMPT, UNKNOWN_AGENT, UNKNOWN_TOOL;
 // RESOURCE_EXHAUSTED MAX_WORKERS; FAILED_PRECONDITION WORKERS_OFF;
 // UNAVAILABLE DRAINING, COMMIT_UNKNOWN, DATABASE_AWAY.
-func (r *Room) Connect(ctx context.Context, req WorkerRequest) (Connection, error) {
+func (r *Dispatcher) Connect(ctx context.Context, req WorkerRequest) (Connection, error) {
 	scopes := policy.Work
 	if req.ServesOnly() {
 		scopes |= policy.RunsWrite
 	}
-	ns, err := r.cfg.Way.Admit(req.Call, scopes)
+	ns, err := r.cfg.Engine.Admit(req.Call, scopes)
 	if err != nil {
 		return Connection{}, err
 	}
 	if r.cfg.Off && !req.ServesOnly() {
-		return Connection{}, &machine.Refusal{
+		return Connection{}, &machine.Error{
 			Code: machine.CodeFailedPrecondition, Reason: "WORKERS_OFF", Message: "this server takes no workers",
 		}
 	}
-	if err := r.cfg.Way.Health(); err != nil {
+	if err := r.cfg.Engine.Health(); err != nil {
 		return Connection{}, err
 	}
 	unknown, err := r.checkOffer(ctx, ns, &req)
@@ -120,13 +120,13 @@ type heldState struct {
 // heldStates reads the runs that the worker says it holds work of. Those that
 // cannot be read are left out: the worker keeps nothing of them. While the store is away the
 // worker has to come again instead, and holds what it has.
-func (r *Room) heldStates(ctx context.Context, ns uint32, req *WorkerRequest) (map[string]heldState, error) {
+func (r *Dispatcher) heldStates(ctx context.Context, ns uint32, req *WorkerRequest) (map[string]heldState, error) {
 	states := make(map[string]heldState)
 	read := func(run string) error {
 		if _, done := states[run]; done {
 			return nil
 		}
-		s, prog, err := r.cfg.Way.Now(ctx, runtime.RunKey{Namespace: ns, ID: run})
+		s, prog, err := r.cfg.Engine.Current(ctx, runtime.RunKey{Namespace: ns, ID: run})
 		if err != nil {
 			return err
 		}
@@ -151,55 +151,55 @@ func (r *Room) heldStates(ctx context.Context, ns uint32, req *WorkerRequest) (m
 
 // soon says when to come back to who is refused only until another worker leaves.
 func soon(err error) error {
-	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.RetryAfter == 0 {
+	if refusal, ok := errors.AsType[*machine.Error](err); ok && refusal.RetryAfter == 0 {
 		refusal.RetryAfter = int64(workRetry)
 	}
 	return err
 }
 
 // connect adds the worker, with what it keeps, in one go.
-func (sp *workShard) connect(req *WorkerRequest, states map[string]heldState) (Connection, error) {
+func (sp *namespaceShard) connect(req *WorkerRequest, states map[string]heldState) (Connection, error) {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
 	name := workerName{principal: req.Principal.Name(), id: req.ID}
 	old := sp.names[name]
-	if old == nil && len(sp.workers) >= sp.room.cfg.MaxWorkers {
-		return Connection{}, &machine.Refusal{
+	if old == nil && len(sp.workers) >= sp.dispatcher.cfg.MaxWorkers {
+		return Connection{}, &machine.Error{
 			Code: machine.CodeResourceExhausted, Reason: "MAX_WORKERS", Message: "too many workers are connected",
-			Limit: int64(sp.room.cfg.MaxWorkers), Got: int64(len(sp.workers)) + 1, RetryAfter: int64(workRetry),
+			Limit: int64(sp.dispatcher.cfg.MaxWorkers), Got: int64(len(sp.workers)) + 1, RetryAfter: int64(workRetry),
 		}
 	}
 	if old == nil {
-		if err := sp.room.cfg.Quotas.Within(sp.ns, quota.Workers, len(sp.workers)+1); err != nil {
+		if err := sp.dispatcher.cfg.Quotas.Within(sp.ns, quota.Workers, len(sp.workers)+1); err != nil {
 			return Connection{}, soon(err)
 		}
 	}
 	sp.last++
 	w := &Worker{
-		space: sp, call: req.Call, name: name, instance: req.Instance, client: req.Client, address: req.Address, since: sp.now(), sink: req.Sink, offer: req.Offer, id: sp.last,
+		shard: sp, call: req.Call, name: name, instance: req.Instance, client: req.Client, address: req.Address, since: sp.now(), sink: req.Sink, offer: req.Offer, id: sp.last,
 		outgoing: sp.numbersOf(name, req),
 		turns:    make(map[string]*turnLease), steps: make(map[string]*stepLease), past: newPastSteps(), served: make(map[string]int), full: make(map[string]struct{}), over: cache.New[string, pastTurn](maxPastTurns),
 	}
 	w.seen.Store(w.since)
 	conn := Connection{Worker: w, Offer: req.Offer}
-	sp.serveAgain(w, old, req)
+	sp.resumeServing(w, old, req)
 	for i := range req.Turns {
 		if lease := sp.keepTurn(w, old, &req.Turns[i], states); lease != nil {
-			conn.Turns = append(conn.Turns, lease.tell())
+			conn.Turns = append(conn.Turns, lease.snapshot())
 		}
 	}
 	presented := make(map[machine.WorkID]bool, len(req.Steps))
 	for i := range req.Steps {
 		presented[machine.WorkID{RunID: req.Steps[i].RunID, Step: req.Steps[i].Step}] = true
 		if lease := sp.keepStep(w, old, &req.Steps[i], states); lease != nil {
-			conn.Steps = append(conn.Steps, lease.tell())
+			conn.Steps = append(conn.Steps, lease.snapshot())
 		}
 	}
 	conn.Replaced = sp.replace(old, w)
 	sp.workers[w.id], sp.names[name] = w, w
-	sp.freeUnreceived(w, req, presented)
+	sp.releaseUnreceived(w, req, presented)
 	turns, steps := w.counted()
-	sp.matcher.Join(w.id, req.Offer, turns, steps)
+	sp.matcher.AddWorker(w.id, req.Offer, turns, steps)
 	if sp.draining {
 		sp.matcher.Drain(w.id)
 	}
@@ -214,26 +214,26 @@ func (sp *workShard) connect(req *WorkerRequest, states map[string]heldState) (C
 
 // remind tells a worker of the answers that came while it was not connected, for
 // each turn that it keeps.
-func (sp *workShard) remind(w *Worker) {
+func (sp *namespaceShard) remind(w *Worker) {
 	for _, lease := range w.turns {
-		go sp.tellAnswers(lease, nil)
+		go sp.sendAnswers(lease, nil)
 	}
 }
 
 // replace ends the earlier connection of a worker. That of the same process is a broken one, which
 // nobody reads any more. Another process has taken the id, and two that connect again for ever
 // would take it from each other.
-func (sp *workShard) replace(old, w *Worker) *Replaced {
+func (sp *namespaceShard) replace(old, w *Worker) *Replaced {
 	if old == nil {
 		return nil
 	}
-	sp.leave(old, true)
+	sp.removeWorker(old, true)
 	same := old.instance != "" && old.instance == w.instance
 	text := fmt.Sprintf("do not reconnect: another process registered as worker %q; give each process its own worker_id", old.name.id)
 	if same {
 		text = fmt.Sprintf("do not reconnect: this process registered as worker %q over another stream", old.name.id)
 	}
-	go old.sink.End(&machine.Refusal{Code: machine.CodeAborted, Reason: "WORKER_REPLACED", Field: "worker_id", Message: text})
+	go old.sink.End(&machine.Error{Code: machine.CodeAborted, Reason: "WORKER_REPLACED", Field: "worker_id", Message: text})
 	if same {
 		return nil
 	}
@@ -241,7 +241,7 @@ func (sp *workShard) replace(old, w *Worker) *Replaced {
 }
 
 // keepTurn lets a worker go on with a turn that nobody else was given since.
-func (sp *workShard) keepTurn(w, old *Worker, held *TurnLease, states map[string]heldState) *turnLease {
+func (sp *namespaceShard) keepTurn(w, old *Worker, held *TurnLease, states map[string]heldState) *turnLease {
 	at, ok := states[held.RunID]
 	if !ok || !holdsStill(at.state, w, held) {
 		return nil
@@ -264,14 +264,14 @@ func (sp *workShard) keepTurn(w, old *Worker, held *TurnLease, states map[string
 	sp.takeOver(run, turn.lease)
 	lease := &turnLease{
 		run: run.id, worker: w, turn: turn.seq, attempt: turn.attempt, delivery: held.Delivery,
-		token: sp.room.cfg.IDs.Token(), at: sp.now(), requests: held.Requests, sent: true, served: served,
-		duration: cmp.Or(at.graph.Lease, sp.room.cfg.Lease),
+		token: sp.dispatcher.cfg.IDs.Token(), at: sp.now(), requests: held.Requests, sent: true, served: served,
+		duration: cmp.Or(at.graph.Lease, sp.dispatcher.cfg.Lease),
 	}
 	if recorded := at.state.Turn.Assigned; recorded.Worker == w.name.id && recorded.Delivery == held.Delivery {
 		lease.at = recorded.At
 	}
 	lease.deadline = sp.now() + int64(lease.duration)
-	lease.alarm = sp.room.alarms.set(lease.duration, func() { sp.expire(lease) })
+	lease.timer = sp.dispatcher.timers.set(lease.duration, func() { sp.expire(lease) })
 	turn.deliveries, turn.lease, w.turns[lease.token] = held.Delivery, lease, lease
 	return lease
 }
@@ -291,27 +291,27 @@ func holdsStill(s *machine.State, w *Worker, held *TurnLease) bool {
 }
 
 // takeOver ends the lease of a worker's earlier connection, or the turn's wait.
-func (sp *workShard) takeOver(run *workRun, before *turnLease) {
+func (sp *namespaceShard) takeOver(run *workRun, before *turnLease) {
 	if before == nil {
 		sp.withdraw(machine.WorkID{RunID: run.id}, run.turn.class)
 		return
 	}
 	before.over = true
 	delete(before.worker.turns, before.token)
-	sp.room.alarms.cancel(before.alarm)
+	sp.dispatcher.timers.cancel(before.timer)
 }
 
 // keepStep lets a worker go on with a step that nobody else was given since. Of
 // a step that is over it remembers the token, so that a late answer is told what
 // became of it.
-func (sp *workShard) keepStep(w, old *Worker, held *StepLease, states map[string]heldState) *stepLease {
+func (sp *namespaceShard) keepStep(w, old *Worker, held *StepLease, states map[string]heldState) *stepLease {
 	at, ok := states[held.RunID]
 	if !ok {
 		w.past.put(*held)
 		return nil
 	}
 	if !pendingAt(at.state, held.Step, held.Attempt) {
-		if held.Step <= at.state.LastStep && mayAnswerLate(w, at.state, held) {
+		if held.Step <= at.state.LastStep && acceptsStaleAnswer(w, at.state, held) {
 			w.past.put(*held)
 		}
 		return nil
@@ -341,11 +341,11 @@ func (s *stepWork) heldBy(name workerName, old *Worker) bool {
 	return workerName{principal: s.lostBy.Principal, id: s.lostBy.Worker} == name
 }
 
-// mayAnswerLate: nobody else makes this attempt. Of a step that is answered the worker is told
+// acceptsStaleAnswer: nobody else makes this attempt. Of a step that is answered the worker is told
 // what became of it; of one that has come to a later attempt a good answer is still taken.
-func mayAnswerLate(w *Worker, s *machine.State, held *StepLease) bool {
+func acceptsStaleAnswer(w *Worker, s *machine.State, held *StepLease) bool {
 	for i := range s.Steps {
-		if p := &s.Steps[i]; p.Step == held.Step && p.Out() {
+		if p := &s.Steps[i]; p.Step == held.Step && p.AwaitingAnswer() {
 			class := classOf(s)
 			class.Kind, class.Tool = machine.StepWork, p.Tool
 			_, serves := w.served[s.RunID]
@@ -355,28 +355,28 @@ func mayAnswerLate(w *Worker, s *machine.State, held *StepLease) bool {
 	return true
 }
 
-func (sp *workShard) adoptStep(w *Worker, run *workRun, step *stepWork, served bool) *stepLease {
+func (sp *namespaceShard) adoptStep(w *Worker, run *workRun, step *stepWork, served bool) *stepLease {
 	if before := step.lease; before != nil {
 		before.over = true
-		before.forget()
+		before.unregister()
 	} else {
 		sp.withdraw(machine.WorkID{RunID: run.id, Step: step.step}, step.class)
 	}
-	sp.room.alarms.cancel(step.orphan)
-	delete(sp.orphans, step)
-	step.orphan, step.lostBy = nil, machine.StepHolder{}
+	sp.dispatcher.timers.cancel(step.reconnectTimer)
+	delete(sp.disconnected, step)
+	step.reconnectTimer, step.lostBy = nil, machine.StepHolder{}
 	lease := &stepLease{
 		run: run.id, worker: w, work: step, step: step.step, tool: step.class.Tool, attempt: step.attempt,
-		token: sp.room.cfg.IDs.Token(), sent: true, served: served,
+		token: sp.dispatcher.cfg.IDs.Token(), sent: true, served: served,
 	}
 	step.lease = lease
-	lease.note()
+	lease.register()
 	return lease
 }
 
 // checkOffer compares the names of an offer with those of the packs that it is
 // for, and returns those that no pack has.
-func (r *Room) checkOffer(ctx context.Context, ns uint32, req *WorkerRequest) ([]string, error) {
+func (r *Dispatcher) checkOffer(ctx context.Context, ns uint32, req *WorkerRequest) ([]string, error) {
 	known, unknown, err := r.offeredNames(ctx, ns, req)
 	if err != nil {
 		return nil, err
@@ -395,7 +395,7 @@ func (r *Room) checkOffer(ctx context.Context, ns uint32, req *WorkerRequest) ([
 				continue
 			}
 			if !req.AllowUnknown {
-				return nil, &machine.Refusal{
+				return nil, &machine.Error{
 					Code: machine.CodeInvalidArgument, Reason: kind.reason, Field: kind.field, Allowed: sortedKeys(kind.known),
 					Message: fmt.Sprintf("no pack that the worker is for has %s %q", kind.word, name),
 				}
@@ -426,7 +426,7 @@ func (n *packNames) add(p *pack.Pack) {
 
 // offeredNames collects the names of the packs that the offer is for. Packs that
 // are not registered are an error or, if allowed, unknown.
-func (r *Room) offeredNames(ctx context.Context, ns uint32, req *WorkerRequest) (packNames, []string, error) {
+func (r *Dispatcher) offeredNames(ctx context.Context, ns uint32, req *WorkerRequest) (packNames, []string, error) {
 	names := packNames{prompts: map[string]bool{}, agents: map[string]bool{}, tools: map[string]bool{}}
 	var unknown []string
 	refs := req.Offer.Packs
@@ -454,7 +454,7 @@ func (r *Room) offeredNames(ctx context.Context, ns uint32, req *WorkerRequest) 
 	return names, unknown, nil
 }
 
-func (r *Room) allPacks(ctx context.Context, ns uint32) ([]string, error) {
+func (r *Dispatcher) allPacks(ctx context.Context, ns uint32) ([]string, error) {
 	var digests []string
 	for after := ""; ; {
 		rows, next, err := r.cfg.Store.ListPacks(ctx, ns, after, validate.MaxPageSize)

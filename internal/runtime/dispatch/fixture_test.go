@@ -17,7 +17,7 @@ const loopPack = testkit.LoopPack
 
 // rig is an engine over a store in memory.
 type rig struct {
-	*services.House
+	*services.Runtime
 	t     testing.TB
 	store *testkit.Store
 	clock *testkit.Clock
@@ -54,7 +54,7 @@ func (r *rig) open() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.House = rooms
+	r.Runtime = rooms
 }
 
 // restart is the next process on the same data.
@@ -128,7 +128,7 @@ func (r *rig) view(run string) runtime.RunView {
 
 // reason is a refusal's reason, or the error's text.
 func reason(err error) string {
-	if refusal, ok := errors.AsType[*machine.Refusal](err); ok {
+	if refusal, ok := errors.AsType[*machine.Error](err); ok {
 		return refusal.Reason
 	}
 	if err == nil {

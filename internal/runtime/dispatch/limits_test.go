@@ -126,7 +126,7 @@ func TestALapsedApprovalLeavesItsPlace(t *testing.T) {
 		}
 	}
 	until(t, "no place is taken", func() bool { f := r.Admission.Figures(); return len(f) == 1 && f[0].Open == 0 })
-	if held = r.stepsOf(run)[0]; !held.Awaits() || held.Approval.Verdict != machine.Lapsed {
+	if held = r.stepsOf(run)[0]; !held.HeldForApproval() || held.Approval.Verdict != machine.Expired {
 		t.Errorf("%+v", held.Approval)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Bounds of one answer of [Room.List].
+// Bounds of one answer of [Dispatcher.List].
 const (
 	maxListedWorkers = 1000
 	maxListedClasses = 1000
@@ -58,8 +58,8 @@ type Listing struct {
 // List tells who is connected and what waits. Empty before the first worker
 // of the namespace connected. Errors: PERMISSION_DENIED SCOPE_MISSING; NOT_FOUND
 // NAMESPACE_NOT_FOUND.
-func (r *Room) List(call runtime.Call) (Listing, error) {
-	ns, err := r.cfg.Way.Admit(call, policy.RunsRead|policy.RunsWrite)
+func (r *Dispatcher) List(call runtime.Call) (Listing, error) {
+	ns, err := r.cfg.Engine.Admit(call, policy.RunsRead|policy.RunsWrite)
 	if err != nil {
 		return Listing{}, err
 	}
@@ -88,7 +88,7 @@ func compareClasses(a, b *machine.WorkClass) int {
 }
 
 // list copies what is told under the lock; it is sorted and cut without it.
-func (sp *workShard) list() Listing {
+func (sp *namespaceShard) list() Listing {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
 	list := Listing{Total: len(sp.workers)}
@@ -111,7 +111,7 @@ func (w *Worker) view() WorkerView {
 		if len(out.Turns) == maxListedHeld {
 			break
 		}
-		held := HeldTurn{TurnLease: lease.tell(), Since: lease.at}
+		held := HeldTurn{TurnLease: lease.snapshot(), Since: lease.at}
 		held.Token = ""
 		out.Turns = append(out.Turns, held)
 	}
@@ -119,7 +119,7 @@ func (w *Worker) view() WorkerView {
 		if len(out.Steps) == maxListedHeld {
 			break
 		}
-		held := lease.tell()
+		held := lease.snapshot()
 		held.Token = ""
 		out.Steps = append(out.Steps, held)
 	}
@@ -131,4 +131,4 @@ func (w *Worker) view() WorkerView {
 }
 
 // Seen notes a sign of life.
-func (w *Worker) Seen() { w.seen.Store(w.space.now()) }
+func (w *Worker) Seen() { w.seen.Store(w.shard.now()) }

@@ -22,10 +22,10 @@ func ExampleMatcher() {
 		return machine.Work{RunID: run, Last: last, WorkClass: machine.WorkClass{Kind: machine.TurnWork, Prompt: "coder"}}
 	}
 	m.Add(turn("run-a", 0))
-	m.Join(1, machine.WorkOffer{Prompts: []string{"*"}, Turns: 2}, 0, 0)
+	m.AddWorker(1, machine.WorkOffer{Prompts: []string{"*"}, Turns: 2}, 0, 0)
 	fmt.Println("waiting:", m.Waiting())
 	m.Credit(1, 2, 0)
-	m.Join(2, machine.WorkOffer{Prompts: []string{"coder"}, Turns: 2}, 0, 0)
+	m.AddWorker(2, machine.WorkOffer{Prompts: []string{"coder"}, Turns: 2}, 0, 0)
 	m.Credit(2, 2, 0)
 	m.Add(turn("run-b", 0))
 	m.Done(1, machine.TurnWork)

@@ -88,7 +88,7 @@ func (d *model) join(*rapid.T) {
 		Turns: rapid.IntRange(0, 3).Draw(d.t, "turns"), Steps: rapid.IntRange(0, 3).Draw(d.t, "steps"),
 	}
 	d.workers[d.next] = &modelWorker{offer: offer}
-	d.m.Join(d.next, offer, 0, 0)
+	d.m.AddWorker(d.next, offer, 0, 0)
 }
 
 func (d *model) leave(*rapid.T) {
@@ -102,7 +102,7 @@ func (d *model) leave(*rapid.T) {
 			delete(d.held, work)
 		}
 	}
-	d.m.Leave(id)
+	d.m.RemoveWorker(id)
 }
 
 func (d *model) credit(*rapid.T) {
@@ -189,7 +189,7 @@ func (d *model) check(*rapid.T) {
 	}
 	unserved, queued := map[machine.WorkClass]int{}, map[machine.WorkClass]int{}
 	for id, work := range d.ready {
-		if !d.m.Waits(id) {
+		if !d.m.IsQueued(id) {
 			d.t.Fatalf("%v is lost", work)
 		}
 		queued[work.WorkClass]++

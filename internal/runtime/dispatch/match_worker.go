@@ -14,9 +14,9 @@ type worker struct {
 // load is a worker's share of one kind of work.
 type load struct {
 	held, credits, capacity int
-	// team is nil for a worker that serves nothing of the kind; place is the
+	// group is nil for a worker that serves nothing of the kind; place is the
 	// worker's among the team's free ones, -1: it is not free.
-	team  *team
+	group *workerGroup
 	place int
 }
 
@@ -55,7 +55,7 @@ func (w *worker) take(kind machine.WorkKind, clock uint64) {
 
 // before orders classes that have work by their pack, then by themselves; the
 // names decide between those that were never served.
-func (c *class) before(other *class) bool {
+func (c *taskQueue) before(other *taskQueue) bool {
 	switch {
 	case c.pack.served != other.pack.served:
 		return c.pack.served < other.pack.served
@@ -71,9 +71,9 @@ func (c *class) before(other *class) bool {
 	return c.of.Tool < other.of.Tool
 }
 
-// Join adds a worker that holds that much already and has no credits yet. The
+// AddWorker adds a worker that holds that much already and has no credits yet. The
 // number must not be in use.
-func (m *Matcher) Join(id uint64, offer machine.WorkOffer, turns, steps int) {
+func (m *Matcher) AddWorker(id uint64, offer machine.WorkOffer, turns, steps int) {
 	w := &worker{id: id}
 	w.turns = load{held: turns, capacity: offer.Turns, place: -1}
 	w.steps = load{held: steps, capacity: offer.Steps, place: -1}
@@ -82,8 +82,8 @@ func (m *Matcher) Join(id uint64, offer machine.WorkOffer, turns, steps int) {
 	m.enlist(w, machine.StepWork, &offer)
 }
 
-// Leave forgets a worker. What it held is its caller's to add again.
-func (m *Matcher) Leave(id uint64) {
+// RemoveWorker forgets a worker. What it held is its caller's to add again.
+func (m *Matcher) RemoveWorker(id uint64) {
 	w := m.workers[id]
 	if w == nil {
 		return

@@ -14,11 +14,11 @@ type Assigner = interface {
 type Matcher struct {
 	to      Assigner
 	workers map[uint64]*worker
-	teams   map[string]*team
-	classes map[machine.WorkClass]*class
+	groups  map[string]*workerGroup
+	queues  map[machine.WorkClass]*taskQueue
 	packs   map[string]*packQueue
 	// ready finds the queue of each piece of work that waits.
-	ready map[machine.WorkID]*class
+	ready map[machine.WorkID]*taskQueue
 	// clock counts assignments; a pack, class or worker that was served at a lower
 	// count is served before others.
 	clock uint64
@@ -28,21 +28,21 @@ type Matcher struct {
 // the calls that make them possible.
 func NewMatcher(to Assigner) *Matcher {
 	return &Matcher{
-		to: to, workers: make(map[uint64]*worker), teams: make(map[string]*team),
-		classes: make(map[machine.WorkClass]*class), packs: make(map[string]*packQueue), ready: make(map[machine.WorkID]*class),
+		to: to, workers: make(map[uint64]*worker), groups: make(map[string]*workerGroup),
+		queues: make(map[machine.WorkClass]*taskQueue), packs: make(map[string]*packQueue), ready: make(map[machine.WorkID]*taskQueue),
 	}
 }
 
 // packQueue is one pack's place in the order of service.
 type packQueue struct {
-	served  uint64
-	classes int
+	served uint64
+	queues int
 }
 
 // Add makes work ready. Work that has the ID of other work replaces it.
 func (m *Matcher) Add(work machine.Work) {
 	m.Remove(work.ID())
-	c := m.class(&work.WorkClass)
+	c := m.queueOf(&work.WorkClass)
 	if w := c.choose(m.workers[work.Last]); w != nil {
 		m.assign(c, w, work)
 		m.dropIdle(c)
@@ -69,8 +69,8 @@ func (m *Matcher) Waiting() int { return len(m.ready) }
 // Unserved calls see with each class of work that waits and that no worker
 // serves, and how much there is of it, until it returns false.
 func (m *Matcher) Unserved(see func(machine.WorkClass, int) bool) {
-	for of, c := range m.classes {
-		if c.count > 0 && len(c.teams) == 0 && !see(of, c.count) {
+	for of, c := range m.queues {
+		if c.count > 0 && len(c.groups) == 0 && !see(of, c.count) {
 			return
 		}
 	}
@@ -79,17 +79,17 @@ func (m *Matcher) Unserved(see func(machine.WorkClass, int) bool) {
 // Queues calls see with each class of work that waits, how much there is of it and
 // how many workers serve it.
 func (m *Matcher) Queues(see func(of machine.WorkClass, count, workers int)) {
-	for of, c := range m.classes {
+	for of, c := range m.queues {
 		if c.count > 0 {
 			see(of, c.count, c.workers())
 		}
 	}
 }
 
-// Waits reports whether the work with this ID is ready and nobody's.
-func (m *Matcher) Waits(id machine.WorkID) bool { return m.ready[id] != nil }
+// IsQueued reports whether the work with this ID is ready and nobody's.
+func (m *Matcher) IsQueued(id machine.WorkID) bool { return m.ready[id] != nil }
 
-func (m *Matcher) assign(c *class, w *worker, work machine.Work) {
+func (m *Matcher) assign(c *taskQueue, w *worker, work machine.Work) {
 	m.clock++
 	c.served, c.pack.served = m.clock, m.clock
 	w.take(c.of.Kind, m.clock)
@@ -99,7 +99,7 @@ func (m *Matcher) assign(c *class, w *worker, work machine.Work) {
 // feed gives a worker work of a kind until it is no longer free or there is none.
 func (m *Matcher) feed(w *worker, kind machine.WorkKind) {
 	for w.free(kind) {
-		c := w.of(kind).team.next()
+		c := w.of(kind).group.next()
 		if c == nil {
 			return
 		}
@@ -110,9 +110,9 @@ func (m *Matcher) feed(w *worker, kind machine.WorkKind) {
 	}
 }
 
-// class finds or makes the queue of a class and the teams that serve it.
-func (m *Matcher) class(of *machine.WorkClass) *class {
-	if c := m.classes[*of]; c != nil {
+// queueOf finds or makes the queue of a class and the teams that serve it.
+func (m *Matcher) queueOf(of *machine.WorkClass) *taskQueue {
+	if c := m.queues[*of]; c != nil {
 		return c
 	}
 	pack := m.packs[of.Digest]
@@ -120,29 +120,29 @@ func (m *Matcher) class(of *machine.WorkClass) *class {
 		pack = &packQueue{}
 		m.packs[of.Digest] = pack
 	}
-	pack.classes++
-	c := newClass(*of, pack)
-	m.classes[*of] = c
-	for _, t := range m.teams {
+	pack.queues++
+	c := newTaskQueue(*of, pack)
+	m.queues[*of] = c
+	for _, t := range m.groups {
 		c.join(t)
 	}
 	return c
 }
 
-// maxIdleClasses is how many classes without work are kept, so that the place
+// maxIdleQueues is how many classes without work are kept, so that the place
 // of their packs in the order of service is not forgotten.
-const maxIdleClasses = 4096
+const maxIdleQueues = 4096
 
 // dropIdle forgets a class without work where there are too many.
-func (m *Matcher) dropIdle(c *class) {
-	if c.count > 0 || len(m.classes) <= maxIdleClasses {
+func (m *Matcher) dropIdle(c *taskQueue) {
+	if c.count > 0 || len(m.queues) <= maxIdleQueues {
 		return
 	}
-	for t := range c.teams {
-		delete(t.classes, c)
+	for t := range c.groups {
+		delete(t.queues, c)
 	}
-	delete(m.classes, c.of)
-	if c.pack.classes--; c.pack.classes == 0 {
+	delete(m.queues, c.of)
+	if c.pack.queues--; c.pack.queues == 0 {
 		delete(m.packs, c.of.Digest)
 	}
 }

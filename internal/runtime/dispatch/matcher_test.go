@@ -58,7 +58,7 @@ func TestFlood(t *testing.T) {
 	for i := range 3 {
 		m.Add(turn("quiet", fmt.Sprint("q", i)))
 	}
-	m.Join(1, all, 0, 0)
+	m.AddWorker(1, all, 0, 0)
 	serve(m, 1, 6)
 	var packs []string
 	for _, w := range got.work {
@@ -78,7 +78,7 @@ func TestFairRuns(t *testing.T) {
 		m.Add(step("p", "greedy", n+1))
 	}
 	m.Add(step("p", "modest", 1))
-	m.Join(1, all, 0, 0)
+	m.AddWorker(1, all, 0, 0)
 	serve(m, 1, 5)
 	var order []string
 	for _, w := range got.work {
@@ -104,7 +104,7 @@ func TestNoStarvation(t *testing.T) {
 				total++
 			}
 		}
-		m.Join(1, all, 0, 0)
+		m.AddWorker(1, all, 0, 0)
 		serve(m, 1, total)
 		served := make([]int, len(sizes))
 		for i, w := range got.work {
@@ -131,9 +131,9 @@ func TestLeastHeld(t *testing.T) {
 	m := dispatch.NewMatcher(got)
 	wide := all
 	wide.Turns = 10
-	m.Join(1, wide, 2, 0)
-	m.Join(2, wide, 0, 0)
-	m.Join(3, wide, 0, 0)
+	m.AddWorker(1, wide, 2, 0)
+	m.AddWorker(2, wide, 0, 0)
+	m.AddWorker(3, wide, 0, 0)
 	for id := range uint64(3) {
 		m.Credit(id+1, 10, 0)
 	}
@@ -152,8 +152,8 @@ func TestSticky(t *testing.T) {
 	m := dispatch.NewMatcher(got)
 	wide := all
 	wide.Turns = 2
-	m.Join(1, wide, 1, 0)
-	m.Join(2, wide, 0, 0)
+	m.AddWorker(1, wide, 1, 0)
+	m.AddWorker(2, wide, 0, 0)
 	m.Credit(1, 10, 0)
 	m.Credit(2, 10, 0)
 	again := turn("p", "r")
@@ -176,7 +176,7 @@ func TestReplace(t *testing.T) {
 	newer := turn("p", "r")
 	newer.Attempt, newer.Prompt = 2, "q"
 	m.Add(newer)
-	m.Join(1, all, 0, 0)
+	m.AddWorker(1, all, 0, 0)
 	m.Credit(1, 5, 0)
 	if len(got.work) != 1 || got.work[0] != newer {
 		t.Fatalf("assigned %v, want only %v", got.work, newer)
@@ -225,7 +225,7 @@ func TestIdleClasses(t *testing.T) {
 	t.Parallel()
 	got := &log{}
 	m := dispatch.NewMatcher(got)
-	m.Join(1, all, 0, 0)
+	m.AddWorker(1, all, 0, 0)
 	const packs = 6000
 	for i := range packs {
 		m.Add(turn(fmt.Sprint("p", i), fmt.Sprint("r", i)))
@@ -240,7 +240,7 @@ func BenchmarkMatch(b *testing.B) {
 	m := dispatch.NewMatcher(&log{})
 	wide := all
 	wide.Turns = 64
-	m.Join(1, wide, 0, 0)
+	m.AddWorker(1, wide, 0, 0)
 	m.Credit(1, 1<<20, 0)
 	work := make([]machine.Work, 64)
 	for i := range work {

@@ -13,11 +13,11 @@ const (
 	// OutputWindow is how much of one turn's output is kept at least, bytes.
 	OutputWindow = 256 << 10
 	maxOutputs   = 32 << 20
-	// outputRoom is about what an output takes beside its text, so that empty ones are
+	// outputOverhead is about what an output takes beside its text, so that empty ones are
 	// bounded as well.
-	outputRoom = 256
-	// spanRoom is what one change of what the text is takes.
-	spanRoom = 24
+	outputOverhead = 256
+	// spanOverhead is what one change of what the text is takes.
+	spanOverhead = 24
 )
 
 // output is the newest output of one run.
@@ -76,7 +76,7 @@ func (o *output) spanAt(offset int64) int {
 }
 
 // weight is about what it takes of memory, bytes.
-func (o *output) weight() int { return outputRoom + len(o.text) + len(o.spans)*spanRoom }
+func (o *output) weight() int { return outputOverhead + len(o.text) + len(o.spans)*spanOverhead }
 
 // outputs keeps the newest outputs, those used longest ago going first.
 type outputs struct{ byRun *cache.LRU[string, *output] }
@@ -113,7 +113,7 @@ func (o *outputs) begin(lease *turnLease) *output {
 	if before, ok := o.byRun.Get(lease.run); ok && before.turn == lease.turn {
 		out.delivery = max(out.delivery, before.delivery+1)
 	}
-	o.byRun.Put(lease.run, out, outputRoom)
+	o.byRun.Put(lease.run, out, outputOverhead)
 	return out
 }
 

@@ -15,13 +15,13 @@ const (
 )
 
 // scan finds ready turns and pending steps in the store. What changes meanwhile
-// is seen by [Room.Follow]; a state that is older than what was seen is skipped.
-func (sp *workShard) scan() {
+// is seen by [Dispatcher.OnCommit]; a state that is older than what was seen is skipped.
+func (sp *namespaceShard) scan() {
 	ctx := context.Background()
-	for after := ""; sp.room.cfg.Way.Health() == nil; {
-		runs, err := sp.room.cfg.Store.ReadyRuns(ctx, sp.ns, after, scanPage)
+	for after := ""; sp.dispatcher.cfg.Engine.Health() == nil; {
+		runs, err := sp.dispatcher.cfg.Store.ReadyRuns(ctx, sp.ns, after, scanPage)
 		if err != nil {
-			sp.scanAgain()
+			sp.retryScan()
 			return
 		}
 		for _, run := range runs {
@@ -36,7 +36,7 @@ func (sp *workShard) scan() {
 }
 
 // putOff notes work of which there is too much to hold.
-func (sp *workShard) putOff(work *machine.Work) {
+func (sp *namespaceShard) putOff(work *machine.Work) {
 	if work.Kind == machine.StepWork {
 		sp.leftSteps[work.Digest] = true
 		return
@@ -48,10 +48,10 @@ func (sp *workShard) putOff(work *machine.Work) {
 
 // full: a pack has no room for more; what a scan has not reached, from run on, is
 // left to the store.
-func (sp *workShard) full(digest, run string) bool {
+func (sp *namespaceShard) full(digest, run string) bool {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
-	if sp.waiting[digest] < sp.room.waiting {
+	if sp.waiting[digest] < sp.dispatcher.waiting {
 		return false
 	}
 	sp.putOff(&machine.Work{WorkClass: machine.WorkClass{Kind: machine.TurnWork, Digest: digest}, RunID: run})
@@ -60,8 +60,8 @@ func (sp *workShard) full(digest, run string) bool {
 
 // resume goes on where turns of a pack were left to the store, until there is no room
 // for more: a pack whose work is taken as it is found is read once.
-func (sp *workShard) resume(digest, from string) {
-	for runs := []string{from}; len(runs) > 0 && sp.room.cfg.Way.Health() == nil; {
+func (sp *namespaceShard) resume(digest, from string) {
+	for runs := []string{from}; len(runs) > 0 && sp.dispatcher.cfg.Engine.Health() == nil; {
 		for _, run := range runs {
 			if sp.full(digest, run) {
 				return
@@ -70,18 +70,18 @@ func (sp *workShard) resume(digest, from string) {
 			from = run
 		}
 		var err error
-		runs, err = sp.room.cfg.Store.ReadyRuns(context.Background(), sp.ns, from, scanPage)
+		runs, err = sp.dispatcher.cfg.Store.ReadyRuns(context.Background(), sp.ns, from, scanPage)
 		if err != nil {
-			sp.room.alarms.set(workRetry, func() { sp.resume(digest, from) })
+			sp.dispatcher.timers.set(workRetry, func() { sp.resume(digest, from) })
 			return
 		}
 	}
 }
 
-func (sp *workShard) scanSteps(ctx context.Context) {
-	rows, err := sp.room.cfg.Store.Outbox(ctx, machine.OutboxStep, math.MaxInt64, maxScanSteps)
+func (sp *namespaceShard) scanSteps(ctx context.Context) {
+	rows, err := sp.dispatcher.cfg.Store.Outbox(ctx, machine.OutboxStep, math.MaxInt64, maxScanSteps)
 	if err != nil {
-		sp.scanAgain()
+		sp.retryScan()
 		return
 	}
 	seen := make(map[string]bool)
@@ -93,8 +93,8 @@ func (sp *workShard) scanSteps(ctx context.Context) {
 	}
 }
 
-func (sp *workShard) scanAgain() {
-	if sp.room.cfg.Way.Health() == nil {
-		sp.room.alarms.set(workRetry, sp.scan)
+func (sp *namespaceShard) retryScan() {
+	if sp.dispatcher.cfg.Engine.Health() == nil {
+		sp.dispatcher.timers.set(workRetry, sp.scan)
 	}
 }

@@ -24,8 +24,8 @@ type UnservedCause uint8
 const (
 	// UnservedEnded: the run has ended.
 	UnservedEnded UnservedCause = iota + 1
-	// UnservedWaits: nothing of the run is to be executed until something comes from outside.
-	UnservedWaits
+	// UnservedWaiting: nothing of the run is to be executed until something comes from outside.
+	UnservedWaiting
 	// UnservedTaken: another worker has taken the run over.
 	UnservedTaken
 	// UnservedRefused: the run is not the worker's to serve.
@@ -43,8 +43,8 @@ type serving struct {
 	given  []*turnLease
 }
 
-// takes: the worker executes steps of the tool.
-func (s *serving) takes(tool string) bool {
+// servesTool: the worker executes steps of the tool.
+func (s *serving) servesTool(tool string) bool {
 	return s != nil && (slices.Contains(s.tools, tool) || slices.Contains(s.tools, "*"))
 }
 
@@ -56,17 +56,17 @@ func (s *serving) takes(tool string) bool {
 // FAILED_PRECONDITION IMPORTED; RESOURCE_EXHAUSTED MAX_SERVED_RUNS; UNAVAILABLE
 // COMMIT_UNKNOWN, DATABASE_AWAY.
 func (w *Worker) Serve(ctx context.Context, served Served) error {
-	sp := w.space
+	sp := w.shard
 	key, err := sp.servable(ctx, w.call, served.RunID)
 	if err != nil {
 		return err
 	}
-	return sp.room.cfg.Way.InTurn(key, func() error {
-		s, prog, err := sp.room.cfg.Way.Now(ctx, key)
+	return sp.dispatcher.cfg.Engine.WithRunLock(key, func() error {
+		s, prog, err := sp.dispatcher.cfg.Engine.Current(ctx, key)
 		if err != nil {
 			return err
 		}
-		held, err := sp.room.holders(ctx, prog.Graph, s)
+		held, err := sp.dispatcher.holders(ctx, prog.Graph, s)
 		if err != nil {
 			return err
 		}
@@ -84,12 +84,12 @@ func (w *Worker) Serve(ctx context.Context, served Served) error {
 // the worker has of its steps it still answers. Without effect for a run that it does not
 // serve.
 func (w *Worker) Release(run string) {
-	w.space.mu.Lock()
-	defer w.space.mu.Unlock()
-	w.space.release(w, run)
+	w.shard.mu.Lock()
+	defer w.shard.mu.Unlock()
+	w.shard.release(w, run)
 }
 
-func (sp *workShard) release(w *Worker, run string) {
+func (sp *namespaceShard) release(w *Worker, run string) {
 	if at := sp.runs[run]; at.servedBy(w) {
 		sp.unserve(at, RevokedAbandoned)
 		go sp.refresh(run)
@@ -100,7 +100,7 @@ func (sp *workShard) release(w *Worker, run string) {
 // leads to before it returns: so they share a message with its receipt. The request waits for
 // nothing but its commit, since turns that others open meanwhile wait for it.
 func (w *Worker) Deliver(run string, request func()) {
-	sp := w.space
+	sp := w.shard
 	sp.mu.Lock()
 	served := sp.runs[run]
 	if !served.servedBy(w) {
@@ -130,13 +130,13 @@ func (run *workRun) servedBy(w *Worker) bool {
 
 // Serving is how many runs the worker serves.
 func (w *Worker) Serving() int {
-	w.space.mu.Lock()
-	defer w.space.mu.Unlock()
+	w.shard.mu.Lock()
+	defer w.shard.mu.Unlock()
 	return len(w.served)
 }
 
 // Serves says whether a worker serves a run: tokens of its turns do not count then.
-func (r *Room) Serves(key runtime.RunKey) bool {
+func (r *Dispatcher) Serves(key runtime.RunKey) bool {
 	sp := r.shard(key.Namespace)
 	if sp == nil {
 		return false
@@ -156,15 +156,15 @@ func (run *workRun) forget(s *machine.State) {
 }
 
 // servable finds a run that a caller may serve.
-func (sp *workShard) servable(ctx context.Context, call runtime.Call, run string) (runtime.RunKey, error) {
-	if _, err := sp.room.cfg.Way.Admit(call, policy.RunsWrite); err != nil {
+func (sp *namespaceShard) servable(ctx context.Context, call runtime.Call, run string) (runtime.RunKey, error) {
+	if _, err := sp.dispatcher.cfg.Engine.Admit(call, policy.RunsWrite); err != nil {
 		return runtime.RunKey{}, err
 	}
-	key, err := sp.room.cfg.Way.Find(runtime.RunRef{Call: call, RunID: run})
+	key, err := sp.dispatcher.cfg.Engine.Find(runtime.RunRef{Call: call, RunID: run})
 	if err != nil {
 		return key, err
 	}
-	s, _, err := sp.room.cfg.Way.Now(ctx, key)
+	s, _, err := sp.dispatcher.cfg.Engine.Current(ctx, key)
 	if err != nil {
 		return key, err
 	}
@@ -176,12 +176,12 @@ func (sp *workShard) servable(ctx context.Context, call runtime.Call, run string
 }
 
 // serve notes that the worker serves the run, and ends the serving of another.
-func (sp *workShard) serve(w *Worker, served Served) error {
+func (sp *namespaceShard) serve(w *Worker, served Served) error {
 	if w.gone {
 		return nil // Its stream has ended: it reads no answer.
 	}
 	run := sp.run(served.RunID)
-	if err := w.room(&served); err != nil {
+	if err := w.checkServedLimit(&served); err != nil {
 		return err
 	}
 	if before := run.serving; before != nil && before.worker != w {
@@ -195,7 +195,7 @@ func (sp *workShard) serve(w *Worker, served Served) error {
 
 // unserve ends the serving of a run and the lease of its turn. The steps that its worker has
 // stay with it: their tools may be at work.
-func (sp *workShard) unserve(run *workRun, cause RevokeCause) {
+func (sp *namespaceShard) unserve(run *workRun, cause RevokeCause) {
 	w := run.serving.worker
 	run.serving = nil
 	w.dropServed(run.id)
@@ -205,11 +205,11 @@ func (sp *workShard) unserve(run *workRun, cause RevokeCause) {
 }
 
 // settleServing ends the serving of a run of which nothing is left to execute.
-func (sp *workShard) settleServing(run *workRun, s *machine.State, g *machine.Graph) {
+func (sp *namespaceShard) settleServing(run *workRun, s *machine.State, g *machine.Graph) {
 	if run.serving == nil || !rules.Rests(g, s) {
 		return
 	}
-	w, cause := run.serving.worker, UnservedWaits
+	w, cause := run.serving.worker, UnservedWaiting
 	if s.Status.Terminal() {
 		cause = UnservedEnded
 	}
@@ -223,9 +223,9 @@ func (run *workRun) ready(g *machine.Graph, s *machine.State) bool {
 	return rules.Ready(g, s) || run.serving != nil && rules.Executable(g, s)
 }
 
-// serveAgain lets a worker that connected again go on with the runs that it served, unless
+// resumeServing lets a worker that connected again go on with the runs that it served, unless
 // another worker serves them since.
-func (sp *workShard) serveAgain(w, old *Worker, req *WorkerRequest) {
+func (sp *namespaceShard) resumeServing(w, old *Worker, req *WorkerRequest) {
 	for _, served := range req.Served {
 		run := sp.runs[served.RunID]
 		if old != nil && run.servedBy(old) {
@@ -266,7 +266,7 @@ func (w *Worker) counted() (turns, steps int) {
 // keeps: the worker may go on with a turn or a step of a run: it serves the run, or it offers
 // work of the class and has room for it.
 func (w *Worker) keeps(run *workRun, class *machine.WorkClass) (served, ok bool) {
-	if run.servedBy(w) && (class.Kind == machine.TurnWork || run.serving.takes(class.Tool)) {
+	if run.servedBy(w) && (class.Kind == machine.TurnWork || run.serving.servesTool(class.Tool)) {
 		return true, true
 	}
 	turns, steps := w.counted()
@@ -277,11 +277,11 @@ func (w *Worker) keeps(run *workRun, class *machine.WorkClass) (served, ok bool)
 }
 
 // checkServed notes the runs that the worker says it serves and may not serve.
-func (r *Room) checkServed(ctx context.Context, ns uint32, req *WorkerRequest) error {
+func (r *Dispatcher) checkServed(ctx context.Context, ns uint32, req *WorkerRequest) error {
 	req.refused = make(map[string]bool)
 	for _, served := range req.Served {
 		_, err := r.open(ns).servable(ctx, req.Call, served.RunID)
-		if _, refused := errors.AsType[*machine.Refusal](err); err != nil && !refused || away(err) {
+		if _, refused := errors.AsType[*machine.Error](err); err != nil && !refused || away(err) {
 			return err
 		}
 		req.refused[served.RunID] = err != nil

@@ -126,7 +126,7 @@ func TestServedWaits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mine.unserved(run.RunID, dispatch.UnservedWaits)
+	mine.unserved(run.RunID, dispatch.UnservedWaiting)
 	if _, err := r.SendInput(context.Background(), runtime.InputRequest{RunRef: ref(run.RunID, everyone), MessageID: "m1", Parts: []machine.Part{{Kind: machine.PartText, Text: "go on"}}}); err != nil {
 		t.Fatal(err)
 	}

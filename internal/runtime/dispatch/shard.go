@@ -9,13 +9,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// workShard is the work and the workers of one namespace, all of which this process
+// namespaceShard is the work and the workers of one namespace, all of which this process
 // matches: that no other one hands out work of the namespace is assumed here and in
-// [Room.open], and nowhere else. All fields are guarded by mu; so are those of the runs,
+// [Dispatcher.open], and nowhere else. All fields are guarded by mu; so are those of the runs,
 // leases and workers in it. Nothing waits for a disk, a network or a run's turn under it.
-type workShard struct {
-	room *Room
-	ns   uint32
+type namespaceShard struct {
+	dispatcher *Dispatcher
+	ns         uint32
 
 	mu      sync.Mutex
 	matcher *Matcher
@@ -32,11 +32,11 @@ type workShard struct {
 	draining  bool
 	// scanned: somebody looks, or has looked, for what is ready.
 	scanned bool
-	// orphans are the steps that wait for the worker that was lost with them, and
+	// disconnected are the steps that wait for the worker that was lost with them, and
 	// their runs.
-	orphans map[*stepWork]string
-	sticky  stickyNames
-	outputs outputs
+	disconnected map[*stepWork]string
+	sticky       stickyNames
+	outputs      outputs
 	// counts number what goes to the processes of workers that were connected last.
 	counts *cache.LRU[machine.StepHolder, *outgoingSteps]
 }
@@ -70,8 +70,8 @@ type turnWork struct {
 	// their worker's connection.
 	deliveries int
 	lost       int
-	// handed: a worker was told of it.
-	handed bool
+	// assigned: a worker was told of it.
+	assigned bool
 	// paused: it is not to be offered for now.
 	paused bool
 }
@@ -83,13 +83,13 @@ type stepWork struct {
 	turn    uint64
 	class   machine.WorkClass
 	lease   *stepLease
-	// orphan is the alarm that ends the wait for the worker that was lost with it;
+	// reconnectTimer is the alarm that ends the wait for the worker that was lost with it;
 	// nil: it was not lost.
-	orphan *alarm
+	reconnectTimer *timer
 	// lostBy is that worker.
 	lostBy machine.StepHolder
 	// pause is the alarm that offers it when it is due, which it is not yet; nil: it is.
-	pause *alarm
+	pause *timer
 	// row is its outgoing work; storing: whoever holds it is being stored there,
 	// and it must not be offered meanwhile.
 	row     machine.OutboxRow
@@ -98,21 +98,23 @@ type stepWork struct {
 	limited bool
 }
 
-func newWorkShard(r *Room, ns uint32) *workShard {
-	sp := &workShard{
-		room: r, ns: ns, workers: make(map[uint64]*Worker), names: make(map[workerName]*Worker),
+func newNamespaceShard(r *Dispatcher, ns uint32) *namespaceShard {
+	sp := &namespaceShard{
+		dispatcher: r, ns: ns, workers: make(map[uint64]*Worker), names: make(map[workerName]*Worker),
 		runs: make(map[string]*workRun), waiting: make(map[string]int),
 		left: make(map[string]string), leftSteps: make(map[string]bool),
-		orphans: make(map[*stepWork]string),
-		sticky:  newStickyNames(), outputs: newOutputs(), counts: cache.New[machine.StepHolder, *outgoingSteps](maxCounts),
+		disconnected: make(map[*stepWork]string),
+		sticky:       newStickyNames(), outputs: newOutputs(), counts: cache.New[machine.StepHolder, *outgoingSteps](maxCounts),
 	}
 	sp.matcher = NewMatcher(sp)
 	return sp
 }
 
-func (sp *workShard) key(run string) runtime.RunKey { return runtime.RunKey{Namespace: sp.ns, ID: run} }
+func (sp *namespaceShard) key(run string) runtime.RunKey {
+	return runtime.RunKey{Namespace: sp.ns, ID: run}
+}
 
-func (sp *workShard) run(id string) *workRun {
+func (sp *namespaceShard) run(id string) *workRun {
 	run := sp.runs[id]
 	if run == nil {
 		run = &workRun{id: id, steps: make(map[uint32]*stepWork)}
@@ -124,7 +126,7 @@ func (sp *workShard) run(id string) *workRun {
 // settle brings a run's work in line with its state. c is the commit that made
 // the state, nil for one that was read, and held what is known of its steps. It
 // returns what is to be done without the lock, or nil.
-func (sp *workShard) settle(s *machine.State, g *machine.Graph, c *runtime.Commit, held holders) func() {
+func (sp *namespaceShard) settle(s *machine.State, g *machine.Graph, c *runtime.Commit, held holders) func() {
 	run := sp.run(s.RunID)
 	if s.Seq < run.seq {
 		return nil
@@ -149,7 +151,7 @@ func (sp *workShard) settle(s *machine.State, g *machine.Graph, c *runtime.Commi
 
 // endWork drops what the state no longer holds. It comes before any offer, so
 // that a worker that is through with a turn can get the next one.
-func (sp *workShard) endWork(run *workRun, s *machine.State, c *runtime.Commit) {
+func (sp *namespaceShard) endWork(run *workRun, s *machine.State, c *runtime.Commit) {
 	for n, step := range run.steps {
 		if !pendingAt(s, n, step.attempt) {
 			sp.endStep(run, step, s, c)
@@ -178,14 +180,14 @@ func pendingAt(s *machine.State, step uint32, attempt int) bool {
 	}
 	for i := range s.Steps {
 		if p := &s.Steps[i]; p.Step == step {
-			return p.Goes() && p.Attempt == attempt
+			return p.Dispatchable() && p.Attempt == attempt
 		}
 	}
 	return false
 }
 
 // offerTurn puts a ready turn among the waiting work.
-func (sp *workShard) offerTurn(run *workRun, s *machine.State, g *machine.Graph) {
+func (sp *namespaceShard) offerTurn(run *workRun, s *machine.State, g *machine.Graph) {
 	id := machine.WorkID{RunID: run.id}
 	if run.turn != nil {
 		run.turn.paused = s.Paused
@@ -197,7 +199,7 @@ func (sp *workShard) offerTurn(run *workRun, s *machine.State, g *machine.Graph)
 		return
 	}
 	turn := sp.track(run, s, g)
-	if turn.lease != nil || sp.matcher.Waits(id) {
+	if turn.lease != nil || sp.matcher.IsQueued(id) {
 		return
 	}
 	if run.serving != nil {
@@ -212,7 +214,7 @@ func (sp *workShard) offerTurn(run *workRun, s *machine.State, g *machine.Graph)
 }
 
 // track finds or makes what is known of the state's open turn.
-func (sp *workShard) track(run *workRun, s *machine.State, g *machine.Graph) *turnWork {
+func (sp *namespaceShard) track(run *workRun, s *machine.State, g *machine.Graph) *turnWork {
 	if run.turn == nil {
 		run.turn = &turnWork{seq: s.Turn.Seq, attempt: s.Turn.Attempt, class: turnClass(s, g)}
 	}
@@ -226,12 +228,12 @@ func classOf(s *machine.State) machine.WorkClass {
 
 // forWorkers: a worker may make the call, no agent, model or caller has it.
 func forWorkers(p *machine.ToolStep) bool {
-	return p.Goes() && !p.Delegation && p.Model == nil && !p.ByCaller
+	return p.Dispatchable() && !p.Delegation && p.Model == nil && !p.ByCaller
 }
 
 // offerSteps puts pending steps among the waiting work. False: of some it is not
 // known who holds them.
-func (sp *workShard) offerSteps(run *workRun, s *machine.State, g *machine.Graph, held holders) (all bool) {
+func (sp *namespaceShard) offerSteps(run *workRun, s *machine.State, g *machine.Graph, held holders) (all bool) {
 	all = true
 	for i := range s.Steps {
 		p := &s.Steps[i]
@@ -256,7 +258,7 @@ func (sp *workShard) offerSteps(run *workRun, s *machine.State, g *machine.Graph
 		} else {
 			sp.offerStep(run, step)
 		}
-		if step.lease == nil && step.orphan == nil && !step.storing && !step.limited {
+		if step.lease == nil && step.reconnectTimer == nil && !step.storing && !step.limited {
 			sp.unplace(run.id, step)
 		}
 	}
@@ -264,17 +266,17 @@ func (sp *workShard) offerSteps(run *workRun, s *machine.State, g *machine.Graph
 }
 
 // offerStep offers a step that nobody has, unless its last holder may come back.
-func (sp *workShard) offerStep(run *workRun, step *stepWork) {
+func (sp *namespaceShard) offerStep(run *workRun, step *stepWork) {
 	id := machine.WorkID{RunID: run.id, Step: step.step}
-	if step.lease != nil || step.orphan != nil || step.pause != nil || step.storing || step.limited {
+	if step.lease != nil || step.reconnectTimer != nil || step.pause != nil || step.storing || step.limited {
 		return
 	}
-	if run.serving.takes(step.class.Tool) {
+	if run.serving.servesTool(step.class.Tool) {
 		sp.withdraw(id, step.class)
 		sp.leaseServed(run, step)
 		return
 	}
-	if sp.matcher.Waits(id) {
+	if sp.matcher.IsQueued(id) {
 		return
 	}
 	if !sp.offer(machine.Work{
@@ -286,8 +288,8 @@ func (sp *workShard) offerStep(run *workRun, step *stepWork) {
 
 // offer adds work to the matcher. False: there is too much of its pack already;
 // it is left to the store.
-func (sp *workShard) offer(work machine.Work) bool {
-	if sp.waiting[work.Digest] >= sp.room.waiting {
+func (sp *namespaceShard) offer(work machine.Work) bool {
+	if sp.waiting[work.Digest] >= sp.dispatcher.waiting {
 		sp.putOff(&work)
 		return false
 	}
@@ -300,8 +302,8 @@ func (sp *workShard) offer(work machine.Work) bool {
 }
 
 // withdraw takes work back that nobody has.
-func (sp *workShard) withdraw(id machine.WorkID, class machine.WorkClass) {
-	if sp.matcher.Waits(id) {
+func (sp *namespaceShard) withdraw(id machine.WorkID, class machine.WorkClass) {
+	if sp.matcher.IsQueued(id) {
 		sp.matcher.Remove(id)
 		sp.taken(class.Digest)
 	}
@@ -309,14 +311,14 @@ func (sp *workShard) withdraw(id machine.WorkID, class machine.WorkClass) {
 
 // taken counts one less of a pack's waiting work, and fetches more of it from
 // the store when it runs low.
-func (sp *workShard) taken(digest string) {
+func (sp *namespaceShard) taken(digest string) {
 	n := sp.waiting[digest] - 1
 	if n > 0 {
 		sp.waiting[digest] = n
 	} else {
 		delete(sp.waiting, digest)
 	}
-	if n > sp.room.waiting/4 {
+	if n > sp.dispatcher.waiting/4 {
 		return
 	}
 	if from, more := sp.left[digest]; more {
@@ -330,7 +332,7 @@ func (sp *workShard) taken(digest string) {
 }
 
 // Assign takes an assignment of the matcher; it is called with the lock held.
-func (sp *workShard) Assign(worker uint64, work machine.Work) {
+func (sp *namespaceShard) Assign(worker uint64, work machine.Work) {
 	sp.taken(work.Digest)
 	w, run := sp.workers[worker], sp.runs[work.RunID]
 	if work.Kind == machine.StepWork {

@@ -22,7 +22,7 @@ type Stats struct {
 
 // Stats tells how the work of all namespaces stands; zero before the first worker
 // connected.
-func (r *Room) Stats() Stats {
+func (r *Dispatcher) Stats() Stats {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	var all Stats
@@ -32,7 +32,7 @@ func (r *Room) Stats() Stats {
 	return all
 }
 
-func (sp *workShard) count(stats *Stats) {
+func (sp *namespaceShard) count(stats *Stats) {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
 	stats.Workers += len(sp.workers)
@@ -52,7 +52,7 @@ func (sp *workShard) count(stats *Stats) {
 // maxUnservedScan bounds the runs that one page of unserved ones looks at.
 const maxUnservedScan = 10_000
 
-// UnservedRequest is the argument of [Room.Unserved].
+// UnservedRequest is the argument of [Dispatcher.Unserved].
 type UnservedRequest struct {
 	runtime.Call
 	// Filter, but for its statuses: what waits for a worker is RUNNING.
@@ -65,8 +65,8 @@ type UnservedRequest struct {
 
 // Unserved lists the runs whose ready turn no connected worker serves, and the token of
 // the next page, "" after the last. A page may be short although more follow.
-func (r *Room) Unserved(ctx context.Context, req UnservedRequest) (runs []*machine.State, next string, err error) {
-	ns, err := r.cfg.Way.Admit(req.Call, policy.RunsRead|policy.RunsWrite)
+func (r *Dispatcher) Unserved(ctx context.Context, req UnservedRequest) (runs []*machine.State, next string, err error) {
+	ns, err := r.cfg.Engine.Admit(req.Call, policy.RunsRead|policy.RunsWrite)
 	if err != nil {
 		return nil, "", err
 	}
@@ -102,7 +102,7 @@ func (r *Room) Unserved(ctx context.Context, req UnservedRequest) (runs []*machi
 
 // unserved: the run's turn is ready and no worker serves it. served remembers the
 // classes that were asked for.
-func (r *Room) unserved(ctx context.Context, ns uint32, s *machine.State, served map[machine.WorkClass]bool) (bool, error) {
+func (r *Dispatcher) unserved(ctx context.Context, ns uint32, s *machine.State, served map[machine.WorkClass]bool) (bool, error) {
 	prog, err := r.cfg.Packs.Of(ctx, ns, s)
 	if err != nil {
 		return false, fmt.Errorf("runtime: %w", err)
@@ -128,7 +128,7 @@ func turnClass(s *machine.State, g *machine.Graph) machine.WorkClass {
 }
 
 // serves: some connected worker executes work of the class.
-func (r *Room) serves(ns uint32, class *machine.WorkClass) bool {
+func (r *Dispatcher) serves(ns uint32, class *machine.WorkClass) bool {
 	sp := r.shard(ns)
 	if sp == nil {
 		return false

@@ -30,31 +30,31 @@ type stepLease struct {
 	sent, over, served bool
 }
 
-func (l *stepLease) tell() StepLease {
+func (l *stepLease) snapshot() StepLease {
 	return StepLease{RunID: l.run, Step: l.step, Tool: l.tool, Attempt: l.attempt, Token: l.token}
 }
 
 // leaseStep makes a pending step a worker's and sends it; served: it serves the run.
-func (sp *workShard) leaseStep(w *Worker, run *workRun, step *stepWork, served bool) {
+func (sp *namespaceShard) leaseStep(w *Worker, run *workRun, step *stepWork, served bool) {
 	lease := &stepLease{
 		run: run.id, worker: w, work: step, step: step.step, tool: step.class.Tool, attempt: step.attempt,
-		token: sp.room.cfg.IDs.Token(), served: served,
+		token: sp.dispatcher.cfg.IDs.Token(), served: served,
 	}
 	step.lease, step.storing = lease, true
-	lease.note()
+	lease.register()
 	go sp.deliverStep(lease)
 }
 
-// note adds the step to those that its worker has.
-func (l *stepLease) note() {
+// register adds the step to those that its worker has.
+func (l *stepLease) register() {
 	l.worker.steps[l.token] = l
 	if l.served {
 		l.worker.servedSteps++
 	}
 }
 
-// forget takes the step from those that its worker has.
-func (l *stepLease) forget() {
+// unregister takes the step from those that its worker has.
+func (l *stepLease) unregister() {
 	if _, has := l.worker.steps[l.token]; has && l.served {
 		l.worker.servedSteps--
 	}
@@ -63,7 +63,7 @@ func (l *stepLease) forget() {
 
 // deliverStep queues a step for its worker, once it is stored that it goes there,
 // unless it was taken back.
-func (sp *workShard) deliverStep(lease *stepLease) {
+func (sp *namespaceShard) deliverStep(lease *stepLease) {
 	delivery, err := sp.openStep(context.Background(), lease)
 	if err == nil && sp.limits(lease, delivery.Run) {
 		return
@@ -77,25 +77,25 @@ func (sp *workShard) deliverStep(lease *stepLease) {
 		queue, err = lease.worker.sink.PrepareStep(delivery)
 	}
 	if err == nil {
-		err = sp.hold(lease)
+		err = sp.recordHolder(lease)
 	}
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
-	lease.worker.outgoing.end(place, func() { sp.handStep(lease, queue, err) })
+	lease.worker.outgoing.end(place, func() { sp.sendStep(lease, queue, err) })
 }
 
-// handStep queues a step that is held for its worker, in the order of the numbers; err is why
+// sendStep queues a step that is held for its worker, in the order of the numbers; err is why
 // it is not held.
-func (sp *workShard) handStep(lease *stepLease, queue func(), err error) {
+func (sp *namespaceShard) sendStep(lease *stepLease, queue func(), err error) {
 	switch {
 	case err != nil && !lease.over:
-		sp.unheldStep(lease)
-		sp.dropStep(lease)
-		sp.freeLater(lease.run, lease.work)
+		sp.detachStepLease(lease)
+		sp.closeStepLease(lease)
+		sp.releaseStepLater(lease.run, lease.work)
 	case err != nil:
-		sp.freeLater(lease.run, lease.work)
+		sp.releaseStepLater(lease.run, lease.work)
 	case lease.over:
-		go sp.free(lease.run, lease.work)
+		go sp.releaseStep(lease.run, lease.work)
 	default:
 		lease.sent, lease.work.storing = true, false
 		queue()
@@ -104,8 +104,8 @@ func (sp *workShard) handStep(lease *stepLease, queue func(), err error) {
 
 // limits says whether a step has to wait for the operator's limits: then nobody has it. That
 // it may go is asked under the lock, which whoever ends it needs too.
-func (sp *workShard) limits(lease *stepLease, s *machine.State) bool {
-	if sp.room.cfg.Limits == nil {
+func (sp *namespaceShard) limits(lease *stepLease, s *machine.State) bool {
+	if sp.dispatcher.cfg.Limits == nil {
 		return false
 	}
 	sp.mu.Lock()
@@ -115,17 +115,17 @@ func (sp *workShard) limits(lease *stepLease, s *machine.State) bool {
 		return false
 	}
 	step := lease.work
-	if sp.room.cfg.Limits.Step(sp.key(lease.run), s, &s.Steps[i], func() { sp.unlimited(lease.run, step) }) {
+	if sp.dispatcher.cfg.Limits.Step(sp.key(lease.run), s, &s.Steps[i], func() { sp.unlimited(lease.run, step) }) {
 		return false
 	}
 	step.limited, step.storing = true, false
-	sp.unheldStep(lease)
-	sp.dropStep(lease)
+	sp.detachStepLease(lease)
+	sp.closeStepLease(lease)
 	return true
 }
 
 // unlimited offers a step again that waited for the operator's limits.
-func (sp *workShard) unlimited(run string, step *stepWork) {
+func (sp *namespaceShard) unlimited(run string, step *stepWork) {
 	sp.mu.Lock()
 	step.limited = false
 	sp.mu.Unlock()
@@ -136,20 +136,20 @@ func (sp *workShard) unlimited(run string, step *stepWork) {
 // nobody after all: nobody serves it, its worker released or never got it, its run is paused.
 // Whoever gets it asks for another one. Of a step that is not pending any more the room of
 // limits hears by the commit.
-func (sp *workShard) unplace(run string, step *stepWork) {
-	if sp.room.cfg.Limits != nil {
-		sp.room.cfg.Limits.Back(sp.key(run), step.step, step.attempt)
+func (sp *namespaceShard) unplace(run string, step *stepWork) {
+	if sp.dispatcher.cfg.Limits != nil {
+		sp.dispatcher.cfg.Limits.Requeue(sp.key(run), step.step, step.attempt)
 	}
 }
 
 // awaitDue keeps a step that is to pause before this attempt until its outgoing work is
 // due. The row says so durably; the alarm is this process's.
-func (sp *workShard) awaitDue(run *workRun, step *stepWork) {
+func (sp *namespaceShard) awaitDue(run *workRun, step *stepWork) {
 	left := time.Duration(step.row.Due - sp.now())
 	if left <= 0 {
 		return
 	}
-	step.pause = sp.room.alarms.set(left, func() {
+	step.pause = sp.dispatcher.timers.set(left, func() {
 		sp.mu.Lock()
 		defer sp.mu.Unlock()
 		if sp.runs[run.id] != run || run.steps[step.step] != step {
@@ -161,38 +161,38 @@ func (sp *workShard) awaitDue(run *workRun, step *stepWork) {
 }
 
 // openStep reads the step that was assigned.
-func (sp *workShard) openStep(ctx context.Context, lease *stepLease) (StepDelivery, error) {
+func (sp *namespaceShard) openStep(ctx context.Context, lease *stepLease) (StepDelivery, error) {
 	key := sp.key(lease.run)
-	s, prog, err := sp.room.cfg.Way.Now(ctx, key)
+	s, prog, err := sp.dispatcher.cfg.Engine.Current(ctx, key)
 	if err != nil {
 		return StepDelivery{}, err
 	}
 	for i := range s.Steps {
 		p := &s.Steps[i]
-		if p.Step != lease.step || !p.Goes() || p.Attempt != lease.attempt {
+		if p.Step != lease.step || !p.Dispatchable() || p.Attempt != lease.attempt {
 			continue
 		}
-		view, err := sp.room.cfg.Past.Step(ctx, key, p)
+		view, err := sp.dispatcher.cfg.Past.Step(ctx, key, p)
 		if err == nil {
-			err = sp.leaves(ctx, key, s, prog.Graph, &view, lease.work.row)
+			err = sp.verifyDispatch(ctx, key, s, prog.Graph, &view, lease.work.row)
 		}
 		if err != nil {
 			return StepDelivery{}, err
 		}
 		return StepDelivery{
-			StepLease: lease.tell(), Step: view, Run: s, RequestedAt: lease.work.row.Due, Traceparent: trace.Step(s, lease.step, lease.attempt),
+			StepLease: lease.snapshot(), Step: view, Run: s, RequestedAt: lease.work.row.Due, Traceparent: trace.Step(s, lease.step, lease.attempt),
 			Left: max(0, time.Duration(p.Deadline-sp.now())),
 		}, nil
 	}
 	return StepDelivery{}, fmt.Errorf("step %d of run %s is not pending any more", lease.step, lease.run)
 }
 
-// leaves makes sure that a call may go out: the operator's allowlist admits its tool still, and it
+// verifyDispatch makes sure that a call may go out: the operator's allowlist admits its tool still, and it
 // is what was approved. What may not is answered, held again, or unknown where a caller was given
 // it before. row is its outgoing work.
-func (sp *workShard) leaves(ctx context.Context, key runtime.RunKey, s *machine.State, g *machine.Graph, view *history.StepView, row machine.OutboxRow) error {
+func (sp *namespaceShard) verifyDispatch(ctx context.Context, key runtime.RunKey, s *machine.State, g *machine.Graph, view *history.StepView, row machine.OutboxRow) error {
 	step := &view.ToolStep
-	wrong := approval.Allowed(sp.room.cfg.Allow, g, step)
+	wrong := approval.Allowed(sp.dispatcher.cfg.Allow, g, step)
 	if wrong == nil {
 		wrong = approval.Verify(s, step, view.Payload, sp.now())
 	}
@@ -201,22 +201,22 @@ func (sp *workShard) leaves(ctx context.Context, key runtime.RunKey, s *machine.
 	}
 	refusal := approval.Refusal(step, wrong)
 	if _, mismatch := errors.AsType[*approval.Mismatch](wrong); !mismatch {
-		holder, err := sp.room.cfg.Store.StepHolder(ctx, row)
+		holder, err := sp.dispatcher.cfg.Store.StepHolder(ctx, row)
 		if err != nil {
 			return err
 		}
 		if holder.Worker == "" {
-			refusal = stay(g, s, step, holder, wrong)
+			refusal = withholdCommand(g, s, step, holder, wrong)
 		}
 	}
-	if _, err := sp.room.cfg.Way.Own(ctx, key, refusal); err != nil {
+	if _, err := sp.dispatcher.cfg.Engine.ApplyInternal(ctx, key, refusal); err != nil {
 		return err
 	}
 	return wrong
 }
 
-// unheldStep takes a lease off its step.
-func (sp *workShard) unheldStep(lease *stepLease) {
+// detachStepLease takes a lease off its step.
+func (sp *namespaceShard) detachStepLease(lease *stepLease) {
 	if run := sp.runs[lease.run]; run != nil {
 		if step := run.steps[lease.step]; step != nil && step.lease == lease {
 			step.lease = nil
@@ -225,11 +225,11 @@ func (sp *workShard) unheldStep(lease *stepLease) {
 }
 
 // endStep drops a step that is not pending any more, or not in this attempt.
-func (sp *workShard) endStep(run *workRun, step *stepWork, s *machine.State, c *runtime.Commit) {
+func (sp *namespaceShard) endStep(run *workRun, step *stepWork, s *machine.State, c *runtime.Commit) {
 	delete(run.steps, step.step)
-	sp.room.alarms.cancel(step.orphan)
-	sp.room.alarms.cancel(step.pause)
-	delete(sp.orphans, step)
+	sp.dispatcher.timers.cancel(step.reconnectTimer)
+	sp.dispatcher.timers.cancel(step.pause)
+	delete(sp.disconnected, step)
 	lease := step.lease
 	if lease == nil {
 		sp.withdraw(machine.WorkID{RunID: run.id, Step: step.step}, step.class)
@@ -238,19 +238,19 @@ func (sp *workShard) endStep(run *workRun, step *stepWork, s *machine.State, c *
 	step.lease = nil
 	own := by(c, lease.worker, lease.token)
 	if lease.sent && !own {
-		told := lease.tell()
+		told := lease.snapshot()
 		lease.worker.sink.Revoke(Revocation{Step: &told, Cause: revokeCause(s, c)})
 	}
-	sp.dropStep(lease)
+	sp.closeStepLease(lease)
 }
 
-// dropStep ends a lease on the worker's side.
-func (sp *workShard) dropStep(lease *stepLease) {
+// closeStepLease ends a lease on the worker's side.
+func (sp *namespaceShard) closeStepLease(lease *stepLease) {
 	w := lease.worker
 	lease.over = true
-	lease.forget()
+	lease.unregister()
 	if lease.sent {
-		w.past.put(lease.tell())
+		w.past.put(lease.snapshot())
 	}
 	if lease.served {
 		sp.fill(w)
@@ -262,9 +262,9 @@ func (sp *workShard) dropStep(lease *stepLease) {
 	sp.matcher.Done(w.id, machine.StepWork)
 }
 
-// orphanStep lets the worker of a step that lost its connection come back for
+// disconnectStep lets the worker of a step that lost its connection come back for
 // it, for a while.
-func (sp *workShard) orphanStep(lease *stepLease) {
+func (sp *namespaceShard) disconnectStep(lease *stepLease) {
 	run := sp.runs[lease.run]
 	if run == nil || run.steps[lease.step] == nil || run.steps[lease.step].lease != lease {
 		return
@@ -274,33 +274,33 @@ func (sp *workShard) orphanStep(lease *stepLease) {
 	if !lease.sent {
 		return // deliverStep offers it again
 	}
-	sp.orphan(run, step, lease.worker.holder(lease.number), sp.room.cfg.StepGrace)
+	sp.awaitReconnect(run, step, lease.worker.holder(lease.number), sp.dispatcher.cfg.StepGrace)
 }
 
 // loseStep: the worker did not come back, nobody knows whether the tool ran.
-func (sp *workShard) loseStep(run string, step *stepWork) {
+func (sp *namespaceShard) loseStep(run string, step *stepWork) {
 	sp.mu.Lock()
 	current := sp.runs[run] != nil && sp.runs[run].steps[step.step] == step && step.lease == nil
 	sp.mu.Unlock()
 	if !current {
 		return
 	}
-	_, err := sp.room.cfg.Way.Own(context.Background(), sp.key(run), machine.LoseStep{
+	_, err := sp.dispatcher.cfg.Engine.ApplyInternal(context.Background(), sp.key(run), machine.LoseStep{
 		Step: step.step, Attempt: step.attempt, Worker: step.lostBy.Worker,
 	})
-	if err == nil || sp.room.cfg.Way.Health() != nil {
+	if err == nil || sp.dispatcher.cfg.Engine.Health() != nil {
 		return
 	}
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
 	if step.lease == nil {
-		step.orphan = sp.room.alarms.set(workRetry, func() { sp.loseStep(run, step) })
+		step.reconnectTimer = sp.dispatcher.timers.set(workRetry, func() { sp.loseStep(run, step) })
 	}
 }
 
 // answered finds the answers of a commit to steps that the holder of the run's
 // turn waits for, and returns what tells it of them.
-func (sp *workShard) answered(run *workRun, c *runtime.Commit) func() {
+func (sp *namespaceShard) answered(run *workRun, c *runtime.Commit) func() {
 	if c == nil || run.turn == nil || run.turn.lease == nil {
 		return nil
 	}
@@ -316,29 +316,29 @@ func (sp *workShard) answered(run *workRun, c *runtime.Commit) func() {
 	lease := run.turn.lease
 	if !lease.sent {
 		// The assignment may have been rendered before: it must come first.
-		lease.late = append(lease.late, numbers...)
+		lease.missedAnswers = append(lease.missedAnswers, numbers...)
 		return nil
 	}
-	return func() { sp.tellAnswers(lease, numbers) }
+	return func() { sp.sendAnswers(lease, numbers) }
 }
 
-// tellAnswers tells the holder of a turn of answered steps, again where the store does not let
+// sendAnswers tells the holder of a turn of answered steps, again where the store does not let
 // them be read: nobody else will; nil numbers are all those of the visit.
-func (sp *workShard) tellAnswers(lease *turnLease, numbers []uint32) {
-	if sp.toldAnswers(lease, numbers) == nil || sp.room.cfg.Way.Health() != nil {
+func (sp *namespaceShard) sendAnswers(lease *turnLease, numbers []uint32) {
+	if sp.trySendAnswers(lease, numbers) == nil || sp.dispatcher.cfg.Engine.Health() != nil {
 		return
 	}
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
 	if !lease.over {
-		sp.room.alarms.set(workRetry, func() { sp.tellAnswers(lease, numbers) })
+		sp.dispatcher.timers.set(workRetry, func() { sp.sendAnswers(lease, numbers) })
 	}
 }
 
-// toldAnswers does so once.
-func (sp *workShard) toldAnswers(lease *turnLease, numbers []uint32) error {
+// trySendAnswers does so once.
+func (sp *namespaceShard) trySendAnswers(lease *turnLease, numbers []uint32) error {
 	ctx, key := context.Background(), sp.key(lease.run)
-	s, _, err := sp.room.cfg.Way.Now(ctx, key)
+	s, _, err := sp.dispatcher.cfg.Engine.Current(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -352,7 +352,7 @@ func (sp *workShard) toldAnswers(lease *turnLease, numbers []uint32) error {
 		}
 	}
 	for len(steps) > 0 {
-		views, err := sp.room.someViews(ctx, key, steps)
+		views, err := sp.dispatcher.someViews(ctx, key, steps)
 		if err != nil {
 			return err
 		}
@@ -362,14 +362,14 @@ func (sp *workShard) toldAnswers(lease *turnLease, numbers []uint32) error {
 	return nil
 }
 
-// toldBytes is about what one message of answers holds.
-const toldBytes = 4 << 20
+// maxAnswersMessageBytes is about what one message of answers holds.
+const maxAnswersMessageBytes = 4 << 20
 
 // someViews reads the first of the steps, at least one, that a message holds.
-func (r *Room) someViews(ctx context.Context, key runtime.RunKey, steps []machine.ToolStep) ([]history.StepView, error) {
+func (r *Dispatcher) someViews(ctx context.Context, key runtime.RunKey, steps []machine.ToolStep) ([]history.StepView, error) {
 	var views []history.StepView
 	held := int64(0)
-	for i := 0; i < len(steps) && held < toldBytes; i++ {
+	for i := 0; i < len(steps) && held < maxAnswersMessageBytes; i++ {
 		view, err := r.cfg.Past.Step(ctx, key, &steps[i])
 		if err != nil {
 			return nil, err

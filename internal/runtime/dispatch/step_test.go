@@ -449,7 +449,7 @@ func TestStepIsHeldBeforeItIsSent(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.background()
-	full := &machine.Refusal{Code: machine.CodeResourceExhausted, Reason: "DISK_LOW"}
+	full := &machine.Error{Code: machine.CodeResourceExhausted, Reason: "DISK_LOW"}
 	r.store.FailHolds(full)
 	r.startWorkers("s1")
 	model, tools := r.connect("model", modelOnly), r.connect("tools", toolsOnly)

@@ -49,7 +49,7 @@ const maxPastTurns = 1024
 // is counted.
 type pastTurn struct {
 	run   string
-	asked runtime.Grant
+	grant runtime.Grant
 	// own: the worker ended it, and knows without being told.
 	own bool
 }

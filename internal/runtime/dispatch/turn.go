@@ -34,17 +34,17 @@ type turnLease struct {
 	at       int64
 	duration time.Duration
 	deadline int64
-	alarm    *alarm
+	timer    *timer
 	// requests counts the steps that it asked for.
 	requests int
 	// sent: the worker was told; over: it is no lease any more; served: the worker serves the
 	// run, and the lease counts for none of its capacity.
 	sent, over, served bool
-	// late are steps that were answered between the assignment and its sending.
-	late []uint32
+	// missedAnswers are steps that were answered between the assignment and its sending.
+	missedAnswers []uint32
 }
 
-func (l *turnLease) tell() TurnLease {
+func (l *turnLease) snapshot() TurnLease {
 	return TurnLease{
 		RunID: l.run, Turn: l.turn, Attempt: l.attempt, Delivery: l.delivery, Token: l.token,
 		Deadline: l.deadline, Duration: l.duration,
@@ -56,12 +56,12 @@ func (l *turnLease) assignment() *machine.Assignment {
 }
 
 // leaseTurn makes the open turn of a run a worker's and sends it; served: it serves the run.
-func (sp *workShard) leaseTurn(w *Worker, run *workRun, served bool) {
+func (sp *namespaceShard) leaseTurn(w *Worker, run *workRun, served bool) {
 	turn := run.turn
 	turn.deliveries++
 	lease := &turnLease{
 		run: run.id, worker: w, turn: turn.seq, attempt: turn.attempt, delivery: turn.deliveries,
-		token: sp.room.cfg.IDs.Token(), at: sp.now(), served: served,
+		token: sp.dispatcher.cfg.IDs.Token(), at: sp.now(), served: served,
 	}
 	turn.lease, w.turns[lease.token] = lease, lease
 	if served && run.serving.asking > 0 {
@@ -71,21 +71,21 @@ func (sp *workShard) leaseTurn(w *Worker, run *workRun, served bool) {
 	go sp.deliverTurn(lease)
 }
 
-func (sp *workShard) now() int64 { return sp.room.cfg.Clock.Now().UnixNano() }
+func (sp *namespaceShard) now() int64 { return sp.dispatcher.cfg.Clock.Now().UnixNano() }
 
 // deliverTurn renders a turn and queues it for its worker, unless it was taken
 // back or is not open any more.
-func (sp *workShard) deliverTurn(lease *turnLease) {
+func (sp *namespaceShard) deliverTurn(lease *turnLease) {
 	view, g, err := sp.openTurn(context.Background(), lease)
 	if err != nil {
 		sp.undelivered(lease, err)
 		return
 	}
-	lease.duration = cmp.Or(g.Lease, sp.room.cfg.Lease)
+	lease.duration = cmp.Or(g.Lease, sp.dispatcher.cfg.Lease)
 	lease.deadline = sp.now() + int64(lease.duration)
 	view.Token = lease.token
 	queue, err := lease.worker.sink.PrepareTurn(TurnDelivery{
-		TurnLease: lease.tell(), View: view, Traceparent: trace.Turn(view.Run, lease.turn, lease.attempt),
+		TurnLease: lease.snapshot(), View: view, Traceparent: trace.Turn(view.Run, lease.turn, lease.attempt),
 	})
 	if err != nil {
 		sp.undelivered(lease, err)
@@ -97,36 +97,36 @@ func (sp *workShard) deliverTurn(lease *turnLease) {
 		return
 	}
 	lease.sent = true
-	lease.alarm = sp.room.alarms.set(lease.duration, func() { sp.expire(lease) })
+	lease.timer = sp.dispatcher.timers.set(lease.duration, func() { sp.expire(lease) })
 	queue()
 	if run := sp.runs[lease.run]; run != nil && run.turn != nil && run.turn.lease == lease {
-		run.turn.handed = true
+		run.turn.assigned = true
 	}
-	sp.room.cfg.Stir(sp.key(lease.run))
-	if late := lease.late; late != nil {
-		go sp.tellAnswers(lease, late)
+	sp.dispatcher.cfg.OnVolatileChange(sp.key(lease.run))
+	if late := lease.missedAnswers; late != nil {
+		go sp.sendAnswers(lease, late)
 	}
 }
 
 var errNotOpen = errors.New("the turn is not open any more")
 
 // openTurn reads and renders the turn that was assigned.
-func (sp *workShard) openTurn(ctx context.Context, lease *turnLease) (render.TurnView, *machine.Graph, error) {
+func (sp *namespaceShard) openTurn(ctx context.Context, lease *turnLease) (render.TurnView, *machine.Graph, error) {
 	key := sp.key(lease.run)
-	s, prog, err := sp.room.cfg.Way.Now(ctx, key)
+	s, prog, err := sp.dispatcher.cfg.Engine.Current(ctx, key)
 	if err != nil {
 		return render.TurnView{}, nil, err
 	}
 	if !rules.Executable(prog.Graph, s) || s.Turn.Seq != lease.turn || s.Turn.Attempt != lease.attempt {
 		return render.TurnView{}, nil, errNotOpen
 	}
-	view, err := sp.room.cfg.Turns.Turn(ctx, key, prog, s)
+	view, err := sp.dispatcher.cfg.Turns.Turn(ctx, key, prog, s)
 	return view, prog.Graph, err
 }
 
 // undelivered takes a lease back that was not sent. What cannot be rendered
 // counts as a failed attempt, so that it cannot be tried for ever.
-func (sp *workShard) undelivered(lease *turnLease, err error) {
+func (sp *namespaceShard) undelivered(lease *turnLease, err error) {
 	sp.mu.Lock()
 	if lease.over {
 		sp.mu.Unlock()
@@ -135,25 +135,25 @@ func (sp *workShard) undelivered(lease *turnLease, err error) {
 	if run := sp.runs[lease.run]; run != nil && run.turn != nil && run.turn.lease == lease {
 		run.turn.lease = nil
 	}
-	sp.drop(lease, false)
+	sp.closeTurnLease(lease, false)
 	sp.mu.Unlock()
 	// Of a store that is away the attempt knows nothing: it is not the turn's fault.
 	if errors.Is(err, errNotOpen) || !away(err) && sp.failUnrendered(lease, err) {
 		sp.refresh(lease.run)
 		return
 	}
-	sp.room.alarms.set(workRetry, func() { sp.refresh(lease.run) })
+	sp.dispatcher.timers.set(workRetry, func() { sp.refresh(lease.run) })
 }
 
 // away reports whether an error says that the store cannot be read now.
 func away(err error) bool {
-	refusal, ok := errors.AsType[*machine.Refusal](err)
+	refusal, ok := errors.AsType[*machine.Error](err)
 	return ok && refusal.Code == machine.CodeUnavailable || errors.Is(err, machine.ErrIndeterminate)
 }
 
 // failUnrendered fails the attempt of a turn that cannot be handed to anyone.
-func (sp *workShard) failUnrendered(lease *turnLease, cause error) bool {
-	_, err := sp.room.cfg.Way.Own(context.Background(), sp.key(lease.run), machine.FailTurn{
+func (sp *namespaceShard) failUnrendered(lease *turnLease, cause error) bool {
+	_, err := sp.dispatcher.cfg.Engine.ApplyInternal(context.Background(), sp.key(lease.run), machine.FailTurn{
 		TurnSeq: lease.turn, Attempt: lease.attempt, Retryable: true,
 		Error: machine.Fault{Code: "TURN_NOT_RENDERED", Message: cause.Error()},
 	})
@@ -161,24 +161,24 @@ func (sp *workShard) failUnrendered(lease *turnLease, cause error) bool {
 }
 
 // refresh brings a run's work in line with its state as it is read, in the run's
-// own turn: a commit that is under way is settled by [Room.Follow] first, which
+// own turn: a commit that is under way is settled by [Dispatcher.OnCommit] first, which
 // knows whose it is.
-func (sp *workShard) refresh(run string) {
+func (sp *namespaceShard) refresh(run string) {
 	key := sp.key(run)
-	err := sp.room.cfg.Way.InTurn(key, func() error { return sp.settleRead(key) })
-	if err != nil && sp.room.cfg.Way.Health() == nil {
-		sp.room.alarms.set(workRetry, func() { sp.refresh(run) })
+	err := sp.dispatcher.cfg.Engine.WithRunLock(key, func() error { return sp.settleRead(key) })
+	if err != nil && sp.dispatcher.cfg.Engine.Health() == nil {
+		sp.dispatcher.timers.set(workRetry, func() { sp.refresh(run) })
 	}
 }
 
 // settleRead settles the state of a run whose turn is held.
-func (sp *workShard) settleRead(key runtime.RunKey) error {
+func (sp *namespaceShard) settleRead(key runtime.RunKey) error {
 	ctx := context.Background()
-	s, prog, err := sp.room.cfg.Way.Now(ctx, key)
+	s, prog, err := sp.dispatcher.cfg.Engine.Current(ctx, key)
 	if err != nil {
 		return err
 	}
-	held, err := sp.room.holders(ctx, prog.Graph, s)
+	held, err := sp.dispatcher.holders(ctx, prog.Graph, s)
 	if err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func (sp *workShard) settleRead(key runtime.RunKey) error {
 }
 
 // unlease ends the execution of a run's turn, or its wait for one.
-func (sp *workShard) unlease(run *workRun, s *machine.State, c *runtime.Commit) {
+func (sp *namespaceShard) unlease(run *workRun, s *machine.State, c *runtime.Commit) {
 	turn := run.turn
 	lease := turn.lease
 	if lease == nil {
@@ -201,14 +201,14 @@ func (sp *workShard) unlease(run *workRun, s *machine.State, c *runtime.Commit) 
 }
 
 // endLease ends the execution of a turn; own: its worker did so, and is not told.
-func (sp *workShard) endLease(turn *turnWork, cause RevokeCause, own bool) {
+func (sp *namespaceShard) endLease(turn *turnWork, cause RevokeCause, own bool) {
 	lease := turn.lease
 	turn.lease = nil
 	if lease.sent && !own {
-		told := lease.tell()
+		told := lease.snapshot()
 		lease.worker.sink.Revoke(Revocation{Turn: &told, Cause: cause})
 	}
-	sp.drop(lease, own)
+	sp.closeTurnLease(lease, own)
 }
 
 // maxPast bounds the earlier deliveries of an attempt that are remembered.
@@ -220,14 +220,14 @@ func (t *turnWork) keepPast(lease *turnLease) {
 	}
 }
 
-// drop ends a lease on the worker's side. own: a request of the worker under this lease
+// closeTurnLease ends a lease on the worker's side. own: a request of the worker under this lease
 // ended it.
-func (sp *workShard) drop(lease *turnLease, own bool) {
+func (sp *namespaceShard) closeTurnLease(lease *turnLease, own bool) {
 	w := lease.worker
 	lease.over = true
 	delete(w.turns, lease.token)
-	w.over.Put(lease.token, pastTurn{run: lease.run, asked: lease.asked(), own: own}, 1)
-	sp.room.alarms.cancel(lease.alarm)
+	w.over.Put(lease.token, pastTurn{run: lease.run, grant: lease.grant(), own: own}, 1)
+	sp.dispatcher.timers.cancel(lease.timer)
 	if lease.served {
 		return
 	}
@@ -241,7 +241,7 @@ func (sp *workShard) drop(lease *turnLease, own bool) {
 // by: the commit was made under this lease of this worker; false for a state that was
 // read.
 func by(c *runtime.Commit, w *Worker, token string) bool {
-	return c != nil && c.Holder == runtime.Holder(w) && c.Token == token
+	return c != nil && c.Holder == runtime.LeaseHolder(w) && c.Token == token
 }
 
 // revokeCause says why the commit took work back.
@@ -267,7 +267,7 @@ func revokeCause(s *machine.State, c *runtime.Commit) RevokeCause {
 
 // expire counts a failed attempt for a lease that ran out while its worker was
 // connected. From the moment it begins no heartbeat extends the lease.
-func (sp *workShard) expire(lease *turnLease) {
+func (sp *namespaceShard) expire(lease *turnLease) {
 	sp.mu.Lock()
 	over := lease.over
 	sp.mu.Unlock()
@@ -281,19 +281,19 @@ func (sp *workShard) expire(lease *turnLease) {
 	}
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
-	if !lease.over && sp.room.cfg.Way.Health() == nil {
-		lease.alarm = sp.room.alarms.set(workRetry, func() { sp.expire(lease) })
+	if !lease.over && sp.dispatcher.cfg.Engine.Health() == nil {
+		lease.timer = sp.dispatcher.timers.set(workRetry, func() { sp.expire(lease) })
 	}
 }
 
-func (sp *workShard) loseTurn(lease *turnLease, cmd machine.LoseTurn) (runtime.Answer, error) {
+func (sp *namespaceShard) loseTurn(lease *turnLease, cmd machine.LoseTurn) (runtime.Answer, error) {
 	cmd.TurnSeq, cmd.Attempt, cmd.Assigned = lease.turn, lease.attempt, lease.assignment()
-	return sp.room.cfg.Way.Own(context.Background(), sp.key(lease.run), cmd)
+	return sp.dispatcher.cfg.Engine.ApplyInternal(context.Background(), sp.key(lease.run), cmd)
 }
 
 // requeue offers the turn of a lease that ended with its worker, or was given
 // back. lost counts it among those that were lost.
-func (sp *workShard) requeue(lease *turnLease, lost bool) {
+func (sp *namespaceShard) requeue(lease *turnLease, lost bool) {
 	run := sp.runs[lease.run]
 	if run == nil || run.turn == nil || run.turn.lease != lease {
 		return
@@ -317,8 +317,8 @@ func (sp *workShard) requeue(lease *turnLease, lost bool) {
 }
 
 // undeliverable ends a run whose turn takes its workers down.
-func (sp *workShard) undeliverable(lease *turnLease) {
-	if _, err := sp.loseTurn(lease, machine.LoseTurn{Undeliverable: true}); err != nil && sp.room.cfg.Way.Health() == nil {
-		sp.room.alarms.set(workRetry, func() { sp.undeliverable(lease) })
+func (sp *namespaceShard) undeliverable(lease *turnLease) {
+	if _, err := sp.loseTurn(lease, machine.LoseTurn{Undeliverable: true}); err != nil && sp.dispatcher.cfg.Engine.Health() == nil {
+		sp.dispatcher.timers.set(workRetry, func() { sp.undeliverable(lease) })
 	}
 }

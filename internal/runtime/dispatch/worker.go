@@ -14,7 +14,7 @@ import (
 // authority of its leases. Close it when its connection ends. Safe for concurrent
 // use.
 type Worker struct {
-	space *workShard
+	shard *namespaceShard
 	call  runtime.Call
 	name  workerName
 	// instance is its process, as it names it; "" = it does not.
@@ -57,28 +57,28 @@ func (w *Worker) Call() runtime.Call {
 
 // Credit lets the worker be given so many more turns and steps.
 func (w *Worker) Credit(turns, steps int) {
-	w.space.mu.Lock()
-	defer w.space.mu.Unlock()
+	w.shard.mu.Lock()
+	defer w.shard.mu.Unlock()
 	if !w.gone {
-		w.space.matcher.Credit(w.id, turns, steps)
+		w.shard.matcher.Credit(w.id, turns, steps)
 	}
 }
 
 // Drain gives the worker nothing more, and what it holds when it is closed is
 // not counted as lost.
 func (w *Worker) Drain() {
-	w.space.mu.Lock()
-	defer w.space.mu.Unlock()
+	w.shard.mu.Lock()
+	defer w.shard.mu.Unlock()
 	w.drains = true
 	if !w.gone {
-		w.space.matcher.Drain(w.id)
+		w.shard.matcher.Drain(w.id)
 	}
 }
 
 // Held is how many turns and steps the worker holds.
 func (w *Worker) Held() (turns, steps int) {
-	w.space.mu.Lock()
-	defer w.space.mu.Unlock()
+	w.shard.mu.Lock()
+	defer w.shard.mu.Unlock()
 	return len(w.turns), len(w.steps)
 }
 
@@ -86,7 +86,7 @@ func (w *Worker) Held() (turns, steps int) {
 // them, and the tokens that are no lease of the worker's any more, those left out
 // whose turn it ended itself: it may not have read the receipt yet.
 func (w *Worker) Heartbeat(tokens []string) (extended []TurnLease, lost []string) {
-	sp := w.space
+	sp := w.shard
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
 	now := sp.now()
@@ -98,12 +98,12 @@ func (w *Worker) Heartbeat(tokens []string) (extended []TurnLease, lost []string
 				lost = append(lost, token)
 			}
 		case !lease.sent:
-		case !sp.room.alarms.move(lease.alarm, lease.duration):
+		case !sp.dispatcher.timers.move(lease.timer, lease.duration):
 			// It has run out; the run is about to hear of it.
 			lost = append(lost, token)
 		default:
 			lease.deadline = now + int64(lease.duration)
-			extended = append(extended, lease.tell())
+			extended = append(extended, lease.snapshot())
 		}
 	}
 	return extended, lost
@@ -126,7 +126,7 @@ type Shown struct {
 // the offset of the next one. Errors: PERMISSION_DENIED TURN_TOKEN_STALE, INVALID_ARGUMENT
 // CHUNK_GAP.
 func (w *Worker) Output(piece Shown) (int64, error) {
-	sp := w.space
+	sp := w.shard
 	sp.mu.Lock()
 	lease := w.turns[piece.Token]
 	if lease == nil {
@@ -143,17 +143,17 @@ func (w *Worker) Output(piece Shown) (int64, error) {
 	end, ok := sp.outputs.add(lease, piece.Offset, piece.Text, kind)
 	sp.mu.Unlock()
 	if !ok {
-		return end, &machine.Refusal{
+		return end, &machine.Error{
 			Code: machine.CodeInvalidArgument, Reason: "CHUNK_GAP", Field: "output.offset",
 			Message: fmt.Sprintf("the output has %d bytes; go on from there", end), Limit: end, Got: piece.Offset,
 		}
 	}
-	sp.room.cfg.Stir(sp.key(lease.run))
+	sp.dispatcher.cfg.OnVolatileChange(sp.key(lease.run))
 	return end, nil
 }
 
 func tokenStale(field string) error {
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodePermissionDenied, Reason: "TURN_TOKEN_STALE", Field: field,
 		Message: "the token is no lease of this worker, or no longer one",
 	}
@@ -162,14 +162,14 @@ func tokenStale(field string) error {
 // ReleaseTurn gives a turn back; it is delivered again, at no attempt. Of a run that the worker
 // serves it gives up the run. Error: PERMISSION_DENIED TURN_TOKEN_STALE.
 func (w *Worker) ReleaseTurn(token string) error {
-	sp := w.space
+	sp := w.shard
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
 	lease := w.turns[token]
 	if lease == nil {
 		return tokenStale("release.turn_token")
 	}
-	sp.drop(lease, true)
+	sp.closeTurnLease(lease, true)
 	sp.requeue(lease, false)
 	if lease.served {
 		sp.release(w, lease.run)
@@ -180,20 +180,20 @@ func (w *Worker) ReleaseTurn(token string) error {
 // ReleaseStep gives a step back whose tool has not begun; it is delivered again
 // with the same attempt. Error: PERMISSION_DENIED STEP_NOT_HELD.
 func (w *Worker) ReleaseStep(token string) error {
-	sp := w.space
+	sp := w.shard
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
 	lease := w.steps[token]
 	if lease == nil {
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodePermissionDenied, Reason: "STEP_NOT_HELD", Field: "release.step_token",
 			Message: "the token is no lease of this worker, or no longer one",
 		}
 	}
-	sp.unheldStep(lease)
-	sp.dropStep(lease)
+	sp.detachStepLease(lease)
+	sp.closeStepLease(lease)
 	lease.work.storing = true
-	go sp.free(lease.run, lease.work)
+	go sp.releaseStep(lease.run, lease.work)
 	return nil
 }
 
@@ -201,14 +201,14 @@ func (w *Worker) ReleaseStep(token string) error {
 // its steps wait a while for it to connect again, then their outcome is unknown.
 // lost says that the connection broke, rather than that this side ended it.
 func (w *Worker) Close(lost bool) {
-	sp := w.space
+	sp := w.shard
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
-	sp.leave(w, lost)
+	sp.removeWorker(w, lost)
 }
 
-// leave forgets a worker and hands on what it held.
-func (sp *workShard) leave(w *Worker, lost bool) {
+// removeWorker forgets a worker and hands on what it held.
+func (sp *namespaceShard) removeWorker(w *Worker, lost bool) {
 	if w.gone {
 		return
 	}
@@ -217,7 +217,7 @@ func (sp *workShard) leave(w *Worker, lost bool) {
 	if sp.names[w.name] == w {
 		delete(sp.names, w.name)
 	}
-	sp.matcher.Leave(w.id)
+	sp.matcher.RemoveWorker(w.id)
 	for id := range w.served {
 		// Its turn is nobody's; of its steps others may have tools.
 		sp.runs[id].serving = nil
@@ -226,12 +226,12 @@ func (sp *workShard) leave(w *Worker, lost bool) {
 	clear(w.served)
 	for _, lease := range w.turns {
 		lease.over = true
-		sp.room.alarms.cancel(lease.alarm)
+		sp.dispatcher.timers.cancel(lease.timer)
 		sp.requeue(lease, lost && !w.drains)
 	}
 	for _, lease := range w.steps {
 		lease.over = true
-		sp.orphanStep(lease)
+		sp.disconnectStep(lease)
 	}
 	clear(w.turns)
 	clear(w.steps)
@@ -240,7 +240,7 @@ func (sp *workShard) leave(w *Worker, lost bool) {
 // Holds judges the token of a request of this worker: whether it is a lease
 // that gives the right to act, and which execution it is.
 func (w *Worker) Holds(run, word string, act policy.Act, command machine.Command) (runtime.Grant, bool) {
-	sp := w.space
+	sp := w.shard
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
 	if cmd, ok := command.(machine.ResolveStep); ok {
@@ -252,36 +252,36 @@ func (w *Worker) Holds(run, word string, act policy.Act, command machine.Command
 		}
 	}
 	if lease := w.turns[word]; lease != nil && lease.run == run {
-		return lease.asked(), true
+		return lease.grant(), true
 	}
 	if past, ok := w.over.Get(word); ok && past.run == run && machine.KindOf(command) == machine.CmdAnswerModel {
-		return past.asked, true
+		return past.grant, true
 	}
-	if act != policy.Complete && act != policy.Tell || sp.runs[run] == nil || sp.runs[run].turn == nil {
+	if act != policy.Complete && act != policy.AnswerModel || sp.runs[run] == nil || sp.runs[run].turn == nil {
 		return runtime.Grant{}, false
 	}
 	// The first completion of an attempt wins, from whichever delivery, and what a model
 	// answered is whose who asked it.
 	for _, lease := range sp.runs[run].turn.past {
 		if lease.token == word && lease.worker.name == w.name {
-			return lease.asked(), true
+			return lease.grant(), true
 		}
 	}
 	return runtime.Grant{}, false
 }
 
-// asked is the lease as a request is stamped with it.
-func (l *turnLease) asked() runtime.Grant {
+// grant is the lease as a request is stamped with it.
+func (l *turnLease) grant() runtime.Grant {
 	return runtime.Grant{
-		Word: l.token, Turn: l.turn, Attempt: l.attempt, Delivery: l.delivery, Requests: l.requests,
+		Token: l.token, Turn: l.turn, Attempt: l.attempt, Delivery: l.delivery, Requests: l.requests,
 		Worker: l.worker.name.id, At: l.at,
 	}
 }
 
 // Counted adds the step requests of an execution.
 func (w *Worker) Counted(token string, requests int) {
-	w.space.mu.Lock()
-	defer w.space.mu.Unlock()
+	w.shard.mu.Lock()
+	defer w.shard.mu.Unlock()
 	if lease := w.turns[token]; lease != nil {
 		lease.requests += requests
 	}

@@ -25,8 +25,8 @@ func modelBytes(a *machine.ModelAnswer) int64 {
 	return int64(n)
 }
 
-// askedBytes is what a request holds itself.
-func askedBytes(r *machine.ModelRequest) int64 {
+// requestBytes is what a request holds itself.
+func requestBytes(r *machine.ModelRequest) int64 {
 	if r == nil {
 		return 0
 	}
@@ -87,8 +87,8 @@ func plainJSON(v any) []byte {
 	return bytes.TrimRight(out.Bytes(), "\n")
 }
 
-// Asked reads the request of a MODEL step, and the turn that made it.
-func (r *Reader) Asked(ctx context.Context, key machine.RunKey, said machine.Said) (*machine.ModelRequest, uint64, error) {
+// ModelRequest reads the request of a MODEL step, and the turn that made it.
+func (r *Reader) ModelRequest(ctx context.Context, key machine.RunKey, said machine.StepRef) (*machine.ModelRequest, uint64, error) {
 	body, err := r.Body(ctx, key, said.Request)
 	if err != nil {
 		return nil, 0, err
@@ -111,7 +111,7 @@ func (r *Reader) Asked(ctx context.Context, key machine.RunKey, said machine.Sai
 }
 
 // Answered reads the answer of a MODEL step as a message.
-func (r *Reader) Answered(ctx context.Context, key machine.RunKey, said machine.Said) (machine.Message, error) {
+func (r *Reader) Answered(ctx context.Context, key machine.RunKey, said machine.StepRef) (machine.Message, error) {
 	answer, err := r.Answer(ctx, key, said.Step, said.Answer)
 	if err != nil {
 		return machine.Message{}, err
@@ -163,15 +163,15 @@ type link struct {
 // not 0.
 func (r *Reader) chain(ctx context.Context, key machine.RunKey, last link, within uint64) ([]link, error) {
 	links := []link{last}
-	for follows := last.request.Follows; follows.Step != 0; {
-		request, turn, err := r.Asked(ctx, key, follows)
+	for follows := last.request.PreviousStep; follows.Step != 0; {
+		request, turn, err := r.ModelRequest(ctx, key, follows)
 		if err != nil {
 			return nil, err
 		}
 		if within != 0 && turn != within {
 			break
 		}
-		links, follows = append(links, link{request, turn}), request.Follows
+		links, follows = append(links, link{request, turn}), request.PreviousStep
 	}
 	slices.Reverse(links)
 	return links, nil
@@ -191,7 +191,7 @@ func (r *Reader) spoken(ctx context.Context, key machine.RunKey, links []link, t
 	var messages []machine.Message
 	for i, l := range links {
 		if i > 0 {
-			answer, err := r.Answered(ctx, key, l.request.Follows)
+			answer, err := r.Answered(ctx, key, l.request.PreviousStep)
 			if err != nil {
 				return nil, err
 			}
@@ -199,7 +199,7 @@ func (r *Reader) spoken(ctx context.Context, key machine.RunKey, links []link, t
 		}
 		for j := range l.request.Messages {
 			m := &l.request.Messages[j]
-			if m.Talk != nil && !talk {
+			if m.Conversation != nil && !talk {
 				continue
 			}
 			some, err := r.Meant(ctx, key, m)
@@ -217,33 +217,33 @@ func (r *Reader) Meant(ctx context.Context, key machine.RunKey, m *machine.Model
 	switch {
 	case m.Message != nil:
 		return []machine.Message{*m.Message}, nil
-	case m.Talk != nil:
-		all, err := r.Conversation(ctx, key, machine.Conversation{State: m.Talk.State, From: m.Talk.From, Next: m.Talk.Next})
+	case m.Conversation != nil:
+		all, err := r.Conversation(ctx, key, machine.Conversation{State: m.Conversation.State, From: m.Conversation.From, Next: m.Conversation.Next})
 		if err != nil {
 			return nil, err
 		}
-		if m.Talk.First+m.Talk.Count > len(all) {
-			return nil, fmt.Errorf("runtime: the conversation of run %s has %d messages, %d are referred to: %w", key.ID, len(all), m.Talk.First+m.Talk.Count, machine.ErrNoRecord)
+		if m.Conversation.First+m.Conversation.Count > len(all) {
+			return nil, fmt.Errorf("runtime: the conversation of run %s has %d messages, %d are referred to: %w", key.ID, len(all), m.Conversation.First+m.Conversation.Count, machine.ErrNoRecord)
 		}
-		return all[m.Talk.First : m.Talk.First+m.Talk.Count], nil
+		return all[m.Conversation.First : m.Conversation.First+m.Conversation.Count], nil
 	case m.Answer != nil:
 		answer, err := r.Answered(ctx, key, *m.Answer)
 		return []machine.Message{answer}, err
 	case m.Result != nil:
-		answer, err := r.Answer(ctx, key, m.Result.Said.Step, m.Result.Said.Answer)
+		answer, err := r.Answer(ctx, key, m.Result.AnsweredStep.Step, m.Result.AnsweredStep.Answer)
 		return []machine.Message{ResultMessage(m.Result.CallID, &answer)}, err
-	case m.Heed != 0:
-		body, err := r.Body(ctx, key, m.Heed)
-		text, _ := Heeded(body)
-		return []machine.Message{heedMessage(text)}, err
+	case m.IncludedSeq != 0:
+		body, err := r.Body(ctx, key, m.IncludedSeq)
+		text, _ := RequiredText(body)
+		return []machine.Message{userMessage(text)}, err
 	}
 	return nil, nil
 }
 
-// saidInTurn is what a turn said up to a MODEL step: what its requests have that is not of
+// turnMessages is what a turn said up to a MODEL step: what its requests have that is not of
 // the conversation, and every answer.
-func (r *Reader) saidInTurn(ctx context.Context, key machine.RunKey, turn uint64, said machine.Said) ([]machine.Message, error) {
-	request, made, err := r.Asked(ctx, key, said)
+func (r *Reader) turnMessages(ctx context.Context, key machine.RunKey, turn uint64, said machine.StepRef) ([]machine.Message, error) {
+	request, made, err := r.ModelRequest(ctx, key, said)
 	if err != nil {
 		return nil, err
 	}
@@ -285,7 +285,7 @@ func (r *Reader) FindStep(ctx context.Context, key machine.RunKey, s *machine.St
 		from = last.First + uint64(len(last.Records))
 	}
 	if found == nil {
-		return nil, &machine.Refusal{
+		return nil, &machine.Error{
 			Code: machine.CodeNotFound, Reason: "STEP_NOT_FOUND", Field: "step", Message: fmt.Sprintf("the run has no step %d", step),
 			Limit: int64(s.LastStep), Got: int64(step),
 		}
@@ -332,7 +332,7 @@ func stepAfter(s *machine.ToolStep, rec *machine.Record, step uint32) *machine.T
 		if s != nil && b.Step == step {
 			s.Status, s.Deadline = machine.StepStatusCancelled, 0
 		}
-	case *machine.ModelNoted:
+	case *machine.ModelUpdated:
 		if s != nil && b.Step == step && s.Model != nil {
 			s.Model.Changed = s.Model.Changed || b.Changed
 		}
@@ -353,7 +353,7 @@ func decidedAfter(s *machine.ToolStep, rec *machine.Record, b *machine.StepDecid
 	if s.Approval != nil {
 		a = *s.Approval
 	}
-	a.Held, a.Verdict, a.By, a.At, a.Seq = b.Verdict == machine.Lapsed, b.Verdict, rec.Principal, rec.At, rec.Seq
+	a.Held, a.Verdict, a.By, a.At, a.Seq = b.Verdict == machine.Expired, b.Verdict, rec.Principal, rec.At, rec.Seq
 	a.Digest, a.Expires = b.Digest, b.Expires
 	if b.Verdict == machine.Edited {
 		a.PayloadSeq = rec.Seq

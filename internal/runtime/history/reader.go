@@ -54,7 +54,7 @@ func Absent(err error) error {
 
 // NoRun is the refusal for a run that is not there, or not the caller's to see.
 func NoRun() error {
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeNotFound, Reason: "RUN_NOT_FOUND", Field: "run_id", Message: "no such run, or not yours to see",
 	}
 }

@@ -19,7 +19,7 @@ func (r *Reader) Body(ctx context.Context, key machine.RunKey, seq uint64) (mach
 func (r *Reader) Record(ctx context.Context, key machine.RunKey, seq uint64) (machine.Record, error) {
 	entry, err := r.store.Entry(ctx, key.Namespace, key.ID, seq)
 	if err == nil {
-		err = entry.Told()
+		err = entry.CheckNotErased()
 	}
 	if err != nil {
 		return machine.Record{}, fmt.Errorf("runtime: read record %d of run %s: %w", seq, key.ID, err)
@@ -46,20 +46,20 @@ func (r *Reader) Variables(ctx context.Context, key machine.RunKey) ([]byte, err
 
 // First is the input that made a run; of one whose values were erased that is refused.
 func (r *Reader) First(ctx context.Context, key machine.RunKey) (*machine.Input, error) {
-	first, err := r.begun(ctx, key)
+	first, err := r.firstEntry(ctx, key)
 	if err == nil {
-		err = first.Told()
+		err = first.CheckNotErased()
 	}
 	return &first.Input, err
 }
 
 // Left is what there is still of the input that made a run, whose values were erased.
 func (r *Reader) Left(ctx context.Context, key machine.RunKey) (*machine.Input, error) {
-	first, err := r.begun(ctx, key)
+	first, err := r.firstEntry(ctx, key)
 	return &first.Input, err
 }
 
-func (r *Reader) begun(ctx context.Context, key machine.RunKey) (machine.Entry, error) {
+func (r *Reader) firstEntry(ctx context.Context, key machine.RunKey) (machine.Entry, error) {
 	first, err := r.store.Entry(ctx, key.Namespace, key.ID, 1)
 	if errors.Is(err, machine.ErrNoRecord) {
 		return first, Absent(err)
@@ -97,8 +97,8 @@ func (r *Reader) Conversation(ctx context.Context, key machine.RunKey, window ma
 		if err != nil {
 			return nil, err
 		}
-		if done, ok := body.(*machine.TurnCompleted); ok && done.Said.Step != 0 {
-			said, err := r.saidInTurn(ctx, key, done.TurnSeq, done.Said)
+		if done, ok := body.(*machine.TurnCompleted); ok && done.ConversationThrough.Step != 0 {
+			said, err := r.turnMessages(ctx, key, done.TurnSeq, done.ConversationThrough)
 			if err != nil {
 				return nil, err
 			}
@@ -106,7 +106,7 @@ func (r *Reader) Conversation(ctx context.Context, key machine.RunKey, window ma
 			continue
 		}
 		if stopped, ok := body.(*machine.Stopped); ok {
-			said, err := r.saidUntil(ctx, key, stopped)
+			said, err := r.stoppedTurnMessages(ctx, key, stopped)
 			if err != nil {
 				return nil, err
 			}
@@ -125,7 +125,7 @@ func messagesOf(body machine.Body, state string) []machine.Message {
 	case *machine.InputReceived:
 		return []machine.Message{{Role: "user", Parts: b.Parts, Envelope: b.Envelope}}
 	case *machine.Steered:
-		return []machine.Message{heedMessage(b.Text)}
+		return []machine.Message{userMessage(b.Text)}
 	case *machine.TurnCompleted:
 		if len(b.Messages) == 0 && len(b.Output) > 0 {
 			return []machine.Message{{Role: "assistant", Parts: b.Output}}

@@ -21,7 +21,7 @@ func (r *Reader) Replay(ctx context.Context, key machine.RunKey, g *machine.Grap
 	}
 	s, err := r.store.Checkpoint(ctx, key.Namespace, key.ID, seq)
 	if err == nil {
-		err = s.Told()
+		err = s.CheckNotErased()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("runtime: read run %s before record %d: %w", key.ID, seq, err)
@@ -42,10 +42,10 @@ func (r *Reader) Replay(ctx context.Context, key machine.RunKey, g *machine.Grap
 			if entries[i].First > seq {
 				break
 			}
-			if err := entries[i].Told(); err != nil {
+			if err := entries[i].CheckNotErased(); err != nil {
 				return nil, err
 			}
-			result, err := Again(g, s, &entries[i])
+			result, err := ReplayEntry(g, s, &entries[i])
 			if err != nil {
 				return nil, fmt.Errorf("runtime: replay run %s: %w", key.ID, err)
 			}
@@ -71,8 +71,8 @@ func Follow(g *machine.Graph, s *machine.State, tail []machine.Entry) (*machine.
 	return s, nil
 }
 
-// Again makes one recorded input again; the state has the entry's hash.
-func Again(g *machine.Graph, s *machine.State, entry *machine.Entry) (machine.Result, error) {
+// ReplayEntry makes one recorded input again; the state has the entry's hash.
+func ReplayEntry(g *machine.Graph, s *machine.State, entry *machine.Entry) (machine.Result, error) {
 	result, err := rules.Step(g, s, entry.Input)
 	if err != nil {
 		return result, fmt.Errorf("record %d: %w", entry.First, err)
@@ -97,7 +97,7 @@ func (r *Reader) Result(ctx context.Context, head *machine.State, g *machine.Gra
 	if err != nil {
 		return machine.Result{}, err
 	}
-	result, err := Again(g, before, entry)
+	result, err := ReplayEntry(g, before, entry)
 	if err != nil {
 		return machine.Result{}, fmt.Errorf("runtime: replay run %s: %w", head.RunID, err)
 	}
@@ -108,7 +108,7 @@ func (r *Reader) Result(ctx context.Context, head *machine.State, g *machine.Gra
 func plainAnswer(c machine.Command) bool {
 	switch machine.KindOf(c) {
 	case machine.CmdRequestSteps, machine.CmdResolveStep, machine.CmdFailTurn,
-		machine.CmdRequestModel, machine.CmdAnswerModel, machine.CmdNoteModel:
+		machine.CmdRequestModel, machine.CmdAnswerModel, machine.CmdUpdateModelCall:
 		return false
 	}
 	return true
@@ -131,7 +131,7 @@ func (r *Reader) StateAt(ctx context.Context, key machine.RunKey, head *machine.
 
 // NoRecord is the refusal for a record that a run has not.
 func NoRecord(seq uint64) error {
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeNotFound, Reason: "RECORD_NOT_FOUND", Field: "at_seq",
 		Message: fmt.Sprintf("the run has no record %d", seq), Got: int64(min(seq, math.MaxInt64)),
 	}

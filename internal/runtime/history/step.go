@@ -72,7 +72,7 @@ func (r *Reader) Answers(ctx context.Context, key machine.RunKey, outcomes []mac
 			}
 			left -= step.Bytes() + int64(len(step.Payload))
 		}
-		if left < 0 && step.AnswerSeq|step.AskedSeq != 0 {
+		if left < 0 && step.AnswerSeq|step.PayloadSeq != 0 {
 			step.Recorded, step.Payload, step.Omitted = Recorded{}, nil, true
 		}
 		answers = append(answers, step)
@@ -82,8 +82,8 @@ func (r *Reader) Answers(ctx context.Context, key machine.RunKey, outcomes []mac
 
 // fill reads what was recorded for an outcome.
 func (r *Reader) fill(ctx context.Context, key machine.RunKey, step *StepAnswer) (err error) {
-	if step.AskedSeq != 0 {
-		if step.Payload, _, err = r.asked(ctx, key, step.Step, step.AskedSeq); err != nil {
+	if step.PayloadSeq != 0 {
+		if step.Payload, _, err = r.requestAt(ctx, key, step.Step, step.PayloadSeq); err != nil {
 			return err
 		}
 	}
@@ -91,8 +91,8 @@ func (r *Reader) fill(ctx context.Context, key machine.RunKey, step *StepAnswer)
 	return err
 }
 
-// asked reads what the record seq asked for: the payload, of a MODEL step the request.
-func (r *Reader) asked(ctx context.Context, key machine.RunKey, step uint32, seq uint64) ([]byte, *machine.ModelRequest, error) {
+// requestAt reads what the record seq asked for: the payload, of a MODEL step the request.
+func (r *Reader) requestAt(ctx context.Context, key machine.RunKey, step uint32, seq uint64) ([]byte, *machine.ModelRequest, error) {
 	body, err := r.Body(ctx, key, seq)
 	if err != nil {
 		return nil, nil, err
@@ -133,14 +133,14 @@ type StepView struct {
 
 // Bytes is what the view's bodies hold.
 func (v *StepView) Bytes() int64 {
-	return int64(len(v.Payload)) + v.Recorded.Bytes() + askedBytes(v.Request)
+	return int64(len(v.Payload)) + v.Recorded.Bytes() + requestBytes(v.Request)
 }
 
 // Step reads one step's request and answer.
 func (r *Reader) Step(ctx context.Context, key machine.RunKey, step *machine.ToolStep) (StepView, error) {
 	view := StepView{ToolStep: *step}
 	var err error
-	if view.Payload, view.Request, err = r.asked(ctx, key, step.Step, step.AskedSeq()); err != nil {
+	if view.Payload, view.Request, err = r.requestAt(ctx, key, step.Step, step.PayloadSeq()); err != nil {
 		return view, err
 	}
 	view.Recorded, err = r.Answer(ctx, key, step.Step, step.AnswerSeq)

@@ -27,8 +27,8 @@ const (
 	Edited
 	// TimedOut: nobody decided in time.
 	TimedOut
-	// Lapsed: it was approved, and did not go out while the approval held; it is held again.
-	Lapsed
+	// Expired: it was approved, and did not go out while the approval held; it is held again.
+	Expired
 )
 
 var verdicts = [...]string{"undecided", "approved", "denied", "edited", "timed out", "lapsed"}
@@ -82,25 +82,25 @@ type StepApproval struct {
 	PayloadSeq uint64
 }
 
-// Awaits reports whether a pending step is held for a decision.
-func (s *ToolStep) Awaits() bool {
+// HeldForApproval reports whether a pending step is held for a decision.
+func (s *ToolStep) HeldForApproval() bool {
 	return s.Status == StepStatusPending && s.Approval != nil && s.Approval.Held
 }
 
-// Goes reports whether the step may be with somebody: it is to be answered, and nobody has to
+// Dispatchable reports whether the step may be with somebody: it is to be answered, and nobody has to
 // decide about it first.
-func (s *ToolStep) Goes() bool { return s.Out() && !s.Awaits() }
+func (s *ToolStep) Dispatchable() bool { return s.AwaitingAnswer() && !s.HeldForApproval() }
 
-// AskedSeq is the record that has the payload that counts.
-func (s *ToolStep) AskedSeq() uint64 {
+// PayloadSeq is the record that has the payload that counts.
+func (s *ToolStep) PayloadSeq() uint64 {
 	if s.Approval != nil && s.Approval.PayloadSeq != 0 {
 		return s.Approval.PayloadSeq
 	}
 	return s.RequestSeq
 }
 
-// Hold says in the record of a call that it is held.
-type Hold struct {
+// ApprovalHold says in the record of a call that it is held.
+type ApprovalHold struct {
 	// Why the pack's condition could not be evaluated; "" = the pack holds the call.
 	Why string
 }

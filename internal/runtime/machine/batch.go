@@ -190,10 +190,10 @@ type StepOutcome struct {
 	Digest [32]byte
 	// AnswerSeq is the record with the answer; 0 while pending.
 	AnswerSeq uint64
-	// AskedSeq is the record with the payload that counts instead of the request's: that of a
+	// PayloadSeq is the record with the payload that counts instead of the request's: that of a
 	// model's call, known before. 0: the request's own.
-	AskedSeq uint64
-	Denial   *Denial
+	PayloadSeq uint64
+	Denial     *Denial
 }
 
 // Result is what Step made of an input.
@@ -210,11 +210,11 @@ type Result struct {
 	Refused error
 }
 
-// Noted reports whether the batch does nothing but keep the id of its input.
-func (b *Batch) Noted() bool {
+// NoChange reports whether the batch does nothing but keep the id of its input.
+func (b *Batch) NoChange() bool {
 	if len(b.Records) != 1 {
 		return false
 	}
-	_, noted := b.Records[0].Body.(*Noted)
+	_, noted := b.Records[0].Body.(*NoChange)
 	return noted
 }

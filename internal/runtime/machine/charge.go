@@ -94,9 +94,9 @@ func (r *AccountRow) Undo(c ChargeChange) {
 	r.HeldCostMicro = moved(r.HeldCostMicro, c.Before.HeldCostMicro-c.After.HeldCostMicro)
 }
 
-// Leave keeps what a run that is deleted had: it is no run's any more. What it still held
+// SettleDeleted keeps what a run that is deleted had: it is no run's any more. What it still held
 // nobody can tell of: it counts as spent.
-func (r *AccountRow) Leave(c Charge) {
+func (r *AccountRow) SettleDeleted(c Charge) {
 	r.HeldTokens, r.HeldCostMicro = moved(r.HeldTokens, -c.HeldTokens), moved(r.HeldCostMicro, -c.HeldCostMicro)
 	r.Tokens, r.CostMicro = moved(r.Tokens, c.HeldTokens), moved(r.CostMicro, c.HeldCostMicro)
 	r.GoneTokens, r.GoneCostMicro = moved(r.GoneTokens, c.HeldTokens), moved(r.GoneCostMicro, c.HeldCostMicro)

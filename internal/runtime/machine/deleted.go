@@ -36,9 +36,9 @@ func (d *Deleted) Start() (Dedupe, bool) {
 // reasonDeleted is the reason of every refusal for a run that was deleted.
 const reasonDeleted = "RUN_DELETED"
 
-// Refusal is the answer to who asks for the run.
-func (d *Deleted) Refusal() *Refusal {
-	return &Refusal{
+// Err is the answer to who asks for the run.
+func (d *Deleted) Err() *Error {
+	return &Error{
 		Code: CodeNotFound, Reason: reasonDeleted, Field: "run_id",
 		Message: fmt.Sprintf("the run %s was deleted at %s", d.RunID, time.Unix(0, d.At).UTC().Format(time.RFC3339)),
 	}
@@ -46,6 +46,6 @@ func (d *Deleted) Refusal() *Refusal {
 
 // IsDeleted: the error is that a run was deleted.
 func IsDeleted(err error) bool {
-	refusal, ok := errors.AsType[*Refusal](err)
+	refusal, ok := errors.AsType[*Error](err)
 	return ok && refusal.Reason == reasonDeleted
 }

@@ -6,9 +6,9 @@ type Effect struct {
 	Key   [32]byte
 	RunID string
 	Step  uint32
-	// Asked is the record that holds the payload, Answer the one with the good answer; 0 =
+	// PayloadSeq is the record that holds the payload, Answer the one with the good answer; 0 =
 	// there is none: the step is pending, or nobody knows what came of it.
-	Asked, Answer uint64
+	PayloadSeq, AnswerSeq uint64
 }
 
 // EffectOp says what becomes of a row.
@@ -45,21 +45,21 @@ const (
 // About is what a step of the sidecar's own is about: the step with its tool, the record that
 // asked for it, and the record that has its result, 0 = nobody knows it.
 type About struct {
-	Role            StepRole
-	Step            uint32
-	Tool            string
-	Asked, Answered uint64
+	Role                  StepRole
+	Step                  uint32
+	Tool                  string
+	PayloadSeq, AnswerSeq uint64
 }
 
-// Standing is an effect that a run had and that can be undone.
-type Standing struct {
-	Step  uint32
-	Tool  string
-	Asked uint64
-	// Answered is the record with its result, 0 = nobody knows whether it happened;
+// CompensableEffect is an effect that a run had and that can be undone.
+type CompensableEffect struct {
+	Step       uint32
+	Tool       string
+	PayloadSeq uint64
+	// AnswerSeq is the record with its result, 0 = nobody knows whether it happened;
 	// Inquired: and who could know was asked.
-	Answered uint64
-	Inquired bool
+	AnswerSeq uint64
+	Inquired  bool
 	// Key is its business key, zero = none.
 	Key [32]byte
 }
@@ -75,15 +75,15 @@ type Undo struct {
 	Cause           Cause
 	Redirects       []Redirect
 	// Now is the effect that is being undone by the step By; By 0 = none.
-	Now Standing
+	Now CompensableEffect
 	By  uint32
-	// Stands are those that could not be undone.
-	Stands []Stood
+	// Uncompensated are those that could not be undone.
+	Uncompensated []UncompensatedEffect
 }
 
-// Stood is an effect that stands: by the step By it was to be undone, and Code is why it was
+// UncompensatedEffect is an effect that stands: by the step By it was to be undone, and Code is why it was
 // not.
-type Stood struct {
+type UncompensatedEffect struct {
 	Step uint32
 	Tool string
 	By   uint32
@@ -102,19 +102,19 @@ type Fill struct {
 // MaxEffects bounds the effects of a run that can be undone.
 const MaxEffects = 1000
 
-// Out reports whether the step is one that somebody is to answer: it is pending, and nobody
+// AwaitingAnswer reports whether the step is one that somebody is to answer: it is pending, and nobody
 // is asked whether it happened.
-func (s *ToolStep) Out() bool { return s.Status == StepStatusPending && s.Inquiry == 0 }
+func (s *ToolStep) AwaitingAnswer() bool { return s.Status == StepStatusPending && s.Inquiry == 0 }
 
 // Records of effects.
 const (
-	RecStepDoubted       RecordKind = 40
-	RecCompensationBegun RecordKind = 41
+	RecStepOutcomeUnknown  RecordKind = 40
+	RecCompensationStarted RecordKind = 41
 )
 
 type (
-	// StepDoubted: nobody knows what came of the attempt, and the step By asks.
-	StepDoubted struct {
+	// StepOutcomeUnknown: nobody knows what came of the attempt, and the step By asks.
+	StepOutcomeUnknown struct {
 		Step    uint32
 		Tool    string
 		Attempt int
@@ -123,9 +123,9 @@ type (
 		By      uint32
 		Kind    StepKind
 	}
-	// CompensationBegun: the run's effects are undone before it ends as Status and Reason
+	// CompensationStarted: the run's effects are undone before it ends as Status and Reason
 	// say, or, with StatusUnset, before Event is followed. Recorded again when that changes.
-	CompensationBegun struct {
+	CompensationStarted struct {
 		Status          Status
 		Reason          string
 		Event, Intended string
@@ -137,5 +137,5 @@ type (
 	}
 )
 
-func (*StepDoubted) record() RecordKind       { return RecStepDoubted }
-func (*CompensationBegun) record() RecordKind { return RecCompensationBegun }
+func (*StepOutcomeUnknown) record() RecordKind  { return RecStepOutcomeUnknown }
+func (*CompensationStarted) record() RecordKind { return RecCompensationStarted }

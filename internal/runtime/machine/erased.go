@@ -22,37 +22,37 @@ type Erased struct {
 // reasonErased is the reason of every refusal of values that were erased.
 const reasonErased = "RUN_ERASED"
 
-// Refusal is the answer to who asks for values of the run.
-func (e *Erased) Refusal() *Refusal {
+// Err is the answer to who asks for values of the run.
+func (e *Erased) Err() *Error {
 	when := ""
 	if e.At != 0 {
 		when = " at " + time.Unix(0, e.At).UTC().Format(time.RFC3339)
 	}
-	return &Refusal{
+	return &Error{
 		Code: CodeFailedPrecondition, Reason: reasonErased, Field: "run_id",
 		Message: fmt.Sprintf("the values of the run %s were erased%s", e.RunID, when),
 	}
 }
 
-// Told refuses an entry whose values were erased to who asks for them.
-func (e *Entry) Told() error {
+// CheckNotErased refuses an entry whose values were erased to who asks for them.
+func (e *Entry) CheckNotErased() error {
 	if !e.Erased {
 		return nil
 	}
 	erased := Erased{RunID: e.RunID}
-	return erased.Refusal()
+	return erased.Err()
 }
 
-// Told refuses a state whose values were erased to who asks for them.
-func (s *State) Told() error {
+// CheckNotErased refuses a state whose values were erased to who asks for them.
+func (s *State) CheckNotErased() error {
 	if s == nil || s.Erased == nil {
 		return nil
 	}
-	return s.Erased.Refusal()
+	return s.Erased.Err()
 }
 
 // IsErased: the error is that the values of a run were erased.
 func IsErased(err error) bool {
-	refusal, ok := errors.AsType[*Refusal](err)
+	refusal, ok := errors.AsType[*Error](err)
 	return ok && refusal.Reason == reasonErased
 }

@@ -33,15 +33,15 @@ type (
 		Values []ArtifactWrite
 		// Changes replace what an artifact holds, whatever its mode.
 		Changes       []ArtifactWrite
-		Conversations []Talk
+		Conversations []ConversationCopy
 		Queued        []QueuedInput
 		// ReuseSteps: the answered steps of the visit are answered by key again;
 		// Steps are their bodies.
 		ReuseSteps bool
 		Steps      []TakenStep
 	}
-	// Talk is what a state's conversation held when a run was forked.
-	Talk struct {
+	// ConversationCopy is what a state's conversation held when a run was forked.
+	ConversationCopy struct {
 		State    string
 		Messages []Message
 	}

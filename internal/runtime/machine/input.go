@@ -138,9 +138,9 @@ type (
 		Await Awaiting
 		// Reply: the output answers whoever asked as a message, not as a task.
 		Reply bool
-		// Said is the MODEL step up to which what the turn said joins the conversation,
+		// ConversationThroughStep is the MODEL step up to which what the turn said joins the conversation,
 		// before Messages; 0 = nothing.
-		Said uint32
+		ConversationThroughStep uint32
 	}
 	// FailTurn reports a failed execution.
 	FailTurn struct {
@@ -400,7 +400,7 @@ var commandNames = map[CommandKind]string{
 	CmdSuspendTurn: "SuspendTurn", CmdRequestSteps: "RequestStep", CmdResolveStep: "ResolveStep",
 	CmdPause: "PauseRun", CmdResume: "ResumeRun", CmdCancel: "CancelRun", CmdWriteOutput: "WriteOutput",
 	CmdSteer: "SteerRun", CmdStop: "StopRun",
-	CmdRequestModel: "RequestModel", CmdAnswerModel: "AnswerModel", CmdNoteModel: "NoteModel",
+	CmdRequestModel: "RequestModel", CmdAnswerModel: "AnswerModel", CmdUpdateModelCall: "UpdateModelCall",
 	CmdRaiseBudget: "RaiseBudget", CmdDecideStep: "DecideStep",
 	CmdFireTimer: "timer", CmdLoseTurn: "lost turn", CmdLoseStep: "lost step", CmdNoteDelegation: "delegation",
 }

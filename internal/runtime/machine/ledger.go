@@ -9,9 +9,9 @@ const RecBudgetRaised RecordKind = 38
 // CauseBudget: a step was refused that the budget does not hold (x_pawl.on_budget).
 const CauseBudget Cause = 5
 
-// MaxOwed bounds what a run remembers of calls that nobody tells of; what is behind it is
+// MaxUnreportedUsage bounds what a run remembers of calls that nobody tells of; what is behind it is
 // taken for consumed.
-const MaxOwed = 64
+const MaxUnreportedUsage = 64
 
 type (
 	// Amount is what ledgers count; each part is 0 or more. ToolCalls are counted in leases
@@ -26,14 +26,14 @@ type (
 		Leased bool
 		// WrappedUp: x_pawl.on_budget was entered, and the next refusal ends the run.
 		WrappedUp bool
-		// Noticed: the next request to a model has to tell how little is left of Limit.
-		Noticed bool
-		// Owed are calls of models of which nobody knows what they consumed: they are reserved
-		// until somebody tells, or the run ends. At most [MaxOwed], the oldest first.
-		Owed []Owed
+		// BudgetNoticeAdded: the next request to a model has to tell how little is left of Limit.
+		BudgetNoticeAdded bool
+		// Unreported are calls of models of which nobody knows what they consumed: they are reserved
+		// until somebody tells, or the run ends. At most [MaxUnreportedUsage], the oldest first.
+		Unreported []UnreportedUsage
 	}
-	// Owed is one attempt of a call of a model, and what it may have consumed.
-	Owed struct {
+	// UnreportedUsage is one attempt of a call of a model, and what it may have consumed.
+	UnreportedUsage struct {
 		Step    uint32
 		Attempt int
 		Bound   Amount

@@ -18,11 +18,11 @@ const (
 const (
 	CmdRequestModel CommandKind = iota + 40
 	CmdAnswerModel
-	CmdNoteModel
+	CmdUpdateModelCall
 )
 
-// RecModelNoted is the number of [ModelNoted].
-const RecModelNoted RecordKind = 33
+// RecModelUpdated is the number of [ModelUpdated].
+const RecModelUpdated RecordKind = 33
 
 // MaxAnswerBytes bounds what a model's answer holds.
 const MaxAnswerBytes = 1 << 20
@@ -36,8 +36,8 @@ type (
 		Round int
 		Key   string
 		Model *ModelRequest
-		// Hear: what the request had to contain and did not was to be added by the host.
-		Hear bool
+		// IncludeRequired: what the request had to contain and did not was to be added by the host.
+		IncludeRequired bool
 		// Bound is what the call may consume at most.
 		Bound Usage
 		// Assigned is the execution that asks; nil = by a principal from outside.
@@ -60,8 +60,8 @@ type (
 		Usage      Usage
 		Assigned   *Assignment
 	}
-	// NoteModel keeps the provider's id of a response that is being made.
-	NoteModel struct {
+	// UpdateModelCall keeps the provider's id of a response that is being made.
+	UpdateModelCall struct {
 		TurnSeq     uint64
 		TurnAttempt int
 		Step        uint32
@@ -69,8 +69,8 @@ type (
 		ResponseID  string
 		Assigned    *Assignment
 	}
-	// ModelNoted is news of a MODEL step that neither asks nor answers it.
-	ModelNoted struct {
+	// ModelUpdated is news of a MODEL step that neither asks nor answers it.
+	ModelUpdated struct {
 		Step       uint32
 		Attempt    int
 		ResponseID string
@@ -82,29 +82,29 @@ type (
 	}
 )
 
-func (RequestModel) command() CommandKind { return CmdRequestModel }
-func (AnswerModel) command() CommandKind  { return CmdAnswerModel }
-func (NoteModel) command() CommandKind    { return CmdNoteModel }
-func (*ModelNoted) record() RecordKind    { return RecModelNoted }
+func (RequestModel) command() CommandKind    { return CmdRequestModel }
+func (AnswerModel) command() CommandKind     { return CmdAnswerModel }
+func (UpdateModelCall) command() CommandKind { return CmdUpdateModelCall }
+func (*ModelUpdated) record() RecordKind     { return RecModelUpdated }
 
 type (
 	// ModelRequest is what a model is asked. The host fills in where what was said before
 	// is, and the digests; whoever reads it needs nothing else than the run's records.
 	ModelRequest struct {
 		Model string
-		// Follows is a MODEL step whose messages and answer come first; 0 = none.
-		Follows Said
+		// PreviousStep is a MODEL step whose messages and answer come first; 0 = none.
+		PreviousStep StepRef
 		// System, Tools (JSON) and Parameters (JSON) are what holds, taken over or not.
 		System, Tools, Parameters ModelText
 		Messages                  []ModelMessage
-		// Heeded are the Steered and Noticed records that it contains of those that have to be
+		// IncludedSeqs are the Steered and Noticed records that it contains of those that have to be
 		// in it.
-		Heeded []uint64
+		IncludedSeqs []uint64
 		// Thread is the digest of all messages, Hash that of everything.
 		Thread, Hash [32]byte
 	}
-	// Said names a step, the record that asked and the one that answered it.
-	Said struct {
+	// StepRef names a step, the record that asked and the one that answered it.
+	StepRef struct {
 		Step            uint32
 		Request, Answer uint64
 	}
@@ -117,25 +117,25 @@ type (
 	}
 	// ModelMessage is one message, or some that were said before: one of its fields.
 	ModelMessage struct {
-		Message *Message
-		Talk    *TalkRange
+		Message      *Message
+		Conversation *ConversationRange
 		// Answer is a MODEL step's.
-		Answer *Said
+		Answer *StepRef
 		Result *ToolResult
-		// Heed is a Steered or Noticed record; 0 = it is another field.
-		Heed uint64
+		// IncludedSeq is a Steered or Noticed record; 0 = it is another field.
+		IncludedSeq uint64
 	}
-	// TalkRange is Count messages from First, from 0, of the conversation that is a
+	// ConversationRange is Count messages from First, from 0, of the conversation that is a
 	// state's message rows [From, Next).
-	TalkRange struct {
+	ConversationRange struct {
 		State        string
 		From, Next   uint64
 		First, Count int
 	}
 	// ToolResult is what a tool step's answer says to the model.
 	ToolResult struct {
-		Said   Said
-		CallID string
+		AnsweredStep StepRef
+		CallID       string
 	}
 	// ModelAnswer is what a model answered.
 	ModelAnswer struct {
@@ -188,14 +188,14 @@ type ModelStep struct {
 	Rejected bool
 }
 
-// KnownText says which record has a text of requests.
-type KnownText struct {
+// TextRef says which record has a text of requests.
+type TextRef struct {
 	Hash [32]byte
 	Seq  uint64
 }
 
-// MaxKnownTexts bounds what a run remembers of them; one that is forgotten is stored again.
-const MaxKnownTexts = 32
+// MaxTextRefs bounds what a run remembers of them; one that is forgotten is stored again.
+const MaxTextRefs = 32
 
 // Kind is what the step is.
 func (s *ToolStep) Kind() StepKind {

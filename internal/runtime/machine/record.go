@@ -55,7 +55,7 @@ const (
 const (
 	RecOutputWritten RecordKind = iota + 30
 	RecStepDelegated
-	RecNoted
+	RecNoChange
 )
 
 type (
@@ -70,8 +70,8 @@ type (
 		Cause        Cause
 		// Artifacts of the event, or of the completion that carried it.
 		Artifacts []ArtifactWrite
-		// Standing are the effects that could not be undone before.
-		Standing []Stood
+		// Uncompensated are the effects that could not be undone before.
+		Uncompensated []UncompensatedEffect
 	}
 	// InputReceived is SendInput. Queued: held for the next turn.
 	InputReceived struct {
@@ -109,8 +109,8 @@ type (
 		Artifacts []ArtifactWrite
 		Await     Awaiting
 		Reply     bool
-		// Said names the MODEL step up to which the turn's words join the conversation.
-		Said Said
+		// ConversationThrough names the MODEL step up to which the turn's words join the conversation.
+		ConversationThrough StepRef
 	}
 	// TurnFailed: Next is the attempt that follows, 0 = none.
 	TurnFailed struct {
@@ -164,7 +164,7 @@ type (
 		Changed bool
 		Call    *CallRef
 		// Hold: it waits for a decision until Deadline; nil = it does not.
-		Hold *Hold
+		Hold *ApprovalHold
 		// About makes it a step of the sidecar's own; nil: a turn asked for it.
 		About *About
 		// Policy goes with a delegation: what the agent's run may call at most; nil = no list.
@@ -230,9 +230,9 @@ type (
 		Remote   Remote
 		Question []Part
 	}
-	// Noted is an input with an id that was answered and changed nothing else. It
+	// NoChange is an input with an id that was answered and changed nothing else. It
 	// keeps the id, so that a late repeat gets the same answer and has no effect.
-	Noted struct {
+	NoChange struct {
 		Command CommandKind
 		ID      string
 	}
@@ -252,7 +252,7 @@ type (
 		State *State
 		// Artifacts are the values that the fork begins with.
 		Artifacts     []ArtifactWrite
-		Conversations []Talk
+		Conversations []ConversationCopy
 		// Steps are the bodies of the answered steps that were taken over.
 		Steps []TakenStep
 	}
@@ -268,8 +268,8 @@ type (
 		Redirects []Redirect
 		// Artifacts written by the input that ended the run without a Transition.
 		Artifacts []ArtifactWrite
-		// Standing are the effects that could not be undone before.
-		Standing []Stood
+		// Uncompensated are the effects that could not be undone before.
+		Uncompensated []UncompensatedEffect
 	}
 )
 
@@ -293,7 +293,7 @@ func (*Origin) record() RecordKind        { return RecOrigin }
 func (*Ended) record() RecordKind         { return RecEnded }
 func (*OutputWritten) record() RecordKind { return RecOutputWritten }
 func (*StepDelegated) record() RecordKind { return RecStepDelegated }
-func (*Noted) record() RecordKind         { return RecNoted }
+func (*NoChange) record() RecordKind      { return RecNoChange }
 
 // Redirect is a refused target and the guard that refused it
 // ("max_visits:implement", "max_iterations:review.ChangesNeeded").

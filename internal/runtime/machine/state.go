@@ -94,9 +94,9 @@ type State struct {
 	// Status or Awaiting changed last, Unix nanoseconds.
 	Awaiting Awaiting
 	StatusAt int64
-	// Asked is what the last turn asked for while something else is waited for first: a held
+	// TurnAwaiting is what the last turn asked for while something else is waited for first: a held
 	// call, an agent that asks. Zero: Awaiting has it, or it asked for nothing of its own.
-	Asked Awaiting
+	TurnAwaiting Awaiting
 
 	// Current is the name of the state visited now; VisitSeq the seq of the
 	// last Transition.
@@ -134,9 +134,9 @@ type State struct {
 	Turn *Turn
 	// Queue holds the seqs of InputReceived records for the next turn.
 	Queue []uint64
-	// Heeds are what the next request to a model has to contain, in the order of their
+	// RequiredMessages are what the next request to a model has to contain, in the order of their
 	// records: what people said to the run, and notices.
-	Heeds []Heed
+	RequiredMessages []RequiredMessage
 	// Steps are the steps of the current visit in issue order.
 	Steps []ToolStep
 	// LastStep is the last issued step number; never reused.
@@ -146,11 +146,11 @@ type State struct {
 	// OwnSteps counts those that the sidecar itself asked for.
 	OwnSteps uint32
 	// Effects are those that stand and can be undone, in the order in which they happened.
-	Effects []Standing
+	Effects []CompensableEffect
 	// Undo is set while they are undone.
 	Undo *Undo
 	// Texts are those of requests to models that a record has, the oldest first.
-	Texts []KnownText
+	Texts []TextRef
 
 	Artifacts     []ArtifactHead
 	ArtifactBytes int64

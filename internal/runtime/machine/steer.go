@@ -10,7 +10,7 @@ const (
 const (
 	RecSteered RecordKind = iota + 35
 	RecStopped
-	RecNoticed
+	RecNoticeAdded
 )
 
 // CancelledByUser is the code of the error by which calls are answered that a person ended.
@@ -55,14 +55,14 @@ type (
 	// the i-th, without an Answer where nobody answered it.
 	Stopped struct {
 		// TurnSeq is 0 where only steps were pending.
-		TurnSeq uint64
-		Attempt int
-		Note    string
-		Said    Said
-		Calls   []Said
+		TurnSeq             uint64
+		Attempt             int
+		Note                string
+		ConversationThrough StepRef
+		Calls               []StepRef
 	}
-	// Noticed is a notice of the sidecar's that the next request to a model contains.
-	Noticed struct {
+	// NoticeAdded is a notice of the sidecar's that the next request to a model contains.
+	NoticeAdded struct {
 		// Code is a stable UPPER_SNAKE word, Text what the model is told.
 		Code, Text string
 	}
@@ -71,12 +71,12 @@ type (
 func (Steer) command() CommandKind { return CmdSteer }
 func (Stop) command() CommandKind  { return CmdStop }
 
-func (*Steered) record() RecordKind { return RecSteered }
-func (*Stopped) record() RecordKind { return RecStopped }
-func (*Noticed) record() RecordKind { return RecNoticed }
+func (*Steered) record() RecordKind     { return RecSteered }
+func (*Stopped) record() RecordKind     { return RecStopped }
+func (*NoticeAdded) record() RecordKind { return RecNoticeAdded }
 
-// Heed is a text that requests to models have to contain until one that does is answered.
-type Heed struct {
+// RequiredMessage is a text that requests to models have to contain until one that does is answered.
+type RequiredMessage struct {
 	// Seq is its Steered or Noticed record.
 	Seq uint64
 	// Row is, from 1, the message of the visit's conversation that it is, once a turn was

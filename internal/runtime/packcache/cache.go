@@ -192,7 +192,7 @@ func EntryRefused(err error) error {
 	if !errors.As(err, &entry) {
 		return err
 	}
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeInvalidArgument, Reason: "NO_SUCH_ENTRY", Field: entry.Field, Message: entry.Text(), Allowed: entry.Allowed,
 	}
 }
@@ -283,7 +283,7 @@ func (p *Cache) load(row machine.PackRow, digest string) (*pack.Pack, error) {
 func (p *Cache) Row(ctx context.Context, ns uint32, ref string) (machine.PackRow, error) {
 	row, err := p.store.Pack(ctx, ns, ref)
 	if errors.Is(err, machine.ErrNoPack) {
-		return row, &machine.Refusal{
+		return row, &machine.Error{
 			Code: machine.CodeNotFound, Reason: "PACK_NOT_FOUND", Field: "pack",
 			Message: fmt.Sprintf("no pack is registered under %q", ref),
 		}

@@ -57,7 +57,7 @@ func (r *Registry) loadPack(req *RegisterRequest) (PackAnswer, error) {
 	opts.RequireBounded = opts.RequireBounded || req.RequireBounded
 	loaded, found, err := pack.Load(req.Document, opts)
 	if err != nil {
-		return PackAnswer{}, &machine.Refusal{
+		return PackAnswer{}, &machine.Error{
 			Code: machine.CodeInvalidArgument, Reason: "BAD_PACK_OPTION", Field: "strict",
 			Message: err.Error(), Allowed: pack.PublishedSchemas(),
 		}
@@ -70,7 +70,7 @@ func (r *Registry) loadPack(req *RegisterRequest) (PackAnswer, error) {
 // is INVALID_ARGUMENT PACK_INVALID; the answer still has the diagnostics. Other
 // bytes under a taken name are ALREADY_EXISTS PACK_VERSION_TAKEN without Move.
 func (r *Registry) RegisterPack(ctx context.Context, req RegisterRequest) (PackAnswer, error) {
-	ns, err := r.cfg.Way.Admit(req.Call, policy.PacksWrite)
+	ns, err := r.cfg.Engine.Admit(req.Call, policy.PacksWrite)
 	if err != nil {
 		return PackAnswer{}, err
 	}
@@ -81,7 +81,7 @@ func (r *Registry) RegisterPack(ctx context.Context, req RegisterRequest) (PackA
 	if answer.Pack == nil {
 		return answer, packInvalid(answer.Diagnostics)
 	}
-	err = r.cfg.Way.Inside(func() error { return r.put(context.WithoutCancel(ctx), ns, &req, &answer) })
+	err = r.cfg.Engine.Inside(func() error { return r.put(context.WithoutCancel(ctx), ns, &req, &answer) })
 	return answer, err
 }
 
@@ -110,7 +110,7 @@ func (r *Registry) put(ctx context.Context, ns uint32, req *RegisterRequest, ans
 		},
 		Move: req.Move, MakeDefault: !req.KeepDefault,
 	})
-	var refusal *machine.Refusal
+	var refusal *machine.Error
 	if err == nil || errors.As(err, &refusal) {
 		return err
 	}
@@ -149,7 +149,7 @@ func packInvalid(found []pack.Diagnostic) error {
 	if errs > 1 {
 		first = fmt.Sprintf("%d errors, the first is %s", errs, first)
 	}
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeInvalidArgument, Reason: "PACK_INVALID", Field: "document", Message: first, Got: int64(errs),
 	}
 }
@@ -200,13 +200,13 @@ func (r *Registry) ListPacks(ctx context.Context, call runtime.Call, pageToken s
 }
 
 func (r *Registry) packNamespace(call runtime.Call) (uint32, error) {
-	return r.cfg.Way.Admit(call, policy.PacksWrite|policy.RunsRead|policy.RunsWrite)
+	return r.cfg.Engine.Admit(call, policy.PacksWrite|policy.RunsRead|policy.RunsWrite)
 }
 
 // PackContent returns a registered pack by its digest, without the diagnostics
 // of its document; its Source is the document as it was registered.
 func (r *Registry) PackContent(ctx context.Context, namespace, digest string) (*pack.Pack, error) {
-	ns, err := r.cfg.Way.Namespace(namespace)
+	ns, err := r.cfg.Engine.Namespace(namespace)
 	if err != nil {
 		return nil, err
 	}

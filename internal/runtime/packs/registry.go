@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/quota"
 )
 
-// Way is what the registry needs of the way of a transition.
-type Way interface {
+// Engine is what the registry needs of the way of a transition.
+type Engine interface {
 	// Admit resolves a namespace for a caller that has one of the scopes.
 	Admit(call runtime.Call, scopes runtime.Scopes) (uint32, error)
 	// Namespace resolves a name.
@@ -34,14 +34,14 @@ type Store interface {
 
 // Config is everything that a [Registry] needs; all but Options is required.
 type Config struct {
-	Way      Way
+	Engine   Engine
 	Store    Store
 	Programs *packcache.Cache
 	Clock    runtime.Clock
 	// Options say how registered documents are read.
 	Options pack.Options
 	// Quotas bounds the names of a namespace; nil = nothing does.
-	Quotas *quota.Book
+	Quotas *quota.Limits
 }
 
 // Registry takes packs and tells them. What references mean is the cache's, which it tells

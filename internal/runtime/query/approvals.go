@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// ApprovalsRequest is the argument of [Room.Approvals].
+// ApprovalsRequest is the argument of [Service.Approvals].
 type ApprovalsRequest struct {
 	runtime.Call
 	// RunID leaves those of one run; "" = all.
@@ -41,9 +41,9 @@ type Waiting struct {
 	// could not be evaluated.
 	Call *history.StepView
 	Why  string
-	// Ways lead out of the state, and Artifacts are the run's; where no call is held. Omitted:
+	// Exits lead out of the state, and Artifacts are the run's; where no call is held. Omitted:
 	// they are left out, since they are large.
-	Ways      []Exit
+	Exits     []Exit
 	Artifacts []runtime.ArtifactValue
 	Omitted   bool
 }
@@ -70,8 +70,8 @@ const (
 
 // Approvals lists what waits for a person: held calls, and runs that only an event from
 // outside moves on. What was decided meanwhile is left out.
-func (r *Room) Approvals(ctx context.Context, req ApprovalsRequest) (WaitingPage, error) {
-	ns, err := r.cfg.Way.Admit(req.Call, policy.RunsRead|policy.RunsWrite|policy.StepsApprove)
+func (r *Service) Approvals(ctx context.Context, req ApprovalsRequest) (WaitingPage, error) {
+	ns, err := r.cfg.Engine.Admit(req.Call, policy.RunsRead|policy.RunsWrite|policy.StepsApprove)
 	if err != nil {
 		return WaitingPage{}, err
 	}
@@ -83,7 +83,7 @@ func (r *Room) Approvals(ctx context.Context, req ApprovalsRequest) (WaitingPage
 	if err != nil {
 		return WaitingPage{}, err
 	}
-	places, err := r.places(ctx, ns, &req, after, size)
+	places, err := r.heldRows(ctx, ns, &req, after, size)
 	if err != nil {
 		return WaitingPage{}, validate.ListFailed("approvals", err)
 	}
@@ -117,16 +117,16 @@ func (w *Waiting) bytes() int64 {
 	return n
 }
 
-// places finds what a page and one more hold.
-func (r *Room) places(ctx context.Context, ns uint32, req *ApprovalsRequest, after machine.HeldPlace, size int) ([]machine.HeldPlace, error) {
+// heldRows finds what a page and one more hold.
+func (r *Service) heldRows(ctx context.Context, ns uint32, req *ApprovalsRequest, after machine.HeldPlace, size int) ([]machine.HeldPlace, error) {
 	if req.RunID == "" {
 		return r.cfg.Store.Held(ctx, ns, after, !req.OldestFirst, size+1)
 	}
-	key, err := r.cfg.Way.Find(runtime.RunRef{Call: req.Call, RunID: req.RunID})
+	key, err := r.cfg.Engine.Find(runtime.RunRef{Call: req.Call, RunID: req.RunID})
 	if err != nil {
 		return nil, err
 	}
-	s, err := r.cfg.Way.StateOf(ctx, key, 0)
+	s, err := r.cfg.Engine.StateOf(ctx, key, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -145,14 +145,14 @@ func (r *Room) places(ctx context.Context, ns uint32, req *ApprovalsRequest, aft
 }
 
 // waiting reads what stands at a place; false: it waits no more.
-func (r *Room) waiting(ctx context.Context, ns uint32, req *ApprovalsRequest, place machine.HeldPlace) (Waiting, bool, error) {
+func (r *Service) waiting(ctx context.Context, ns uint32, req *ApprovalsRequest, place machine.HeldPlace) (Waiting, bool, error) {
 	since, step, err := machine.ParseHeldValue(place.Value)
 	if err != nil {
 		return Waiting{}, false, err
 	}
 	key := runtime.RunKey{Namespace: ns, ID: place.Run}
-	s, err := r.cfg.Way.StateOf(ctx, key, 0)
-	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.Code == machine.CodeNotFound {
+	s, err := r.cfg.Engine.StateOf(ctx, key, 0)
+	if refusal, ok := errors.AsType[*machine.Error](err); ok && refusal.Code == machine.CodeNotFound {
 		return Waiting{}, false, nil
 	}
 	if err != nil {
@@ -162,7 +162,7 @@ func (r *Room) waiting(ctx context.Context, ns uint32, req *ApprovalsRequest, pl
 	if w.Graph, err = r.Graph(ctx, req.Namespace, s); err != nil {
 		return w, false, err
 	}
-	scene := approval.Scene{Past: r.cfg.Past, Key: key}
+	scene := approval.RunContext{Past: r.cfg.Past, Key: key}
 	if w.Starter, err = scene.Starter(ctx); err != nil {
 		return w, false, err
 	}
@@ -175,10 +175,10 @@ func (r *Room) waiting(ctx context.Context, ns uint32, req *ApprovalsRequest, pl
 }
 
 // call reads a held call.
-func (r *Room) call(ctx context.Context, key runtime.RunKey, w *Waiting, step uint32) (bool, error) {
+func (r *Service) call(ctx context.Context, key runtime.RunKey, w *Waiting, step uint32) (bool, error) {
 	for i := range w.State.Steps {
 		p := &w.State.Steps[i]
-		if p.Step != step || !p.Awaits() {
+		if p.Step != step || !p.HeldForApproval() {
 			continue
 		}
 		view, err := r.cfg.Past.Step(ctx, key, p)
@@ -196,7 +196,7 @@ func (r *Room) call(ctx context.Context, key runtime.RunKey, w *Waiting, step ui
 }
 
 // event reads where a run goes on from a state that an event from outside leaves.
-func (r *Room) event(ctx context.Context, key runtime.RunKey, w *Waiting) (bool, error) {
+func (r *Service) event(ctx context.Context, key runtime.RunKey, w *Waiting) (bool, error) {
 	s := w.State
 	node := w.Graph.States[s.Current]
 	if node == nil || len(machine.HeldRows(s)) == 0 || machine.HeldRows(s)[0].Step != 0 {
@@ -211,9 +211,9 @@ func (r *Room) event(ctx context.Context, key runtime.RunKey, w *Waiting) (bool,
 		if p.Doc.Workflow != nil && p.Doc.Workflow.States[to] != nil {
 			exit.Description = p.Doc.Workflow.States[to].Description
 		}
-		w.Ways = append(w.Ways, exit)
+		w.Exits = append(w.Exits, exit)
 	}
-	slices.SortFunc(w.Ways, func(a, b Exit) int { return strings.Compare(a.Event, b.Event) })
+	slices.SortFunc(w.Exits, func(a, b Exit) int { return strings.Compare(a.Event, b.Event) })
 	if w.Omitted = s.ArtifactBytes > maxShownArtifacts; w.Omitted {
 		return true, nil
 	}

@@ -12,8 +12,8 @@ import (
 
 // Graph returns the control flow that a state's run was compiled to: what its
 // states allow and which types its artifacts have. Read only.
-func (r *Room) Graph(ctx context.Context, namespace string, s *machine.State) (*machine.Graph, error) {
-	ns, err := r.cfg.Way.Namespace(namespace)
+func (r *Service) Graph(ctx context.Context, namespace string, s *machine.State) (*machine.Graph, error) {
+	ns, err := r.cfg.Engine.Namespace(namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -25,8 +25,8 @@ func (r *Room) Graph(ctx context.Context, namespace string, s *machine.State) (*
 }
 
 // PackOf returns the pack that a state's run was started with. Read only.
-func (r *Room) PackOf(ctx context.Context, namespace string, s *machine.State) (*pack.Pack, error) {
-	ns, err := r.cfg.Way.Namespace(namespace)
+func (r *Service) PackOf(ctx context.Context, namespace string, s *machine.State) (*pack.Pack, error) {
+	ns, err := r.cfg.Engine.Namespace(namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -39,12 +39,12 @@ func (r *Room) PackOf(ctx context.Context, namespace string, s *machine.State) (
 
 // PackFor returns the state and the pack of a run that the caller may see, if not read.
 // Read only.
-func (r *Room) PackFor(ctx context.Context, ref runtime.RunRef) (*machine.State, *pack.Pack, error) {
-	key, err := r.cfg.Way.Find(ref)
+func (r *Service) PackFor(ctx context.Context, ref runtime.RunRef) (*machine.State, *pack.Pack, error) {
+	key, err := r.cfg.Engine.Find(ref)
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := r.cfg.Way.StateOf(ctx, key, 0)
+	s, err := r.cfg.Engine.StateOf(ctx, key, 0)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -57,8 +57,8 @@ func (r *Room) PackFor(ctx context.Context, ref runtime.RunRef) (*machine.State,
 
 // VariablesOf returns the variables that a state's run was started or forked with,
 // defaults applied, as one compact JSON object.
-func (r *Room) VariablesOf(ctx context.Context, namespace string, s *machine.State) ([]byte, error) {
-	ns, err := r.cfg.Way.Namespace(namespace)
+func (r *Service) VariablesOf(ctx context.Context, namespace string, s *machine.State) ([]byte, error) {
+	ns, err := r.cfg.Engine.Namespace(namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -67,6 +67,6 @@ func (r *Room) VariablesOf(ctx context.Context, namespace string, s *machine.Sta
 
 // CursorAt is the place behind the i-th record of a committed entry, as a watch
 // would tell it.
-func (r *Room) CursorAt(entry *machine.Entry, i int) runtime.Cursor {
+func (r *Service) CursorAt(entry *machine.Entry, i int) runtime.Cursor {
 	return runtime.Cursor{Epoch: r.cfg.Store.Epoch(), Position: entry.Cursor, Index: uint16(i)}
 }

@@ -23,14 +23,14 @@ type ModelView struct {
 // ShowModel shows a MODEL step of any visit: a function of the run's records alone.
 //
 // Errors: NOT_FOUND STEP_NOT_FOUND, FAILED_PRECONDITION STEP_KIND.
-func (r *Room) ShowModel(ctx context.Context, ref runtime.RunRef, step uint32) (ModelView, error) {
-	key, err := r.cfg.Way.FindReadable(ref)
+func (r *Service) ShowModel(ctx context.Context, ref runtime.RunRef, step uint32) (ModelView, error) {
+	key, err := r.cfg.Engine.FindReadable(ref)
 	if err != nil {
 		return ModelView{}, err
 	}
-	s, err := r.cfg.Way.StateOf(ctx, key, 0)
+	s, err := r.cfg.Engine.StateOf(ctx, key, 0)
 	if err == nil {
-		err = s.Told()
+		err = s.CheckNotErased()
 	}
 	if err != nil {
 		return ModelView{}, err
@@ -40,7 +40,7 @@ func (r *Room) ShowModel(ctx context.Context, ref runtime.RunRef, step uint32) (
 		return ModelView{}, err
 	}
 	if found.Model == nil {
-		return ModelView{}, &machine.Refusal{
+		return ModelView{}, &machine.Error{
 			Code: machine.CodeFailedPrecondition, Reason: "STEP_KIND", Field: "step", Message: fmt.Sprintf("step %d calls the tool %q, no model", step, found.Tool),
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// GetRunRequest is the argument of [Room.GetRun].
+// GetRunRequest is the argument of [Service.GetRun].
 type GetRunRequest struct {
 	runtime.RunRef
 	// AtSeq asks for the run as it was after the commit that holds this record;
@@ -21,12 +21,12 @@ type GetRunRequest struct {
 
 // GetRun reads a run. A past state is a replay of its inputs from the store's
 // last checkpoint before it; nothing is executed.
-func (r *Room) GetRun(ctx context.Context, req GetRunRequest) (runtime.RunView, error) {
-	key, err := r.cfg.Way.FindReadable(req.RunRef)
+func (r *Service) GetRun(ctx context.Context, req GetRunRequest) (runtime.RunView, error) {
+	key, err := r.cfg.Engine.FindReadable(req.RunRef)
 	if err != nil {
 		return runtime.RunView{}, err
 	}
-	s, err := r.cfg.Way.StateOf(ctx, key, req.AtSeq)
+	s, err := r.cfg.Engine.StateOf(ctx, key, req.AtSeq)
 	if err != nil {
 		return runtime.RunView{}, err
 	}
@@ -42,7 +42,7 @@ func (r *Room) GetRun(ctx context.Context, req GetRunRequest) (runtime.RunView, 
 	return view, err
 }
 
-// ListRunsRequest is the argument of [Room.ListRuns].
+// ListRunsRequest is the argument of [Service.ListRuns].
 type ListRunsRequest struct {
 	runtime.Call
 	Filter machine.RunFilter
@@ -69,7 +69,7 @@ func (p *RunPage) Cut(n int) {
 
 // ListRuns lists runs in the order of their creation, newest first unless the
 // filter says otherwise.
-func (r *Room) ListRuns(ctx context.Context, req ListRunsRequest) (RunPage, error) {
+func (r *Service) ListRuns(ctx context.Context, req ListRunsRequest) (RunPage, error) {
 	ns, err := r.readable(req.Call)
 	if err != nil {
 		return RunPage{}, err
@@ -88,14 +88,14 @@ func (r *Room) ListRuns(ctx context.Context, req ListRunsRequest) (RunPage, erro
 // StateAt returns a run's state as it was after the commit that holds record
 // seq; 0 = now. A past state is a replay from the store's last checkpoint before
 // it, so it costs the same however long the journal is.
-func (r *Room) StateAt(ctx context.Context, ref runtime.RunRef, seq uint64) (*machine.State, error) {
-	key, err := r.cfg.Way.FindReadable(ref)
+func (r *Service) StateAt(ctx context.Context, ref runtime.RunRef, seq uint64) (*machine.State, error) {
+	key, err := r.cfg.Engine.FindReadable(ref)
 	if err != nil {
 		return nil, err
 	}
-	return r.cfg.Way.StateOf(ctx, key, seq)
+	return r.cfg.Engine.StateOf(ctx, key, seq)
 }
 
-func (r *Room) readable(call runtime.Call) (uint32, error) {
-	return r.cfg.Way.Admit(call, policy.RunsRead|policy.RunsWrite)
+func (r *Service) readable(call runtime.Call) (uint32, error) {
+	return r.cfg.Engine.Admit(call, policy.RunsRead|policy.RunsWrite)
 }

@@ -15,12 +15,12 @@ import (
 //
 // Errors: NOT_FOUND RECORD_NOT_FOUND, FAILED_PRECONDITION NO_OPEN_TURN for a record
 // that opened none.
-func (r *Room) ShowTurn(ctx context.Context, ref runtime.RunRef, turn uint64) (render.TurnView, error) {
-	key, err := r.cfg.Way.FindReadable(ref)
+func (r *Service) ShowTurn(ctx context.Context, ref runtime.RunRef, turn uint64) (render.TurnView, error) {
+	key, err := r.cfg.Engine.FindReadable(ref)
 	if err != nil {
 		return render.TurnView{}, err
 	}
-	s, err := r.cfg.Way.StateOf(ctx, key, turn)
+	s, err := r.cfg.Engine.StateOf(ctx, key, turn)
 	if err != nil {
 		return render.TurnView{}, err
 	}
@@ -47,7 +47,7 @@ type StatusCount struct {
 }
 
 // CountRuns counts the runs of each status.
-func (r *Room) CountRuns(ctx context.Context, call runtime.Call) ([]StatusCount, error) {
+func (r *Service) CountRuns(ctx context.Context, call runtime.Call) ([]StatusCount, error) {
 	ns, err := r.readable(call)
 	if err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 // was counted so far.
 const maxTaskLook = 10_000
 
-// ListTasksRequest is the argument of [Room.ListTasks].
+// ListTasksRequest is the argument of [Service.ListTasks].
 type ListTasksRequest struct {
 	runtime.Call
 	// Tenant, ContextID: the tasks of one route, of one context; "" = all.
@@ -43,7 +43,7 @@ type TaskPage struct {
 
 // ListTasks lists the caller's tasks, newest status first; those of everybody for
 // a principal with the scope admin.
-func (r *Room) ListTasks(ctx context.Context, req ListTasksRequest) (TaskPage, error) {
+func (r *Service) ListTasks(ctx context.Context, req ListTasksRequest) (TaskPage, error) {
 	ns, err := r.readable(req.Call)
 	if err != nil {
 		return TaskPage{}, err

@@ -3,5 +3,5 @@
 //
 // Owns: the table of the bounds in force, the rates, and the counts of open runs and streams.
 // Keeps: a bound that no caller passes, however many ask at once; runs that are open are counted
-// from the store, so that a restart changes no count. A nil [Book] bounds nothing.
+// from the store, so that a restart changes no count. A nil [Limits] bounds nothing.
 package quota

@@ -49,5 +49,5 @@ func (m *meter) take(now time.Time) (wait time.Duration, ok bool) {
 	return max(time.Duration(missing/float64(m.every)*float64(time.Second)), time.Millisecond), false
 }
 
-// giveBack puts one back that was taken.
+// finish puts one back that was taken.
 func (m *meter) giveBack() { m.left.ReserveN(m.now, -1) }

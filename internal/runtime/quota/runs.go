@@ -21,16 +21,16 @@ type Counter interface {
 // that are about to begin included. The store is asked once, at the first start; commits
 // keep the count. A run that was imported before its end is counted from the next process on.
 type Runs struct {
-	book  *Book
-	store Counter
+	limits *Limits
+	store  Counter
 	// limit is that of all namespaces together.
 	limit int64
 
 	// first lets one ask; who comes meanwhile has the answer then, and stops nobody's commits.
 	first sync.Mutex
-	// asking keeps those out that begin or end a run while the store is asked.
-	asking sync.RWMutex
-	asked  atomic.Bool
+	// loading keeps those out that begin or end a run while the store is asked.
+	loading sync.RWMutex
+	loaded  atomic.Bool
 	// total is guarded by the book's mutex.
 	total int64
 }
@@ -42,17 +42,17 @@ var activeStatuses = []machine.Status{machine.Running, machine.Waiting}
 const drainRetry = time.Second
 
 // NewRuns counts the runs of the book's namespaces; it asks nothing yet.
-func NewRuns(book *Book, store Counter, limit int) *Runs {
-	return &Runs{book: book, store: store, limit: int64(limit)}
+func NewRuns(book *Limits, store Counter, limit int) *Runs {
+	return &Runs{limits: book, store: store, limit: int64(limit)}
 }
 
 // Begin admits a run of a principal, or refuses what would pass a bound: of all runs, of
 // those of the namespace, of starts. settle is told, once, whether the run was begun.
 func (r *Runs) Begin(ctx context.Context, ns uint32, principal string, now time.Time) (settle func(begun bool), err error) {
-	if err := r.ask(ctx); err != nil {
+	if err := r.load(ctx); err != nil {
 		return nil, err
 	}
-	space := Namespace(r.book.Name(ns))
+	space := Namespace(r.limits.Name(ns))
 	var back []func()
 	undo := func() {
 		for _, give := range back {
@@ -60,7 +60,7 @@ func (r *Runs) Begin(ctx context.Context, ns uint32, principal string, now time.
 		}
 	}
 	for _, h := range []Holder{space, Principal(principal)} {
-		give, err := r.book.Spend(h, Starts, now)
+		give, err := r.limits.Spend(h, Starts, now)
 		if err != nil {
 			undo()
 			return nil, err
@@ -80,11 +80,11 @@ func (r *Runs) Begin(ctx context.Context, ns uint32, principal string, now time.
 }
 
 func (r *Runs) enter(space Holder) error {
-	b, k := r.book, key{space, OpenRuns}
+	b, k := r.limits, key{space, OpenRuns}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if got := r.total + 1; got > r.limit {
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeResourceExhausted, Reason: "RUNS_IN_FLIGHT",
 			Message: "too many runs have not ended", Limit: r.limit, Got: got, RetryAfter: int64(drainRetry),
 		}
@@ -98,16 +98,16 @@ func (r *Runs) enter(space Holder) error {
 }
 
 func (r *Runs) left(space Holder) {
-	r.book.mu.Lock()
-	defer r.book.mu.Unlock()
+	r.limits.mu.Lock()
+	defer r.limits.mu.Unlock()
 	r.total--
-	r.book.open[key{space, OpenRuns}]--
+	r.limits.open[key{space, OpenRuns}]--
 }
 
-// ask counts what is stored. The store's own count is made first, while others go on:
+// load counts what is stored. The store's own count is made first, while others go on:
 // what it keeps of it makes the second one cheap.
-func (r *Runs) ask(ctx context.Context) error {
-	if r.asked.Load() {
+func (r *Runs) load(ctx context.Context) error {
+	if r.loaded.Load() {
 		return nil
 	}
 	if _, err := r.count(ctx); err != nil {
@@ -115,28 +115,28 @@ func (r *Runs) ask(ctx context.Context) error {
 	}
 	r.first.Lock()
 	defer r.first.Unlock()
-	if r.asked.Load() {
+	if r.loaded.Load() {
 		return nil
 	}
-	r.asking.Lock()
-	defer r.asking.Unlock()
+	r.loading.Lock()
+	defer r.loading.Unlock()
 	open, err := r.count(ctx)
 	if err != nil {
 		return err
 	}
-	r.book.mu.Lock()
-	defer r.book.mu.Unlock()
+	r.limits.mu.Lock()
+	defer r.limits.mu.Unlock()
 	for k, n := range open {
-		r.book.open[k] = n
+		r.limits.open[k] = n
 		r.total += n
 	}
-	r.asked.Store(true)
+	r.loaded.Store(true)
 	return nil
 }
 
 func (r *Runs) count(ctx context.Context) (map[key]int64, error) {
-	open := make(map[key]int64, len(r.book.names))
-	for ns, name := range r.book.names {
+	open := make(map[key]int64, len(r.limits.names))
+	for ns, name := range r.limits.names {
 		n, err := r.store.CountRuns(ctx, ns, slices.Clone(activeStatuses))
 		if err != nil {
 			return nil, fmt.Errorf("count runs of namespace %q: %w", name, err)
@@ -150,7 +150,7 @@ func (r *Runs) count(ctx context.Context) (map[key]int64, error) {
 // nil at its beginning. [Runs.Committed] must follow.
 func (r *Runs) Committing(before, after *machine.State) {
 	if counts(before, after) {
-		r.asking.RLock()
+		r.loading.RLock()
 	}
 }
 
@@ -159,9 +159,9 @@ func (r *Runs) Committed(before, after *machine.State, stored bool) (begun bool)
 	if !counts(before, after) {
 		return false
 	}
-	defer r.asking.RUnlock()
-	if stored && after.Status.Terminal() && r.asked.Load() {
-		r.left(Namespace(r.book.Name(after.Namespace)))
+	defer r.loading.RUnlock()
+	if stored && after.Status.Terminal() && r.loaded.Load() {
+		r.left(Namespace(r.limits.Name(after.Namespace)))
 	}
 	return stored && before == nil
 }

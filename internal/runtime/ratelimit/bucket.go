@@ -13,8 +13,8 @@ type bucket struct {
 	until time.Duration
 	// typical is what calls consume, as far as it was told; 0 = of none.
 	typical int64
-	// lines wait for it, among others perhaps.
-	lines map[*line]struct{}
+	// queues wait for it, among others perhaps.
+	queues map[*queue]struct{}
 	// served is the order of service: how much of the bucket each tenant has had by its
 	// weight. now is what the one that was served last had.
 	served map[string]float64
@@ -24,7 +24,7 @@ type bucket struct {
 }
 
 func newBucket(l *Limit, key string, now time.Duration) *bucket {
-	b := &bucket{limit: l, key: key, lines: map[*line]struct{}{}, served: map[string]float64{}}
+	b := &bucket{limit: l, key: key, queues: map[*queue]struct{}{}, served: map[string]float64{}}
 	b.calls.at, b.tokens.at, b.until = now, now, now
 	b.bound(l)
 	b.calls.level, b.tokens.level = b.calls.burst(), b.tokens.burst()
@@ -43,18 +43,18 @@ func (b *bucket) full() bool { return b.limit.Concurrent > 0 && b.open >= b.limi
 const never = time.Duration(1<<63 - 1)
 
 // wait is how long a ticket has to wait for the bucket; 0 = it may go.
-func (b *bucket) wait(now time.Duration, t *ticket) time.Duration {
+func (b *bucket) wait(now time.Duration, t *reservation) time.Duration {
 	if b.full() {
 		return never
 	}
 	pause := max(0, b.until-now)
 	pause = max(pause, b.calls.wait(now, 1))
-	return max(pause, b.tokens.wait(now, b.takes(t)))
+	return max(pause, b.tokens.wait(now, b.tokenCost(t)))
 }
 
-// takes is what a ticket takes of the tokens: what it may consume, and where nobody says so,
+// tokenCost is what a ticket takes of the tokens: what it may consume, and where nobody says so,
 // what others did.
-func (b *bucket) takes(t *ticket) int64 {
+func (b *bucket) tokenCost(t *reservation) int64 {
 	if t.tokens > 0 {
 		return t.tokens
 	}
@@ -62,13 +62,13 @@ func (b *bucket) takes(t *ticket) int64 {
 }
 
 // share is what a ticket is worth of a minute, for the order of service.
-func (b *bucket) share(t *ticket) float64 {
+func (b *bucket) share(t *reservation) float64 {
 	worth := 0.0
 	if most := b.limit.PerMinute; most > 0 {
 		worth = 1 / float64(most)
 	}
 	if most := b.limit.TokensPerMinute; most > 0 {
-		worth = max(worth, float64(b.tokens.fits(b.takes(t)))/float64(most))
+		worth = max(worth, float64(b.tokens.fits(b.tokenCost(t)))/float64(most))
 	}
 	if worth == 0 {
 		worth = 1
@@ -83,7 +83,7 @@ func (b *bucket) begins(tenant string) float64 { return max(b.served[tenant], b.
 // ahead of the others.
 const maxServed = 1024
 
-func (b *bucket) serve(t *ticket) {
+func (b *bucket) serve(t *reservation) {
 	begins := b.begins(t.tenant)
 	b.now = begins
 	b.served[t.tenant] = begins + b.share(t)
@@ -99,19 +99,19 @@ func (b *bucket) serve(t *ticket) {
 
 // idle: it is as a new one.
 func (b *bucket) idle(now time.Duration) bool {
-	return b.open == 0 && len(b.lines) == 0 && b.until <= now && b.calls.idle(now) && b.tokens.idle(now)
+	return b.open == 0 && len(b.queues) == 0 && b.until <= now && b.calls.idle(now) && b.tokens.idle(now)
 }
 
-// hear takes what a provider told: what it says is left is the most that is.
-func (b *bucket) hear(now time.Duration, told *Told) {
+// observeProviderLimits takes what a provider told: what it says is left is the most that is.
+func (b *bucket) observeProviderLimits(now time.Duration, told *ProviderLimits) {
 	b.until = max(b.until, now+told.Wait)
-	hearMeter(&b.calls, now, told.Requests, told.RequestsReset)
-	hearMeter(&b.tokens, now, told.Tokens, told.TokensReset)
+	observeProviderLimit(&b.calls, now, told.Requests, told.RequestsReset)
+	observeProviderLimit(&b.tokens, now, told.Tokens, told.TokensReset)
 }
 
-// hearMeter counts what the provider counted and we did not as taken so long ago that it is
+// observeProviderLimit counts what the provider counted and we did not as taken so long ago that it is
 // over when the provider says.
-func hearMeter(m *meter, now time.Duration, left *int64, reset time.Duration) {
+func observeProviderLimit(m *meter, now time.Duration, left *int64, reset time.Duration) {
 	if left == nil || m.most == 0 {
 		return
 	}

@@ -22,7 +22,7 @@ type Wait struct {
 }
 
 // Waiting lists what the calls of a run wait for, those that wait longest first.
-func (r *Room) Waiting(key runtime.RunKey) []Wait {
+func (r *Service) Waiting(key runtime.RunKey) []Wait {
 	if !r.on.Load() {
 		return nil
 	}
@@ -30,7 +30,7 @@ func (r *Room) Waiting(key runtime.RunKey) []Wait {
 	defer r.mu.Unlock()
 	var waits []Wait
 	for id := range r.runs[key] {
-		if t := r.desk.tickets[id]; t != nil && t.line != nil {
+		if t := r.limiter.reservations[id]; t != nil && t.queue != nil {
 			waits = append(waits, t.wait(r.now()))
 		}
 	}
@@ -38,12 +38,12 @@ func (r *Room) Waiting(key runtime.RunKey) []Wait {
 	return waits
 }
 
-func (t *ticket) wait(now time.Duration) Wait {
-	w := Wait{Model: t.Call.Model, Tool: t.Call.Tool, For: now - t.asked, Step: t.step}
+func (t *reservation) wait(now time.Duration) Wait {
+	w := Wait{Model: t.Call.Model, Tool: t.Call.Tool, For: now - t.requestedAt, Step: t.step}
 	for _, b := range t.buckets {
 		w.Limits, w.Keys = append(w.Limits, b.limit.ID), append(w.Keys, b.key)
 	}
-	w.Ahead = slices.Index(t.line.queue, t)
+	w.Ahead = slices.Index(t.queue.waiting, t)
 	return w
 }
 
@@ -53,7 +53,7 @@ type Figure struct {
 	// Concurrent, PerMinute and TokensPerMinute are the bounds, 0 = none; Open, Begun and
 	// Tokens what there is of them, the latter two of the last minute.
 	Concurrent, PerMinute, TokensPerMinute int64
-	Open, Begun, Tokens                    int64
+	Open, Started, Tokens                  int64
 	// Waiting are calls that wait, by tenant.
 	Waiting map[string]int64
 	// Held is how long a provider asked to send nothing.
@@ -74,19 +74,19 @@ type Total struct {
 }
 
 // Totals lists the entries in force, in their order.
-func (r *Room) Totals() []Total {
+func (r *Service) Totals() []Total {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	out := make([]Total, len(r.desk.table.Limits))
-	for i, l := range r.desk.table.Limits {
-		out[i] = *r.desk.total(l.ID)
-		for _, b := range r.desk.buckets {
+	out := make([]Total, len(r.limiter.table.Limits))
+	for i, l := range r.limiter.table.Limits {
+		out[i] = *r.limiter.total(l.ID)
+		for _, b := range r.limiter.buckets {
 			if b.limit.ID != l.ID {
 				continue
 			}
 			out[i].Open += b.open
-			for line := range b.lines {
-				out[i].Queued += int64(len(line.queue))
+			for line := range b.queues {
+				out[i].Queued += int64(len(line.waiting))
 			}
 		}
 	}
@@ -94,16 +94,16 @@ func (r *Room) Totals() []Total {
 }
 
 // Figures lists all keys that are known, by entry as in the table, then by key.
-func (r *Room) Figures() []Figure {
+func (r *Service) Figures() []Figure {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
 	order := map[string]int{}
 	var out []Figure
-	for i, l := range r.desk.table.Limits {
+	for i, l := range r.limiter.table.Limits {
 		order[l.ID] = i
 	}
-	for _, b := range r.desk.buckets {
+	for _, b := range r.limiter.buckets {
 		out = append(out, b.figure(now))
 	}
 	slices.SortFunc(out, func(a, b Figure) int {
@@ -125,18 +125,18 @@ func (b *bucket) figure(now time.Duration) Figure {
 	b.tokens.advance(now)
 	f := Figure{
 		Limit: b.limit.ID, Key: b.key, Concurrent: b.limit.Concurrent, PerMinute: b.limit.PerMinute, TokensPerMinute: b.limit.TokensPerMinute,
-		Open: b.open, Begun: b.calls.sum, Tokens: b.tokens.sum, Held: max(0, b.until-now),
+		Open: b.open, Started: b.calls.sum, Tokens: b.tokens.sum, Held: max(0, b.until-now),
 		Admitted: b.admitted, Waited: b.waited, Waiting: map[string]int64{},
 	}
-	for l := range b.lines {
-		f.Waiting[l.tenant] += int64(len(l.queue))
+	for l := range b.queues {
+		f.Waiting[l.tenant] += int64(len(l.waiting))
 	}
 	return f
 }
 
 // Limits are the entries in force.
-func (r *Room) Limits() *Table {
+func (r *Service) Limits() *Table {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.desk.table
+	return r.limiter.table
 }

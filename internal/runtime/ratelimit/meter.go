@@ -87,8 +87,8 @@ func (m *meter) take(now, at time.Duration, n int64) {
 	m.advance(now)
 }
 
-// recall counts n as taken at a time by somebody else; from now on what comes comes evenly.
-func (m *meter) recall(now, at time.Duration, n int64) {
+// replayPast counts n as taken at a time by somebody else; from now on what comes comes evenly.
+func (m *meter) replayPast(now, at time.Duration, n int64) {
 	if m.most > 0 && n > 0 {
 		m.level = min(m.level, 0)
 		m.put(at, n)

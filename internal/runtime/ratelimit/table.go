@@ -19,8 +19,8 @@ type Limit struct {
 	Concurrent, PerMinute, TokensPerMinute int64
 	// Weights of tenants; 1 for those that are not in it.
 	Weights map[string]int64
-	// Told: what providers tell of their own limits moves those of the entry.
-	Told bool
+	// TrackProvider: what providers tell of their own limits moves those of the entry.
+	TrackProvider bool
 }
 
 // Table is what is in force. It does not change.
@@ -70,8 +70,8 @@ func (l *Limit) weight(tenant string) float64 {
 	return 1
 }
 
-// Told is what a provider told of its limits with an answer. A nil figure was not told.
-type Told struct {
+// ProviderLimits is what a provider told of its limits with an answer. A nil figure was not told.
+type ProviderLimits struct {
 	// Requests and Tokens are what is left of them; the durations say until when.
 	Requests, Tokens           *int64
 	RequestsReset, TokensReset time.Duration

@@ -17,20 +17,20 @@ func (c bubbleClock) Elapsed() time.Duration                 { return time.Since
 func (c bubbleClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
 
 // full is a room whose one place is taken.
-func full(t *testing.T) (r *Room, leave func()) {
+func full(t *testing.T) (r *Service, leave func()) {
 	t.Helper()
-	r = &Room{
-		cfg: Config{Clock: bubbleClock{time.Now()}}, wake: make(chan struct{}, 1), desk: NewDesk(nil), waits: map[ID]*wait{},
+	r = &Service{
+		cfg: Config{Clock: bubbleClock{time.Now()}}, wake: make(chan struct{}, 1), limiter: NewLimiter(nil), waiters: map[ID]*waiter{},
 		runs: map[runtime.RunKey]map[ID]struct{}{}, due: never, known: make(chan struct{}), draining: make(chan struct{}),
 	}
 	close(r.known)
 	r.Replace(tableOf(t, &Limit{ID: "models", Source: "model", Concurrent: 1}))
-	other := Ask{ID: ID{Run: "other", Key: "k"}, Call: Call{Model: "gpt"}}
+	other := Request{ID: ID{Run: "other", Key: "k"}, Call: Call{Model: "gpt"}}
 	w, err := r.enter(t.Context(), other, in(1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r, func() { r.left(other.ID, w) }
+	return r, func() { r.releaseWaiter(other.ID, w) }
 }
 
 // in is a run in an execution of its turn.
@@ -38,12 +38,12 @@ func in(attempt int) *machine.State {
 	return &machine.State{RunID: "run", Status: machine.Running, Turn: &machine.Turn{Seq: 1, Attempt: attempt}}
 }
 
-var asked = Ask{ID: ID{Run: "run", Key: "k"}, Call: Call{Model: "gpt"}}
+var asked = Request{ID: ID{Run: "run", Key: "k"}, Call: Call{Model: "gpt"}}
 
 // entered asks in an execution, and tells when it is let go on.
-func entered(t *testing.T, r *Room, attempt int) <-chan *wait {
+func entered(t *testing.T, r *Service, attempt int) <-chan *waiter {
 	t.Helper()
-	done := make(chan *wait, 1)
+	done := make(chan *waiter, 1)
 	go func() {
 		w, err := r.enter(t.Context(), asked, in(attempt))
 		if err != nil {
@@ -56,7 +56,7 @@ func entered(t *testing.T, r *Room, attempt int) <-chan *wait {
 }
 
 // moved is told that the run has come to an execution.
-func moved(r *Room, attempt int) {
+func moved(r *Service, attempt int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.over(runtime.RunKey{ID: "run"}, in(attempt))
@@ -75,13 +75,13 @@ func TestALateOneTakesNobodysPlace(t *testing.T) {
 			t.Fatal("the execution is over, and who waited is told to begin")
 		}
 		second := entered(t, r, 2)
-		r.left(asked.ID, late)
+		r.releaseWaiter(asked.ID, late)
 		synctest.Wait()
-		if len(second) > 0 || r.waits[asked.ID] == nil {
+		if len(second) > 0 || r.waiters[asked.ID] == nil {
 			t.Fatal("the next execution does not wait any more")
 		}
 		leave()
-		if w := <-second; w.over || !r.desk.tickets[asked.ID].granted {
+		if w := <-second; w.over || !r.limiter.reservations[asked.ID].granted {
 			t.Error("it has no place")
 		}
 	})
@@ -99,7 +99,7 @@ func TestTheNextExecutionWaitsOn(t *testing.T) {
 			t.Fatal("it goes on without a place")
 		}
 		leave()
-		for _, done := range []<-chan *wait{first, second} {
+		for _, done := range []<-chan *waiter{first, second} {
 			if w := <-done; w.over {
 				t.Error("it is told that it is over")
 			}

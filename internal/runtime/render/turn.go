@@ -215,7 +215,7 @@ func (r *Renderer) messages(ctx context.Context, key machine.RunKey, s *machine.
 
 // NoTurn is the refusal of a run that has no open turn to show.
 func NoTurn(reason, message string, s *machine.State) error {
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeFailedPrecondition, Reason: reason, Field: "run_id", Message: message, Seq: s.Seq,
 	}
 }

@@ -19,18 +19,18 @@ import (
 const (
 	archiveSuffix = ".pawlrun"
 	// partSuffix follows while the file is not whole.
-	partSuffix  = ".part"
-	hashLetters = 16
+	partSuffix    = ".part"
+	hashPrefixLen = 16
 )
 
 // archived writes the file of a run that has ended into a directory of the namespace, and
 // returns when file and name are on disk. One that is there already is of the same records:
 // its name has their hash, and it got that when it was whole.
-func (r *Room) archived(ctx context.Context, dir, namespace string, key runtime.RunKey, st *machine.State) (path string, size int64, err error) {
+func (r *Service) archived(ctx context.Context, dir, namespace string, key runtime.RunKey, st *machine.State) (path string, size int64, err error) {
 	if dir, err = r.madeDir(dir, namespace); err != nil {
 		return "", 0, err
 	}
-	path = filepath.Join(dir, fmt.Sprintf("%s.%s%s", key.ID, hex.EncodeToString(st.PrevHash[:])[:hashLetters], archiveSuffix))
+	path = filepath.Join(dir, fmt.Sprintf("%s.%s%s", key.ID, hex.EncodeToString(st.PrevHash[:])[:hashPrefixLen], archiveSuffix))
 	if info, err := os.Stat(path); err == nil {
 		// The crash that came between may have been one of the whole machine.
 		return path, info.Size(), r.syncDir(dir)
@@ -38,27 +38,27 @@ func (r *Room) archived(ctx context.Context, dir, namespace string, key runtime.
 		return "", 0, err
 	}
 	size, err = r.written(path, func(out io.Writer) error {
-		return r.cfg.Archive.Export(ctx, key.Namespace, key.ID, &careful{out: out, room: func() error { return r.cfg.Room(dir) }})
+		return r.cfg.Archive.Export(ctx, key.Namespace, key.ID, &guardedWriter{out: out, checkSpace: func() error { return r.cfg.CheckSpace(dir) }})
 	})
 	return path, size, err
 }
 
-// roomEvery is how many bytes are written between two looks at the room.
-const roomEvery = 8 << 20
+// spaceCheckBytes is how many bytes are written between two looks at the room.
+const spaceCheckBytes = 8 << 20
 
-// careful asks for room before the first byte, and again now and then.
-type careful struct {
-	out  io.Writer
-	room func() error
-	left int
+// guardedWriter asks for room before the first byte, and again now and then.
+type guardedWriter struct {
+	out        io.Writer
+	checkSpace func() error
+	left       int
 }
 
-func (c *careful) Write(p []byte) (int, error) {
+func (c *guardedWriter) Write(p []byte) (int, error) {
 	if c.left -= len(p); c.left < 0 {
-		if err := c.room(); err != nil {
+		if err := c.checkSpace(); err != nil {
 			return 0, err
 		}
-		c.left = roomEvery
+		c.left = spaceCheckBytes
 	}
 	return c.out.Write(p)
 }
@@ -87,7 +87,7 @@ func clearParts(dir string) error {
 }
 
 // written makes a file that has its name only when it is whole and on disk.
-func (r *Room) written(path string, write func(out io.Writer) error) (size int64, err error) {
+func (r *Service) written(path string, write func(out io.Writer) error) (size int64, err error) {
 	part := path + partSuffix
 	f, err := os.OpenFile(part, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -113,7 +113,7 @@ func (r *Room) written(path string, write func(out io.Writer) error) (size int64
 // madeDir makes the directory of a namespace, and returns when its name is on disk. One that
 // is there may be of a moment before the machine crashed. The archive itself was there at the
 // start: if it is gone a disk is, and nothing is written in its place.
-func (r *Room) madeDir(archive, namespace string) (dir string, err error) {
+func (r *Service) madeDir(archive, namespace string) (dir string, err error) {
 	dir = filepath.Join(archive, namespace)
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err

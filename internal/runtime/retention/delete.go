@@ -21,13 +21,13 @@ const (
 // Errors: PERMISSION_DENIED without the scope runs:delete; FAILED_PRECONDITION
 // RUN_NOT_ENDED, RUN_NEEDED while the run that delegated to it goes on, AGENT_UNTOLD while
 // an agent that it delegated to was not told that it is over.
-func (r *Room) DeleteRun(ctx context.Context, ref runtime.RunRef) (d machine.Deleted, duplicate bool, err error) {
-	key, err := r.cfg.Way.Find(ref)
+func (r *Service) DeleteRun(ctx context.Context, ref runtime.RunRef) (d machine.Deleted, duplicate bool, err error) {
+	key, err := r.cfg.Engine.Find(ref)
 	if err == nil {
 		err = runtime.Denied(policy.Require(ref.Principal, policy.RunsDelete))
 	}
 	if err == nil && r.cfg.Store == nil {
-		err = &machine.Refusal{
+		err = &machine.Error{
 			Code: machine.CodeFailedPrecondition, Reason: "DELETION_OFF", Message: "this sidecar's store deletes nothing",
 		}
 	}
@@ -38,19 +38,19 @@ func (r *Room) DeleteRun(ctx context.Context, ref runtime.RunRef) (d machine.Del
 }
 
 // delete deletes a run for whoever is in asked.
-func (r *Room) delete(ctx context.Context, key runtime.RunKey, asked machine.Deleted) (d machine.Deleted, duplicate bool, err error) {
-	head, err := r.cfg.Way.Head(ctx, key)
+func (r *Service) delete(ctx context.Context, key runtime.RunKey, asked machine.Deleted) (d machine.Deleted, duplicate bool, err error) {
+	head, err := r.cfg.Engine.Head(ctx, key)
 	if err != nil && !machine.IsDeleted(err) {
 		return d, false, err
 	}
 	if head != nil {
-		if err := errors.Join(r.unneeded(ctx, key, head), r.told(ctx, key, head)); err != nil {
+		if err := errors.Join(r.unneeded(ctx, key, head), r.checkAgentsNotified(ctx, key, head)); err != nil {
 			return d, false, err
 		}
 	}
 	asked.At = r.cfg.Clock.Now().UnixNano()
-	err = r.cfg.Way.Inside(func() error {
-		return r.cfg.Way.Forget(key, func() error {
+	err = r.cfg.Engine.Inside(func() error {
+		return r.cfg.Engine.Evict(key, func() error {
 			// A removal that was begun is ended, whoever waits for it.
 			d, duplicate, err = r.cfg.Store.DeleteRun(context.WithoutCancel(ctx), key.Namespace, key.ID, asked)
 			if err == nil && r.cfg.Deleted != nil {
@@ -63,35 +63,35 @@ func (r *Room) delete(ctx context.Context, key runtime.RunKey, asked machine.Del
 }
 
 // unneeded refuses a run whose parent goes on: it may not have heard how it ended.
-func (r *Room) unneeded(ctx context.Context, key runtime.RunKey, st *machine.State) error {
+func (r *Service) unneeded(ctx context.Context, key runtime.RunKey, st *machine.State) error {
 	if st.Parent == nil || st.Parent.Origin != "" || st.Imported {
 		return nil
 	}
-	parent, err := r.cfg.Way.Head(ctx, runtime.RunKey{Namespace: key.Namespace, ID: st.Parent.RunID})
-	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.Code == machine.CodeNotFound {
+	parent, err := r.cfg.Engine.Head(ctx, runtime.RunKey{Namespace: key.Namespace, ID: st.Parent.RunID})
+	if refusal, ok := errors.AsType[*machine.Error](err); ok && refusal.Code == machine.CodeNotFound {
 		// A parent that is not here asks nothing here.
 		return nil
 	}
 	if err != nil || parent.Status.Terminal() || parent.Imported {
 		return err
 	}
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeFailedPrecondition, Reason: runNeeded, Field: "run_id", Seq: st.Seq,
 		Message: fmt.Sprintf("the run %s, which delegated to it, has not ended", parent.RunID),
 	}
 }
 
-// told refuses a run that has ended while an agent works for it that was not told so: who
+// checkAgentsNotified refuses a run that has ended while an agent works for it that was not told so: who
 // is out of reach is given up after some minutes.
-func (r *Room) told(ctx context.Context, key runtime.RunKey, st *machine.State) error {
-	if !r.cfg.Telling || !st.Status.Terminal() || st.Imported {
+func (r *Service) checkAgentsNotified(ctx context.Context, key runtime.RunKey, st *machine.State) error {
+	if !r.cfg.NotifiesAgents || !st.Status.Terminal() || st.Imported {
 		return nil
 	}
 	untold, err := r.cfg.Store.Untold(ctx, key.Namespace, key.ID)
 	if err != nil || !untold {
 		return err
 	}
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeFailedPrecondition, Reason: agentUntold, Field: "run_id", Seq: st.Seq,
 		Message: "an agent that it delegated to is not told yet that it is over: try again in some minutes",
 	}
@@ -103,8 +103,8 @@ func (r *Room) told(ctx context.Context, key runtime.RunKey, st *machine.State) 
 // Errors: PERMISSION_DENIED without the scope runs:erase; INVALID_ARGUMENT REASON_REQUIRED;
 // FAILED_PRECONDITION RUN_NOT_ENDED, RUN_NOT_ERASABLE, RUN_NEEDED while the run that delegated
 // to it goes on, ERASURE_OFF.
-func (r *Room) EraseRun(ctx context.Context, ref runtime.RunRef, reason string) (st *machine.State, duplicate bool, err error) {
-	key, err := r.cfg.Way.Find(ref)
+func (r *Service) EraseRun(ctx context.Context, ref runtime.RunRef, reason string) (st *machine.State, duplicate bool, err error) {
+	key, err := r.cfg.Engine.Find(ref)
 	if err == nil {
 		err = runtime.Denied(policy.Require(ref.Principal, policy.RunsErase))
 	}
@@ -113,29 +113,29 @@ func (r *Room) EraseRun(ctx context.Context, ref runtime.RunRef, reason string) 
 	case err != nil:
 		return nil, false, err
 	case eraser == nil:
-		return nil, false, &machine.Refusal{
+		return nil, false, &machine.Error{
 			Code: machine.CodeFailedPrecondition, Reason: "ERASURE_OFF", Message: "this sidecar's store erases nothing",
 		}
 	case reason == "":
-		return nil, false, &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "REASON_REQUIRED", Field: "reason", Message: "say why"}
+		return nil, false, &machine.Error{Code: machine.CodeInvalidArgument, Reason: "REASON_REQUIRED", Field: "reason", Message: "say why"}
 	}
-	head, err := r.cfg.Way.Head(ctx, key)
+	head, err := r.cfg.Engine.Head(ctx, key)
 	if err == nil && head.Erased == nil {
 		err = r.unneeded(ctx, key, head)
 	}
 	if err == nil && head.Erased == nil {
 		// Whom to tell is a value.
-		err = r.told(ctx, key, head)
+		err = r.checkAgentsNotified(ctx, key, head)
 	}
 	if err != nil {
 		return nil, false, err
 	}
 	asked := machine.Erased{At: r.cfg.Clock.Now().UnixNano(), By: ref.Principal.Name(), Why: reason}
-	err = r.cfg.Way.Inside(func() error {
-		return r.cfg.Way.Forget(key, func() error {
+	err = r.cfg.Engine.Inside(func() error {
+		return r.cfg.Engine.Evict(key, func() error {
 			// An erasure that was begun is ended, whoever waits for it.
 			st, duplicate, err = eraser.EraseRun(context.WithoutCancel(ctx), key.Namespace, key.ID, asked)
-			if r.cfg.Deleted != nil && Begun(err) {
+			if r.cfg.Deleted != nil && MayHaveErased(err) {
 				// Also of one that failed.
 				r.cfg.Deleted(key)
 			}
@@ -145,10 +145,10 @@ func (r *Room) EraseRun(ctx context.Context, ref runtime.RunRef, reason string) 
 	return st, duplicate, err
 }
 
-// Begun: what [Room.EraseRun] answers with this error may have begun, so that what is remembered
+// MayHaveErased: what [Service.EraseRun] answers with this error may have begun, so that what is remembered
 // of the run has to go; one that was refused has not.
-func Begun(err error) bool {
-	refusal, refused := errors.AsType[*machine.Refusal](err)
+func MayHaveErased(err error) bool {
+	refusal, refused := errors.AsType[*machine.Error](err)
 	if !refused {
 		return !errors.Is(err, machine.ErrNoRun)
 	}

@@ -11,7 +11,7 @@ import (
 
 // oneHead is a way that has one thing to say of every run.
 type oneHead struct {
-	Way
+	Engine
 	state *machine.State
 	err   error
 }
@@ -23,22 +23,22 @@ func (w oneHead) Head(context.Context, runtime.RunKey) (*machine.State, error) {
 func TestUnneeded(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("the disk is gone")
-	busy := &machine.Refusal{Code: machine.CodeUnavailable, Reason: "BUSY"}
-	needed := &machine.Refusal{Reason: "RUN_NEEDED"}
+	busy := &machine.Error{Code: machine.CodeUnavailable, Reason: "BUSY"}
+	needed := &machine.Error{Reason: "RUN_NEEDED"}
 	for name, c := range map[string]struct {
 		way  oneHead
 		want error
 	}{
-		"was never here":     {oneHead{err: &machine.Refusal{Code: machine.CodeNotFound, Reason: "RUN_NOT_FOUND"}}, nil},
-		"was deleted":        {oneHead{err: (&machine.Deleted{RunID: "p"}).Refusal()}, nil},
+		"was never here":     {oneHead{err: &machine.Error{Code: machine.CodeNotFound, Reason: "RUN_NOT_FOUND"}}, nil},
+		"was deleted":        {oneHead{err: (&machine.Deleted{RunID: "p"}).Err()}, nil},
 		"has ended":          {oneHead{state: &machine.State{Status: machine.Cancelled}}, nil},
 		"goes on":            {oneHead{state: &machine.State{Status: machine.Running}}, needed},
 		"cannot be read":     {oneHead{err: broken}, broken},
 		"cannot be read now": {oneHead{err: busy}, busy},
 	} {
-		room := &Room{cfg: Config{Way: c.way}}
+		room := &Service{cfg: Config{Engine: c.way}}
 		err := room.unneeded(context.Background(), runtime.RunKey{ID: "c"}, &machine.State{Parent: &machine.Parent{RunID: "p"}})
-		got, refused := errors.AsType[*machine.Refusal](err)
+		got, refused := errors.AsType[*machine.Error](err)
 		if c.want == error(needed) && refused && got.Reason == "RUN_NEEDED" {
 			continue
 		}
@@ -65,9 +65,9 @@ func TestAgentsAreToldFirst(t *testing.T) {
 	} {
 		s := &shelf{untold: map[string]bool{"r": c.untold}}
 		s.run("r", 1, status(c.status))
-		room := &Room{cfg: Config{Way: s, Store: s, Clock: stopped{}, Telling: c.telling}}
+		room := &Service{cfg: Config{Engine: s, Store: s, Clock: stopped{}, NotifiesAgents: c.telling}}
 		_, _, err := room.delete(context.Background(), runtime.RunKey{ID: "r"}, machine.Deleted{By: "me"})
-		refusal, _ := errors.AsType[*machine.Refusal](err)
+		refusal, _ := errors.AsType[*machine.Error](err)
 		if got := refusal != nil; got != (c.want != "") || got && refusal.Reason != c.want || !got && len(s.deleted) != 1 {
 			t.Errorf("%s: %v, deleted %v", name, err, s.deleted)
 		}
@@ -79,13 +79,13 @@ func TestBegun(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]bool{
 		nil: true, errors.New("the disk is gone"): true, machine.ErrNoRun: false,
-		&machine.Refusal{Code: machine.CodeNotFound, Reason: "RUN_NOT_FOUND"}:              false,
-		&machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "RUN_NOT_ERASABLE"}: false,
-		&machine.Refusal{Code: machine.CodePermissionDenied}:                               false,
-		&machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "REASON_REQUIRED"}:     false,
-		&machine.Refusal{Code: machine.CodeUnavailable, Reason: "COMMIT_UNKNOWN"}:          true,
+		&machine.Error{Code: machine.CodeNotFound, Reason: "RUN_NOT_FOUND"}:              false,
+		&machine.Error{Code: machine.CodeFailedPrecondition, Reason: "RUN_NOT_ERASABLE"}: false,
+		&machine.Error{Code: machine.CodePermissionDenied}:                               false,
+		&machine.Error{Code: machine.CodeInvalidArgument, Reason: "REASON_REQUIRED"}:     false,
+		&machine.Error{Code: machine.CodeUnavailable, Reason: "COMMIT_UNKNOWN"}:          true,
 	} {
-		if Begun(err) != want {
+		if MayHaveErased(err) != want {
 			t.Errorf("%v: %v", err, !want)
 		}
 	}

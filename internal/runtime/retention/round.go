@@ -51,41 +51,41 @@ type Taken struct {
 	Archive       string
 	ArchivedBytes int64
 	Err           error
-	// Begun: Policy.Before was told of it.
-	Begun bool
+	// Announced: Policy.Before was told of it.
+	Announced bool
 }
 
 // Run looks at the rules now and then, until ctx ends.
-func (r *Room) Run(ctx context.Context) error {
+func (r *Service) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-r.cfg.Clock.After(r.cfg.Every):
 		case <-ctx.Done():
 			return nil
 		}
-		if err := r.Round(ctx); err != nil && ctx.Err() == nil && r.cfg.Way.Health() == nil {
-			r.cfg.Fault(err)
+		if err := r.Round(ctx); err != nil && ctx.Err() == nil && r.cfg.Engine.Health() == nil {
+			r.cfg.OnError(err)
 		}
 	}
 }
 
 // Round deletes what no rule keeps, and forgets what is older than it has to be. A fault of
 // one run is told and keeps nobody else, nor what other rooms forget.
-func (r *Room) Round(ctx context.Context) error {
+func (r *Service) Round(ctx context.Context) error {
 	err := r.runs(ctx)
 	if r.cfg.Also != nil && !r.cfg.Preview {
-		err = errors.Join(err, r.cfg.Way.Inside(func() error { return r.cfg.Also(ctx) }))
+		err = errors.Join(err, r.cfg.Engine.Inside(func() error { return r.cfg.Also(ctx) }))
 	}
 	return err
 }
 
 // runs goes through the runs of all namespaces, unless nothing is said of runs.
-func (r *Room) runs(ctx context.Context) error {
+func (r *Service) runs(ctx context.Context) error {
 	if len(r.cfg.Rules) == 0 && r.cfg.ForgetAfter == 0 {
 		return nil
 	}
 	var errs []error
-	for _, ns := range slices.Sorted(slices.Values(r.cfg.Way.NamespaceNumbers())) {
+	for _, ns := range slices.Sorted(slices.Values(r.cfg.Engine.NamespaceNumbers())) {
 		if err := r.ready(ctx); err != nil {
 			return errors.Join(append(errs, err)...)
 		}
@@ -99,8 +99,8 @@ func (r *Room) runs(ctx context.Context) error {
 }
 
 // ready: something may be deleted now.
-func (r *Room) ready(ctx context.Context) error {
-	err := errors.Join(ctx.Err(), r.cfg.Way.Health())
+func (r *Service) ready(ctx context.Context) error {
+	err := errors.Join(ctx.Err(), r.cfg.Engine.Health())
 	if err == nil && r.cfg.Store != nil && !r.cfg.Preview {
 		// Else each run would be archived first, and refused then.
 		err = r.cfg.Store.Removes()
@@ -112,7 +112,7 @@ func (r *Room) ready(ctx context.Context) error {
 }
 
 // fresh: the run has ended so lately that it is kept whatever the rules say.
-func (r *Room) fresh(st *machine.State, now time.Time) bool {
+func (r *Service) fresh(st *machine.State, now time.Time) bool {
 	grace := r.cfg.Grace
 	if st.Parent != nil && st.Parent.Origin != "" {
 		grace = max(grace, remoteGrace)
@@ -121,26 +121,26 @@ func (r *Room) fresh(st *machine.State, now time.Time) bool {
 }
 
 // forget forgets the runs of a namespace that were deleted long ago.
-func (r *Room) forget(ctx context.Context, ns uint32) error {
+func (r *Service) forget(ctx context.Context, ns uint32) error {
 	if r.cfg.ForgetAfter == 0 || r.cfg.Preview {
 		return nil
 	}
 	before := r.cfg.Clock.Now().Add(-r.cfg.ForgetAfter).UnixNano()
-	return r.cfg.Way.Inside(func() error {
+	return r.cfg.Engine.Inside(func() error {
 		n, err := r.cfg.Store.ForgetDeleted(ctx, ns, before)
 		if n > 0 {
-			r.cfg.Forgot(r.cfg.Way.NamespaceName(ns), n)
+			r.cfg.OnForgotten(r.cfg.Engine.NamespaceName(ns), n)
 		}
 		return err
 	})
 }
 
 // look goes through the runs of a namespace that have ended, newest first.
-func (r *Room) look(ctx context.Context, ns uint32) error {
+func (r *Service) look(ctx context.Context, ns uint32) error {
 	if len(r.cfg.Rules) == 0 {
 		return nil
 	}
-	sweep := &sweep{Room: r, ns: ns, name: r.cfg.Way.NamespaceName(ns), tallies: make([]tally, len(r.cfg.Rules))}
+	sweep := &sweep{Service: r, ns: ns, name: r.cfg.Engine.NamespaceName(ns), usage: make([]ruleUsage, len(r.cfg.Rules))}
 	filter := machine.RunFilter{Status: []machine.Status{machine.Completed, machine.BudgetExhausted, machine.Escalated, machine.Failed, machine.Cancelled}}
 	for after := ""; ; {
 		began := r.cfg.Clock.Elapsed()
@@ -161,7 +161,7 @@ func (r *Room) look(ctx context.Context, ns uint32) error {
 }
 
 // pause lets others work, so that a round never takes more than its share of the disk.
-func (r *Room) pause(ctx context.Context, began time.Duration) {
+func (r *Service) pause(ctx context.Context, began time.Duration) {
 	worked := r.cfg.Clock.Elapsed() - began
 	if worked <= 0 {
 		return
@@ -174,10 +174,10 @@ func (r *Room) pause(ctx context.Context, began time.Duration) {
 
 // sweep is one look at the runs of a namespace.
 type sweep struct {
-	*Room
-	ns      uint32
-	name    string
-	tallies []tally
+	*Service
+	ns    uint32
+	name  string
+	usage []ruleUsage
 }
 
 // run judges one run; an error ends the sweep.
@@ -187,7 +187,7 @@ func (s *sweep) run(ctx context.Context, st *machine.State) error {
 		// Who imported a run wants to look at it, however old it is.
 		return nil
 	}
-	rule, tally, began := &s.cfg.Rules[n], &s.tallies[n], s.cfg.Clock.Elapsed()
+	rule, tally, began := &s.cfg.Rules[n], &s.usage[n], s.cfg.Clock.Elapsed()
 	key := runtime.RunKey{Namespace: s.ns, ID: st.RunID}
 	size := int64(0)
 	tally.runs++
@@ -200,7 +200,7 @@ func (s *sweep) run(ctx context.Context, st *machine.State) error {
 		tally.bytes += size
 	}
 	now := s.cfg.Clock.Now()
-	if tally.faults >= mostFaults || rule.leaves(st) || s.fresh(st, now) || !rule.takes(tally, st, now) {
+	if tally.faults >= mostFaults || rule.neverArchives(st) || s.fresh(st, now) || !rule.expires(tally, st, now) {
 		return nil
 	}
 	defer s.pause(ctx, began)
@@ -208,7 +208,7 @@ func (s *sweep) run(ctx context.Context, st *machine.State) error {
 		return err
 	}
 	taken := s.take(ctx, key, st, rule, size)
-	s.cfg.Tell(taken)
+	s.cfg.OnResult(taken)
 	if tally.faults++; taken.Err == nil {
 		tally.faults = 0
 	}
@@ -218,7 +218,7 @@ func (s *sweep) run(ctx context.Context, st *machine.State) error {
 // take archives and deletes a run that its rule does not keep.
 func (s *sweep) take(ctx context.Context, key runtime.RunKey, st *machine.State, rule *Rule, size int64) (t Taken) {
 	t = Taken{Rule: rule.Name, Namespace: s.name, RunID: key.ID, Outcome: Needed, Bytes: size}
-	if t.Err = errors.Join(s.unneeded(ctx, key, st), s.told(ctx, key, st)); t.Err == nil && size == 0 {
+	if t.Err = errors.Join(s.unneeded(ctx, key, st), s.checkAgentsNotified(ctx, key, st)); t.Err == nil && size == 0 {
 		t.Bytes, t.Err = s.cfg.Store.RunBytes(ctx, key.Namespace, key.ID)
 	}
 	if t.Err != nil {
@@ -236,7 +236,7 @@ func (s *sweep) take(ctx context.Context, key runtime.RunKey, st *machine.State,
 	if t.Err = s.cfg.Before(t); t.Err != nil {
 		return t.judged(Failed)
 	}
-	t.Begun = true
+	t.Announced = true
 	_, duplicate, err := s.delete(ctx, key, machine.Deleted{By: Principal, Why: rule.Name})
 	if t.Err = err; err != nil {
 		return t.judged(Failed)
@@ -254,7 +254,7 @@ func (t Taken) judged(otherwise Outcome) Taken {
 	if machine.IsDeleted(t.Err) {
 		t.Outcome, t.Err = Gone, nil
 	}
-	if refusal, ok := errors.AsType[*machine.Refusal](t.Err); ok && (refusal.Reason == runNeeded || refusal.Reason == agentUntold) {
+	if refusal, ok := errors.AsType[*machine.Error](t.Err); ok && (refusal.Reason == runNeeded || refusal.Reason == agentUntold) {
 		t.Outcome, t.Err = Needed, nil
 	}
 	return t

@@ -31,12 +31,12 @@ type shelf struct {
 	gone bool
 }
 
-func (s *shelf) Find(runtime.RunRef) (runtime.RunKey, error)    { return runtime.RunKey{}, nil }
-func (s *shelf) Forget(_ runtime.RunKey, do func() error) error { return do() }
-func (s *shelf) Inside(do func() error) error                   { return do() }
-func (s *shelf) Health() error                                  { return s.health }
-func (s *shelf) NamespaceNumbers() []uint32                     { return []uint32{1, 0} }
-func (s *shelf) NamespaceName(n uint32) string                  { return []string{"default", "red"}[n] }
+func (s *shelf) Find(runtime.RunRef) (runtime.RunKey, error)   { return runtime.RunKey{}, nil }
+func (s *shelf) Evict(_ runtime.RunKey, do func() error) error { return do() }
+func (s *shelf) Inside(do func() error) error                  { return do() }
+func (s *shelf) Health() error                                 { return s.health }
+func (s *shelf) NamespaceNumbers() []uint32                    { return []uint32{1, 0} }
+func (s *shelf) NamespaceName(n uint32) string                 { return []string{"default", "red"}[n] }
 func (s *shelf) failing(step, run string) error {
 	if s.fault == nil {
 		return nil
@@ -50,7 +50,7 @@ func (s *shelf) Head(_ context.Context, key runtime.RunKey) (*machine.State, err
 			return st, nil
 		}
 	}
-	return nil, &machine.Refusal{Code: machine.CodeNotFound, Reason: "RUN_NOT_FOUND"}
+	return nil, &machine.Error{Code: machine.CodeNotFound, Reason: "RUN_NOT_FOUND"}
 }
 
 // ListRuns gives pages of two, newest first.
@@ -119,11 +119,11 @@ func (c stopped) After(time.Duration) <-chan time.Time { return nil }
 const day = 24 * time.Hour
 
 // room keeps the runs of a shelf by rules; now is 100 days after the beginning.
-func (s *shelf) room(t *testing.T, p Policy) *Room {
+func (s *shelf) room(t *testing.T, p Policy) *Service {
 	t.Helper()
-	p.Tell = func(taken Taken) { s.told = append(s.told, taken) }
+	p.OnResult = func(taken Taken) { s.told = append(s.told, taken) }
 	r, err := New(Config{
-		Way: s, Clock: stopped{time.Unix(0, 0).Add(100 * day)}, Store: s, Runs: s, Archive: s, Policy: p, Telling: true,
+		Engine: s, Clock: stopped{time.Unix(0, 0).Add(100 * day)}, Store: s, Runs: s, Archive: s, Policy: p, NotifiesAgents: true,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -324,7 +324,7 @@ func TestNothingIsDeletedUnready(t *testing.T) {
 	if err := room.Round(context.Background()); !errors.Is(err, full) || len(s.deleted) != 1 {
 		t.Errorf("deleted %v, %v", s.deleted, err)
 	}
-	s.health = &machine.Refusal{Code: machine.CodeUnavailable, Reason: "DRAINING"}
+	s.health = &machine.Error{Code: machine.CodeUnavailable, Reason: "DRAINING"}
 	if err := s.room(t, Policy{Rules: []Rule{{OlderThan: day}}}).Round(context.Background()); err == nil || len(s.deleted) != 1 {
 		t.Errorf("draining: deleted %v, %v", s.deleted, err)
 	}
@@ -366,7 +366,7 @@ func TestForgets(t *testing.T) {
 	s := &shelf{deleted: []string{"x"}}
 	forgot := ""
 	for _, after := range []time.Duration{0, day} {
-		room := s.room(t, Policy{ForgetAfter: after, Forgot: func(ns string, n int) { forgot += fmt.Sprint(ns, n) }})
+		room := s.room(t, Policy{ForgetAfter: after, OnForgotten: func(ns string, n int) { forgot += fmt.Sprint(ns, n) }})
 		if err := room.Round(context.Background()); err != nil {
 			t.Fatal(err)
 		}
@@ -416,7 +416,7 @@ func TestJustEndedStays(t *testing.T) {
 // what is left.
 func TestNoRoomTakesNone(t *testing.T) {
 	t.Parallel()
-	low := &machine.Refusal{Code: machine.CodeResourceExhausted, Reason: "DISK_LOW"}
+	low := &machine.Error{Code: machine.CodeResourceExhausted, Reason: "DISK_LOW"}
 	s, dir := &shelf{}, t.TempDir()
 	s.run("a", 1)
 	s.fault = func(step, _ string) error {
@@ -483,7 +483,7 @@ func TestArchiveLeavesRoom(t *testing.T) {
 	dir, s, looks := t.TempDir(), &shelf{}, 0
 	s.run("a", 1)
 	full := errors.New("the disk is nearly full")
-	room := s.room(t, Policy{Rules: []Rule{{OlderThan: day, Archive: dir}}, Room: func(in string) error {
+	room := s.room(t, Policy{Rules: []Rule{{OlderThan: day, Archive: dir}}, CheckSpace: func(in string) error {
 		if looks++; in != filepath.Join(dir, "default") || looks == 1 {
 			return full
 		}
@@ -492,14 +492,14 @@ func TestArchiveLeavesRoom(t *testing.T) {
 	if err := room.Round(context.Background()); err != nil || outcomes(s) != "a:unarchived" || len(files(t, dir)) > 0 {
 		t.Errorf("%v, %s, files %v", err, outcomes(s), files(t, dir))
 	}
-	out := &careful{out: io.Discard, room: func() error { return full }, left: roomEvery}
+	out := &guardedWriter{out: io.Discard, checkSpace: func() error { return full }, left: spaceCheckBytes}
 	for range 2 {
-		if n, err := out.Write(make([]byte, roomEvery/2)); n == 0 || err != nil {
+		if n, err := out.Write(make([]byte, spaceCheckBytes/2)); n == 0 || err != nil {
 			t.Errorf("%d, %v", n, err)
 		}
 	}
 	if _, err := out.Write([]byte{1}); !errors.Is(err, full) {
-		t.Errorf("after %d bytes: %v", roomEvery, err)
+		t.Errorf("after %d bytes: %v", spaceCheckBytes, err)
 	}
 	part := filepath.Join(dir, "default", "b"+archiveSuffix+partSuffix)
 	if err := os.WriteFile(part, nil, 0o600); err != nil {
@@ -530,7 +530,7 @@ func TestErasableRunsAreLeft(t *testing.T) {
 		}
 		s.fault = func(step, run string) error {
 			if step == "export" && run != "a" {
-				return &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "RUN_ERASABLE"}
+				return &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "RUN_ERASABLE"}
 			}
 			return nil
 		}
@@ -561,7 +561,7 @@ func TestErasableRunsAreLeft(t *testing.T) {
 // and a fault is one of the round, of no run.
 func TestOthersForgetWhateverRunsDo(t *testing.T) {
 	t.Parallel()
-	low := &machine.Refusal{Code: machine.CodeResourceExhausted, Reason: "DISK_LOW"}
+	low := &machine.Error{Code: machine.CodeResourceExhausted, Reason: "DISK_LOW"}
 	for name, c := range map[string]struct {
 		p    Policy
 		want error
@@ -590,7 +590,7 @@ func TestOthersForgetWhateverRunsDo(t *testing.T) {
 		var fault error
 		room.cfg.Clock = rounds{Clock: room.cfg.Clock, due: due}
 		room.cfg.Also = func(context.Context) error { return errLetters }
-		room.cfg.Fault = func(err error) { fault = err; cancel() }
+		room.cfg.OnError = func(err error) { fault = err; cancel() }
 		if err := room.Run(ctx); err != nil || !errors.Is(fault, errLetters) || c.want != nil && !errors.Is(fault, c.want) || len(s.told) > 0 {
 			t.Errorf("%s: %v, the fault %v, told %v", name, err, fault, s.told)
 		}
@@ -624,10 +624,10 @@ func TestWhatACallerDeletes(t *testing.T) {
 				return nil
 			}
 			d := machine.Deleted{RunID: run}
-			return fmt.Errorf("%s: %w", step, d.Refusal())
+			return fmt.Errorf("%s: %w", step, d.Err())
 		}
 		p := Policy{Rules: []Rule{{OlderThan: day, Archive: t.TempDir()}}, Before: func(Taken) error { begun++; return nil }}
-		if err := s.room(t, p).Round(context.Background()); err != nil || outcomes(s) != "a:gone" || s.told[0].Err != nil || s.told[0].Begun != (begun > 0) {
+		if err := s.room(t, p).Round(context.Background()); err != nil || outcomes(s) != "a:gone" || s.told[0].Err != nil || s.told[0].Announced != (begun > 0) {
 			t.Errorf("%s: %v, told %v, begun %d times", at, err, s.told, begun)
 		}
 	}

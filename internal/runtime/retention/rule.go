@@ -42,24 +42,24 @@ func (r *Rule) about(namespace string, st *machine.State) bool {
 	return true
 }
 
-// tally is what one rule has met in one namespace, from the newest run on.
-type tally struct {
+// ruleUsage is what one rule has met in one namespace, from the newest run on.
+type ruleUsage struct {
 	runs  int
 	bytes int64
 	// faults counts the runs in a row that could not be archived or deleted.
 	faults int
 }
 
-// takes: the rule does not keep the run, which the tally has counted.
-func (r *Rule) takes(t *tally, st *machine.State, now time.Time) bool {
+// expires: the rule does not keep the run, which the tally has counted.
+func (r *Rule) expires(t *ruleUsage, st *machine.State, now time.Time) bool {
 	return r.OlderThan > 0 && now.Sub(time.Unix(0, st.StatusAt)) >= r.OlderThan ||
 		r.KeepNewest > 0 && t.runs > r.KeepNewest ||
 		r.MaxBytes > 0 && t.bytes > r.MaxBytes
 }
 
-// leaves: the rule archives what it takes, and of a run whose values can be erased, or were,
+// neverArchives: the rule archives what it takes, and of a run whose values can be erased, or were,
 // there is never a file.
-func (r *Rule) leaves(st *machine.State) bool {
+func (r *Rule) neverArchives(st *machine.State) bool {
 	return r.Archive != "" && (st.Erasable || st.Erased != nil)
 }
 

@@ -11,7 +11,7 @@ import (
 
 // fire does what is due of one schedule. What fails is left for a later round, which decides
 // anew: by then an instant may be missed.
-func (r *Room) fire(ctx context.Context, e *entry) {
+func (r *Scheduler) fire(ctx context.Context, e *entry) {
 	p := e.plan(time.Unix(0, e.mark.After), r.cfg.Clock.Now())
 	err := r.giveUp(ctx, e, &p)
 	for i := 0; err == nil && i < len(p.fire); i++ {
@@ -24,8 +24,8 @@ func (r *Room) fire(ctx context.Context, e *entry) {
 	}
 }
 
-// giveUp stores that instants are missed.
-func (r *Room) giveUp(ctx context.Context, e *entry, p *plan) error {
+// closeFailed stores that instants are missed.
+func (r *Scheduler) giveUp(ctx context.Context, e *entry, p *plan) error {
 	if p.missed == 0 {
 		return nil
 	}
@@ -34,13 +34,13 @@ func (r *Room) giveUp(ctx context.Context, e *entry, p *plan) error {
 	if err := r.put(ctx, e, p.upto, mark); err != nil {
 		return err
 	}
-	r.cfg.Tell(Told{Schedule: e.Schedule, Outcome: Missed, Instant: p.upto, N: p.missed})
+	r.cfg.OnResult(Result{Schedule: e.Schedule, Outcome: Missed, Instant: p.upto, N: p.missed})
 	return nil
 }
 
 // one fires an instant, or skips it.
-func (r *Room) one(ctx context.Context, e *entry, instant time.Time) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func (r *Scheduler) one(ctx context.Context, e *entry, instant time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	run, outcome, err := r.start(ctx, e, instant)
 	if err != nil {
@@ -56,14 +56,14 @@ func (r *Room) one(ctx context.Context, e *entry, instant time.Time) error {
 	if err := r.put(ctx, e, instant, mark); err != nil {
 		return err
 	}
-	r.cfg.Tell(Told{Schedule: e.Schedule, Outcome: outcome, Instant: instant, N: 1, RunID: run})
+	r.cfg.OnResult(Result{Schedule: e.Schedule, Outcome: outcome, Instant: instant, N: 1, RunID: run})
 	return nil
 }
 
 // start begins the run of an instant, or finds that it was begun before the crash.
-func (r *Room) start(ctx context.Context, e *entry, instant time.Time) (run string, outcome Outcome, err error) {
+func (r *Scheduler) start(ctx context.Context, e *entry, instant time.Time) (run string, outcome Outcome, err error) {
 	req := e.request(instant)
-	run, begun, err := r.begunBy(ctx, e, e.mark.Principal, req.RequestID)
+	run, begun, err := r.findStarted(ctx, e, e.mark.Principal, req.RequestID)
 	if err != nil || begun {
 		return run, Fired, err
 	}
@@ -81,16 +81,16 @@ func (r *Room) start(ctx context.Context, e *entry, instant time.Time) (run stri
 	if over, err := r.over(ctx, e); !over || err != nil {
 		return "", Skipped, err
 	}
-	answer, err := r.cfg.Way.StartRun(ctx, req)
+	answer, err := r.cfg.Engine.StartRun(ctx, req)
 	return answer.RunID, Fired, err
 }
 
-// begunBy finds the run that a principal began with an id, also one that was deleted or erased.
-func (r *Room) begunBy(ctx context.Context, e *entry, principal, id string) (run string, begun bool, err error) {
+// findStarted finds the run that a principal began with an id, also one that was deleted or erased.
+func (r *Scheduler) findStarted(ctx context.Context, e *entry, principal, id string) (run string, begun bool, err error) {
 	row, begun, err := r.cfg.Used.Consumed(ctx, e.mark.Namespace, machine.Dedupe{
 		Scope: machine.PerPrincipal, Kind: machine.CmdStart, Principal: principal, ID: id,
 	})
-	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.Code == machine.CodeFailedPrecondition {
+	if refusal, ok := errors.AsType[*machine.Error](err); ok && refusal.Code == machine.CodeFailedPrecondition {
 		// Its values are gone, and what the request was: that there was one is known.
 		return row.RunID, true, nil
 	}
@@ -98,19 +98,19 @@ func (r *Room) begunBy(ctx context.Context, e *entry, principal, id string) (run
 }
 
 // over: the schedule does not mind the run of the instant before, or that has ended.
-func (r *Room) over(ctx context.Context, e *entry) (bool, error) {
+func (r *Scheduler) over(ctx context.Context, e *entry) (bool, error) {
 	if !e.Skip || e.mark.RunID == "" {
 		return true, nil
 	}
-	st, err := r.cfg.Way.Head(ctx, runtime.RunKey{Namespace: e.mark.Namespace, ID: e.mark.RunID})
-	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.Code == machine.CodeNotFound {
+	st, err := r.cfg.Engine.Head(ctx, runtime.RunKey{Namespace: e.mark.Namespace, ID: e.mark.RunID})
+	if refusal, ok := errors.AsType[*machine.Error](err); ok && refusal.Code == machine.CodeNotFound {
 		return true, nil
 	}
 	return err == nil && st.Status.Terminal(), err
 }
 
 // put stores how far the schedule is.
-func (r *Room) put(ctx context.Context, e *entry, instant time.Time, mark machine.ScheduleMark) error {
+func (r *Scheduler) put(ctx context.Context, e *entry, instant time.Time, mark machine.ScheduleMark) error {
 	if err := r.cfg.Store.Put(ctx, mark); err != nil {
 		return r.fails(ctx, e, instant, err)
 	}
@@ -118,7 +118,7 @@ func (r *Room) put(ctx context.Context, e *entry, instant time.Time, mark machin
 	return nil
 }
 
-func (r *Room) set(e *entry, mark machine.ScheduleMark) {
+func (r *Scheduler) set(e *entry, mark machine.ScheduleMark) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e.mark = mark
@@ -128,8 +128,8 @@ func (r *Room) set(e *entry, mark machine.ScheduleMark) {
 const draining = "DRAINING"
 
 // fails notes an attempt, which a drain alone is not, and gives its error back.
-func (r *Room) fails(ctx context.Context, e *entry, instant time.Time, err error) error {
-	if refusal, ok := errors.AsType[*machine.Refusal](err); errors.Is(ctx.Err(), context.Canceled) || ok && refusal.Reason == draining {
+func (r *Scheduler) fails(ctx context.Context, e *entry, instant time.Time, err error) error {
+	if refusal, ok := errors.AsType[*machine.Error](err); errors.Is(ctx.Err(), context.Canceled) || ok && refusal.Reason == draining {
 		return err
 	}
 	r.mu.Lock()
@@ -138,8 +138,8 @@ func (r *Room) fails(ctx context.Context, e *entry, instant time.Time, err error
 	}
 	e.fault.Attempts, e.fault.Err = e.fault.Attempts+1, err
 	failed := e.fault.Attempts
-	e.again = r.cfg.Clock.Elapsed() + min(mostPause, firstPause<<min(failed-1, 10))
+	e.retryAt = r.cfg.Clock.Elapsed() + min(mostPause, firstPause<<min(failed-1, 10))
 	r.mu.Unlock()
-	r.cfg.Tell(Told{Schedule: e.Schedule, Outcome: Failed, Instant: instant, N: 1, Err: err, Attempts: failed})
+	r.cfg.OnResult(Result{Schedule: e.Schedule, Outcome: Failed, Instant: instant, N: 1, Err: err, Attempts: failed})
 	return err
 }

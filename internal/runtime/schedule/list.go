@@ -23,8 +23,8 @@ const upcoming = 5
 // ListSchedules tells the schedules of a namespace in the order of the file.
 //
 // Errors: PERMISSION_DENIED without the scope runs:read.
-func (r *Room) ListSchedules(call runtime.Call) ([]Shown, error) {
-	ns, err := r.cfg.Way.Admit(call, runtime.ScopeRunsRead)
+func (r *Scheduler) ListSchedules(call runtime.Call) ([]Shown, error) {
+	ns, err := r.cfg.Engine.Admit(call, runtime.ScopeRunsRead)
 	if err != nil {
 		return nil, err
 	}

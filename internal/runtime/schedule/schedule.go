@@ -10,7 +10,7 @@ import (
 )
 
 // CatchUp says what becomes of instants that are missed: those that come later than
-// [Schedule.Late] allows, because the sidecar was down or the run could not be started.
+// [Schedule.StartingDeadline] allows, because the sidecar was down or the run could not be started.
 type CatchUp uint8
 
 const (
@@ -36,8 +36,8 @@ type Schedule struct {
 	Catch     CatchUp
 	// Most bounds what CatchAll fires.
 	Most int
-	// Late is how much later than planned an instant may be fired and is not missed.
-	Late time.Duration
+	// StartingDeadline is how much later than planned an instant may be fired and is not missed.
+	StartingDeadline time.Duration
 	// Jitter is the longest that an instant is put off; how long is made of ID and instant.
 	Jitter time.Duration
 	// Skip: an instant is skipped while the run of the one before has not ended.
@@ -111,7 +111,7 @@ func (s *Schedule) plan(after, now time.Time) (p plan) {
 		if p.when = later(p.when, s.planned(p.next)); p.when.After(now) {
 			break
 		}
-		if p.when.Before(now.Add(-s.Late)) {
+		if p.when.Before(now.Add(-s.StartingDeadline)) {
 			missed = append(missed, p.next)
 			if n := len(missed) - max(1, s.Most); n > 0 {
 				p.missed, p.upto, missed = p.missed+n, missed[n-1], missed[n:]

@@ -53,8 +53,8 @@ func (f *Filter) ofRuns() bool { return f.Pack != "" || len(f.Labels) > 0 || f.P
 // ofMoments: the filter asks for where the run stood at the record.
 func (f *Filter) ofMoments() bool { return len(f.States) > 0 || len(f.Status) > 0 }
 
-// takes says whether a run has the properties asked for.
-func (f *Filter) takes(s *machine.State) bool {
+// matchesRun says whether a run has the properties asked for.
+func (f *Filter) matchesRun(s *machine.State) bool {
 	if f.Pack != "" && f.Pack != s.PackID && f.Pack != s.Digest && f.Pack != s.PackID+"@"+s.PackVersion {
 		return false
 	}

@@ -14,9 +14,9 @@ type Followers struct {
 }
 
 // Followers looks at the streams of every namespace.
-func (r *Room) Followers(ctx context.Context) (Followers, error) {
+func (r *Service) Followers(ctx context.Context) (Followers, error) {
 	var out Followers
-	for _, ns := range r.cfg.Way.NamespaceNumbers() {
+	for _, ns := range r.cfg.Engine.NamespaceNumbers() {
 		tail, err := r.cfg.Store.Tail(ctx, ns)
 		if err != nil {
 			return Followers{}, fmt.Errorf("watch: tail of the journal: %w", err)
@@ -34,7 +34,7 @@ func (r *Room) Followers(ctx context.Context) (Followers, error) {
 func (h *hub) followers(ns uint32) (streams int, slowest uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	sp := h.spaces[ns]
+	sp := h.feeds[ns]
 	if sp == nil {
 		return 0, 0
 	}

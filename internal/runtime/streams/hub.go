@@ -26,13 +26,13 @@ const (
 // themselves. Nobody who publishes ever waits for a watcher.
 type hub struct {
 	tailBytes int64
-	// spaceSubs and runSubs let publishers pass by when nobody listens.
-	spaceSubs atomic.Int64
-	runSubs   atomic.Int64
+	// feedSubs and runSubs let publishers pass by when nobody listens.
+	feedSubs atomic.Int64
+	runSubs  atomic.Int64
 
-	mu     sync.Mutex
-	spaces map[uint32]*space
-	runs   map[runtime.RunKey]map[*subscription]struct{}
+	mu    sync.Mutex
+	feeds map[uint32]*namespaceFeed
+	runs  map[runtime.RunKey]map[*subscription]struct{}
 	// gone are the runs that were deleted or erased last: their last commit may be told after
 	// that.
 	gone   *cache.LRU[runtime.RunKey, struct{}]
@@ -40,10 +40,10 @@ type hub struct {
 	once   sync.Once
 }
 
-// space is one namespace's followers and its newest entries.
-type space struct {
-	tail *tail
-	subs map[*subscription]struct{}
+// namespaceFeed is one namespace's followers and its newest entries.
+type namespaceFeed struct {
+	recent *recentEntries
+	subs   map[*subscription]struct{}
 	// flushed is when the followers were last woken; pending: a wake is on its way.
 	flushed time.Time
 	pending bool
@@ -51,23 +51,23 @@ type space struct {
 
 // subscription is one watcher. wake holds at most one token: "look again".
 type subscription struct {
-	wake  chan struct{}
-	space *space
-	key   runtime.RunKey
+	wake chan struct{}
+	feed *namespaceFeed
+	key  runtime.RunKey
 	// at is the cursor behind what a follower of a namespace has read.
 	at atomic.Uint64
 }
 
 func newHub(tailBytes int64) *hub {
 	return &hub{
-		tailBytes: tailBytes, spaces: make(map[uint32]*space),
+		tailBytes: tailBytes, feeds: make(map[uint32]*namespaceFeed),
 		gone: cache.New[runtime.RunKey, struct{}](maxGone),
 		runs: make(map[runtime.RunKey]map[*subscription]struct{}), closed: make(chan struct{}),
 	}
 }
 
-// follow subscribes to a namespace, or to one run if the key has an id.
-func (h *hub) follow(key runtime.RunKey) *subscription {
+// subscribe subscribes to a namespace, or to one run if the key has an id.
+func (h *hub) subscribe(key runtime.RunKey) *subscription {
 	sub := &subscription{wake: make(chan struct{}, 1), key: key}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,22 +79,22 @@ func (h *hub) follow(key runtime.RunKey) *subscription {
 		h.runSubs.Add(1)
 		return sub
 	}
-	sp := h.spaces[key.Namespace]
+	sp := h.feeds[key.Namespace]
 	if sp == nil {
-		sp = &space{tail: newTail(h.tailBytes), subs: make(map[*subscription]struct{})}
-		h.spaces[key.Namespace] = sp
+		sp = &namespaceFeed{recent: newRecentEntries(h.tailBytes), subs: make(map[*subscription]struct{})}
+		h.feeds[key.Namespace] = sp
 	}
 	sp.subs[sub] = struct{}{}
-	sub.space = sp
-	h.spaceSubs.Add(1)
+	sub.feed = sp
+	h.feedSubs.Add(1)
 	return sub
 }
 
-// leave ends a subscription; the last one of a namespace takes its tail along.
-func (h *hub) leave(sub *subscription) {
+// unsubscribe ends a subscription; the last one of a namespace takes its tail along.
+func (h *hub) unsubscribe(sub *subscription) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if sub.space == nil {
+	if sub.feed == nil {
 		delete(h.runs[sub.key], sub)
 		if len(h.runs[sub.key]) == 0 {
 			delete(h.runs, sub.key)
@@ -102,45 +102,45 @@ func (h *hub) leave(sub *subscription) {
 		h.runSubs.Add(-1)
 		return
 	}
-	delete(sub.space.subs, sub)
-	if len(sub.space.subs) == 0 && h.spaces[sub.key.Namespace] == sub.space {
-		delete(h.spaces, sub.key.Namespace)
+	delete(sub.feed.subs, sub)
+	if len(sub.feed.subs) == 0 && h.feeds[sub.key.Namespace] == sub.feed {
+		delete(h.feeds, sub.key.Namespace)
 	}
-	h.spaceSubs.Add(-1)
+	h.feedSubs.Add(-1)
 }
 
 func (h *hub) close() { h.once.Do(func() { close(h.closed) }) }
 
-// Follow keeps the entry of a commit for followers and wakes who sleeps.
-func (h *hub) Follow(c *runtime.Commit) {
+// OnCommit keeps the entry of a commit for followers and wakes who sleeps.
+func (h *hub) OnCommit(c *runtime.Commit) {
 	if h.runSubs.Load() > 0 {
 		h.wakeRun(c.Key)
 	}
-	if h.spaceSubs.Load() == 0 {
+	if h.feedSubs.Load() == 0 {
 		return
 	}
 	h.mu.Lock()
-	sp := h.spaces[c.Key.Namespace]
+	sp := h.feeds[c.Key.Namespace]
 	h.mu.Unlock()
 	if sp == nil {
 		return
 	}
-	sp.tail.put(c.Entry)
+	sp.recent.put(c.Entry)
 	if h.isGone(c.Key) {
 		// Behind the put: a deletion or erasure after this look finds the entry.
-		sp.tail.forget(c.Key.ID)
+		sp.recent.forget(c.Key.ID)
 	}
-	h.wakeSpace(sp)
+	h.wakeFeed(sp)
 }
 
 // forget lets go of the entries of a run that was deleted or erased.
 func (h *hub) forget(key runtime.RunKey) {
 	h.mu.Lock()
-	sp := h.spaces[key.Namespace]
+	sp := h.feeds[key.Namespace]
 	h.gone.Put(key, struct{}{}, 1)
 	h.mu.Unlock()
 	if sp != nil {
-		sp.tail.forget(key.ID)
+		sp.recent.forget(key.ID)
 	}
 }
 
@@ -156,13 +156,13 @@ func (h *hub) wakeRun(key runtime.RunKey) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for sub := range h.runs[key] {
-		sub.poke()
+		sub.notify()
 	}
 }
 
-// wakeSpace wakes a namespace's followers now, or with the next wake if they
+// wakeFeed wakes a namespace's followers now, or with the next wake if they
 // were woken just before.
-func (h *hub) wakeSpace(sp *space) {
+func (h *hub) wakeFeed(sp *namespaceFeed) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if sp.pending {
@@ -183,15 +183,15 @@ func (h *hub) wakeSpace(sp *space) {
 	})
 }
 
-func (sp *space) flush() {
+func (sp *namespaceFeed) flush() {
 	sp.flushed = time.Now()
 	for sub := range sp.subs {
-		sub.poke()
+		sub.notify()
 	}
 }
 
-// poke never waits: a token that is there already says the same.
-func (s *subscription) poke() {
+// notify never waits: a token that is there already says the same.
+func (s *subscription) notify() {
 	select {
 	case s.wake <- struct{}{}:
 	default:

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// ListRecordsRequest is the argument of [Room.ListTransitions].
+// ListRecordsRequest is the argument of [Service.ListTransitions].
 type ListRecordsRequest struct {
 	runtime.RunRef
 	// Kinds of records; empty = transitions and the end.
@@ -41,9 +41,9 @@ func (p *RecordPage) Cut(n int) {
 }
 
 // ListTransitions lists a run's records in order.
-func (r *Room) ListTransitions(ctx context.Context, req ListRecordsRequest) (RecordPage, error) {
+func (r *Service) ListTransitions(ctx context.Context, req ListRecordsRequest) (RecordPage, error) {
 	// A watch without a run is one of all runs.
-	if _, err := r.cfg.Way.FindReadable(req.RunRef); err != nil {
+	if _, err := r.cfg.Engine.FindReadable(req.RunRef); err != nil {
 		return RecordPage{}, err
 	}
 	size, err := validate.PageSize(req.PageSize)

@@ -10,9 +10,9 @@ import (
 
 // WatchSubscription opens the records behind a webhook's position, as its owner reads
 // them, and goes on with what is to come. Call is what they are to be shown with.
-func (r *Room) WatchSubscription(ctx context.Context, sub *machine.Subscription) (w *Watch, call runtime.Call, err error) {
+func (r *Service) WatchSubscription(ctx context.Context, sub *machine.Subscription) (w *Watch, call runtime.Call, err error) {
 	call = runtime.Call{Principal: runtime.Principal{Subject: sub.Owner, Scopes: runtime.ScopeRunsRead}}
-	call.Namespace = r.cfg.Way.NamespaceName(sub.Namespace)
+	call.Namespace = r.cfg.Engine.NamespaceName(sub.Namespace)
 	if call.Namespace == "" {
 		return nil, call, fmt.Errorf("watch: the namespace of webhook %q is not configured", sub.ID)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// WaitRequest is the argument of [Room.WaitRun].
+// WaitRequest is the argument of [Service.WaitRun].
 type WaitRequest struct {
 	runtime.RunRef
 	// AfterSeq waits for any record behind it; 0 waits until the run is WAITING
@@ -20,19 +20,19 @@ type WaitRequest struct {
 
 // WaitRun waits until a run waits itself or has ended, or with AfterSeq until it
 // has moved at all. Settled is false if Most passed before.
-func (r *Room) WaitRun(ctx context.Context, req WaitRequest) (state *machine.State, settled bool, err error) {
-	key, err := r.cfg.Way.FindReadable(req.RunRef)
+func (r *Service) WaitRun(ctx context.Context, req WaitRequest) (state *machine.State, settled bool, err error) {
+	key, err := r.cfg.Engine.FindReadable(req.RunRef)
 	if err != nil {
 		return nil, false, err
 	}
-	sub := r.hub.follow(key)
-	defer r.hub.leave(sub)
+	sub := r.hub.subscribe(key)
+	defer r.hub.unsubscribe(sub)
 	var late <-chan time.Time
 	if req.Most > 0 {
 		late = r.cfg.Clock.After(req.Most)
 	}
 	for {
-		s, err := r.cfg.Way.Head(ctx, key)
+		s, err := r.cfg.Engine.Head(ctx, key)
 		if err != nil {
 			return nil, false, err
 		}

@@ -18,7 +18,7 @@ import (
 // up to the start of a watch that does not follow was told.
 var ErrEnded = errors.New("the watch has ended")
 
-// Request is the argument of [Room.Watch].
+// Request is the argument of [Service.Watch].
 type Request struct {
 	runtime.Call
 	Filter Filter
@@ -38,9 +38,9 @@ type Request struct {
 	// for a run that is followed. OutputAfter is what was read of it already.
 	Output      bool
 	OutputAfter render.OutputPosition
-	// HandOuts adds a page when the open turn of a run was handed out, which no record
+	// Assignments adds a page when the open turn of a run was handed out, which no record
 	// shows; only for one run.
-	HandOuts bool
+	Assignments bool
 	// Consumer is the named reader that watches all runs; "" = none. Without
 	// AfterCursor it begins behind what was acknowledged. A newer watch of the same one
 	// ends the older.
@@ -57,16 +57,16 @@ type Page struct {
 	// Output are pieces of output, where they were asked for; such a page has no
 	// records.
 	Output []render.OutputChunk
-	// Handed is the turn that was handed out, where that was asked for; 0 = none. Such a
+	// AssignedTurn is the turn that was handed out, where that was asked for; 0 = none. Such a
 	// page has no records either.
-	Handed uint64
+	AssignedTurn uint64
 }
 
 // Watch reads records in order, as fast as its caller takes them. What it has
 // not read yet waits in the store: a slow reader gets everything, late, and
 // holds up nobody. Not safe for concurrent use.
 type Watch struct {
-	r      *Room
+	r      *Service
 	key    runtime.RunKey
 	follow bool
 	filter *recordFilter
@@ -76,21 +76,21 @@ type Watch struct {
 	seq   uint64
 	until uint64
 	// sub is nil for a watch that does not follow.
-	sub  *subscription
-	beat <-chan time.Time
-	// told is what the clock's Elapsed was at the last page.
-	told time.Duration
-	over bool
-	// room is what the page that was read last takes of the room that all share.
-	room int64
+	sub       *subscription
+	heartbeat <-chan time.Time
+	// lastPageAt is what the clock's Elapsed was at the last page.
+	lastPageAt time.Duration
+	over       bool
+	// pageBytes is what the page that was read last takes of the room that all share.
+	pageBytes int64
 	// greet: the first page says where the watch begins.
 	greet bool
 	// output: pieces of output are told, too; those behind heard.
-	output bool
-	heard  render.OutputPosition
-	// handOuts: pages tell of turns that were handed out, which handedTold is the last of.
-	handOuts   bool
-	handedTold uint64
+	output      bool
+	outputAfter render.OutputPosition
+	// assignments: pages tell of turns that were handed out, which reportedTurn is the last of.
+	assignments  bool
+	reportedTurn uint64
 	// reading is that of the named reader; nil without one.
 	reading Reading
 }
@@ -100,13 +100,13 @@ type Watch struct {
 // Errors: NOT_FOUND for a run, OUT_OF_RANGE CURSOR_FOREIGN or CURSOR_AHEAD for
 // a cursor that is not of this journal, SEQ_AHEAD for a record that is yet to be;
 // for a consumer CONSUMER_TAKEN and MAX_CONSUMERS.
-func (r *Room) Watch(ctx context.Context, req Request) (*Watch, error) {
-	w := &Watch{r: r, follow: req.Follow, output: req.Output && req.Follow, heard: req.OutputAfter, handOuts: req.HandOuts}
+func (r *Service) Watch(ctx context.Context, req Request) (*Watch, error) {
+	w := &Watch{r: r, follow: req.Follow, output: req.Output && req.Follow, outputAfter: req.OutputAfter, assignments: req.Assignments}
 	var err error
 	if req.Filter.RunID != "" {
-		w.key, err = r.cfg.Way.FindReadable(runtime.RunRef{Call: req.Call, RunID: req.Filter.RunID})
+		w.key, err = r.cfg.Engine.FindReadable(runtime.RunRef{Call: req.Call, RunID: req.Filter.RunID})
 	} else {
-		w.key.Namespace, err = r.cfg.Way.Admit(req.Call, policy.RunsRead|policy.RunsWrite)
+		w.key.Namespace, err = r.cfg.Engine.Admit(req.Call, policy.RunsRead|policy.RunsWrite)
 	}
 	if err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (r *Room) Watch(ctx context.Context, req Request) (*Watch, error) {
 	w.filter = newRecordFilter(r, w.key.Namespace, req.Filter, req.Snapshots)
 	w.filter.statuses = req.Statuses
 	if req.Follow {
-		w.sub = r.hub.follow(w.key)
+		w.sub = r.hub.subscribe(w.key)
 	}
 	err = w.begin(ctx, &req)
 	if err == nil && req.Consumer != "" {
@@ -130,13 +130,13 @@ func (r *Room) Watch(ctx context.Context, req Request) (*Watch, error) {
 		w.Close()
 		return nil, err
 	}
-	w.told = r.cfg.Clock.Elapsed()
+	w.lastPageAt = r.cfg.Clock.Elapsed()
 	return w, nil
 }
 
 // resume lets a watch of a named reader begin where that one has acknowledged, unless
 // the request says where.
-func (r *Room) resume(ctx context.Context, ns uint32, req *Request) (known bool, err error) {
+func (r *Service) resume(ctx context.Context, ns uint32, req *Request) (known bool, err error) {
 	at, known, err := r.cfg.Readers.Resume(ctx, ns, req.Consumer, req.Principal.Name())
 	if err != nil || !known {
 		return false, err
@@ -152,11 +152,11 @@ func (r *Room) resume(ctx context.Context, ns uint32, req *Request) (known bool,
 func (w *Watch) Close() {
 	w.forget()
 	if w.sub != nil {
-		w.r.hub.leave(w.sub)
+		w.r.hub.unsubscribe(w.sub)
 		w.sub = nil
 	}
 	if w.reading != nil {
-		w.reading.Leave()
+		w.reading.Close()
 	}
 }
 
@@ -186,14 +186,14 @@ func (w *Watch) begin(ctx context.Context, req *Request) error {
 }
 
 func (w *Watch) beginRun(ctx context.Context, req *Request) error {
-	head, err := w.r.cfg.Way.Head(ctx, w.key)
+	head, err := w.r.cfg.Engine.Head(ctx, w.key)
 	if err != nil {
 		return err
 	}
 	w.until = head.Seq
 	w.seq = req.AfterSeq
 	if req.AfterSeq > head.Seq {
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeOutOfRange, Reason: "SEQ_AHEAD", Field: "after_seq",
 			Message: fmt.Sprintf("the run's last record is %d", head.Seq), Limit: figure(head.Seq), Got: figure(req.AfterSeq),
 		}
@@ -255,8 +255,8 @@ func (w *Watch) Next(ctx context.Context) (Page, error) {
 		case len(rows) > 0:
 			return w.page(rows), nil
 		}
-		if turn := w.handed(); turn != 0 {
-			return Page{Handed: turn, Cursor: w.at}, nil
+		if turn := w.newlyAssignedTurn(); turn != 0 {
+			return Page{AssignedTurn: turn, Cursor: w.at}, nil
 		}
 		switch {
 		case w.over:
@@ -283,7 +283,7 @@ func (w *Watch) chunks() []render.OutputChunk {
 		if !ok {
 			break
 		}
-		w.heard = render.OutputPosition{Turn: chunk.Turn, Delivery: chunk.Delivery, Offset: chunk.Offset + int64(len(chunk.Text))}
+		w.outputAfter = render.OutputPosition{Turn: chunk.Turn, Delivery: chunk.Delivery, Offset: chunk.Offset + int64(len(chunk.Text))}
 		chunks = append(chunks, chunk)
 	}
 	return chunks
@@ -294,30 +294,30 @@ func (w *Watch) chunk() (chunk render.OutputChunk, ok bool) {
 	if !w.output || w.key.ID == "" || w.r.cfg.Live == nil {
 		return chunk, false
 	}
-	chunk, ok = w.r.cfg.Live.Output(w.key, w.heard)
+	chunk, ok = w.r.cfg.Live.Output(w.key, w.outputAfter)
 	return chunk, ok && (chunk.Behind <= w.seq || w.over)
 }
 
-// handed is the turn that the watch has told of and that was handed out since; 0 = none.
-func (w *Watch) handed() uint64 {
-	if !w.handOuts || w.key.ID == "" || w.r.cfg.Live == nil {
+// newlyAssignedTurn is the turn that the watch has told of and that was handed out since; 0 = none.
+func (w *Watch) newlyAssignedTurn() uint64 {
+	if !w.assignments || w.key.ID == "" || w.r.cfg.Live == nil {
 		return 0
 	}
-	turn := w.r.cfg.Live.Handed(w.key)
-	if turn == w.handedTold || turn > w.seq {
+	turn := w.r.cfg.Live.AssignedTurn(w.key)
+	if turn == w.reportedTurn || turn > w.seq {
 		return 0
 	}
-	w.handedTold = turn
+	w.reportedTurn = turn
 	return turn
 }
 
 func (w *Watch) page(rows []runtime.RecordRow) Page {
-	w.told = w.r.cfg.Clock.Elapsed()
+	w.lastPageAt = w.r.cfg.Clock.Elapsed()
 	return Page{Records: rows, Cursor: w.at, Heartbeat: len(rows) == 0}
 }
 
 func (w *Watch) silent() bool {
-	return w.follow && w.r.cfg.Clock.Elapsed()-w.told >= w.r.cfg.Heartbeat
+	return w.follow && w.r.cfg.Clock.Elapsed()-w.lastPageAt >= w.r.cfg.Heartbeat
 }
 
 // read gets the entries that follow the watch's place; none: it has caught up.
@@ -341,7 +341,7 @@ func (w *Watch) read(ctx context.Context) ([]machine.Entry, error) {
 	}
 	page := w.mayRead()
 	if w.sub != nil {
-		if entries := w.sub.space.tail.after(after, page); len(entries) > 0 {
+		if entries := w.sub.feed.recent.after(after, page); len(entries) > 0 {
 			return entries, nil
 		}
 	}
@@ -360,7 +360,7 @@ func (w *Watch) read(ctx context.Context) ([]machine.Entry, error) {
 
 // readRun reads one run and notices that it has been told to its end.
 func (w *Watch) readRun(ctx context.Context) ([]machine.Entry, error) {
-	head, err := w.r.cfg.Way.Head(ctx, w.key)
+	head, err := w.r.cfg.Engine.Head(ctx, w.key)
 	if err != nil {
 		return nil, err
 	}
@@ -382,7 +382,7 @@ func (w *Watch) rows(ctx context.Context, entries []machine.Entry) ([]runtime.Re
 	held := int64(0)
 	for i := range entries {
 		entry := &entries[i]
-		if len(rows) > 0 && held >= w.room || i > 0 && w.interrupted() {
+		if len(rows) > 0 && held >= w.pageBytes || i > 0 && w.interrupted() {
 			break // the rest is read again
 		}
 		if w.key.ID == "" && !w.follow && entry.Cursor > w.until {
@@ -432,13 +432,13 @@ func (w *Watch) behind(entry *machine.Entry, seq uint64) bool {
 // wait sleeps until something was committed, a heartbeat is due or ctx ends.
 func (w *Watch) wait(ctx context.Context) error {
 	w.forget()
-	if w.beat == nil {
-		w.beat = w.r.cfg.Clock.After(w.r.cfg.Heartbeat - (w.r.cfg.Clock.Elapsed() - w.told))
+	if w.heartbeat == nil {
+		w.heartbeat = w.r.cfg.Clock.After(w.r.cfg.Heartbeat - (w.r.cfg.Clock.Elapsed() - w.lastPageAt))
 	}
 	select {
 	case <-w.sub.wake:
-	case <-w.beat:
-		w.beat = nil
+	case <-w.heartbeat:
+		w.heartbeat = nil
 	case <-w.r.hub.closed:
 		w.over = true
 	case <-w.consumed():

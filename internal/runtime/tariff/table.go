@@ -92,7 +92,7 @@ func (t *Table) Check(g *machine.Graph, model, field string) error {
 	if _, ok := g.Prices[model]; ok || g.Budget.MaxCostMicroUSD == 0 || t.Of(g, model) != nil {
 		return nil
 	}
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeFailedPrecondition, Reason: "MODEL_UNPRICED", Field: field, Allowed: t.Priced(g),
 		Message: fmt.Sprintf("nobody says what the model %q costs, and the pack has a budget of cost (workflow.engine.x_pawl.max_cost_usd): "+
 			"price it in the pack (workflow.engine.x_pawl.prices) or in the sidecar's file (--prices)", model),

@@ -42,7 +42,7 @@ func TestTable(t *testing.T) {
 		t.Errorf("by the pack's price alone: %v", err)
 	}
 	table.Replace(nil)
-	refusal, ok := errors.AsType[*machine.Refusal](table.Admit(g, nil))
+	refusal, ok := errors.AsType[*machine.Error](table.Admit(g, nil))
 	if !ok || refusal.Reason != "MODEL_UNPRICED" || refusal.Code != machine.CodeFailedPrecondition ||
 		refusal.Field != "prompts.b.model_overrides" || !slices.Equal(refusal.Allowed, []string{"packs"}) {
 		t.Errorf("got %+v", refusal)
@@ -64,7 +64,7 @@ func TestAdmitOwn(t *testing.T) {
 		{nil, "prompts.b.model_overrides"},
 	} {
 		err := table.Admit(graph(1, "written"), tt.own)
-		refusal, _ := errors.AsType[*machine.Refusal](err)
+		refusal, _ := errors.AsType[*machine.Error](err)
 		if (refusal == nil) != (tt.field == "") || refusal != nil && refusal.Field != tt.field {
 			t.Errorf("%v: %v", tt.own, err)
 		}
@@ -81,7 +81,7 @@ func TestAdmitNamed(t *testing.T) {
 		for model, want := range map[string]bool{"packs": true, "theirs": true, "other": false} {
 			g.Prompts["b"].Model = model
 			g.Prompts["a"].Model = "packs"
-			refusal, ok := errors.AsType[*machine.Refusal](table.Admit(g, own))
+			refusal, ok := errors.AsType[*machine.Error](table.Admit(g, own))
 			if ok == want || ok && refusal.Field != "workflow.engine.x_pawl.models" {
 				t.Errorf("%q: %+v", model, refusal)
 			}

@@ -31,7 +31,7 @@ type Archive interface {
 // VerifyRun proves a run's journal: its chain over the stored bytes, and that its
 // inputs make exactly its records and state (§12). Nothing is executed. What is
 // wrong is in the proof, which names the first bad record.
-func (r *Room) VerifyRun(ctx context.Context, ref runtime.RunRef) (machine.Proof, error) {
+func (r *Service) VerifyRun(ctx context.Context, ref runtime.RunRef) (machine.Proof, error) {
 	key, err := r.archived(ref)
 	if err != nil {
 		return machine.Proof{}, err
@@ -53,7 +53,7 @@ func (r *Room) VerifyRun(ctx context.Context, ref runtime.RunRef) (machine.Proof
 
 // ExportRun writes the portable file of a run as it is now. It takes the scope
 // runs:read: the file has the blobs that the run refers to.
-func (r *Room) ExportRun(ctx context.Context, ref runtime.RunRef, out io.Writer) error {
+func (r *Service) ExportRun(ctx context.Context, ref runtime.RunRef, out io.Writer) error {
 	if err := policy.Require(ref.Principal, policy.RunsRead); err != nil {
 		return runtime.Denied(err)
 	}
@@ -61,14 +61,14 @@ func (r *Room) ExportRun(ctx context.Context, ref runtime.RunRef, out io.Writer)
 	if err != nil {
 		return err
 	}
-	if _, err := r.cfg.Way.Head(ctx, key); err != nil {
+	if _, err := r.cfg.Engine.Head(ctx, key); err != nil {
 		return err
 	}
 	return r.cfg.Archive.Export(ctx, key.Namespace, key.ID, out)
 }
 
-func (r *Room) archived(ref runtime.RunRef) (runtime.RunKey, error) {
-	key, err := r.cfg.Way.FindReadable(ref)
+func (r *Service) archived(ref runtime.RunRef) (runtime.RunKey, error) {
+	key, err := r.cfg.Engine.FindReadable(ref)
 	if err == nil && r.cfg.Archive == nil {
 		err = archiveOff()
 	}
@@ -76,7 +76,7 @@ func (r *Room) archived(ref runtime.RunRef) (runtime.RunKey, error) {
 }
 
 func archiveOff() error {
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeFailedPrecondition, Reason: "ARCHIVE_OFF", Message: "this sidecar's store proves and exports no runs",
 	}
 }
@@ -87,8 +87,8 @@ func archiveOff() error {
 // Errors: PERMISSION_DENIED without the scope packs:write; INVALID_ARGUMENT
 // EXPORT_INVALID or EXPORT_TRUNCATED, FAILED_PRECONDITION EXPORT_NEWER,
 // RESOURCE_EXHAUSTED EXPORT_TOO_LARGE, ALREADY_EXISTS RUN_EXISTS. Nothing is stored then.
-func (r *Room) ImportRun(ctx context.Context, call runtime.Call, in io.Reader) (st *machine.State, duplicate bool, err error) {
-	ns, err := r.cfg.Way.Admit(call, policy.PacksWrite)
+func (r *Service) ImportRun(ctx context.Context, call runtime.Call, in io.Reader) (st *machine.State, duplicate bool, err error) {
+	ns, err := r.cfg.Engine.Admit(call, policy.PacksWrite)
 	if err != nil {
 		return nil, false, err
 	}
@@ -100,7 +100,7 @@ func (r *Room) ImportRun(ctx context.Context, call runtime.Call, in io.Reader) (
 		return nil, false, err
 	}
 	defer func() { err = errors.Join(err, r.cfg.Archive.Discard(x)) }()
-	err = r.cfg.Way.Inside(func() error {
+	err = r.cfg.Engine.Inside(func() error {
 		at := r.cfg.Clock.Now().UnixNano()
 		row, graph, err := r.unpackedPack(x, at)
 		if err != nil {
@@ -114,7 +114,7 @@ func (r *Room) ImportRun(ctx context.Context, call runtime.Call, in io.Reader) (
 }
 
 // unpackedPack reads the pack of a file and compiles it for the run.
-func (r *Room) unpackedPack(x machine.Export, at int64) (machine.PackRow, *machine.Graph, error) {
+func (r *Service) unpackedPack(x machine.Export, at int64) (machine.PackRow, *machine.Graph, error) {
 	loaded, found, err := pack.Load(x.Pack, pack.Options{Limits: r.cfg.PackLimits, Accepted: true})
 	if err != nil || loaded == nil {
 		return machine.PackRow{}, nil, exportInvalid(fmt.Sprintf("its pack is not accepted: %v %v", found, err))
@@ -133,5 +133,5 @@ func (r *Room) unpackedPack(x machine.Export, at int64) (machine.PackRow, *machi
 }
 
 func exportInvalid(message string) error {
-	return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "EXPORT_INVALID", Field: "data", Message: message}
+	return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "EXPORT_INVALID", Field: "data", Message: message}
 }

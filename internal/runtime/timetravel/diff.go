@@ -20,7 +20,7 @@ const (
 	maxForkDepth = 16
 )
 
-// DiffRequest is the argument of [Room.DiffRuns]; runtime.RunRef names the first run.
+// DiffRequest is the argument of [Service.DiffRuns]; runtime.RunRef names the first run.
 type DiffRequest struct {
 	runtime.RunRef
 	// Seq and OtherSeq name records; 0 = as the run is now.
@@ -48,18 +48,18 @@ type PathStep struct {
 type Diff struct {
 	Base, Other RunPoint
 	// Common is how many states both ways begin with; the paths are behind those.
-	Common               int
-	BasePath, OtherPath  []PathStep
-	Visits, Edges, Spent []machine.CountChange
-	Artifacts            []ArtifactChange
-	Variables            []ValueChange
+	Common                 int
+	BasePath, OtherPath    []PathStep
+	Visits, Edges, Budgets []machine.CountChange
+	Artifacts              []ArtifactChange
+	Variables              []ValueChange
 	// Truncated: a path was longer than what is told.
 	Truncated bool
 }
 
 // DiffRuns compares two points of a run, or of two runs (§12). It only reads.
-func (r *Room) DiffRuns(ctx context.Context, req DiffRequest) (Diff, error) {
-	key, err := r.cfg.Way.FindReadable(req.RunRef)
+func (r *Service) DiffRuns(ctx context.Context, req DiffRequest) (Diff, error) {
+	key, err := r.cfg.Engine.FindReadable(req.RunRef)
 	if err != nil {
 		return Diff{}, err
 	}
@@ -78,7 +78,7 @@ func (r *Room) DiffRuns(ctx context.Context, req DiffRequest) (Diff, error) {
 	d := Diff{
 		Base: base.RunPoint, Other: against.RunPoint,
 		Visits: rules.DiffVisits(base.State, against.State), Edges: rules.DiffEdges(base.State, against.State),
-		Spent: rules.DiffBudgets(base.State, against.State),
+		Budgets: rules.DiffBudgets(base.State, against.State),
 	}
 	d.paths(base.path, against.path)
 	if d.Artifacts, err = diffArtifacts(base.artifacts, against.artifacts); err != nil {
@@ -96,11 +96,11 @@ type point struct {
 	variables []byte
 }
 
-func (r *Room) point(ctx context.Context, key runtime.RunKey, seq uint64) (point, error) {
+func (r *Service) point(ctx context.Context, key runtime.RunKey, seq uint64) (point, error) {
 	var p point
 	var err error
-	if p.State, err = r.cfg.Way.StateOf(ctx, key, seq); err == nil {
-		err = p.State.Told()
+	if p.State, err = r.cfg.Engine.StateOf(ctx, key, seq); err == nil {
+		err = p.State.CheckNotErased()
 	}
 	if err != nil {
 		return p, err
@@ -126,7 +126,7 @@ func (r *Room) point(ctx context.Context, key runtime.RunKey, seq uint64) (point
 
 // path lists the states that a run entered up to a record. The way of a fork
 // begins with that of its source, if that is here.
-func (r *Room) path(ctx context.Context, key runtime.RunKey, last uint64, depth int) ([]PathStep, error) {
+func (r *Service) path(ctx context.Context, key runtime.RunKey, last uint64, depth int) ([]PathStep, error) {
 	var path []PathStep
 	for next := uint64(1); next <= last; {
 		entries, err := r.cfg.Store.Entries(ctx, key.Namespace, key.ID, next, history.Page)
@@ -137,7 +137,7 @@ func (r *Room) path(ctx context.Context, key runtime.RunKey, last uint64, depth 
 			return nil, fmt.Errorf("travel: run %s: %w: %d", key.ID, machine.ErrNoRecord, next)
 		}
 		for i := range entries {
-			if err := entries[i].Told(); err != nil {
+			if err := entries[i].CheckNotErased(); err != nil {
 				return nil, err
 			}
 			for j := range entries[i].Records {
@@ -157,7 +157,7 @@ func (r *Room) path(ctx context.Context, key runtime.RunKey, last uint64, depth 
 	return path, nil
 }
 
-func (r *Room) stepOf(ctx context.Context, key runtime.RunKey, rec *machine.Record, depth int) ([]PathStep, error) {
+func (r *Service) stepOf(ctx context.Context, key runtime.RunKey, rec *machine.Record, depth int) ([]PathStep, error) {
 	switch b := rec.Body.(type) {
 	case *machine.Transition:
 		return []PathStep{{RunID: key.ID, Seq: rec.Seq, Event: b.Event, State: b.To}}, nil
@@ -167,7 +167,7 @@ func (r *Room) stepOf(ctx context.Context, key runtime.RunKey, rec *machine.Reco
 			return alone, nil
 		}
 		source := runtime.RunKey{Namespace: key.Namespace, ID: b.RunID}
-		if head, err := r.cfg.Way.Head(ctx, source); err != nil || head.Seq < b.State.Seq {
+		if head, err := r.cfg.Engine.Head(ctx, source); err != nil || head.Seq < b.State.Seq {
 			return alone, notFoundIsNil(err)
 		}
 		return r.path(ctx, source, b.State.Seq, depth+1)
@@ -177,7 +177,7 @@ func (r *Room) stepOf(ctx context.Context, key runtime.RunKey, rec *machine.Reco
 
 // notFoundIsNil: a source that is not here is no fault of its fork.
 func notFoundIsNil(err error) error {
-	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.Code == machine.CodeNotFound {
+	if refusal, ok := errors.AsType[*machine.Error](err); ok && refusal.Code == machine.CodeNotFound {
 		return nil
 	}
 	return err

@@ -20,7 +20,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// ForkRequest is the argument of [Room.ForkRun]; runtime.RunRef names the source.
+// ForkRequest is the argument of [Service.ForkRun]; runtime.RunRef names the source.
 type ForkRequest struct {
 	runtime.RunRef
 	// AtSeq is the record to begin from: the state after the commit that holds it;
@@ -59,8 +59,8 @@ type ForkRequest struct {
 // RECORD_NOT_FOUND or PACK_NOT_FOUND; FAILED_PRECONDITION FORK_TERMINAL,
 // FORK_STATE_MISSING or FORK_ARTIFACT_MISMATCH; those of StartRun for variables
 // and labels, and of SetArtifacts for artifacts.
-func (r *Room) ForkRun(ctx context.Context, req ForkRequest) (runtime.Answer, error) {
-	source, err := r.cfg.Way.FindReadable(req.RunRef)
+func (r *Service) ForkRun(ctx context.Context, req ForkRequest) (runtime.Answer, error) {
+	source, err := r.cfg.Engine.FindReadable(req.RunRef)
 	if err != nil {
 		return runtime.Answer{}, err
 	}
@@ -70,7 +70,7 @@ func (r *Room) ForkRun(ctx context.Context, req ForkRequest) (runtime.Answer, er
 	if err := r.checkFork(&req); err != nil {
 		return runtime.Answer{}, err
 	}
-	return r.cfg.Way.Begin(ctx, runtime.Birth{
+	return r.cfg.Engine.CreateRun(ctx, runtime.CreateRequest{
 		Namespace: source.Namespace, Principal: req.Principal, ID: req.RequestID, Hash: forkHash(&req), Command: machine.Fork{},
 		Prepare: func(ctx context.Context, run string) (machine.Command, *packcache.Program, error) {
 			return r.prepareFork(ctx, source, &req, run)
@@ -78,7 +78,7 @@ func (r *Room) ForkRun(ctx context.Context, req ForkRequest) (runtime.Answer, er
 	})
 }
 
-func (r *Room) checkFork(req *ForkRequest) error {
+func (r *Service) checkFork(req *ForkRequest) error {
 	if err := validate.CheckID("request_id", req.RequestID); err != nil {
 		return err
 	}
@@ -86,10 +86,10 @@ func (r *Room) checkFork(req *ForkRequest) error {
 }
 
 // prepareFork reads everything that is copied.
-func (r *Room) prepareFork(ctx context.Context, source runtime.RunKey, req *ForkRequest, run string) (machine.Command, *packcache.Program, error) {
-	from, err := r.cfg.Way.StateOf(ctx, source, req.AtSeq)
+func (r *Service) prepareFork(ctx context.Context, source runtime.RunKey, req *ForkRequest, run string) (machine.Command, *packcache.Program, error) {
+	from, err := r.cfg.Engine.StateOf(ctx, source, req.AtSeq)
 	if err == nil {
-		err = from.Told()
+		err = from.CheckNotErased()
 	}
 	if err != nil {
 		return nil, nil, err
@@ -140,7 +140,7 @@ func (r *Room) prepareFork(ctx context.Context, source runtime.RunKey, req *Fork
 // another pack, or where an admin let the source enter in the middle, it may begin behind
 // a state that it never was in; and the history of an imported run is whoever made the
 // file's.
-func (r *Room) checkApproval(ctx context.Context, ns uint32, p runtime.Principal, g *machine.Graph, from *machine.State) error {
+func (r *Service) checkApproval(ctx context.Context, ns uint32, p runtime.Principal, g *machine.Graph, from *machine.State) error {
 	behind := from.Imported || leftExternal(g, from) || from.EntryOverride && hasExternal(g, from.Current)
 	if from.Digest != g.Digest {
 		prog, err := r.cfg.Programs.Of(ctx, ns, from)
@@ -178,7 +178,7 @@ func hasExternal(g *machine.Graph, current string) bool {
 
 // forkProgram is the program of the new run: the source's, or its entry in
 // another pack.
-func (r *Room) forkProgram(ctx context.Context, ns uint32, ref string, from *machine.State) (*packcache.Program, pack.Entry, error) {
+func (r *Service) forkProgram(ctx context.Context, ns uint32, ref string, from *machine.State) (*packcache.Program, pack.Entry, error) {
 	entry := pack.Entry{Agent: from.Agent}
 	if from.EntryOverride {
 		entry.State = from.Entry
@@ -210,7 +210,7 @@ func setOver(from, over []machine.Label) []machine.Label {
 
 // forkVariables puts the request's variables over the source's. Into another
 // pack only those go that it knows.
-func (r *Room) forkVariables(ctx context.Context, source runtime.RunKey, prog *packcache.Program, entry pack.Entry, digest string, given []byte) ([]byte, error) {
+func (r *Service) forkVariables(ctx context.Context, source runtime.RunKey, prog *packcache.Program, entry pack.Entry, digest string, given []byte) ([]byte, error) {
 	raw, err := r.cfg.Past.Variables(ctx, source)
 	if err != nil {
 		return nil, err
@@ -245,7 +245,7 @@ func (r *Room) forkVariables(ctx context.Context, source runtime.RunKey, prog *p
 }
 
 // copyBodies reads values, messages, inputs and answers as of the source's state.
-func (r *Room) copyBodies(ctx context.Context, source runtime.RunKey, g *machine.Graph, fork *machine.Fork) error {
+func (r *Service) copyBodies(ctx context.Context, source runtime.RunKey, g *machine.Graph, fork *machine.Fork) error {
 	from := fork.From
 	values, err := r.cfg.Past.Artifacts(ctx, source, from, from.Seq)
 	if err != nil {
@@ -254,7 +254,7 @@ func (r *Room) copyBodies(ctx context.Context, source runtime.RunKey, g *machine
 	for _, v := range values {
 		fork.Values = append(fork.Values, machine.ArtifactWrite{Name: v.Name, Value: v.Value})
 	}
-	if fork.Conversations, err = r.talks(ctx, source, g, from); err != nil {
+	if fork.Conversations, err = r.conversations(ctx, source, g, from); err != nil {
 		return err
 	}
 	for _, seq := range from.Queue {
@@ -266,7 +266,7 @@ func (r *Room) copyBodies(ctx context.Context, source runtime.RunKey, g *machine
 			fork.Queued = append(fork.Queued, machine.QueuedInput{Parts: in.Parts, MessageID: in.MessageID})
 		}
 	}
-	if err := r.copyHeeds(ctx, source, fork); err != nil {
+	if err := r.copySteering(ctx, source, fork); err != nil {
 		return err
 	}
 	if !fork.ReuseSteps {
@@ -280,9 +280,9 @@ func (r *Room) copyBodies(ctx context.Context, source runtime.RunKey, g *machine
 	return err
 }
 
-// copyHeeds reads what was said to the source and not heard. Notices are the source's.
-func (r *Room) copyHeeds(ctx context.Context, source runtime.RunKey, fork *machine.Fork) error {
-	for _, h := range fork.From.Heeds {
+// copySteering reads what was said to the source and not heard. Notices are the source's.
+func (r *Service) copySteering(ctx context.Context, source runtime.RunKey, fork *machine.Fork) error {
+	for _, h := range fork.From.RequiredMessages {
 		if h.Notice || h.Row != 0 {
 			continue
 		}
@@ -290,16 +290,16 @@ func (r *Room) copyHeeds(ctx context.Context, source runtime.RunKey, fork *machi
 		if err != nil {
 			return err
 		}
-		text, _ := history.Heeded(body)
+		text, _ := history.RequiredText(body)
 		fork.Queued = append(fork.Queued, machine.QueuedInput{Steer: text})
 	}
 	return nil
 }
 
-// talks reads the conversations that a turn can still see: that of the visit
+// conversations reads the conversations that a turn can still see: that of the visit
 // under way and those of persistent states.
-func (r *Room) talks(ctx context.Context, key runtime.RunKey, g *machine.Graph, s *machine.State) ([]machine.Talk, error) {
-	var talks []machine.Talk
+func (r *Service) conversations(ctx context.Context, key runtime.RunKey, g *machine.Graph, s *machine.State) ([]machine.ConversationCopy, error) {
+	var talks []machine.ConversationCopy
 	for _, window := range s.Conversations {
 		node := g.States[window.State]
 		if node == nil || window.State != s.Current && !node.Persistent {
@@ -310,7 +310,7 @@ func (r *Room) talks(ctx context.Context, key runtime.RunKey, g *machine.Graph, 
 			return nil, err
 		}
 		if len(messages) > 0 {
-			talks = append(talks, machine.Talk{State: window.State, Messages: messages})
+			talks = append(talks, machine.ConversationCopy{State: window.State, Messages: messages})
 		}
 	}
 	return talks, nil

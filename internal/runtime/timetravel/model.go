@@ -13,13 +13,13 @@ const originSeq = 1
 
 // taken copies the steps that a fork takes over, numbered anew. A request to a model that
 // names records of the source names those of the copy, which is never to read the source.
-func (r *Room) taken(ctx context.Context, source runtime.RunKey, from *machine.State, views []history.StepView) ([]machine.TakenStep, error) {
+func (r *Service) taken(ctx context.Context, source runtime.RunKey, from *machine.State, views []history.StepView) ([]machine.TakenStep, error) {
 	numbers := make(map[uint32]uint32, len(views))
 	for i, v := range views {
 		numbers[v.Step] = uint32(i) + 1
 	}
-	said := func(s machine.Said) machine.Said {
-		return machine.Said{Step: numbers[s.Step], Request: originSeq, Answer: originSeq}
+	said := func(s machine.StepRef) machine.StepRef {
+		return machine.StepRef{Step: numbers[s.Step], Request: originSeq, Answer: originSeq}
 	}
 	held := make(map[[32]byte]bool)
 	var steps []machine.TakenStep
@@ -43,8 +43,8 @@ func (r *Room) taken(ctx context.Context, source runtime.RunKey, from *machine.S
 	return steps, nil
 }
 
-// takeText makes the copy hold a text of the source, once.
-func (r *Room) takeText(ctx context.Context, source runtime.RunKey, text *machine.ModelText, held map[[32]byte]bool) (err error) {
+// acquireText makes the copy hold a text of the source, once.
+func (r *Service) takeText(ctx context.Context, source runtime.RunKey, text *machine.ModelText, held map[[32]byte]bool) (err error) {
 	switch {
 	case text.Hash == [32]byte{}:
 	case held[text.Hash]:
@@ -57,10 +57,10 @@ func (r *Room) takeText(ctx context.Context, source runtime.RunKey, text *machin
 }
 
 // spelled is a request that holds what was said to its run: the copy has no record of it.
-func (r *Room) spelled(ctx context.Context, source runtime.RunKey, asked *machine.ModelRequest) (*machine.ModelRequest, error) {
-	asked.Heeded = nil
+func (r *Service) spelled(ctx context.Context, source runtime.RunKey, asked *machine.ModelRequest) (*machine.ModelRequest, error) {
+	asked.IncludedSeqs = nil
 	for i := range asked.Messages {
-		if asked.Messages[i].Heed == 0 {
+		if asked.Messages[i].IncludedSeq == 0 {
 			continue
 		}
 		meant, err := r.cfg.Past.Meant(ctx, source, &asked.Messages[i])
@@ -73,21 +73,21 @@ func (r *Room) spelled(ctx context.Context, source runtime.RunKey, asked *machin
 }
 
 // renamed is a request whose references are those of the copy: its conversation is one row.
-func renamed(in *machine.ModelRequest, said func(machine.Said) machine.Said) *machine.ModelRequest {
+func renamed(in *machine.ModelRequest, said func(machine.StepRef) machine.StepRef) *machine.ModelRequest {
 	out := *in
-	if out.Follows.Step != 0 {
-		out.Follows = said(out.Follows)
+	if out.PreviousStep.Step != 0 {
+		out.PreviousStep = said(out.PreviousStep)
 	}
 	out.Messages = nil
 	for _, m := range in.Messages {
 		switch {
-		case m.Talk != nil:
-			m.Talk = &machine.TalkRange{State: m.Talk.State, Next: 1, First: m.Talk.First, Count: m.Talk.Count}
+		case m.Conversation != nil:
+			m.Conversation = &machine.ConversationRange{State: m.Conversation.State, Next: 1, First: m.Conversation.First, Count: m.Conversation.Count}
 		case m.Answer != nil:
 			answer := said(*m.Answer)
 			m.Answer = &answer
 		case m.Result != nil:
-			m.Result = &machine.ToolResult{Said: said(m.Result.Said), CallID: m.Result.CallID}
+			m.Result = &machine.ToolResult{AnsweredStep: said(m.Result.AnsweredStep), CallID: m.Result.CallID}
 		}
 		out.Messages = append(out.Messages, m)
 	}

@@ -27,7 +27,7 @@ func TestAnswersThatContradictThemselves(t *testing.T) {
 			t.Parallel()
 			tt.answer.Step, tt.answer.Tool, tt.answer.Attempt = 1, "add", 1
 			_, err := validate.Check("", tt.answer)
-			refusal, refused := errors.AsType[*machine.Refusal](err)
+			refusal, refused := errors.AsType[*machine.Error](err)
 			if refused != (tt.field != "") || refused && (refusal.Reason != "RETRY_CONTRADICTION" || refusal.Field != tt.field) {
 				t.Errorf("%v, want a refusal of %q", err, tt.field)
 			}

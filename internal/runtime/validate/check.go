@@ -45,7 +45,7 @@ func Check(id string, command machine.Command) (machine.Command, error) {
 		return checkModel(cmd)
 	case machine.AnswerModel:
 		return checkModelAnswer(cmd)
-	case machine.SetArtifacts, machine.FailTurn, machine.SuspendTurn, machine.NoteModel, machine.RaiseBudget, machine.Pause, machine.Resume, machine.Cancel,
+	case machine.SetArtifacts, machine.FailTurn, machine.SuspendTurn, machine.UpdateModelCall, machine.RaiseBudget, machine.Pause, machine.Resume, machine.Cancel,
 		machine.Steer, machine.Stop:
 	default:
 		return nil, Malformed("UNKNOWN_COMMAND", "command", fmt.Sprintf("%T is not for callers", command))
@@ -60,7 +60,7 @@ const ReservedPrefix = "pawl:"
 func CheckID(field, id string) error {
 	switch {
 	case len(id) > MaxIDBytes:
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeInvalidArgument, Reason: "ID_TOO_LONG", Field: field,
 			Message: "an idempotency id is too long", Limit: MaxIDBytes, Got: int64(len(id)),
 		}
@@ -150,7 +150,7 @@ func checkDecision(cmd machine.DecideStep) (machine.Command, error) {
 	case cmd.Step == 0:
 		return nil, Malformed("STEP_REQUIRED", "step", "steps are numbered from 1")
 	case cmd.Verdict < machine.Approved || cmd.Verdict > machine.Edited:
-		return nil, &machine.Refusal{
+		return nil, &machine.Error{
 			Code: machine.CodeInvalidArgument, Reason: "DECISION_REQUIRED", Field: "decision",
 			Message: "say what becomes of the call", Allowed: []string{"approve", "deny", "edit"},
 		}
@@ -237,7 +237,7 @@ func CheckObject(field string, v []byte) error {
 
 // Malformed is the refusal of a field that has not the form that it must have.
 func Malformed(reason, field, message string) error {
-	return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: reason, Field: field, Message: message}
+	return &machine.Error{Code: machine.CodeInvalidArgument, Reason: reason, Field: field, Message: message}
 }
 
 // IDField is how the request of a command calls its idempotency id.
@@ -258,7 +258,7 @@ func TooLarge(field, reason string, got, limit int) error {
 	if got <= limit {
 		return nil
 	}
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeResourceExhausted, Reason: reason, Field: field,
 		Message: fmt.Sprintf("%d given, at most %d are taken", got, limit), Limit: int64(limit), Got: int64(got),
 	}

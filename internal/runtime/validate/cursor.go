@@ -53,12 +53,12 @@ func ParseCursor(token string) (Cursor, error) {
 func (c Cursor) Resumable(epoch [16]byte, tail uint64) error {
 	switch {
 	case c.Epoch != epoch:
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeOutOfRange, Reason: "CURSOR_FOREIGN", Field: "after_cursor",
 			Message: "the cursor is of another store; begin without a cursor",
 		}
 	case c.Position > tail:
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeOutOfRange, Reason: "CURSOR_AHEAD", Field: "after_cursor",
 			Message: fmt.Sprintf("the journal ends at %d, before the cursor", tail),
 			Limit:   figure(tail), Got: figure(c.Position),

@@ -10,7 +10,7 @@ import (
 // CheckMessage refuses a message of an unknown role, or with parts or JSON that are none.
 func CheckMessage(field string, m *machine.Message) error {
 	if !slices.Contains(roles, m.Role) {
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeInvalidArgument, Reason: "UNKNOWN_ROLE", Field: field + ".role",
 			Message: fmt.Sprintf("role %q", m.Role), Allowed: roles,
 		}

@@ -53,7 +53,7 @@ func (n Namespaces) Within(name string, only []string) (uint32, error) {
 
 // NotServed refuses a namespace that is none for the caller, to whom these are.
 func NotServed(name string, allowed []string) error {
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeNotFound, Reason: "NAMESPACE_NOT_FOUND", Field: "namespace",
 		Message: fmt.Sprintf("namespace %q is not configured", name), Allowed: allowed,
 	}

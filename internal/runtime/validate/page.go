@@ -19,7 +19,7 @@ func PageSize(n int) (int, error) {
 	case n == 0:
 		return DefaultPageSize, nil
 	case n < 0 || n > MaxPageSize:
-		return 0, &machine.Refusal{
+		return 0, &machine.Error{
 			Code: machine.CodeInvalidArgument, Reason: "BAD_PAGE_SIZE", Field: "page_size",
 			Message: "must be 0 (the default) or more, and at most the limit", Limit: MaxPageSize, Got: int64(n),
 		}
@@ -29,7 +29,7 @@ func PageSize(n int) (int, error) {
 
 // ListFailed says which list could not be read; refusals stay what they are.
 func ListFailed(what string, err error) error {
-	if _, ok := errors.AsType[*machine.Refusal](err); ok {
+	if _, ok := errors.AsType[*machine.Error](err); ok {
 		return err
 	}
 	return fmt.Errorf("runtime: list %s: %w", what, err)

@@ -36,13 +36,13 @@ type Terms struct {
 // is not.
 func (t *Terms) CheckExecution(e machine.Execution) error {
 	if !e.Known() {
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeInvalidArgument, Reason: "EXECUTION_REQUIRED", Field: "execution",
 			Message: "say who executes the turns", Allowed: []string{"CALLER", "WORKERS", "SIDECAR"},
 		}
 	}
 	if e == machine.Sidecar && len(t.OwnModels(e)) == 0 {
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeFailedPrecondition, Reason: "NO_MODELS", Field: "execution",
 			Message: "SIDECAR: this sidecar has no model; its operator names them with --model",
 		}
@@ -85,7 +85,7 @@ func Variables(prog *packcache.Program, entry pack.Entry, given []byte) ([]byte,
 	if len(faults) == 0 {
 		return values, nil
 	}
-	return nil, &machine.Refusal{
+	return nil, &machine.Error{
 		Code: machine.CodeInvalidArgument, Reason: "BAD_VARIABLES", Field: faults[0].Field, Message: JoinFaults(faults),
 	}
 }
@@ -182,7 +182,7 @@ func checkModels(g *machine.Graph, own []string) error {
 	}
 	for _, key := range slices.Sorted(maps.Keys(g.Prompts)) {
 		if model := g.Prompts[key].Model; model != "" && !slices.Contains(own, model) {
-			return &machine.Refusal{
+			return &machine.Error{
 				Code: machine.CodeFailedPrecondition, Reason: "NO_SUCH_MODEL", Field: "workflow.engine.x_pawl.models", Allowed: own,
 				Message: fmt.Sprintf("the pack has the prompt %q ask the model %q, and no --model of this sidecar has that name", key, model),
 			}

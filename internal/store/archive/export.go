@@ -60,10 +60,10 @@ func (x *exporter) export(ctx context.Context, out io.Writer) error {
 	}
 	head, last, hash := end.Head, end.Last, end.Hash
 	if head.Erased != nil {
-		return head.Erased.Refusal()
+		return head.Erased.Err()
 	}
 	if head.Erasable {
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeFailedPrecondition, Reason: "RUN_ERASABLE", Field: "run_id", Seq: last,
 			Message: "the values of the run can be erased, and in a file they could not be",
 		}

@@ -125,8 +125,8 @@ func (s *sweeper) flush(ctx context.Context) error {
 	return writeAll(ctx, s.to, ops)
 }
 
-// unless drops the rows of a kind that keep says are not to be kept.
-func (s *sweeper) unless(ctx context.Context, kind byte, keep func(txn *layout.Txn, item *kv.Iterator) (bool, error)) error {
+// filter drops the rows of a kind that keep says are not to be kept.
+func (s *sweeper) filter(ctx context.Context, kind byte, keep func(txn *layout.Txn, item *kv.Iterator) (bool, error)) error {
 	err := s.to.View(func(txn *layout.Txn) error {
 		it := txn.Scan(kv.Range{Prefix: []byte{kind}})
 		defer it.Close()
@@ -156,7 +156,7 @@ func (s *sweeper) unless(ctx context.Context, kind byte, keep func(txn *layout.T
 
 // heads keeps those whose run is in a list: every run is in that of its status.
 func (s *sweeper) heads(ctx context.Context) error {
-	return s.unless(ctx, layout.KindHead, func(txn *layout.Txn, item *kv.Iterator) (bool, error) {
+	return s.filter(ctx, layout.KindHead, func(txn *layout.Txn, item *kv.Iterator) (bool, error) {
 		value, err := layout.CopyOf(item)
 		if err != nil {
 			return false, err
@@ -193,7 +193,7 @@ func (s *sweeper) there(txn *layout.Txn, ns uint32, run string) (bool, error) {
 
 func (s *sweeper) perRun(ctx context.Context) error {
 	for _, kind := range []byte{layout.KindEntry, layout.KindSnapshot, layout.KindArtifact, layout.KindMessage, layout.KindRunID} {
-		err := s.unless(ctx, kind, func(txn *layout.Txn, item *kv.Iterator) (bool, error) {
+		err := s.filter(ctx, kind, func(txn *layout.Txn, item *kv.Iterator) (bool, error) {
 			ns, run, err := layout.RunOf(item.Key())
 			if err != nil {
 				return false, err
@@ -235,7 +235,7 @@ func ofImport(item *kv.Iterator, last uint64) (bool, error) {
 
 // callers keeps the ids of runs that are there, and of those of which something is kept.
 func (s *sweeper) callers(ctx context.Context) error {
-	return s.unless(ctx, layout.KindCallerID, func(txn *layout.Txn, item *kv.Iterator) (bool, error) {
+	return s.filter(ctx, layout.KindCallerID, func(txn *layout.Txn, item *kv.Iterator) (bool, error) {
 		value, err := layout.CopyOf(item)
 		if err != nil {
 			return false, err
@@ -253,7 +253,7 @@ func (s *sweeper) callers(ctx context.Context) error {
 }
 
 func (s *sweeper) refs(ctx context.Context) error {
-	return s.unless(ctx, layout.KindBlobRef, func(txn *layout.Txn, item *kv.Iterator) (bool, error) {
+	return s.filter(ctx, layout.KindBlobRef, func(txn *layout.Txn, item *kv.Iterator) (bool, error) {
 		key := item.Key()
 		run, _, ok := layout.CutName(key[min(len(key), 5+32):])
 		if !ok {
@@ -284,7 +284,7 @@ func (s *sweeper) pieces(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.unless(ctx, layout.KindBlobPiece, func(_ *layout.Txn, item *kv.Iterator) (bool, error) {
+	return s.filter(ctx, layout.KindBlobPiece, func(_ *layout.Txn, item *kv.Iterator) (bool, error) {
 		key := item.Key()
 		return owned[string(key[:min(len(key), 5+16)])], nil
 	})
@@ -334,7 +334,7 @@ func (s *sweeper) cursors(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			places, err := codec.DecodePlaces(value)
+			places, err := codec.DecodeEntryRefs(value)
 			if err != nil {
 				return err
 			}

@@ -5,19 +5,19 @@ import (
 	"fmt"
 )
 
-// Close flushes and closes the files and lets others in. It waits for the room of [Directory.Keep],
+// Close flushes and closes the files and lets others in. It waits for the room of [Directory.StartMaintenance],
 // whose context has ended.
 func (d *Directory) Close() error {
-	if d.Space == nil {
+	if d.Reclaimer == nil {
 		return errors.Join(d.closeFlushed(), d.closeHead())
 	}
-	if err := d.Head.Look(); err != nil {
+	if err := d.Head.CheckPresent(); err != nil {
 		return fmt.Errorf("store closed: %w", err)
 	}
 	// Badger flushes its memtable when it closes, through a memory map: without
 	// room that ends the process. The log holds everything, so leave it as it is, and a
 	// compaction that is held for want of room.
-	if err := d.Disk.Await(d.Space.Done(), d.Log.Unflushed, d.TableRoom()); err != nil {
+	if err := d.Disk.Await(d.Reclaimer.Done(), d.Log.Unflushed, d.MinTableSpace()); err != nil {
 		return fmt.Errorf("store closed without flushing, nothing is lost: %w", err)
 	}
 	return errors.Join(d.Head.Sync(), d.closeFlushed(), d.closeHead())

@@ -46,14 +46,14 @@ type Directory struct {
 	*badgerkv.DB
 
 	// Its parts: what Badger logs, the room on its disk, HEAD, and what gives room back.
-	Log   *diskspace.Logger
-	Disk  *diskspace.Disk
-	Head  *datadir.HeadFile
-	Space *reclaim.Room
+	Log       *diskspace.Logger
+	Disk      *diskspace.Disk
+	Head      *datadir.AckFile
+	Reclaimer *reclaim.Reclaimer
 
 	cfg   Config
 	lock  *datadir.DirLock
-	found *datadir.Acked
+	found *datadir.AckMark
 	keys  *keyring.Ring
 }
 
@@ -75,16 +75,16 @@ func Open(cfg Config) (*Directory, error) {
 		Disk: &diskspace.Disk{Dir: cfg.Dir, Min: cfg.MinFree, Free: cfg.FreeSpace},
 	}
 	// Opening replays and flushes the log: it needs room for the memtables.
-	if err := d.Disk.Look(d.TableRoom()); err != nil {
+	if err := d.Disk.CheckNow(d.MinTableSpace()); err != nil {
 		return nil, err
 	}
-	d.Log.Room = func() { d.Disk.AwaitRoom(d.TableRoom()) }
+	d.Log.AwaitSpace = func() { d.Disk.AwaitSpace(d.MinTableSpace()) }
 	return opened(d)
 }
 
 // OpenOld opens a directory that is copied and not served, after the proofs of any start.
 func OpenOld(cfg Config) (*Directory, error) {
-	d := &Directory{cfg: cfg, Log: &diskspace.Logger{Log: cfg.Logger, Room: func() {}}}
+	d := &Directory{cfg: cfg, Log: &diskspace.Logger{Log: cfg.Logger, AwaitSpace: func() {}}}
 	return opened(d)
 }
 
@@ -142,7 +142,7 @@ func (d *Directory) step(name string) {
 }
 
 // Found is what the HEAD file said at the opening, nil if there was none.
-func (d *Directory) Found() *datadir.Acked { return d.found }
+func (d *Directory) Found() *datadir.AckMark { return d.found }
 
 // Keys are in a file of the directory.
 func (d *Directory) Keys() *keyring.Ring { return d.keys }
@@ -170,7 +170,7 @@ func (d *Directory) Confirm(txn *layout.Txn, epoch [16]byte, repair bool) error 
 
 // Serve makes the HEAD file anew for a store that is as it should be.
 func (d *Directory) Serve(group uint64, epoch [16]byte) error {
-	now := datadir.Acked{Epoch: epoch, Since: group}
+	now := datadir.AckMark{Epoch: epoch, Since: group}
 	if d.found != nil {
 		now = *d.found
 	}
@@ -179,16 +179,16 @@ func (d *Directory) Serve(group uint64, epoch [16]byte) error {
 	if err != nil {
 		return err
 	}
-	d.Head, err = datadir.NewHeadFile(d.cfg.Dir, now, newest)
+	d.Head, err = datadir.NewAckFile(d.cfg.Dir, now, newest)
 	return err
 }
 
-// Keep makes the room that gives space on disk back, and starts it.
-func (d *Directory) Keep(ctx context.Context, duties engine.Duties) {
-	d.Space = reclaim.New(reclaim.Config{
-		Dir: d.cfg.Dir, DB: d.Badger(), Synced: duties.Stored, Collecting: d.Head.Collect, Before: duties.Removed, Large: badgerkv.Apart,
-		Prove: func(ctx context.Context) error {
-			err := d.Prove(ctx)
+// StartMaintenance makes the room that gives space on disk back, and starts it.
+func (d *Directory) StartMaintenance(ctx context.Context, duties engine.Callbacks) {
+	d.Reclaimer = reclaim.New(reclaim.Config{
+		Dir: d.cfg.Dir, DB: d.Badger(), Synced: duties.Stored, Collecting: d.Head.SetCollecting, Before: duties.Removed, Large: badgerkv.Apart,
+		Scrub: func(ctx context.Context) error {
+			err := d.Scrub(ctx)
 			if err != nil {
 				duties.Fail(err)
 			}
@@ -196,24 +196,24 @@ func (d *Directory) Keep(ctx context.Context, duties engine.Duties) {
 		},
 		Fits: func(bytes int64) bool {
 			free, err := d.cfg.FreeSpace(d.cfg.Dir)
-			return err == nil && free >= d.TableRoom()+bytes
+			return err == nil && free >= d.MinTableSpace()+bytes
 		},
 	})
-	go d.Space.Run(ctx, d.cfg.GCInterval, func(err error) {
+	go d.Reclaimer.Run(ctx, d.cfg.GCInterval, func(err error) {
 		d.cfg.Logger.Warn("reclaiming disk space failed", "error", err)
 	})
 }
 
-// TableRoom is the free space without which no table is written: neither by a
+// MinTableSpace is the free space without which no table is written: neither by a
 // flush at opening or closing nor by a compaction.
-func (d *Directory) TableRoom() int64 { return min(d.cfg.MinFree, 3*d.cfg.MemTableSize) }
+func (d *Directory) MinTableSpace() int64 { return min(d.cfg.MinFree, 3*d.cfg.MemTableSize) }
 
-// Room checks that there is room for a commit. What gives room back is taken as long as
+// CheckSpace checks that there is room for a commit. What gives room back is taken as long as
 // tables can be written: a full disk is where it is needed.
-func (d *Directory) Room(bytes int64, frees bool) error {
+func (d *Directory) CheckSpace(bytes int64, frees bool) error {
 	err := d.Disk.Check(bytes)
 	if err != nil && frees {
-		return d.Disk.Look(d.TableRoom() + 2*bytes)
+		return d.Disk.CheckNow(d.MinTableSpace() + 2*bytes)
 	}
 	return err
 }
@@ -223,26 +223,26 @@ func (d *Directory) Settled(g engine.Group) error {
 	return d.Head.SetProgress(g.Number, g.Apart, g.Last)
 }
 
-// Bury keeps rows where they are until release is called.
-func (d *Directory) Bury() (release func()) { return d.Space.Hold() }
+// BeginLargeDelete keeps rows where they are until release is called.
+func (d *Directory) BeginLargeDelete() (release func()) { return d.Reclaimer.Hold() }
 
 // Removed notes rows whose removal is stored.
-func (d *Directory) Removed(bytes int64) { d.Space.Removed(bytes) }
+func (d *Directory) Removed(bytes int64) { d.Reclaimer.Removed(bytes) }
 
-// Stuck tells that Badger cannot flush a memtable: then it has no room for writes either, and
+// Fatal tells that Badger cannot flush a memtable: then it has no room for writes either, and
 // tries for ever.
-func (d *Directory) Stuck() <-chan error { return d.Log.Unflushed }
+func (d *Directory) Fatal() <-chan error { return d.Log.Unflushed }
 
-// Look sees to it that the directory is there.
-func (d *Directory) Look() error { return d.Head.Look() }
+// Check sees to it that the directory is there.
+func (d *Directory) Check() error { return d.Head.CheckPresent() }
 
 // Sync brings what HEAD claims onto the disk.
 func (d *Directory) Sync() error { return d.Head.Sync() }
 
-// Prove proves the tables of the open database, one after the other: Badger takes
+// Scrub proves the tables of the open database, one after the other: Badger takes
 // a block that fails its checksum for the end of its table, in reads and, worse, in
 // the compaction that then deletes the table.
-func (d *Directory) Prove(ctx context.Context) error {
+func (d *Directory) Scrub(ctx context.Context) error {
 	open := d.Tables()
 	tables, err := datadir.OpenTables(d.cfg.Dir, d.cfg.EncryptionKey)
 	if err != nil {
@@ -271,7 +271,7 @@ func (d *Directory) CopyInto(ctx context.Context, dir string) (rows int64, err e
 // Fill writes the rows of an engine into a directory that is locked and empty, and says how many
 // there are.
 func Fill(ctx context.Context, cfg Config, from kv.KV) (rows int64, err error) {
-	d := &Directory{cfg: cfg, Log: &diskspace.Logger{Log: cfg.Logger, Room: func() {}}}
+	d := &Directory{cfg: cfg, Log: &diskspace.Logger{Log: cfg.Logger, AwaitSpace: func() {}}}
 	to, err := badgerkv.Open(d.options())
 	if err != nil {
 		return 0, err

@@ -114,7 +114,7 @@ func (c *cursor) ValueCopy() ([]byte, error) { return copied(c.it().Item(), nil)
 
 func (c *cursor) Size() int64 { return c.it().Item().ValueSize() }
 
-func (c *cursor) Room() int64 { return c.it().Item().EstimatedSize() }
+func (c *cursor) StoredSize() int64 { return c.it().Item().EstimatedSize() }
 
 func (c *cursor) Group() uint64 { return c.it().Item().Version() }
 

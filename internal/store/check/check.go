@@ -150,9 +150,9 @@ var PerRun = []byte{layout.KindEntry, layout.KindSnapshot, layout.KindArtifact, 
 // rows of each kind come in the same order, so that one walk over each meets all
 // rows, and a row that is passed over has no head.
 func (c *Checker) runs() error {
-	walks := make([]*rowWalk, len(PerRun))
+	walks := make([]*rowScan, len(PerRun))
 	for i, kind := range PerRun {
-		walks[i] = &rowWalk{Checker: c, kind: kind, it: c.Txn.Scan(kv.Range{Prefix: []byte{kind}})}
+		walks[i] = &rowScan{Checker: c, kind: kind, it: c.Txn.Scan(kv.Range{Prefix: []byte{kind}})}
 		defer walks[i].it.Close()
 		walks[i].it.Rewind()
 	}
@@ -170,7 +170,7 @@ func (c *Checker) runs() error {
 		}
 		c.report.Runs++
 		c.sums.add(st)
-		r := &runCheck{Checker: c, walks: walks, Prover: Prover{Ns: ns, Run: run, Keys: c.Txn.Keys}, head: st, value: value, rows: make(map[string]bool), effects: effectRows{}}
+		r := &runCheck{Checker: c, scans: walks, Prover: Prover{Ns: ns, Run: run, Keys: c.Txn.Keys}, head: st, value: value, rows: make(map[string]bool), effects: effectRows{}}
 		return r.check()
 	})
 	for _, w := range walks {
@@ -181,8 +181,8 @@ func (c *Checker) runs() error {
 	return err
 }
 
-// rowWalk steps through all rows of one kind, run by run.
-type rowWalk struct {
+// rowScan steps through all rows of one kind, run by run.
+type rowScan struct {
 	*Checker
 	kind byte
 	it   *kv.Iterator
@@ -190,7 +190,7 @@ type rowWalk struct {
 
 // upTo reports a row before the given key, nil = any row: its run has no head. Those of
 // runs that are being removed are passed over.
-func (w *rowWalk) upTo(key []byte) error {
+func (w *rowScan) upTo(key []byte) error {
 	for layout.Has(w.it, []byte{w.kind}) && (key == nil || bytes.Compare(w.it.Key(), key) < 0) {
 		if err := w.headless(); err != nil {
 			return err
@@ -200,7 +200,7 @@ func (w *rowWalk) upTo(key []byte) error {
 }
 
 // headless passes over the rows of one run that has no head.
-func (w *rowWalk) headless() error {
+func (w *rowScan) headless() error {
 	ns, run, err := layout.RunOf(w.it.Key())
 	if err != nil {
 		return err
@@ -216,7 +216,7 @@ func (w *rowWalk) headless() error {
 }
 
 // of visits the rows of one run, which must be the next in order.
-func (w *rowWalk) of(ns uint32, run string, visit func(key, value []byte) error) error {
+func (w *rowScan) of(ns uint32, run string, visit func(key, value []byte) error) error {
 	p := layout.RunKey(nil, w.kind, ns, run)
 	if err := w.upTo(p); err != nil {
 		return err

@@ -57,7 +57,7 @@ func (r *repairer) going() error {
 
 // account takes the gaps of a sound row of cursors off what deleted runs may lack.
 func (r *repairer) account(ns uint32, row []byte) {
-	places, _ := codec.DecodePlaces(row)
+	places, _ := codec.DecodeEntryRefs(row)
 	for _, place := range places {
 		if place.Gap() && r.deleted[ns] > 0 {
 			r.deleted[ns]--
@@ -82,14 +82,14 @@ func (r *repairer) fillDeleted(ns uint32, g *gap) {
 	r.deleted[ns] -= missing
 	for cursor := g.from; cursor <= last; cursor++ {
 		if _, ok := g.found[cursor]; !ok {
-			g.found[cursor] = codec.Place{}
+			g.found[cursor] = codec.EntryRef{}
 		}
 	}
 }
 
 // leaving passes over the rows of a run that is being removed. Its entries have their
 // places still.
-func (w *rowWalk) leaving(ns uint32, run string) error {
+func (w *rowScan) leaving(ns uint32, run string) error {
 	p := layout.RunKey(nil, w.kind, ns, run)
 	for ; layout.Has(w.it, p); w.it.Next() {
 		if err := w.Ended(); err != nil {

@@ -128,5 +128,5 @@ func effectText(value []byte) string {
 	if err != nil {
 		return fmt.Sprintf("%x", value)
 	}
-	return fmt.Sprintf("step %s/%d (asked by record %d, answered by %d)", e.RunID, e.Step, e.Asked, e.Answer)
+	return fmt.Sprintf("step %s/%d (asked by record %d, answered by %d)", e.RunID, e.Step, e.PayloadSeq, e.AnswerSeq)
 }

@@ -19,7 +19,7 @@ func (r *repairer) evidence() error {
 	for _, kind := range []byte{layout.KindHead, layout.KindRunID, layout.KindCallerID} {
 		it := r.Txn.Scan(kv.Range{Prefix: []byte{kind}})
 		for it.Rewind(); layout.Has(it, []byte{kind}); it.Next() {
-			if err := errors.Join(r.Ended(), r.heard(it)); err != nil {
+			if err := errors.Join(r.Ended(), r.addEvidence(it)); err != nil {
 				it.Close()
 				return err
 			}
@@ -29,8 +29,8 @@ func (r *repairer) evidence() error {
 	return nil
 }
 
-// heard takes one row as evidence; one whose value is damaged tells of nothing.
-func (r *repairer) heard(item *kv.Iterator) error {
+// addEvidence takes one row as evidence; one whose value is damaged tells of nothing.
+func (r *repairer) addEvidence(item *kv.Iterator) error {
 	key := item.KeyCopy()
 	if _, ok := r.wanted[r.hash(key)]; ok {
 		return nil
@@ -39,7 +39,7 @@ func (r *repairer) heard(item *kv.Iterator) error {
 	if err != nil {
 		return nil //nolint:nilerr // It is a stray then, which goes.
 	}
-	ns, run, last, ok := told(key, value)
+	ns, run, last, ok := lastRecordOf(key, value)
 	if !ok || r.broken[queueRun{ns, run}] {
 		return nil
 	}
@@ -65,9 +65,9 @@ func (r *repairer) lastOf(ns uint32, run string) (last uint64, err error) {
 	return last, err
 }
 
-// told is the last record of a run that a head or a used-up id tells of; false for a row
+// lastRecordOf is the last record of a run that a head or a used-up id tells of; false for a row
 // that is damaged, or of another shape.
-func told(key, value []byte) (ns uint32, run string, last uint64, ok bool) {
+func lastRecordOf(key, value []byte) (ns uint32, run string, last uint64, ok bool) {
 	ns = binary.BigEndian.Uint32(key[1:5])
 	switch key[0] {
 	case layout.KindHead:

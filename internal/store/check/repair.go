@@ -46,7 +46,7 @@ func Rebuild(ctx context.Context, view View, write func(ops []layout.Op) error, 
 	}
 	err := view(func(txn *layout.Txn) error {
 		r.Txn = txn
-		for _, step := range []func() error{r.kept, r.going, r.places, r.runs, r.accounts, r.keys, r.fill, r.evidence, r.strays} {
+		for _, step := range []func() error{r.kept, r.going, r.checkCursorRows, r.runs, r.accounts, r.keys, r.fill, r.evidence, r.strays} {
 			if err := step(); err != nil {
 				return err
 			}
@@ -71,7 +71,7 @@ type queueRun struct {
 // gap is a range of cursors that no sound row has, to its last one included.
 type gap struct {
 	from, to uint64
-	found    map[uint64]codec.Place
+	found    map[uint64]codec.EntryRef
 }
 
 // repairer is one repair under way, over one snapshot.
@@ -162,7 +162,7 @@ func (r *repairer) replayRun(it *kv.Iterator, ns uint32, run string) error {
 		}
 		value, err := layout.CopyOf(it)
 		if err == nil {
-			r.place(ns, run, value)
+			r.noteMissing(ns, run, value)
 			if fault == nil && !going {
 				fault = one.entry(value)
 			}
@@ -465,9 +465,9 @@ func (r *repairer) watermarks() error {
 	return r.flush()
 }
 
-// places keeps the rows of cursors that are as the entries have it, removes the others
+// checkCursorRows keeps the rows of cursors that are as the entries have it, removes the others
 // and notes what is missing.
-func (r *repairer) places() error {
+func (r *repairer) checkCursorRows() error {
 	next := map[uint32]uint64{}
 	it := r.Txn.Scan(kv.Range{Prefix: []byte{layout.KindCursor}})
 	defer it.Close()
@@ -484,7 +484,7 @@ func (r *repairer) places() error {
 		ns, last := binary.BigEndian.Uint32(key[1:]), binary.BigEndian.Uint64(key[5:])
 		r.account(ns, value)
 		if want := next[ns] + 1; first > want {
-			r.gaps[ns] = append(r.gaps[ns], gap{from: want, to: first - 1, found: map[uint64]codec.Place{}})
+			r.gaps[ns] = append(r.gaps[ns], gap{from: want, to: first - 1, found: map[uint64]codec.EntryRef{}})
 		}
 		next[ns] = last
 	}
@@ -495,13 +495,13 @@ func (r *repairer) places() error {
 // ends: behind the last row there may be entries, too.
 func (r *repairer) ends(next map[uint32]uint64) {
 	for ns, last := range next {
-		r.gaps[ns] = append(r.gaps[ns], gap{from: last + 1, to: math.MaxUint64, found: map[uint64]codec.Place{}})
+		r.gaps[ns] = append(r.gaps[ns], gap{from: last + 1, to: math.MaxUint64, found: map[uint64]codec.EntryRef{}})
 	}
 }
 
 // sound: every entry of the row knows its cursor. first is the first one's.
 func (r *repairer) sound(key, value []byte) (first uint64, ok bool) {
-	places, err := codec.DecodePlaces(value)
+	places, err := codec.DecodeEntryRefs(value)
 	if err != nil || len(key) != 13 {
 		return 0, false
 	}
@@ -521,8 +521,8 @@ func (r *repairer) sound(key, value []byte) (first uint64, ok bool) {
 	return first, true
 }
 
-// place notes an entry whose cursor no row has.
-func (r *repairer) place(ns uint32, run string, value []byte) {
+// noteMissing notes an entry whose cursor no row has.
+func (r *repairer) noteMissing(ns uint32, run string, value []byte) {
 	cursor := codec.EntryCursor(value)
 	first, _, err := codec.EntrySpan(value)
 	if cursor == 0 || err != nil {
@@ -533,13 +533,13 @@ func (r *repairer) place(ns uint32, run string, value []byte) {
 	}
 	for i := range r.gaps[ns] {
 		if g := &r.gaps[ns][i]; cursor >= g.from && cursor <= g.to {
-			g.found[cursor] = codec.Place{Run: run, First: first}
+			g.found[cursor] = codec.EntryRef{Run: run, First: first}
 		}
 	}
 }
 
 // fill writes the rows that are missing. Which entries were one group is not known any
-// more: each gap is one row, or several of placesMost.
+// more: each gap is one row, or several of maxCursorEntries.
 func (r *repairer) fill() error {
 	for ns, gaps := range r.gaps {
 		for i := range gaps {
@@ -551,12 +551,12 @@ func (r *repairer) fill() error {
 	return nil
 }
 
-// placesMost bounds a row of cursors; repairBytes and repairKeys are about what is
+// maxCursorEntries bounds a row of cursors; repairBytes and repairKeys are about what is
 // written at once.
 const (
-	placesMost  = 4096
-	repairBytes = 2 << 20
-	repairKeys  = 4096
+	maxCursorEntries = 4096
+	repairBytes      = 2 << 20
+	repairKeys       = 4096
 )
 
 func (r *repairer) fillGap(ns uint32, g *gap) error {
@@ -569,8 +569,8 @@ func (r *repairer) fillGap(ns uint32, g *gap) error {
 			r.out.Broken = append(r.out.Broken, &Fault{Namespace: ns, Row: "cursor", Detail: fmt.Sprintf("%d has no entry", cursor)})
 			return nil
 		}
-		row = codec.AppendPlace(row, place.Run, max(place.First, 1))
-		if n+1 < uint64(len(g.found)) && (n+1)%placesMost != 0 {
+		row = codec.AppendEntryRef(row, place.Run, max(place.First, 1))
+		if n+1 < uint64(len(g.found)) && (n+1)%maxCursorEntries != 0 {
 			continue
 		}
 		key := layout.CursorKey(nil, ns, cursor)

@@ -22,7 +22,7 @@ func (c *Checker) cursors() error {
 			return &Fault{Row: "cursor", Detail: fmt.Sprintf("malformed key %x", key)}
 		}
 		ns, last := binary.BigEndian.Uint32(key[1:]), binary.BigEndian.Uint64(key[5:])
-		places, err := codec.DecodePlaces(value)
+		places, err := codec.DecodeEntryRefs(value)
 		if err != nil {
 			return &Fault{Namespace: ns, Row: "cursor", Detail: fmt.Sprintf("%d: %v", last, err)}
 		}
@@ -53,7 +53,7 @@ func (c *Checker) cursors() error {
 }
 
 // placed checks that the entry at a cursor knows it.
-func (c *Checker) placed(ns uint32, cursor uint64, at codec.Place) error {
+func (c *Checker) placed(ns uint32, cursor uint64, at codec.EntryRef) error {
 	entry, err := layout.Get(c.Txn, layout.EntryKey(ns, at.Run, at.First))
 	if err == nil && codec.EntryCursor(entry) != cursor {
 		err = &Fault{Namespace: ns, Run: at.Run, Seq: at.First, Row: "cursor", Detail: fmt.Sprintf("%d points at no entry of that cursor", cursor)}

@@ -13,7 +13,7 @@ import (
 type runCheck struct {
 	*Checker
 	Prover
-	walks []*rowWalk
+	scans []*rowScan
 	head  *machine.State
 	value []byte
 	// rows are the keys that the entries make, of kinds that begin with a run.
@@ -31,7 +31,7 @@ func (r *runCheck) check() error {
 		// Its inputs cannot be taken once more: the chain, and what it is found by, are proven.
 		r.Prover.Graph = nil
 	}
-	if err := r.walks[0].of(r.Ns, r.Run, r.entry); err != nil {
+	if err := r.scans[0].of(r.Ns, r.Run, r.entry); err != nil {
 		return err
 	}
 	if r.seq < r.head.Seq {
@@ -195,7 +195,7 @@ func (r *runCheck) owned() error {
 		layout.KindSnapshot: &r.report.Checkpoints, layout.KindArtifact: &r.report.Artifacts,
 		layout.KindMessage: &r.report.Messages, layout.KindRunID: &r.report.IDs,
 	}
-	for _, w := range r.walks[1:] {
+	for _, w := range r.scans[1:] {
 		err := w.of(r.Ns, r.Run, func(key, _ []byte) error {
 			*counts[w.kind]++
 			if r.Prover.Graph != nil && !r.rows[string(key)] {

@@ -24,10 +24,10 @@ func (c *Checker) subscriptions() error {
 	if err != nil {
 		return err
 	}
-	return c.Each([]byte{layout.KindDeadLetter}, c.letter)
+	return c.Each([]byte{layout.KindDeadLetter}, c.deadLetter)
 }
 
-func (c *Checker) letter(key, value []byte) error {
+func (c *Checker) deadLetter(key, value []byte) error {
 	of, rest, err := layout.ReadSubscriptionKey(key)
 	if err == nil && len(rest) != 8 {
 		err = fmt.Errorf("malformed key %x", key)

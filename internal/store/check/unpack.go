@@ -39,7 +39,7 @@ func Unpack(in io.Reader) (out machine.Export, err error) {
 	buffered := bufio.NewWriter(spool)
 	if err := readExport(io.TeeReader(limited, buffered), &out); err != nil {
 		if limited.N == 0 {
-			return out, &machine.Refusal{
+			return out, &machine.Error{
 				Code: machine.CodeResourceExhausted, Reason: "EXPORT_TOO_LARGE", Field: "data",
 				Message: "the file is too large", Limit: MaxExport, Got: MaxExport + 1,
 			}
@@ -94,7 +94,7 @@ func Discard(x machine.Export) error {
 
 // exportRefusal gives the errors of a file their typed form.
 func exportRefusal(err error) error {
-	r := &machine.Refusal{Code: machine.CodeInvalidArgument, Field: "data", Message: err.Error()}
+	r := &machine.Error{Code: machine.CodeInvalidArgument, Field: "data", Message: err.Error()}
 	switch {
 	case errors.Is(err, runfile.ErrTruncated):
 		r.Reason = "EXPORT_TRUNCATED"
@@ -140,9 +140,9 @@ func ProveExport(x machine.Export, g *machine.Graph) (machine.Proof, error) {
 	blobs := &blobCheck{}
 	err := Frames(x, func(kind runfile.Kind, body []byte) error {
 		if kind != runfile.KindEntry {
-			return blobs.take(kind, body)
+			return blobs.add(kind, body)
 		}
-		if blobs.begun {
+		if blobs.started {
 			return fmt.Errorf("%w: an entry behind its blobs", runfile.ErrInvalid)
 		}
 		_, _, err := p.Next(body)
@@ -163,19 +163,19 @@ func ProveExport(x machine.Export, g *machine.Graph) (machine.Proof, error) {
 
 // blobCheck proves the blobs of a file: each has the bytes that its hash says.
 type blobCheck struct {
-	begun bool
-	blob  runfile.Blob
-	hash  hash.Hash
-	size  int64
+	started bool
+	blob    runfile.Blob
+	hash    hash.Hash
+	size    int64
 }
 
-func (c *blobCheck) take(kind runfile.Kind, body []byte) (err error) {
+func (c *blobCheck) add(kind runfile.Kind, body []byte) (err error) {
 	switch kind {
 	case runfile.KindBlob:
 		if err := c.end(); err != nil {
 			return err
 		}
-		c.begun, c.hash, c.size = true, sha256.New(), 0
+		c.started, c.hash, c.size = true, sha256.New(), 0
 		c.blob, err = runfile.ReadBlob(body)
 		return err
 	case runfile.KindPiece:

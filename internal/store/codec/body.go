@@ -19,7 +19,7 @@ type bodies struct {
 	error           machine.Fault
 	// state, conversations and steps are a fork's.
 	state         *machine.State
-	conversations []machine.Talk
+	conversations []machine.ConversationCopy
 	steps         []machine.TakenStep
 	// model is what was asked, answer what it answered.
 	model  *machine.ModelRequest
@@ -143,8 +143,8 @@ func sameParts(a, b []machine.Part) bool { return len(a) > 0 && equalParts(a, b)
 
 func sameMessages(a, b []machine.Message) bool { return len(a) > 0 && equalMessages(a, b) }
 
-func sameTalks(a, b []machine.Talk) bool {
-	return len(a) > 0 && slices.EqualFunc(a, b, func(x, y machine.Talk) bool {
+func sameConversations(a, b []machine.ConversationCopy) bool {
+	return len(a) > 0 && slices.EqualFunc(a, b, func(x, y machine.ConversationCopy) bool {
 		return x.State == y.State && equalMessages(x.Messages, y.Messages)
 	})
 }

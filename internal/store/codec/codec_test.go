@@ -218,12 +218,12 @@ func TestRowsRoundTrip(t *testing.T) {
 	if got, err := DecodeNumber(EncodeNumber(1 << 63)); err != nil || got != 1<<63 {
 		t.Errorf("number %d, %v", got, err)
 	}
-	places := []Place{{"run", 5}, {strings.Repeat("long", 40), 1 << 40}}
-	value := AppendPlace(AppendPlace(nil, places[0].Run, places[0].First), places[1].Run, places[1].First)
-	if got, err := DecodePlaces(value); err != nil || !slices.Equal(got, places) {
+	places := []EntryRef{{"run", 5}, {strings.Repeat("long", 40), 1 << 40}}
+	value := AppendEntryRef(AppendEntryRef(nil, places[0].Run, places[0].First), places[1].Run, places[1].First)
+	if got, err := DecodeEntryRefs(value); err != nil || !slices.Equal(got, places) {
 		t.Errorf("places %+v, %v", got, err)
 	}
-	if _, err := DecodePlaces(Mark); !errors.Is(err, ErrCorrupt) {
+	if _, err := DecodeEntryRefs(Mark); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("a row without places: %v", err)
 	}
 	p := machine.PackRow{Digest: "sha256:00", ID: "id", Version: "1", RegisteredAt: -5}

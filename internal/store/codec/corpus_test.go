@@ -144,11 +144,11 @@ func freshSamples(t *testing.T) map[string][]byte {
 	fresh["entry of a fork, steering"] = encode(t, steered.entry(machine.Fork{}, &machine.Origin{}))
 	bounds := &filler{rnd: rand.New(rand.NewPCG(1, 71)), full: true}
 	fresh["head, bounds"] = EncodeHead(bounds.state(), [32]byte{71})
-	fresh["entry of an answer, bounds"] = encode(t, bounds.entry(machine.AnswerModel{}, &machine.ModelNoted{}))
+	fresh["entry of an answer, bounds"] = encode(t, bounds.entry(machine.AnswerModel{}, &machine.ModelUpdated{}))
 	called := &filler{rnd: rand.New(rand.NewPCG(1, 73)), full: true}
 	fresh["head, calls of tools"] = EncodeHead(called.state(), [32]byte{73})
 	again := &filler{rnd: rand.New(rand.NewPCG(1, 72)), full: true}
-	fresh["entry of an answer that is told again"] = encode(t, again.entry(machine.AnswerModel{}, &machine.ModelNoted{}))
+	fresh["entry of an answer that is told again"] = encode(t, again.entry(machine.AnswerModel{}, &machine.ModelUpdated{}))
 	f := &filler{rnd: rand.New(rand.NewPCG(3, 10)), full: true}
 	fresh["entry with semantics"] = encode(t, f.entry(machine.ResolveStep{}, &machine.StepResolved{}, &machine.Ended{}))
 	grown := &filler{rnd: rand.New(rand.NewPCG(1, 9)), full: true}
@@ -188,7 +188,7 @@ func freshSamples(t *testing.T) map[string][]byte {
 	fresh["head, accounts"] = EncodeHead(accounts.state(), [32]byte{23})
 	awaits := &filler{rnd: rand.New(rand.NewPCG(1, 94)), full: true}
 	asks := awaits.state()
-	asks.Asked = machine.AwaitAuth
+	asks.TurnAwaiting = machine.AwaitAuth
 	fresh["head, asked"] = EncodeHead(asks, [32]byte{24})
 	asked, answered := modelBodiesOfInputs()
 	fresh["entry that repeats its request"], fresh["entry that repeats its answer"] = encode(t, asked), encode(t, answered)

@@ -38,10 +38,10 @@ func ExampleEncodeEntry() {
 	// true
 }
 
-func ExampleAppendPlace() {
-	row := codec.AppendPlace(nil, "01J", 7)
-	row = codec.AppendPlace(row, "01K", 1)
-	places, err := codec.DecodePlaces(row)
+func ExampleAppendEntryRef() {
+	row := codec.AppendEntryRef(nil, "01J", 7)
+	row = codec.AppendEntryRef(row, "01K", 1)
+	places, err := codec.DecodeEntryRefs(row)
 	fmt.Println(places, err)
 	// Output: [{01J 7} {01K 1}] <nil>
 }

@@ -57,7 +57,7 @@ func FuzzDecodeHead(f *testing.F) {
 func FuzzDecodeRows(f *testing.F) {
 	f.Add(EncodeDedupe(&machine.Dedupe{Scope: machine.PerPrincipal, RunID: "r", First: 1, Last: 2}))
 	f.Add(EncodeVersions([]machine.ArtifactVersion{{Mode: machine.Append, Bytes: 3, Seq: 9}}))
-	f.Add(AppendPlace(nil, "run", 3))
+	f.Add(AppendEntryRef(nil, "run", 3))
 	f.Add(EncodePackName(&machine.PackRow{Digest: "d", ID: "i", Version: "v", RegisteredAt: 1}))
 	f.Add(EncodePackBytes(&machine.PackRow{Canonical: []byte("{}"), Source: []byte("{}")}))
 	f.Add(EncodeNumber(7))
@@ -73,7 +73,7 @@ func FuzzDecodeRows(f *testing.F) {
 		_, _ = DecodeDedupe(machine.Dedupe{}, value)
 		_, _ = DecodeVersions("n", value)
 		_, _, _ = EntrySpan(value)
-		_, _ = DecodePlaces(value)
+		_, _ = DecodeEntryRefs(value)
 		_, _ = DecodePackName(value)
 		_ = DecodePackBytes(&machine.PackRow{}, value)
 		_, _ = DecodeNumber(value)

@@ -54,7 +54,7 @@ func leftOfWork(c machine.Command) machine.Command {
 	case machine.CompleteTurn:
 		return machine.CompleteTurn{
 			TurnSeq: c.TurnSeq, Attempt: c.Attempt, Usage: figures(c.Usage), Event: c.Event, ExpectedSeq: c.ExpectedSeq,
-			Outside: c.Outside, Assigned: c.Assigned, Await: c.Await, Reply: c.Reply, Said: c.Said,
+			Outside: c.Outside, Assigned: c.Assigned, Await: c.Await, Reply: c.Reply, ConversationThroughStep: c.ConversationThroughStep,
 		}
 	case machine.FailTurn:
 		return machine.FailTurn{
@@ -70,15 +70,15 @@ func leftOfWork(c machine.Command) machine.Command {
 		}
 	case machine.RequestModel:
 		return machine.RequestModel{
-			TurnSeq: c.TurnSeq, Attempt: c.Attempt, Round: c.Round, Hear: c.Hear, Bound: figures(c.Bound), Assigned: c.Assigned,
+			TurnSeq: c.TurnSeq, Attempt: c.Attempt, Round: c.Round, IncludeRequired: c.IncludeRequired, Bound: figures(c.Bound), Assigned: c.Assigned,
 		}
 	case machine.AnswerModel:
 		return machine.AnswerModel{
 			TurnSeq: c.TurnSeq, TurnAttempt: c.TurnAttempt, Step: c.Step, Attempt: c.Attempt, Final: c.Final, RetryAfter: c.RetryAfter,
 			Usage: figures(c.Usage), Assigned: c.Assigned,
 		}
-	case machine.NoteModel:
-		return machine.NoteModel{TurnSeq: c.TurnSeq, TurnAttempt: c.TurnAttempt, Step: c.Step, Attempt: c.Attempt, Assigned: c.Assigned}
+	case machine.UpdateModelCall:
+		return machine.UpdateModelCall{TurnSeq: c.TurnSeq, TurnAttempt: c.TurnAttempt, Step: c.Step, Attempt: c.Attempt, Assigned: c.Assigned}
 	case machine.RaiseBudget:
 		return machine.RaiseBudget{To: c.To}
 	case machine.DecideStep:
@@ -104,16 +104,16 @@ func leftOfBody(b machine.Body) machine.Body {
 	case *machine.Transition:
 		return &machine.Transition{
 			From: b.From, Event: b.Event, To: b.To, Intended: b.Intended, Redirects: b.Redirects, Visit: b.Visit, Total: b.Total, Cause: b.Cause,
-			Standing: stoodOf(b.Standing),
+			Uncompensated: uncompensatedOf(b.Uncompensated),
 		}
 	case *machine.Ended:
-		return &machine.Ended{Status: b.Status, Reason: b.Reason, Event: b.Event, Intended: b.Intended, Redirects: b.Redirects, Standing: stoodOf(b.Standing)}
-	case *machine.CompensationBegun:
-		return &machine.CompensationBegun{
+		return &machine.Ended{Status: b.Status, Reason: b.Reason, Event: b.Event, Intended: b.Intended, Redirects: b.Redirects, Uncompensated: uncompensatedOf(b.Uncompensated)}
+	case *machine.CompensationStarted:
+		return &machine.CompensationStarted{
 			Status: b.Status, Reason: b.Reason, Event: b.Event, Intended: b.Intended, Redirects: b.Redirects, Effects: b.Effects, Pending: b.Pending,
 		}
-	case *machine.StepDoubted:
-		return &machine.StepDoubted{Step: b.Step, Tool: b.Tool, Attempt: b.Attempt, Worker: b.Worker, By: b.By, Kind: b.Kind}
+	case *machine.StepOutcomeUnknown:
+		return &machine.StepOutcomeUnknown{Step: b.Step, Tool: b.Tool, Attempt: b.Attempt, Worker: b.Worker, By: b.By, Kind: b.Kind}
 	case *machine.InputReceived:
 		return &machine.InputReceived{MessageID: b.MessageID, Queued: b.Queued, Step: b.Step, Scopes: b.Scopes}
 	case *machine.Origin:
@@ -125,7 +125,7 @@ func leftOfBody(b machine.Body) machine.Body {
 	case *machine.Resumed:
 		return &machine.Resumed{}
 	case *machine.TurnOpened, *machine.TurnAssigned, *machine.TurnAbandoned, *machine.TurnSuspended, *machine.TurnReady,
-		*machine.Noted:
+		*machine.NoChange:
 		return b
 	case *machine.StepCancelled:
 		return &machine.StepCancelled{Step: b.Step, Tool: b.Tool, Why: b.Why, Kind: b.Kind, Usage: figures(b.Usage)}
@@ -137,7 +137,7 @@ func leftOfBody(b machine.Body) machine.Body {
 func leftOfReport(b machine.Body) machine.Body {
 	switch b := b.(type) {
 	case *machine.TurnCompleted:
-		return &machine.TurnCompleted{TurnSeq: b.TurnSeq, Attempt: b.Attempt, Usage: figures(b.Usage), Event: b.Event, Await: b.Await, Reply: b.Reply, Said: b.Said}
+		return &machine.TurnCompleted{TurnSeq: b.TurnSeq, Attempt: b.Attempt, Usage: figures(b.Usage), Event: b.Event, Await: b.Await, Reply: b.Reply, ConversationThrough: b.ConversationThrough}
 	case *machine.TurnFailed:
 		return &machine.TurnFailed{
 			TurnSeq: b.TurnSeq, Attempt: b.Attempt, Retryable: b.Retryable, Next: b.Next, NotBefore: b.NotBefore, Usage: figures(b.Usage), Rejected: b.Rejected,
@@ -155,8 +155,8 @@ func leftOfReport(b machine.Body) machine.Body {
 		}
 	case *machine.StepRejected:
 		return &machine.StepRejected{Tool: b.Tool, TurnSeq: b.TurnSeq, Kind: b.Kind}
-	case *machine.ModelNoted:
-		return &machine.ModelNoted{Step: b.Step, Attempt: b.Attempt, Usage: figures(b.Usage), Changed: b.Changed}
+	case *machine.ModelUpdated:
+		return &machine.ModelUpdated{Step: b.Step, Attempt: b.Attempt, Usage: figures(b.Usage), Changed: b.Changed}
 	case *machine.StepDecided:
 		return &machine.StepDecided{Step: b.Step, Tool: b.Tool, Verdict: b.Verdict, Expires: b.Expires, Deadline: b.Deadline}
 	case *machine.BudgetRaised:
@@ -166,9 +166,9 @@ func leftOfReport(b machine.Body) machine.Body {
 	case *machine.Steered:
 		return &machine.Steered{When: b.When}
 	case *machine.Stopped:
-		return &machine.Stopped{TurnSeq: b.TurnSeq, Attempt: b.Attempt, Said: b.Said, Calls: b.Calls}
-	case *machine.Noticed:
-		return &machine.Noticed{}
+		return &machine.Stopped{TurnSeq: b.TurnSeq, Attempt: b.Attempt, ConversationThrough: b.ConversationThrough, Calls: b.Calls}
+	case *machine.NoticeAdded:
+		return &machine.NoticeAdded{}
 	case *machine.StepDelegated:
 		return &machine.StepDelegated{Step: b.Step, Tool: b.Tool, Attempt: b.Attempt}
 	}
@@ -185,7 +185,7 @@ func leftOfState(s *machine.State) *machine.State {
 		Entry: s.Entry, Agent: s.Agent, EntryOverride: s.EntryOverride, Execution: s.Execution,
 		Labels: s.Labels, Limits: s.Limits, Parent: s.Parent, Task: s.Task, Depth: s.Depth,
 		Seq: s.Seq, PrevHash: s.PrevHash, CreatedAt: s.CreatedAt, At: s.At,
-		Status: s.Status, Reason: s.Reason, Paused: s.Paused, Awaiting: s.Awaiting, StatusAt: s.StatusAt, Asked: s.Asked,
+		Status: s.Status, Reason: s.Reason, Paused: s.Paused, Awaiting: s.Awaiting, StatusAt: s.StatusAt, TurnAwaiting: s.TurnAwaiting,
 		Current: s.Current, VisitSeq: s.VisitSeq, Visits: s.Visits, Edges: s.Edges, TotalVisits: s.TotalVisits,
 		Transitions: s.Transitions, ToolCalls: s.ToolCalls, Called: s.Called, Reframes: s.Reframes, Tokens: s.Tokens, CostMicro: s.CostMicro, EstimatedTokens: s.EstimatedTokens,
 		Deadline: s.Deadline, WallLeft: s.WallLeft, StateTimeoutAt: s.StateTimeoutAt, MaxSteps: s.MaxSteps,
@@ -201,11 +201,11 @@ func figures(u machine.Usage) machine.Usage {
 	return u
 }
 
-// stoodOf leaves the codes of errors out.
-func stoodOf(list []machine.Stood) []machine.Stood {
-	var out []machine.Stood
+// uncompensatedOf leaves the codes of errors out.
+func uncompensatedOf(list []machine.UncompensatedEffect) []machine.UncompensatedEffect {
+	var out []machine.UncompensatedEffect
 	for _, s := range list {
-		out = append(out, machine.Stood{Step: s.Step, Tool: s.Tool, By: s.By})
+		out = append(out, machine.UncompensatedEffect{Step: s.Step, Tool: s.Tool, By: s.By})
 	}
 	return out
 }

@@ -16,8 +16,8 @@ import (
 var stays = []string{
 	"Assignment.Worker", "Bill.Account", "Charge.Account", "Count.State", "EdgeCount.Event", "EdgeCount.State", "EmitEvent.Event", "CompleteTurn.Event",
 	"Ended.Event", "Ended.Intended", "Ended.Reason", "Fork.RunID", "Forked.RunID", "InputReceived.MessageID", "InputReceived.Scopes",
-	"Input.ID", "Input.Principal", "Label.Key", "Label.Value", "LoseStep.Worker", "Noted.ID", "Origin.RunID", "Parent.Origin", "Parent.RunID",
-	"About.Tool", "CompensationBegun.Event", "CompensationBegun.Intended", "CompensationBegun.Reason", "StepDoubted.Tool", "StepDoubted.Worker", "Stood.Tool",
+	"Input.ID", "Input.Principal", "Label.Key", "Label.Value", "LoseStep.Worker", "NoChange.ID", "Origin.RunID", "Parent.Origin", "Parent.RunID",
+	"About.Tool", "CompensationStarted.Event", "CompensationStarted.Intended", "CompensationStarted.Reason", "StepOutcomeUnknown.Tool", "StepOutcomeUnknown.Worker", "UncompensatedEffect.Tool",
 	"Record.Principal", "ToolPolicy.Allow", "ToolPolicy.Block", "Redirect.Guard", "Redirect.State", "ResolveStep.Tool", "ResolveStep.Worker", "SendInput.Scopes", "Start.RunID",
 	"State.Agent", "State.Current", "State.Digest", "State.Entry", "State.PackID", "State.PackVersion", "State.Reason", "State.RunID",
 	"StepCancelled.Tool", "StepCancelled.Why", "StepDecided.Tool", "StepDelegated.Tool", "StepRejected.Tool", "StepRequested.Tool", "StepResolved.Tool",

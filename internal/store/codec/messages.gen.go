@@ -71,9 +71,9 @@ func appendCommand(b []byte, v machine.Command, of *bodies) ([]byte, error) {
 	case machine.AnswerModel:
 		b, mark = open(b, 41)
 		return shut(appendAnswerModel(b, &v), mark), nil
-	case machine.NoteModel:
+	case machine.UpdateModelCall:
 		b, mark = open(b, 42)
-		return shut(appendNoteModel(b, &v), mark), nil
+		return shut(appendUpdateModelCall(b, &v), mark), nil
 	case machine.DecideStep:
 		b, mark = open(b, 50)
 		return shut(appendDecideStep(b, &v), mark), nil
@@ -173,8 +173,8 @@ func readCommand(num protowire.Number, b []byte, of *bodies) (machine.Command, e
 		err := readAnswerModel(b, v)
 		return *v, err
 	case 42:
-		v := new(machine.NoteModel)
-		err := readNoteModel(b, v)
+		v := new(machine.UpdateModelCall)
+		err := readUpdateModelCall(b, v)
 		return *v, err
 	case 50:
 		v := new(machine.DecideStep)
@@ -263,21 +263,21 @@ func appendBody(b []byte, v machine.Body, of *bodies) ([]byte, error) {
 	case *machine.StepDelegated:
 		b, mark = open(b, 33)
 		return shut(appendStepDelegated(b, v, of), mark), nil
-	case *machine.Noted:
+	case *machine.NoChange:
 		b, mark = open(b, 34)
-		return shut(appendNoted(b, v), mark), nil
-	case *machine.ModelNoted:
+		return shut(appendNoChange(b, v), mark), nil
+	case *machine.ModelUpdated:
 		b, mark = open(b, 35)
-		return shut(appendModelNoted(b, v), mark), nil
+		return shut(appendModelUpdated(b, v), mark), nil
 	case *machine.StepDecided:
 		b, mark = open(b, 36)
 		return shut(appendStepDecided(b, v, of), mark), nil
-	case *machine.StepDoubted:
+	case *machine.StepOutcomeUnknown:
 		b, mark = open(b, 240)
-		return shut(appendStepDoubted(b, v), mark), nil
-	case *machine.CompensationBegun:
+		return shut(appendStepOutcomeUnknown(b, v), mark), nil
+	case *machine.CompensationStarted:
 		b, mark = open(b, 241)
-		return shut(appendCompensationBegun(b, v, of), mark), nil
+		return shut(appendCompensationStarted(b, v, of), mark), nil
 	case *machine.BudgetRaised:
 		b, mark = open(b, 40)
 		return shut(appendBudgetRaised(b, v), mark), nil
@@ -287,9 +287,9 @@ func appendBody(b []byte, v machine.Body, of *bodies) ([]byte, error) {
 	case *machine.Stopped:
 		b, mark = open(b, 38)
 		return shut(appendStopped(b, v), mark), nil
-	case *machine.Noticed:
+	case *machine.NoticeAdded:
 		b, mark = open(b, 39)
-		return shut(appendNoticed(b, v), mark), nil
+		return shut(appendNoticeAdded(b, v), mark), nil
 	}
 	return nil, fmt.Errorf("encode record: unknown body %T", v)
 }
@@ -378,24 +378,24 @@ func readBody(num protowire.Number, b []byte, of *bodies) (machine.Body, error) 
 		err := readStepDelegated(b, v, of)
 		return v, err
 	case 34:
-		v := new(machine.Noted)
-		err := readNoted(b, v)
+		v := new(machine.NoChange)
+		err := readNoChange(b, v)
 		return v, err
 	case 35:
-		v := new(machine.ModelNoted)
-		err := readModelNoted(b, v)
+		v := new(machine.ModelUpdated)
+		err := readModelUpdated(b, v)
 		return v, err
 	case 36:
 		v := new(machine.StepDecided)
 		err := readStepDecided(b, v, of)
 		return v, err
 	case 240:
-		v := new(machine.StepDoubted)
-		err := readStepDoubted(b, v)
+		v := new(machine.StepOutcomeUnknown)
+		err := readStepOutcomeUnknown(b, v)
 		return v, err
 	case 241:
-		v := new(machine.CompensationBegun)
-		err := readCompensationBegun(b, v, of)
+		v := new(machine.CompensationStarted)
+		err := readCompensationStarted(b, v, of)
 		return v, err
 	case 40:
 		v := new(machine.BudgetRaised)
@@ -410,8 +410,8 @@ func readBody(num protowire.Number, b []byte, of *bodies) (machine.Body, error) 
 		err := readStopped(b, v)
 		return v, err
 	case 39:
-		v := new(machine.Noticed)
-		err := readNoticed(b, v)
+		v := new(machine.NoticeAdded)
+		err := readNoticeAdded(b, v)
 		return v, err
 	}
 	return nil, nil
@@ -665,7 +665,7 @@ func appendCompleteTurn(b []byte, v *machine.CompleteTurn, of *bodies) []byte {
 	}
 	b = appendUint(b, 30, uint64(v.Await))
 	b = appendBool(b, 31, v.Reply)
-	b = appendUint(b, 32, uint64(v.Said))
+	b = appendUint(b, 32, uint64(v.ConversationThroughStep))
 	return b
 }
 
@@ -702,7 +702,7 @@ func readCompleteTurn(b []byte, v *machine.CompleteTurn, of *bodies) error {
 		case 31:
 			v.Reply = s.bool()
 		case 32:
-			v.Said = fit[uint32](s)
+			v.ConversationThroughStep = fit[uint32](s)
 		default:
 			s.unknown()
 		}
@@ -1122,7 +1122,7 @@ func appendRequestModel(b []byte, v *machine.RequestModel) []byte {
 		b, mark = open(b, 7)
 		b = shut(appendAssignment(b, v.Assigned), mark)
 	}
-	b = appendBool(b, 210, v.Hear)
+	b = appendBool(b, 210, v.IncludeRequired)
 	return b
 }
 
@@ -1147,7 +1147,7 @@ func readRequestModel(b []byte, v *machine.RequestModel) error {
 			v.Assigned = new(machine.Assignment)
 			s.keep(readAssignment(s.message(), v.Assigned))
 		case 210:
-			v.Hear = s.bool()
+			v.IncludeRequired = s.bool()
 		default:
 			s.unknown()
 		}
@@ -1218,7 +1218,7 @@ func readAnswerModel(b []byte, v *machine.AnswerModel) error {
 	return s.err
 }
 
-func appendNoteModel(b []byte, v *machine.NoteModel) []byte {
+func appendUpdateModelCall(b []byte, v *machine.UpdateModelCall) []byte {
 	b = appendUint(b, 1, uint64(v.TurnSeq))
 	b = appendInt(b, 2, int64(v.TurnAttempt))
 	b = appendUint(b, 3, uint64(v.Step))
@@ -1232,8 +1232,8 @@ func appendNoteModel(b []byte, v *machine.NoteModel) []byte {
 	return b
 }
 
-func readNoteModel(b []byte, v *machine.NoteModel) error {
-	s := newScan("note model", b)
+func readUpdateModelCall(b []byte, v *machine.UpdateModelCall) error {
+	s := newScan("update model call", b)
 	for s.next() {
 		switch s.num {
 		case 1:
@@ -1277,7 +1277,7 @@ func readDecideStep(b []byte, v *machine.DecideStep) error {
 		case 2:
 			s.fixed(v.Digest[:])
 		case 3:
-			v.Verdict = machine.Verdict(s.enum(uint8(machine.Lapsed)))
+			v.Verdict = machine.Verdict(s.enum(uint8(machine.Expired)))
 		case 4:
 			v.Payload = s.bytes()
 		case 5:
@@ -1396,7 +1396,7 @@ func appendFork(b []byte, v *machine.Fork, of *bodies) []byte {
 	for i := range v.Conversations {
 		var mark int
 		b, mark = open(b, 14)
-		b = shut(appendTalk(b, &v.Conversations[i]), mark)
+		b = shut(appendConversationCopy(b, &v.Conversations[i]), mark)
 	}
 	for i := range v.Queued {
 		var mark int
@@ -1447,8 +1447,8 @@ func readFork(b []byte, v *machine.Fork, of *bodies) error {
 			v.Changes = append(v.Changes, machine.ArtifactWrite{})
 			s.keep(readArtifactWrite(s.message(), &v.Changes[len(v.Changes)-1], of))
 		case 14:
-			v.Conversations = append(v.Conversations, machine.Talk{})
-			s.keep(readTalk(s.message(), &v.Conversations[len(v.Conversations)-1]))
+			v.Conversations = append(v.Conversations, machine.ConversationCopy{})
+			s.keep(readConversationCopy(s.message(), &v.Conversations[len(v.Conversations)-1]))
 		case 15:
 			v.Queued = append(v.Queued, machine.QueuedInput{})
 			s.keep(readQueuedInput(s.message(), &v.Queued[len(v.Queued)-1]))
@@ -1488,10 +1488,10 @@ func appendTransition(b []byte, v *machine.Transition, of *bodies) []byte {
 		}
 	}
 	b = appendBool(b, 10, in10)
-	for i := range v.Standing {
+	for i := range v.Uncompensated {
 		var mark int
 		b, mark = open(b, 240)
-		b = shut(appendStood(b, &v.Standing[i]), mark)
+		b = shut(appendUncompensatedEffect(b, &v.Uncompensated[i]), mark)
 	}
 	return b
 }
@@ -1526,8 +1526,8 @@ func readTransition(b []byte, v *machine.Transition, of *bodies) error {
 				v.Artifacts = of.artifacts
 			}
 		case 240:
-			v.Standing = append(v.Standing, machine.Stood{})
-			s.keep(readStood(s.message(), &v.Standing[len(v.Standing)-1]))
+			v.Uncompensated = append(v.Uncompensated, machine.UncompensatedEffect{})
+			s.keep(readUncompensatedEffect(s.message(), &v.Uncompensated[len(v.Uncompensated)-1]))
 		default:
 			s.unknown()
 		}
@@ -1680,10 +1680,10 @@ func appendTurnCompleted(b []byte, v *machine.TurnCompleted, of *bodies) []byte 
 	b = appendBool(b, 10, in10)
 	b = appendUint(b, 30, uint64(v.Await))
 	b = appendBool(b, 31, v.Reply)
-	if v.Said != (machine.Said{}) {
+	if v.ConversationThrough != (machine.StepRef{}) {
 		var mark int
 		b, mark = open(b, 32)
-		b = shut(appendSaid(b, &v.Said), mark)
+		b = shut(appendStepRef(b, &v.ConversationThrough), mark)
 	}
 	return b
 }
@@ -1726,7 +1726,7 @@ func readTurnCompleted(b []byte, v *machine.TurnCompleted, of *bodies) error {
 		case 31:
 			v.Reply = s.bool()
 		case 32:
-			s.keep(readSaid(s.message(), &v.Said))
+			s.keep(readStepRef(s.message(), &v.ConversationThrough))
 		default:
 			s.unknown()
 		}
@@ -1875,7 +1875,7 @@ func appendStepRequested(b []byte, v *machine.StepRequested, of *bodies) []byte 
 	if v.Hold != nil {
 		var mark int
 		b, mark = open(b, 200)
-		b = shut(appendHold(b, v.Hold), mark)
+		b = shut(appendApprovalHold(b, v.Hold), mark)
 	}
 	if v.About != nil {
 		var mark int
@@ -1933,8 +1933,8 @@ func readStepRequested(b []byte, v *machine.StepRequested, of *bodies) error {
 			v.Call = new(machine.CallRef)
 			s.keep(readCallRef(s.message(), v.Call))
 		case 200:
-			v.Hold = new(machine.Hold)
-			s.keep(readHold(s.message(), v.Hold))
+			v.Hold = new(machine.ApprovalHold)
+			s.keep(readApprovalHold(s.message(), v.Hold))
 		case 240:
 			v.About = new(machine.About)
 			s.keep(readAbout(s.message(), v.About))
@@ -2189,7 +2189,7 @@ func readResumed(b []byte, v *machine.Resumed) error {
 
 func appendOrigin(b []byte, v *machine.Origin, of *bodies) []byte {
 	in5 := sameState(v.State, of.state)
-	in7 := sameTalks(v.Conversations, of.conversations)
+	in7 := sameConversations(v.Conversations, of.conversations)
 	in9 := sameTaken(v.Steps, of.steps)
 	b = appendString(b, 1, v.RunID)
 	b = appendUint(b, 2, uint64(v.Seq))
@@ -2210,7 +2210,7 @@ func appendOrigin(b []byte, v *machine.Origin, of *bodies) []byte {
 		for i := range v.Conversations {
 			var mark int
 			b, mark = open(b, 6)
-			b = shut(appendTalk(b, &v.Conversations[i]), mark)
+			b = shut(appendConversationCopy(b, &v.Conversations[i]), mark)
 		}
 	}
 	b = appendBool(b, 7, in7)
@@ -2244,8 +2244,8 @@ func readOrigin(b []byte, v *machine.Origin, of *bodies) error {
 				v.State = of.state
 			}
 		case 6:
-			v.Conversations = append(v.Conversations, machine.Talk{})
-			s.keep(readTalk(s.message(), &v.Conversations[len(v.Conversations)-1]))
+			v.Conversations = append(v.Conversations, machine.ConversationCopy{})
+			s.keep(readConversationCopy(s.message(), &v.Conversations[len(v.Conversations)-1]))
 		case 7:
 			if s.ofInput(len(of.conversations) > 0) {
 				v.Conversations = of.conversations
@@ -2283,10 +2283,10 @@ func appendEnded(b []byte, v *machine.Ended, of *bodies) []byte {
 	b = appendBool(b, 5, in5)
 	b = appendString(b, 6, v.Event)
 	b = appendString(b, 7, v.Intended)
-	for i := range v.Standing {
+	for i := range v.Uncompensated {
 		var mark int
 		b, mark = open(b, 240)
-		b = shut(appendStood(b, &v.Standing[i]), mark)
+		b = shut(appendUncompensatedEffect(b, &v.Uncompensated[i]), mark)
 	}
 	return b
 }
@@ -2314,8 +2314,8 @@ func readEnded(b []byte, v *machine.Ended, of *bodies) error {
 		case 7:
 			v.Intended = s.string()
 		case 240:
-			v.Standing = append(v.Standing, machine.Stood{})
-			s.keep(readStood(s.message(), &v.Standing[len(v.Standing)-1]))
+			v.Uncompensated = append(v.Uncompensated, machine.UncompensatedEffect{})
+			s.keep(readUncompensatedEffect(s.message(), &v.Uncompensated[len(v.Uncompensated)-1]))
 		default:
 			s.unknown()
 		}
@@ -2419,14 +2419,14 @@ func readStepDelegated(b []byte, v *machine.StepDelegated, of *bodies) error {
 	return s.err
 }
 
-func appendNoted(b []byte, v *machine.Noted) []byte {
+func appendNoChange(b []byte, v *machine.NoChange) []byte {
 	b = appendUint(b, 1, uint64(v.Command))
 	b = appendString(b, 2, v.ID)
 	return b
 }
 
-func readNoted(b []byte, v *machine.Noted) error {
-	s := newScan("noted", b)
+func readNoChange(b []byte, v *machine.NoChange) error {
+	s := newScan("no change", b)
 	for s.next() {
 		switch s.num {
 		case 1:
@@ -2440,7 +2440,7 @@ func readNoted(b []byte, v *machine.Noted) error {
 	return s.err
 }
 
-func appendModelNoted(b []byte, v *machine.ModelNoted) []byte {
+func appendModelUpdated(b []byte, v *machine.ModelUpdated) []byte {
 	b = appendUint(b, 1, uint64(v.Step))
 	b = appendInt(b, 2, int64(v.Attempt))
 	b = appendString(b, 3, v.ResponseID)
@@ -2454,8 +2454,8 @@ func appendModelNoted(b []byte, v *machine.ModelNoted) []byte {
 	return b
 }
 
-func readModelNoted(b []byte, v *machine.ModelNoted) error {
-	s := newScan("model noted", b)
+func readModelUpdated(b []byte, v *machine.ModelUpdated) error {
+	s := newScan("model updated", b)
 	for s.next() {
 		switch s.num {
 		case 1:
@@ -2502,7 +2502,7 @@ func readStepDecided(b []byte, v *machine.StepDecided, of *bodies) error {
 		case 2:
 			v.Tool = s.string()
 		case 3:
-			v.Verdict = machine.Verdict(s.enum(uint8(machine.Lapsed)))
+			v.Verdict = machine.Verdict(s.enum(uint8(machine.Expired)))
 		case 4:
 			s.fixed(v.Digest[:])
 		case 5:
@@ -2522,7 +2522,7 @@ func readStepDecided(b []byte, v *machine.StepDecided, of *bodies) error {
 	return s.err
 }
 
-func appendStepDoubted(b []byte, v *machine.StepDoubted) []byte {
+func appendStepOutcomeUnknown(b []byte, v *machine.StepOutcomeUnknown) []byte {
 	b = appendUint(b, 1, uint64(v.Step))
 	b = appendString(b, 2, v.Tool)
 	b = appendInt(b, 3, int64(v.Attempt))
@@ -2537,8 +2537,8 @@ func appendStepDoubted(b []byte, v *machine.StepDoubted) []byte {
 	return b
 }
 
-func readStepDoubted(b []byte, v *machine.StepDoubted) error {
-	s := newScan("step doubted", b)
+func readStepOutcomeUnknown(b []byte, v *machine.StepOutcomeUnknown) error {
+	s := newScan("step outcome unknown", b)
 	for s.next() {
 		switch s.num {
 		case 1:
@@ -2562,7 +2562,7 @@ func readStepDoubted(b []byte, v *machine.StepDoubted) error {
 	return s.err
 }
 
-func appendCompensationBegun(b []byte, v *machine.CompensationBegun, of *bodies) []byte {
+func appendCompensationStarted(b []byte, v *machine.CompensationStarted, of *bodies) []byte {
 	in9 := sameWrites(v.Artifacts, of.artifacts)
 	b = appendUint(b, 1, uint64(v.Status))
 	b = appendString(b, 2, v.Reason)
@@ -2586,8 +2586,8 @@ func appendCompensationBegun(b []byte, v *machine.CompensationBegun, of *bodies)
 	return b
 }
 
-func readCompensationBegun(b []byte, v *machine.CompensationBegun, of *bodies) error {
-	s := newScan("compensation begun", b)
+func readCompensationStarted(b []byte, v *machine.CompensationStarted, of *bodies) error {
+	s := newScan("compensation started", b)
 	for s.next() {
 		switch s.num {
 		case 1:
@@ -2676,15 +2676,15 @@ func appendStopped(b []byte, v *machine.Stopped) []byte {
 	b = appendUint(b, 1, uint64(v.TurnSeq))
 	b = appendInt(b, 2, int64(v.Attempt))
 	b = appendString(b, 3, v.Note)
-	if v.Said != (machine.Said{}) {
+	if v.ConversationThrough != (machine.StepRef{}) {
 		var mark int
 		b, mark = open(b, 4)
-		b = shut(appendSaid(b, &v.Said), mark)
+		b = shut(appendStepRef(b, &v.ConversationThrough), mark)
 	}
 	for i := range v.Calls {
 		var mark int
 		b, mark = open(b, 5)
-		b = shut(appendSaid(b, &v.Calls[i]), mark)
+		b = shut(appendStepRef(b, &v.Calls[i]), mark)
 	}
 	return b
 }
@@ -2700,10 +2700,10 @@ func readStopped(b []byte, v *machine.Stopped) error {
 		case 3:
 			v.Note = s.string()
 		case 4:
-			s.keep(readSaid(s.message(), &v.Said))
+			s.keep(readStepRef(s.message(), &v.ConversationThrough))
 		case 5:
-			v.Calls = append(v.Calls, machine.Said{})
-			s.keep(readSaid(s.message(), &v.Calls[len(v.Calls)-1]))
+			v.Calls = append(v.Calls, machine.StepRef{})
+			s.keep(readStepRef(s.message(), &v.Calls[len(v.Calls)-1]))
 		default:
 			s.unknown()
 		}
@@ -2711,14 +2711,14 @@ func readStopped(b []byte, v *machine.Stopped) error {
 	return s.err
 }
 
-func appendNoticed(b []byte, v *machine.Noticed) []byte {
+func appendNoticeAdded(b []byte, v *machine.NoticeAdded) []byte {
 	b = appendString(b, 1, v.Code)
 	b = appendString(b, 2, v.Text)
 	return b
 }
 
-func readNoticed(b []byte, v *machine.Noticed) error {
-	s := newScan("noticed", b)
+func readNoticeAdded(b []byte, v *machine.NoticeAdded) error {
+	s := newScan("notice added", b)
 	for s.next() {
 		switch s.num {
 		case 1:
@@ -2815,7 +2815,7 @@ func appendState(b []byte, v *machine.State) []byte {
 	for i := range v.Texts {
 		var mark int
 		b, mark = open(b, 44)
-		b = shut(appendKnownText(b, &v.Texts[i]), mark)
+		b = shut(appendTextRef(b, &v.Texts[i]), mark)
 	}
 	for i := range v.Repeats {
 		var mark int
@@ -2836,11 +2836,11 @@ func appendState(b []byte, v *machine.State) []byte {
 	b = appendUint(b, 91, uint64(v.Awaiting))
 	b = appendTime(b, 92, v.StatusAt)
 	b = appendBool(b, 93, v.Erasable)
-	b = appendUint(b, 94, uint64(v.Asked))
-	for i := range v.Heeds {
+	b = appendUint(b, 94, uint64(v.TurnAwaiting))
+	for i := range v.RequiredMessages {
 		var mark int
 		b, mark = open(b, 210)
-		b = shut(appendHeed(b, &v.Heeds[i]), mark)
+		b = shut(appendRequiredMessage(b, &v.RequiredMessages[i]), mark)
 	}
 	if v.Account != nil {
 		var mark int
@@ -2856,7 +2856,7 @@ func appendState(b []byte, v *machine.State) []byte {
 	for i := range v.Effects {
 		var mark int
 		b, mark = open(b, 241)
-		b = shut(appendStanding(b, &v.Effects[i]), mark)
+		b = shut(appendCompensableEffect(b, &v.Effects[i]), mark)
 	}
 	if v.Undo != nil {
 		var mark int
@@ -2986,8 +2986,8 @@ func readState(b []byte, v *machine.State) error {
 		case 43:
 			v.ModelSteps = fit[uint32](s)
 		case 44:
-			v.Texts = append(v.Texts, machine.KnownText{})
-			s.keep(readKnownText(s.message(), &v.Texts[len(v.Texts)-1]))
+			v.Texts = append(v.Texts, machine.TextRef{})
+			s.keep(readTextRef(s.message(), &v.Texts[len(v.Texts)-1]))
 		case 45:
 			v.Repeats = append(v.Repeats, machine.Repeat{})
 			s.keep(readRepeat(s.message(), &v.Repeats[len(v.Repeats)-1]))
@@ -3006,10 +3006,10 @@ func readState(b []byte, v *machine.State) error {
 		case 93:
 			v.Erasable = s.bool()
 		case 94:
-			v.Asked = machine.Awaiting(s.enum(uint8(machine.AwaitAuth)))
+			v.TurnAwaiting = machine.Awaiting(s.enum(uint8(machine.AwaitAuth)))
 		case 210:
-			v.Heeds = append(v.Heeds, machine.Heed{})
-			s.keep(readHeed(s.message(), &v.Heeds[len(v.Heeds)-1]))
+			v.RequiredMessages = append(v.RequiredMessages, machine.RequiredMessage{})
+			s.keep(readRequiredMessage(s.message(), &v.RequiredMessages[len(v.RequiredMessages)-1]))
 		case 220:
 			v.Account = new(machine.Account)
 			s.keep(readAccount(s.message(), v.Account))
@@ -3019,8 +3019,8 @@ func readState(b []byte, v *machine.State) error {
 		case 240:
 			v.OwnSteps = fit[uint32](s)
 		case 241:
-			v.Effects = append(v.Effects, machine.Standing{})
-			s.keep(readStanding(s.message(), &v.Effects[len(v.Effects)-1]))
+			v.Effects = append(v.Effects, machine.CompensableEffect{})
+			s.keep(readCompensableEffect(s.message(), &v.Effects[len(v.Effects)-1]))
 		case 242:
 			v.Undo = new(machine.Undo)
 			s.keep(readUndo(s.message(), v.Undo))
@@ -3405,8 +3405,8 @@ func readErased(b []byte, v *machine.Erased) error {
 func appendEffect(b []byte, v *machine.Effect) []byte {
 	b = appendString(b, 1, v.RunID)
 	b = appendUint(b, 2, uint64(v.Step))
-	b = appendUint(b, 3, uint64(v.Asked))
-	b = appendUint(b, 4, uint64(v.Answer))
+	b = appendUint(b, 3, uint64(v.PayloadSeq))
+	b = appendUint(b, 4, uint64(v.AnswerSeq))
 	return b
 }
 
@@ -3419,9 +3419,9 @@ func readEffect(b []byte, v *machine.Effect) error {
 		case 2:
 			v.Step = fit[uint32](s)
 		case 3:
-			v.Asked = fit[uint64](s)
+			v.PayloadSeq = fit[uint64](s)
 		case 4:
-			v.Answer = fit[uint64](s)
+			v.AnswerSeq = fit[uint64](s)
 		default:
 			s.unknown()
 		}
@@ -4122,10 +4122,10 @@ func readRemote(b []byte, v *machine.Remote) error {
 
 func appendModelRequest(b []byte, v *machine.ModelRequest) []byte {
 	b = appendString(b, 1, v.Model)
-	if v.Follows != (machine.Said{}) {
+	if v.PreviousStep != (machine.StepRef{}) {
 		var mark int
 		b, mark = open(b, 2)
-		b = shut(appendSaid(b, &v.Follows), mark)
+		b = shut(appendStepRef(b, &v.PreviousStep), mark)
 	}
 	if v.System != (machine.ModelText{}) {
 		var mark int
@@ -4149,7 +4149,7 @@ func appendModelRequest(b []byte, v *machine.ModelRequest) []byte {
 	}
 	b = appendHash(b, 7, &v.Thread)
 	b = appendHash(b, 8, &v.Hash)
-	b = appendPacked(b, 210, v.Heeded)
+	b = appendPacked(b, 210, v.IncludedSeqs)
 	return b
 }
 
@@ -4160,7 +4160,7 @@ func readModelRequest(b []byte, v *machine.ModelRequest) error {
 		case 1:
 			v.Model = s.string()
 		case 2:
-			s.keep(readSaid(s.message(), &v.Follows))
+			s.keep(readStepRef(s.message(), &v.PreviousStep))
 		case 3:
 			s.keep(readModelText(s.message(), &v.System))
 		case 4:
@@ -4175,7 +4175,7 @@ func readModelRequest(b []byte, v *machine.ModelRequest) error {
 		case 8:
 			s.fixed(v.Hash[:])
 		case 210:
-			v.Heeded = packed[uint64](s)
+			v.IncludedSeqs = packed[uint64](s)
 		default:
 			s.unknown()
 		}
@@ -4232,7 +4232,7 @@ func readModelAnswer(b []byte, v *machine.ModelAnswer) error {
 	return s.err
 }
 
-func appendTalk(b []byte, v *machine.Talk) []byte {
+func appendConversationCopy(b []byte, v *machine.ConversationCopy) []byte {
 	b = appendString(b, 1, v.State)
 	for i := range v.Messages {
 		var mark int
@@ -4242,8 +4242,8 @@ func appendTalk(b []byte, v *machine.Talk) []byte {
 	return b
 }
 
-func readTalk(b []byte, v *machine.Talk) error {
-	s := newScan("talk", b)
+func readConversationCopy(b []byte, v *machine.ConversationCopy) error {
+	s := newScan("conversation copy", b)
 	for s.next() {
 		switch s.num {
 		case 1:
@@ -4358,7 +4358,7 @@ func readRedirect(b []byte, v *machine.Redirect) error {
 	return s.err
 }
 
-func appendStood(b []byte, v *machine.Stood) []byte {
+func appendUncompensatedEffect(b []byte, v *machine.UncompensatedEffect) []byte {
 	b = appendUint(b, 1, uint64(v.Step))
 	b = appendString(b, 2, v.Tool)
 	b = appendUint(b, 3, uint64(v.By))
@@ -4366,8 +4366,8 @@ func appendStood(b []byte, v *machine.Stood) []byte {
 	return b
 }
 
-func readStood(b []byte, v *machine.Stood) error {
-	s := newScan("stood", b)
+func readUncompensatedEffect(b []byte, v *machine.UncompensatedEffect) error {
+	s := newScan("uncompensated effect", b)
 	for s.next() {
 		switch s.num {
 		case 1:
@@ -4385,15 +4385,15 @@ func readStood(b []byte, v *machine.Stood) error {
 	return s.err
 }
 
-func appendSaid(b []byte, v *machine.Said) []byte {
+func appendStepRef(b []byte, v *machine.StepRef) []byte {
 	b = appendUint(b, 1, uint64(v.Step))
 	b = appendUint(b, 2, uint64(v.Request))
 	b = appendUint(b, 3, uint64(v.Answer))
 	return b
 }
 
-func readSaid(b []byte, v *machine.Said) error {
-	s := newScan("said", b)
+func readStepRef(b []byte, v *machine.StepRef) error {
+	s := newScan("step ref", b)
 	for s.next() {
 		switch s.num {
 		case 1:
@@ -4430,13 +4430,13 @@ func readCallRef(b []byte, v *machine.CallRef) error {
 	return s.err
 }
 
-func appendHold(b []byte, v *machine.Hold) []byte {
+func appendApprovalHold(b []byte, v *machine.ApprovalHold) []byte {
 	b = appendString(b, 1, v.Why)
 	return b
 }
 
-func readHold(b []byte, v *machine.Hold) error {
-	s := newScan("hold", b)
+func readApprovalHold(b []byte, v *machine.ApprovalHold) error {
+	s := newScan("approval hold", b)
 	for s.next() {
 		switch s.num {
 		case 1:
@@ -4452,8 +4452,8 @@ func appendAbout(b []byte, v *machine.About) []byte {
 	b = appendUint(b, 1, uint64(v.Role))
 	b = appendUint(b, 2, uint64(v.Step))
 	b = appendString(b, 3, v.Tool)
-	b = appendUint(b, 4, uint64(v.Asked))
-	b = appendUint(b, 5, uint64(v.Answered))
+	b = appendUint(b, 4, uint64(v.PayloadSeq))
+	b = appendUint(b, 5, uint64(v.AnswerSeq))
 	return b
 }
 
@@ -4468,9 +4468,9 @@ func readAbout(b []byte, v *machine.About) error {
 		case 3:
 			v.Tool = s.string()
 		case 4:
-			v.Asked = fit[uint64](s)
+			v.PayloadSeq = fit[uint64](s)
 		case 5:
-			v.Answered = fit[uint64](s)
+			v.AnswerSeq = fit[uint64](s)
 		default:
 			s.unknown()
 		}
@@ -4763,14 +4763,14 @@ func readConversation(b []byte, v *machine.Conversation) error {
 	return s.err
 }
 
-func appendKnownText(b []byte, v *machine.KnownText) []byte {
+func appendTextRef(b []byte, v *machine.TextRef) []byte {
 	b = appendHash(b, 1, &v.Hash)
 	b = appendUint(b, 2, uint64(v.Seq))
 	return b
 }
 
-func readKnownText(b []byte, v *machine.KnownText) error {
-	s := newScan("known text", b)
+func readTextRef(b []byte, v *machine.TextRef) error {
+	s := newScan("text ref", b)
 	for s.next() {
 		switch s.num {
 		case 1:
@@ -4838,7 +4838,7 @@ func readForked(b []byte, v *machine.Forked) error {
 	return s.err
 }
 
-func appendHeed(b []byte, v *machine.Heed) []byte {
+func appendRequiredMessage(b []byte, v *machine.RequiredMessage) []byte {
 	b = appendUint(b, 1, uint64(v.Seq))
 	b = appendUint(b, 2, uint64(v.Row))
 	b = appendBool(b, 3, v.Notice)
@@ -4847,8 +4847,8 @@ func appendHeed(b []byte, v *machine.Heed) []byte {
 	return b
 }
 
-func readHeed(b []byte, v *machine.Heed) error {
-	s := newScan("heed", b)
+func readRequiredMessage(b []byte, v *machine.RequiredMessage) error {
+	s := newScan("required message", b)
 	for s.next() {
 		switch s.num {
 		case 1:
@@ -4876,11 +4876,11 @@ func appendAccount(b []byte, v *machine.Account) []byte {
 	}
 	b = appendBool(b, 2, v.Leased)
 	b = appendBool(b, 3, v.WrappedUp)
-	b = appendBool(b, 4, v.Noticed)
-	for i := range v.Owed {
+	b = appendBool(b, 4, v.BudgetNoticeAdded)
+	for i := range v.Unreported {
 		var mark int
 		b, mark = open(b, 5)
-		b = shut(appendOwed(b, &v.Owed[i]), mark)
+		b = shut(appendUnreportedUsage(b, &v.Unreported[i]), mark)
 	}
 	return b
 }
@@ -4896,10 +4896,10 @@ func readAccount(b []byte, v *machine.Account) error {
 		case 3:
 			v.WrappedUp = s.bool()
 		case 4:
-			v.Noticed = s.bool()
+			v.BudgetNoticeAdded = s.bool()
 		case 5:
-			v.Owed = append(v.Owed, machine.Owed{})
-			s.keep(readOwed(s.message(), &v.Owed[len(v.Owed)-1]))
+			v.Unreported = append(v.Unreported, machine.UnreportedUsage{})
+			s.keep(readUnreportedUsage(s.message(), &v.Unreported[len(v.Unreported)-1]))
 		default:
 			s.unknown()
 		}
@@ -4940,18 +4940,18 @@ func readCharge(b []byte, v *machine.Charge) error {
 	return s.err
 }
 
-func appendStanding(b []byte, v *machine.Standing) []byte {
+func appendCompensableEffect(b []byte, v *machine.CompensableEffect) []byte {
 	b = appendUint(b, 1, uint64(v.Step))
 	b = appendString(b, 2, v.Tool)
-	b = appendUint(b, 3, uint64(v.Asked))
-	b = appendUint(b, 4, uint64(v.Answered))
+	b = appendUint(b, 3, uint64(v.PayloadSeq))
+	b = appendUint(b, 4, uint64(v.AnswerSeq))
 	b = appendBool(b, 5, v.Inquired)
 	b = appendHash(b, 6, &v.Key)
 	return b
 }
 
-func readStanding(b []byte, v *machine.Standing) error {
-	s := newScan("standing", b)
+func readCompensableEffect(b []byte, v *machine.CompensableEffect) error {
+	s := newScan("compensable effect", b)
 	for s.next() {
 		switch s.num {
 		case 1:
@@ -4959,9 +4959,9 @@ func readStanding(b []byte, v *machine.Standing) error {
 		case 2:
 			v.Tool = s.string()
 		case 3:
-			v.Asked = fit[uint64](s)
+			v.PayloadSeq = fit[uint64](s)
 		case 4:
-			v.Answered = fit[uint64](s)
+			v.AnswerSeq = fit[uint64](s)
 		case 5:
 			v.Inquired = s.bool()
 		case 6:
@@ -4984,16 +4984,16 @@ func appendUndo(b []byte, v *machine.Undo) []byte {
 		b, mark = open(b, 6)
 		b = shut(appendRedirect(b, &v.Redirects[i]), mark)
 	}
-	if v.Now != (machine.Standing{}) {
+	if v.Now != (machine.CompensableEffect{}) {
 		var mark int
 		b, mark = open(b, 7)
-		b = shut(appendStanding(b, &v.Now), mark)
+		b = shut(appendCompensableEffect(b, &v.Now), mark)
 	}
 	b = appendUint(b, 8, uint64(v.By))
-	for i := range v.Stands {
+	for i := range v.Uncompensated {
 		var mark int
 		b, mark = open(b, 9)
-		b = shut(appendStood(b, &v.Stands[i]), mark)
+		b = shut(appendUncompensatedEffect(b, &v.Uncompensated[i]), mark)
 	}
 	return b
 }
@@ -5016,12 +5016,12 @@ func readUndo(b []byte, v *machine.Undo) error {
 			v.Redirects = append(v.Redirects, machine.Redirect{})
 			s.keep(readRedirect(s.message(), &v.Redirects[len(v.Redirects)-1]))
 		case 7:
-			s.keep(readStanding(s.message(), &v.Now))
+			s.keep(readCompensableEffect(s.message(), &v.Now))
 		case 8:
 			v.By = fit[uint32](s)
 		case 9:
-			v.Stands = append(v.Stands, machine.Stood{})
-			s.keep(readStood(s.message(), &v.Stands[len(v.Stands)-1]))
+			v.Uncompensated = append(v.Uncompensated, machine.UncompensatedEffect{})
+			s.keep(readUncompensatedEffect(s.message(), &v.Uncompensated[len(v.Uncompensated)-1]))
 		default:
 			s.unknown()
 		}
@@ -5142,22 +5142,22 @@ func appendModelMessage(b []byte, v *machine.ModelMessage) []byte {
 		b, mark = open(b, 1)
 		b = shut(appendMessage(b, v.Message), mark)
 	}
-	if v.Talk != nil {
+	if v.Conversation != nil {
 		var mark int
 		b, mark = open(b, 2)
-		b = shut(appendTalkRange(b, v.Talk), mark)
+		b = shut(appendConversationRange(b, v.Conversation), mark)
 	}
 	if v.Answer != nil {
 		var mark int
 		b, mark = open(b, 3)
-		b = shut(appendSaid(b, v.Answer), mark)
+		b = shut(appendStepRef(b, v.Answer), mark)
 	}
 	if v.Result != nil {
 		var mark int
 		b, mark = open(b, 4)
 		b = shut(appendToolResult(b, v.Result), mark)
 	}
-	b = appendUint(b, 210, uint64(v.Heed))
+	b = appendUint(b, 210, uint64(v.IncludedSeq))
 	return b
 }
 
@@ -5169,16 +5169,16 @@ func readModelMessage(b []byte, v *machine.ModelMessage) error {
 			v.Message = new(machine.Message)
 			s.keep(readMessage(s.message(), v.Message))
 		case 2:
-			v.Talk = new(machine.TalkRange)
-			s.keep(readTalkRange(s.message(), v.Talk))
+			v.Conversation = new(machine.ConversationRange)
+			s.keep(readConversationRange(s.message(), v.Conversation))
 		case 3:
-			v.Answer = new(machine.Said)
-			s.keep(readSaid(s.message(), v.Answer))
+			v.Answer = new(machine.StepRef)
+			s.keep(readStepRef(s.message(), v.Answer))
 		case 4:
 			v.Result = new(machine.ToolResult)
 			s.keep(readToolResult(s.message(), v.Result))
 		case 210:
-			v.Heed = fit[uint64](s)
+			v.IncludedSeq = fit[uint64](s)
 		default:
 			s.unknown()
 		}
@@ -5300,7 +5300,7 @@ func readStepApproval(b []byte, v *machine.StepApproval) error {
 		case 3:
 			s.fixed(v.Digest[:])
 		case 4:
-			v.Verdict = machine.Verdict(s.enum(uint8(machine.Lapsed)))
+			v.Verdict = machine.Verdict(s.enum(uint8(machine.Expired)))
 		case 5:
 			v.By = s.string()
 		case 6:
@@ -5318,7 +5318,7 @@ func readStepApproval(b []byte, v *machine.StepApproval) error {
 	return s.err
 }
 
-func appendOwed(b []byte, v *machine.Owed) []byte {
+func appendUnreportedUsage(b []byte, v *machine.UnreportedUsage) []byte {
 	b = appendUint(b, 1, uint64(v.Step))
 	b = appendInt(b, 2, int64(v.Attempt))
 	if v.Bound != (machine.Amount{}) {
@@ -5330,8 +5330,8 @@ func appendOwed(b []byte, v *machine.Owed) []byte {
 	return b
 }
 
-func readOwed(b []byte, v *machine.Owed) error {
-	s := newScan("owed", b)
+func readUnreportedUsage(b []byte, v *machine.UnreportedUsage) error {
+	s := newScan("unreported usage", b)
 	for s.next() {
 		switch s.num {
 		case 1:
@@ -5349,7 +5349,7 @@ func readOwed(b []byte, v *machine.Owed) error {
 	return s.err
 }
 
-func appendTalkRange(b []byte, v *machine.TalkRange) []byte {
+func appendConversationRange(b []byte, v *machine.ConversationRange) []byte {
 	b = appendString(b, 1, v.State)
 	b = appendUint(b, 2, uint64(v.From))
 	b = appendUint(b, 3, uint64(v.Next))
@@ -5358,8 +5358,8 @@ func appendTalkRange(b []byte, v *machine.TalkRange) []byte {
 	return b
 }
 
-func readTalkRange(b []byte, v *machine.TalkRange) error {
-	s := newScan("talk range", b)
+func readConversationRange(b []byte, v *machine.ConversationRange) error {
+	s := newScan("conversation range", b)
 	for s.next() {
 		switch s.num {
 		case 1:
@@ -5380,10 +5380,10 @@ func readTalkRange(b []byte, v *machine.TalkRange) error {
 }
 
 func appendToolResult(b []byte, v *machine.ToolResult) []byte {
-	if v.Said != (machine.Said{}) {
+	if v.AnsweredStep != (machine.StepRef{}) {
 		var mark int
 		b, mark = open(b, 1)
-		b = shut(appendSaid(b, &v.Said), mark)
+		b = shut(appendStepRef(b, &v.AnsweredStep), mark)
 	}
 	b = appendString(b, 2, v.CallID)
 	return b
@@ -5394,7 +5394,7 @@ func readToolResult(b []byte, v *machine.ToolResult) error {
 	for s.next() {
 		switch s.num {
 		case 1:
-			s.keep(readSaid(s.message(), &v.Said))
+			s.keep(readStepRef(s.message(), &v.AnsweredStep))
 		case 2:
 			v.CallID = s.string()
 		default:

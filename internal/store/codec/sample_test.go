@@ -16,7 +16,7 @@ var (
 		machine.FailTurn{}, machine.SuspendTurn{}, machine.RequestSteps{}, machine.ResolveStep{}, machine.FireTimer{},
 		machine.Pause{}, machine.Resume{}, machine.Cancel{}, machine.LoseTurn{}, machine.LoseStep{}, machine.Fork{},
 		machine.WriteOutput{}, machine.NoteDelegation{},
-		machine.RequestModel{}, machine.AnswerModel{}, machine.NoteModel{},
+		machine.RequestModel{}, machine.AnswerModel{}, machine.UpdateModelCall{},
 		machine.RaiseBudget{},
 		machine.Steer{}, machine.Stop{},
 		machine.DecideStep{},
@@ -26,12 +26,12 @@ var (
 		&machine.TurnFailed{}, &machine.TurnAbandoned{}, &machine.TurnSuspended{}, &machine.StepRequested{}, &machine.StepResolved{},
 		&machine.StepRejected{}, &machine.StepCancelled{}, &machine.ArtifactsSet{}, &machine.Paused{}, &machine.Resumed{},
 		&machine.Origin{}, &machine.Ended{}, &machine.TurnReady{},
-		&machine.OutputWritten{}, &machine.StepDelegated{}, &machine.Noted{},
-		&machine.ModelNoted{},
+		&machine.OutputWritten{}, &machine.StepDelegated{}, &machine.NoChange{},
+		&machine.ModelUpdated{},
 		&machine.BudgetRaised{},
-		&machine.Steered{}, &machine.Stopped{}, &machine.Noticed{},
+		&machine.Steered{}, &machine.Stopped{}, &machine.NoticeAdded{},
 		&machine.StepDecided{},
-		&machine.StepDoubted{}, &machine.CompensationBegun{},
+		&machine.StepOutcomeUnknown{}, &machine.CompensationStarted{},
 	}
 )
 
@@ -46,7 +46,7 @@ var enums = map[reflect.Type]uint64{
 	reflect.TypeFor[machine.Mode]():       uint64(machine.Append),
 	reflect.TypeFor[machine.Awaiting]():   uint64(machine.AwaitAuth),
 	reflect.TypeFor[machine.Sending]():    uint64(machine.SentNot),
-	reflect.TypeFor[machine.Verdict]():    uint64(machine.Lapsed),
+	reflect.TypeFor[machine.Verdict]():    uint64(machine.Expired),
 }
 
 // filler gives every field of a machine type some value, by reflection: a field

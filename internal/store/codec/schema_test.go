@@ -57,7 +57,7 @@ func TestRowsFollowTheSchema(t *testing.T) {
 	d := machine.Dedupe{Scope: machine.PerPrincipal, RunID: "r", BodyHash: [32]byte{9}, First: 1, Last: 3}
 	sameAsGenerated(t, EncodeDedupe(&d)[1:], &pb.Dedupe{})
 	sameAsGenerated(t, EncodeVersions([]machine.ArtifactVersion{{Mode: machine.Append, Bytes: 9, Seq: 300}, {Bytes: 1, Seq: 301}})[1:], &pb.ArtifactVersions{})
-	sameAsGenerated(t, AppendPlace(AppendPlace(nil, "run", 300), "other", 1)[1:], &pb.Places{})
+	sameAsGenerated(t, AppendEntryRef(AppendEntryRef(nil, "run", 300), "other", 1)[1:], &pb.Places{})
 	sameAsGenerated(t, EncodeHolder(machine.StepHolder{Principal: "p", Worker: "w", Instance: "i"})[1:], &pb.StepHolder{})
 	if !bytes.Equal(EncodeHolder(machine.StepHolder{}), Mark) {
 		t.Error("a step that nobody holds has another row than before there were holders")

@@ -22,7 +22,7 @@ func Mark(dir string) error {
 	return datadir.WriteSynced(dir, datadir.CompactName, markOf(head))
 }
 
-func markOf(head *datadir.Acked) string { return fmt.Sprintf("%x %d\n", head.Epoch, head.Group) }
+func markOf(head *datadir.AckMark) string { return fmt.Sprintf("%x %d\n", head.Epoch, head.Group) }
 
 // unmark makes a directory one like any other.
 func unmark(dir string) error {
@@ -30,7 +30,7 @@ func unmark(dir string) error {
 }
 
 // left is what a directory's HEAD says, if a compaction marked it and it is what it was then.
-func left(dir string) (*datadir.Acked, error) {
+func left(dir string) (*datadir.AckMark, error) {
 	head, err := datadir.ReadAcked(dir)
 	if err != nil || head == nil {
 		return nil, err

@@ -25,7 +25,7 @@ type inspection struct {
 	// names are the files by their endings, in the order of their numbers.
 	tables, logs, values []numbered
 	files                map[string]bool
-	Head                 *Acked
+	Head                 *AckMark
 	// unborn are files that a crash caught before their first byte or after their
 	// last: they hold nothing and may go.
 	unborn []string
@@ -53,7 +53,7 @@ func Inspect(dir string, master []byte) (*inspection, error) {
 		return nil, err
 	}
 	if !n.files[badger.ManifestFilename] {
-		return n, n.begun()
+		return n, n.checkManifest()
 	}
 	tables, err := OpenTables(dir, master)
 	if err != nil {
@@ -121,9 +121,9 @@ func (n *inspection) list() error {
 	return nil
 }
 
-// begun refuses a directory without MANIFEST that held a store: it is the first
+// checkManifest refuses a directory without MANIFEST that held a store: it is the first
 // file that Badger makes.
-func (n *inspection) begun() error {
+func (n *inspection) checkManifest() error {
 	held := slices.Concat(n.tables, n.logs, n.values)
 	if n.Head == nil && len(held) == 0 {
 		return nil
@@ -175,7 +175,7 @@ func (n *inspection) checkLogs(flushed uint64) error {
 		if err != nil {
 			return err
 		}
-		if err := n.follows(&l, have); err != nil {
+		if err := n.checkContinuity(&l, have); err != nil {
 			return err
 		}
 		have, newest = max(have, l.last), l
@@ -198,8 +198,8 @@ func (n *inspection) writeLog(name string) (l writeLog, err error) {
 	return l, err
 }
 
-// follows refuses a gap between what came before and a log.
-func (n *inspection) follows(l *writeLog, have uint64) error {
+// checkContinuity refuses a gap between what came before and a log.
+func (n *inspection) checkContinuity(l *writeLog, have uint64) error {
 	if n.Head == nil || l.first == 0 {
 		return nil
 	}

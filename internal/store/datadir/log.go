@@ -158,7 +158,7 @@ func (r *logRecord) pointTo(list []pointer) []pointer {
 // inspectValues judges the newest value log, which Badger cuts at the first record
 // that is not whole: nothing that was answered may lie there or behind. refs are
 // the pointers of the write logs.
-func (f *logFile) inspectValues(refs []pointer, head *Acked) error {
+func (f *logFile) inspectValues(refs []pointer, head *AckMark) error {
 	data, name, end := f.data, f.name, LogHeader
 	for r, whole := recordAt(data, end); whole; r, whole = recordAt(data, end) {
 		end = r.end

@@ -56,7 +56,7 @@ func SettleIn(dir string) error {
 // Errors: [ErrLocked], somebody is making it.
 func ClearFor(dir string) error {
 	if Progress(dir) != "" {
-		if err := Alone(dir, func() error { return empty(dir) }); err != nil {
+		if err := WithLock(dir, func() error { return empty(dir) }); err != nil {
 			return err
 		}
 	}
@@ -72,8 +72,8 @@ func ClearFor(dir string) error {
 	return errors.Join(os.MkdirAll(dir, 0o700), SetProgress(dir, building))
 }
 
-// Alone does something with a directory that nobody else has open meanwhile. Errors: [ErrLocked].
-func Alone(dir string, do func() error) error {
+// WithLock does something with a directory that nobody else has open meanwhile. Errors: [ErrLocked].
+func WithLock(dir string, do func() error) error {
 	lock, err := LockDir(dir)
 	if err != nil {
 		return fmt.Errorf("%s: %w", dir, err)

@@ -16,14 +16,14 @@ import (
 // DiskLow is the reason of the refusal while the disk is nearly full.
 const DiskLow = "DISK_LOW"
 
-// roomPoll is how often a held compaction looks for room.
-const roomPoll = 100 * time.Millisecond
+// spacePoll is how often a held compaction looks for room.
+const spacePoll = 100 * time.Millisecond
 
-// AwaitRoom returns when least bytes are free. Compactions wait here: they write
+// AwaitSpace returns when least bytes are free. Compactions wait here: they write
 // through memory maps too, and other programs may have filled the disk.
-func (d *Disk) AwaitRoom(least int64) {
-	for d.Look(least) != nil {
-		time.Sleep(roomPoll)
+func (d *Disk) AwaitSpace(least int64) {
+	for d.CheckNow(least) != nil {
+		time.Sleep(spacePoll)
 	}
 }
 
@@ -34,11 +34,11 @@ func (d *Disk) Await(done <-chan struct{}, unflushed <-chan error, least int64) 
 	for {
 		select {
 		case <-done:
-			return d.Look(least)
+			return d.CheckNow(least)
 		case err := <-unflushed:
 			return err
-		case <-time.After(roomPoll):
-			if err := d.Look(least); err != nil {
+		case <-time.After(spacePoll):
+			if err := d.CheckNow(least); err != nil {
 				return err
 			}
 		}
@@ -88,8 +88,8 @@ func (d *Disk) Forget() {
 	d.seen = time.Time{}
 }
 
-// Look measures now and asks for least bytes.
-func (d *Disk) Look(least int64) error {
+// CheckNow measures now and asks for least bytes.
+func (d *Disk) CheckNow(least int64) error {
 	_, err := d.measure(least)
 	return err
 }
@@ -106,7 +106,7 @@ func (d *Disk) measure(least int64) (int64, error) {
 	if free >= least {
 		return free - least, nil
 	}
-	return 0, &machine.Refusal{
+	return 0, &machine.Error{
 		Code: machine.CodeResourceExhausted, Reason: DiskLow,
 		Message: fmt.Sprintf("the file system of the data directory has %d bytes free, new work needs %d", free, least),
 		Limit:   least, Got: free, RetryAfter: int64(5 * time.Second),

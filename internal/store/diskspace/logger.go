@@ -18,8 +18,8 @@ import (
 // it before it writes each table.
 type Logger struct {
 	Log *slog.Logger
-	// Room returns when there is room to write a table; nil = always.
-	Room func()
+	// AwaitSpace returns when there is room to write a table; nil = always.
+	AwaitSpace func()
 	// Unflushed gets the message that a memtable could not be flushed, if there is room for
 	// it; nil = nobody asks. Badger tries again for ever, also while it closes.
 	Unflushed  chan error
@@ -80,8 +80,8 @@ func (l *Logger) Infof(format string, args ...any) {
 
 // Debugf drops the message: there are several for each commit.
 func (l *Logger) Debugf(format string, _ ...any) {
-	if l.Room != nil && strings.HasPrefix(format, beforeTable) {
-		l.Room()
+	if l.AwaitSpace != nil && strings.HasPrefix(format, beforeTable) {
+		l.AwaitSpace()
 	}
 }
 

@@ -25,27 +25,27 @@ type Engine interface {
 	Confirm(txn *layout.Txn, epoch [16]byte, repair bool) error
 	// Serve is called once everything is proven, before the first commit.
 	Serve(group uint64, epoch [16]byte) error
-	// Keep begins to give room back, until ctx ends.
-	Keep(ctx context.Context, d Duties)
+	// StartMaintenance begins to give room back, until ctx ends.
+	StartMaintenance(ctx context.Context, d Callbacks)
 
-	// Room says whether there is room for a commit of so many bytes. frees: it gives more back
+	// CheckSpace says whether there is room for a commit of so many bytes. frees: it gives more back
 	// than it takes. Errors: *machine.Refusal.
-	Room(bytes int64, frees bool) error
+	CheckSpace(bytes int64, frees bool) error
 	// Settled is told of a group that is stored, before anybody is answered. An error makes
 	// its outcome unknown.
 	Settled(g Group) error
-	// Bury is called before large values are removed, and release once their removal is
+	// BeginLargeDelete is called before large values are removed, and release once their removal is
 	// stored; Removed then says about how many bytes of room went.
-	Bury() (release func())
+	BeginLargeDelete() (release func())
 	Removed(bytes int64)
-	// Stuck tells once that the engine can store nothing any more, and never will.
-	Stuck() <-chan error
+	// Fatal tells once that the engine can store nothing any more, and never will.
+	Fatal() <-chan error
 
-	// Look is called every second, Sync every Options.MarkInterval, Prove every
+	// Check is called every second, Sync every Options.MarkInterval, Prove every
 	// Options.ScrubInterval. An error of theirs fails the store.
-	Look() error
+	Check() error
 	Sync() error
-	Prove(ctx context.Context) error
+	Scrub(ctx context.Context) error
 	// Sizes are the bytes on disk of the pairs, and of large values that lie apart.
 	Sizes() (tree, log int64)
 }
@@ -59,8 +59,8 @@ type Group struct {
 	Last *layout.LastEntry
 }
 
-// Duties are what an engine needs of the store to give room back.
-type Duties struct {
+// Callbacks are what an engine needs of the store to give room back.
+type Callbacks struct {
 	// Stored is the newest group that was settled.
 	Stored func() uint64
 	// Removed: rows were removed by a process before this one.

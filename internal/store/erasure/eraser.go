@@ -22,8 +22,8 @@ type Keys interface {
 	Last(slot uint64) (*seal.Key, error)
 }
 
-// ErrBegun is what a write answers when the row is there: somebody else erases the run.
-var ErrBegun = errors.New("the run is being erased")
+// ErrInProgress is what a write answers when the row is there: somebody else erases the run.
+var ErrInProgress = errors.New("the run is being erased")
 
 // Eraser erases the runs of one store. Safe for concurrent use.
 type Eraser struct {
@@ -84,12 +84,12 @@ func wrapped(run string, err error) error {
 func refused(st *machine.State) error {
 	switch {
 	case !st.Status.Terminal() && !st.Imported:
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeFailedPrecondition, Reason: "RUN_NOT_ENDED", Field: "run_id", Seq: st.Seq,
 			Message: fmt.Sprintf("the run is %s: only a run that has ended is erased, cancel it first", st.Status),
 		}
 	case st.Key == 0:
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeFailedPrecondition, Reason: "RUN_NOT_ERASABLE", Field: "run_id", Seq: st.Seq,
 			Message: "its values lie under no key of its own, since its pack does not say x_pawl.erasable: delete the run",
 		}

@@ -20,7 +20,7 @@ type script struct {
 
 const endless = 1000
 
-func (s *script) Take(bool) (fencing.State, error) {
+func (s *script) Acquire(bool) (fencing.State, error) {
 	if s.takes++; s.takes > endless {
 		return fencing.State{Ours: true, Epoch: endless, Commit: 2}, nil
 	}
@@ -49,7 +49,7 @@ func hasIt(after func(call int) (fencing.State, error)) func(int) (fencing.State
 }
 
 func scripted(s *script) (*fencing.Owner[string], error) {
-	return fencing.Take[string](s, fencing.Config{Lease: lease, Patience: time.Second, Leave: time.Second, Told: func(string, error) {}})
+	return fencing.Acquire[string](s, fencing.Config{Lease: lease, GracePeriod: time.Second, CloseTimeout: time.Second, OnEvent: func(string, error) {}})
 }
 
 // owned1 is an owner that has stored group 1.
@@ -135,9 +135,9 @@ func TestTheTakingAfterAnUnknownOutcome(t *testing.T) { //nolint:paralleltest //
 		want  kv.Outcome
 		ended func(error) bool
 	}{
-		"what was acknowledged is gone": {fencing.State{Ours: true, Epoch: 2}, nil, kv.Unknown, is[*fencing.LostError]},
-		"another owner has it":          {fencing.State{Owner: "b", Epoch: 2, Commit: 1}, nil, kv.Unknown, is[*fencing.TakenError]},
-		"another owner has built on it": {fencing.State{Ours: true, Epoch: 3, Commit: 3}, nil, kv.Unknown, is[*fencing.TakenError]},
+		"what was acknowledged is gone": {fencing.State{Ours: true, Epoch: 2}, nil, kv.Unknown, is[*fencing.DataLossError]},
+		"another owner has it":          {fencing.State{Owner: "b", Epoch: 2, Commit: 1}, nil, kv.Unknown, is[*fencing.FencedError]},
+		"another owner has built on it": {fencing.State{Ours: true, Epoch: 3, Commit: 3}, nil, kv.Unknown, is[*fencing.FencedError]},
 		"asking again changes nothing":  {fencing.State{}, errRefused, kv.Unknown, is[*fencing.FinalError]},
 		"the group is there":            {fencing.State{Ours: true, Epoch: 2, Commit: 2}, nil, kv.Stored, func(err error) bool { return err == nil }},
 	} {
@@ -174,7 +174,7 @@ func TestAway(t *testing.T) { //nolint:paralleltest // see above
 			t.Errorf("behind its patience: %v", owner.Away())
 		}
 		left := time.Now()
-		owner.Leave()
+		owner.BeginClose()
 		if got := <-done; got != kv.Unknown || time.Since(left) > 3*time.Second || owner.Err() == nil {
 			t.Errorf("%v after %v: %v", got, time.Since(left), owner.Err())
 		}

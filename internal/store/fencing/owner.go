@@ -16,16 +16,16 @@ type Config struct {
 	// Lease is how long a partition stays an owner's without a word of it. It is renewed after
 	// a third of that without a commit.
 	Lease time.Duration
-	// Patience is how long the database may be away before [Owner.Away] says so, and before
-	// [Take] gives up.
-	Patience time.Duration
-	// Leave is how long an owner that is to end tries to find out about a commit.
-	Leave time.Duration
-	// Kept, where it is not nil, has somebody else renew the lease: under the epoch that the owner
+	// GracePeriod is how long the database may be away before [Owner.Away] says so, and before
+	// [Acquire] gives up.
+	GracePeriod time.Duration
+	// CloseTimeout is how long an owner that is to end tries to find out about a commit.
+	CloseTimeout time.Duration
+	// RenewedEpoch, where it is not nil, has somebody else renew the lease: under the epoch that the owner
 	// writes there, which is zero while it has none that it is sure of.
-	Kept *atomic.Uint64
-	// Told is called with what happens to the owner, in words for a log.
-	Told func(what string, err error)
+	RenewedEpoch *atomic.Uint64
+	// OnEvent is called with what happens to the owner, in words for a log.
+	OnEvent func(what string, err error)
 }
 
 // How long it waits between two tries.
@@ -42,11 +42,11 @@ type Owner[G any] struct {
 
 	commits chan commit[G]
 	ended   chan struct{}
-	// leaving is closed when it is to end; the first to wait for a commit after that gives up
+	// closing is closed when it is to end; the first to wait for a commit after that gives up
 	// after Leave.
-	leaving   chan struct{}
-	leaveOnce sync.Once
-	leaveAt   time.Time
+	closing       chan struct{}
+	closeOnce     sync.Once
+	closeDeadline time.Time
 
 	// epoch belongs to the goroutine.
 	epoch uint64
@@ -66,18 +66,18 @@ type commit[G any] struct {
 	done   func(kv.Result)
 }
 
-// Take takes a partition: it waits until the lease of another owner has ended, unless somebody
+// Acquire takes a partition: it waits until the lease of another owner has ended, unless somebody
 // else looks after leases. Errors: *[HeldError], *[FinalError], *[AwayError].
-func Take[G any](server Server[G], cfg Config) (*Owner[G], error) {
+func Acquire[G any](server Server[G], cfg Config) (*Owner[G], error) {
 	o := &Owner[G]{
 		server: server, cfg: cfg,
-		commits: make(chan commit[G], 1), ended: make(chan struct{}), leaving: make(chan struct{}), failed: make(chan struct{}),
+		commits: make(chan commit[G], 1), ended: make(chan struct{}), closing: make(chan struct{}), failed: make(chan struct{}),
 	}
 	st, err := o.first()
 	if err != nil {
 		return nil, err
 	}
-	o.have(st.Epoch)
+	o.setEpoch(st.Epoch)
 	o.last.Store(st.Commit)
 	go o.run()
 	return o, nil
@@ -89,20 +89,20 @@ func (o *Owner[G]) first() (State, error) {
 	var held State
 	var until time.Time
 	for {
-		st, err := o.server.Take(false)
+		st, err := o.server.Acquire(false)
 		switch {
 		case err == nil && st.Ours:
 			return st, nil
-		case err == nil && o.cfg.Kept != nil:
+		case err == nil && o.cfg.RenewedEpoch != nil:
 			return st, &HeldError{st.Owner, st.Address, st.Lease}
 		case err == nil && until.IsZero():
 			held, until = st, time.Now().Add(st.Left+lastPause)
-			o.cfg.Told("partition lease held by another owner, waiting", &HeldError{st.Owner, st.Address, st.Lease})
+			o.cfg.OnEvent("partition lease held by another owner, waiting", &HeldError{st.Owner, st.Address, st.Lease})
 		case err == nil && (st.Owner != held.Owner || st.Lease.After(held.Lease) || time.Now().After(until)):
 			return st, &HeldError{st.Owner, st.Address, st.Lease}
 		case isFinal(err):
 			return st, err
-		case err != nil && time.Since(begin) > o.cfg.Patience:
+		case err != nil && time.Since(begin) > o.cfg.GracePeriod:
 			return st, &AwayError{begin, err}
 		}
 		if err == nil {
@@ -146,7 +146,7 @@ var errClosed = errors.New("the partition was given back")
 
 // Away is why the database cannot be reached for longer than it is waited for, else nil.
 func (o *Owner[G]) Away() error {
-	if away := o.away.Load(); away != nil && time.Since(away.Since) >= o.cfg.Patience {
+	if away := o.away.Load(); away != nil && time.Since(away.Since) >= o.cfg.GracePeriod {
 		return away
 	}
 	return nil
@@ -155,7 +155,7 @@ func (o *Owner[G]) Away() error {
 // Failed is closed when it stores nothing any more; [Owner.Err] then says why.
 func (o *Owner[G]) Failed() <-chan struct{} { return o.failed }
 
-// Err is why it failed: *[TakenError], *[LostError], *[FinalError]; nil: it did not.
+// Err is why it failed: *[FencedError], *[DataLossError], *[FinalError]; nil: it did not.
 func (o *Owner[G]) Err() error {
 	select {
 	case <-o.failed:
@@ -165,32 +165,32 @@ func (o *Owner[G]) Err() error {
 	}
 }
 
-// Leave has it give up sooner what it cannot find out.
-func (o *Owner[G]) Leave() {
-	o.leaveOnce.Do(func() {
-		o.leaveAt = time.Now().Add(o.cfg.Leave)
-		close(o.leaving)
+// BeginClose has it give up sooner what it cannot find out.
+func (o *Owner[G]) BeginClose() {
+	o.closeOnce.Do(func() {
+		o.closeDeadline = time.Now().Add(o.cfg.CloseTimeout)
+		close(o.closing)
 	})
 }
 
 // Close gives the partition back, so that the next owner need not wait. No commit is under way.
 func (o *Owner[G]) Close() error {
-	o.Leave()
+	o.BeginClose()
 	close(o.commits)
 	<-o.ended
 	return nil
 }
 
-// have goes on under an epoch; whoever renews the lease may know it.
-func (o *Owner[G]) have(epoch uint64) {
+// setEpoch goes on under an epoch; whoever renews the lease may know it.
+func (o *Owner[G]) setEpoch(epoch uint64) {
 	o.epoch = epoch
-	o.tell(epoch)
+	o.publishEpoch(epoch)
 }
 
-// tell says under which epoch the lease is to be renewed; zero: under none.
-func (o *Owner[G]) tell(epoch uint64) {
-	if o.cfg.Kept != nil {
-		o.cfg.Kept.Store(epoch)
+// publishEpoch says under which epoch the lease is to be renewed; zero: under none.
+func (o *Owner[G]) publishEpoch(epoch uint64) {
+	if o.cfg.RenewedEpoch != nil {
+		o.cfg.RenewedEpoch.Store(epoch)
 	}
 }
 
@@ -199,14 +199,14 @@ func (o *Owner[G]) run() {
 	defer o.server.Close()
 	idle := time.NewTimer(o.cfg.Lease / 3)
 	defer idle.Stop()
-	if o.cfg.Kept != nil {
+	if o.cfg.RenewedEpoch != nil {
 		idle.Stop()
 	}
 	for o.Err() == nil {
 		select {
 		case c, open := <-o.commits:
 			if !open {
-				o.tell(0)
+				o.publishEpoch(0)
 				o.release()
 				return
 			}
@@ -214,7 +214,7 @@ func (o *Owner[G]) run() {
 		case <-idle.C:
 			o.renew()
 		}
-		if o.cfg.Kept == nil {
+		if o.cfg.RenewedEpoch == nil {
 			idle.Reset(o.cfg.Lease / 3)
 		}
 	}
@@ -234,7 +234,7 @@ func (o *Owner[G]) release() {
 		return
 	}
 	if err := o.server.Release(o.epoch); err != nil {
-		o.cfg.Told("releasing partition lease failed, it expires by itself", err)
+		o.cfg.OnEvent("releasing partition lease failed, it expires by itself", err)
 	}
 }
 
@@ -248,15 +248,15 @@ func (o *Owner[G]) store(c commit[G]) kv.Result {
 		if isFinal(err) {
 			return kv.Result{Outcome: kv.NotStored, Err: o.fail(err)}
 		}
-		st, err := o.takeAgain(fmt.Errorf("commit of group %d: %w", c.number, err), c.number)
+		st, err := o.reacquire(fmt.Errorf("commit of group %d: %w", c.number, err), c.number)
 		switch {
 		case err != nil:
 			return kv.Result{Outcome: kv.Unknown, Err: err}
 		case st.Commit == c.number:
-			o.cfg.Told("commit confirmed after a lost response", nil)
+			o.cfg.OnEvent("commit confirmed after a lost response", nil)
 			return o.stored(c.number)
 		}
-		o.cfg.Told("commit not stored, retrying", nil)
+		o.cfg.OnEvent("commit not stored, retrying", nil)
 		if !o.wait(pause) {
 			return kv.Result{Outcome: kv.NotStored, Err: o.fail(fmt.Errorf("left while the group was not stored: %w", o.away.Load()))}
 		}
@@ -275,9 +275,9 @@ func (o *Owner[G]) stored(number uint64) kv.Result {
 	return kv.Result{Outcome: kv.Stored}
 }
 
-// Reach waits until a group that a reader met is known to be stored. The database shows what a
+// WaitStored waits until a group that a reader met is known to be stored. The database shows what a
 // standby does not have where a wait for it was broken off: a failover would take that back.
-func (o *Owner[G]) Reach(ctx context.Context, number uint64) error {
+func (o *Owner[G]) WaitStored(ctx context.Context, number uint64) error {
 	for {
 		o.moving.Lock()
 		if o.last.Load() >= number {
@@ -303,32 +303,32 @@ func (o *Owner[G]) Reach(ctx context.Context, number uint64) error {
 func (o *Owner[G]) renew() {
 	err := o.server.Renew(o.epoch, o.last.Load())
 	if err != nil {
-		_, err = o.takeAgain(fmt.Errorf("renewal of the lease: %w", err), o.last.Load())
+		_, err = o.reacquire(fmt.Errorf("renewal of the lease: %w", err), o.last.Load())
 	}
 	if err == nil {
 		o.away.Store(nil)
 	}
 }
 
-// takeAgain takes the partition with the next epoch, which fences what may be under way, and
+// reacquire takes the partition with the next epoch, which fences what may be under way, and
 // says what is there: group upTo, or the newest that was acknowledged. An error is for good.
-func (o *Owner[G]) takeAgain(cause error, upTo uint64) (State, error) {
-	o.cfg.Told("partition reacquired", cause)
-	o.missing(cause)
-	o.tell(0)
+func (o *Owner[G]) reacquire(cause error, upTo uint64) (State, error) {
+	o.cfg.OnEvent("partition reacquired", cause)
+	o.markUnavailable(cause)
+	o.publishEpoch(0)
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		st, err := o.server.Take(true)
+		st, err := o.server.Acquire(true)
 		switch acked := o.last.Load(); {
 		case isFinal(err):
 			return st, o.fail(err)
 		case err != nil:
-			o.missing(err)
+			o.markUnavailable(err)
 		case st.Commit < acked:
-			return st, o.fail(&LostError{Acked: acked, Found: st.Commit})
+			return st, o.fail(&DataLossError{Acked: acked, Found: st.Commit})
 		case !st.Ours || st.Commit > upTo:
-			return st, o.fail(&TakenError{Owner: st.Owner, Address: st.Address, Epoch: st.Epoch, Ours: o.epoch})
+			return st, o.fail(&FencedError{Owner: st.Owner, Address: st.Address, Epoch: st.Epoch, Ours: o.epoch})
 		default:
-			o.have(st.Epoch)
+			o.setEpoch(st.Epoch)
 			return st, nil
 		}
 		if !o.wait(pause) {
@@ -337,8 +337,8 @@ func (o *Owner[G]) takeAgain(cause error, upTo uint64) (State, error) {
 	}
 }
 
-// missing remembers what the database said last, and since when it stores nothing.
-func (o *Owner[G]) missing(err error) {
+// markUnavailable remembers what the database said last, and since when it stores nothing.
+func (o *Owner[G]) markUnavailable(err error) {
 	since := time.Now()
 	if away := o.away.Load(); away != nil {
 		since = away.Since
@@ -353,14 +353,14 @@ func (o *Owner[G]) wait(pause time.Duration) bool {
 	select {
 	case <-timer.C:
 		return true
-	case <-o.leaving:
+	case <-o.closing:
 		<-timer.C
-		return time.Now().Before(o.leaveAt)
+		return time.Now().Before(o.closeDeadline)
 	}
 }
 
 func (o *Owner[G]) fail(err error) error {
-	o.tell(0)
+	o.publishEpoch(0)
 	o.cause = err
 	close(o.failed)
 	return err

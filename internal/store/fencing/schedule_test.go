@@ -141,9 +141,9 @@ func (s *schedule) node() {
 		if s.seed%2 == 1 {
 			c.kept = new(atomic.Uint64)
 		}
-		owner, err := fencing.Take(c, fencing.Config{
-			Lease: lease, Patience: time.Second, Leave: 5 * time.Second, Kept: c.kept,
-			Told: func(what string, _ error) {
+		owner, err := fencing.Acquire(c, fencing.Config{
+			Lease: lease, GracePeriod: time.Second, CloseTimeout: 5 * time.Second, RenewedEpoch: c.kept,
+			OnEvent: func(what string, _ error) {
 				if what == "commit not stored, retrying" {
 					s.note("again")
 				}
@@ -193,7 +193,7 @@ func (s *schedule) commit(c *client, owner *fencing.Owner[string]) {
 	case r = <-results:
 	case <-time.After(3 * time.Minute):
 		s.t.Errorf("seed %d: %s has no answer after 3 minutes", s.seed, group)
-		owner.Leave() // else it may go on for ever
+		owner.BeginClose() // else it may go on for ever
 		r = <-results
 	}
 	s.mu.Lock()
@@ -216,9 +216,9 @@ func (s *schedule) met(err error) {
 	switch {
 	case is[*fencing.HeldError](err):
 		s.note("held")
-	case is[*fencing.TakenError](err):
+	case is[*fencing.FencedError](err):
 		s.note("taken")
-	case is[*fencing.LostError](err):
+	case is[*fencing.DataLossError](err):
 		s.note("lost")
 		if !s.world.lossy {
 			s.t.Errorf("seed %d: %v", s.seed, err)

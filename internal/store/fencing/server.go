@@ -26,11 +26,11 @@ type State struct {
 // time, and bounds its calls in time itself. An error is an unknown outcome whatever it says,
 // but for [ErrNoFence] and a [*FinalError] of Commit.
 type Server[G any] interface {
-	// Take makes the partition the owner's under the next epoch, if its lease has ended, it
+	// Acquire makes the partition the owner's under the next epoch, if its lease has ended, it
 	// belongs to nobody or is the owner's own; again: only if it is the owner's own. Else it
 	// changes nothing, and State says whose it is. Without an error it is as durable as any
 	// commit.
-	Take(again bool) (State, error)
+	Acquire(again bool) (State, error)
 	// Commit stores a group whole if the partition is the owner's, has that epoch and the group
 	// before it, and renews the lease. Nil: it is durable. [ErrNoFence]: nothing was stored, since the
 	// partition has another epoch or group.
@@ -68,24 +68,24 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("it is owned by %q at %q, which renews its lease: until %s now", e.Owner, e.Address, e.Until.UTC().Format(time.RFC3339))
 }
 
-// TakenError: another owner has taken the partition over.
-type TakenError struct {
+// FencedError: another owner has taken the partition over.
+type FencedError struct {
 	Owner, Address string
 	// Epoch of that owner, and that of who was fenced.
 	Epoch, Ours uint64
 }
 
 // Error names the owner.
-func (e *TakenError) Error() string {
+func (e *FencedError) Error() string {
 	return fmt.Sprintf("it was taken over by %q at %q with epoch %d; ours was %d", e.Owner, e.Address, e.Epoch, e.Ours)
 }
 
-// LostError: the database does not have any more what it had acknowledged, as after a failover
+// DataLossError: the database does not have any more what it had acknowledged, as after a failover
 // to a standby that lagged.
-type LostError struct{ Acked, Found uint64 }
+type DataLossError struct{ Acked, Found uint64 }
 
 // Error says what is gone.
-func (e *LostError) Error() string {
+func (e *DataLossError) Error() string {
 	return fmt.Sprintf("group %d of commits was acknowledged, the database ends with %d: it was put back to an older state, as by a failover to a standby that lagged", e.Acked, e.Found)
 }
 

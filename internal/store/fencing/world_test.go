@@ -195,7 +195,7 @@ func (c *client) send(act func() (changed bool)) error {
 }
 
 // Take is as in SQL.
-func (c *client) Take(again bool) (fencing.State, error) {
+func (c *client) Acquire(again bool) (fencing.State, error) {
 	w, answer := c.world, make(chan fencing.State, 1)
 	err := c.send(func() bool {
 		row := w.row()

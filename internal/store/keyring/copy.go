@@ -115,6 +115,6 @@ func change(dir string, to func(h *header) (place int, wrap []byte, err error)) 
 	if err != nil {
 		return err
 	}
-	_, err = file.WriteAt(encodeWrap(wrap), int64(wrapsAt+place*wrapRoom))
+	_, err = file.WriteAt(encodeWrap(wrap), int64(wrapsAt+place*wrapSize))
 	return errors.Join(err, file.Sync())
 }

@@ -34,7 +34,7 @@ const (
 	idAt     = 12
 	modeAt   = 28
 	wrapsAt  = 64
-	wrapRoom = 64
+	wrapSize = 64
 	slotsAt  = 512
 
 	// slotBytes divides a sector, so that no slot lies in two.
@@ -79,14 +79,14 @@ func (h *header) encode() []byte {
 		b[modeAt] = modeSealed
 	}
 	for i, wrap := range h.wraps {
-		copy(b[wrapsAt+i*wrapRoom:], encodeWrap(wrap))
+		copy(b[wrapsAt+i*wrapSize:], encodeWrap(wrap))
 	}
 	return b
 }
 
 // encodeWrap is one place of the file's key; nil empties it.
 func encodeWrap(wrap []byte) []byte {
-	b := make([]byte, wrapRoom)
+	b := make([]byte, wrapSize)
 	if len(wrap) > 0 {
 		copy(b, wrap)
 		binary.BigEndian.PutUint32(b[secretSize:], crc32.Checksum(wrap, castagnoli))
@@ -117,7 +117,7 @@ func decodeHeader(b []byte) (h header, err error) {
 	}
 	h.sealed = b[modeAt] == modeSealed
 	for i := range h.wraps {
-		room := b[wrapsAt+i*wrapRoom:][:wrapRoom]
+		room := b[wrapsAt+i*wrapSize:][:wrapSize]
 		wrap := room[:secretSize]
 		if crc32.Checksum(wrap, castagnoli) == binary.BigEndian.Uint32(room[secretSize:]) {
 			h.wraps[i] = bytes.Clone(wrap)

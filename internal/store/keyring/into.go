@@ -31,7 +31,7 @@ func (r *Ring) Into(to Medium, master []byte) error {
 		return err
 	}
 	for slot := uint64(1); slot <= r.slots; slot += grow {
-		b, err := r.again(slot, min(slot+grow, r.slots+1), key)
+		b, err := r.rewrapSlots(slot, min(slot+grow, r.slots+1), key)
 		if err == nil {
 			err = to.Write("keys", b, slotPlace(slot))
 		}
@@ -49,8 +49,8 @@ func onlyIf(is bool, err error) error {
 	return nil
 }
 
-// again are slots as they are, sealed under another key of a file or under none.
-func (r *Ring) again(from, end uint64, key []byte) (b []byte, err error) {
+// rewrapSlots are slots as they are, sealed under another key of a file or under none.
+func (r *Ring) rewrapSlots(from, end uint64, key []byte) (b []byte, err error) {
 	for slot := from; slot < end && err == nil; slot++ {
 		raw := make([]byte, slotBytes)
 		if _, err := r.medium.ReadAt(raw, slotPlace(slot)); err != nil && !errors.Is(err, io.EOF) {

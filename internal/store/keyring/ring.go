@@ -15,8 +15,8 @@ import (
 // grow is how many keys are made, and synced, at once.
 const grow = 64
 
-// Room is what growing takes of the disk, bytes.
-const Room = grow*slotBytes + slotsAt
+// GrowBytes is what growing takes of the disk, bytes.
+const GrowBytes = grow*slotBytes + slotsAt
 
 // keptKeys bounds the keys that are remembered as they are used.
 const keptKeys = 4096

@@ -101,7 +101,7 @@ type Cursor interface {
 	ValueCopy() ([]byte, error)
 	// Size is about how many bytes the value has, Room what the pair takes where it lies.
 	Size() int64
-	Room() int64
+	StoredSize() int64
 	// Group is the one that set the pair.
 	Group() uint64
 	// Close ends it.

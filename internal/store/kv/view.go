@@ -144,8 +144,8 @@ func (it *Iterator) ValueCopy() ([]byte, error) {
 // Size is about how many bytes the value has, Room what the pair takes where it lies.
 func (it *Iterator) Size() int64 { return it.cursor.Size() }
 
-// Room is about how many bytes the pair takes where it lies.
-func (it *Iterator) Room() int64 { return it.cursor.Room() }
+// StoredSize is about how many bytes the pair takes where it lies.
+func (it *Iterator) StoredSize() int64 { return it.cursor.StoredSize() }
 
 // Group is the one that set the pair.
 func (it *Iterator) Group() uint64 { return it.cursor.Group() }

@@ -45,14 +45,14 @@ func (w *Made) charges(batch *machine.Batch) {
 	}
 }
 
-// LeaveAccounts are the ops of a run that goes: what it had of accounts is no run's.
-func LeaveAccounts(st *machine.State) []Op {
+// ReleaseAccounts are the ops of a run that goes: what it had of accounts is no run's.
+func ReleaseAccounts(st *machine.State) []Op {
 	if st.Imported {
 		return nil
 	}
 	ops := make([]Op, 0, len(st.Charges))
 	for _, c := range st.Charges {
-		ops = append(ops, mergeAccount(AccountKey(nil, st.Namespace, c.Account), func(row *machine.AccountRow) { row.Leave(c) }))
+		ops = append(ops, mergeAccount(AccountKey(nil, st.Namespace, c.Account), func(row *machine.AccountRow) { row.SettleDeleted(c) }))
 	}
 	return ops
 }

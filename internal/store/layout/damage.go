@@ -34,7 +34,7 @@ func (d *Damage) Error() string {
 
 // Unwrap gives the kind, and what a caller is told: no file names.
 func (d *Damage) Unwrap() []error {
-	return []error{ErrDamaged, &machine.Refusal{
+	return []error{ErrDamaged, &machine.Error{
 		Code: machine.CodeDataLoss, Reason: "DATA_LOSS",
 		Message: "stored data that the answer needs is damaged or missing; the operator finds what it is with 'pawl check' and restores a backup",
 	}}

@@ -33,9 +33,9 @@ func Gone(txn *Txn, ns uint32, run string, miss error) error {
 	case d == nil:
 		return nil
 	case miss == nil:
-		return d.Refusal()
+		return d.Err()
 	}
-	return fmt.Errorf("%w: %w", miss, d.Refusal())
+	return fmt.Errorf("%w: %w", miss, d.Err())
 }
 
 func errorOr(err, other error) error {

@@ -109,12 +109,12 @@ func HeadSeq(txn *Txn, head []byte) (uint64, error) {
 
 // EachPlace visits the places of a namespace from a cursor on, in order, gaps too, until
 // visit says false. A cursor that no row has is damage.
-func EachPlace(txn *Txn, ns uint32, from uint64, visit func(cursor uint64, place codec.Place) (bool, error)) error {
+func EachPlace(txn *Txn, ns uint32, from uint64, visit func(cursor uint64, place codec.EntryRef) (bool, error)) error {
 	p := Prefix(make([]byte, 0, 5), KindCursor, ns)
 	it := txn.Scan(kv.Range{Prefix: p})
 	defer it.Close()
 	for it.Seek(CursorKey(nil, ns, from)); Has(it, p); it.Next() {
-		cursor, places, err := readPlaces(it)
+		cursor, places, err := readEntryRefs(it)
 		if err != nil {
 			return err
 		}
@@ -131,14 +131,14 @@ func EachPlace(txn *Txn, ns uint32, from uint64, visit func(cursor uint64, place
 	return nil
 }
 
-// readPlaces reads a row of cursors and the cursor of its first entry.
-func readPlaces(item *kv.Iterator) (first uint64, places []codec.Place, err error) {
+// readEntryRefs reads a row of cursors and the cursor of its first entry.
+func readEntryRefs(item *kv.Iterator) (first uint64, places []codec.EntryRef, err error) {
 	last, err := LastNumber(item.Key(), item.Key()[:min(5, len(item.Key()))])
 	if err != nil {
 		return 0, nil, err
 	}
 	err = ValueOf(item, func(v []byte) error {
-		places, err = codec.DecodePlaces(v)
+		places, err = codec.DecodeEntryRefs(v)
 		return err
 	})
 	if err == nil && uint64(len(places)) > last {
@@ -148,7 +148,7 @@ func readPlaces(item *kv.Iterator) (first uint64, places []codec.Place, err erro
 }
 
 // EntryAt reads the entry at a place that was given out, and its size.
-func EntryAt(txn *Txn, ns uint32, at codec.Place) (machine.Entry, int, error) {
+func EntryAt(txn *Txn, ns uint32, at codec.EntryRef) (machine.Entry, int, error) {
 	value, err := Get(txn, EntryKey(ns, at.Run, at.First))
 	if err == nil && value == nil {
 		err = Damaged("", "run %q, entry %d is missing", at.Run, at.First)

@@ -70,8 +70,8 @@ var Kinds = [256]keyKind{
 	KindSchedule: {Hot: true, Row: "schedule"},
 }
 
-// Buries: a value that may be large is removed. See the room space for what comes of it.
-func (o *Op) Buries() bool { return o.Delete && Kinds[o.Key[0]].Large }
+// RemovesLargeValue: a value that may be large is removed. See the room space for what comes of it.
+func (o *Op) RemovesLargeValue() bool { return o.Delete && Kinds[o.Key[0]].Large }
 
 // Guard refuses a precondition on a key that nobody keeps: it would be judged by
 // what was stored before the group in flight.

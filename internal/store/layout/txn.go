@@ -77,7 +77,7 @@ func Withheld(txn *Txn, ns uint32, run string) error {
 	case err != nil:
 		return err
 	case st.Erased != nil:
-		return st.Erased.Refusal()
+		return st.Erased.Err()
 	}
 	return nil
 }

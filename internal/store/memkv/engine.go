@@ -52,32 +52,32 @@ func (e *Engine) Confirm(*layout.Txn, [16]byte, bool) error { return nil }
 // Serve prepares nothing.
 func (e *Engine) Serve(uint64, [16]byte) error { return nil }
 
-// Keep has no room to give back.
-func (e *Engine) Keep(context.Context, engine.Duties) {}
+// StartMaintenance has no room to give back.
+func (e *Engine) StartMaintenance(context.Context, engine.Callbacks) {}
 
-// Room is always there.
-func (e *Engine) Room(int64, bool) error { return nil }
+// CheckSpace is always there.
+func (e *Engine) CheckSpace(int64, bool) error { return nil }
 
 // Settled remembers nothing.
 func (e *Engine) Settled(engine.Group) error { return nil }
 
-// Bury moves nothing.
-func (e *Engine) Bury() (release func()) { return func() {} }
+// BeginLargeDelete moves nothing.
+func (e *Engine) BeginLargeDelete() (release func()) { return func() {} }
 
 // Removed counts nothing.
 func (e *Engine) Removed(int64) {}
 
-// Stuck never tells.
-func (e *Engine) Stuck() <-chan error { return nil }
+// Fatal never tells.
+func (e *Engine) Fatal() <-chan error { return nil }
 
-// Look finds nothing.
-func (e *Engine) Look() error { return nil }
+// Check finds nothing.
+func (e *Engine) Check() error { return nil }
 
 // Sync has nothing to do.
 func (e *Engine) Sync() error { return nil }
 
-// Prove proves nothing.
-func (e *Engine) Prove(context.Context) error { return nil }
+// Scrub proves nothing.
+func (e *Engine) Scrub(context.Context) error { return nil }
 
 // Sizes are none on disk.
 func (e *Engine) Sizes() (tree, log int64) { return 0, 0 }

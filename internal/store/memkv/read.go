@@ -122,7 +122,7 @@ var errKeysOnly = errors.New("a value of a range of keys alone")
 
 func (c *cursor) Size() int64 { return int64(len(c.it.Value().value)) }
 
-func (c *cursor) Room() int64 { return int64(len(c.key)) + c.Size() }
+func (c *cursor) StoredSize() int64 { return int64(len(c.key)) + c.Size() }
 
 func (c *cursor) Group() uint64 { return c.it.Value().group }
 

@@ -30,11 +30,11 @@ type Config struct {
 	Formats Formats
 	// Hot: pairs whose keys begin so are rewritten. Default: none is.
 	Hot func(kind byte) bool
-	// Via is what was reached already, and stays open; nil: this one reaches the database itself.
-	Via *Reached
-	// Kept, where it is not nil, has somebody else renew the lease under the epoch that is in it:
+	// Pool is what was reached already, and stays open; nil: this one reaches the database itself.
+	Pool *Pool
+	// RenewedEpoch, where it is not nil, has somebody else renew the lease under the epoch that is in it:
 	// zero while there is none.
-	Kept *atomic.Uint64
+	RenewedEpoch *atomic.Uint64
 	// Readers bounds the connections of views. Default 16.
 	Readers int32
 	// Lease is how long the partition stays the owner's without a word of it. Default 3 s.
@@ -44,20 +44,20 @@ type Config struct {
 	// Unread gives an error of a read that the database did not answer its form for callers.
 	// Default: it stays as it is.
 	Unread func(error) error
-	// Waits bound what the database is waited for.
-	Waits Waits
+	// Timeouts bound what the database is waited for.
+	Timeouts Timeouts
 }
 
-// Waits bound in time what is asked of the database.
-type Waits struct {
+// Timeouts bound in time what is asked of the database.
+type Timeouts struct {
 	// Statement is how long the answer to a commit or a take-over is waited for. Default 10 s.
 	Statement time.Duration
 	// Read is how long one read may take, with the wait for a connection. Default 10 s.
 	Read time.Duration
-	// Patience is how long the database may be away before new work is refused. Default 1 s.
-	Patience time.Duration
-	// Leave is how long a close tries to find out about a commit. Default 5 s.
-	Leave time.Duration
+	// GracePeriod is how long the database may be away before new work is refused. Default 1 s.
+	GracePeriod time.Duration
+	// CloseTimeout is how long a close tries to find out about a commit. Default 5 s.
+	CloseTimeout time.Duration
 }
 
 // connecting bounds the making of a connection that the URL sets no bound for.
@@ -72,10 +72,10 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	def(&c.Lease, 3*time.Second)
-	def(&c.Waits.Statement, 10*time.Second)
-	def(&c.Waits.Read, 10*time.Second)
-	def(&c.Waits.Patience, time.Second)
-	def(&c.Waits.Leave, 5*time.Second)
+	def(&c.Timeouts.Statement, 10*time.Second)
+	def(&c.Timeouts.Read, 10*time.Second)
+	def(&c.Timeouts.GracePeriod, time.Second)
+	def(&c.Timeouts.CloseTimeout, 5*time.Second)
 	if c.Schema == "" {
 		c.Schema = "pawl"
 	}

@@ -216,8 +216,8 @@ var errKeysOnly = fmt.Errorf("a value of a range of keys alone")
 // Size is that of the value.
 func (c *cursor) Size() int64 { return c.page[c.at].size }
 
-// Room is about what the row takes.
-func (c *cursor) Room() int64 { return c.Size() + int64(2*len(c.Key())) + rowBytes }
+// StoredSize is about what the row takes.
+func (c *cursor) StoredSize() int64 { return c.Size() + int64(2*len(c.Key())) + rowBytes }
 
 // Group is the one that set the pair.
 func (c *cursor) Group() uint64 { return c.page[c.at].group }

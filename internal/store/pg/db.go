@@ -10,7 +10,7 @@ import (
 
 // DB is one partition of a database, owned. Safe for concurrent use.
 type DB struct {
-	at    *Reached
+	at    *Pool
 	cfg   Config
 	text  statements
 	owner *fencing.Owner[*group]
@@ -32,23 +32,23 @@ func Open(cfg Config) (*DB, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	d := &DB{cfg: cfg, text: statementsOf(cfg.Schema), at: cfg.Via}
+	d := &DB{cfg: cfg, text: statementsOf(cfg.Schema), at: cfg.Pool}
 	var err error
 	if d.at == nil {
-		if d.at, err = Reach(context.Background(), cfg); err != nil {
+		if d.at, err = Connect(context.Background(), cfg); err != nil {
 			return nil, err
 		}
 	}
 	if err = d.open(); err != nil {
-		d.letGo()
+		d.closePool()
 		return nil, fmt.Errorf("%s: %w", cfg.URL, err)
 	}
 	return d, nil
 }
 
-// letGo closes what nobody else has.
-func (d *DB) letGo() {
-	if d.cfg.Via == nil {
+// closePool closes what nobody else has.
+func (d *DB) closePool() {
+	if d.cfg.Pool == nil {
 		d.at.Close()
 	}
 }
@@ -56,8 +56,8 @@ func (d *DB) letGo() {
 func (d *DB) open() (err error) {
 	if err = d.seed(); err == nil {
 		s := &server{cfg: d.cfg, conn: d.at.conn, pooled: d.at.pooled, text: d.text}
-		d.owner, err = fencing.Take(s, fencing.Config{
-			Lease: d.cfg.Lease, Patience: d.cfg.Waits.Patience, Leave: d.cfg.Waits.Leave, Kept: d.cfg.Kept, Told: d.told,
+		d.owner, err = fencing.Acquire(s, fencing.Config{
+			Lease: d.cfg.Lease, GracePeriod: d.cfg.Timeouts.GracePeriod, CloseTimeout: d.cfg.Timeouts.CloseTimeout, RenewedEpoch: d.cfg.RenewedEpoch, OnEvent: d.logEvent,
 		})
 		d.format = s.format
 	}
@@ -66,7 +66,7 @@ func (d *DB) open() (err error) {
 
 // seed makes the row of the partition, in tables that are still this program's.
 func (d *DB) seed() error {
-	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.Waits.Read)
+	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.Timeouts.Read)
 	defer cancel()
 	if err := d.at.current(ctx, d.text); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (d *DB) seed() error {
 	return err
 }
 
-func (d *DB) told(what string, err error) {
+func (d *DB) logEvent(what string, err error) {
 	d.cfg.Logger.Warn(what, "database", d.cfg.URL.String(), "partition", d.cfg.Part, "error", err)
 }
 
@@ -101,13 +101,13 @@ type Owner interface {
 	// Failed is closed when nothing is stored any more, Err says why.
 	Failed() <-chan struct{}
 	Err() error
-	// Leave has it give up sooner what it cannot find out.
-	Leave()
+	// BeginClose has it give up sooner what it cannot find out.
+	BeginClose()
 }
 
 // Sizes are the bytes on the database's disk of all partitions: rows and indexes.
 func (d *DB) Sizes() (bytes int64, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.Waits.Read)
+	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.Timeouts.Read)
 	defer cancel()
 	err = d.at.pool.QueryRow(ctx, "SELECT pg_catalog.pg_total_relation_size($1) + pg_catalog.pg_total_relation_size($2)",
 		d.cfg.Schema+".hot", d.cfg.Schema+".cold").Scan(&bytes)
@@ -117,6 +117,6 @@ func (d *DB) Sizes() (bytes int64, err error) {
 // Close gives the partition back.
 func (d *DB) Close() error {
 	err := d.owner.Close()
-	d.letGo()
+	d.closePool()
 	return err
 }

@@ -10,11 +10,11 @@ import (
 
 // Says connects as commits do, says a statement and cuts the connection where it takes longer.
 func Says(cfg *pgx.ConnConfig, wait time.Duration, speak func(*pgx.Conn) error) error {
-	l, err := lineTo(cfg, false)
+	l, err := openSession(cfg, false)
 	if err != nil {
 		return err
 	}
-	defer l.cut()
+	defer l.close()
 	return l.do(wait, func() error { return speak(l.conn) })
 }
 
@@ -38,7 +38,7 @@ func MigrateWith(cfg Config, files fs.FS) error {
 }
 
 // BlameText is the statement that ends the session which has a partition's row locked.
-func BlameText(schema string) string { return statementsOf(schema).blame }
+func BlameText(schema string) string { return statementsOf(schema).terminateBlocker }
 
 // KeysWriteText is the statement that writes pages of run keys.
 func KeysWriteText(schema string) string { return statementsOf(schema).keysWrite }

@@ -88,7 +88,7 @@ func TestLostAnswer(t *testing.T) {
 func TestCommitThatArrivesLate(t *testing.T) {
 	t.Parallel()
 	w := newWay(t, pgserver.Shared(t))
-	w.cfg.Waits.Statement = 500 * time.Millisecond
+	w.cfg.Timeouts.Statement = 500 * time.Millisecond
 	db := open(t, w.cfg)
 	kvtest.Commit(t, db, map[string][]byte{"a": []byte("1")})
 	trap := w.relay.Delay("arrives-late")
@@ -233,7 +233,7 @@ func TestPausedClientHoldsTheRow(t *testing.T) {
 	}
 	w.relay.Release(relay.Requests)
 	<-first.Owner().Failed()
-	if taken, ok := errors.AsType[*fencing.TakenError](first.Owner().Err()); !ok || taken.Owner != "second" {
+	if taken, ok := errors.AsType[*fencing.FencedError](first.Owner().Err()); !ok || taken.Owner != "second" {
 		t.Errorf("%v", first.Owner().Err())
 	}
 }
@@ -251,7 +251,7 @@ func TestStoppedBeyondTheLease(t *testing.T) {
 	kvtest.Commit(t, second, map[string][]byte{"a": []byte("2")})
 	w.relay.Release(relay.Requests)
 	r := result(t, results)
-	if taken, ok := errors.AsType[*fencing.TakenError](r.Err); r.Outcome == kv.Stored || !ok || taken.Owner != "second" {
+	if taken, ok := errors.AsType[*fencing.FencedError](r.Err); r.Outcome == kv.Stored || !ok || taken.Owner != "second" {
 		t.Errorf("%+v", r)
 	}
 	view := kv.On(first.View(1))
@@ -312,7 +312,7 @@ func TestPutBackToAnOlderState(t *testing.T) {
 	w.query(t, "UPDATE pawl.part SET commit_no = 2")
 	_, results := send(db, map[string]string{"a": "4"})
 	r := result(t, results)
-	if lost, ok := errors.AsType[*fencing.LostError](r.Err); r.Outcome == kv.Stored || !ok || lost.Acked != 3 || lost.Found != 2 {
+	if lost, ok := errors.AsType[*fencing.DataLossError](r.Err); r.Outcome == kv.Stored || !ok || lost.Acked != 3 || lost.Found != 2 {
 		t.Errorf("%+v", r)
 	}
 	if got := w.query(t, "SELECT commit_no FROM pawl.part"); got != "2" {
@@ -324,7 +324,7 @@ func TestPutBackToAnOlderState(t *testing.T) {
 func TestCloseWhileAway(t *testing.T) {
 	t.Parallel()
 	w := newWay(t, pgserver.Shared(t))
-	w.cfg.Waits.Leave = 100 * time.Millisecond
+	w.cfg.Timeouts.CloseTimeout = 100 * time.Millisecond
 	db, err := pg.Open(w.cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -332,7 +332,7 @@ func TestCloseWhileAway(t *testing.T) {
 	w.relay.Refuse()
 	_, results := send(db, map[string]string{"a": "1"})
 	await(t, func() bool { return db.Owner().Away() != nil })
-	db.Owner().Leave()
+	db.Owner().BeginClose()
 	if r := result(t, results); r.Outcome != kv.Unknown || !is[*fencing.AwayError](r.Err) {
 		t.Errorf("%+v", r)
 	}

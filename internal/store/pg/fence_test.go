@@ -54,7 +54,7 @@ func (w *way) row(t *testing.T) string {
 
 func mustBeTaken(t *testing.T, err error) {
 	t.Helper()
-	if taken, ok := errors.AsType[*fencing.TakenError](err); !ok || taken.Owner != "second" || taken.Epoch != taken.Ours {
+	if taken, ok := errors.AsType[*fencing.FencedError](err); !ok || taken.Owner != "second" || taken.Epoch != taken.Ours {
 		t.Errorf("%v, want a TakenError with equal epochs", err)
 	}
 }

@@ -58,7 +58,7 @@ func TestFormats(t *testing.T) {
 	beside.Part = 9
 	taken("another partition begins in that of the first", beside, 5)
 	db := open(t, as(5, 5, true))
-	w.cfg.Owner, w.cfg.Kept = "second", new(atomic.Uint64)
+	w.cfg.Owner, w.cfg.RenewedEpoch = "second", new(atomic.Uint64)
 	if _, err := pg.Open(as(2, 4, true)); !is[*pg.FormatError](err) {
 		t.Errorf("while it is held: %v", err)
 	}

@@ -10,7 +10,7 @@ import (
 
 // Hold keeps a transaction open on a connection of its own; views of it import its snapshot.
 func (d *DB) Hold(group uint64) (kv.Held, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.Waits.Read)
+	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.Timeouts.Read)
 	defer cancel()
 	conn, err := pgx.ConnectConfig(ctx, d.at.conn)
 	if err != nil {
@@ -26,14 +26,14 @@ func (d *DB) Hold(group uint64) (kv.Held, error) {
 
 // export begins a transaction and names what it sees.
 func (d *DB) export(ctx context.Context, conn *pgx.Conn, asked uint64) (group uint64, name string, err error) {
-	s := snapshot{db: d, asked: asked}
+	s := snapshot{db: d, minGroup: asked}
 	batch := &pgx.Batch{}
 	batch.Queue(begin)
-	batch.Queue(d.text.whose, d.cfg.Part)
+	batch.Queue(d.text.readOwner, d.cfg.Part)
 	batch.Queue("SELECT pg_catalog.pg_export_snapshot()")
 	results := conn.SendBatch(ctx, batch)
 	defer results.Close()
-	if err = s.begun(ctx, results); err == nil {
+	if err = s.readPreamble(ctx, results); err == nil {
 		err = results.QueryRow().Scan(&name)
 	}
 	return s.group, name, err
@@ -50,7 +50,9 @@ type held struct {
 func (h *held) Group() uint64 { return h.group }
 
 // View imports the snapshot.
-func (h *held) View() kv.Snapshot { return &snapshot{db: h.db, asked: h.group, imported: h.snapshot} }
+func (h *held) View() kv.Snapshot {
+	return &snapshot{db: h.db, minGroup: h.group, imported: h.snapshot}
+}
 
 // Close ends the transaction.
 func (h *held) Close() {

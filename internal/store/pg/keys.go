@@ -22,21 +22,21 @@ func (d *DB) Keys(step func(what string) error) keyring.Medium {
 	if step == nil {
 		step = func(string) error { return nil }
 	}
-	return &keys{db: d, step: step, talk: d.at.Talk()}
+	return &keys{db: d, step: step, conn: d.at.SerialConn()}
 }
 
 type keys struct {
 	db   *DB
 	step func(what string) error
 
-	talk *Talk
+	conn *SerialConn
 	// vacuuming are clean-ups under way.
 	vacuuming sync.WaitGroup
 }
 
 // Size is the end of the last page.
 func (k *keys) Size() (bytes int64, there bool, err error) {
-	err = k.talk.Again(k.db.cfg.Waits.Statement, func(conn *pgx.Conn) error {
+	err = k.conn.DoRetry(k.db.cfg.Timeouts.Statement, func(conn *pgx.Conn) error {
 		var page, size int64
 		err := conn.QueryRow(context.Background(), k.db.text.keysSize, pgx.QueryExecModeExec, k.db.cfg.Part).Scan(&page, &size)
 		if errors.Is(err, pgx.ErrNoRows) {
@@ -71,7 +71,7 @@ func (k *keys) ReadAt(b []byte, at int64) (int, error) {
 
 // pages reads some by their numbers.
 func (k *keys) pages(first, last int64) (pages map[int64][]byte, err error) {
-	err = k.talk.Again(k.db.cfg.Waits.Statement, func(conn *pgx.Conn) error {
+	err = k.conn.DoRetry(k.db.cfg.Timeouts.Statement, func(conn *pgx.Conn) error {
 		pages = make(map[int64][]byte)
 		rows, err := conn.Query(context.Background(), k.db.text.keysRead, pgx.QueryResultFormats{pgx.BinaryFormatCode}, pgx.QueryExecModeExec, k.db.cfg.Part, first, last)
 		return readAll(rows, err, func(rows pgx.Rows) error {
@@ -135,7 +135,7 @@ func (w *keysWrite) add(page int64, old []byte, from int64, piece []byte) {
 }
 
 func (k *keys) store(w *keysWrite) error {
-	return k.talk.Do(k.db.cfg.Waits.Statement, func(conn *pgx.Conn) error {
+	return k.conn.Do(k.db.cfg.Timeouts.Statement, func(conn *pgx.Conn) error {
 		var written int
 		cfg := &k.db.cfg
 		err := conn.QueryRow(context.Background(), k.db.text.keysWrite, pgx.QueryExecModeExec,
@@ -151,10 +151,10 @@ func (k *keys) store(w *keysWrite) error {
 // transaction sees them. It goes on by itself: the server does it anyway, later.
 func (k *keys) vacuum() {
 	k.vacuuming.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), k.db.cfg.Waits.Read)
+		ctx, cancel := context.WithTimeout(context.Background(), k.db.cfg.Timeouts.Read)
 		defer cancel()
 		if _, err := k.db.at.pool.Exec(ctx, k.db.text.keysVacuum, pgx.QueryExecModeExec); err != nil {
-			k.db.told("vacuum of the keys table failed", err)
+			k.db.logEvent("vacuum of the keys table failed", err)
 		}
 	})
 }
@@ -162,6 +162,6 @@ func (k *keys) vacuum() {
 // Close lets the connection go.
 func (k *keys) Close() error {
 	k.vacuuming.Wait()
-	k.talk.Close()
+	k.conn.Close()
 	return nil
 }

@@ -57,7 +57,7 @@ func (d *DB) Load(ctx context.Context, from kv.KV, keys func(into *LoadedKeys) e
 
 // Loading makes a store of partitions that have nothing, in one transaction.
 type Loading struct {
-	*long
+	*longTxn
 	filled []filled
 }
 
@@ -74,11 +74,11 @@ func (d *DB) Loading(ctx context.Context) (*Loading, error) {
 	if d.Last() != 0 {
 		return nil, errors.Join(ErrNotEmpty, d.Close())
 	}
-	l, err := d.long(ctx)
+	l, err := d.beginLongTxn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &Loading{long: l}, nil
+	return &Loading{longTxn: l}, nil
 }
 
 // Fill writes everything of a partition but the number of its last group.
@@ -95,7 +95,7 @@ func (l *Loading) Fill(part int32, from kv.KV, keys func(into *LoadedKeys) error
 	defer view.Close()
 	for side, table := range tableNames {
 		source := &pairs{ended: l.ctx.Err, db: d, part: part, view: &view, side: side}
-		_, err := l.line.conn.CopyFrom(l.ctx, pgx.Identifier{d.cfg.Schema, table}, []string{"part", "k", "v", "g"}, source)
+		_, err := l.session.conn.CopyFrom(l.ctx, pgx.Identifier{d.cfg.Schema, table}, []string{"part", "k", "v", "g"}, source)
 		if source.end(); source.err != nil {
 			// The server tells it as its own.
 			err = source.err
@@ -104,7 +104,7 @@ func (l *Loading) Fill(part int32, from kv.KV, keys func(into *LoadedKeys) error
 			return err
 		}
 	}
-	return keys(&LoadedKeys{schema: d.cfg.Schema, part: part, conn: l.line.conn})
+	return keys(&LoadedKeys{schema: d.cfg.Schema, part: part, conn: l.session.conn})
 }
 
 // empty makes the row of a partition, and says under which epoch it has nothing.

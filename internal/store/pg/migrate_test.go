@@ -93,7 +93,7 @@ func TestOlderProgramsAreOutdated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	via, err := pg.Reach(t.Context(), w.cfg)
+	via, err := pg.Connect(t.Context(), w.cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestOlderProgramsAreOutdated(t *testing.T) {
 		t.Fatal(err)
 	}
 	standing := w.cfg
-	standing.Via = via
+	standing.Pool = via
 	for name, cfg := range map[string]pg.Config{"started anew": w.cfg, "it stood by": standing} {
 		_, err := pg.Open(cfg)
 		refused, ok := errors.AsType[*pg.SchemaError](err)

@@ -20,7 +20,7 @@ const seedText = `INSERT INTO {s}.part (id, format)
 
 // SeedText is the statement that makes the rows of partitions: by their numbers, and the format of
 // the first.
-func (r *Reached) SeedText() string { return inSchema(seedText, r.schema) }
+func (r *Pool) SeedText() string { return inSchema(seedText, r.schema) }
 
 const (
 	// settledText waits for whoever places namespaces at this moment.
@@ -32,7 +32,7 @@ const (
 
 // Shared are the partitions besides 0 that have a namespace or a commit, by number. Who serves alone
 // has partition 0, and asks when its namespaces are stored there: whoever places one later finds it.
-func (r *Reached) Shared(ctx context.Context) (parts []int32, err error) {
+func (r *Pool) Shared(ctx context.Context) (parts []int32, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.wait)
 	defer cancel()
 	reading := pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadOnly}
@@ -50,7 +50,7 @@ func (r *Reached) Shared(ctx context.Context) (parts []int32, err error) {
 func (d *DB) Shared(ctx context.Context) ([]int32, error) { return d.at.Shared(ctx) }
 
 // Placed says in which partition each namespace is.
-func (r *Reached) Placed(ctx context.Context) (map[string]int32, error) {
+func (r *Pool) Placed(ctx context.Context) (map[string]int32, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.wait)
 	defer cancel()
 	placed := map[string]int32{}
@@ -64,7 +64,7 @@ func (r *Reached) Placed(ctx context.Context) (map[string]int32, error) {
 }
 
 // Parts are the partitions that have a commit, by number.
-func (r *Reached) Parts(ctx context.Context) ([]int32, error) {
+func (r *Pool) Parts(ctx context.Context) ([]int32, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.wait)
 	defer cancel()
 	parts, err := numbers(r.pool.Query(ctx, inSchema(partsText, r.schema)))
@@ -79,7 +79,7 @@ func numbers(rows pgx.Rows, err error) ([]int32, error) {
 }
 
 // named says which database an error is of.
-func (r *Reached) named(err error) error {
+func (r *Pool) named(err error) error {
 	if err != nil {
 		err = fmt.Errorf("%s: %w", r.url, err)
 	}

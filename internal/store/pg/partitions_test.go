@@ -34,14 +34,14 @@ func TestPartitionsThatThereAre(t *testing.T) {
 func TestPartitionsAreStores(t *testing.T) {
 	t.Parallel()
 	raw := pgserver.Database(t)
-	via, err := pg.Reach(t.Context(), at(t, raw, "first"))
+	via, err := pg.Connect(t.Context(), at(t, raw, "first"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer via.Close()
 	taken := func(part int32, owner string) *pg.DB {
 		cfg := at(t, raw, owner)
-		cfg.Part, cfg.Via = part, via
+		cfg.Part, cfg.Pool = part, via
 		db, err := pg.Open(cfg)
 		if err != nil {
 			t.Fatal(err)
@@ -97,7 +97,7 @@ func mustKeepKeys(t *testing.T, db *pg.DB) {
 func TestShared(t *testing.T) {
 	t.Parallel()
 	w := newWay(t, pgserver.Shared(t))
-	via, err := pg.Reach(t.Context(), w.cfg)
+	via, err := pg.Connect(t.Context(), w.cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestShared(t *testing.T) {
 func TestWhoServesAloneWaitsForPlacements(t *testing.T) {
 	t.Parallel()
 	w := newWay(t, pgserver.Shared(t))
-	via, err := pg.Reach(t.Context(), w.cfg)
+	via, err := pg.Connect(t.Context(), w.cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

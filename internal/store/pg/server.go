@@ -16,8 +16,8 @@ type server struct {
 	conn   *pgx.ConnConfig
 	pooled bool
 	text   statements
-	// line is nil until a take-over has connected.
-	line *line
+	// session is nil until a take-over has connected.
+	session *session
 	// found is the format that the partition was in when it was looked at last, format the one in
 	// which it was taken first, and stays.
 	found, format uint32
@@ -28,35 +28,35 @@ var _ fencing.Server[*group] = (*server)(nil)
 // lockWait is how long a take-over waits for who has the row locked, before it ends them.
 const lockWait = "1s"
 
-var errNoLine = errors.New("there is no connection")
+var errNoSession = errors.New("there is no connection")
 
-// Take connects anew: what the old connection has under way is fenced by it.
-func (s *server) Take(again bool) (st fencing.State, err error) {
+// Acquire connects anew: what the old connection has under way is fenced by it.
+func (s *server) Acquire(again bool) (st fencing.State, err error) {
 	s.Close()
-	l, err := lineTo(s.conn, !s.pooled)
+	l, err := openSession(s.conn, !s.pooled)
 	if err != nil {
 		return st, err
 	}
-	err = l.do(s.cfg.Waits.Statement, func() error {
-		st, err = s.take(l, again)
+	err = l.do(s.cfg.Timeouts.Statement, func() error {
+		st, err = s.acquire(l, again)
 		return err
 	})
 	if err != nil {
-		l.cut()
+		l.close()
 		return st, judged(err)
 	}
-	if err = s.speaks(st); err != nil {
-		l.cut()
+	if err = s.checkFormat(st); err != nil {
+		l.close()
 		return st, err
 	}
-	if s.line = l; !again && st.Ours {
+	if s.session = l; !again && st.Ours {
 		s.format = s.found
 	}
 	return st, nil
 }
 
-// speaks: what was not taken is in a format that it can be taken in.
-func (s *server) speaks(st fencing.State) error {
+// checkFormat: what was not taken is in a format that it can be taken in.
+func (s *server) checkFormat(st fencing.State) error {
 	f := s.cfg.Formats
 	if st.Ours || f.Oldest <= s.found && s.found <= f.Newest {
 		return nil
@@ -64,10 +64,10 @@ func (s *server) speaks(st fencing.State) error {
 	return &fencing.FinalError{Err: &FormatError{Schema: s.cfg.Schema, Found: s.found, Oldest: f.Oldest, Newest: f.Newest}}
 }
 
-// take ends whoever keeps the row locked, and tries once more. Of another owner, whom it does not end, it
+// acquire ends whoever keeps the row locked, and tries once more. Of another owner, whom it does not end, it
 // tells; where the row is this one's own it was locked by whoever is gone by now, or by no session of an owner.
-func (s *server) take(l *line, again bool) (fencing.State, error) {
-	st, err := s.takeOnce(l, again)
+func (s *server) acquire(l *session, again bool) (fencing.State, error) {
+	st, err := s.acquireOnce(l, again)
 	if codeOf(err) != "55P03" {
 		return st, err
 	}
@@ -75,21 +75,21 @@ func (s *server) take(l *line, again bool) (fencing.State, error) {
 	if _, err := l.conn.Exec(ctx, "ROLLBACK", pgx.QueryExecModeExec); err != nil {
 		return st, err
 	}
-	ended, failed := l.conn.Exec(ctx, s.text.blame, pgx.QueryExecModeExec, s.cfg.Part, s.cfg.Owner)
+	ended, failed := l.conn.Exec(ctx, s.text.terminateBlocker, pgx.QueryExecModeExec, s.cfg.Part, s.cfg.Owner)
 	if failed != nil {
 		return st, failed
 	}
 	if ended.RowsAffected() > 0 {
-		return s.takeOnce(l, again)
+		return s.acquireOnce(l, again)
 	}
-	st, looked := s.look(l)
+	st, looked := s.readState(l)
 	if looked == nil && st.Owner == s.cfg.Owner {
 		return st, err
 	}
 	return st, looked
 }
 
-func (s *server) takeOnce(l *line, again bool) (st fencing.State, err error) {
+func (s *server) acquireOnce(l *session, again bool) (st fencing.State, err error) {
 	ctx := context.Background()
 	run := func(sql string, args ...any) (rows int64) {
 		if err == nil {
@@ -101,21 +101,21 @@ func (s *server) takeOnce(l *line, again bool) (st fencing.State, err error) {
 	run("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
 	run("SET LOCAL lock_timeout = '" + lockWait + "'")
 	run("SET LOCAL client_min_messages = 'warning'")
-	run(s.text.cut, s.cfg.Part, s.cfg.Lease.Microseconds())
-	ours := run(s.text.take, s.cfg.Part, s.cfg.Owner, s.cfg.Address, s.cfg.Lease.Microseconds(), again,
+	run(s.text.clampLease, s.cfg.Part, s.cfg.Lease.Microseconds())
+	ours := run(s.text.acquire, s.cfg.Part, s.cfg.Owner, s.cfg.Address, s.cfg.Lease.Microseconds(), again,
 		int32(s.cfg.Formats.Oldest), int32(s.cfg.Formats.Newest), s.cfg.Formats.Raise && !again) == 1
 	if err == nil {
-		st, err = s.look(l)
+		st, err = s.readState(l)
 		st.Ours = ours
 	}
 	run("COMMIT")
 	return st, err
 }
 
-// look reads the row.
-func (s *server) look(l *line) (st fencing.State, err error) {
+// readState reads the row.
+func (s *server) readState(l *session) (st fencing.State, err error) {
 	var lease, left int64
-	row := l.conn.QueryRow(context.Background(), s.text.look, pgx.QueryExecModeExec, s.cfg.Part)
+	row := l.conn.QueryRow(context.Background(), s.text.readState, pgx.QueryExecModeExec, s.cfg.Part)
 	err = row.Scan(&st.Epoch, &st.Commit, &st.Owner, &st.Address, &lease, &left, &s.found)
 	st.Lease, st.Left = time.UnixMicro(lease), time.Duration(left)*time.Microsecond
 	return st, err
@@ -143,12 +143,12 @@ func (s *server) params(epoch, number uint64) [][]byte {
 
 // fence sends a statement that gives one row, unless the fence held it off.
 func (s *server) fence(text string, types []uint32, params [][]byte) error {
-	if s.line == nil {
-		return errNoLine
+	if s.session == nil {
+		return errNoSession
 	}
 	rows := 0
-	err := s.line.do(s.cfg.Waits.Statement, func() (err error) {
-		rows, err = s.line.rows(text, types, params)
+	err := s.session.do(s.cfg.Timeouts.Statement, func() (err error) {
+		rows, err = s.session.rows(text, types, params)
 		return err
 	})
 	switch {
@@ -162,19 +162,19 @@ func (s *server) fence(text string, types []uint32, params [][]byte) error {
 
 // Release ends the lease.
 func (s *server) Release(epoch uint64) error {
-	if s.line == nil {
-		return errNoLine
+	if s.session == nil {
+		return errNoSession
 	}
-	return s.line.do(s.cfg.Waits.Statement, func() error {
-		_, err := s.line.conn.Exec(context.Background(), s.text.release, pgx.QueryExecModeExec, s.cfg.Part, s.cfg.Owner, epoch)
+	return s.session.do(s.cfg.Timeouts.Statement, func() error {
+		_, err := s.session.conn.Exec(context.Background(), s.text.release, pgx.QueryExecModeExec, s.cfg.Part, s.cfg.Owner, epoch)
 		return err
 	})
 }
 
 // Close cuts the connection.
 func (s *server) Close() {
-	if s.line != nil {
-		s.line.cut()
-		s.line = nil
+	if s.session != nil {
+		s.session.close()
+		s.session = nil
 	}
 }

@@ -10,10 +10,10 @@ import (
 type statements struct {
 	// commit is by what a group has, see [group.has]; in over rows of the cold table may be there
 	// already.
-	commit, over           [1 << sorts]string
-	renew, release         string
-	take, look, blame, cut string
-	whose                  string
+	commit, over                                     [1 << sorts]string
+	renew, release                                   string
+	acquire, readState, terminateBlocker, clampLease string
+	readOwner                                        string
 	// version is the number of the newest migration, oldest that of the oldest program that works with it.
 	version, oldest string
 	// Those of the keys of runs.
@@ -87,26 +87,26 @@ SELECT pg_catalog.set_config('client_min_messages', 'warning', true) FROM fence`
 
 const releaseText = `UPDATE {s}.part SET lease_until = '-infinity', owner = '', address = '' WHERE id = $1 AND owner = $2 AND epoch = $3`
 
-// takeText raises the format before anything is read: a program that does not speak it cannot take
+// acquireText raises the format before anything is read: a program that does not speak it cannot take
 // the partition from then on, whatever becomes of this one. A node that leaves takes nothing. All others
 // count, also those that would not take this partition: they may be told to later, as they are.
-const takeText = `UPDATE {s}.part SET epoch = epoch + 1, owner = $2, address = $3, backend_pid = pg_catalog.pg_backend_pid(),
+const acquireText = `UPDATE {s}.part SET epoch = epoch + 1, owner = $2, address = $3, backend_pid = pg_catalog.pg_backend_pid(),
 	lease_until = clock_timestamp() + $4 * interval '1 microsecond',
 	format = CASE WHEN $8::bool THEN greatest(format, least($7::integer, (
 		SELECT min(n.speaks) FROM {s}.node n WHERE NOT n.leaving AND n.lease_until > now() AND n.lease_until <= now() + $4 * interval '2 microseconds'))) ELSE format END
 	WHERE id = $1 AND format BETWEEN $6::integer AND $7::integer AND (owner = $2 OR (NOT $5::bool AND lease_until <= now()))`
 
-// cutText is for a lease from before the database's clock was put back: it has more than any has.
-const cutText = `UPDATE {s}.part SET lease_until = clock_timestamp() + $2 * interval '1 microsecond'
+// clampLeaseText is for a lease from before the database's clock was put back: it has more than any has.
+const clampLeaseText = `UPDATE {s}.part SET lease_until = clock_timestamp() + $2 * interval '1 microsecond'
 	WHERE id = $1 AND lease_until > clock_timestamp() + $2 * interval '2 microseconds'`
 
-const lookText = `SELECT epoch, commit_no, owner, address, (extract(epoch FROM greatest(lease_until, 'epoch')) * 1000000)::bigint,
+const readStateText = `SELECT epoch, commit_no, owner, address, (extract(epoch FROM greatest(lease_until, 'epoch')) * 1000000)::bigint,
 	greatest(0, (extract(epoch FROM greatest(lease_until, 'epoch') - clock_timestamp()) * 1000000)::bigint), format
 	FROM {s}.part WHERE id = $1`
 
-// blameText ends the session that has the row locked: the transaction that is writing it is
+// terminateBlockerText ends the session that has the row locked: the transaction that is writing it is
 // its xmax.
-const blameText = `SELECT pg_catalog.pg_terminate_backend(l.pid) FROM {s}.part p
+const terminateBlockerText = `SELECT pg_catalog.pg_terminate_backend(l.pid) FROM {s}.part p
 	JOIN pg_catalog.pg_locks l ON l.locktype = 'transactionid' AND l.transactionid = p.xmax AND l.granted
 	WHERE p.id = $1 AND (p.owner = $2 OR p.lease_until <= clock_timestamp())`
 
@@ -114,7 +114,7 @@ const versionText = `SELECT coalesce(max(version_id), 0) FROM {s}.schema_version
 
 const oldestText = `SELECT max(version) FROM {s}.schema_oldest`
 
-const whoseText = `SELECT owner, commit_no FROM {s}.part WHERE id = $1`
+const readOwnerText = `SELECT owner, commit_no FROM {s}.part WHERE id = $1`
 
 // keysWriteText writes pages whole, each only in the place of what it was read as: a write that
 // arrives late, after another one, changes nothing.
@@ -137,7 +137,7 @@ func statementsOf(schema string) statements {
 	in := func(text string) string { return strings.ReplaceAll(text, "{s}", schema) }
 	texts := statements{
 		renew: in(renewText), release: in(releaseText),
-		cut: in(cutText), take: in(takeText), look: in(lookText), blame: in(blameText), whose: in(whoseText), version: in(versionText), oldest: in(oldestText),
+		clampLease: in(clampLeaseText), acquire: in(acquireText), readState: in(readStateText), terminateBlocker: in(terminateBlockerText), readOwner: in(readOwnerText), version: in(versionText), oldest: in(oldestText),
 		keysRead: in(keysReadText), keysSize: in(keysSizeText), keysWrite: in(keysWriteText), keysVacuum: in("VACUUM {s}.run_keys"),
 	}
 	for has := range texts.commit {

@@ -14,13 +14,13 @@ import (
 )
 
 // View costs nothing before its first read, which begins its transaction.
-func (d *DB) View(group uint64) kv.Snapshot { return &snapshot{db: d, asked: group} }
+func (d *DB) View(group uint64) kv.Snapshot { return &snapshot{db: d, minGroup: group} }
 
 // snapshot is one transaction on a connection of the pool.
 type snapshot struct {
 	db *DB
-	// asked is the group that it must have; imported is a moment that is held, empty: now.
-	asked    uint64
+	// minGroup is the group that it must have; imported is a moment that is held, empty: now.
+	minGroup uint64
 	imported string
 
 	conn  *pgxpool.Conn
@@ -37,7 +37,7 @@ func (s *snapshot) Group() uint64 {
 	if s.conn == nil && s.err == nil {
 		_ = s.query(nil, "")
 	}
-	return max(s.group, s.asked)
+	return max(s.group, s.minGroup)
 }
 
 // query reads rows, in the round trip that begins the transaction if it is the first. An empty
@@ -46,7 +46,7 @@ func (s *snapshot) query(read func(pgx.Rows) error, text string, args ...any) er
 	if s.err != nil {
 		return s.err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), s.db.cfg.Waits.Read)
+	ctx, cancel := context.WithTimeout(context.Background(), s.db.cfg.Timeouts.Read)
 	defer cancel()
 	if s.conn == nil {
 		s.err = s.begin(ctx, read, text, args)
@@ -105,12 +105,12 @@ func (s *snapshot) first(ctx context.Context, conn *pgxpool.Conn, read func(pgx.
 	if s.imported != "" {
 		batch.Queue("SET TRANSACTION SNAPSHOT '" + s.imported + "'")
 	}
-	batch.Queue(s.db.text.whose, s.db.cfg.Part)
+	batch.Queue(s.db.text.readOwner, s.db.cfg.Part)
 	if text != "" {
 		batch.Queue(text, args...)
 	}
 	results := conn.SendBatch(ctx, batch)
-	err := s.begun(ctx, results)
+	err := s.readPreamble(ctx, results)
 	if err == nil && text != "" {
 		rows, failed := results.Query()
 		err = readAll(rows, failed, read)
@@ -118,8 +118,8 @@ func (s *snapshot) first(ctx context.Context, conn *pgxpool.Conn, read func(pgx.
 	return errors.Join(err, results.Close())
 }
 
-// begun reads what comes before the rows.
-func (s *snapshot) begun(ctx context.Context, results pgx.BatchResults) error {
+// readPreamble reads what comes before the rows.
+func (s *snapshot) readPreamble(ctx context.Context, results pgx.BatchResults) error {
 	_, err := results.Exec()
 	if err == nil && s.imported != "" {
 		_, err = results.Exec()
@@ -134,10 +134,10 @@ func (s *snapshot) begun(ctx context.Context, results pgx.BatchResults) error {
 	if owner != s.db.cfg.Owner {
 		return fmt.Errorf("%w: it has %q", errForeign, owner)
 	}
-	if s.group < s.asked {
-		return fmt.Errorf("%w: %w", errForeign, &fencing.LostError{Acked: s.asked, Found: s.group})
+	if s.group < s.minGroup {
+		return fmt.Errorf("%w: %w", errForeign, &fencing.DataLossError{Acked: s.minGroup, Found: s.group})
 	}
-	return s.db.owner.Reach(ctx, s.group)
+	return s.db.owner.WaitStored(ctx, s.group)
 }
 
 // Close ends the transaction, and does not wait for that.

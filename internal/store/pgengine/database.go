@@ -32,11 +32,11 @@ type Config struct {
 	// Owner names the node of a cluster that opens it, and is how others tell whose it is: each
 	// opening is an owner of its own by a name that begins so. Default: it is no node's.
 	Owner string
-	// Via is what was reached before; nil: the database is reached now.
-	Via *pg.Reached
-	// Kept, where it is not nil, has somebody else renew the lease under the epoch that is in it,
+	// Pool is what was reached before; nil: the database is reached now.
+	Pool *pg.Pool
+	// RenewedEpoch, where it is not nil, has somebody else renew the lease under the epoch that is in it,
 	// and nobody waits for the end of another one's.
-	Kept *atomic.Uint64
+	RenewedEpoch *atomic.Uint64
 	// Raise: the store's format becomes the newest that all living nodes speak. Else it stays what
 	// it is.
 	Raise bool
@@ -48,8 +48,8 @@ type Config struct {
 	Lease time.Duration
 	// Logger is told what happens. Default: discarded.
 	Logger *slog.Logger
-	// Waits bound what the database is waited for; each has a default.
-	Waits pg.Waits
+	// Timeouts bound what the database is waited for; each has a default.
+	Timeouts pg.Timeouts
 	// RunKeys is a hook of tests: see the store's.
 	RunKeys func(step string) error
 }
@@ -89,8 +89,8 @@ func Open(cfg Config) (*Database, error) {
 	formats := pg.Formats{Oldest: layout.OldestFormat, Newest: layout.Format, Raise: cfg.Raise}
 	var err error
 	d.DB, err = pg.Open(pg.Config{
-		URL: cfg.URL, Schema: cfg.Schema, Part: cfg.Part, Via: cfg.Via, Kept: cfg.Kept, Owner: cfg.owner(), Address: cfg.Address, Hot: hot, Formats: formats,
-		Readers: cfg.Readers, Lease: cfg.Lease, Logger: cfg.Logger, Waits: cfg.Waits, Unread: d.unread,
+		URL: cfg.URL, Schema: cfg.Schema, Part: cfg.Part, Pool: cfg.Pool, RenewedEpoch: cfg.RenewedEpoch, Owner: cfg.owner(), Address: cfg.Address, Hot: hot, Formats: formats,
+		Readers: cfg.Readers, Lease: cfg.Lease, Logger: cfg.Logger, Timeouts: cfg.Timeouts, Unread: d.unread,
 	})
 	if held, ok := errors.AsType[*fencing.HeldError](err); ok {
 		return nil, fmt.Errorf("%w: %s: %w", datadir.ErrLocked, cfg.URL, held)
@@ -126,35 +126,35 @@ func (d *Database) Confirm(*layout.Txn, [16]byte, bool) error { return nil }
 // Serve prepares nothing.
 func (d *Database) Serve(uint64, [16]byte) error { return nil }
 
-// Keep fails the store as soon as it is another's; the database gives room back by itself.
-func (d *Database) Keep(ctx context.Context, duties engine.Duties) {
+// StartMaintenance fails the store as soon as it is another's; the database gives room back by itself.
+func (d *Database) StartMaintenance(ctx context.Context, duties engine.Callbacks) {
 	owner := d.Owner()
 	go func() {
 		select {
 		case <-owner.Failed():
 			duties.Fail(failure(owner.Err()))
 		case <-ctx.Done():
-			owner.Leave()
+			owner.BeginClose()
 		}
 	}()
 }
 
 // failure is what fails a store: nobody knows what is stored.
 func failure(err error) error {
-	if lost, ok := errors.AsType[*fencing.LostError](err); ok {
+	if lost, ok := errors.AsType[*fencing.DataLossError](err); ok {
 		err = layout.Damaged("", "%v", lost)
 	}
 	return fmt.Errorf("%w: %w", machine.ErrIndeterminate, err)
 }
 
-// Room refuses new work while the database is away, or has no room itself.
-func (d *Database) Room(int64, bool) error {
+// CheckSpace refuses new work while the database is away, or has no room itself.
+func (d *Database) CheckSpace(int64, bool) error {
 	err := d.Owner().Away()
 	switch {
 	case err == nil:
 		return nil
 	case pg.IsFull(err):
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeResourceExhausted, Reason: diskspace.DiskLow, RetryAfter: retryAfter,
 			Message: fmt.Sprintf("%s has no room on its disk; reading goes on", d.cfg.URL),
 		}
@@ -168,7 +168,7 @@ func (d *Database) unread(err error) error {
 	if pg.IsForeign(err) {
 		return failure(err)
 	}
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeUnavailable, Reason: Away, RetryAfter: retryAfter,
 		Message: fmt.Sprintf("%s: %v; nothing is lost, and it is tried on", d.cfg.URL, err),
 	}
@@ -177,18 +177,18 @@ func (d *Database) unread(err error) error {
 // Settled remembers nothing: the database does, in the commit itself.
 func (d *Database) Settled(engine.Group) error { return nil }
 
-// Bury moves nothing.
-func (d *Database) Bury() (release func()) { return func() {} }
+// BeginLargeDelete moves nothing.
+func (d *Database) BeginLargeDelete() (release func()) { return func() {} }
 
 // Removed counts nothing.
 func (d *Database) Removed(int64) {}
 
-// Stuck never tells: what cannot be stored is tried on, and given up some time after the end
-// began, see [Database.Keep].
-func (d *Database) Stuck() <-chan error { return nil }
+// Fatal never tells: what cannot be stored is tried on, and given up some time after the end
+// began, see [Database.StartMaintenance].
+func (d *Database) Fatal() <-chan error { return nil }
 
-// Look fails the store that is another's.
-func (d *Database) Look() error {
+// Check fails the store that is another's.
+func (d *Database) Check() error {
 	if err := d.Owner().Err(); err != nil {
 		return failure(err)
 	}
@@ -211,8 +211,8 @@ func (d *Database) Sync() error {
 	return nil
 }
 
-// Prove proves nothing: the database has checksums of its own.
-func (d *Database) Prove(context.Context) error { return nil }
+// Scrub proves nothing: the database has checksums of its own.
+func (d *Database) Scrub(context.Context) error { return nil }
 
 // Sizes are the bytes of the tables; nothing lies apart.
 func (d *Database) Sizes() (tree, log int64) { return d.size.Load(), 0 }

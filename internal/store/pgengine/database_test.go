@@ -39,7 +39,7 @@ func newWay(t *testing.T) *way {
 	w := &way{relay: relay.Start(t, server.Addr()), name: name}
 	w.cfg = pgengine.Config{
 		URL: dsn.Of(strings.Replace(raw, server.Addr(), w.relay.Addr(), 1)), Readers: 2,
-		Waits: pg.Waits{Read: time.Second, Patience: 50 * time.Millisecond, Leave: 100 * time.Millisecond},
+		Timeouts: pg.Timeouts{Read: time.Second, GracePeriod: 50 * time.Millisecond, CloseTimeout: 100 * time.Millisecond},
 	}
 	var err error
 	if w.db, err = pgengine.Open(w.cfg); err != nil {
@@ -84,25 +84,25 @@ func TestAway(t *testing.T) {
 	w := newWay(t)
 	w.relay.Refuse()
 	results := w.commit()
-	await(t, func() bool { return w.db.Room(1, false) != nil })
+	await(t, func() bool { return w.db.CheckSpace(1, false) != nil })
 	view := kv.On(w.db.View(1))
 	defer view.Close()
 	_, unread := view.Get([]byte("F"))
-	for what, err := range map[string]error{"room": w.db.Room(1, true), "a read": unread} {
-		refusal, ok := errors.AsType[*machine.Refusal](err)
+	for what, err := range map[string]error{"room": w.db.CheckSpace(1, true), "a read": unread} {
+		refusal, ok := errors.AsType[*machine.Error](err)
 		if !ok || refusal.Code != machine.CodeUnavailable || refusal.Reason != pgengine.Away || refusal.RetryAfter == 0 ||
 			!strings.Contains(refusal.Message, w.cfg.URL.String()) || strings.Contains(refusal.Message, pgserver.Password) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if err := w.db.Look(); err != nil {
+	if err := w.db.Check(); err != nil {
 		t.Errorf("the store is failed: %v", err)
 	}
 	w.relay.Accept()
 	if r := <-results; r.Outcome != kv.Stored {
 		t.Errorf("%+v", r)
 	}
-	if err := w.db.Room(1, false); err != nil {
+	if err := w.db.CheckSpace(1, false); err != nil {
 		t.Errorf("it is there again: %v", err)
 	}
 }
@@ -114,9 +114,9 @@ func TestFull(t *testing.T) {
 	w.query(t, `CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'could not extend file' USING ERRCODE = 'disk_full'; END $$`)
 	w.query(t, "CREATE TRIGGER full_disk BEFORE INSERT ON pawl.cold FOR EACH STATEMENT EXECUTE FUNCTION full_disk()")
 	results := w.commit()
-	await(t, func() bool { return w.db.Room(1, false) != nil })
-	if refusal, ok := errors.AsType[*machine.Refusal](w.db.Room(1, false)); !ok || refusal.Reason != diskspace.DiskLow {
-		t.Errorf("%v", w.db.Room(1, false))
+	await(t, func() bool { return w.db.CheckSpace(1, false) != nil })
+	if refusal, ok := errors.AsType[*machine.Error](w.db.CheckSpace(1, false)); !ok || refusal.Reason != diskspace.DiskLow {
+		t.Errorf("%v", w.db.CheckSpace(1, false))
 	}
 	w.query(t, "DROP TRIGGER full_disk ON pawl.cold")
 	if r := <-results; r.Outcome != kv.Stored {
@@ -170,7 +170,7 @@ func TestFailures(t *testing.T) {
 	} {
 		w := newWay(t)
 		failed := make(chan error, 1)
-		w.db.Keep(context.Background(), engine.Duties{Fail: func(err error) { failed <- err }})
+		w.db.StartMaintenance(context.Background(), engine.Callbacks{Fail: func(err error) { failed <- err }})
 		w.query(t, sql)
 		// A read may find it out before anybody else does.
 		view := kv.On(w.db.View(1))
@@ -179,7 +179,7 @@ func TestFailures(t *testing.T) {
 		if r := <-w.commit(); r.Outcome == kv.Stored {
 			t.Errorf("%s: %+v", sql, r)
 		}
-		for what, err := range map[string]error{"a read": unread, "keep": <-failed, "look": w.db.Look()} {
+		for what, err := range map[string]error{"a read": unread, "keep": <-failed, "look": w.db.Check()} {
 			if !errors.Is(err, machine.ErrIndeterminate) || errors.Is(err, layout.ErrDamaged) != damaged {
 				t.Errorf("%s: %s: %v", sql, what, err)
 			}

@@ -7,5 +7,5 @@
 // a store that shrinks fills none. Without this package the rows of deleted runs would stay on
 // disk.
 //
-// Concurrency: a [Room] is safe for concurrent use, but only one goroutine calls [Room.Reclaim].
+// Concurrency: a [Reclaimer] is safe for concurrent use, but only one goroutine calls [Reclaimer.Reclaim].
 package reclaim

@@ -116,14 +116,14 @@ func TestWhatWasRemovedStaysRemoved(t *testing.T) {
 	db, dir := aged(t)
 	none := func(bool) error { return nil }
 	r := New(Config{Dir: dir, DB: db, Large: 1 << 10, Collecting: none})
-	if err := r.CollectOne(t.Context()); !errors.Is(err, badger.ErrNoRewrite) || !r.buried {
+	if err := r.CollectOne(t.Context()); !errors.Is(err, badger.ErrNoRewrite) || !r.shadowed {
 		t.Fatalf("a log was rewritten over a removal: %v", err)
 	}
 	db.SetDiscardTs(10)
 	if err := db.Flatten(1); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.CollectOne(t.Context()); err != nil || r.buried {
+	if err := r.CollectOne(t.Context()); err != nil || r.shadowed {
 		t.Fatalf("nothing was collected after the compaction: %v", err)
 	}
 	if err := db.Flatten(1); err != nil || there(t, db) {

@@ -16,13 +16,13 @@ type gaps struct {
 	txn *layout.Txn
 	ns  uint32
 	// changed are the rows by the cursor that they end with.
-	changed map[uint64][]codec.Place
+	changed map[uint64][]codec.EntryRef
 	// bytes is about what they take.
 	bytes int
 }
 
 func newGaps(txn *layout.Txn, ns uint32) *gaps {
-	return &gaps{txn: txn, ns: ns, changed: map[uint64][]codec.Place{}}
+	return &gaps{txn: txn, ns: ns, changed: map[uint64][]codec.EntryRef{}}
 }
 
 // add makes a gap of a cursor.
@@ -38,14 +38,14 @@ func (g *gaps) add(cursor uint64) error {
 	if _, ok := g.changed[last]; !ok {
 		g.bytes += 32 * len(places)
 	}
-	places[at] = codec.Place{}
+	places[at] = codec.EntryRef{}
 	g.changed[last] = places
 	return nil
 }
 
 // row is the row that ends at or behind a cursor, or with before the one that ends before
 // it; no places: there is none.
-func (g *gaps) row(cursor uint64, before bool) (last uint64, places []codec.Place, err error) {
+func (g *gaps) row(cursor uint64, before bool) (last uint64, places []codec.EntryRef, err error) {
 	p := layout.Prefix(nil, layout.KindCursor, g.ns)
 	from := cursor
 	if before {
@@ -63,7 +63,7 @@ func (g *gaps) row(cursor uint64, before bool) (last uint64, places []codec.Plac
 		return last, known, nil
 	}
 	err = layout.ValueOf(it, func(v []byte) error {
-		places, err = codec.DecodePlaces(v)
+		places, err = codec.DecodeEntryRefs(v)
 		return err
 	})
 	return last, places, err
@@ -80,7 +80,7 @@ func (g *gaps) rows() (ops []layout.Op, err error) {
 	for _, last := range slices.Sorted(maps.Keys(g.changed)) {
 		op := layout.Op{Key: layout.CursorKey(nil, g.ns, last), Delete: gone[last]}
 		if !op.Delete {
-			op.Value = codec.EncodePlaces(g.changed[last])
+			op.Value = codec.EncodeEntryRefs(g.changed[last])
 		}
 		ops = append(ops, op)
 	}
@@ -104,6 +104,6 @@ func (g *gaps) merge(last uint64, gone map[uint64]bool) error {
 	return nil
 }
 
-func empty(places []codec.Place) bool {
-	return !slices.ContainsFunc(places, func(p codec.Place) bool { return !p.Gap() })
+func empty(places []codec.EntryRef) bool {
+	return !slices.ContainsFunc(places, func(p codec.EntryRef) bool { return !p.Gap() })
 }

@@ -92,7 +92,7 @@ func (p *page) under(ctx context.Context, prefix []byte, at *position) (more boo
 		}
 		key := it.KeyCopy()
 		p.remove(key)
-		p.freed += it.Room()
+		p.freed += it.StoredSize()
 		if key[0] != layout.KindEntry {
 			continue
 		}

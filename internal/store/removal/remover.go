@@ -38,9 +38,9 @@ type Remover struct {
 	// Rows is about how many rows one commit takes. Default 4 096.
 	Rows int
 
-	// places is held from the reading of rows of cursors until they are written: nobody
+	// cursorRowsMu is held from the reading of rows of cursors until they are written: nobody
 	// else writes one that is there.
-	places sync.Mutex
+	cursorRowsMu sync.Mutex
 }
 
 // Run deletes a run, synced: who asks for it, when and why is in asked, to which the
@@ -102,8 +102,8 @@ func missing(was *machine.Deleted) error {
 
 // first takes the run's head, and in the same commit as much of the rest as has room.
 func (r *Remover) first(ctx context.Context, ns uint32, run string, d machine.Deleted) (_ machine.Deleted, more bool, err error) {
-	r.places.Lock()
-	defer r.places.Unlock()
+	r.cursorRowsMu.Lock()
+	defer r.cursorRowsMu.Unlock()
 	c := Change{Ns: ns, Head: layout.HeadKey(ns, run)}
 	err = r.View(func(txn *layout.Txn) error {
 		end, err := layout.EndOf(txn, ns, run)
@@ -122,7 +122,7 @@ func (r *Remover) first(ctx context.Context, ns uint32, run string, d machine.De
 		}
 		page := newPage(txn, ns, run, r.Rows)
 		more, err = page.fill(ctx, &position{})
-		c.Ops = append(c.Ops, layout.LeaveAccounts(end.Head)...)
+		c.Ops = append(c.Ops, layout.ReleaseAccounts(end.Head)...)
 		c.Ops = append(append(c.Ops, layout.Op{Key: layout.DeletedKey(ns, run), Value: codec.EncodeDeleted(&d)}), page.ops...)
 		c.Bytes = page.freed
 		return err
@@ -146,7 +146,7 @@ func (r *Remover) write(ctx context.Context, c Change) error {
 }
 
 func notEnded(st *machine.State) error {
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeFailedPrecondition, Reason: "RUN_NOT_ENDED", Field: "run_id", Seq: st.Seq,
 		Message: fmt.Sprintf("the run is %s: only a run that has ended is deleted, cancel it first", st.Status),
 	}
@@ -220,7 +220,7 @@ func (r *Remover) Bytes(ctx context.Context, ns uint32, run string) (bytes int64
 		for _, p := range prefixes(ns, run) {
 			it := txn.Scan(kv.Range{Prefix: p, KeysOnly: true})
 			for it.Rewind(); layout.Has(it, p); it.Next() {
-				bytes += it.Room()
+				bytes += it.StoredSize()
 			}
 			it.Close()
 		}
@@ -258,8 +258,8 @@ func (r *Remover) Finish(ctx context.Context, ns uint32, run string) error {
 
 // page removes the next rows; the last page takes the mark.
 func (r *Remover) page(ctx context.Context, ns uint32, run string, at *position) (more bool, err error) {
-	r.places.Lock()
-	defer r.places.Unlock()
+	r.cursorRowsMu.Lock()
+	defer r.cursorRowsMu.Unlock()
 	c := Change{Ns: ns, Mark: layout.RemovalKey(ns, run)}
 	err = r.View(func(txn *layout.Txn) error {
 		page := newPage(txn, ns, run, r.Rows)

@@ -125,7 +125,7 @@ type Input struct {
 	//	*Input_NoteDelegation
 	//	*Input_RequestModel
 	//	*Input_AnswerModel
-	//	*Input_NoteModel
+	//	*Input_UpdateModelCall
 	//	*Input_DecideStep
 	//	*Input_RaiseBudget
 	//	*Input_Steer
@@ -376,10 +376,10 @@ func (x *Input) GetAnswerModel() *AnswerModel {
 	return nil
 }
 
-func (x *Input) GetNoteModel() *NoteModel {
+func (x *Input) GetUpdateModelCall() *UpdateModelCall {
 	if x != nil {
-		if x, ok := x.Command.(*Input_NoteModel); ok {
-			return x.NoteModel
+		if x, ok := x.Command.(*Input_UpdateModelCall); ok {
+			return x.UpdateModelCall
 		}
 	}
 	return nil
@@ -531,8 +531,8 @@ type Input_AnswerModel struct {
 	AnswerModel *AnswerModel `protobuf:"bytes,41,opt,name=answer_model,json=answerModel,proto3,oneof"`
 }
 
-type Input_NoteModel struct {
-	NoteModel *NoteModel `protobuf:"bytes,42,opt,name=note_model,json=noteModel,proto3,oneof"`
+type Input_UpdateModelCall struct {
+	UpdateModelCall *UpdateModelCall `protobuf:"bytes,42,opt,name=update_model_call,json=updateModelCall,proto3,oneof"`
 }
 
 type Input_DecideStep struct {
@@ -593,7 +593,7 @@ func (*Input_RequestModel) isInput_Command() {}
 
 func (*Input_AnswerModel) isInput_Command() {}
 
-func (*Input_NoteModel) isInput_Command() {}
+func (*Input_UpdateModelCall) isInput_Command() {}
 
 func (*Input_DecideStep) isInput_Command() {}
 
@@ -927,8 +927,8 @@ type About struct {
 	Role          uint32                 `protobuf:"varint,1,opt,name=role,proto3" json:"role,omitempty"`
 	Step          uint32                 `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
 	Tool          string                 `protobuf:"bytes,3,opt,name=tool,proto3" json:"tool,omitempty"`
-	Asked         uint64                 `protobuf:"varint,4,opt,name=asked,proto3" json:"asked,omitempty"`
-	Answered      uint64                 `protobuf:"varint,5,opt,name=answered,proto3" json:"answered,omitempty"`
+	PayloadSeq    uint64                 `protobuf:"varint,4,opt,name=payload_seq,json=payloadSeq,proto3" json:"payload_seq,omitempty"`
+	AnswerSeq     uint64                 `protobuf:"varint,5,opt,name=answer_seq,json=answerSeq,proto3" json:"answer_seq,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -984,47 +984,47 @@ func (x *About) GetTool() string {
 	return ""
 }
 
-func (x *About) GetAsked() uint64 {
+func (x *About) GetPayloadSeq() uint64 {
 	if x != nil {
-		return x.Asked
+		return x.PayloadSeq
 	}
 	return 0
 }
 
-func (x *About) GetAnswered() uint64 {
+func (x *About) GetAnswerSeq() uint64 {
 	if x != nil {
-		return x.Answered
+		return x.AnswerSeq
 	}
 	return 0
 }
 
-// Standing is an effect that can be undone.
-type Standing struct {
+// CompensableEffect is an effect that can be undone.
+type CompensableEffect struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Step          uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
 	Tool          string                 `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
-	Asked         uint64                 `protobuf:"varint,3,opt,name=asked,proto3" json:"asked,omitempty"`
-	Answered      uint64                 `protobuf:"varint,4,opt,name=answered,proto3" json:"answered,omitempty"`
+	PayloadSeq    uint64                 `protobuf:"varint,3,opt,name=payload_seq,json=payloadSeq,proto3" json:"payload_seq,omitempty"`
+	AnswerSeq     uint64                 `protobuf:"varint,4,opt,name=answer_seq,json=answerSeq,proto3" json:"answer_seq,omitempty"`
 	Inquired      bool                   `protobuf:"varint,5,opt,name=inquired,proto3" json:"inquired,omitempty"`
 	Key           []byte                 `protobuf:"bytes,6,opt,name=key,proto3" json:"key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Standing) Reset() {
-	*x = Standing{}
+func (x *CompensableEffect) Reset() {
+	*x = CompensableEffect{}
 	mi := &file_storage_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Standing) String() string {
+func (x *CompensableEffect) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Standing) ProtoMessage() {}
+func (*CompensableEffect) ProtoMessage() {}
 
-func (x *Standing) ProtoReflect() protoreflect.Message {
+func (x *CompensableEffect) ProtoReflect() protoreflect.Message {
 	mi := &file_storage_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1036,47 +1036,47 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Standing.ProtoReflect.Descriptor instead.
-func (*Standing) Descriptor() ([]byte, []int) {
+// Deprecated: Use CompensableEffect.ProtoReflect.Descriptor instead.
+func (*CompensableEffect) Descriptor() ([]byte, []int) {
 	return file_storage_proto_rawDescGZIP(), []int{7}
 }
 
-func (x *Standing) GetStep() uint32 {
+func (x *CompensableEffect) GetStep() uint32 {
 	if x != nil {
 		return x.Step
 	}
 	return 0
 }
 
-func (x *Standing) GetTool() string {
+func (x *CompensableEffect) GetTool() string {
 	if x != nil {
 		return x.Tool
 	}
 	return ""
 }
 
-func (x *Standing) GetAsked() uint64 {
+func (x *CompensableEffect) GetPayloadSeq() uint64 {
 	if x != nil {
-		return x.Asked
+		return x.PayloadSeq
 	}
 	return 0
 }
 
-func (x *Standing) GetAnswered() uint64 {
+func (x *CompensableEffect) GetAnswerSeq() uint64 {
 	if x != nil {
-		return x.Answered
+		return x.AnswerSeq
 	}
 	return 0
 }
 
-func (x *Standing) GetInquired() bool {
+func (x *CompensableEffect) GetInquired() bool {
 	if x != nil {
 		return x.Inquired
 	}
 	return false
 }
 
-func (x *Standing) GetKey() []byte {
+func (x *CompensableEffect) GetKey() []byte {
 	if x != nil {
 		return x.Key
 	}
@@ -1092,9 +1092,9 @@ type Undo struct {
 	Intended      string                 `protobuf:"bytes,4,opt,name=intended,proto3" json:"intended,omitempty"`
 	Cause         uint32                 `protobuf:"varint,5,opt,name=cause,proto3" json:"cause,omitempty"`
 	Redirects     []*Redirect            `protobuf:"bytes,6,rep,name=redirects,proto3" json:"redirects,omitempty"`
-	Now           *Standing              `protobuf:"bytes,7,opt,name=now,proto3" json:"now,omitempty"`
+	Now           *CompensableEffect     `protobuf:"bytes,7,opt,name=now,proto3" json:"now,omitempty"`
 	By            uint32                 `protobuf:"varint,8,opt,name=by,proto3" json:"by,omitempty"`
-	Stands        []*Stood               `protobuf:"bytes,9,rep,name=stands,proto3" json:"stands,omitempty"`
+	Uncompensated []*UncompensatedEffect `protobuf:"bytes,9,rep,name=uncompensated,proto3" json:"uncompensated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1171,7 +1171,7 @@ func (x *Undo) GetRedirects() []*Redirect {
 	return nil
 }
 
-func (x *Undo) GetNow() *Standing {
+func (x *Undo) GetNow() *CompensableEffect {
 	if x != nil {
 		return x.Now
 	}
@@ -1185,15 +1185,15 @@ func (x *Undo) GetBy() uint32 {
 	return 0
 }
 
-func (x *Undo) GetStands() []*Stood {
+func (x *Undo) GetUncompensated() []*UncompensatedEffect {
 	if x != nil {
-		return x.Stands
+		return x.Uncompensated
 	}
 	return nil
 }
 
-// Stood is an effect that was not undone.
-type Stood struct {
+// UncompensatedEffect is an effect that was not undone.
+type UncompensatedEffect struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Step          uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
 	Tool          string                 `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
@@ -1203,20 +1203,20 @@ type Stood struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Stood) Reset() {
-	*x = Stood{}
+func (x *UncompensatedEffect) Reset() {
+	*x = UncompensatedEffect{}
 	mi := &file_storage_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Stood) String() string {
+func (x *UncompensatedEffect) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Stood) ProtoMessage() {}
+func (*UncompensatedEffect) ProtoMessage() {}
 
-func (x *Stood) ProtoReflect() protoreflect.Message {
+func (x *UncompensatedEffect) ProtoReflect() protoreflect.Message {
 	mi := &file_storage_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1228,33 +1228,33 @@ func (x *Stood) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Stood.ProtoReflect.Descriptor instead.
-func (*Stood) Descriptor() ([]byte, []int) {
+// Deprecated: Use UncompensatedEffect.ProtoReflect.Descriptor instead.
+func (*UncompensatedEffect) Descriptor() ([]byte, []int) {
 	return file_storage_proto_rawDescGZIP(), []int{9}
 }
 
-func (x *Stood) GetStep() uint32 {
+func (x *UncompensatedEffect) GetStep() uint32 {
 	if x != nil {
 		return x.Step
 	}
 	return 0
 }
 
-func (x *Stood) GetTool() string {
+func (x *UncompensatedEffect) GetTool() string {
 	if x != nil {
 		return x.Tool
 	}
 	return ""
 }
 
-func (x *Stood) GetBy() uint32 {
+func (x *UncompensatedEffect) GetBy() uint32 {
 	if x != nil {
 		return x.By
 	}
 	return 0
 }
 
-func (x *Stood) GetCode() string {
+func (x *UncompensatedEffect) GetCode() string {
 	if x != nil {
 		return x.Code
 	}
@@ -2097,22 +2097,22 @@ func (x *SetArtifacts) GetExpectedSeq() uint64 {
 }
 
 type CompleteTurn struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	TurnSeq       uint64                 `protobuf:"varint,1,opt,name=turn_seq,json=turnSeq,proto3" json:"turn_seq,omitempty"`
-	Attempt       int64                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Output        []*Part                `protobuf:"bytes,3,rep,name=output,proto3" json:"output,omitempty"`
-	Messages      []*Message             `protobuf:"bytes,4,rep,name=messages,proto3" json:"messages,omitempty"`
-	Usage         *Usage                 `protobuf:"bytes,5,opt,name=usage,proto3" json:"usage,omitempty"`
-	Event         string                 `protobuf:"bytes,6,opt,name=event,proto3" json:"event,omitempty"`
-	Artifacts     []*ArtifactWrite       `protobuf:"bytes,7,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
-	ExpectedSeq   uint64                 `protobuf:"varint,8,opt,name=expected_seq,json=expectedSeq,proto3" json:"expected_seq,omitempty"`
-	Outside       bool                   `protobuf:"varint,9,opt,name=outside,proto3" json:"outside,omitempty"`
-	Assigned      *Assignment            `protobuf:"bytes,10,opt,name=assigned,proto3" json:"assigned,omitempty"`
-	Await         uint32                 `protobuf:"varint,30,opt,name=await,proto3" json:"await,omitempty"`
-	Reply         bool                   `protobuf:"varint,31,opt,name=reply,proto3" json:"reply,omitempty"`
-	Said          uint32                 `protobuf:"varint,32,opt,name=said,proto3" json:"said,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state                   protoimpl.MessageState `protogen:"open.v1"`
+	TurnSeq                 uint64                 `protobuf:"varint,1,opt,name=turn_seq,json=turnSeq,proto3" json:"turn_seq,omitempty"`
+	Attempt                 int64                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Output                  []*Part                `protobuf:"bytes,3,rep,name=output,proto3" json:"output,omitempty"`
+	Messages                []*Message             `protobuf:"bytes,4,rep,name=messages,proto3" json:"messages,omitempty"`
+	Usage                   *Usage                 `protobuf:"bytes,5,opt,name=usage,proto3" json:"usage,omitempty"`
+	Event                   string                 `protobuf:"bytes,6,opt,name=event,proto3" json:"event,omitempty"`
+	Artifacts               []*ArtifactWrite       `protobuf:"bytes,7,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
+	ExpectedSeq             uint64                 `protobuf:"varint,8,opt,name=expected_seq,json=expectedSeq,proto3" json:"expected_seq,omitempty"`
+	Outside                 bool                   `protobuf:"varint,9,opt,name=outside,proto3" json:"outside,omitempty"`
+	Assigned                *Assignment            `protobuf:"bytes,10,opt,name=assigned,proto3" json:"assigned,omitempty"`
+	Await                   uint32                 `protobuf:"varint,30,opt,name=await,proto3" json:"await,omitempty"`
+	Reply                   bool                   `protobuf:"varint,31,opt,name=reply,proto3" json:"reply,omitempty"`
+	ConversationThroughStep uint32                 `protobuf:"varint,32,opt,name=conversation_through_step,json=conversationThroughStep,proto3" json:"conversation_through_step,omitempty"`
+	unknownFields           protoimpl.UnknownFields
+	sizeCache               protoimpl.SizeCache
 }
 
 func (x *CompleteTurn) Reset() {
@@ -2229,25 +2229,25 @@ func (x *CompleteTurn) GetReply() bool {
 	return false
 }
 
-func (x *CompleteTurn) GetSaid() uint32 {
+func (x *CompleteTurn) GetConversationThroughStep() uint32 {
 	if x != nil {
-		return x.Said
+		return x.ConversationThroughStep
 	}
 	return 0
 }
 
 type RequestModel struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	TurnSeq       uint64                 `protobuf:"varint,1,opt,name=turn_seq,json=turnSeq,proto3" json:"turn_seq,omitempty"`
-	Attempt       int64                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Round         int64                  `protobuf:"varint,3,opt,name=round,proto3" json:"round,omitempty"`
-	Key           string                 `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
-	Model         *ModelRequest          `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
-	Bound         *Usage                 `protobuf:"bytes,6,opt,name=bound,proto3" json:"bound,omitempty"`
-	Assigned      *Assignment            `protobuf:"bytes,7,opt,name=assigned,proto3" json:"assigned,omitempty"`
-	Hear          bool                   `protobuf:"varint,210,opt,name=hear,proto3" json:"hear,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	TurnSeq         uint64                 `protobuf:"varint,1,opt,name=turn_seq,json=turnSeq,proto3" json:"turn_seq,omitempty"`
+	Attempt         int64                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Round           int64                  `protobuf:"varint,3,opt,name=round,proto3" json:"round,omitempty"`
+	Key             string                 `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
+	Model           *ModelRequest          `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
+	Bound           *Usage                 `protobuf:"bytes,6,opt,name=bound,proto3" json:"bound,omitempty"`
+	Assigned        *Assignment            `protobuf:"bytes,7,opt,name=assigned,proto3" json:"assigned,omitempty"`
+	IncludeRequired bool                   `protobuf:"varint,210,opt,name=include_required,json=includeRequired,proto3" json:"include_required,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *RequestModel) Reset() {
@@ -2329,9 +2329,9 @@ func (x *RequestModel) GetAssigned() *Assignment {
 	return nil
 }
 
-func (x *RequestModel) GetHear() bool {
+func (x *RequestModel) GetIncludeRequired() bool {
 	if x != nil {
-		return x.Hear
+		return x.IncludeRequired
 	}
 	return false
 }
@@ -2453,7 +2453,7 @@ func (x *AnswerModel) GetAssigned() *Assignment {
 	return nil
 }
 
-type NoteModel struct {
+type UpdateModelCall struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	TurnSeq       uint64                 `protobuf:"varint,1,opt,name=turn_seq,json=turnSeq,proto3" json:"turn_seq,omitempty"`
 	TurnAttempt   int64                  `protobuf:"varint,2,opt,name=turn_attempt,json=turnAttempt,proto3" json:"turn_attempt,omitempty"`
@@ -2465,20 +2465,20 @@ type NoteModel struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *NoteModel) Reset() {
-	*x = NoteModel{}
+func (x *UpdateModelCall) Reset() {
+	*x = UpdateModelCall{}
 	mi := &file_storage_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *NoteModel) String() string {
+func (x *UpdateModelCall) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*NoteModel) ProtoMessage() {}
+func (*UpdateModelCall) ProtoMessage() {}
 
-func (x *NoteModel) ProtoReflect() protoreflect.Message {
+func (x *UpdateModelCall) ProtoReflect() protoreflect.Message {
 	mi := &file_storage_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2490,47 +2490,47 @@ func (x *NoteModel) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use NoteModel.ProtoReflect.Descriptor instead.
-func (*NoteModel) Descriptor() ([]byte, []int) {
+// Deprecated: Use UpdateModelCall.ProtoReflect.Descriptor instead.
+func (*UpdateModelCall) Descriptor() ([]byte, []int) {
 	return file_storage_proto_rawDescGZIP(), []int{23}
 }
 
-func (x *NoteModel) GetTurnSeq() uint64 {
+func (x *UpdateModelCall) GetTurnSeq() uint64 {
 	if x != nil {
 		return x.TurnSeq
 	}
 	return 0
 }
 
-func (x *NoteModel) GetTurnAttempt() int64 {
+func (x *UpdateModelCall) GetTurnAttempt() int64 {
 	if x != nil {
 		return x.TurnAttempt
 	}
 	return 0
 }
 
-func (x *NoteModel) GetStep() uint32 {
+func (x *UpdateModelCall) GetStep() uint32 {
 	if x != nil {
 		return x.Step
 	}
 	return 0
 }
 
-func (x *NoteModel) GetAttempt() int64 {
+func (x *UpdateModelCall) GetAttempt() int64 {
 	if x != nil {
 		return x.Attempt
 	}
 	return 0
 }
 
-func (x *NoteModel) GetResponseId() string {
+func (x *UpdateModelCall) GetResponseId() string {
 	if x != nil {
 		return x.ResponseId
 	}
 	return ""
 }
 
-func (x *NoteModel) GetAssigned() *Assignment {
+func (x *UpdateModelCall) GetAssigned() *Assignment {
 	if x != nil {
 		return x.Assigned
 	}
@@ -2541,14 +2541,14 @@ func (x *NoteModel) GetAssigned() *Assignment {
 type ModelRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	Follows       *Said                  `protobuf:"bytes,2,opt,name=follows,proto3" json:"follows,omitempty"`
+	PreviousStep  *StepRef               `protobuf:"bytes,2,opt,name=previous_step,json=previousStep,proto3" json:"previous_step,omitempty"`
 	System        *ModelText             `protobuf:"bytes,3,opt,name=system,proto3" json:"system,omitempty"`
 	Tools         *ModelText             `protobuf:"bytes,4,opt,name=tools,proto3" json:"tools,omitempty"`
 	Parameters    *ModelText             `protobuf:"bytes,5,opt,name=parameters,proto3" json:"parameters,omitempty"`
 	Messages      []*ModelMessage        `protobuf:"bytes,6,rep,name=messages,proto3" json:"messages,omitempty"`
 	Thread        []byte                 `protobuf:"bytes,7,opt,name=thread,proto3" json:"thread,omitempty"`
 	Hash          []byte                 `protobuf:"bytes,8,opt,name=hash,proto3" json:"hash,omitempty"`
-	Heeded        []uint64               `protobuf:"varint,210,rep,packed,name=heeded,proto3" json:"heeded,omitempty"`
+	IncludedSeqs  []uint64               `protobuf:"varint,210,rep,packed,name=included_seqs,json=includedSeqs,proto3" json:"included_seqs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2590,9 +2590,9 @@ func (x *ModelRequest) GetModel() string {
 	return ""
 }
 
-func (x *ModelRequest) GetFollows() *Said {
+func (x *ModelRequest) GetPreviousStep() *StepRef {
 	if x != nil {
-		return x.Follows
+		return x.PreviousStep
 	}
 	return nil
 }
@@ -2639,14 +2639,14 @@ func (x *ModelRequest) GetHash() []byte {
 	return nil
 }
 
-func (x *ModelRequest) GetHeeded() []uint64 {
+func (x *ModelRequest) GetIncludedSeqs() []uint64 {
 	if x != nil {
-		return x.Heeded
+		return x.IncludedSeqs
 	}
 	return nil
 }
 
-type Said struct {
+type StepRef struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Step          uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
 	Request       uint64                 `protobuf:"varint,2,opt,name=request,proto3" json:"request,omitempty"`
@@ -2655,20 +2655,20 @@ type Said struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Said) Reset() {
-	*x = Said{}
+func (x *StepRef) Reset() {
+	*x = StepRef{}
 	mi := &file_storage_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Said) String() string {
+func (x *StepRef) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Said) ProtoMessage() {}
+func (*StepRef) ProtoMessage() {}
 
-func (x *Said) ProtoReflect() protoreflect.Message {
+func (x *StepRef) ProtoReflect() protoreflect.Message {
 	mi := &file_storage_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2680,26 +2680,26 @@ func (x *Said) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Said.ProtoReflect.Descriptor instead.
-func (*Said) Descriptor() ([]byte, []int) {
+// Deprecated: Use StepRef.ProtoReflect.Descriptor instead.
+func (*StepRef) Descriptor() ([]byte, []int) {
 	return file_storage_proto_rawDescGZIP(), []int{25}
 }
 
-func (x *Said) GetStep() uint32 {
+func (x *StepRef) GetStep() uint32 {
 	if x != nil {
 		return x.Step
 	}
 	return 0
 }
 
-func (x *Said) GetRequest() uint64 {
+func (x *StepRef) GetRequest() uint64 {
 	if x != nil {
 		return x.Request
 	}
 	return 0
 }
 
-func (x *Said) GetAnswer() uint64 {
+func (x *StepRef) GetAnswer() uint64 {
 	if x != nil {
 		return x.Answer
 	}
@@ -2767,13 +2767,13 @@ func (x *ModelText) GetText() string {
 }
 
 type ModelMessage struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Message *Message               `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
-	Talk    *TalkRange             `protobuf:"bytes,2,opt,name=talk,proto3" json:"talk,omitempty"`
-	Answer  *Said                  `protobuf:"bytes,3,opt,name=answer,proto3" json:"answer,omitempty"`
-	Result  *ToolResult            `protobuf:"bytes,4,opt,name=result,proto3" json:"result,omitempty"`
-	// A Steered or Noticed record.
-	Heed          uint64 `protobuf:"varint,210,opt,name=heed,proto3" json:"heed,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Message      *Message               `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
+	Conversation *ConversationRange     `protobuf:"bytes,2,opt,name=conversation,proto3" json:"conversation,omitempty"`
+	Answer       *StepRef               `protobuf:"bytes,3,opt,name=answer,proto3" json:"answer,omitempty"`
+	Result       *ToolResult            `protobuf:"bytes,4,opt,name=result,proto3" json:"result,omitempty"`
+	// A Steered or NoticeAdded record.
+	IncludedSeq   uint64 `protobuf:"varint,210,opt,name=included_seq,json=includedSeq,proto3" json:"included_seq,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2815,14 +2815,14 @@ func (x *ModelMessage) GetMessage() *Message {
 	return nil
 }
 
-func (x *ModelMessage) GetTalk() *TalkRange {
+func (x *ModelMessage) GetConversation() *ConversationRange {
 	if x != nil {
-		return x.Talk
+		return x.Conversation
 	}
 	return nil
 }
 
-func (x *ModelMessage) GetAnswer() *Said {
+func (x *ModelMessage) GetAnswer() *StepRef {
 	if x != nil {
 		return x.Answer
 	}
@@ -2836,14 +2836,14 @@ func (x *ModelMessage) GetResult() *ToolResult {
 	return nil
 }
 
-func (x *ModelMessage) GetHeed() uint64 {
+func (x *ModelMessage) GetIncludedSeq() uint64 {
 	if x != nil {
-		return x.Heed
+		return x.IncludedSeq
 	}
 	return 0
 }
 
-type TalkRange struct {
+type ConversationRange struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	State         string                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
 	From          uint64                 `protobuf:"varint,2,opt,name=from,proto3" json:"from,omitempty"`
@@ -2854,20 +2854,20 @@ type TalkRange struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *TalkRange) Reset() {
-	*x = TalkRange{}
+func (x *ConversationRange) Reset() {
+	*x = ConversationRange{}
 	mi := &file_storage_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *TalkRange) String() string {
+func (x *ConversationRange) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*TalkRange) ProtoMessage() {}
+func (*ConversationRange) ProtoMessage() {}
 
-func (x *TalkRange) ProtoReflect() protoreflect.Message {
+func (x *ConversationRange) ProtoReflect() protoreflect.Message {
 	mi := &file_storage_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2879,40 +2879,40 @@ func (x *TalkRange) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use TalkRange.ProtoReflect.Descriptor instead.
-func (*TalkRange) Descriptor() ([]byte, []int) {
+// Deprecated: Use ConversationRange.ProtoReflect.Descriptor instead.
+func (*ConversationRange) Descriptor() ([]byte, []int) {
 	return file_storage_proto_rawDescGZIP(), []int{28}
 }
 
-func (x *TalkRange) GetState() string {
+func (x *ConversationRange) GetState() string {
 	if x != nil {
 		return x.State
 	}
 	return ""
 }
 
-func (x *TalkRange) GetFrom() uint64 {
+func (x *ConversationRange) GetFrom() uint64 {
 	if x != nil {
 		return x.From
 	}
 	return 0
 }
 
-func (x *TalkRange) GetNext() uint64 {
+func (x *ConversationRange) GetNext() uint64 {
 	if x != nil {
 		return x.Next
 	}
 	return 0
 }
 
-func (x *TalkRange) GetFirst() int64 {
+func (x *ConversationRange) GetFirst() int64 {
 	if x != nil {
 		return x.First
 	}
 	return 0
 }
 
-func (x *TalkRange) GetCount() int64 {
+func (x *ConversationRange) GetCount() int64 {
 	if x != nil {
 		return x.Count
 	}
@@ -2921,7 +2921,7 @@ func (x *TalkRange) GetCount() int64 {
 
 type ToolResult struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Said          *Said                  `protobuf:"bytes,1,opt,name=said,proto3" json:"said,omitempty"`
+	AnsweredStep  *StepRef               `protobuf:"bytes,1,opt,name=answered_step,json=answeredStep,proto3" json:"answered_step,omitempty"`
 	CallId        string                 `protobuf:"bytes,2,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2957,9 +2957,9 @@ func (*ToolResult) Descriptor() ([]byte, []int) {
 	return file_storage_proto_rawDescGZIP(), []int{29}
 }
 
-func (x *ToolResult) GetSaid() *Said {
+func (x *ToolResult) GetAnsweredStep() *StepRef {
 	if x != nil {
-		return x.Said
+		return x.AnsweredStep
 	}
 	return nil
 }
@@ -3820,16 +3820,16 @@ type Fork struct {
 	Labels        []*Label               `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty"`
 	Limits        *Limits                `protobuf:"bytes,7,opt,name=limits,proto3" json:"limits,omitempty"`
 	// Nanoseconds.
-	MaxWallTime   int64            `protobuf:"varint,8,opt,name=max_wall_time,json=maxWallTime,proto3" json:"max_wall_time,omitempty"`
-	MaxSteps      int64            `protobuf:"varint,9,opt,name=max_steps,json=maxSteps,proto3" json:"max_steps,omitempty"`
-	Seq           uint64           `protobuf:"varint,10,opt,name=seq,proto3" json:"seq,omitempty"`
-	From          *State           `protobuf:"bytes,11,opt,name=from,proto3" json:"from,omitempty"`
-	Values        []*ArtifactWrite `protobuf:"bytes,12,rep,name=values,proto3" json:"values,omitempty"`
-	Changes       []*ArtifactWrite `protobuf:"bytes,13,rep,name=changes,proto3" json:"changes,omitempty"`
-	Conversations []*Talk          `protobuf:"bytes,14,rep,name=conversations,proto3" json:"conversations,omitempty"`
-	Queued        []*QueuedInput   `protobuf:"bytes,15,rep,name=queued,proto3" json:"queued,omitempty"`
-	ReuseSteps    bool             `protobuf:"varint,16,opt,name=reuse_steps,json=reuseSteps,proto3" json:"reuse_steps,omitempty"`
-	Steps         []*TakenStep     `protobuf:"bytes,17,rep,name=steps,proto3" json:"steps,omitempty"`
+	MaxWallTime   int64               `protobuf:"varint,8,opt,name=max_wall_time,json=maxWallTime,proto3" json:"max_wall_time,omitempty"`
+	MaxSteps      int64               `protobuf:"varint,9,opt,name=max_steps,json=maxSteps,proto3" json:"max_steps,omitempty"`
+	Seq           uint64              `protobuf:"varint,10,opt,name=seq,proto3" json:"seq,omitempty"`
+	From          *State              `protobuf:"bytes,11,opt,name=from,proto3" json:"from,omitempty"`
+	Values        []*ArtifactWrite    `protobuf:"bytes,12,rep,name=values,proto3" json:"values,omitempty"`
+	Changes       []*ArtifactWrite    `protobuf:"bytes,13,rep,name=changes,proto3" json:"changes,omitempty"`
+	Conversations []*ConversationCopy `protobuf:"bytes,14,rep,name=conversations,proto3" json:"conversations,omitempty"`
+	Queued        []*QueuedInput      `protobuf:"bytes,15,rep,name=queued,proto3" json:"queued,omitempty"`
+	ReuseSteps    bool                `protobuf:"varint,16,opt,name=reuse_steps,json=reuseSteps,proto3" json:"reuse_steps,omitempty"`
+	Steps         []*TakenStep        `protobuf:"bytes,17,rep,name=steps,proto3" json:"steps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3955,7 +3955,7 @@ func (x *Fork) GetChanges() []*ArtifactWrite {
 	return nil
 }
 
-func (x *Fork) GetConversations() []*Talk {
+func (x *Fork) GetConversations() []*ConversationCopy {
 	if x != nil {
 		return x.Conversations
 	}
@@ -3983,7 +3983,7 @@ func (x *Fork) GetSteps() []*TakenStep {
 	return nil
 }
 
-type Talk struct {
+type ConversationCopy struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	State         string                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
 	Messages      []*Message             `protobuf:"bytes,2,rep,name=messages,proto3" json:"messages,omitempty"`
@@ -3991,20 +3991,20 @@ type Talk struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Talk) Reset() {
-	*x = Talk{}
+func (x *ConversationCopy) Reset() {
+	*x = ConversationCopy{}
 	mi := &file_storage_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Talk) String() string {
+func (x *ConversationCopy) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Talk) ProtoMessage() {}
+func (*ConversationCopy) ProtoMessage() {}
 
-func (x *Talk) ProtoReflect() protoreflect.Message {
+func (x *ConversationCopy) ProtoReflect() protoreflect.Message {
 	mi := &file_storage_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -4016,19 +4016,19 @@ func (x *Talk) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Talk.ProtoReflect.Descriptor instead.
-func (*Talk) Descriptor() ([]byte, []int) {
+// Deprecated: Use ConversationCopy.ProtoReflect.Descriptor instead.
+func (*ConversationCopy) Descriptor() ([]byte, []int) {
 	return file_storage_proto_rawDescGZIP(), []int{42}
 }
 
-func (x *Talk) GetState() string {
+func (x *ConversationCopy) GetState() string {
 	if x != nil {
 		return x.State
 	}
 	return ""
 }
 
-func (x *Talk) GetMessages() []*Message {
+func (x *ConversationCopy) GetMessages() []*Message {
 	if x != nil {
 		return x.Messages
 	}
@@ -5166,15 +5166,15 @@ type Record struct {
 	//	*Record_TurnReady
 	//	*Record_OutputWritten
 	//	*Record_StepDelegated
-	//	*Record_Noted
-	//	*Record_ModelNoted
+	//	*Record_NoChange
+	//	*Record_ModelUpdated
 	//	*Record_StepDecided
-	//	*Record_StepDoubted
-	//	*Record_CompensationBegun
+	//	*Record_StepOutcomeUnknown
+	//	*Record_CompensationStarted
 	//	*Record_BudgetRaised
 	//	*Record_Steered
 	//	*Record_Stopped
-	//	*Record_Noticed
+	//	*Record_NoticeAdded
 	Body          isRecord_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5411,19 +5411,19 @@ func (x *Record) GetStepDelegated() *StepDelegated {
 	return nil
 }
 
-func (x *Record) GetNoted() *Noted {
+func (x *Record) GetNoChange() *NoChange {
 	if x != nil {
-		if x, ok := x.Body.(*Record_Noted); ok {
-			return x.Noted
+		if x, ok := x.Body.(*Record_NoChange); ok {
+			return x.NoChange
 		}
 	}
 	return nil
 }
 
-func (x *Record) GetModelNoted() *ModelNoted {
+func (x *Record) GetModelUpdated() *ModelUpdated {
 	if x != nil {
-		if x, ok := x.Body.(*Record_ModelNoted); ok {
-			return x.ModelNoted
+		if x, ok := x.Body.(*Record_ModelUpdated); ok {
+			return x.ModelUpdated
 		}
 	}
 	return nil
@@ -5438,19 +5438,19 @@ func (x *Record) GetStepDecided() *StepDecided {
 	return nil
 }
 
-func (x *Record) GetStepDoubted() *StepDoubted {
+func (x *Record) GetStepOutcomeUnknown() *StepOutcomeUnknown {
 	if x != nil {
-		if x, ok := x.Body.(*Record_StepDoubted); ok {
-			return x.StepDoubted
+		if x, ok := x.Body.(*Record_StepOutcomeUnknown); ok {
+			return x.StepOutcomeUnknown
 		}
 	}
 	return nil
 }
 
-func (x *Record) GetCompensationBegun() *CompensationBegun {
+func (x *Record) GetCompensationStarted() *CompensationStarted {
 	if x != nil {
-		if x, ok := x.Body.(*Record_CompensationBegun); ok {
-			return x.CompensationBegun
+		if x, ok := x.Body.(*Record_CompensationStarted); ok {
+			return x.CompensationStarted
 		}
 	}
 	return nil
@@ -5483,10 +5483,10 @@ func (x *Record) GetStopped() *Stopped {
 	return nil
 }
 
-func (x *Record) GetNoticed() *Noticed {
+func (x *Record) GetNoticeAdded() *NoticeAdded {
 	if x != nil {
-		if x, ok := x.Body.(*Record_Noticed); ok {
-			return x.Noticed
+		if x, ok := x.Body.(*Record_NoticeAdded); ok {
+			return x.NoticeAdded
 		}
 	}
 	return nil
@@ -5576,24 +5576,24 @@ type Record_StepDelegated struct {
 	StepDelegated *StepDelegated `protobuf:"bytes,33,opt,name=step_delegated,json=stepDelegated,proto3,oneof"`
 }
 
-type Record_Noted struct {
-	Noted *Noted `protobuf:"bytes,34,opt,name=noted,proto3,oneof"`
+type Record_NoChange struct {
+	NoChange *NoChange `protobuf:"bytes,34,opt,name=no_change,json=noChange,proto3,oneof"`
 }
 
-type Record_ModelNoted struct {
-	ModelNoted *ModelNoted `protobuf:"bytes,35,opt,name=model_noted,json=modelNoted,proto3,oneof"`
+type Record_ModelUpdated struct {
+	ModelUpdated *ModelUpdated `protobuf:"bytes,35,opt,name=model_updated,json=modelUpdated,proto3,oneof"`
 }
 
 type Record_StepDecided struct {
 	StepDecided *StepDecided `protobuf:"bytes,36,opt,name=step_decided,json=stepDecided,proto3,oneof"`
 }
 
-type Record_StepDoubted struct {
-	StepDoubted *StepDoubted `protobuf:"bytes,240,opt,name=step_doubted,json=stepDoubted,proto3,oneof"`
+type Record_StepOutcomeUnknown struct {
+	StepOutcomeUnknown *StepOutcomeUnknown `protobuf:"bytes,240,opt,name=step_outcome_unknown,json=stepOutcomeUnknown,proto3,oneof"`
 }
 
-type Record_CompensationBegun struct {
-	CompensationBegun *CompensationBegun `protobuf:"bytes,241,opt,name=compensation_begun,json=compensationBegun,proto3,oneof"`
+type Record_CompensationStarted struct {
+	CompensationStarted *CompensationStarted `protobuf:"bytes,241,opt,name=compensation_started,json=compensationStarted,proto3,oneof"`
 }
 
 type Record_BudgetRaised struct {
@@ -5608,8 +5608,8 @@ type Record_Stopped struct {
 	Stopped *Stopped `protobuf:"bytes,38,opt,name=stopped,proto3,oneof"`
 }
 
-type Record_Noticed struct {
-	Noticed *Noticed `protobuf:"bytes,39,opt,name=noticed,proto3,oneof"`
+type Record_NoticeAdded struct {
+	NoticeAdded *NoticeAdded `protobuf:"bytes,39,opt,name=notice_added,json=noticeAdded,proto3,oneof"`
 }
 
 func (*Record_Transition) isRecord_Body() {}
@@ -5652,15 +5652,15 @@ func (*Record_OutputWritten) isRecord_Body() {}
 
 func (*Record_StepDelegated) isRecord_Body() {}
 
-func (*Record_Noted) isRecord_Body() {}
+func (*Record_NoChange) isRecord_Body() {}
 
-func (*Record_ModelNoted) isRecord_Body() {}
+func (*Record_ModelUpdated) isRecord_Body() {}
 
 func (*Record_StepDecided) isRecord_Body() {}
 
-func (*Record_StepDoubted) isRecord_Body() {}
+func (*Record_StepOutcomeUnknown) isRecord_Body() {}
 
-func (*Record_CompensationBegun) isRecord_Body() {}
+func (*Record_CompensationStarted) isRecord_Body() {}
 
 func (*Record_BudgetRaised) isRecord_Body() {}
 
@@ -5668,7 +5668,7 @@ func (*Record_Steered) isRecord_Body() {}
 
 func (*Record_Stopped) isRecord_Body() {}
 
-func (*Record_Noticed) isRecord_Body() {}
+func (*Record_NoticeAdded) isRecord_Body() {}
 
 type Transition struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -5676,14 +5676,14 @@ type Transition struct {
 	Event string                 `protobuf:"bytes,2,opt,name=event,proto3" json:"event,omitempty"`
 	To    string                 `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
 	// Left out when equal to "to".
-	Intended         *string          `protobuf:"bytes,4,opt,name=intended,proto3,oneof" json:"intended,omitempty"`
-	Redirects        []*Redirect      `protobuf:"bytes,5,rep,name=redirects,proto3" json:"redirects,omitempty"`
-	Visit            int64            `protobuf:"varint,6,opt,name=visit,proto3" json:"visit,omitempty"`
-	Total            int64            `protobuf:"varint,7,opt,name=total,proto3" json:"total,omitempty"`
-	Cause            uint32           `protobuf:"varint,8,opt,name=cause,proto3" json:"cause,omitempty"`
-	Artifacts        []*ArtifactWrite `protobuf:"bytes,9,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
-	ArtifactsOfInput bool             `protobuf:"varint,10,opt,name=artifacts_of_input,json=artifactsOfInput,proto3" json:"artifacts_of_input,omitempty"`
-	Standing         []*Stood         `protobuf:"bytes,240,rep,name=standing,proto3" json:"standing,omitempty"`
+	Intended         *string                `protobuf:"bytes,4,opt,name=intended,proto3,oneof" json:"intended,omitempty"`
+	Redirects        []*Redirect            `protobuf:"bytes,5,rep,name=redirects,proto3" json:"redirects,omitempty"`
+	Visit            int64                  `protobuf:"varint,6,opt,name=visit,proto3" json:"visit,omitempty"`
+	Total            int64                  `protobuf:"varint,7,opt,name=total,proto3" json:"total,omitempty"`
+	Cause            uint32                 `protobuf:"varint,8,opt,name=cause,proto3" json:"cause,omitempty"`
+	Artifacts        []*ArtifactWrite       `protobuf:"bytes,9,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
+	ArtifactsOfInput bool                   `protobuf:"varint,10,opt,name=artifacts_of_input,json=artifactsOfInput,proto3" json:"artifacts_of_input,omitempty"`
+	Uncompensated    []*UncompensatedEffect `protobuf:"bytes,240,rep,name=uncompensated,proto3" json:"uncompensated,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -5788,9 +5788,9 @@ func (x *Transition) GetArtifactsOfInput() bool {
 	return false
 }
 
-func (x *Transition) GetStanding() []*Stood {
+func (x *Transition) GetUncompensated() []*UncompensatedEffect {
 	if x != nil {
-		return x.Standing
+		return x.Uncompensated
 	}
 	return nil
 }
@@ -6009,22 +6009,22 @@ func (x *TurnAssigned) GetAssigned() *Assignment {
 }
 
 type TurnCompleted struct {
-	state            protoimpl.MessageState `protogen:"open.v1"`
-	TurnSeq          uint64                 `protobuf:"varint,1,opt,name=turn_seq,json=turnSeq,proto3" json:"turn_seq,omitempty"`
-	Attempt          int64                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Output           []*Part                `protobuf:"bytes,3,rep,name=output,proto3" json:"output,omitempty"`
-	OutputOfInput    bool                   `protobuf:"varint,4,opt,name=output_of_input,json=outputOfInput,proto3" json:"output_of_input,omitempty"`
-	Messages         []*Message             `protobuf:"bytes,5,rep,name=messages,proto3" json:"messages,omitempty"`
-	MessagesOfInput  bool                   `protobuf:"varint,6,opt,name=messages_of_input,json=messagesOfInput,proto3" json:"messages_of_input,omitempty"`
-	Usage            *Usage                 `protobuf:"bytes,7,opt,name=usage,proto3" json:"usage,omitempty"`
-	Event            string                 `protobuf:"bytes,8,opt,name=event,proto3" json:"event,omitempty"`
-	Artifacts        []*ArtifactWrite       `protobuf:"bytes,9,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
-	ArtifactsOfInput bool                   `protobuf:"varint,10,opt,name=artifacts_of_input,json=artifactsOfInput,proto3" json:"artifacts_of_input,omitempty"`
-	Await            uint32                 `protobuf:"varint,30,opt,name=await,proto3" json:"await,omitempty"`
-	Reply            bool                   `protobuf:"varint,31,opt,name=reply,proto3" json:"reply,omitempty"`
-	Said             *Said                  `protobuf:"bytes,32,opt,name=said,proto3" json:"said,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	state               protoimpl.MessageState `protogen:"open.v1"`
+	TurnSeq             uint64                 `protobuf:"varint,1,opt,name=turn_seq,json=turnSeq,proto3" json:"turn_seq,omitempty"`
+	Attempt             int64                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Output              []*Part                `protobuf:"bytes,3,rep,name=output,proto3" json:"output,omitempty"`
+	OutputOfInput       bool                   `protobuf:"varint,4,opt,name=output_of_input,json=outputOfInput,proto3" json:"output_of_input,omitempty"`
+	Messages            []*Message             `protobuf:"bytes,5,rep,name=messages,proto3" json:"messages,omitempty"`
+	MessagesOfInput     bool                   `protobuf:"varint,6,opt,name=messages_of_input,json=messagesOfInput,proto3" json:"messages_of_input,omitempty"`
+	Usage               *Usage                 `protobuf:"bytes,7,opt,name=usage,proto3" json:"usage,omitempty"`
+	Event               string                 `protobuf:"bytes,8,opt,name=event,proto3" json:"event,omitempty"`
+	Artifacts           []*ArtifactWrite       `protobuf:"bytes,9,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
+	ArtifactsOfInput    bool                   `protobuf:"varint,10,opt,name=artifacts_of_input,json=artifactsOfInput,proto3" json:"artifacts_of_input,omitempty"`
+	Await               uint32                 `protobuf:"varint,30,opt,name=await,proto3" json:"await,omitempty"`
+	Reply               bool                   `protobuf:"varint,31,opt,name=reply,proto3" json:"reply,omitempty"`
+	ConversationThrough *StepRef               `protobuf:"bytes,32,opt,name=conversation_through,json=conversationThrough,proto3" json:"conversation_through,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *TurnCompleted) Reset() {
@@ -6141,9 +6141,9 @@ func (x *TurnCompleted) GetReply() bool {
 	return false
 }
 
-func (x *TurnCompleted) GetSaid() *Said {
+func (x *TurnCompleted) GetConversationThrough() *StepRef {
 	if x != nil {
-		return x.Said
+		return x.ConversationThrough
 	}
 	return nil
 }
@@ -6590,7 +6590,7 @@ type StepRequested struct {
 	Bound         *Usage                 `protobuf:"bytes,14,opt,name=bound,proto3" json:"bound,omitempty"`
 	Changed       bool                   `protobuf:"varint,15,opt,name=changed,proto3" json:"changed,omitempty"`
 	Call          *CallRef               `protobuf:"bytes,16,opt,name=call,proto3" json:"call,omitempty"`
-	Hold          *Hold                  `protobuf:"bytes,200,opt,name=hold,proto3" json:"hold,omitempty"`
+	Hold          *ApprovalHold          `protobuf:"bytes,200,opt,name=hold,proto3" json:"hold,omitempty"`
 	About         *About                 `protobuf:"bytes,240,opt,name=about,proto3" json:"about,omitempty"`
 	Policy        *ToolPolicy            `protobuf:"bytes,260,opt,name=policy,proto3" json:"policy,omitempty"`
 	Local         bool                   `protobuf:"varint,270,opt,name=local,proto3" json:"local,omitempty"`
@@ -6741,7 +6741,7 @@ func (x *StepRequested) GetCall() *CallRef {
 	return nil
 }
 
-func (x *StepRequested) GetHold() *Hold {
+func (x *StepRequested) GetHold() *ApprovalHold {
 	if x != nil {
 		return x.Hold
 	}
@@ -7032,8 +7032,8 @@ func (x *StepRejected) GetKind() uint32 {
 	return 0
 }
 
-// StepDoubted: nobody knows what came of an attempt.
-type StepDoubted struct {
+// StepOutcomeUnknown: nobody knows what came of an attempt.
+type StepOutcomeUnknown struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Step          uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
 	Tool          string                 `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
@@ -7046,20 +7046,20 @@ type StepDoubted struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *StepDoubted) Reset() {
-	*x = StepDoubted{}
+func (x *StepOutcomeUnknown) Reset() {
+	*x = StepOutcomeUnknown{}
 	mi := &file_storage_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *StepDoubted) String() string {
+func (x *StepOutcomeUnknown) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*StepDoubted) ProtoMessage() {}
+func (*StepOutcomeUnknown) ProtoMessage() {}
 
-func (x *StepDoubted) ProtoReflect() protoreflect.Message {
+func (x *StepOutcomeUnknown) ProtoReflect() protoreflect.Message {
 	mi := &file_storage_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -7071,61 +7071,61 @@ func (x *StepDoubted) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use StepDoubted.ProtoReflect.Descriptor instead.
-func (*StepDoubted) Descriptor() ([]byte, []int) {
+// Deprecated: Use StepOutcomeUnknown.ProtoReflect.Descriptor instead.
+func (*StepOutcomeUnknown) Descriptor() ([]byte, []int) {
 	return file_storage_proto_rawDescGZIP(), []int{72}
 }
 
-func (x *StepDoubted) GetStep() uint32 {
+func (x *StepOutcomeUnknown) GetStep() uint32 {
 	if x != nil {
 		return x.Step
 	}
 	return 0
 }
 
-func (x *StepDoubted) GetTool() string {
+func (x *StepOutcomeUnknown) GetTool() string {
 	if x != nil {
 		return x.Tool
 	}
 	return ""
 }
 
-func (x *StepDoubted) GetAttempt() int64 {
+func (x *StepOutcomeUnknown) GetAttempt() int64 {
 	if x != nil {
 		return x.Attempt
 	}
 	return 0
 }
 
-func (x *StepDoubted) GetError() *Fault {
+func (x *StepOutcomeUnknown) GetError() *Fault {
 	if x != nil {
 		return x.Error
 	}
 	return nil
 }
 
-func (x *StepDoubted) GetWorker() string {
+func (x *StepOutcomeUnknown) GetWorker() string {
 	if x != nil {
 		return x.Worker
 	}
 	return ""
 }
 
-func (x *StepDoubted) GetBy() uint32 {
+func (x *StepOutcomeUnknown) GetBy() uint32 {
 	if x != nil {
 		return x.By
 	}
 	return 0
 }
 
-func (x *StepDoubted) GetKind() uint32 {
+func (x *StepOutcomeUnknown) GetKind() uint32 {
 	if x != nil {
 		return x.Kind
 	}
 	return 0
 }
 
-type CompensationBegun struct {
+type CompensationStarted struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	Status           uint32                 `protobuf:"varint,1,opt,name=status,proto3" json:"status,omitempty"`
 	Reason           string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -7140,20 +7140,20 @@ type CompensationBegun struct {
 	sizeCache        protoimpl.SizeCache
 }
 
-func (x *CompensationBegun) Reset() {
-	*x = CompensationBegun{}
+func (x *CompensationStarted) Reset() {
+	*x = CompensationStarted{}
 	mi := &file_storage_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *CompensationBegun) String() string {
+func (x *CompensationStarted) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*CompensationBegun) ProtoMessage() {}
+func (*CompensationStarted) ProtoMessage() {}
 
-func (x *CompensationBegun) ProtoReflect() protoreflect.Message {
+func (x *CompensationStarted) ProtoReflect() protoreflect.Message {
 	mi := &file_storage_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -7165,68 +7165,68 @@ func (x *CompensationBegun) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use CompensationBegun.ProtoReflect.Descriptor instead.
-func (*CompensationBegun) Descriptor() ([]byte, []int) {
+// Deprecated: Use CompensationStarted.ProtoReflect.Descriptor instead.
+func (*CompensationStarted) Descriptor() ([]byte, []int) {
 	return file_storage_proto_rawDescGZIP(), []int{73}
 }
 
-func (x *CompensationBegun) GetStatus() uint32 {
+func (x *CompensationStarted) GetStatus() uint32 {
 	if x != nil {
 		return x.Status
 	}
 	return 0
 }
 
-func (x *CompensationBegun) GetReason() string {
+func (x *CompensationStarted) GetReason() string {
 	if x != nil {
 		return x.Reason
 	}
 	return ""
 }
 
-func (x *CompensationBegun) GetEvent() string {
+func (x *CompensationStarted) GetEvent() string {
 	if x != nil {
 		return x.Event
 	}
 	return ""
 }
 
-func (x *CompensationBegun) GetIntended() string {
+func (x *CompensationStarted) GetIntended() string {
 	if x != nil {
 		return x.Intended
 	}
 	return ""
 }
 
-func (x *CompensationBegun) GetRedirects() []*Redirect {
+func (x *CompensationStarted) GetRedirects() []*Redirect {
 	if x != nil {
 		return x.Redirects
 	}
 	return nil
 }
 
-func (x *CompensationBegun) GetEffects() []uint64 {
+func (x *CompensationStarted) GetEffects() []uint64 {
 	if x != nil {
 		return x.Effects
 	}
 	return nil
 }
 
-func (x *CompensationBegun) GetPending() []uint64 {
+func (x *CompensationStarted) GetPending() []uint64 {
 	if x != nil {
 		return x.Pending
 	}
 	return nil
 }
 
-func (x *CompensationBegun) GetArtifacts() []*ArtifactWrite {
+func (x *CompensationStarted) GetArtifacts() []*ArtifactWrite {
 	if x != nil {
 		return x.Artifacts
 	}
 	return nil
 }
 
-func (x *CompensationBegun) GetArtifactsOfInput() bool {
+func (x *CompensationStarted) GetArtifactsOfInput() bool {
 	if x != nil {
 		return x.ArtifactsOfInput
 	}
@@ -7362,28 +7362,28 @@ func (x *Holding) GetWhy() string {
 	return ""
 }
 
-// Hold says that a call waits for a decision.
-type Hold struct {
+// ApprovalHold says that a call waits for a decision.
+type ApprovalHold struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Why           string                 `protobuf:"bytes,1,opt,name=why,proto3" json:"why,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Hold) Reset() {
-	*x = Hold{}
+func (x *ApprovalHold) Reset() {
+	*x = ApprovalHold{}
 	mi := &file_storage_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Hold) String() string {
+func (x *ApprovalHold) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Hold) ProtoMessage() {}
+func (*ApprovalHold) ProtoMessage() {}
 
-func (x *Hold) ProtoReflect() protoreflect.Message {
+func (x *ApprovalHold) ProtoReflect() protoreflect.Message {
 	mi := &file_storage_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -7395,12 +7395,12 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Hold.ProtoReflect.Descriptor instead.
-func (*Hold) Descriptor() ([]byte, []int) {
+// Deprecated: Use ApprovalHold.ProtoReflect.Descriptor instead.
+func (*ApprovalHold) Descriptor() ([]byte, []int) {
 	return file_storage_proto_rawDescGZIP(), []int{76}
 }
 
-func (x *Hold) GetWhy() string {
+func (x *ApprovalHold) GetWhy() string {
 	if x != nil {
 		return x.Why
 	}
@@ -7901,14 +7901,14 @@ func (x *ToolPolicy) GetNamed() bool {
 
 // Account is what holds of a run's budget beside its pack.
 type Account struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Limit         *Amount                `protobuf:"bytes,1,opt,name=limit,proto3" json:"limit,omitempty"`
-	Leased        bool                   `protobuf:"varint,2,opt,name=leased,proto3" json:"leased,omitempty"`
-	WrappedUp     bool                   `protobuf:"varint,3,opt,name=wrapped_up,json=wrappedUp,proto3" json:"wrapped_up,omitempty"`
-	Noticed       bool                   `protobuf:"varint,4,opt,name=noticed,proto3" json:"noticed,omitempty"`
-	Owed          []*Owed                `protobuf:"bytes,5,rep,name=owed,proto3" json:"owed,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	Limit             *Amount                `protobuf:"bytes,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	Leased            bool                   `protobuf:"varint,2,opt,name=leased,proto3" json:"leased,omitempty"`
+	WrappedUp         bool                   `protobuf:"varint,3,opt,name=wrapped_up,json=wrappedUp,proto3" json:"wrapped_up,omitempty"`
+	BudgetNoticeAdded bool                   `protobuf:"varint,4,opt,name=budget_notice_added,json=budgetNoticeAdded,proto3" json:"budget_notice_added,omitempty"`
+	Unreported        []*UnreportedUsage     `protobuf:"bytes,5,rep,name=unreported,proto3" json:"unreported,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Account) Reset() {
@@ -7962,22 +7962,22 @@ func (x *Account) GetWrappedUp() bool {
 	return false
 }
 
-func (x *Account) GetNoticed() bool {
+func (x *Account) GetBudgetNoticeAdded() bool {
 	if x != nil {
-		return x.Noticed
+		return x.BudgetNoticeAdded
 	}
 	return false
 }
 
-func (x *Account) GetOwed() []*Owed {
+func (x *Account) GetUnreported() []*UnreportedUsage {
 	if x != nil {
-		return x.Owed
+		return x.Unreported
 	}
 	return nil
 }
 
-// Owed is an attempt of a call of a model that nobody told of.
-type Owed struct {
+// UnreportedUsage is an attempt of a call of a model that nobody told of.
+type UnreportedUsage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Step          uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
 	Attempt       int64                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
@@ -7987,20 +7987,20 @@ type Owed struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Owed) Reset() {
-	*x = Owed{}
+func (x *UnreportedUsage) Reset() {
+	*x = UnreportedUsage{}
 	mi := &file_storage_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Owed) String() string {
+func (x *UnreportedUsage) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Owed) ProtoMessage() {}
+func (*UnreportedUsage) ProtoMessage() {}
 
-func (x *Owed) ProtoReflect() protoreflect.Message {
+func (x *UnreportedUsage) ProtoReflect() protoreflect.Message {
 	mi := &file_storage_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -8012,33 +8012,33 @@ func (x *Owed) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Owed.ProtoReflect.Descriptor instead.
-func (*Owed) Descriptor() ([]byte, []int) {
+// Deprecated: Use UnreportedUsage.ProtoReflect.Descriptor instead.
+func (*UnreportedUsage) Descriptor() ([]byte, []int) {
 	return file_storage_proto_rawDescGZIP(), []int{84}
 }
 
-func (x *Owed) GetStep() uint32 {
+func (x *UnreportedUsage) GetStep() uint32 {
 	if x != nil {
 		return x.Step
 	}
 	return 0
 }
 
-func (x *Owed) GetAttempt() int64 {
+func (x *UnreportedUsage) GetAttempt() int64 {
 	if x != nil {
 		return x.Attempt
 	}
 	return 0
 }
 
-func (x *Owed) GetBound() *Amount {
+func (x *UnreportedUsage) GetBound() *Amount {
 	if x != nil {
 		return x.Bound
 	}
 	return nil
 }
 
-func (x *Owed) GetOutput() int64 {
+func (x *UnreportedUsage) GetOutput() int64 {
 	if x != nil {
 		return x.Output
 	}
@@ -8264,14 +8264,14 @@ func (x *Steered) GetWhen() uint32 {
 
 // Stopped is the end of a turn by a person.
 type Stopped struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	TurnSeq       uint64                 `protobuf:"varint,1,opt,name=turn_seq,json=turnSeq,proto3" json:"turn_seq,omitempty"`
-	Attempt       int64                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Note          string                 `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`
-	Said          *Said                  `protobuf:"bytes,4,opt,name=said,proto3" json:"said,omitempty"`
-	Calls         []*Said                `protobuf:"bytes,5,rep,name=calls,proto3" json:"calls,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state               protoimpl.MessageState `protogen:"open.v1"`
+	TurnSeq             uint64                 `protobuf:"varint,1,opt,name=turn_seq,json=turnSeq,proto3" json:"turn_seq,omitempty"`
+	Attempt             int64                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Note                string                 `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`
+	ConversationThrough *StepRef               `protobuf:"bytes,4,opt,name=conversation_through,json=conversationThrough,proto3" json:"conversation_through,omitempty"`
+	Calls               []*StepRef             `protobuf:"bytes,5,rep,name=calls,proto3" json:"calls,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *Stopped) Reset() {
@@ -8325,22 +8325,22 @@ func (x *Stopped) GetNote() string {
 	return ""
 }
 
-func (x *Stopped) GetSaid() *Said {
+func (x *Stopped) GetConversationThrough() *StepRef {
 	if x != nil {
-		return x.Said
+		return x.ConversationThrough
 	}
 	return nil
 }
 
-func (x *Stopped) GetCalls() []*Said {
+func (x *Stopped) GetCalls() []*StepRef {
 	if x != nil {
 		return x.Calls
 	}
 	return nil
 }
 
-// Noticed is a notice of the sidecar's.
-type Noticed struct {
+// NoticeAdded is a notice of the sidecar's.
+type NoticeAdded struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Code          string                 `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
 	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
@@ -8348,20 +8348,20 @@ type Noticed struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Noticed) Reset() {
-	*x = Noticed{}
+func (x *NoticeAdded) Reset() {
+	*x = NoticeAdded{}
 	mi := &file_storage_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Noticed) String() string {
+func (x *NoticeAdded) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Noticed) ProtoMessage() {}
+func (*NoticeAdded) ProtoMessage() {}
 
-func (x *Noticed) ProtoReflect() protoreflect.Message {
+func (x *NoticeAdded) ProtoReflect() protoreflect.Message {
 	mi := &file_storage_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -8373,27 +8373,27 @@ func (x *Noticed) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Noticed.ProtoReflect.Descriptor instead.
-func (*Noticed) Descriptor() ([]byte, []int) {
+// Deprecated: Use NoticeAdded.ProtoReflect.Descriptor instead.
+func (*NoticeAdded) Descriptor() ([]byte, []int) {
 	return file_storage_proto_rawDescGZIP(), []int{90}
 }
 
-func (x *Noticed) GetCode() string {
+func (x *NoticeAdded) GetCode() string {
 	if x != nil {
 		return x.Code
 	}
 	return ""
 }
 
-func (x *Noticed) GetText() string {
+func (x *NoticeAdded) GetText() string {
 	if x != nil {
 		return x.Text
 	}
 	return ""
 }
 
-// Heed is what requests to models have to contain.
-type Heed struct {
+// RequiredMessage is what requests to models have to contain.
+type RequiredMessage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
 	Row           uint64                 `protobuf:"varint,2,opt,name=row,proto3" json:"row,omitempty"`
@@ -8404,20 +8404,20 @@ type Heed struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Heed) Reset() {
-	*x = Heed{}
+func (x *RequiredMessage) Reset() {
+	*x = RequiredMessage{}
 	mi := &file_storage_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Heed) String() string {
+func (x *RequiredMessage) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Heed) ProtoMessage() {}
+func (*RequiredMessage) ProtoMessage() {}
 
-func (x *Heed) ProtoReflect() protoreflect.Message {
+func (x *RequiredMessage) ProtoReflect() protoreflect.Message {
 	mi := &file_storage_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -8429,48 +8429,48 @@ func (x *Heed) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Heed.ProtoReflect.Descriptor instead.
-func (*Heed) Descriptor() ([]byte, []int) {
+// Deprecated: Use RequiredMessage.ProtoReflect.Descriptor instead.
+func (*RequiredMessage) Descriptor() ([]byte, []int) {
 	return file_storage_proto_rawDescGZIP(), []int{91}
 }
 
-func (x *Heed) GetSeq() uint64 {
+func (x *RequiredMessage) GetSeq() uint64 {
 	if x != nil {
 		return x.Seq
 	}
 	return 0
 }
 
-func (x *Heed) GetRow() uint64 {
+func (x *RequiredMessage) GetRow() uint64 {
 	if x != nil {
 		return x.Row
 	}
 	return 0
 }
 
-func (x *Heed) GetNotice() bool {
+func (x *RequiredMessage) GetNotice() bool {
 	if x != nil {
 		return x.Notice
 	}
 	return false
 }
 
-func (x *Heed) GetLater() bool {
+func (x *RequiredMessage) GetLater() bool {
 	if x != nil {
 		return x.Later
 	}
 	return false
 }
 
-func (x *Heed) GetOnce() bool {
+func (x *RequiredMessage) GetOnce() bool {
 	if x != nil {
 		return x.Once
 	}
 	return false
 }
 
-// ModelNoted is news of a call of a model.
-type ModelNoted struct {
+// ModelUpdated is news of a call of a model.
+type ModelUpdated struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Step          uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
 	Attempt       int64                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
@@ -8482,20 +8482,20 @@ type ModelNoted struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ModelNoted) Reset() {
-	*x = ModelNoted{}
+func (x *ModelUpdated) Reset() {
+	*x = ModelUpdated{}
 	mi := &file_storage_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ModelNoted) String() string {
+func (x *ModelUpdated) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ModelNoted) ProtoMessage() {}
+func (*ModelUpdated) ProtoMessage() {}
 
-func (x *ModelNoted) ProtoReflect() protoreflect.Message {
+func (x *ModelUpdated) ProtoReflect() protoreflect.Message {
 	mi := &file_storage_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -8507,47 +8507,47 @@ func (x *ModelNoted) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ModelNoted.ProtoReflect.Descriptor instead.
-func (*ModelNoted) Descriptor() ([]byte, []int) {
+// Deprecated: Use ModelUpdated.ProtoReflect.Descriptor instead.
+func (*ModelUpdated) Descriptor() ([]byte, []int) {
 	return file_storage_proto_rawDescGZIP(), []int{92}
 }
 
-func (x *ModelNoted) GetStep() uint32 {
+func (x *ModelUpdated) GetStep() uint32 {
 	if x != nil {
 		return x.Step
 	}
 	return 0
 }
 
-func (x *ModelNoted) GetAttempt() int64 {
+func (x *ModelUpdated) GetAttempt() int64 {
 	if x != nil {
 		return x.Attempt
 	}
 	return 0
 }
 
-func (x *ModelNoted) GetResponseId() string {
+func (x *ModelUpdated) GetResponseId() string {
 	if x != nil {
 		return x.ResponseId
 	}
 	return ""
 }
 
-func (x *ModelNoted) GetUsage() *Usage {
+func (x *ModelUpdated) GetUsage() *Usage {
 	if x != nil {
 		return x.Usage
 	}
 	return nil
 }
 
-func (x *ModelNoted) GetChanged() bool {
+func (x *ModelUpdated) GetChanged() bool {
 	if x != nil {
 		return x.Changed
 	}
 	return false
 }
 
-func (x *ModelNoted) GetHash() []byte {
+func (x *ModelUpdated) GetHash() []byte {
 	if x != nil {
 		return x.Hash
 	}
@@ -8613,7 +8613,7 @@ type Origin struct {
 	State                *State                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
 	Artifacts            []*ArtifactWrite       `protobuf:"bytes,4,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
 	StateOfInput         bool                   `protobuf:"varint,5,opt,name=state_of_input,json=stateOfInput,proto3" json:"state_of_input,omitempty"`
-	Conversations        []*Talk                `protobuf:"bytes,6,rep,name=conversations,proto3" json:"conversations,omitempty"`
+	Conversations        []*ConversationCopy    `protobuf:"bytes,6,rep,name=conversations,proto3" json:"conversations,omitempty"`
 	ConversationsOfInput bool                   `protobuf:"varint,7,opt,name=conversations_of_input,json=conversationsOfInput,proto3" json:"conversations_of_input,omitempty"`
 	Steps                []*TakenStep           `protobuf:"bytes,8,rep,name=steps,proto3" json:"steps,omitempty"`
 	StepsOfInput         bool                   `protobuf:"varint,9,opt,name=steps_of_input,json=stepsOfInput,proto3" json:"steps_of_input,omitempty"`
@@ -8686,7 +8686,7 @@ func (x *Origin) GetStateOfInput() bool {
 	return false
 }
 
-func (x *Origin) GetConversations() []*Talk {
+func (x *Origin) GetConversations() []*ConversationCopy {
 	if x != nil {
 		return x.Conversations
 	}
@@ -8723,7 +8723,7 @@ type Ended struct {
 	ArtifactsOfInput bool                   `protobuf:"varint,5,opt,name=artifacts_of_input,json=artifactsOfInput,proto3" json:"artifacts_of_input,omitempty"`
 	Event            string                 `protobuf:"bytes,6,opt,name=event,proto3" json:"event,omitempty"`
 	Intended         string                 `protobuf:"bytes,7,opt,name=intended,proto3" json:"intended,omitempty"`
-	Standing         []*Stood               `protobuf:"bytes,240,rep,name=standing,proto3" json:"standing,omitempty"`
+	Uncompensated    []*UncompensatedEffect `protobuf:"bytes,240,rep,name=uncompensated,proto3" json:"uncompensated,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -8807,15 +8807,15 @@ func (x *Ended) GetIntended() string {
 	return ""
 }
 
-func (x *Ended) GetStanding() []*Stood {
+func (x *Ended) GetUncompensated() []*UncompensatedEffect {
 	if x != nil {
-		return x.Standing
+		return x.Uncompensated
 	}
 	return nil
 }
 
-// Noted keeps the id of an input that changed nothing.
-type Noted struct {
+// NoChange keeps the id of an input that changed nothing.
+type NoChange struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Command       uint32                 `protobuf:"varint,1,opt,name=command,proto3" json:"command,omitempty"`
 	Id            string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
@@ -8823,20 +8823,20 @@ type Noted struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Noted) Reset() {
-	*x = Noted{}
+func (x *NoChange) Reset() {
+	*x = NoChange{}
 	mi := &file_storage_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Noted) String() string {
+func (x *NoChange) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Noted) ProtoMessage() {}
+func (*NoChange) ProtoMessage() {}
 
-func (x *Noted) ProtoReflect() protoreflect.Message {
+func (x *NoChange) ProtoReflect() protoreflect.Message {
 	mi := &file_storage_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -8848,19 +8848,19 @@ func (x *Noted) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Noted.ProtoReflect.Descriptor instead.
-func (*Noted) Descriptor() ([]byte, []int) {
+// Deprecated: Use NoChange.ProtoReflect.Descriptor instead.
+func (*NoChange) Descriptor() ([]byte, []int) {
 	return file_storage_proto_rawDescGZIP(), []int{96}
 }
 
-func (x *Noted) GetCommand() uint32 {
+func (x *NoChange) GetCommand() uint32 {
 	if x != nil {
 		return x.Command
 	}
 	return 0
 }
 
-func (x *Noted) GetId() string {
+func (x *NoChange) GetId() string {
 	if x != nil {
 		return x.Id
 	}
@@ -8921,72 +8921,72 @@ func (x *Redirect) GetGuard() string {
 
 // State is a run's head. Its stored form is format byte | seq (8, big-endian) | State.
 type State struct {
-	state           protoimpl.MessageState `protogen:"open.v1"`
-	Namespace       uint32                 `protobuf:"varint,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	RunId           string                 `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	Digest          string                 `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`
-	PackId          string                 `protobuf:"bytes,4,opt,name=pack_id,json=packId,proto3" json:"pack_id,omitempty"`
-	PackVersion     string                 `protobuf:"bytes,5,opt,name=pack_version,json=packVersion,proto3" json:"pack_version,omitempty"`
-	Entry           string                 `protobuf:"bytes,6,opt,name=entry,proto3" json:"entry,omitempty"`
-	Agent           string                 `protobuf:"bytes,7,opt,name=agent,proto3" json:"agent,omitempty"`
-	EntryOverride   bool                   `protobuf:"varint,8,opt,name=entry_override,json=entryOverride,proto3" json:"entry_override,omitempty"`
-	Execution       uint32                 `protobuf:"varint,9,opt,name=execution,proto3" json:"execution,omitempty"`
-	Labels          []*Label               `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty"`
-	Limits          *Limits                `protobuf:"bytes,11,opt,name=limits,proto3" json:"limits,omitempty"`
-	Parent          *Parent                `protobuf:"bytes,12,opt,name=parent,proto3" json:"parent,omitempty"`
-	Depth           int64                  `protobuf:"varint,13,opt,name=depth,proto3" json:"depth,omitempty"`
-	Seq             uint64                 `protobuf:"varint,14,opt,name=seq,proto3" json:"seq,omitempty"`
-	PrevHash        []byte                 `protobuf:"bytes,15,opt,name=prev_hash,json=prevHash,proto3" json:"prev_hash,omitempty"`
-	CreatedAt       uint64                 `protobuf:"fixed64,16,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	At              uint64                 `protobuf:"fixed64,17,opt,name=at,proto3" json:"at,omitempty"`
-	Status          uint32                 `protobuf:"varint,18,opt,name=status,proto3" json:"status,omitempty"`
-	Reason          string                 `protobuf:"bytes,19,opt,name=reason,proto3" json:"reason,omitempty"`
-	Paused          bool                   `protobuf:"varint,20,opt,name=paused,proto3" json:"paused,omitempty"`
-	Current         string                 `protobuf:"bytes,21,opt,name=current,proto3" json:"current,omitempty"`
-	VisitSeq        uint64                 `protobuf:"varint,22,opt,name=visit_seq,json=visitSeq,proto3" json:"visit_seq,omitempty"`
-	Visits          []*Count               `protobuf:"bytes,23,rep,name=visits,proto3" json:"visits,omitempty"`
-	Edges           []*EdgeCount           `protobuf:"bytes,24,rep,name=edges,proto3" json:"edges,omitempty"`
-	TotalVisits     int64                  `protobuf:"varint,25,opt,name=total_visits,json=totalVisits,proto3" json:"total_visits,omitempty"`
-	Transitions     int64                  `protobuf:"varint,26,opt,name=transitions,proto3" json:"transitions,omitempty"`
-	ToolCalls       int64                  `protobuf:"varint,27,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
-	Reframes        int64                  `protobuf:"varint,28,opt,name=reframes,proto3" json:"reframes,omitempty"`
-	Tokens          int64                  `protobuf:"varint,29,opt,name=tokens,proto3" json:"tokens,omitempty"`
-	CostMicro       int64                  `protobuf:"varint,30,opt,name=cost_micro,json=costMicro,proto3" json:"cost_micro,omitempty"`
-	Deadline        uint64                 `protobuf:"fixed64,31,opt,name=deadline,proto3" json:"deadline,omitempty"`
-	WallLeft        int64                  `protobuf:"varint,32,opt,name=wall_left,json=wallLeft,proto3" json:"wall_left,omitempty"`
-	StateTimeoutAt  uint64                 `protobuf:"fixed64,33,opt,name=state_timeout_at,json=stateTimeoutAt,proto3" json:"state_timeout_at,omitempty"`
-	MaxSteps        int64                  `protobuf:"varint,34,opt,name=max_steps,json=maxSteps,proto3" json:"max_steps,omitempty"`
-	Turn            *Turn                  `protobuf:"bytes,35,opt,name=turn,proto3" json:"turn,omitempty"`
-	Queue           []uint64               `protobuf:"varint,36,rep,packed,name=queue,proto3" json:"queue,omitempty"`
-	Steps           []*ToolStep            `protobuf:"bytes,37,rep,name=steps,proto3" json:"steps,omitempty"`
-	LastStep        uint32                 `protobuf:"varint,38,opt,name=last_step,json=lastStep,proto3" json:"last_step,omitempty"`
-	Artifacts       []*ArtifactHead        `protobuf:"bytes,39,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
-	ArtifactBytes   int64                  `protobuf:"varint,40,opt,name=artifact_bytes,json=artifactBytes,proto3" json:"artifact_bytes,omitempty"`
-	Conversations   []*Conversation        `protobuf:"bytes,41,rep,name=conversations,proto3" json:"conversations,omitempty"`
-	MessageBytes    int64                  `protobuf:"varint,42,opt,name=message_bytes,json=messageBytes,proto3" json:"message_bytes,omitempty"`
-	ModelSteps      uint32                 `protobuf:"varint,43,opt,name=model_steps,json=modelSteps,proto3" json:"model_steps,omitempty"`
-	Texts           []*KnownText           `protobuf:"bytes,44,rep,name=texts,proto3" json:"texts,omitempty"`
-	Repeats         []*Repeat              `protobuf:"bytes,45,rep,name=repeats,proto3" json:"repeats,omitempty"`
-	Forked          *Forked                `protobuf:"bytes,80,opt,name=forked,proto3" json:"forked,omitempty"`
-	Imported        bool                   `protobuf:"varint,81,opt,name=imported,proto3" json:"imported,omitempty"`
-	Task            *Task                  `protobuf:"bytes,90,opt,name=task,proto3" json:"task,omitempty"`
-	Awaiting        uint32                 `protobuf:"varint,91,opt,name=awaiting,proto3" json:"awaiting,omitempty"`
-	StatusAt        uint64                 `protobuf:"fixed64,92,opt,name=status_at,json=statusAt,proto3" json:"status_at,omitempty"`
-	Erasable        bool                   `protobuf:"varint,93,opt,name=erasable,proto3" json:"erasable,omitempty"`
-	Asked           uint32                 `protobuf:"varint,94,opt,name=asked,proto3" json:"asked,omitempty"`
-	Heeds           []*Heed                `protobuf:"bytes,210,rep,name=heeds,proto3" json:"heeds,omitempty"`
-	Account         *Account               `protobuf:"bytes,220,opt,name=account,proto3" json:"account,omitempty"`
-	Charges         []*Charge              `protobuf:"bytes,230,rep,name=charges,proto3" json:"charges,omitempty"`
-	OwnSteps        uint32                 `protobuf:"varint,240,opt,name=own_steps,json=ownSteps,proto3" json:"own_steps,omitempty"`
-	Effects         []*Standing            `protobuf:"bytes,241,rep,name=effects,proto3" json:"effects,omitempty"`
-	Undo            *Undo                  `protobuf:"bytes,242,opt,name=undo,proto3" json:"undo,omitempty"`
-	EstimatedTokens int64                  `protobuf:"varint,250,opt,name=estimated_tokens,json=estimatedTokens,proto3" json:"estimated_tokens,omitempty"`
-	Called          []*Count               `protobuf:"bytes,251,rep,name=called,proto3" json:"called,omitempty"`
-	Policy          *ToolPolicy            `protobuf:"bytes,260,opt,name=policy,proto3" json:"policy,omitempty"`
-	Payer           *Payer                 `protobuf:"bytes,270,opt,name=payer,proto3" json:"payer,omitempty"`
-	Apart           *Amount                `protobuf:"bytes,271,opt,name=apart,proto3" json:"apart,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Namespace        uint32                 `protobuf:"varint,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	RunId            string                 `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	Digest           string                 `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`
+	PackId           string                 `protobuf:"bytes,4,opt,name=pack_id,json=packId,proto3" json:"pack_id,omitempty"`
+	PackVersion      string                 `protobuf:"bytes,5,opt,name=pack_version,json=packVersion,proto3" json:"pack_version,omitempty"`
+	Entry            string                 `protobuf:"bytes,6,opt,name=entry,proto3" json:"entry,omitempty"`
+	Agent            string                 `protobuf:"bytes,7,opt,name=agent,proto3" json:"agent,omitempty"`
+	EntryOverride    bool                   `protobuf:"varint,8,opt,name=entry_override,json=entryOverride,proto3" json:"entry_override,omitempty"`
+	Execution        uint32                 `protobuf:"varint,9,opt,name=execution,proto3" json:"execution,omitempty"`
+	Labels           []*Label               `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty"`
+	Limits           *Limits                `protobuf:"bytes,11,opt,name=limits,proto3" json:"limits,omitempty"`
+	Parent           *Parent                `protobuf:"bytes,12,opt,name=parent,proto3" json:"parent,omitempty"`
+	Depth            int64                  `protobuf:"varint,13,opt,name=depth,proto3" json:"depth,omitempty"`
+	Seq              uint64                 `protobuf:"varint,14,opt,name=seq,proto3" json:"seq,omitempty"`
+	PrevHash         []byte                 `protobuf:"bytes,15,opt,name=prev_hash,json=prevHash,proto3" json:"prev_hash,omitempty"`
+	CreatedAt        uint64                 `protobuf:"fixed64,16,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	At               uint64                 `protobuf:"fixed64,17,opt,name=at,proto3" json:"at,omitempty"`
+	Status           uint32                 `protobuf:"varint,18,opt,name=status,proto3" json:"status,omitempty"`
+	Reason           string                 `protobuf:"bytes,19,opt,name=reason,proto3" json:"reason,omitempty"`
+	Paused           bool                   `protobuf:"varint,20,opt,name=paused,proto3" json:"paused,omitempty"`
+	Current          string                 `protobuf:"bytes,21,opt,name=current,proto3" json:"current,omitempty"`
+	VisitSeq         uint64                 `protobuf:"varint,22,opt,name=visit_seq,json=visitSeq,proto3" json:"visit_seq,omitempty"`
+	Visits           []*Count               `protobuf:"bytes,23,rep,name=visits,proto3" json:"visits,omitempty"`
+	Edges            []*EdgeCount           `protobuf:"bytes,24,rep,name=edges,proto3" json:"edges,omitempty"`
+	TotalVisits      int64                  `protobuf:"varint,25,opt,name=total_visits,json=totalVisits,proto3" json:"total_visits,omitempty"`
+	Transitions      int64                  `protobuf:"varint,26,opt,name=transitions,proto3" json:"transitions,omitempty"`
+	ToolCalls        int64                  `protobuf:"varint,27,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
+	Reframes         int64                  `protobuf:"varint,28,opt,name=reframes,proto3" json:"reframes,omitempty"`
+	Tokens           int64                  `protobuf:"varint,29,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	CostMicro        int64                  `protobuf:"varint,30,opt,name=cost_micro,json=costMicro,proto3" json:"cost_micro,omitempty"`
+	Deadline         uint64                 `protobuf:"fixed64,31,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	WallLeft         int64                  `protobuf:"varint,32,opt,name=wall_left,json=wallLeft,proto3" json:"wall_left,omitempty"`
+	StateTimeoutAt   uint64                 `protobuf:"fixed64,33,opt,name=state_timeout_at,json=stateTimeoutAt,proto3" json:"state_timeout_at,omitempty"`
+	MaxSteps         int64                  `protobuf:"varint,34,opt,name=max_steps,json=maxSteps,proto3" json:"max_steps,omitempty"`
+	Turn             *Turn                  `protobuf:"bytes,35,opt,name=turn,proto3" json:"turn,omitempty"`
+	Queue            []uint64               `protobuf:"varint,36,rep,packed,name=queue,proto3" json:"queue,omitempty"`
+	Steps            []*ToolStep            `protobuf:"bytes,37,rep,name=steps,proto3" json:"steps,omitempty"`
+	LastStep         uint32                 `protobuf:"varint,38,opt,name=last_step,json=lastStep,proto3" json:"last_step,omitempty"`
+	Artifacts        []*ArtifactHead        `protobuf:"bytes,39,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
+	ArtifactBytes    int64                  `protobuf:"varint,40,opt,name=artifact_bytes,json=artifactBytes,proto3" json:"artifact_bytes,omitempty"`
+	Conversations    []*Conversation        `protobuf:"bytes,41,rep,name=conversations,proto3" json:"conversations,omitempty"`
+	MessageBytes     int64                  `protobuf:"varint,42,opt,name=message_bytes,json=messageBytes,proto3" json:"message_bytes,omitempty"`
+	ModelSteps       uint32                 `protobuf:"varint,43,opt,name=model_steps,json=modelSteps,proto3" json:"model_steps,omitempty"`
+	Texts            []*TextRef             `protobuf:"bytes,44,rep,name=texts,proto3" json:"texts,omitempty"`
+	Repeats          []*Repeat              `protobuf:"bytes,45,rep,name=repeats,proto3" json:"repeats,omitempty"`
+	Forked           *Forked                `protobuf:"bytes,80,opt,name=forked,proto3" json:"forked,omitempty"`
+	Imported         bool                   `protobuf:"varint,81,opt,name=imported,proto3" json:"imported,omitempty"`
+	Task             *Task                  `protobuf:"bytes,90,opt,name=task,proto3" json:"task,omitempty"`
+	Awaiting         uint32                 `protobuf:"varint,91,opt,name=awaiting,proto3" json:"awaiting,omitempty"`
+	StatusAt         uint64                 `protobuf:"fixed64,92,opt,name=status_at,json=statusAt,proto3" json:"status_at,omitempty"`
+	Erasable         bool                   `protobuf:"varint,93,opt,name=erasable,proto3" json:"erasable,omitempty"`
+	TurnAwaiting     uint32                 `protobuf:"varint,94,opt,name=turn_awaiting,json=turnAwaiting,proto3" json:"turn_awaiting,omitempty"`
+	RequiredMessages []*RequiredMessage     `protobuf:"bytes,210,rep,name=required_messages,json=requiredMessages,proto3" json:"required_messages,omitempty"`
+	Account          *Account               `protobuf:"bytes,220,opt,name=account,proto3" json:"account,omitempty"`
+	Charges          []*Charge              `protobuf:"bytes,230,rep,name=charges,proto3" json:"charges,omitempty"`
+	OwnSteps         uint32                 `protobuf:"varint,240,opt,name=own_steps,json=ownSteps,proto3" json:"own_steps,omitempty"`
+	Effects          []*CompensableEffect   `protobuf:"bytes,241,rep,name=effects,proto3" json:"effects,omitempty"`
+	Undo             *Undo                  `protobuf:"bytes,242,opt,name=undo,proto3" json:"undo,omitempty"`
+	EstimatedTokens  int64                  `protobuf:"varint,250,opt,name=estimated_tokens,json=estimatedTokens,proto3" json:"estimated_tokens,omitempty"`
+	Called           []*Count               `protobuf:"bytes,251,rep,name=called,proto3" json:"called,omitempty"`
+	Policy           *ToolPolicy            `protobuf:"bytes,260,opt,name=policy,proto3" json:"policy,omitempty"`
+	Payer            *Payer                 `protobuf:"bytes,270,opt,name=payer,proto3" json:"payer,omitempty"`
+	Apart            *Amount                `protobuf:"bytes,271,opt,name=apart,proto3" json:"apart,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *State) Reset() {
@@ -9320,7 +9320,7 @@ func (x *State) GetModelSteps() uint32 {
 	return 0
 }
 
-func (x *State) GetTexts() []*KnownText {
+func (x *State) GetTexts() []*TextRef {
 	if x != nil {
 		return x.Texts
 	}
@@ -9376,16 +9376,16 @@ func (x *State) GetErasable() bool {
 	return false
 }
 
-func (x *State) GetAsked() uint32 {
+func (x *State) GetTurnAwaiting() uint32 {
 	if x != nil {
-		return x.Asked
+		return x.TurnAwaiting
 	}
 	return 0
 }
 
-func (x *State) GetHeeds() []*Heed {
+func (x *State) GetRequiredMessages() []*RequiredMessage {
 	if x != nil {
-		return x.Heeds
+		return x.RequiredMessages
 	}
 	return nil
 }
@@ -9411,7 +9411,7 @@ func (x *State) GetOwnSteps() uint32 {
 	return 0
 }
 
-func (x *State) GetEffects() []*Standing {
+func (x *State) GetEffects() []*CompensableEffect {
 	if x != nil {
 		return x.Effects
 	}
@@ -10100,7 +10100,7 @@ func (x *ModelStep) GetRejected() bool {
 	return false
 }
 
-type KnownText struct {
+type TextRef struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Hash          []byte                 `protobuf:"bytes,1,opt,name=hash,proto3" json:"hash,omitempty"`
 	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
@@ -10108,20 +10108,20 @@ type KnownText struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *KnownText) Reset() {
-	*x = KnownText{}
+func (x *TextRef) Reset() {
+	*x = TextRef{}
 	mi := &file_storage_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *KnownText) String() string {
+func (x *TextRef) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*KnownText) ProtoMessage() {}
+func (*TextRef) ProtoMessage() {}
 
-func (x *KnownText) ProtoReflect() protoreflect.Message {
+func (x *TextRef) ProtoReflect() protoreflect.Message {
 	mi := &file_storage_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -10133,19 +10133,19 @@ func (x *KnownText) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use KnownText.ProtoReflect.Descriptor instead.
-func (*KnownText) Descriptor() ([]byte, []int) {
+// Deprecated: Use TextRef.ProtoReflect.Descriptor instead.
+func (*TextRef) Descriptor() ([]byte, []int) {
 	return file_storage_proto_rawDescGZIP(), []int{105}
 }
 
-func (x *KnownText) GetHash() []byte {
+func (x *TextRef) GetHash() []byte {
 	if x != nil {
 		return x.Hash
 	}
 	return nil
 }
 
-func (x *KnownText) GetSeq() uint64 {
+func (x *TextRef) GetSeq() uint64 {
 	if x != nil {
 		return x.Seq
 	}
@@ -11542,8 +11542,8 @@ type Effect struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	Step          uint32                 `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
-	Asked         uint64                 `protobuf:"varint,3,opt,name=asked,proto3" json:"asked,omitempty"`
-	Answer        uint64                 `protobuf:"varint,4,opt,name=answer,proto3" json:"answer,omitempty"`
+	PayloadSeq    uint64                 `protobuf:"varint,3,opt,name=payload_seq,json=payloadSeq,proto3" json:"payload_seq,omitempty"`
+	AnswerSeq     uint64                 `protobuf:"varint,4,opt,name=answer_seq,json=answerSeq,proto3" json:"answer_seq,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -11592,16 +11592,16 @@ func (x *Effect) GetStep() uint32 {
 	return 0
 }
 
-func (x *Effect) GetAsked() uint64 {
+func (x *Effect) GetPayloadSeq() uint64 {
 	if x != nil {
-		return x.Asked
+		return x.PayloadSeq
 	}
 	return 0
 }
 
-func (x *Effect) GetAnswer() uint64 {
+func (x *Effect) GetAnswerSeq() uint64 {
 	if x != nil {
-		return x.Answer
+		return x.AnswerSeq
 	}
 	return 0
 }
@@ -11614,7 +11614,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x05Entry\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x04R\x05first\x12,\n" +
 	"\x05input\x18\x02 \x01(\v2\x16.pawl.storage.v1.InputR\x05input\x121\n" +
-	"\arecords\x18\x03 \x03(\v2\x17.pawl.storage.v1.RecordR\arecords\"\xc9\r\n" +
+	"\arecords\x18\x03 \x03(\v2\x17.pawl.storage.v1.RecordR\arecords\"\xdc\r\n" +
 	"\x05Input\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\x06R\x02at\x12\x1c\n" +
 	"\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x0e\n" +
@@ -11642,9 +11642,8 @@ const file_storage_proto_rawDesc = "" +
 	"\fwrite_output\x18\" \x01(\v2\x1c.pawl.storage.v1.WriteOutputH\x00R\vwriteOutput\x12J\n" +
 	"\x0fnote_delegation\x18# \x01(\v2\x1f.pawl.storage.v1.NoteDelegationH\x00R\x0enoteDelegation\x12D\n" +
 	"\rrequest_model\x18( \x01(\v2\x1d.pawl.storage.v1.RequestModelH\x00R\frequestModel\x12A\n" +
-	"\fanswer_model\x18) \x01(\v2\x1c.pawl.storage.v1.AnswerModelH\x00R\vanswerModel\x12;\n" +
-	"\n" +
-	"note_model\x18* \x01(\v2\x1a.pawl.storage.v1.NoteModelH\x00R\tnoteModel\x12>\n" +
+	"\fanswer_model\x18) \x01(\v2\x1c.pawl.storage.v1.AnswerModelH\x00R\vanswerModel\x12N\n" +
+	"\x11update_model_call\x18* \x01(\v2 .pawl.storage.v1.UpdateModelCallH\x00R\x0fupdateModelCall\x12>\n" +
 	"\vdecide_step\x182 \x01(\v2\x1b.pawl.storage.v1.DecideStepH\x00R\n" +
 	"decideStep\x12A\n" +
 	"\fraise_budget\x185 \x01(\v2\x1c.pawl.storage.v1.RaiseBudgetH\x00R\vraiseBudget\x12.\n" +
@@ -11686,31 +11685,35 @@ const file_storage_proto_rawDesc = "" +
 	"\x04Fill\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x18\n" +
 	"\apayload\x18\x02 \x01(\fR\apayload\x12\x12\n" +
-	"\x04hash\x18\x03 \x01(\fR\x04hash\"u\n" +
+	"\x04hash\x18\x03 \x01(\fR\x04hash\"\x83\x01\n" +
 	"\x05About\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\rR\x04role\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\rR\x04step\x12\x12\n" +
-	"\x04tool\x18\x03 \x01(\tR\x04tool\x12\x14\n" +
-	"\x05asked\x18\x04 \x01(\x04R\x05asked\x12\x1a\n" +
-	"\banswered\x18\x05 \x01(\x04R\banswered\"\x92\x01\n" +
-	"\bStanding\x12\x12\n" +
+	"\x04tool\x18\x03 \x01(\tR\x04tool\x12\x1f\n" +
+	"\vpayload_seq\x18\x04 \x01(\x04R\n" +
+	"payloadSeq\x12\x1d\n" +
+	"\n" +
+	"answer_seq\x18\x05 \x01(\x04R\tanswerSeq\"\xa9\x01\n" +
+	"\x11CompensableEffect\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
-	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x14\n" +
-	"\x05asked\x18\x03 \x01(\x04R\x05asked\x12\x1a\n" +
-	"\banswered\x18\x04 \x01(\x04R\banswered\x12\x1a\n" +
+	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x1f\n" +
+	"\vpayload_seq\x18\x03 \x01(\x04R\n" +
+	"payloadSeq\x12\x1d\n" +
+	"\n" +
+	"answer_seq\x18\x04 \x01(\x04R\tanswerSeq\x12\x1a\n" +
 	"\binquired\x18\x05 \x01(\bR\binquired\x12\x10\n" +
-	"\x03key\x18\x06 \x01(\fR\x03key\"\xa4\x02\n" +
+	"\x03key\x18\x06 \x01(\fR\x03key\"\xc9\x02\n" +
 	"\x04Undo\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\rR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05event\x18\x03 \x01(\tR\x05event\x12\x1a\n" +
 	"\bintended\x18\x04 \x01(\tR\bintended\x12\x14\n" +
 	"\x05cause\x18\x05 \x01(\rR\x05cause\x127\n" +
-	"\tredirects\x18\x06 \x03(\v2\x19.pawl.storage.v1.RedirectR\tredirects\x12+\n" +
-	"\x03now\x18\a \x01(\v2\x19.pawl.storage.v1.StandingR\x03now\x12\x0e\n" +
-	"\x02by\x18\b \x01(\rR\x02by\x12.\n" +
-	"\x06stands\x18\t \x03(\v2\x16.pawl.storage.v1.StoodR\x06stands\"S\n" +
-	"\x05Stood\x12\x12\n" +
+	"\tredirects\x18\x06 \x03(\v2\x19.pawl.storage.v1.RedirectR\tredirects\x124\n" +
+	"\x03now\x18\a \x01(\v2\".pawl.storage.v1.CompensableEffectR\x03now\x12\x0e\n" +
+	"\x02by\x18\b \x01(\rR\x02by\x12J\n" +
+	"\runcompensated\x18\t \x03(\v2$.pawl.storage.v1.UncompensatedEffectR\runcompensated\"a\n" +
+	"\x13UncompensatedEffect\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x0e\n" +
 	"\x02by\x18\x03 \x01(\rR\x02by\x12\x12\n" +
@@ -11792,7 +11795,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x06scopes\x18  \x03(\tR\x06scopes\"o\n" +
 	"\fSetArtifacts\x12<\n" +
 	"\tartifacts\x18\x01 \x03(\v2\x1e.pawl.storage.v1.ArtifactWriteR\tartifacts\x12!\n" +
-	"\fexpected_seq\x18\x02 \x01(\x04R\vexpectedSeq\"\xe0\x03\n" +
+	"\fexpected_seq\x18\x02 \x01(\x04R\vexpectedSeq\"\x88\x04\n" +
 	"\fCompleteTurn\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x12-\n" +
@@ -11806,8 +11809,8 @@ const file_storage_proto_rawDesc = "" +
 	"\bassigned\x18\n" +
 	" \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\x12\x14\n" +
 	"\x05await\x18\x1e \x01(\rR\x05await\x12\x14\n" +
-	"\x05reply\x18\x1f \x01(\bR\x05reply\x12\x12\n" +
-	"\x04said\x18  \x01(\rR\x04said\"\x9c\x02\n" +
+	"\x05reply\x18\x1f \x01(\bR\x05reply\x12:\n" +
+	"\x19conversation_through_step\x18  \x01(\rR\x17conversationThroughStep\"\xb3\x02\n" +
 	"\fRequestModel\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x12\x14\n" +
@@ -11815,8 +11818,8 @@ const file_storage_proto_rawDesc = "" +
 	"\x03key\x18\x04 \x01(\tR\x03key\x123\n" +
 	"\x05model\x18\x05 \x01(\v2\x1d.pawl.storage.v1.ModelRequestR\x05model\x12,\n" +
 	"\x05bound\x18\x06 \x01(\v2\x16.pawl.storage.v1.UsageR\x05bound\x127\n" +
-	"\bassigned\x18\a \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\x12\x13\n" +
-	"\x04hear\x18\xd2\x01 \x01(\bR\x04hear\"\xfb\x02\n" +
+	"\bassigned\x18\a \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\x12*\n" +
+	"\x10include_required\x18\xd2\x01 \x01(\bR\x0fincludeRequired\"\xfb\x02\n" +
 	"\vAnswerModel\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12!\n" +
 	"\fturn_attempt\x18\x02 \x01(\x03R\vturnAttempt\x12\x12\n" +
@@ -11829,18 +11832,18 @@ const file_storage_proto_rawDesc = "" +
 	"retryAfter\x12,\n" +
 	"\x05usage\x18\t \x01(\v2\x16.pawl.storage.v1.UsageR\x05usage\x127\n" +
 	"\bassigned\x18\n" +
-	" \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\"\xd1\x01\n" +
-	"\tNoteModel\x12\x19\n" +
+	" \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\"\xd7\x01\n" +
+	"\x0fUpdateModelCall\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12!\n" +
 	"\fturn_attempt\x18\x02 \x01(\x03R\vturnAttempt\x12\x12\n" +
 	"\x04step\x18\x03 \x01(\rR\x04step\x12\x18\n" +
 	"\aattempt\x18\x04 \x01(\x03R\aattempt\x12\x1f\n" +
 	"\vresponse_id\x18\x05 \x01(\tR\n" +
 	"responseId\x127\n" +
-	"\bassigned\x18\x06 \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\"\xf7\x02\n" +
+	"\bassigned\x18\x06 \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\"\x92\x03\n" +
 	"\fModelRequest\x12\x14\n" +
-	"\x05model\x18\x01 \x01(\tR\x05model\x12/\n" +
-	"\afollows\x18\x02 \x01(\v2\x15.pawl.storage.v1.SaidR\afollows\x122\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12=\n" +
+	"\rprevious_step\x18\x02 \x01(\v2\x18.pawl.storage.v1.StepRefR\fpreviousStep\x122\n" +
 	"\x06system\x18\x03 \x01(\v2\x1a.pawl.storage.v1.ModelTextR\x06system\x120\n" +
 	"\x05tools\x18\x04 \x01(\v2\x1a.pawl.storage.v1.ModelTextR\x05tools\x12:\n" +
 	"\n" +
@@ -11848,31 +11851,31 @@ const file_storage_proto_rawDesc = "" +
 	"parameters\x129\n" +
 	"\bmessages\x18\x06 \x03(\v2\x1d.pawl.storage.v1.ModelMessageR\bmessages\x12\x16\n" +
 	"\x06thread\x18\a \x01(\fR\x06thread\x12\x12\n" +
-	"\x04hash\x18\b \x01(\fR\x04hash\x12\x17\n" +
-	"\x06heeded\x18\xd2\x01 \x03(\x04R\x06heeded\"L\n" +
-	"\x04Said\x12\x12\n" +
+	"\x04hash\x18\b \x01(\fR\x04hash\x12$\n" +
+	"\rincluded_seqs\x18\xd2\x01 \x03(\x04R\fincludedSeqs\"O\n" +
+	"\aStepRef\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x16\n" +
 	"\x06answer\x18\x03 \x01(\x04R\x06answer\"E\n" +
 	"\tModelText\x12\x12\n" +
 	"\x04hash\x18\x01 \x01(\fR\x04hash\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x12\n" +
-	"\x04text\x18\x03 \x01(\tR\x04text\"\xeb\x01\n" +
+	"\x04text\x18\x03 \x01(\tR\x04text\"\x95\x02\n" +
 	"\fModelMessage\x122\n" +
-	"\amessage\x18\x01 \x01(\v2\x18.pawl.storage.v1.MessageR\amessage\x12.\n" +
-	"\x04talk\x18\x02 \x01(\v2\x1a.pawl.storage.v1.TalkRangeR\x04talk\x12-\n" +
-	"\x06answer\x18\x03 \x01(\v2\x15.pawl.storage.v1.SaidR\x06answer\x123\n" +
-	"\x06result\x18\x04 \x01(\v2\x1b.pawl.storage.v1.ToolResultR\x06result\x12\x13\n" +
-	"\x04heed\x18\xd2\x01 \x01(\x04R\x04heed\"u\n" +
-	"\tTalkRange\x12\x14\n" +
+	"\amessage\x18\x01 \x01(\v2\x18.pawl.storage.v1.MessageR\amessage\x12F\n" +
+	"\fconversation\x18\x02 \x01(\v2\".pawl.storage.v1.ConversationRangeR\fconversation\x120\n" +
+	"\x06answer\x18\x03 \x01(\v2\x18.pawl.storage.v1.StepRefR\x06answer\x123\n" +
+	"\x06result\x18\x04 \x01(\v2\x1b.pawl.storage.v1.ToolResultR\x06result\x12\"\n" +
+	"\fincluded_seq\x18\xd2\x01 \x01(\x04R\vincludedSeq\"}\n" +
+	"\x11ConversationRange\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\x04R\x04from\x12\x12\n" +
 	"\x04next\x18\x03 \x01(\x04R\x04next\x12\x14\n" +
 	"\x05first\x18\x04 \x01(\x03R\x05first\x12\x14\n" +
-	"\x05count\x18\x05 \x01(\x03R\x05count\"P\n" +
+	"\x05count\x18\x05 \x01(\x03R\x05count\"d\n" +
 	"\n" +
-	"ToolResult\x12)\n" +
-	"\x04said\x18\x01 \x01(\v2\x15.pawl.storage.v1.SaidR\x04said\x12\x17\n" +
+	"ToolResult\x12=\n" +
+	"\ranswered_step\x18\x01 \x01(\v2\x18.pawl.storage.v1.StepRefR\fansweredStep\x12\x17\n" +
 	"\acall_id\x18\x02 \x01(\tR\x06callId\"\x96\x02\n" +
 	"\vModelAnswer\x12+\n" +
 	"\x05parts\x18\x01 \x03(\v2\x15.pawl.storage.v1.PartR\x05parts\x120\n" +
@@ -11941,7 +11944,7 @@ const file_storage_proto_rawDesc = "" +
 	"\bLoseStep\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x12\x16\n" +
-	"\x06worker\x18\x03 \x01(\tR\x06worker\"\xb6\x05\n" +
+	"\x06worker\x18\x03 \x01(\tR\x06worker\"\xc2\x05\n" +
 	"\x04Fork\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\rR\tnamespace\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12%\n" +
@@ -11956,13 +11959,13 @@ const file_storage_proto_rawDesc = "" +
 	" \x01(\x04R\x03seq\x12*\n" +
 	"\x04from\x18\v \x01(\v2\x16.pawl.storage.v1.StateR\x04from\x126\n" +
 	"\x06values\x18\f \x03(\v2\x1e.pawl.storage.v1.ArtifactWriteR\x06values\x128\n" +
-	"\achanges\x18\r \x03(\v2\x1e.pawl.storage.v1.ArtifactWriteR\achanges\x12;\n" +
-	"\rconversations\x18\x0e \x03(\v2\x15.pawl.storage.v1.TalkR\rconversations\x124\n" +
+	"\achanges\x18\r \x03(\v2\x1e.pawl.storage.v1.ArtifactWriteR\achanges\x12G\n" +
+	"\rconversations\x18\x0e \x03(\v2!.pawl.storage.v1.ConversationCopyR\rconversations\x124\n" +
 	"\x06queued\x18\x0f \x03(\v2\x1c.pawl.storage.v1.QueuedInputR\x06queued\x12\x1f\n" +
 	"\vreuse_steps\x18\x10 \x01(\bR\n" +
 	"reuseSteps\x120\n" +
-	"\x05steps\x18\x11 \x03(\v2\x1a.pawl.storage.v1.TakenStepR\x05steps\"R\n" +
-	"\x04Talk\x12\x14\n" +
+	"\x05steps\x18\x11 \x03(\v2\x1a.pawl.storage.v1.TakenStepR\x05steps\"^\n" +
+	"\x10ConversationCopy\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x124\n" +
 	"\bmessages\x18\x02 \x03(\v2\x18.pawl.storage.v1.MessageR\bmessages\"p\n" +
 	"\vQueuedInput\x12+\n" +
@@ -12060,7 +12063,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\rR\x04step\x12\x18\n" +
 	"\aattempt\x18\x03 \x01(\x03R\aattempt\x12\x16\n" +
-	"\x06origin\x18\x04 \x01(\tR\x06origin\"\xb4\x0f\n" +
+	"\x06origin\x18\x04 \x01(\tR\x06origin\"\xed\x0f\n" +
 	"\x06Record\x12\x19\n" +
 	"\bat_delta\x18\x01 \x01(\x12R\aatDelta\x12!\n" +
 	"\tprincipal\x18\x02 \x01(\tH\x01R\tprincipal\x88\x01\x01\x12=\n" +
@@ -12089,20 +12092,19 @@ const file_storage_proto_rawDesc = "" +
 	"\n" +
 	"turn_ready\x18\x14 \x01(\v2\x1a.pawl.storage.v1.TurnReadyH\x00R\tturnReady\x12G\n" +
 	"\x0eoutput_written\x18  \x01(\v2\x1e.pawl.storage.v1.OutputWrittenH\x00R\routputWritten\x12G\n" +
-	"\x0estep_delegated\x18! \x01(\v2\x1e.pawl.storage.v1.StepDelegatedH\x00R\rstepDelegated\x12.\n" +
-	"\x05noted\x18\" \x01(\v2\x16.pawl.storage.v1.NotedH\x00R\x05noted\x12>\n" +
-	"\vmodel_noted\x18# \x01(\v2\x1b.pawl.storage.v1.ModelNotedH\x00R\n" +
-	"modelNoted\x12A\n" +
-	"\fstep_decided\x18$ \x01(\v2\x1c.pawl.storage.v1.StepDecidedH\x00R\vstepDecided\x12B\n" +
-	"\fstep_doubted\x18\xf0\x01 \x01(\v2\x1c.pawl.storage.v1.StepDoubtedH\x00R\vstepDoubted\x12T\n" +
-	"\x12compensation_begun\x18\xf1\x01 \x01(\v2\".pawl.storage.v1.CompensationBegunH\x00R\x11compensationBegun\x12D\n" +
+	"\x0estep_delegated\x18! \x01(\v2\x1e.pawl.storage.v1.StepDelegatedH\x00R\rstepDelegated\x128\n" +
+	"\tno_change\x18\" \x01(\v2\x19.pawl.storage.v1.NoChangeH\x00R\bnoChange\x12D\n" +
+	"\rmodel_updated\x18# \x01(\v2\x1d.pawl.storage.v1.ModelUpdatedH\x00R\fmodelUpdated\x12A\n" +
+	"\fstep_decided\x18$ \x01(\v2\x1c.pawl.storage.v1.StepDecidedH\x00R\vstepDecided\x12X\n" +
+	"\x14step_outcome_unknown\x18\xf0\x01 \x01(\v2#.pawl.storage.v1.StepOutcomeUnknownH\x00R\x12stepOutcomeUnknown\x12Z\n" +
+	"\x14compensation_started\x18\xf1\x01 \x01(\v2$.pawl.storage.v1.CompensationStartedH\x00R\x13compensationStarted\x12D\n" +
 	"\rbudget_raised\x18( \x01(\v2\x1d.pawl.storage.v1.BudgetRaisedH\x00R\fbudgetRaised\x124\n" +
 	"\asteered\x18% \x01(\v2\x18.pawl.storage.v1.SteeredH\x00R\asteered\x124\n" +
-	"\astopped\x18& \x01(\v2\x18.pawl.storage.v1.StoppedH\x00R\astopped\x124\n" +
-	"\anoticed\x18' \x01(\v2\x18.pawl.storage.v1.NoticedH\x00R\anoticedB\x06\n" +
+	"\astopped\x18& \x01(\v2\x18.pawl.storage.v1.StoppedH\x00R\astopped\x12A\n" +
+	"\fnotice_added\x18' \x01(\v2\x1c.pawl.storage.v1.NoticeAddedH\x00R\vnoticeAddedB\x06\n" +
 	"\x04bodyB\f\n" +
 	"\n" +
-	"_principal\"\x90\x03\n" +
+	"_principal\"\xa8\x03\n" +
 	"\n" +
 	"Transition\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x14\n" +
@@ -12115,8 +12117,8 @@ const file_storage_proto_rawDesc = "" +
 	"\x05cause\x18\b \x01(\rR\x05cause\x12<\n" +
 	"\tartifacts\x18\t \x03(\v2\x1e.pawl.storage.v1.ArtifactWriteR\tartifacts\x12,\n" +
 	"\x12artifacts_of_input\x18\n" +
-	" \x01(\bR\x10artifactsOfInput\x123\n" +
-	"\bstanding\x18\xf0\x01 \x03(\v2\x16.pawl.storage.v1.StoodR\bstandingB\v\n" +
+	" \x01(\bR\x10artifactsOfInput\x12K\n" +
+	"\runcompensated\x18\xf0\x01 \x03(\v2$.pawl.storage.v1.UncompensatedEffectR\runcompensatedB\v\n" +
 	"\t_intended\"\x9b\x02\n" +
 	"\rInputReceived\x12+\n" +
 	"\x05parts\x18\x01 \x03(\v2\x15.pawl.storage.v1.PartR\x05parts\x12$\n" +
@@ -12136,7 +12138,7 @@ const file_storage_proto_rawDesc = "" +
 	"\fTurnAssigned\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x127\n" +
-	"\bassigned\x18\x03 \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\"\x84\x04\n" +
+	"\bassigned\x18\x03 \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\"\xa6\x04\n" +
 	"\rTurnCompleted\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x12-\n" +
@@ -12150,8 +12152,8 @@ const file_storage_proto_rawDesc = "" +
 	"\x12artifacts_of_input\x18\n" +
 	" \x01(\bR\x10artifactsOfInput\x12\x14\n" +
 	"\x05await\x18\x1e \x01(\rR\x05await\x12\x14\n" +
-	"\x05reply\x18\x1f \x01(\bR\x05reply\x12)\n" +
-	"\x04said\x18  \x01(\v2\x15.pawl.storage.v1.SaidR\x04said\"x\n" +
+	"\x05reply\x18\x1f \x01(\bR\x05reply\x12K\n" +
+	"\x14conversation_through\x18  \x01(\v2\x18.pawl.storage.v1.StepRefR\x13conversationThrough\"x\n" +
 	"\rOutputWritten\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x122\n" +
@@ -12185,7 +12187,7 @@ const file_storage_proto_rawDesc = "" +
 	"\apending\x18\x03 \x03(\x04R\apending\"@\n" +
 	"\tTurnReady\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
-	"\aattempt\x18\x02 \x01(\x03R\aattempt\"\xba\x05\n" +
+	"\aattempt\x18\x02 \x01(\x03R\aattempt\"\xc2\x05\n" +
 	"\rStepRequested\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
@@ -12206,8 +12208,8 @@ const file_storage_proto_rawDesc = "" +
 	"\x0emodel_of_input\x18\r \x01(\bR\fmodelOfInput\x12,\n" +
 	"\x05bound\x18\x0e \x01(\v2\x16.pawl.storage.v1.UsageR\x05bound\x12\x18\n" +
 	"\achanged\x18\x0f \x01(\bR\achanged\x12,\n" +
-	"\x04call\x18\x10 \x01(\v2\x18.pawl.storage.v1.CallRefR\x04call\x12*\n" +
-	"\x04hold\x18\xc8\x01 \x01(\v2\x15.pawl.storage.v1.HoldR\x04hold\x12-\n" +
+	"\x04call\x18\x10 \x01(\v2\x18.pawl.storage.v1.CallRefR\x04call\x122\n" +
+	"\x04hold\x18\xc8\x01 \x01(\v2\x1d.pawl.storage.v1.ApprovalHoldR\x04hold\x12-\n" +
 	"\x05about\x18\xf0\x01 \x01(\v2\x16.pawl.storage.v1.AboutR\x05about\x124\n" +
 	"\x06policy\x18\x84\x02 \x01(\v2\x1b.pawl.storage.v1.ToolPolicyR\x06policy\x12\x15\n" +
 	"\x05local\x18\x8e\x02 \x01(\bR\x05local\x12\x1c\n" +
@@ -12239,16 +12241,16 @@ const file_storage_proto_rawDesc = "" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x19\n" +
 	"\bturn_seq\x18\x03 \x01(\x04R\aturnSeq\x12.\n" +
 	"\x06denial\x18\x04 \x01(\v2\x16.pawl.storage.v1.FaultR\x06denial\x12\x12\n" +
-	"\x04kind\x18\x05 \x01(\rR\x04kind\"\xb9\x01\n" +
-	"\vStepDoubted\x12\x12\n" +
+	"\x04kind\x18\x05 \x01(\rR\x04kind\"\xc0\x01\n" +
+	"\x12StepOutcomeUnknown\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x18\n" +
 	"\aattempt\x18\x03 \x01(\x03R\aattempt\x12,\n" +
 	"\x05error\x18\x04 \x01(\v2\x16.pawl.storage.v1.FaultR\x05error\x12\x16\n" +
 	"\x06worker\x18\x05 \x01(\tR\x06worker\x12\x0e\n" +
 	"\x02by\x18\x06 \x01(\rR\x02by\x12\x12\n" +
-	"\x04kind\x18\a \x01(\rR\x04kind\"\xce\x02\n" +
-	"\x11CompensationBegun\x12\x16\n" +
+	"\x04kind\x18\a \x01(\rR\x04kind\"\xd0\x02\n" +
+	"\x13CompensationStarted\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\rR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05event\x18\x03 \x01(\tR\x05event\x12\x1a\n" +
@@ -12266,8 +12268,8 @@ const file_storage_proto_rawDesc = "" +
 	"\x05usage\x18\xdc\x01 \x01(\v2\x16.pawl.storage.v1.UsageR\x05usage\"/\n" +
 	"\aHolding\x12\x12\n" +
 	"\x04free\x18\x01 \x01(\bR\x04free\x12\x10\n" +
-	"\x03why\x18\x02 \x01(\tR\x03why\"\x18\n" +
-	"\x04Hold\x12\x10\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\" \n" +
+	"\fApprovalHold\x12\x10\n" +
 	"\x03why\x18\x01 \x01(\tR\x03why\"\xd7\x01\n" +
 	"\fStepApproval\x12\x12\n" +
 	"\x04held\x18\x01 \x01(\bR\x04held\x12\x14\n" +
@@ -12314,15 +12316,17 @@ const file_storage_proto_rawDesc = "" +
 	"\alimited\x18\x01 \x01(\bR\alimited\x12\x14\n" +
 	"\x05allow\x18\x02 \x03(\tR\x05allow\x12\x14\n" +
 	"\x05block\x18\x03 \x03(\tR\x05block\x12\x14\n" +
-	"\x05named\x18\x04 \x01(\bR\x05named\"\xb4\x01\n" +
+	"\x05named\x18\x04 \x01(\bR\x05named\"\xe1\x01\n" +
 	"\aAccount\x12-\n" +
 	"\x05limit\x18\x01 \x01(\v2\x17.pawl.storage.v1.AmountR\x05limit\x12\x16\n" +
 	"\x06leased\x18\x02 \x01(\bR\x06leased\x12\x1d\n" +
 	"\n" +
-	"wrapped_up\x18\x03 \x01(\bR\twrappedUp\x12\x18\n" +
-	"\anoticed\x18\x04 \x01(\bR\anoticed\x12)\n" +
-	"\x04owed\x18\x05 \x03(\v2\x15.pawl.storage.v1.OwedR\x04owed\"{\n" +
-	"\x04Owed\x12\x12\n" +
+	"wrapped_up\x18\x03 \x01(\bR\twrappedUp\x12.\n" +
+	"\x13budget_notice_added\x18\x04 \x01(\bR\x11budgetNoticeAdded\x12@\n" +
+	"\n" +
+	"unreported\x18\x05 \x03(\v2 .pawl.storage.v1.UnreportedUsageR\n" +
+	"unreported\"\x86\x01\n" +
+	"\x0fUnreportedUsage\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x12-\n" +
 	"\x05bound\x18\x03 \x01(\v2\x17.pawl.storage.v1.AmountR\x05bound\x12\x16\n" +
@@ -12339,24 +12343,23 @@ const file_storage_proto_rawDesc = "" +
 	"\x04when\x18\x02 \x01(\rR\x04when\"1\n" +
 	"\aSteered\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x12\x12\n" +
-	"\x04when\x18\x02 \x01(\rR\x04when\"\xaa\x01\n" +
+	"\x04when\x18\x02 \x01(\rR\x04when\"\xcf\x01\n" +
 	"\aStopped\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x12\x12\n" +
-	"\x04note\x18\x03 \x01(\tR\x04note\x12)\n" +
-	"\x04said\x18\x04 \x01(\v2\x15.pawl.storage.v1.SaidR\x04said\x12+\n" +
-	"\x05calls\x18\x05 \x03(\v2\x15.pawl.storage.v1.SaidR\x05calls\"1\n" +
-	"\aNoticed\x12\x12\n" +
+	"\x04note\x18\x03 \x01(\tR\x04note\x12K\n" +
+	"\x14conversation_through\x18\x04 \x01(\v2\x18.pawl.storage.v1.StepRefR\x13conversationThrough\x12.\n" +
+	"\x05calls\x18\x05 \x03(\v2\x18.pawl.storage.v1.StepRefR\x05calls\"5\n" +
+	"\vNoticeAdded\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"l\n" +
-	"\x04Heed\x12\x10\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"w\n" +
+	"\x0fRequiredMessage\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x10\n" +
 	"\x03row\x18\x02 \x01(\x04R\x03row\x12\x16\n" +
 	"\x06notice\x18\x03 \x01(\bR\x06notice\x12\x14\n" +
 	"\x05later\x18\x04 \x01(\bR\x05later\x12\x12\n" +
-	"\x04once\x18\x05 \x01(\bR\x04once\"\xb7\x01\n" +
-	"\n" +
-	"ModelNoted\x12\x12\n" +
+	"\x04once\x18\x05 \x01(\bR\x04once\"\xb9\x01\n" +
+	"\fModelUpdated\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x12\x1f\n" +
 	"\vresponse_id\x18\x03 \x01(\tR\n" +
@@ -12366,17 +12369,17 @@ const file_storage_proto_rawDesc = "" +
 	"\x04hash\x18\x06 \x01(\fR\x04hash\"z\n" +
 	"\fArtifactsSet\x12<\n" +
 	"\tartifacts\x18\x01 \x03(\v2\x1e.pawl.storage.v1.ArtifactWriteR\tartifacts\x12,\n" +
-	"\x12artifacts_of_input\x18\x02 \x01(\bR\x10artifactsOfInput\"\x8e\x03\n" +
+	"\x12artifacts_of_input\x18\x02 \x01(\bR\x10artifactsOfInput\"\x9a\x03\n" +
 	"\x06Origin\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12,\n" +
 	"\x05state\x18\x03 \x01(\v2\x16.pawl.storage.v1.StateR\x05state\x12<\n" +
 	"\tartifacts\x18\x04 \x03(\v2\x1e.pawl.storage.v1.ArtifactWriteR\tartifacts\x12$\n" +
-	"\x0estate_of_input\x18\x05 \x01(\bR\fstateOfInput\x12;\n" +
-	"\rconversations\x18\x06 \x03(\v2\x15.pawl.storage.v1.TalkR\rconversations\x124\n" +
+	"\x0estate_of_input\x18\x05 \x01(\bR\fstateOfInput\x12G\n" +
+	"\rconversations\x18\x06 \x03(\v2!.pawl.storage.v1.ConversationCopyR\rconversations\x124\n" +
 	"\x16conversations_of_input\x18\a \x01(\bR\x14conversationsOfInput\x120\n" +
 	"\x05steps\x18\b \x03(\v2\x1a.pawl.storage.v1.TakenStepR\x05steps\x12$\n" +
-	"\x0esteps_of_input\x18\t \x01(\bR\fstepsOfInput\"\xc3\x02\n" +
+	"\x0esteps_of_input\x18\t \x01(\bR\fstepsOfInput\"\xdb\x02\n" +
 	"\x05Ended\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\rR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x127\n" +
@@ -12384,14 +12387,14 @@ const file_storage_proto_rawDesc = "" +
 	"\tartifacts\x18\x04 \x03(\v2\x1e.pawl.storage.v1.ArtifactWriteR\tartifacts\x12,\n" +
 	"\x12artifacts_of_input\x18\x05 \x01(\bR\x10artifactsOfInput\x12\x14\n" +
 	"\x05event\x18\x06 \x01(\tR\x05event\x12\x1a\n" +
-	"\bintended\x18\a \x01(\tR\bintended\x123\n" +
-	"\bstanding\x18\xf0\x01 \x03(\v2\x16.pawl.storage.v1.StoodR\bstanding\"1\n" +
-	"\x05Noted\x12\x18\n" +
+	"\bintended\x18\a \x01(\tR\bintended\x12K\n" +
+	"\runcompensated\x18\xf0\x01 \x03(\v2$.pawl.storage.v1.UncompensatedEffectR\runcompensated\"4\n" +
+	"\bNoChange\x12\x18\n" +
 	"\acommand\x18\x01 \x01(\rR\acommand\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\"6\n" +
 	"\bRedirect\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
-	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xee\x11\n" +
+	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xa6\x12\n" +
 	"\x05State\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\rR\tnamespace\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x16\n" +
@@ -12440,21 +12443,21 @@ const file_storage_proto_rawDesc = "" +
 	"\rconversations\x18) \x03(\v2\x1d.pawl.storage.v1.ConversationR\rconversations\x12#\n" +
 	"\rmessage_bytes\x18* \x01(\x03R\fmessageBytes\x12\x1f\n" +
 	"\vmodel_steps\x18+ \x01(\rR\n" +
-	"modelSteps\x120\n" +
-	"\x05texts\x18, \x03(\v2\x1a.pawl.storage.v1.KnownTextR\x05texts\x121\n" +
+	"modelSteps\x12.\n" +
+	"\x05texts\x18, \x03(\v2\x18.pawl.storage.v1.TextRefR\x05texts\x121\n" +
 	"\arepeats\x18- \x03(\v2\x17.pawl.storage.v1.RepeatR\arepeats\x12/\n" +
 	"\x06forked\x18P \x01(\v2\x17.pawl.storage.v1.ForkedR\x06forked\x12\x1a\n" +
 	"\bimported\x18Q \x01(\bR\bimported\x12)\n" +
 	"\x04task\x18Z \x01(\v2\x15.pawl.storage.v1.TaskR\x04task\x12\x1a\n" +
 	"\bawaiting\x18[ \x01(\rR\bawaiting\x12\x1b\n" +
 	"\tstatus_at\x18\\ \x01(\x06R\bstatusAt\x12\x1a\n" +
-	"\berasable\x18] \x01(\bR\berasable\x12\x14\n" +
-	"\x05asked\x18^ \x01(\rR\x05asked\x12,\n" +
-	"\x05heeds\x18\xd2\x01 \x03(\v2\x15.pawl.storage.v1.HeedR\x05heeds\x123\n" +
+	"\berasable\x18] \x01(\bR\berasable\x12#\n" +
+	"\rturn_awaiting\x18^ \x01(\rR\fturnAwaiting\x12N\n" +
+	"\x11required_messages\x18\xd2\x01 \x03(\v2 .pawl.storage.v1.RequiredMessageR\x10requiredMessages\x123\n" +
 	"\aaccount\x18\xdc\x01 \x01(\v2\x18.pawl.storage.v1.AccountR\aaccount\x122\n" +
 	"\acharges\x18\xe6\x01 \x03(\v2\x17.pawl.storage.v1.ChargeR\acharges\x12\x1c\n" +
-	"\town_steps\x18\xf0\x01 \x01(\rR\bownSteps\x124\n" +
-	"\aeffects\x18\xf1\x01 \x03(\v2\x19.pawl.storage.v1.StandingR\aeffects\x12*\n" +
+	"\town_steps\x18\xf0\x01 \x01(\rR\bownSteps\x12=\n" +
+	"\aeffects\x18\xf1\x01 \x03(\v2\".pawl.storage.v1.CompensableEffectR\aeffects\x12*\n" +
 	"\x04undo\x18\xf2\x01 \x01(\v2\x15.pawl.storage.v1.UndoR\x04undo\x12*\n" +
 	"\x10estimated_tokens\x18\xfa\x01 \x01(\x03R\x0festimatedTokens\x12/\n" +
 	"\x06called\x18\xfb\x01 \x03(\v2\x16.pawl.storage.v1.CountR\x06called\x124\n" +
@@ -12530,8 +12533,8 @@ const file_storage_proto_rawDesc = "" +
 	" \x01(\v2\x16.pawl.storage.v1.PriceR\x05price\x12\x16\n" +
 	"\x06output\x18\v \x01(\x03R\x06output\x12\x18\n" +
 	"\abounded\x18\f \x01(\bR\abounded\x12\x1a\n" +
-	"\brejected\x18\r \x01(\bR\brejected\"1\n" +
-	"\tKnownText\x12\x12\n" +
+	"\brejected\x18\r \x01(\bR\brejected\"/\n" +
+	"\aTextRef\x12\x12\n" +
 	"\x04hash\x18\x01 \x01(\fR\x04hash\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\"\x9e\x01\n" +
 	"\fArtifactHead\x12\x12\n" +
@@ -12649,12 +12652,14 @@ const file_storage_proto_rawDesc = "" +
 	"\x02at\x18\x01 \x01(\x06R\x02at\x12\x0e\n" +
 	"\x02by\x18\x02 \x01(\tR\x02by\x12\x10\n" +
 	"\x03why\x18\x03 \x01(\tR\x03why\x12\x10\n" +
-	"\x03key\x18\x04 \x01(\x04R\x03key\"a\n" +
+	"\x03key\x18\x04 \x01(\x04R\x03key\"s\n" +
 	"\x06Effect\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x12\n" +
-	"\x04step\x18\x02 \x01(\rR\x04step\x12\x14\n" +
-	"\x05asked\x18\x03 \x01(\x04R\x05asked\x12\x16\n" +
-	"\x06answer\x18\x04 \x01(\x04R\x06answerB3Z1github.com/pawl-dev/pawl/internal/store/storagepbb\x06proto3"
+	"\x04step\x18\x02 \x01(\rR\x04step\x12\x1f\n" +
+	"\vpayload_seq\x18\x03 \x01(\x04R\n" +
+	"payloadSeq\x12\x1d\n" +
+	"\n" +
+	"answer_seq\x18\x04 \x01(\x04R\tanswerSeqB3Z1github.com/pawl-dev/pawl/internal/store/storagepbb\x06proto3"
 
 var (
 	file_storage_proto_rawDescOnce sync.Once
@@ -12670,131 +12675,131 @@ func file_storage_proto_rawDescGZIP() []byte {
 
 var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 125)
 var file_storage_proto_goTypes = []any{
-	(*Entry)(nil),              // 0: pawl.storage.v1.Entry
-	(*Input)(nil),              // 1: pawl.storage.v1.Input
-	(*Bill)(nil),               // 2: pawl.storage.v1.Bill
-	(*Charge)(nil),             // 3: pawl.storage.v1.Charge
-	(*AccountRow)(nil),         // 4: pawl.storage.v1.AccountRow
-	(*Fill)(nil),               // 5: pawl.storage.v1.Fill
-	(*About)(nil),              // 6: pawl.storage.v1.About
-	(*Standing)(nil),           // 7: pawl.storage.v1.Standing
-	(*Undo)(nil),               // 8: pawl.storage.v1.Undo
-	(*Stood)(nil),              // 9: pawl.storage.v1.Stood
-	(*Start)(nil),              // 10: pawl.storage.v1.Start
-	(*Task)(nil),               // 11: pawl.storage.v1.Task
-	(*Envelope)(nil),           // 12: pawl.storage.v1.Envelope
-	(*OutputPiece)(nil),        // 13: pawl.storage.v1.OutputPiece
-	(*WriteOutput)(nil),        // 14: pawl.storage.v1.WriteOutput
-	(*Remote)(nil),             // 15: pawl.storage.v1.Remote
-	(*NoteDelegation)(nil),     // 16: pawl.storage.v1.NoteDelegation
-	(*EmitEvent)(nil),          // 17: pawl.storage.v1.EmitEvent
-	(*SendInput)(nil),          // 18: pawl.storage.v1.SendInput
-	(*SetArtifacts)(nil),       // 19: pawl.storage.v1.SetArtifacts
-	(*CompleteTurn)(nil),       // 20: pawl.storage.v1.CompleteTurn
-	(*RequestModel)(nil),       // 21: pawl.storage.v1.RequestModel
-	(*AnswerModel)(nil),        // 22: pawl.storage.v1.AnswerModel
-	(*NoteModel)(nil),          // 23: pawl.storage.v1.NoteModel
-	(*ModelRequest)(nil),       // 24: pawl.storage.v1.ModelRequest
-	(*Said)(nil),               // 25: pawl.storage.v1.Said
-	(*ModelText)(nil),          // 26: pawl.storage.v1.ModelText
-	(*ModelMessage)(nil),       // 27: pawl.storage.v1.ModelMessage
-	(*TalkRange)(nil),          // 28: pawl.storage.v1.TalkRange
-	(*ToolResult)(nil),         // 29: pawl.storage.v1.ToolResult
-	(*ModelAnswer)(nil),        // 30: pawl.storage.v1.ModelAnswer
-	(*ModelCall)(nil),          // 31: pawl.storage.v1.ModelCall
-	(*CallRef)(nil),            // 32: pawl.storage.v1.CallRef
-	(*FailTurn)(nil),           // 33: pawl.storage.v1.FailTurn
-	(*SuspendTurn)(nil),        // 34: pawl.storage.v1.SuspendTurn
-	(*RequestSteps)(nil),       // 35: pawl.storage.v1.RequestSteps
-	(*ResolveStep)(nil),        // 36: pawl.storage.v1.ResolveStep
-	(*FireTimer)(nil),          // 37: pawl.storage.v1.FireTimer
-	(*Note)(nil),               // 38: pawl.storage.v1.Note
-	(*LoseTurn)(nil),           // 39: pawl.storage.v1.LoseTurn
-	(*LoseStep)(nil),           // 40: pawl.storage.v1.LoseStep
-	(*Fork)(nil),               // 41: pawl.storage.v1.Fork
-	(*Talk)(nil),               // 42: pawl.storage.v1.Talk
-	(*QueuedInput)(nil),        // 43: pawl.storage.v1.QueuedInput
-	(*TakenStep)(nil),          // 44: pawl.storage.v1.TakenStep
-	(*Forked)(nil),             // 45: pawl.storage.v1.Forked
-	(*ArtifactWrite)(nil),      // 46: pawl.storage.v1.ArtifactWrite
-	(*StepRequest)(nil),        // 47: pawl.storage.v1.StepRequest
-	(*Fault)(nil),              // 48: pawl.storage.v1.Fault
-	(*Usage)(nil),              // 49: pawl.storage.v1.Usage
-	(*Price)(nil),              // 50: pawl.storage.v1.Price
-	(*Assignment)(nil),         // 51: pawl.storage.v1.Assignment
-	(*Part)(nil),               // 52: pawl.storage.v1.Part
-	(*Message)(nil),            // 53: pawl.storage.v1.Message
-	(*Label)(nil),              // 54: pawl.storage.v1.Label
-	(*Limits)(nil),             // 55: pawl.storage.v1.Limits
-	(*Parent)(nil),             // 56: pawl.storage.v1.Parent
-	(*Record)(nil),             // 57: pawl.storage.v1.Record
-	(*Transition)(nil),         // 58: pawl.storage.v1.Transition
-	(*InputReceived)(nil),      // 59: pawl.storage.v1.InputReceived
-	(*TurnOpened)(nil),         // 60: pawl.storage.v1.TurnOpened
-	(*TurnAssigned)(nil),       // 61: pawl.storage.v1.TurnAssigned
-	(*TurnCompleted)(nil),      // 62: pawl.storage.v1.TurnCompleted
-	(*OutputWritten)(nil),      // 63: pawl.storage.v1.OutputWritten
-	(*StepDelegated)(nil),      // 64: pawl.storage.v1.StepDelegated
-	(*TurnFailed)(nil),         // 65: pawl.storage.v1.TurnFailed
-	(*TurnAbandoned)(nil),      // 66: pawl.storage.v1.TurnAbandoned
-	(*TurnSuspended)(nil),      // 67: pawl.storage.v1.TurnSuspended
-	(*TurnReady)(nil),          // 68: pawl.storage.v1.TurnReady
-	(*StepRequested)(nil),      // 69: pawl.storage.v1.StepRequested
-	(*StepResolved)(nil),       // 70: pawl.storage.v1.StepResolved
-	(*StepRejected)(nil),       // 71: pawl.storage.v1.StepRejected
-	(*StepDoubted)(nil),        // 72: pawl.storage.v1.StepDoubted
-	(*CompensationBegun)(nil),  // 73: pawl.storage.v1.CompensationBegun
-	(*StepCancelled)(nil),      // 74: pawl.storage.v1.StepCancelled
-	(*Holding)(nil),            // 75: pawl.storage.v1.Holding
-	(*Hold)(nil),               // 76: pawl.storage.v1.Hold
-	(*StepApproval)(nil),       // 77: pawl.storage.v1.StepApproval
-	(*DecideStep)(nil),         // 78: pawl.storage.v1.DecideStep
-	(*StepDecided)(nil),        // 79: pawl.storage.v1.StepDecided
-	(*Amount)(nil),             // 80: pawl.storage.v1.Amount
-	(*Payer)(nil),              // 81: pawl.storage.v1.Payer
-	(*ToolPolicy)(nil),         // 82: pawl.storage.v1.ToolPolicy
-	(*Account)(nil),            // 83: pawl.storage.v1.Account
-	(*Owed)(nil),               // 84: pawl.storage.v1.Owed
-	(*RaiseBudget)(nil),        // 85: pawl.storage.v1.RaiseBudget
-	(*BudgetRaised)(nil),       // 86: pawl.storage.v1.BudgetRaised
-	(*Steer)(nil),              // 87: pawl.storage.v1.Steer
-	(*Steered)(nil),            // 88: pawl.storage.v1.Steered
-	(*Stopped)(nil),            // 89: pawl.storage.v1.Stopped
-	(*Noticed)(nil),            // 90: pawl.storage.v1.Noticed
-	(*Heed)(nil),               // 91: pawl.storage.v1.Heed
-	(*ModelNoted)(nil),         // 92: pawl.storage.v1.ModelNoted
-	(*ArtifactsSet)(nil),       // 93: pawl.storage.v1.ArtifactsSet
-	(*Origin)(nil),             // 94: pawl.storage.v1.Origin
-	(*Ended)(nil),              // 95: pawl.storage.v1.Ended
-	(*Noted)(nil),              // 96: pawl.storage.v1.Noted
-	(*Redirect)(nil),           // 97: pawl.storage.v1.Redirect
-	(*State)(nil),              // 98: pawl.storage.v1.State
-	(*Count)(nil),              // 99: pawl.storage.v1.Count
-	(*EdgeCount)(nil),          // 100: pawl.storage.v1.EdgeCount
-	(*Repeat)(nil),             // 101: pawl.storage.v1.Repeat
-	(*Turn)(nil),               // 102: pawl.storage.v1.Turn
-	(*ToolStep)(nil),           // 103: pawl.storage.v1.ToolStep
-	(*ModelStep)(nil),          // 104: pawl.storage.v1.ModelStep
-	(*KnownText)(nil),          // 105: pawl.storage.v1.KnownText
-	(*ArtifactHead)(nil),       // 106: pawl.storage.v1.ArtifactHead
-	(*Conversation)(nil),       // 107: pawl.storage.v1.Conversation
-	(*Dedupe)(nil),             // 108: pawl.storage.v1.Dedupe
-	(*ArtifactVersions)(nil),   // 109: pawl.storage.v1.ArtifactVersions
-	(*ArtifactVersion)(nil),    // 110: pawl.storage.v1.ArtifactVersion
-	(*Places)(nil),             // 111: pawl.storage.v1.Places
-	(*Place)(nil),              // 112: pawl.storage.v1.Place
-	(*PackBytes)(nil),          // 113: pawl.storage.v1.PackBytes
-	(*PackName)(nil),           // 114: pawl.storage.v1.PackName
-	(*StepHolder)(nil),         // 115: pawl.storage.v1.StepHolder
-	(*Blob)(nil),               // 116: pawl.storage.v1.Blob
-	(*Upload)(nil),             // 117: pawl.storage.v1.Upload
-	(*Subscription)(nil),       // 118: pawl.storage.v1.Subscription
-	(*SubscriptionFilter)(nil), // 119: pawl.storage.v1.SubscriptionFilter
-	(*DeadLetter)(nil),         // 120: pawl.storage.v1.DeadLetter
-	(*Deleted)(nil),            // 121: pawl.storage.v1.Deleted
-	(*ScheduleMark)(nil),       // 122: pawl.storage.v1.ScheduleMark
-	(*Erased)(nil),             // 123: pawl.storage.v1.Erased
-	(*Effect)(nil),             // 124: pawl.storage.v1.Effect
+	(*Entry)(nil),               // 0: pawl.storage.v1.Entry
+	(*Input)(nil),               // 1: pawl.storage.v1.Input
+	(*Bill)(nil),                // 2: pawl.storage.v1.Bill
+	(*Charge)(nil),              // 3: pawl.storage.v1.Charge
+	(*AccountRow)(nil),          // 4: pawl.storage.v1.AccountRow
+	(*Fill)(nil),                // 5: pawl.storage.v1.Fill
+	(*About)(nil),               // 6: pawl.storage.v1.About
+	(*CompensableEffect)(nil),   // 7: pawl.storage.v1.CompensableEffect
+	(*Undo)(nil),                // 8: pawl.storage.v1.Undo
+	(*UncompensatedEffect)(nil), // 9: pawl.storage.v1.UncompensatedEffect
+	(*Start)(nil),               // 10: pawl.storage.v1.Start
+	(*Task)(nil),                // 11: pawl.storage.v1.Task
+	(*Envelope)(nil),            // 12: pawl.storage.v1.Envelope
+	(*OutputPiece)(nil),         // 13: pawl.storage.v1.OutputPiece
+	(*WriteOutput)(nil),         // 14: pawl.storage.v1.WriteOutput
+	(*Remote)(nil),              // 15: pawl.storage.v1.Remote
+	(*NoteDelegation)(nil),      // 16: pawl.storage.v1.NoteDelegation
+	(*EmitEvent)(nil),           // 17: pawl.storage.v1.EmitEvent
+	(*SendInput)(nil),           // 18: pawl.storage.v1.SendInput
+	(*SetArtifacts)(nil),        // 19: pawl.storage.v1.SetArtifacts
+	(*CompleteTurn)(nil),        // 20: pawl.storage.v1.CompleteTurn
+	(*RequestModel)(nil),        // 21: pawl.storage.v1.RequestModel
+	(*AnswerModel)(nil),         // 22: pawl.storage.v1.AnswerModel
+	(*UpdateModelCall)(nil),     // 23: pawl.storage.v1.UpdateModelCall
+	(*ModelRequest)(nil),        // 24: pawl.storage.v1.ModelRequest
+	(*StepRef)(nil),             // 25: pawl.storage.v1.StepRef
+	(*ModelText)(nil),           // 26: pawl.storage.v1.ModelText
+	(*ModelMessage)(nil),        // 27: pawl.storage.v1.ModelMessage
+	(*ConversationRange)(nil),   // 28: pawl.storage.v1.ConversationRange
+	(*ToolResult)(nil),          // 29: pawl.storage.v1.ToolResult
+	(*ModelAnswer)(nil),         // 30: pawl.storage.v1.ModelAnswer
+	(*ModelCall)(nil),           // 31: pawl.storage.v1.ModelCall
+	(*CallRef)(nil),             // 32: pawl.storage.v1.CallRef
+	(*FailTurn)(nil),            // 33: pawl.storage.v1.FailTurn
+	(*SuspendTurn)(nil),         // 34: pawl.storage.v1.SuspendTurn
+	(*RequestSteps)(nil),        // 35: pawl.storage.v1.RequestSteps
+	(*ResolveStep)(nil),         // 36: pawl.storage.v1.ResolveStep
+	(*FireTimer)(nil),           // 37: pawl.storage.v1.FireTimer
+	(*Note)(nil),                // 38: pawl.storage.v1.Note
+	(*LoseTurn)(nil),            // 39: pawl.storage.v1.LoseTurn
+	(*LoseStep)(nil),            // 40: pawl.storage.v1.LoseStep
+	(*Fork)(nil),                // 41: pawl.storage.v1.Fork
+	(*ConversationCopy)(nil),    // 42: pawl.storage.v1.ConversationCopy
+	(*QueuedInput)(nil),         // 43: pawl.storage.v1.QueuedInput
+	(*TakenStep)(nil),           // 44: pawl.storage.v1.TakenStep
+	(*Forked)(nil),              // 45: pawl.storage.v1.Forked
+	(*ArtifactWrite)(nil),       // 46: pawl.storage.v1.ArtifactWrite
+	(*StepRequest)(nil),         // 47: pawl.storage.v1.StepRequest
+	(*Fault)(nil),               // 48: pawl.storage.v1.Fault
+	(*Usage)(nil),               // 49: pawl.storage.v1.Usage
+	(*Price)(nil),               // 50: pawl.storage.v1.Price
+	(*Assignment)(nil),          // 51: pawl.storage.v1.Assignment
+	(*Part)(nil),                // 52: pawl.storage.v1.Part
+	(*Message)(nil),             // 53: pawl.storage.v1.Message
+	(*Label)(nil),               // 54: pawl.storage.v1.Label
+	(*Limits)(nil),              // 55: pawl.storage.v1.Limits
+	(*Parent)(nil),              // 56: pawl.storage.v1.Parent
+	(*Record)(nil),              // 57: pawl.storage.v1.Record
+	(*Transition)(nil),          // 58: pawl.storage.v1.Transition
+	(*InputReceived)(nil),       // 59: pawl.storage.v1.InputReceived
+	(*TurnOpened)(nil),          // 60: pawl.storage.v1.TurnOpened
+	(*TurnAssigned)(nil),        // 61: pawl.storage.v1.TurnAssigned
+	(*TurnCompleted)(nil),       // 62: pawl.storage.v1.TurnCompleted
+	(*OutputWritten)(nil),       // 63: pawl.storage.v1.OutputWritten
+	(*StepDelegated)(nil),       // 64: pawl.storage.v1.StepDelegated
+	(*TurnFailed)(nil),          // 65: pawl.storage.v1.TurnFailed
+	(*TurnAbandoned)(nil),       // 66: pawl.storage.v1.TurnAbandoned
+	(*TurnSuspended)(nil),       // 67: pawl.storage.v1.TurnSuspended
+	(*TurnReady)(nil),           // 68: pawl.storage.v1.TurnReady
+	(*StepRequested)(nil),       // 69: pawl.storage.v1.StepRequested
+	(*StepResolved)(nil),        // 70: pawl.storage.v1.StepResolved
+	(*StepRejected)(nil),        // 71: pawl.storage.v1.StepRejected
+	(*StepOutcomeUnknown)(nil),  // 72: pawl.storage.v1.StepOutcomeUnknown
+	(*CompensationStarted)(nil), // 73: pawl.storage.v1.CompensationStarted
+	(*StepCancelled)(nil),       // 74: pawl.storage.v1.StepCancelled
+	(*Holding)(nil),             // 75: pawl.storage.v1.Holding
+	(*ApprovalHold)(nil),        // 76: pawl.storage.v1.ApprovalHold
+	(*StepApproval)(nil),        // 77: pawl.storage.v1.StepApproval
+	(*DecideStep)(nil),          // 78: pawl.storage.v1.DecideStep
+	(*StepDecided)(nil),         // 79: pawl.storage.v1.StepDecided
+	(*Amount)(nil),              // 80: pawl.storage.v1.Amount
+	(*Payer)(nil),               // 81: pawl.storage.v1.Payer
+	(*ToolPolicy)(nil),          // 82: pawl.storage.v1.ToolPolicy
+	(*Account)(nil),             // 83: pawl.storage.v1.Account
+	(*UnreportedUsage)(nil),     // 84: pawl.storage.v1.UnreportedUsage
+	(*RaiseBudget)(nil),         // 85: pawl.storage.v1.RaiseBudget
+	(*BudgetRaised)(nil),        // 86: pawl.storage.v1.BudgetRaised
+	(*Steer)(nil),               // 87: pawl.storage.v1.Steer
+	(*Steered)(nil),             // 88: pawl.storage.v1.Steered
+	(*Stopped)(nil),             // 89: pawl.storage.v1.Stopped
+	(*NoticeAdded)(nil),         // 90: pawl.storage.v1.NoticeAdded
+	(*RequiredMessage)(nil),     // 91: pawl.storage.v1.RequiredMessage
+	(*ModelUpdated)(nil),        // 92: pawl.storage.v1.ModelUpdated
+	(*ArtifactsSet)(nil),        // 93: pawl.storage.v1.ArtifactsSet
+	(*Origin)(nil),              // 94: pawl.storage.v1.Origin
+	(*Ended)(nil),               // 95: pawl.storage.v1.Ended
+	(*NoChange)(nil),            // 96: pawl.storage.v1.NoChange
+	(*Redirect)(nil),            // 97: pawl.storage.v1.Redirect
+	(*State)(nil),               // 98: pawl.storage.v1.State
+	(*Count)(nil),               // 99: pawl.storage.v1.Count
+	(*EdgeCount)(nil),           // 100: pawl.storage.v1.EdgeCount
+	(*Repeat)(nil),              // 101: pawl.storage.v1.Repeat
+	(*Turn)(nil),                // 102: pawl.storage.v1.Turn
+	(*ToolStep)(nil),            // 103: pawl.storage.v1.ToolStep
+	(*ModelStep)(nil),           // 104: pawl.storage.v1.ModelStep
+	(*TextRef)(nil),             // 105: pawl.storage.v1.TextRef
+	(*ArtifactHead)(nil),        // 106: pawl.storage.v1.ArtifactHead
+	(*Conversation)(nil),        // 107: pawl.storage.v1.Conversation
+	(*Dedupe)(nil),              // 108: pawl.storage.v1.Dedupe
+	(*ArtifactVersions)(nil),    // 109: pawl.storage.v1.ArtifactVersions
+	(*ArtifactVersion)(nil),     // 110: pawl.storage.v1.ArtifactVersion
+	(*Places)(nil),              // 111: pawl.storage.v1.Places
+	(*Place)(nil),               // 112: pawl.storage.v1.Place
+	(*PackBytes)(nil),           // 113: pawl.storage.v1.PackBytes
+	(*PackName)(nil),            // 114: pawl.storage.v1.PackName
+	(*StepHolder)(nil),          // 115: pawl.storage.v1.StepHolder
+	(*Blob)(nil),                // 116: pawl.storage.v1.Blob
+	(*Upload)(nil),              // 117: pawl.storage.v1.Upload
+	(*Subscription)(nil),        // 118: pawl.storage.v1.Subscription
+	(*SubscriptionFilter)(nil),  // 119: pawl.storage.v1.SubscriptionFilter
+	(*DeadLetter)(nil),          // 120: pawl.storage.v1.DeadLetter
+	(*Deleted)(nil),             // 121: pawl.storage.v1.Deleted
+	(*ScheduleMark)(nil),        // 122: pawl.storage.v1.ScheduleMark
+	(*Erased)(nil),              // 123: pawl.storage.v1.Erased
+	(*Effect)(nil),              // 124: pawl.storage.v1.Effect
 }
 var file_storage_proto_depIdxs = []int32{
 	1,   // 0: pawl.storage.v1.Entry.input:type_name -> pawl.storage.v1.Input
@@ -12818,7 +12823,7 @@ var file_storage_proto_depIdxs = []int32{
 	16,  // 18: pawl.storage.v1.Input.note_delegation:type_name -> pawl.storage.v1.NoteDelegation
 	21,  // 19: pawl.storage.v1.Input.request_model:type_name -> pawl.storage.v1.RequestModel
 	22,  // 20: pawl.storage.v1.Input.answer_model:type_name -> pawl.storage.v1.AnswerModel
-	23,  // 21: pawl.storage.v1.Input.note_model:type_name -> pawl.storage.v1.NoteModel
+	23,  // 21: pawl.storage.v1.Input.update_model_call:type_name -> pawl.storage.v1.UpdateModelCall
 	78,  // 22: pawl.storage.v1.Input.decide_step:type_name -> pawl.storage.v1.DecideStep
 	85,  // 23: pawl.storage.v1.Input.raise_budget:type_name -> pawl.storage.v1.RaiseBudget
 	87,  // 24: pawl.storage.v1.Input.steer:type_name -> pawl.storage.v1.Steer
@@ -12827,8 +12832,8 @@ var file_storage_proto_depIdxs = []int32{
 	2,   // 27: pawl.storage.v1.Input.billed:type_name -> pawl.storage.v1.Bill
 	5,   // 28: pawl.storage.v1.Input.fills:type_name -> pawl.storage.v1.Fill
 	97,  // 29: pawl.storage.v1.Undo.redirects:type_name -> pawl.storage.v1.Redirect
-	7,   // 30: pawl.storage.v1.Undo.now:type_name -> pawl.storage.v1.Standing
-	9,   // 31: pawl.storage.v1.Undo.stands:type_name -> pawl.storage.v1.Stood
+	7,   // 30: pawl.storage.v1.Undo.now:type_name -> pawl.storage.v1.CompensableEffect
+	9,   // 31: pawl.storage.v1.Undo.uncompensated:type_name -> pawl.storage.v1.UncompensatedEffect
 	52,  // 32: pawl.storage.v1.Start.input:type_name -> pawl.storage.v1.Part
 	54,  // 33: pawl.storage.v1.Start.labels:type_name -> pawl.storage.v1.Label
 	55,  // 34: pawl.storage.v1.Start.limits:type_name -> pawl.storage.v1.Limits
@@ -12860,17 +12865,17 @@ var file_storage_proto_depIdxs = []int32{
 	48,  // 60: pawl.storage.v1.AnswerModel.error:type_name -> pawl.storage.v1.Fault
 	49,  // 61: pawl.storage.v1.AnswerModel.usage:type_name -> pawl.storage.v1.Usage
 	51,  // 62: pawl.storage.v1.AnswerModel.assigned:type_name -> pawl.storage.v1.Assignment
-	51,  // 63: pawl.storage.v1.NoteModel.assigned:type_name -> pawl.storage.v1.Assignment
-	25,  // 64: pawl.storage.v1.ModelRequest.follows:type_name -> pawl.storage.v1.Said
+	51,  // 63: pawl.storage.v1.UpdateModelCall.assigned:type_name -> pawl.storage.v1.Assignment
+	25,  // 64: pawl.storage.v1.ModelRequest.previous_step:type_name -> pawl.storage.v1.StepRef
 	26,  // 65: pawl.storage.v1.ModelRequest.system:type_name -> pawl.storage.v1.ModelText
 	26,  // 66: pawl.storage.v1.ModelRequest.tools:type_name -> pawl.storage.v1.ModelText
 	26,  // 67: pawl.storage.v1.ModelRequest.parameters:type_name -> pawl.storage.v1.ModelText
 	27,  // 68: pawl.storage.v1.ModelRequest.messages:type_name -> pawl.storage.v1.ModelMessage
 	53,  // 69: pawl.storage.v1.ModelMessage.message:type_name -> pawl.storage.v1.Message
-	28,  // 70: pawl.storage.v1.ModelMessage.talk:type_name -> pawl.storage.v1.TalkRange
-	25,  // 71: pawl.storage.v1.ModelMessage.answer:type_name -> pawl.storage.v1.Said
+	28,  // 70: pawl.storage.v1.ModelMessage.conversation:type_name -> pawl.storage.v1.ConversationRange
+	25,  // 71: pawl.storage.v1.ModelMessage.answer:type_name -> pawl.storage.v1.StepRef
 	29,  // 72: pawl.storage.v1.ModelMessage.result:type_name -> pawl.storage.v1.ToolResult
-	25,  // 73: pawl.storage.v1.ToolResult.said:type_name -> pawl.storage.v1.Said
+	25,  // 73: pawl.storage.v1.ToolResult.answered_step:type_name -> pawl.storage.v1.StepRef
 	52,  // 74: pawl.storage.v1.ModelAnswer.parts:type_name -> pawl.storage.v1.Part
 	31,  // 75: pawl.storage.v1.ModelAnswer.calls:type_name -> pawl.storage.v1.ModelCall
 	48,  // 76: pawl.storage.v1.FailTurn.error:type_name -> pawl.storage.v1.Fault
@@ -12887,10 +12892,10 @@ var file_storage_proto_depIdxs = []int32{
 	98,  // 87: pawl.storage.v1.Fork.from:type_name -> pawl.storage.v1.State
 	46,  // 88: pawl.storage.v1.Fork.values:type_name -> pawl.storage.v1.ArtifactWrite
 	46,  // 89: pawl.storage.v1.Fork.changes:type_name -> pawl.storage.v1.ArtifactWrite
-	42,  // 90: pawl.storage.v1.Fork.conversations:type_name -> pawl.storage.v1.Talk
+	42,  // 90: pawl.storage.v1.Fork.conversations:type_name -> pawl.storage.v1.ConversationCopy
 	43,  // 91: pawl.storage.v1.Fork.queued:type_name -> pawl.storage.v1.QueuedInput
 	44,  // 92: pawl.storage.v1.Fork.steps:type_name -> pawl.storage.v1.TakenStep
-	53,  // 93: pawl.storage.v1.Talk.messages:type_name -> pawl.storage.v1.Message
+	53,  // 93: pawl.storage.v1.ConversationCopy.messages:type_name -> pawl.storage.v1.Message
 	52,  // 94: pawl.storage.v1.QueuedInput.parts:type_name -> pawl.storage.v1.Part
 	48,  // 95: pawl.storage.v1.TakenStep.error:type_name -> pawl.storage.v1.Fault
 	24,  // 96: pawl.storage.v1.TakenStep.request:type_name -> pawl.storage.v1.ModelRequest
@@ -12922,18 +12927,18 @@ var file_storage_proto_depIdxs = []int32{
 	68,  // 122: pawl.storage.v1.Record.turn_ready:type_name -> pawl.storage.v1.TurnReady
 	63,  // 123: pawl.storage.v1.Record.output_written:type_name -> pawl.storage.v1.OutputWritten
 	64,  // 124: pawl.storage.v1.Record.step_delegated:type_name -> pawl.storage.v1.StepDelegated
-	96,  // 125: pawl.storage.v1.Record.noted:type_name -> pawl.storage.v1.Noted
-	92,  // 126: pawl.storage.v1.Record.model_noted:type_name -> pawl.storage.v1.ModelNoted
+	96,  // 125: pawl.storage.v1.Record.no_change:type_name -> pawl.storage.v1.NoChange
+	92,  // 126: pawl.storage.v1.Record.model_updated:type_name -> pawl.storage.v1.ModelUpdated
 	79,  // 127: pawl.storage.v1.Record.step_decided:type_name -> pawl.storage.v1.StepDecided
-	72,  // 128: pawl.storage.v1.Record.step_doubted:type_name -> pawl.storage.v1.StepDoubted
-	73,  // 129: pawl.storage.v1.Record.compensation_begun:type_name -> pawl.storage.v1.CompensationBegun
+	72,  // 128: pawl.storage.v1.Record.step_outcome_unknown:type_name -> pawl.storage.v1.StepOutcomeUnknown
+	73,  // 129: pawl.storage.v1.Record.compensation_started:type_name -> pawl.storage.v1.CompensationStarted
 	86,  // 130: pawl.storage.v1.Record.budget_raised:type_name -> pawl.storage.v1.BudgetRaised
 	88,  // 131: pawl.storage.v1.Record.steered:type_name -> pawl.storage.v1.Steered
 	89,  // 132: pawl.storage.v1.Record.stopped:type_name -> pawl.storage.v1.Stopped
-	90,  // 133: pawl.storage.v1.Record.noticed:type_name -> pawl.storage.v1.Noticed
+	90,  // 133: pawl.storage.v1.Record.notice_added:type_name -> pawl.storage.v1.NoticeAdded
 	97,  // 134: pawl.storage.v1.Transition.redirects:type_name -> pawl.storage.v1.Redirect
 	46,  // 135: pawl.storage.v1.Transition.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	9,   // 136: pawl.storage.v1.Transition.standing:type_name -> pawl.storage.v1.Stood
+	9,   // 136: pawl.storage.v1.Transition.uncompensated:type_name -> pawl.storage.v1.UncompensatedEffect
 	52,  // 137: pawl.storage.v1.InputReceived.parts:type_name -> pawl.storage.v1.Part
 	12,  // 138: pawl.storage.v1.InputReceived.envelope:type_name -> pawl.storage.v1.Envelope
 	51,  // 139: pawl.storage.v1.TurnAssigned.assigned:type_name -> pawl.storage.v1.Assignment
@@ -12941,7 +12946,7 @@ var file_storage_proto_depIdxs = []int32{
 	53,  // 141: pawl.storage.v1.TurnCompleted.messages:type_name -> pawl.storage.v1.Message
 	49,  // 142: pawl.storage.v1.TurnCompleted.usage:type_name -> pawl.storage.v1.Usage
 	46,  // 143: pawl.storage.v1.TurnCompleted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	25,  // 144: pawl.storage.v1.TurnCompleted.said:type_name -> pawl.storage.v1.Said
+	25,  // 144: pawl.storage.v1.TurnCompleted.conversation_through:type_name -> pawl.storage.v1.StepRef
 	13,  // 145: pawl.storage.v1.OutputWritten.piece:type_name -> pawl.storage.v1.OutputPiece
 	15,  // 146: pawl.storage.v1.StepDelegated.remote:type_name -> pawl.storage.v1.Remote
 	52,  // 147: pawl.storage.v1.StepDelegated.question:type_name -> pawl.storage.v1.Part
@@ -12950,7 +12955,7 @@ var file_storage_proto_depIdxs = []int32{
 	24,  // 150: pawl.storage.v1.StepRequested.model:type_name -> pawl.storage.v1.ModelRequest
 	49,  // 151: pawl.storage.v1.StepRequested.bound:type_name -> pawl.storage.v1.Usage
 	32,  // 152: pawl.storage.v1.StepRequested.call:type_name -> pawl.storage.v1.CallRef
-	76,  // 153: pawl.storage.v1.StepRequested.hold:type_name -> pawl.storage.v1.Hold
+	76,  // 153: pawl.storage.v1.StepRequested.hold:type_name -> pawl.storage.v1.ApprovalHold
 	6,   // 154: pawl.storage.v1.StepRequested.about:type_name -> pawl.storage.v1.About
 	82,  // 155: pawl.storage.v1.StepRequested.policy:type_name -> pawl.storage.v1.ToolPolicy
 	48,  // 156: pawl.storage.v1.StepResolved.error:type_name -> pawl.storage.v1.Fault
@@ -12958,28 +12963,28 @@ var file_storage_proto_depIdxs = []int32{
 	49,  // 158: pawl.storage.v1.StepResolved.usage:type_name -> pawl.storage.v1.Usage
 	30,  // 159: pawl.storage.v1.StepResolved.answer:type_name -> pawl.storage.v1.ModelAnswer
 	48,  // 160: pawl.storage.v1.StepRejected.denial:type_name -> pawl.storage.v1.Fault
-	48,  // 161: pawl.storage.v1.StepDoubted.error:type_name -> pawl.storage.v1.Fault
-	97,  // 162: pawl.storage.v1.CompensationBegun.redirects:type_name -> pawl.storage.v1.Redirect
-	46,  // 163: pawl.storage.v1.CompensationBegun.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	48,  // 161: pawl.storage.v1.StepOutcomeUnknown.error:type_name -> pawl.storage.v1.Fault
+	97,  // 162: pawl.storage.v1.CompensationStarted.redirects:type_name -> pawl.storage.v1.Redirect
+	46,  // 163: pawl.storage.v1.CompensationStarted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
 	49,  // 164: pawl.storage.v1.StepCancelled.usage:type_name -> pawl.storage.v1.Usage
 	54,  // 165: pawl.storage.v1.Payer.labels:type_name -> pawl.storage.v1.Label
 	80,  // 166: pawl.storage.v1.Account.limit:type_name -> pawl.storage.v1.Amount
-	84,  // 167: pawl.storage.v1.Account.owed:type_name -> pawl.storage.v1.Owed
-	80,  // 168: pawl.storage.v1.Owed.bound:type_name -> pawl.storage.v1.Amount
+	84,  // 167: pawl.storage.v1.Account.unreported:type_name -> pawl.storage.v1.UnreportedUsage
+	80,  // 168: pawl.storage.v1.UnreportedUsage.bound:type_name -> pawl.storage.v1.Amount
 	80,  // 169: pawl.storage.v1.RaiseBudget.to:type_name -> pawl.storage.v1.Amount
 	80,  // 170: pawl.storage.v1.BudgetRaised.from:type_name -> pawl.storage.v1.Amount
 	80,  // 171: pawl.storage.v1.BudgetRaised.to:type_name -> pawl.storage.v1.Amount
-	25,  // 172: pawl.storage.v1.Stopped.said:type_name -> pawl.storage.v1.Said
-	25,  // 173: pawl.storage.v1.Stopped.calls:type_name -> pawl.storage.v1.Said
-	49,  // 174: pawl.storage.v1.ModelNoted.usage:type_name -> pawl.storage.v1.Usage
+	25,  // 172: pawl.storage.v1.Stopped.conversation_through:type_name -> pawl.storage.v1.StepRef
+	25,  // 173: pawl.storage.v1.Stopped.calls:type_name -> pawl.storage.v1.StepRef
+	49,  // 174: pawl.storage.v1.ModelUpdated.usage:type_name -> pawl.storage.v1.Usage
 	46,  // 175: pawl.storage.v1.ArtifactsSet.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
 	98,  // 176: pawl.storage.v1.Origin.state:type_name -> pawl.storage.v1.State
 	46,  // 177: pawl.storage.v1.Origin.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	42,  // 178: pawl.storage.v1.Origin.conversations:type_name -> pawl.storage.v1.Talk
+	42,  // 178: pawl.storage.v1.Origin.conversations:type_name -> pawl.storage.v1.ConversationCopy
 	44,  // 179: pawl.storage.v1.Origin.steps:type_name -> pawl.storage.v1.TakenStep
 	97,  // 180: pawl.storage.v1.Ended.redirects:type_name -> pawl.storage.v1.Redirect
 	46,  // 181: pawl.storage.v1.Ended.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	9,   // 182: pawl.storage.v1.Ended.standing:type_name -> pawl.storage.v1.Stood
+	9,   // 182: pawl.storage.v1.Ended.uncompensated:type_name -> pawl.storage.v1.UncompensatedEffect
 	54,  // 183: pawl.storage.v1.State.labels:type_name -> pawl.storage.v1.Label
 	55,  // 184: pawl.storage.v1.State.limits:type_name -> pawl.storage.v1.Limits
 	56,  // 185: pawl.storage.v1.State.parent:type_name -> pawl.storage.v1.Parent
@@ -12989,14 +12994,14 @@ var file_storage_proto_depIdxs = []int32{
 	103, // 189: pawl.storage.v1.State.steps:type_name -> pawl.storage.v1.ToolStep
 	106, // 190: pawl.storage.v1.State.artifacts:type_name -> pawl.storage.v1.ArtifactHead
 	107, // 191: pawl.storage.v1.State.conversations:type_name -> pawl.storage.v1.Conversation
-	105, // 192: pawl.storage.v1.State.texts:type_name -> pawl.storage.v1.KnownText
+	105, // 192: pawl.storage.v1.State.texts:type_name -> pawl.storage.v1.TextRef
 	101, // 193: pawl.storage.v1.State.repeats:type_name -> pawl.storage.v1.Repeat
 	45,  // 194: pawl.storage.v1.State.forked:type_name -> pawl.storage.v1.Forked
 	11,  // 195: pawl.storage.v1.State.task:type_name -> pawl.storage.v1.Task
-	91,  // 196: pawl.storage.v1.State.heeds:type_name -> pawl.storage.v1.Heed
+	91,  // 196: pawl.storage.v1.State.required_messages:type_name -> pawl.storage.v1.RequiredMessage
 	83,  // 197: pawl.storage.v1.State.account:type_name -> pawl.storage.v1.Account
 	3,   // 198: pawl.storage.v1.State.charges:type_name -> pawl.storage.v1.Charge
-	7,   // 199: pawl.storage.v1.State.effects:type_name -> pawl.storage.v1.Standing
+	7,   // 199: pawl.storage.v1.State.effects:type_name -> pawl.storage.v1.CompensableEffect
 	8,   // 200: pawl.storage.v1.State.undo:type_name -> pawl.storage.v1.Undo
 	99,  // 201: pawl.storage.v1.State.called:type_name -> pawl.storage.v1.Count
 	82,  // 202: pawl.storage.v1.State.policy:type_name -> pawl.storage.v1.ToolPolicy
@@ -13047,7 +13052,7 @@ func file_storage_proto_init() {
 		(*Input_NoteDelegation)(nil),
 		(*Input_RequestModel)(nil),
 		(*Input_AnswerModel)(nil),
-		(*Input_NoteModel)(nil),
+		(*Input_UpdateModelCall)(nil),
 		(*Input_DecideStep)(nil),
 		(*Input_RaiseBudget)(nil),
 		(*Input_Steer)(nil),
@@ -13075,15 +13080,15 @@ func file_storage_proto_init() {
 		(*Record_TurnReady)(nil),
 		(*Record_OutputWritten)(nil),
 		(*Record_StepDelegated)(nil),
-		(*Record_Noted)(nil),
-		(*Record_ModelNoted)(nil),
+		(*Record_NoChange)(nil),
+		(*Record_ModelUpdated)(nil),
 		(*Record_StepDecided)(nil),
-		(*Record_StepDoubted)(nil),
-		(*Record_CompensationBegun)(nil),
+		(*Record_StepOutcomeUnknown)(nil),
+		(*Record_CompensationStarted)(nil),
 		(*Record_BudgetRaised)(nil),
 		(*Record_Steered)(nil),
 		(*Record_Stopped)(nil),
-		(*Record_Noticed)(nil),
+		(*Record_NoticeAdded)(nil),
 	}
 	file_storage_proto_msgTypes[58].OneofWrappers = []any{}
 	type x struct{}

@@ -170,7 +170,7 @@ func (e *Expect) fill(c *Case) error {
 	if e.Usage == nil {
 		e.Usage = &Usage{}
 		for _, r := range c.Rounds {
-			if r.told() {
+			if r.reportsUsage() {
 				e.Usage.Input += usualRead
 				e.Usage.Output += usualWritten
 			}

@@ -128,8 +128,8 @@ func (r *Round) answers() bool {
 	return r.Status == 0 && r.Raw == "" && r.Error == "" && r.Fail == "" && !r.Cut && !r.Unended && len(r.Stream) == 0
 }
 
-// told tells whether the round is an answer whose usage is the usual one.
-func (r *Round) told() bool { return r.answers() && r.Usage == "" }
+// reportsUsage tells whether the round is an answer whose usage is the usual one.
+func (r *Round) reportsUsage() bool { return r.answers() && r.Usage == "" }
 
 // called are the tool calls of the parts.
 func (r *Round) called() []Part {

@@ -80,9 +80,9 @@ func toolNames(_ *Case, body map[string]any) string {
 	return ""
 }
 
-// said is the part of the case that made a call of an id; the last one of several, as a round
+// partOfCall is the part of the case that made a call of an id; the last one of several, as a round
 // may be given again.
-func (c *Case) said(id string) (round *Round, part *Part) {
+func (c *Case) partOfCall(id string) (round *Round, part *Part) {
 	for _, r := range c.Rounds {
 		for i := range r.Parts {
 			if r.Parts[i].Call != "" && r.Parts[i].ID == id {

@@ -90,7 +90,7 @@ func chatNonempty(_ *Case, body map[string]any) string {
 func chatSignature(c *Case, body map[string]any) string {
 	for i, message := range list(body["messages"]) {
 		for j, call := range callsOf(message) {
-			_, said := c.said(word(call["id"]))
+			_, said := c.partOfCall(word(call["id"]))
 			if said == nil || said.Extra == "" {
 				continue
 			}
@@ -112,7 +112,7 @@ func chatReasoning(c *Case, body map[string]any) string {
 		if len(calls) == 0 {
 			continue
 		}
-		round, _ := c.said(word(calls[0]["id"]))
+		round, _ := c.partOfCall(word(calls[0]["id"]))
 		if round == nil {
 			return fmt.Sprintf("messages.%d: a call of the id %v was never made", i, calls[0]["id"])
 		}
@@ -128,12 +128,12 @@ func chatThoughtID(c *Case, body map[string]any) string {
 	for i, message := range list(body["messages"]) {
 		for _, call := range callsOf(message) {
 			id := word(call["id"])
-			if _, said := c.said(id); said == nil {
+			if _, said := c.partOfCall(id); said == nil {
 				return fmt.Sprintf("messages.%d: Function call is missing a thought_signature: an id of %d characters that was never sent", i, len(id))
 			}
 		}
 		if id := word(message["tool_call_id"]); message["role"] == "tool" {
-			if _, said := c.said(id); said == nil {
+			if _, said := c.partOfCall(id); said == nil {
 				return fmt.Sprintf("messages.%d: tool_call_id of %d characters that was never sent", i, len(id))
 			}
 		}

@@ -145,7 +145,7 @@ func messagesThinking(c *Case, body map[string]any) string {
 		if len(uses) == 0 {
 			continue
 		}
-		round, _ := c.said(uses[0])
+		round, _ := c.partOfCall(uses[0])
 		if round == nil {
 			return fmt.Sprintf("messages.%d: a call of the id %s was never made", i, uses[0])
 		}

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Asked is one request that the endpoint got.
-type Asked struct {
+// Request is one request that the endpoint got.
+type Request struct {
 	// At is when.
 	At time.Time
 	// Round is the one that was due, from 0.
@@ -25,8 +25,8 @@ type Asked struct {
 	Body map[string]any
 }
 
-// talk is a case with one executor.
-type talk struct{ name, executor string }
+// conversation is a case with one executor.
+type conversation struct{ name, executor string }
 
 // Server is a running endpoint.
 type Server struct {
@@ -36,9 +36,9 @@ type Server struct {
 	http  *http.Server
 	cases map[string]*Case
 
-	mu    sync.Mutex
-	due   map[talk]int
-	asked map[talk][]Asked
+	mu       sync.Mutex
+	due      map[conversation]int
+	requests map[conversation][]Request
 }
 
 // Start listens on a loopback port.
@@ -49,7 +49,7 @@ func Start(cases []*Case) (*Server, error) {
 	}
 	s := &Server{
 		URL: "http://" + listener.Addr().String(), cases: map[string]*Case{},
-		due: map[talk]int{}, asked: map[talk][]Asked{},
+		due: map[conversation]int{}, requests: map[conversation][]Request{},
 	}
 	for _, c := range cases {
 		s.cases[c.Name] = c
@@ -71,11 +71,11 @@ func (s *Server) Base(c *Case, executor string) string {
 	return base + "/v1"
 }
 
-// Asked are the requests of a conversation so far.
-func (s *Server) Asked(name, executor string) []Asked {
+// Requests are the requests of a conversation so far.
+func (s *Server) Requests(name, executor string) []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]Asked(nil), s.asked[talk{name, executor}]...)
+	return append([]Request(nil), s.requests[conversation{name, executor}]...)
 }
 
 // maxRequest bounds a request, bytes.
@@ -83,12 +83,12 @@ const maxRequest = 256 << 20
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c, executor, err := s.whose(r)
+	c, executor, err := s.route(r)
 	if err != nil {
 		refuse(w, http.StatusNotFound, err.Error())
 		return
 	}
-	asked := Asked{At: time.Now()}
+	asked := Request{At: time.Now()}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
 	if err == nil {
 		err = json.Unmarshal(body, &asked.Body)
@@ -98,16 +98,16 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	} else {
 		asked.Breach = breach(c, asked.Body)
 	}
-	round := s.note(talk{c.Name, executor}, c, asked)
+	round := s.note(conversation{c.Name, executor}, c, asked)
 	if asked.Breach != "" {
 		refuse(w, http.StatusBadRequest, asked.Breach)
 		return
 	}
-	round.write(w, c.Form, told(asked.Body))
+	round.write(w, c.Form, toolNameReplacer(asked.Body))
 }
 
-// told are the names of tools in a request, each behind what a case calls it: {DESCRIPTION}.
-func told(body map[string]any) *strings.Replacer {
+// toolNameReplacer are the names of tools in a request, each behind what a case calls it: {DESCRIPTION}.
+func toolNameReplacer(body map[string]any) *strings.Replacer {
 	var pairs []string
 	for _, tool := range list(body["tools"]) {
 		if function, ok := tool["function"].(map[string]any); ok {
@@ -120,8 +120,8 @@ func told(body map[string]any) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// whose is the case and the executor of a path, which has to be the form's.
-func (s *Server) whose(r *http.Request) (*Case, string, error) {
+// route is the case and the executor of a path, which has to be the form's.
+func (s *Server) route(r *http.Request) (*Case, string, error) {
 	parts := strings.SplitN(strings.TrimPrefix(r.URL.Path, "/"), "/", 3)
 	if len(parts) < 3 {
 		return nil, "", errors.New("the path is /CASE/EXECUTOR/…")
@@ -137,11 +137,11 @@ func (s *Server) whose(r *http.Request) (*Case, string, error) {
 }
 
 // note keeps a request, and gives the round that is due. One that is refused uses none up.
-func (s *Server) note(t talk, c *Case, asked Asked) *Round {
+func (s *Server) note(t conversation, c *Case, asked Request) *Round {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	asked.Round = s.due[t]
-	s.asked[t] = append(s.asked[t], asked)
+	s.requests[t] = append(s.requests[t], asked)
 	round := c.Rounds[min(asked.Round, len(c.Rounds)-1)]
 	if asked.Breach == "" && !round.Loop {
 		s.due[t]++

@@ -62,7 +62,7 @@ func TestRounds(t *testing.T) {
 	if _, got, _ := ask(t, s, c, "b", streaming); !strings.Contains(got, "tulip") {
 		t.Errorf("another executor: %s", got)
 	}
-	if n := len(s.Asked("case", "a")); n != 3 {
+	if n := len(s.Requests("case", "a")); n != 3 {
 		t.Errorf("requests: %d", n)
 	}
 }
@@ -77,7 +77,7 @@ func TestRefusal(t *testing.T) {
 	if _, text, _ := ask(t, s, c, "a", streaming); !strings.Contains(text, "tulip") {
 		t.Errorf("then: %s", text)
 	}
-	if asked := s.Asked("case", "a"); asked[0].Breach == "" || asked[1].Breach != "" {
+	if asked := s.Requests("case", "a"); asked[0].Breach == "" || asked[1].Breach != "" {
 		t.Errorf("%+v", asked)
 	}
 	if got, _, _ := ask(t, s, c, "a", "no JSON"); got.StatusCode != http.StatusBadRequest {

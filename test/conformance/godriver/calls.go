@@ -15,7 +15,7 @@ func (d *driver) register(ctx context.Context, a args) (any, error) {
 	d.mu.Lock()
 	packs := pawlv1.NewPackServiceClient(d.conn)
 	d.mu.Unlock()
-	got, err := again(ctx, packs.RegisterPack, &pawlv1.RegisterPackRequest{
+	got, err := retry(ctx, packs.RegisterPack, &pawlv1.RegisterPackRequest{
 		Content: []byte(a.Content), Filename: a.Filename, MakeDefault: new(true),
 	})
 	if err != nil {
@@ -47,7 +47,7 @@ func startOf(a args) *pawlv1.StartRunRequest {
 }
 
 func (d *driver) start(ctx context.Context, a args) (any, error) {
-	got, err := again(ctx, d.client().StartRun, startOf(a))
+	got, err := retry(ctx, d.client().StartRun, startOf(a))
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (d *driver) info(ctx context.Context, a args) (any, error) {
 }
 
 func (d *driver) runInfo(ctx context.Context, id string, at uint64, more map[string]any) (any, error) {
-	got, err := again(ctx, d.client().GetRun, &pawlv1.GetRunRequest{RunId: id, AtSeq: at})
+	got, err := retry(ctx, d.client().GetRun, &pawlv1.GetRunRequest{RunId: id, AtSeq: at})
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func joined(into, more map[string]any) map[string]any {
 }
 
 func (d *driver) artifacts(ctx context.Context, a args) (any, error) {
-	got, err := again(ctx, d.client().GetRun, &pawlv1.GetRunRequest{RunId: d.runID(a), AtSeq: a.AtSeq, IncludeArtifacts: true})
+	got, err := retry(ctx, d.client().GetRun, &pawlv1.GetRunRequest{RunId: d.runID(a), AtSeq: a.AtSeq, IncludeArtifacts: true})
 	values := map[string]any{}
 	for _, one := range got.GetArtifacts() {
 		values[one.GetHead().GetName()] = valueOf(one.GetValue())
@@ -82,7 +82,7 @@ func (d *driver) artifacts(ctx context.Context, a args) (any, error) {
 }
 
 func (d *driver) turn(ctx context.Context, a args) (any, error) {
-	got, err := again(ctx, d.client().GetTurn, &pawlv1.GetTurnRequest{RunId: d.runID(a)})
+	got, err := retry(ctx, d.client().GetTurn, &pawlv1.GetTurnRequest{RunId: d.runID(a)})
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (d *driver) turn(ctx context.Context, a args) (any, error) {
 }
 
 func (d *driver) emit(ctx context.Context, a args) (any, error) {
-	got, err := again(ctx, d.client().EmitEvent, &pawlv1.EmitEventRequest{
+	got, err := retry(ctx, d.client().EmitEvent, &pawlv1.EmitEventRequest{
 		RunId: d.runID(a), Event: a.Event, Artifacts: writesOf(a.Artifacts, d.slots(a)), EventId: or(a.ID),
 		ExpectedSeq: a.Expected, TurnToken: d.token(a),
 	})
@@ -104,7 +104,7 @@ func (d *driver) emit(ctx context.Context, a args) (any, error) {
 func (d *driver) slots(a args) []*pawlv1.ArtifactSlot { return d.held(a).GetArtifactSlots() }
 
 func (d *driver) set(ctx context.Context, a args) (any, error) {
-	got, err := again(ctx, d.client().SetArtifacts, &pawlv1.SetArtifactsRequest{
+	got, err := retry(ctx, d.client().SetArtifacts, &pawlv1.SetArtifactsRequest{
 		RunId: d.runID(a), Artifacts: writesOf(a.Artifacts, d.slots(a)), WriteId: or(a.ID),
 		ExpectedSeq: a.Expected, TurnToken: d.token(a),
 	})
@@ -112,7 +112,7 @@ func (d *driver) set(ctx context.Context, a args) (any, error) {
 }
 
 func (d *driver) input(ctx context.Context, a args) (any, error) {
-	got, err := again(ctx, d.client().SendInput, &pawlv1.SendInputRequest{
+	got, err := retry(ctx, d.client().SendInput, &pawlv1.SendInputRequest{
 		RunId: d.runID(a), Parts: partsOf(a.Input), MessageId: or(a.ID), ExpectedSeq: a.Expected,
 	})
 	return canon(got), err
@@ -120,7 +120,7 @@ func (d *driver) input(ctx context.Context, a args) (any, error) {
 
 func (d *driver) complete(ctx context.Context, a args) (any, error) {
 	turn := d.held(a)
-	got, err := again(ctx, d.client().CompleteTurn, completion(turn.GetTurn(), a.reply, turn.GetArtifactSlots(), a.ID))
+	got, err := retry(ctx, d.client().CompleteTurn, completion(turn.GetTurn(), a.reply, turn.GetArtifactSlots(), a.ID))
 	return canon(got), err
 }
 
@@ -128,13 +128,13 @@ func completion(turn *pawlv1.TurnRef, r reply, slots []*pawlv1.ArtifactSlot, id 
 	return &pawlv1.CompleteTurnRequest{
 		RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: turn.GetAttempt(), TurnToken: turn.GetToken(),
 		Event: r.Event, Artifacts: writesOf(r.Artifacts, slots), Output: partsOf(r.Output),
-		Messages: messagesOf(r.Messages), Usage: r.Usage.wire(), RequestId: or(id), ConversationThroughStep: r.Said,
+		Messages: messagesOf(r.Messages), Usage: r.Usage.wire(), RequestId: or(id), ConversationThroughStep: r.ConversationThroughStep,
 	}
 }
 
 func (d *driver) fail(ctx context.Context, a args) (any, error) {
 	turn := d.held(a).GetTurn()
-	got, err := again(ctx, d.client().FailTurn, &pawlv1.FailTurnRequest{
+	got, err := retry(ctx, d.client().FailTurn, &pawlv1.FailTurnRequest{
 		RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: turn.GetAttempt(), TurnToken: turn.GetToken(),
 		Error: &pawlv1.Fault{Code: a.Code, Message: a.Message}, Retryable: !a.Final, Usage: a.Usage.wire(), RequestId: or(a.ID),
 	})
@@ -143,7 +143,7 @@ func (d *driver) fail(ctx context.Context, a args) (any, error) {
 
 func (d *driver) suspend(ctx context.Context, a args) (any, error) {
 	turn := d.held(a).GetTurn()
-	got, err := again(ctx, d.client().SuspendTurn, &pawlv1.SuspendTurnRequest{
+	got, err := retry(ctx, d.client().SuspendTurn, &pawlv1.SuspendTurnRequest{
 		RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: turn.GetAttempt(), TurnToken: turn.GetToken(), RequestId: or(a.ID),
 	})
 	return canon(got), err
@@ -151,7 +151,7 @@ func (d *driver) suspend(ctx context.Context, a args) (any, error) {
 
 func (d *driver) requestSteps(ctx context.Context, a args) (any, error) {
 	turn := d.held(a).GetTurn()
-	got, err := again(ctx, d.client().RequestStep, &pawlv1.RequestStepRequest{
+	got, err := retry(ctx, d.client().RequestStep, &pawlv1.RequestStepRequest{
 		RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: turn.GetAttempt(), TurnToken: turn.GetToken(),
 		Requests: callsOf(a.Calls), RequestId: or(a.ID),
 	})
@@ -168,22 +168,22 @@ func (d *driver) resolve(ctx context.Context, a args) (any, error) {
 	} else {
 		req.Answer = &pawlv1.ResolveStepRequest_ResultJson{ResultJson: string(a.Result)}
 	}
-	got, err := again(ctx, d.client().ResolveStep, req)
+	got, err := retry(ctx, d.client().ResolveStep, req)
 	return canon(got), err
 }
 
 func (d *driver) pause(ctx context.Context, a args) (any, error) {
-	got, err := again(ctx, d.client().PauseRun, &pawlv1.PauseRunRequest{RunId: d.runID(a), Note: a.Note, RequestId: or(a.ID)})
+	got, err := retry(ctx, d.client().PauseRun, &pawlv1.PauseRunRequest{RunId: d.runID(a), Note: a.Note, RequestId: or(a.ID)})
 	return canon(got), err
 }
 
 func (d *driver) resume(ctx context.Context, a args) (any, error) {
-	got, err := again(ctx, d.client().ResumeRun, &pawlv1.ResumeRunRequest{RunId: d.runID(a), Note: a.Note, RequestId: or(a.ID)})
+	got, err := retry(ctx, d.client().ResumeRun, &pawlv1.ResumeRunRequest{RunId: d.runID(a), Note: a.Note, RequestId: or(a.ID)})
 	return canon(got), err
 }
 
 func (d *driver) cancel(ctx context.Context, a args) (any, error) {
-	got, err := again(ctx, d.client().CancelRun, &pawlv1.CancelRunRequest{RunId: d.runID(a), Note: a.Note, RequestId: or(a.ID)})
+	got, err := retry(ctx, d.client().CancelRun, &pawlv1.CancelRunRequest{RunId: d.runID(a), Note: a.Note, RequestId: or(a.ID)})
 	return canon(got), err
 }
 
@@ -195,7 +195,7 @@ func (d *driver) wait(ctx context.Context, a args) (any, error) {
 	if a.Until == "WAITING" {
 		until = pawlv1.WaitUntil_WAIT_UNTIL_WAITING
 	}
-	got, err := again(ctx, d.client().WaitRun, &pawlv1.WaitRunRequest{
+	got, err := retry(ctx, d.client().WaitRun, &pawlv1.WaitRunRequest{
 		RunId: d.runID(a), Until: until, Timeout: durationpb.New(time.Duration(a.Seconds * float64(time.Second))),
 	})
 	if err != nil {
@@ -207,7 +207,7 @@ func (d *driver) wait(ctx context.Context, a args) (any, error) {
 func (d *driver) records(ctx context.Context, a args) (any, error) {
 	records := []any{}
 	for token := ""; ; {
-		page, err := again(ctx, d.client().ListTransitions, &pawlv1.ListTransitionsRequest{
+		page, err := retry(ctx, d.client().ListTransitions, &pawlv1.ListTransitionsRequest{
 			RunId: d.runID(a), Kinds: kindsOf(a.Kinds), AfterSeq: a.AfterSeq, PageToken: token,
 		})
 		if err != nil {

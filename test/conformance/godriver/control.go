@@ -20,10 +20,10 @@ type controlArgs struct {
 	// Expires is in seconds from now.
 	Expires float64 `json:"expires"`
 	When    string  `json:"when"`
-	// Hear is true unless it is said: the sidecar adds what has to be heard.
-	Hear      *bool `json:"include_required"`
-	MaxTokens int64 `json:"max_tokens"`
-	MaxCost   int64 `json:"max_cost_micro_usd"`
+	// IncludeRequired is true unless it is said: the sidecar adds what has to be heard.
+	IncludeRequired *bool `json:"include_required"`
+	MaxTokens       int64 `json:"max_tokens"`
+	MaxCost         int64 `json:"max_cost_micro_usd"`
 }
 
 func (d *driver) control() pawlv1.ControlServiceClient {
@@ -35,7 +35,7 @@ func (d *driver) control() pawlv1.ControlServiceClient {
 // approvals are what waits of the run, and their digests are remembered for decide.
 func (d *driver) approvals(ctx context.Context, a args) (any, error) {
 	run := d.runID(a)
-	got, err := again(ctx, d.control().ListApprovals, &pawlv1.ListApprovalsRequest{RunId: run})
+	got, err := retry(ctx, d.control().ListApprovals, &pawlv1.ListApprovalsRequest{RunId: run})
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (d *driver) decide(ctx context.Context, a args) (any, error) {
 	if a.Decision == "EDIT" {
 		req.PayloadJson = string(a.Payload)
 	}
-	got, err := again(ctx, d.control().DecideStep, req)
+	got, err := retry(ctx, d.control().DecideStep, req)
 	return canon(got), err
 }
 
@@ -83,19 +83,19 @@ func (d *driver) steer(ctx context.Context, a args) (any, error) {
 			return nil, err
 		}
 	}
-	got, err := again(ctx, d.control().SteerRun, &pawlv1.SteerRunRequest{
+	got, err := retry(ctx, d.control().SteerRun, &pawlv1.SteerRunRequest{
 		RunId: d.runID(a), Text: a.Text, When: pawlv1.SteerWhen(when), RequestId: or(a.ID),
 	})
 	return canon(got), err
 }
 
 func (d *driver) stopRun(ctx context.Context, a args) (any, error) {
-	got, err := again(ctx, d.control().StopRun, &pawlv1.StopRunRequest{RunId: d.runID(a), Note: a.Note, RequestId: or(a.ID)})
+	got, err := retry(ctx, d.control().StopRun, &pawlv1.StopRunRequest{RunId: d.runID(a), Note: a.Note, RequestId: or(a.ID)})
 	return canon(got), err
 }
 
 func (d *driver) raiseBudget(ctx context.Context, a args) (any, error) {
-	got, err := again(ctx, d.control().RaiseBudget, &pawlv1.RaiseBudgetRequest{
+	got, err := retry(ctx, d.control().RaiseBudget, &pawlv1.RaiseBudgetRequest{
 		RunId: d.runID(a), MaxTokens: a.MaxTokens, MaxCostMicroUsd: a.MaxCost, Reason: a.Reason, RequestId: or(a.ID),
 	})
 	return canon(got), err

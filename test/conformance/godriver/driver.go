@@ -17,8 +17,8 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// patience bounds how long a call is repeated while the sidecar is away.
-const patience = 50 * time.Second
+// retryTimeout bounds how long a call is repeated while the sidecar is away.
+const retryTimeout = 50 * time.Second
 
 // driver holds what a scenario has named so far.
 type driver struct {
@@ -188,9 +188,9 @@ func (d *driver) token(a args) string {
 	return d.held(a).GetTurn().GetToken()
 }
 
-// again makes a call, and the very same one again while the sidecar is away.
-func again[Q, A any](ctx context.Context, call func(context.Context, Q, ...grpc.CallOption) (A, error), q Q) (A, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// retry makes a call, and the very same one again while the sidecar is away.
+func retry[Q, A any](ctx context.Context, call func(context.Context, Q, ...grpc.CallOption) (A, error), q Q) (A, error) {
+	ctx, cancel := context.WithTimeout(ctx, retryTimeout)
 	defer cancel()
 	for {
 		answer, err := call(ctx, q)

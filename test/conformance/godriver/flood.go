@@ -11,7 +11,7 @@ import (
 // flood sends heartbeats as fast as it can, and counts the receipts that took
 // or refused them.
 func (d *driver) flood(ctx context.Context, a args) (any, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, retryTimeout)
 	defer cancel()
 	stream, err := pawlv1.NewWorkerServiceClient(d.conn).Work(ctx)
 	if err != nil {

@@ -12,26 +12,26 @@ import (
 
 // modelArgs are those of the verbs about calls of models.
 type modelArgs struct {
-	Round int32  `json:"round"`
-	Key   string `json:"key"`
-	Asked *asked `json:"request"`
-	Bound *usage `json:"bound"`
-	told
+	Round   int32         `json:"round"`
+	Key     string        `json:"key"`
+	Request *modelRequest `json:"request"`
+	Bound   *usage        `json:"bound"`
+	modelOutcome
 	ResponseID string `json:"response_id"`
 }
 
-// asked is what a model is asked.
-type asked struct {
-	Model      string          `json:"model"`
-	Follows    uint32          `json:"previous_step"`
-	System     *string         `json:"system"`
-	Tools      json.RawMessage `json:"tools"`
-	Parameters json.RawMessage `json:"parameters"`
-	Messages   []askedMessage  `json:"messages"`
+// modelRequest is what a model is asked.
+type modelRequest struct {
+	Model        string           `json:"model"`
+	PreviousStep uint32           `json:"previous_step"`
+	System       *string          `json:"system"`
+	Tools        json.RawMessage  `json:"tools"`
+	Parameters   json.RawMessage  `json:"parameters"`
+	Messages     []requestMessage `json:"messages"`
 }
 
-// askedMessage is a new message, or some that were said before; one is set.
-type askedMessage struct {
+// requestMessage is a new message, or some that were said before; one is set.
+type requestMessage struct {
 	Message      *message      `json:"message"`
 	Conversation *conversation `json:"conversation"`
 	Answer       uint32        `json:"answer"`
@@ -54,8 +54,8 @@ type callRef struct {
 	Index     int32  `json:"index"`
 }
 
-// told is what came of a call of a model: an answer or a failure.
-type told struct {
+// modelOutcome is what came of a call of a model: an answer or a failure.
+type modelOutcome struct {
 	Answer  *answer       `json:"answer"`
 	Failure *modelFailure `json:"failure"`
 }
@@ -83,8 +83,8 @@ type modelFailure struct {
 	RetryAfter float64 `json:"retry_after"`
 }
 
-func (a *asked) wire() *pawlv1.ModelRequest {
-	out := &pawlv1.ModelRequest{Model: a.Model, PreviousStep: a.Follows, System: a.System}
+func (a *modelRequest) wire() *pawlv1.ModelRequest {
+	out := &pawlv1.ModelRequest{Model: a.Model, PreviousStep: a.PreviousStep, System: a.System}
 	if a.Tools != nil {
 		out.ToolsJson = new(string(a.Tools))
 	}
@@ -97,7 +97,7 @@ func (a *asked) wire() *pawlv1.ModelRequest {
 	return out
 }
 
-func (m askedMessage) wire() *pawlv1.ModelMessage {
+func (m requestMessage) wire() *pawlv1.ModelMessage {
 	out := &pawlv1.ModelMessage{}
 	switch {
 	case m.Message != nil:
@@ -122,7 +122,7 @@ func (c *callRef) wire() *pawlv1.ToolCallRef {
 }
 
 // into puts what came of the call into the request that tells it.
-func (t told) into(req *pawlv1.AnswerModelRequest) *pawlv1.AnswerModelRequest {
+func (t modelOutcome) into(req *pawlv1.AnswerModelRequest) *pawlv1.AnswerModelRequest {
 	if f := t.Failure; f != nil {
 		failure := &pawlv1.ModelFailure{Error: f.wire(), NonRetryable: f.Final}
 		if f.RetryAfter > 0 {
@@ -149,17 +149,17 @@ func (a *answer) wire() *pawlv1.ModelAnswer {
 
 func (d *driver) requestModel(ctx context.Context, a args) (any, error) {
 	turn := d.held(a).GetTurn()
-	got, err := again(ctx, d.client().RequestModel, &pawlv1.RequestModelRequest{
-		IncludeRequired: a.Hear == nil || *a.Hear,
+	got, err := retry(ctx, d.client().RequestModel, &pawlv1.RequestModelRequest{
+		IncludeRequired: a.IncludeRequired == nil || *a.IncludeRequired,
 		RunId:           turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: turn.GetAttempt(), TurnToken: turn.GetToken(),
-		Round: max(1, a.Round), Key: a.Key, Request: a.Asked.wire(), Bound: a.Bound.wire(),
+		Round: max(1, a.Round), Key: a.Key, Request: a.Request.wire(), Bound: a.Bound.wire(),
 	})
 	return canon(got), err
 }
 
 func (d *driver) answerModel(ctx context.Context, a args) (any, error) {
 	turn := d.held(a).GetTurn()
-	got, err := again(ctx, d.client().AnswerModel, a.told.into(&pawlv1.AnswerModelRequest{
+	got, err := retry(ctx, d.client().AnswerModel, a.modelOutcome.into(&pawlv1.AnswerModelRequest{
 		RunId: turn.GetRunId(), Step: a.Step, Attempt: max(1, a.Attempt), TurnToken: turn.GetToken(), Usage: a.Usage.wire(),
 	}))
 	return canon(got), err
@@ -167,19 +167,19 @@ func (d *driver) answerModel(ctx context.Context, a args) (any, error) {
 
 func (d *driver) updateModelCall(ctx context.Context, a args) (any, error) {
 	turn := d.held(a).GetTurn()
-	got, err := again(ctx, d.client().UpdateModelCall, &pawlv1.UpdateModelCallRequest{
+	got, err := retry(ctx, d.client().UpdateModelCall, &pawlv1.UpdateModelCallRequest{
 		RunId: turn.GetRunId(), Step: a.Step, Attempt: max(1, a.Attempt), TurnToken: turn.GetToken(), ResponseId: a.ResponseID,
 	})
 	return canon(got), err
 }
 
 func (d *driver) modelStep(ctx context.Context, a args) (any, error) {
-	got, err := again(ctx, d.client().GetModelStep, &pawlv1.GetModelStepRequest{RunId: d.runID(a), Step: a.Step})
+	got, err := retry(ctx, d.client().GetModelStep, &pawlv1.GetModelStepRequest{RunId: d.runID(a), Step: a.Step})
 	return canon(got), err
 }
 
 func (d *driver) fork(ctx context.Context, a args) (any, error) {
-	got, err := again(ctx, d.client().ForkRun, &pawlv1.ForkRunRequest{
+	got, err := retry(ctx, d.client().ForkRun, &pawlv1.ForkRunRequest{
 		RunId: d.runID(a), AtSeq: a.AtSeq, ReuseSteps: a.Reuse, RequestId: or(a.ID),
 	})
 	if err != nil {
@@ -190,6 +190,6 @@ func (d *driver) fork(ctx context.Context, a args) (any, error) {
 }
 
 func (d *driver) verify(ctx context.Context, a args) (any, error) {
-	got, err := again(ctx, d.client().VerifyRun, &pawlv1.VerifyRunRequest{RunId: d.runID(a)})
+	got, err := retry(ctx, d.client().VerifyRun, &pawlv1.VerifyRunRequest{RunId: d.runID(a)})
 	return canon(got), err
 }

@@ -12,8 +12,8 @@ import (
 
 // What a handler does at a point that is armed.
 const (
-	dies  = "die"
-	waits = "hold"
+	actDie  = "die"
+	actHold = "hold"
 )
 
 // arm has the next handler that comes to a point die there, or hold.
@@ -53,9 +53,9 @@ func die() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }
 // pass comes to a point at which the runner may have the process die, or hold.
 func (p *player) pass(ctx context.Context, name string) error {
 	switch p.holds.take(name) {
-	case dies:
+	case actDie:
 		die()
-	case waits:
+	case actHold:
 		return p.hold(ctx, name)
 	}
 	return nil

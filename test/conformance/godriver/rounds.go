@@ -11,21 +11,21 @@ import (
 
 // round is one call of a model in a turn, and the tool calls of its answer.
 type round struct {
-	Ask   *asked `json:"ask"`
-	Bound *usage `json:"bound"`
+	Ask   *modelRequest `json:"ask"`
+	Bound *usage        `json:"bound"`
 	// Note is the id that the provider gave to the response.
 	Note string `json:"note"`
 	Hold string `json:"hold"`
 	// Stream: the ledger has it that the model is asked, and its answer is shown in these pieces.
 	Stream []string `json:"stream"`
-	// Told has one entry an attempt, of which the last is repeated.
-	Told []attemptTold `json:"told"`
+	// Outcomes has one entry an attempt, of which the last is repeated.
+	Outcomes []attemptOutcome `json:"told"`
 	// Calls are those of the answer, in order, made at the same time.
 	Calls []stepCall `json:"calls"`
 }
 
-type attemptTold struct {
-	told
+type attemptOutcome struct {
+	modelOutcome
 	Usage *usage `json:"usage"`
 }
 
@@ -113,7 +113,7 @@ func (p *player) answer(ctx context.Context, h workerHost, step *pawlv1.Step, r 
 	}
 	attempt := step.GetAttempt()
 	for n := 0; ; n++ {
-		came := r.Told[min(n, len(r.Told)-1)]
+		came := r.Outcomes[min(n, len(r.Outcomes)-1)]
 		got, err := h.answerModel(ctx, came.into(&pawlv1.AnswerModelRequest{Step: step.GetStep(), Attempt: attempt, Usage: came.Usage.wire()}))
 		if err != nil {
 			return err

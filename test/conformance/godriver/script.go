@@ -45,12 +45,12 @@ type failure struct {
 
 // toolAct is one execution of a tool.
 type toolAct struct {
-	// Late: it goes on until the deadline of its call has passed, and reports that.
-	Late   bool            `json:"late"`
-	Hold   string          `json:"hold"`
-	Raise  string          `json:"raise"`
-	Error  *fault          `json:"error"`
-	Result json.RawMessage `json:"result"`
+	// PastDeadline: it goes on until the deadline of its call has passed, and reports that.
+	PastDeadline bool            `json:"late"`
+	Hold         string          `json:"hold"`
+	Raise        string          `json:"raise"`
+	Error        *fault          `json:"error"`
+	Result       json.RawMessage `json:"result"`
 	// Seen: the result is whether the call that is asked about stands in the ledger, of this tool.
 	Seen string `json:"seen"`
 }
@@ -176,16 +176,16 @@ func (p *player) tool(ctx context.Context, name string, c toolCall) (json.RawMes
 	if err := p.pass(ctx, "effect"); err != nil {
 		return nil, err
 	}
-	if act.Late {
-		ctx = p.late(ctx, name, c.deadline)
+	if act.PastDeadline {
+		ctx = p.waitPastDeadline(ctx, name, c.deadline)
 	}
 	if err := p.hold(ctx, act.Hold); err != nil {
 		return nil, err
 	}
 	switch how := p.holds.take("answer"); how {
-	case dies:
+	case actDie:
 		p.holds.silence() // Its answer is never told.
-	case waits:
+	case actHold:
 		if err := p.hold(ctx, "answer"); err != nil {
 			return nil, err
 		}
@@ -201,9 +201,9 @@ func (p *player) tool(ctx context.Context, name string, c toolCall) (json.RawMes
 	return act.Result, nil
 }
 
-// late waits until the deadline of a call has passed, by the clock and for the worker that makes
+// waitPastDeadline waits until the deadline of a call has passed, by the clock and for the worker that makes
 // it, and gives a context that goes on all the same.
-func (p *player) late(ctx context.Context, tool string, deadline time.Time) context.Context {
+func (p *player) waitPastDeadline(ctx context.Context, tool string, deadline time.Time) context.Context {
 	<-time.After(time.Until(deadline))
 	if _, bound := ctx.Deadline(); bound {
 		<-ctx.Done()

@@ -24,7 +24,7 @@ func (d *driver) newServer(a args) (*server, error) {
 	d.mu.Lock()
 	conn := d.conn
 	d.mu.Unlock()
-	client, err := pawl.NewClient(pawl.Options{Conn: conn, RetryFor: patience, Timeout: patience})
+	client, err := pawl.NewClient(pawl.Options{Conn: conn, RetryFor: retryTimeout, Timeout: retryTimeout})
 	if err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func (d *driver) watch(_ context.Context, a args) (any, error) {
 }
 
 func (t *tail) follow(client pawlv1.RunServiceClient, req *pawlv1.StreamTransitionsRequest) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*retryTimeout)
 	defer cancel()
 	for {
 		if req.GetRunId() != "" {
@@ -80,7 +80,7 @@ func (t *tail) once(ctx context.Context, client pawlv1.RunServiceClient, req *pa
 
 // output reads what a turn under way puts out until it ends with the text.
 func (d *driver) output(ctx context.Context, a args) (any, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, retryTimeout)
 	defer cancel()
 	stream, err := d.client().StreamTransitions(ctx, &pawlv1.StreamTransitionsRequest{RunId: d.runID(a), Follow: true, Output: true})
 	if err != nil {
@@ -127,7 +127,7 @@ func (d *driver) watched(ctx context.Context, a args) (any, error) {
 	if t == nil {
 		return nil, fmt.Errorf("nothing is watched as %q", a.Name)
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, retryTimeout)
 	defer cancel()
 	for {
 		t.mu.Lock()

@@ -80,8 +80,8 @@ type reply struct {
 	Output    string                     `json:"output"`
 	Messages  []message                  `json:"messages"`
 	Usage     *usage                     `json:"usage"`
-	// Said is an answered MODEL step.
-	Said uint32 `json:"conversation_through_step"`
+	// ConversationThroughStep is an answered MODEL step.
+	ConversationThroughStep uint32 `json:"conversation_through_step"`
 }
 
 type message struct {

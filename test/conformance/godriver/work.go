@@ -89,7 +89,7 @@ func turnFuncs(p *player, kind string, scripts map[string][]turnAct) map[string]
 			r, err := p.turn(ctx, workerHost{t}, info, next(p, kind, name, acts))
 			return pawl.Completion{
 				Event: r.Event, Output: partsOf(r.Output), Messages: messagesOf(r.Messages), Usage: r.Usage.wire(),
-				Artifacts: writesOf(r.Artifacts, info.GetArtifactSlots()), Said: r.Said,
+				Artifacts: writesOf(r.Artifacts, info.GetArtifactSlots()), ConversationThroughStep: r.ConversationThroughStep,
 			}, err
 		}
 	}

@@ -45,7 +45,7 @@ func newSpace(l *load, name string) *space {
 		s.consumers = append(s.consumers, newConsumer(s, name))
 	}
 	// A node makes ResolveStep again at the next owner; a take-over lasts longer than a pause.
-	s.calls.Again, s.calls.Slow = true, true
+	s.calls.AllowRepeats, s.calls.Slow = true, true
 	for range racers {
 		s.racing = append(s.racing, s.calls.Client(within{l.c.spread(), name}))
 	}

@@ -25,8 +25,8 @@ import (
 const (
 	// callsPerRun bounds what has to be put into one order.
 	callsPerRun = 48
-	// patience bounds a call, and the search for an order.
-	patience = 60 * time.Second
+	// callTimeout bounds a call, and the search for an order.
+	callTimeout = 60 * time.Second
 )
 
 // Linear is what clients share that race for the same runs and webhooks with starts, events
@@ -34,8 +34,8 @@ const (
 type Linear struct {
 	ctx   context.Context //nolint:containedctx // of the test, for all clients
 	began time.Time
-	// Again: calls without an id may be made twice on their way, if that changes nothing.
-	Again bool
+	// AllowRepeats: calls without an id may be made twice on their way, if that changes nothing.
+	AllowRepeats bool
 	// Slow: runs may live for longer than the pause before a turn's next attempt, of which the order
 	// knows nothing: no call fails a turn.
 	Slow bool
@@ -46,24 +46,24 @@ type Linear struct {
 	clients []*LinearClient
 
 	mu   sync.Mutex
-	refs map[string]*deskRun
+	refs map[string]*knownRun
 }
 
-// deskRun is what the clients know of a run.
-type deskRun struct {
+// knownRun is what the clients know of a run.
+type knownRun struct {
 	id string
 	// visit, turn and step are what was heard last, not necessarily what is.
 	visit, turn uint64
 	step        uint32
 }
 
-// hear notes news of a run and returns what is known of it.
-func (l *Linear) hear(name string, news func(*deskRun)) deskRun {
+// observe notes news of a run and returns what is known of it.
+func (l *Linear) observe(name string, news func(*knownRun)) knownRun {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.refs[name]
 	if r == nil {
-		r = &deskRun{}
+		r = &knownRun{}
 		l.refs[name] = r
 	}
 	news(r)
@@ -87,7 +87,7 @@ type LinearClient struct {
 
 // NewLinear begins a history.
 func NewLinear(ctx context.Context) *Linear {
-	return &Linear{ctx: ctx, began: time.Now(), refs: map[string]*deskRun{}}
+	return &Linear{ctx: ctx, began: time.Now(), refs: map[string]*knownRun{}}
 }
 
 // Client is one more client, by a connection. All are made before one of them is used.
@@ -115,7 +115,7 @@ func (c *LinearClient) call() {
 		return
 	}
 	name := fmt.Sprint("desk-", turn)
-	known := c.hear(name, func(*deskRun) {})
+	known := c.observe(name, func(*knownRun) {})
 	if known.id == "" {
 		c.start(name)
 		return
@@ -141,7 +141,7 @@ func (c *LinearClient) call() {
 // note makes the call and keeps it with its answer, which is nil if nobody knows it.
 func (c *LinearClient) note(op runOp, call func(context.Context) (*runAnswer, error)) {
 	began := int64(time.Since(c.began))
-	ctx, cancel := context.WithTimeout(c.ctx, patience/2)
+	ctx, cancel := context.WithTimeout(c.ctx, callTimeout/2)
 	defer cancel()
 	answer, err := call(ctx)
 	done := int64(time.Since(c.began))
@@ -182,7 +182,7 @@ func (c *LinearClient) start(name string) {
 		if err != nil {
 			return nil, err
 		}
-		c.hear(name, func(r *deskRun) {
+		c.observe(name, func(r *knownRun) {
 			r.id = got.GetRun().GetRunId()
 			if r.turn == 0 {
 				r.visit, r.turn = got.GetRun().GetVisitSeq(), got.GetTurn().GetTurnSeq()
@@ -192,7 +192,7 @@ func (c *LinearClient) start(name string) {
 	})
 }
 
-func (c *LinearClient) read(name string, known deskRun) {
+func (c *LinearClient) read(name string, known knownRun) {
 	c.note(runOp{run: name}, func(ctx context.Context) (*runAnswer, error) {
 		got, err := c.runs.GetRun(ctx, &pawlv1.GetRunRequest{RunId: known.id})
 		if err != nil {
@@ -202,7 +202,7 @@ func (c *LinearClient) read(name string, known deskRun) {
 	})
 }
 
-func (c *LinearClient) emit(name string, known deskRun) {
+func (c *LinearClient) emit(name string, known knownRun) {
 	event := []string{"Round", "Round", "Approved", "Back", "Back", "Rejected"}[c.random.IntN(6)]
 	expected := uint64(0)
 	if c.random.IntN(2) == 0 {
@@ -217,7 +217,7 @@ func (c *LinearClient) emit(name string, known deskRun) {
 		if err != nil {
 			return nil, err
 		}
-		c.hear(name, func(r *deskRun) {
+		c.observe(name, func(r *knownRun) {
 			if seq := got.GetTransition().GetSeq(); seq > r.visit {
 				r.visit, r.turn = seq, got.GetTurn().GetTurnSeq()
 			}
@@ -226,7 +226,7 @@ func (c *LinearClient) emit(name string, known deskRun) {
 	})
 }
 
-func (c *LinearClient) request(name string, known deskRun) {
+func (c *LinearClient) request(name string, known knownRun) {
 	if known.turn == 0 {
 		return
 	}
@@ -250,13 +250,13 @@ func (c *LinearClient) request(name string, known deskRun) {
 			return nil, err
 		}
 		outcome := got.GetOutcomes()[0]
-		c.hear(name, func(r *deskRun) { r.step = max(r.step, outcome.GetStep().GetStep()) })
+		c.observe(name, func(r *knownRun) { r.step = max(r.step, outcome.GetStep().GetStep()) })
 		return &runAnswer{seq: got.GetSeq(), step: outcome.GetStep().GetStep(), reason: outcome.GetDenial().GetCode()}, nil
 	})
 }
 
 // resolve answers a step with a token that another client may have fenced meanwhile.
-func (c *LinearClient) resolve(name string, known deskRun) {
+func (c *LinearClient) resolve(name string, known knownRun) {
 	if known.step == 0 {
 		return
 	}
@@ -265,7 +265,7 @@ func (c *LinearClient) resolve(name string, known deskRun) {
 		return
 	}
 	step, result := 1+c.random.Uint32N(known.step), fmt.Sprintf(`{"length":%d}`, c.random.IntN(2))
-	op := runOp{run: name, again: c.Again, command: machine.ResolveStep{Step: step, Tool: "measure", Attempt: 1, OK: true, Result: []byte(result)}}
+	op := runOp{run: name, repeatable: c.AllowRepeats, command: machine.ResolveStep{Step: step, Tool: "measure", Attempt: 1, OK: true, Result: []byte(result)}}
 	c.note(op, func(ctx context.Context) (*runAnswer, error) {
 		got, err := c.runs.ResolveStep(ctx, &pawlv1.ResolveStepRequest{
 			RunId: known.id, Step: step, Tool: "measure", Attempt: 1, TurnToken: turn.GetTurn().GetToken(),
@@ -278,7 +278,7 @@ func (c *LinearClient) resolve(name string, known deskRun) {
 	})
 }
 
-func (c *LinearClient) cancel(name string, known deskRun) {
+func (c *LinearClient) cancel(name string, known knownRun) {
 	id := fmt.Sprintf("%d-%d", c.id, len(c.ofRuns))
 	c.note(runOp{run: name, id: id, command: machine.Cancel{}}, func(ctx context.Context) (*runAnswer, error) {
 		got, err := mayRepeat(ctx, c, func(ctx context.Context) (*pawlv1.CancelRunResponse, error) {
@@ -322,7 +322,7 @@ func (c *LinearClient) callHook(op hookOp) {
 }
 
 func (c *LinearClient) hook(op hookOp) (*hookAnswer, error) {
-	ctx, cancel := context.WithTimeout(c.ctx, patience/2)
+	ctx, cancel := context.WithTimeout(c.ctx, callTimeout/2)
 	defer cancel()
 	switch {
 	case op.read:
@@ -356,7 +356,7 @@ func (l *Linear) Judge(t *testing.T, desk string) {
 	for _, part := range model.Partition(ofRuns) {
 		alone := model
 		alone.Partition = nil
-		if result := porcupine.CheckOperationsTimeout(alone, part, patience); result != porcupine.Ok {
+		if result := porcupine.CheckOperationsTimeout(alone, part, callTimeout); result != porcupine.Ok {
 			name := part[0].Input.(runOp).run
 			t.Errorf("the history of %s is %v:%s", name, result, written(part, model))
 			for _, record := range Journal(l.ctx, t, l.clients[0].runs, l.refs[name].id) {
@@ -365,7 +365,7 @@ func (l *Linear) Judge(t *testing.T, desk string) {
 			return
 		}
 	}
-	if result := porcupine.CheckOperationsTimeout(hookModel(), ofHooks, patience); result != porcupine.Ok {
+	if result := porcupine.CheckOperationsTimeout(hookModel(), ofHooks, callTimeout); result != porcupine.Ok {
 		t.Errorf("the history of the webhooks is %v", result)
 	}
 	testkit.Tried(t, len(ofRuns)+len(ofHooks), "calls that race")

@@ -20,8 +20,8 @@ type runOp struct {
 	run string
 	// id makes it one call however often it is sent; "" = it is sent once.
 	id string
-	// again: it has no id, and who passes it on may make it twice where the first answer is lost.
-	again bool
+	// repeatable: it has no id, and who passes it on may make it twice where the first answer is lost.
+	repeatable bool
 	// command is nil for a read; a read and a start change nothing of a run that exists.
 	command machine.Command
 }
@@ -54,7 +54,7 @@ func runModel(t *testing.T, desk string) porcupine.Model {
 		Step: func(state, input, output any) []any {
 			s, answer := state.(*machine.State), output.(*runAnswer)
 			next, want := stepRun(graph, s, input.(runOp))
-			if input.(runOp).again && answer != nil && *answer != want {
+			if input.(runOp).repeatable && answer != nil && *answer != want {
 				next, want = stepRun(graph, next, input.(runOp))
 			}
 			switch {
@@ -127,7 +127,7 @@ func stepRun(g *machine.Graph, s *machine.State, op runOp) (*machine.State, runA
 	if next == nil {
 		next = s
 	}
-	if refused, ok := errors.AsType[*machine.Refusal](err); ok {
+	if refused, ok := errors.AsType[*machine.Error](err); ok {
 		return next, runAnswer{reason: refused.Reason}
 	}
 	answer := runAnswer{seq: next.Seq}

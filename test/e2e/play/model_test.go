@@ -41,7 +41,7 @@ func TestModelFindsWhatIsWrong(t *testing.T) {
 			}
 			history = append(history, porcupine.Operation{ClientId: i, Input: op, Call: int64(2 * i), Output: c.answers[i], Return: done})
 		}
-		if got := porcupine.CheckOperationsTimeout(runModel(t, "../testdata/desk.pack.yaml"), history, patience); got != c.want {
+		if got := porcupine.CheckOperationsTimeout(runModel(t, "../testdata/desk.pack.yaml"), history, callTimeout); got != c.want {
 			t.Errorf("%s: %v instead of %v", name, got, c.want)
 		}
 	}

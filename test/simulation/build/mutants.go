@@ -50,8 +50,8 @@ var mutants = []mutant{
 	{
 		name: "m03", what: "HEAD claims a group before it is synced", file: "internal/store/committer.go",
 		exchange: exchange{
-			old: "\tc.order(g)\n",
-			new: "\t_ = c.store.engine.Settled(engine.Group{Number: c.ts, Apart: g.holdsApart(c.store.bounds.Apart), Last: g.last()})\n\tc.order(g)\n",
+			old: "\tc.addCursorRows(g)\n",
+			new: "\t_ = c.store.engine.Settled(engine.Group{Number: c.ts, Apart: g.holdsApart(c.store.bounds.Apart), Last: g.last()})\n\tc.addCursorRows(g)\n",
 		},
 	},
 	{
@@ -77,12 +77,12 @@ var mutants = []mutant{
 	{
 		name: "m09", what: "a group is shown to readers before it is synced", file: "internal/store/committer.go",
 		exchange: exchange{
-			old: "\tc.order(g)\n",
-			new: "\tc.store.reads.publish(c.ts, c.tails(g))\n\tc.order(g)\n",
+			old: "\tc.addCursorRows(g)\n",
+			new: "\tc.store.readTimestamps.publish(c.ts, c.tails(g))\n\tc.addCursorRows(g)\n",
 		},
 	},
 	{
-		name: "m10", what: "a registration's answer shares its message with others (a fault of 2026)", file: "internal/grpcapi/worker_link.go",
+		name: "m10", what: "a registration's answer shares its message with others (a fault of 2026)", file: "internal/grpcapi/worker_stream.go",
 		exchange: exchange{old: "if !l.batches || queue[0].GetRegistered() != nil {", new: "if !l.batches {"},
 	},
 	{
@@ -95,7 +95,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "m13", what: "a round that was answered is asked again by the next execution of its turn, as after a restart", file: "internal/runtime/machine/rules/model.go",
-		exchange: exchange{old: "return step.Status == machine.StepStatusOK || t.askedBy(", new: "return t.askedBy("},
+		exchange: exchange{old: "return step.Status == machine.StepStatusOK || t.requestedBy(", new: "return t.requestedBy("},
 	},
 	{
 		name: "m14", what: "what a failed call of a model consumed is dropped", file: "internal/runtime/machine/rules/model.go",
@@ -121,7 +121,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "m18", what: "what comes from outside is forgotten to be progress", file: "internal/runtime/machine/rules/progress.go",
-		exchange: exchange{old: "func (t *txn) somethingNew() { t.s.Repeats = nil }", new: "func (t *txn) somethingNew() {}"},
+		exchange: exchange{old: "func (t *txn) resetProgress() { t.s.Repeats = nil }", new: "func (t *txn) resetProgress() {}"},
 	},
 	{
 		name: "m30", what: "what people said while a call of a model was out is taken for heard", file: "internal/runtime/machine/rules/steer.go",
@@ -129,10 +129,10 @@ var mutants = []mutant{
 	},
 	{
 		name: "m31", what: "a request that leaves out what people said is taken", file: "internal/runtime/machine/rules/steer.go",
-		exchange: exchange{old: "\t\tif !h.Later && !slices.Contains(r.Heeded, h.Seq) {\n", new: "\t\tif !h.Later && h.Notice && !slices.Contains(r.Heeded, h.Seq) {\n"},
+		exchange: exchange{old: "\t\tif !h.Later && !slices.Contains(r.IncludedSeqs, h.Seq) {\n", new: "\t\tif !h.Later && h.Notice && !slices.Contains(r.IncludedSeqs, h.Seq) {\n"},
 	},
 	{
-		name: "m32", what: "calls that nobody answered join the conversation of a stopped turn without an answer", file: "internal/runtime/history/heed.go",
+		name: "m32", what: "calls that nobody answered join the conversation of a stopped turn without an answer", file: "internal/runtime/history/required_messages.go",
 		exchange: exchange{
 			old: "\t\tanswer := Recorded{Error: machine.CancelledFault}\n",
 			new: "\t\tif said.Answer == 0 {\n\t\t\tcontinue\n\t\t}\n\t\tanswer := Recorded{Error: machine.CancelledFault}\n",
@@ -144,31 +144,31 @@ var mutants = []mutant{
 	},
 	{
 		name: "r8.1", what: "an answer over the wire has the credential's rights instead of its giver's", file: "internal/a2a/delegation.go",
-		exchange: exchange{old: "if err != nil || d == nil || d.Answerer == nil {", new: "if err != nil || d == nil || d.Answerer == nil || !s.cfg.Within {"},
+		exchange: exchange{old: "if err != nil || d == nil || d.Answerer == nil {", new: "if err != nil || d == nil || d.Answerer == nil || !s.cfg.InProcess {"},
 	},
 	{
 		name: "r8.2", what: "a watermark is not lowered in the group of a row below it", file: "internal/store/group.go",
-		exchange: exchange{old: "lowered := c.marks.set(queue(op.Key)); lowered != nil {", new: "lowered := c.marks.set(queue(op.Key)); lowered != nil && len(g.requests) > 0 {"},
+		exchange: exchange{old: "lowered := c.watermarks.set(queue(op.Key)); lowered != nil {", new: "lowered := c.watermarks.set(queue(op.Key)); lowered != nil && len(g.requests) > 0 {"},
 	},
 	{
 		name: "r8.3", what: "guards do not see the group in flight: a delete that was answered is undone", file: "internal/store/group.go",
 		exchange: exchange{old: "if v, ok := c.sentGuarded[string(key)]; ok {", new: "if v, ok := c.sentGuarded[string(key)]; ok && false {"},
 	},
 	{
-		name: "r8.4", what: "the cached state of a run is used while its commit is under way", file: "internal/runtime/slot.go",
-		exchange: exchange{old: "sl != nil && !sl.unsure {", new: "sl != nil {"},
+		name: "r8.4", what: "the cached state of a run is used while its commit is under way", file: "internal/runtime/run_table.go",
+		exchange: exchange{old: "sl != nil && !sl.commitInFlight {", new: "sl != nil {"},
 	},
 	{
 		name: "r8.5", what: "the idempotency key of a tool has the attempt in it", file: "internal/grpcapi/convert/worker.go",
 		exchange: exchange{old: "machine.IdempotencyKey(d.RunID, d.StepLease.Step),", new: "machine.IdempotencyKey(d.RunID, d.StepLease.Step+uint32(d.Attempt)<<16),"},
 	},
 	{
-		name: "r8.6", what: "a store that lost what it acknowledged is served: nobody reads HEAD", file: "internal/store/datadir/acked.go",
-		exchange: exchange{old: "func ReadAcked(dir string) (*Acked, error) {\n", new: "func ReadAcked(dir string) (*Acked, error) {\n\tif dir != \"\" {\n\t\treturn nil, nil\n\t}\n"},
+		name: "r8.6", what: "a store that lost what it acknowledged is served: nobody reads HEAD", file: "internal/store/datadir/ack_file.go",
+		exchange: exchange{old: "func ReadAcked(dir string) (*AckMark, error) {\n", new: "func ReadAcked(dir string) (*AckMark, error) {\n\tif dir != \"\" {\n\t\treturn nil, nil\n\t}\n"},
 	},
 	{
-		name: "r8.11", what: "the id of a call without effect is forgotten", file: "internal/runtime/machine/rules/seal.go",
-		exchange: exchange{old: "\tt.record(&machine.Noted{Command: machine.KindOf(t.in.Command), ID: t.in.ID})\n\treturn true\n", new: "\treturn false\n"},
+		name: "r8.11", what: "the id of a call without effect is forgotten", file: "internal/runtime/machine/rules/result.go",
+		exchange: exchange{old: "\tt.record(&machine.NoChange{Command: machine.KindOf(t.in.Command), ID: t.in.ID})\n\treturn true\n", new: "\treturn false\n"},
 	},
 	{
 		name: "r8.12", what: "a file that was being born when the power went is not removed", file: "internal/store/datadir/unborn.go",

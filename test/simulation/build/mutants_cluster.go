@@ -9,14 +9,14 @@ var clusterMutants = []mutant{
 	},
 	{
 		name: "o02", what: "a call that may have been begun, and has no id, is made again", file: "internal/cluster/router/rules.go",
-		exchange: exchange{old: "\t\treturn m.named(req) || m.agents &&", new: "\t\treturn !m.agents || m.named(req) || m.agents &&"},
+		exchange: exchange{old: "\t\treturn m.hasID(req) || m.agents &&", new: "\t\treturn !m.agents || m.hasID(req) || m.agents &&"},
 	},
 	{
-		name: "o04", what: "an old owner answers from what it remembers, however long its lease has ended", file: "internal/cluster/router/seat.go",
+		name: "o04", what: "an old owner answers from what it remembers, however long its lease has ended", file: "internal/cluster/router/slot.go",
 		exchange: exchange{old: "return !s.until.IsZero() && !time.Now().Before(s.until) }", new: "return false }"},
 	},
 	{
-		name: "o05", what: "a stream goes on one record too early at the next owner", file: "internal/cluster/router/follow.go",
+		name: "o05", what: "a stream goes on one record too early at the next owner", file: "internal/cluster/router/resume.go",
 		exchange: exchange{
 			old: "\t\tp.cursor = string(fieldOf(record, cursorOfRecord))\n",
 			new: "\t\tp.cursor, p.before = p.before, string(fieldOf(record, cursorOfRecord))\n\t\tif p.cursor == \"\" {\n\t\t\tp.cursor = p.before\n\t\t}\n",
@@ -24,7 +24,7 @@ var clusterMutants = []mutant{
 		more: []exchange{{old: "\tcursor string\n\t// output", new: "\tcursor, before string\n\t// output"}},
 	},
 	{
-		name: "o06", what: "a stream goes on from now at the next owner, whatever was told", file: "internal/cluster/router/follow.go",
+		name: "o06", what: "a stream goes on from now at the next owner, whatever was told", file: "internal/cluster/router/resume.go",
 		exchange: exchange{old: "rest.AfterCursor, rest.AfterSeq, rest.FromNow = told.cursor, 0, false", new: "rest.AfterCursor, rest.AfterSeq, rest.FromNow = \"\", 0, true"},
 	},
 	{
@@ -34,7 +34,7 @@ var clusterMutants = []mutant{
 	},
 	{
 		name: "o08", what: "a stream of a namespace goes to the first partition", file: "internal/cluster/router/stream.go",
-		exchange: exchange{old: "r.tellAt(ctx, r.partOf(ctx, req), method", new: "r.tellAt(ctx, r.partOf(ctx, nil), method"},
+		exchange: exchange{old: "r.serverStreamAt(ctx, r.partOf(ctx, req), method", new: "r.serverStreamAt(ctx, r.partOf(ctx, nil), method"},
 	},
 	{
 		name: "o09", what: "every call goes to the owner of the first partition", file: "internal/cluster/membership/node.go",
@@ -49,10 +49,10 @@ var clusterMutants = []mutant{
 		exchange: exchange{old: "p.node() == me.ID && p.epoch == kept[id].Load() && ", new: "p.node() == me.ID && "},
 	},
 	{
-		name: "o12", what: "the lease of one partition counts for all that a node has", file: "internal/cluster/membership/look.go",
+		name: "o12", what: "the lease of one partition counts for all that a node has", file: "internal/cluster/membership/poll.go",
 		exchange: exchange{
-			old: "\tif part.Owner.ID == n.cfg.Me.ID {\n\t\tp.holds(",
-			new: "\tfor _, part := range n.view.Parts {\n\t\tif part.Owner.ID != n.cfg.Me.ID {\n\t\t\tcontinue\n\t\t}\n\t\tp.holds(",
+			old: "\tif part.Owner.ID == n.cfg.Me.ID {\n\t\tp.extendLease(",
+			new: "\tfor _, part := range n.view.Parts {\n\t\tif part.Owner.ID != n.cfg.Me.ID {\n\t\t\tcontinue\n\t\t}\n\t\tp.extendLease(",
 		},
 	},
 	{
@@ -84,15 +84,15 @@ var clusterMutants = []mutant{
 	{
 		name: "o17", what: "a message that streams is sent again until its stream has told something", file: "internal/cluster/router/rules.go",
 		exchange: exchange{
-			old: "a2apb.A2AService_SendStreamingMessage_FullMethodName:             Once,",
-			new: "a2apb.A2AService_SendStreamingMessage_FullMethodName:             Opens,",
+			old: "a2apb.A2AService_SendStreamingMessage_FullMethodName:             NoRetry,",
+			new: "a2apb.A2AService_SendStreamingMessage_FullMethodName:             RetryUntilFirst,",
 		},
 	},
 	{
 		name: "o18", what: "a message that waits is sent again when its node is lost, whether it has an id or not", file: "internal/cluster/router/rules.go",
 		exchange: exchange{
-			old: "a2apb.A2AService_SendMessage_FullMethodName:                      Keyed, // by the header",
-			new: "a2apb.A2AService_SendMessage_FullMethodName:                      Same,",
+			old: "a2apb.A2AService_SendMessage_FullMethodName:                      IdempotentByKey, // by the header",
+			new: "a2apb.A2AService_SendMessage_FullMethodName:                      Idempotent,",
 		},
 	},
 }

@@ -14,12 +14,12 @@ var effectMutants = []mutant{
 		exchange: exchange{old: "\tcase !step.Doubt:\n", new: "\tdefault:\n"},
 	},
 	{
-		name: "e03", what: "what happened is taken for what did not, and made once more", file: "internal/runtime/machine/rules/own.go",
+		name: "e03", what: "what happened is taken for what did not, and made once more", file: "internal/runtime/machine/rules/sidecar_steps.go",
 		exchange: exchange{old: "\t\t\tfound, value = happened, told\n", new: "\t\t\tfound, value = didNot, told\n"},
 	},
 	{
-		name: "e04", what: "effects are undone first first", file: "internal/runtime/machine/rules/undo.go",
-		exchange: exchange{old: "t.s.Effects = append(slices.Clip(t.s.Effects), effect)", new: "t.s.Effects = append([]machine.Standing{effect}, t.s.Effects...)"},
+		name: "e04", what: "effects are undone first first", file: "internal/runtime/machine/rules/compensation.go",
+		exchange: exchange{old: "t.s.Effects = append(slices.Clip(t.s.Effects), effect)", new: "t.s.Effects = append([]machine.CompensableEffect{effect}, t.s.Effects...)"},
 	},
 	{
 		name: "e05", what: "a call more is open at once than may be", file: "internal/runtime/ratelimit/bucket.go",

@@ -18,7 +18,7 @@ var mendMutants = []mutant{
 		},
 	},
 	{
-		name: "u01", what: "what an endpoint does not say that it consumed is free (a fault of 2026)", file: "internal/runtime/machine/rules/owed.go",
+		name: "u01", what: "what an endpoint does not say that it consumed is free (a fault of 2026)", file: "internal/runtime/machine/rules/unreported.go",
 		exchange: exchange{old: "if !t.rules.silenceCosts || u.CountedBefore ||", new: "if u.OutputTokens == 0 || !t.rules.silenceCosts || u.CountedBefore ||"},
 	},
 	{

@@ -33,14 +33,14 @@ var moneyMutants = []mutant{
 	{
 		name: "c09", what: "a call goes out as it was asked for, whatever was decided, and nobody makes its digest", file: "internal/runtime/dispatch/step.go",
 		exchange: exchange{
-			old: "\t\tview, err := sp.room.cfg.Past.Step(ctx, key, p)\n",
-			new: "\t\tasked := *p\n\t\tasked.Approval = nil\n\t\tview, err := sp.room.cfg.Past.Step(ctx, key, &asked)\n",
+			old: "\t\tview, err := sp.dispatcher.cfg.Past.Step(ctx, key, p)\n",
+			new: "\t\tasked := *p\n\t\tasked.Approval = nil\n\t\tview, err := sp.dispatcher.cfg.Past.Step(ctx, key, &asked)\n",
 		},
 	},
 	{
 		name: "c10", what: "a decision is taken twice", file: "internal/runtime/machine/rules/approve.go",
 		exchange: exchange{old: "!step.Approval.Held && step.Approval.Verdict != 0 {", new: "!step.Approval.Held && step.Approval.Verdict == machine.Refused {"},
-		more:     []exchange{{old: "if step == nil || !step.Awaits() {", new: "if step == nil || step.Approval == nil {"}},
+		more:     []exchange{{old: "if step == nil || !step.HeldForApproval() {", new: "if step == nil || step.Approval == nil {"}},
 	},
 	{
 		name: "c11", what: "a decision about another call is taken: nobody compares the digest", file: "internal/runtime/machine/rules/refuse.go",
@@ -52,6 +52,6 @@ var moneyMutants = []mutant{
 	},
 	{
 		name: "c13", what: "a run of another sidecar that does not say where it is is taken for one of this store (a fault of 2026)", file: "internal/a2a/delegation.go",
-		exchange: exchange{old: "\tif !s.cfg.Within && d.Origin == \"\" {\n", new: "\tif !s.cfg.Within && d.Origin == \"nowhere\" {\n"},
+		exchange: exchange{old: "\tif !s.cfg.InProcess && d.Origin == \"\" {\n", new: "\tif !s.cfg.InProcess && d.Origin == \"nowhere\" {\n"},
 	},
 }

@@ -26,20 +26,20 @@ type Config struct {
 	Lease                  time.Duration
 	Logger                 *slog.Logger
 	Unread                 func(error) error
-	Waits                  Waits
-	Via                    *Reached
-	Kept                   *atomic.Uint64
+	Timeouts               Timeouts
+	Pool                   *Pool
+	RenewedEpoch           *atomic.Uint64
 	Formats                Formats
 }
 
-// Reached is that of the package that it stands for, and means nothing here.
-type Reached = upstream.Reached
+// Pool is that of the package that it stands for, and means nothing here.
+type Pool = upstream.Pool
 
 // Formats are those of the package that it stands for; there is one program.
 type Formats = upstream.Formats
 
-// Waits are those of the package that it stands for; all are required.
-type Waits = upstream.Waits
+// Timeouts are those of the package that it stands for; all are required.
+type Timeouts = upstream.Timeouts
 
 // DB is a process's hold of a server.
 type DB struct {
@@ -63,8 +63,8 @@ func Open(cfg Config) (*DB, error) {
 	d.server.seed(cfg.Part)
 	d.server.mu.Unlock()
 	var err error
-	d.owner, err = fencing.Take(&line{server: d.server, life: d.life, part: cfg.Part, owner: cfg.Owner, address: cfg.Address, lease: cfg.Lease}, fencing.Config{
-		Lease: cfg.Lease, Patience: cfg.Waits.Patience, Leave: cfg.Waits.Leave, Kept: cfg.Kept, Told: func(string, error) {},
+	d.owner, err = fencing.Acquire(&session{server: d.server, life: d.life, part: cfg.Part, owner: cfg.Owner, address: cfg.Address, lease: cfg.Lease}, fencing.Config{
+		Lease: cfg.Lease, GracePeriod: cfg.Timeouts.GracePeriod, CloseTimeout: cfg.Timeouts.CloseTimeout, RenewedEpoch: cfg.RenewedEpoch, OnEvent: func(string, error) {},
 	})
 	return d, err
 }
@@ -82,11 +82,11 @@ func (d *DB) Last() uint64 { return d.owner.Last() }
 func (d *DB) Bounds() kv.Bounds { return kv.Bounds{Keys: 13_000, Key: 2600, Bytes: 8 << 20} }
 
 // View shows what the server has.
-func (d *DB) View(group uint64) kv.Snapshot { return &snapshot{db: d, asked: group} }
+func (d *DB) View(group uint64) kv.Snapshot { return &snapshot{db: d, minGroup: group} }
 
 // Hold keeps what it has.
 func (d *DB) Hold(group uint64) (kv.Held, error) {
-	s := &snapshot{db: d, asked: group}
+	s := &snapshot{db: d, minGroup: group}
 	return held{s}, s.begin()
 }
 
@@ -111,7 +111,7 @@ type Owner interface {
 	Away() error
 	Failed() <-chan struct{}
 	Err() error
-	Leave()
+	BeginClose()
 }
 
 // Sizes are none on a disk.
@@ -120,11 +120,11 @@ func (d *DB) Sizes() (int64, error) { return 0, nil }
 // Close gives the partition back.
 func (d *DB) Close() error { return d.owner.Close() }
 
-// reach waits until a group is known to be stored.
-func (d *DB) reach(group uint64) error {
-	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.Waits.Read)
+// waitStored waits until a group is known to be stored.
+func (d *DB) waitStored(group uint64) error {
+	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.Timeouts.Read)
 	defer cancel()
-	return d.owner.Reach(ctx, group)
+	return d.owner.WaitStored(ctx, group)
 }
 
 // batch collects a group.

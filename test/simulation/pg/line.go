@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/test/simulation/disk"
 )
 
-// line is the connection of commits of one owner.
-type line struct {
+// session is the connection of commits of one owner.
+type session struct {
 	server         *Server
 	part           int32
 	life, line     int
@@ -18,10 +18,10 @@ type line struct {
 	lease          time.Duration
 }
 
-var _ fencing.Server[*batch] = (*line)(nil)
+var _ fencing.Server[*batch] = (*session)(nil)
 
 // talk does something with its partition, as one statement: with the standby, if it is to be for good.
-func (l *line) talk(durable bool, do func(s *part) error) error {
+func (l *session) talk(durable bool, do func(s *part) error) error {
 	l.server.stopped(l.address)
 	// What it says may reach a process that was stopped meanwhile.
 	defer l.server.stopped(l.address)
@@ -41,7 +41,7 @@ func (l *line) talk(durable bool, do func(s *part) error) error {
 }
 
 // answers is called with the server's lock. A process that has ended finds out nothing more.
-func (l *line) answers() error {
+func (l *session) answers() error {
 	err := l.server.alive(l.life, l.address)
 	if errors.Is(err, disk.ErrCrashed) {
 		return &fencing.FinalError{Err: err}
@@ -56,7 +56,7 @@ func (l *line) answers() error {
 }
 
 // Take connects anew.
-func (l *line) Take(again bool) (st fencing.State, err error) {
+func (l *session) Acquire(again bool) (st fencing.State, err error) {
 	l.server.mu.Lock()
 	l.line = l.server.lines
 	l.server.mu.Unlock()
@@ -77,20 +77,20 @@ func (l *line) Take(again bool) (st fencing.State, err error) {
 }
 
 // Commit is one statement, which may go wrong in its ways.
-func (l *line) Commit(epoch, number uint64, b *batch) error {
+func (l *session) Commit(epoch, number uint64, b *batch) error {
 	store := func(s *part) error {
 		if s.epoch != epoch || s.commit != number-1 {
 			return fencing.ErrNoFence
 		}
-		if newest := l.server.newest[l.part]; epoch < newest && l.server.told != nil {
-			l.server.told(fmt.Sprintf("group %d of partition %d is stored under epoch %d, and %d was taken", number, l.part, epoch, newest))
+		if newest := l.server.newest[l.part]; epoch < newest && l.server.report != nil {
+			l.server.report(fmt.Sprintf("group %d of partition %d is stored under epoch %d, and %d was taken", number, l.part, epoch, newest))
 		}
 		b.store(s, number)
 		s.lease = time.Now().Add(l.lease)
 		return nil
 	}
 	switch l.server.next() {
-	case LateStatement:
+	case DelayedStatement:
 		late := *l
 		time.AfterFunc(l.lease/2, func() { _ = late.talk(true, store) }) // nobody hears of it
 		return errCut
@@ -123,14 +123,14 @@ func (l *line) Commit(epoch, number uint64, b *batch) error {
 }
 
 // lives says whether the process can still say something.
-func (l *line) lives() bool {
+func (l *session) lives() bool {
 	l.server.mu.Lock()
 	defer l.server.mu.Unlock()
 	return !errors.Is(l.answers(), disk.ErrCrashed)
 }
 
 // afterlife has a commit come that was under way when its process was killed.
-func (l *line) afterlife(store func(s *part) error) {
+func (l *session) afterlife(store func(s *part) error) {
 	l.server.mu.Lock()
 	late := l.server.faults.Afterlife
 	l.server.mu.Unlock()
@@ -147,7 +147,7 @@ func (l *line) afterlife(store func(s *part) error) {
 }
 
 // Renew is the fence alone.
-func (l *line) Renew(epoch, number uint64) error {
+func (l *session) Renew(epoch, number uint64) error {
 	return l.talk(true, func(s *part) error {
 		if s.epoch != epoch || s.commit != number {
 			return fencing.ErrNoFence
@@ -158,7 +158,7 @@ func (l *line) Renew(epoch, number uint64) error {
 }
 
 // Release gives the partition back.
-func (l *line) Release(epoch uint64) error {
+func (l *session) Release(epoch uint64) error {
 	return l.talk(true, func(s *part) error {
 		if s.epoch == epoch {
 			s.owner, s.address, s.lease = "", "", time.Time{}
@@ -168,4 +168,4 @@ func (l *line) Release(epoch uint64) error {
 }
 
 // Close is not needed.
-func (l *line) Close() {}
+func (l *session) Close() {}

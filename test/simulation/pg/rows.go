@@ -13,8 +13,8 @@ import (
 type (
 	// Member is a row of the table of nodes.
 	Member = members.Node
-	// Part is a row of the table of partitions.
-	Part = members.Part
+	// Partition is a row of the table of partitions.
+	Partition = members.Partition
 	// Seen is what a beat tells.
 	Seen = members.View
 	// Epochs are those under which a process has partitions.
@@ -26,8 +26,8 @@ type row struct {
 	lease, since time.Time
 }
 
-// told is a node as a beat tells of it.
-func (r row) told(lease time.Duration) Member {
+// member is a node as a beat tells of it.
+func (r row) member(lease time.Duration) Member {
 	m := r.Member
 	m.New = r.lease.Sub(r.since) < 2*lease
 	return m
@@ -105,14 +105,14 @@ func (s *Server) reaches(address string) error {
 // unanswered is how long a beat waits in vain.
 const unanswered = 500 * time.Millisecond
 
-// Beat is the statement of internal/store/pg/members; kept are the epochs under which the process
+// Heartbeat is the statement of internal/store/pg/members; kept are the epochs under which the process
 // has partitions.
-func (s *Server) Beat(me Member, kept *Epochs, lease time.Duration) (seen Seen, err error) {
+func (s *Server) Heartbeat(me Member, kept *Epochs, lease time.Duration) (seen Seen, err error) {
 	err = s.rows(me.Address, func(now time.Time) {
 		s.now.write(row{me, now.Add(lease), now})
 		for _, r := range s.now.nodes {
 			if r.lease.After(now) {
-				seen.Nodes = append(seen.Nodes, r.told(lease))
+				seen.Nodes = append(seen.Nodes, r.member(lease))
 			}
 		}
 		for id, p := range s.now.parts {
@@ -135,15 +135,15 @@ func (p *part) node() string {
 }
 
 // seen is a partition as a beat tells of it.
-func (s *state) seen(id int32, now time.Time, lease time.Duration) Part {
-	p, told := s.parts[id], Part{ID: id}
+func (s *state) seen(id int32, now time.Time, lease time.Duration) Partition {
+	p, told := s.parts[id], Partition{ID: id}
 	if !p.lease.After(now) {
 		return told
 	}
 	told.Owner, told.Lease = Member{ID: p.node(), Address: p.address}, p.lease.Sub(now)
 	for _, r := range s.nodes {
 		if r.ID == told.Owner.ID {
-			told.Owner = r.told(lease)
+			told.Owner = r.member(lease)
 		}
 	}
 	return told
@@ -152,13 +152,13 @@ func (s *state) seen(id int32, now time.Time, lease time.Duration) Part {
 // Place is that of internal/store/pg/members, said by the process at an address.
 func (s *Server) Place(address string, names []string, key func(name string) []byte) (at map[string]int32, err error) {
 	err = s.rows(address, func(time.Time) {
-		at = members.Spread(s.now.places, names, func(name string) bool { return s.now.stored(key(name)) })
+		at = members.Assign(s.now.partitionOf, names, func(name string) bool { return s.now.stored(key(name)) })
 		for _, name := range names {
 			s.seed(at[name])
 		}
 		places := maps.Clone(at)
-		maps.Copy(places, s.now.places)
-		s.now.places = places
+		maps.Copy(places, s.now.partitionOf)
+		s.now.partitionOf = places
 	})
 	return at, err
 }
@@ -172,8 +172,8 @@ func (s *state) stored(key []byte) bool {
 	return there
 }
 
-// Leave takes the row of a node away.
-func (s *Server) Leave(me Member) error {
+// Deregister takes the row of a node away.
+func (s *Server) Deregister(me Member) error {
 	return s.rows(me.Address, func(time.Time) {
 		var rest []row
 		for _, r := range s.now.nodes {

@@ -21,8 +21,8 @@ func TestPartitions(t *testing.T) {
 	var kept [2]pg.Epochs
 	open := func(part int32, owner pg.Member, kept *pg.Epochs) *pg.DB {
 		db, err := pg.Open(pg.Config{
-			URL: dsn.Of(url), Part: part, Owner: owner.ID + ".1", Address: owner.Address, Kept: &kept[part], Lease: lease / 2,
-			Waits: pg.Waits{Statement: time.Second, Read: time.Second, Patience: time.Second, Leave: time.Second}, Unread: func(err error) error { return err },
+			URL: dsn.Of(url), Part: part, Owner: owner.ID + ".1", Address: owner.Address, RenewedEpoch: &kept[part], Lease: lease / 2,
+			Timeouts: pg.Timeouts{Statement: time.Second, Read: time.Second, GracePeriod: time.Second, CloseTimeout: time.Second}, Unread: func(err error) error { return err },
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -45,7 +45,7 @@ func TestPartitions(t *testing.T) {
 	if first.Last() != 1 || second.Last() != 1 {
 		t.Errorf("groups %d and %d", first.Last(), second.Last())
 	}
-	seen, err := server.Beat(a, &kept[0], lease)
+	seen, err := server.Heartbeat(a, &kept[0], lease)
 	if err != nil || len(seen.Parts) != 3 {
 		t.Fatalf("%v, %v", seen, err)
 	}
@@ -56,7 +56,7 @@ func TestPartitions(t *testing.T) {
 			t.Errorf("%v, want the owner %v", p, want)
 		}
 	}
-	if seen, err = server.Beat(b, &kept[1], lease); err != nil || seen.Parts[2].Owner != b || seen.Parts[2].Lease != lease {
+	if seen, err = server.Heartbeat(b, &kept[1], lease); err != nil || seen.Parts[2].Owner != b || seen.Parts[2].Lease != lease {
 		t.Errorf("%v, %v", seen, err)
 	}
 	for _, db := range []*pg.DB{first, second} {

@@ -25,7 +25,7 @@ type Server struct {
 	newest [Partitions]uint64
 	// straggling are the statements that come behind the next take-over.
 	straggling [Partitions][]func(s *part) error
-	told       func(what string)
+	report     func(what string)
 }
 
 // Faults are how a server is beside itself.
@@ -49,7 +49,7 @@ type Fault int
 const (
 	None Fault = iota
 	LostAnswer
-	LateStatement
+	DelayedStatement
 	NoStandby
 	Straggler
 )
@@ -62,8 +62,8 @@ type state struct {
 	// parts are by their numbers; nil: there is none.
 	parts [Partitions]*part
 	// nodes and places are never changed in place.
-	nodes  []row
-	places map[string]int32
+	nodes       []row
+	partitionOf map[string]int32
 }
 
 // part is a partition.
@@ -116,7 +116,7 @@ var (
 var servers sync.Map
 
 // Watch has somebody told of a commit under an epoch that another one has followed.
-func (s *Server) Watch(told func(what string)) { s.told = told }
+func (s *Server) Watch(told func(what string)) { s.report = told }
 
 // NewServer is an empty one at a URL, in place of an earlier one.
 func NewServer(url string) *Server {

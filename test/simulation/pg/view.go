@@ -11,11 +11,11 @@ import (
 
 // snapshot begins with its first read.
 type snapshot struct {
-	db    *DB
-	asked uint64
-	pairs *btree.Map[string, pair]
-	group uint64
-	err   error
+	db       *DB
+	minGroup uint64
+	pairs    *btree.Map[string, pair]
+	group    uint64
+	err      error
 }
 
 var errForeign = errors.New("the partition is not this owner's any more")
@@ -28,7 +28,7 @@ func (s *snapshot) begin() error {
 		return s.err
 	}
 	if s.err = s.look(); s.err == nil {
-		s.err = s.db.reach(s.group)
+		s.err = s.db.waitStored(s.group)
 	}
 	if s.err != nil {
 		s.err = s.db.cfg.Unread(s.err)
@@ -45,7 +45,7 @@ func (s *snapshot) look() error {
 		return err
 	}
 	p := server.now.parts[s.db.cfg.Part]
-	if p.owner != s.db.cfg.Owner || p.commit < s.asked {
+	if p.owner != s.db.cfg.Owner || p.commit < s.minGroup {
 		return errForeign
 	}
 	s.pairs, s.group = p.pairs.Copy(), p.commit
@@ -54,7 +54,7 @@ func (s *snapshot) look() error {
 
 func (s *snapshot) Group() uint64 {
 	_ = s.begin() // every read fails then
-	return max(s.group, s.asked)
+	return max(s.group, s.minGroup)
 }
 
 func (s *snapshot) Close() {}
@@ -144,7 +144,7 @@ func (c *cursor) ValueCopy() ([]byte, error) { return append([]byte{}, c.it.Valu
 
 func (c *cursor) Size() int64 { return int64(len(c.it.Value().value)) }
 
-func (c *cursor) Room() int64 { return int64(len(c.it.Key())) + c.Size() }
+func (c *cursor) StoredSize() int64 { return int64(len(c.it.Key())) + c.Size() }
 
 func (c *cursor) Group() uint64 { return c.it.Value().group }
 

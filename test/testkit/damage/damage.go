@@ -21,8 +21,8 @@ type Hurt struct {
 
 func (h Hurt) String() string { return fmt.Sprintf("%s %s at %d", h.How, h.File, h.At) }
 
-// ways are the kinds of damage.
-var ways = map[string]func(file string, at, size int64) error{
+// damageKinds are the kinds of damage.
+var damageKinds = map[string]func(file string, at, size int64) error{
 	"flip": func(file string, at, _ int64) error {
 		return patch(file, at, func(b []byte) { b[0] ^= 1 << (at % 8) }, 1)
 	},
@@ -49,7 +49,7 @@ func patch(file string, at int64, change func([]byte), n int64) error {
 }
 
 // Flip flips a bit of a file.
-func Flip(file string, at int64) error { return ways["flip"](file, at, 0) }
+func Flip(file string, at int64) error { return damageKinds["flip"](file, at, 0) }
 
 // Choose takes a file, a way and a place; each kind of file as often as another. written
 // says where the last byte of a sparse file ends that was written.
@@ -66,7 +66,7 @@ func Choose(dir string, random *rand.Rand, written func(*os.File) (int64, error)
 	names := slices.Sorted(maps.Keys(kinds))
 	kind := names[random.IntN(len(names))]
 	h := Hurt{File: kinds[kind][random.IntN(len(kinds[kind]))], Kind: kind}
-	hows := slices.Sorted(maps.Keys(ways))
+	hows := slices.Sorted(maps.Keys(damageKinds))
 	h.How = hows[random.IntN(len(hows))]
 	f, err := os.Open(filepath.Join(dir, h.File))
 	if err != nil {
@@ -92,7 +92,9 @@ func kindOf(file string) string {
 }
 
 // Do hurts the directory.
-func (h Hurt) Do(dir string) error { return ways[h.How](filepath.Join(dir, h.File), h.At, h.Size) }
+func (h Hurt) Do(dir string) error {
+	return damageKinds[h.How](filepath.Join(dir, h.File), h.At, h.Size)
+}
 
 // Digest is what the files of a directory hold, but for the note of who locks it. with shows
 // the bytes of a file.

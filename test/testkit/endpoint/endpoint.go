@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// Asked is one request.
-type Asked struct {
+// Request is one request.
+type Request struct {
 	Path   string
 	Header http.Header
 	Body   map[string]any
@@ -48,15 +48,15 @@ type Server struct {
 	// URL has no path.
 	URL string
 
-	mu     sync.Mutex
-	asked  []Asked
-	answer func(n int, asked Asked) Answer
-	over   chan struct{}
+	mu       sync.Mutex
+	requests []Request
+	answer   func(n int, asked Request) Answer
+	over     chan struct{}
 }
 
 // New starts an endpoint until the test ends; answer is given the number of the request,
 // from 0.
-func New(tb testing.TB, answer func(n int, asked Asked) Answer) *Server {
+func New(tb testing.TB, answer func(n int, asked Request) Answer) *Server {
 	tb.Helper()
 	s := &Server{answer: answer, over: make(chan struct{})}
 	server := httptest.NewServer(s)
@@ -68,16 +68,16 @@ func New(tb testing.TB, answer func(n int, asked Asked) Answer) *Server {
 	return s
 }
 
-// Asked is what was asked so far.
-func (s *Server) Asked() []Asked {
+// Requests is what was asked so far.
+func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]Asked(nil), s.asked...)
+	return append([]Request(nil), s.requests...)
 }
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	asked := Asked{Path: r.URL.Path, Header: r.Header.Clone()}
+	asked := Request{Path: r.URL.Path, Header: r.Header.Clone()}
 	raw, err := io.ReadAll(r.Body)
 	if err == nil {
 		err = json.Unmarshal(raw, &asked.Body)
@@ -87,13 +87,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.mu.Lock()
-	n := len(s.asked)
-	s.asked = append(s.asked, asked)
+	n := len(s.requests)
+	s.requests = append(s.requests, asked)
 	s.mu.Unlock()
-	s.say(w, r, s.answer(n, asked), n)
+	s.respond(w, r, s.answer(n, asked), n)
 }
 
-func (s *Server) say(w http.ResponseWriter, r *http.Request, a Answer, n int) {
+func (s *Server) respond(w http.ResponseWriter, r *http.Request, a Answer, n int) {
 	if a.Status != 0 && a.Status != http.StatusOK {
 		if a.RetryAfter != "" {
 			w.Header().Set("Retry-After", a.RetryAfter)

@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// beatEvery is the pause between two commits of a pulse.
-	beatEvery = 10 * time.Millisecond
-	// slowBeat is what one may take: below that the database commits.
-	slowBeat = 250 * time.Millisecond
+	// pulseInterval is the pause between two commits of a pulse.
+	pulseInterval = 10 * time.Millisecond
+	// slowCommit is what one may take: below that the database commits.
+	slowCommit = 250 * time.Millisecond
 )
 
 // Pulse commits a row in a database again and again, over a connection of its own, and remembers
@@ -82,14 +82,14 @@ func (p *Pulse) begin() {
 func (p *Pulse) done() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now := time.Now(); now.Sub(p.since) > slowBeat {
+	if now := time.Now(); now.Sub(p.since) > slowCommit {
 		p.silences = append(p.silences, silence{p.since, now})
 	}
 	p.since = time.Time{}
 }
 
 func rest(ctx context.Context) {
-	timer := time.NewTimer(beatEvery)
+	timer := time.NewTimer(pulseInterval)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -102,7 +102,7 @@ func (p *Pulse) Silent(from, to time.Time) (d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	all := p.silences
-	if !p.since.IsZero() && time.Since(p.since) > slowBeat {
+	if !p.since.IsZero() && time.Since(p.since) > slowCommit {
 		all = append(slices.Clip(all), silence{p.since, time.Now()})
 	}
 	for _, s := range all {

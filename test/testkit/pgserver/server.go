@@ -27,7 +27,7 @@ const (
 
 // A Server is a PostgreSQL server. Its methods end the test when they cannot do as they say.
 type Server struct {
-	place    place
+	place    instanceDir
 	port     int
 	settings map[string]string
 	// Of the process that runs now.

@@ -140,7 +140,7 @@ func (d *Disk) sync(ctx context.Context, done func()) syscall.Errno {
 	return syscall.EIO
 }
 
-// giveUp is how long a sync waits to be interrupted by the death of its process.
+// closeFailed is how long a sync waits to be interrupted by the death of its process.
 const giveUp = 10 * time.Second
 
 // free is what statfs says; d.mu is held.

@@ -9,7 +9,7 @@ import (
 type Trap struct {
 	relay   *Relay
 	match   []byte
-	late    bool
+	delay   bool
 	sprung  chan struct{}
 	taken   bool
 	delayed *link
@@ -26,7 +26,7 @@ func (r *Relay) Delay(match string) *Trap { return r.set(match, true) }
 func (r *Relay) set(match string, late bool) *Trap {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.trap = &Trap{relay: r, match: []byte(match), late: late, sprung: make(chan struct{})}
+	r.trap = &Trap{relay: r, match: []byte(match), delay: late, sprung: make(chan struct{})}
 	return r.trap
 }
 
@@ -60,7 +60,7 @@ func (r *Relay) spring(l *link, piece []byte) {
 		return
 	}
 	t.taken = true
-	if t.late {
+	if t.delay {
 		t.delayed = l
 		l.pipes[Requests].hold(true)
 		close(t.sprung)

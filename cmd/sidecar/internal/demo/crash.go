@@ -39,7 +39,7 @@ func (d *demo) crashAndRestart(ctx context.Context) error {
 		return err
 	}
 	pid := d.process.cmd.Process.Pid
-	d.say("SIGKILL", "to process %d, after write_file was answered and before CodeReady", pid)
+	d.printLine("SIGKILL", "to process %d, after write_file was answered and before CodeReady", pid)
 	if err := d.process.kill(); err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (d *demo) crashAndRestart(ctx context.Context) error {
 		PID: pid, NewPID: d.process.cmd.Process.Pid, RestartMS: d.process.ready.Milliseconds(),
 		Seq: after.run.GetSeq(), ToolCalls: after.run.GetToolCalls(), Records: after.records,
 	}
-	d.say("unchanged", "seq %d, visits %d, tool calls %d, deadline, artifacts and all %d records with their hashes",
+	d.printLine("unchanged", "seq %d, visits %d, tool calls %d, deadline, artifacts and all %d records with their hashes",
 		after.run.GetSeq(), after.run.GetTotalVisits(), after.run.GetToolCalls(), after.records)
 	return nil
 }

@@ -100,8 +100,8 @@ func (d *demo) close() error {
 	return errors.Join(errs...)
 }
 
-// say prints a line of the story.
-func (d *demo) say(label, format string, args ...any) {
+// printLine prints a line of the story.
+func (d *demo) printLine(label, format string, args ...any) {
 	if !d.Printer.JSON {
 		d.Printer.Printf("%s %s\n", d.Printer.Bold(fmt.Sprintf("%-14s", label)), fmt.Sprintf(format, args...))
 	}
@@ -138,7 +138,7 @@ func (d *demo) play(ctx context.Context) error {
 }
 
 func (d *demo) executor() *executor {
-	return &executor{runs: d.runs(), model: d.model, tools: d.tools, say: d.say}
+	return &executor{runs: d.runs(), model: d.model, tools: d.tools, printLine: d.printLine}
 }
 
 func (d *demo) runs() pawlv1.RunServiceClient { return pawlv1.NewRunServiceClient(d.process.conn) }
@@ -164,7 +164,7 @@ func (d *demo) start() (err error) {
 	if d.process, err = startProcess(d.Binary, d.serving(), d.Dir, d.pack); err != nil {
 		return err
 	}
-	d.say("sidecar", "process %d serves %s, ready after %d ms", d.process.cmd.Process.Pid, d.process.addr, d.process.ready.Milliseconds())
+	d.printLine("sidecar", "process %d serves %s, ready after %d ms", d.process.cmd.Process.Pid, d.process.addr, d.process.ready.Milliseconds())
 	return nil
 }
 
@@ -179,6 +179,6 @@ func (d *demo) startRun(ctx context.Context) error {
 		return fmt.Errorf("start run: %w", err)
 	}
 	d.runID = got.GetRun().GetRunId()
-	d.say("run", "%s of %s@%s", d.runID, got.GetRun().GetPack().GetId(), got.GetRun().GetPack().GetVersion())
+	d.printLine("run", "%s of %s@%s", d.runID, got.GetRun().GetPack().GetId(), got.GetRun().GetPack().GetVersion())
 	return nil
 }

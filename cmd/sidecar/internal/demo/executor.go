@@ -18,10 +18,10 @@ var errPowerCut = errors.New("power cut")
 // runs the tools that it asks for and completes the turn. It remembers nothing
 // between turns.
 type executor struct {
-	runs  pawlv1.RunServiceClient
-	model *model
-	tools *tools
-	say   func(label, format string, args ...any)
+	runs      pawlv1.RunServiceClient
+	model     *model
+	tools     *tools
+	printLine func(label, format string, args ...any)
 	// answered is called after every step that this executor executed; an error
 	// stops it there.
 	answered func(*pawlv1.GetTurnResponse) error
@@ -76,7 +76,7 @@ func (e *executor) turn(ctx context.Context, turn *pawlv1.GetTurnResponse) (bool
 	if got.GetEnded() != nil {
 		next = "the run ends"
 	}
-	e.say(place(ref), "%s %s, %s", turn.GetPrompt(), eventText(answer.Event), next)
+	e.printLine(place(ref), "%s %s, %s", turn.GetPrompt(), eventText(answer.Event), next)
 	return got.GetEnded() != nil, nil
 }
 
@@ -123,7 +123,7 @@ func (e *executor) step(ctx context.Context, turn *pawlv1.GetTurnResponse, key s
 	step := got.GetOutcomes()[0].GetStep()
 	if step.GetStatus() == pawlv1.StepStatus_STEP_STATUS_OK {
 		e.replayed++
-		e.say(place(ref), "%s: step %d was answered before the crash; not executed again", s.Tool, step.GetStep())
+		e.printLine(place(ref), "%s: step %d was answered before the crash; not executed again", s.Tool, step.GetStep())
 		return []byte(step.GetResultJson()), nil
 	}
 	if !script.Goes(step) {
@@ -149,7 +149,7 @@ func (e *executor) execute(ctx context.Context, turn *pawlv1.GetTurnResponse, st
 	if got.GetDisposition() != pawlv1.Disposition_DISPOSITION_ACCEPTED {
 		return nil, fmt.Errorf("its answer became %s", got.GetDisposition())
 	}
-	e.say(place(ref), "%s → %s", step.GetTool(), summary(step.GetTool(), result))
+	e.printLine(place(ref), "%s → %s", step.GetTool(), summary(step.GetTool(), result))
 	if e.answered != nil {
 		return result, e.answered(turn)
 	}

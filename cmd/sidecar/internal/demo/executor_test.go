@@ -47,7 +47,7 @@ func TestOnlyReleasedCallsAreMade(t *testing.T) {
 			t.Parallel()
 			tc.step.Step, tc.step.Tool, tc.step.PayloadJson = 1, "write_file", `{"path":"x.txt","content":"paid"}`
 			runs := &asked{step: tc.step}
-			e := &executor{runs: runs, tools: &tools{workspace: newWorkspace(t)}, say: func(string, string, ...any) {}}
+			e := &executor{runs: runs, tools: &tools{workspace: newWorkspace(t)}, printLine: func(string, string, ...any) {}}
 			_, err := e.step(t.Context(), &pawlv1.GetTurnResponse{}, "1", &script.Step{Tool: "write_file"})
 			if e.tools.executed != tc.made || runs.resolved != tc.made {
 				t.Errorf("%d calls were made, %d answered, want %d", e.tools.executed, runs.resolved, tc.made)

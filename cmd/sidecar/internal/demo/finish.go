@@ -142,7 +142,7 @@ func (d *demo) checkData(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("pawl check: %w: %s", err, out)
 	}
-	d.say("check", "%s", strings.TrimSpace(string(out)))
+	d.printLine("check", "%s", strings.TrimSpace(string(out)))
 	return nil
 }
 

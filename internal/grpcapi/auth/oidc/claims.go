@@ -55,7 +55,7 @@ func (i *Issuer) principal(c claims) (runtime.Principal, error) {
 	text, _ := c.at(i.Principal).(string)
 	p := runtime.Principal{Subject: i.Prefix + text, Proof: policy.ByIssuer}
 	switch {
-	case text == "" || len(p.Subject) > maxNameBytes || !printable(text) || !policy.NamesAlone(p.Subject):
+	case text == "" || len(p.Subject) > maxNameBytes || !printable(text) || !policy.IsPrincipalName(p.Subject):
 		return p, refused("the claim " + i.Principal + " is no name of printable text within 256 bytes")
 	case slices.Contains(i.Deny, p.Subject):
 		return p, refused("the principal is denied")

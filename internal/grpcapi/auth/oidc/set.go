@@ -36,7 +36,7 @@ type Identity struct {
 	// issuer and key are who said so, and by which key; said is what.
 	issuer string
 	key    published
-	said   claims
+	claims claims
 }
 
 // Set answers who the holder of a JSON web token is. The nil Set knows nobody. Safe for
@@ -156,8 +156,10 @@ func (s *Set) Clashes(name string) bool {
 	return false
 }
 
-// Looks reports whether a bearer token may be one of an issuer's at all.
-func Looks(token string) bool { return strings.Count(token, ".") == 2 && len(token) <= maxTokenBytes }
+// MaybeJWT reports whether a bearer token may be one of an issuer's at all.
+func MaybeJWT(token string) bool {
+	return strings.Count(token, ".") == 2 && len(token) <= maxTokenBytes
+}
 
 // Identify says who the holder of a token is.
 //
@@ -169,8 +171,8 @@ func (s *Set) Identify(ctx context.Context, token string) (*Identity, error) {
 	s.mu.Lock()
 	known, ok := s.verified.Get(digest)
 	s.mu.Unlock()
-	if ok && s.stands(ctx, known) {
-		return known, s.lasts(known)
+	if ok && s.keyStillPublished(ctx, known) {
+		return known, s.checkExpiry(known)
 	}
 	id, err := s.verify(ctx, token)
 	if err != nil {
@@ -185,34 +187,34 @@ func (s *Set) Identify(ctx context.Context, token string) (*Identity, error) {
 	return id, nil
 }
 
-// stands reports whether the key that signed a remembered token is still published. It
+// keyStillPublished reports whether the key that signed a remembered token is still published. It
 // asks for it as a new token would, so that callers who only ever show tokens that are
 // known have the keys fetched too.
-func (s *Set) stands(ctx context.Context, id *Identity) bool {
+func (s *Set) keyStillPublished(ctx context.Context, id *Identity) bool {
 	key, ok, err := s.issuers[id.issuer].keys.find(ctx, id.key.KeyID)
 	return err == nil && ok && key.print == id.key.print
 }
 
-// lasts refuses an identity whose token has ended.
-func (s *Set) lasts(id *Identity) error {
+// checkExpiry refuses an identity whose token has ended.
+func (s *Set) checkExpiry(id *Identity) error {
 	if s.now().After(id.Until) {
 		return Expired()
 	}
 	return nil
 }
 
-// Again is an identity by the rules and the keys that hold now.
-func (s *Set) Again(id *Identity) (*Identity, error) {
+// Revalidate is an identity by the rules and the keys that hold now.
+func (s *Set) Revalidate(id *Identity) (*Identity, error) {
 	if s == nil || s.issuers[id.issuer] == nil || !s.issuers[id.issuer].keys.counts(id.key) {
 		return nil, unknown("the issuer of the token, or its key, no longer counts here")
 	}
-	p, err := s.issuers[id.issuer].principal(id.said)
+	p, err := s.issuers[id.issuer].principal(id.claims)
 	if err != nil {
 		return nil, err
 	}
 	again := *id
 	again.Principal = p
-	return &again, s.lasts(id)
+	return &again, s.checkExpiry(id)
 }
 
 // verify reads a token that nobody has shown yet.
@@ -234,7 +236,7 @@ func (s *Set) verify(ctx context.Context, token string) (*Identity, error) {
 	case err != nil && ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
-		return nil, &machine.Refusal{
+		return nil, &machine.Error{
 			Code: machine.CodeUnavailable, Reason: "KEYS_UNAVAILABLE", RetryAfter: int64(notBefore),
 			Message: "the keys of the token's issuer could not be fetched: nobody can say whose it is",
 		}
@@ -265,7 +267,7 @@ func (s *Set) judge(issuer *issuing, says *jwt.Claims, said claims, key publishe
 	if err != nil {
 		return nil, err
 	}
-	return &Identity{Principal: p, Until: says.Expiry.Time().Add(issuer.Leeway), issuer: issuer.Issuer.Issuer, key: key, said: said}, nil
+	return &Identity{Principal: p, Until: says.Expiry.Time().Add(issuer.Leeway), issuer: issuer.Issuer.Issuer, key: key, claims: said}, nil
 }
 
 func unknown(message string) error { return refuse("TOKEN_UNKNOWN", message) }
@@ -275,5 +277,5 @@ func refused(message string) error { return refuse("TOKEN_REFUSED", message) }
 func Expired() error { return refuse("TOKEN_EXPIRED", "the token has ended: get another one") }
 
 func refuse(reason, message string) error {
-	return &machine.Refusal{Code: machine.CodeUnauthenticated, Reason: reason, Field: "authorization", Message: message}
+	return &machine.Error{Code: machine.CodeUnauthenticated, Reason: reason, Field: "authorization", Message: message}
 }

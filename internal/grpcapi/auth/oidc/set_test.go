@@ -161,7 +161,7 @@ func (b *bench) says(pairs ...any) map[string]any {
 }
 
 func reasonOf(err error) string {
-	if refusal, ok := errors.AsType[*machine.Refusal](err); ok {
+	if refusal, ok := errors.AsType[*machine.Error](err); ok {
 		return refusal.Reason
 	}
 	if err != nil {
@@ -258,7 +258,7 @@ func TestForgedTokens(t *testing.T) {
 	} {
 		b.want(t, what, token, "TOKEN_UNKNOWN")
 	}
-	if Looks("a.b") || Looks(strings.Repeat("a", maxTokenBytes)+"..") || !Looks(good) {
+	if MaybeJWT("a.b") || MaybeJWT(strings.Repeat("a", maxTokenBytes)+"..") || !MaybeJWT(good) {
 		t.Error("what looks like a token")
 	}
 }
@@ -288,7 +288,7 @@ func TestKeysTurnOver(t *testing.T) {
 	b.pass(notBefore)
 	b.want(t, "what has them fetched", sign(t, b.key.Key, jose.ES256, "three", b.says()), "TOKEN_UNKNOWN")
 	b.want(t, "a key that is gone", old, "TOKEN_UNKNOWN")
-	if _, err := b.Again(id); reasonOf(err) != "TOKEN_UNKNOWN" || b.lost.Load() != 1 {
+	if _, err := b.Revalidate(id); reasonOf(err) != "TOKEN_UNKNOWN" || b.lost.Load() != 1 {
 		t.Errorf("a stream of a key that is gone: %v, told %d times", err, b.lost.Load())
 	}
 	// The same name for another key is another key.
@@ -423,7 +423,7 @@ func TestVerifiedTokensEnd(t *testing.T) {
 	id := b.want(t, "at last", token, "")
 	b.pass(2 * time.Second)
 	b.want(t, "after its end", token, "TOKEN_EXPIRED")
-	if _, err := b.Again(id); reasonOf(err) != "TOKEN_EXPIRED" {
+	if _, err := b.Revalidate(id); reasonOf(err) != "TOKEN_EXPIRED" {
 		t.Errorf("a stream after its end: %v", err)
 	}
 }
@@ -441,7 +441,7 @@ func TestOtherRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	set.now = b.now
-	again, err := set.Again(id)
+	again, err := set.Revalidate(id)
 	if err != nil || again.Principal.Scopes != runtime.ScopeWork || b.at.fetched.Load() != 1 {
 		t.Fatalf("%+v, %v, fetched %d times", again, err, b.at.fetched.Load())
 	}
@@ -450,11 +450,11 @@ func TestOtherRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	set.now = b.now
-	if _, err := set.Again(id); reasonOf(err) != "TOKEN_REFUSED" || set.MayHave("oidc:alice", runtime.ScopeWork, "red") || !set.MayHave("oidc:bob", runtime.ScopeWork, "red") || !set.Clashes("oidc:alice") || set.MayHave("bob", runtime.ScopeWork, "red") {
+	if _, err := set.Revalidate(id); reasonOf(err) != "TOKEN_REFUSED" || set.MayHave("oidc:alice", runtime.ScopeWork, "red") || !set.MayHave("oidc:bob", runtime.ScopeWork, "red") || !set.Clashes("oidc:alice") || set.MayHave("bob", runtime.ScopeWork, "red") {
 		t.Errorf("a denied principal: %v", err)
 	}
 	var nobody *Set
-	if _, err := nobody.Again(id); reasonOf(err) != "TOKEN_UNKNOWN" || !nobody.Empty() || nobody.MayHave("x", runtime.ScopeWork, "red") || nobody.Clashes("x") {
+	if _, err := nobody.Revalidate(id); reasonOf(err) != "TOKEN_UNKNOWN" || !nobody.Empty() || nobody.MayHave("x", runtime.ScopeWork, "red") || nobody.Clashes("x") {
 		t.Errorf("without issuers: %v", err)
 	}
 }

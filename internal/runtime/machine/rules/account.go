@@ -15,21 +15,21 @@ import (
 // what it asked for; the account's name follows.
 const AccountExhausted = "account_exhausted"
 
-// Held is what pending steps may consume, in the accounts of the run. What runs of agents of
+// ReservedInAccounts is what pending steps may consume, in the accounts of the run. What runs of agents of
 // this store may, these reserve themselves.
-func Held(s *machine.State) (tokens, cost int64) { return heldBut(s, -1) }
+func ReservedInAccounts(s *machine.State) (tokens, cost int64) { return reservedInAccountsBut(s, -1) }
 
-// heldBut leaves out the step at an index.
-func heldBut(s *machine.State, but int) (tokens, cost int64) {
+// reservedInAccountsBut leaves out the step at an index.
+func reservedInAccountsBut(s *machine.State, but int) (tokens, cost int64) {
 	if s == nil {
 		return 0, 0
 	}
 	return reserved(s, func(i int) bool { return i == but || s.Steps[i].Local })
 }
 
-// Spent is what was settled in the accounts of the run, without what runs of agents of this
+// SettledInAccounts is what was settled in the accounts of the run, without what runs of agents of this
 // store consumed.
-func Spent(s *machine.State) (tokens, cost int64) {
+func SettledInAccounts(s *machine.State) (tokens, cost int64) {
 	if s == nil {
 		return 0, 0
 	}
@@ -70,18 +70,18 @@ func Charged(c machine.Charge, window int64, before, after *machine.State) machi
 	if window > c.Window {
 		c.Window, c.Tokens, c.CostMicro = window, 0, 0
 	}
-	had, hadCost := Spent(before)
-	has, hasCost := Spent(after)
+	had, hadCost := SettledInAccounts(before)
+	has, hasCost := SettledInAccounts(after)
 	c.Tokens, c.CostMicro = atMost(AddCapped(c.Tokens, max(0, has-had))), atMost(AddCapped(c.CostMicro, max(0, hasCost-hadCost)))
-	tokens, cost := Held(after)
+	tokens, cost := ReservedInAccounts(after)
 	c.HeldTokens, c.HeldCostMicro = atMost(tokens), atMost(cost)
 	return c
 }
 
 func atMost(n int64) int64 { return min(n, machine.MaxCharge) }
 
-// bill brings the run's charges up to date with what the input made of it.
-func (t *txn) bill(b *machine.Batch) {
+// applyCharges brings the run's charges up to date with what the input made of it.
+func (t *txn) applyCharges(b *machine.Batch) {
 	for _, bill := range t.in.Billed {
 		before := ChargeOf(t.s, bill.Account)
 		after := Charged(before, bill.Window, t.old, t.s)
@@ -118,8 +118,8 @@ func (t *txn) exhausted(i int, asked machine.Amount) string {
 
 // inAccounts is what a run has settled and reserved in its accounts, but for the step at an index.
 func inAccounts(s *machine.State, but int) machine.Amount {
-	spent, spentCost := Spent(s)
-	held, heldCost := heldBut(s, but)
+	spent, spentCost := SettledInAccounts(s)
+	held, heldCost := reservedInAccountsBut(s, but)
 	return machine.Amount{Tokens: AddCapped(spent, held), CostMicro: AddCapped(spentCost, heldCost)}
 }
 

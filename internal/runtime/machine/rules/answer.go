@@ -17,7 +17,7 @@ func (t *txn) resolve(c *machine.ResolveStep) (machine.Disposition, error) {
 		return machine.IgnoredTerminal, nil
 	}
 	if c.Step == 0 {
-		return 0, &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "STEP_REQUIRED", Field: "step", Message: "step numbers begin at 1"}
+		return 0, &machine.Error{Code: machine.CodeInvalidArgument, Reason: "STEP_REQUIRED", Field: "step", Message: "step numbers begin at 1"}
 	}
 	if c.Step > t.s.LastStep {
 		return t.violate(), nil
@@ -32,11 +32,11 @@ func (t *txn) resolve(c *machine.ResolveStep) (machine.Disposition, error) {
 	step := &t.s.Steps[i]
 	switch {
 	case step.Model != nil:
-		return 0, &machine.Refusal{
+		return 0, &machine.Error{
 			Code: machine.CodeFailedPrecondition, Reason: "STEP_KIND", Field: "step",
 			Message: fmt.Sprintf("step %d is a call of a model: AnswerModel answers it", step.Step),
 		}
-	case step.Awaits() && !made(step, c.Attempt):
+	case step.HeldForApproval() && !made(step, c.Attempt):
 		return 0, NotGivenOut(step)
 	case step.Tool != c.Tool:
 		return t.violate(), nil
@@ -109,7 +109,7 @@ func (t *txn) accept(i int, c *machine.ResolveStep, used machine.Usage) (machine
 	}
 	seq := t.record(&machine.StepResolved{
 		Step: c.Step, Tool: c.Tool, Attempt: t.answered(i, c.Attempt), OK: true,
-		Result: c.Result, Worker: c.Worker, Artifacts: artifacts, Usage: used, Kind: t.told(t.s.Steps[i].Kind()),
+		Result: c.Result, Worker: c.Worker, Artifacts: artifacts, Usage: used, Kind: t.recordedKind(t.s.Steps[i].Kind()),
 	})
 	t.settleOf(&t.s.Steps[i], used)
 	t.write(artifacts, seq)
@@ -146,9 +146,9 @@ func (t *txn) settleStep(i int, status machine.StepStatus, seq uint64, hash [32]
 	step := &t.steps()[i]
 	step.Status, step.AnswerSeq, step.AnswerHash, step.Deadline, step.Bound = status, seq, hash, 0, machine.Amount{}
 	t.settleEffect(step)
-	t.stand(step)
+	t.recordEffect(step)
 	if turn := t.s.Turn; turn != nil && turn.Suspended && len(AwaitedSteps(t.s)) == 0 {
-		t.offerAgain()
+		t.markTurnReady()
 	}
 }
 
@@ -162,7 +162,7 @@ func (t *txn) failStep(i int, policy machine.OnFault, answer machine.StepResolve
 	t.dropInquiry(i)
 	step := &t.steps()[i]
 	tool := ToolOf(t.g, step.Tool)
-	answer.Step, answer.Tool, answer.Attempt, answer.Kind = step.Step, step.Tool, step.Attempt, t.told(step.Kind())
+	answer.Step, answer.Tool, answer.Attempt, answer.Kind = step.Step, step.Tool, step.Attempt, t.recordedKind(step.Kind())
 	again := !final && !isFinal(tool.Retry, answer.Error.Code) && step.Attempt < tool.Attempts && t.mayRepeat(step, answer.Unknown, policy) &&
 		t.refusedBy(i, step.Bound, step.Local) == ""
 	if answer.Unknown && policy == machine.Reconcile {
@@ -192,7 +192,7 @@ func (t *txn) failStep(i int, policy machine.OnFault, answer machine.StepResolve
 	if policy == machine.Escalate && step.About == nil {
 		step.Status, step.AnswerSeq, step.AnswerHash, step.Deadline, step.Bound = machine.StepStatusError, seq, hash, 0, machine.Amount{}
 		t.settleEffect(step)
-		t.stand(step)
+		t.recordEffect(step)
 		if !t.rules.budgetsBeforeEscalation || !t.endIfOverBudget("", nil) {
 			t.end(ending{status: machine.Escalated, reason: "tool_error:" + step.Tool})
 		}
@@ -236,7 +236,7 @@ func (t *txn) loseStep(c *machine.LoseStep) machine.Disposition {
 		return machine.IgnoredTerminal
 	}
 	i := FindStep(t.s.Steps, c.Step)
-	if i < 0 || !t.s.Steps[i].Goes() || t.s.Steps[i].Attempt != c.Attempt || t.s.Steps[i].Model != nil {
+	if i < 0 || !t.s.Steps[i].Dispatchable() || t.s.Steps[i].Attempt != c.Attempt || t.s.Steps[i].Model != nil {
 		return machine.IgnoredStale
 	}
 	fault := machine.Fault{Code: "WORKER_LOST", Message: fmt.Sprintf("worker %q was lost while it had the step", c.Worker)}
@@ -264,7 +264,7 @@ func (t *txn) cancelStepsBut(why string, keep func(*machine.ToolStep) bool) {
 // cancelStep closes a pending step.
 func (t *txn) cancelStep(i int, why string) {
 	step := &t.steps()[i]
-	t.record(&machine.StepCancelled{Step: step.Step, Tool: step.Tool, Why: why, Kind: t.told(step.Kind()), Usage: t.forgo(step)})
+	t.record(&machine.StepCancelled{Step: step.Step, Tool: step.Tool, Why: why, Kind: t.recordedKind(step.Kind()), Usage: t.forgo(step)})
 	if step.Delegation {
 		t.callOff(step)
 	}
@@ -275,14 +275,14 @@ func (t *txn) cancelStep(i int, why string) {
 		t.freeEffect(step)
 	case t.undoable(step):
 		step.Doubt = true
-		t.stand(step)
+		t.recordEffect(step)
 	}
 }
 
 // callOff tells the agent of a delegation that went out earlier; one of this
 // very batch was never sent.
 func (t *txn) callOff(step *machine.ToolStep) {
-	if t.old == nil || step.Awaits() || !StillOut(t.old.Steps, step) {
+	if t.old == nil || step.HeldForApproval() || !StillOut(t.old.Steps, step) {
 		return
 	}
 	t.cancels = append(t.cancels, machine.OutboxRow{

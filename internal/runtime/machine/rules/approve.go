@@ -23,14 +23,14 @@ func (t *txn) await(step *machine.ToolStep, asked *machine.StepRequested, h mach
 		Held: true, Since: t.in.At,
 		Digest: machine.CallDigest(step.Tool, t.s.Digest, t.s.RunID, step.Step, step.PayloadHash),
 	}
-	asked.Deadline, asked.Hold = step.Deadline, &machine.Hold{Why: h.Why}
+	asked.Deadline, asked.Hold = step.Deadline, &machine.ApprovalHold{Why: h.Why}
 }
 
 // decide takes a decision about a held call.
 func (t *txn) decide(c *machine.DecideStep) (machine.Disposition, error) {
 	i := FindStep(t.s.Steps, c.Step)
-	if c.Verdict == machine.Lapsed {
-		return t.lapse(i, c), nil
+	if c.Verdict == machine.Expired {
+		return t.expireApproval(i, c), nil
 	}
 	if err := t.checkDecided(i, c); err != nil {
 		return 0, err
@@ -60,7 +60,7 @@ func (t *txn) checkDecided(i int, c *machine.DecideStep) error {
 	if err := t.checkOpen(); err != nil {
 		return err
 	}
-	if step == nil || !step.Awaits() {
+	if step == nil || !step.HeldForApproval() {
 		return Nothing(c.Step)
 	}
 	tool := ToolOf(t.g, step.Tool)
@@ -100,7 +100,7 @@ func (t *txn) turnDown(i int, v machine.Verdict, reason, words string) {
 	step := &t.steps()[i]
 	fault := machine.Fault{Code: DeniedCode, Message: words}
 	seq := t.record(&machine.StepResolved{
-		Step: step.Step, Tool: step.Tool, Attempt: step.Attempt, Error: fault, Kind: t.told(step.Kind()),
+		Step: step.Step, Tool: step.Tool, Attempt: step.Attempt, Error: fault, Kind: t.recordedKind(step.Kind()),
 	})
 	t.settleStep(i, machine.StepStatusError, seq, answerHash(false, nil, fault))
 }
@@ -117,16 +117,16 @@ func (t *txn) undecided(i int) machine.Disposition {
 	return machine.DispEscalated
 }
 
-// lapse holds a call again that was approved and did not go out in time. Only the host asks
+// expireApproval holds a call again that was approved and did not go out in time. Only the host asks
 // for it, which knows whether it went out.
-func (t *txn) lapse(i int, c *machine.DecideStep) machine.Disposition {
+func (t *txn) expireApproval(i int, c *machine.DecideStep) machine.Disposition {
 	switch {
 	case t.s.Status.Terminal():
 		return machine.IgnoredTerminal
-	case i < 0 || !Lapses(&t.s.Steps[i], t.in.At) || t.s.Steps[i].Approval.Digest != c.Digest:
+	case i < 0 || !ApprovalExpired(&t.s.Steps[i], t.in.At) || t.s.Steps[i].Approval.Digest != c.Digest:
 		return machine.IgnoredStale
 	}
-	approval, record := t.decided(i, &machine.DecideStep{Verdict: machine.Lapsed})
+	approval, record := t.decided(i, &machine.DecideStep{Verdict: machine.Expired})
 	step := &t.steps()[i]
 	tool := ToolOf(t.g, step.Tool)
 	if tool.Approval != nil {

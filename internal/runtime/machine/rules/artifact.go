@@ -15,7 +15,7 @@ func (t *txn) setArtifacts(c *machine.SetArtifacts) error {
 		return err
 	}
 	if len(c.Artifacts) == 0 {
-		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NO_ARTIFACTS", Field: "artifacts", Message: "nothing to write"}
+		return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "NO_ARTIFACTS", Field: "artifacts", Message: "nothing to write"}
 	}
 	if err := t.checkWrites(c.Artifacts); err != nil {
 		return err
@@ -38,7 +38,7 @@ func (t *txn) checkWrites(writes []machine.ArtifactWrite) error {
 			return t.undeclared(w.Name)
 		}
 		if slices.ContainsFunc(writes[:i], func(o machine.ArtifactWrite) bool { return o.Name == w.Name }) {
-			return &machine.Refusal{
+			return &machine.Error{
 				Code: machine.CodeInvalidArgument, Reason: "DUPLICATE_ARTIFACT", Field: Field(w.Name),
 				Message: "written twice in one request",
 			}
@@ -55,7 +55,7 @@ func (t *txn) checkWrites(writes []machine.ArtifactWrite) error {
 }
 
 func (t *txn) undeclared(name string) error {
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeInvalidArgument, Reason: "UNDECLARED_ARTIFACT", Field: Field(name),
 		Message: "no state of the pack declares it", Allowed: slices.Sorted(maps.Keys(t.g.Artifacts)),
 	}
@@ -70,7 +70,7 @@ func (t *txn) checkSize(w *machine.ArtifactWrite) error {
 	if got <= limit {
 		return nil
 	}
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeResourceExhausted, Reason: "ARTIFACT_TOO_LARGE", Field: Field(w.Name),
 		Message: fmt.Sprintf("%d bytes, at most %d: store it elsewhere and write a reference to it", got, limit),
 		Limit:   limit, Got: got,
@@ -85,7 +85,7 @@ func (t *txn) checkTotal(total int64) error {
 	if total <= limit {
 		return nil
 	}
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeResourceExhausted, Reason: "ARTIFACTS_TOO_LARGE", Field: "artifacts",
 		Message: fmt.Sprintf("the run's artifacts would hold %d bytes, at most %d: store them elsewhere and write references", total, limit),
 		Limit:   limit, Got: total,

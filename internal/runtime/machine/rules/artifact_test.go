@@ -79,7 +79,7 @@ func TestArtifactClaims(t *testing.T) {
 		if (err == nil) != tt.ok {
 			t.Errorf("%+v: %v", tt.write, err)
 		}
-		if r, isRefusal := err.(*machine.Refusal); err != nil && (!isRefusal || r.Reason != "ARTIFACT_TYPE") {
+		if r, isRefusal := err.(*machine.Error); err != nil && (!isRefusal || r.Reason != "ARTIFACT_TYPE") {
 			t.Errorf("%+v: %v", tt.write, err)
 		}
 	}

@@ -16,7 +16,7 @@ func (t *txn) checkOpen() error {
 	if !t.s.Status.Terminal() {
 		return nil
 	}
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeFailedPrecondition, Reason: "RUN_TERMINAL", Field: "run_id",
 		Message: fmt.Sprintf("the run ended %s (%s)", t.s.Status, t.s.Reason), Seq: t.s.Seq,
 	}
@@ -27,7 +27,7 @@ func (t *txn) checkUnpaused() error {
 	if !t.s.Paused {
 		return nil
 	}
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeFailedPrecondition, Reason: "PAUSED", Field: "run_id",
 		Message: "the run is paused; resume it first",
 	}
@@ -39,7 +39,7 @@ func (t *txn) checkTurn(seq uint64, attempt int) error {
 	if turn != nil && turn.Seq == seq && turn.Attempt == attempt {
 		return nil
 	}
-	r := &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "TURN_STALE", Field: "turn_seq"}
+	r := &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "TURN_STALE", Field: "turn_seq"}
 	if turn == nil {
 		r.Message = fmt.Sprintf("turn %d attempt %d: no turn is open", seq, attempt)
 		return r
@@ -58,7 +58,7 @@ func CheckExpected(s *machine.State, c machine.Command) error {
 	if want == 0 || want == s.VisitSeq || s.Status.Terminal() || s.Imported {
 		return nil
 	}
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeAborted, Reason: "SEQ_MISMATCH", Field: "expected_seq",
 		Message: fmt.Sprintf("the last transition is record %d, not %d", s.VisitSeq, want),
 		Seq:     s.VisitSeq,
@@ -71,7 +71,7 @@ func (t *txn) checkEvent(event string) error {
 	if !n.Terminal && n.OnEvent[event] != "" {
 		return nil
 	}
-	r := &machine.Refusal{
+	r := &machine.Error{
 		Code: machine.CodeFailedPrecondition, Reason: "UNKNOWN_EVENT", Field: "event",
 		Message: fmt.Sprintf("state %q does not take event %q", n.Name, event),
 	}

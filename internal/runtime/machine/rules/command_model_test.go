@@ -28,7 +28,7 @@ func (a args) modelCommand() machine.Command {
 			TurnSeq: turn, Attempt: attempt, Round: int(a.number("round", 1)), Key: a.text("key"), Model: a.asked(), Bound: bound, Assigned: a.assigned(),
 		}
 	case "response":
-		return machine.NoteModel{TurnSeq: turn, TurnAttempt: attempt, Step: step, Attempt: try, ResponseID: a.first(), Assigned: a.assigned()}
+		return machine.UpdateModelCall{TurnSeq: turn, TurnAttempt: attempt, Step: step, Attempt: try, ResponseID: a.first(), Assigned: a.assigned()}
 	}
 	c := machine.AnswerModel{TurnSeq: turn, TurnAttempt: attempt, Step: step, Attempt: try, Usage: a.usage(), Assigned: a.assigned()}
 	if a.d.Cmd == "answer" {
@@ -50,7 +50,7 @@ func (a args) asked() *machine.ModelRequest {
 	r := &machine.ModelRequest{Model: a.first(), Hash: sha256.Sum256([]byte(a.first() + a.d.Input))}
 	for _, seq := range strings.FieldsFunc(a.text("heeds"), func(r rune) bool { return r == '+' }) {
 		n, _ := strconv.ParseUint(seq, 10, 64)
-		r.Heeded, r.Hash = append(r.Heeded, n), sha256.Sum256(append(r.Hash[:], seq...))
+		r.IncludedSeqs, r.Hash = append(r.IncludedSeqs, n), sha256.Sum256(append(r.Hash[:], seq...))
 	}
 	if text := a.text("system"); text != "" {
 		r.System = machine.ModelText{Hash: sha256.Sum256([]byte(text)), Text: text}

@@ -232,7 +232,7 @@ func (a args) command() machine.Command {
 		return machine.CompleteTurn{
 			TurnSeq: turn, Attempt: attempt, Output: a.output(), Messages: a.messages(), Usage: a.usage(), Event: a.text("event"),
 			Artifacts: a.writes(), ExpectedSeq: expected, Outside: a.has("outside"), Assigned: a.assigned(),
-			Await: a.awaiting("await"), Reply: a.has("reply"), Said: uint32(a.number("said", 0)),
+			Await: a.awaiting("await"), Reply: a.has("reply"), ConversationThroughStep: uint32(a.number("said", 0)),
 		}
 	case "fail":
 		return machine.FailTurn{Reject: a.has("reject"), Rejected: uint32(a.number("rejects", 0)), TurnSeq: turn, Attempt: attempt, Error: machine.Fault{Code: "BROKEN"}, Retryable: !a.has("final"), Usage: a.usage(), Assigned: a.assigned()}
@@ -407,7 +407,7 @@ func bodyHash(c machine.Command) [32]byte {
 
 // decision is of the call that waits now, unless digest=other.
 func (a args) decision() machine.DecideStep {
-	verdicts := map[string]machine.Verdict{"approve": machine.Approved, "deny": machine.Refused, "edit": machine.Edited, "lapse": machine.Lapsed}
+	verdicts := map[string]machine.Verdict{"approve": machine.Approved, "deny": machine.Refused, "edit": machine.Edited, "lapse": machine.Expired}
 	c := machine.DecideStep{Step: uint32(a.number("step", 1)), Verdict: verdicts[a.first()], Reason: a.text("reason")}
 	if i := FindStep(a.s.Steps, c.Step); i >= 0 && a.s.Steps[i].Approval != nil && !a.has("digest") {
 		c.Digest = a.s.Steps[i].Approval.Digest

@@ -13,11 +13,11 @@ func (t *txn) noteDelegation(c *machine.NoteDelegation) (machine.Disposition, er
 		return machine.IgnoredTerminal, nil
 	}
 	i := FindStep(t.s.Steps, c.Step)
-	if i < 0 || t.s.Steps[i].Status != machine.StepStatusPending || t.s.Steps[i].Attempt != c.Attempt || t.s.Steps[i].Awaits() {
+	if i < 0 || t.s.Steps[i].Status != machine.StepStatusPending || t.s.Steps[i].Attempt != c.Attempt || t.s.Steps[i].HeldForApproval() {
 		return machine.IgnoredStale, nil
 	}
 	step := &t.s.Steps[i]
-	if c.Remote.Announces() && (t.s.Paused || Lapses(step, t.in.At)) {
+	if c.Remote.Announces() && (t.s.Paused || ApprovalExpired(step, t.in.At)) {
 		return machine.IgnoredStale, nil // nothing is handed out now
 	}
 	if err := First(CheckDelegation(step, c), t.checkMessageBytes(PartsBytes(c.Question))); err != nil {
@@ -37,7 +37,7 @@ func (t *txn) noteDelegation(c *machine.NoteDelegation) (machine.Disposition, er
 func (t *txn) answerDelegation(c *machine.SendInput) error {
 	i := FindStep(t.s.Steps, c.Step)
 	if i < 0 || t.s.Steps[i].Status != machine.StepStatusPending || t.s.Steps[i].Remote == nil || t.s.Steps[i].Remote.Asking == machine.AwaitNothing {
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeFailedPrecondition, Reason: "STEP_NOT_ASKING", Field: "step",
 			Message: fmt.Sprintf("step %d is no delegation that waits for an answer", c.Step),
 		}

@@ -79,12 +79,12 @@ func (t *txn) unsent(step *machine.ToolStep) bool {
 	if step.Doubt || step.Model != nil {
 		return false
 	}
-	if t.old == nil || FindStep(t.old.Steps, step.Step) < 0 || step.Awaits() {
+	if t.old == nil || FindStep(t.old.Steps, step.Step) < 0 || step.HeldForApproval() {
 		return true
 	}
 	return step.Attempt > 1 && outboxRow(t.g, t.s, step).Due > t.in.At
 }
 
 func effectOf(s *machine.State, step *machine.ToolStep) machine.Effect {
-	return machine.Effect{Key: step.Effect, RunID: s.RunID, Step: step.Step, Asked: step.RequestSeq, Answer: step.AnswerSeq}
+	return machine.Effect{Key: step.Effect, RunID: s.RunID, Step: step.Step, PayloadSeq: step.RequestSeq, AnswerSeq: step.AnswerSeq}
 }

@@ -13,8 +13,8 @@ type entry struct {
 	cause  machine.Cause
 	// artifacts were checked and are stored with the record that results.
 	artifacts []machine.ArtifactWrite
-	// stuck: the loop repeats itself, and its target is refused.
-	stuck bool
+	// noProgress: the loop repeats itself, and its target is refused.
+	noProgress bool
 }
 
 // enter is section 3, the one algorithm for entry, event and forced exit. It
@@ -62,7 +62,7 @@ func (t *txn) route(e entry) (*machine.Node, []machine.Redirect) {
 	if guard := t.edgeUsedUp(e); guard != "" {
 		redirects = append(redirects, machine.Redirect{State: next, Guard: guard})
 		next = e.from.OnMaxVisits
-	} else if e.stuck {
+	} else if e.noProgress {
 		redirects = append(redirects, machine.Redirect{State: next, Guard: noProgress})
 		next = t.g.States[next].OnMaxVisits
 	}
@@ -105,7 +105,7 @@ func refused(redirects []machine.Redirect, state string) bool {
 func (t *txn) visit(e entry, to *machine.Node, redirects []machine.Redirect) {
 	tr := &machine.Transition{
 		Event: e.event, To: to.Name, Intended: e.target,
-		Redirects: redirects, Cause: e.cause, Artifacts: e.artifacts, Standing: t.standing,
+		Redirects: redirects, Cause: e.cause, Artifacts: e.artifacts, Uncompensated: t.uncompensated,
 	}
 	if len(redirects) > 0 {
 		tr.Cause = machine.CauseMaxVisits
@@ -122,8 +122,8 @@ func (t *txn) visit(e entry, to *machine.Node, redirects []machine.Redirect) {
 	tr.Visit, tr.Total = t.bump(to.Name), s.TotalVisits
 	seq := t.record(tr)
 	t.write(e.artifacts, seq)
-	if e.stuck {
-		t.somethingNew()
+	if e.noProgress {
+		t.resetProgress()
 	}
 	s.Current, s.VisitSeq, s.Steps = to.Name, seq, nil
 	t.own.steps = true
@@ -132,7 +132,7 @@ func (t *txn) visit(e entry, to *machine.Node, redirects []machine.Redirect) {
 	if !to.Persistent {
 		t.resetConversation(to.Name)
 	}
-	t.hear()
+	t.queueSteering()
 	t.drainQueue()
 }
 

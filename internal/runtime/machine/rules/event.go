@@ -24,7 +24,7 @@ func (t *txn) emit(c *machine.EmitEvent) error {
 	}
 	if c.Outside {
 		t.abandonTurn(whyOutsideEvent)
-		t.somethingNew()
+		t.resetProgress()
 	} else {
 		t.assign(c.Assigned)
 	}
@@ -49,11 +49,11 @@ func (t *txn) move(event string, cause machine.Cause, artifacts []machine.Artifa
 		return
 	}
 	from := t.node()
-	if t.g.CompensateOn[event] && t.undoes(ending{event: event, intended: from.OnEvent[event], artifacts: artifacts}, cause) {
+	if t.g.CompensateOn[event] && t.startCompensation(ending{event: event, intended: from.OnEvent[event], artifacts: artifacts}, cause) {
 		return
 	}
 	e := entry{from: from, event: event, target: from.OnEvent[event], cause: cause, artifacts: artifacts}
-	e.stuck = t.stuck(e)
+	e.noProgress = t.madeNoProgress(e)
 	t.enter(e)
 }
 

@@ -82,7 +82,7 @@ func (t *txn) suspend(c *machine.SuspendTurn) error {
 	}
 	pending := AwaitedSteps(t.s)
 	if len(pending) == 0 {
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeFailedPrecondition, Reason: "NOTHING_PENDING", Field: "turn_seq",
 			Message: "no step of this visit is pending: the turn would wait for nothing",
 		}
@@ -92,15 +92,15 @@ func (t *txn) suspend(c *machine.SuspendTurn) error {
 	}
 	t.assign(c.Assigned)
 	t.record(&machine.TurnSuspended{TurnSeq: c.TurnSeq, Attempt: c.Attempt, Pending: pending})
-	t.begun()
+	t.clearBackoff()
 	t.turn().Suspended = true
 	return nil
 }
 
-// offerAgain makes an open turn ready: its backoff is over, or all the steps
+// markTurnReady makes an open turn ready: its backoff is over, or all the steps
 // that it was suspended for are answered. What executes it next is a new
 // execution, whose default step keys count from 1.
-func (t *txn) offerAgain() {
+func (t *txn) markTurnReady() {
 	turn := t.turn()
 	turn.NotBefore, turn.Suspended, turn.Requests = 0, false, 0
 	t.record(&machine.TurnReady{TurnSeq: turn.Seq, Attempt: turn.Attempt})

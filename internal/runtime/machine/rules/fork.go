@@ -30,7 +30,7 @@ func beginFork(g *machine.Graph, s *machine.State, in machine.Input, c machine.F
 
 // Imported is the answer to every input of a run that was imported.
 func Imported() error {
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeFailedPrecondition, Reason: "IMPORTED", Field: "run_id",
 		Message: "the run was imported to be looked at and is never driven: fork it to go on from there",
 	}
@@ -76,7 +76,7 @@ func (t *txn) takeArtifacts(c *machine.Fork, origin *machine.Origin, seq uint64)
 		}
 		at := holds(c.Values, head.Name)
 		if at < 0 {
-			return &machine.Refusal{Code: machine.CodeInternal, Reason: "FORK_INVALID", Field: Field(head.Name), Message: "a fork needs the artifact's value"}
+			return &machine.Error{Code: machine.CodeInternal, Reason: "FORK_INVALID", Field: Field(head.Name), Message: "a fork needs the artifact's value"}
 		}
 		origin.Artifacts = append(origin.Artifacts, c.Values[at])
 		head.Seq = seq
@@ -113,7 +113,7 @@ func (t *txn) takeMessages(c *machine.Fork, seq uint64) error {
 	for i := range c.Conversations {
 		state := c.Conversations[i].State
 		if t.g.States[state] == nil {
-			return &machine.Refusal{Code: machine.CodeInternal, Reason: "FORK_INVALID", Field: "conversations", Message: fmt.Sprintf("no state %q", state)}
+			return &machine.Error{Code: machine.CodeInternal, Reason: "FORK_INVALID", Field: "conversations", Message: fmt.Sprintf("no state %q", state)}
 		}
 		t.s.Conversations = append(t.s.Conversations, machine.Conversation{State: state, Next: 1})
 		t.messages = append(t.messages, machine.MessageRow{State: state, Seq: seq})
@@ -156,8 +156,8 @@ func (t *txn) takeSteps(from *machine.State, seq uint64) {
 // to end. The default keys of its steps stay what they were.
 func (t *txn) takeTurn(c *machine.Fork, seq uint64) {
 	if c.From.Turn == nil {
-		t.s.Awaiting = AskedOf(c.From)
-		t.takeHeeds(c.Queued)
+		t.s.Awaiting = TurnAwaitingOf(c.From)
+		t.copySteering(c.Queued)
 		return
 	}
 	t.openTurn(seq)
@@ -169,7 +169,7 @@ func (t *txn) takeTurn(c *machine.Fork, seq uint64) {
 			}
 		}
 	}
-	t.takeHeeds(c.Queued)
+	t.copySteering(c.Queued)
 	for _, q := range c.Queued {
 		if q.Steer != "" {
 			continue

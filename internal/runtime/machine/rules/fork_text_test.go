@@ -109,8 +109,8 @@ func (l *ledger) stateAt(seq uint64) *machine.State {
 	return nil
 }
 
-func (l *ledger) talk(w machine.Conversation) machine.Talk {
-	talk := machine.Talk{State: w.State}
+func (l *ledger) talk(w machine.Conversation) machine.ConversationCopy {
+	talk := machine.ConversationCopy{State: w.State}
 	for _, row := range l.rows {
 		if row.State != w.State || row.N < w.From || row.N >= w.Next {
 			continue

@@ -100,7 +100,7 @@ func FuzzModel(f *testing.F) { f.Fuzz(rapid.MakeFuzz(checkModel)) }
 var fuzzCommands = []machine.Command{
 	machine.EmitEvent{}, machine.SendInput{}, machine.SetArtifacts{}, machine.CompleteTurn{}, machine.FailTurn{}, machine.SuspendTurn{}, machine.RequestSteps{}, machine.ResolveStep{},
 	machine.FireTimer{}, machine.Pause{}, machine.Resume{}, machine.Cancel{}, machine.LoseTurn{}, machine.LoseStep{}, machine.Start{}, nil,
-	machine.WriteOutput{}, machine.NoteDelegation{}, machine.RequestModel{}, machine.AnswerModel{}, machine.NoteModel{},
+	machine.WriteOutput{}, machine.NoteDelegation{}, machine.RequestModel{}, machine.AnswerModel{}, machine.UpdateModelCall{},
 	machine.RaiseBudget{}, machine.Steer{}, machine.Stop{}, machine.DecideStep{},
 }
 

@@ -65,7 +65,7 @@ func genApprovals(t *rapid.T, g *machine.Graph) {
 // and now and then.
 func genControl(t *rapid.T, s *machine.State) machine.Command {
 	for i := range s.Steps {
-		if p := &s.Steps[i]; p.Approval != nil && (p.Awaits() || chance(t, 1)) && chance(t, 3) {
+		if p := &s.Steps[i]; p.Approval != nil && (p.HeldForApproval() || chance(t, 1)) && chance(t, 3) {
 			return genDecision(t, s, p)
 		}
 	}
@@ -74,7 +74,7 @@ func genControl(t *rapid.T, s *machine.State) machine.Command {
 	}
 	for i := range s.Steps {
 		p := &s.Steps[i]
-		if !p.Out() || p.About == nil && s.Undo == nil || chance(t, 3) {
+		if !p.AwaitingAnswer() || p.About == nil && s.Undo == nil || chance(t, 3) {
 			continue
 		}
 		switch rapid.IntRange(0, 5).Draw(t, "own") {
@@ -97,7 +97,7 @@ func genControl(t *rapid.T, s *machine.State) machine.Command {
 func genDecision(t *rapid.T, s *machine.State, p *machine.ToolStep) machine.DecideStep {
 	c := machine.DecideStep{
 		Step: p.Step, Digest: p.Approval.Digest, Reason: pick(t, []string{"", "fine"}),
-		Verdict: pick(t, []machine.Verdict{machine.Approved, machine.Approved, machine.Approved, machine.Refused, machine.Edited, machine.Lapsed, 0}),
+		Verdict: pick(t, []machine.Verdict{machine.Approved, machine.Approved, machine.Approved, machine.Refused, machine.Edited, machine.Expired, 0}),
 	}
 	if chance(t, 1) {
 		c.Digest[0]++

@@ -49,12 +49,12 @@ func genRequestModel(t *rapid.T, s *machine.State, turn uint64, attempt int) mac
 	}
 	for range small(t, 2) {
 		r.Messages = append(r.Messages, pick(t, []machine.ModelMessage{
-			{Message: &machine.Message{Role: "user", Parts: textPart("ask"), ToolCallID: "c"}}, {Talk: &machine.TalkRange{Next: 1, Count: 1}},
+			{Message: &machine.Message{Role: "user", Parts: textPart("ask"), ToolCallID: "c"}}, {Conversation: &machine.ConversationRange{Next: 1, Count: 1}},
 		}))
 	}
-	for _, h := range s.Heeds {
+	for _, h := range s.RequiredMessages {
 		if chance(t, 9) {
-			r.Messages, r.Heeded = append(r.Messages, machine.ModelMessage{Heed: h.Seq}), append(r.Heeded, h.Seq)
+			r.Messages, r.IncludedSeqs = append(r.Messages, machine.ModelMessage{IncludedSeq: h.Seq}), append(r.IncludedSeqs, h.Seq)
 		}
 	}
 	c.Model, c.Bound = r, genUsage(t)
@@ -142,8 +142,8 @@ func genAnswerModel(t *rapid.T, s *machine.State) machine.AnswerModel {
 	return c
 }
 
-func genNoteModel(t *rapid.T, s *machine.State) machine.NoteModel {
-	c := machine.NoteModel{Step: genModelStep(t, s), ResponseID: pick(t, []string{"r1", "r1", "r2"})}
+func genNoteModel(t *rapid.T, s *machine.State) machine.UpdateModelCall {
+	c := machine.UpdateModelCall{Step: genModelStep(t, s), ResponseID: pick(t, []string{"r1", "r1", "r2"})}
 	c.TurnSeq, c.TurnAttempt, c.Assigned, c.Attempt = genExecution(t, s, c.Step)
 	return c
 }

@@ -176,7 +176,7 @@ func genCommand(t *rapid.T, g *machine.Graph, s *machine.State) machine.Command 
 		}
 		c.Await, c.Reply = genAwaiting(t), chance(t, 1)
 		if len(s.Steps) > 0 && chance(t, 3) {
-			c.Said = genStep(t, s)
+			c.ConversationThroughStep = genStep(t, s)
 		}
 		return c
 	case 7, 8:

@@ -33,12 +33,12 @@ func TestWhatNoHostMaySay(t *testing.T) {
 		"a fork":                        {nil, fork(machine.Fork{From: whole}), ""},
 		"a fork without its source":     {nil, fork(machine.Fork{}), "FORK_INVALID"},
 		"a fork without a value":        {nil, fork(machine.Fork{From: from(func(s *machine.State) { s.Artifacts = []machine.ArtifactHead{{Name: "plan", Type: "text/plain"}} })}), "FORK_INVALID"},
-		"a conversation of no state":    {nil, fork(machine.Fork{From: whole, Conversations: []machine.Talk{{State: "gone"}}}), "FORK_INVALID"},
+		"a conversation of no state":    {nil, fork(machine.Fork{From: whole, Conversations: []machine.ConversationCopy{{State: "gone"}}}), "FORK_INVALID"},
 		"an input of an imported run":   {from(func(s *machine.State) { s.Imported = true }), machine.Cancel{}, "IMPORTED"},
 		"an input of a run that is one": {whole, machine.Cancel{}, ""},
 	} {
 		_, err := Step(g, row.state, machine.Input{At: epoch, Principal: "app", Semantics: machine.Current, Command: row.command})
-		refusal, _ := errors.AsType[*machine.Refusal](err)
+		refusal, _ := errors.AsType[*machine.Error](err)
 		switch {
 		case row.reason == "" && err != nil:
 			t.Errorf("%s: %v", name, err)

@@ -10,7 +10,7 @@ import (
 // CheckUsage refuses negative figures, which would give budget back, and parts that are
 // more than the whole.
 func CheckUsage(u machine.Usage) error {
-	refusal := &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "BAD_USAGE"}
+	refusal := &machine.Error{Code: machine.CodeInvalidArgument, Reason: "BAD_USAGE"}
 	switch {
 	case min(u.InputTokens, u.OutputTokens, u.CachedTokens, u.ReasoningTokens, u.CostMicro) < 0 || u.ToolCalls < 0:
 		refusal.Reason, refusal.Field, refusal.Message = "NEGATIVE_USAGE", "usage", "usage figures must be 0 or more"
@@ -55,20 +55,20 @@ func First(checks ...error) error {
 // that waits to be sent is the caller's.
 func CheckDelegation(step *machine.ToolStep, c *machine.NoteDelegation) error {
 	if !step.Delegation {
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeFailedPrecondition, Reason: "NO_DELEGATION", Field: "step",
 			Message: fmt.Sprintf("step %d calls the tool %q, which is no agent", step.Step, step.Tool),
 		}
 	}
 	known := step.Remote
 	if known != nil && known.TaskID != "" && known.TaskID != c.Remote.TaskID {
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeFailedPrecondition, Reason: "DELEGATION_MOVED", Field: "task_id",
 			Message: fmt.Sprintf("the delegation is task %q, not %q", known.TaskID, c.Remote.TaskID),
 		}
 	}
 	if c.Remote.Answer != 0 && (known == nil || known.Answer != c.Remote.Answer) {
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeFailedPrecondition, Reason: "NO_SUCH_ANSWER", Field: "answer",
 			Message: fmt.Sprintf("record %d is not the answer that waits to be sent", c.Remote.Answer),
 		}
@@ -81,7 +81,7 @@ func CheckReject(c *machine.FailTurn) error {
 	if !c.Reject || !c.Retryable {
 		return nil
 	}
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeInvalidArgument, Reason: "REJECT_RETRYABLE", Field: "retryable",
 		Message: "work that is refused is not tried again",
 	}
@@ -95,10 +95,10 @@ func PieceBytes(p *machine.OutputPiece) int64 {
 // CheckPiece: a piece belongs to an artifact, and only the last one may be empty.
 func CheckPiece(p *machine.OutputPiece) error {
 	if p.ID == "" {
-		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "OUTPUT_ID_REQUIRED", Field: "piece.id", Message: "name the artifact that the parts belong to"}
+		return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "OUTPUT_ID_REQUIRED", Field: "piece.id", Message: "name the artifact that the parts belong to"}
 	}
 	if len(p.Parts) == 0 && !p.Last {
-		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NO_PARTS", Field: "piece.parts", Message: "a piece without parts must be the last one"}
+		return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "NO_PARTS", Field: "piece.parts", Message: "a piece without parts must be the last one"}
 	}
 	return nil
 }
@@ -106,10 +106,10 @@ func CheckPiece(p *machine.OutputPiece) error {
 // CheckSteer: a person says something, and when it counts.
 func CheckSteer(c *machine.Steer) error {
 	if c.Text == "" {
-		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NO_TEXT", Field: "text", Message: "say something"}
+		return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "NO_TEXT", Field: "text", Message: "say something"}
 	}
 	if !c.When.Known() {
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeInvalidArgument, Reason: "WHEN_UNKNOWN", Field: "when", Message: "say when it counts",
 			Allowed: []string{"next_model_call", "now", "next_turn"},
 		}
@@ -117,17 +117,17 @@ func CheckSteer(c *machine.Steer) error {
 	return nil
 }
 
-// CheckAsked: a call of a model says what it is asked.
-func CheckAsked(c *machine.RequestModel) error {
+// CheckModelRequest: a call of a model says what it is asked.
+func CheckModelRequest(c *machine.RequestModel) error {
 	if c.Model != nil {
 		return nil
 	}
-	return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NO_REQUESTS", Field: "request", Message: "say what the model is asked"}
+	return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "NO_REQUESTS", Field: "request", Message: "say what the model is asked"}
 }
 
 // NotModel refuses a model's answer to a step that calls a tool.
 func NotModel(step *machine.ToolStep, key string) error {
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeFailedPrecondition, Reason: "STEP_KIND", Field: "key",
 		Message: fmt.Sprintf("step %d with the key %q calls the tool %q, no model", step.Step, key, step.Tool),
 	}
@@ -158,13 +158,13 @@ func AnswerBytes(a *machine.ModelAnswer) int64 {
 func CallKey(steps []machine.ToolStep, ref *machine.CallRef, field string) (string, error) {
 	i := FindStep(steps, ref.Step)
 	if i < 0 || steps[i].Model == nil || steps[i].Status != machine.StepStatusOK {
-		return "", &machine.Refusal{
+		return "", &machine.Error{
 			Code: machine.CodeFailedPrecondition, Reason: "STEP_NOT_ANSWERED", Field: field + ".model_step",
 			Message: fmt.Sprintf("step %d is no answered call of a model in this visit", ref.Step),
 		}
 	}
 	if n := steps[i].Model.Calls; ref.Index < 0 || ref.Index >= n {
-		return "", &machine.Refusal{
+		return "", &machine.Error{
 			Code: machine.CodeInvalidArgument, Reason: "NO_SUCH_CALL", Field: field + ".index",
 			Message: fmt.Sprintf("the model made %d calls, counted from 0", n), Limit: int64(n) - 1, Got: int64(ref.Index),
 		}

@@ -78,7 +78,7 @@ func TestModelInvariants(t *testing.T) {
 		"begins at":                  func(s *machine.State) { s.Steps[2].Model.NotBefore = s.Steps[2].Deadline },
 		"without an answer":          func(s *machine.State) { s.Steps[2].Model.Calls = 1 },
 		"calls of models among":      func(s *machine.State) { s.ModelSteps = 9 },
-		"texts are known":            func(s *machine.State) { s.Texts = make([]machine.KnownText, 33) },
+		"texts are known":            func(s *machine.State) { s.Texts = make([]machine.TextRef, 33) },
 	} {
 		s := clone(l.state)
 		spoil(s)

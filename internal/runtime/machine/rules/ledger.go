@@ -129,10 +129,10 @@ func consumed(step *machine.ToolStep, told machine.Usage, metered bool) (machine
 // it is out: nobody will tell any more. What never went out consumed nothing.
 func (t *txn) forgo(step *machine.ToolStep) (used machine.Usage) {
 	if step.Model != nil {
-		t.owe(step)
+		t.keepReservation(step)
 		return used
 	}
-	if t.old != nil && !step.Awaits() && (StillOut(t.old.Steps, step) || step.Inquiry != 0) {
+	if t.old != nil && !step.HeldForApproval() && (StillOut(t.old.Steps, step) || step.Inquiry != 0) {
 		used = usageOfBound(step.Bound)
 		t.settleOf(step, used)
 	}
@@ -178,7 +178,7 @@ func (t *txn) closeFor(status machine.Status, reason string) {
 	}
 	t.account().WrappedUp = true
 	t.abandonTurn(whyBudget)
-	t.somethingNew()
+	t.resetProgress()
 	t.enter(entry{from: t.node(), target: t.g.OnBudget, cause: machine.CauseBudget})
 }
 
@@ -202,7 +202,7 @@ func (t *txn) raiseBudget(c *machine.RaiseBudget) error {
 	account := t.account()
 	raised := &machine.BudgetRaised{From: account.Limit, To: account.Limit, Reason: c.Reason}
 	raised.To.Tokens, raised.To.CostMicro = max(raised.To.Tokens, c.To.Tokens), max(raised.To.CostMicro, c.To.CostMicro)
-	account.Limit, account.Noticed = raised.To, false
+	account.Limit, account.BudgetNoticeAdded = raised.To, false
 	t.record(raised)
 	return nil
 }
@@ -211,13 +211,13 @@ func (t *txn) raiseBudget(c *machine.RaiseBudget) error {
 func (t *txn) checkRaise(c *machine.RaiseBudget) error {
 	limit := LimitOf(t.g, t.s)
 	refuse := func(reason, field, message string, limit, got int64) error {
-		return &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: reason, Field: field, Message: message, Limit: limit, Got: got}
+		return &machine.Error{Code: machine.CodeFailedPrecondition, Reason: reason, Field: field, Message: message, Limit: limit, Got: got}
 	}
 	if t.s.Account != nil && t.s.Account.Leased {
 		return refuse("BUDGET_LEASED", "run_id", "the run spends of the lease of the run that started it: raise that one's budget", 0, 0)
 	}
 	if c.To == (machine.Amount{}) {
-		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NO_BUDGET", Field: "max_cost_micro_usd", Message: "say to what the budget is raised"}
+		return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "NO_BUDGET", Field: "max_cost_micro_usd", Message: "say to what the budget is raised"}
 	}
 	for _, one := range []struct {
 		field     string
@@ -226,7 +226,7 @@ func (t *txn) checkRaise(c *machine.RaiseBudget) error {
 		switch {
 		case one.to == 0:
 		case one.to < 0:
-			return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NEGATIVE_BUDGET", Field: one.field, Message: "must be above the limit that holds", Limit: one.limit, Got: one.to}
+			return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "NEGATIVE_BUDGET", Field: one.field, Message: "must be above the limit that holds", Limit: one.limit, Got: one.to}
 		case one.limit == 0:
 			return refuse("BUDGET_UNLIMITED", one.field, "the run has no such limit: there is nothing to raise", 0, one.to)
 		case one.to <= one.limit:

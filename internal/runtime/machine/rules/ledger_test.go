@@ -50,7 +50,7 @@ func (l *ledger) apply(in machine.Input) (machine.Result, error) {
 	l.t.Helper()
 	if row, ok := l.ids[dedupeKey(in)]; ok && in.ID != "" {
 		if row.BodyHash != in.BodyHash {
-			return machine.Result{State: l.state}, &machine.Refusal{Code: machine.CodeAlreadyExists, Reason: "ID_TAKEN", Field: "id", Message: in.ID}
+			return machine.Result{State: l.state}, &machine.Error{Code: machine.CodeAlreadyExists, Reason: "ID_TAKEN", Field: "id", Message: in.ID}
 		}
 		return machine.Result{State: l.state, Disposition: machine.IgnoredDuplicate}, nil
 	}
@@ -236,7 +236,7 @@ func (l *ledger) check() {
 		step := &l.state.Steps[i]
 		row, there := l.effects[step.Effect]
 		open := step.Status == machine.StepStatusPending || step.Status == machine.StepStatusOK && l.state.Undo == nil && !l.state.Status.Terminal()
-		if step.Effect != [32]byte{} && open && (!there || row.Step != step.Step || row.Answer != step.AnswerSeq) {
+		if step.Effect != [32]byte{} && open && (!there || row.Step != step.Step || row.AnswerSeq != step.AnswerSeq) {
 			l.t.Fatalf("step %+v has the row %+v", step, row)
 		}
 	}
@@ -297,7 +297,7 @@ func writeOf(b machine.Body, name string) []byte {
 		writes = b.Artifacts
 	case *machine.Ended:
 		writes = b.Artifacts
-	case *machine.CompensationBegun:
+	case *machine.CompensationStarted:
 		writes = b.Artifacts
 	case *machine.Origin:
 		writes = b.Artifacts

@@ -20,7 +20,7 @@ func (t *txn) end(e ending) {
 	switch {
 	case t.s.Undo != nil:
 		t.divert(e)
-	case e.status == machine.Completed || !t.undoes(e, machine.CauseUnset):
+	case e.status == machine.Completed || !t.startCompensation(e, machine.CauseUnset):
 		t.finish(e)
 	}
 }
@@ -29,15 +29,15 @@ func (t *txn) end(e ending) {
 func (t *txn) finish(e ending) {
 	t.cancelSteps(whyRunEnded)
 	t.closeAccount()
-	ended := &machine.Ended{Status: e.status, Reason: e.reason, Redirects: e.redirects, Artifacts: e.artifacts, Standing: t.standing}
-	if t.rules.endTellsEvent {
+	ended := &machine.Ended{Status: e.status, Reason: e.reason, Redirects: e.redirects, Artifacts: e.artifacts, Uncompensated: t.uncompensated}
+	if t.rules.endNamesEvent {
 		ended.Event, ended.Intended = e.event, e.intended
 	}
 	seq := t.record(ended)
 	t.write(e.artifacts, seq)
 	s := t.s
 	s.Status, s.Reason = e.status, e.reason
-	s.Turn, s.Queue, s.Heeds, s.Paused = nil, nil, nil, false
+	s.Turn, s.Queue, s.RequiredMessages, s.Paused = nil, nil, nil, false
 	s.Deadline, s.WallLeft, s.StateTimeoutAt, s.Effects = 0, 0, 0, nil
 }
 

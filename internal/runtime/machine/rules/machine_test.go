@@ -43,7 +43,7 @@ func TestStepRefusesForeignInputs(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			r, err := Step(tt.g, tt.s, machine.Input{At: epoch, Command: tt.c})
-			var refusal *machine.Refusal
+			var refusal *machine.Error
 			if !errors.As(err, &refusal) || refusal.Code != tt.code || refusal.Reason != tt.reason {
 				t.Fatalf("got %v, want %s", err, tt.reason)
 			}

@@ -13,7 +13,7 @@ func (t *txn) sendInput(c *machine.SendInput) error {
 		return err
 	}
 	if len(c.Parts) == 0 {
-		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NO_PARTS", Field: "parts", Message: "an input needs a part"}
+		return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "NO_PARTS", Field: "parts", Message: "an input needs a part"}
 	}
 	if c.Step != 0 {
 		return t.answerDelegation(c)
@@ -22,7 +22,7 @@ func (t *txn) sendInput(c *machine.SendInput) error {
 	if err := First(t.checkMessageBytes(size), t.checkQueue()); err != nil {
 		return err
 	}
-	t.somethingNew()
+	t.resetProgress()
 	queued := t.s.Turn != nil
 	seq := t.record(&machine.InputReceived{Parts: c.Parts, MessageID: t.in.ID, Queued: queued, Envelope: c.Envelope})
 	t.s.MessageBytes += size
@@ -39,7 +39,7 @@ func (t *txn) checkQueue() error {
 	if t.s.Turn == nil || len(t.s.Queue) < limit {
 		return nil
 	}
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeResourceExhausted, Reason: "INPUT_QUEUE_FULL", Field: "parts",
 		Message: fmt.Sprintf("%d inputs wait for the open turn to end", limit), Limit: int64(limit), Got: int64(limit) + 1,
 	}
@@ -50,7 +50,7 @@ func (t *txn) checkMessageBytes(more int64) error {
 	if got <= limit {
 		return nil
 	}
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeResourceExhausted, Reason: "MESSAGES_TOO_LARGE", Field: "messages",
 		Message: fmt.Sprintf("the run's messages would hold %d bytes, at most %d", got, limit), Limit: limit, Got: got,
 	}
@@ -58,7 +58,7 @@ func (t *txn) checkMessageBytes(more int64) error {
 
 // nextTurn opens a further turn of the visit for all queued inputs.
 func (t *txn) nextTurn() {
-	t.hear()
+	t.queueSteering()
 	seq := t.record(&machine.TurnOpened{State: t.s.Current, Inputs: t.s.Queue})
 	t.openTurn(seq)
 	t.drainQueue()

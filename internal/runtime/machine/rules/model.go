@@ -14,7 +14,7 @@ import (
 // requestModel asks for a round: a known one is answered from the record, one that an
 // earlier execution asked for in vain is asked for again.
 func (t *txn) requestModel(c *machine.RequestModel) error {
-	if err := First(t.checkOpen(), t.checkUnpaused(), t.checkTurn(c.TurnSeq, c.Attempt), CheckAsked(c)); err != nil {
+	if err := First(t.checkOpen(), t.checkUnpaused(), t.checkTurn(c.TurnSeq, c.Attempt), CheckModelRequest(c)); err != nil {
 		return err
 	}
 	key := ModelKey(t.s, c)
@@ -30,12 +30,12 @@ func (t *txn) requestModel(c *machine.RequestModel) error {
 		return nil
 	}
 	size := RequestBytes(c.Model)
-	if err := First(t.checkHeeded(c.Model), t.checkAnswerRoom(size), t.checkPendingModel(i), t.priceBound(c)); err != nil {
+	if err := First(t.checkRequiredIncluded(c.Model), t.checkAnswerSpace(size), t.checkPendingModel(i), t.priceBound(c)); err != nil {
 		return err
 	}
 	t.assign(c.Assigned)
-	t.begun()
-	if status, reason := t.modelBound(t.givenBack(i), AddCapped(c.Bound.InputTokens, c.Bound.OutputTokens), c.Bound.CostMicro); reason != "" {
+	t.clearBackoff()
+	if status, reason := t.modelBound(t.releasableStep(i), AddCapped(c.Bound.InputTokens, c.Bound.OutputTokens), c.Bound.CostMicro); reason != "" {
 		t.denyModel(key, c, status, reason)
 		return nil
 	}
@@ -65,11 +65,11 @@ func Round(s *machine.State, c *machine.RequestModel) *machine.ToolStep {
 // for it before and waits for the answer, or has used up its attempts.
 func (t *txn) settled(i int, c *machine.RequestModel) bool {
 	step := &t.s.Steps[i]
-	return step.Status == machine.StepStatusOK || t.askedBy(step, c.TurnSeq, c.Attempt, c.Assigned)
+	return step.Status == machine.StepStatusOK || t.requestedBy(step, c.TurnSeq, c.Attempt, c.Assigned)
 }
 
-// askedBy: the execution is the one that asked for the step last.
-func (t *txn) askedBy(step *machine.ToolStep, turn uint64, attempt int, by *machine.Assignment) bool {
+// requestedBy: the execution is the one that asked for the step last.
+func (t *txn) requestedBy(step *machine.ToolStep, turn uint64, attempt int, by *machine.Assignment) bool {
 	return step.TurnSeq == turn && step.Model.TurnAttempt == attempt && step.Model.By == ValueOf(by)
 }
 
@@ -79,8 +79,8 @@ func (t *txn) replayModel(i int, c *machine.RequestModel) {
 	outcome := OutcomeOf(step)
 	if step.PayloadHash != c.Model.Hash && !step.Model.Changed {
 		t.assign(c.Assigned)
-		t.begun()
-		t.record(&machine.ModelNoted{Step: step.Step, Attempt: step.Attempt, Changed: true, Hash: c.Model.Hash})
+		t.clearBackoff()
+		t.record(&machine.ModelUpdated{Step: step.Step, Attempt: step.Attempt, Changed: true, Hash: c.Model.Hash})
 		t.model(i).Changed = true
 	}
 	t.outcomes = []machine.StepOutcome{outcome}
@@ -104,16 +104,16 @@ func (t *txn) checkPendingModel(i int) error {
 	if got <= limit {
 		return nil
 	}
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeResourceExhausted, Reason: "MAX_PENDING_STEPS", Field: "request",
 		Message: fmt.Sprintf("%d steps would be pending, at most %d: wait for answers", got, limit),
 		Limit:   int64(limit), Got: int64(got),
 	}
 }
 
-// checkAnswerRoom: the request, and an answer behind it, have a place among the run's
+// checkAnswerSpace: the request, and an answer behind it, have a place among the run's
 // messages. No answer that was paid for is refused for want of it.
-func (t *txn) checkAnswerRoom(size int64) error {
+func (t *txn) checkAnswerSpace(size int64) error {
 	return t.checkMessageBytes(AddCapped(size, 1))
 }
 
@@ -128,8 +128,8 @@ func (t *txn) priceBound(c *machine.RequestModel) (err error) {
 	return err
 }
 
-// AnswerRoom is how much a model's answer may hold now.
-func AnswerRoom(s *machine.State) int64 {
+// AnswerSpace is how much a model's answer may hold now.
+func AnswerSpace(s *machine.State) int64 {
 	return max(0, min(machine.MaxAnswerBytes, s.Limits.MaxMessageBytes-s.MessageBytes))
 }
 
@@ -195,7 +195,7 @@ func (t *txn) reopenModel(i int, c *machine.RequestModel) {
 	// behind the record that has it, as a fork says again what its source had not heard: what
 	// is heard with the answer is older than the request.
 	asks := changed || step.TurnSeq != c.TurnSeq ||
-		slices.ContainsFunc(c.Model.Heeded, func(seq uint64) bool { return seq > step.RequestSeq })
+		slices.ContainsFunc(c.Model.IncludedSeqs, func(seq uint64) bool { return seq > step.RequestSeq })
 	step.Attempt++
 	step.Deadline = AddCapped(t.in.At, int64(ModelCalls(t.g).Timeout))
 	step.Status, step.AnswerSeq, step.TurnSeq = machine.StepStatusPending, 0, c.TurnSeq
@@ -223,9 +223,9 @@ func (t *txn) knowTexts(r *machine.ModelRequest, seq uint64) {
 		if text.Hash == ([32]byte{}) || text.Seq != 0 {
 			continue
 		}
-		t.s.Texts = append(slices.Clip(t.s.Texts), machine.KnownText{Hash: text.Hash, Seq: seq})
+		t.s.Texts = append(slices.Clip(t.s.Texts), machine.TextRef{Hash: text.Hash, Seq: seq})
 	}
-	if n := len(t.s.Texts) - machine.MaxKnownTexts; n > 0 {
+	if n := len(t.s.Texts) - machine.MaxTextRefs; n > 0 {
 		t.s.Texts = slices.Clone(t.s.Texts[n:])
 	}
 }
@@ -243,8 +243,8 @@ func (t *txn) answerModel(c *machine.AnswerModel) (machine.Disposition, error) {
 	if i >= 0 && t.s.Steps[i].Model.Price != nil {
 		c.Usage.Price = t.s.Steps[i].Model.Price
 	}
-	if !t.waitsFor(i, c) {
-		return t.settleLate(c)
+	if !t.expectsAnswer(i, c) {
+		return t.settleStale(c)
 	}
 	used, err := t.price(t.reported(c, boundOfCall(&t.s.Steps[i])))
 	if err != nil {
@@ -266,20 +266,20 @@ func (t *txn) answerModel(c *machine.AnswerModel) (machine.Disposition, error) {
 	})
 	t.settleOlder(i, c.Attempt)
 	t.settle(c.Usage)
-	t.heard(t.s.Steps[i].RequestSeq)
+	t.dropIncluded(t.s.Steps[i].RequestSeq)
 	t.steps()[i].Model = &machine.ModelStep{Calls: len(c.Answer.Calls), Changed: t.s.Steps[i].Model.Changed}
 	t.settleStep(i, machine.StepStatusOK, seq, [32]byte{})
 	return machine.Accepted, nil
 }
 
-// waitsFor: the step is pending, and it is the execution that asked for it that answers;
+// expectsAnswer: the step is pending, and it is the execution that asked for it that answers;
 // of its attempts any good answer is taken, and the failure of the current one.
-func (t *txn) waitsFor(i int, c *machine.AnswerModel) bool {
+func (t *txn) expectsAnswer(i int, c *machine.AnswerModel) bool {
 	if i < 0 || t.s.Steps[i].Status != machine.StepStatusPending || t.s.Turn == nil {
 		return false
 	}
 	step := &t.s.Steps[i]
-	if !t.askedBy(step, c.TurnSeq, c.TurnAttempt, c.Assigned) || t.s.Turn.Seq != c.TurnSeq || t.s.Turn.Attempt != c.TurnAttempt {
+	if !t.requestedBy(step, c.TurnSeq, c.TurnAttempt, c.Assigned) || t.s.Turn.Seq != c.TurnSeq || t.s.Turn.Attempt != c.TurnAttempt {
 		return false
 	}
 	return c.Attempt == step.Attempt || c.Answer != nil && c.Attempt < step.Attempt
@@ -289,7 +289,7 @@ func (t *txn) waitsFor(i int, c *machine.AnswerModel) bool {
 // visit is taken for what it says that it is.
 func (t *txn) checkModelStep(step uint32) error {
 	if step == 0 || step > t.s.LastStep {
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeNotFound, Reason: "STEP_NOT_FOUND", Field: "step",
 			Message: fmt.Sprintf("the run has no step %d", step), Limit: int64(t.s.LastStep), Got: int64(step),
 		}
@@ -301,11 +301,11 @@ func (t *txn) checkModelStep(step uint32) error {
 }
 
 func (t *txn) checkAnswerSize(size int64) error {
-	limit := AnswerRoom(t.s)
+	limit := AnswerSpace(t.s)
 	if size <= limit {
 		return nil
 	}
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeResourceExhausted, Reason: "ANSWER_TOO_LARGE", Field: "answer",
 		Message: fmt.Sprintf("the answer holds %d bytes, at most %d are taken", size, limit), Limit: limit, Got: size,
 	}
@@ -342,8 +342,8 @@ func (t *txn) affords(i int) bool {
 	return reason == "" && t.overBudget() == ""
 }
 
-// noteModel keeps the provider's id of a response.
-func (t *txn) noteModel(c *machine.NoteModel) (machine.Disposition, error) {
+// updateModelCall keeps the provider's id of a response.
+func (t *txn) updateModelCall(c *machine.UpdateModelCall) (machine.Disposition, error) {
 	if t.s.Status.Terminal() {
 		return machine.IgnoredTerminal, nil
 	}
@@ -352,13 +352,13 @@ func (t *txn) noteModel(c *machine.NoteModel) (machine.Disposition, error) {
 	}
 	i := FindStep(t.s.Steps, c.Step)
 	told := machine.AnswerModel{TurnSeq: c.TurnSeq, TurnAttempt: c.TurnAttempt, Attempt: c.Attempt, Assigned: c.Assigned}
-	if !t.waitsFor(i, &told) {
+	if !t.expectsAnswer(i, &told) {
 		return machine.IgnoredStale, nil
 	}
 	if t.s.Steps[i].Model.ResponseID == c.ResponseID {
 		return machine.IgnoredDuplicate, nil
 	}
-	t.record(&machine.ModelNoted{Step: c.Step, Attempt: c.Attempt, ResponseID: c.ResponseID})
+	t.record(&machine.ModelUpdated{Step: c.Step, Attempt: c.Attempt, ResponseID: c.ResponseID})
 	t.model(i).ResponseID = c.ResponseID
 	return machine.Accepted, nil
 }
@@ -370,24 +370,24 @@ func (t *txn) dropModels(why string) {
 			continue
 		}
 		step := &t.steps()[i]
-		t.owe(step)
+		t.keepReservation(step)
 		t.record(&machine.StepCancelled{Step: step.Step, Tool: step.Tool, Why: why, Kind: machine.KindModel})
 		step.Status, step.Deadline = machine.StepStatusCancelled, 0
 	}
 }
 
-// saidBy finds the MODEL step up to which a completed turn's words join the conversation.
-func (t *txn) saidBy(c *machine.CompleteTurn) (machine.Said, error) {
-	if c.Said == 0 {
-		return machine.Said{}, nil
+// conversationThrough finds the MODEL step up to which a completed turn's words join the conversation.
+func (t *txn) conversationThrough(c *machine.CompleteTurn) (machine.StepRef, error) {
+	if c.ConversationThroughStep == 0 {
+		return machine.StepRef{}, nil
 	}
-	i := FindStep(t.s.Steps, c.Said)
-	if i < 0 || !IsSaid(&t.s.Steps[i], c.TurnSeq) {
-		return machine.Said{}, &machine.Refusal{
+	i := FindStep(t.s.Steps, c.ConversationThroughStep)
+	if i < 0 || !IsTurnAnswer(&t.s.Steps[i], c.TurnSeq) {
+		return machine.StepRef{}, &machine.Error{
 			Code: machine.CodeFailedPrecondition, Reason: "STEP_NOT_ANSWERED", Field: "conversation_through_step",
-			Message: fmt.Sprintf("step %d is no answered call of a model in this turn", c.Said),
+			Message: fmt.Sprintf("step %d is no answered call of a model in this turn", c.ConversationThroughStep),
 		}
 	}
 	step := &t.s.Steps[i]
-	return machine.Said{Step: step.Step, Request: step.RequestSeq, Answer: step.AnswerSeq}, nil
+	return machine.StepRef{Step: step.Step, Request: step.RequestSeq, Answer: step.AnswerSeq}, nil
 }

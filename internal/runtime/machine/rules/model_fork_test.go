@@ -43,14 +43,14 @@ func TestForkHearsOnce(t *testing.T) {
 	c := l.forkAt(l.state.Seq, true)
 	c.RunID, c.Execution, c.Queued = "F", machine.Caller, []machine.QueuedInput{{Steer: "Go left."}}
 	command(fork, c)
-	command(fork, machine.RequestModel{TurnSeq: 1, Attempt: 1, Round: 2, Model: &machine.ModelRequest{Model: "m", Heeded: []uint64{2}}})
+	command(fork, machine.RequestModel{TurnSeq: 1, Attempt: 1, Round: 2, Model: &machine.ModelRequest{Model: "m", IncludedSeqs: []uint64{2}}})
 	asked := fork.state.Steps[1]
-	if len(fork.state.Heeds) != 1 || asked.RequestSeq < 2 {
-		t.Fatalf("%+v is to be heard, the request is record %d", fork.state.Heeds, asked.RequestSeq)
+	if len(fork.state.RequiredMessages) != 1 || asked.RequestSeq < 2 {
+		t.Fatalf("%+v is to be heard, the request is record %d", fork.state.RequiredMessages, asked.RequestSeq)
 	}
 	command(fork, machine.AnswerModel{TurnSeq: 1, TurnAttempt: 1, Step: asked.Step, Attempt: asked.Attempt, Answer: &machine.ModelAnswer{}})
-	if len(fork.state.Heeds) != 0 {
-		t.Errorf("it was heard, and is to be heard: %+v", fork.state.Heeds)
+	if len(fork.state.RequiredMessages) != 0 {
+		t.Errorf("it was heard, and is to be heard: %+v", fork.state.RequiredMessages)
 	}
 	fork.replay()
 }

@@ -113,7 +113,7 @@ func (m *model) apply(in machine.Input) {
 }
 
 // refusal compares all but the wording.
-func (m *model) refusal(err error, want *machine.Refusal) {
+func (m *model) refusal(err error, want *machine.Error) {
 	m.t.Helper()
 	if (err == nil) != (want == nil) {
 		m.t.Fatalf("machine refuses with %v, naive with %+v", err, want)
@@ -121,7 +121,7 @@ func (m *model) refusal(err error, want *machine.Refusal) {
 	if err == nil {
 		return
 	}
-	var r *machine.Refusal
+	var r *machine.Error
 	if !errors.As(err, &r) {
 		m.t.Fatalf("error of type %T: %v", err, err)
 	}
@@ -252,7 +252,7 @@ func shownBy(s *machine.State) map[string]any {
 }
 
 func heedFacts(s *machine.State) (heeds []vheed) {
-	for _, h := range s.Heeds {
+	for _, h := range s.RequiredMessages {
 		heeds = append(heeds, vheed{seq: h.Seq, row: h.Row, notice: h.Notice, later: h.Later, once: h.Once})
 	}
 	return heeds

@@ -27,7 +27,7 @@ func TestKnownTexts(t *testing.T) {
 	if _, err := l.apply(machine.Input{At: epoch, Principal: "app", Command: machine.Start{RunID: "R", Execution: machine.Caller}}); err != nil {
 		t.Fatal(err)
 	}
-	const most = machine.MaxKnownTexts
+	const most = machine.MaxTextRefs
 	for i := range most + 3 {
 		text := fmt.Sprint("text ", i)
 		ask(i+1, machine.ModelText{Hash: sha256.Sum256([]byte(text)), Text: text})

@@ -14,15 +14,15 @@ type vremote struct {
 	known bool
 }
 
-func (n *naive) write(c machine.WriteOutput) *machine.Refusal {
+func (n *naive) write(c machine.WriteOutput) *machine.Error {
 	if r := n.refuse(false, c.TurnSeq, c.Attempt, 0); r != nil {
 		return r
 	}
 	if c.Piece.ID == "" {
-		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "OUTPUT_ID_REQUIRED", Field: "piece.id"}
+		return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "OUTPUT_ID_REQUIRED", Field: "piece.id"}
 	}
 	if len(c.Piece.Parts) == 0 && !c.Piece.Last {
-		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NO_PARTS", Field: "piece.parts"}
+		return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "NO_PARTS", Field: "piece.parts"}
 	}
 	if r := n.refuseMessages(naivePiece(c.Piece)); r != nil {
 		return r
@@ -69,11 +69,11 @@ func (n *naive) note(c machine.NoteDelegation, out *verdict) {
 	known := step.remote
 	switch {
 	case step.model.is || !n.g.Tools[step.tool].Agent:
-		out.refusal = &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "NO_DELEGATION", Field: "step"}
+		out.refusal = &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "NO_DELEGATION", Field: "step"}
 	case known.TaskID != "" && known.TaskID != c.Remote.TaskID:
-		out.refusal = &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "DELEGATION_MOVED", Field: "task_id"}
+		out.refusal = &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "DELEGATION_MOVED", Field: "task_id"}
 	case c.Remote.Answer != 0 && c.Remote.Answer != known.Answer:
-		out.refusal = &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "NO_SUCH_ANSWER", Field: "answer"}
+		out.refusal = &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "NO_SUCH_ANSWER", Field: "answer"}
 	default:
 		out.refusal = n.refuseMessages(naiveBytes(c.Question))
 	}
@@ -87,10 +87,10 @@ func (n *naive) note(c machine.NoteDelegation, out *verdict) {
 	n.add(&machine.StepDelegated{Step: c.Step, Tool: step.tool, Attempt: c.Attempt, Remote: c.Remote, Question: c.Question})
 }
 
-func (n *naive) answer(c machine.SendInput) *machine.Refusal {
+func (n *naive) answer(c machine.SendInput) *machine.Error {
 	step := n.view().step(c.Step)
 	if step == nil || step.status != machine.StepStatusPending || step.remote.Asking == machine.AwaitNothing {
-		return &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "STEP_NOT_ASKING", Field: "step"}
+		return &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "STEP_NOT_ASKING", Field: "step"}
 	}
 	if r := n.refuseMessages(naiveBytes(c.Parts) + naiveEnvelope(c.Envelope)); r != nil {
 		return r

@@ -46,12 +46,12 @@ func (n *naive) digest(tool string, step uint32, payload []byte) [32]byte {
 }
 
 // hold says whether a call waits for a person: always, or unless the condition let it go.
-func (n *naive) hold(req machine.StepRequest) *machine.Hold {
+func (n *naive) hold(req machine.StepRequest) *machine.ApprovalHold {
 	switch a := n.g.Tools[req.Tool].Approval; {
 	case a == nil, a.If != "" && req.Holding.Free:
 		return nil
 	}
-	return &machine.Hold{Why: req.Holding.Why}
+	return &machine.ApprovalHold{Why: req.Holding.Why}
 }
 
 func (n *naive) patience(tool string) int64 {
@@ -87,7 +87,7 @@ func (n *naive) readDecided(v *view, r machine.Record) bool {
 	switch b.Verdict {
 	case machine.Edited:
 		h.edited, step.payloadAt = true, r.Seq
-	case machine.Lapsed:
+	case machine.Expired:
 		h.held, h.since = true, r.At
 	}
 	step.held = h
@@ -97,7 +97,7 @@ func (n *naive) readDecided(v *view, r machine.Record) bool {
 func (n *naive) decide(c machine.DecideStep, out *verdict) {
 	v := n.view()
 	step := v.step(c.Step)
-	if c.Verdict == machine.Lapsed {
+	if c.Verdict == machine.Expired {
 		n.lapse(c, step, out)
 		return
 	}
@@ -124,24 +124,24 @@ func (n *naive) decide(c machine.DecideStep, out *verdict) {
 
 // refuseDecision: decided already, the run ended, nothing to decide, who starts does not
 // decide, another call, no decision at all; in this order.
-func (n *naive) refuseDecision(c machine.DecideStep, step *vstep) *machine.Refusal {
+func (n *naive) refuseDecision(c machine.DecideStep, step *vstep) *machine.Error {
 	if step != nil && step.held.verdict != 0 && !step.held.held {
-		return &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "ALREADY_DECIDED", Field: "step", Seq: step.held.seq}
+		return &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "ALREADY_DECIDED", Field: "step", Seq: step.held.seq}
 	}
 	if r := n.refuse(false, 0, 0, 0); r != nil {
 		return r
 	}
 	if step == nil || !step.waits() {
-		return &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "NOTHING_TO_DECIDE", Field: "step"}
+		return &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "NOTHING_TO_DECIDE", Field: "step"}
 	}
 	edit := c.Verdict == machine.Edited
 	a := n.g.Tools[step.tool].Approval
-	bad := &machine.Refusal{Code: machine.CodeInvalidArgument}
+	bad := &machine.Error{Code: machine.CodeInvalidArgument}
 	switch {
 	case a.NotStarter && slices.Contains(c.Starters, n.now.Principal):
-		return &machine.Refusal{Code: machine.CodePermissionDenied, Reason: "APPROVER_IS_STARTER", Field: "step"}
+		return &machine.Error{Code: machine.CodePermissionDenied, Reason: "APPROVER_IS_STARTER", Field: "step"}
 	case c.Digest != step.held.digest:
-		return &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "DIGEST_MISMATCH", Field: "digest", Seq: step.lastAsked()}
+		return &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "DIGEST_MISMATCH", Field: "digest", Seq: step.lastAsked()}
 	case !edit && c.Verdict != machine.Approved && c.Verdict != machine.Refused:
 		bad.Reason, bad.Field, bad.Allowed = "DECISION_REQUIRED", "decision", []string{"approve", "deny", "edit"}
 	case edit && len(c.Payload) == 0, !edit && len(c.Payload) > 0:
@@ -188,7 +188,7 @@ func (n *naive) lapse(c machine.DecideStep, step *vstep, out *verdict) {
 		out.disposition = machine.IgnoredStale
 	default:
 		n.add(&machine.StepDecided{
-			Step: step.n, Tool: step.tool, Verdict: machine.Lapsed, Digest: step.held.digest, Deadline: n.now.At + n.patience(step.tool),
+			Step: step.n, Tool: step.tool, Verdict: machine.Expired, Digest: step.held.digest, Deadline: n.now.At + n.patience(step.tool),
 		})
 	}
 }

@@ -6,12 +6,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-func (n *naive) emit(c machine.EmitEvent) *machine.Refusal {
+func (n *naive) emit(c machine.EmitEvent) *machine.Error {
 	if r := n.refuse(true, 0, 0, c.ExpectedSeq); r != nil {
 		return r
 	}
 	if n.view().turn == nil && !c.Outside {
-		return &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "TURN_STALE", Field: "turn_seq"}
+		return &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "TURN_STALE", Field: "turn_seq"}
 	}
 	if r := n.refuseEvent(c.Event); r != nil {
 		return r
@@ -40,18 +40,18 @@ func (n *naive) follow(event string, cause machine.Cause, writes []machine.Artif
 		return
 	}
 	from := n.g.States[n.view().current]
-	if n.g.CompensateOn[event] && n.undoes(machine.CompensationBegun{Event: event, Intended: from.OnEvent[event], Artifacts: writes}) {
+	if n.g.CompensateOn[event] && n.undoes(machine.CompensationStarted{Event: event, Intended: from.OnEvent[event], Artifacts: writes}) {
 		return
 	}
 	n.enter(from, event, from.OnEvent[event], cause, writes)
 }
 
-func (n *naive) complete(c machine.CompleteTurn) *machine.Refusal {
+func (n *naive) complete(c machine.CompleteTurn) *machine.Error {
 	if r := n.refuse(false, c.TurnSeq, c.Attempt, c.ExpectedSeq); r != nil {
 		return r
 	}
 	if c.Outside && c.Event != "" {
-		return &machine.Refusal{Code: machine.CodePermissionDenied, Reason: "EVENT_NOT_ALLOWED", Field: "event"}
+		return &machine.Error{Code: machine.CodePermissionDenied, Reason: "EVENT_NOT_ALLOWED", Field: "event"}
 	}
 	if r := refuseUsage(c.Usage); r != nil {
 		return r
@@ -61,7 +61,7 @@ func (n *naive) complete(c machine.CompleteTurn) *machine.Refusal {
 		return r
 	}
 	if c.Event != "" && c.Await != machine.AwaitNothing {
-		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "AWAIT_WITH_EVENT", Field: "awaiting"}
+		return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "AWAIT_WITH_EVENT", Field: "awaiting"}
 	}
 	if c.Event != "" {
 		if r := n.refuseEvent(c.Event); r != nil {
@@ -83,7 +83,7 @@ func (n *naive) complete(c machine.CompleteTurn) *machine.Refusal {
 		return r
 	}
 	n.assign(c.Assigned)
-	done := machine.TurnCompleted{TurnSeq: c.TurnSeq, Attempt: c.Attempt, Output: c.Output, Messages: c.Messages, Usage: used, Event: c.Event, Await: c.Await, Reply: c.Reply, Said: said}
+	done := machine.TurnCompleted{TurnSeq: c.TurnSeq, Attempt: c.Attempt, Output: c.Output, Messages: c.Messages, Usage: used, Event: c.Event, Await: c.Await, Reply: c.Reply, ConversationThrough: said}
 	n.add(&done)
 	for _, step := range n.view().steps {
 		if step.model.is && step.status == machine.StepStatusPending {
@@ -114,8 +114,8 @@ func (n *naive) complete(c machine.CompleteTurn) *machine.Refusal {
 	return nil
 }
 
-func refuseUsage(u machine.Usage) *machine.Refusal {
-	refusal := &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "BAD_USAGE"}
+func refuseUsage(u machine.Usage) *machine.Error {
+	refusal := &machine.Error{Code: machine.CodeInvalidArgument, Reason: "BAD_USAGE"}
 	switch {
 	case min(u.InputTokens, u.OutputTokens, u.CostMicro, int64(u.ToolCalls), u.CachedTokens, u.ReasoningTokens) < 0:
 		refusal.Reason, refusal.Field = "NEGATIVE_USAGE", "usage"
@@ -130,7 +130,7 @@ func refuseUsage(u machine.Usage) *machine.Refusal {
 }
 
 // priced counts a token at a time, in millionths of a micro-dollar.
-func (n *naive) priced(u machine.Usage) (machine.Usage, *machine.Refusal) {
+func (n *naive) priced(u machine.Usage) (machine.Usage, *machine.Error) {
 	p, known := n.g.Prices[u.Model]
 	if !known && u.Price != nil {
 		p, known = *u.Price, true
@@ -149,17 +149,17 @@ func (n *naive) priced(u machine.Usage) (machine.Usage, *machine.Refusal) {
 		return u, nil
 	}
 	if n.now.Semantics >= 3 && n.view().limit.CostMicro > 0 && u.CostMicro == 0 && u.InputTokens+u.OutputTokens > 0 {
-		return u, &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "MODEL_UNPRICED", Field: "usage.model"}
+		return u, &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "MODEL_UNPRICED", Field: "usage.model"}
 	}
 	return u, nil
 }
 
-func (n *naive) input(c machine.SendInput) *machine.Refusal {
+func (n *naive) input(c machine.SendInput) *machine.Error {
 	if r := n.refuse(false, 0, 0, c.ExpectedSeq); r != nil {
 		return r
 	}
 	if len(c.Parts) == 0 {
-		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NO_PARTS", Field: "parts"}
+		return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "NO_PARTS", Field: "parts"}
 	}
 	if c.Step != 0 {
 		return n.answer(c)
@@ -169,7 +169,7 @@ func (n *naive) input(c machine.SendInput) *machine.Refusal {
 	}
 	v, most := n.view(), n.start().Limits.MaxQueuedInputs
 	if v.turn != nil && len(v.queue) >= most {
-		return &machine.Refusal{Code: machine.CodeResourceExhausted, Reason: "INPUT_QUEUE_FULL", Field: "parts", Limit: int64(most), Got: int64(most) + 1}
+		return &machine.Error{Code: machine.CodeResourceExhausted, Reason: "INPUT_QUEUE_FULL", Field: "parts", Limit: int64(most), Got: int64(most) + 1}
 	}
 	n.add(&machine.InputReceived{Parts: c.Parts, MessageID: n.now.ID, Queued: v.turn != nil, Envelope: c.Envelope})
 	if v.turn == nil {
@@ -178,12 +178,12 @@ func (n *naive) input(c machine.SendInput) *machine.Refusal {
 	return nil
 }
 
-func (n *naive) set(c machine.SetArtifacts) *machine.Refusal {
+func (n *naive) set(c machine.SetArtifacts) *machine.Error {
 	if r := n.refuse(false, 0, 0, c.ExpectedSeq); r != nil {
 		return r
 	}
 	if len(c.Artifacts) == 0 {
-		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NO_ARTIFACTS", Field: "artifacts"}
+		return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "NO_ARTIFACTS", Field: "artifacts"}
 	}
 	if r := n.refuseWrites(c.Artifacts); r != nil {
 		return r
@@ -212,11 +212,11 @@ func (n *naive) fail(c machine.FailTurn, out *verdict) {
 		return
 	}
 	if c.Reject && c.Retryable {
-		out.refusal = &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "REJECT_RETRYABLE", Field: "retryable"}
+		out.refusal = &machine.Error{Code: machine.CodeInvalidArgument, Reason: "REJECT_RETRYABLE", Field: "retryable"}
 		return
 	}
 	if step := n.view().step(c.Rejected); c.Rejected != 0 && (step == nil || !step.spoke(step.turn)) {
-		out.refusal = &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "STEP_NOT_ANSWERED", Field: "rejected_step"}
+		out.refusal = &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "STEP_NOT_ANSWERED", Field: "rejected_step"}
 		return
 	}
 	n.assign(c.Assigned)
@@ -252,7 +252,7 @@ func (n *naive) failed(fault machine.Fault, retryable bool, usage machine.Usage,
 			break
 		}
 		f.Rejected = rejected
-		n.add(&machine.Noticed{Code: "ANSWER_REJECTED", Text: naiveReason(fault)})
+		n.add(&machine.NoticeAdded{Code: "ANSWER_REJECTED", Text: naiveReason(fault)})
 	}
 }
 
@@ -265,13 +265,13 @@ func naiveReason(fault machine.Fault) string {
 	return "An answer that you gave here before was rejected, and is not shown: " + why + ". Give another answer."
 }
 
-func (n *naive) suspend(c machine.SuspendTurn) *machine.Refusal {
+func (n *naive) suspend(c machine.SuspendTurn) *machine.Error {
 	if r := n.refuse(false, c.TurnSeq, c.Attempt, 0); r != nil {
 		return r
 	}
 	v := n.view()
 	if v.awaited() == nil {
-		return &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "NOTHING_PENDING", Field: "turn_seq"}
+		return &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "NOTHING_PENDING", Field: "turn_seq"}
 	}
 	if !v.turn.suspended {
 		n.assign(c.Assigned)
@@ -280,7 +280,7 @@ func (n *naive) suspend(c machine.SuspendTurn) *machine.Refusal {
 	return nil
 }
 
-func (n *naive) lifecycle(c machine.Command) *machine.Refusal {
+func (n *naive) lifecycle(c machine.Command) *machine.Error {
 	if r := n.refuse(false, 0, 0, 0); r != nil {
 		return r
 	}

@@ -9,9 +9,9 @@ import (
 
 // What the naive implementation makes of a fork, which is all that it knows of the source.
 
-func (n *naive) fork(c machine.Fork) *machine.Refusal {
+func (n *naive) fork(c machine.Fork) *machine.Error {
 	if c.From.Undo != nil {
-		return &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "FORK_COMPENSATING", Field: "at_seq", Seq: c.From.Seq}
+		return &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "FORK_COMPENSATING", Field: "at_seq", Seq: c.From.Seq}
 	}
 	origin := &machine.Origin{RunID: c.From.RunID, Seq: c.Seq, State: c.From, Conversations: c.Conversations, Artifacts: c.Values}
 	if c.ReuseSteps {
@@ -58,7 +58,7 @@ func (n *naive) readOrigin(v *view, c machine.Fork, r machine.Record) {
 	v.await = from.Awaiting
 	for _, s := range stepFacts(from) { // an agent's word, or a held call's, is none of the turn
 		if s.status == machine.StepStatusPending && (s.remote.Asking != machine.AwaitNothing || s.held.held) || from.Undo != nil {
-			v.await = from.Asked
+			v.await = from.TurnAwaiting
 		}
 	}
 	if from.Turn != nil {

@@ -78,7 +78,7 @@ func (v *view) taken(but *vstep) (tokens, cost int64) {
 func (n *naive) owe(v *view, s *vstep) {
 	bound := machine.Amount{Tokens: s.model.tokens, CostMicro: s.model.cost}
 	if s.model.is && n.owes(v) && bound != (machine.Amount{}) {
-		v.owed = append(v.owed, machine.Owed{Step: s.n, Attempt: s.attempt, Bound: bound, Output: s.model.output})
+		v.owed = append(v.owed, machine.UnreportedUsage{Step: s.n, Attempt: s.attempt, Bound: bound, Output: s.model.output})
 	}
 }
 
@@ -88,7 +88,7 @@ func (n *naive) owes(v *view) bool {
 }
 
 // silent is the usage of a call that nobody told of.
-func (v *view) silent(o machine.Owed) machine.Usage {
+func (v *view) silent(o machine.UnreportedUsage) machine.Usage {
 	if v.version < 5 {
 		return asUsage(o.Bound)
 	}
@@ -96,7 +96,7 @@ func (v *view) silent(o machine.Owed) machine.Usage {
 }
 
 // guess puts the bound in the place of what is not told of a call.
-func (v *view) guess(c machine.AnswerModel, bound machine.Owed) machine.Usage {
+func (v *view) guess(c machine.AnswerModel, bound machine.UnreportedUsage) machine.Usage {
 	u := c.Usage
 	noRead, noWrite := u.Estimated && u.InputTokens == 0, u.Estimated
 	if c.Answer != nil {
@@ -131,22 +131,22 @@ func (v *view) guess(c machine.AnswerModel, bound machine.Owed) machine.Usage {
 	return u
 }
 
-func (n *naive) toldOf(v *view, step uint32, attempt int) (machine.Owed, bool) {
+func (n *naive) toldOf(v *view, step uint32, attempt int) (machine.UnreportedUsage, bool) {
 	if !n.owes(v) {
-		return machine.Owed{}, false
+		return machine.UnreportedUsage{}, false
 	}
 	if s := v.step(step); s != nil && s.status == machine.StepStatusPending && s.attempt == attempt {
-		had := machine.Owed{Step: step, Attempt: attempt, Bound: machine.Amount{Tokens: s.model.tokens, CostMicro: s.model.cost}, Output: s.model.output}
+		had := machine.UnreportedUsage{Step: step, Attempt: attempt, Bound: machine.Amount{Tokens: s.model.tokens, CostMicro: s.model.cost}, Output: s.model.output}
 		s.model.tokens, s.model.cost, s.model.output = 0, 0, 0
 		return had, had.Bound.Tokens+had.Bound.CostMicro > 0
 	}
 	for i, o := range v.owed {
 		if o.Step == step && o.Attempt == attempt {
-			v.owed = append(append([]machine.Owed(nil), v.owed[:i]...), v.owed[i+1:]...)
+			v.owed = append(append([]machine.UnreportedUsage(nil), v.owed[:i]...), v.owed[i+1:]...)
 			return o, true
 		}
 	}
-	return machine.Owed{}, false
+	return machine.UnreportedUsage{}, false
 }
 
 // notice tells models, once for a limit, that four fifths of it are gone.
@@ -157,10 +157,10 @@ func (n *naive) notice() {
 	}
 	tokens, cost := v.taken(nil)
 	if v.limit.CostMicro > 0 && 5*cost >= 4*v.limit.CostMicro {
-		n.add(&machine.Noticed{Code: "BUDGET_LOW", Text: fmt.Sprintf(
+		n.add(&machine.NoticeAdded{Code: "BUDGET_LOW", Text: fmt.Sprintf(
 			"Of this run's budget of $0.%06d, $0.%06d is spent or reserved. Bring the work to an end with what is left.", v.limit.CostMicro, cost)})
 	} else if v.limit.Tokens > 0 && 5*tokens >= 4*v.limit.Tokens {
-		n.add(&machine.Noticed{Code: "BUDGET_LOW", Text: fmt.Sprintf(
+		n.add(&machine.NoticeAdded{Code: "BUDGET_LOW", Text: fmt.Sprintf(
 			"Of this run's budget of %d tokens, %d are used or reserved. Bring the work to an end with what is left.", v.limit.Tokens, tokens)})
 	}
 }
@@ -282,19 +282,19 @@ func (n *naive) forgone(step *vstep) machine.Usage {
 	return asUsage(step.bound)
 }
 
-func (n *naive) raise(c machine.RaiseBudget) *machine.Refusal {
+func (n *naive) raise(c machine.RaiseBudget) *machine.Error {
 	if r := n.refuse(false, 0, 0, 0); r != nil {
 		return r
 	}
 	v := n.view()
-	refuse := func(reason, field string, limit, got int64) *machine.Refusal {
-		return &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: reason, Field: field, Limit: limit, Got: got}
+	refuse := func(reason, field string, limit, got int64) *machine.Error {
+		return &machine.Error{Code: machine.CodeFailedPrecondition, Reason: reason, Field: field, Limit: limit, Got: got}
 	}
 	if n.start().Lease != (machine.Amount{}) {
 		return refuse("BUDGET_LEASED", "run_id", 0, 0)
 	}
 	if c.To.Tokens == 0 && c.To.CostMicro == 0 {
-		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NO_BUDGET", Field: "max_cost_micro_usd"}
+		return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "NO_BUDGET", Field: "max_cost_micro_usd"}
 	}
 	to := v.limit
 	for _, part := range []struct {
@@ -304,7 +304,7 @@ func (n *naive) raise(c machine.RaiseBudget) *machine.Refusal {
 		switch {
 		case *part.to == 0:
 		case *part.to < 0:
-			return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NEGATIVE_BUDGET", Field: part.field, Limit: *part.set, Got: *part.to}
+			return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "NEGATIVE_BUDGET", Field: part.field, Limit: *part.set, Got: *part.to}
 		case *part.set == 0:
 			return refuse("BUDGET_UNLIMITED", part.field, 0, *part.to)
 		case *part.to <= *part.set:
@@ -318,9 +318,9 @@ func (n *naive) raise(c machine.RaiseBudget) *machine.Refusal {
 }
 
 // owedFact is what the machine keeps of them.
-func owedFact(s *machine.State) []machine.Owed {
+func owedFact(s *machine.State) []machine.UnreportedUsage {
 	if s.Account == nil {
 		return nil
 	}
-	return s.Account.Owed
+	return s.Account.Unreported
 }

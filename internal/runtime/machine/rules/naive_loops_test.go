@@ -73,7 +73,7 @@ func (n *naive) ends(event string, writes []machine.ArtifactWrite) (ends, states
 				}
 			case *machine.ArtifactsSet:
 				set(b.Artifacts)
-			case *machine.CompensationBegun:
+			case *machine.CompensationStarted:
 				set(b.Artifacts)
 			case *machine.TurnCompleted:
 				set(b.Artifacts)

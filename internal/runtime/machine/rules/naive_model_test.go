@@ -70,7 +70,7 @@ func (v *view) keyed(key string) *vstep {
 	return nil
 }
 
-func (n *naive) requestModel(c machine.RequestModel, out *verdict) *machine.Refusal {
+func (n *naive) requestModel(c machine.RequestModel, out *verdict) *machine.Error {
 	if r := n.refuse(true, c.TurnSeq, c.Attempt, 0); r != nil {
 		return r
 	}
@@ -86,12 +86,12 @@ func (n *naive) requestModel(c machine.RequestModel, out *verdict) *machine.Refu
 	}
 	switch {
 	case step != nil && !step.model.is:
-		return &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "STEP_KIND", Field: "key"}
+		return &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "STEP_KIND", Field: "key"}
 	case step != nil && (step.status == machine.StepStatusOK || step.askedBy(c.TurnSeq, c.Attempt, c.Assigned)):
 		out.outcomes = []machine.StepOutcome{{Key: key, Step: step.n, Replayed: true, Status: step.status, AnswerSeq: step.answer}}
 		if step.payload != c.Model.Hash && !step.model.changed {
 			n.assign(c.Assigned)
-			n.add(&machine.ModelNoted{Step: step.n, Attempt: step.attempt, Changed: true, Hash: c.Model.Hash})
+			n.add(&machine.ModelUpdated{Step: step.n, Attempt: step.attempt, Changed: true, Hash: c.Model.Hash})
 		}
 		return nil
 	}
@@ -171,24 +171,24 @@ func (v *view) live(step *vstep) bool {
 }
 
 // refuseAttempt: nobody was asked for it, or somebody else.
-func (v *view) refuseAttempt(c machine.AnswerModel, step *vstep) *machine.Refusal {
+func (v *view) refuseAttempt(c machine.AnswerModel, step *vstep) *machine.Error {
 	switch {
 	case step == nil:
 		return nil
 	case c.Attempt < 1 || c.Attempt > step.attempt:
-		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NO_SUCH_ATTEMPT", Field: "attempt", Limit: int64(step.attempt), Got: int64(c.Attempt)}
+		return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "NO_SUCH_ATTEMPT", Field: "attempt", Limit: int64(step.attempt), Got: int64(c.Attempt)}
 	case step.status != machine.StepStatusPending, c.Attempt < step.attempt, step.askedBy(c.TurnSeq, c.TurnAttempt, c.Assigned), !v.live(step):
 		return nil
 	case c.Assigned != nil && c.TurnSeq == v.turn.seq && c.TurnAttempt == v.turn.attempt && c.Assigned.Delivery > v.turn.assigned.Delivery:
 		return nil
 	case c.Assigned == nil:
-		return &machine.Refusal{Code: machine.CodePermissionDenied, Reason: "TURN_TOKEN_STALE", Field: "turn_token"}
+		return &machine.Error{Code: machine.CodePermissionDenied, Reason: "TURN_TOKEN_STALE", Field: "turn_token"}
 	}
-	return &machine.Refusal{Code: machine.CodePermissionDenied, Reason: "STEP_NOT_HELD", Field: "step"}
+	return &machine.Error{Code: machine.CodePermissionDenied, Reason: "STEP_NOT_HELD", Field: "step"}
 }
 
 // refuseModel makes the checks of a call that is to be made, and prices its bound.
-func (n *naive) refuseModel(c machine.RequestModel, step *vstep) (machine.Usage, *machine.Refusal) {
+func (n *naive) refuseModel(c machine.RequestModel, step *vstep) (machine.Usage, *machine.Error) {
 	v := n.view()
 	if r := v.refuseDeaf(c.Model); r != nil {
 		return c.Bound, r
@@ -206,12 +206,12 @@ func (n *naive) refuseModel(c machine.RequestModel, step *vstep) (machine.Usage,
 		}
 	}
 	if open > most {
-		return c.Bound, &machine.Refusal{Code: machine.CodeResourceExhausted, Reason: "MAX_PENDING_STEPS", Field: "request", Limit: int64(most), Got: int64(open)}
+		return c.Bound, &machine.Error{Code: machine.CodeResourceExhausted, Reason: "MAX_PENDING_STEPS", Field: "request", Limit: int64(most), Got: int64(open)}
 	}
 	_, known := n.g.Prices[c.Bound.Model]
 	known = c.Bound.Model != "" && (known || c.Bound.Price != nil)
 	if n.now.Semantics >= 3 && v.limit.CostMicro > 0 && !known && c.Bound.CostMicro == 0 {
-		return c.Bound, &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "MODEL_UNPRICED", Field: "request.model"}
+		return c.Bound, &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "MODEL_UNPRICED", Field: "request.model"}
 	}
 	if r := refuseUsage(c.Bound); r != nil {
 		return c.Bound, r
@@ -257,7 +257,7 @@ func (n *naive) askModel(c machine.RequestModel, key string, bound machine.Usage
 			})
 		}
 		asked.Step, asked.Attempt, asked.Changed = step.n, step.attempt+1, step.payload != c.Model.Hash
-		said := slices.ContainsFunc(c.Model.Heeded, func(seq uint64) bool { return seq > step.asked })
+		said := slices.ContainsFunc(c.Model.IncludedSeqs, func(seq uint64) bool { return seq > step.asked })
 		if !asked.Changed && !said && step.turn == c.TurnSeq {
 			asked.Model = nil
 		}
@@ -265,12 +265,12 @@ func (n *naive) askModel(c machine.RequestModel, key string, bound machine.Usage
 	n.add(&asked)
 }
 
-func (v *view) refuseModelStep(step uint32) *machine.Refusal {
+func (v *view) refuseModelStep(step uint32) *machine.Error {
 	switch {
 	case step == 0 || step > v.lastStep:
-		return &machine.Refusal{Code: machine.CodeNotFound, Reason: "STEP_NOT_FOUND", Field: "step", Limit: int64(v.lastStep), Got: int64(step)}
+		return &machine.Error{Code: machine.CodeNotFound, Reason: "STEP_NOT_FOUND", Field: "step", Limit: int64(v.lastStep), Got: int64(step)}
 	case v.step(step) != nil && !v.step(step).model.is:
-		return &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "STEP_KIND", Field: "key"}
+		return &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "STEP_KIND", Field: "key"}
 	}
 	return nil
 }
@@ -301,7 +301,7 @@ func (n *naive) answerModel(c machine.AnswerModel, out *verdict) {
 		n.late(c, out)
 		return
 	}
-	used, unpriced := n.priced(v.guess(c, machine.Owed{Bound: machine.Amount{Tokens: step.model.tokens, CostMicro: step.model.cost}, Output: step.model.output}))
+	used, unpriced := n.priced(v.guess(c, machine.UnreportedUsage{Bound: machine.Amount{Tokens: step.model.tokens, CostMicro: step.model.cost}, Output: step.model.output}))
 	if out.refusal = unpriced; unpriced != nil {
 		return
 	}
@@ -312,7 +312,7 @@ func (n *naive) answerModel(c machine.AnswerModel, out *verdict) {
 		return
 	}
 	if size, room := naiveAnswer(c.Answer), min(1<<20, n.start().Limits.MaxMessageBytes-v.bytes); size > room {
-		out.refusal = &machine.Refusal{Code: machine.CodeResourceExhausted, Reason: "ANSWER_TOO_LARGE", Field: "answer", Limit: room, Got: size}
+		out.refusal = &machine.Error{Code: machine.CodeResourceExhausted, Reason: "ANSWER_TOO_LARGE", Field: "answer", Limit: room, Got: size}
 		return
 	}
 	r.OK, r.Answer = true, c.Answer
@@ -340,7 +340,7 @@ func (n *naive) late(c machine.AnswerModel, out *verdict) {
 	if was.ended != nil && n.leased() {
 		return
 	}
-	note := machine.ModelNoted{Step: c.Step, Attempt: c.Attempt, Usage: used}
+	note := machine.ModelUpdated{Step: c.Step, Attempt: c.Attempt, Usage: used}
 	if c.Answer != nil {
 		note.ResponseID = c.Answer.ResponseID
 	}
@@ -364,7 +364,7 @@ func (n *naive) modelFailed(c machine.AnswerModel, step *vstep, r machine.StepRe
 	r.Next, r.NotBefore, r.Deadline = step.attempt+1, n.now.At+pause, n.now.At+pause+timeout
 }
 
-func (n *naive) noteModel(c machine.NoteModel, out *verdict) {
+func (n *naive) noteModel(c machine.UpdateModelCall, out *verdict) {
 	v := n.view()
 	step := v.step(c.Step)
 	if v.ended != nil {
@@ -380,20 +380,20 @@ func (n *naive) noteModel(c machine.NoteModel, out *verdict) {
 	case step.model.response == c.ResponseID:
 		out.disposition = machine.IgnoredDuplicate
 	default:
-		n.add(&machine.ModelNoted{Step: c.Step, Attempt: c.Attempt, ResponseID: c.ResponseID})
+		n.add(&machine.ModelUpdated{Step: c.Step, Attempt: c.Attempt, ResponseID: c.ResponseID})
 	}
 }
 
 // said is what a completed turn names of its own calls.
-func (n *naive) said(c machine.CompleteTurn) (machine.Said, *machine.Refusal) {
-	if c.Said == 0 {
-		return machine.Said{}, nil
+func (n *naive) said(c machine.CompleteTurn) (machine.StepRef, *machine.Error) {
+	if c.ConversationThroughStep == 0 {
+		return machine.StepRef{}, nil
 	}
-	step := n.view().step(c.Said)
+	step := n.view().step(c.ConversationThroughStep)
 	if step == nil || !step.spoke(c.TurnSeq) {
-		return machine.Said{}, &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "STEP_NOT_ANSWERED", Field: "conversation_through_step"}
+		return machine.StepRef{}, &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "STEP_NOT_ANSWERED", Field: "conversation_through_step"}
 	}
-	return machine.Said{Step: step.n, Request: step.asked, Answer: step.answer}, nil
+	return machine.StepRef{Step: step.n, Request: step.asked, Answer: step.answer}, nil
 }
 
 // spoke: it is an answer of the turn that was not rejected.
@@ -434,13 +434,13 @@ func (v *view) reject(f *machine.TurnFailed) {
 }
 
 // callKey is the key of the step that makes a call of a model's answer.
-func (v *view) callKey(call machine.CallRef) (string, *machine.Refusal) {
+func (v *view) callKey(call machine.CallRef) (string, *machine.Error) {
 	step := v.step(call.Step)
 	if step == nil || !step.model.is || step.status != machine.StepStatusOK {
-		return "", &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "STEP_NOT_ANSWERED", Field: "call.model_step"}
+		return "", &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "STEP_NOT_ANSWERED", Field: "call.model_step"}
 	}
 	if call.Index < 0 || call.Index >= step.model.calls {
-		return "", &machine.Refusal{
+		return "", &machine.Error{
 			Code: machine.CodeInvalidArgument, Reason: "NO_SUCH_CALL", Field: "call.index", Limit: int64(step.model.calls) - 1, Got: int64(call.Index),
 		}
 	}
@@ -471,7 +471,7 @@ func (n *naive) readModel(v *view, c machine.Command, r machine.Record) bool {
 			step.turn, step.model.turnAttempt, step.model.by, step.model.failed = asked.TurnSeq, asked.Attempt, executionOf(asked.Assigned), 0
 			v.turn.notBefore = 0
 		}
-	case *machine.ModelNoted:
+	case *machine.ModelUpdated:
 		v.spend(b.Usage)
 		if _, late := c.(machine.AnswerModel); late || b.Usage != (machine.Usage{}) {
 			n.toldOf(v, b.Step, b.Attempt)
@@ -479,7 +479,7 @@ func (n *naive) readModel(v *view, c machine.Command, r machine.Record) bool {
 		if b.Changed {
 			v.step(b.Step).model.changed, v.turn.notBefore = true, 0
 		}
-		if _, told := c.(machine.NoteModel); told && b.Usage == (machine.Usage{}) {
+		if _, told := c.(machine.UpdateModelCall); told && b.Usage == (machine.Usage{}) {
 			v.step(b.Step).model.response = b.ResponseID
 		}
 	default:
@@ -500,7 +500,7 @@ func (v *view) readAsked(c machine.RequestModel, b *machine.StepRequested, seq u
 		step.payload, step.tool, step.asked = b.Model.Hash, b.Tool, seq
 		for _, text := range []machine.ModelText{b.Model.System, b.Model.Tools, b.Model.Parameters} {
 			if text.Hash != [32]byte{} && text.Seq == 0 {
-				v.texts = append(v.texts, machine.KnownText{Hash: text.Hash, Seq: seq})
+				v.texts = append(v.texts, machine.TextRef{Hash: text.Hash, Seq: seq})
 			}
 		}
 		v.texts = v.texts[max(0, len(v.texts)-32):]

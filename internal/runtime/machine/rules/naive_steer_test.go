@@ -14,22 +14,22 @@ type vheed struct {
 	once          bool
 }
 
-func (n *naive) steer(c machine.Steer) *machine.Refusal {
+func (n *naive) steer(c machine.Steer) *machine.Error {
 	if r := n.refuse(false, 0, 0, 0); r != nil {
 		return r
 	}
 	switch {
 	case c.Text == "":
-		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NO_TEXT", Field: "text"}
+		return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "NO_TEXT", Field: "text"}
 	case c.When < 1 || c.When > 3:
-		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "WHEN_UNKNOWN", Field: "when", Allowed: []string{"next_model_call", "now", "next_turn"}}
+		return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "WHEN_UNKNOWN", Field: "when", Allowed: []string{"next_model_call", "now", "next_turn"}}
 	}
 	if r := n.refuseMessages(int64(len(c.Text))); r != nil {
 		return r
 	}
 	v, most := n.view(), n.start().Limits.MaxQueuedInputs
 	if waiting := len(v.queue) + len(v.unheard()); v.turn != nil && c.When != machine.SteerNow && waiting >= most {
-		return &machine.Refusal{Code: machine.CodeResourceExhausted, Reason: "INPUT_QUEUE_FULL", Field: "text", Limit: int64(most), Got: int64(waiting) + 1}
+		return &machine.Error{Code: machine.CodeResourceExhausted, Reason: "INPUT_QUEUE_FULL", Field: "text", Limit: int64(most), Got: int64(waiting) + 1}
 	}
 	n.add(&machine.Steered{Text: c.Text, When: c.When})
 	if c.When == machine.SteerNow {
@@ -41,7 +41,7 @@ func (n *naive) steer(c machine.Steer) *machine.Refusal {
 	return nil
 }
 
-func (n *naive) halt(c machine.Stop) *machine.Refusal {
+func (n *naive) halt(c machine.Stop) *machine.Error {
 	if r := n.refuse(false, 0, 0, 0); r != nil {
 		return r
 	}
@@ -74,13 +74,13 @@ func (n *naive) away(note string) {
 		over.TurnSeq, over.Attempt = v.turn.seq, v.turn.attempt
 		for _, s := range v.steps {
 			if s.spoke(v.turn.seq) {
-				over.Said, over.Calls = machine.Said{Step: s.n, Request: s.asked, Answer: s.answer}, make([]machine.Said, s.model.calls)
+				over.ConversationThrough, over.Calls = machine.StepRef{Step: s.n, Request: s.asked, Answer: s.answer}, make([]machine.StepRef, s.model.calls)
 			}
 		}
 		for i := range over.Calls {
 			for _, s := range v.steps {
-				if s.call == (machine.CallRef{Step: over.Said.Step, Index: i}) && !s.model.is && s.answer != 0 {
-					over.Calls[i] = machine.Said{Step: s.n, Request: s.asked, Answer: s.answer}
+				if s.call == (machine.CallRef{Step: over.ConversationThrough.Step, Index: i}) && !s.model.is && s.answer != 0 {
+					over.Calls[i] = machine.StepRef{Step: s.n, Request: s.asked, Answer: s.answer}
 				}
 			}
 		}
@@ -143,11 +143,11 @@ func (v *view) heard(asked uint64) {
 	v.heeds = left
 }
 
-func (v *view) refuseDeaf(r *machine.ModelRequest) *machine.Refusal {
+func (v *view) refuseDeaf(r *machine.ModelRequest) *machine.Error {
 	var missing []string
 	for _, h := range v.heeds {
 		has := h.later
-		for _, seq := range r.Heeded {
+		for _, seq := range r.IncludedSeqs {
 			has = has || seq == h.seq
 		}
 		if !has {
@@ -157,7 +157,7 @@ func (v *view) refuseDeaf(r *machine.ModelRequest) *machine.Refusal {
 	if missing == nil {
 		return nil
 	}
-	return &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "STEERING_MISSING", Field: "request.messages", Allowed: missing}
+	return &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "STEERING_MISSING", Field: "request.messages", Allowed: missing}
 }
 
 // readSteer reads a record of what people say, and says whether it is one.
@@ -166,12 +166,12 @@ func (v *view) readSteer(c machine.Command, r machine.Record) bool {
 	case *machine.Steered:
 		v.bytes += int64(len(b.Text))
 		v.heeds = append(v.heeds, vheed{seq: r.Seq, later: b.When == machine.NextTurn})
-	case *machine.Noticed:
+	case *machine.NoticeAdded:
 		v.noticed = v.noticed || b.Code == "BUDGET_LOW"
 		v.heeds = append(v.heeds, vheed{seq: r.Seq, notice: true, once: b.Code == "ANSWER_REJECTED"})
 	case *machine.Stopped:
 		v.turn, v.await = nil, machine.AwaitNothing
-		if b.Said.Step != 0 {
+		if b.ConversationThrough.Step != 0 {
 			v.addRow(r.Seq)
 		}
 		if _, ok := c.(machine.Stop); ok {

@@ -9,12 +9,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-func (n *naive) request(c machine.RequestSteps, out *verdict) *machine.Refusal {
+func (n *naive) request(c machine.RequestSteps, out *verdict) *machine.Error {
 	if r := n.refuse(true, c.TurnSeq, c.Attempt, 0); r != nil {
 		return r
 	}
 	if len(c.Requests) == 0 {
-		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NO_REQUESTS", Field: "requests"}
+		return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "NO_REQUESTS", Field: "requests"}
 	}
 	n.assign(c.Assigned)
 	keys, noCall := n.keys(c)
@@ -53,7 +53,7 @@ func (n *naive) request(c machine.RequestSteps, out *verdict) *machine.Refusal {
 }
 
 // keys are those of the requests before the first that names no call of a model.
-func (n *naive) keys(c machine.RequestSteps) ([]string, *machine.Refusal) {
+func (n *naive) keys(c machine.RequestSteps) ([]string, *machine.Error) {
 	v := n.view()
 	var keys []string
 	for i, req := range c.Requests {
@@ -108,7 +108,7 @@ func (n *naive) mismatch(c machine.RequestSteps, keys []string) bool {
 	return false
 }
 
-func (n *naive) refusePending(c machine.RequestSteps, keys []string) *machine.Refusal {
+func (n *naive) refusePending(c machine.RequestSteps, keys []string) *machine.Error {
 	sim := &naive{g: n.g, entries: n.entries, now: n.now, made: append([]machine.Record(nil), n.made...), blind: true}
 	var ignored verdict
 	fresh := false
@@ -123,7 +123,7 @@ func (n *naive) refusePending(c machine.RequestSteps, keys []string) *machine.Re
 		most = 8
 	}
 	if got := len(sim.view().ofTurns()); fresh && got > most {
-		return &machine.Refusal{Code: machine.CodeResourceExhausted, Reason: "MAX_PENDING_STEPS", Field: "requests", Limit: int64(most), Got: int64(got)}
+		return &machine.Error{Code: machine.CodeResourceExhausted, Reason: "MAX_PENDING_STEPS", Field: "requests", Limit: int64(most), Got: int64(got)}
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ func (n *naive) ask(req machine.StepRequest, key string, out *verdict) bool {
 		if s.key == key {
 			known := machine.StepOutcome{Key: key, Step: s.n, Replayed: true, Status: s.status, AnswerSeq: s.answer}
 			if s.call != (machine.CallRef{}) || s.held.edited {
-				known.AskedSeq = s.lastAsked()
+				known.PayloadSeq = s.lastAsked()
 			}
 			if s.waits() {
 				known.Held, known.Digest = true, s.held.digest
@@ -239,7 +239,7 @@ func (n *naive) issue(req machine.StepRequest, key string, out *verdict) {
 func (n *naive) resolve(c machine.ResolveStep, out *verdict) {
 	v := n.view()
 	step := v.step(c.Step)
-	used, unpriced := c.Usage, (*machine.Refusal)(nil)
+	used, unpriced := c.Usage, (*machine.Error)(nil)
 	if step != nil && (step.model.is || !n.g.Tools[step.tool].Agent) {
 		used, unpriced = n.priced(c.Usage)
 	}
@@ -247,7 +247,7 @@ func (n *naive) resolve(c machine.ResolveStep, out *verdict) {
 	case v.ended != nil:
 		out.disposition = machine.IgnoredTerminal
 	case c.Step == 0:
-		out.refusal = &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "STEP_REQUIRED", Field: "step"}
+		out.refusal = &machine.Error{Code: machine.CodeInvalidArgument, Reason: "STEP_REQUIRED", Field: "step"}
 	case c.Step > v.lastStep:
 		out.disposition = machine.DispEscalated
 		n.end(machine.Escalated, "protocol_violation", nil, nil)
@@ -260,9 +260,9 @@ func (n *naive) resolve(c machine.ResolveStep, out *verdict) {
 	case step.status != machine.StepStatusPending:
 		out.disposition = machine.IgnoredStale
 	case step.model.is:
-		out.refusal = &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "STEP_KIND", Field: "step"}
+		out.refusal = &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "STEP_KIND", Field: "step"}
 	case step.held.held && (c.Attempt < 1 || c.Attempt >= step.attempt):
-		out.refusal = &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "STEP_HELD", Field: "step"}
+		out.refusal = &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "STEP_HELD", Field: "step"}
 	case step.tool != c.Tool:
 		out.disposition = machine.DispEscalated
 		n.end(machine.Escalated, "protocol_violation", nil, nil)
@@ -399,7 +399,7 @@ func (n *naive) unknown(step *vstep, fault machine.Fault, worker string, out *ve
 }
 
 // refuseTold: what is told of another step has to fit into what is bound to its tool.
-func (n *naive) refuseTold(own *vstep, c machine.ResolveStep) *machine.Refusal {
+func (n *naive) refuseTold(own *vstep, c machine.ResolveStep) *machine.Error {
 	s := n.view().step(own.about.Step)
 	word, result := toldBy(&machine.StepResolved{OK: true, Result: c.Result})
 	if own.about.Role != machine.RoleReconcile || word != "yes" || s == nil || s.inquiry != own.n {

@@ -19,7 +19,7 @@ import (
 // verdict is what the naive implementation makes of an input.
 type verdict struct {
 	records     []machine.Record
-	refusal     *machine.Refusal
+	refusal     *machine.Error
 	disposition machine.Disposition
 	outcomes    []machine.StepOutcome
 	mismatch    bool
@@ -39,7 +39,7 @@ func (n *naive) apply(in machine.Input) verdict {
 		n.made = nil
 	}
 	if out.refusal == nil && len(n.made) == 0 && in.ID != "" && n.view().ended == nil {
-		n.add(&machine.Noted{Command: machine.KindOf(in.Command), ID: in.ID})
+		n.add(&machine.NoChange{Command: machine.KindOf(in.Command), ID: in.ID})
 	}
 	if len(n.made) > 0 {
 		n.after()
@@ -110,7 +110,7 @@ func (n *naive) command(out *verdict) {
 		out.refusal = n.requestModel(c, out)
 	case machine.AnswerModel:
 		n.answerModel(c, out)
-	case machine.NoteModel:
+	case machine.UpdateModelCall:
 		n.noteModel(c, out)
 	case machine.RaiseBudget:
 		out.refusal = n.raise(c)
@@ -144,29 +144,29 @@ func (n *naive) begin(c machine.Start) {
 
 // refuse is check (4), check (5), the pause and a stale turn, in that order; a
 // zero argument leaves a check out.
-func (n *naive) refuse(paused bool, turn uint64, attempt int, expected uint64) *machine.Refusal {
+func (n *naive) refuse(paused bool, turn uint64, attempt int, expected uint64) *machine.Error {
 	v := n.view()
 	switch {
 	case v.ended != nil:
-		return &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "RUN_TERMINAL", Field: "run_id", Seq: v.seq}
+		return &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "RUN_TERMINAL", Field: "run_id", Seq: v.seq}
 	case expected != 0 && expected != v.visitSeq:
-		return &machine.Refusal{Code: machine.CodeAborted, Reason: "SEQ_MISMATCH", Field: "expected_seq", Seq: v.visitSeq}
+		return &machine.Error{Code: machine.CodeAborted, Reason: "SEQ_MISMATCH", Field: "expected_seq", Seq: v.visitSeq}
 	case paused && v.paused:
-		return &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "PAUSED", Field: "run_id"}
+		return &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "PAUSED", Field: "run_id"}
 	case attempt != 0 && v.turn == nil:
-		return &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "TURN_STALE", Field: "turn_seq"}
+		return &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "TURN_STALE", Field: "turn_seq"}
 	case attempt != 0 && (v.turn.seq != turn || v.turn.attempt != attempt):
-		return &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "TURN_STALE", Field: "turn_seq", Seq: v.turn.seq}
+		return &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "TURN_STALE", Field: "turn_seq", Seq: v.turn.seq}
 	}
 	return nil
 }
 
-func (n *naive) refuseEvent(event string) *machine.Refusal {
+func (n *naive) refuseEvent(event string) *machine.Error {
 	node := n.g.States[n.view().current]
 	if _, ok := node.OnEvent[event]; ok && !node.Terminal {
 		return nil
 	}
-	r := &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "UNKNOWN_EVENT", Field: "event"}
+	r := &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "UNKNOWN_EVENT", Field: "event"}
 	for e := range node.OnEvent {
 		if !node.Terminal {
 			r.Allowed = append(r.Allowed, e)
@@ -176,7 +176,7 @@ func (n *naive) refuseEvent(event string) *machine.Refusal {
 	return r
 }
 
-func (n *naive) refuseWrites(writes []machine.ArtifactWrite) *machine.Refusal {
+func (n *naive) refuseWrites(writes []machine.ArtifactWrite) *machine.Error {
 	v, limits := n.view(), n.start().Limits
 	most := limits.MaxArtifactBytes
 	if n.g.MaxArtifactBytes > 0 {
@@ -190,18 +190,18 @@ func (n *naive) refuseWrites(writes []machine.ArtifactWrite) *machine.Refusal {
 		kind, _, _ := strings.Cut(decl.Type, "/")
 		switch {
 		case !ok:
-			r := &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "UNDECLARED_ARTIFACT", Field: name}
+			r := &machine.Error{Code: machine.CodeInvalidArgument, Reason: "UNDECLARED_ARTIFACT", Field: name}
 			for a := range n.g.Artifacts {
 				r.Allowed = append(r.Allowed, a)
 			}
 			sort.Strings(r.Allowed)
 			return r
 		case seen[w.Name]:
-			return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "DUPLICATE_ARTIFACT", Field: name}
+			return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "DUPLICATE_ARTIFACT", Field: name}
 		case int64(len(w.Value)) > most:
-			return &machine.Refusal{Code: machine.CodeResourceExhausted, Reason: "ARTIFACT_TOO_LARGE", Field: name, Limit: most, Got: int64(len(w.Value))}
+			return &machine.Error{Code: machine.CodeResourceExhausted, Reason: "ARTIFACT_TOO_LARGE", Field: name, Limit: most, Got: int64(len(w.Value))}
 		case strings.HasSuffix(decl.Type, "json") && !json.Valid(w.Value), kind == "text" && !utf8.Valid(w.Value):
-			return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "ARTIFACT_TYPE", Field: name, Allowed: []string{decl.Type}}
+			return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "ARTIFACT_TYPE", Field: name, Allowed: []string{decl.Type}}
 		}
 		seen[w.Name] = true
 		held += int64(len(w.Value))
@@ -214,15 +214,15 @@ func (n *naive) refuseWrites(writes []machine.ArtifactWrite) *machine.Refusal {
 		together = min(together, n.g.MaxRunArtifactBytes)
 	}
 	if len(writes) > 0 && held > together {
-		return &machine.Refusal{Code: machine.CodeResourceExhausted, Reason: "ARTIFACTS_TOO_LARGE", Field: "artifacts", Limit: together, Got: held}
+		return &machine.Error{Code: machine.CodeResourceExhausted, Reason: "ARTIFACTS_TOO_LARGE", Field: "artifacts", Limit: together, Got: held}
 	}
 	return nil
 }
 
-func (n *naive) refuseMessages(more int64) *machine.Refusal {
+func (n *naive) refuseMessages(more int64) *machine.Error {
 	most := n.start().Limits.MaxMessageBytes
 	if got := n.view().bytes + more; got > most {
-		return &machine.Refusal{Code: machine.CodeResourceExhausted, Reason: "MESSAGES_TOO_LARGE", Field: "messages", Limit: most, Got: got}
+		return &machine.Error{Code: machine.CodeResourceExhausted, Reason: "MESSAGES_TOO_LARGE", Field: "messages", Limit: most, Got: got}
 	}
 	return nil
 }
@@ -252,7 +252,7 @@ func (n *naive) end(status machine.Status, reason string, redirects []machine.Re
 
 // endAt is the end that an event, and with it a target, is lost at.
 func (n *naive) endAt(event, target string, status machine.Status, reason string, redirects []machine.Redirect, writes []machine.ArtifactWrite) {
-	begun := machine.CompensationBegun{Status: status, Reason: reason, Event: event, Intended: target, Redirects: redirects, Artifacts: writes}
+	begun := machine.CompensationStarted{Status: status, Reason: reason, Event: event, Intended: target, Redirects: redirects, Artifacts: writes}
 	switch v := n.view(); {
 	case v.undo != nil:
 		n.divert(status, reason)
@@ -262,14 +262,14 @@ func (n *naive) endAt(event, target string, status machine.Status, reason string
 }
 
 // finish makes the record; first version of the semantics: it does not tell of the event.
-func (n *naive) finish(event, target string, status machine.Status, reason string, redirects []machine.Redirect, writes []machine.ArtifactWrite, standing []machine.Stood) {
+func (n *naive) finish(event, target string, status machine.Status, reason string, redirects []machine.Redirect, writes []machine.ArtifactWrite, standing []machine.UncompensatedEffect) {
 	n.cancelPending("run_ended")
 	if v := n.view(); n.leased() {
 		for _, o := range v.owed {
-			n.add(&machine.ModelNoted{Step: o.Step, Attempt: o.Attempt, Usage: v.silent(o)})
+			n.add(&machine.ModelUpdated{Step: o.Step, Attempt: o.Attempt, Usage: v.silent(o)})
 		}
 	}
-	e := machine.Ended{Status: status, Reason: reason, Redirects: redirects, Artifacts: writes, Standing: standing}
+	e := machine.Ended{Status: status, Reason: reason, Redirects: redirects, Artifacts: writes, Uncompensated: standing}
 	if n.now.Semantics >= 2 {
 		e.Event, e.Intended = event, target
 	}
@@ -327,7 +327,7 @@ func (n *naive) enter(from *machine.Node, event, target string, cause machine.Ca
 		}
 		t := &machine.Transition{
 			Event: event, To: name, Intended: target, Redirects: chain,
-			Visit: v.visits[name] + 1, Total: v.total + 1, Cause: cause, Artifacts: writes, Standing: n.stood,
+			Visit: v.visits[name] + 1, Total: v.total + 1, Cause: cause, Artifacts: writes, Uncompensated: n.stood,
 		}
 		if from != nil {
 			t.From = from.Name

@@ -21,7 +21,7 @@ type naive struct {
 	// stood are the effects that stand when the event goes on; blind: earlier runs of a
 	// business key do not count.
 	// undone: there is nothing left to undo.
-	stood  []machine.Stood
+	stood  []machine.UncompensatedEffect
 	blind  bool
 	undone bool
 }
@@ -40,7 +40,7 @@ type view struct {
 	lastStep  uint32
 	toolSteps int
 	keys      uint64
-	texts     []machine.KnownText
+	texts     []machine.TextRef
 	reframes  int
 	tokens    int64
 	// guessed are those of tokens that nobody reported; version is that of the last input.
@@ -73,14 +73,14 @@ type view struct {
 	uncounted bool
 	apart     machine.Amount
 	// owed are calls of models that nobody told of, noticed whether models hear of the budget.
-	owed    []machine.Owed
+	owed    []machine.UnreportedUsage
 	noticed bool
 	// first is the first record of the input that is read.
 	first uint64
 	// business are the keys that steps have, effects those that can be undone, undo the
 	// phase in which they are.
 	business map[[32]byte]machine.Effect
-	effects  []machine.Standing
+	effects  []machine.CompensableEffect
 	undo     *machine.Undo
 }
 
@@ -264,7 +264,7 @@ func (n *naive) readRecord(v *view, r machine.Record) {
 		for _, m := range b.Messages {
 			v.bytes += naiveMessage(m)
 		}
-		if len(b.Output) > 0 || len(b.Messages) > 0 || b.Said.Step != 0 {
+		if len(b.Output) > 0 || len(b.Messages) > 0 || b.ConversationThrough.Step != 0 {
 			v.addRow(r.Seq)
 		}
 		n.readWrites(v, r.Seq, b.Artifacts)
@@ -330,7 +330,7 @@ func (n *naive) readTurnRecord(v *view, r machine.Record) {
 			step.call = *b.Call
 		}
 		v.steps = append(v.steps, step)
-	case *machine.Noted:
+	case *machine.NoChange:
 		if b.Command == machine.CmdRequestSteps {
 			v.turn.notBefore = 0
 		}

@@ -15,7 +15,7 @@ func (t *txn) writeOutput(c *machine.WriteOutput) error {
 		return err
 	}
 	t.assign(c.Assigned)
-	t.begun()
+	t.clearBackoff()
 	t.record(&machine.OutputWritten{TurnSeq: c.TurnSeq, Attempt: c.Attempt, Piece: c.Piece})
 	t.s.MessageBytes += size
 	return nil

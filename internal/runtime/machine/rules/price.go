@@ -44,7 +44,7 @@ func Unpriced(model, field string) error {
 	if model == "" {
 		what = "tokens without a cost, and without the model that took them"
 	}
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeFailedPrecondition, Reason: "MODEL_UNPRICED", Field: field,
 		Message: what + ", and the run has a budget of cost (x_pawl.max_cost_usd): " +
 			"price the model in the pack (x_pawl.prices) or in the sidecar's file (--prices), or state cost_micro_usd",

@@ -121,7 +121,7 @@ func printBody(b machine.Body) string {
 	switch b := b.(type) {
 	case *machine.Transition:
 		return words(fmt.Sprintf("%s -%s-> %s", b.From, b.Event, b.To), opt("visit", b.Visit), opt("total", b.Total),
-			"cause="+causes[b.Cause], intended(b), printRedirects(b.Redirects), printWrites(b.Artifacts), printStood(b.Standing))
+			"cause="+causes[b.Cause], intended(b), printRedirects(b.Redirects), printWrites(b.Artifacts), printStood(b.Uncompensated))
 	case *machine.InputReceived:
 		return words(opt("id", b.MessageID), flag("queued", b.Queued), opt("step", b.Step), printEnvelope(b.Envelope), printParts(b.Parts))
 	case *machine.TurnOpened:
@@ -130,7 +130,7 @@ func printBody(b machine.Body) string {
 		return words(turnName(b.TurnSeq, b.Attempt), fmt.Sprintf("%s/%d", b.Assigned.Worker, b.Assigned.Delivery))
 	case *machine.TurnCompleted:
 		return words(turnName(b.TurnSeq, b.Attempt), opt("event", b.Event), opt("output", printParts(b.Output)),
-			opt("messages", len(b.Messages)), printUsage(b.Usage), printAwaiting("await", b.Await), flag("reply", b.Reply), printSaid(b.Said), printWrites(b.Artifacts))
+			opt("messages", len(b.Messages)), printUsage(b.Usage), printAwaiting("await", b.Await), flag("reply", b.Reply), printSaid(b.ConversationThrough), printWrites(b.Artifacts))
 	case *machine.TurnFailed:
 		return words(turnName(b.TurnSeq, b.Attempt), printFault("error", b.Error), flag("retryable", b.Retryable),
 			opt("next", b.Next), optTime("not_before", b.NotBefore), printUsage(b.Usage), opt("rejected", b.Rejected))
@@ -149,8 +149,8 @@ func printBody(b machine.Body) string {
 	case *machine.Origin:
 		return printOrigin(b)
 	case *machine.Ended:
-		return words(b.Status.String(), b.Reason, opt("lost", b.Event), opt("intended", b.Intended), printRedirects(b.Redirects), printWrites(b.Artifacts), printStood(b.Standing))
-	case *machine.CompensationBegun:
+		return words(b.Status.String(), b.Reason, opt("lost", b.Event), opt("intended", b.Intended), printRedirects(b.Redirects), printWrites(b.Artifacts), printStood(b.Uncompensated))
+	case *machine.CompensationStarted:
 		end := ""
 		if b.Status != machine.StatusUnset {
 			end = b.Status.String()
@@ -181,14 +181,14 @@ func printStepBody(b machine.Body) string {
 	case *machine.Steered:
 		return fmt.Sprintf("%q when=%d", b.Text, b.When)
 	case *machine.Stopped:
-		return words(turnName(b.TurnSeq, b.Attempt), b.Note, printSaid(b.Said), opt("calls", printCalls(b.Calls)))
-	case *machine.Noticed:
+		return words(turnName(b.TurnSeq, b.Attempt), b.Note, printSaid(b.ConversationThrough), opt("calls", printCalls(b.Calls)))
+	case *machine.NoticeAdded:
 		return fmt.Sprintf("%s %q", b.Code, b.Text)
-	case *machine.ModelNoted:
+	case *machine.ModelUpdated:
 		return words(fmt.Sprintf("step=%d/%d", b.Step, b.Attempt), opt("response", b.ResponseID), flag("changed", b.Changed), printUsage(b.Usage))
 	case *machine.BudgetRaised:
 		return words(fmt.Sprintf("%d/%d -> %d/%d", b.From.Tokens, b.From.CostMicro, b.To.Tokens, b.To.CostMicro), b.Reason)
-	case *machine.Noted:
+	case *machine.NoChange:
 		return fmt.Sprintf("%s id=%s", b.Command, b.ID)
 	case *machine.StepRejected:
 		return words("key="+b.Key, b.Tool, b.Denial.Code)
@@ -196,7 +196,7 @@ func printStepBody(b machine.Body) string {
 		return words(turnName(b.TurnSeq, b.Attempt), "artifact="+b.Piece.ID, flag("append", b.Piece.Append), flag("last", b.Piece.Last), printParts(b.Piece.Parts))
 	case *machine.StepDelegated:
 		return words(fmt.Sprintf("step=%d/%d %s", b.Step, b.Attempt, b.Tool), printRemote(&b.Remote), printParts(b.Question))
-	case *machine.StepDoubted:
+	case *machine.StepOutcomeUnknown:
 		return words(fmt.Sprintf("step=%d/%d %s", b.Step, b.Attempt, b.Tool), printFault("error", b.Error), opt("worker", b.Worker), opt("by", b.By))
 	case *machine.StepDecided:
 		return words(fmt.Sprintf("step=%d %s", b.Step, b.Tool), b.Verdict.String(), string(b.Payload), opt("reason", b.Reason), optTime("expires", b.Expires), optTime("deadline", b.Deadline))
@@ -210,10 +210,10 @@ func printAbout(a *machine.About) string {
 	if a == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s=%d(%d,%d)", map[machine.StepRole]string{machine.RoleReconcile: "reconciles", machine.RoleCompensate: "compensates"}[a.Role], a.Step, a.Asked, a.Answered)
+	return fmt.Sprintf("%s=%d(%d,%d)", map[machine.StepRole]string{machine.RoleReconcile: "reconciles", machine.RoleCompensate: "compensates"}[a.Role], a.Step, a.PayloadSeq, a.AnswerSeq)
 }
 
-func printStood(list []machine.Stood) string {
+func printStood(list []machine.UncompensatedEffect) string {
 	var out []string
 	for _, s := range list {
 		out = append(out, fmt.Sprintf("%d %s by %d %s", s.Step, s.Tool, s.By, s.Code))
@@ -255,7 +255,7 @@ func printAnswer(a *machine.ModelAnswer) string {
 	return words("answer="+printParts(a.Parts), opt("calls", len(a.Calls)), opt("response", a.ResponseID))
 }
 
-func printSaid(s machine.Said) string {
+func printSaid(s machine.StepRef) string {
 	if s.Step == 0 {
 		return ""
 	}
@@ -263,7 +263,7 @@ func printSaid(s machine.Said) string {
 }
 
 // printCalls are the steps that answer calls; 0: none does.
-func printCalls(calls []machine.Said) string {
+func printCalls(calls []machine.StepRef) string {
 	var steps []string
 	for _, said := range calls {
 		steps = append(steps, fmt.Sprint(said.Step))
@@ -355,11 +355,11 @@ func printOutcome(o machine.StepOutcome) string {
 	if o.Denial != nil {
 		return fmt.Sprintf("-> key=%s denied %s", o.Key, o.Denial.Code)
 	}
-	return words(fmt.Sprintf("-> key=%s step=%d %s", o.Key, o.Step, stepStatuses[o.Status]), flag("replayed", o.Replayed), opt("asked", o.AskedSeq), opt("answer", o.AnswerSeq))
+	return words(fmt.Sprintf("-> key=%s step=%d %s", o.Key, o.Step, stepStatuses[o.Status]), flag("replayed", o.Replayed), opt("asked", o.PayloadSeq), opt("answer", o.AnswerSeq))
 }
 
 func printRefusal(err error) string {
-	r, ok := err.(*machine.Refusal)
+	r, ok := err.(*machine.Error)
 	if !ok {
 		return "error " + err.Error()
 	}

@@ -17,10 +17,10 @@ import (
 // noProgress is the guard that refuses a target, and the reason of the end.
 const noProgress = "no_progress"
 
-// stuck counts the end of the visit and says whether the target is to be refused. One
+// madeNoProgress counts the end of the visit and says whether the target is to be refused. One
 // that has no way out (on_max_visits) is let pass once, if another state of the loop has
 // one: it is refused there.
-func (t *txn) stuck(e entry) bool {
+func (t *txn) madeNoProgress(e entry) bool {
 	rule := t.g.NoProgress
 	if rule == nil {
 		return false
@@ -29,7 +29,7 @@ func (t *txn) stuck(e entry) bool {
 	if n < rule.Window {
 		return false
 	}
-	return n > rule.Window || t.g.States[e.target].OnMaxVisits != "" || !t.wayOutAhead()
+	return n > rule.Window || t.g.States[e.target].OnMaxVisits != "" || !t.hasFallbackState()
 }
 
 // repeated notes how the visit ends and returns how often one ended so, with this time.
@@ -50,15 +50,15 @@ func (t *txn) repeated(e entry) int {
 	return list[i].N
 }
 
-// wayOutAhead: a state of the loop declares where a run goes that cannot enter it.
-func (t *txn) wayOutAhead() bool {
+// hasFallbackState: a state of the loop declares where a run goes that cannot enter it.
+func (t *txn) hasFallbackState() bool {
 	return slices.ContainsFunc(t.s.Repeats, func(r machine.Repeat) bool {
 		return r.N > 0 && t.g.States[r.State].OnMaxVisits != ""
 	})
 }
 
-// somethingNew: what came before is no loop with what comes now.
-func (t *txn) somethingNew() { t.s.Repeats = nil }
+// resetProgress: what came before is no loop with what comes now.
+func (t *txn) resetProgress() { t.s.Repeats = nil }
 
 // endOfVisit is what two visits have in common that are the same.
 func (t *txn) endOfVisit(e entry) (out [32]byte) {

@@ -10,7 +10,7 @@ import (
 
 // Nothing refuses a decision about a step that waits for none.
 func Nothing(step uint32) error {
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeFailedPrecondition, Reason: "NOTHING_TO_DECIDE", Field: "step",
 		Message: fmt.Sprintf("step %d does not wait for a decision: nobody has to approve it, or its visit was left", step),
 	}
@@ -19,7 +19,7 @@ func Nothing(step uint32) error {
 // Already tells the second of two who decide what the first did.
 func Already(step *machine.ToolStep) error {
 	a := step.Approval
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeFailedPrecondition, Reason: "ALREADY_DECIDED", Field: "step", Seq: a.Seq,
 		Message: fmt.Sprintf("step %d was %s by %q at %s", step.Step, a.Verdict, a.By, time.Unix(0, a.At).UTC().Format(time.RFC3339)),
 	}
@@ -30,7 +30,7 @@ func Starter(a *machine.Approval, c *machine.DecideStep, by string) error {
 	if a == nil || !a.NotStarter || !slices.Contains(c.Starters, by) {
 		return nil
 	}
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodePermissionDenied, Reason: "APPROVER_IS_STARTER", Field: "step",
 		Message: fmt.Sprintf("%q started the run, and the pack asks for somebody else to decide", by),
 	}
@@ -42,9 +42,9 @@ func Digest(step *machine.ToolStep, c *machine.DecideStep) error {
 	if step.Approval.Digest == c.Digest {
 		return nil
 	}
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeFailedPrecondition, Reason: "DIGEST_MISMATCH", Field: "digest",
-		Message: "the call that waits is another one: look at it again", Seq: step.AskedSeq(),
+		Message: "the call that waits is another one: look at it again", Seq: step.PayloadSeq(),
 	}
 }
 
@@ -52,17 +52,17 @@ func Digest(step *machine.ToolStep, c *machine.DecideStep) error {
 func CheckDecision(c *machine.DecideStep, now int64) error {
 	switch {
 	case c.Verdict != machine.Approved && c.Verdict != machine.Refused && c.Verdict != machine.Edited:
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeInvalidArgument, Reason: "DECISION_REQUIRED", Field: "decision",
 			Message: "decide what becomes of the call", Allowed: []string{"approve", "deny", "edit"},
 		}
 	case (c.Verdict == machine.Edited) != (len(c.Payload) > 0):
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeInvalidArgument, Reason: "EDIT_REFUSED", Field: "payload_json",
 			Message: "an edit has a payload, and nothing else has",
 		}
 	case c.Expires != 0 && (c.Expires <= now || c.Verdict == machine.Refused):
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeInvalidArgument, Reason: "EXPIRES_IN_PAST", Field: "expires",
 			Message: "what is approved expires in the future, and a denial never does",
 		}
@@ -72,7 +72,7 @@ func CheckDecision(c *machine.DecideStep, now int64) error {
 
 // NotGivenOut refuses an answer to an attempt that was not given out yet.
 func NotGivenOut(step *machine.ToolStep) error {
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeFailedPrecondition, Reason: "STEP_HELD", Field: "step",
 		Message: fmt.Sprintf("attempt %d of step %d waits for a decision (DecideStep), and was not given out: do not make the call", step.Attempt, step.Step),
 	}

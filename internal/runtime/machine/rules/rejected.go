@@ -21,7 +21,7 @@ func (t *txn) checkRejected(c *machine.FailTurn) error {
 	if i := FindStep(t.s.Steps, c.Rejected); i >= 0 && t.falls(&t.s.Steps[i], c.Rejected) {
 		return nil
 	}
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeFailedPrecondition, Reason: "STEP_NOT_ANSWERED", Field: "rejected_step",
 		Message: fmt.Sprintf("step %d is no answered call of a model in this visit, or its answer was rejected before", c.Rejected),
 	}
@@ -29,7 +29,7 @@ func (t *txn) checkRejected(c *machine.FailTurn) error {
 
 // falls: the step is the rejected answer, or one of the open turn that was asked for behind it.
 func (t *txn) falls(p *machine.ToolStep, rejected uint32) bool {
-	return IsSaid(p, p.TurnSeq) && (p.Step == rejected || p.Step > rejected && p.TurnSeq == t.s.Turn.Seq)
+	return IsTurnAnswer(p, p.TurnSeq) && (p.Step == rejected || p.Step > rejected && p.TurnSeq == t.s.Turn.Seq)
 }
 
 // mayReject: no call was made that an answer asked for which falls. What is asked anew would make
@@ -62,5 +62,5 @@ func (t *txn) rejectAnswer(failed *machine.TurnFailed) {
 	if failed.Error.Message != "" && failed.Error.Message != why {
 		why += ": " + failed.Error.Message
 	}
-	t.notice(machine.Noticed{Code: answerRejected, Text: "An answer that you gave here before was rejected, and is not shown: " + why + ". Give another answer."}, true)
+	t.notice(machine.NoticeAdded{Code: answerRejected, Text: "An answer that you gave here before was rejected, and is not shown: " + why + ". Give another answer."}, true)
 }

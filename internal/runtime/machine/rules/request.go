@@ -46,7 +46,7 @@ func (t *txn) request(c *machine.RequestSteps) error {
 		t.endAsks(asks, machine.BudgetExhausted, "max_wall_time_sec")
 		return nil
 	}
-	t.begun()
+	t.clearBackoff()
 	t.turn().Requests = from + len(asks) - 1
 	t.takeAsks(asks)
 	return nil
@@ -57,10 +57,10 @@ const maxOrdinal = 1 << 30
 
 func checkRequest(c *machine.RequestSteps) error {
 	if len(c.Requests) == 0 {
-		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NO_REQUESTS", Field: "requests", Message: "ask for at least one step"}
+		return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "NO_REQUESTS", Field: "requests", Message: "ask for at least one step"}
 	}
 	if c.First < 0 || c.First > maxOrdinal {
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeInvalidArgument, Reason: "BAD_ORDINAL", Field: "first",
 			Message: "ordinals count from 1; 0 goes on", Limit: maxOrdinal, Got: int64(c.First),
 		}
@@ -69,7 +69,7 @@ func checkRequest(c *machine.RequestSteps) error {
 }
 
 // judge decides what each request is, in order; a mismatch ends it.
-func (t *txn) judge(requests []machine.StepRequest, from int) ([]ask, *machine.Refusal, error) {
+func (t *txn) judge(requests []machine.StepRequest, from int) ([]ask, *machine.Error, error) {
 	asks := make([]ask, len(requests))
 	calls := t.s.Turn.Calls
 	for i := range requests {
@@ -79,7 +79,7 @@ func (t *txn) judge(requests []machine.StepRequest, from int) ([]ask, *machine.R
 			return nil, nil, err
 		}
 		if same := t.lookUp(a, asks[:i]); !same {
-			return nil, &machine.Refusal{
+			return nil, &machine.Error{
 				Code: machine.CodeFailedPrecondition, Reason: "STEP_MISMATCH", Field: fmt.Sprintf("requests[%d].key", i),
 				Message: fmt.Sprintf("key %q is taken by a step with another tool or payload than this request for %q", a.key, a.Tool),
 			}, nil
@@ -163,7 +163,7 @@ func (t *txn) checkPending(asks []ask) error {
 	if fresh == 0 || got <= limit {
 		return nil
 	}
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeResourceExhausted, Reason: "MAX_PENDING_STEPS", Field: "requests",
 		Message: fmt.Sprintf("%d steps would be pending, at most %d: wait for answers", got, limit),
 		Limit:   int64(limit), Got: int64(got),
@@ -203,14 +203,14 @@ func (t *txn) takeAsks(asks []ask) {
 // kindOf is what the step would have been.
 func (t *txn) kindOf(a *ask) machine.StepKind {
 	if t.g.Tools[a.Tool].Agent {
-		return t.told(machine.KindDelegation)
+		return t.recordedKind(machine.KindDelegation)
 	}
-	return t.told(machine.KindTool)
+	return t.recordedKind(machine.KindTool)
 }
 
-// told is the kind as records of the input's version say it.
-func (t *txn) told(kind machine.StepKind) machine.StepKind {
-	if kind == machine.KindModel || t.rules.kindIsTold {
+// recordedKind is the kind as records of the input's version say it.
+func (t *txn) recordedKind(kind machine.StepKind) machine.StepKind {
+	if kind == machine.KindModel || t.rules.kindIsRecorded {
 		return kind
 	}
 	return 0

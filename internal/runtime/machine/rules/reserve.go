@@ -29,8 +29,8 @@ func reserved(s *machine.State, passed func(i int) bool) (tokens, cost int64) {
 	if s.Account == nil {
 		return tokens, cost
 	}
-	for i := range s.Account.Owed {
-		b := &s.Account.Owed[i].Bound
+	for i := range s.Account.Unreported {
+		b := &s.Account.Unreported[i].Bound
 		tokens, cost = AddCapped(tokens, b.Tokens), AddCapped(cost, b.CostMicro)
 	}
 	return tokens, cost

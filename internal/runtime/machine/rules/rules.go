@@ -9,10 +9,10 @@ import (
 // Step applies one input to a run. A nil state is a run that does not exist
 // yet, for which only [machine.Start] and [machine.Fork] are taken.
 //
-// The error is always a *[machine.Refusal] and means that nothing changed. A Result
+// The error is always a *[machine.Error] and means that nothing changed. A Result
 // without Batch changed nothing either: the input was stale, a duplicate or
 // without effect, as Result.Disposition says, and has no id or came too late for the
-// run; otherwise a [machine.Noted] keeps the id. Neither g, s nor anything that
+// run; otherwise a [machine.NoChange] keeps the id. Neither g, s nor anything that
 // they refer to is changed; what the Result refers to must not be changed by
 // the caller. g must satisfy [machine.CheckGraph].
 func Step(g *machine.Graph, s *machine.State, in machine.Input) (machine.Result, error) {
@@ -23,10 +23,10 @@ func Step(g *machine.Graph, s *machine.State, in machine.Input) (machine.Result,
 		return beginFork(g, s, in, fork)
 	}
 	if s == nil {
-		return machine.Result{}, &machine.Refusal{Code: machine.CodeNotFound, Reason: "RUN_NOT_FOUND", Field: "run_id", Message: "no such run"}
+		return machine.Result{}, &machine.Error{Code: machine.CodeNotFound, Reason: "RUN_NOT_FOUND", Field: "run_id", Message: "no such run"}
 	}
 	if g.States[s.Current] == nil || g.Digest != s.Digest {
-		return machine.Result{State: s}, &machine.Refusal{
+		return machine.Result{State: s}, &machine.Error{
 			Code: machine.CodeInternal, Reason: "GRAPH_MISMATCH",
 			Message: fmt.Sprintf("the run is in state %q of pack %s, the graph is of %s", s.Current, s.Digest, g.Digest),
 		}
@@ -74,8 +74,8 @@ func (t *txn) dispatch() (machine.Disposition, error) {
 		return machine.Accepted, t.requestModel(&c)
 	case machine.AnswerModel:
 		return t.answerModel(&c)
-	case machine.NoteModel:
-		return t.noteModel(&c)
+	case machine.UpdateModelCall:
+		return t.updateModelCall(&c)
 	case machine.RaiseBudget:
 		return machine.Accepted, t.raiseBudget(&c)
 	case machine.LoseTurn:
@@ -101,5 +101,5 @@ func (t *txn) dispatch() (machine.Disposition, error) {
 	case machine.DecideStep:
 		return t.decide(&c)
 	}
-	return 0, &machine.Refusal{Code: machine.CodeInternal, Reason: "UNKNOWN_COMMAND", Message: fmt.Sprintf("command %T", t.in.Command)}
+	return 0, &machine.Error{Code: machine.CodeInternal, Reason: "UNKNOWN_COMMAND", Message: fmt.Sprintf("command %T", t.in.Command)}
 }

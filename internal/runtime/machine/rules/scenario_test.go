@@ -147,7 +147,7 @@ func (p *printer) state(l *ledger) {
 	if len(s.Queue) > 0 {
 		p.line("queue %v", s.Queue)
 	}
-	for _, h := range s.Heeds {
+	for _, h := range s.RequiredMessages {
 		p.line("heed %d %s", h.Seq, words(opt("row", h.Row), flag("notice", h.Notice), flag("later", h.Later), flag("once", h.Once)))
 	}
 	for _, t := range Timers(s) {

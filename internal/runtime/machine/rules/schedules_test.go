@@ -187,8 +187,8 @@ func (w *tree) act(p *payer) {
 			TurnSeq: turn, Attempt: try, Round: 1 + w.rng.IntN(4), Model: &machine.ModelRequest{Model: "m"},
 			Bound: machine.Usage{InputTokens: 1 + w.rng.Int64N(30), CostMicro: 1 + w.rng.Int64N(30)}, Assigned: &machine.Assignment{Worker: "w", Delivery: 1 + w.rng.IntN(3), At: 1},
 		}
-		for _, h := range s.Heeds {
-			c.Model.Heeded = append(c.Model.Heeded, h.Seq)
+		for _, h := range s.RequiredMessages {
+			c.Model.IncludedSeqs = append(c.Model.IncludedSeqs, h.Seq)
 		}
 		w.apply(p, c)
 	case n < 15:

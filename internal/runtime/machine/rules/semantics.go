@@ -10,16 +10,16 @@ import (
 type ruleset struct {
 	// jitter moves the pause before a further attempt of a turn.
 	jitter func(run string, turnSeq uint64, attempt int) uint32
-	// endTellsEvent: Ended names the event that was asked for, and its target.
-	endTellsEvent bool
+	// endNamesEvent: Ended names the event that was asked for, and its target.
+	endNamesEvent bool
 	// budgetsBeforeEscalation: a failed step of policy escalate in a run that is over
 	// a budget ends it BUDGET_EXHAUSTED.
 	budgetsBeforeEscalation bool
 	// costIsKnown: tokens without a cost and without a price are refused in a run that
 	// has a budget of cost.
 	costIsKnown bool
-	// kindIsTold: records of steps of tools and agents say their kind.
-	kindIsTold bool
+	// kindIsRecorded: records of steps of tools and agents say their kind.
+	kindIsRecorded bool
 	// silenceCosts: what nobody reports of a call of a model is what it reserved.
 	silenceCosts bool
 	// agentsAreLeased: each delegation of a run with a bound has a lease of it, of tool
@@ -33,22 +33,22 @@ type ruleset struct {
 // a version that was ever released never changes.
 var versions = [...]ruleset{
 	machine.SemanticsFirst: {jitter: jitter},
-	machine.SemanticsEnds:  {jitter: jitter, endTellsEvent: true, budgetsBeforeEscalation: true},
+	machine.SemanticsEnds:  {jitter: jitter, endNamesEvent: true, budgetsBeforeEscalation: true},
 	machine.SemanticsModels: {
-		jitter: jitter, endTellsEvent: true, budgetsBeforeEscalation: true, costIsKnown: true,
+		jitter: jitter, endNamesEvent: true, budgetsBeforeEscalation: true, costIsKnown: true,
 	},
 	machine.SemanticsKinds: {
-		jitter: jitter, endTellsEvent: true, budgetsBeforeEscalation: true, costIsKnown: true, kindIsTold: true,
+		jitter: jitter, endNamesEvent: true, budgetsBeforeEscalation: true, costIsKnown: true, kindIsRecorded: true,
 	},
 	machine.SemanticsBounds: {
-		jitter: jitter, endTellsEvent: true, budgetsBeforeEscalation: true, costIsKnown: true, kindIsTold: true, silenceCosts: true,
+		jitter: jitter, endNamesEvent: true, budgetsBeforeEscalation: true, costIsKnown: true, kindIsRecorded: true, silenceCosts: true,
 	},
 	machine.SemanticsLeases: {
-		jitter: jitter, endTellsEvent: true, budgetsBeforeEscalation: true, costIsKnown: true, kindIsTold: true, silenceCosts: true,
+		jitter: jitter, endNamesEvent: true, budgetsBeforeEscalation: true, costIsKnown: true, kindIsRecorded: true, silenceCosts: true,
 		agentsAreLeased: true,
 	},
 	machine.SemanticsAccounts: {
-		jitter: jitter, endTellsEvent: true, budgetsBeforeEscalation: true, costIsKnown: true, kindIsTold: true, silenceCosts: true,
+		jitter: jitter, endNamesEvent: true, budgetsBeforeEscalation: true, costIsKnown: true, kindIsRecorded: true, silenceCosts: true,
 		agentsAreLeased: true, agentsCount: true,
 	},
 }
@@ -60,7 +60,7 @@ func rulesOf(v machine.Semantics) (*ruleset, error) {
 	if int(v) < len(versions) {
 		return &versions[v], nil
 	}
-	return nil, &machine.Refusal{
+	return nil, &machine.Error{
 		Code: machine.CodeDataLoss, Reason: "SEMANTICS_UNKNOWN",
 		Message: fmt.Sprintf("semantics %d, this program knows 1 to %d: use a newer one", v, machine.Current),
 		Limit:   int64(machine.Current), Got: int64(v),

@@ -63,7 +63,7 @@ func TestUnknownSemantics(t *testing.T) {
 	t.Parallel()
 	l := boundedJournal(t, machine.Current)
 	_, err := Step(l.g, nil, machine.Input{At: epoch, Command: machine.Start{RunID: "R", Execution: machine.Caller}, Semantics: machine.Current + 1})
-	var refusal *machine.Refusal
+	var refusal *machine.Error
 	if !errors.As(err, &refusal) || refusal.Reason != "SEMANTICS_UNKNOWN" || refusal.Code != machine.CodeDataLoss {
 		t.Errorf("start: %v", err)
 	}
@@ -161,7 +161,7 @@ func TestIDsWithoutEffectAreKept(t *testing.T) {
 		}
 		in.ID = "id"
 		r, err := l.apply(in)
-		if err != nil || r.Batch == nil || !r.Batch.Noted() || len(r.Batch.Consumed) != 1 || r.Batch.Consumed[0].ID != "id" {
+		if err != nil || r.Batch == nil || !r.Batch.NoChange() || len(r.Batch.Consumed) != 1 || r.Batch.Consumed[0].ID != "id" {
 			t.Errorf("%s with an id: %+v, %v", kind, r.Batch, err)
 		}
 		l.replay()

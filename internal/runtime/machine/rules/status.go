@@ -57,14 +57,14 @@ func AwaitingOf(g *machine.Graph, s *machine.State) machine.Awaiting {
 	return machine.AwaitNothing
 }
 
-// AskedOf is what a run's last turn asked for, whatever else is waited for before it; what an
+// TurnAwaitingOf is what a run's last turn asked for, whatever else is waited for before it; what an
 // agent asks for is no word of the turn.
-func AskedOf(s *machine.State) machine.Awaiting {
+func TurnAwaitingOf(s *machine.State) machine.Awaiting {
 	switch {
 	case s.Status.Terminal() || s.Turn != nil:
 		return machine.AwaitNothing
 	case Covered(s):
-		return s.Asked
+		return s.TurnAwaiting
 	}
 	return s.Awaiting
 }
@@ -87,7 +87,7 @@ func Asking(steps []machine.ToolStep) *machine.ToolStep {
 // FirstHeld returns the first call that waits for a decision, or nil.
 func FirstHeld(steps []machine.ToolStep) *machine.ToolStep {
 	for i := range steps {
-		if steps[i].Awaits() {
+		if steps[i].HeldForApproval() {
 			return &steps[i]
 		}
 	}

@@ -21,7 +21,7 @@ func TestNotice(t *testing.T) {
 	}
 	ask := func(heeded ...uint64) error {
 		return command(machine.RequestModel{
-			TurnSeq: l.state.Turn.Seq, Attempt: 1, Round: 1, Model: &machine.ModelRequest{Model: "m", Heeded: heeded}, Bound: machine.Usage{Model: "m"},
+			TurnSeq: l.state.Turn.Seq, Attempt: 1, Round: 1, Model: &machine.ModelRequest{Model: "m", IncludedSeqs: heeded}, Bound: machine.Usage{Model: "m"},
 		})
 	}
 	if err := command(machine.Start{RunID: "R", Execution: machine.Caller}); err != nil {
@@ -31,14 +31,14 @@ func TestNotice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tx.notice(machine.Noticed{Code: "BUDGET_80", Text: "80 % of the budget is used"}, false)
+	tx.notice(machine.NoticeAdded{Code: "BUDGET_80", Text: "80 % of the budget is used"}, false)
 	l.state = tx.s
 	seq := l.state.Seq
-	if want := (machine.Heed{Seq: seq, Notice: true}); len(l.state.Heeds) != 1 || l.state.Heeds[0] != want {
-		t.Fatalf("the run has to tell %+v", l.state.Heeds)
+	if want := (machine.RequiredMessage{Seq: seq, Notice: true}); len(l.state.RequiredMessages) != 1 || l.state.RequiredMessages[0] != want {
+		t.Fatalf("the run has to tell %+v", l.state.RequiredMessages)
 	}
 	tx.s.Turn = nil
-	if tx.nextTurn(); len(tx.s.Queue) > 0 || len(tx.messages) > 0 || len(tx.s.Heeds) != 1 {
+	if tx.nextTurn(); len(tx.s.Queue) > 0 || len(tx.messages) > 0 || len(tx.s.RequiredMessages) != 1 {
 		t.Errorf("a turn began with a notice: %+v", tx.messages)
 	}
 	l.state = tx.s
@@ -52,7 +52,7 @@ func TestNotice(t *testing.T) {
 	if err := command(answer); err != nil {
 		t.Fatal(err)
 	}
-	if len(l.state.Heeds) != 0 {
-		t.Errorf("after an answer to a request that has it: %+v", l.state.Heeds)
+	if len(l.state.RequiredMessages) != 0 {
+		t.Errorf("after an answer to a request that has it: %+v", l.state.RequiredMessages)
 	}
 }

@@ -57,7 +57,7 @@ func (t *txn) issue(a *ask, bound machine.Amount) machine.StepOutcome {
 	s.Steps = append(t.steps(), step)
 	t.takeEffect(&s.Steps[len(s.Steps)-1])
 	out := OutcomeOf(&step)
-	out.Replayed, out.AskedSeq = false, 0
+	out.Replayed, out.PayloadSeq = false, 0
 	return out
 }
 
@@ -83,11 +83,11 @@ func (t *txn) countCall(tool string, limit int) {
 // OutcomeOf is the answer to the repeat of a known request: the step as it is.
 func OutcomeOf(s *machine.ToolStep) machine.StepOutcome {
 	out := machine.StepOutcome{Key: s.Key, Step: s.Step, Replayed: true, Status: s.Status, AnswerSeq: s.AnswerSeq}
-	if s.Awaits() {
+	if s.HeldForApproval() {
 		out.Held, out.Digest = true, s.Approval.Digest
 	}
-	if s.Call != nil || s.AskedSeq() != s.RequestSeq {
-		out.AskedSeq = s.AskedSeq()
+	if s.Call != nil || s.PayloadSeq() != s.RequestSeq {
+		out.PayloadSeq = s.PayloadSeq()
 	}
 	return out
 }

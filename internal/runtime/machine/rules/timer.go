@@ -31,7 +31,7 @@ func (t *txn) fireOne(c *machine.FireTimer) machine.Disposition {
 		}
 	case machine.TimerRetry:
 		if timer := RetryTimer(t.s); timer.Due != 0 && timer.Due == c.Due && timer.Turn == c.Turn {
-			t.offerAgain()
+			t.markTurnReady()
 			return machine.Accepted
 		}
 	case machine.TimerState:
@@ -42,11 +42,11 @@ func (t *txn) fireOne(c *machine.FireTimer) machine.Disposition {
 		}
 	case machine.TimerStep:
 		i := FindStep(t.s.Steps, c.Step)
-		if i >= 0 && t.s.Steps[i].Out() && t.s.Steps[i].Deadline == c.Due {
+		if i >= 0 && t.s.Steps[i].AwaitingAnswer() && t.s.Steps[i].Deadline == c.Due {
 			if t.s.Steps[i].Model != nil {
 				return t.expireModel(i)
 			}
-			if t.s.Steps[i].Awaits() {
+			if t.s.Steps[i].HeldForApproval() {
 				return t.undecided(i)
 			}
 			return t.unknown(i, machine.Fault{Code: "DEADLINE_EXCEEDED", Message: "no answer within the step's deadline"}, "")

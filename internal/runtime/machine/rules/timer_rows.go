@@ -48,7 +48,7 @@ func Timers(s *machine.State) []machine.Timer {
 		}
 	}
 	for i := range s.Steps {
-		if s.Steps[i].Out() {
+		if s.Steps[i].AwaitingAnswer() {
 			timers = append(timers, StepTimer(s, &s.Steps[i]))
 		}
 	}

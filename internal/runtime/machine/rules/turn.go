@@ -13,7 +13,7 @@ func (t *txn) complete(c *machine.CompleteTurn) error {
 	if err != nil {
 		return err
 	}
-	said, err := t.saidBy(c)
+	said, err := t.conversationThrough(c)
 	if err != nil {
 		return err
 	}
@@ -25,11 +25,11 @@ func (t *txn) complete(c *machine.CompleteTurn) error {
 	done := &machine.TurnCompleted{
 		TurnSeq: c.TurnSeq, Attempt: c.Attempt,
 		Output: c.Output, Messages: c.Messages, Usage: used, Event: c.Event,
-		Await: c.Await, Reply: c.Reply, Said: said,
+		Await: c.Await, Reply: c.Reply, ConversationThrough: said,
 	}
 	seq := t.record(done)
 	t.s.MessageBytes += size
-	if len(c.Output)+len(c.Messages) > 0 || c.Said != 0 {
+	if len(c.Output)+len(c.Messages) > 0 || c.ConversationThroughStep != 0 {
 		t.addMessage(seq)
 	}
 	t.dropModels("turn_over")
@@ -51,7 +51,7 @@ func (t *txn) proceed(c *machine.CompleteTurn, done *machine.TurnCompleted, seq 
 	default:
 		done.Artifacts = c.Artifacts
 		t.write(c.Artifacts, seq)
-		if len(t.s.Queue) > 0 || t.unheard() > 0 {
+		if len(t.s.Queue) > 0 || t.pendingSteering() > 0 {
 			t.nextTurn()
 		}
 	}
@@ -63,7 +63,7 @@ func (t *txn) checkComplete(c *machine.CompleteTurn) (used machine.Usage, err er
 		return used, err
 	}
 	if c.Outside && c.Event != "" {
-		return used, &machine.Refusal{
+		return used, &machine.Error{
 			Code: machine.CodePermissionDenied, Reason: "EVENT_NOT_ALLOWED", Field: "event",
 			Message: fmt.Sprintf("state %q is moved by EmitEvent, its turn is completed without an event", t.s.Current),
 		}
@@ -72,7 +72,7 @@ func (t *txn) checkComplete(c *machine.CompleteTurn) (used machine.Usage, err er
 		return used, err
 	}
 	if c.Event != "" && c.Await != machine.AwaitNothing {
-		return used, &machine.Refusal{
+		return used, &machine.Error{
 			Code: machine.CodeInvalidArgument, Reason: "AWAIT_WITH_EVENT", Field: "awaiting",
 			Message: "a turn either moves the run or waits for an input",
 		}
@@ -97,9 +97,9 @@ func (t *txn) assign(a *machine.Assignment) {
 	}
 }
 
-// begun ends the backoff: work on the current attempt shows that its executor
+// clearBackoff ends the backoff: work on the current attempt shows that its executor
 // did not wait for it.
-func (t *txn) begun() {
+func (t *txn) clearBackoff() {
 	if t.s.Turn.NotBefore != 0 {
 		t.turn().NotBefore = 0
 	}

@@ -24,10 +24,10 @@ type txn struct {
 	outcomes []machine.StepOutcome
 	effects  []machine.EffectChange
 	wanted   [][32]byte
-	// standing are the effects that a compensation could not undo.
-	standing []machine.Stood
-	refused  error
-	own      owned
+	// uncompensated are the effects that a compensation could not undo.
+	uncompensated []machine.UncompensatedEffect
+	refused       error
+	own           owned
 }
 
 // owned says which parts of txn.s are no longer shared with the old state.
@@ -36,7 +36,7 @@ type owned struct{ turn, steps, artifacts, conversations bool }
 func newTxn(g *machine.Graph, s *machine.State, in machine.Input) (txn, error) {
 	rules, err := rulesOf(in.Semantics)
 	state := *s
-	state.Awaiting, state.Asked = AskedOf(s), machine.AwaitNothing
+	state.Awaiting, state.TurnAwaiting = TurnAwaitingOf(s), machine.AwaitNothing
 	in.At = max(in.At, s.At)
 	return txn{g: g, old: s, s: &state, in: in, rules: rules}, err
 }

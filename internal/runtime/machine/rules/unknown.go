@@ -17,7 +17,7 @@ var (
 
 // unanswered records that the attempt came to nothing that anybody knows of.
 func (t *txn) unanswered(step *machine.ToolStep, why machine.Fault) uint64 {
-	t.owe(step)
+	t.keepReservation(step)
 	return t.record(&machine.StepResolved{
 		Step: step.Step, Tool: step.Tool, Attempt: step.Attempt, Unknown: true, Kind: machine.KindModel, Error: why,
 	})
@@ -31,7 +31,7 @@ func (t *txn) lost(i int, c *machine.RequestModel) bool {
 		return false
 	}
 	t.assign(c.Assigned)
-	t.begun()
+	t.clearBackoff()
 	step := &t.steps()[i]
 	seq := t.unanswered(step, executionLost)
 	m := t.model(i)
@@ -64,7 +64,7 @@ func (t *txn) escalateModel(step *machine.ToolStep, seq uint64) *machine.Denial 
 // the turn is left to do what it will.
 func (t *txn) expireModel(i int) machine.Disposition {
 	step := &t.steps()[i]
-	policy, live := t.g.ModelCalls.Unknown(), t.underWay(step)
+	policy, live := t.g.ModelCalls.Unknown(), t.inProgress(step)
 	seq := t.unanswered(step, deadlineExceeded)
 	if policy == machine.Escalate {
 		t.escalateModel(step, seq)
@@ -77,8 +77,8 @@ func (t *txn) expireModel(i int) machine.Disposition {
 	return machine.Accepted
 }
 
-// underWay: the execution that asked for the step last is the one at work on the turn.
-func (t *txn) underWay(step *machine.ToolStep) bool {
+// inProgress: the execution that asked for the step last is the one at work on the turn.
+func (t *txn) inProgress(step *machine.ToolStep) bool {
 	turn, m := t.s.Turn, step.Model
 	return turn != nil && !turn.Suspended && turn.Seq == step.TurnSeq && turn.Attempt == m.TurnAttempt &&
 		(m.By == turn.Assigned || m.By == machine.Assignment{})
@@ -94,22 +94,22 @@ func (t *txn) checkAttempt(i int, c *machine.AnswerModel) error {
 	}
 	step := &t.s.Steps[i]
 	if c.Attempt < 1 || c.Attempt > step.Attempt {
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeInvalidArgument, Reason: "NO_SUCH_ATTEMPT", Field: "attempt",
 			Message: fmt.Sprintf("step %d is in attempt %d", step.Step, step.Attempt), Limit: int64(step.Attempt), Got: int64(c.Attempt),
 		}
 	}
-	if step.Status != machine.StepStatusPending || c.Attempt != step.Attempt || t.askedBy(step, c.TurnSeq, c.TurnAttempt, c.Assigned) ||
-		!t.underWay(step) || t.succeeds(c) {
+	if step.Status != machine.StepStatusPending || c.Attempt != step.Attempt || t.requestedBy(step, c.TurnSeq, c.TurnAttempt, c.Assigned) ||
+		!t.inProgress(step) || t.succeeds(c) {
 		return nil
 	}
 	if c.Assigned == nil {
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodePermissionDenied, Reason: "TURN_TOKEN_STALE", Field: "turn_token",
 			Message: fmt.Sprintf("attempt %d of step %d is under way, and the token is not known: call GetTurn for a new one, and tell it again", step.Attempt, step.Step),
 		}
 	}
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodePermissionDenied, Reason: "STEP_NOT_HELD", Field: "step",
 		Message: fmt.Sprintf("attempt %d of step %d is made by another execution", step.Attempt, step.Step),
 	}
@@ -122,15 +122,15 @@ func (t *txn) succeeds(c *machine.AnswerModel) bool {
 	return c.Assigned != nil && c.TurnSeq == turn.Seq && c.TurnAttempt == turn.Attempt && c.Assigned.Delivery > turn.Assigned.Delivery
 }
 
-// settleLate counts what an attempt consumed that nobody waits for any more: its step is
+// settleStale counts what an attempt consumed that nobody waits for any more: its step is
 // answered, another execution's or the run's is over. The host sees to it that an attempt
 // is told once. It is priced if anybody can: what was consumed counts in any case.
-func (t *txn) settleLate(c *machine.AnswerModel) (machine.Disposition, error) {
+func (t *txn) settleStale(c *machine.AnswerModel) (machine.Disposition, error) {
 	ignored := machine.IgnoredStale
 	if t.s.Status.Terminal() {
 		ignored = machine.IgnoredTerminal
 	}
-	bound, owed := t.toldOf(c.Step, c.Attempt)
+	bound, owed := t.releaseReservation(c.Step, c.Attempt)
 	if owed {
 		c.Usage = t.reported(c, bound)
 	}
@@ -140,7 +140,7 @@ func (t *txn) settleLate(c *machine.AnswerModel) (machine.Disposition, error) {
 	if u := &c.Usage; u.InputTokens|u.OutputTokens|u.CostMicro == 0 && u.ToolCalls == 0 && !owed || closedLease(t.s) {
 		return ignored, nil
 	}
-	note := &machine.ModelNoted{Step: c.Step, Attempt: c.Attempt, Usage: c.Usage}
+	note := &machine.ModelUpdated{Step: c.Step, Attempt: c.Attempt, Usage: c.Usage}
 	if c.Answer != nil {
 		note.ResponseID = c.Answer.ResponseID
 	}

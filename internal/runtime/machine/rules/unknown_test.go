@@ -74,7 +74,7 @@ func (k *talk) refused(c machine.Command, reason, field string) {
 	k.t.Helper()
 	seq := k.state.Seq
 	_, err := k.try(c)
-	if r, ok := errors.AsType[*machine.Refusal](err); !ok || r.Reason != reason || r.Field != field || k.state.Seq != seq {
+	if r, ok := errors.AsType[*machine.Error](err); !ok || r.Reason != reason || r.Field != field || k.state.Seq != seq {
 		k.t.Fatalf("%T: %v, want %s (%s)", c, err, reason, field)
 	}
 }
@@ -211,7 +211,7 @@ func TestLateUsage(t *testing.T) {
 			if r.Disposition != tt.want || r.Batch == nil {
 				t.Fatalf("disposition %v, batch %v", r.Disposition, r.Batch)
 			}
-			note, ok := r.Batch.Records[len(r.Batch.Records)-1].Body.(*machine.ModelNoted)
+			note, ok := r.Batch.Records[len(r.Batch.Records)-1].Body.(*machine.ModelUpdated)
 			if !ok || note.Usage.InputTokens != 5 || note.Step != 1 || note.Attempt != 1 {
 				t.Errorf("recorded %+v", r.Batch.Records)
 			}

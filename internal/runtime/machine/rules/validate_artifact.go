@@ -13,7 +13,7 @@ import (
 func CheckType(w *machine.ArtifactWrite, mediaType string) error {
 	form := machine.FormOf(mediaType)
 	refuse := func(format string, args ...any) error {
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeInvalidArgument, Reason: "ARTIFACT_TYPE", Field: Field(w.Name), Allowed: []string{mediaType},
 			Message: fmt.Sprintf("declared %s, but the value ", mediaType) + fmt.Sprintf(format, args...),
 		}

@@ -11,22 +11,22 @@ import (
 // CheckStart: a start says who executes what, and its bounds are bounds.
 func CheckStart(g *machine.Graph, c *machine.Start) error {
 	if !c.Execution.Known() {
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeInvalidArgument, Reason: "EXECUTION_REQUIRED", Field: "execution",
 			Message: "say who executes the turns", Allowed: []string{"CALLER", "WORKERS", "SIDECAR"},
 		}
 	}
 	if c.RunID == "" {
-		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "RUN_ID_REQUIRED", Field: "run_id", Message: "must not be empty"}
+		return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "RUN_ID_REQUIRED", Field: "run_id", Message: "must not be empty"}
 	}
 	if c.Depth < 0 || c.Depth > machine.MaxDepth {
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeFailedPrecondition, Reason: "DEPTH_EXCEEDED", Field: "depth",
 			Message: fmt.Sprintf("delegations nest at most %d deep", machine.MaxDepth), Limit: machine.MaxDepth, Got: int64(c.Depth),
 		}
 	}
 	if g.States[g.Entry] == nil {
-		return &machine.Refusal{Code: machine.CodeInternal, Reason: "GRAPH_INVALID", Field: "entry", Message: fmt.Sprintf("no state %q", g.Entry)}
+		return &machine.Error{Code: machine.CodeInternal, Reason: "GRAPH_INVALID", Field: "entry", Message: fmt.Sprintf("no state %q", g.Entry)}
 	}
 	return First(CheckLabels(c.Labels), CheckBounds(c))
 }
@@ -36,7 +36,7 @@ func CheckLabels(labels []machine.Label) error {
 	seen := make(map[string]bool, len(labels))
 	for _, l := range labels {
 		if l.Key == "" || seen[l.Key] {
-			return &machine.Refusal{
+			return &machine.Error{
 				Code: machine.CodeInvalidArgument, Reason: "BAD_LABEL", Field: "labels[" + l.Key + "]",
 				Message: "label keys must be unique and not empty",
 			}
@@ -66,7 +66,7 @@ func CheckBounds(c *machine.Start) error {
 	}
 	for _, b := range bounds {
 		if b.n < 0 {
-			return &machine.Refusal{
+			return &machine.Error{
 				Code: machine.CodeInvalidArgument, Reason: "BAD_LIMIT", Field: b.field,
 				Message: "must be 0 (the default) or more", Got: b.n,
 			}
@@ -88,7 +88,7 @@ func WithDefaults(l machine.Limits) machine.Limits {
 
 // RunExists refuses a start under an id that is taken.
 func RunExists(s *machine.State) error {
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeAlreadyExists, Reason: "RUN_EXISTS", Field: "run_id", Message: "the run exists: " + s.RunID, Seq: s.Seq,
 	}
 }
@@ -96,16 +96,16 @@ func RunExists(s *machine.State) error {
 // CheckSource: the run had not ended, and the graph has all that the copy needs.
 func CheckSource(g *machine.Graph, c *machine.Fork) error {
 	if c.From == nil {
-		return &machine.Refusal{Code: machine.CodeInternal, Reason: "FORK_INVALID", Field: "from", Message: "a fork needs its source's state"}
+		return &machine.Error{Code: machine.CodeInternal, Reason: "FORK_INVALID", Field: "from", Message: "a fork needs its source's state"}
 	}
 	if c.From.Status.Terminal() {
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeFailedPrecondition, Reason: "FORK_TERMINAL", Field: "at_seq", Seq: c.From.Seq,
 			Message: fmt.Sprintf("the run had ended %s (%s) there: fork it at an earlier record", c.From.Status, c.From.Reason),
 		}
 	}
 	if c.From.Undo != nil {
-		return &machine.Refusal{
+		return &machine.Error{
 			Code: machine.CodeFailedPrecondition, Reason: "FORK_COMPENSATING", Field: "at_seq", Seq: c.From.Seq,
 			Message: "the run's effects were being undone there: fork it at an earlier record",
 		}
@@ -124,7 +124,7 @@ func CheckStates(g *machine.Graph, from *machine.State) error {
 	if missing == nil {
 		return nil
 	}
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeFailedPrecondition, Reason: "FORK_STATE_MISSING", Field: "pack", Allowed: StateNames(g),
 		Message: fmt.Sprintf("the run visited %s, which %s@%s does not have", strings.Join(missing, ", "), g.PackID, g.PackVersion),
 	}
@@ -145,7 +145,7 @@ func CheckHeads(g *machine.Graph, from *machine.State) error {
 	for i := range from.Artifacts {
 		h := &from.Artifacts[i]
 		if decl, ok := g.Artifacts[h.Name]; !ok || decl.Type != h.Type || decl.Mode != h.Mode {
-			return &machine.Refusal{
+			return &machine.Error{
 				Code: machine.CodeFailedPrecondition, Reason: "FORK_ARTIFACT_MISMATCH", Field: Field(h.Name),
 				Message: fmt.Sprintf("%s@%s does not declare it as the run has it (%s)", g.PackID, g.PackVersion, h.Type),
 			}
@@ -165,7 +165,7 @@ func CheckQueued(c *machine.Fork) error {
 	if got <= limit {
 		return nil
 	}
-	return &machine.Refusal{
+	return &machine.Error{
 		Code: machine.CodeResourceExhausted, Reason: "INPUT_QUEUE_FULL", Field: "at_seq",
 		Message: fmt.Sprintf("%d inputs waited for the open turn", got), Limit: int64(limit), Got: int64(got),
 	}

@@ -115,7 +115,7 @@ func (f *Fold) end(s *Span, at int64) {
 }
 
 func (f *Fold) enter(r *machine.Record, b *machine.Transition) {
-	f.leave(r.At, b.Event)
+	f.endVisit(r.At, b.Event)
 	f.visit = f.open(visitSpan(f.run, r.Seq), f.root.ID, "visit "+b.To, r.At)
 	f.visit.text("pawl.state", b.To)
 	f.visit.number("pawl.visit", int64(b.Visit))
@@ -127,8 +127,8 @@ func (f *Fold) enter(r *machine.Record, b *machine.Transition) {
 	f.beginTurn(r.At, r.Seq, 1, b.To)
 }
 
-// leave ends the visit with all that is open in it.
-func (f *Fold) leave(at int64, event string) {
+// endVisit ends the visit with all that is open in it.
+func (f *Fold) endVisit(at int64, event string) {
 	f.endTurn(at, "abandoned", "")
 	for _, step := range f.pending() {
 		f.endStep(at, step, "cancelled", "")
@@ -242,7 +242,7 @@ func (f *Fold) endTurn(at int64, outcome, code string) {
 }
 
 func (f *Fold) finish(at int64, b *machine.Ended) {
-	f.leave(at, "")
+	f.endVisit(at, "")
 	f.root.text("pawl.status", b.Status.String())
 	f.root.text("pawl.reason", b.Reason)
 	if b.Status == machine.Failed || b.Status == machine.Escalated || b.Status == machine.BudgetExhausted {

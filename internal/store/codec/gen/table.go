@@ -16,7 +16,7 @@ var (
 		machine.FailTurn{}, machine.SuspendTurn{}, machine.RequestSteps{}, machine.ResolveStep{}, machine.FireTimer{},
 		machine.Pause{}, machine.Resume{}, machine.Cancel{}, machine.LoseTurn{}, machine.LoseStep{},
 		machine.WriteOutput{}, machine.NoteDelegation{}, machine.Fork{},
-		machine.RequestModel{}, machine.AnswerModel{}, machine.NoteModel{},
+		machine.RequestModel{}, machine.AnswerModel{}, machine.UpdateModelCall{},
 		machine.RaiseBudget{},
 		machine.Steer{}, machine.Stop{},
 		machine.DecideStep{},
@@ -25,10 +25,10 @@ var (
 		machine.Transition{}, machine.InputReceived{}, machine.TurnOpened{}, machine.TurnAssigned{}, machine.TurnCompleted{},
 		machine.TurnFailed{}, machine.TurnAbandoned{}, machine.TurnSuspended{}, machine.StepRequested{}, machine.StepResolved{},
 		machine.StepRejected{}, machine.StepCancelled{}, machine.ArtifactsSet{}, machine.Paused{}, machine.Resumed{},
-		machine.Origin{}, machine.Ended{}, machine.TurnReady{}, machine.OutputWritten{}, machine.StepDelegated{}, machine.Noted{},
-		machine.ModelNoted{}, machine.StepDoubted{}, machine.CompensationBegun{},
+		machine.Origin{}, machine.Ended{}, machine.TurnReady{}, machine.OutputWritten{}, machine.StepDelegated{}, machine.NoChange{},
+		machine.ModelUpdated{}, machine.StepOutcomeUnknown{}, machine.CompensationStarted{},
 		machine.BudgetRaised{},
-		machine.Steered{}, machine.Stopped{}, machine.Noticed{},
+		machine.Steered{}, machine.Stopped{}, machine.NoticeAdded{},
 		machine.StepDecided{},
 	}
 	// rows are the messages that are values of their own, in the order of the output.
@@ -59,21 +59,21 @@ var closed = map[reflect.Type]string{
 	reflect.TypeFor[machine.Mode]():       "Append",
 	reflect.TypeFor[machine.Awaiting]():   "AwaitAuth",
 	reflect.TypeFor[machine.Sending]():    "SentNot",
-	reflect.TypeFor[machine.Verdict]():    "Lapsed",
+	reflect.TypeFor[machine.Verdict]():    "Expired",
 }
 
 // sames are the functions that compare a record's field with its input's, for the
 // fields of which the schema has a *_of_input.
 var sames = map[reflect.Type]string{
-	reflect.TypeFor[[]machine.ArtifactWrite](): "sameWrites",
-	reflect.TypeFor[[]machine.Part]():          "sameParts",
-	reflect.TypeFor[[]machine.Message]():       "sameMessages",
-	reflect.TypeFor[[]machine.Talk]():          "sameTalks",
-	reflect.TypeFor[[]machine.TakenStep]():     "sameTaken",
-	reflect.TypeFor[machine.Fault]():           "sameFault",
-	reflect.TypeFor[*machine.State]():          "sameState",
-	reflect.TypeFor[*machine.ModelRequest]():   "sameModel",
-	reflect.TypeFor[*machine.ModelAnswer]():    "sameAnswer",
+	reflect.TypeFor[[]machine.ArtifactWrite]():    "sameWrites",
+	reflect.TypeFor[[]machine.Part]():             "sameParts",
+	reflect.TypeFor[[]machine.Message]():          "sameMessages",
+	reflect.TypeFor[[]machine.ConversationCopy](): "sameConversations",
+	reflect.TypeFor[[]machine.TakenStep]():        "sameTaken",
+	reflect.TypeFor[machine.Fault]():              "sameFault",
+	reflect.TypeFor[*machine.State]():             "sameState",
+	reflect.TypeFor[*machine.ModelRequest]():      "sameModel",
+	reflect.TypeFor[*machine.ModelAnswer]():       "sameAnswer",
 }
 
 var (

@@ -285,8 +285,8 @@ func valuesAreTheCallers(t *testing.T, db kv.KV) {
 	key := it.KeyCopy()
 	copy(a, "XXXXX")
 	it.Next()
-	if b, err := it.Value(); err != nil || string(b) != "other" || it.Size() != 5 || it.Room() < 6 {
-		t.Errorf("%q, %v, %d, %d", b, err, it.Size(), it.Room())
+	if b, err := it.Value(); err != nil || string(b) != "other" || it.Size() != 5 || it.StoredSize() < 6 {
+		t.Errorf("%q, %v, %d, %d", b, err, it.Size(), it.StoredSize())
 	}
 	if string(copied) != "first" || string(key) != "a" {
 		t.Errorf("copies are %q of %q", copied, key)
@@ -429,13 +429,13 @@ func compare(t *testing.T, dice *rand.Rand, view kv.View, model map[string]strin
 		if !r.Reverse && dice.IntN(3) == 0 {
 			from = ""
 		}
-		if got, want := walk(t, &view, r, from), walked(model, r, from); !slices.Equal(got, want) {
+		if got, want := keysFrom(t, &view, r, from), walked(model, r, from); !slices.Equal(got, want) {
 			t.Fatalf("%+v from %x: %q, want %q", r, from, got, want)
 		}
 	}
 }
 
-func walk(t *testing.T, view *kv.View, r kv.Range, from string) (out []string) {
+func keysFrom(t *testing.T, view *kv.View, r kv.Range, from string) (out []string) {
 	t.Helper()
 	it := view.Scan(r)
 	defer it.Close()

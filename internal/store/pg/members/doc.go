@@ -15,5 +15,5 @@
 //   - No error contains a password.
 //   - No statement depends on what was set in a session before.
 //
-// Concurrency: [Rows] is safe for concurrent use.
+// Concurrency: [Membership] is safe for concurrent use.
 package members

@@ -52,7 +52,7 @@ func TestPartitions(t *testing.T) {
 				t.Errorf("%v", v.Nodes)
 			}
 			for i, id := range []int32{0, 5, 7, 63} {
-				if len(v.Parts) != 4 || v.Parts[i].ID != id || v.Parts[i].Format != uint32(10+id) || v.Parts[i].Made != (id == 63) {
+				if len(v.Parts) != 4 || v.Parts[i].ID != id || v.Parts[i].Format != uint32(10+id) || v.Parts[i].NonEmpty != (id == 63) {
 					t.Fatalf("%v", v.Parts)
 				}
 			}
@@ -134,7 +134,7 @@ func TestTheClockIsPutBackForAll(t *testing.T) {
 		var all sync.WaitGroup
 		for _, n := range nodes {
 			all.Go(func() {
-				if _, err := n.rows.Beat(t.Context(), n.Node); err != nil {
+				if _, err := n.rows.Heartbeat(t.Context(), n.Node); err != nil {
 					t.Error(err)
 				}
 			})

@@ -21,7 +21,7 @@ import "strings"
 // The first column sets how long a lock is waited for, before any is: a session that waits for a
 // standby keeps its locks though nobody hears it any more, and those of further beats would wait
 // behind it one by one.
-const beatText = `WITH clock AS MATERIALIZED (
+const heartbeatText = `WITH clock AS MATERIALIZED (
 	SELECT pg_catalog.set_config('lock_timeout', $10::text, true), pg_catalog.clock_timestamp() AS now, $9::bigint * interval '1 microsecond' AS lease
 ), me AS (
 	INSERT INTO {s}.node (id, address, key, leaving, speaks, parts, lease_until, since)
@@ -58,7 +58,7 @@ SELECT 1, h.part, h.id, coalesce(n.address, h.address), n.key, coalesce(n.leavin
 FROM clock, had h LEFT JOIN (SELECT * FROM me UNION ALL SELECT id, address, key, leaving, speaks, parts, since, lease_until FROM {s}.node WHERE id <> $1) n ON n.id = h.id
 ORDER BY sort, part, since, id`
 
-const leaveText = `DELETE FROM {s}.node WHERE id = $1`
+const deregisterText = `DELETE FROM {s}.node WHERE id = $1`
 
 // Who places namespaces has the table of them to itself, so that no two who start at once choose the
 // same partition. Those that have their place are written anew: an answer that nobody heard, or that
@@ -73,11 +73,11 @@ const (
 	ON CONFLICT (name) DO UPDATE SET part = namespace.part`
 )
 
-type statements struct{ beat, leave, lock, placed, stored, place, seed string }
+type statements struct{ heartbeat, deregister, lock, placed, stored, place, seed string }
 
 func statementsOf(schema string) statements {
 	in := func(text string) string { return strings.ReplaceAll(text, "{s}", schema) }
 	return statements{
-		beat: in(beatText), leave: in(leaveText), lock: in(lockText), placed: in(placedText), stored: in(storedText), place: in(placeText),
+		heartbeat: in(heartbeatText), deregister: in(deregisterText), lock: in(lockText), placed: in(placedText), stored: in(storedText), place: in(placeText),
 	}
 }

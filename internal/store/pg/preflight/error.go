@@ -69,8 +69,8 @@ var todo = map[Reason]string{
 	ReadOnly:   "name the primary, or all servers with target_session_attrs=read-write in the URL",
 }
 
-// Told gives an error of connections and statements its reason.
-func Told(where string, err error) error {
+// Classify gives an error of connections and statements its reason.
+func Classify(where string, err error) error {
 	if err == nil {
 		return nil
 	}

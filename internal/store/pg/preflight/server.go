@@ -84,7 +84,7 @@ func Look(ctx context.Context, url, where, schema string) (Server, error) {
 			time.Sleep(pause)
 			continue
 		}
-		return s, Told(where, err)
+		return s, Classify(where, err)
 	}
 }
 

@@ -24,7 +24,7 @@ func (c *checker) ledger() {
 
 // account: nothing is owed of a run that has ended, or that no budget holds.
 func (c *checker) account() {
-	if a := c.s.Account; a != nil && len(a.Owed) > 0 {
-		c.must(len(a.Owed) <= machine.MaxOwed && !c.s.Status.Terminal() && (rules.KeepsLedger(c.g, c.s) || rules.LimitOf(c.g, c.s) != machine.Amount{}), "%d calls are owed in status %s", len(a.Owed), c.s.Status)
+	if a := c.s.Account; a != nil && len(a.Unreported) > 0 {
+		c.must(len(a.Unreported) <= machine.MaxUnreportedUsage && !c.s.Status.Terminal() && (rules.KeepsLedger(c.g, c.s) || rules.LimitOf(c.g, c.s) != machine.Amount{}), "%d calls are owed in status %s", len(a.Unreported), c.s.Status)
 	}
 }

@@ -11,16 +11,16 @@ import (
 
 // Invariants of calls of models, of a state and from one to the next.
 
-// heeds: what has to be heard is recorded, in order, and is where it says.
-func (c *checker) heeds() {
+// requiredMessages: what has to be heard is recorded, in order, and is where it says.
+func (c *checker) requiredMessages() {
 	last, next := uint64(0), uint64(0)
 	for _, v := range c.s.Conversations {
 		if v.State == c.s.Current {
 			next = v.Next
 		}
 	}
-	for _, h := range c.s.Heeds {
-		c.must(h.Seq > last && h.Seq <= c.s.Seq, "heeds %v", c.s.Heeds)
+	for _, h := range c.s.RequiredMessages {
+		c.must(h.Seq > last && h.Seq <= c.s.Seq, "heeds %v", c.s.RequiredMessages)
 		c.must(h.Row <= next && (h.Row == 0 || !h.Notice && !h.Later) && (h.Notice || !h.Once), "heed %+v", h)
 		last = h.Seq
 	}
@@ -32,11 +32,11 @@ func (c *checker) models() {
 		case p.Model != nil:
 			c.model(p)
 		case p.Call != nil:
-			c.asked(p)
+			c.modelCallRef(p)
 		}
 	}
 	c.must(int64(c.s.ModelSteps) <= int64(c.s.LastStep)-int64(rules.TakenBy(c.s).Steps), "%d calls of models among %d steps", c.s.ModelSteps, c.s.LastStep)
-	c.must(len(c.s.Texts) <= machine.MaxKnownTexts, "%d texts are known", len(c.s.Texts))
+	c.must(len(c.s.Texts) <= machine.MaxTextRefs, "%d texts are known", len(c.s.Texts))
 }
 
 // model: what is answered holds no bound, and what is pending is the open turn's.
@@ -56,8 +56,8 @@ func (c *checker) model(p *machine.ToolStep) {
 	c.must(m.Calls == 0 || p.Status == machine.StepStatusOK, "step %d has %d calls without an answer", p.Step, m.Calls)
 }
 
-// asked: a step that a model asked for stands in that model's answer.
-func (c *checker) asked(p *machine.ToolStep) {
+// modelCallRef: a step that a model asked for stands in that model's answer.
+func (c *checker) modelCallRef(p *machine.ToolStep) {
 	i := rules.FindStep(c.s.Steps, p.Call.Step)
 	if i < 0 || c.s.Steps[i].Model == nil || c.s.Steps[i].Status != machine.StepStatusOK || p.Call.Step >= p.Step {
 		c.must(false, "step %d is call %d of step %d, which is no answer of a model", p.Step, p.Call.Index, p.Call.Step)
@@ -134,7 +134,7 @@ func usageOf(b machine.Body) (used machine.Usage, calls int64) {
 		return b.Usage, 0
 	case *machine.StepResolved:
 		return b.Usage, 0
-	case *machine.ModelNoted:
+	case *machine.ModelUpdated:
 		return b.Usage, 0
 	case *machine.StepCancelled:
 		return b.Usage, 0

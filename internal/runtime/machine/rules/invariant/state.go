@@ -22,7 +22,7 @@ func Check(s *machine.State, g *machine.Graph) error {
 	c.turn()
 	c.steps()
 	c.models()
-	c.heeds()
+	c.requiredMessages()
 	c.effects()
 	c.artifacts()
 	c.conversations()
@@ -97,7 +97,7 @@ func (c *checker) life() {
 	s := c.s
 	c.must(s.Status == rules.StatusOf(c.g, s), "status %s, should be %s", s.Status, rules.StatusOf(c.g, s))
 	c.must(s.Awaiting == rules.AwaitingOf(c.g, s), "awaiting %d, should be %d", s.Awaiting, rules.AwaitingOf(c.g, s))
-	c.must(s.Asked == 0 || s.Asked == machine.AwaitAuth && s.Turn == nil && rules.Covered(s), "the last turn asked for %d", s.Asked)
+	c.must(s.TurnAwaiting == 0 || s.TurnAwaiting == machine.AwaitAuth && s.Turn == nil && rules.Covered(s), "the last turn asked for %d", s.TurnAwaiting)
 	c.must(s.StatusAt >= s.CreatedAt && s.StatusAt <= s.At, "status since %d, run from %d to %d", s.StatusAt, s.CreatedAt, s.At)
 	c.must(s.Status.Terminal() == (s.Reason != ""), "status %s with reason %q", s.Status, s.Reason)
 	if !s.Status.Terminal() {
@@ -106,7 +106,7 @@ func (c *checker) life() {
 	c.must(s.Turn == nil && len(s.Queue) == 0 && !s.Paused, "an ended run has a turn, a queue or is paused")
 	c.must(len(rules.Timers(s)) == 0, "an ended run has timers")
 	c.must(len(rules.PendingSteps(s)) == 0, "an ended run has pending steps")
-	c.must(len(s.Heeds) == 0, "an ended run has something to hear")
+	c.must(len(s.RequiredMessages) == 0, "an ended run has something to hear")
 }
 
 func (c *checker) turn() {
@@ -137,7 +137,7 @@ func (c *checker) steps() {
 		c.must(!keys[p.Key], "two steps with key %q", p.Key)
 		c.must(p.Attempt >= 1 && (p.Model != nil || p.Attempt <= rules.ToolOf(c.g, p.Tool).Attempts), "step %d attempt %d", p.Step, p.Attempt)
 		pending := p.Status == machine.StepStatusPending
-		c.must(p.Out() == (p.Deadline != 0) && (pending || p.Inquiry == 0), "step %d status %d with deadline %d", p.Step, p.Status, p.Deadline)
+		c.must(p.AwaitingAnswer() == (p.Deadline != 0) && (pending || p.Inquiry == 0), "step %d status %d with deadline %d", p.Step, p.Status, p.Deadline)
 		answered := p.Status == machine.StepStatusOK || p.Status == machine.StepStatusError
 		c.must(answered == (p.AnswerSeq != 0), "step %d status %d with answer %d", p.Step, p.Status, p.AnswerSeq)
 		begun := s.VisitSeq + 1
@@ -160,9 +160,9 @@ func (c *checker) approval(p *machine.ToolStep) {
 	}
 	c.must(p.Model == nil && a.Digest != [32]byte{} && a.Since > 0 && a.Since <= c.s.At, "step %d: approval %+v", p.Step, *a)
 	c.must((a.Verdict != 0) == (a.Seq != 0) && a.Seq <= c.s.Seq && a.At <= c.s.At && a.PayloadSeq <= a.Seq, "step %d: decision %+v", p.Step, *a)
-	c.must(p.Status == machine.StepStatusCancelled || a.Held == (a.Verdict == 0 || a.Verdict == machine.Lapsed), "step %d: held after %s", p.Step, a.Verdict)
-	c.must(!a.Held || p.Status != machine.StepStatusOK || a.Verdict == machine.Lapsed && p.Attempt > 1, "step %d is held and answered", p.Step)
-	c.must(!p.Awaits() || p.Remote == nil, "step %d is held and sent", p.Step)
+	c.must(p.Status == machine.StepStatusCancelled || a.Held == (a.Verdict == 0 || a.Verdict == machine.Expired), "step %d: held after %s", p.Step, a.Verdict)
+	c.must(!a.Held || p.Status != machine.StepStatusOK || a.Verdict == machine.Expired && p.Attempt > 1, "step %d is held and answered", p.Step)
+	c.must(!p.HeldForApproval() || p.Remote == nil, "step %d is held and sent", p.Step)
 }
 
 func (c *checker) artifacts() {
@@ -214,7 +214,7 @@ func (c *checker) effects() {
 	s := c.s
 	c.must(len(s.Effects) <= machine.MaxEffects, "%d effects", len(s.Effects))
 	for _, e := range s.Effects {
-		c.must(c.g.Tools[e.Tool].Compensate != "" && e.Step <= s.LastStep && e.Asked <= s.Seq, "effect %+v", e)
+		c.must(c.g.Tools[e.Tool].Compensate != "" && e.Step <= s.LastStep && e.PayloadSeq <= s.Seq, "effect %+v", e)
 	}
 	c.must(!s.Status.Terminal() || s.Undo == nil && s.Effects == nil, "an ended run has effects to undo")
 	c.must(s.Undo == nil || s.Turn == nil && len(rules.PendingSteps(s)) > 0, "effects are undone, and nothing is waited for")

@@ -1,0 +1,53 @@
+package membership
+
+import "time"
+
+// rerequest is how often at most the rows are read for a key that is not known.
+const minRefreshInterval = 100 * time.Millisecond
+
+// Known says whether a key is that of a node that lives. For one that is not known the rows are
+// read once more.
+func (n *Node) Known(key [32]byte) bool {
+	if n.knows(key) {
+		return true
+	}
+	n.awaitRefresh()
+	return n.knows(key)
+}
+
+func (n *Node) knows(key [32]byte) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, m := range n.view.Nodes {
+		if m.Key == key && !m.outsideCluster() {
+			return time.Since(n.viewRequestedAt) < n.cfg.Lease
+		}
+	}
+	return false
+}
+
+// awaitRefresh waits until the rows were read once more, or could not be.
+func (n *Node) awaitRefresh() {
+	n.mu.Lock()
+	came, looked := time.Now(), n.polled
+	first := n.lastPoll.Add(minRefreshInterval)
+	n.mu.Unlock()
+	time.Sleep(time.Until(first))
+	timeout := time.NewTimer(n.cfg.Every)
+	defer timeout.Stop()
+	for {
+		n.Refresh()
+		select {
+		case <-looked:
+		case <-timeout.C:
+			return
+		}
+		n.mu.Lock()
+		done := n.lastPoll.After(came)
+		looked = n.polled
+		n.mu.Unlock()
+		if done {
+			return
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package membership
+
+import "time"
+
+// How long a node waits that may take a partition.
+const (
+	// fallbackDelay is how long those wait who do not come first.
+	fallbackDelay = time.Second
+	// ownerReturnGrace is how long all wait who could not read the rows: nor could the owner, whose lease
+	// may have ended by that alone, and who goes on as soon as the rows are back.
+	ownerReturnGrace = 2 * time.Second
+	// minTakeoverBackoff and maxTakeoverBackoff are between two tries that failed.
+	minTakeoverBackoff = 2 * time.Second
+	maxTakeoverBackoff = 8 * time.Second
+)
+
+// takeoverTimer decides when this node takes a partition that nobody has. It knows what was seen last.
+type takeoverTimer struct {
+	me string
+	// unownedSince is since when nobody has it, as far as is seen; zero: somebody has, or there is none.
+	unownedSince time.Time
+	// ownerReturnUntil is until when who had it may come back.
+	ownerReturnUntil time.Time
+	// retryAt is until when this node does not try again, after tries that failed.
+	retryAt time.Time
+	backoff time.Duration
+}
+
+// observe learns from a view; gap: there was none for so long before it that leases ended by that.
+func (c *takeoverTimer) observe(owner Member, now time.Time, gap bool) {
+	if gap {
+		c.ownerReturnUntil = now.Add(ownerReturnGrace)
+	}
+	if owner != (Member{}) {
+		c.unownedSince = time.Time{}
+		if owner.ID != c.me {
+			c.reset()
+		}
+		return
+	}
+	if c.unownedSince.IsZero() {
+		c.unownedSince = now
+	}
+}
+
+// dueAt is when this node takes it, of which heir takes it at once; false: somebody has it.
+func (c *takeoverTimer) dueAt(heir string) (time.Time, bool) {
+	if c.unownedSince.IsZero() {
+		return time.Time{}, false
+	}
+	at := c.unownedSince
+	if heir != c.me {
+		at = at.Add(fallbackDelay)
+	}
+	return later(at, c.ownerReturnUntil, c.retryAt), true
+}
+
+// reset forgets what failed before.
+func (c *takeoverTimer) reset() { c.retryAt, c.backoff = time.Time{}, 0 }
+
+// backOff has the others go first.
+func (c *takeoverTimer) backOff(now time.Time) {
+	c.backoff = min(max(2*c.backoff, minTakeoverBackoff), maxTakeoverBackoff)
+	c.retryAt = now.Add(c.backoff)
+}
+
+func later(times ...time.Time) (latest time.Time) {
+	for _, t := range times {
+		if t.After(latest) {
+			latest = t
+		}
+	}
+	return latest
+}

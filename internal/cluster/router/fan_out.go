@@ -1,0 +1,174 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
+	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
+)
+
+// Partition is one that there is, with the namespaces in it that this node serves.
+type Partition struct {
+	Number     int32
+	Namespaces []string
+}
+
+// fanOut makes a call of a method that is of all partitions: at each, one by one, since who asks for
+// all of a store has time, and others need theirs. The answers are put together.
+func (r *Router) fanOut(ctx context.Context, method string, req any) (any, error) {
+	parts := r.cfg.Partitions
+	if len(parts) == 1 {
+		return r.callAt(ctx, parts[0].Number, method, req)
+	}
+	m := methods[method]
+	sum := m.NewResponse()
+	for _, part := range parts {
+		got, err := r.callAt(ctx, part.Number, method, req)
+		if err != nil {
+			return nil, err
+		}
+		one, err := m.decoded(got)
+		if err != nil {
+			return nil, err
+		}
+		switch sum := sum.(type) {
+		case *pawlv1.GetStoreStatsResponse:
+			if sum.GetStats() == nil {
+				sum.Stats = &pawlv1.StoreStats{}
+			}
+			AddStats(sum.GetStats(), one.(*pawlv1.GetStoreStatsResponse).GetStats())
+		case *pawlv1.ListLimitsResponse:
+			addLimits(sum, one.(*pawlv1.ListLimitsResponse))
+		}
+	}
+	return sum, nil
+}
+
+// decoded is an answer as a message, which may have come as bytes.
+func (m *Method) decoded(got any) (proto.Message, error) {
+	switch got := got.(type) {
+	case encoded.Message:
+		out := m.NewResponse()
+		if err := proto.Unmarshal(got, out); err != nil {
+			return nil, fmt.Errorf("the answer of another node: %w", err)
+		}
+		return out, nil
+	case proto.Message:
+		return got, nil
+	}
+	return nil, fmt.Errorf("an answer is a %T", got)
+}
+
+// nodeInfo answers what the router knows.
+func (r *Router) nodeInfo(ctx context.Context, method string) any {
+	if method == pawlv1.RunService_GetCaller_FullMethodName {
+		return r.caller(ctx)
+	}
+	return r.partitions()
+}
+
+// caller is who calls, with the namespaces that this node serves: those of an owner may be others.
+func (r *Router) caller(ctx context.Context) *pawlv1.GetCallerResponse {
+	var served []string
+	for _, part := range r.cfg.Partitions {
+		served = append(served, part.Namespaces...)
+	}
+	slices.Sort(served)
+	p := auth.CallerOf(ctx)
+	return &pawlv1.GetCallerResponse{Principal: p.Name(), Scopes: p.Scopes.Names(), Namespaces: p.Spaces(served)}
+}
+
+// known are this node's partitions, and those of which it serves nothing though they have something.
+func (r *Router) known() []Partition {
+	all := slices.Clone(r.cfg.Partitions)
+	for _, number := range r.cfg.Directory.NonEmpty() {
+		if !slices.ContainsFunc(r.cfg.Partitions, func(p Partition) bool { return p.Number == number }) {
+			all = append(all, Partition{Number: number})
+		}
+	}
+	slices.SortFunc(all, func(a, b Partition) int { return int(a.Number - b.Number) })
+	return all
+}
+
+// partitions are all, with who has them.
+func (r *Router) partitions() *pawlv1.ListPartitionsResponse {
+	out := &pawlv1.ListPartitionsResponse{}
+	for _, part := range r.known() {
+		one := &pawlv1.Partition{Number: uint32(part.Number), Namespaces: part.Namespaces}
+		if owner, there := r.cfg.Directory.Owner(part.Number); there {
+			one.Owner = owner.Address
+		} else if r.cfg.Slots.At(part.Number).Has() {
+			one.Owner, one.Here = r.cfg.Address(), true
+		}
+		out.Partitions = append(out.Partitions, one)
+	}
+	return out
+}
+
+// check is CheckStore: one partition after the other, up to the first fault.
+func (r *Router) check(ctx context.Context, stream grpc.ServerStream) error {
+	method := pawlv1.StoreService_CheckStore_FullMethodName
+	if len(r.cfg.Partitions) == 1 {
+		return r.serverStream(ctx, method, stream)
+	}
+	req := methods[method].NewRequest()
+	if err := stream.RecvMsg(req); err != nil {
+		return err
+	}
+	all := &checked{ServerStream: stream, before: &pawlv1.CheckCounts{}}
+	for _, part := range r.cfg.Partitions {
+		if err := r.serverStreamAt(ctx, part.Number, method, req, all); err != nil {
+			return err
+		}
+		if all.faulty {
+			return nil
+		}
+	}
+	return stream.SendMsg(&pawlv1.CheckStoreResponse{Answer: &pawlv1.CheckStoreResponse_Done{Done: all.before}})
+}
+
+// checked sends what several checks say as one.
+type checked struct {
+	grpc.ServerStream
+	// before is what those found that are done.
+	before *pawlv1.CheckCounts
+	faulty bool
+}
+
+// SendHeader sends nothing: the first message does, and each check would.
+func (c *checked) SendHeader(metadata.MD) error { return nil }
+
+// SetHeader keeps nothing, for the same reason.
+func (c *checked) SetHeader(metadata.MD) error { return nil }
+
+var errNoCheck = errors.New("what came is no answer of a check")
+
+// SendMsg adds up.
+func (c *checked) SendMsg(m any) error {
+	said, err := methods[pawlv1.StoreService_CheckStore_FullMethodName].decoded(m)
+	if err != nil {
+		return err
+	}
+	in, ok := said.(*pawlv1.CheckStoreResponse)
+	if !ok {
+		return errNoCheck
+	}
+	switch answer := in.GetAnswer().(type) {
+	case *pawlv1.CheckStoreResponse_Progress:
+		in = &pawlv1.CheckStoreResponse{Answer: &pawlv1.CheckStoreResponse_Progress{Progress: added(c.before, answer.Progress)}}
+	case *pawlv1.CheckStoreResponse_Done:
+		c.before = added(c.before, answer.Done)
+		return nil
+	case *pawlv1.CheckStoreResponse_Fault:
+		c.faulty = true
+	}
+	return c.ServerStream.SendMsg(in)
+}

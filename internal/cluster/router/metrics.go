@@ -1,0 +1,47 @@
+package router
+
+import (
+	"context"
+	"strings"
+
+	rpccode "google.golang.org/genproto/googleapis/rpc/code"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+// Counts takes note of what becomes of calls. All are called often and must not wait.
+type Counts interface {
+	// Forwarded is told of each call that was sent to another node: the method without its
+	// first slash, or "http", and the name of the status that came back, as OK, or NOT_STARTED.
+	Forwarded(method, outcome string)
+	// Retried is told of each call that is made once more.
+	Retried(method string)
+	// NoOwner is told of each call that found nobody for too long.
+	NoOwner(method string)
+}
+
+type uncounted struct{}
+
+func (uncounted) Forwarded(string, string) {}
+func (uncounted) Retried(string)           {}
+func (uncounted) NoOwner(string)           {}
+
+// httpMethod stands for requests to agents, whose method nobody has read yet.
+const httpMethod = "http"
+
+// forwarded takes note of a call at another node, and names that to its caller.
+func (r *Router) forwarded(ctx context.Context, method string, to Peer, err error) {
+	r.cfg.Counts.Forwarded(strings.TrimPrefix(method, "/"), outcome(err))
+	// A command of a stream has no trailer.
+	if of, _ := grpc.Method(ctx); of == method && (err == nil || outcomeOf(err) == final) {
+		_ = grpc.SetTrailer(ctx, metadata.Pairs(OwnerTrailer, to.Address))
+	}
+}
+
+func outcome(err error) string {
+	if outcomeOf(err) == notStarted {
+		return "NOT_STARTED"
+	}
+	return rpccode.Code(status.Code(err)).String()
+}

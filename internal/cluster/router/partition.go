@@ -1,0 +1,51 @@
+package router
+
+import (
+	"context"
+	"slices"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
+)
+
+// partOf is the partition in which a request is made: that of its namespace, or the one that it names.
+// What is of neither is made in the first one, as what names one that there is not: the house there
+// refuses it.
+func (r *Router) partOf(ctx context.Context, req any) int32 {
+	if in, ok := req.(*pawlv1.BackupRequest); ok && r.hasPart(in.GetPartition()) {
+		return int32(in.GetPartition())
+	}
+	space := auth.SpaceOf(ctx, req)
+	if space == "" {
+		return 0
+	}
+	return r.cfg.Parts(space)
+}
+
+// partOfAgent is the partition in which a request to an agent over HTTP is made. That of a namespace that is
+// none of its caller's is made where the caller is at home, whose house refuses it: nothing tells
+// whether there is such a one, not even who answers.
+func (r *Router) partOfAgent(ctx context.Context, of tenant) (int32, error) {
+	if auth.CheckNamespace(auth.CallerOf(ctx), of) != nil {
+		return r.cfg.Parts(auth.CallerNamespace(ctx)), nil
+	}
+	return r.partOf(ctx, of), r.served(ctx, of)
+}
+
+// served refuses a request of a namespace that is not.
+func (r *Router) served(ctx context.Context, req any) error {
+	if space := auth.SpaceOf(ctx, req); space != "" {
+		return r.cfg.Served(ctx, space)
+	}
+	return nil
+}
+
+func (r *Router) hasPart(number uint32) bool {
+	return slices.ContainsFunc(r.known(), func(p Partition) bool { return uint32(p.Number) == number })
+}
+
+// tenant is a request over HTTP as far as it says whose it is.
+type tenant string
+
+// GetTenant is what requests to agents have.
+func (t tenant) GetTenant() string { return string(t) }

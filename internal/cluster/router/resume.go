@@ -1,0 +1,104 @@
+package router
+
+import (
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
+)
+
+// Fields of a response of StreamTransitions, and of what it has.
+const (
+	recordField       protowire.Number = 1
+	heartbeatField    protowire.Number = 2
+	outputField       protowire.Number = 4
+	cursorOfRecord    protowire.Number = 4
+	cursorOfHeartbeat protowire.Number = 1
+)
+
+// streamPosition is how far a reader of StreamTransitions was told. The zero value: it was told nothing.
+type streamPosition struct {
+	// cursor is the newest one; "" = there was none.
+	cursor string
+	// output is the last piece of output, nil if there was none.
+	output *pawlv1.OutputPosition
+}
+
+// advance moves the place behind a response, which other readers may share.
+func (p *streamPosition) advance(m any) {
+	switch m := m.(type) {
+	case *pawlv1.StreamTransitionsResponse:
+		switch item := m.GetItem().(type) {
+		case *pawlv1.StreamTransitionsResponse_Record:
+			p.cursor = item.Record.GetCursor()
+		case *pawlv1.StreamTransitionsResponse_Heartbeat:
+			p.cursor = item.Heartbeat.GetCursor()
+		case *pawlv1.StreamTransitionsResponse_Output:
+			p.advanceOutput(item.Output)
+		}
+	case encoded.Message:
+		p.advanceBytes(m)
+	}
+}
+
+func (p *streamPosition) advanceBytes(m []byte) {
+	if record := fieldOf(m, recordField); record != nil {
+		p.cursor = string(fieldOf(record, cursorOfRecord))
+	} else if beat := fieldOf(m, heartbeatField); beat != nil {
+		p.cursor = string(fieldOf(beat, cursorOfHeartbeat))
+	} else if piece := fieldOf(m, outputField); piece != nil {
+		out := &pawlv1.OutputChunk{}
+		if proto.Unmarshal(piece, out) == nil {
+			p.advanceOutput(out)
+		}
+	}
+}
+
+func (p *streamPosition) advanceOutput(piece *pawlv1.OutputChunk) {
+	p.output = &pawlv1.OutputPosition{
+		TurnSeq: piece.GetTurnSeq(), Delivery: piece.GetDelivery(), Offset: piece.GetOffset() + int64(len(piece.GetText())),
+	}
+}
+
+// fieldOf is the first field of that number, which has bytes; nil: there is none.
+func fieldOf(wire []byte, want protowire.Number) []byte {
+	for len(wire) > 0 {
+		number, kind, n := protowire.ConsumeTag(wire)
+		if n < 0 {
+			return nil
+		}
+		wire = wire[n:]
+		if number == want && kind == protowire.BytesType {
+			value, _ := protowire.ConsumeBytes(wire)
+			return value
+		}
+		if n = protowire.ConsumeFieldValue(number, kind, wire); n < 0 {
+			return nil
+		}
+		wire = wire[n:]
+	}
+	return nil
+}
+
+// resumed is the request that goes on behind what was told. A stream from now opens with a
+// heartbeat, so that its place is known before there is anything to miss.
+func (m *Method) resumed(req proto.Message, told *outlet) proto.Message {
+	in, ok := req.(*pawlv1.StreamTransitionsRequest)
+	if !ok {
+		return req
+	}
+	told.mu.Lock()
+	defer told.mu.Unlock()
+	if told.cursor == "" && told.output == nil {
+		return req
+	}
+	rest := proto.CloneOf(in)
+	if told.cursor != "" {
+		rest.AfterCursor, rest.AfterSeq, rest.FromNow = told.cursor, 0, false
+	}
+	if told.output != nil {
+		rest.OutputAfter = told.output
+	}
+	return rest
+}

@@ -1,0 +1,239 @@
+package router
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+)
+
+// Backend is the house of a partition, open and served, as calls reach it.
+type Backend interface {
+	// Call calls a unary method by its full name.
+	Call(ctx context.Context, method string, req any) (any, error)
+	// Stream calls a method that streams.
+	Stream(method string, stream grpc.ServerStream) error
+	// ServeHTTP serves a request to an agent.
+	ServeHTTP(w http.ResponseWriter, r *http.Request)
+	// End ends streams and waits with DRAINING. What changes something goes on.
+	End()
+	// Failed is closed when its store takes no more commits.
+	Failed() <-chan struct{}
+}
+
+// Slot is where this node's house of a partition is while it has that. Safe for concurrent use. See
+// [Slots].
+type Slot struct {
+	mu sync.Mutex
+	// active is nil while another node has the partition, or none.
+	active *activePartition
+	// changed is closed and made anew when a house comes, or its lease is renewed.
+	changed chan struct{}
+	// onChange is called when changed is closed.
+	onChange func()
+	// until is when the lease may have ended, by the monotonic clock; zero: it does not.
+	until      time.Time
+	leaseTimer *time.Timer
+}
+
+// activePartition is a house with the calls that are inside.
+type activePartition struct {
+	backend  Backend
+	leaving  bool
+	inFlight int
+	// drained is closed when a house that leaves has no call inside.
+	drained chan struct{}
+	// lasting are the calls that end when the lease may have: with OWNER_LOST, since they were begun.
+	lasting group
+}
+
+// newSlot is empty.
+func newSlot(told func()) *Slot { return &Slot{changed: make(chan struct{}), onChange: told} }
+
+// Attach opens a house to calls. There must be none.
+func (s *Slot) Attach(home Backend) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.active = &activePartition{backend: home, drained: make(chan struct{})}
+	s.notify()
+}
+
+// ExtendLease says until when the lease holds for certain. Behind that nobody enters and streams end:
+// what a house remembers may be another node's by then. A house that comes later is held to it,
+// too.
+func (s *Slot) ExtendLease(until time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.until = until
+	if left := time.Until(until); s.leaseTimer == nil {
+		s.leaseTimer = time.AfterFunc(left, s.leaseExpired)
+	} else {
+		s.leaseTimer.Reset(left)
+	}
+	s.notify()
+}
+
+func (s *Slot) leaseExpired() {
+	s.mu.Lock()
+	now, over := s.active, s.expired()
+	s.mu.Unlock()
+	if now != nil && over {
+		now.lasting.end(&failed{broken()})
+	}
+}
+
+// expired: the lease may have ended.
+func (s *Slot) expired() bool { return !s.until.IsZero() && !time.Now().Before(s.until) }
+
+func (s *Slot) notify() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+	s.onChange()
+}
+
+// Changed is closed when a house comes, or its lease is renewed.
+func (s *Slot) Changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
+}
+
+// Has says whether calls are made here.
+func (s *Slot) Has() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open()
+}
+
+// InFlight counts the calls that are in the house.
+func (s *Slot) InFlight() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.active == nil {
+		return 0
+	}
+	return s.active.inFlight
+}
+
+func (s *Slot) open() bool { return s.active != nil && !s.active.leaving && !s.expired() }
+
+// acquire keeps the house open until [Slot.release]; nil: there is none.
+func (s *Slot) acquire() *activePartition {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.open() {
+		return nil
+	}
+	s.active.inFlight++
+	return s.active
+}
+
+func (s *Slot) release(from *activePartition) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	from.inFlight--
+	if from.leaving && from.inFlight == 0 {
+		close(from.drained)
+	}
+}
+
+// Detach closes the house to calls, ends what waits in it and waits until the rest has its answer.
+// When ctx ends first it returns the context's error, and streams that are left are cut off. The
+// house is the caller's then in both cases; nil: there was none.
+func (s *Slot) Detach(ctx context.Context) (Backend, error) {
+	s.mu.Lock()
+	now := s.active
+	if now == nil || now.leaving {
+		s.mu.Unlock()
+		return nil, nil
+	}
+	now.leaving = true
+	if now.inFlight == 0 {
+		close(now.drained)
+	}
+	s.mu.Unlock()
+	now.backend.End()
+	var err error
+	select {
+	case <-now.drained:
+	case <-ctx.Done():
+		err = ctx.Err()
+		now.lasting.end(&failed{broken()})
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.active = nil
+	return now.backend, err
+}
+
+// bindToLease has a call that entered end with the lease, and with the house where nobody waits for it.
+func (s *Slot) bindToLease(ctx context.Context, at *activePartition) (in context.Context, leave func()) {
+	in, leave = at.lasting.enter(ctx)
+	if s.isGone(at) { // in between
+		at.lasting.end(&failed{broken()})
+	}
+	return in, leave
+}
+
+// isGone: a house is another's to close, or its lease may have ended.
+func (s *Slot) isGone(at *activePartition) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.expired() || s.active != at
+}
+
+// classify is the error of a call whose house was closed under it, because it took too long, or whose store failed:
+// that is no answer. A refusal was one when it was given.
+func (s *Slot) classify(at *activePartition, err error) error {
+	if err != nil && reasonOf(err) == "" && s.isGone(at) {
+		return &failed{err}
+	}
+	return wrapIfFailed(at.backend, err)
+}
+
+// call makes a unary call at the house, one that may wait in a context that ends with the lease;
+// false: there is none.
+func (s *Slot) call(ctx context.Context, method string, req any) (resp any, here bool, err error) {
+	at := s.acquire()
+	if at == nil {
+		return nil, false, nil
+	}
+	defer s.release(at)
+	if !methods[method].mayBlock() {
+		resp, err = at.backend.Call(ctx, method, req)
+		return resp, true, s.classify(at, err)
+	}
+	ctx, leave := s.bindToLease(ctx, at)
+	defer leave()
+	resp, err = at.backend.Call(ctx, method, req)
+	return resp, true, ended(ctx, s.classify(at, err))
+}
+
+// stream makes a call that streams at the house, on a stream in a context that ends with the lease;
+// false: there is none.
+func (s *Slot) stream(ctx context.Context, method string, on func(ctx context.Context) grpc.ServerStream) (here bool, err error) {
+	at := s.acquire()
+	if at == nil {
+		return false, nil
+	}
+	defer s.release(at)
+	ctx, leave := s.bindToLease(ctx, at)
+	defer leave()
+	return true, ended(ctx, s.classify(at, at.backend.Stream(method, on(ctx))))
+}
+
+// serve serves a request to an agent at the house, in a context that ends with the lease; false: there
+// is none.
+func (s *Slot) serve(ctx context.Context, w http.ResponseWriter, in func(ctx context.Context) *http.Request) (here bool) {
+	at := s.acquire()
+	if at == nil {
+		return false
+	}
+	defer s.release(at)
+	ctx, leave := s.bindToLease(ctx, at)
+	defer leave()
+	at.backend.ServeHTTP(w, in(ctx))
+	return true
+}

@@ -1,0 +1,193 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// hall is a home whose calls stay until they are let go, or their context ends.
+type hall struct {
+	inside, free chan struct{}
+	ended        chan struct{}
+}
+
+func newHall() *hall {
+	return &hall{inside: make(chan struct{}, 8), free: make(chan struct{}), ended: make(chan struct{})}
+}
+
+func (h *hall) Call(context.Context, string, any) (any, error) {
+	h.inside <- struct{}{}
+	<-h.free
+	return &pawlv1.GetRunResponse{}, nil
+}
+
+func (h *hall) Stream(_ string, stream grpc.ServerStream) error {
+	h.inside <- struct{}{}
+	<-stream.Context().Done()
+	return stream.Context().Err()
+}
+
+func (h *hall) ServeHTTP(http.ResponseWriter, *http.Request) {}
+func (h *hall) End()                                         { close(h.ended) }
+func (h *hall) Failed() <-chan struct{}                      { return nil }
+
+// nowhere is a directory that knows nobody.
+type nowhere struct{}
+
+func (nowhere) Owner(int32) (Peer, bool) { return Peer{}, false }
+func (nowhere) Owners() ([]Peer, bool)   { return nil, false }
+func (nowhere) NonEmpty() []int32        { return []int32{0, 3} }
+func (nowhere) Changed() <-chan struct{} { return nil }
+func (nowhere) Refresh()                 {}
+
+// unread is a stream that is read by nobody.
+type unread struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s unread) Context() context.Context   { return s.ctx }
+func (unread) SetTrailer(metadata.MD)       {}
+func (unread) SendHeader(metadata.MD) error { return nil }
+
+// TestTakeWaitsForWhatIsInside, which nobody joins, and no longer than it may. What is left behind
+// counts for no house that comes.
+func TestTakeWaitsForWhatIsInside(t *testing.T) {
+	t.Parallel()
+	seats := NewSlots()
+	seat, router := seats.At(3), New(Config{Slots: seats, Directory: nowhere{}})
+	home := newHall()
+	seat.Attach(home)
+	method := pawlv1.RunService_GetRun_FullMethodName
+	answered := make(chan error, 2)
+	call := func() {
+		_, err := router.Local(t.Context(), 3, method, &pawlv1.GetRunRequest{})
+		answered <- err
+	}
+	go call()
+	streamed := make(chan error, 1)
+	go func() {
+		streamed <- router.LocalStream(3, pawlv1.RunService_StreamTransitions_FullMethodName, unread{ctx: t.Context()})
+	}()
+	<-home.inside
+	<-home.inside
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	got, err := seat.Detach(ctx)
+	if got != Backend(home) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("took %v, %v", got, err)
+	}
+	<-home.ended
+	if err := <-streamed; reasonOf(err) != apierror.OwnerLost || outcomeOf(err) != unknown {
+		t.Errorf("the stream that stayed ended with %v", err)
+	}
+	if _, err := router.Local(t.Context(), 3, method, &pawlv1.GetRunRequest{}); reasonOf(err) != reasonNotOwner {
+		t.Errorf("a call that came late got %v", err)
+	}
+	if got, err := seat.Detach(t.Context()); got != nil || err != nil {
+		t.Errorf("took %v, %v once more", got, err)
+	}
+	next := newHall()
+	seat.Attach(next)
+	go call()
+	<-next.inside
+	close(home.free)
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+	if n := seat.InFlight(); n != 1 {
+		t.Errorf("%d calls are inside", n)
+	}
+	taken := make(chan error, 1)
+	go func() {
+		_, err := seat.Detach(t.Context())
+		taken <- err
+	}()
+	<-next.ended
+	close(next.free)
+	if err := errors.Join(<-taken, <-answered); err != nil {
+		t.Error(err)
+	}
+}
+
+// ruin is a home that is closed under its calls.
+type ruin struct{ *hall }
+
+func (r ruin) Call(context.Context, string, any) (any, error) {
+	r.inside <- struct{}{}
+	<-r.free
+	return nil, errors.New("the store is closed")
+}
+
+// TestAHouseIsClosedUnderACall: what becomes of that is no answer, and a call that only reads goes on elsewhere.
+func TestAHouseIsClosedUnderACall(t *testing.T) {
+	t.Parallel()
+	seat, home := NewSlots().At(0), ruin{newHall()}
+	seat.Attach(home)
+	got := make(chan error, 1)
+	go func() {
+		_, _, err := seat.call(t.Context(), pawlv1.RunService_GetTurn_FullMethodName, &pawlv1.GetTurnRequest{})
+		got <- err
+	}()
+	<-home.inside
+	late, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := seat.Detach(late); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	close(home.free)
+	if err := <-got; outcomeOf(err) != unknown {
+		t.Errorf("it is told %v", err)
+	}
+}
+
+// TestAHouseThatComesIsHeldToTheLease that was there before it.
+func TestAHouseThatComesIsHeldToTheLease(t *testing.T) {
+	t.Parallel()
+	seat := NewSlots().At(0)
+	seat.ExtendLease(time.Now().Add(-time.Second))
+	seat.Attach(newHall())
+	if seat.Has() || seat.acquire() != nil {
+		t.Error("calls enter behind the lease")
+	}
+	renewed := seat.Changed()
+	seat.ExtendLease(time.Now().Add(time.Minute))
+	<-renewed
+	if !seat.Has() {
+		t.Error("no call enters")
+	}
+}
+
+// TestWhatIsToldOfAnError: no caller hears NOT_OWNER, and nobody that something did not happen
+// that may have.
+func TestWhatIsToldOfAnError(t *testing.T) {
+	t.Parallel()
+	refused := &machine.Error{Code: machine.CodeNotFound, Reason: "RUN_NOT_FOUND"}
+	for name, one := range map[string]struct {
+		err     error
+		changes bool
+		want    string
+	}{
+		"an answer": {refused, true, "RUN_NOT_FOUND"}, "not the owner": {NotOwner(), true, "NO_OWNER"}, "not sent": {&Unsent{errors.New("refused")}, true, "NO_OWNER"},
+		"a store that failed": {&failed{refused}, true, "COMMIT_UNKNOWN"}, "one that failed, under what reads": {&failed{refused}, false, "OWNER_LOST"},
+		"a commit that nobody knows of": {machine.ErrIndeterminate, true, "COMMIT_UNKNOWN"}, "a connection over HTTP": {&cut{errors.New("EOF")}, true, "COMMIT_UNKNOWN"},
+		"a lease that ended": {&failed{broken()}, true, "COMMIT_UNKNOWN"}, "one that ended under what reads": {&failed{broken()}, false, "OWNER_LOST"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := reasonOf(one.err); reasonOf(toClientError(one.err, one.changes)) != one.want {
+				t.Errorf("%s is told as %v", got, toClientError(one.err, one.changes))
+			}
+		})
+	}
+}

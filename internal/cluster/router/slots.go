@@ -1,0 +1,59 @@
+package router
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// Partitions is how many there are at most; their numbers begin at 0.
+const Partitions = 64
+
+// Slots are those of this node, one for each partition. Safe for concurrent use.
+type Slots struct {
+	at [Partitions]atomic.Pointer[Slot]
+	mu sync.Mutex
+	// changed is closed when that of any seat is; nil: nobody has asked for it since.
+	changed chan struct{}
+}
+
+// NewSlots are all empty.
+func NewSlots() *Slots { return &Slots{} }
+
+// At is the seat of a partition, always the same one.
+func (s *Slots) At(part int32) *Slot {
+	place := &s.at[part]
+	if place.Load() == nil {
+		place.CompareAndSwap(nil, newSlot(s.notify))
+	}
+	return place.Load()
+}
+
+// notify is called for each seat whose lease is renewed, which is often.
+func (s *Slots) notify() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
+	}
+}
+
+// Changed is closed when a house comes to any seat, or the lease of any is renewed.
+func (s *Slots) Changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.changed == nil {
+		s.changed = make(chan struct{})
+	}
+	return s.changed
+}
+
+// Has says whether calls of any partition are made here.
+func (s *Slots) Has() bool {
+	for i := range s.at {
+		if seat := s.at[i].Load(); seat != nil && seat.Has() {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,60 @@
+package subscription
+
+import (
+	"context"
+	"sync"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// subscriptionLocks let changes of one subscription follow each other: who has the
+// turn reads what the one before has stored, and loses to nobody.
+type subscriptionLocks struct {
+	mu    sync.Mutex
+	locks map[machine.SubscriptionKey]*subscriptionLock
+}
+
+// subscriptionLock is held by who could put its token into taken.
+type subscriptionLock struct {
+	taken chan struct{}
+	// wanted counts holder and waiters; at 0 it is forgotten.
+	wanted int
+}
+
+func newSubscriptionLocks() *subscriptionLocks {
+	return &subscriptionLocks{locks: make(map[machine.SubscriptionKey]*subscriptionLock)}
+}
+
+// acquire waits for the turn of a key; done gives it back.
+func (s *subscriptionLocks) acquire(ctx context.Context, key machine.SubscriptionKey) (done func(), err error) {
+	s.mu.Lock()
+	t := s.locks[key]
+	if t == nil {
+		t = &subscriptionLock{taken: make(chan struct{}, 1)}
+		s.locks[key] = t
+	}
+	t.wanted++
+	s.mu.Unlock()
+	select {
+	case t.taken <- struct{}{}:
+		return func() { <-t.taken; s.release(key, t) }, nil
+	case <-ctx.Done():
+		s.release(key, t)
+		return nil, ctx.Err()
+	}
+}
+
+func (s *subscriptionLocks) release(key machine.SubscriptionKey, t *subscriptionLock) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.wanted--; t.wanted == 0 {
+		delete(s.locks, key)
+	}
+}
+
+// siblings is the turn of whoever makes a subscription of a kind, of one run or of
+// none: their number is bounded. It is taken before that of the subscription.
+func siblings(key machine.SubscriptionKey) machine.SubscriptionKey {
+	key.ID = ""
+	return key
+}

@@ -1,0 +1,152 @@
+package subscription
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// RetentionConfig say how long is kept what nobody asks for; the zero value keeps all of it.
+type RetentionConfig struct {
+	// ConsumerRetention is how long the place of a consumer is kept that does not read. Who comes
+	// back then is told so for as long again; after that it is a new one. 0 = for ever.
+	ConsumerRetention time.Duration
+	// DeadLetterRetention is how long dead letters are kept; 0 = for ever. MaxDeadLetters is how many of
+	// a namespace are, 0 = as many as each subscription may have.
+	DeadLetterRetention time.Duration
+	MaxDeadLetters      int
+	// DeadLetters removes them; required for the last two.
+	DeadLetters DeadLetterTrimmer
+	// OnExpired is told what was forgotten: "consumer" or "dead_letter"; nil: nobody is.
+	OnExpired func(namespace uint32, what string, n int)
+}
+
+// DeadLetterTrimmer is what removes dead letters.
+type DeadLetterTrimmer interface {
+	// TrimDeadLetters removes, in one namespace, those that were given up before a time, Unix
+	// nanoseconds, and then the oldest of who has most, until there are at most so many; 0 =
+	// any number.
+	TrimDeadLetters(ctx context.Context, ns uint32, before int64, most int) (removed int, err error)
+}
+
+// seenPart is the part of ConsumerRetention to within which it is stored when a consumer was
+// seen: it is not worth a commit each time.
+const seenPart = 8
+
+// reasonExpired is the reason of the refusal for a consumer whose place was given up.
+const reasonExpired = "CONSUMER_EXPIRED"
+
+// expired is the refusal for a consumer that did not read for too long.
+func expired(sub *machine.Subscription) error {
+	return &machine.Error{
+		Code: machine.CodeFailedPrecondition, Reason: reasonExpired, Field: "consumer",
+		Message: fmt.Sprintf("the consumer %q has not read since %s, and its place was given up: delete it, and begin anew from where you know",
+			sub.ID, time.Unix(0, sub.SeenAt).UTC().Format(time.RFC3339)),
+	}
+}
+
+// Forget forgets what nobody has asked for, in all namespaces. A fault in one keeps no other.
+func (r *Service) Forget(ctx context.Context) error {
+	var errs []error
+	for _, ns := range r.cfg.Engine.NamespaceNumbers() {
+		errs = append(errs, r.expireConsumers(ctx, ns), r.expireDeadLetters(ctx, ns))
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Service) reportExpired(ns uint32, what string, n int) {
+	if n > 0 && r.cfg.Retention.OnExpired != nil {
+		r.cfg.Retention.OnExpired(ns, what, n)
+	}
+}
+
+func (r *Service) expireDeadLetters(ctx context.Context, ns uint32) error {
+	ends, before := &r.cfg.Retention, int64(0)
+	if ends.DeadLetterRetention == 0 && ends.MaxDeadLetters == 0 {
+		return nil
+	}
+	if ends.DeadLetterRetention != 0 {
+		before = r.cfg.Clock.Now().Add(-ends.DeadLetterRetention).UnixNano()
+	}
+	n, err := ends.DeadLetters.TrimDeadLetters(ctx, ns, before, ends.MaxDeadLetters)
+	r.reportExpired(ns, "dead_letter", n)
+	return err
+}
+
+func (r *Service) expireConsumers(ctx context.Context, ns uint32) error {
+	if r.cfg.Retention.ConsumerRetention == 0 {
+		return nil
+	}
+	all, err := r.cfg.Store.Subscriptions(ctx, ns, machine.SubscriptionConsumer, "")
+	if err != nil {
+		return inSubscription(machine.SubscriptionKey{}, err)
+	}
+	var errs []error
+	for i := range all {
+		if errs = append(errs, r.expireConsumer(ctx, all[i].SubscriptionKey)); ctx.Err() != nil {
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// expireConsumer notes that a consumer was seen, gives its place up, or forgets it.
+func (r *Service) expireConsumer(ctx context.Context, key machine.SubscriptionKey) error {
+	now, gone, after := r.cfg.Clock.Now(), false, r.cfg.Retention.ConsumerRetention
+	sub, err := r.change(ctx, key, func(before *machine.Subscription) (*machine.Subscription, error) {
+		if before == nil {
+			return nil, absent(key.Kind, key.ID)
+		}
+		next := *before
+		switch seen := r.consumers.seen(key, now); {
+		case before.Done:
+			return nil, nil //nolint:nilnil // it stays as it is
+		case before.SeenAt == 0:
+			next.SeenAt = now.UnixNano()
+		case seen.Sub(time.Unix(0, before.SeenAt)) > after/seenPart:
+			next.SeenAt = seen.UnixNano()
+		case now.Sub(later(seen, before.SeenAt)) >= after:
+			next.Done, gone = true, true
+		default:
+			return nil, nil //nolint:nilnil // as above
+		}
+		return &next, nil
+	})
+	if refusal, ok := errors.AsType[*machine.Error](err); ok && refusal.Code == machine.CodeNotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if gone {
+		// A stream may have been opened in between.
+		r.consumers.end(key, expired(&sub))
+		r.reportExpired(key.Namespace, "consumer", 1)
+	}
+	if sub.Done && now.Sub(time.Unix(0, sub.SeenAt)) >= 2*after {
+		err = r.remove(ctx, key, func(now *machine.Subscription) error {
+			if now == nil || !now.Done || now.CreatedAt != sub.CreatedAt {
+				return errAnother
+			}
+			return nil
+		})
+	}
+	if errors.Is(err, errAnother) {
+		return nil
+	}
+	return err
+}
+
+// errAnother: the consumer was deleted meanwhile, and another one perhaps made.
+var errAnother = errors.New("another consumer")
+
+// later is when a consumer was seen last: as it is stored, or as it is known since.
+func later(seen time.Time, stored int64) time.Time {
+	if at := time.Unix(0, stored); at.After(seen) {
+		return at
+	}
+	return seen
+}

@@ -1,0 +1,225 @@
+package auditlog
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+	rpccode "google.golang.org/genproto/googleapis/rpc/code"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+
+	"github.com/pawl-dev/pawl/internal/audit"
+	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
+	"github.com/pawl-dev/pawl/internal/grpcapi/inprocess"
+	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Lines about callers that nobody knows: so many at once, and so many a second. What is
+// left out is counted in the next line.
+const (
+	strangersBurst  = 500
+	strangersPerSec = 50
+)
+
+// maxTextBytes bounds what a line has of a request's own words.
+const maxTextBytes = 256
+
+// Logger writes an audit; the nil Trail none. Safe for concurrent use.
+type Logger struct {
+	log        *audit.Log
+	operations map[string]runtime.Operation
+	strangers  *rate.Limiter
+	left       atomic.Int64
+}
+
+// New tells a log about these operations, by name; nil for none.
+func New(log *audit.Log, operations map[string]runtime.Operation) *Logger {
+	if log == nil {
+		return nil
+	}
+	return &Logger{log: log, operations: operations, strangers: rate.NewLimiter(strangersPerSec, strangersBurst)}
+}
+
+// Admit refuses what changes something while no line can be written about it.
+func (t *Logger) Admit(method string) error {
+	if t == nil || !t.operations[method].Changes || t.log.Ready() == nil {
+		return nil
+	}
+	return unavailable()
+}
+
+func unavailable() error {
+	return &machine.Error{
+		Code: machine.CodeUnavailable, Reason: "AUDIT_UNAVAILABLE", RetryAfter: int64(time.Second),
+		Message: "the audit cannot be written, and nothing is changed without it",
+	}
+}
+
+// Unary is around a unary call, inside of what gives errors their form and outside of what
+// finds out who calls.
+func (t *Logger) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
+	if err := t.Admit(info.FullMethod); err != nil {
+		return nil, err
+	}
+	ctx, seat := auth.WithCallerRef(ctx)
+	ended := false
+	defer func() {
+		if !ended {
+			_ = t.add(ctx, info.FullMethod, seat.Caller, about(req), rpccode.Code_INTERNAL.String(), "PANIC")
+		}
+	}()
+	resp, err = next(ctx, req)
+	ended = true
+	what := about(req)
+	if what.resource == "" && err == nil && t.operations[info.FullMethod].Changes {
+		what.resource = made(info.FullMethod, resp)
+	}
+	t.note(ctx, info.FullMethod, seat.Caller, what, err)
+	return resp, err
+}
+
+// made is what an answer names; "" = nothing.
+func made(method string, resp any) string {
+	resp, err := inprocess.Decoded(method, resp)
+	if err != nil {
+		return ""
+	}
+	return about(resp).resource
+}
+
+// Stream is the same around a stream, which has one line at its end; one by which the whole
+// store leaves has one more, before anything does.
+func (t *Logger) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	if err := t.Admit(info.FullMethod); err != nil {
+		return err
+	}
+	ctx, seat := auth.WithCallerRef(stream.Context())
+	first := &firstStream{ServerStream: stream, ctx: ctx}
+	if op := t.operations[info.FullMethod]; op.Changes && op.Space == policy.SpaceAll {
+		first.beforeFirstSend = func() error {
+			return t.add(ctx, info.FullMethod, seat.Caller, first.what, outcomeStarted, "")
+		}
+	}
+	err := next(srv, first)
+	t.note(ctx, info.FullMethod, seat.Caller, first.what, err)
+	return err
+}
+
+// Completed is told what came of a call that did not come through the interceptors, by a
+// caller that is known.
+func (t *Logger) Completed(ctx context.Context, method string, req any, err error) {
+	if t != nil {
+		t.note(ctx, method, auth.CallerOf(ctx), about(req), err)
+	}
+}
+
+// Refused is told of a request that never became a call of somebody known.
+func (t *Logger) Refused(ctx context.Context, method string, caller *auth.Caller, err error) {
+	if t != nil {
+		t.note(ctx, method, caller, subject{}, err)
+	}
+}
+
+// note writes a line about what changed something, and about what was refused.
+func (t *Logger) note(ctx context.Context, method string, caller *auth.Caller, what subject, err error) {
+	if err == nil {
+		if t.operations[method].Changes {
+			_ = t.add(ctx, method, caller, what, rpccode.Code_OK.String(), "")
+		}
+		return
+	}
+	st, _ := apierror.Status(err)
+	reason := ""
+	for _, detail := range st.Details() {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok {
+			reason = info.GetReason()
+		}
+	}
+	switch st.Code() {
+	case codes.Unauthenticated, codes.PermissionDenied, codes.ResourceExhausted:
+	default:
+		// A read that found nothing is no refusal, but for a namespace that is another's.
+		if !t.operations[method].Changes && reason != "NAMESPACE_NOT_FOUND" {
+			return
+		}
+	}
+	_ = t.add(ctx, method, caller, what, rpccode.Code(st.Code()).String(), reason)
+}
+
+// outcomeStarted is the outcome of a stream that is about to send what only its end tells of.
+const outcomeStarted = "BEGUN"
+
+// add writes a line, unless it is about one of too many whom nobody knows.
+func (t *Logger) add(ctx context.Context, method string, caller *auth.Caller, what subject, outcome, reason string) error {
+	e := audit.Entry{
+		Method: strings.TrimPrefix(method, "/"), Namespace: what.namespace, Resource: what.resource, RequestID: what.id,
+		Outcome: outcome, Reason: reason, Peer: auth.PeerOf(ctx),
+	}
+	if what.claims != "" {
+		e.Note = "names " + what.claims + " as the answerer"
+	}
+	if caller != nil && caller.Subject != "" {
+		e.Principal = caller.Name()
+		if e.Namespace == "" && t.operations[method].Changes {
+			e.Namespace = callerNamespace(caller)
+		}
+	} else if !t.strangers.Allow() {
+		t.left.Add(1)
+		return nil
+	}
+	e.LeftOut = t.left.Swap(0)
+	// The log keeps its fault, and [Logger.Admit] refuses what comes next.
+	if t.log.Add(e) != nil {
+		t.left.Add(e.LeftOut)
+		return unavailable()
+	}
+	return nil
+}
+
+func callerNamespace(caller *auth.Caller) string {
+	if own := caller.DefaultNamespace(); own != "" {
+		return own
+	}
+	return runtime.DefaultNamespace
+}
+
+// firstStream keeps what the first message of a stream is about, and tells before the first
+// that is sent.
+type firstStream struct {
+	grpc.ServerStream
+	ctx  context.Context //nolint:containedctx // it is the stream's, with the caller's seat in it
+	read bool
+	what subject
+	// beforeFirstSend is called before the first message is sent; nil = it was, or need not be.
+	beforeFirstSend func() error
+}
+
+// Context implements grpc.ServerStream.
+func (s *firstStream) Context() context.Context { return s.ctx }
+
+// RecvMsg implements grpc.ServerStream.
+func (s *firstStream) RecvMsg(m any) error {
+	err := s.ServerStream.RecvMsg(m)
+	if err == nil && !s.read {
+		s.read, s.what = true, about(m)
+	}
+	return err
+}
+
+// SendMsg implements grpc.ServerStream.
+func (s *firstStream) SendMsg(m any) error {
+	if s.beforeFirstSend != nil {
+		if err := s.beforeFirstSend(); err != nil {
+			return err
+		}
+		s.beforeFirstSend = nil
+	}
+	return s.ServerStream.SendMsg(m)
+}

@@ -1,0 +1,65 @@
+package auth
+
+import (
+	"context"
+	"net/http"
+
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+)
+
+// CallerRef is where the door puts who calls, for whoever looks at the call from outside of it.
+type CallerRef struct{ Caller *Caller }
+
+type callerRefKey struct{}
+
+// WithCallerRef is a context whose call's caller will be in the seat as soon as it is known, also if
+// the call is refused then.
+func WithCallerRef(ctx context.Context) (context.Context, *CallerRef) {
+	seat := &CallerRef{}
+	return context.WithValue(ctx, callerRefKey{}, seat), seat
+}
+
+// setCallerRef puts a caller into the seat of its call, if there is one.
+func setCallerRef(ctx context.Context, p *Caller) {
+	if seat, ok := ctx.Value(callerRefKey{}).(*CallerRef); ok {
+		seat.Caller = p
+	}
+}
+
+// peerKey is the address of the gateway's caller, on the in-process connection.
+const peerKey = "pawl-peer"
+
+type peerAddress struct{}
+
+// WithPeer notes the address that a request over HTTP came from.
+func WithPeer(ctx context.Context, address string) context.Context {
+	return context.WithValue(ctx, peerAddress{}, address)
+}
+
+// PeerOf is the address that a call came from; "" = it is not known.
+func PeerOf(ctx context.Context) string {
+	if address, ok := ctx.Value(peerAddress{}).(string); ok {
+		return address
+	}
+	from, ok := peer.FromContext(ctx)
+	if !ok {
+		return ""
+	}
+	if info, ok := from.AuthInfo.(connInfo); ok && info.kind == connInProcess {
+		md, _ := metadata.FromIncomingContext(ctx)
+		if told := md.Get(peerKey); len(told) == 1 {
+			return told[0]
+		}
+		return "local"
+	}
+	if address := from.Addr.String(); address != "" && address != "@" {
+		return address
+	}
+	return "socket"
+}
+
+// GatewayMetadata is what the gateway tells the server of who made a request.
+func GatewayMetadata(r *http.Request) metadata.MD {
+	return metadata.Join(IdentityOf(r.TLS).Metadata(), metadata.Pairs(peerKey, r.RemoteAddr))
+}

@@ -1,0 +1,48 @@
+package grpcapi
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/protoadapt"
+
+	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
+	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// maxConflictRecordBytes bounds the record that travels with an error, in a trailer.
+const maxConflictRecordBytes = 2048
+
+// expecting is a request that may say which record it expects to be the newest.
+type expecting interface {
+	convert.RunRequest
+	GetExpectedSeq() uint64
+}
+
+// withConflictRecord adds to the refusal of a stale expected_seq the record that won,
+// without the artifacts that it wrote, so that the loser of a race knows what to
+// judge next. The refusal stands by itself where the record cannot be had.
+func (s *runService) withConflictRecord(ctx context.Context, in any, err error) error {
+	said, ok := in.(expecting)
+	if !ok {
+		return err
+	}
+	var refusal *machine.Error
+	if !errors.As(err, &refusal) || refusal.Code != machine.CodeAborted || refusal.Seq == 0 {
+		return err
+	}
+	row, readErr := s.views.ConflictRecord(ctx, refOf(ctx, said), refusal.Seq)
+	if readErr != nil {
+		return err
+	}
+	winner := convert.RecordToProto(&row, convert.DeclaredTypes(nil), nil)
+	if transition := winner.GetTransition(); transition != nil {
+		transition.ArtifactsWritten = nil
+	}
+	if s.redactor.HideSeen(ctx, refOf(ctx, said), winner) != nil || proto.Size(winner) > maxConflictRecordBytes {
+		return err
+	}
+	return apierror.With(apierror.Refused(refusal), protoadapt.MessageV1Of(winner)).Err()
+}

@@ -1,0 +1,121 @@
+package grpcapi
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth/oidc"
+)
+
+// Rights are who may call: everything that may change while a server serves.
+type Rights struct {
+	// Tokens and Certificates are as in [Config]. Its PEM files are read again.
+	Tokens       []auth.Token
+	Certificates []auth.Certificate
+	// Issuers are those of [Config]; their files of keys are read again.
+	Issuers []oidc.Issuer
+}
+
+// rights is a checked [Rights] with the keys that were read with it.
+type rights struct {
+	keys         *auth.Keys
+	tokens       *auth.TokenSet
+	certificates *auth.CertificateSet
+	issuers      *oidc.Set
+}
+
+// state is what the door goes by.
+func (r *rights) state() auth.AuthState {
+	return auth.AuthState{Tokens: r.tokens, Certificates: r.certificates, Issuers: r.issuers}
+}
+
+// readRights reads the PEM files and reports all faults at once. lost is told when a key
+// of an issuer is gone; what old has of its issuers' keys is taken over.
+func readRights(cfg Config, old *oidc.Set, lost func()) (rights, error) {
+	keys, keyErr := auth.KeyFiles{Cert: cfg.TLSCert, Key: cfg.TLSKey, ClientCA: cfg.TLSClientCA}.Read()
+	tokens, tokenErr := auth.NewTokenSet(cfg.Tokens)
+	var certErr error
+	var certificates *auth.CertificateSet
+	if keyErr == nil {
+		certificates, certErr = auth.NewCertificateSet(keys, cfg.Certificates)
+	}
+	issuers, issuerErr := oidc.NewSet(cfg.Issuers, old, lost)
+	return rights{keys, tokens, certificates, issuers}, errors.Join(keyErr, tokenErr, certErr, issuerErr, unserved(cfg), clashing(cfg, issuers))
+}
+
+// clashing names tokens whose holders could be taken for an issuer's principals.
+func clashing(cfg Config, issuers *oidc.Set) error {
+	var faults []error
+	for _, t := range cfg.Tokens {
+		if issuers.Clashes(t.Principal) {
+			faults = append(faults, fmt.Errorf("principal %q has a name of those that an issuer gives", t.Principal))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// unserved names the lines of rights that hold in a namespace which is not served.
+func unserved(cfg Config) error {
+	served := cfg.Spaces.WithDefault().Names()
+	if cfg.Runtime != nil {
+		served = cfg.Runtime.Namespaces()
+	}
+	var faults []error
+	check := func(name string, namespaces []string) {
+		for _, one := range namespaces {
+			if !slices.Contains(served, one) {
+				faults = append(faults, fmt.Errorf("principal %q is kept to namespace %q, which is not served; served are %s", name, one, strings.Join(served, ", ")))
+			}
+		}
+	}
+	for _, t := range cfg.Tokens {
+		check(t.Principal, t.Namespaces)
+	}
+	for _, c := range cfg.Certificates {
+		check(c.Name, c.Namespaces)
+	}
+	return errors.Join(faults...)
+}
+
+// SetRights replaces the tokens and the certificates of a serving server, all or, on
+// an error, nothing. New connections go by the new keys; calls under way finish;
+// streams of principals that lost their right end. It refuses to turn authentication
+// by tokens on or off, which would change what the addresses may be bound to.
+func (s *Server) SetRights(r Rights) error {
+	set, err := s.ReadyRights(r)
+	if err == nil {
+		set()
+	}
+	return err
+}
+
+// ReadyRights is SetRights in two steps: what can go wrong has not, and set does it.
+func (s *Server) ReadyRights(r Rights) (set func(), err error) {
+	cfg := s.cfg
+	cfg.Tokens, cfg.Certificates, cfg.Issuers = r.Tokens, r.Certificates, r.Issuers
+	now := s.auth.Current.Load()
+	next, err := readRights(cfg, now.Issuers, s.renew)
+	if err != nil {
+		return nil, fmt.Errorf("grpcapi: %w", err)
+	}
+	state := next.state()
+	if state.AsksToken() != now.AsksToken() {
+		return nil, errors.New("grpcapi: tokens are turned on or off only by a restart")
+	}
+	return func() {
+		if s.keys != nil {
+			s.keys.Current.Store(next.keys)
+		}
+		s.auth.Replace(state)
+	}, nil
+}
+
+// renew is told by issuers whose keys went, perhaps before anybody is served.
+func (s *Server) renew() {
+	if s.auth != nil {
+		s.auth.Renew()
+	}
+}

@@ -1,0 +1,36 @@
+package depot
+
+import (
+	"context"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// SendTimeout is how long a message may wait until it is taken: so long the store is held as it
+// was at one moment, for somebody who may be gone.
+const SendTimeout = 2 * time.Minute
+
+// sendWithTimeout sends a message; it waits no longer than ctx and [SendTimeout] last. After an error
+// nothing more is sent: the message may still be waiting, until the call has returned.
+// Errors: the cause of ctx, *machine.Refusal READER_STALLED, those of send.
+func sendWithTimeout(ctx context.Context, send func() error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- send() }()
+	patience := time.NewTimer(SendTimeout)
+	defer patience.Stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-patience.C:
+		return &machine.Error{
+			Code: machine.CodeResourceExhausted, Reason: "READER_STALLED", Limit: int64(SendTimeout / time.Second),
+			Message: "nothing was taken of the stream for so many seconds",
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package grpcapi
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
+	"github.com/pawl-dev/pawl/internal/grpcapi/gateway"
+)
+
+// httpListener is a listener for HTTP of this server; they are all bound alike.
+type httpListener struct {
+	server   *http.Server
+	listener net.Listener
+}
+
+// newHTTPListener is the listener of a port, for example the "HTTP" port. It answers gRPC clients with the
+// address of gRPC.
+func newHTTPListener(s *Server, port string, handler http.Handler) httpListener {
+	handler = &gateway.Signpost{Port: port, GRPC: s.Addr, Socket: s.cfg.Socket, Next: handler}
+	return httpListener{server: gateway.NewServer(handler, headerBytes)}
+}
+
+func (w *httpListener) bind(field, address string, open bool, conf *tls.Config) (err error) {
+	w.server.TLSConfig = conf.Clone() // The server writes to its own; the ports share conf.
+	w.listener, err = auth.ListenTCP(field, address, open)
+	return err
+}
+
+func (w *httpListener) serve() error {
+	serve := w.server.Serve
+	if w.server.TLSConfig != nil {
+		serve = func(ln net.Listener) error { return w.server.ServeTLS(ln, "", "") }
+	}
+	if err := serve(w.listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// shutdown lets requests under way finish until ctx ends.
+func (w *httpListener) shutdown(ctx context.Context) { _ = w.server.Shutdown(ctx) }
+
+func (w *httpListener) close() error {
+	err := w.server.Close()
+	if w.listener != nil {
+		_ = w.listener.Close()
+	}
+	return err
+}

@@ -1,0 +1,128 @@
+package grpcapi
+
+import (
+	"context"
+	"net/http"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+
+	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
+	"github.com/pawl-dev/pawl/internal/grpcapi/codec"
+	"github.com/pawl-dev/pawl/internal/runtime"
+)
+
+// Plugin is a service of another package on the same ports.
+type Plugin struct {
+	// Desc and Impl are the gRPC service.
+	Desc *grpc.ServiceDesc
+	Impl any
+	// HTTP serves the requests of the JSON port whose escaped path Takes is true for.
+	// Host and origin were checked, the type of the body was not. On a server with a router
+	// it finds out who calls by [Server.Known] and has the rest done by [Server.Elsewhere];
+	// Impl answers nothing there.
+	HTTP    http.Handler
+	Matches func(path string) bool
+}
+
+// registerPlugin registers the guest's service.
+func (s *Server) registerPlugin() error {
+	if s.cfg.Plugin == nil {
+		return nil
+	}
+	guest, err := s.cfg.Plugin(s)
+	if err != nil {
+		return err
+	}
+	s.own.board.Add(guest.Desc, guest.Impl)
+	codec.Register(s.grpc, guest.Desc, guest.Impl)
+	s.plugin = &guest
+	return nil
+}
+
+// Principal is the caller of a call that was admitted.
+func (s *Server) Principal(ctx context.Context) runtime.Principal {
+	return auth.CallerOf(ctx).Principal
+}
+
+// Admit is for a request over HTTP what the interceptors are for one over gRPC.
+// The context is the one to serve the request with.
+func (s *Server) Admit(r *http.Request, method string) (context.Context, error) {
+	ctx, p, err := s.admit(r, method)
+	s.refused(ctx, method, p, err)
+	return ctx, err
+}
+
+// refused takes note of a request that was not admitted.
+func (s *Server) refused(ctx context.Context, method string, p *auth.Caller, err error) {
+	if err != nil {
+		st, _ := apierror.Status(err)
+		s.edge.metrics.Refused(ctx, method, st)
+		s.edge.auditLog.Refused(ctx, method, p, err)
+	}
+}
+
+// Completed is told what came of a request that was admitted.
+func (s *Server) Completed(ctx context.Context, method string, request any, err error) {
+	s.edge.auditLog.Completed(ctx, method, request, err)
+}
+
+func (s *Server) admit(r *http.Request, method string) (ctx context.Context, p *auth.Caller, err error) {
+	if ctx, p, err = s.identify(r); err != nil {
+		return ctx, nil, err
+	}
+	if err := s.authorize(p, method); err != nil {
+		return ctx, p, err
+	}
+	ctx, err = s.limit.Enter(auth.WithCaller(ctx, p))
+	return ctx, p, err
+}
+
+// identify finds out who makes a request over HTTP.
+func (s *Server) identify(r *http.Request) (context.Context, *auth.Caller, error) {
+	ctx := auth.WithPeer(r.Context(), r.RemoteAddr)
+	md := metadata.NewIncomingContext(ctx, metadata.Pairs(
+		"authorization", r.Header.Get("Authorization"), auth.TraceHeader, r.Header.Get("Traceparent")))
+	if r.TLS != nil {
+		md = peer.NewContext(md, &peer.Peer{AuthInfo: credentials.TLSInfo{State: *r.TLS}})
+	}
+	p, err := s.auth.Identify(md)
+	return ctx, p, err
+}
+
+// authorize says whether a method is a caller's to call now.
+func (s *Server) authorize(p *auth.Caller, method string) error {
+	if err := s.auth.Authorize(p, method); err != nil {
+		return err
+	}
+	return s.edge.auditLog.Admit(method)
+}
+
+// CheckNamespace is the rest of [Server.Admit], once it is known what is asked for: whether the
+// namespace is one of the caller's, and whether it is too much for that.
+func (s *Server) CheckNamespace(ctx context.Context, method string, request any) error {
+	err := auth.CheckNamespace(auth.CallerOf(ctx), request)
+	if err == nil {
+		err = s.limit.OfSpace(ctx, auth.SpaceOf(ctx, request))
+	}
+	if err != nil {
+		st, _ := apierror.Status(err)
+		s.edge.metrics.Refused(ctx, method, st)
+		s.edge.auditLog.Completed(ctx, method, request, err)
+	}
+	return err
+}
+
+// AcquireWaitSlot is [Services.AcquireWaitSlot] of the server's own house.
+func (s *Server) AcquireWaitSlot(ctx context.Context, method, namespace string) (stay context.Context, leave func(), err error) {
+	return s.own.AcquireWaitSlot(ctx, method, namespace)
+}
+
+// Secured says whether the addresses speak TLS, and whether callers must show a
+// token or a certificate.
+func (s *Server) Secured() (tls, token, certificate bool) {
+	return s.keys != nil, s.auth.Current.Load().AsksToken(), s.keys != nil && s.keys.Current.Load().ClientCAs != nil
+}

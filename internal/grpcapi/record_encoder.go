@@ -1,0 +1,158 @@
+package grpcapi
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/cache"
+	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
+	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
+	"github.com/pawl-dev/pawl/internal/grpcapi/redact"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
+)
+
+// maxShownGraphs bounds the runs whose graph one reader's shower remembers.
+const maxShownGraphs = 8192
+
+// recordEncoder converts the records that one reader reads. It looks up what a record
+// alone does not tell: the media types of its run's artifacts, and the final
+// artifacts of a run that ended. Not safe for concurrent use.
+type recordEncoder struct {
+	s    *runService
+	call runtime.Call
+	// redacts: sensitive values are kept from the reader.
+	redacts bool
+	// one: records of a single run are read, which ends with the run.
+	one    bool
+	graphs *cache.LRU[string, shown]
+}
+
+// shown is what is known of a run to show its records.
+type shown struct {
+	graph *machine.Graph
+	rules *redact.Rules
+	// pack is the digest of its pack.
+	pack string
+	// erasable: values of it are kept nowhere else.
+	erasable bool
+}
+
+func newRecordEncoder(s *runService, call runtime.Call) *recordEncoder {
+	return &recordEncoder{s: s, call: call, redacts: redact.Hidden(call), graphs: cache.New[string, shown](maxShownGraphs)}
+}
+
+// item converts a row of a watch.
+func (sh *recordEncoder) item(ctx context.Context, row *runtime.RecordRow) (*pawlv1.StreamTransitionsResponse, error) {
+	record, err := sh.record(ctx, row)
+	if err != nil {
+		return nil, err
+	}
+	out := &pawlv1.StreamTransitionsResponse{Item: &pawlv1.StreamTransitionsResponse_Record{Record: record}}
+	out.Status = pawlv1.RunStatus(row.Status)
+	if row.Snapshot == nil {
+		return out, nil
+	}
+	run, err := sh.s.run(ctx, sh.call.Namespace, row.Snapshot.State)
+	if err != nil {
+		return nil, err
+	}
+	out.Snapshot = &pawlv1.Snapshot{Run: run, Artifacts: convert.ArtifactsToProto(row.Snapshot.State.Artifacts, row.Snapshot.Artifacts)}
+	return out, sh.redact(ctx, row.RunID, out.Snapshot)
+}
+
+// encoded is item of a row without a snapshot, in bytes that its readers share.
+func (sh *recordEncoder) encoded(ctx context.Context, row *runtime.RecordRow) (encoded.Message, error) {
+	place := encoded.RecordKey{
+		Namespace: sh.namespace(), Position: row.Cursor.Position, Index: row.Cursor.Index, Prev: row.PrevSeq, Redacted: sh.redacts, Erased: row.Erased,
+	}
+	return sh.s.sent.Of(place, func() (encoded.Message, error) {
+		item, err := sh.item(ctx, row)
+		if err != nil {
+			return nil, err
+		}
+		return proto.Marshal(item)
+	})
+}
+
+// namespace is the one that is read, by name.
+func (sh *recordEncoder) namespace() string {
+	if sh.call.Namespace == "" {
+		return runtime.DefaultNamespace
+	}
+	return sh.call.Namespace
+}
+
+func (sh *recordEncoder) record(ctx context.Context, row *runtime.RecordRow) (*pawlv1.Record, error) {
+	var graph *machine.Graph
+	if len(machine.Written(row.Record.Body)) > 0 {
+		run, err := sh.run(ctx, row.RunID)
+		if err != nil {
+			return nil, err
+		}
+		graph = run.graph
+	}
+	var final []*pawlv1.Artifact
+	if _, ended := row.Record.Body.(*machine.Ended); ended && !row.Erased {
+		var err error
+		if final, err = sh.s.finalArtifacts(ctx, sh.ref(row.RunID), row.Record.Seq); err != nil {
+			return nil, err
+		}
+	}
+	out := convert.RecordToProto(row, convert.DeclaredTypes(graph), final)
+	if asked, ok := row.Record.Body.(*machine.StepRequested); ok && asked.Hold != nil && !row.Erased {
+		run, err := sh.run(ctx, row.RunID)
+		if err != nil {
+			return nil, err
+		}
+		payload := validate.PayloadHash(asked.Payload)
+		out.GetStepRequested().GetHold().Digest = convert.DigestToProto(machine.CallDigest(asked.Tool, run.pack, row.RunID, asked.Step, payload))
+	}
+	return out, sh.redact(ctx, row.RunID, out)
+}
+
+// redact takes out what the reader may not see.
+func (sh *recordEncoder) redact(ctx context.Context, run string, out proto.Message) error {
+	if !sh.redacts {
+		return nil
+	}
+	known, err := sh.run(ctx, run)
+	if err == nil {
+		known.rules.Apply(out)
+	}
+	return err
+}
+
+func (sh *recordEncoder) ref(run string) runtime.RunRef {
+	return runtime.RunRef{Call: sh.call, RunID: run}
+}
+
+// run looks a run up.
+func (sh *recordEncoder) run(ctx context.Context, run string) (known shown, err error) {
+	if known, ok := sh.graphs.Get(run); ok {
+		return known, nil
+	}
+	state, err := sh.s.views.StateAt(ctx, sh.ref(run), 0)
+	if err != nil {
+		return known, err
+	}
+	known.erasable, known.pack = state.Erasable, state.Digest
+	if known.graph, err = sh.s.views.Graph(ctx, sh.call.Namespace, state); err != nil {
+		return known, err
+	}
+	if known.rules, err = sh.s.redactor.Rules(ctx, sh.call.Namespace, state); err != nil {
+		return known, err
+	}
+	sh.graphs.Put(run, known, 1)
+	return known, nil
+}
+
+func heartbeatToProto(at runtime.Cursor) *pawlv1.StreamTransitionsResponse {
+	return &pawlv1.StreamTransitionsResponse{Item: &pawlv1.StreamTransitionsResponse_Heartbeat{
+		Heartbeat: &pawlv1.Heartbeat{Cursor: at.String(), At: timestamppb.Now()},
+	}}
+}

@@ -1,0 +1,205 @@
+package resetlimit
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// A client that opens streams and resets them at once makes the server start and
+// throw away a handler for a few bytes (CVE-2023-44487), and one that breaks the
+// rules of each stream makes the server do the resetting (CVE-2025-8671). gRPC's
+// server bounds the handlers that run, not how often. So each connection has an
+// allowance of streams that are reset while they are young; one that exceeds it is
+// told ENHANCE_YOUR_CALM and closed. Streams that lived may be cancelled in any
+// number: a program that watches ten thousand runs stops doing so at once.
+const (
+	// youngResets per second, and so many at once, are a client's that cancels calls.
+	youngResets      = 100
+	youngResetsBurst = 500
+	// youngFor is the age, at least, from which on a stream is not young any more.
+	youngFor = time.Second
+	// goodbye bounds how long a client's last frames are read and thrown away, so that
+	// it gets to read why it is closed.
+	goodbye = 250 * time.Millisecond
+)
+
+// Of HTTP/2 (RFC 9113).
+const (
+	prefaceBytes    = 24
+	frameHeader     = 9
+	frameHeaders    = 1
+	frameReset      = 3
+	frameGoAway     = 7
+	enhanceYourCalm = 11
+)
+
+var errRapidReset = errors.New("the client resets streams faster than the server takes")
+
+// frames walks over the frames of one direction of a connection. It looks at their
+// headers alone.
+type frames struct {
+	head [frameHeader]byte
+	have int
+	// skip are bytes that belong to no header: the preface, or the rest of a payload.
+	skip int
+}
+
+// scan tells each frame that begins in p by its type and stream.
+func (f *frames) scan(p []byte, told func(kind byte, stream uint32)) {
+	for len(p) > 0 {
+		if f.skip > 0 {
+			n := min(f.skip, len(p))
+			f.skip -= n
+			p = p[n:]
+			continue
+		}
+		n := copy(f.head[f.have:], p)
+		f.have += n
+		p = p[n:]
+		if f.have == frameHeader {
+			f.have, f.skip = 0, int(f.head[0])<<16|int(f.head[1])<<8|int(f.head[2])
+			told(f.head[3], binary.BigEndian.Uint32(f.head[5:])&(1<<31-1))
+		}
+	}
+}
+
+// between: the last frame is whole, and no other has begun.
+func (f *frames) between() bool { return f.have == 0 && f.skip == 0 }
+
+// limitedConn is a server's side of an HTTP/2 connection that its client may not use to
+// reset streams without end.
+type limitedConn struct {
+	net.Conn
+	in frames
+	// writing guards out, leaving and ended.
+	writing sync.Mutex
+	out     frames
+	// goAwayPending: the client is told to go as soon as no frame is half written. said is
+	// closed and ended set once it was.
+	goAwayPending, ended bool
+	goAwaySent           chan struct{}
+
+	// resets guards what follows: both directions count.
+	resets  sync.Mutex
+	allowed *rate.Limiter
+	now     func() time.Time
+	// last is the newest stream, recent the newest one when since began, old the one
+	// before that: whatever is above old is young.
+	last, recent, old uint32
+	since             time.Time
+	exceeded          bool
+}
+
+// Keep holds a server's side of an HTTP/2 connection to the allowance.
+func Keep(conn net.Conn) net.Conn { return newConn(conn) }
+
+func newConn(conn net.Conn) *limitedConn {
+	return &limitedConn{
+		Conn: conn, in: frames{skip: prefaceBytes}, goAwaySent: make(chan struct{}),
+		allowed: rate.NewLimiter(youngResets, youngResetsBurst), now: time.Now,
+	}
+}
+
+// Read hands frames on until the client has exceeded its allowance.
+func (c *limitedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.in.scan(p[:n], c.count)
+	if c.isExceeded() {
+		c.closeWithGoAway()
+		return 0, errRapidReset
+	}
+	return n, err
+}
+
+// Write counts what the server resets on the client's behalf.
+func (c *limitedConn) Write(p []byte) (int, error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if c.ended {
+		return 0, errRapidReset
+	}
+	c.out.scan(p, func(kind byte, stream uint32) {
+		if kind == frameReset {
+			c.count(kind, stream)
+		}
+	})
+	n, err := c.Conn.Write(p)
+	if c.goAwayPending && c.out.between() {
+		c.sendGoAway()
+	}
+	return n, err
+}
+
+func (c *limitedConn) count(kind byte, stream uint32) {
+	if kind != frameHeaders && kind != frameReset {
+		return
+	}
+	c.resets.Lock()
+	defer c.resets.Unlock()
+	now := c.now()
+	if now.Sub(c.since) >= youngFor {
+		c.old, c.recent, c.since = c.recent, c.last, now
+	}
+	switch {
+	case kind == frameHeaders:
+		c.last = max(c.last, stream)
+	case stream > c.old && !c.allowed.AllowN(now, 1):
+		c.exceeded = true
+	}
+}
+
+func (c *limitedConn) isExceeded() bool {
+	c.resets.Lock()
+	defer c.resets.Unlock()
+	return c.exceeded
+}
+
+// closeWithGoAway says GOAWAY, after the frame that the server is in the middle of, and reads what
+// is on its way: closing over unread bytes would take the frame back. All of it has
+// [goodbye]; a client that takes nothing meanwhile is not told.
+func (c *limitedConn) closeWithGoAway() {
+	late := time.NewTimer(goodbye)
+	defer late.Stop()
+	_ = c.SetDeadline(time.Now().Add(goodbye))
+	c.writing.Lock()
+	c.goAwayPending = true
+	if c.out.between() {
+		c.sendGoAway()
+	}
+	c.writing.Unlock()
+	select {
+	case <-c.goAwaySent:
+		_, _ = io.Copy(io.Discard, c.Conn)
+	case <-late.C:
+	}
+}
+
+// sendGoAway writes the GOAWAY, after which nothing is written. The caller holds writing.
+func (c *limitedConn) sendGoAway() {
+	if c.ended {
+		return
+	}
+	c.ended = true
+	_, _ = c.Conn.Write(goAway(c.newest()))
+	close(c.goAwaySent)
+}
+
+func (c *limitedConn) newest() uint32 {
+	c.resets.Lock()
+	defer c.resets.Unlock()
+	return c.last
+}
+
+func goAway(last uint32) []byte {
+	const words = "too many streams were reset"
+	frame := []byte{0, 0, byte(8 + len(words)), frameGoAway, 0, 0, 0, 0, 0}
+	frame = binary.BigEndian.AppendUint32(frame, last)
+	frame = binary.BigEndian.AppendUint32(frame, enhanceYourCalm)
+	return append(frame, words...)
+}

@@ -1,0 +1,140 @@
+package grpcapi
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"google.golang.org/grpc"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
+	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/retention"
+)
+
+// ForkRun implements pawl.v1.RunService.
+func (s *runService) ForkRun(ctx context.Context, in *pawlv1.ForkRunRequest) (*pawlv1.ForkRunResponse, error) {
+	if in.GetPack() != "" {
+		// What the source keeps from its readers, another version may tell them.
+		if err := s.redactor.Whole(ctx, refOf(ctx, in), ""); err != nil {
+			return nil, err
+		}
+	}
+	return handleUnary(ctx, s, in, traced(ctx, convert.ForkFromProto), s.timeTravel.ForkRun, func(a *convert.Answer) *pawlv1.ForkRunResponse {
+		return &pawlv1.ForkRunResponse{
+			Run: a.Run(callOf(ctx, in.GetNamespace()).Namespace), Record: a.Record(machine.RecOrigin), Turn: a.TurnRef(), Duplicate: a.Duplicate,
+		}
+	})
+}
+
+// EraseRun implements pawl.v1.RunService.
+func (s *runService) EraseRun(ctx context.Context, in *pawlv1.EraseRunRequest) (*pawlv1.EraseRunResponse, error) {
+	state, duplicate, err := s.retain.EraseRun(ctx, refOf(ctx, in), in.GetReason())
+	if retention.MayHaveErased(err) {
+		s.sent.Clear()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return convert.ErasedToProto(state, duplicate), nil
+}
+
+// DeleteRun implements pawl.v1.RunService.
+func (s *runService) DeleteRun(ctx context.Context, in *pawlv1.DeleteRunRequest) (*pawlv1.DeleteRunResponse, error) {
+	deleted, duplicate, err := s.retain.DeleteRun(ctx, refOf(ctx, in))
+	return convert.DeletedToProto(&deleted, duplicate), err
+}
+
+// DiffRuns implements pawl.v1.RunService.
+func (s *runService) DiffRuns(ctx context.Context, in *pawlv1.DiffRunsRequest) (*pawlv1.DiffRunsResponse, error) {
+	req := convert.DiffFromProto(callerOf(ctx), in)
+	if err := s.redactor.Whole(ctx, req.RunRef, req.Other); err != nil {
+		return nil, err
+	}
+	got, err := s.timeTravel.DiffRuns(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return convert.DiffToProto(&got), nil
+}
+
+// VerifyRun implements pawl.v1.RunService.
+func (s *runService) VerifyRun(ctx context.Context, in *pawlv1.VerifyRunRequest) (*pawlv1.VerifyRunResponse, error) {
+	proof, err := s.timeTravel.VerifyRun(ctx, refOf(ctx, in))
+	if err != nil {
+		return nil, err
+	}
+	return &pawlv1.VerifyRunResponse{
+		Ok: proof.OK(), Entries: proof.Entries, Records: proof.Records, Hash: proof.Hash[:],
+		BadSeq: proof.BadSeq, Detail: proof.Detail, Erased: proof.Erased,
+	}, nil
+}
+
+// exportPiece is what one message of an export holds.
+const exportPiece = 256 << 10
+
+// ExportRun implements pawl.v1.RunService.
+func (s *runService) ExportRun(in *pawlv1.ExportRunRequest, stream grpc.ServerStreamingServer[pawlv1.ExportRunResponse]) error {
+	ctx, end := s.guarded(stream.Context(), pawlv1.RunService_ExportRun_FullMethodName)
+	defer end()
+	out := encoded.Pieces(exportPiece, func(piece []byte) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return stream.Send(&pawlv1.ExportRunResponse{Data: piece})
+	})
+	if err := s.redactor.Whole(ctx, refOf(ctx, in), ""); err != nil {
+		return err
+	}
+	if err := s.timeTravel.ExportRun(ctx, refOf(ctx, in), out); err != nil {
+		return streamEnd(ctx, err)
+	}
+	return streamEnd(ctx, out.Flush())
+}
+
+type importRunServer = grpc.ClientStreamingServer[pawlv1.ImportRunRequest, pawlv1.ImportRunResponse]
+
+// ImportRun implements pawl.v1.RunService.
+func (s *runService) ImportRun(stream importRunServer) error {
+	ctx, end := s.guarded(stream.Context(), pawlv1.RunService_ImportRun_FullMethodName)
+	defer end()
+	first, err := stream.Recv()
+	if errors.Is(err, io.EOF) {
+		return &machine.Error{
+			Code: machine.CodeInvalidArgument, Reason: "REQUEST_REQUIRED", Field: "data", Message: "the stream has no request",
+		}
+	}
+	if err != nil {
+		return err
+	}
+	st, duplicate, err := s.timeTravel.ImportRun(ctx, callOf(ctx, first.GetNamespace()), &incoming{stream: stream, left: first.GetData()})
+	if err != nil {
+		return streamEnd(ctx, err)
+	}
+	run, err := s.run(ctx, callOf(ctx, first.GetNamespace()).Namespace, st)
+	if err != nil {
+		return err
+	}
+	return stream.SendAndClose(&pawlv1.ImportRunResponse{Run: run, Duplicate: duplicate})
+}
+
+// incoming reads the bytes of a stream of requests.
+type incoming struct {
+	stream importRunServer
+	left   []byte
+}
+
+func (in *incoming) Read(b []byte) (int, error) {
+	for len(in.left) == 0 {
+		next, err := in.stream.Recv()
+		if err != nil {
+			return 0, err
+		}
+		in.left = next.GetData()
+	}
+	n := copy(b, in.left)
+	in.left = in.left[n:]
+	return n, nil
+}

@@ -1,0 +1,118 @@
+package tally
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Counts takes note of what was answered and changed nothing. Both are called often
+// and must not wait.
+type Counts interface {
+	// Refused is told of a call that was refused: the method as gRPC has it without
+	// the first slash, or "http" for a request that reached none, and the reason, or
+	// the name of the status where there is none. Neither is a caller's word.
+	Refused(method, reason string)
+	// Ignored is told of an answer to a step that was ignored, by its disposition.
+	Ignored(disposition string)
+}
+
+// Lines about refused calls and ignored answers: so many at once, and so many a
+// second, whoever asks. What is left out is counted in the next line.
+const (
+	Burst = 20
+	every = time.Second
+)
+
+// HTTP stands for requests over HTTP that were refused before they had a method.
+const HTTP = "http"
+
+// CallMetrics counts and logs, both bounded: neither grows with what callers send.
+type CallMetrics struct {
+	counts Counts // nil = nobody counts
+	log    *slog.Logger
+	// Lines bounds how many are logged.
+	Lines *rate.Limiter
+	left  atomic.Int64
+}
+
+// New logs to log, and tells counts, which may be nil.
+func New(counts Counts, log *slog.Logger) *CallMetrics {
+	return &CallMetrics{counts: counts, log: log, Lines: rate.NewLimiter(rate.Every(every), Burst)}
+}
+
+// Refused takes note of a status that ends a call. Calls that their caller gave up
+// are none.
+func (t *CallMetrics) Refused(ctx context.Context, method string, st *status.Status) {
+	if st.Code() == codes.OK || st.Code() == codes.Canceled {
+		return
+	}
+	method, reason := strings.TrimPrefix(method, "/"), ReasonOf(st)
+	if t.counts != nil {
+		t.counts.Refused(method, reason)
+	}
+	level := slog.LevelDebug
+	switch st.Code() {
+	case codes.Unauthenticated, codes.PermissionDenied, codes.ResourceExhausted:
+		level = slog.LevelInfo
+	}
+	t.line(ctx, level, "call refused", "method", method, "reason", reason)
+}
+
+// Ignored takes note of what became of an answer to a step. That one is repeated is
+// how workers are meant to behave.
+func (t *CallMetrics) Ignored(ctx context.Context, d machine.Disposition) {
+	var word string
+	level := slog.LevelInfo
+	switch d {
+	case machine.IgnoredUnknownRun:
+		word = "unknown_run"
+	case machine.IgnoredTerminal:
+		word = "terminal"
+	case machine.IgnoredStale:
+		word = "stale"
+	case machine.IgnoredDuplicate:
+		word, level = "duplicate", slog.LevelDebug
+	case machine.Accepted, machine.DispEscalated:
+		return
+	default:
+		return
+	}
+	if t.counts != nil {
+		t.counts.Ignored(word)
+	}
+	t.line(ctx, level, "step answer ignored", "disposition", word)
+}
+
+func (t *CallMetrics) line(ctx context.Context, level slog.Level, msg string, args ...any) {
+	if !t.log.Enabled(ctx, level) {
+		return
+	}
+	if !t.Lines.Allow() {
+		t.left.Add(1)
+		return
+	}
+	if left := t.left.Swap(0); left > 0 {
+		args = append(args, "left_out", left)
+	}
+	t.log.Log(ctx, level, msg, args...)
+}
+
+// ReasonOf is the reason that a status names, else the name of its code.
+func ReasonOf(st *status.Status) string {
+	for _, detail := range st.Details() {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetReason() != "" {
+			return info.GetReason()
+		}
+	}
+	return strings.ToUpper(st.Code().String())
+}

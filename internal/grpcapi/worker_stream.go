@@ -1,0 +1,321 @@
+package grpcapi
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+	"google.golang.org/protobuf/proto"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
+	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
+	"github.com/pawl-dev/pawl/internal/runtime/dispatch"
+	"github.com/pawl-dev/pawl/internal/runtime/history"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+const (
+	// requestsInFlight bounds the requests of one stream whose receipts are not sent
+	// yet, and receiptBytes about what those hold; further requests are not read until
+	// then, so that a worker that reads nothing is held up by itself.
+	requestsInFlight = 1024
+	receiptBytes     = 4 << 20
+	// waitingBytes bounds what the requests of one stream hold that wait for the operator's
+	// limits: those count for no room, so that others are read meanwhile.
+	waitingBytes = 32 << 20
+	// maxBatch bounds the requests, and the responses, in one message; responses take
+	// maxBatchBytes at most, unless one alone has more.
+	maxBatch      = 1024
+	maxBatchBytes = 1 << 20
+	// heartbeats per second of one stream, and how many may come at once.
+	heartbeatRate  = 20
+	heartbeatBurst = 100
+)
+
+// workStream is one worker's stream: the queue of what it is to be sent, and the
+// order of what it asks. It implements [runtime.WorkerSink].
+type workStream struct {
+	s      *workerService
+	worker *dispatch.Worker
+	// namespace is that of its work. It is set before the worker is: a turn of a run that it
+	// serves still may come at once.
+	namespace  string
+	heartbeats *rate.Limiter
+	// batches: the worker reads responses that share a message.
+	batches bool
+	// compactReceipts: it reads no answers in receipts but those that it goes on with.
+	compactReceipts bool
+
+	mu    sync.Mutex
+	queue []*pawlv1.WorkResponse
+	// wake holds at most one token: there is something to send.
+	wake chan struct{}
+	// ended gets why the engine ends the stream.
+	ended chan error
+
+	requests sync.WaitGroup
+	// inFlight has one token for each request that was read and whose receipt is not sent;
+	// owed is what the receipts hold that wait to be, eased at most one token: it is less.
+	inFlight           chan struct{}
+	queuedReceiptBytes atomic.Int64
+	receiptsFreed      chan struct{}
+	// waiting is what requests hold that wait for the operator's limits; excess counts those
+	// that are through with that and found no room.
+	waiting, excess atomic.Int64
+	// last is, per run, closed when its newest request has taken effect.
+	last map[string]chan struct{}
+	// busy counts the requests that are not answered yet. Guarded by mu, like last.
+	busy int
+}
+
+func newWorkStream(s *workerService) *workStream {
+	return &workStream{
+		s: s, heartbeats: rate.NewLimiter(heartbeatRate, heartbeatBurst), wake: make(chan struct{}, 1), ended: make(chan error, 1),
+		inFlight: make(chan struct{}, requestsInFlight), receiptsFreed: make(chan struct{}, 1), last: make(map[string]chan struct{}),
+	}
+}
+
+// push queues a message. It never waits: what is queued is bounded by what the
+// worker holds, and by the requests that were admitted.
+func (l *workStream) push(m *pawlv1.WorkResponse) {
+	l.mu.Lock()
+	l.queue = append(l.queue, m)
+	l.mu.Unlock()
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// pushFirst queues a message ahead of the others.
+func (l *workStream) pushFirst(m *pawlv1.WorkResponse) {
+	l.mu.Lock()
+	l.queue = append([]*pawlv1.WorkResponse{m}, l.queue...)
+	l.mu.Unlock()
+}
+
+// flush sends all that is queued.
+func (l *workStream) flush(stream workServer) error {
+	for {
+		l.mu.Lock()
+		queue := l.queue
+		l.queue = nil
+		l.mu.Unlock()
+		if len(queue) == 0 {
+			return nil
+		}
+		for len(queue) > 0 {
+			n := l.batchLen(queue)
+			if queue[0].More = queue[1:n]; n == 1 {
+				queue[0].More = nil
+			}
+			if err := stream.Send(queue[0]); err != nil {
+				return err
+			}
+			for _, m := range queue[:n] {
+				if receipt := m.GetReceipt(); receipt != nil {
+					l.receipted(receipt)
+				}
+			}
+			queue = queue[n:]
+		}
+	}
+}
+
+// batchLen counts the messages that go as one: those that fit, at least one. The answer to
+// a registration goes alone: whoever waits for it reads one response, and only then knows
+// what to do with others.
+func (l *workStream) batchLen(queue []*pawlv1.WorkResponse) int {
+	if !l.batches || queue[0].GetRegistered() != nil {
+		return 1
+	}
+	n, bytes := 1, proto.Size(queue[0])
+	for n < min(len(queue), maxBatch) {
+		if bytes += proto.Size(queue[n]); bytes > maxBatchBytes {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// admit waits until one more request may be read; false: the stream is over.
+func (l *workStream) admit(ctx context.Context) bool {
+	for l.queuedReceiptBytes.Load() > receiptBytes {
+		select {
+		case <-l.receiptsFreed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	select {
+	case l.inFlight <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// queueReceipt queues the receipt of a request that was admitted.
+func (l *workStream) queueReceipt(receipt *pawlv1.WorkReceipt) {
+	l.queuedReceiptBytes.Add(int64(proto.Size(receipt)))
+	l.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Receipt{Receipt: receipt}})
+}
+
+// receipted makes room again once a receipt is sent.
+func (l *workStream) receipted(receipt *pawlv1.WorkReceipt) {
+	l.queuedReceiptBytes.Add(-int64(proto.Size(receipt)))
+	l.releaseRequest()
+	select {
+	case l.receiptsFreed <- struct{}{}:
+	default:
+	}
+}
+
+// releaseRequest gives back the room of a request.
+func (l *workStream) releaseRequest() {
+	for n := l.excess.Load(); n > 0; n = l.excess.Load() {
+		if l.excess.CompareAndSwap(n, n-1) {
+			return
+		}
+	}
+	<-l.inFlight
+}
+
+// await gives the room of a request back while it waits for the operator's limits.
+func (l *workStream) await(in *pawlv1.WorkRequest) (end func(), err error) {
+	size := int64(proto.Size(in))
+	if l.waiting.Add(size) > waitingBytes {
+		l.waiting.Add(-size)
+		return nil, &machine.Error{
+			Code: machine.CodeResourceExhausted, Reason: "LIMIT_QUEUE_FULL", Message: "the requests of this stream that wait for the operator's limits hold too many bytes",
+			Limit: waitingBytes, Got: waitingBytes + 1, RetryAfter: int64(time.Second),
+		}
+	}
+	l.releaseRequest()
+	return func() {
+		l.waiting.Add(-size)
+		select {
+		case l.inFlight <- struct{}{}:
+		default:
+			l.excess.Add(1)
+		}
+	}, nil
+}
+
+// idle: the worker holds nothing and waits for no answer.
+func (l *workStream) idle() bool {
+	l.mu.Lock()
+	quiet := l.busy == 0 && len(l.queue) == 0
+	l.mu.Unlock()
+	turns, steps := l.worker.Held()
+	return quiet && turns+steps == 0
+}
+
+// receive reads requests until the stream ends and returns why it did. The first is
+// what came in the message of the registration.
+func (l *workStream) receive(ctx context.Context, stream workServer, more []*pawlv1.WorkRequest) error {
+	for {
+		if err := l.takeMore(ctx, more); err != nil {
+			return err
+		}
+		if !l.admit(ctx) {
+			return context.Cause(ctx)
+		}
+		in, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		l.worker.Seen()
+		more, in.More = in.GetMore(), nil
+		if len(more) >= maxBatch {
+			l.refuse(in.GetId(), tooMany(len(more)))
+			continue
+		}
+		l.take(ctx, in)
+	}
+}
+
+// takeMore takes the further requests of a message, as many at a time as there is room
+// for.
+func (l *workStream) takeMore(ctx context.Context, more []*pawlv1.WorkRequest) error {
+	for _, in := range more {
+		if !l.admit(ctx) {
+			return context.Cause(ctx)
+		}
+		switch {
+		case len(more) >= maxBatch:
+			l.refuse(in.GetId(), tooMany(len(more)))
+		case len(in.GetMore()) > 0:
+			l.refuse(in.GetId(), nested())
+		default:
+			l.take(ctx, in)
+		}
+	}
+	return nil
+}
+
+func tooMany(got int) error {
+	return &machine.Error{
+		Code: machine.CodeInvalidArgument, Reason: apierror.InvalidRequest, Field: "more",
+		Message: "too many requests in one message", Limit: maxBatch - 1, Got: int64(got),
+	}
+}
+
+func nested() error {
+	return &machine.Error{
+		Code: machine.CodeInvalidArgument, Reason: apierror.InvalidRequest, Field: "more.more",
+		Message: "a request that came with others carries no others itself",
+	}
+}
+
+// PrepareTurn implements [runtime.WorkerSink].
+func (l *workStream) PrepareTurn(d dispatch.TurnDelivery) (func(), error) {
+	turn, err := l.s.runs.turnResponse(context.Background(), l.namespace, &d.View)
+	if err != nil {
+		return nil, err
+	}
+	out := &pawlv1.TurnAssignment{
+		Lease: convert.TurnLeaseToProto(&d.TurnLease), Turn: turn, Agent: d.View.Run.Agent, Labels: convert.LabelsToProto(d.View.Run.Labels),
+		Traceparent: d.Traceparent,
+	}
+	return func() { l.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Turn{Turn: out}}) }, nil
+}
+
+// PrepareStep implements [runtime.WorkerSink].
+func (l *workStream) PrepareStep(d dispatch.StepDelivery) (func(), error) {
+	out := convert.StepAssignmentToProto(&d)
+	return func() { l.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Step{Step: out}}) }, nil
+}
+
+// Revoke implements [runtime.WorkerSink].
+func (l *workStream) Revoke(r dispatch.Revocation) {
+	l.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Revoked{Revoked: convert.RevocationToProto(&r)}})
+}
+
+// Unserved implements dispatch.WorkerSink.
+func (l *workStream) Unserved(run string, cause dispatch.UnservedCause) {
+	l.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_RunUnserved{RunUnserved: &pawlv1.RunUnserved{
+		RunId: run, Cause: pawlv1.UnservedCause(cause),
+	}}})
+}
+
+// StepsAnswered implements [runtime.WorkerSink].
+func (l *workStream) StepsAnswered(run string, turn uint64, steps []history.StepView) {
+	out := &pawlv1.StepAnswers{RunId: run, TurnSeq: turn}
+	for i := range steps {
+		out.Steps = append(out.Steps, convert.StepViewToProto(run, &steps[i]))
+	}
+	l.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_StepAnswers{StepAnswers: out}})
+}
+
+// End implements [runtime.WorkerSink].
+func (l *workStream) End(err error) {
+	select {
+	case l.ended <- err:
+	default:
+	}
+}

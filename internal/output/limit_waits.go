@@ -1,0 +1,47 @@
+package output
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+)
+
+// LimitWaitLines says, a line each, what the calls of a run wait for that the operator's limits hold
+// back; none where nothing waits.
+func LimitWaitLines(r *pawlv1.Run) []string {
+	lines := make([]string, 0, len(r.GetWaitingFor()))
+	for _, w := range r.GetWaitingFor() {
+		what := "model " + w.GetModel()
+		if w.GetTool() != "" {
+			what = fmt.Sprintf("tool %s, step %d", w.GetTool(), w.GetStep())
+		}
+		line := fmt.Sprintf("%s: %s, for %s", limitsOf(w), what, w.GetWaited().AsDuration().Round(100*time.Millisecond))
+		if n := w.GetAhead(); n > 0 {
+			line += fmt.Sprintf(", %d before it", n)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// WaitReason is what a run waits for longest, in a word; "" = nothing.
+func WaitReason(r *pawlv1.Run) string {
+	if len(r.GetWaitingFor()) == 0 {
+		return ""
+	}
+	return "waits for " + limitsOf(r.GetWaitingFor()[0])
+}
+
+// limitsOf names the limits that a call is counted with, each with its key.
+func limitsOf(w *pawlv1.LimitWait) string {
+	names := make([]string, len(w.GetLimits()))
+	for i, l := range w.GetLimits() {
+		names[i] = l.GetLimit()
+		if key := l.GetKey(); key != "" && key != l.GetLimit() {
+			names[i] += " (" + key + ")"
+		}
+	}
+	return "limit " + strings.Join(names, ", ")
+}

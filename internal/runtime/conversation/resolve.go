@@ -1,0 +1,283 @@
+package conversation
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+
+	"github.com/pawl-dev/pawl/internal/runtime/history"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
+)
+
+// resolution is one request on its way to be stamped.
+type resolution struct {
+	past  *history.Reader
+	key   machine.RunKey
+	state *machine.State
+	out   *machine.ModelRequest
+	// conversation is the conversation that the turn sees, once it was read.
+	conversation []machine.Message
+	read         bool
+}
+
+// Resolve finds what a command about calls of models refers to; every other is given back
+// as it is. The error is a *[machine.Error], or that of a read.
+func Resolve(ctx context.Context, past *history.Reader, key machine.RunKey, s *machine.State, c machine.Command) (_ machine.Command, err error) {
+	out := c
+	switch cmd := c.(type) {
+	case machine.RequestModel:
+		if !s.Status.Terminal() {
+			cmd.Model, err = resolveRequest(ctx, past, key, s, &cmd)
+			out = cmd
+		}
+	case machine.AnswerModel:
+		cmd.Usage.Model, err = calledModel(ctx, past, key, s, &cmd)
+		out = cmd
+	}
+	if err != nil {
+		return c, err
+	}
+	return out, nil
+}
+
+// calledModel is the model whose call is told of: the one that was asked, whatever the provider
+// calls the one that answered. Of a visit that is over the machine knows no step, so that
+// what is told of one is held against the records.
+func calledModel(ctx context.Context, past *history.Reader, key machine.RunKey, s *machine.State, cmd *machine.AnswerModel) (string, error) {
+	if cmd.Step == 0 || cmd.Step > s.LastStep {
+		return cmd.Usage.Model, nil // the machine's to refuse
+	}
+	step, err := past.FindStep(ctx, key, s, cmd.Step)
+	switch {
+	case err != nil:
+		return "", err
+	case step.Model == nil:
+		return "", &machine.Error{
+			Code: machine.CodeFailedPrecondition, Reason: "STEP_KIND", Field: "step",
+			Message: fmt.Sprintf("step %d calls the tool %q, no model", cmd.Step, step.Tool),
+		}
+	case cmd.Attempt > step.Attempt:
+		return "", &machine.Error{
+			Code: machine.CodeInvalidArgument, Reason: "NO_SUCH_ATTEMPT", Field: "attempt",
+			Message: fmt.Sprintf("step %d came to attempt %d", cmd.Step, step.Attempt), Limit: int64(step.Attempt), Got: int64(cmd.Attempt),
+		}
+	}
+	return step.Tool, nil
+}
+
+// resolveRequest fills in where the things are that a request refers to by number, and its
+// digests. Steps, answers and results come with their Step alone, texts that are set with
+// their Hash.
+func resolveRequest(ctx context.Context, past *history.Reader, key machine.RunKey, s *machine.State, c *machine.RequestModel) (*machine.ModelRequest, error) {
+	asked := c.Model
+	out := *asked
+	p := &resolution{past: past, key: key, state: s, out: &out}
+	if err := p.follow(ctx); err != nil {
+		return nil, err
+	}
+	if err := p.texts(); err != nil {
+		return nil, err
+	}
+	out.Messages = nil
+	for i := range asked.Messages {
+		if err := p.message(ctx, fmt.Sprintf("request.messages[%d]", i), asked.Messages[i]); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.includeRequired(ctx, c); err != nil {
+		return nil, err
+	}
+	out.Hash = digest(&out)
+	return &out, nil
+}
+
+// Text is a text that is set, perhaps to nothing.
+func Text(text string) machine.ModelText {
+	return machine.ModelText{Hash: sha256.Sum256([]byte(text)), Text: text}
+}
+
+// nothing is the hash of a text that was set to nothing.
+var nothing = sha256.Sum256(nil)
+
+// follow takes over what the followed step asked.
+func (p *resolution) follow(ctx context.Context) error {
+	step := p.out.PreviousStep.Step
+	if step == 0 {
+		return nil
+	}
+	said, err := p.answeredStep("request.previous_step", step, true)
+	if err != nil {
+		return err
+	}
+	base, _, err := p.past.ModelRequest(ctx, p.key, said)
+	if err != nil {
+		return err
+	}
+	answer, err := p.past.Answered(ctx, p.key, said)
+	if err != nil {
+		return err
+	}
+	p.out.PreviousStep, p.out.Thread = said, next(base.Thread, &answer)
+	p.out.System = inherited(p.out.System, base.System, said.Request)
+	p.out.Tools = inherited(p.out.Tools, base.Tools, said.Request)
+	p.out.Parameters = inherited(p.out.Parameters, base.Parameters, said.Request)
+	return nil
+}
+
+// inherited is the request's own text, if it is set, else that of the record seq.
+func inherited(own, base machine.ModelText, seq uint64) machine.ModelText {
+	if own.Hash != ([32]byte{}) || base.Hash == ([32]byte{}) {
+		return own
+	}
+	if base.Seq == 0 {
+		base.Seq = seq
+	}
+	base.Text = ""
+	return base
+}
+
+// texts checks those that are set and leaves out those that a record has.
+func (p *resolution) texts() error {
+	for _, t := range []struct {
+		field string
+		text  *machine.ModelText
+		json  bool
+	}{
+		{"request.system", &p.out.System, false}, {"request.tools_json", &p.out.Tools, true}, {"request.parameters_json", &p.out.Parameters, true},
+	} {
+		if t.text.Hash == nothing {
+			*t.text = machine.ModelText{}
+		}
+		if t.text.Hash == ([32]byte{}) || t.text.Seq != 0 {
+			continue
+		}
+		if t.json {
+			if err := validate.CheckJSON(t.field, []byte(t.text.Text)); err != nil {
+				return err
+			}
+		}
+		known := slices.IndexFunc(p.state.Texts, func(k machine.TextRef) bool { return k.Hash == t.text.Hash })
+		if known >= 0 {
+			t.text.Seq, t.text.Text = p.state.Texts[known].Seq, ""
+		}
+	}
+	return nil
+}
+
+// message takes one element of the request.
+func (p *resolution) message(ctx context.Context, field string, m machine.ModelMessage) error {
+	var err error
+	switch {
+	case m.Message != nil:
+		err = validate.CheckMessage(field+".message", m.Message)
+	case m.Conversation != nil:
+		if m.Conversation, err = p.among(ctx, field+".conversation", m.Conversation); m.Conversation == nil {
+			return err
+		}
+	case m.Answer != nil:
+		var said machine.StepRef
+		said, err = p.answeredStep(field+".answer", m.Answer.Step, true)
+		m.Answer = &said
+	case m.Result != nil:
+		var said machine.StepRef
+		said, err = p.answeredStep(field+".result.step", m.Result.AnsweredStep.Step, false)
+		m.Result = &machine.ToolResult{AnsweredStep: said, CallID: m.Result.CallID}
+	case m.IncludedSeq != 0:
+		err = p.checkIncluded(ctx, field+".included_seq", m.IncludedSeq)
+	}
+	if err != nil {
+		return err
+	}
+	meant, err := p.meant(ctx, &m)
+	if err != nil {
+		return err
+	}
+	for i := range meant {
+		p.out.Thread = next(p.out.Thread, &meant[i])
+	}
+	p.out.Messages = append(p.out.Messages, m)
+	return nil
+}
+
+// meant reads what an element stands for, the conversation once.
+func (p *resolution) meant(ctx context.Context, m *machine.ModelMessage) ([]machine.Message, error) {
+	if m.Conversation != nil {
+		return p.conversation[m.Conversation.First : m.Conversation.First+m.Conversation.Count], nil
+	}
+	return p.past.Meant(ctx, p.key, m)
+}
+
+// among is a range of the conversation that the turn sees; nil: it is empty.
+func (p *resolution) among(ctx context.Context, field string, r *machine.ConversationRange) (*machine.ConversationRange, error) {
+	window := machine.Conversation{State: p.state.Current}
+	for _, c := range p.state.Conversations {
+		if c.State == p.state.Current {
+			window = c
+		}
+	}
+	if !p.read {
+		talk, err := p.past.Conversation(ctx, p.key, window)
+		if err != nil {
+			return nil, err
+		}
+		p.conversation, p.read = talk, true
+	}
+	count := r.Count
+	if count == 0 {
+		count = len(p.conversation) - r.First
+	}
+	if r.First < 0 || count < 0 || r.First+count > len(p.conversation) {
+		return nil, &machine.Error{
+			Code: machine.CodeInvalidArgument, Reason: "CONVERSATION_RANGE", Field: field,
+			Message: fmt.Sprintf("the turn sees %d messages", len(p.conversation)), Limit: int64(len(p.conversation)), Got: int64(r.First) + int64(r.Count),
+		}
+	}
+	if count == 0 {
+		return nil, nil
+	}
+	return &machine.ConversationRange{State: window.State, From: window.From, Next: window.Next, First: r.First, Count: count}, nil
+}
+
+// answeredStep finds a step of the visit that is answered: a MODEL step, or one of a tool.
+func (p *resolution) answeredStep(field string, step uint32, model bool) (machine.StepRef, error) {
+	for i := range p.state.Steps {
+		s := &p.state.Steps[i]
+		if s.Step != step || (s.Model != nil) != model {
+			continue
+		}
+		if s.Status == machine.StepStatusOK || !model && s.Status == machine.StepStatusError {
+			return machine.StepRef{Step: step, Request: s.RequestSeq, Answer: s.AnswerSeq}, nil
+		}
+	}
+	what := "tool step"
+	if model {
+		what = "call of a model"
+	}
+	return machine.StepRef{}, &machine.Error{
+		Code: machine.CodeFailedPrecondition, Reason: "STEP_NOT_ANSWERED", Field: field,
+		Message: fmt.Sprintf("step %d is no answered %s of this visit", step, what),
+	}
+}
+
+// next is the digest of a thread that goes on with a message.
+func next(thread [32]byte, m *machine.Message) [32]byte {
+	b := validate.NewBody(machine.CmdRequestModel)
+	defer b.Free()
+	b.Bytes(thread[:])
+	b.Messages([]machine.Message{*m})
+	return b.Sum()
+}
+
+// digest is that of everything that a request says.
+func digest(r *machine.ModelRequest) [32]byte {
+	b := validate.NewBody(machine.CmdRequestModel)
+	defer b.Free()
+	b.Text(r.Model)
+	b.Bytes(r.System.Hash[:])
+	b.Bytes(r.Tools.Hash[:])
+	b.Bytes(r.Parameters.Hash[:])
+	b.Bytes(r.Thread[:])
+	return b.Sum()
+}

@@ -1,0 +1,93 @@
+package effects
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
+)
+
+// stepPayload is the payload of a step of the sidecar's own.
+type stepPayload struct {
+	// Key is that of the call that it is about.
+	Key     string          `json:"idempotency_key"`
+	Tool    string          `json:"tool"`
+	Payload json.RawMessage `json:"payload"`
+	// Outcome is told to who undoes: "ok", with the result, or "unknown".
+	Outcome string          `json:"outcome,omitempty"`
+	Result  json.RawMessage `json:"result,omitempty"`
+	// Omitted: payload and result are too long to be repeated.
+	Omitted bool `json:"omitted,omitempty"`
+}
+
+// maxRepeated bounds what the payload of such a step repeats, in bytes.
+const maxRepeated = 1 << 20
+
+// LoadPayloads stamps the payloads of the steps that the sidecar itself asks for, and says whether
+// there are any: then the input is to be decided over again.
+func (b *Index) LoadPayloads(ctx context.Context, key machine.RunKey, in *machine.Input, batch *machine.Batch) (bool, error) {
+	missing := rules.Unfilled(batch)
+	for _, r := range missing {
+		payload, err := b.payload(ctx, key, r.About, batch)
+		if err != nil {
+			return false, err
+		}
+		in.Fills = append(in.Fills, machine.Fill{Step: r.Step, Payload: payload, Hash: validate.PayloadHash(payload)})
+	}
+	return len(missing) > 0, nil
+}
+
+func (b *Index) payload(ctx context.Context, key machine.RunKey, about *machine.About, batch *machine.Batch) ([]byte, error) {
+	told := stepPayload{Key: machine.IdempotencyKey(key.ID, about.Step), Tool: about.Tool}
+	body, err := b.body(ctx, key, about.PayloadSeq, batch)
+	if err != nil {
+		return nil, err
+	}
+	switch r := body.(type) {
+	case *machine.StepRequested:
+		told.Payload = r.Payload
+	case *machine.StepDecided: // went out with other arguments
+		told.Payload = r.Payload
+	}
+	if about.Role == machine.RoleCompensate {
+		told.Outcome = "unknown"
+	}
+	if about.AnswerSeq != 0 {
+		body, err := b.body(ctx, key, about.AnswerSeq, batch)
+		if err != nil {
+			return nil, err
+		}
+		if r, ok := body.(*machine.StepResolved); ok {
+			told.Outcome, told.Result = "ok", resultOf(r, about)
+		}
+	}
+	if len(told.Payload)+len(told.Result) > maxRepeated {
+		told.Payload, told.Result, told.Omitted = nil, nil, true
+	}
+	payload, err := json.Marshal(&told)
+	if err != nil {
+		return nil, fmt.Errorf("runtime: the payload of a step about step %d of run %s: %w", about.Step, key.ID, err)
+	}
+	return payload, nil
+}
+
+// resultOf is the result of the step that a step is about: its own answer, or what was said
+// of it by who knew.
+func resultOf(r *machine.StepResolved, about *machine.About) json.RawMessage {
+	if r.Step == about.Step {
+		return r.Result
+	}
+	_, _, value := rules.ReadOutcome(r.Result)
+	return value
+}
+
+// body reads a record of the run, or of the batch that is not stored yet.
+func (b *Index) body(ctx context.Context, key machine.RunKey, seq uint64, batch *machine.Batch) (machine.Body, error) {
+	if seq > batch.Prev {
+		return batch.Records[seq-batch.Prev-1].Body, nil
+	}
+	return b.past.Body(ctx, key, seq)
+}

@@ -1,0 +1,46 @@
+package history
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// RequiredText is what a model is told by a record that requests have to contain; false: it is
+// another record.
+func RequiredText(body machine.Body) (text string, ok bool) {
+	switch b := body.(type) {
+	case *machine.Steered:
+		return b.Text, true
+	case *machine.NoticeAdded:
+		return b.Text, true
+	}
+	return "", false
+}
+
+func userMessage(text string) machine.Message {
+	return machine.Message{Role: "user", Parts: []machine.Part{{Kind: machine.PartText, Text: text}}}
+}
+
+// stoppedTurnMessages is what a turn said until a person put it away. Each call of its last answer has
+// one: the recorded one of its step, else that it was cancelled.
+func (r *Reader) stoppedTurnMessages(ctx context.Context, key machine.RunKey, stopped *machine.Stopped) ([]machine.Message, error) {
+	messages, err := r.turnMessages(ctx, key, stopped.TurnSeq, stopped.ConversationThrough)
+	if err != nil {
+		return nil, err
+	}
+	last, err := r.Answer(ctx, key, stopped.ConversationThrough.Step, stopped.ConversationThrough.Answer)
+	if err != nil {
+		return nil, err
+	}
+	for i, said := range stopped.Calls {
+		answer := Recorded{Error: machine.CancelledFault}
+		if said.Answer != 0 {
+			if answer, err = r.Answer(ctx, key, said.Step, said.Answer); err != nil {
+				return nil, err
+			}
+		}
+		messages = append(messages, ResultMessage(last.Model.Calls[i].ID, &answer))
+	}
+	return messages, nil
+}

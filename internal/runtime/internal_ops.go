@@ -1,0 +1,124 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime/budget"
+	"github.com/pawl-dev/pawl/internal/runtime/gate"
+	"github.com/pawl-dev/pawl/internal/runtime/history"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/packcache"
+	"github.com/pawl-dev/pawl/internal/runtime/render"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
+)
+
+// What rooms may ask of the way. Each room declares the part that it calls as an
+// interface of its own; the way imports no room.
+
+// ApplyInternal makes an input of the engine's own: no authority is asked. Errors as of
+// [Engine.Apply].
+func (e *Engine) ApplyInternal(ctx context.Context, key RunKey, command machine.Command) (Answer, error) {
+	return e.apply(ctx, &operation{key: key, principal: Principal{Subject: OwnName}, internal: true, command: command})
+}
+
+// WithRunLock calls do in the run's own turn, after the inputs that came before and before
+// those that come after it. do must not make an input of the same run. Error: do's, or
+// QUEUE_FULL.
+func (e *Engine) WithRunLock(key RunKey, do func() error) error {
+	sl, err := e.runTable.acquireWait(key)
+	if err != nil {
+		return err
+	}
+	defer e.runTable.release(sl, sl.state, sl.program)
+	return do()
+}
+
+// Evict calls do in the run's own turn, as [Engine.WithRunLock]; afterwards nothing of the run
+// is remembered.
+func (e *Engine) Evict(key RunKey, do func() error) error {
+	sl, err := e.runTable.acquireWait(key)
+	if err != nil {
+		return err
+	}
+	defer e.runTable.release(sl, nil, nil)
+	return do()
+}
+
+// Current returns a run's newest state and its program.
+func (e *Engine) Current(ctx context.Context, key RunKey) (*machine.State, *packcache.Program, error) {
+	s, err := e.Head(ctx, key)
+	if err != nil {
+		return nil, nil, err
+	}
+	prog, err := e.programs.Of(ctx, key.Namespace, s)
+	return s, prog, err
+}
+
+// Programs are the compiled packs; safe for concurrent use.
+func (e *Engine) Programs() *packcache.Cache { return e.programs }
+
+// Turns renders turns; safe for concurrent use.
+func (e *Engine) Turns() *render.Renderer { return e.shown }
+
+// Terms are those on which runs begin. Read only.
+func (e *Engine) Terms() *validate.Terms { return &e.terms }
+
+// Admit resolves a call's namespace for a caller that has one of the scopes.
+//
+// Errors: NOT_FOUND NAMESPACE_NOT_FOUND, PERMISSION_DENIED SCOPE_MISSING.
+func (e *Engine) Admit(call Call, scopes Scopes) (uint32, error) {
+	ns, err := e.within(call)
+	if err != nil {
+		return 0, err
+	}
+	return ns, Denied(policy.Require(call.Principal, scopes))
+}
+
+// FindReadable is [Engine.Find] for what only reads.
+func (e *Engine) FindReadable(ref RunRef) (RunKey, error) {
+	key, err := e.Find(ref)
+	if err != nil {
+		return key, err
+	}
+	return key, Denied(policy.Require(ref.Principal, policy.RunsRead|policy.RunsWrite))
+}
+
+// NamespaceNumbers lists the numbers of the configured namespaces, in no order.
+func (e *Engine) NamespaceNumbers() []uint32 {
+	return slices.Collect(maps.Values(e.cfg.Namespaces))
+}
+
+// Inside calls do while inputs are taken: a drain waits for it, and an outcome of do
+// that is unknown ([machine.ErrIndeterminate]) is fatal like that of any commit.
+func (e *Engine) Inside(do func() error) error {
+	if err := e.limiter.Acquire(0); err != nil {
+		return err
+	}
+	defer e.limiter.Release()
+	err := do()
+	if errors.Is(err, machine.ErrIndeterminate) {
+		e.limiter.Fail()
+		return gate.CommitUnknown()
+	}
+	return err
+}
+
+// Accounts lists the operator's accounts of a namespace as [budget.Ledger.List] does.
+func (e *Engine) Accounts(call Call, prefix, after string, most int) ([]budget.View, bool, error) {
+	ns, err := e.Admit(call, policy.RunsRead)
+	if err != nil {
+		return nil, false, err
+	}
+	views, more := e.cfg.Accounts.List(ns, prefix, after, most, e.cfg.Clock.Now())
+	return views, more, nil
+}
+
+// AccountFigures are those of all namespaces.
+func (e *Engine) AccountFigures() []budget.Figure { return e.cfg.Accounts.Figures(e.cfg.Clock.Now()) }
+
+// Past reads what was; safe for concurrent use.
+func (e *Engine) Past() *history.Reader { return e.past }

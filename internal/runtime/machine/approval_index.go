@@ -1,0 +1,61 @@
+package machine
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// What waits for a person is found by rows of an index, ordered by the time since when it
+// waits.
+
+// HeldIndex is the index of what waits for a person.
+const HeldIndex = "held"
+
+// HeldValueLen is the length of a row's value: 16 letters of the time, 8 of the step.
+const HeldValueLen = 24
+
+// HeldValue orders the rows.
+func HeldValue(since int64, step uint32) string { return fmt.Sprintf("%016x%08x", uint64(since), step) }
+
+// ParseHeldValue is the inverse of HeldValue.
+func ParseHeldValue(value string) (since int64, step uint32, err error) {
+	if len(value) != HeldValueLen {
+		return 0, 0, fmt.Errorf("malformed value %q of the index %s", value, HeldIndex)
+	}
+	at, err := strconv.ParseUint(value[:16], 16, 63)
+	if err != nil {
+		return 0, 0, fmt.Errorf("malformed value %q of the index %s: %w", value, HeldIndex, err)
+	}
+	n, err := strconv.ParseUint(value[16:], 16, 32)
+	if err != nil {
+		return 0, 0, fmt.Errorf("malformed value %q of the index %s: %w", value, HeldIndex, err)
+	}
+	return int64(at), uint32(n), nil
+}
+
+// HeldPlace is one row of that index.
+type HeldPlace struct{ Value, Run string }
+
+// HeldRow is what waits of a run: a call, or, where Step is 0, an event from outside.
+type HeldRow struct {
+	Since int64
+	Step  uint32
+}
+
+// HeldRows are what waits of a run: its held calls; where there are none, and an open turn
+// is not for an executor, the event.
+func HeldRows(s *State) []HeldRow {
+	var rows []HeldRow
+	asks := false
+	for i := range s.Steps {
+		p := &s.Steps[i]
+		if p.HeldForApproval() {
+			rows = append(rows, HeldRow{Since: p.Approval.Since, Step: p.Step})
+		}
+		asks = asks || p.Status == StepStatusPending && p.Remote != nil && p.Remote.Asking != AwaitNothing
+	}
+	if rows == nil && !asks && s.Turn != nil && s.Status == Waiting && s.Awaiting == AwaitInput {
+		return []HeldRow{{Since: s.StatusAt}}
+	}
+	return rows
+}

@@ -1,0 +1,22 @@
+package machine
+
+// Written lists the artifacts that a record wrote, in order.
+func Written(body Body) []ArtifactWrite {
+	switch b := body.(type) {
+	case *Transition:
+		return b.Artifacts
+	case *TurnCompleted:
+		return b.Artifacts
+	case *StepResolved:
+		return b.Artifacts
+	case *ArtifactsSet:
+		return b.Artifacts
+	case *Ended:
+		return b.Artifacts
+	case *CompensationStarted:
+		return b.Artifacts
+	case *Origin:
+		return b.Artifacts
+	}
+	return nil
+}

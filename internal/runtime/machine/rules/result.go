@@ -1,0 +1,188 @@
+package rules
+
+import (
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// result turns what the input made into a Batch. Status, timers, outbox rows
+// and index changes are not kept track of on the way: they are functions of the
+// state, and the batch holds the difference between before and after.
+func (t *txn) result(d machine.Disposition) machine.Result {
+	if len(t.records) == 0 && !t.consumeIDOnly() {
+		return machine.Result{State: t.old, Disposition: d, Steps: t.outcomes, Refused: t.refused}
+	}
+	t.close()
+	t.s.At = t.in.At
+	if t.s.Awaiting == machine.AwaitAuth && t.s.Turn == nil && !t.s.Status.Terminal() && Covered(t.s) {
+		t.s.TurnAwaiting = machine.AwaitAuth
+	}
+	t.s.Status, t.s.Awaiting = StatusOf(t.g, t.s), AwaitingOf(t.g, t.s)
+	if t.old == nil || t.old.Status != t.s.Status || t.old.Awaiting != t.s.Awaiting {
+		t.s.StatusAt = t.in.At
+	}
+	if !t.s.Status.Terminal() {
+		t.wallClock(t.s.Status == machine.Waiting)
+	}
+	b := &machine.Batch{
+		Input: t.in, Records: t.records, State: t.s,
+		Prev:   t.records[0].Seq - 1,
+		Writes: t.writes, Messages: t.messages, Effects: t.effects, Wanted: t.wanted,
+	}
+	t.consume(b)
+	t.diffTimers(b)
+	t.diffSteps(b)
+	b.OutboxAdded = append(b.OutboxAdded, t.cancels...)
+	t.diffIndexes(b)
+	t.applyCharges(b)
+	return machine.Result{State: t.s, Batch: b, Disposition: d, Steps: t.outcomes, Refused: t.refused}
+}
+
+// close goes on with a compensation, and ends a run that is over a budget; while effects are
+// undone only the time can run out.
+func (t *txn) close() {
+	t.undoNext()
+	switch {
+	case t.s.Status.Terminal():
+	case t.s.Undo == nil:
+		if !t.endIfOverBudget("", nil) {
+			t.addBudgetNotice()
+		}
+	case t.overdue():
+		t.end(ending{status: machine.BudgetExhausted, reason: "max_wall_time_sec"})
+	}
+	t.undoNext()
+}
+
+// consumeIDOnly keeps the id of an input that changes nothing, and says whether it did. A run
+// that has ended answers the same for ever without.
+func (t *txn) consumeIDOnly() bool {
+	if t.in.ID == "" || t.s.Status.Terminal() {
+		return false
+	}
+	t.record(&machine.NoChange{Command: machine.KindOf(t.in.Command), ID: t.in.ID})
+	return true
+}
+
+// consume uses up the input's idempotency id.
+func (t *txn) consume(b *machine.Batch) {
+	if t.in.ID == "" {
+		return
+	}
+	row := machine.Dedupe{
+		Scope: machine.PerRun, Kind: machine.KindOf(t.in.Command), RunID: t.s.RunID,
+		ID: t.in.ID, BodyHash: t.in.BodyHash, First: b.Prev + 1, Last: t.s.Seq,
+	}
+	if t.old == nil {
+		row.Scope, row.Principal = machine.PerPrincipal, t.in.Principal
+	}
+	b.Consumed = []machine.Dedupe{row}
+}
+
+func (t *txn) diffTimers(b *machine.Batch) {
+	diffTimer(b, WallTimer(t.old), WallTimer(t.s))
+	diffTimer(b, RetryTimer(t.old), RetryTimer(t.s))
+	diffTimer(b, StateTimer(t.old), StateTimer(t.s))
+}
+
+func diffTimer(b *machine.Batch, before, after machine.Timer) {
+	if before == after {
+		return
+	}
+	if before.Kind != 0 {
+		b.TimersCleared = append(b.TimersCleared, before)
+	}
+	if after.Kind != 0 {
+		b.TimersSet = append(b.TimersSet, after)
+	}
+}
+
+// diffSteps removes timer and outbox row of each step execution that is over
+// and adds them for each new one.
+func (t *txn) diffSteps(b *machine.Batch) {
+	if !t.own.steps {
+		return
+	}
+	if t.old != nil {
+		for i := range t.old.Steps {
+			if p := &t.old.Steps[i]; p.AwaitingAnswer() && !StillOut(t.s.Steps, p) {
+				b.TimersCleared = append(b.TimersCleared, StepTimer(t.s, p))
+				b.OutboxRemoved = appendOutbox(b.OutboxRemoved, t.g, t.s, p)
+			}
+		}
+	}
+	for i := range t.s.Steps {
+		if p := &t.s.Steps[i]; p.AwaitingAnswer() && (t.old == nil || !StillOut(t.old.Steps, p)) {
+			b.TimersSet = append(b.TimersSet, StepTimer(t.s, p))
+			b.OutboxAdded = appendOutbox(b.OutboxAdded, t.g, t.s, p)
+		}
+	}
+}
+
+// appendOutbox adds the work of a pending step; a call of a model is nobody's but the
+// turn's executor's, and one that waits for a decision nobody's at all.
+func appendOutbox(rows []machine.OutboxRow, g *machine.Graph, s *machine.State, p *machine.ToolStep) []machine.OutboxRow {
+	if p.Model != nil || p.HeldForApproval() {
+		return rows
+	}
+	return append(rows, outboxRow(g, s, p))
+}
+
+// outboxRow is the work that a pending step stands for, due since it was issued.
+func outboxRow(g *machine.Graph, s *machine.State, p *machine.ToolStep) machine.OutboxRow {
+	row := machine.OutboxRow{Namespace: s.Namespace, Kind: machine.OutboxStep, RunID: s.RunID, Step: p.Step, Attempt: p.Attempt}
+	row.Due = p.Deadline - int64(ToolOf(g, p.Tool).Timeout)
+	if p.Delegation {
+		row.Kind = machine.OutboxDelegation
+	}
+	return row
+}
+
+// Outbox lists the rows of steps that a run must have; rows of kind
+// [machine.OutboxCancel] outlive what made them and are not among them.
+func Outbox(g *machine.Graph, s *machine.State) []machine.OutboxRow {
+	if s.Imported {
+		return nil
+	}
+	var rows []machine.OutboxRow
+	for i := range s.Steps {
+		if s.Steps[i].AwaitingAnswer() {
+			rows = appendOutbox(rows, g, s, &s.Steps[i])
+		}
+	}
+	return rows
+}
+
+func (t *txn) diffIndexes(b *machine.Batch) {
+	b.Ready = ReadyOf(t.g, t.s)
+	b.ReadyChanged = b.Ready
+	if t.old == nil {
+		b.Index = Indexes(t.s)
+		return
+	}
+	b.ReadyChanged = b.Ready != ReadyOf(t.g, t.old)
+	defer func() { b.Index = append(b.Index, HeldChanges(t.old, t.s)...) }()
+	if t.old.Status != t.s.Status {
+		b.Index = []machine.IndexChange{
+			{Index: "status", Value: t.old.Status.String()},
+			{Index: "status", Value: t.s.Status.String(), Add: true},
+		}
+	}
+	if t.s.Task != nil && t.old.StatusAt != t.s.StatusAt {
+		b.Index = append(b.Index, Task(t.old, false), Task(t.s, true))
+	}
+}
+
+// Ready reports whether a run's turn belongs in the ready index.
+func Ready(g *machine.Graph, s *machine.State) bool { return !s.Imported && ReadyOf(g, s) }
+
+// Executable reports whether a run's turn can be executed now, by the one who may.
+func Executable(g *machine.Graph, s *machine.State) bool {
+	return !s.Imported && ExecutableOf(g, s)
+}
+
+// Rests reports whether nothing of a run is to be executed until something comes from outside,
+// or ever.
+func Rests(g *machine.Graph, s *machine.State) bool { return RestsOf(g, s) }
+
+// Indexes lists a run's rows in the list indexes.
+func Indexes(s *machine.State) []machine.IndexChange { return Of(s) }

@@ -1,0 +1,30 @@
+package query
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// ConflictRecord reads the record that a SEQ_MISMATCH names, for whoever may see the run: an
+// approver without the right to read it is told who decided, too.
+func (r *Service) ConflictRecord(ctx context.Context, ref runtime.RunRef, seq uint64) (runtime.RecordRow, error) {
+	key, err := r.cfg.Engine.Find(ref)
+	if err != nil {
+		return runtime.RecordRow{}, err
+	}
+	entry, err := r.cfg.Store.Entry(ctx, key.Namespace, key.ID, seq)
+	if err != nil {
+		return runtime.RecordRow{}, fmt.Errorf("query: read record %d of run %s: %w", seq, key.ID, err)
+	}
+	at := int(seq - entry.First)
+	if seq < entry.First || at >= len(entry.Records) {
+		return runtime.RecordRow{}, fmt.Errorf("query: run %s: record %d: %w", key.ID, seq, machine.ErrNoRecord)
+	}
+	return runtime.RecordRow{
+		RunID: entry.RunID, Record: entry.Records[at], PrevSeq: seq - 1, PrevHash: entry.PrevHash, Hash: entry.Hash, Erased: entry.Erased,
+		Cursor: runtime.Cursor{Epoch: r.cfg.Store.Epoch(), Position: entry.Cursor, Index: uint16(at)},
+	}, nil
+}

@@ -1,0 +1,225 @@
+package quota
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/cache"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// maxPrincipals bounds the principals whose rates are remembered at once. Forgetting one
+// gives it a full allowance again, nothing worse.
+const maxPrincipals = 10_000
+
+// key is one resource of one holder.
+type key struct {
+	Holder
+	resource Resource
+}
+
+// Limits has the bounds in force and what is taken of those that are counted here. Safe for
+// concurrent use. The nil Book bounds nothing.
+type Limits struct {
+	// names are the served namespaces by number.
+	names map[uint32]string
+	// served are the same names.
+	served map[string]bool
+	table  atomic.Pointer[Table]
+
+	mu sync.Mutex
+	// rates of namespaces are at most as many as there are namespaces.
+	spaces     map[key]*meter
+	principals *cache.LRU[key, *meter]
+	// open has what is taken and will be given back, refused how often there was too little.
+	open    map[key]int64
+	refused map[key]int64
+}
+
+// New makes a book for these namespaces without any bound; see [Limits.Replace].
+func New(namespaces map[string]uint32) *Limits {
+	b := &Limits{
+		names: map[uint32]string{}, served: map[string]bool{}, spaces: map[key]*meter{},
+		principals: cache.New[key, *meter](maxPrincipals), open: map[key]int64{}, refused: map[key]int64{},
+	}
+	for name, number := range namespaces {
+		b.names[number], b.served[name] = name, true
+	}
+	return b
+}
+
+// Replace puts another table in force. What is held stays held, also where it is more
+// than is allowed now; nothing is added to it.
+func (b *Limits) Replace(t *Table) { b.table.Store(t) }
+
+// Name is the name of a namespace's number.
+func (b *Limits) Name(number uint32) string {
+	if b == nil {
+		return ""
+	}
+	return b.names[number]
+}
+
+// Most is the bound of a holder; 0 = none.
+func (b *Limits) Most(h Holder, r Resource) int64 {
+	if b == nil {
+		return 0
+	}
+	most, _ := b.table.Load().of(h, r)
+	return most
+}
+
+// Within refuses a count of a namespace's resource that is more than it may have. Who asks
+// keeps others from counting meanwhile.
+func (b *Limits) Within(ns uint32, r Resource, count int) error {
+	h := Namespace(b.Name(ns))
+	if most := b.Most(h, r); most > 0 && int64(count) > most {
+		return b.refuse(h, r, most, int64(count), 0)
+	}
+	return nil
+}
+
+// Bounded reports whether a namespace has a bound of a resource.
+func (b *Limits) Bounded(ns uint32, r Resource) bool { return b.Most(Namespace(b.Name(ns)), r) > 0 }
+
+// Spend takes one of what there is so much of in a time; back gives it back, once or not
+// at all. now may be of any clock that goes on evenly.
+func (b *Limits) Spend(h Holder, r Resource, now time.Time) (back func(), err error) {
+	return b.SpendElse(h, r, 0, now)
+}
+
+// SpendElse is [Limits.Spend] with a rate a second, 0 = none, for who is not in the table.
+func (b *Limits) SpendElse(h Holder, r Resource, rate float64, now time.Time) (back func(), err error) {
+	back = func() {}
+	// The name of a namespace is its caller's: nothing is kept for one that is none.
+	if b == nil || !h.principal && !b.served[h.name] {
+		return back, nil
+	}
+	most, said := b.table.Load().of(h, r)
+	p := paceOf(r, most)
+	if !said {
+		p = perSecond(rate)
+	}
+	if p.every == 0 {
+		return back, nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	m := b.meter(key{h, r}, p)
+	if wait, ok := m.take(now); !ok {
+		return nil, b.refusal(h, r, int64(p.burst), 0, wait)
+	}
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		m.giveBack()
+	}, nil
+}
+
+// meter is that of a resource, made anew where its pace is another one by now.
+func (b *Limits) meter(k key, p pace) *meter {
+	m := b.spaces[k]
+	if k.principal {
+		m, _ = b.principals.Get(k)
+	}
+	if m != nil && m.pace == p {
+		return m
+	}
+	m = newMeter(p)
+	if k.principal {
+		b.principals.Put(k, m, 1)
+	} else {
+		b.spaces[k] = m
+	}
+	return m
+}
+
+// Enter takes a place of each holder, of all or of none; leave gives them back.
+func (b *Limits) Enter(r Resource, holders ...Holder) (leave func(), err error) {
+	if b == nil {
+		return func() {}, nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, h := range holders {
+		if most, got := b.Most(h, r), b.open[key{h, r}]+1; most > 0 && got > most {
+			return nil, b.refusal(h, r, most, got, time.Second)
+		}
+	}
+	for _, h := range holders {
+		b.open[key{h, r}]++
+	}
+	return sync.OnceFunc(func() { b.release(r, holders) }), nil
+}
+
+func (b *Limits) release(r Resource, holders []Holder) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, h := range holders {
+		k := key{h, r}
+		if b.open[k]--; b.open[k] == 0 {
+			delete(b.open, k)
+		}
+	}
+}
+
+func (b *Limits) refuse(h Holder, r Resource, most, got int64, wait time.Duration) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.refusal(h, r, most, got, wait)
+}
+
+// refusal counts a refusal and makes it; the mutex is held. Principals are counted
+// together: their names are the callers'.
+func (b *Limits) refusal(h Holder, r Resource, most, got int64, wait time.Duration) error {
+	counted := h
+	if h.principal {
+		counted.name = ""
+	}
+	b.refused[key{counted, r}]++
+	reason := "QUOTA_EXCEEDED"
+	if r == Calls || r == Starts {
+		reason = "RATE_LIMITED"
+	}
+	return &machine.Error{
+		Code: machine.CodeResourceExhausted, Reason: reason, Quota: h.kind() + "." + string(r), Limit: most, Got: got, RetryAfter: int64(wait),
+		Message: fmt.Sprintf("%s %q has all of its %s", h.kind(), h.name, r),
+	}
+}
+
+// Figure is one resource of one namespace, or of all principals together.
+type Figure struct {
+	// Namespace is "" for principals.
+	Namespace string
+	Resource  Resource
+	// Most is the bound, 0 = none; Open what is taken, as far as it is counted here.
+	Most, Open, Refused int64
+}
+
+// Figures lists what is bounded, was refused or is taken, by namespace and resource.
+func (b *Limits) Figures() []Figure {
+	if b == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []Figure
+	for _, name := range b.names {
+		for _, r := range ofNamespace {
+			k := key{Namespace(name), r}
+			out = append(out, Figure{Namespace: name, Resource: r, Most: b.Most(k.Holder, r), Open: b.open[k], Refused: b.refused[k]})
+		}
+	}
+	for _, r := range ofPrincipal {
+		out = append(out, Figure{Resource: r, Most: b.Most(Principal(""), r), Refused: b.refused[key{Principal(""), r}]})
+	}
+	out = slices.DeleteFunc(out, func(f Figure) bool { return f.Most == 0 && f.Open == 0 && f.Refused == 0 })
+	slices.SortFunc(out, func(x, y Figure) int {
+		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Resource, y.Resource))
+	})
+	return out
+}

@@ -1,0 +1,310 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// What the last minute had before this process began, or before there were limits, is in the
+// journal; who has a place is in the runs. Nothing else is stored.
+
+const (
+	// lookPage is how many entries, and runs, are read at once.
+	lookPage = 512
+	// maxLookSteps bounds the pending steps that are looked at.
+	maxLookSteps = 65536
+	lookRetry    = time.Second
+)
+
+// look finds out what was before, once there are limits.
+func (r *Service) look(ctx context.Context) {
+	if !r.on.Load() || r.looking {
+		return
+	}
+	r.looking = true
+	for {
+		err := r.lookOnce(ctx)
+		if err == nil {
+			break
+		}
+		select {
+		case <-r.cfg.Clock.After(lookRetry):
+		case <-ctx.Done():
+			return
+		}
+	}
+	r.mu.Lock()
+	later := r.later
+	r.later = nil
+	close(r.known)
+	r.mu.Unlock()
+	for _, then := range later {
+		go then()
+	}
+}
+
+func (r *Service) lookOnce(ctx context.Context) error {
+	namespaces := r.cfg.Engine.NamespaceNumbers()
+	if err := r.behind(ctx, namespaces); err != nil {
+		return err
+	}
+	var past []pastCall
+	for _, ns := range namespaces {
+		calls, err := r.lastMinute(ctx, ns)
+		if err != nil {
+			return err
+		}
+		past = append(past, calls...)
+		if err := r.lookOpen(ctx, ns); err != nil {
+			return err
+		}
+	}
+	if err := r.lookSteps(ctx); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	wall, now := r.cfg.Clock.Now().UnixNano(), r.now()
+	for i := range past {
+		p := &past[i]
+		// What is to come is the next attempt of a call; a clock that was set back makes
+		// nothing later than that.
+		at := min(now-time.Duration(wall-p.at), now+minute)
+		r.limiter.ReplayPast(now, at, now+time.Duration(max(0, p.until-wall)), &p.call, p.tokens)
+	}
+	return nil
+}
+
+// behind notes up to where the journal says what was; behind it commits do.
+func (r *Service) behind(ctx context.Context, namespaces []uint32) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.tails != nil {
+		return nil
+	}
+	tails := make(map[uint32]uint64, len(namespaces))
+	for _, ns := range namespaces {
+		tail, err := r.cfg.Store.Tail(ctx, ns)
+		if err != nil {
+			return err
+		}
+		tails[ns] = tail
+	}
+	r.tails = tails
+	return nil
+}
+
+// pastCall is a call that the journal has.
+type pastCall struct {
+	call      Call
+	run       string
+	step      uint32
+	at, until int64
+	tokens    int64
+}
+
+// lastMinute reads the calls that began in it, or that came to something in it where nobody
+// has recorded when they began.
+func (r *Service) lastMinute(ctx context.Context, ns uint32) (calls []pastCall, err error) {
+	since := r.cfg.Clock.Now().Add(-minute).UnixNano()
+	tail := r.tails[ns]
+	after, err := r.firstSince(ctx, ns, since, tail)
+	if err != nil {
+		return nil, err
+	}
+	heads := map[string]*machine.State{}
+	for after < tail {
+		entries, scanned, err := r.cfg.Store.Journal(ctx, ns, after, machine.Page{Records: lookPage})
+		if err != nil || scanned <= after {
+			return calls, err
+		}
+		for i := range entries {
+			if e := &entries[i]; e.Cursor <= tail {
+				calls = r.readEntry(ctx, ns, e, heads, calls)
+			}
+		}
+		after = scanned
+	}
+	return calls, nil
+}
+
+// firstSince finds the cursor behind which entries are of since or later.
+func (r *Service) firstSince(ctx context.Context, ns uint32, since int64, tail uint64) (uint64, error) {
+	low, high := uint64(0), tail
+	for low < high {
+		mid := low + (high-low)/2
+		entries, scanned, err := r.cfg.Store.Journal(ctx, ns, mid, machine.Page{Records: 1})
+		switch {
+		case err != nil:
+			return 0, err
+		case len(entries) == 0 && scanned > mid && scanned < tail:
+			low = scanned // nothing is left of what was in between
+		case len(entries) == 0 || entries[0].Input.At >= since:
+			high = mid
+		default:
+			low = max(mid+1, entries[0].Cursor)
+		}
+	}
+	return low, nil
+}
+
+// readEntry adds the calls that an entry tells of.
+func (r *Service) readEntry(ctx context.Context, ns uint32, e *machine.Entry, heads map[string]*machine.State, calls []pastCall) []pastCall {
+	for i := range e.Records {
+		at := e.Records[i].At
+		switch rec := e.Records[i].Body.(type) {
+		case *machine.StepRequested:
+			if rec.Kind == machine.KindModel {
+				calls = append(calls, pastCall{
+					call: r.pastCall(ctx, ns, e.RunID, rec.Tool, "", heads), run: e.RunID, step: rec.Step, at: at, tokens: tokensOf(&rec.Bound),
+				})
+			}
+		case *machine.StepResolved:
+			switch {
+			case rec.Kind == machine.KindModel:
+				calls = r.readAnswer(ctx, ns, e.RunID, rec, at, heads, calls)
+			case rec.Worker != "":
+				calls = append(calls, pastCall{call: r.pastCall(ctx, ns, e.RunID, "", rec.Tool, heads), at: at})
+			}
+		}
+	}
+	return calls
+}
+
+// readAnswer settles a call that began in the last minute, and adds the one that was to follow.
+func (r *Service) readAnswer(ctx context.Context, ns uint32, run string, rec *machine.StepResolved, at int64, heads map[string]*machine.State, calls []pastCall) []pastCall {
+	for i := len(calls) - 1; i >= 0; i-- {
+		if calls[i].run == run && calls[i].step == rec.Step {
+			if used := tokensOf(&rec.Usage); used > 0 {
+				calls[i].tokens = used
+			}
+			break
+		}
+	}
+	if rec.Next == 0 {
+		return calls
+	}
+	next := pastCall{call: r.pastCall(ctx, ns, run, rec.Tool, "", heads), run: run, step: rec.Step, at: max(at, rec.NotBefore)}
+	if limited(rec.Error.Code) {
+		next.until = rec.NotBefore
+	}
+	return append(calls, next)
+}
+
+// limited: a provider refused a call because there were too many.
+func limited(code string) bool {
+	return strings.Contains(code, "RATE_LIMIT") || strings.Contains(code, "429")
+}
+
+func (r *Service) pastCall(ctx context.Context, ns uint32, run, model, tool string, heads map[string]*machine.State) Call {
+	s, known := heads[run]
+	if !known {
+		var err error
+		if s, _, err = r.cfg.Engine.Current(ctx, runtime.RunKey{Namespace: ns, ID: run}); err != nil {
+			s = &machine.State{Namespace: ns}
+		}
+		heads[run] = s
+	}
+	return r.call(s, model, tool)
+}
+
+// lookOpen seats the calls of models that nobody has answered: their runs have an open turn,
+// which may wait for its next attempt.
+func (r *Service) lookOpen(ctx context.Context, ns uint32) error {
+	open := machine.RunFilter{Status: []machine.Status{machine.Running, machine.Waiting}}
+	for after := ""; ; {
+		heads, next, err := r.cfg.Store.ListRuns(ctx, ns, open, after, lookPage)
+		if err != nil {
+			return err
+		}
+		for _, s := range heads {
+			if slices.ContainsFunc(s.Steps, asksModel) {
+				if err := r.restorePending(ctx, runtime.RunKey{Namespace: ns, ID: s.RunID}, asksModel); err != nil {
+					return err
+				}
+			}
+		}
+		if after = next; next == "" {
+			return nil
+		}
+	}
+}
+
+func asksModel(p machine.ToolStep) bool {
+	return p.Model != nil && p.Dispatchable()
+}
+
+// lookSteps seats the steps that a worker has. Calls that a caller makes itself take no place.
+func (r *Service) lookSteps(ctx context.Context) error {
+	rows, err := r.cfg.Store.Outbox(ctx, machine.OutboxStep, math.MaxInt64, maxLookSteps)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		holder, err := r.cfg.Store.StepHolder(ctx, row)
+		if err != nil || holder.Worker == "" {
+			if unread(err) {
+				return err
+			}
+			continue
+		}
+		err = r.restorePending(ctx, runtime.RunKey{Namespace: row.Namespace, ID: row.RunID}, func(p machine.ToolStep) bool { return p.Step == row.Step })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restorePending gives pending steps of a run their place, in the run's own turn: whatever ends them
+// comes before or behind it. A call of a model was counted when it was asked for. An error says
+// that the store cannot be read now; a run that cannot be read at all has no place.
+func (r *Service) restorePending(ctx context.Context, key runtime.RunKey, which func(machine.ToolStep) bool) error {
+	err := r.cfg.Engine.WithRunLock(key, func() error {
+		s, _, err := r.cfg.Engine.Current(ctx, key)
+		if err != nil || s.Status.Terminal() {
+			return err
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for i := range s.Steps {
+			p := &s.Steps[i]
+			if !p.Dispatchable() || !which(*p) {
+				continue
+			}
+			ask := Request{ID: ID{Namespace: key.Namespace, Run: key.ID, Key: p.Key}}
+			if p.Model != nil {
+				ask.Call, ask.Tokens = r.call(s, p.Tool, ""), p.Model.Tokens
+			} else {
+				ask.ID, ask.Call = stepID(key, p), r.call(s, "", p.Tool)
+			}
+			if r.limiter.Recorded(ask.ID) {
+				continue
+			}
+			r.limiter.Restore(r.now(), ask, p.Step, p.Model == nil)
+			r.ofRun(ask.ID)
+		}
+		return nil
+	})
+	if unread(err) {
+		return err
+	}
+	return nil
+}
+
+// unread: the store was not read, or does not answer now; it is asked again. A refusal says what
+// there is: no run, or one that is damaged.
+func unread(err error) bool {
+	if err == nil || errors.Is(err, machine.ErrNoStep) {
+		return false
+	}
+	refusal, ok := errors.AsType[*machine.Error](err)
+	return !ok || refusal.Code == machine.CodeUnavailable
+}

@@ -1,0 +1,239 @@
+package runtime
+
+import (
+	"hash/maphash"
+	"sync"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/packcache"
+)
+
+// RunKey names a run in this process.
+type RunKey = machine.RunKey
+
+// runShards is a power of two, so that a hash picks a shard by its low bits.
+const runShards = 64
+
+// runTable holds, per run, the queue of inputs and the cached state. That this process
+// owns every run of the store, so that its queue is the run's only one, is assumed here
+// and nowhere else: [runTable.acquire] is where a run of another owner would be turned away.
+// A slot lives as long as someone holds or waits for it or its state is cached. No
+// cache.LRU: those in use do not go and count for no bytes.
+//
+// Lock and order: each shard has its mutex, held for a few instructions and never while
+// anything else is waited for. A run's turn is no lock: it is had by one goroutine at a
+// time, in the order of take, and may last as long as a commit.
+type runTable struct {
+	seed   maphash.Seed
+	shards [runShards]runShard
+}
+
+type runShard struct {
+	mu      sync.Mutex
+	entries map[RunKey]*runEntry
+	// lru is the sentinel of a ring of the idle slots, newest first. Their states
+	// take bytes together; the shard's share of the cache is limit.
+	lru    runEntry
+	bytes  int64
+	limit  int64
+	queue  int
+	tokens tokenTable
+}
+
+// runEntry is one run's place. All fields are guarded by the shard's mutex.
+type runEntry struct {
+	key RunKey
+	// busy: an input has its turn.
+	busy bool
+	// commitInFlight: its commit is under way, so that the store may hold a newer state
+	// than this one already, and show its records.
+	commitInFlight bool
+	first, last    *waiter
+	waiting        int
+	state          *machine.State
+	program        *packcache.Program
+	bytes          int64
+	newer, older   *runEntry
+}
+
+// waiter is one input that waits for its turn.
+type waiter struct {
+	// granted gets one value when the turn is the waiter's.
+	granted chan struct{}
+	next    *waiter
+}
+
+var waiters = sync.Pool{New: func() any { return &waiter{granted: make(chan struct{}, 1)} }}
+
+func newRunTable(queueLimit int, cacheBytes int64) *runTable {
+	s := &runTable{seed: maphash.MakeSeed()}
+	for i := range s.shards {
+		shard := &s.shards[i]
+		shard.entries = make(map[RunKey]*runEntry)
+		shard.lru.newer, shard.lru.older = &shard.lru, &shard.lru
+		shard.limit = max(cacheBytes/runShards, 1)
+		shard.queue = queueLimit
+		shard.tokens = newTokenTable()
+	}
+	return s
+}
+
+func (s *runTable) shard(key RunKey) *runShard {
+	return &s.shards[maphash.String(s.seed, key.ID)&(runShards-1)]
+}
+
+// acquire asks for the run's turn. With a nil waiter the turn is the caller's at
+// once; otherwise it is when the waiter is granted. Every turn must be given
+// back with release.
+func (s *runTable) acquire(key RunKey) (*runEntry, *waiter, error) {
+	shard := s.shard(key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	sl := shard.entries[key]
+	if sl == nil {
+		sl = &runEntry{key: key, busy: true}
+		shard.entries[key] = sl
+		return sl, nil, nil
+	}
+	if !sl.busy {
+		sl.busy = true
+		shard.unlink(sl)
+		return sl, nil, nil
+	}
+	if sl.waiting >= shard.queue {
+		return nil, nil, queueFull(shard.queue)
+	}
+	w := waiters.Get().(*waiter)
+	sl.push(w)
+	return sl, w, nil
+}
+
+// acquireWait takes the run's turn, however long it lasts until it comes.
+func (s *runTable) acquireWait(key RunKey) (*runEntry, error) {
+	sl, w, err := s.acquire(key)
+	if w != nil {
+		<-w.granted
+		waiters.Put(w)
+	}
+	return sl, err
+}
+
+// release ends the turn of a slot: the state replaces the cached one (nil
+// forgets it) and the next waiter, if any, is granted.
+func (s *runTable) release(sl *runEntry, state *machine.State, prog *packcache.Program) {
+	shard := s.shard(sl.key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	sl.state, sl.program, sl.commitInFlight = state, prog, false
+	if w := sl.pop(); w != nil {
+		w.granted <- struct{}{}
+		return
+	}
+	sl.busy = false
+	if state == nil || state.Status.Terminal() {
+		delete(shard.entries, sl.key)
+		return
+	}
+	sl.bytes = stateBytes(state)
+	shard.link(sl)
+	shard.evict()
+}
+
+// committing begins a commit in the turn of a slot: until its outcome is known,
+// only the store knows which state is the newest that can be read.
+func (s *runTable) committing(sl *runEntry) {
+	shard := s.shard(sl.key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	sl.commitInFlight = true
+}
+
+// committed shows the state that was stored, before the turn is given back.
+func (s *runTable) committed(sl *runEntry, state *machine.State) {
+	shard := s.shard(sl.key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	sl.state, sl.commitInFlight = state, false
+}
+
+// cached returns the cached state of a run, or nil. It is never older than the
+// last answer that was given, nor than a record that the store has shown.
+func (s *runTable) cached(key RunKey) *machine.State {
+	shard := s.shard(key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	if sl := shard.entries[key]; sl != nil && !sl.commitInFlight {
+		return sl.state
+	}
+	return nil
+}
+
+func (sl *runEntry) push(w *waiter) {
+	w.next = nil
+	if sl.last == nil {
+		sl.first = w
+	} else {
+		sl.last.next = w
+	}
+	sl.last = w
+	sl.waiting++
+}
+
+func (sl *runEntry) pop() *waiter {
+	w := sl.first
+	if w == nil {
+		return nil
+	}
+	sl.first = w.next
+	if sl.first == nil {
+		sl.last = nil
+	}
+	sl.waiting--
+	return w
+}
+
+// link makes an idle slot the newest of the ring.
+func (sh *runShard) link(sl *runEntry) {
+	sl.older, sl.newer = sh.lru.older, &sh.lru
+	sl.older.newer, sh.lru.older = sl, sl
+	sh.bytes += sl.bytes
+}
+
+func (sh *runShard) unlink(sl *runEntry) {
+	sl.newer.older, sl.older.newer = sl.older, sl.newer
+	sl.newer, sl.older = nil, nil
+	sh.bytes -= sl.bytes
+}
+
+// evict drops the oldest idle slots until the shard keeps to its share; one
+// stays, so that a run larger than the share is not loaded for each input.
+func (sh *runShard) evict() {
+	for sh.bytes > sh.limit && sh.lru.newer != sh.lru.older {
+		oldest := sh.lru.newer
+		sh.unlink(oldest)
+		delete(sh.entries, oldest.key)
+	}
+}
+
+func queueFull(limit int) error {
+	return &machine.Error{
+		Code: machine.CodeResourceExhausted, Reason: "QUEUE_FULL", Field: "run_id",
+		Message: "too many inputs wait for this run", Limit: int64(limit), Got: int64(limit) + 1,
+		RetryAfter: queueRetry,
+	}
+}
+
+// queueRetry is the pause asked of a caller that met a full queue, nanoseconds.
+const queueRetry = 50_000_000
+
+// stateBytes estimates what a cached state holds in memory.
+func stateBytes(s *machine.State) int64 {
+	const (
+		fixed = 900 // the struct, the slot, its key and map entry
+		row   = 64  // a count, label or conversation with its strings
+		step  = 320
+		slot  = 160
+	)
+	rows := len(s.Visits) + len(s.Edges) + len(s.Labels) + len(s.Queue) + len(s.Conversations)
+	return int64(fixed + row*rows + step*len(s.Steps) + slot*len(s.Artifacts))
+}

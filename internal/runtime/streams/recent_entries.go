@@ -1,0 +1,145 @@
+package streams
+
+import (
+	"sync"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// tailSlots bounds the number of recent entries held; a power of two.
+const tailSlots = 4096
+
+// recentEntries is a ring of a namespace's newest entries by cursor, so that many
+// followers cost one read. Commits are published in any order; a reader is
+// served only what follows its cursor without a gap, and goes to the store for
+// everything else. No cache.LRU: what goes is decided by cursor, whoever reads it.
+type recentEntries struct {
+	mu     sync.Mutex
+	ring   [tailSlots]machine.Entry
+	sizes  [tailSlots]int64
+	oldest uint64
+	newest uint64
+	bytes  int64
+	limit  int64
+}
+
+func newRecentEntries(limit int64) *recentEntries { return &recentEntries{limit: limit} }
+
+// put adds a committed entry.
+func (t *recentEntries) put(e machine.Entry) {
+	size := entryBytes(&e)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.newest == 0 {
+		t.oldest = e.Cursor
+	}
+	if e.Cursor < t.oldest || e.Cursor+tailSlots <= t.newest {
+		return
+	}
+	if e.Cursor >= t.newest+tailSlots {
+		t.dropThrough(t.newest)
+		t.oldest = e.Cursor
+	} else if e.Cursor >= t.oldest+tailSlots {
+		t.dropThrough(e.Cursor - tailSlots)
+	}
+	i := e.Cursor % tailSlots
+	t.ring[i], t.sizes[i] = e, size
+	t.bytes += size
+	t.newest = max(t.newest, e.Cursor)
+	for t.bytes > t.limit && t.oldest < t.newest {
+		t.dropThrough(t.oldest)
+	}
+}
+
+// dropThrough forgets every entry up to a cursor.
+func (t *recentEntries) dropThrough(cursor uint64) {
+	for ; t.oldest <= cursor; t.oldest++ {
+		i := t.oldest % tailSlots
+		if t.ring[i].Cursor == t.oldest {
+			t.bytes -= t.sizes[i]
+			t.ring[i], t.sizes[i] = machine.Entry{}, 0
+		}
+	}
+}
+
+// forget empties the slots of a run that was deleted: who comes there goes to the store,
+// which has a gap.
+func (t *recentEntries) forget(run string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range t.ring {
+		if t.ring[i].Cursor != 0 && t.ring[i].RunID == run {
+			t.bytes -= t.sizes[i]
+			t.ring[i], t.sizes[i] = machine.Entry{}, 0
+		}
+	}
+}
+
+// after returns the entries that directly follow a cursor, within the page;
+// none if the next one is not held.
+func (t *recentEntries) after(cursor uint64, page machine.Page) []machine.Entry {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var entries []machine.Entry
+	var size int64
+	for next := cursor + 1; len(entries) < page.Records && size < int64(page.Bytes); next++ {
+		i := next % tailSlots
+		if t.ring[i].Cursor != next {
+			break
+		}
+		entries = append(entries, t.ring[i])
+		size += t.sizes[i]
+	}
+	return entries
+}
+
+// entryBytes estimates what an entry holds in memory.
+func entryBytes(e *machine.Entry) int64 {
+	const fixed = 700 // the entry, its input and the fixed part of a record or two
+	size := int64(fixed)
+	for i := range e.Records {
+		size += recordBytes(e.Records[i].Body)
+	}
+	return size
+}
+
+func recordBytes(body machine.Body) int64 {
+	size := 200
+	for _, w := range machine.Written(body) {
+		size += len(w.Name) + len(w.Value)
+	}
+	switch b := body.(type) {
+	case *machine.InputReceived:
+		size += partsBytes(b.Parts)
+	case *machine.Steered:
+		size += len(b.Text)
+	case *machine.TurnCompleted:
+		size += partsBytes(b.Output)
+		for i := range b.Messages {
+			size += partsBytes(b.Messages[i].Parts) + len(b.Messages[i].ToolCalls)
+		}
+	case *machine.Origin:
+		for _, talk := range b.Conversations {
+			for i := range talk.Messages {
+				size += partsBytes(talk.Messages[i].Parts) + len(talk.Messages[i].ToolCalls)
+			}
+		}
+	case *machine.StepRequested:
+		size += len(b.Payload)
+	case *machine.StepResolved:
+		size += len(b.Result)
+	case *machine.StepDecided:
+		size += len(b.Payload) + len(b.Reason)
+	case *machine.StepRejected:
+		size += len(b.Denial.Message)
+	}
+	return int64(size)
+}
+
+func partsBytes(parts []machine.Part) int {
+	size := 0
+	for i := range parts {
+		size += 100 + len(parts[i].Text) + len(parts[i].Data) + len(parts[i].Metadata)
+	}
+	return size
+}

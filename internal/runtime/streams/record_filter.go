@@ -1,0 +1,274 @@
+package streams
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/cache"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/history"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// maxTracks bounds the runs that a watch remembers; what it forgets it finds
+// out again from the journal.
+const maxTracks = 8192
+
+// recordFilter applies a [Filter] to entries in order and gives each
+// record the previous one of its run that passed.
+type recordFilter struct {
+	r         *Service
+	ns        uint32
+	want      Filter
+	kinds     kindSet
+	snapshots bool
+	// statuses: rows have the status of their run.
+	statuses bool
+	// tracks are the runs that were met last.
+	tracks *cache.LRU[string, *track]
+}
+
+// track is what a watch knows of one run.
+type track struct {
+	// skip: the run has not the properties asked for.
+	skip bool
+	// seq is the last record that was looked at, passed the last that passed.
+	seq, passed uint64
+	now         moment
+	// graph is set only where a status or snapshots are asked for, state only for
+	// snapshots.
+	graph *machine.Graph
+	state *machine.State
+}
+
+func newRecordFilter(r *Service, ns uint32, want Filter, snapshots bool) *recordFilter {
+	return &recordFilter{
+		r: r, ns: ns, want: want, kinds: newKindSet(want.Kinds), snapshots: snapshots,
+		tracks: cache.New[string, *track](maxTracks),
+	}
+}
+
+// entry returns the records of an entry that pass, those that the caller has
+// had already included. After an error the run is found out about anew.
+func (f *recordFilter) entry(ctx context.Context, entry *machine.Entry) ([]runtime.RecordRow, error) {
+	tr, err := f.track(ctx, entry)
+	if err != nil || tr.skip {
+		return nil, err
+	}
+	rows, err := f.take(ctx, tr, entry)
+	// A run that has ended has told all: to remember it would make each of many readers
+	// that are far behind hold every run that they passed.
+	if err != nil || ends(entry) {
+		f.tracks.Remove(entry.RunID)
+	}
+	return rows, err
+}
+
+// ends reports whether a run ends with an entry.
+func ends(entry *machine.Entry) bool {
+	for i := range entry.Records {
+		if _, ended := entry.Records[i].Body.(*machine.Ended); ended {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *recordFilter) take(ctx context.Context, tr *track, entry *machine.Entry) (rows []runtime.RecordRow, err error) {
+	var view *runtime.RunView
+	if err := f.advance(tr, entry); err != nil {
+		return nil, err
+	}
+	status := f.status(tr, entry)
+	for i := range entry.Records {
+		r := &entry.Records[i]
+		tr.now = tr.now.after(r.Body, tr.graph)
+		tr.seq = r.Seq
+		if !f.want.matches(f.kinds, r.Body, tr.now) {
+			continue
+		}
+		if f.snapshots && !entry.Erased {
+			if view, err = f.snapshot(ctx, entry.RunID, tr.state, r.Seq); err != nil {
+				return nil, err
+			}
+		}
+		rows = append(rows, runtime.RecordRow{
+			RunID: entry.RunID, Record: *r, PrevSeq: tr.passed,
+			PrevHash: entry.PrevHash, Hash: entry.Hash, Snapshot: view, Erased: entry.Erased, Status: status,
+		})
+		tr.passed = r.Seq
+	}
+	return rows, nil
+}
+
+// status is that of a run behind an entry; 0 where nobody asked.
+func (f *recordFilter) status(tr *track, entry *machine.Entry) machine.Status {
+	if !f.statuses {
+		return 0
+	}
+	now := tr.now
+	for i := range entry.Records {
+		now = now.after(entry.Records[i].Body, tr.graph)
+	}
+	return now.status
+}
+
+func (f *recordFilter) snapshot(ctx context.Context, run string, s *machine.State, seq uint64) (*runtime.RunView, error) {
+	values, err := f.r.cfg.Past.Artifacts(ctx, runtime.RunKey{Namespace: f.ns, ID: run}, s, seq)
+	if err != nil {
+		return nil, err
+	}
+	return &runtime.RunView{State: s, Artifacts: values}, nil
+}
+
+// track returns what is known of the entry's run right before the entry.
+func (f *recordFilter) track(ctx context.Context, entry *machine.Entry) (*track, error) {
+	tr, ok := f.tracks.Get(entry.RunID)
+	if ok && (tr.skip || tr.seq+1 == entry.First) {
+		return tr, nil
+	}
+	tr = &track{}
+	if err := f.prime(ctx, tr, entry); err != nil {
+		return nil, err
+	}
+	f.tracks.Put(entry.RunID, tr, 1)
+	return tr, nil
+}
+
+// prime finds out what the filter needs of a run that it meets at an entry.
+func (f *recordFilter) prime(ctx context.Context, tr *track, entry *machine.Entry) error {
+	key := runtime.RunKey{Namespace: f.ns, ID: entry.RunID}
+	if f.want.ofRuns() || f.snapshots || f.statuses || len(f.want.Status) > 0 {
+		head, err := f.r.cfg.Engine.Head(ctx, key)
+		if err != nil {
+			return err
+		}
+		if tr.skip = !f.want.matchesRun(head); tr.skip {
+			return nil
+		}
+		prog, err := f.r.cfg.Programs.Of(ctx, f.ns, head)
+		if err != nil {
+			return err
+		}
+		tr.graph = prog.Graph
+	}
+	tr.seq = entry.First - 1
+	if entry.First == 1 {
+		return nil
+	}
+	if f.snapshots && !entry.Erased {
+		var err error
+		if tr.state, err = f.r.cfg.Past.Replay(ctx, key, tr.graph, tr.seq); err != nil {
+			return err
+		}
+	}
+	switch {
+	case f.want.ofMoments() || f.statuses:
+		return f.retrace(ctx, tr, key)
+	case f.kinds.once():
+		return nil
+	}
+	return f.lookBack(ctx, tr, key)
+}
+
+// retrace finds out where a run stood at the track's record, and the last record that
+// passed: back by one visit after the other, of which the last says where the run
+// stands and most often what passed.
+func (f *recordFilter) retrace(ctx context.Context, tr *track, key runtime.RunKey) error {
+	for last := tr.seq; last > 0; {
+		first, err := f.visitStart(ctx, key, last)
+		if err != nil {
+			return err
+		}
+		now, passed, err := f.follow(ctx, tr.graph, key, first, last)
+		if err != nil {
+			return err
+		}
+		if last == tr.seq {
+			tr.now = now
+		}
+		if tr.passed = passed; passed > 0 {
+			return nil
+		}
+		last = first - 1
+	}
+	return nil
+}
+
+// visitStart is the last record at or before seq that says alone where the run stands
+// after it; 1 if there is none.
+func (f *recordFilter) visitStart(ctx context.Context, key runtime.RunKey, seq uint64) (uint64, error) {
+	for seq > 0 {
+		entry, err := f.r.cfg.Store.Entry(ctx, key.Namespace, key.ID, seq)
+		if err != nil {
+			return 0, fmt.Errorf("watch: read record %d of run %s: %w", seq, key.ID, err)
+		}
+		for ; seq >= entry.First; seq-- {
+			switch entry.Records[seq-entry.First].Body.(type) {
+			case *machine.Transition, *machine.Origin:
+				return seq, nil
+			}
+		}
+	}
+	return 1, nil
+}
+
+// follow goes over the records [first, last] of a run, of which the first says where
+// it stands: to where it stands then, and the last of them that passed.
+func (f *recordFilter) follow(ctx context.Context, g *machine.Graph, key runtime.RunKey, first, last uint64) (now moment, passed uint64, err error) {
+	for next := first; next <= last; {
+		page := history.Page
+		page.Records = int(min(uint64(page.Records), last-next+1))
+		entries, err := f.r.cfg.Store.Entries(ctx, key.Namespace, key.ID, next, page)
+		if err != nil {
+			return now, 0, fmt.Errorf("watch: read run %s from record %d: %w", key.ID, next, err)
+		}
+		if len(entries) == 0 {
+			return now, 0, fmt.Errorf("watch: run %s: %w: %d", key.ID, machine.ErrNoRecord, next)
+		}
+		for i := range entries {
+			for j := range entries[i].Records {
+				r := &entries[i].Records[j]
+				if r.Seq < next || r.Seq > last {
+					continue
+				}
+				if now = now.after(r.Body, g); f.want.matches(f.kinds, r.Body, now) {
+					passed = r.Seq
+				}
+				next = r.Seq + 1
+			}
+		}
+	}
+	return now, passed, nil
+}
+
+// advance replays one entry where snapshots are asked for.
+func (f *recordFilter) advance(tr *track, entry *machine.Entry) error {
+	if !f.snapshots || entry.Erased {
+		return nil
+	}
+	result, err := history.ReplayEntry(tr.graph, tr.state, entry)
+	if err != nil {
+		return fmt.Errorf("watch: replay run %s: %w", entry.RunID, err)
+	}
+	tr.state = result.State
+	return nil
+}
+
+// lookBack finds the last record before the track's that passes by its kind.
+func (f *recordFilter) lookBack(ctx context.Context, tr *track, key runtime.RunKey) error {
+	for seq := tr.seq; seq > 0; {
+		entry, err := f.r.cfg.Store.Entry(ctx, key.Namespace, key.ID, seq)
+		if err != nil {
+			return fmt.Errorf("watch: read record %d of run %s: %w", seq, key.ID, err)
+		}
+		for i := len(entry.Records) - 1; i >= 0; i-- {
+			if r := &entry.Records[i]; f.kinds.has(machine.RecordKindOf(r.Body)) {
+				tr.passed = r.Seq
+				return nil
+			}
+		}
+		seq = entry.First - 1
+	}
+	return nil
+}

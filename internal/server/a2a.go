@@ -1,0 +1,100 @@
+package server
+
+import (
+	"os"
+
+	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"github.com/pawl-dev/pawl/internal/a2a"
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/grpcapi"
+	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/services"
+)
+
+// a2aPlugin puts A2A before what a tenure runs; nil = it is off.
+func a2aPlugin[H a2a.Host](t *partition) func(H) (grpcapi.Plugin, error) {
+	opts := t.opts
+	if !opts.config.A2A {
+		return nil
+	}
+	return func(host H) (grpcapi.Plugin, error) {
+		conf, err := agentsConfig(opts, t.runtime)
+		if err != nil {
+			return grpcapi.Plugin{}, err
+		}
+		if opts.config.A2APush {
+			conf.Push = pushes(t.runtime, t.box)
+		}
+		// The sidecar's own delegations are followed by streams all the same.
+		conf.NoStreams = !opts.config.A2AStreaming
+		service, err := a2a.New(conf, host)
+		if err != nil {
+			return grpcapi.Plugin{}, err
+		}
+		return grpcapi.Plugin{
+			Desc: &a2apb.A2AService_ServiceDesc, Impl: service.GRPC(),
+			HTTP: service.Handler(), Matches: a2a.MatchesPath,
+		}, nil
+	}
+}
+
+// routedA2APlugin puts A2A before a server with a router: who calls is found out there, all else
+// where the store is; nil = it is off.
+func routedA2APlugin(opts options) func(*grpcapi.Server) (grpcapi.Plugin, error) {
+	if !opts.config.A2A {
+		return nil
+	}
+	return func(host *grpcapi.Server) (grpcapi.Plugin, error) {
+		return grpcapi.Plugin{
+			Desc: &a2apb.A2AService_ServiceDesc, Impl: a2apb.UnimplementedA2AServiceServer{},
+			HTTP: a2a.Front(opts.log, int(opts.config.Limits.MessageBytes), host.Known, host.Elsewhere()), Matches: a2a.MatchesPath,
+		}, nil
+	}
+}
+
+// agentBackend is the house as A2A asks it.
+type agentBackend struct{ *services.Runtime }
+
+// IsTurnAssigned implements [a2a.Engine].
+func (a agentBackend) IsTurnAssigned(s *machine.State) bool { return a.Work.IsTurnAssigned(s) }
+
+func agentsConfig(opts options, rooms *services.Runtime) (a2a.Config, error) {
+	c := opts.config
+	conf := a2a.Config{
+		Engine: agentBackend{rooms}, Log: opts.log, Root: rootAgent(c), URL: c.A2AURL, GRPCAddr: c.A2AGRPC,
+		LenientVersion: c.A2ALenientVersion, RequiredExtensions: c.A2ARequire,
+		MaxMessageBytes: int(c.Limits.MessageBytes),
+		Execution: func() machine.Execution {
+			if c.A2AExecution == "SIDECAR" || c.A2AExecution == "" && len(opts.models.All()) > 0 {
+				return machine.Sidecar
+			}
+			return machine.Workers
+		},
+	}
+	var err error
+	if c.A2ACardKey != "" {
+		conf.CardKey, err = a2a.ReadCardKey(c.A2ACardKey)
+	}
+	return conf, err
+}
+
+// rootAgent is the configured one, else the first pack file's that has agents. A
+// file that cannot be read is reported when it is registered.
+func rootAgent(c config.Config) string {
+	if c.A2ARoot != "" {
+		return c.A2ARoot
+	}
+	for _, path := range c.Packs {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		loaded, _, err := pack.Load(content, pack.Options{Limits: pack.Limits{Bytes: int(c.Limits.PackBytes)}})
+		if err == nil && loaded != nil && loaded.Doc.Agents != nil {
+			return loaded.ID
+		}
+	}
+	return ""
+}

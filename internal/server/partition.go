@@ -1,0 +1,156 @@
+package server
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pawl-dev/pawl/internal/delivery"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/budget"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/quota"
+	"github.com/pawl-dev/pawl/internal/runtime/tariff"
+	"github.com/pawl-dev/pawl/internal/services"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/telemetry"
+)
+
+// partition is the time in which a sidecar has the store, or a partition of it: the store and all that runs
+// over it.
+type partition struct {
+	opts    options
+	files   *files
+	store   *store.Store
+	runtime *services.Runtime
+	// sends is nil while A2A is off: delegations then wait.
+	sends   *delegations
+	box     *delivery.Outbox
+	records *recordFeed
+	watch   *observation
+	// prices are the operator's, of models.
+	prices *tariff.Table
+	// accounts are the operator's, over runs.
+	accounts *budget.Ledger
+	// ended gets the errors of the loops; loops is how many of them run; halt ends them.
+	ended chan error
+	loops int
+	halt  context.CancelFunc
+}
+
+// openPartition opens the store and builds everything over it; nothing runs yet.
+func openPartition(opts options, files *files, storage store.Options, watching *observers) (*partition, error) {
+	storage.Hooks = watching.hooks()
+	s, err := store.Open(storage)
+	if refused, ok := errors.AsType[*DatabaseError](err); ok {
+		err = refused
+	}
+	if err != nil {
+		return nil, err
+	}
+	t := &partition{opts: opts, files: files, store: s, records: &recordFeed{}, watch: &observation{halt: func() {}}, ended: make(chan error, 5)}
+	if err := t.build(watching); err != nil {
+		return nil, errors.Join(err, t.close())
+	}
+	return t, nil
+}
+
+// build makes the house and what is around it. The store stays open on an error.
+func (t *partition) build(watching *observers) error {
+	namespaces, err := numbered(t.opts, t.store)
+	if err != nil {
+		return err
+	}
+	conf, err := t.configure(namespaces, watching)
+	if err != nil {
+		return err
+	}
+	if t.watch, err = watching.over(t.opts, t.store, &conf.Config); err != nil {
+		return err
+	}
+	if t.runtime, err = services.New(conf); err != nil {
+		return err
+	}
+	t.watch.graphs = func(ctx context.Context, s *machine.State) (*machine.Graph, error) {
+		return t.runtime.Graph(ctx, t.runtime.NamespaceName(s.Namespace), s)
+	}
+	t.runtime.Admission.Replace(t.files.limits)
+	t.runtime.Attach(runtime.Hooks{OnCommit: []runtime.Observer{runtime.ObserverFunc(func(c *runtime.Commit) {
+		t.box.Observe(c.Batch)
+		t.watch.observe(c.Batch)
+	})}})
+	if t.opts.config.A2A {
+		if t.sends, err = newDelegations(t.opts, t.files.remotes, t.runtime); err != nil {
+			return errors.Join(err, t.runtime.Close())
+		}
+	}
+	if t.box, err = newOutbox(t.opts, t.runtime, t.sends, t.records, watching.metrics); err != nil {
+		return errors.Join(err, t.runtime.Close())
+	}
+	return nil
+}
+
+// configure reads the operator's files of what concerns runs.
+func (t *partition) configure(namespaces map[string]uint32, watching *observers) (services.Config, error) {
+	conf := runtimeConfig(t.opts, t.store)
+	conf.Models, conf.Local = t.opts.models.Names, t.local
+	conf.Namespaces, conf.Quotas = namespaces, quota.New(namespaces)
+	conf.Quotas.Replace(t.files.quotas)
+	t.scheduling(&conf, watching.metrics)
+	err := t.reckon(&conf)
+	if err != nil {
+		return conf, err
+	}
+	if conf.Retention, err = retentionPolicy(t.opts, watching.metrics); err != nil {
+		return conf, err
+	}
+	conf.Ends = endsOf(t.opts, conf.Namespaces.Name, t.store, watching.metrics)
+	return conf, nil
+}
+
+// start runs timers, deliveries and whatever else happens by itself.
+func (t *partition) start() {
+	var ctx context.Context
+	ctx, t.halt = context.WithCancel(context.Background())
+	t.watch.start(t.runtime, t.store)
+	for _, run := range []func(context.Context) error{t.runtime.Run, t.send, t.runtime.Blobs.Run, t.runtime.Retain.Run, t.runtime.Schedules.Run} {
+		t.loops++
+		go func() { t.ended <- run(ctx) }()
+	}
+}
+
+// drain answers what was accepted and ends the loops, in time or not.
+func (t *partition) drain(ctx context.Context) error {
+	errs := []error{t.stopRuntime(ctx)}
+	for ; t.loops > 0; t.loops-- {
+		errs = append(errs, <-t.ended)
+	}
+	return errors.Join(errs...)
+}
+
+func (t *partition) stopRuntime(ctx context.Context) error {
+	if t.halt != nil {
+		defer t.halt()
+	}
+	if err := t.runtime.Drain(ctx); err != nil {
+		return wrap("engine", err)
+	}
+	return wrap("engine", t.runtime.Close())
+}
+
+// traceOf finds the trace of a run.
+func (t *partition) traceOf(ctx context.Context, run string) string {
+	for _, name := range t.runtime.Namespaces() {
+		if ns, err := t.runtime.Namespace(name); err == nil {
+			if state, err := t.store.Head(ctx, ns, run); err == nil {
+				return telemetry.TraceOf(state)
+			}
+		}
+	}
+	return ""
+}
+
+// close syncs and closes the store.
+func (t *partition) close() error {
+	t.watch.stop()
+	return wrap("store", t.store.Close())
+}

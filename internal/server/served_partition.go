@@ -1,0 +1,122 @@
+package server
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/pawl-dev/pawl/internal/cluster/membership"
+	"github.com/pawl-dev/pawl/internal/grpcapi"
+	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
+	"github.com/pawl-dev/pawl/internal/telemetry"
+)
+
+// servedPartition is a tenure that calls reach through the seat of its partition.
+type servedPartition struct {
+	*grpcapi.Services
+	*partition
+	app  *app
+	part int32
+	// failed is closed when the store takes no more commits, or one of its loops ended by itself;
+	// leaving when it is to be closed.
+	failed, leaving, closed chan struct{}
+}
+
+// acquirePartition opens a partition, as the store at a start of one sidecar.
+func (a *app) acquirePartition(ctx context.Context, part int32) (membership.OpenPartition, error) {
+	opts := a.cluster.partitionOptions(a.opts, part)
+	t, err := openPartition(opts, a.files.Load(), a.cluster.storage(opts.config, part, opts.log), a.observers)
+	if err != nil {
+		return nil, err
+	}
+	h := &servedPartition{partition: t, app: a, part: part, failed: make(chan struct{}), leaving: make(chan struct{}), closed: make(chan struct{})}
+	h.Services, err = a.server.Services(grpcapi.ServiceConfig{
+		Runtime: t.runtime, Deliveries: t.box, Store: &storeAdmin{store: t.store, part: part, paced: true}, Plugin: a2aPlugin[*grpcapi.Services](t),
+	})
+	if err != nil {
+		return nil, errors.Join(err, t.drain(ctx), t.close())
+	}
+	t.records.services = h.Services
+	a.reading.RLock()
+	defer a.reading.RUnlock()
+	a.partitions.put(part, t)
+	// Files that were read again until then were put into what there was.
+	t.files = a.files.Load()
+	t.replace(t.files)
+	if err := a.registerConfigured(ctx, t); err != nil {
+		a.partitions.drop(part)
+		return nil, errors.Join(err, t.drain(ctx), t.close())
+	}
+	t.start()
+	go h.watchFailure()
+	a.cluster.counts.Took()
+	return h, nil
+}
+
+// registerConfigured puts the packs and schedules of the configuration into a partition. What is wrong with these was
+// told when the process started; an error is one of the store's, which is to be taken again.
+func (a *app) registerConfigured(ctx context.Context, t *partition) error {
+	// No pack goes again, and callers wait for the compiling of all.
+	if !a.cluster.offered.Load() {
+		_, err := t.registerPacks(ctx, t.opts.config.Packs)
+		if isAway(err) {
+			return err
+		}
+		if err != nil {
+			t.opts.log.Error("registering configured packs failed", "error", err)
+		}
+	}
+	err := t.agree(ctx)
+	if isAway(err) {
+		return err
+	}
+	if err != nil {
+		t.opts.log.Error("applying configured schedules failed", "error", err)
+	}
+	return nil
+}
+
+// isAway: it was nobody's fault who asked, and may be otherwise a moment later.
+func isAway(err error) bool {
+	if err == nil {
+		return false
+	}
+	st, _ := apierror.Status(err)
+	return st.Code() == codes.Unavailable
+}
+
+// watchFailure tells of a failure.
+func (h *servedPartition) watchFailure() {
+	select {
+	case <-h.leaving:
+		return
+	case <-h.runtime.Failed():
+	case err := <-h.ended:
+		h.ended <- err // whoever waits for the loops counts it
+	}
+	close(h.failed)
+}
+
+// Failed implements [route.Home].
+func (h *servedPartition) Failed() <-chan struct{} { return h.failed }
+
+// Closed implements [membership.OpenPartition].
+func (h *servedPartition) Closed() <-chan struct{} { return h.closed }
+
+// Close implements [membership.OpenPartition]: as the end of one sidecar.
+func (h *servedPartition) Close(ctx context.Context) error {
+	outcome := telemetry.OutcomeHandover
+	select {
+	case <-h.failed:
+		outcome = telemetry.StoreLost
+	default:
+	}
+	close(h.leaving)
+	err := h.drain(ctx)
+	h.app.partitions.drop(h.part)
+	err = errors.Join(err, h.close())
+	h.app.cluster.counts.Gave(outcome)
+	close(h.closed)
+	return err
+}

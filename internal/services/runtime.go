@@ -1,0 +1,191 @@
+package services
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/delivery/delegation"
+	"github.com/pawl-dev/pawl/internal/delivery/subscription"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/blob"
+	"github.com/pawl-dev/pawl/internal/runtime/dispatch"
+	"github.com/pawl-dev/pawl/internal/runtime/packs"
+	"github.com/pawl-dev/pawl/internal/runtime/query"
+	"github.com/pawl-dev/pawl/internal/runtime/quota"
+	"github.com/pawl-dev/pawl/internal/runtime/ratelimit"
+	"github.com/pawl-dev/pawl/internal/runtime/retention"
+	"github.com/pawl-dev/pawl/internal/runtime/schedule"
+	"github.com/pawl-dev/pawl/internal/runtime/streams"
+	"github.com/pawl-dev/pawl/internal/runtime/timetravel"
+)
+
+// Config is what a [Runtime] is made of: the configuration of the way and, beside it, what
+// only rooms are told. Zero fields take the default of the room that they are for.
+type Config struct {
+	runtime.Config
+
+	// TailBytes bounds the recent entries held for watchers.
+	TailBytes int64
+	// WatchBytes bounds what all watches together hold of what was not yet taken.
+	WatchBytes int64
+	// Heartbeat is the longest silence of a watch.
+	Heartbeat time.Duration
+
+	// Archive proves, exports and imports runs; nil: it is not done here.
+	Archive timetravel.Archive
+	// Blobs keeps what is too large for journals; nil: there are none.
+	Blobs blob.Store
+	// MaxBlobBytes bounds one blob.
+	MaxBlobBytes int64
+	// BlobGrace is how long a blob is kept that nothing refers to.
+	BlobGrace time.Duration
+
+	// Subscriptions keeps who is told of records, and how far; nil: Store does.
+	Subscriptions subscription.Store
+	// Deletions deletes runs; nil: Store does, if it can.
+	Deletions retention.Store
+	// Retention is what the operator says of what is not kept; the zero value keeps it all.
+	Retention retention.Policy
+	// Ends say how long is kept what nobody asks for; the zero value keeps it all.
+	Ends Ends
+	// NotifiesAgents: agents are told what is no longer wanted of them.
+	NotifiesAgents bool
+
+	// ScheduleStore keeps how far schedules are; nil: there are none. Instants is told what became
+	// of their instants, Starts is nil or the reason why no run may begin by one now.
+	ScheduleStore    schedule.Store
+	OnScheduleResult func(schedule.Result)
+	Starts           func() error
+
+	// Work is what the operator says of workers; what the room needs of the way and of
+	// the store is set by [New].
+	Work dispatch.Config
+}
+
+// Ends say how long is kept what nobody asks for.
+type Ends = subscription.RetentionConfig
+
+// Watches is the room of those who read what happens.
+type Watches = streams.Service
+
+// Views is the room of what is asked about runs.
+type Views = query.Service
+
+// Runtime is the way of a transition with the rooms around it. Its fields are set once,
+// by [New], and belong to whoever made it.
+type Runtime struct {
+	*runtime.Engine
+	*Watches
+	*Views
+	// Registry takes packs and tells them.
+	*packs.Registry
+
+	// Quotas says who may have how much, to all of them.
+	Quotas *quota.Limits
+
+	// Admission lets calls of models and tools begin.
+	Admission     *ratelimit.Service
+	Blobs         *blob.Service
+	Delegations   *delegation.Service
+	Subscriptions *subscription.Service
+	Retain        *retention.Service
+	TimeTravel    *timetravel.Service
+	Work          *dispatch.Dispatcher
+	// Schedules fires what the operator's file says.
+	Schedules *schedule.Scheduler
+}
+
+// New builds the way, then the rooms over it; nothing is started. All faults of the
+// configuration are reported at once.
+func New(cfg Config) (*Runtime, error) {
+	if cfg.Quotas == nil {
+		cfg.Quotas = quota.New(cfg.Namespaces.WithDefault())
+	}
+	engine, err := runtime.New(cfg.Config)
+	if err != nil {
+		return nil, err
+	}
+	h := &Runtime{Engine: engine, Quotas: cfg.Quotas, Registry: packs.New(packs.Config{
+		Engine: engine, Store: cfg.Store, Programs: engine.Programs(), Clock: cfg.Clock, Options: cfg.Pack, Quotas: cfg.Quotas,
+	})}
+	h.Views = query.New(query.Config{
+		Engine: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(), Turns: engine.Turns(),
+	})
+	var errs [9]error
+	h.TimeTravel, errs[0] = timetravel.New(timetravel.Config{
+		Engine: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(), Terms: engine.Terms(),
+		Clock: cfg.Clock, Archive: cfg.Archive, PackLimits: cfg.Pack.Limits,
+	})
+	h.Blobs, errs[1] = blob.New(blob.Config{
+		Engine: engine, Clock: cfg.Clock, IDs: cfg.IDs, Store: cfg.Blobs, MaxBytes: cfg.MaxBlobBytes, Grace: cfg.BlobGrace,
+	})
+	h.Subscriptions, errs[2] = subscription.New(subscription.Config{
+		Engine: engine, Store: subscriptionsOf(cfg), Journal: cfg.Store, Clock: cfg.Clock, Quotas: cfg.Quotas, Retention: cfg.Ends,
+	})
+	h.Delegations, errs[3] = delegation.New(delegation.Config{
+		Engine: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(), Clock: cfg.Clock, Allow: cfg.Allowlist(),
+	})
+	h.Admission, errs[7] = ratelimit.New(ratelimit.Config{Engine: engine, Store: cfg.Store, Clock: cfg.Clock})
+	h.Work, errs[4] = newWork(cfg, h)
+	h.Watches, errs[5] = streams.New(streams.Config{
+		Engine: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(), Readers: h.Subscriptions, Clock: cfg.Clock,
+		Live: h.Work, TailBytes: cfg.TailBytes, Bytes: cfg.WatchBytes, Heartbeat: cfg.Heartbeat,
+	})
+	h.Retain, errs[6] = retention.New(retention.Config{
+		Engine: engine, Clock: cfg.Clock, Store: deletionsOf(cfg), Runs: cfg.Store, Archive: cfg.Archive, Policy: cfg.Retention, NotifiesAgents: cfg.NotifiesAgents,
+		Also:    func(ctx context.Context) error { return h.Subscriptions.Forget(ctx) },
+		Deleted: h.forget,
+	})
+	h.Schedules, errs[8] = schedule.New(schedule.Config{
+		Engine: engine, Clock: cfg.Clock, Store: cfg.ScheduleStore, Used: cfg.Store, OnResult: cfg.OnScheduleResult, Ready: cfg.Starts,
+	})
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, errors.Join(err, engine.Close())
+	}
+	engine.Attach(runtime.Hooks{
+		OnCommitLocked: []runtime.Observer{h.Work, h.Admission}, OnCommit: []runtime.Observer{h.Watches},
+		OnVolatileChange: []func(runtime.RunKey){h.NotifyChanged}, Served: []func(runtime.RunKey) bool{h.Work.Serves}, Background: []func(context.Context){h.Work.Run, h.Admission.Run},
+	})
+	return h, nil
+}
+
+// forget lets go of what is remembered of a run that was deleted or erased.
+func (h *Runtime) forget(key runtime.RunKey) {
+	h.Engine.Past().Forget(key)
+	h.Watches.Forget(key)
+}
+
+// Close drains the way without a limit of time, then ends all watches.
+func (h *Runtime) Close() error {
+	err := h.Engine.Close()
+	h.Watches.End()
+	return err
+}
+
+// deletionsOf is what deletes runs; nil: nothing does.
+func deletionsOf(cfg Config) retention.Store {
+	if cfg.Deletions != nil {
+		return cfg.Deletions
+	}
+	deletes, _ := cfg.Store.(retention.Store)
+	return deletes
+}
+
+// subscriptionsOf is what keeps the subscriptions; nil: nothing does.
+func subscriptionsOf(cfg Config) subscription.Store {
+	if cfg.Subscriptions != nil {
+		return cfg.Subscriptions
+	}
+	kept, _ := cfg.Store.(subscription.Store)
+	return kept
+}
+
+func newWork(cfg Config, h *Runtime) (*dispatch.Dispatcher, error) {
+	conf := cfg.Work
+	conf.Engine, conf.Store, conf.Quotas = h.Engine, cfg.Store, cfg.Quotas
+	conf.Turns, conf.Past, conf.Packs = h.Turns(), h.Engine.Past(), h.Programs()
+	conf.Clock, conf.IDs, conf.Limits, conf.Allow = cfg.Clock, cfg.IDs, h.Admission, cfg.Allowlist()
+	conf.OnVolatileChange = func(key runtime.RunKey) { h.NotifyChanged(key) } // made after this room
+	return dispatch.New(conf)
+}

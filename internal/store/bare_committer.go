@@ -1,0 +1,39 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/pawl-dev/pawl/internal/store/layout"
+)
+
+// BareCommitter is the committer over a store that holds nothing else, to be measured
+// without an engine. Nobody serves what it wrote: [Store] has no such way in.
+type BareCommitter struct{ store *Store }
+
+// NewBareCommitter makes a store in a directory that must be empty or absent.
+func NewBareCommitter(opts Options) (*BareCommitter, error) {
+	files, err := os.ReadDir(opts.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("yardstick: %w", err)
+	}
+	if len(files) > 0 {
+		return nil, fmt.Errorf("yardstick: %s is not empty", opts.Dir)
+	}
+	s, err := Open(opts)
+	if err != nil {
+		return nil, err
+	}
+	return &BareCommitter{store: s}, nil
+}
+
+// Commit stores ops as they are, synced, in a group with those of other callers.
+func (y *BareCommitter) Commit(ctx context.Context, ops []layout.Op) error {
+	return y.store.write(ctx, &Writes{ops: ops, entry: -1})
+}
+
+// Close closes the store.
+func (y *BareCommitter) Close() error { return y.store.Close() }

@@ -1,0 +1,236 @@
+package census
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"iter"
+	"sync"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/kv"
+	"github.com/pawl-dev/pawl/internal/store/layout"
+)
+
+// View reads the store at its last synced group.
+type View func(read func(txn *layout.Txn) error) error
+
+// RunCounts counts the runs of each namespace by status. It is derived: the rows of the
+// status index are counted when somebody asks first, and every group that is synced
+// afterwards adds what it changed. A count costs a hundred thousand rows nothing, and
+// nothing of it is stored. The zero value is ready.
+type RunCounts struct {
+	mu         sync.Mutex
+	namespaces map[uint32]*namespaceCount
+}
+
+// namespaceCount is the count of one namespace.
+type namespaceCount struct {
+	// counted is closed when runs or err is set.
+	counted chan struct{}
+	runs    map[string]int
+	// ts is the timestamp of the snapshot that was counted: it has the changes up to it.
+	ts  uint64
+	err error
+	// missed are the changes of groups that were synced while the rows were counted.
+	missed []statusChange
+}
+
+// statusChange is what one group did to the rows of one status.
+type statusChange struct {
+	ns     uint32
+	status string
+	by     int
+	// ts is the group's timestamp: a count that read at it has the change already.
+	ts uint64
+}
+
+// StatusIndex is the name of the index that is counted.
+const StatusIndex = "status"
+
+// Synced takes over what a group has stored, after its timestamp was published.
+func (c *RunCounts) Synced(ts uint64, ops iter.Seq[*layout.Op]) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.namespaces) == 0 {
+		return
+	}
+	for op := range ops {
+		if change, ok := statusChangeOf(op); ok {
+			change.ts = ts
+			c.apply(change)
+		}
+	}
+}
+
+func (c *RunCounts) apply(change statusChange) {
+	t := c.namespaces[change.ns]
+	switch {
+	case t == nil:
+	case t.runs == nil:
+		t.missed = append(t.missed, change)
+	case change.ts <= t.ts:
+	default:
+		t.runs[change.status] += change.by
+	}
+}
+
+// statusChangeOf reads a key of the status index; false for every other key.
+func statusChangeOf(op *layout.Op) (change statusChange, ok bool) {
+	if change.status, ok = StatusOf(op.Key); !ok {
+		return change, false
+	}
+	change.ns, change.by = binary.BigEndian.Uint32(op.Key[1:]), 1
+	if op.Delete {
+		change.by = -1
+	}
+	return change, ok
+}
+
+// StatusOf reads the status off a key of the status index; false for every other key.
+func StatusOf(key []byte) (status string, ok bool) {
+	if key[0] != layout.KindIndex || len(key) < indexValueAt {
+		return "", false
+	}
+	rest, ok := bytes.CutPrefix(key[indexValueAt:], statusName)
+	if !ok {
+		return "", false
+	}
+	status, _, ok = layout.CutName(rest)
+	return status, ok
+}
+
+// indexValueAt is where the name of an index begins in its keys.
+const indexValueAt = 1 + 4
+
+var statusName = layout.AppendName(nil, StatusIndex)
+
+// Count returns how many runs of a namespace have one of the statuses, as of the last
+// synced group or later. The first caller counts; others wait for it, or until ctx ends.
+func (c *RunCounts) Count(ctx context.Context, view View, ns uint32, statuses []string) (int, error) {
+	for {
+		t, mine := c.countOf(ns)
+		if mine {
+			c.fill(ctx, view, ns, t)
+		}
+		select {
+		case <-t.counted:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+		if t.err == nil {
+			return c.sum(t, statuses), nil
+		}
+		if mine {
+			return 0, t.err
+		}
+		// Who counted gave up: its own context may have ended.
+	}
+}
+
+func (c *RunCounts) sum(t *namespaceCount, statuses []string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for _, status := range statuses {
+		n += t.runs[status]
+	}
+	return n
+}
+
+// countOf returns the namespace's count; mine: the caller has to fill it.
+func (c *RunCounts) countOf(ns uint32) (t *namespaceCount, mine bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t = c.namespaces[ns]; t != nil {
+		return t, false
+	}
+	t = &namespaceCount{counted: make(chan struct{})}
+	if c.namespaces == nil {
+		c.namespaces = make(map[uint32]*namespaceCount)
+	}
+	c.namespaces[ns] = t
+	return t, true
+}
+
+// fill counts the rows. The namespace is known to Synced by now, so a group that the
+// snapshot does not have is among the missed ones.
+func (c *RunCounts) fill(ctx context.Context, view View, ns uint32, t *namespaceCount) {
+	runs, ts := make(map[string]int), uint64(0)
+	err := view(func(txn *layout.Txn) error {
+		ts = txn.Group()
+		return countStatuses(ctx, txn, ns, runs)
+	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer close(t.counted)
+	if t.err = err; err != nil {
+		delete(c.namespaces, ns)
+		return
+	}
+	t.runs, t.ts = runs, ts
+	for _, change := range t.missed {
+		c.apply(change)
+	}
+	t.missed = nil
+}
+
+// contextEvery is how many rows are read between two looks at a context, countedAtOnce how many an
+// engine counts.
+const (
+	contextEvery  = 4096
+	countedAtOnce = 1 << 16
+)
+
+// statuses are all that runs have.
+var statuses = func() (all []string) {
+	for s := machine.Running; s <= machine.Cancelled; s++ {
+		all = append(all, s.String())
+	}
+	return all
+}()
+
+func countStatuses(ctx context.Context, txn *layout.Txn, ns uint32, runs map[string]int) error {
+	p := layout.AppendName(layout.Prefix(nil, layout.KindIndex, ns), StatusIndex)
+	if txn.Counts() {
+		return counted(ctx, txn, p, runs)
+	}
+	it := txn.Scan(kv.Range{Prefix: p, KeysOnly: true})
+	defer it.Close()
+	n := 0
+	// One status stands behind the other: its name is read once.
+	var at []byte
+	status, counted := "", 0
+	for it.Rewind(); layout.Has(it, p); it.Next() {
+		if n++; n%contextEvery == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if key := it.Key(); at == nil || !bytes.HasPrefix(key, at) {
+			runs[status] += counted
+			status, _, _ = layout.CutName(key[len(p):])
+			at, counted = layout.AppendName(bytes.Clone(p), status), 0
+		}
+		counted++
+	}
+	runs[status] += counted
+	return ctx.Err()
+}
+
+// counted has the engine count each status by itself.
+func counted(ctx context.Context, txn *layout.Txn, p []byte, runs map[string]int) error {
+	for _, status := range statuses {
+		of := layout.AppendName(bytes.Clone(p), status)
+		for behind, more := []byte(nil), true; more; more = behind != nil {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			n, last, err := txn.Count(of, behind, countedAtOnce)
+			if err != nil {
+				return err
+			}
+			runs[status] += n
+			behind = last
+		}
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package compact
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/datadir"
+	"github.com/pawl-dev/pawl/internal/store/diskspace"
+)
+
+// StagedDir is where a store is made anew.
+type StagedDir struct {
+	// From is the directory of the store; To is the new one.
+	From, To string
+	// Swap: it takes the old one's place, and To is a name of ours.
+	Swap bool
+	// Epoch is the store's name, Group its last commit.
+	Epoch [16]byte
+	Group uint64
+	// Free tells the free bytes of a directory's file system, of which Spare are left alone.
+	Free  func(dir string) (int64, error)
+	Spare int64
+}
+
+// At is where the store of a directory is made anew: in to, or, with "", beside the directory
+// itself, wherever a link to it is.
+func At(dir, to string) (StagedDir, error) {
+	from, err := filepath.EvalSymlinks(dir)
+	if err == nil {
+		from, err = filepath.Abs(from)
+	}
+	if to != "" || err != nil {
+		return StagedDir{From: from, To: to}, err
+	}
+	return StagedDir{From: from, To: from + ".compact", Swap: true}, nil
+}
+
+// Clear empties the new directory, of what a call that was broken off left and of nothing
+// else, and says what the store takes. Errors: *machine.Refusal DISK_LOW if there is no room
+// for as much again; [datadir.ErrLocked]: somebody has the new directory open.
+func (p StagedDir) Clear() (bytes int64, err error) {
+	if err := p.dropLeft(); err != nil {
+		return 0, err
+	}
+	tree, values, err := datadir.DiskBytes(p.From)
+	if err != nil {
+		return 0, err
+	}
+	free, err := p.Free(filepath.Dir(p.To))
+	if need := tree + values + p.Spare; err == nil && free < need {
+		err = &machine.Error{
+			Code: machine.CodeResourceExhausted, Reason: diskspace.DiskLow, Limit: need, Got: free,
+			Message: "there is no room for a second copy of the store",
+		}
+	}
+	if err == nil {
+		err = datadir.ClearFor(p.To)
+	}
+	return tree + values, err
+}
+
+// dropLeft removes what a call left that was broken off beside the exchange: both
+// directories were whole then.
+func (p StagedDir) dropLeft() error {
+	info, err := os.Lstat(p.To)
+	switch {
+	case !p.Swap || errors.Is(err, os.ErrNotExist):
+		return nil
+	case err == nil && !info.IsDir():
+		err = fmt.Errorf("%s is not a directory, and in the way", p.To)
+	}
+	if err != nil {
+		return err
+	}
+	return datadir.WithLock(p.To, func() error {
+		head, err := left(p.To)
+		if err != nil || head == nil || head.Epoch != p.Epoch {
+			return err
+		}
+		if head.Group > p.Group {
+			return fmt.Errorf("%s is not empty: it is newer than %s, with commit %d after %d", p.To, p.From, head.Group, p.Group)
+		}
+		return datadir.Remove(p.To)
+	})
+}
+
+// Settle makes the new directory one like any other, with the files that lie beside the
+// old store's, and lets it take the old one's place, if it is to, which is removed. It
+// says what the new store takes.
+func (p StagedDir) Settle() (bytes int64, err error) {
+	if err := datadir.CopyOthers(p.From, p.To); err != nil {
+		return 0, err
+	}
+	if p.Swap {
+		err = errors.Join(Mark(p.From), Mark(p.To))
+	}
+	if err == nil {
+		err = datadir.SettleIn(p.To)
+	}
+	if err != nil {
+		return 0, err
+	}
+	tree, values, err := datadir.DiskBytes(p.To)
+	if err != nil || !p.Swap {
+		return tree + values, err
+	}
+	return tree + values, p.swap()
+}
+
+// swap lets the new directory take the old one's place and removes the old one, which the
+// caller has locked.
+func (p StagedDir) swap() error {
+	if err := Swap(p.From, p.To); err != nil {
+		return errors.Join(err, unmark(p.From))
+	}
+	if err := datadir.SyncDir(filepath.Dir(p.From)); err != nil {
+		return err
+	}
+	return errors.Join(datadir.Remove(p.To), unmark(p.From))
+}

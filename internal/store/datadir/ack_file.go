@@ -1,0 +1,267 @@
+package datadir
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
+)
+
+// AckMark is what the HEAD file says: how far the store had come when callers were
+// last answered. A start that finds less refuses.
+//
+// The rule is that it never claims what is not synced yet: it is written after a
+// group's sync and before the group's answers, so that an old or torn copy is
+// harmless. The reasons are in docs/dev/adr/0017-damage.md.
+type AckMark struct {
+	Epoch [16]byte
+	// Since is the group after which every group left its number in the database:
+	// what came before, from an older version, cannot be counted.
+	Since uint64
+	// Group is the number (Badger's timestamp) of the last group that was answered.
+	Group uint64
+	// values is the newest value-log file that may hold a value of such a group.
+	values uint32
+	// Collecting: values are being moved, so that the newest value log may hold
+	// copies whose end was not written.
+	Collecting bool
+
+	layout.LastEntry
+}
+
+// The file has two slots, in pages of their own, which are written in turn: of a
+// write that was cut short the other remains.
+const (
+	HeadName  = "HEAD"
+	SlotBytes = 4096
+	// magic(8) | count(8) | epoch(16) | since(8) | group(8) | values(4) |
+	// collecting(4) | ns(4) | cursor(8) | hash(32) | CRC-32C(4)
+	ackedBytes = 8 + 8 + 16 + 8 + 8 + 4 + 4 + 4 + 8 + 32 + 4
+)
+
+var headMagic = [8]byte{'P', 'a', 'w', 'l', 'H', 'E', 'A', 'D'}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// encode appends the slot's bytes; count says which of two slots is newer.
+func (a *AckMark) encode(b []byte, count uint64) []byte {
+	b = binary.BigEndian.AppendUint64(append(b, headMagic[:]...), count)
+	b = binary.BigEndian.AppendUint64(append(b, a.Epoch[:]...), a.Since)
+	b = binary.BigEndian.AppendUint64(b, a.Group)
+	b = binary.BigEndian.AppendUint32(b, a.values)
+	collecting := uint32(0)
+	if a.Collecting {
+		collecting = 1
+	}
+	b = binary.BigEndian.AppendUint32(b, collecting)
+	b = binary.BigEndian.AppendUint32(b, a.Ns)
+	b = binary.BigEndian.AppendUint64(b, a.Cursor)
+	b = append(b, a.Hash[:]...)
+	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+// decode reads a slot; false if it is not whole.
+func (a *AckMark) decode(b []byte) (count uint64, ok bool) {
+	if len(b) < ackedBytes || [8]byte(b) != headMagic {
+		return 0, false
+	}
+	sum := b[ackedBytes-4 : ackedBytes]
+	if crc32.Checksum(b[:ackedBytes-4], castagnoli) != binary.BigEndian.Uint32(sum) {
+		return 0, false
+	}
+	count = binary.BigEndian.Uint64(b[8:])
+	a.Epoch = [16]byte(b[16:])
+	a.Since, a.Group = binary.BigEndian.Uint64(b[32:]), binary.BigEndian.Uint64(b[40:])
+	a.values, a.Collecting = binary.BigEndian.Uint32(b[48:]), binary.BigEndian.Uint32(b[52:]) != 0
+	a.Ns, a.Cursor = binary.BigEndian.Uint32(b[56:]), binary.BigEndian.Uint64(b[60:])
+	a.Hash = [32]byte(b[68:])
+	return count, true
+}
+
+// ReadAcked reads the newest whole slot of a directory's HEAD file; nil if there is
+// none: a store of an older version, or one whose first start was cut short.
+func ReadAcked(dir string) (*AckMark, error) {
+	data, err := os.ReadFile(filepath.Join(dir, HeadName))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var newest *AckMark
+	var most uint64
+	for at := 0; at < len(data); at += SlotBytes {
+		a := &AckMark{}
+		if count, ok := a.decode(data[at:]); ok && (newest == nil || count > most) {
+			newest, most = a, count
+		}
+	}
+	return newest, nil
+}
+
+// In proves that the last entry that was acknowledged is in the database, or that its run
+// was deleted since. Errors: *layout.Damage.
+func (a *AckMark) In(txn *layout.Txn) error {
+	if a == nil || a.Cursor == 0 {
+		return nil
+	}
+	seen := false
+	err := layout.EachPlace(txn, a.Ns, a.Cursor, func(cursor uint64, place codec.EntryRef) (bool, error) {
+		seen = true
+		if place.Gap() {
+			return false, nil
+		}
+		e, _, err := layout.EntryAt(txn, a.Ns, place)
+		if err == nil && e.Hash != a.Hash {
+			err = layout.Damaged(HeadName, "commit %d has the hash %x, %x was acknowledged", cursor, e.Hash, a.Hash)
+		}
+		return false, err
+	})
+	if err == nil && !seen {
+		err = layout.Damaged(HeadName, "commit %d was acknowledged, the database has none of it", a.Cursor)
+	}
+	return layout.Typed(err)
+}
+
+// AckFile is the open HEAD file of a store.
+type AckFile struct {
+	dir string
+
+	mu    sync.Mutex
+	file  *os.File
+	acked AckMark
+	Count uint64
+	slot  []byte
+	// newest is the newest value-log file that there is; it need not hold a value.
+	newest uint32
+	// dirty: written since the last sync.
+	dirty bool
+	// syncing is held by who syncs.
+	syncing sync.Mutex
+}
+
+// NewAckFile makes the file anew, synced, in place of the old one.
+func NewAckFile(dir string, a AckMark, newest uint32) (*AckFile, error) {
+	path := filepath.Join(dir, HeadName)
+	file, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	h := &AckFile{dir: dir, file: file, acked: a, newest: newest}
+	// The space of both slots now: a later write needs no new block.
+	_, err = file.WriteAt(make([]byte, 2*SlotBytes), 0)
+	if err := errors.Join(err, h.write(), h.write(), file.Sync(), os.Rename(path+".new", path), SyncDir(dir)); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return h, nil
+}
+
+// SyncDir syncs the names in a directory.
+func SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func (h *AckFile) write() error {
+	h.Count++
+	h.dirty = true
+	h.slot = h.acked.encode(h.slot[:0], h.Count)
+	_, err := h.file.WriteAt(h.slot, int64(h.Count%2)*SlotBytes)
+	return err
+}
+
+// SetProgress takes the number of a group that was synced and is about to be answered, whether
+// any of its values lie in the value log, and its last entry. It costs no sync
+// of its own: what the system has survives the death of the process, and after a
+// loss of power an older claim is as true.
+func (h *AckFile) SetProgress(number uint64, values bool, last *layout.LastEntry) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.present(); err != nil {
+		return err
+	}
+	h.acked.Group = number
+	if values {
+		h.newest = newestValues(h.dir, h.newest)
+		h.acked.values = h.newest
+	}
+	if last != nil {
+		h.acked.LastEntry = *last
+	}
+	if err := h.write(); err != nil {
+		return fmt.Errorf("write %s: %w", HeadName, err)
+	}
+	return nil
+}
+
+// newestValues follows the value log from one of its files to the newest.
+func newestValues(dir string, at uint32) uint32 {
+	for {
+		if _, err := os.Lstat(filepath.Join(dir, ValueLogName(at+1))); err != nil {
+			return at
+		}
+		at++
+	}
+}
+
+// ValueLogName is the file of a value log.
+func ValueLogName(id uint32) string { return fmt.Sprintf("%06d.vlog", id) }
+
+// present reports that the file was taken away, and with it the directory: writes
+// to files without a name succeed, and are gone with the process.
+func (h *AckFile) present() error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(h.file.Fd()), &st); err != nil {
+		return fmt.Errorf("look at %s: %w", HeadName, err)
+	}
+	if st.Nlink == 0 {
+		return layout.Damaged(HeadName, "it was removed from %s while the store was open: what the directory held is lost, and nothing more is taken; stop, restore a backup and start again", h.dir)
+	}
+	return nil
+}
+
+// CheckPresent is present for those who do not write.
+func (h *AckFile) CheckPresent() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.present()
+}
+
+// Sync brings the claim onto the disk.
+func (h *AckFile) Sync() error {
+	// Whoever finds nothing to sync comes after the sync that took it.
+	h.syncing.Lock()
+	defer h.syncing.Unlock()
+	h.mu.Lock()
+	dirty := h.dirty
+	h.dirty = false
+	h.mu.Unlock()
+	if !dirty {
+		return nil
+	}
+	// No group waits for this one.
+	return h.file.Sync()
+}
+
+// SetCollecting notes, synced, whether values are being moved.
+func (h *AckFile) SetCollecting(under bool) error {
+	h.mu.Lock()
+	h.acked.Collecting = under
+	err := h.write()
+	h.mu.Unlock()
+	return errors.Join(err, h.Sync())
+}
+
+// Close syncs the claim and closes the file.
+func (h *AckFile) Close() error { return errors.Join(h.Sync(), h.file.Close()) }

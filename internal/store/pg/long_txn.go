@@ -1,0 +1,128 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// finishing bounds the end of what took long: standbys take all of it in.
+const finishing = 10 * time.Minute
+
+// longTxn is one transaction over partitions, of which one is owned until its last step: nobody serves
+// the store meanwhile. Broken off at any moment nothing is changed.
+type longTxn struct {
+	db      *DB
+	session *session
+	ctx     context.Context //nolint:containedctx // that of the one call that it is for
+	// stop says whether the connection is still this one's to end.
+	stop func() bool
+	// released: the partition is owned no more.
+	released bool
+}
+
+// beginLongTxn begins; d is closed whatever becomes of it.
+func (d *DB) beginLongTxn(ctx context.Context) (*longTxn, error) {
+	l := &longTxn{db: d, ctx: ctx, stop: func() bool { return true }}
+	var err error
+	if l.session, err = openSession(d.at.conn, false); err != nil {
+		return nil, errors.Join(err, l.release())
+	}
+	l.stop = context.AfterFunc(ctx, l.session.close)
+	if _, err = l.session.conn.Exec(ctx, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// exec says something.
+func (l *longTxn) exec(ctx context.Context, text string, args ...any) error {
+	_, err := l.session.conn.Exec(ctx, inSchema(text, l.db.cfg.Schema), append([]any{pgx.QueryExecModeExec}, args...)...)
+	return err
+}
+
+// one says something of the last step that changes one row, of a partition that is as it was found.
+func (l *longTxn) one(text string, args ...any) error {
+	done, err := l.session.conn.Exec(context.Background(), inSchema(text, l.db.cfg.Schema), append([]any{pgx.QueryExecModeExec}, args...)...)
+	if err == nil && done.RowsAffected() != 1 {
+		err = errForeign
+	}
+	return err
+}
+
+// warned has warnings told, whatever the session was told before: a commit with one is no success.
+const warned = "SET LOCAL client_min_messages = 'warning'"
+
+// end gives the partition back, says what last has to say and commits. From here on the fence is in
+// those statements: whoever takes the partition meanwhile has another epoch.
+func (l *longTxn) end(last func(epoch int64) error) error {
+	epoch, err := l.db.epoch(l.ctx)
+	if err != nil {
+		return err
+	}
+	if err := l.release(); err != nil || !l.stop() {
+		return errors.Join(err, l.ctx.Err())
+	}
+	err = l.session.do(l.db.cfg.Timeouts.Statement, func() error {
+		if err := l.exec(context.Background(), warned); err != nil {
+			return err
+		}
+		return last(epoch)
+	})
+	if err != nil {
+		return err
+	}
+	return l.session.do(finishing, func() error { return l.exec(context.Background(), "COMMIT") })
+}
+
+// epoch is that of the row as it is, which is ours.
+func (d *DB) epoch(ctx context.Context) (epoch int64, err error) {
+	err = d.at.pool.QueryRow(ctx, inSchema(oursText, d.cfg.Schema), d.cfg.Part, d.cfg.Owner).Scan(&epoch)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = errForeign
+	}
+	return epoch, err
+}
+
+// putText says where namespaces are that were in partition 0, or nowhere.
+const putText = `INSERT INTO {s}.namespace (name, part) SELECT * FROM unnest($1::text[], $2::integer[])
+	ON CONFLICT (name) DO UPDATE SET part = excluded.part WHERE namespace.part IN (0, excluded.part)`
+
+// place says where namespaces are from the commit on. A node that places some has the table to itself
+// meanwhile: one waits for the other, and finds what it did.
+func (l *longTxn) place(places map[string]int32) error {
+	if len(places) == 0 {
+		return nil
+	}
+	names := slices.Sorted(maps.Keys(places))
+	parts := make([]int32, len(names))
+	for i, name := range names {
+		parts[i] = places[name]
+	}
+	done, err := l.session.conn.Exec(context.Background(), inSchema(putText, l.db.cfg.Schema), pgx.QueryExecModeExec, names, parts)
+	if err == nil && done.RowsAffected() != int64(len(names)) {
+		err = fmt.Errorf("one of the namespaces %q is in another partition already", names)
+	}
+	return err
+}
+
+// Close gives up what was not committed.
+func (l *longTxn) Close() error {
+	l.stop()
+	l.session.close()
+	return l.release()
+}
+
+// release gives the partition back.
+func (l *longTxn) release() error {
+	if l.released {
+		return nil
+	}
+	l.released = true
+	return l.db.Close()
+}

@@ -1,0 +1,172 @@
+package members
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-dev/pawl/internal/store/layout"
+	"github.com/pawl-dev/pawl/internal/store/pg"
+)
+
+// first is the namespace of whoever names none: the only one that has its partition by its name.
+const first = "default"
+
+// Assign says in which partitions namespaces are, of which some are placed already: the default one
+// in partition 0, as those that its store has; each other one where there are fewest, in the lowest
+// of these, but never in 0. A name twice is one.
+func Assign(placed map[string]int32, names []string, stored func(name string) bool) map[string]int32 {
+	var counts [pg.Partitions]int
+	for _, p := range placed {
+		counts[p]++
+	}
+	at := make(map[string]int32, len(names))
+	for _, name := range names {
+		p, known := placed[name]
+		if !known {
+			p, known = at[name]
+		}
+		if !known {
+			if name != first && !stored(name) {
+				p = fewest(counts)
+			}
+			counts[p]++
+		}
+		at[name] = p
+	}
+	return at
+}
+
+// fewest is the partition besides 0 that has the fewest.
+func fewest(counts [pg.Partitions]int) int32 {
+	best := 1
+	for p := range counts {
+		if p > 0 && counts[p] < counts[best] {
+			best = p
+		}
+	}
+	return int32(best)
+}
+
+// placementTimeout bounds one try of the placement of namespaces, which other nodes may be at as well: they
+// start together.
+const placementTimeout = 10 * time.Second
+
+// Place says in which partition each namespace is; one that is in none yet is given one, for ever.
+// key is the one under which the store of partition 0 has a namespace that a sidecar alone kept
+// there. The partitions are there afterwards. Errors: *[assure.Error]. After one it may be done.
+func (r *Membership) Place(ctx context.Context, names []string, key func(name string) []byte) (at map[string]int32, err error) {
+	talk := r.cfg.Pool.SerialConn() // beats do not wait for it
+	defer talk.Close()
+	err = r.exec(ctx, talk, placementTimeout, func(conn *pgx.Conn) error {
+		p := placement{text: r.text, conn: conn}
+		at, err = p.place(names, key)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return at, nil
+}
+
+// Placed says in which partition each namespace is, on the line of the beats.
+func (r *Membership) Placed(ctx context.Context) (at map[string]int32, err error) {
+	err = r.exec(ctx, r.conn, r.cfg.Wait, func(conn *pgx.Conn) (err error) {
+		at, err = placement{text: r.text, conn: conn}.placed()
+		return err
+	})
+	return at, err
+}
+
+// placement is a transaction. After an error its connection is of no use.
+type placement struct {
+	text statements
+	conn *pgx.Conn
+}
+
+func (p placement) place(names []string, key func(name string) []byte) (map[string]int32, error) {
+	for _, text := range []string{
+		"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
+		"SET LOCAL lock_timeout = '" + locked(placementTimeout) + "'",
+		"SET LOCAL client_min_messages = 'warning'",
+		p.text.lock,
+	} {
+		if err := p.do(text); err != nil {
+			return nil, err
+		}
+	}
+	placed, err := p.placed()
+	if err != nil {
+		return nil, err
+	}
+	stored, err := p.stored(names, key)
+	if err != nil {
+		return nil, err
+	}
+	at := Assign(placed, names, func(name string) bool { return stored[name] })
+	return at, p.keep(at)
+}
+
+// do says what answers nothing.
+func (p placement) do(text string, args ...any) error {
+	_, err := p.conn.Exec(context.Background(), text, append([]any{pgx.QueryExecModeExec}, args...)...)
+	return err
+}
+
+// placed are all that have their place.
+func (p placement) placed() (map[string]int32, error) {
+	placed := make(map[string]int32)
+	rows, err := p.conn.Query(context.Background(), p.text.placed, pgx.QueryExecModeExec)
+	if err != nil {
+		return nil, err
+	}
+	var name string
+	var part int32
+	_, err = pgx.ForEachRow(rows, []any{&name, &part}, func() error {
+		if part < 0 || part >= pg.Partitions {
+			return fmt.Errorf("namespace %q is in partition %d: there are 0 to %d", name, part, pg.Partitions-1)
+		}
+		placed[name] = part
+		return nil
+	})
+	return placed, err
+}
+
+// stored are those that the store of partition 0 has.
+func (p placement) stored(names []string, key func(name string) []byte) (map[string]bool, error) {
+	keys := make([][]byte, len(names))
+	for i, name := range names {
+		keys[i] = key(name)
+	}
+	stored := make(map[string]bool)
+	rows, err := p.conn.Query(context.Background(), p.text.stored, pgx.QueryExecModeExec, names, keys)
+	if err != nil {
+		return nil, err
+	}
+	var name string
+	_, err = pgx.ForEachRow(rows, []any{&name}, func() error {
+		stored[name] = true
+		return nil
+	})
+	return stored, err
+}
+
+// keep makes the partitions, writes the places down and commits.
+func (p placement) keep(at map[string]int32) error {
+	names := slices.Sorted(maps.Keys(at))
+	parts := make([]int32, len(names))
+	for i, name := range names {
+		parts[i] = at[name]
+	}
+	if err := p.do(p.text.seed, parts, int32(layout.OldestFormat)); err != nil {
+		return err
+	}
+	if err := p.do(p.text.place, names, parts); err != nil {
+		return err
+	}
+	return p.do("COMMIT")
+}

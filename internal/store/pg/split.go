@@ -1,0 +1,151 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Share is what a partition gets of another one's.
+type Share struct {
+	// Part has nothing yet.
+	Part int32
+	// Names are the namespaces that are there from then on.
+	Names []string
+	// Moved begin the keys that it gets; Copied are keys that both have afterwards.
+	Moved, Copied [][]byte
+}
+
+// AliveError: a sidecar lives that shares the store, and knows where each namespace is.
+type AliveError struct{ Schema, Address string }
+
+// Error names it.
+func (e *AliveError) Error() string {
+	return fmt.Sprintf("the sidecar at %s shares the schema %q and lives: stop all of them", e.Address, e.Schema)
+}
+
+const (
+	// A lease of more than any lasts is from before the clock was put back.
+	aliveText          = `SELECT coalesce(max(address), '') FROM {s}.node WHERE lease_until > clock_timestamp() AND lease_until < clock_timestamp() + interval '1 minute'`
+	lockNamespacesText = `LOCK TABLE {s}.namespace IN SHARE ROW EXCLUSIVE MODE`
+	// shareText takes a range of keys from the index; {t} is the table.
+	shareText = `UPDATE {s}.{t} AS pair SET part = $2 FROM unnest($3::bytea[], $4::bytea[]) AS u (low, high)
+	WHERE pair.part = $1 AND pair.k >= u.low AND pair.k < u.high`
+	copyText   = `INSERT INTO {s}.{t} (part, k, v, g) SELECT $2, k, v, g FROM {s}.{t} WHERE part = $1 AND k = ANY ($3::bytea[])`
+	forgetText = `DELETE FROM {s}.{t} WHERE part = $1 AND k >= $2 AND k < $3`
+	splitText  = `UPDATE {s}.part SET epoch = epoch + 1 WHERE id = $1 AND epoch = $2 AND owner = '' AND commit_no = $3`
+	// sharedPartText is for a partition that nobody has, and that has nothing.
+	sharedPartText = `UPDATE {s}.part AS other SET commit_no = own.commit_no, format = own.format,
+	epoch = other.epoch + 1, owner = '', address = '', lease_until = '-infinity'
+	FROM {s}.part AS own WHERE own.id = $1 AND other.id = $2 AND other.commit_no = 0 AND other.lease_until <= clock_timestamp()`
+)
+
+// Placements says in which partition each namespace is that was placed, and which partitions have a commit.
+func (d *DB) Placements(ctx context.Context) (places map[string]int32, taken []int32, err error) {
+	if places, err = d.at.Placed(ctx); err != nil {
+		return nil, nil, err
+	}
+	taken, err = d.at.Parts(ctx)
+	return places, taken, err
+}
+
+// Split gives pairs of the partition to others that have nothing, which begin with its last group, and
+// forgets those whose keys begin with lost, all in one transaction. The partition is owned until the
+// last step, and given back by this, whatever becomes of it; d is closed. Errors: *[AliveError].
+func (d *DB) Split(ctx context.Context, shares []Share, lost []byte) (err error) {
+	last := d.Last()
+	l, err := d.beginLongTxn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	if err := l.lockPlacement(); err != nil {
+		return err
+	}
+	for _, share := range shares {
+		if err := l.share(share); err != nil {
+			return err
+		}
+	}
+	for _, table := range tableNames {
+		if err := l.exec(l.ctx, in(table, forgetText), d.cfg.Part, lost, after(lost)); err != nil {
+			return err
+		}
+	}
+	err = l.end(func(epoch int64) error { return l.split(shares, epoch, last) })
+	if err != nil {
+		err = fmt.Errorf("the last step: %w", err)
+	}
+	return err
+}
+
+// gone is how long the database waits for the next statement: whoever is cut off lets the nodes start.
+const gone = "1min"
+
+// lockPlacement has nobody place a namespace meanwhile, and none live who knows where each one is.
+func (l *longTxn) lockPlacement() error {
+	for _, text := range []string{
+		"SET LOCAL statement_timeout = 0", "SET LOCAL idle_in_transaction_session_timeout = '" + gone + "'", "SET LOCAL lock_timeout = '" + lockWait + "'", lockNamespacesText,
+	} {
+		if err := l.exec(l.ctx, text); err != nil {
+			return err
+		}
+	}
+	return l.alive(l.ctx)
+}
+
+// alive refuses to go on while a node lives.
+func (l *longTxn) alive(ctx context.Context) error {
+	address := ""
+	err := l.session.conn.QueryRow(ctx, inSchema(aliveText, l.db.cfg.Schema), pgx.QueryExecModeExec).Scan(&address)
+	if err == nil && address != "" {
+		err = &AliveError{Schema: l.db.cfg.Schema, Address: address}
+	}
+	return err
+}
+
+func in(table, text string) string { return strings.ReplaceAll(text, "{t}", table) }
+
+// share moves and copies.
+func (l *longTxn) share(s Share) error {
+	own, past := l.db.cfg.Part, make([][]byte, len(s.Moved))
+	for i, prefix := range s.Moved {
+		past[i] = after(prefix)
+	}
+	for _, table := range tableNames {
+		if err := l.exec(l.ctx, in(table, shareText), own, s.Part, s.Moved, past); err != nil {
+			return err
+		}
+		if err := l.exec(l.ctx, in(table, copyText), own, s.Part, s.Copied); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// split is the last step: nobody has had the partition meanwhile, or the others, and no node came.
+func (l *longTxn) split(shares []Share, epoch int64, last uint64) error {
+	own := l.db.cfg.Part
+	if err := l.one(splitText, own, epoch, int64(last)); err != nil {
+		return err
+	}
+	ctx, places := context.Background(), make(map[string]int32)
+	for _, share := range shares {
+		if err := l.exec(ctx, l.db.at.SeedText(), []int32{share.Part}, int32(l.db.cfg.Formats.Oldest)); err != nil {
+			return err
+		}
+		if err := l.one(sharedPartText, own, share.Part); err != nil {
+			return fmt.Errorf("partition %d: %w", share.Part, err)
+		}
+		for _, name := range share.Names {
+			places[name] = share.Part
+		}
+	}
+	if err := l.alive(ctx); err != nil {
+		return err
+	}
+	return l.place(places)
+}

@@ -1,0 +1,54 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
+)
+
+// HoldStep stores, synced, to which worker an attempt of a step goes, in the row
+// of its outgoing work: it ends with the attempt and needs no clearing. The row is
+// written only if it is there. Errors: [machine.ErrNoStep], those of a commit.
+func (s *Store) HoldStep(ctx context.Context, row machine.OutboxRow, holder machine.StepHolder) error {
+	return s.write(ctx, holdWrites(row, holder))
+}
+
+func holdWrites(row machine.OutboxRow, holder machine.StepHolder) *Writes {
+	key := layout.OutboxKey(nil, row.Namespace, &row)
+	return &Writes{
+		ns: row.Namespace, entry: -1,
+		ops:     []layout.Op{{Key: key, Value: codec.EncodeHolder(holder)}},
+		expects: []expect{{key: key, predicate: present, err: machine.ErrNoStep}},
+	}
+}
+
+// DropOutbox removes a row that is done with, synced; one that is gone already is
+// no error.
+func (s *Store) DropOutbox(ctx context.Context, row machine.OutboxRow) error {
+	return s.write(ctx, &Writes{
+		ns: row.Namespace, entry: -1, ops: []layout.Op{{Key: layout.OutboxKey(nil, row.Namespace, &row), Delete: true}},
+	})
+}
+
+// StepHolder returns what [Store.HoldStep] stored last; [machine.ErrNoStep].
+func (s *Store) StepHolder(ctx context.Context, row machine.OutboxRow) (machine.StepHolder, error) {
+	var holder machine.StepHolder
+	err := s.view(func(txn *layout.Txn) error {
+		value, err := layout.Get(txn, layout.OutboxKey(nil, row.Namespace, &row))
+		if err == nil && value == nil {
+			err = machine.ErrNoStep
+		}
+		if err != nil {
+			return err
+		}
+		holder, err = codec.DecodeHolder(value)
+		return err
+	})
+	if err != nil {
+		return holder, fmt.Errorf("step %d of run %q: %w", row.Step, row.RunID, err)
+	}
+	return holder, ctx.Err()
+}

@@ -1,0 +1,144 @@
+package store
+
+import (
+	"encoding/binary"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/store/layout"
+)
+
+// watermarks keep the low watermark of each queue: no live row is due before it. A
+// queue on an LSM leaves its dead keys behind until compaction, and a scan from
+// the beginning would walk over all of them.
+//
+// A mark is stored now and then, reduced by watermarkSlack, so that a restart starts
+// there. Only the committer does it, in the group that it is making: all rows of the
+// group and of those before it are at or above the mark, and a row that is admitted
+// later below the mark lowers it in its own group.
+type watermarks struct {
+	mu     sync.Mutex
+	queues map[layout.QueueID]*watermark
+}
+
+// watermarkSlack keeps the stored mark away from rows that are due at once.
+const watermarkSlack = int64(time.Minute)
+
+type watermark struct {
+	low int64
+	// stored is what the disk has; MinInt64 = nothing yet.
+	stored int64
+	// top is the latest due time of any row that was set or seen: a look at an empty
+	// queue proves nothing about what lies behind.
+	top int64
+	// collected and flying are the earliest rows of the groups that no reader
+	// sees yet; seen collects rows that were set while a scan ran.
+	collected, flying, seen int64
+	scan                    sync.Mutex
+}
+
+func (m *watermarks) get(q layout.QueueID) *watermark {
+	k := m.queues[q]
+	if k == nil {
+		k = &watermark{low: math.MinInt64, stored: math.MinInt64, top: math.MinInt64, collected: math.MaxInt64, flying: math.MaxInt64, seen: math.MaxInt64}
+		m.queues[q] = k
+	}
+	return k
+}
+
+// set notes a row due at the given time, before anybody can see it. It returns
+// the op that lowers the stored mark, if it must be.
+func (m *watermarks) set(q layout.QueueID, at int64) *layout.Op {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := m.get(q)
+	k.low, k.collected, k.seen, k.top = min(k.low, at), min(k.collected, at), min(k.seen, at), max(k.top, at)
+	if at >= k.stored {
+		return nil
+	}
+	k.stored = at - watermarkSlack
+	return layout.MarkOp(q, k.stored)
+}
+
+// sent: what was collected is in flight now.
+func (m *watermarks) sent() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, k := range m.queues {
+		k.flying, k.collected = k.collected, math.MaxInt64
+	}
+}
+
+// synced: what was in flight is visible now.
+func (m *watermarks) synced() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, k := range m.queues {
+		k.flying = math.MaxInt64
+	}
+}
+
+// begin starts a scan and says where; finish must follow. Scans of one queue run
+// one after the other.
+func (m *watermarks) begin(q layout.QueueID) (*watermark, int64) {
+	m.mu.Lock()
+	k := m.get(q)
+	m.mu.Unlock()
+	k.scan.Lock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k.seen = min(k.collected, k.flying)
+	return k, k.low
+}
+
+// finish ends a scan that found no live row before first; met is the latest row that
+// it came upon, MinInt64 = none.
+func (m *watermarks) finish(k *watermark, first, met int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k.top = max(k.top, met)
+	k.low = max(k.low, min(first, k.seen, k.top))
+	k.scan.Unlock()
+}
+
+// rises: the mark has moved so far that it is worth storing.
+func (k *watermark) rises() bool {
+	return k.low > math.MinInt64+watermarkSlack && k.low-watermarkSlack > k.stored
+}
+
+// behind counts the marks that moved would store.
+func (m *watermarks) behind() (n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, k := range m.queues {
+		if k.rises() {
+			n++
+		}
+	}
+	return n
+}
+
+// moved lists the ops that bring the stored marks up to date, for the group that is
+// being made: between the two nothing else may be admitted.
+func (m *watermarks) moved() []layout.Op {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var ops []layout.Op
+	for q, k := range m.queues {
+		if k.rises() {
+			k.stored = k.low - watermarkSlack
+			ops = append(ops, *layout.MarkOp(q, k.stored))
+		}
+	}
+	return ops
+}
+
+// load takes a stored mark at opening.
+func (m *watermarks) load(key []byte, at int64) {
+	if len(key) != 6 {
+		return
+	}
+	k := m.get(layout.QueueID{Ns: binary.BigEndian.Uint32(key[1:]), Kind: key[5]})
+	k.low, k.stored = at, at
+}

@@ -1,16 +1,19 @@
-/** Whether an operation in flight is still wanted. */
+/** Whether an operation that is under way is still wanted. */
 
-/** The state of an operation that may be aborted: `signal` is made on demand, `reason` is free to read. */
+/**
+ * The state of an operation that may be aborted. Its `signal` is created when it is first read;
+ * reading `reason` costs nothing.
+ */
 export interface Cancellable {
-  /** Why it ended; undefined: it did not. */
+  /** Why the operation ended; undefined while it has not. */
   readonly reason: unknown;
-  /** Aborted when it ends. */
+  /** Aborted when the operation ends. */
   readonly signal: AbortSignal;
 }
 
 /**
- * An end that comes once or never. Most operations end well without a use of their signal,
- * so that it is made, with the reason, on demand.
+ * An end that happens at most once. Most operations end without a use of their signal, so the
+ * signal is created, with its reason, when it is first read.
  */
 export class AbortState implements Cancellable {
   #why: (() => unknown) | undefined;
@@ -37,7 +40,7 @@ export class AbortState implements Cancellable {
     return this.#controller.signal;
   }
 
-  /** Ends it. The first reason counts; `why` is called when the reason is read. */
+  /** Ends the operation. The first reason counts; `why` is called when the reason is read. */
   end(why: () => unknown): void {
     if (this.#why) {
       return;
@@ -47,7 +50,7 @@ export class AbortState implements Cancellable {
     this.#stop?.();
   }
 
-  /** Aborts the signal, so that its readers end by themselves; `unless` goes on to wait. */
+  /** Aborts the signal, so that its readers stop by themselves; `unless` continues to wait. */
   ask(why: () => unknown): void {
     if (this.#why) {
       return;
@@ -56,7 +59,7 @@ export class AbortState implements Cancellable {
     this.#controller.abort(why());
   }
 
-  /** Awaits a promise until the abort; rejects with its reason then. One at a time. */
+  /** Awaits a promise until the abort, and then rejects with its reason. One call at a time. */
   unlessAborted<T>(awaited: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       this.#stop = () => reject(this.reason);

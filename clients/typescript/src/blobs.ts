@@ -1,4 +1,4 @@
-/** Large content beside the runs, by the digest of its bytes. */
+/** Large content that is stored beside the runs, addressed by the digest of its bytes. */
 
 import { createHash } from "node:crypto";
 import type { Connection } from "./connection.js";
@@ -9,24 +9,24 @@ import { attempt, type CallOptions, newId } from "./retry.js";
 export interface BlobHead {
   /** "blob:sha256:<64 hex>"; write it into an artifact or a tool's result. */
   readonly ref: string;
-  /** Bytes. */
+  /** Size in bytes. */
   readonly size: number;
-  /** True: these bytes were stored before. */
+  /** True: the same bytes were stored before. */
   readonly duplicate: boolean;
 }
 
-/** A blob that was read. */
+/** A blob that was downloaded. */
 export interface BlobContent {
   readonly data: Uint8Array;
-  /** Media type that its first writer gave; may be empty. */
+  /** Media type that the first upload of these bytes named; may be empty. */
   readonly mediaType: string;
 }
 
-/** Bytes of one piece; the contract takes 1 MiB. */
+/** Size of one piece in bytes; the contract accepts up to 1 MiB. */
 const PIECE_BYTES = 512 * 1024;
 
 /**
- * The reference of some bytes: what `putBlob` will answer for them.
+ * Returns the reference of some bytes, which `putBlob` returns for them as well.
  *
  *     const known = await client.getBlob(blobRef(bytes)).catch(() => undefined);
  */
@@ -34,7 +34,7 @@ export function blobRef(data: Uint8Array): string {
   return `blob:sha256:${createHash("sha256").update(data).digest("hex")}`;
 }
 
-/** Stores a blob; an upload that was cut goes on where the server has it. */
+/** Stores a blob; an upload that loses its connection continues from the server's position. */
 export async function putBlob(
   connection: Connection,
   data: Uint8Array,
@@ -76,7 +76,7 @@ async function* pieces<T extends object>(upload: T, data: Uint8Array, from: numb
   } while (offset < data.length);
 }
 
-/** Reads a blob whole, over as many connections as it takes, and checks its digest. */
+/** Reads a whole blob, over as many connections as it takes, and checks its digest. */
 export async function getBlob(
   connection: Connection,
   ref: string,
@@ -102,7 +102,7 @@ export async function getBlob(
   );
   const data = Buffer.concat(read, size);
   if (blobRef(data) !== ref) {
-    throw new PawlError("server", `${ref}: what was read has another digest`, {
+    throw new PawlError("server", `${ref}: the received data has another digest`, {
       reason: "BLOB_DIGEST",
     });
   }

@@ -1,6 +1,6 @@
 /**
- * Client of Pawl for pages: reads packs and runs, follows them, and emits events, over
- * the JSON gateway (`pawl serve --http`). It needs no API of Node.
+ * Client of Pawl for web pages: it reads packs and runs, follows them, and emits events over the
+ * JSON gateway (`pawl serve --http`). It uses no API of Node.
  */
 
 import { brand } from "./brand.js";
@@ -9,11 +9,11 @@ import type { ClientOptions } from "./connection.js";
 import { type GatewayOptions, gatewayTransport } from "./gateway_transport.js";
 import { RunHandle } from "./run_handle.js";
 
-/** Settings of a client for pages. */
+/** Settings of a client for web pages. */
 export interface BrowserOptions extends ClientOptions, GatewayOptions {}
 
 /**
- * A client of one sidecar's gateway. The origin of the page must be allowed there.
+ * A client of one sidecar's gateway. The gateway must allow the origin of the page.
  *
  *     import { PawlClient } from "pawl-client/browser";
  *
@@ -31,7 +31,9 @@ export class PawlClient extends BaseClient {
     super(gatewayTransport(options), options);
   }
 
-  /** A run by its id. Makes no call: an unknown id shows at the first one. */
+  /**
+   * Returns a run by its id. It makes no call: an unknown id fails at the first call of the run.
+   */
   attach(runId: string): RunHandle {
     return new RunHandle(this.connection, runId);
   }

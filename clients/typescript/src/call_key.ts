@@ -1,9 +1,9 @@
-/** Where those that a tool calls look for the key of the call. */
+/** Passes the key of a tool call on to the services that the tool calls. */
 
 type Keyed = { readonly idempotencyKey: string };
 
 /**
- * The HTTP header by which services know a repeated request.
+ * Returns the HTTP header by which a service recognizes a repeated request.
  *
  *     worker.tool("pay", async (payload, call) => {
  *       const headers = { "Content-Type": "application/json", ...pawl.callHeaders(call) };
@@ -17,7 +17,7 @@ export const callHeaders = ({ idempotencyKey }: Keyed): Record<string, string> =
 });
 
 /**
- * The same for the `_meta` of an MCP server's tools/call.
+ * Returns the same key for the `_meta` of a tools/call of an MCP server.
  *
  *     worker.tool("pay", async (payload, call) => {
  *       const params = { name: "pay", arguments: payload, _meta: pawl.callMeta(call) };

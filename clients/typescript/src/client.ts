@@ -30,55 +30,63 @@ import { Worker } from "./worker.js";
 import type { WorkerOptions } from "./worker_options.js";
 
 /**
- * What to start a run with.
+ * Options of a start of a run.
  *
  *     await client.start("my-pack", { variables: { n: 3 }, input: "go", labels: { team: "a" } });
  */
 export type StartOptions<P extends PackTypes = AnyPack> = Beginning & Entry<P>;
 
-/** As for `start`, and the tools that are executed here. */
+/** Options of `run`: those of `start`, and the tools that this process executes. */
 export type RunOptions<P extends PackTypes = AnyPack> = StartOptions<P> & {
   readonly tools?: Tools<P>;
-  /** Gets every event of the run, in order; what it throws gives the run up, and is thrown. */
+  /**
+   * Receives each event of the run in order. An error that it throws abandons the run and is thrown
+   * here.
+   */
   readonly onOutput?: OnOutput;
 };
 
-/** What executes the turns of a run that its caller leaves to others. */
+/** Selects the executor of a run that its caller does not drive. */
 export interface Executed {
   /**
-   * `Execution.SIDECAR`: the sidecar asks the models of its operator (`serve --model`) by
-   * itself, and workers make the calls of tools. Default: workers execute the turns.
+   * `Execution.SIDECAR`: the sidecar calls the models of its operator (`serve --model`), and
+   * workers execute the tool calls. Default `Execution.WORKERS`: workers execute the turns as well.
    */
   readonly execution?: Execution.WORKERS | Execution.SIDECAR;
 }
 
-/** What every start may have, besides `variables` and the member key of an `agent` to enter
- * at, or the `state`: another one than the pack's entry needs admin. */
+/**
+ * Options that every start has, besides `variables` and either `agent`, the key of a member at
+ * which the run enters, or `state`. A state other than the pack's entry needs the scope admin.
+ */
 export interface Beginning extends CallOptions {
-  /** The first message. */
+  /** The first message. Default: none. */
   readonly input?: Content;
-  /** Labels to find it by. */
+  /** Labels by which lists find the run. Default: none. */
   readonly labels?: Readonly<Record<string, string>>;
-  /** Idempotency id of the caller's own. Default: a fresh one, kept over repetitions. */
+  /**
+   * Idempotency id: a repeated call with the same id returns the run of the first call. Default: a
+   * new id for each call, which its repetitions keep.
+   */
   readonly requestId?: string;
-  /** Lowers the pack's max_steps. Default 0: the pack's. */
+  /** Lowers the pack's max_steps. Default 0: unchanged. */
   readonly maxSteps?: number;
 }
 
-/** How to read a pack document: JSON or YAML. */
+/** Options for reading a pack document, which is JSON or YAML. */
 export interface PackOptions extends CallOptions {
-  /** Tells JSON from YAML by its ending, and is shown in messages. */
+  /** Its ending distinguishes JSON from YAML, and messages show it. Default: none. */
   readonly filename?: string;
-  /** Applies one published schema exactly: "1.4.0" or "1.5.0". Default: their union. */
+  /** Checks against one published schema: "1.4.0" or "1.5.0". Default: their union. */
   readonly strictSchema?: string;
 }
 
 /**
- * A client of one sidecar over gRPC. Safe to share.
+ * A client of one sidecar over gRPC. Concurrent calls may share it.
  *
- * Every writing call has an idempotency id that is kept over its repetitions, so that
- * it takes effect once, also when the sidecar is killed in its midst. Errors: see
- * PawlError. Use `using`, or call `close`.
+ * Each writing call has an idempotency id, which its repetitions keep, so it takes effect once,
+ * even if the sidecar is killed during the call. Errors: see PawlError. Declare it with `using`, or
+ * call `close`.
  *
  *     using client = new PawlClient({ address: "127.0.0.1:7291" });
  *     const result = await client.run("my-pack", (turn) =>
@@ -92,7 +100,7 @@ export class PawlClient extends BaseClient {
   }
 
   readonly #sessions: Http2Sessions;
-  /** Those of the stream of driven runs. */
+  /** Connections of the stream of driven runs. */
   readonly #driving: Http2Sessions;
 
   constructor(options: NodeOptions = {}) {
@@ -105,11 +113,10 @@ export class PawlClient extends BaseClient {
   }
 
   /**
-   * Closes the connection. Calls under way end with a PawlError of kind "cancelled", and so do
-   * runs that are driven: another process, or a later `drive`, goes on with them. Tools of driven
-   * runs that are at work are asked to stop, by their signal. For 5 s at most a stream stays in
-   * the background, and the process with it, to report what they did; the outcome of a tool that
-   * takes longer is unknown.
+   * Closes the connection. Open calls and driven runs end with a PawlError of kind "cancelled";
+   * another process, or a later `drive`, continues those runs. The signals of running tools of
+   * driven runs are aborted. One stream, and with it the process, then stays for up to 5 s to
+   * report the results of these tools. The outcome of a tool that takes longer is unknown.
    */
   close(): void {
     const reported = serverOf(this.connection).close();
@@ -125,7 +132,7 @@ export class PawlClient extends BaseClient {
     this.close();
   }
 
-  /** Checks a document without storing it. */
+  /** Checks a pack document and stores nothing. Findings are part of the report, not an error. */
   validatePack(
     document: string | Uint8Array,
     options: PackOptions = {},
@@ -140,15 +147,15 @@ export class PawlClient extends BaseClient {
   }
 
   /**
-   * Checks and stores a document. The same bytes again are the same answer. Reasons:
+   * Checks a pack document and stores it. The same bytes again return the same pack. Reasons:
    * PACK_INVALID, PACK_VERSION_TAKEN.
    */
   registerPack(
     document: string | Uint8Array,
     options: PackOptions & {
-      /** Lets the bare id mean this version. Default true. */
+      /** True: runs that name the pack without a version use this one. Default true. */
       readonly makeDefault?: boolean;
-      /** Lets a taken id@version point to other bytes. Default false. */
+      /** True: an id@version that names other bytes then names these. Default false. */
       readonly moveVersion?: boolean;
     } = {},
   ): Promise<Plain<RegisterPackResponse>> {
@@ -166,10 +173,10 @@ export class PawlClient extends BaseClient {
   }
 
   /**
-   * Starts a run and leaves its turns to workers, or to the sidecar. `pack` is "id",
-   * "id@version" or a digest. Reasons: PACK_NOT_FOUND, NO_SUCH_ENTRY, BAD_VARIABLES, BAD_LABEL,
-   * NO_MODELS, NO_SUCH_MODEL. Throws a RangeError for another `execution`: a run that the caller
-   * executes is begun by `open` or `run`.
+   * Starts a run whose turns workers or the sidecar execute. `pack` is "id", "id@version" or a
+   * digest. Reasons: PACK_NOT_FOUND, NO_SUCH_ENTRY, BAD_VARIABLES, BAD_LABEL, NO_MODELS,
+   * NO_SUCH_MODEL. Throws a RangeError for another `execution`; `open` and `run` start runs that
+   * the caller executes.
    */
   start<P extends PackTypes = AnyPack>(
     pack: string | PackName<P>,
@@ -177,13 +184,18 @@ export class PawlClient extends BaseClient {
   ): Promise<Run<P>> {
     const { execution = Execution.WORKERS } = options;
     if (execution !== Execution.WORKERS && execution !== Execution.SIDECAR) {
-      const text = "execution: Execution.WORKERS or Execution.SIDECAR";
-      throw new RangeError(`${text}, not ${Execution[execution] ?? execution}`);
+      const text = "execution: must be Execution.WORKERS or Execution.SIDECAR";
+      throw new RangeError(
+        `${text}, not ${Execution[execution] ?? execution}; open and run start runs that the caller executes`,
+      );
     }
     return this.#start(execution, pack, options);
   }
 
-  /** Starts a run that the caller drives, and returns it undriven. As `start`. */
+  /**
+   * Starts a run that the caller drives, and returns it before its first turn is executed.
+   * Arguments and reasons are those of `start`.
+   */
   open<P extends PackTypes = AnyPack>(
     pack: string | PackName<P>,
     options: NoInfer<StartOptions<P>> = {} as StartOptions<P>,
@@ -192,26 +204,29 @@ export class PawlClient extends BaseClient {
   }
 
   /**
-   * Starts a run and drives it until it ends or waits for an input from outside.
+   * Starts a run and executes its turns until it ends or waits for an outside input.
    *
-   * `handler` executes each turn, or is a map from prompt to such a function, or a model of the
-   * AI SDK: `client.run("my-pack", openai("gpt-5-mini"))`. `tools` are executed here; steps of others wait for a worker. A handler that throws fails
-   * its turn, which is retried as the pack says, and is among the `errors` of the result.
+   * `handler` executes each turn. It is a function, a map from prompt ids to functions, or a model
+   * of the AI SDK: `client.run("my-pack", openai("gpt-5-mini"))`. This process executes `tools`;
+   * steps of other tools wait for a worker. A handler that throws fails its turn, which is retried
+   * as the pack says, and its error is part of `errors` of the result.
    *
-   * All runs that a client drives come over one work stream. When the sidecar is away they wait
-   * for it. With `signal` a run is given up: its turns end, its tools are asked to stop by the
-   * signals of their calls, and another `drive` goes on with it.
+   * All runs that a client drives share one work stream. While the sidecar is away, they wait for
+   * it. An abort of `signal` abandons the run: its turns end, the signals of its tool calls are
+   * aborted, and another `drive` continues the run.
    *
-   * `onOutput` gets every event of the run, in order: text as the handler writes it, calls of tools,
-   * transitions, the end. It holds up nothing but itself. What is returned may be iterated over
-   * instead: see `Driven`.
+   * `onOutput` receives each event of the run in order: text as the handler writes it, tool calls,
+   * transitions, the end. It delays only itself. In its place, the return value can be iterated
+   * over: see `Driven`.
    *
-   * Rejects with RUN_TAKEN_OVER when another process drives the run (with the same `requestId`),
-   * with RUN_DRIVEN where this client does already, with a PawlError of kind "cancelled" after
-   * `signal` or `close`; at once and without using up an attempt, with BAD_REPLY for a handler
-   * that returns no Reply, NO_HANDLER for a prompt that the map has not, UNKNOWN_EVENT,
-   * UNDECLARED_ARTIFACT or ARTIFACT_TYPE for a Reply that the state does not take, and a TypeError
-   * for a handler or tool that is no function, and for a handler that takes more than a Turn.
+   * Rejects with these errors:
+   * - RUN_TAKEN_OVER: another process drives the run, for example one with the same `requestId`.
+   * - RUN_DRIVEN: this client drives the run already.
+   * - a PawlError of kind "cancelled", after `signal` or `close`.
+   * - BAD_REPLY, NO_HANDLER, UNKNOWN_EVENT, UNDECLARED_ARTIFACT, ARTIFACT_TYPE: a handler returned
+   *   no Reply, a prompt has no handler, or the reply has an event or artifact that the state does
+   *   not declare, or an artifact of another type. The attempt is not used up.
+   * - a TypeError: a handler or tool is no function, or a handler requires more than a Turn.
    */
   run<P extends PackTypes = AnyPack, H extends Handlers<P> = Handlers<P>>(
     pack: string | PackName<P>,
@@ -226,15 +241,17 @@ export class PawlClient extends BaseClient {
     return driven(begin, how.onOutput);
   }
 
-  /** A run by its id. Makes no call: an unknown id shows at the first one. */
+  /**
+   * Returns a run by its id. It makes no call: an unknown id fails at the first call of the run.
+   */
   attach<P extends PackTypes = AnyPack>(runId: string): Run<P> {
     return new Run<P>(this.connection, runId);
   }
 
   /**
-   * Stores large content and gives its reference, for an artifact or a tool's result. The
-   * same bytes again are the same blob; an upload that was cut is gone on with. Reasons:
-   * those of PutBlob, with the operator's limit in `limit`.
+   * Stores large content and returns its reference, which an artifact or a tool's result then
+   * holds. The same bytes again are the same blob. An upload that loses its connection continues
+   * from the server's position. Reasons: those of PutBlob, with the operator's limit in `limit`.
    */
   putBlob(
     content: string | Uint8Array,
@@ -244,14 +261,16 @@ export class PawlClient extends BaseClient {
     return putBlob(this.connection, data, options);
   }
 
-  /** Reads a blob whole and checks its digest. An unknown one is of kind "not_found". */
+  /**
+   * Reads a whole blob and checks its digest. The error of an unknown one has the kind "not_found".
+   */
   getBlob(ref: string, options: CallOptions = {}): Promise<BlobContent> {
     return getBlob(this.connection, ref, options);
   }
 
   /**
-   * Imports a run out of its file, to be read, compared and forked; it is never driven.
-   * Reasons: EXPORT_INVALID, EXPORT_TRUNCATED, EXPORT_NEWER, RUN_EXISTS.
+   * Stores a run from a file of `Run.exportFile`, to read, compare and fork it; it cannot be
+   * driven. Reasons: EXPORT_INVALID, EXPORT_TRUNCATED, EXPORT_NEWER, RUN_EXISTS.
    */
   importRun(
     file: Uint8Array,
@@ -260,7 +279,7 @@ export class PawlClient extends BaseClient {
     return importRun(this.connection, file, options);
   }
 
-  /** A worker over this client's connection. */
+  /** Creates a worker that uses this client's connection. */
   worker<P extends PackTypes = AnyPack>(options: WorkerOptions<P> = {}): Worker<P> {
     return new Worker<P>(this.connection, options);
   }

@@ -1,4 +1,4 @@
-/** What a client on a server and one in a browser have in common. */
+/** The calls that the client for Node and the one for web pages share. */
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Transport } from "@connectrpc/connect";
@@ -48,29 +48,29 @@ import { type Record, type TransitionsOptions, TransitionsReader } from "./trans
 /** A registered pack without its document. */
 export type Pack = Plain<WirePack>;
 
-/** One thing that waits for a person: a held call, or an event from outside. */
+/** An open decision of a person: a held call, or a run that waits for an outside event. */
 export type Approval = Plain<WireApproval>;
 
 /**
- * What all runs of a namespace with a label have reserved and settled in a window, one of the
- * operator's accounts. A limit of 0: there is none.
+ * One of the operator's accounts: what all runs of a namespace with a label have reserved and
+ * settled in a window. A limit of 0 means that there is none.
  */
 export type Account = Plain<WireAccount>;
 
-/** An entry of the operator's limits, with what is counted of it now. 0: any number. */
+/** One of the operator's limits, with its current use. A limit of 0 means that there is none. */
 export type Limit = Plain<WireLimit>;
 
-/** An entry of the operator's schedules: runs that begin by the clock. */
+/** One of the operator's schedules, which start runs at fixed times. */
 export type Schedule = Plain<WireSchedule>;
 
 /**
- * Selects runs; all fields that are set must hold.
+ * Selects runs that match all of its fields that are set.
  *
  *     const failed = client.listRuns({ pack: "my-pack", reason: "max_visits" });
  */
 export type RunFilter = MessageInitShape<typeof RunFilterSchema>;
 
-/** Reading packs and runs. */
+/** Reads packs and runs. */
 export class BaseClient {
   protected readonly connection: Connection;
 
@@ -82,7 +82,7 @@ export class BaseClient {
     this.connection = new Connection(transport, options, driving);
   }
 
-  /** A registered pack by "id", "id@version" or digest. Reason: PACK_NOT_FOUND. */
+  /** Returns a registered pack by "id", "id@version" or digest. Reason: PACK_NOT_FOUND. */
   getPack(
     pack: string,
     options: CallOptions & { readonly includeContent?: boolean } = {},
@@ -96,7 +96,7 @@ export class BaseClient {
     );
   }
 
-  /** All registered packs by id and version, read page by page. */
+  /** Iterates over all registered packs by id and version, `pageSize` of them per call. */
   listPacks(
     options: CallOptions & { readonly pageSize?: number } = {},
   ): AsyncGenerator<Pack, void, undefined> {
@@ -111,7 +111,10 @@ export class BaseClient {
     });
   }
 
-  /** States and edges of one entry of a pack. */
+  /**
+   * Returns the states and edges of one entry of a pack. `agent` is the key of a member; default:
+   * the pack's own workflow. Reason: PACK_NOT_FOUND.
+   */
   packGraph(
     pack: string,
     options: CallOptions & { readonly agent?: string } = {},
@@ -125,7 +128,10 @@ export class BaseClient {
     );
   }
 
-  /** All runs under a filter, read page by page. Default: newest first. */
+  /**
+   * Iterates over all runs that match a filter, `pageSize` of them per call. Default order: newest
+   * first.
+   */
   listRuns(
     filter?: RunFilter,
     options: CallOptions & { readonly order?: RunOrder; readonly pageSize?: number } = {},
@@ -144,8 +150,8 @@ export class BaseClient {
   }
 
   /**
-   * All that waits for a person, read page by page: held calls, which `RunHandle.decideStep`
-   * decides about, and runs that an event from outside moves. Default: newest first.
+   * Iterates over all open decisions: held calls, which `RunHandle.decideStep` decides, and runs
+   * that wait for an outside event. `runId` restricts them to one run. Default order: newest first.
    */
   listApprovals(
     options: CallOptions & {
@@ -173,9 +179,9 @@ export class BaseClient {
   }
 
   /**
-   * The operator's accounts over runs (`--budgets`) by name, read page by page: settled,
-   * reserved and refused, the limit, and when the window ends. Read only. Scope
-   * runs:read.
+   * Iterates over the operator's accounts over runs (`--budgets`) by name. Each has what is
+   * settled, reserved and refused, the limit, and the end of the window. The call changes no
+   * account. Scope runs:read.
    *
    *     for await (const account of client.listBudgets({ namePrefix: "tenant=acme/" })) {
    *       const { settledCostMicroUsd, reservedCostMicroUsd, maxCostMicroUsd } = account;
@@ -198,8 +204,8 @@ export class BaseClient {
   }
 
   /**
-   * What the operator's limits (`--limits`) count now, in all namespaces, in the order of the
-   * file. Scope store:read.
+   * Returns the current use of the operator's limits (`--limits`), of all namespaces, in the order
+   * of the file. Scope store:read.
    *
    *     const [first] = await client.listLimits();
    *     console.log(first?.id, first?.uses.map(({ key, open, waiting }) => [key, open, waiting]));
@@ -215,8 +221,8 @@ export class BaseClient {
   }
 
   /**
-   * The operator's schedules (`--schedules`) by id: their next instants, the newest run, and
-   * what is wrong. Scope runs:read.
+   * Returns the operator's schedules (`--schedules`) by id, each with its next instants, its newest
+   * run and its fault. Scope runs:read.
    *
    *     for (const { scheduleId, next, fault } of await client.listSchedules()) {
    *       console.log(scheduleId, next[0], fault?.message);
@@ -232,7 +238,7 @@ export class BaseClient {
     return schedules;
   }
 
-  /** How many runs there are of each status, statuses without runs included. */
+  /** Returns the number of runs of each status, 0 included. */
   async countRuns(options: CallOptions = {}): Promise<ReadonlyMap<RunStatus, number>> {
     const { namespace, runs } = this.connection;
     const { counts } = await this.connection.call(
@@ -243,7 +249,7 @@ export class BaseClient {
     return new Map(counts.map(({ status, runs }) => [status, runs]));
   }
 
-  /** The caller's principal and scopes, as the sidecar sees them. */
+  /** Returns the caller's principal and scopes, as the sidecar sees them. */
   caller(options: CallOptions = {}): Promise<Plain<GetCallerResponse>> {
     const { namespace, runs } = this.connection;
     return this.connection.call(
@@ -254,9 +260,10 @@ export class BaseClient {
   }
 
   /**
-   * Records of all runs under a filter, in the order of the journal. As
-   * `Run.transitions`, but from a cursor (`Record.cursor`), or with `fromNow` behind the
-   * newest record. With `follow` it never ends by itself.
+   * Iterates over records of all runs that match a filter, in journal order. It begins after the
+   * record with the cursor `afterCursor` (`Record.cursor`), or with `fromNow` after the newest
+   * record. With `follow` it does not end by itself. Other options and errors: those of
+   * `Run.transitions`.
    */
   transitions(
     filter?: RunFilter,
@@ -272,9 +279,9 @@ export class BaseClient {
   }
 
   /**
-   * Records of all runs behind what this consumer has acknowledged with `ack`. `consumer`
-   * is a name; its first stream makes it. What was read and not acknowledged comes again
-   * in the next process. A newer stream of the same consumer ends this one. Reasons:
+   * Iterates over records of all runs, after those that this consumer acknowledged with `ack`.
+   * `consumer` is a name; its first stream creates the consumer. The next process receives again
+   * what was read but not acknowledged. A newer stream of the same consumer ends this one. Reasons:
    * CONSUMER_TAKEN, CONSUMER_REPLACED, CONSUMER_NOT_FOUND, CONSUMER_EXPIRED, MAX_CONSUMERS.
    */
   consume(consumer: string, options: ConsumeOptions = {}): AsyncGenerator<Record, void, undefined> {
@@ -282,7 +289,7 @@ export class BaseClient {
   }
 
   /**
-   * Stores that a consumer has worked off all up to a record, or its cursor. Reasons:
+   * Acknowledges all records of a consumer up to one, which is a record or its cursor. Reasons:
    * CONSUMER_NOT_FOUND, CONSUMER_EXPIRED, CURSOR_BEHIND, CURSOR_AHEAD, CURSOR_FOREIGN.
    */
   ack(
@@ -294,12 +301,12 @@ export class BaseClient {
     return ackConsumer(this.connection, consumer, cursor, options);
   }
 
-  /** The caller's consumers by name; with admin everyone's. */
+  /** Returns the caller's consumers by name; with the scope admin those of all principals. */
   listConsumers(options: CallOptions = {}): Promise<readonly Consumer[]> {
     return listConsumers(this.connection, options);
   }
 
-  /** Forgets a consumer and ends its stream. Reason: CONSUMER_NOT_FOUND. */
+  /** Deletes a consumer and ends its stream. Reason: CONSUMER_NOT_FOUND. */
   deleteConsumer(consumer: string, options: CallOptions = {}): Promise<void> {
     return deleteConsumer(this.connection, consumer, options);
   }

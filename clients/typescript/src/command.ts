@@ -1,12 +1,12 @@
 #!/usr/bin/env node
-/** The command `pawl`: the sidecar's program, as it comes with this package. */
+/** The command `pawl`, which runs the sidecar's program that this package carries. */
 
 import { spawn } from "node:child_process";
 import { sidecarPath } from "./sidecar_path.js";
 
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
-/** Runs `sidecar` with the same arguments; `pawl codegen` writes TypeScript. */
+/** Runs the sidecar with the same arguments; `pawl codegen` writes TypeScript by default. */
 function main(given: readonly string[]): void {
   const [first, ...rest] = given;
   const args = first === "codegen" ? [first, "--lang=typescript", ...rest] : given;

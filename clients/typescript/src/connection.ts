@@ -1,4 +1,4 @@
-/** What clients and runs share: the services, the namespace, the patience. */
+/** What clients and their runs share: the services, the namespace and the retry window. */
 
 import type { DescMessage, MessageShape } from "@bufbuild/protobuf";
 import {
@@ -19,42 +19,46 @@ import { type Plain, plain } from "./plain_message.js";
 import { attempt, type CallOptions, type RetryWindow } from "./retry.js";
 
 /**
- * A bearer token, or a function that gives one for each call (for rotation). A worker asks the
- * function until the sidecar takes what it gives, with growing pauses, and logs it; with a fixed
- * token that is refused it ends.
+ * A bearer token, or a function that returns one for each call, for example to rotate it. If the
+ * sidecar refuses a token of a function, a worker calls the function again with growing pauses and
+ * logs it. A worker with a fixed token that is refused ends.
  */
 export type TokenSource = string | (() => string | Promise<string>);
 
-/** Settings that every client has. */
+/** Settings of every client. */
 export interface ClientOptions {
-  /** Isolation boundary. Default: the server's "default". */
+  /** The namespace of all calls. Default: the server's "default". */
   readonly namespace?: string;
   /** Bounds each call in milliseconds, repetitions included. Default 30 000. */
   readonly timeoutMs?: number;
-  /** How long a call is repeated while the sidecar is away. Default 20 000. */
+  /**
+   * How many milliseconds a call is repeated while the sidecar cannot be reached. Default 20 000.
+   */
   readonly retryForMs?: number;
-  /** Where workers and driven runs say what happens. Default: standard error. */
+  /** Receives the messages of workers and driven runs. Default: standard error. */
   readonly log?: Log;
 }
 
-/** The sidecar's own default. */
+/** The sidecar's own default limit of a request. */
 export const MAX_REQUEST_BYTES = 4 << 20;
 const TIMEOUT_MS = 30_000;
 const RETRY_FOR_MS = 20_000;
 
-/** What else a connection is made with. */
+/** Further settings of a connection. */
 interface ConnectionSettings extends ClientOptions {
   readonly maxMessageBytes?: number;
   readonly address?: string;
   readonly token?: TokenSource;
 }
 
-/** One connection to one sidecar. */
+/** The connection of a client to one sidecar. */
 export class Connection {
   readonly packs: Client<typeof PackService>;
   readonly runs: Client<typeof RunService>;
   readonly workers: Client<typeof WorkerService>;
-  /** For the stream of driven runs, which outlives the closing of the client for a moment. */
+  /**
+   * Carries the stream of driven runs, which stays open for a moment after the client is closed.
+   */
   readonly driving: Client<typeof WorkerService>;
   readonly deliveries: Client<typeof DeliveryService>;
   readonly control: Client<typeof ControlService>;
@@ -63,11 +67,11 @@ export class Connection {
   readonly log: Log;
   /** Where the sidecar is, for people. */
   readonly address: string;
-  /** Largest request, bytes. */
+  /** Size of the largest request in bytes. */
   readonly maxMessageBytes: number;
   /** Warns of tools that are denied. */
   readonly denials: Denials;
-  /** A function gives the token: another one after a rotation. */
+  /** True: a function returns the token, which may change. */
   readonly renewsToken: boolean;
 
   constructor(transport: Transport, options: ConnectionSettings, driving = transport) {
@@ -90,7 +94,7 @@ export class Connection {
     };
   }
 
-  /** Makes a call with repetitions and reads its answer. */
+  /** Makes a call with repetitions and returns its answer. */
   async call<D extends DescMessage>(
     answer: D,
     make: (options: RpcOptions) => Promise<MessageShape<D>>,
@@ -100,7 +104,7 @@ export class Connection {
   }
 }
 
-/** Reads all pages of a list. */
+/** Iterates over all items of a list, page by page. */
 export async function* pages<T>(
   read: (pageToken: string) => Promise<{ items: readonly T[]; next: string }>,
 ): AsyncGenerator<T, void, undefined> {

@@ -1,4 +1,4 @@
-/** Consumers: named readers of all runs. The sidecar stores their cursors. */
+/** Consumers: named readers of the records of all runs, whose cursors the sidecar stores. */
 
 import type { Connection } from "./connection.js";
 import { follow } from "./follow.js";
@@ -18,18 +18,21 @@ import {
   TransitionsReader,
 } from "./transitions.js";
 
-/** A named reader of all runs. `cursor` is what was acknowledged last. */
+/** A named reader of all runs. `cursor` is the position that it acknowledged last. */
 export type Consumer = Plain<WireConsumer>;
 
-/** Which records a consumer reads. */
+/** Selects the records that a consumer reads. */
 export interface ConsumeOptions extends TransitionsOptions {
   /** Selects runs. Default: all. */
   readonly filter?: Source["filter"];
-  /** True: a new consumer begins behind the newest record. Default false. */
+  /** True: a new consumer begins after the newest record. Default false: at the first one. */
   readonly fromNow?: boolean;
 }
 
-/** Reads behind what was acknowledged; after a lost connection where it has read. */
+/**
+ * Iterates over the records after the acknowledged position; after a lost connection it continues
+ * where it was.
+ */
 export function consume(
   connection: Connection,
   consumer: string,
@@ -41,7 +44,7 @@ export function consume(
   return follow(runs, new TransitionsReader(source, options), options);
 }
 
-/** Stores that a consumer has worked off all up to a cursor. */
+/** Acknowledges all records of a consumer up to a cursor. */
 export async function ackConsumer(
   connection: Connection,
   consumer: string,
@@ -56,7 +59,7 @@ export async function ackConsumer(
   );
 }
 
-/** The caller's consumers by name. */
+/** Returns the caller's consumers by name. */
 export async function listConsumers(
   connection: Connection,
   options: CallOptions,
@@ -70,7 +73,7 @@ export async function listConsumers(
   return consumers;
 }
 
-/** Forgets a consumer and ends its stream. */
+/** Deletes a consumer and ends its stream. */
 export async function deleteConsumer(
   connection: Connection,
   consumer: string,

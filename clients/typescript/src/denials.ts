@@ -1,4 +1,4 @@
-/** Warnings of tools that the policy of tools refuses: without them the model alone knows. */
+/** Warnings of tool calls that the policy of tools denied. Without them only the model knows. */
 
 import type { StepOutcome } from "./gen/pawl/v1/run_pb.js";
 import type { Log } from "./log.js";
@@ -16,7 +16,7 @@ export class Denials {
     this.#log = log;
   }
 
-  /** Looks at what became of calls of a run of the pack. */
+  /** Checks the outcomes of the calls of a run of a pack. */
   take(
     pack: string,
     calls: readonly { readonly tool: string }[],
@@ -25,7 +25,7 @@ export class Denials {
     for (const [at, { denial }] of outcomes.entries()) {
       const tool = calls[at]?.tool ?? "";
       if (denial && POLICY.includes(denial.code) && this.#first(`${pack} ${tool}`)) {
-        // Where the sidecar has not said what admits the tool.
+        // The sidecar's message does not name the flag that permits the tool.
         const silent = denial.code === "TOOL_NOT_ALLOWED" && !denial.message.includes(FLAG);
         const remedy = silent ? ` (serve the sidecar of that run with ${FLAG} ${tool})` : "";
         const why = `${denial.code}: ${denial.message}${remedy}`;

@@ -1,4 +1,4 @@
-/** Drives a run, and gives its events to the caller. */
+/** Executes the turns of a run and passes its events to the caller. */
 
 import type { Connection } from "./connection.js";
 import { PawlError } from "./errors.js";
@@ -12,11 +12,11 @@ import { type Handlers, ServedRun } from "./served_run.js";
 import type { Tools } from "./tools.js";
 import type { AnyPack, PackTypes } from "./types.js";
 
-/** Gets the events of a run, in order; the next one once it has resolved. */
+/** Receives the events of a run in order; the next one follows when the promise has resolved. */
 export type OnOutput = (event: RunEvent) => void | Promise<void>;
 
 /**
- * A run that is driven: a promise of its result, that gives its events on the way there.
+ * A run that this process drives: a promise of its result, which also iterates over its events.
  *
  *     const driven = client.run("support", modelHandler(openai("gpt-5-mini")), {
  *       input: "Where is my order?",
@@ -26,13 +26,13 @@ export type OnOutput = (event: RunEvent) => void | Promise<void>;
  *     }
  *     const result = await driven;
  *
- * The run is driven whether or not its events are read. Who leaves the loop early gives the run
- * up: another `drive` goes on with it. What goes wrong is thrown by both.
+ * The run continues whether or not its events are read. Leaving the loop early abandons the run,
+ * and another `drive` continues it. An error of the run is thrown in the loop and by the promise.
  */
 export type Driven<P extends PackTypes> = Promise<RunResult<P>> &
   AsyncIterable<RunEvent, void, undefined>;
 
-/** Drives a run, and gives it up on request. */
+/** A run that is being driven, and the function that abandons it. */
 export interface Drive<P extends PackTypes> {
   readonly connection: Connection;
   readonly runId: string;
@@ -40,13 +40,16 @@ export interface Drive<P extends PackTypes> {
   readonly giveUp: (error: unknown) => void;
 }
 
-/** How a run is driven. */
+/** Options of `drive`. */
 export interface DriveOptions<P extends PackTypes = AnyPack> {
-  /** Executed here. */
+  /** Tools that this process executes. */
   readonly tools?: Tools<P>;
-  /** Gives the run up. */
+  /** Its abort abandons the run. */
   readonly signal?: AbortSignal;
-  /** Gets every event of the run, in order; what it throws gives the run up, and is thrown. */
+  /**
+   * Receives each event of the run in order. An error that it throws abandons the run and is thrown
+   * here.
+   */
   readonly onOutput?: OnOutput;
 }
 
@@ -58,13 +61,13 @@ export function startDrive<P extends PackTypes>(
   { signal, tools = {} }: DriveOptions<P>,
 ): Drive<P> {
   const served = new ServedRun(run.id, handler, tools as Tools, connection.log);
-  served.over.catch(() => undefined); // It may be given up before it is served.
+  served.over.catch(() => undefined); // The run may be abandoned before it is served.
   const serving = serverOf(connection).serve(served, signal);
   const result = serving.then(() => readResult(run, { signal }, served));
   return { connection, runId: run.id, result, giveUp: (error) => served.fail(error) };
 }
 
-/** What is driven as soon as it has begun. */
+/** Returns the run that `begin` starts to drive. */
 export function driven<P extends PackTypes>(
   begin: () => Promise<Drive<P>>,
   onOutput: OnOutput | undefined,
@@ -72,7 +75,7 @@ export function driven<P extends PackTypes>(
   const started = begin();
   const result = started.then((drive) => (onOutput ? watched(drive, onOutput) : drive.result));
   const events = () => {
-    result.catch(() => undefined); // It is thrown in the loop.
+    result.catch(() => undefined); // The loop throws the error.
     return eventsOf(started);
   };
   return Object.assign(result, { [Symbol.asyncIterator]: events });
@@ -88,7 +91,7 @@ async function watched<P extends PackTypes>(
   return drive.result;
 }
 
-/** The events until a run is driven to its end, or waits. */
+/** Iterates over the events until the run has ended or waits. */
 async function* eventsOf<P extends PackTypes>(
   started: Promise<Drive<P>>,
   onOutput?: OnOutput,
@@ -105,7 +108,10 @@ async function* eventsOf<P extends PackTypes>(
     },
   );
   const stream = follow(connection.runs, reader, { signal: end.signal });
-  let left: unknown = new PawlError("cancelled", `the events of run ${runId} were left`);
+  let left: unknown = new PawlError(
+    "cancelled",
+    `the iteration over the events of run ${runId} ended before the run; drive it again`,
+  );
   try {
     while (!reader.over) {
       const next = stream.next();
@@ -134,7 +140,9 @@ async function* eventsOf<P extends PackTypes>(
   }
 }
 
-/** The next events; undefined where the run is driven to its end and they all came. */
+/**
+ * Returns the next events; undefined if the run has ended or waits and all its events were read.
+ */
 async function either<T>(
   next: Promise<T>,
   ended: Promise<void>,

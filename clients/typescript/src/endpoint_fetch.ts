@@ -118,7 +118,7 @@ function mendedResponse(
 function noStream(body: string): PawlError {
   const error = errorIn(body);
   if (error === undefined) {
-    const text = `the endpoint sent no stream of events: ${wordsOf(body)}`;
+    const text = `the endpoint sent no event stream: ${wordsOf(body)}`;
     return failTurn("MODEL_NO_STREAM", text);
   }
   const { code, status, type } = Object(error) as { [word: string]: unknown };

@@ -1,14 +1,14 @@
 /**
- * What to do with an error: the table of docs/reference/errors.md, "What to do with an error". A test compares
- * the two, and the Python client has the same one.
+ * What to do with an error, by the table of docs/reference/errors.md, "What to do with an error". A
+ * test compares the two; the Python client has the same table.
  */
 
 import type { PawlError } from "./errors.js";
 
 /**
- * - repeat: the same call with the same id, a little later
- * - reconnect: the same over a new stream
- * - give up: the same call would meet the same answer
+ * - repeat: make the same call with the same id, a little later
+ * - reconnect: make it over a new stream
+ * - give up: the same call would fail again
  */
 export type Advice = "repeat" | "reconnect" | "give up";
 
@@ -23,7 +23,7 @@ export type AdviceRow = readonly [
   advice: Advice,
 ];
 
-/** The first row that fits holds. */
+/** The rows; the first one that matches counts. */
 export const ADVICE: readonly AdviceRow[] = [
   ["ABORTED", ["WORKER_REPLACED", "CONSUMER_REPLACED"], "give up"],
   ["ABORTED", ["PACK_CONTENDED", "UPLOAD_CONTENDED", "SUBSCRIPTION_CONTENDED"], "repeat"],
@@ -40,8 +40,8 @@ export const ADVICE: readonly AdviceRow[] = [
 ];
 
 /**
- * What to do with an error that a server or the gRPC library reported. An error of this package has
- * no code and is given up: the caller's own cancellation is one.
+ * Returns what to do with an error that a server or the gRPC library reported. An error of this
+ * package, for example the caller's own cancellation, has no code: "give up".
  */
 export function adviceOf(error: PawlError): Advice {
   const row = ADVICE.find(([code, reasons]) => {
@@ -64,8 +64,8 @@ function fits({ reason, retryAfterMs }: PawlError, reasons: AdviceRow[1]): boole
 }
 
 /**
- * Whether the same request with the same id may help a little later. `renewsToken`: another token
- * goes with it, if there is one by then.
+ * Whether a repetition of the same request with the same id may succeed a little later.
+ * `renewsToken`: the repetition may have another token.
  */
 export function repeatable(error: PawlError, renewsToken = false): boolean {
   return adviceOf(error) !== "give up" && (error.kind !== "authentication" || renewsToken);

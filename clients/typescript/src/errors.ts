@@ -1,4 +1,4 @@
-/** The one error class of this package, and how a server's words map to it. */
+/** The error class of this package, and how errors of a server map to it. */
 
 import { durationMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
@@ -12,23 +12,23 @@ import { type Record, RecordSchema } from "./gen/pawl/v1/record_pb.js";
 import { type Plain, plain } from "./plain_message.js";
 
 /**
- * What went wrong, in one word:
- * - request: the request itself is wrong; repeating it cannot help
- * - authentication: no token, an unknown or a revoked one
- * - permission: the principal may not do that, or another executor holds the turn
- * - not_found: no such run, pack, record or namespace
- * - conflict: something else was there first
- * - state: the run is not in a state to do that
- * - limit: a limit of the operator was passed; see `limit`
+ * What failed, in one word:
+ * - request: the request is invalid; a repetition fails too
+ * - authentication: the token is missing, unknown or revoked
+ * - permission: the principal lacks the right, or another executor holds the turn
+ * - not_found: the run, pack, record or namespace does not exist
+ * - conflict: another caller was first
+ * - state: the run's state does not permit the call
+ * - limit: a limit of the operator is exceeded; see `limit`
  * - unavailable: the sidecar cannot be reached, or is draining
- * - deadline: the timeout passed; what was asked may still happen
+ * - deadline: the timeout passed; the call may still take effect
  * - cancelled: the caller's AbortSignal ended the call
- * - server: a fault of the server, or an answer that is not understood
- * - gap: a stream left out a record
- * - step_denied, step_failed, step_cancelled: a tool call of a turn did not end well
+ * - server: the server failed, or its answer cannot be read
+ * - gap: a stream skipped a record
+ * - step_denied, step_failed, step_cancelled: a tool call of a turn failed
  * - schema: a tool's payload or result does not fit its schema
- * - handler: a handler answered with something that cannot be used, or too late
- * - suspended: the turn was given back until its steps are answered; stop, it is
+ * - handler: a handler returned an unusable value, or returned too late
+ * - suspended: the turn was released until its steps are answered; the handler must stop, and is
  *   executed again (see WorkerOptions.suspendAfterMs)
  * - fail_turn, fail_step: made by `failTurn`, `failStep`
  * - sidecar: the sidecar's process could not be started
@@ -56,7 +56,7 @@ export type ErrorKind =
   | "fail_step"
   | "sidecar";
 
-/** What a PawlError is made of; all but kind and message may be left out. */
+/** Fields of a new PawlError; all but kind and message are optional. */
 export interface PawlErrorInit {
   readonly code?: string;
   readonly reason?: string;
@@ -73,14 +73,14 @@ export interface PawlErrorInit {
 /** The record by which another caller moved the run first. */
 export type Conflict = Plain<Record>;
 
-/** One field of a request that breaks a rule. */
+/** An invalid field of a request, and the rule that it breaks. */
 export interface Violation {
   readonly field: string;
   readonly description: string;
 }
 
 /**
- * Every error that this package throws. Tell them apart by `reason`, then by `kind`.
+ * The error that this package throws. Distinguish errors by `reason`, then by `kind`.
  *
  *     try {
  *       await run.emit("Approve");
@@ -96,30 +96,31 @@ export class PawlError extends Error {
   }
 
   override readonly name = "PawlError";
-  /** What went wrong, in one word. */
+  /** What failed, in one word. */
   readonly kind: ErrorKind;
   /**
-   * Name of the gRPC status, for example "NOT_FOUND"; empty: no server said anything, as of a call
-   * that the caller cancelled.
+   * Name of the gRPC status, for example "NOT_FOUND". Empty for an error that this package detected
+   * itself, for example a call that the caller cancelled.
    */
   readonly code: string;
-  /** Stable word of the server (or of a tool, or of a handler); empty: none. */
+  /** Stable error word of the server, of a tool or of a handler; empty: none. */
   readonly reason: string;
-  /** What the server told for programs. */
+  /** Details of the server for programs. */
   readonly metadata: Readonly<{ [name: string]: string }>;
-  /** Fields of the request that break a rule. */
+  /** Invalid fields of the request. */
   readonly violations: readonly Violation[];
-  /** How many milliseconds the server asked to wait; undefined: it did not. */
+  /** How many milliseconds the server asks to wait; undefined: it names no time. */
   readonly retryAfterMs: number | undefined;
-  /** For a handler's own failure: another attempt may help. */
+  /** Of an error of `failTurn`: another attempt may succeed. */
   readonly retryable: boolean;
-  /** For a handler's own failure: the agent refuses the work. */
+  /** Of an error of `failTurn`: the agent refuses the work. */
   readonly reject: boolean;
-  /** For a tool's failure: what the call changes elsewhere may have happened all the same. */
+  /** Of a tool's error: the call may have had its effect in spite of the error. */
   readonly unknown: boolean;
   /**
-   * For SEQ_MISMATCH: the record that won, with its `principal` and `at`, and the event and
-   * the state in its body, but without the artifacts that it wrote. Undefined: not told.
+   * For SEQ_MISMATCH: the record that won, with its `principal` and its time `at`, and in its body
+   * the event and the state, without the artifacts that it wrote. Undefined: the server did not
+   * send it.
    *
    *     try {
    *       await run.emit("Approved", { expectedSeq: shown });
@@ -145,40 +146,44 @@ export class PawlError extends Error {
     this.retryable = (init.retryable ?? true) && !this.reject;
   }
 
-  /** Field of the request that is at fault; empty: none is named. */
+  /** Name of the invalid field of the request; empty if the server names none. */
   get field(): string {
     return this.metadata.field ?? "";
   }
 
-  /** Values that would have been taken; empty: none are named. */
+  /** Values that the server accepts here; empty if it names none. */
   get allowed(): readonly string[] {
     return this.metadata.allowed ? this.metadata.allowed.split(", ") : [];
   }
 
-  /** Limit that was passed; undefined: none is named. */
+  /** The limit that was exceeded; undefined if the server names none. */
   get limit(): number | undefined {
     return /^\d+$/.test(this.metadata.limit ?? "") ? Number(this.metadata.limit) : undefined;
   }
 
-  /** For SEQ_MISMATCH: seq of the transition that won; 0: not told. */
+  /** For SEQ_MISMATCH: seq of the transition that won; 0 if the server sent none. */
   get seq(): number {
     return Number(this.metadata.seq ?? 0);
   }
 
-  /** For SEQ_MISMATCH: event of the transition that won; empty: it was none, or is not told. */
+  /**
+   * For SEQ_MISMATCH: event of the transition that won; empty if no event caused it, or the server
+   * sent none.
+   */
   get event(): string {
     const body = this.winner?.body;
     return body?.case === "transition" ? body.value.event : "";
   }
 
-  /** For SEQ_MISMATCH: the principal that moved the run; empty: unknown. */
+  /** For SEQ_MISMATCH: principal that moved the run; empty if the server sent none. */
   get principal(): string {
     return this.winner?.principal ?? "";
   }
 
   /**
-   * Whether a value is an error of this package, and of one of these reasons if given. The error
-   * may be of another copy of the package: a CommonJS tool in a program of ES modules has its own.
+   * Whether a value is an error of this package, and has one of the given reasons. It also
+   * recognizes errors of another copy of the package, for example of a CommonJS tool in a program
+   * of ES modules.
    */
   static is(error: unknown, ...reasons: string[]): error is PawlError {
     const known = isBranded(error, "PawlError") ? (error as PawlError) : undefined;
@@ -187,15 +192,16 @@ export class PawlError extends Error {
 }
 
 /**
- * An error for a handler to throw: fails the turn with a code of its own. `retryable`
- * (default true): another attempt may help; else the run ends FAILED. `reject` (default
- * false): the agent refuses the work, which no attempt changes; the reason is "rejected".
+ * Returns an error that a handler throws to fail its turn with a code of its own. `retryable`
+ * (default true): another attempt may succeed; false ends the run FAILED. `reject` (default false):
+ * the agent refuses the work, and no attempt follows; the reason is "rejected".
  *
- * Behind a model's answer it rejects that answer: the turn's next attempt asks the model anew for
- * that round, with the reason and the message in the request, and is answered from the record before
- * it. The pack's attempts bound it; what the answer consumed stays spent. An answer stays whose
- * tool calls were made (`turn.calls`), since another one would make them twice. Behind any other
- * error the answer stays, and the next attempt gets it again.
+ * Thrown after a model's answer, it rejects that answer. The next attempt of the turn asks the
+ * model again for that round; the request then contains the reason and the message, and the rounds
+ * before it are answered from their records. The pack's attempts bound this, and the rejected
+ * answer's usage stays counted. An answer whose tool calls were made (`turn.calls`) is kept,
+ * because another answer would make them twice. Any other error keeps the answer, and the next
+ * attempt gets it again.
  *
  *     throw failTurn("NO_QUOTA", "tomorrow again", { retryable: false });
  */
@@ -208,14 +214,14 @@ export function failTurn(
 }
 
 /**
- * An error for a tool to throw: fails its step with a code of its own. `nonRetryable` (default
- * false): the step is not attempted again, even where the pack allows it. `retryAfterMs`: not before so
- * long, up to the tool's longest pause. Any other error may be tried again.
+ * Returns an error that a tool throws to fail its step with a code of its own. `nonRetryable`
+ * (default false): no further attempt is made, even if the pack allows more. `retryAfterMs`:
+ * milliseconds before the next attempt, at most the tool's longest pause. Any other error may be
+ * tried again.
  *
- * `unknown` (default false): what the call changes elsewhere may have happened all the same, as
- * after a request that had no answer. What follows is the pack's word (`on_unknown`), not
- * `nonRetryable`, and the call's business key stays taken. Without it an error says that nothing
- * happened.
+ * `unknown` (default false): the call may have had its effect, for example if a request got no
+ * answer. The pack's `on_unknown` then decides what follows, not `nonRetryable`, and the call's
+ * business key stays taken. Without it the error says that the call had no effect.
  *
  *     throw failStep("NO_SUCH_ORDER", "there is no order 17", { nonRetryable: true });
  *     throw failStep("BANK_TIMEOUT", "no answer within 30 s", { unknown: true });
@@ -235,11 +241,12 @@ export function failStep(
 }
 
 /**
- * The reason of a tool that does not take the payload: the tool was not called, and the same payload never fits.
+ * Reason of a payload that the tool does not accept. The tool was not called, and the same payload
+ * always fails.
  */
 export const INVALID_ARGUMENTS = "INVALID_ARGUMENTS";
 
-/** The reason of a tool with a result that does not fit its declared schema. */
+/** Reason of a result that does not fit the tool's declared schema. */
 export const RESULT_INVALID = "RESULT_INVALID";
 
 const KINDS: { readonly [code in Code]?: ErrorKind } = {
@@ -257,7 +264,7 @@ const KINDS: { readonly [code in Code]?: ErrorKind } = {
   [Code.Canceled]: "cancelled",
 };
 
-/** How a connection that breaks under a call is told; a server names a reason instead. */
+/** Codes of a connection that broke during a call. A server names a reason instead. */
 const LOST = new Set([
   Code.Unknown,
   Code.Internal,
@@ -267,10 +274,10 @@ const LOST = new Set([
   Code.Unimplemented,
 ]);
 
-/** What the gRPC library makes of errors that are not its own. */
+/** Codes that the gRPC library gives to errors of other code. */
 const OWN: readonly Code[] = [Code.Unknown, Code.Internal];
 
-/** The error of a failed call. `signal` is the caller's own, if it gave one. */
+/** Returns the error of a failed call. `signal` is the caller's own, if it gave one. */
 export function errorOf(thrown: unknown, signal?: AbortSignal): PawlError {
   if (PawlError.is(thrown)) {
     return thrown;
@@ -286,7 +293,8 @@ export function errorOf(thrown: unknown, signal?: AbortSignal): PawlError {
   }
   const lost = !info && LOST.has(error.code) && !signal?.aborted && isBroken(error);
   const code = lost ? Code.Unavailable : error.code;
-  // What is thrown here, as by a function of the program, has a cause that is no break.
+  // An error that this process threw, for example in a token function, has a cause that is no
+  // broken connection.
   const own = !info && !lost && OWN.includes(code) && error.cause instanceof Error;
   const retry = error.findDetails(RetryInfoSchema)[0]?.retryDelay;
   const winner = error.findDetails(RecordSchema)[0];
@@ -301,11 +309,13 @@ export function errorOf(thrown: unknown, signal?: AbortSignal): PawlError {
   });
 }
 
-/** How the gRPC libraries refuse a message that is over a limit: this one, and that of a server. */
+/** How the gRPC libraries of this client and of the server report a message above a limit. */
 const TOO_LARGE =
   /^message size (\d+) is larger than configured (writeMaxBytes|readMaxBytes) (\d+)|(?:received|sent) message larger than max \((\d+) vs\. (\d+)\)/i;
 
-/** The error of a message that one of both sides does not take; undefined: it is another one. */
+/**
+ * Returns the error of a message that is too large for one side; undefined: it is another error.
+ */
 function tooLargeOf(error: ConnectError): PawlError | undefined {
   const found = TOO_LARGE.exec(error.rawMessage);
   if (!found) {
@@ -316,16 +326,16 @@ function tooLargeOf(error: ConnectError): PawlError | undefined {
   return messageTooLarge(Number(own ?? theirs), Number(ownLimit ?? theirLimit), error, side);
 }
 
-/** What refuses a large message, and how to proceed. */
+/** Which side refuses a large message, and what to do. */
 const ACCEPTED = {
   request:
     "this client sends at most LIMIT (maxMessageBytes); keep large content beside the run with putBlob",
-  answer: "this client reads at most LIMIT; ask for less at once, as by a smaller pageSize",
+  answer: "this client reads at most LIMIT; request a smaller page (pageSize)",
   sidecar:
-    "the sidecar takes at most LIMIT (serve --limits-message-bytes); keep large content beside the run with putBlob",
+    "the sidecar accepts at most LIMIT; keep large content beside the run with putBlob, or raise serve --limits-message-bytes",
 };
 
-/** The error of a message that is not sent, or not read, because it is too large; sizes in bytes. */
+/** Returns the error of a message that is too large to be sent or read; sizes in bytes. */
 export function messageTooLarge(
   size: number,
   limit: number,

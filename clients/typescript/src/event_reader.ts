@@ -1,4 +1,4 @@
-/** Reads the events of one run, and makes its history of them. */
+/** Reads the events of one run, and builds its history from them. */
 
 import { EventSource } from "./event_source.js";
 import type { FollowOptions, StreamReader } from "./follow.js";
@@ -8,11 +8,13 @@ import type { Json } from "./plain_message.js";
 import type { CallResult, HistoryMessage, MessageEvent, RunEvent } from "./run_events.js";
 import { StreamPosition } from "./stream_position.js";
 
-/** From where to read, and how long to bear with a lost connection. */
+/** Where to begin to read, and how long to wait for a lost connection. */
 export interface EventsOptions extends FollowOptions {
-  /** `cursor` of the last event that was worked off. Default: from the first one. */
+  /**
+   * `cursor` of the last event that the program has processed. Default: begin at the first event.
+   */
   readonly after?: string;
-  /** False: ends at the last record there is now. Default: with the run. */
+  /** False: ends at the newest record. Default true: ends with the run. */
   readonly follow?: boolean;
 }
 
@@ -22,10 +24,10 @@ const KINDS = Object.values(RecordKind).filter(
 
 /**
  * Reads the events of one run. It holds one item of the stream; the sender waits while the program
- * works on it.
+ * processes it.
  */
 export class EventReader implements StreamReader<readonly RunEvent[]> {
-  /** The last record to read. */
+  /** Seq of the last record to read; undefined: no bound. */
   until: number | undefined;
   readonly #namespace: string;
   readonly #source: EventSource;
@@ -40,7 +42,7 @@ export class EventReader implements StreamReader<readonly RunEvent[]> {
     this.#follow = options.follow ?? true;
   }
 
-  /** Whether all that is wanted was read. */
+  /** Whether everything up to `until` was read. */
   get over(): boolean {
     const { until } = this;
     return until !== undefined && (this.#caughtUp || this.#position.afterSeq >= BigInt(until));
@@ -70,7 +72,7 @@ export class EventReader implements StreamReader<readonly RunEvent[]> {
   }
 }
 
-/** The messages that events tell, each tool's answer behind the call that it answers. */
+/** Returns the messages of the events; the answer of each tool follows the call that it answers. */
 export async function historyOf(read: AsyncIterable<RunEvent>): Promise<HistoryMessage[]> {
   const report = new Conversation();
   for await (const event of read) {
@@ -82,7 +84,7 @@ export async function historyOf(read: AsyncIterable<RunEvent>): Promise<HistoryM
 interface Entry {
   readonly message: HistoryMessage;
   readonly step: number;
-  /** By the id of the call. */
+  /** Results by the id of the call. */
   readonly results: Map<string, CallResult>;
 }
 
@@ -100,7 +102,7 @@ class Conversation {
       const message = { role, parts, calls, results: [], refusal, seq, turnSeq };
       this.#entries.push({ message, step, results: new Map() });
     } else if (event.kind === "turn_ended" && event.rejectedStep > 0) {
-      // The model is asked anew for that round.
+      // The next attempt asks the model again for that round.
       this.#entries = this.#entries.filter(({ step }) => step !== event.rejectedStep);
     }
   }
@@ -129,9 +131,7 @@ class Conversation {
   }
 }
 
-/**
- * The answer to a call that no step made: {"error": {"code", "message"}}, or a result.
- */
+/** Returns the answer to a call that made no step: {"error": {"code", "message"}}, or a result. */
 function toReport({ parts, callId }: MessageEvent): CallResult {
   const json = parts.find(({ content }) => content.case === "json")?.content.value;
   const text = parts.map(({ content }) => (content.case === "text" ? content.value : "")).join("");

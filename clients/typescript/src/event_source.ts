@@ -194,7 +194,7 @@ export class EventSource {
 
   #gap(turnSeq: number, offset: number): PawlError {
     const read = `but the last one read was ${this.#included.offset}`;
-    const text = `output of turn ${turnSeq} goes on at byte ${offset}, ${read}`;
+    const text = `output of turn ${turnSeq} continues at byte ${offset}, ${read}`;
     return new PawlError("gap", `run ${this.#runId}: ${text}`, { reason: "STREAM_GAP" });
   }
 
@@ -618,7 +618,7 @@ function numbersOf(cursor: string): Numbers {
     return [0, 0, 0, 0, 0, 0, 0, 0];
   }
   if (!NUMBERS.test(cursor)) {
-    const text = `after: the cursor of an event, not ${JSON.stringify(cursor)}`;
+    const text = `after: must be the cursor of an event, not ${JSON.stringify(cursor)}`;
     throw new PawlError("request", text, { reason: "BAD_CURSOR", metadata: { field: "after" } });
   }
   return cursor.split(".").map(Number) as Numbers;

@@ -1,13 +1,13 @@
-/** Reading a stream of server-sent events. */
+/** Reads a stream of server-sent events. */
 
-/** One event. */
+/** One server-sent event. */
 export interface ServerEvent {
-  /** Its name; "message" where none is given. */
+  /** Name of the event; "message" if the stream gives none. */
   readonly name: string;
   readonly data: string;
 }
 
-/** The events of an answer, as the HTML standard says; ids and retry are not used. */
+/** Iterates over the events of an answer, as the HTML standard says. It ignores ids and retry. */
 export async function* events(response: Response): AsyncGenerator<ServerEvent, void, undefined> {
   let name = "";
   let data: string[] = [];
@@ -31,7 +31,7 @@ function textAfter(line: string, field: string): string {
   return value.startsWith(" ") ? value.slice(1) : value;
 }
 
-/** The whole lines of a body; what follows the last line break is cut off. */
+/** Iterates over the complete lines of a body; text after the last line break is dropped. */
 async function* lines(response: Response): AsyncGenerator<string, void, undefined> {
   if (!response.body) {
     return;

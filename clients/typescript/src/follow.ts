@@ -137,7 +137,11 @@ function endOf({ signal, timeoutMs }: CallOptions): { signal: AbortSignal; clear
 }
 
 function deadline(ms: number | undefined): PawlError {
-  return new PawlError("deadline", `the stream did not end within ${ms} ms`, {
-    code: "DEADLINE_EXCEEDED",
-  });
+  return new PawlError(
+    "deadline",
+    `the stream did not end within ${ms} ms; give a longer timeoutMs`,
+    {
+      code: "DEADLINE_EXCEEDED",
+    },
+  );
 }

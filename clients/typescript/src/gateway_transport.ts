@@ -85,7 +85,10 @@ async function stream<I extends DescMessage, O extends DescMessage>(
   input: AsyncIterable<MessageInitShape<I>>,
 ): Promise<StreamResponse<I, O>> {
   if (method.methodKind !== "server_streaming") {
-    throw new ConnectError(`${method.name} needs gRPC`, Code.Unimplemented);
+    throw new ConnectError(
+      `${method.name} needs gRPC; use the client of pawl-client for it`,
+      Code.Unimplemented,
+    );
   }
   let request: JsonObject = {};
   for await (const message of input) {
@@ -196,7 +199,10 @@ export function route(
       return { verb: candidate.pattern.case === "get" ? "GET" : "POST", path, rest };
     }
   }
-  throw new ConnectError(`${method.name} is not served over HTTP`, Code.Unimplemented);
+  throw new ConnectError(
+    `${method.name} is not served over HTTP; use the client of pawl-client for it`,
+    Code.Unimplemented,
+  );
 }
 
 /** The path of a rule; undefined: a field that it needs is empty. Takes fields from `rest`. */
@@ -262,7 +268,10 @@ function errorOf(status: unknown, fallback: Code): ConnectError {
     message?: string;
     details?: JsonObject[];
   };
-  const error = new ConnectError(message ?? "no answer of a gateway", code ?? fallback);
+  const error = new ConnectError(
+    message ?? "the answer is not that of a gateway; check baseUrl",
+    code ?? fallback,
+  );
   for (const { "@type": type, ...value } of details ?? []) {
     const desc = DETAILS.find((schema) => String(type).endsWith(`/${schema.typeName}`));
     if (desc) {

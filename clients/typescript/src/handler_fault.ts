@@ -110,7 +110,7 @@ export function textOf(value: unknown): string {
   try {
     return String(value);
   } catch {
-    return "an object without words";
+    return "an object without text";
   }
 }
 

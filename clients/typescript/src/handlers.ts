@@ -72,7 +72,7 @@ export class HandlerTable {
       this.#agents.get("*");
     if (!handler) {
       const known = [...this.#prompts.keys()].sort().join(", ");
-      const text = `no handler for prompt ${held.info.prompt}; there are ${known || "none"}`;
+      const text = `no handler for prompt ${held.info.prompt}; there are handlers for ${known || "none"}`;
       throw failTurn("NO_HANDLER", text);
     }
     return handler;
@@ -96,13 +96,15 @@ export class HandlerTable {
 /** Throws a TypeError for a function that cannot do with a Turn alone. */
 export function acceptsTurn(what: string, handler: Handler): void {
   if (handler.length > 1) {
-    throw new TypeError(`${what}: it is called with a Turn, and takes ${handler.length} values`);
+    throw new TypeError(
+      `${what}: must be callable with one argument, a Turn, not with ${handler.length} arguments`,
+    );
   }
 }
 
 function add<T>(map: Map<string, T>, name: string, handler: T): void {
   if (map.has(name)) {
-    throw new RangeError(`${name} has a handler already`);
+    throw new RangeError(`${name} has a handler already; register one handler for each name`);
   }
   map.set(name, handler);
 }

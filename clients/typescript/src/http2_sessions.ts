@@ -211,11 +211,11 @@ const NO_HTTP2 =
   "what listens there answers without HTTP/2, so it is no gRPC port; take the address that the sidecar prints as grpc when it starts";
 
 function silent(): ConnectError {
-  return new ConnectError("the connection gave no sign of life", Code.Unavailable);
+  return new ConnectError("the connection answered no keepalive ping", Code.Unavailable);
 }
 
 /** Why what was under way ended: the caller closed the client, and no server said anything. */
 function closed(): ConnectError {
-  const why = new PawlError("cancelled", "the client was closed");
+  const why = new PawlError("cancelled", "the client is closed; create a new one");
   return new ConnectError(why.message, Code.Canceled, undefined, undefined, why);
 }

@@ -139,7 +139,7 @@ export class LeasedTurn extends LeasedWork implements TurnHost {
       return { item: { case: "requestModel", value: askRequest("", this.ref, ask) } };
     });
     if (answer.case !== "requestModel") {
-      throw unanswered("a request to a model");
+      throw unanswered("the request for a model call");
     }
     const prompt = plain(RequestModelResponseSchema, answer.value);
     const { step } = prompt;
@@ -152,7 +152,7 @@ export class LeasedTurn extends LeasedWork implements TurnHost {
       return { item: { case: "answerModel", value: outcomeRequest("", this.ref, reported) } };
     });
     if (answer.case !== "answerModel") {
-      throw unanswered("the answer of a model");
+      throw unanswered("the outcome of a model call");
     }
     if (answer.value.disposition === Disposition.ACCEPTED && "answer" in reported.outcome) {
       this.lastAnswer = reported.step;
@@ -226,5 +226,5 @@ export class LeasedTurn extends LeasedWork implements TurnHost {
 }
 
 function unanswered(what: string): PawlError {
-  return new PawlError("server", `${what} without an answer`);
+  return new PawlError("server", `${what}: the server sent a receipt without an answer`);
 }

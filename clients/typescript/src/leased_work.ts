@@ -79,7 +79,7 @@ function deadlineExceeded(limitMs: number): PawlError {
 /** The error of work that is the worker's no more. */
 function stale(what: string, cause: RevokeCause): PawlError {
   const word = RevokeCause[cause] ?? UNSPECIFIED;
-  return new PawlError("state", `${what} is not this worker's any more (${word})`, {
+  return new PawlError("state", `${what}: this worker has lost its lease (${word})`, {
     reason: "TURN_STALE",
     metadata: { cause: word },
   });

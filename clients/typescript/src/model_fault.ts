@@ -90,7 +90,7 @@ export function failureOf(error: unknown): Failed {
     return failureOf(cause);
   }
   if (name === "AI_UnsupportedFunctionalityError") {
-    const message = `the provider does not take ${textOf(functionality ?? error)}`;
+    const message = `the provider does not support ${textOf(functionality ?? error)}`;
     return { failure: { error: { code: "MEDIA_UNSUPPORTED", message }, nonRetryable: true } };
   }
   if (typeof statusCode === "number" && statusCode < 400) {

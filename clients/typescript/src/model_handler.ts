@@ -118,17 +118,19 @@ export function modelHandler<O = undefined>(
   }
   if (!KNOWN.includes(model.specificationVersion)) {
     const known = KNOWN.join(" or ");
-    throw new RangeError(`model: one of ${known} (ai 6, 7), not ${model.specificationVersion}`);
+    throw new RangeError(
+      `model: its specificationVersion must be one of ${known} (ai 6, 7), not ${model.specificationVersion}`,
+    );
   }
   if (!name) {
-    throw new RangeError("name: not empty");
+    throw new RangeError("name: must not be empty");
   }
   if (!Number.isInteger(maxRounds) || maxRounds < 1) {
-    throw new RangeError(`maxRounds: a whole number from 1 on, not ${maxRounds}`);
+    throw new RangeError(`maxRounds: must be a whole number of at least 1, not ${maxRounds}`);
   }
   const taken = Object.keys(settings).find((setting) => OWN.includes(setting));
   if (taken !== undefined) {
-    throw new RangeError(`settings.${taken}: what the handler says itself`);
+    throw new RangeError(`settings.${taken}: the handler sets it itself; remove it from settings`);
   }
   const manner = { model: name, maxRounds, chat, settings, output: outputsOf(output) };
   const strange = warning(log, model);
@@ -143,7 +145,11 @@ type Outcome = { readonly output: readonly Part[] };
 function valueIn({ output }: Outcome): unknown {
   const part = output.find(({ content }) => content.case === "json");
   if (part?.content.case !== "json") {
-    throw new PawlError("state", "the output has no part that is JSON", { reason: "NO_VALUE" });
+    throw new PawlError(
+      "state",
+      "the output has no JSON part; check that the run has completed a turn with a value",
+      { reason: "NO_VALUE" },
+    );
   }
   return parseExact(part.content.value);
 }
@@ -155,8 +161,8 @@ function warning(log: Log, { specificationVersion }: LanguageModel): (library: s
     if (!known.has(library)) {
       known.add(library);
       log.warn(
-        `messages that ${library} recorded are told to the model as their text and calls: ` +
-          `this is ai ${specificationVersion}`,
+        `messages that ${library} recorded are rebuilt for the model from their text and calls: ` +
+          `this package reads those of ai ${specificationVersion}`,
       );
     }
   };
@@ -294,7 +300,7 @@ class Execution {
     limit?.cancel();
     signal.throwIfAborted();
     if (limit?.signal.aborted && !("answer" in outcome)) {
-      const text = `no whole answer within ${Math.round(allowedMs ?? 0)} ms`;
+      const text = `no complete answer within ${Math.round(allowedMs ?? 0)} ms`;
       outcome = unusable("MODEL_TIMEOUT", text);
       usage = { estimated: true, ...usage };
     }
@@ -437,7 +443,7 @@ class Execution {
     const counted: Usage = { countedBefore: true };
     const received = await this.#turn.answerModel({ step, attempt, outcome, usage: counted });
     if (received.disposition === Disposition.IGNORED_STALE) {
-      throw new PawlError("state", "the execution of the turn is over", { reason: "TURN_STALE" });
+      throw new PawlError("state", "this execution of the turn is over", { reason: "TURN_STALE" });
     }
     throwIfOver(received);
     return newlyIncluded(open.step, outcome.answer, usage);
@@ -523,7 +529,7 @@ class Shown {
 function openOf({ step, denial, maxAnswerBytes }: ModelRound): Open {
   if (!step) {
     throw over(
-      `the call of the model was refused: ${denial?.code ?? ""}: ${denial?.message ?? ""}`,
+      `the sidecar refused the model call: ${denial?.code ?? ""}: ${denial?.message ?? ""}`,
     );
   }
   if (step.status !== StepStatus.OK && step.status !== StepStatus.PENDING) {

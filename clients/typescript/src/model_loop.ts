@@ -413,8 +413,8 @@ function systemOf(prompt: string, override: Override): string {
   const open = words.find((word) => override[word]?.includes("{{"));
   if (open) {
     const text =
-      `model_overrides: ${open} with variables is rendered by nobody; ` +
-      "use system_template_prefix and system_template_suffix without any";
+      `model_overrides.${open}: must be text without variables, which are not rendered; ` +
+      "use system_template_prefix and system_template_suffix without variables";
     throw failTurn("OVERRIDE_UNSUPPORTED", text, { retryable: false });
   }
   const { system_template: template, system_template_prefix: prefix = "" } = override;

@@ -102,7 +102,7 @@ test("what never fits ends with the rounds, and no value is there", async () => 
   const result = await shared.client.run("misfit", handler, { variables });
   expect(result.errors).toMatchObject([{ reason: "MAX_ROUNDS" }]);
   expect(provider.got).toHaveLength(3);
-  expect(() => handler.value(result)).toThrow("no part that is JSON");
+  expect(() => handler.value(result)).toThrow("no JSON part");
 });
 
 test("a model stands for its handler", async () => {

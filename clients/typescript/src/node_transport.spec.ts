@@ -206,11 +206,17 @@ test("a Unix socket, and a sidecar that stops and starts again", async () => {
 test("settings that make no sense are refused by name", () => {
   const refused = (options: ConstructorParameters<typeof PawlClient>[0]) => () =>
     new PawlClient(options);
-  expect(refused({ timeoutMs: 0 })).toThrow("timeoutMs: 1 to 2147483647 milliseconds, not 0");
-  expect(refused({ retryForMs: -1 })).toThrow("retryForMs: 0 to 2147483647 milliseconds, not -1");
-  expect(refused({ maxMessageBytes: 0.5 })).toThrow("maxMessageBytes: 1 to 4294967295 bytes");
-  expect(refused({ keepaliveMs: 5_000 })).toThrow("keepaliveMs: 6000 to");
-  expect(refused({ address: "no port:x" })).toThrow("address: HOST:PORT");
+  expect(refused({ timeoutMs: 0 })).toThrow(
+    "timeoutMs: must be from 1 to 2147483647 milliseconds, not 0",
+  );
+  expect(refused({ retryForMs: -1 })).toThrow(
+    "retryForMs: must be from 0 to 2147483647 milliseconds, not -1",
+  );
+  expect(refused({ maxMessageBytes: 0.5 })).toThrow(
+    "maxMessageBytes: must be from 1 to 4294967295 bytes",
+  );
+  expect(refused({ keepaliveMs: 5_000 })).toThrow("keepaliveMs: must be from 6000 to");
+  expect(refused({ address: "no port:x" })).toThrow("address: must be HOST:PORT");
 });
 
 test("a request that is too large is refused before it holds up the connection", async () => {

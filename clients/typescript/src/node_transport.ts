@@ -87,7 +87,7 @@ export function nodeTransport(options: NodeOptions): {
   const scheme = options.tls ? "https" : "http";
   const baseUrl = `${scheme}://${unix ? "localhost" : address}`;
   if (!ADDRESS.test(address) || !URL.canParse(baseUrl)) {
-    throw new RangeError(`address: HOST:PORT or unix:PATH, not ${JSON.stringify(address)}`);
+    throw new RangeError(`address: must be HOST:PORT or unix:PATH, not ${JSON.stringify(address)}`);
   }
   const path = unix ? address.slice("unix:".length) : undefined;
   const sessions = new Http2Sessions(baseUrl, keepaliveMs, sessionOptions(path, options.tls));
@@ -166,7 +166,7 @@ async function given(token: () => string | Promise<string>): Promise<string> {
     throw new ConnectError(message, Code.Unauthenticated, undefined, undefined, error);
   }
   if (typeof value !== "string") {
-    throw new ConnectError("token: the function gives no string", Code.Unauthenticated);
+    throw new ConnectError("token: the function must return a string", Code.Unauthenticated);
   }
   return value;
 }

@@ -212,9 +212,11 @@ test("options that make no sense are refused by name", () => {
   expect(() => modelHandler("gpt-5-mini" as never)).toThrow("model: a model of the AI SDK");
   expect(() => modelHandler(undefined as never)).toThrow("model: a model of the AI SDK");
   const older = Object.create(model, { specificationVersion: { value: "v2" } });
-  expect(() => modelHandler(older)).toThrow("model: one of v3 or v4 (ai 6, 7), not v2");
-  expect(() => modelHandler(model, { name: "" })).toThrow("name: not empty");
-  expect(() => modelHandler(model, { maxRounds: 0 })).toThrow("maxRounds: a whole");
+  expect(() => modelHandler(older)).toThrow(
+    "model: its specificationVersion must be one of v3 or v4 (ai 6, 7), not v2",
+  );
+  expect(() => modelHandler(model, { name: "" })).toThrow("name: must not be empty");
+  expect(() => modelHandler(model, { maxRounds: 0 })).toThrow("maxRounds: must be a whole");
   const settings = { headers: { authorization: "x" } };
   expect(() => modelHandler(model, { settings })).toThrow("settings.headers");
 });

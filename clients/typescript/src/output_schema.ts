@@ -36,7 +36,9 @@ export function outputsOf(output: unknown): (prompt: string) => Form | undefined
     return () => undefined;
   }
   if (!isObject(output)) {
-    throw new RangeError("output: a schema, or one for each prompt by its id");
+    throw new RangeError(
+      "output: must be a schema, or an object with one schema for each prompt id",
+    );
   }
   if (!isMap(output)) {
     const form = formOf(output as Output, "output");
@@ -76,7 +78,7 @@ function isStandard(output: Output): output is StandardSchema {
 
 function jsonForm(schema: { readonly [word: string]: Json }, field: string): Form {
   if (!isObject(schema) || Array.isArray(schema)) {
-    throw new RangeError(`${field}: a JSON Schema, as an object`);
+    throw new RangeError(`${field}: must be a JSON Schema, as an object`);
   }
   try {
     checkIsSchema(schema, field);
@@ -130,7 +132,7 @@ function feedbackOf(schema: StandardSchema, field: string): Json {
     readonly vendor: string;
   };
   if (typeof jsonSchema?.input !== "function") {
-    const text = `${field}: this version of ${vendor} makes no JSON Schema; give a JSON Schema`;
+    const text = `${field}: this version of ${vendor} cannot make a JSON Schema; give a JSON Schema instead`;
     throw new RangeError(text);
   }
   const { $schema: _, ...report } = jsonSchema.input({ target: "draft-2020-12" }) as {

@@ -66,5 +66,8 @@ export class PendingSteps {
 }
 
 function deadlineExceeded({ step, tool }: Step, timeoutMs: number | undefined): PawlError {
-  return new PawlError("deadline", `step ${step} (${tool}): no answer within ${timeoutMs} ms`);
+  return new PawlError(
+    "deadline",
+    `step ${step} (${tool}): no answer within ${timeoutMs} ms; give a longer timeoutMs`,
+  );
 }

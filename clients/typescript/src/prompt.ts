@@ -209,7 +209,7 @@ function unsupported(part: Part): PawlError {
   const media = part.mediaType || "application/octet-stream";
   const name = part.filename ? ` (${part.filename})` : "";
   const form = part.content.case === "uri" ? `the address ${part.content.value}` : "data";
-  const text = `a part of ${media}${name} as ${form}: models take data and http addresses`;
+  const text = `a part of ${media}${name} as ${form}: a model accepts data and http addresses`;
   return failTurn("MEDIA_UNSUPPORTED", text, { retryable: false });
 }
 

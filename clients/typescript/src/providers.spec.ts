@@ -244,14 +244,14 @@ test("what makes no sense is refused by name", () => {
   const odd = { output: { type: "nothing" } };
   expect(() => handler(url, odd)).toThrow("output: its schema is invalid");
   expect(() => handler(url, { output: [] as never })).toThrow(
-    "output: a JSON Schema, as an object",
+    "output: must be a JSON Schema, as an object",
   );
   const mistyped = { output: { calc: { type: "nothing" } } };
   expect(() => handler(url, mistyped)).toThrow("output.calc: its schema is invalid");
   const bare = {
     "~standard": { version: 1, vendor: "old", validate: () => ({ value: 1 }) },
   } as const;
-  expect(() => handler(url, { output: bare })).toThrow("of old makes no JSON Schema");
+  expect(() => handler(url, { output: bare })).toThrow("of old cannot make a JSON Schema");
 });
 
 test("an artifact beside the event is told to the model as its mistake", async () => {

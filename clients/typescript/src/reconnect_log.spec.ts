@@ -81,7 +81,9 @@ describe("an address", () => {
     ...["", "http://127.0.0.1:7291", "https://there:1", "localhost", "there:port", "a b:1"],
     ...["x:1/y", "://x:1", "::1:7291", "unix:", "user@there:1"],
   ])("that is none is refused at once: %j", (address) => {
-    expect(() => new PawlClient({ address })).toThrow("address: HOST:PORT or unix:PATH, not ");
+    expect(() => new PawlClient({ address })).toThrow(
+      "address: must be HOST:PORT or unix:PATH, not ",
+    );
   });
 
   test.each(["127.0.0.1:7291", "localhost:1", "[::1]:7291", "my-host.example.:80", "unix:/a/b"])(
@@ -94,7 +96,7 @@ describe("an address", () => {
 
 describe("a time in which nothing can happen", () => {
   test.each([0, -1, Number.NaN])("is refused: %d", async (timeoutMs) => {
-    const refused = /^timeoutMs: 1 to 2147483647 milliseconds, not /;
+    const refused = /^timeoutMs: must be from 1 to 2147483647 milliseconds, not /;
     expect(() => new PawlClient({ timeoutMs })).toThrow(refused);
     await expect(shared.client.start("steps", { timeoutMs })).rejects.toThrow(refused);
     const run = await shared.client.open("steps", { variables: { n: 1 } });

@@ -65,23 +65,35 @@ export function replyOf(answer: unknown): Reply {
     return {};
   }
   if (typeof answer !== "object" || Array.isArray(answer)) {
-    throw new PawlError("handler", `a handler returns a Reply or nothing, not ${typeof answer}`, {
-      reason: "BAD_REPLY",
-    });
+    throw new PawlError(
+      "handler",
+      `a handler must return a Reply or nothing, not ${typeof answer}`,
+      {
+        reason: "BAD_REPLY",
+      },
+    );
   }
   const unknown = Object.keys(answer).filter((key) => !REPLY_KEYS.includes(key));
   if (unknown.length > 0) {
-    throw new PawlError("handler", `a Reply has no ${unknown.join(", ")}`, {
-      reason: "BAD_REPLY",
-      metadata: { field: unknown[0] ?? "", allowed: REPLY_KEYS.join(", ") },
-    });
+    throw new PawlError(
+      "handler",
+      `a Reply has no ${unknown.join(", ")}, only ${REPLY_KEYS.join(", ")}`,
+      {
+        reason: "BAD_REPLY",
+        metadata: { field: unknown[0] ?? "", allowed: REPLY_KEYS.join(", ") },
+      },
+    );
   }
   const { artifacts } = answer as { artifacts?: unknown };
   if (artifacts !== undefined && (typeof artifacts !== "object" || Array.isArray(artifacts))) {
-    throw new PawlError("handler", `artifacts are an object by name, not ${typeof artifacts}`, {
-      reason: "BAD_REPLY",
-      metadata: { field: "artifacts" },
-    });
+    throw new PawlError(
+      "handler",
+      `artifacts: must be an object of values by name, not ${typeof artifacts}`,
+      {
+        reason: "BAD_REPLY",
+        metadata: { field: "artifacts" },
+      },
+    );
   }
   return answer as Reply;
 }

@@ -62,7 +62,7 @@ class RunServer {
       throw aborted(signal);
     }
     if (this.#runs.has(run.runId)) {
-      const text = `this client drives run ${run.runId} already`;
+      const text = `run ${run.runId} is driven by this client already; wait for that call`;
       throw new PawlError("conflict", text, { reason: "RUN_DRIVEN" });
     }
     const stop = () => run.fail(aborted(signal));
@@ -195,10 +195,10 @@ class RunServer {
     if (cause === UnservedCause.RUN_ENDED || cause === UnservedCause.RUN_WAITING) {
       run?.finish();
     } else if (cause === UnservedCause.TAKEN_OVER) {
-      const text = `another process drives run ${runId} now, and this one does not any more`;
+      const text = `run ${runId}: another process drives it now, and this process no longer does`;
       run?.fail(new PawlError("conflict", text, { reason: "RUN_TAKEN_OVER" }));
     } else {
-      const text = `the sidecar does not let this process drive run ${runId} any more`;
+      const text = `run ${runId}: the sidecar no longer permits this process to drive it`;
       const refused = new PawlError("permission", text, { reason: "RUN_REFUSED" });
       const reader = new RunReader(this.#connection, runId);
       // Where it is gone, or not for this principal, a read says so.
@@ -268,5 +268,5 @@ function end(work: Work | undefined): void {
 }
 
 function closed(): PawlError {
-  return new PawlError("cancelled", "the client was closed");
+  return new PawlError("cancelled", "the client is closed; create a new one");
 }

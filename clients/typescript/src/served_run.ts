@@ -85,7 +85,9 @@ export class ServedRun implements Cancellable {
 
   /** It has no work left to execute. */
   finish(): void {
-    this.#ending.end(() => new PawlError("state", `run ${this.runId} is not served any more`));
+    this.#ending.end(
+      () => new PawlError("state", `run ${this.runId}: this process no longer serves it`),
+    );
     this.#resolve();
   }
 
@@ -128,12 +130,12 @@ export class ServedRun implements Cancellable {
 /** The functions of a map by name; other people's JavaScript gives what it likes. */
 function functions(what: string, map: object): [name: string, value: unknown][] {
   if (typeof map !== "object" || map === null) {
-    throw new TypeError(`${what}: a function or an object of functions, not ${typeof map}`);
+    throw new TypeError(`${what}: must be a function or an object of functions, not ${typeof map}`);
   }
   const given = Object.entries(map).filter(([, value]) => value !== undefined);
   for (const [name, value] of given) {
     if (typeof value !== "function") {
-      throw new TypeError(`${what} ${name}: a function, not ${typeof value}`);
+      throw new TypeError(`${what} ${name}: must be a function, not ${typeof value}`);
     }
   }
   return given;

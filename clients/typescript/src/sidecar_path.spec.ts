@@ -30,7 +30,7 @@ test("PAWL_SIDECAR comes first, and has to be a program", () => {
   expect(sidecarPath()).toBe(program);
   for (const wrong of [file(join(directory, "text"), 0o644), directory, "/nowhere/sidecar"]) {
     expect(() => locate({ PAWL_SIDECAR: wrong }, directory)).toThrow(
-      `PAWL_SIDECAR=${wrong} is no program`,
+      `PAWL_SIDECAR=${wrong} is no executable file`,
     );
   }
 });

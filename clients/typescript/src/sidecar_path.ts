@@ -26,7 +26,10 @@ export function locate(env: NodeJS.ProcessEnv, root: string): string {
   const named = env.PAWL_SIDECAR;
   if (named) {
     if (!isProgram(named)) {
-      throw new PawlError("sidecar", `PAWL_SIDECAR=${named} is no program that can be run`);
+      throw new PawlError(
+        "sidecar",
+        `PAWL_SIDECAR=${named} is no executable file; set it to the sidecar's program`,
+      );
     }
     return named;
   }
@@ -34,7 +37,7 @@ export function locate(env: NodeJS.ProcessEnv, root: string): string {
   const found = [carried, ...builtAround(root), ...onPath(env)].find(isProgram);
   if (!found) {
     const text =
-      "no sidecar: set PAWL_SIDECAR to the program, install a pawl-client that carries it " +
+      "no sidecar found: set PAWL_SIDECAR to the program, install a pawl-client that has it " +
       `(${carried}), or put "sidecar" on the PATH`;
     throw new PawlError("sidecar", text, { reason: "NO_SIDECAR" });
   }

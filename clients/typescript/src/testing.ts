@@ -208,7 +208,9 @@ export function script(answers: Readonly<{ [state: string]: readonly Answer[] }>
     turns.push(turn);
     const given = left.get(turn.state) ?? left.get(turn.prompt);
     if (!given) {
-      throw new RangeError(`the script has no answers for state ${turn.state}`);
+      throw new RangeError(
+        `script: no answers for state ${turn.state}; add a list under that name`,
+      );
     }
     const answer = given.length > 1 ? given.shift() : given[0];
     if (answer instanceof Error) {

@@ -61,7 +61,7 @@ describe("a token that is rotated", () => {
   test.each<[string, () => string, string]>([
     ["is late", expired, "TOKEN_UNKNOWN"],
     ["cannot be had", failing, "token: the function threw: the vault is away"],
-    ["is none", none, "token: the function gives no string"],
+    ["is none", none, "token: the function must return a string"],
   ])("and %s: the worker goes on", async (_, bad, text) => {
     let request: number | undefined;
     const { client, worker, served, warnings } = await working(() => {
@@ -129,6 +129,6 @@ describe("a client without settings", () => {
 
   test("refuses an address that is none", () => {
     process.env.PAWL_ADDR = "";
-    expect(() => new PawlClient()).toThrow('address: HOST:PORT or unix:PATH, not ""');
+    expect(() => new PawlClient()).toThrow('address: must be HOST:PORT or unix:PATH, not ""');
   });
 });

@@ -7,7 +7,7 @@ import { Sidecar } from "./testing.js";
 
 test.each([
   [2 << 20, 1 << 20, "this client sends at most 1048576 (maxMessageBytes)", 1 << 20],
-  [9 << 20, 64 << 20, "the sidecar takes at most 8388608 (serve --limits-message-bytes)", 8 << 20],
+  [9 << 20, 64 << 20, "the sidecar accepts at most 8388608;", 8 << 20],
 ])("a request of %i bytes of %i", async (size, most, expected, limit) => {
   await using sidecar = await Sidecar.start();
   using client = sidecar.client({ maxMessageBytes: most });
@@ -33,7 +33,7 @@ test.each([
   ],
   [
     "grpc: received message larger than max (9 vs. 5)",
-    /^request: 9 bytes, the sidecar takes at most 5 /,
+    /^request: 9 bytes, the sidecar accepts at most 5;/,
   ],
 ])("%s", (words, expected) => {
   const error = errorOf(new ConnectError(words, Code.ResourceExhausted));

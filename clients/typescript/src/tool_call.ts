@@ -78,11 +78,11 @@ function check(usage: Usage): void {
   ];
   for (const [name, value, most] of bounds) {
     if (!Number.isInteger(value) || value < 0 || value > most) {
-      throw refused(name, `a whole number from 0 to ${most}, not ${value}`);
+      throw refused(name, `must be a whole number from 0 to ${most}, not ${value}`);
     }
   }
   if (new TextEncoder().encode(usage.model ?? "").length > 256) {
-    throw refused("model", "at most 256 bytes");
+    throw refused("model", "must have at most 256 bytes");
   }
 }
 

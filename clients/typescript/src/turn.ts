@@ -321,7 +321,7 @@ export class Turn<T extends TurnTypes = AnyTurn> {
       outcomes.map(async (outcome, index) => {
         const call = batch[index];
         if (!call) {
-          throw new PawlError("server", "more outcomes than step requests");
+          throw new PawlError("server", "the answer has more outcomes than step requests");
         }
         // One answer holds so much and no more: what has no room is asked for alone.
         const whole = outcome.step?.bodiesOmitted ? await this.#isolated(call) : outcome;
@@ -333,14 +333,14 @@ export class Turn<T extends TurnTypes = AnyTurn> {
   async #isolated(call: StepCall): Promise<Plain<StepOutcome>> {
     const [outcome] = await this.#host.request([call]);
     if (!outcome) {
-      throw new PawlError("server", "a step request without an outcome");
+      throw new PawlError("server", "the answer has no outcome for a step request");
     }
     return outcome;
   }
 
   async #answer(outcome: Plain<StepOutcome> | undefined, timeoutMs?: number): Promise<Step> {
     if (!outcome?.step) {
-      throw new PawlError("server", "a step request without an outcome");
+      throw new PawlError("server", "the answer has no outcome for a step request");
     }
     const { step } = outcome;
     return step.status === StepStatus.PENDING ? this.#host.settle(step, timeoutMs) : step;

@@ -130,10 +130,12 @@ export class Worker<P extends PackTypes = AnyPack> {
    */
   async serve(options: { readonly signal?: AbortSignal } = {}): Promise<void> {
     if (this.#serving) {
-      throw new RangeError("a worker serves once");
+      throw new RangeError("a worker serves once; create a new one with client.worker");
     }
     if (Object.values(this.#handlers.names()).every((list) => list.length === 0)) {
-      throw new RangeError("a worker needs at least one handler");
+      throw new RangeError(
+        "a worker needs at least one handler; register one with prompt, agent or tool",
+      );
     }
     const stop = () => void this.stop();
     options.signal?.addEventListener("abort", stop, { once: true });
@@ -234,7 +236,7 @@ export class Worker<P extends PackTypes = AnyPack> {
     try {
       this.#settings.onError(error);
     } catch (own) {
-      warnOf(this.#log, `worker ${this.id}: onError itself failed:`, own);
+      warnOf(this.#log, `worker ${this.id}: onError threw an error itself:`, own);
     }
   }
 }

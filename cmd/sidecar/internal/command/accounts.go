@@ -53,7 +53,7 @@ func printAccounts(p *output.Printer, all []*pawlv1.Account) error {
 		return output.WriteJSON(p.Out, output.Message(&pawlv1.ListBudgetsResponse{Accounts: all}))
 	}
 	if len(all) == 0 {
-		p.Printf("no accounts: pawl serve --budgets FILE makes them (docs/guides/approvals.md)\n")
+		p.Printf("no accounts: pawl serve --budgets FILE makes them (docs/guides/budgets.md)\n")
 		return nil
 	}
 	for _, a := range all {

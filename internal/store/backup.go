@@ -11,9 +11,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Backup writes what the store holds at this moment, or what is new since the backup of
-// the id after; at is Unix nanoseconds. The store works on meanwhile; what is superseded or
-// deleted from now on takes its room until the backup is written. Errors:
+// Backup writes the present contents of the store, or what is new since the backup with the id
+// after; at is Unix nanoseconds. The store works on during the backup. Values that are
+// superseded or deleted in that time keep their disk space until the backup is written. Errors:
 // [backup.ErrForeign], those of the writer.
 func (s *Store) Backup(ctx context.Context, after string, at int64, out io.Writer) (h backup.Header, err error) {
 	err = s.hold(func(ts uint64, view backup.View) error {
@@ -60,9 +60,9 @@ func (s *Store) note(ctx context.Context, ops []layout.Op) error {
 	return err
 }
 
-// Restore makes a store in opts.Dir, which must be empty or absent, of a chain of backups
-// whose order was tested, to be opened and checked. It is another store than the one that was
-// backed up: it has an epoch of its own.
+// Restore makes a store in opts.Dir, which must be empty or absent, from a chain of backups
+// whose order was checked. The caller must open and check it afterwards. The result is a
+// different store from the one that was backed up: it has its own epoch.
 func Restore(ctx context.Context, opts Options, n int, open func(i int) (io.ReadCloser, error)) error {
 	s, err := Open(opts)
 	if err != nil {

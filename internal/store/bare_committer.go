@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// BareCommitter is the committer over a store that holds nothing else, to be measured
-// without an engine. Nobody serves what it wrote: [Store] has no such way in.
+// BareCommitter is for measuring the committer without the engine above it: a store that holds
+// only what the test writes. [Store] has no method that writes bare rows.
 type BareCommitter struct{ store *Store }
 
 // NewBareCommitter makes a store in a directory that must be empty or absent.

@@ -11,9 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// A blob is a row under its hash and pieces under a name of their own, which the
-// upload that brought them has had from its first piece on: nothing is copied when
-// it is complete.
+// A blob is a row under its hash, and pieces under a name of their own. The upload uses that
+// name from its first piece on, so that its completion copies no bytes.
 
 // piecesOf names the pieces of an upload that begins now.
 func piecesOf(key machine.UploadKey, at int64) [16]byte {
@@ -21,7 +20,7 @@ func piecesOf(key machine.UploadKey, at int64) [16]byte {
 	return [16]byte(sum[:16])
 }
 
-// Upload returns what is stored of an upload; the zero value if nothing is.
+// Upload returns the stored state of an upload, the zero value if there is none.
 func (s *Store) Upload(ctx context.Context, ns uint32, key machine.UploadKey) (machine.Upload, error) {
 	var up machine.Upload
 	err := s.view(func(txn *layout.Txn) error {
@@ -63,9 +62,9 @@ func uploadIs(ns uint32, key machine.UploadKey, up machine.Upload) expect {
 	return e
 }
 
-// FinishUpload makes an upload, which must be as it is given, a blob. If there is
-// such a blob it is only stored anew as of blob.At, and the pieces of the upload
-// are dropped. Errors: [machine.ErrUploadChanged].
+// FinishUpload turns an upload, which must still be as given, into a blob. If the blob exists
+// already, only its time is set to blob.At and the pieces of the upload are dropped. Errors:
+// [machine.ErrUploadChanged].
 func (s *Store) FinishUpload(ctx context.Context, ns uint32, key machine.UploadKey, up machine.Upload, blob machine.Blob) (existed bool, err error) {
 	at := layout.BlobKey(ns, blob.SHA256)
 	before, value, err := s.blob(at)

@@ -81,7 +81,7 @@ func (s *Store) dropBlobs(ctx context.Context, ns uint32, before int64, sweep *m
 	return nil
 }
 
-// dropUploads removes uploads that nobody goes on with.
+// dropUploads removes abandoned uploads.
 func (s *Store) dropUploads(ctx context.Context, ns uint32, before int64, sweep *machine.BlobSweep) error {
 	rows, err := s.rowsBefore(ctx, layout.KindUpload, ns, func(value []byte) (bool, error) {
 		up, err := codec.DecodeUpload(value)
@@ -107,7 +107,7 @@ func (s *Store) dropUploads(ctx context.Context, ns uint32, before int64, sweep 
 	return nil
 }
 
-// dropWrites delete a row and its pieces unless the row was changed meanwhile.
+// dropWrites deletes a row and its pieces unless the row has changed since it was read.
 func dropWrites(ns uint32, row layout.Op, pieces [16]byte, n int) *Writes {
 	w := &Writes{
 		ns: ns, entry: -1, ops: []layout.Op{{Key: row.Key, Delete: true}}, reclaimsSpace: true,

@@ -12,29 +12,30 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// committer is the only writer of the engine. While one group is being synced
-// it checks and collects the next, which is sent as soon as the former is done.
+// committer is the only writer of the engine (group commit). While the engine syncs one group,
+// the committer checks and collects the next one, and sends it when the first is done.
 //
-// The way of a batch, phase by phase. Only the first and the last are the caller's
-// goroutine; all between is the committer's own, so that none of its fields has a lock:
+// A batch passes through eight phases. The first and the last run on the caller's goroutine.
+// The others run on the committer's goroutine, so the fields of committer need no lock:
 //
-//  1. encode (Commit): bytes of the entry and its rows, size against the bounds. No lock.
-//  2. queue (submit): up to queueLength wait. Order of arrival is order of admission.
-//  3. open: room on the disk; the group's view, which reads at the last synced group (lock
-//     of reads, for the moment), and its batch.
-//  4. admit: seq of the run, then the keys that must be absent or as expected, against
-//     the store, the group in flight and the group being made. Whoever loses is answered
-//     only when what it lost against is visible (refuse).
-//  5. add: cursor, then the rows; watermarks go down before a row below them is set (lock
-//     of marks). From here on the batch is in the group, whole.
-//  6. send: the row of cursors, then the engine's commit under the next number. One group
-//     is in flight; phases 3 to 5 of the next go on meanwhile.
-//  7. settle, after the sync: HEAD, then reads are given the new number. This order:
-//     HEAD never claims what is not synced, nobody reads what HEAD could lack.
-//  8. answer: first the next group is sent, then the callers hear of this one.
+//  1. encode (Commit): makes the bytes of the entry and its rows, and checks their size.
+//     No lock.
+//  2. queue (submit): up to queueLength batches wait. They are admitted in order of arrival.
+//  3. open: checks the free disk space, and opens the group's view, which reads at the last
+//     synced group (holds the lock of reads briefly), and the group's batch.
+//  4. admit: checks the run's seq, then the keys that must be absent or have an expected value,
+//     against the store, the group in flight and the group being collected. A batch that fails
+//     is answered only when the write that it lost against is visible (refuse).
+//  5. add: assigns the cursor and sets the rows. A watermark is lowered before a row below it
+//     is set (lock of marks). From here on the whole batch is in the group.
+//  6. send: adds the row of cursors and starts the engine's commit under the next number. One
+//     group is in flight; phases 3 to 5 of the next group run at the same time.
+//  7. settle, after the sync: updates HEAD, then gives the new number to reads. This order
+//     matters: HEAD never claims an unsynced group, and no read returns data that HEAD lacks.
+//  8. answer: sends the next group first, then answers the callers of this one.
 //
-// An error of phases 3 and 4 concerns one batch, of which nothing was set. One of phases 5
-// to 7 means that nobody knows what is stored: broken, for good.
+// An error in phase 3 or 4 concerns one batch, of which no row was set. After an error in
+// phases 5 to 7 it is unknown what is stored, and the store takes no more writes.
 type committer struct {
 	store      *Store
 	watermarks *watermarks
@@ -49,12 +50,12 @@ type committer struct {
 	cursors    map[uint32]uint64
 	recentSeqs recentSeqs
 	knownIDs   knownIDs
-	// sentGuarded are the guarded values of the group that was sent last.
+	// sentGuarded are the guarded values of the last group that was sent.
 	sentGuarded map[string][]byte
 	flight      *group
 	ts          uint64
 	groups      uint64
-	// failure ends all writing; set once, by the committer alone.
+	// failure ends all writing. Only the committer sets it, once.
 	failure error
 }
 
@@ -75,8 +76,8 @@ func newCommitter(s *Store, ts uint64, cursors map[uint32]uint64) *committer {
 	}
 }
 
-// submit hands a batch over and waits for its outcome. The context limits only
-// the waiting: what was handed over goes on.
+// submit hands a batch to the committer and waits for its outcome. The context limits only the
+// wait: a batch that was handed over is still committed.
 func (c *committer) submit(ctx context.Context, w *Writes) error {
 	r := &request{w: w, done: make(chan error, 1)}
 	select {
@@ -105,7 +106,8 @@ func (c *committer) submit(ctx context.Context, w *Writes) error {
 	}
 }
 
-// outcome is for a request whose committer has ended: answered, or never seen.
+// outcome returns the outcome of a request after the committer has ended: its answer, or an
+// error if the committer never received it.
 func (r *request) outcome() error {
 	select {
 	case err := <-r.done:
@@ -137,7 +139,8 @@ func (c *committer) run() {
 			c.enqueue(next, r, &held)
 		case result := <-c.acks:
 			g, err := c.publish(result)
-			// The disk has work again before the callers of the last group have theirs.
+			// The next group is sent before the callers of the last group are answered, so that
+			// the disk does not wait for them.
 			next = c.launch(next, &held)
 			c.respond(g, err)
 			c.answered(g)
@@ -149,8 +152,8 @@ func (c *committer) run() {
 	}
 }
 
-// launch sends the group that was collected, unless one is in flight, and returns
-// the one to collect next.
+// launch sends the collected group unless another one is in flight. It returns the group to
+// collect next.
 func (c *committer) launch(next *group, held **request) *group {
 	if c.failure != nil || c.flight != nil || len(next.requests) == 0 {
 		return next
@@ -165,7 +168,7 @@ func (c *committer) launch(next *group, held **request) *group {
 	return next
 }
 
-// abandon answers everybody in a group that will never be sent.
+// abandon answers all requests of a group that will never be sent.
 func (c *committer) abandon(next *group, held **request) *group {
 	c.shut(next)
 	c.respond(next, c.failure)
@@ -176,8 +179,8 @@ func (c *committer) abandon(next *group, held **request) *group {
 	return &group{}
 }
 
-// stopping is the stop signal once nothing is collected or in flight; before
-// that it never fires, so that a close drains.
+// stopping returns the stop signal once no group is collected or in flight. Until then it
+// returns a channel that never fires, so that a close finishes the work first.
 func (c *committer) stopping(next *group) <-chan struct{} {
 	if c.flight != nil || len(next.requests) > 0 || len(c.queue) > 0 {
 		return nil
@@ -185,7 +188,7 @@ func (c *committer) stopping(next *group) <-chan struct{} {
 	return c.stop
 }
 
-// gather takes what waits already, without waiting for more.
+// gather takes the requests that already wait in the queue. It does not wait for more.
 func (c *committer) gather(next *group, held **request) {
 	for *held == nil {
 		select {
@@ -197,8 +200,8 @@ func (c *committer) gather(next *group, held **request) {
 	}
 }
 
-// enqueue admits a batch into the group, or answers why not. A batch that does not
-// fit any more is held for the next group.
+// enqueue admits a batch to the group, or answers it with the error. A batch that does not fit
+// any more is held for the next group.
 func (c *committer) enqueue(next *group, r *request, held **request) {
 	if err := c.open(next, r.w); err != nil {
 		r.done <- err
@@ -212,14 +215,14 @@ func (c *committer) enqueue(next *group, r *request, held **request) {
 		c.refuse(next, r, err)
 	}
 	if len(next.requests) == 0 {
-		// The next batch is judged by what is synced when it comes.
+		// The next batch must be checked against what is synced when it arrives.
 		c.shut(next)
 	}
 }
 
-// flushWatermarks stores the watermarks that scans have moved, as a batch of the group that is
-// being made: what is admitted after it lowers them again. Best effort, an older mark
-// is as right, only slower.
+// flushWatermarks stores the watermarks that scans have raised, as a batch of the group being
+// collected. Batches that are admitted later may lower them again. An error is ignored: an
+// older watermark is correct too, only slower.
 func (c *committer) flushWatermarks(next *group, held **request) {
 	queues := c.watermarks.behind()
 	if queues == 0 || *held != nil || c.failure != nil {
@@ -229,8 +232,8 @@ func (c *committer) flushWatermarks(next *group, held **request) {
 	c.enqueue(next, &request{w: w, done: make(chan error, 1)}, held)
 }
 
-// refuse answers a batch whose precondition failed: at once if what it lost
-// against is visible, else together with the group that holds it.
+// refuse answers a batch whose precondition failed: at once if the write that it lost against
+// is visible, otherwise together with the group that holds that write.
 func (c *committer) refuse(next *group, r *request, err error) {
 	switch {
 	case len(next.requests) > 0:
@@ -242,10 +245,9 @@ func (c *committer) refuse(next *group, r *request, err error) {
 	}
 }
 
-// open checks that there is room for a batch, and begins the
-// group when its first batch comes. It reads at the last synced group, or at a later one,
-// which is kept from being collected until the group is sent; what is in flight is
-// seen through recent and sentGuarded.
+// open checks that the disk has space for a batch, and starts the group with its first batch.
+// The group reads at the last synced group or a later one, and the engine keeps that version
+// until the group is sent. The writes in flight are seen through recent and sentGuarded.
 func (c *committer) open(g *group, w *Writes) error {
 	if c.failure != nil {
 		return c.failure
@@ -265,7 +267,7 @@ func (c *committer) open(g *group, w *Writes) error {
 	return nil
 }
 
-// shut ends a group's reading.
+// shut closes a group's view.
 func (c *committer) shut(g *group) {
 	if g.txn == nil {
 		return
@@ -275,7 +277,7 @@ func (c *committer) shut(g *group) {
 	c.store.readTimestamps.end(g.ts)
 }
 
-// send commits the group; its outcome arrives in acks.
+// send starts the group's commit. The outcome arrives in acks.
 func (c *committer) send(g *group) {
 	c.groups++
 	g.number = c.groups
@@ -295,7 +297,7 @@ func (c *committer) send(g *group) {
 	g.batch.Commit(c.ts, func(r kv.Result) { c.acks <- r })
 }
 
-// publish publishes the group that was synced; its callers have no answer yet.
+// publish makes a synced group visible to reads. Its callers have no answer yet.
 func (c *committer) publish(result kv.Result) (*group, error) {
 	g := c.flight
 	c.flight = nil
@@ -317,8 +319,8 @@ func (c *committer) publish(result kv.Result) (*group, error) {
 	return g, err
 }
 
-// unstored is why a group is not stored, nil if it is. Of one that is certainly not what came
-// after it was judged by it, so that it ends the writing as well.
+// unstored returns the reason why a group is not stored, nil if it is. Even a group that is
+// certainly not stored ends the writing, because later batches were checked against it.
 func unstored(r kv.Result) error {
 	if r.Outcome != kv.Stored && r.Err == nil {
 		return errOutcomeMissing
@@ -334,7 +336,7 @@ func (c *committer) answered(g *group) {
 	}
 }
 
-// respond tells everybody of a group what became of it.
+// respond answers all requests of a group.
 func (c *committer) respond(g *group, err error) {
 	for _, r := range g.requests {
 		r.done <- err
@@ -347,7 +349,7 @@ func (c *committer) respond(g *group, err error) {
 	}
 }
 
-// tails are the newest cursors of the namespaces in the group.
+// tails returns the newest cursor of each namespace in the group.
 func (c *committer) tails(g *group) map[uint32]uint64 {
 	tails := make(map[uint32]uint64, 1)
 	for _, r := range g.requests {
@@ -358,8 +360,8 @@ func (c *committer) tails(g *group) map[uint32]uint64 {
 	return tails
 }
 
-// markFailed makes the store read-only for good: nobody knows what of the group was
-// stored.
+// markFailed makes the store read-only for good, because it is unknown which part of the group
+// was stored.
 func (c *committer) markFailed(cause error) error {
 	if c.failure == nil {
 		c.failure = fmt.Errorf("%w: %w", machine.ErrIndeterminate, cause)
@@ -368,9 +370,9 @@ func (c *committer) markFailed(cause error) error {
 	return c.failure
 }
 
-// Stats counts what was committed since the store was opened.
+// Stats counts the commits since the store was opened.
 type Stats struct {
-	// Groups are synced transactions; Batches, Keys and Bytes what they held.
+	// Groups counts synced transactions; Batches, Keys and Bytes count their contents.
 	Groups, Batches, Keys, Bytes int64
 }
 

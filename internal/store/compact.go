@@ -22,12 +22,12 @@ type Compaction struct {
 	Before, After int64
 }
 
-// Compact writes the store in opts.Dir, which nobody else may have open, anew without what
-// was superseded and removed: into the directory to, or, with "", beside it, from where the
-// new one takes its place in one step. Everything is proven before that; graphs are those of
-// the new store's packs. Broken off at any moment the directory holds what it held: the next
-// call removes what was begun. It is the same store; rows have the versions that they had.
-// A link to the directory stays one.
+// Compact rewrites the store in opts.Dir without superseded and removed values. No other
+// process may have the store open. The result goes to the directory to. With "" it is built
+// beside the store and replaces it in one step. Compact proves the whole new store first;
+// graphs are those of the new store's packs. After an interruption at any moment the directory
+// holds its old contents, and the next call removes the partial result. The store keeps its
+// identity, and rows keep their versions. A symbolic link to the directory stays one.
 //
 // Errors: [ErrLocked], [ErrFormat], *machine.Refusal DISK_LOW, [compact.ErrSwap].
 func Compact(ctx context.Context, opts Options, to string, graphs func(*Store) check.Graphs) (out Compaction, err error) {

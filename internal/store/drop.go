@@ -34,11 +34,11 @@ func (w *Writes) drop(p []byte) {
 // undropped expects that no removal of the rows under a prefix is under way.
 func undropped(p []byte, miss error) expect { return expect{key: layout.DropKey(p), err: miss} }
 
-// errDropped: the removal has been ended by somebody else.
+// errDropped means that another caller has completed the removal.
 var errDropped = errors.New("the rows are removed")
 
-// dropUnder removes the rows under a prefix whose mark is stored. Nobody adds any
-// while it is there.
+// dropUnder removes the rows under a prefix whose mark is stored. The mark prevents new rows
+// under the prefix.
 func (s *Store) dropUnder(ctx context.Context, p []byte) error {
 	mark := layout.DropKey(p)
 	for {

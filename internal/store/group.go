@@ -12,14 +12,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Bounds of one group, and of one batch: a batch is never split.
+// Bounds of a group. They hold for a batch too, because a batch is never split.
 const (
 	maxGroupBytes = 8 << 20
 	maxGroupKeys  = 50_000
 )
 
-// size is what a batch or a group takes: all bytes, the bytes that the engine counts
-// against its bound (large values may lie apart), and keys.
+// size measures a batch or a group: all bytes, the bytes that count against the engine's bound
+// (large values may be stored separately), and keys.
 type size struct {
 	bytes, inTree int64
 	keys          int
@@ -29,23 +29,23 @@ func (a size) plus(b size) size {
 	return size{bytes: a.bytes + b.bytes, inTree: a.inTree + b.inTree, keys: a.keys + b.keys}
 }
 
-// boundsOf are the engine's, or the store's own where those are narrower.
+// boundsOf returns the bounds of the engine, or those of the store where they are lower.
 func boundsOf(e kv.KV) kv.Bounds {
 	b := e.Bounds()
 	b.Keys, b.Key = min(b.Keys, maxGroupKeys), min(b.Key, layout.MaxKey)
 	return b
 }
 
-// fits reports whether the engine can take it in one group.
+// fits reports whether the engine can take this size in one group.
 func (s *Store) fits(z size) bool {
 	return z.bytes <= maxGroupBytes && z.keys <= s.bounds.Keys && z.inTree <= s.bounds.Bytes
 }
 
-// measure counts a batch once, before it is handed over.
+// measure computes the size of a batch, once, before it is handed over.
 func (s *Store) measure(w *Writes) size {
 	z := size{keys: len(w.ops)}
 	if w.entry >= 0 {
-		// Its place among the cursors, and a row for it if it is alone.
+		// The batch's part of the row of cursors, and the row itself if the batch is alone.
 		z.keys++
 		z.inTree += int64(len(w.runID)) + 64
 	}
@@ -57,7 +57,7 @@ func (s *Store) measure(w *Writes) size {
 		}
 		z.inTree += key + value + kv.PairBytes
 		if layout.Kinds[w.ops[i].Key[0]].Queue != nil {
-			// A watermark may be added for each row of a queue.
+			// Each row of a queue may add a watermark.
 			z.keys++
 			z.inTree += 32
 		}
@@ -65,8 +65,8 @@ func (s *Store) measure(w *Writes) size {
 	return z
 }
 
-// checkSize refuses a batch that would not fit a group of its own, or a key that
-// the engine would not take.
+// checkSize refuses a batch that is too large for a group of its own, or that has a key that is
+// too long for the engine.
 func (s *Store) checkSize(w *Writes) error {
 	for i := range w.ops {
 		if key := w.ops[i].Key; len(key) > s.bounds.Key {
@@ -96,7 +96,7 @@ func (s *Store) checkSize(w *Writes) error {
 	}
 }
 
-// request is one batch on its way through the committer.
+// request is one batch that waits for the committer's answer.
 type request struct {
 	w    *Writes
 	done chan error
@@ -107,25 +107,25 @@ type refusal struct {
 	err error
 }
 
-// group is one group in the making.
+// group is a group that the committer collects.
 type group struct {
-	// txn reads at ts, the last synced group; nil while there is no request, and once the
-	// group was sent. batch takes what is set, which txn does not show.
+	// txn reads at ts, the last synced group. It is nil before the first request and after the
+	// group was sent. batch takes the writes, which txn does not show.
 	txn      *layout.Txn
 	ts       uint64
 	batch    kv.Batch
 	requests []*request
-	// refused wait with the group: what they lost against must be visible when
-	// they hear of it.
+	// refused are answered together with the group, because the writes that they lost against
+	// must be visible first.
 	refused []refusal
 	size    size
-	// guarded holds the values set under keys that preconditions look at.
+	// guarded holds the values that were set under keys that preconditions read.
 	guarded map[string][]byte
-	// cursorRows are the group's entries in the order of their cursors, by namespace: the
-	// values of its rows of cursors.
+	// cursorRows are the values of the group's rows of cursors, by namespace: its entries in
+	// the order of their cursors.
 	cursorRows map[uint32][]byte
 	number     uint64
-	// rows counts what was set.
+	// rows counts the rows that were set.
 	rows int
 }
 
@@ -133,9 +133,9 @@ func (g *group) info() Group {
 	return Group{Number: g.number, Batches: len(g.requests), Keys: g.rows, Bytes: g.size.bytes}
 }
 
-// checkPreconditions checks a batch's preconditions against the store and everything before
-// it, and adds it to the group. An error concerns this batch only: nothing of it
-// was set.
+// checkPreconditions checks a batch's preconditions against the store and all earlier batches,
+// and adds the batch to the group. An error concerns this batch only, and none of its rows is
+// set.
 func (c *committer) checkPreconditions(g *group, r *request) error {
 	if err := c.checkSeq(g, r.w); err != nil {
 		return err
@@ -189,7 +189,7 @@ func (c *committer) checkSeq(g *group, w *Writes) error {
 	return nil
 }
 
-// lookup reads a guarded key as it will be when the group before is stored.
+// lookup reads a guarded key as it will be once the earlier group is stored.
 func (c *committer) lookup(g *group, key []byte) ([]byte, error) {
 	if v, ok := g.guarded[string(key)]; ok {
 		return v, nil
@@ -200,8 +200,8 @@ func (c *committer) lookup(g *group, key []byte) ([]byte, error) {
 	return layout.Get(g.txn, key)
 }
 
-// read looks up what the batch's ops make their values of, so that a read that fails concerns
-// the batch alone.
+// read reads the values from which the batch's ops compute theirs. It runs before any row is
+// set, so that a failed read concerns this batch only.
 func (c *committer) read(g *group, w *Writes) error {
 	for i := range w.ops {
 		if !w.ops[i].Merges() {
@@ -216,7 +216,7 @@ func (c *committer) read(g *group, w *Writes) error {
 	return nil
 }
 
-// addToGroup gives the batch its cursor and sets its keys.
+// addToGroup assigns the batch its cursor and sets its keys.
 func (c *committer) addToGroup(g *group, r *request) error {
 	w := r.w
 	if w.entry >= 0 {
@@ -244,8 +244,8 @@ func (c *committer) addToGroup(g *group, r *request) error {
 	return nil
 }
 
-// setRow sets a key, and lowers the watermark of its queue in the same group if the
-// row is due before it.
+// setRow sets a key. If the row is due before its queue's watermark, setRow lowers the
+// watermark in the same group.
 func (c *committer) setRow(g *group, op *layout.Op) error {
 	if err := op.Merge(func(key []byte) ([]byte, error) { return c.lookup(g, key) }); err != nil {
 		return err
@@ -259,9 +259,9 @@ func (c *committer) setRow(g *group, op *layout.Op) error {
 	return nil
 }
 
-// addCursorRows adds the rows of cursors: one per namespace, under the last cursor of the group.
-// They are never deleted, so that tables and logs tell the group that they end with; a
-// group without entries has a row of its own for that.
+// addCursorRows adds the rows of cursors: one per namespace, under the last cursor of the
+// group. They are never deleted, so that tables and logs show with which group they end. A
+// group without entries gets a row of its own for that.
 func (c *committer) addCursorRows(g *group) {
 	if len(g.cursorRows) == 0 {
 		g.set(&layout.Op{Key: layout.GroupKey, Value: layout.Number(nil, c.ts)})
@@ -283,9 +283,9 @@ func (g *group) set(op *layout.Op) {
 	g.batch.Set(op.Key, op.Value)
 }
 
-// recentSeqs remembers the last seq of runs that were written lately, in two
-// generations, so that most preconditions need no look into the store. It always
-// covers the group being made and the one being synced, which is why it is no LRU.
+// recentSeqs is a cache of the last seq of recently written runs, so that most preconditions
+// need no read of the store. It has two generations. It always covers the group being collected
+// and the one being synced, which an LRU cache could not guarantee.
 type recentSeqs struct {
 	now, before map[string]uint64
 }
@@ -302,14 +302,15 @@ func (r *recentSeqs) last(run []byte) (uint64, bool) {
 
 func (r *recentSeqs) put(run []byte, seq uint64) { r.now[string(run)] = seq }
 
-// turn is called when a group was sent: an older generation may go.
+// turn is called when a group was sent. It may drop the older generation.
 func (r *recentSeqs) turn() {
 	if len(r.now) >= recentRuns {
 		r.now, r.before = make(map[string]uint64, recentRuns), r.now
 	}
 }
 
-// holdsApart: something of the group has the size from which values lie apart, 0 = none do.
+// holdsApart reports whether a value of the group reaches the size from which values are stored
+// separately. With size 0 no value is.
 func (g *group) holdsApart(size int64) bool {
 	if size == 0 || g.size.bytes < size {
 		return false
@@ -329,7 +330,7 @@ func (g *group) holdsApart(size int64) bool {
 	return false
 }
 
-// last is the group's last entry, nil if it has none.
+// last returns the group's last entry, nil if it has none.
 func (g *group) last() *layout.LastEntry {
 	for _, r := range slices.Backward(g.requests) {
 		if w := r.w; w.entry >= 0 {
@@ -339,7 +340,7 @@ func (g *group) last() *layout.LastEntry {
 	return nil
 }
 
-// ops are what the group stores, but for its cursors and watermarks.
+// ops returns what the group stores, except its cursors and watermarks.
 func (g *group) ops() iter.Seq[*layout.Op] {
 	return func(yield func(*layout.Op) bool) {
 		for _, r := range g.requests {

@@ -8,19 +8,20 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Replay takes the inputs of a run's last entries once more and returns the state after
-// them, its PrevHash the last one's hash. The head is that before them. Who runs the
-// machine gives it to the store, which knows neither packs nor rules.
+// Replay applies the inputs of a run's last entries again and returns the state after them; its
+// PrevHash is the hash of the last entry. head is the state before them. The caller that runs
+// the machine passes a Replay to the store, which knows neither packs nor rules.
 type Replay func(ctx context.Context, head *machine.State, tail []machine.Entry) (*machine.State, error)
 
-// ReplayWith says how the states of runs are made whose last entries came after their
-// stored head. Call it before anybody reads such a run; until then that is an error.
+// ReplayWith sets the function that computes the state of runs that have entries after their
+// stored head. Call it before the first read of a run: until then a read of a run with later
+// entries is an error.
 func (s *Store) ReplayWith(replay func(ctx context.Context, head *machine.State, tail []machine.Entry) (*machine.State, error)) {
 	r := Replay(replay)
 	s.replay.Store(&r)
 }
 
-// errNoReplay: nobody has called ReplayWith.
+// errNoReplay means that ReplayWith was not called.
 var errNoReplay = errors.New("the run goes on behind its stored head, and the store was not told how to replay it")
 
 // headAt is the state of a run after its last entry: the stored head, and fewer than

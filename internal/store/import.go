@@ -21,12 +21,12 @@ const (
 	importKeys  = 4096
 )
 
-// Import stores the run of an unpacked file: journal, checkpoints, artifact and
-// message rows, and a head that is marked as imported. It gets no cursors, ids,
-// timers, outbox rows or turn to offer, so nothing ever drives it. Everything is
-// proven before anything is stored, and the head is stored last: a run that is
-// there is whole. row names the pack, which is stored by its digest alone; at is
-// when, Unix nanoseconds. The same run again is a duplicate.
+// Import stores the run of an unpacked file: journal, checkpoints, artifact and message rows,
+// and a head that is marked as imported. The run gets no cursors, ids, timers, outbox rows or
+// ready turn, so that it never executes. Import proves the whole run before it stores any row,
+// and stores the head last: a visible run is complete. row names the pack, which is stored by
+// its digest alone; at is the time in Unix nanoseconds. A second import of the same run is a
+// duplicate.
 //
 // Errors: *machine.Refusal EXPORT_INVALID with the first bad seq, RUN_EXISTS.
 func (s *Store) Import(ctx context.Context, ns uint32, x machine.Export, row machine.PackRow, g *machine.Graph, at int64) (*machine.State, bool, error) {
@@ -217,7 +217,7 @@ func (i *importer) blob(ctx context.Context, kind runfile.Kind, body []byte) err
 	return nil
 }
 
-// importPrincipal is nobody: principals have names.
+// importPrincipal is the principal of imported rows: empty, which no real principal is.
 const importPrincipal = ""
 
 func (i *importer) endBlob(ctx context.Context) error {
@@ -246,8 +246,8 @@ func (s *Store) dropUnfinished() error {
 	return nil
 }
 
-// dropUnfinishedOf removes what an import of the same run left that could not be
-// removed for want of room.
+// dropUnfinishedOf removes the rest of an earlier import of the same run that could not be
+// removed because the disk was full.
 func (s *Store) dropUnfinishedOf(mark []byte) error {
 	var value []byte
 	err := s.view(func(txn *layout.Txn) (err error) {

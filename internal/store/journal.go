@@ -46,7 +46,7 @@ func (s *Store) Journal(ctx context.Context, ns uint32, after uint64, page machi
 	return out, after, nil
 }
 
-// Tail is the newest cursor of a namespace, 0 if it holds nothing.
+// Tail returns the newest cursor of a namespace, 0 if the namespace is empty.
 func (s *Store) Tail(ctx context.Context, ns uint32) (uint64, error) {
 	return s.readTimestamps.tail(ns), ctx.Err()
 }

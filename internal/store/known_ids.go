@@ -6,11 +6,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// knownIDs remembers the idempotency ids of runs that began since the store was
-// opened. Most events bring a new id, and to prove that it is new takes a look
-// into every level of the database; for such a run its own ids are proof enough.
-// What is forgotten, for room, is only looked up again. Used by the committer
-// alone. No LRU: a lookup by bytes makes no string, on the way of every commit.
+// knownIDs caches the idempotency ids of runs that began since the store was opened. Most
+// events bring a new id, and a proof from the database that it is new reads every level. For a
+// run in the cache its own ids are proof enough. An evicted run only costs a read. Only the
+// committer uses it. It is no LRU cache: a lookup by bytes allocates no string, and every
+// commit makes one.
 type knownIDs struct {
 	seed maphash.Seed
 	// runs maps head keys to the hashes of all ids of the run.

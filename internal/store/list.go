@@ -94,8 +94,8 @@ func (s *Store) matching(ctx context.Context, txn *layout.Txn, ns uint32, run st
 	return s.replayed(ctx, txn, head, tail)
 }
 
-// standsElsewhere: the stored head is of a visit of another state, and nothing came
-// after it.
+// standsElsewhere reports whether the stored head is of a visit to another state and the run
+// has no later entries.
 func standsElsewhere(txn *layout.Txn, key, head []byte, state string) (bool, error) {
 	current, err := codec.HeadCurrent(head)
 	if err != nil || string(current) == state {
@@ -155,9 +155,8 @@ func matches(st *machine.State, f *machine.RunFilter) bool {
 // indexLook bounds how many rows are counted to compare two indexes.
 const indexLook = 512
 
-// shortest returns the prefixes whose rows cover the filter: the heads
-// themselves, or the index with the fewest rows. Several prefixes (one per
-// status) are merged.
+// shortest returns the prefixes whose rows cover the filter: the heads themselves, or the index
+// with the fewest rows. Several prefixes (one per status) are merged.
 func shortest(txn *layout.Txn, ns uint32, f machine.RunFilter) [][]byte {
 	choices := indexChoices(ns, f)
 	if len(choices) == 0 {

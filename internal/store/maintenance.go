@@ -8,9 +8,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// maintenance does the chores that no caller waits for and that write no row: what is superseded is
-// let go of, the engine looks after itself. What gives room on disk back runs beside it, until
-// the same context ends.
+// maintenance does the background work for which no caller waits and which writes no row: it
+// drops superseded values and runs the engine's own maintenance. The reclaim of disk space runs
+// beside it until the same context ends.
 type maintenance struct {
 	store  *Store
 	cancel context.CancelFunc
@@ -57,8 +57,8 @@ func (k *maintenance) run(ctx context.Context) {
 	}
 }
 
-// finishRemovals ends removals whose caller met a full disk in the middle: until then nobody may
-// make anew what is removed.
+// finishRemovals completes removals that stopped because the disk was full. Until then no
+// caller can create the removed thing again.
 func (k *maintenance) finishRemovals(ctx context.Context) {
 	if k.store.Removes() != nil {
 		return

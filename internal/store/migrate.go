@@ -16,7 +16,7 @@ import (
 
 // Migration is what became of a directory of an older format.
 type Migration struct {
-	// From and To are formats; equal: there was nothing to do.
+	// From and To are formats. If they are equal, no migration was needed.
 	From, To uint32
 	// Rows were copied as they were, Repair made all others from the entries.
 	Rows   int64
@@ -26,22 +26,21 @@ type Migration struct {
 	Dir, Old string
 }
 
-// copied are the kinds of rows that a migration takes over: what is no function of the
-// entries, the entries, the heads, which name each run's pack, and outgoing work, of
-// which no entry says who holds it.
+// copied are the kinds of rows that a migration copies: the entries, the rows that cannot be
+// computed from entries, the heads, which name each run's pack, and outgoing work, because no
+// entry names its holder.
 var copied = []byte{
 	layout.KindHead, layout.KindEntry, layout.KindOutbox, layout.KindPack, layout.KindPackName, layout.KindPackRef, layout.KindPackBare,
 	layout.KindBlob, layout.KindBlobPiece, layout.KindUpload, layout.KindImport, layout.KindNamespace, layout.KindSubscription, layout.KindDeadLetter, layout.KindDrop,
 }
 
-// Migrate makes a store of this format, in the directory to, of the store of the format
-// before in opts.Dir. graphs are those of the new store's packs. Everything is made anew
-// from the entries and proven before it is called complete. The old directory holds what
-// it held; nobody else may have it open.
+// Migrate makes a store of this format, in the directory to, from the store of the previous
+// format in opts.Dir. graphs are those of the new store's packs. Migrate computes every row
+// from the entries and proves the result before it marks it as complete. The old directory
+// stays unchanged; no other process may have it open.
 //
-// With to "" the new directory takes the old one's place, which is kept beside it under
-// its name and ".format1". Broken off at any moment, and called again, it goes on or
-// begins again.
+// With to "" the new directory replaces the old one, which is kept beside it under its name and
+// ".format1". After an interruption at any moment, another call continues or starts again.
 func Migrate(ctx context.Context, opts Options, to string, graphs func(*Store) check.Graphs) (Migration, error) {
 	dir := filepath.Clean(opts.Dir)
 	out := Migration{From: FormatVersion - 1, To: FormatVersion, Dir: to, Old: dir}

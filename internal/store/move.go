@@ -14,8 +14,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/move"
 )
 
-// MoveOut opens the engine of a store for as long as do lasts, to be copied: nobody else has it
-// open, and nothing is written there. Errors: those of [Open].
+// MoveOut opens the engine of a store while do runs, so that do can copy it. No other process
+// has the store open, and no rows are written. Errors: those of [Open].
 func MoveOut(opts Options, do func(from engine.Engine) error) (err error) {
 	s, err := openQuiet(opts)
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// errNumbered: somebody else numbered the namespace meanwhile. A store has one owner,
-// who does it once.
+// errNumbered means that another caller numbered the namespace at the same time. A store has
+// one owner, which does it once.
 var errNumbered = errors.New("the namespace was numbered at the same time")
 
-// NumberNamespaces gives each namespace that has no number yet the next one, synced,
-// and returns the numbers of all that ever had one. A number is a name's for ever: it is
-// part of the keys of all that is stored in the namespace. The caller does not ask for
+// NumberNamespaces assigns the next number to each namespace without one, synced, and returns
+// the numbers of all namespaces that ever had one. A name keeps its number for ever, because
+// the number is part of the keys of every row in the namespace. The caller must not pass
 // "default", whose number is 0.
 func (s *Store) NumberNamespaces(ctx context.Context, names []string) (map[string]uint32, error) {
 	numbers, last, err := s.namespaces(ctx)

@@ -19,9 +19,9 @@ type Options struct {
 	// Logger receives Badger's messages. Default: discarded.
 	Logger *slog.Logger
 
-	// EncryptionKey of 16, 24 or 32 bytes encrypts everything in the directory that
-	// came from a caller; nil = nothing is. A directory is made with or without one and
-	// stays so.
+	// EncryptionKey of 16, 24 or 32 bytes encrypts all data in the directory that came from
+	// callers; nil = no encryption. A directory is created with or without encryption and stays
+	// so.
 	EncryptionKey []byte
 	// DataKeyAge is how long new files are encrypted under one data key, which lies in
 	// the directory under EncryptionKey. Default 10 days.
@@ -47,8 +47,8 @@ type Options struct {
 	// MarkInterval is how often the queues' watermarks are stored. Default 10 s.
 	MarkInterval time.Duration
 
-	// Repair opens a store whose rows of cursors may be damaged, for [Store.Repair]: what
-	// was acknowledged last is not looked for.
+	// Repair opens a store whose rows of cursors may be damaged, for [Store.Repair]. The check
+	// of the last acknowledged commit is skipped.
 	Repair bool
 	// migrating opens what a migration is making; epoch is that of the old store.
 	migrating bool
@@ -66,8 +66,8 @@ type Hooks struct {
 	// BeforeCommit runs before the engine gets the group. An error is taken for the
 	// commit's own: its outcome counts as unknown.
 	BeforeCommit func(Group) error
-	// AfterCommit runs when the engine has synced the group, before anybody is
-	// answered. An error is taken for the commit's own.
+	// AfterCommit runs when the engine has synced the group, before any caller is answered. An
+	// error is treated as an error of the commit.
 	AfterCommit func(Group) error
 	// Answered runs after the group's callers were answered.
 	Answered func(Group)
@@ -155,7 +155,7 @@ func openDirectory(o Options) (engine.Engine, error) {
 	return d, nil
 }
 
-// directory is what the room of that name needs.
+// directory returns the configuration of the Badger engine.
 func (o Options) directory() badgerengine.Config {
 	return badgerengine.Config{
 		Dir: o.Dir, Logger: o.Logger, EncryptionKey: o.EncryptionKey, DataKeyAge: o.DataKeyAge,

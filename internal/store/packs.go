@@ -144,8 +144,7 @@ func (s *Store) Pack(ctx context.Context, ns uint32, ref string) (machine.PackRo
 	return row, ctx.Err()
 }
 
-// PackBytes reads a pack by its digest alone, whichever namespaces know it;
-// [machine.ErrNoPack].
+// PackBytes reads a pack by its digest alone, in any namespace; [machine.ErrNoPack].
 func (s *Store) PackBytes(ctx context.Context, digest string) ([]byte, error) {
 	row := machine.PackRow{Digest: digest}
 	err := s.view(func(txn *layout.Txn) error {

@@ -110,8 +110,8 @@ func (s *Store) txnOf(snap kv.Snapshot) *layout.Txn {
 	return txn
 }
 
-// reading closes a view and gives errors their type. A read that failed is the answer, whatever
-// was made of it.
+// reading closes a view and gives errors their type. If a read failed, its error is returned,
+// even if the function ignored it.
 func reading(txn *layout.Txn, read func(txn *layout.Txn) error) error {
 	defer txn.Close()
 	err := read(txn)
@@ -129,8 +129,9 @@ func (s *Store) viewAt(group uint64, read func(txn *layout.Txn) error) error {
 // inView is the key of the view in which a context is used.
 type inView struct{ of *Store }
 
-// viewIn reads in the view that ctx is used in, which has a connection where reading takes one: who
-// waited for another one meanwhile could be waiting for himself. Else as view.
+// viewIn reads in the view that ctx belongs to. Where a view holds a connection, this prevents
+// a deadlock: a second view would wait for a connection that the caller itself may hold.
+// Without a view in ctx it works like view.
 func (s *Store) viewIn(ctx context.Context, read func(txn *layout.Txn) error) error {
 	if txn, ok := ctx.Value(inView{s}).(*layout.Txn); ok {
 		return layout.Typed(read(txn))

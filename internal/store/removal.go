@@ -21,7 +21,8 @@ func (s *Store) RunBytes(ctx context.Context, ns uint32, run string) (int64, err
 	return s.remover.Bytes(ctx, ns, run)
 }
 
-// Untold: an agent was not told yet that a delegation of the run is no longer wanted.
+// Untold reports whether an agent still has to receive the cancellation of a delegation of the
+// run.
 func (s *Store) Untold(ctx context.Context, ns uint32, run string) (bool, error) {
 	return s.remover.Untold(ctx, ns, run)
 }
@@ -48,12 +49,12 @@ func (s *Store) writeRemoval(ctx context.Context, c removal.Change) error {
 	return err
 }
 
-// Removes is nil while there is room for a page of a removal, else why there is none.
+// Removes returns nil if the disk has space for a page of a removal, otherwise the reason.
 func (s *Store) Removes() error {
 	return s.checkSpace(&Writes{reclaimsSpace: true, size: size{bytes: dropBytes}})
 }
 
-// checkSpace checks that there is room for writes.
+// checkSpace checks that the disk has space for writes.
 func (s *Store) checkSpace(w *Writes) error {
 	return s.engine.CheckSpace(w.size.bytes, w.reclaimsSpace)
 }

@@ -48,13 +48,14 @@ func (s *Store) Head(ctx context.Context, ns uint32, run string) (*machine.State
 	return st, nil
 }
 
-// Entries returns a run's entries that hold records >= from, in order. A run
-// that does not exist has none; of one that was deleted the error says so. At most 256 entries and about 1 MiB are read.
+// Entries returns the entries of a run that hold records >= from, in order. For an unknown run
+// it returns none; for a deleted run it returns an error. It reads at most 256 entries and
+// about 1 MiB.
 func (s *Store) Entries(ctx context.Context, ns uint32, run string, from uint64, page machine.Page) ([]machine.Entry, error) {
 	page = bound(page)
 	var out []machine.Entry
 	err := s.view(func(txn *layout.Txn) error {
-		// Up to the head nothing may be missing.
+		// No entry may be missing up to the head.
 		last, err := layout.HeadSeq(txn, layout.HeadKey(ns, run))
 		if err == nil && last == 0 {
 			err = layout.Gone(txn, ns, run, nil)
@@ -143,9 +144,9 @@ func noRecord(txn *layout.Txn, ns uint32, run string, seq uint64) error {
 	return err
 }
 
-// firstOf finds the key of the entry that holds seq: the last one that begins at
-// or before it. 0 = there is none. The caller that reads on asks for the first
-// record of an entry, so that is tried before a backward scan.
+// firstOf finds the key of the entry that holds seq: the last one that begins at or before it.
+// 0 = there is none. A caller that reads page by page requests the first record of an entry, so
+// that key is tried before a backward scan.
 func firstOf(txn *layout.Txn, ns uint32, run string, seq uint64) (uint64, error) {
 	if seq <= 1 {
 		return 1, nil
@@ -167,8 +168,8 @@ func firstOf(txn *layout.Txn, ns uint32, run string, seq uint64) (uint64, error)
 	return binary.BigEndian.Uint64(key[len(p):]), nil
 }
 
-// Checkpoint returns the newest stored copy of a run's state whose seq is at
-// most the given one, to replay from; nil if the replay begins at the start.
+// Checkpoint returns the newest stored copy of a run's state whose seq is at most the given
+// one, as the start of a replay; nil if the replay must start at the first entry.
 func (s *Store) Checkpoint(ctx context.Context, ns uint32, run string, seq uint64) (*machine.State, error) {
 	var st *machine.State
 	err := s.view(func(txn *layout.Txn) error {

@@ -61,12 +61,11 @@ type Store struct {
 	closeErr  error
 }
 
-// Open opens or creates the store in opts.Dir. Errors: [ErrLocked] when another
-// process has it open, [ErrFormat] when a newer version wrote it, *[Damage] when it
-// holds less than was acknowledged or something that is not as it was written,
-// *[inspect.KeyError] when it is encrypted otherwise than opts.EncryptionKey says
-// (nothing was changed by either), *machine.Refusal DISK_LOW when there is not even room to
-// start.
+// Open opens or creates the store in opts.Dir. Errors: [ErrLocked] when another process has it
+// open, [ErrFormat] when a newer version wrote it, *[Damage] when acknowledged data is missing
+// or stored data has changed, *[inspect.KeyError] when it is encrypted differently from
+// opts.EncryptionKey (the directory stays unchanged in both cases), *machine.Refusal DISK_LOW
+// when the disk space is too low for a start.
 func Open(opts Options) (*Store, error) {
 	opts = opts.withDefaults()
 	if err := opts.validate(); err != nil {
@@ -168,8 +167,8 @@ func (s *Store) ignoreDamageInRepair(err error) error {
 	return err
 }
 
-// ignoreDiskLow lets go of an error of a disk that is nearly full: what is there is served
-// nevertheless, and tidied up once there is room.
+// ignoreDiskLow ignores the error of a disk that is nearly full: the store still serves its
+// data, and the removal is done once there is space.
 func (s *Store) ignoreDiskLow(err error) error {
 	if refusal, ok := errors.AsType[*machine.Error](err); ok && refusal.Reason == diskspace.DiskLow {
 		s.opts.Logger.Warn("interrupted removal deferred, disk almost full", "error", err)
@@ -274,14 +273,13 @@ func (s *Store) loadWatermarks(txn *layout.Txn) error {
 	return nil
 }
 
-// Commit stores a batch in one synced transaction, then sets
-// batch.State.PrevHash to the run's new hash, and batch.State.Unlisted. The context
-// limits only the waiting: a batch that was handed over goes on.
+// Commit stores a batch in one synced transaction, then sets batch.State.PrevHash to the run's
+// new hash, and batch.State.Unlisted. The context limits only the wait: a batch that was handed
+// over is still committed.
 //
-// Errors: machine.ErrSeqConflict, machine.ErrConsumed (nothing was stored),
-// *machine.Refusal with DISK_LOW, BATCH_TOO_LARGE or NAME_TOO_LONG (nothing was
-// stored), machine.ErrIndeterminate (the store is read-only from then on),
-// [ErrClosed].
+// Errors: machine.ErrSeqConflict, machine.ErrConsumed (no row was stored), *machine.Refusal
+// with DISK_LOW, BATCH_TOO_LARGE or NAME_TOO_LONG (no row was stored), machine.ErrIndeterminate
+// (the store is read-only from then on), [ErrClosed].
 func (s *Store) Commit(ctx context.Context, batch *machine.Batch) (machine.Committed, error) {
 	w, err := s.writesOf(ctx, batch)
 	if err != nil {
@@ -328,7 +326,7 @@ func (s *Store) Stats() Stats {
 	}
 }
 
-// Failed is closed when the store met an error after which nobody knows what was
+// Failed returns a channel that is closed after an error that leaves it unknown what was
 // stored. Reads go on; every write gets machine.ErrIndeterminate.
 func (s *Store) Failed() <-chan struct{} { return s.failed }
 
@@ -350,7 +348,7 @@ func (s *Store) Close() error {
 }
 
 func (s *Store) close() error {
-	// What failed before was tried again meanwhile, and is if it has to be.
+	// Removals that failed earlier were retried in the meantime and are retried as needed.
 	select {
 	case err := <-s.engine.Fatal():
 		s.opts.Logger.Debug("flush before close failed", "error", err)

@@ -59,9 +59,8 @@ func (s *Store) writeSubscription(ctx context.Context, sub machine.Subscription,
 	return nil
 }
 
-// keptOf is what a subscription of a run expects to be kept of deletions: nothing, or, of a
-// run that was imported after it was deleted, what is kept of that. Another deletion makes
-// it another.
+// keptOf returns the remains of the run's deletion that a subscription to it expects: none, or
+// those of an earlier deletion if the run was imported again. Another deletion changes them.
 func (s *Store) keptOf(ns uint32, run string) (kept []byte, err error) {
 	err = s.view(func(txn *layout.Txn) error {
 		if there, err := layout.There(txn, ns, run); err != nil || !there {
@@ -113,9 +112,9 @@ func (s *Store) Subscriptions(ctx context.Context, ns uint32, kind machine.Subsc
 	return out, nil
 }
 
-// DropSubscription removes a subscription, synced, and then its dead letters; one that
-// is not there is no error. From the first of these commits on it is gone for ever,
-// whatever becomes of the others.
+// DropSubscription removes a subscription, synced, and then its dead letters. A missing
+// subscription is no error. From the first of these commits on the subscription is gone for
+// ever, even if a later commit fails.
 func (s *Store) DropSubscription(ctx context.Context, key machine.SubscriptionKey) error {
 	w := &Writes{ns: key.Namespace, entry: -1, reclaimsSpace: true, ops: []layout.Op{{Key: layout.SubscriptionKey(layout.KindSubscription, key), Delete: true}}}
 	w.drop(layout.SubscriptionKey(layout.KindDeadLetter, key))

@@ -51,8 +51,8 @@ func (s *Store) Tasks(ctx context.Context, ns uint32, owner, contextID string, m
 	return nil
 }
 
-// taskPrefix is what the rows of one owner begin with, whatever comes behind the
-// owner in their value.
+// taskPrefix returns the prefix of the rows of one owner, for any text after the owner in their
+// value.
 func taskPrefix(ns uint32, index, owner string) []byte {
 	p := layout.AppendName(layout.Prefix(nil, layout.KindIndex, ns), index)
 	if owner == "" {

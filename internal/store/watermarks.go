@@ -27,10 +27,10 @@ const watermarkSlack = int64(time.Minute)
 
 type watermark struct {
 	low int64
-	// stored is what the disk has; MinInt64 = nothing yet.
+	// stored is the value on disk; MinInt64 = none yet.
 	stored int64
-	// top is the latest due time of any row that was set or seen: a look at an empty
-	// queue proves nothing about what lies behind.
+	// top is the latest due time of any row that was set or seen: a scan of an empty queue
+	// proves nothing about later times.
 	top int64
 	// collected and flying are the earliest rows of the groups that no reader
 	// sees yet; seen collects rows that were set while a scan ran.
@@ -47,8 +47,8 @@ func (m *watermarks) get(q layout.QueueID) *watermark {
 	return k
 }
 
-// set notes a row due at the given time, before anybody can see it. It returns
-// the op that lowers the stored mark, if it must be.
+// set notes a row that is due at the given time, before any reader can see it. It returns the
+// op that lowers the stored mark, if that is necessary.
 func (m *watermarks) set(q layout.QueueID, at int64) *layout.Op {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -119,8 +119,8 @@ func (m *watermarks) behind() (n int) {
 	return n
 }
 
-// moved lists the ops that bring the stored marks up to date, for the group that is
-// being made: between the two nothing else may be admitted.
+// moved lists the ops that bring the stored marks up to date, for the group being collected. No
+// other batch may be admitted between this call and those ops.
 func (m *watermarks) moved() []layout.Op {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -27,17 +27,17 @@ type Writes struct {
 	// entry is the value that the committer completes with the cursor, as an index
 	// into ops; < 0 = writes without a journal entry.
 	entry int
-	// run is the head key of the run whose last seq must be prev and becomes last;
-	// runID names it in the row of cursors.
+	// run is the head key of the run whose last seq must be prev and becomes last; runID is its
+	// name in the row of cursors.
 	run        []byte
 	runID      string
 	prev, last uint64
 	expects    []expect
-	// requireNoRefs is a prefix under which there must be no key; nil: not asked.
+	// requireNoRefs is a prefix under which no key may exist; nil = no check.
 	requireNoRefs []byte
-	// dropped is the prefix whose rows go afterwards; nil: none do.
+	// dropped is the prefix whose rows are removed afterwards; nil = none.
 	dropped []byte
-	// reclaimsSpace: room comes back by it, so that a disk that is nearly full takes it.
+	// reclaimsSpace marks writes that free disk space, which a nearly full disk still accepts.
 	reclaimsSpace bool
 	// flushWatermarks: the watermarks that scans have moved are stored as well.
 	flushWatermarks bool

@@ -1,7 +1,6 @@
-// Package archive writes the portable file of a run: its pack, its entries as they are stored, the
+// Package archive writes the portable file of a run: its pack, its stored entries, and the
 // blobs that it refers to.
 //
-// Owns: nothing; the form of the file is package runfile's.
-// Keeps: no read of the store stays open for longer than a page takes, however slow the reader of
-// the file is.
+// Owns: the order of the parts. Package runfile owns the form of the file. Keeps: a read of the
+// store stays open no longer than one page takes, even with a slow reader.
 package archive

@@ -1,12 +1,12 @@
-// Package backup writes what a store holds at one moment into a stream, and puts such streams
-// together again.
+// Package backup writes the contents of a store at one moment into a stream, and restores a
+// store from these streams.
 //
-// Owns: the form of a backup: a header, frames of rows, an end with the digest of all.
-// Keeps: a backup is whole or refused; what follows on another one says on which. A row is what it
-// was in the store, byte for byte.
+// Owns: the form of a backup: a header, frames of rows, and an end with the digest of
+// everything. Keeps: a backup is complete or refused. An incremental backup names the backup
+// before it. A row in a backup has the same bytes as in the store.
 //
-// A backup that follows on another has the rows that are newer than that, and all rows of the kinds
-// that come and go (lists, timers, outgoing work, subscriptions, what is kept of deleted runs): of
-// those only the last backup of a chain counts. Rows of all other kinds go with their run, or with
-// their blob, and so are known to be gone without a record of it.
+// An incremental backup has the rows that are newer than the backup before it, and all rows of
+// the short-lived kinds (lists, timers, outgoing work, subscriptions, the remains of deleted
+// runs): of those kinds only the last backup of a chain counts. Rows of all other kinds
+// disappear together with their run or blob, so that their removal needs no record of its own.
 package backup

@@ -43,8 +43,8 @@ func sinceOf(view View, id string) (since uint64, err error) {
 	return since, err
 }
 
-// note remembers a backup of which all rows were written, and forgets the oldest. The mark is behind
-// the group that the backup ends with: who has it has all that the backup is of.
+// note stores the mark of a backup whose rows were all written, and drops the oldest mark. The
+// mark comes after the last group of the backup.
 func note(ctx context.Context, from Source, h Header) error {
 	marks, err := marksOf(from.View)
 	if err != nil {
@@ -58,7 +58,7 @@ func note(ctx context.Context, from Source, h Header) error {
 	return from.Note(ctx, ops)
 }
 
-// Forget forgets every backup: nothing may follow on one.
+// Forget removes the marks of all backups, so that the next backup must be a full one.
 func Forget(ctx context.Context, view View, write func(ctx context.Context, ops []layout.Op) error) error {
 	var ops []layout.Op
 	err := eachMark(view, func(item *kv.Iterator) error {

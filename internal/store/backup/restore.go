@@ -42,8 +42,8 @@ func Order(chain []Header) error {
 	return nil
 }
 
-// Restore puts a chain of backups into an empty store. open gives the n-th of so many,
-// whose order was tested.
+// Restore writes a chain of n backups, whose order was checked, into an empty store. open
+// returns the i-th backup.
 func Restore(ctx context.Context, to Target, n int, open func(i int) (io.ReadCloser, error)) error {
 	for i := range n {
 		if err := restoreOne(ctx, to, i == n-1, func() (io.ReadCloser, error) { return open(i) }); err != nil {
@@ -103,7 +103,7 @@ func writeAll(ctx context.Context, to Target, ops []layout.Op) error {
 	return nil
 }
 
-// sweeper removes the rows of earlier backups whose run or blob is gone in the last.
+// sweeper removes the rows of earlier backups whose run or blob is missing in the last backup.
 type sweeper struct {
 	to  Target
 	ops []layout.Op
@@ -154,7 +154,7 @@ func (s *sweeper) filter(ctx context.Context, kind byte, keep func(txn *layout.T
 	return s.flush(ctx)
 }
 
-// heads keeps those whose run is in a list: every run is in that of its status.
+// heads keeps the heads of listed runs: every existing run is in the list of its status.
 func (s *sweeper) heads(ctx context.Context) error {
 	return s.filter(ctx, layout.KindHead, func(txn *layout.Txn, item *kv.Iterator) (bool, error) {
 		value, err := layout.CopyOf(item)
@@ -233,7 +233,7 @@ func ofImport(item *kv.Iterator, last uint64) (bool, error) {
 	return seq <= last, err
 }
 
-// callers keeps the ids of runs that are there, and of those of which something is kept.
+// callers keeps the ids of existing runs, and of deleted runs that left remains.
 func (s *sweeper) callers(ctx context.Context) error {
 	return s.filter(ctx, layout.KindCallerID, func(txn *layout.Txn, item *kv.Iterator) (bool, error) {
 		value, err := layout.CopyOf(item)

@@ -78,9 +78,9 @@ func Take(ctx context.Context, from Source, after string, at int64, out io.Write
 	return h, write(ctx, from, h, out)
 }
 
-// write writes a backup, which is remembered before its end is written: nobody has a whole one
-// that the store does not know, and who leaves early makes it forget none. Each read of the
-// store is short, however slow out is.
+// write writes a backup. It stores the mark before it writes the end, so that the store knows
+// every complete backup; an interrupted backup removes no mark. Each read of the store is
+// short, even if out is slow.
 func write(ctx context.Context, from Source, h Header, out io.Writer) error {
 	w := &writer{out: out, sum: sha256.New()}
 	if err := w.begin(h); err != nil {

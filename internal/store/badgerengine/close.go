@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Close flushes and closes the files and lets others in. It waits for the room of [Directory.StartMaintenance],
-// whose context has ended.
+// Close flushes and closes the files and releases the lock. It waits for the reclaim that
+// [Directory.StartMaintenance] started, whose context has ended.
 func (d *Directory) Close() error {
 	if d.Reclaimer == nil {
 		return errors.Join(d.closeFlushed(), d.closeHead())
@@ -14,9 +14,9 @@ func (d *Directory) Close() error {
 	if err := d.Head.CheckPresent(); err != nil {
 		return fmt.Errorf("store closed: %w", err)
 	}
-	// Badger flushes its memtable when it closes, through a memory map: without
-	// room that ends the process. The log holds everything, so leave it as it is, and a
-	// compaction that is held for want of room.
+	// Badger flushes its memtable when it closes, through a memory map: on a full disk that
+	// kills the process. The log holds everything, so in that case neither the memtable is
+	// flushed nor a held compaction goes on.
 	if err := d.Disk.Await(d.Reclaimer.Done(), d.Log.Unflushed, d.MinTableSpace()); err != nil {
 		return fmt.Errorf("store closed without flushing, nothing is lost: %w", err)
 	}

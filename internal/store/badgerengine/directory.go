@@ -45,7 +45,7 @@ type Config struct {
 type Directory struct {
 	*badgerkv.DB
 
-	// Its parts: what Badger logs, the room on its disk, HEAD, and what gives room back.
+	// The parts: Badger's log messages, the free disk space, HEAD, and the reclaim of space.
 	Log       *diskspace.Logger
 	Disk      *diskspace.Disk
 	Head      *datadir.AckFile
@@ -59,9 +59,9 @@ type Directory struct {
 
 var _ engine.Engine = (*Directory)(nil)
 
-// Open opens or creates a directory, to be served. Errors: [datadir.ErrLocked], *[layout.Damage],
-// *[datadir.KeyError], [datadir.ErrFormat]; nothing was changed by any of them. *machine.Refusal
-// DISK_LOW when there is not even room to start.
+// Open opens or creates a directory for serving. Errors: [datadir.ErrLocked], *[layout.Damage],
+// *[datadir.KeyError], [datadir.ErrFormat]; the directory stays unchanged. *machine.Refusal
+// DISK_LOW when the disk space is too low for a start.
 func Open(cfg Config) (*Directory, error) {
 	if datadir.Moving(cfg.Dir, cfg.Next) {
 		return nil, fmt.Errorf("%w: %s is being migrated; if nobody does, run pawl migrate again", datadir.ErrFormat, cfg.Dir)
@@ -74,7 +74,7 @@ func Open(cfg Config) (*Directory, error) {
 		Log:  &diskspace.Logger{Log: cfg.Logger, Unflushed: make(chan error, 1)},
 		Disk: &diskspace.Disk{Dir: cfg.Dir, Min: cfg.MinFree, Free: cfg.FreeSpace},
 	}
-	// Opening replays and flushes the log: it needs room for the memtables.
+	// Opening replays and flushes the log, which needs disk space for the memtables.
 	if err := d.Disk.CheckNow(d.MinTableSpace()); err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func (d *Directory) Found() *datadir.AckMark { return d.found }
 // Keys are in a file of the directory.
 func (d *Directory) Keys() *keyring.Ring { return d.keys }
 
-// Format is the newest: nobody else has the directory.
+// Format returns the newest format: Open accepts no other one.
 func (d *Directory) Format() uint32 { return layout.Format }
 
 // Confirm compares the database with what the HEAD file says was acknowledged.
@@ -183,7 +183,7 @@ func (d *Directory) Serve(group uint64, epoch [16]byte) error {
 	return err
 }
 
-// StartMaintenance makes the room that gives space on disk back, and starts it.
+// StartMaintenance creates the reclaimer, which frees disk space, and starts it.
 func (d *Directory) StartMaintenance(ctx context.Context, duties engine.Callbacks) {
 	d.Reclaimer = reclaim.New(reclaim.Config{
 		Dir: d.cfg.Dir, DB: d.Badger(), Synced: duties.Stored, Collecting: d.Head.SetCollecting, Before: duties.Removed, Large: badgerkv.Apart,
@@ -208,8 +208,8 @@ func (d *Directory) StartMaintenance(ctx context.Context, duties engine.Callback
 // flush at opening or closing nor by a compaction.
 func (d *Directory) MinTableSpace() int64 { return min(d.cfg.MinFree, 3*d.cfg.MemTableSize) }
 
-// CheckSpace checks that there is room for a commit. What gives room back is taken as long as
-// tables can be written: a full disk is where it is needed.
+// CheckSpace checks that the disk has space for a commit. Commits that free space are accepted
+// as long as tables can be written, because a full disk needs them.
 func (d *Directory) CheckSpace(bytes int64, frees bool) error {
 	err := d.Disk.Check(bytes)
 	if err != nil && frees {
@@ -226,11 +226,11 @@ func (d *Directory) Settled(g engine.Group) error {
 // BeginLargeDelete keeps rows where they are until release is called.
 func (d *Directory) BeginLargeDelete() (release func()) { return d.Reclaimer.Hold() }
 
-// Removed notes rows whose removal is stored.
+// Removed notes the size of rows whose removal is stored.
 func (d *Directory) Removed(bytes int64) { d.Reclaimer.Removed(bytes) }
 
-// Fatal tells that Badger cannot flush a memtable: then it has no room for writes either, and
-// tries for ever.
+// Fatal reports that Badger cannot flush a memtable. Badger then accepts no more writes and
+// retries the flush for ever.
 func (d *Directory) Fatal() <-chan error { return d.Log.Unflushed }
 
 // Check sees to it that the directory is there.

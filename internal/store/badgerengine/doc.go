@@ -1,8 +1,7 @@
-// Package badgerengine keeps a store in one directory: the engine that Pawl embeds, with all that
-// is about its files.
+// Package badgerengine keeps a store in one directory: the embedded engine, with all work on
+// its files.
 //
-// Owns: the order in which a directory is locked, looked through, opened and closed; HEAD; the room
-// on its disk; the look at all checksums.
-// Keeps: Badger has a directory only after everything that was acknowledged is proven to be there,
-// and while the directory is locked.
+// Owns: the order in which a directory is locked, inspected, opened and closed; HEAD; the free
+// disk space; the check of all checksums. Keeps: Badger opens a directory only while it is
+// locked, and only after the proof that everything acknowledged is there.
 package badgerengine

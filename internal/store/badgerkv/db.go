@@ -21,7 +21,7 @@ type DB struct {
 
 var _ kv.KV = (*DB)(nil)
 
-// Open makes an error of a panic in files that nobody thought of.
+// Open opens a database. A panic of Badger about unexpected files becomes an error.
 func Open(o Options) (db *DB, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -41,7 +41,7 @@ func (d *DB) Badger() *badger.DB { return d.db }
 // Last is the timestamp of the newest transaction.
 func (d *DB) Last() uint64 { return d.db.MaxVersion() }
 
-// Bounds leave room to spare.
+// Bounds returns Badger's bounds, less a reserve.
 func (d *DB) Bounds() kv.Bounds {
 	return kv.Bounds{Keys: int(d.db.MaxBatchCount()) - 64, Key: maxKey, Bytes: d.db.MaxBatchSize() - 64<<10, Apart: Apart}
 }
@@ -49,7 +49,7 @@ func (d *DB) Bounds() kv.Bounds {
 // View reads at the timestamp.
 func (d *DB) View(group uint64) kv.Snapshot { return (*snapshot)(d.db.NewTransactionAt(group, false)) }
 
-// Hold needs nothing: until it is let go of, what was there at a timestamp is.
+// Hold keeps the version of a group readable until it is released. Badger needs no call for it.
 func (d *DB) Hold(group uint64) (kv.Held, error) { return held{d, group}, nil }
 
 type held struct {
@@ -61,7 +61,7 @@ func (h held) Group() uint64     { return h.group }
 func (h held) View() kv.Snapshot { return h.db.View(h.group) }
 func (h held) Close()            {}
 
-// Batch begins a transaction, which reads nothing.
+// Batch begins a transaction that makes no reads.
 func (d *DB) Batch() kv.Batch {
 	return &batch{db: d, txn: d.db.NewTransactionAt(math.MaxUint64, true)}
 }

@@ -29,7 +29,7 @@ func (s *snapshot) Get(key []byte) ([]byte, error) {
 		return nil, err
 	}
 	if inTree(item) {
-		// The item is nobody else's, and so is its memory.
+		// The item and its memory belong to this reader alone.
 		value, err := shown(item)
 		if value == nil && err == nil {
 			value = []byte{}

@@ -15,10 +15,9 @@ import (
 // View reads the store at its last synced group.
 type View func(read func(txn *layout.Txn) error) error
 
-// RunCounts counts the runs of each namespace by status. It is derived: the rows of the
-// status index are counted when somebody asks first, and every group that is synced
-// afterwards adds what it changed. A count costs a hundred thousand rows nothing, and
-// nothing of it is stored. The zero value is ready.
+// RunCounts counts the runs of each namespace by status. The first request counts the rows of
+// the status index; afterwards every synced group adds its changes, so that a count reads no
+// rows. Counts are only in memory. The zero value is ready.
 type RunCounts struct {
 	mu         sync.Mutex
 	namespaces map[uint32]*namespaceCount
@@ -124,7 +123,7 @@ func (c *RunCounts) Count(ctx context.Context, view View, ns uint32, statuses []
 		if mine {
 			return 0, t.err
 		}
-		// Who counted gave up: its own context may have ended.
+		// The caller that counted gave up, perhaps because its own context ended.
 	}
 }
 

@@ -111,7 +111,7 @@ func (r *repairer) oneAccount(key string, value []byte, there bool) error {
 	return r.put(layout.Op{Key: []byte(key), Value: codec.EncodeAccount(&want)}, count)
 }
 
-// unreplayed adds the runs that nothing makes anew: as their heads stand, so they count.
+// unreplayed adds the runs that cannot be replayed. Their stored heads count.
 func (r *repairer) unreplayed() {
 	for run := range r.broken {
 		value, err := layout.Get(r.Txn, layout.HeadKey(run.ns, run.run))

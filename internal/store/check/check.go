@@ -20,9 +20,9 @@ type Report struct {
 	Artifacts, Messages, IDs            int64
 	Timers, Outbox, Ready, Indexes      int64
 	Packs                               int64
-	// Deleted runs are those of which something is kept.
+	// Deleted counts the runs that were deleted and left remains.
 	Deleted int64
-	// Erased runs are those whose values were.
+	// Erased counts the runs whose values were erased.
 	Erased int64
 	// Accounts are those that runs are charged to.
 	Accounts int64
@@ -53,15 +53,14 @@ func (f *Fault) Error() string {
 	return where + ": " + f.Detail
 }
 
-// Check proves every invariant of the store as it was at the last synced commit
-// and returns the first *[Fault]: each run's chain and dense seqs; that inputs,
-// replayed through the machine, make exactly the stored records, rows, checkpoints
-// and head; that timers, outbox, ready and list indexes are what the heads imply;
-// that cursors are dense and point at entries; and that no row is without owner.
-// It only reads and may run while the store works; it ends early when ctx does.
+// Check proves every invariant of the store as it was at the last synced commit and returns the
+// first *[Fault]: each run's chain and dense seqs; that inputs, replayed through the machine,
+// make exactly the stored records, rows, checkpoints and head; that timers, outbox, ready and
+// list indexes agree with the heads; that cursors are dense and point at entries; and that
+// every row has an owner. It only reads, and may run while the store works. It ends early when
+// ctx does.
 //
-// With graphs nil nothing is replayed: chain, seqs, heads, cursors and owners are
-// still checked.
+// With graphs nil no run is replayed: chain, seqs, heads, cursors and owners are still checked.
 func Check(ctx context.Context, view View, graphs Graphs) (Report, error) {
 	return Watched(view, graphs, func(*Report) error { return ctx.Err() })
 }
@@ -82,7 +81,7 @@ func Watched(view View, graphs Graphs, step func(soFar *Report) error) (Report, 
 	return report, asFault(err)
 }
 
-// unread: what there is could not be read, so that nothing is proven and nothing found.
+// unread reports that the store could not be read, so that the check has no result.
 func unread(err error) bool {
 	_, failed := errors.AsType[*kv.ReadError](err)
 	return failed
@@ -266,7 +265,7 @@ func (c *Checker) owner(row string, ns uint32, run string) (*machine.State, erro
 	return c.last, err
 }
 
-// graph is the graph of a run, nil when nothing is to be replayed.
+// graph returns the graph of a run, nil if the run is not to be replayed.
 func (c *Checker) graph(st *machine.State) (*machine.Graph, error) {
 	if c.graphs == nil {
 		return nil, nil

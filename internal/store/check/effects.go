@@ -41,8 +41,8 @@ func (c *Checker) claims(ns uint32, run string, has effectRows) error {
 	return nil
 }
 
-// keys checks that the row of each business key is what the entries of its run make. A run
-// that was deleted or erased says nothing of its keys any more, and they outlive it.
+// keys checks that the row of each business key agrees with the entries of its run. The keys of
+// a deleted or erased run outlive it and cannot be checked.
 func (c *Checker) keys() error {
 	err := c.Each([]byte{layout.KindEffect}, func(key, value []byte) error {
 		ns, sum, err := effectKey(key)
@@ -89,9 +89,9 @@ func (c *Checker) unmade(ns uint32, sum []byte, stored *machine.Effect) error {
 	return &Fault{Namespace: ns, Run: stored.RunID, Row: "business key", Detail: fmt.Sprintf("%x: step %d does not have the effect", sum, stored.Step)}
 }
 
-// keys removes the rows of business keys that the entries of their runs do not make; those that
-// are missing or changed are made anew with their runs. One that cannot be read may be that of
-// a broken run, which nothing makes anew.
+// keys removes the rows of business keys that do not follow from the entries of their runs.
+// Missing or changed rows are rebuilt with their runs. A row that cannot be read stays, because
+// it may belong to a broken run, which is not rebuilt.
 func (r *repairer) keys() error {
 	return r.Each([]byte{layout.KindEffect}, func(key, value []byte) error {
 		if _, made := r.wanted[r.hash(key)]; made {
@@ -122,7 +122,7 @@ func effectKey(key []byte) (ns uint32, sum []byte, err error) {
 	return binary.BigEndian.Uint32(key[1:]), key[5:], nil
 }
 
-// effectText says whose a row is.
+// effectText names the run to which a row belongs.
 func effectText(value []byte) string {
 	e, err := codec.DecodeEffect(value)
 	if err != nil {

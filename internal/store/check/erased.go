@@ -6,8 +6,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// erased checks that what says that a run was erased is of a run whose values are told to
-// nobody.
+// erased checks that the row of an erased run belongs to a run whose values cannot be read.
 func (c *Checker) erased() error {
 	return erasure.Rows(c.Txn, func(ns uint32, e *machine.Erased) error {
 		c.report.Erased++

@@ -29,7 +29,7 @@ func (r *repairer) evidence() error {
 	return nil
 }
 
-// addEvidence takes one row as evidence; one whose value is damaged tells of nothing.
+// addEvidence takes one row as evidence. It ignores a row whose value is damaged.
 func (r *repairer) addEvidence(item *kv.Iterator) error {
 	key := item.KeyCopy()
 	if _, ok := r.wanted[r.hash(key)]; ok {

@@ -29,7 +29,7 @@ type View func(read func(txn *layout.Txn) error) error
 type Prover struct {
 	Ns  uint32
 	Run string
-	// Graph nil: nothing is replayed.
+	// Graph is the run's graph; nil = no replay.
 	Graph *machine.Graph
 	// Keys are those of the store; nil: no entry is sealed.
 	Keys layout.Keyring
@@ -38,7 +38,7 @@ type Prover struct {
 	seq      uint64
 	Chain    [32]byte
 	entries  int64
-	// erased: the values of the run are gone, so that nothing is replayed.
+	// erased: the values of the run are gone, so that it cannot be replayed.
 	erased bool
 }
 
@@ -168,10 +168,9 @@ func Prove(ctx context.Context, view View, ns uint32, run string, g *machine.Gra
 	return p.proof(err)
 }
 
-// proveEnd compares the end of a journal with the ids that were used up: behind the
-// stored head nothing else of the run says how long it is. (That no entry is missing at
-// all, one without an id, is known from the order of everything, and what a check
-// proves.)
+// proveEnd compares the end of a journal with the ids that were used. After the stored head
+// only the ids show how long the run is. (A missing entry without an id is found by the
+// cursors, which a full check proves.)
 func proveEnd(ctx context.Context, view View, p *Prover) error {
 	return layout.EachRow(ctx, view, layout.RunKey(nil, layout.KindRunID, p.Ns, p.Run), func(_, value []byte) error {
 		d, err := codec.LeftOfDedupe(machine.Dedupe{}, value)
@@ -307,7 +306,7 @@ func ProveAll(ctx context.Context, view View, run string, graphs Graphs, report 
 	return err
 }
 
-// proveStored proves one run whose head may be damaged, too.
+// proveStored proves one run, even one whose head may be damaged.
 func proveStored(ctx context.Context, view View, ns uint32, run string, graphs Graphs) (machine.Proof, error) {
 	head, _, err := toProve(view, ns, run)
 	if unread(err) {

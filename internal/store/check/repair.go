@@ -21,22 +21,22 @@ type Repair struct {
 	Runs, Entries int64
 	// Rows are the rows that were not as their entries make them, by kind.
 	Rows map[string]*RowRepair
-	// Broken are the runs, one fault each, whose entries themselves are not in order, or
-	// whose pack is not known any more: nothing of them was changed.
+	// Broken are the runs, one fault each, whose entries are out of order or whose pack is
+	// unknown. They stay unchanged.
 	Broken []*Fault
 }
 
 // RowRepair counts rows of one kind.
 type RowRepair struct{ Made, Changed, Removed int64 }
 
-// Rebuild rebuilds every row that follows from entries and is not what they make:
-// heads, checkpoints, ids, artifact and message rows, timers, outgoing work, turns to
-// offer, list entries, references to blobs, business keys, cursors. It never writes an entry. What is
-// held of a step's outgoing work stays, and so does a cancellation that waits; one that
-// is lost cannot be told from one that was sent.
+// Rebuild rebuilds every row that follows from entries and differs from them: heads,
+// checkpoints, ids, artifact and message rows, timers, outgoing work, ready turns, list
+// entries, references to blobs, business keys, cursors. It never writes an entry. The holder of
+// a step's outgoing work stays, and so does a waiting cancellation. A lost cancellation cannot
+// be told from a sent one, and is not rebuilt.
 //
-// Ops are given to write in parts, each to be stored whole; nobody else may write
-// meanwhile. A run whose graph is not found is among the broken.
+// write gets the ops in parts, and must store each part as a whole. The store must have no
+// other writer. A run whose graph is not found is among the broken runs.
 func Rebuild(ctx context.Context, view View, write func(ops []layout.Op) error, graphs Graphs) (Repair, error) {
 	r := &repairer{
 		Checker: Checker{Ended: ctx.Err, graphs: graphs, report: &Report{}, sums: accountSums{}, effects: effectRows{}},
@@ -83,7 +83,7 @@ type repairer struct {
 	out   Repair
 	// wanted are the hashes of all keys that the entries make, and may have made.
 	wanted map[uint64]struct{}
-	// broken are the runs of which nothing is changed, those that are being removed too.
+	// broken are the runs that stay unchanged, including those that are being removed.
 	broken map[queueRun]bool
 	gaps   map[uint32][]gap
 	// deleted is how many entries of deleted runs no gap stands for yet, by namespace.
@@ -120,7 +120,7 @@ func (r *repairer) put(op layout.Op, count func(*RowRepair)) error {
 	return r.flush()
 }
 
-// flush writes nothing that a scan which broke off made look missing, or too much.
+// flush writes the collected ops, except after an interrupted scan, which may have missed rows.
 func (r *repairer) flush() error {
 	if err := r.Txn.Err(); err != nil || len(r.ops) == 0 {
 		return err
@@ -180,7 +180,7 @@ func (r *repairer) replayRun(it *kv.Iterator, ns uint32, run string) error {
 		r.out.Runs++
 		r.out.Entries += one.entries
 		if one.erased {
-			// Nothing makes its rows anew: they stay as they are.
+			// The run cannot be rebuilt, so its rows stay as they are.
 			r.broken[queueRun{ns, run}] = true
 			return nil
 		}
@@ -299,13 +299,13 @@ func (one *runRepair) compare() error {
 	return nil
 }
 
-// held: the row says who holds a step, which is in no entry.
+// held reports whether the row names the holder of a step, which no entry does.
 func held(value []byte) bool {
 	_, err := codec.DecodeHolder(value)
 	return err == nil
 }
 
-// stored reads a row; one whose value is damaged has none.
+// stored reads a row. A row with a damaged value counts as absent.
 func (r *repairer) stored(key []byte) (value []byte, there bool) {
 	value, err := layout.Get(r.Txn, key)
 	return value, value != nil || err != nil
@@ -521,7 +521,7 @@ func (r *repairer) sound(key, value []byte) (first uint64, ok bool) {
 	return first, true
 }
 
-// noteMissing notes an entry whose cursor no row has.
+// noteMissing notes an entry that no row of cursors names.
 func (r *repairer) noteMissing(ns uint32, run string, value []byte) {
 	cursor := codec.EntryCursor(value)
 	first, _, err := codec.EntrySpan(value)

@@ -49,8 +49,7 @@ func Unpack(in io.Reader) (out machine.Export, err error) {
 	return out, buffered.Flush()
 }
 
-// readExport reads a whole file: header and pack first, then nothing but what may
-// come.
+// readExport reads a whole file: header and pack first, then only the allowed frames.
 func readExport(in io.Reader, out *machine.Export) error {
 	r, err := runfile.NewReader(in)
 	if err != nil {

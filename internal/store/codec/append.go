@@ -58,7 +58,7 @@ func appendString(b []byte, num protowire.Number, v string) []byte {
 	return protowire.AppendString(b, v)
 }
 
-// appendPresent writes a text even when it is empty: its presence means something.
+// appendPresent writes a text even when it is empty, for fields whose presence has a meaning.
 func appendPresent(b []byte, num protowire.Number, v string) []byte {
 	b = appendTag(b, num, protowire.BytesType)
 	return protowire.AppendString(b, v)
@@ -80,7 +80,7 @@ func appendBytes(b []byte, num protowire.Number, v []byte) []byte {
 	return protowire.AppendBytes(b, v)
 }
 
-// appendHash leaves out the hash of nothing, as a zero value.
+// appendHash writes a hash, and omits the hash of empty data like a zero value.
 func appendHash(b []byte, num protowire.Number, v *[32]byte) []byte {
 	if *v == ([32]byte{}) {
 		return b

@@ -31,7 +31,7 @@ type bodies struct {
 	queued   []machine.QueuedInput
 }
 
-// none is what an input itself may refer to. Nobody writes to it.
+// none is the set of bodies to which an input may refer: the empty one. It is read-only.
 var none bodies
 
 // bodiesOf finds the bodies of an input; the rule is part of the frozen format.
@@ -130,8 +130,7 @@ func sameValue(a, b []byte) bool {
 	return len(a) == len(b) && (len(a) == 0 || same(a, b))
 }
 
-// The functions below say whether a record's body is the input's; what is empty is
-// nobody's.
+// The functions below report whether a record's body is the input's. An empty body never is.
 
 func sameWrites(a, b []machine.ArtifactWrite) bool {
 	return len(a) > 0 && slices.EqualFunc(a, b, func(x, y machine.ArtifactWrite) bool {

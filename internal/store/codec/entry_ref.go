@@ -25,7 +25,8 @@ func (p EntryRef) Gap() bool { return p.Run == "" }
 // MostGaps bounds the gaps of one row of cursors.
 const MostGaps = 1 << 16
 
-// EncodeEntryRefs makes the value of a cursor row; gaps in a row take the room of one.
+// EncodeEntryRefs makes the value of a row of cursors. A gap takes as many bytes as a
+// reference.
 func EncodeEntryRefs(places []EntryRef) []byte {
 	var b []byte
 	for i := 0; i < len(places); {

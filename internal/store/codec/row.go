@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Mark is the value of rows whose key says everything.
+// Mark is the value of rows whose key holds all the information.
 var Mark = []byte{Format}
 
 // row begins a value that size bytes will mostly do for.
@@ -55,8 +55,8 @@ func DecodePackName(value []byte) (r machine.PackRow, err error) {
 	return r, err
 }
 
-// EncodeHolder makes the value of the row of a step's outgoing work; that of a
-// step that nobody holds is [Mark].
+// EncodeHolder makes the value of the row of a step's outgoing work. For a step without a
+// holder it is [Mark].
 func EncodeHolder(h machine.StepHolder) []byte { return appendStepHolder(row(48), &h) }
 
 // DecodeHolder is the inverse of [EncodeHolder].
@@ -142,7 +142,7 @@ func DecodeNumber(value []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(value[1:]), nil
 }
 
-// EncodeErased makes the value of the row of a run whose values were erased; its id is in
+// EncodeErased makes the value of the row of a run whose values were erased. The run's id is in
 // the key.
 func EncodeErased(e *machine.Erased) []byte { return appendErased(row(64), e) }
 

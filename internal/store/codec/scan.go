@@ -15,9 +15,8 @@ import (
 // version writes.
 var ErrCorrupt = errors.New("stored bytes are corrupt")
 
-// scan walks the fields of one message. The encoding is frozen, so whatever the
-// encoder would not have written is an error: unknown fields, other wire types,
-// numbers out of range.
+// scan walks the fields of one message. The encoding is frozen, so anything that the encoder
+// would not have written is an error: unknown fields, other wire types, numbers out of range.
 //
 //	for s := newScan("part", b); s.next(); { switch s.num { ... default: s.unknown() } }
 type scan struct {
@@ -177,7 +176,7 @@ func (s *scan) queued(of *bodies) []machine.Part {
 	return of.queued[ref-1].Parts
 }
 
-// unsigned are the number types whose values may still grow.
+// unsigned are the number types whose range may still grow.
 type unsigned interface {
 	~int | ~uint8 | ~uint16 | ~uint32 | ~uint64
 }

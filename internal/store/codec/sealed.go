@@ -33,8 +33,8 @@ func Sealed(value []byte) (slot uint64, ok bool) {
 	return binary.BigEndian.Uint64(value[len(value)-slotBytes:]), true
 }
 
-// sealValue makes a value of [FormatSealed] out of one of [Format], whose message begins at
-// at, and what is left of that message. also is what a change of is found, too.
+// sealValue turns a value of [Format], whose message begins at at, into one of [FormatSealed].
+// left is the readable rest of the message. A change of also is detected as well.
 func sealValue(key *seal.Key, plain []byte, at int, left, also []byte) []byte {
 	message := plain[at:]
 	b := make([]byte, at, at+len(left)+len(message)+seal.Overhead+slotBytes+4)

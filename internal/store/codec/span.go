@@ -26,7 +26,7 @@ func EntrySpan(value []byte) (first uint64, records int, err error) {
 	return first, records, s.err
 }
 
-// EntryHash is the end of the chain after an entry whose format was looked at.
+// EntryHash returns the hash of the chain after an entry. The caller has checked the format.
 func EntryHash(value []byte) (hash [32]byte) {
 	copy(hash[:], value[min(hashAt, len(value)):])
 	return hash

@@ -9,9 +9,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/datadir"
 )
 
-// A compaction marks the directories whose names it exchanges, before it does: of the two
-// that a call leaves that was broken off, the one beside the store is known by it. A mark
-// says how far its store was. One that has gone on since is nobody's leftover.
+// A compaction marks the two directories before it exchanges their names. After an interruption
+// the mark identifies the directory beside the store as a partial result. A mark records the
+// position of its store; a store that has newer commits than its mark is never deleted.
 
 // Mark marks a directory, synced.
 func Mark(dir string) error {

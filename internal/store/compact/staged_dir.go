@@ -38,9 +38,9 @@ func At(dir, to string) (StagedDir, error) {
 	return StagedDir{From: from, To: from + ".compact", Swap: true}, nil
 }
 
-// Clear empties the new directory, of what a call that was broken off left and of nothing
-// else, and says what the store takes. Errors: *machine.Refusal DISK_LOW if there is no room
-// for as much again; [datadir.ErrLocked]: somebody has the new directory open.
+// Clear removes from the new directory only the remains of an interrupted call, and returns the
+// size of the store. Errors: *machine.Refusal DISK_LOW if the disk has no space for a second
+// copy; [datadir.ErrLocked] if another process has the new directory open.
 func (p StagedDir) Clear() (bytes int64, err error) {
 	if err := p.dropLeft(); err != nil {
 		return 0, err

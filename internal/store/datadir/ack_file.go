@@ -28,9 +28,9 @@ type AckMark struct {
 	Since uint64
 	// Group is the number (Badger's timestamp) of the last group that was answered.
 	Group uint64
-	// values is the newest value-log file that may hold a value of such a group.
+	// values is the newest value-log file that may hold a value of the group.
 	values uint32
-	// Collecting: values are being moved, so that the newest value log may hold
+	// Collecting means that values are being moved, so that the newest value log may hold
 	// copies whose end was not written.
 	Collecting bool
 
@@ -86,8 +86,8 @@ func (a *AckMark) decode(b []byte) (count uint64, ok bool) {
 	return count, true
 }
 
-// ReadAcked reads the newest whole slot of a directory's HEAD file; nil if there is
-// none: a store of an older version, or one whose first start was cut short.
+// ReadAcked reads the newest complete slot of a directory's HEAD file. It returns nil if there
+// is none: in a store of an older version, or after an interrupted first start.
 func ReadAcked(dir string) (*AckMark, error) {
 	data, err := os.ReadFile(filepath.Join(dir, HeadName))
 	if errors.Is(err, os.ErrNotExist) {
@@ -144,7 +144,7 @@ type AckFile struct {
 	newest uint32
 	// dirty: written since the last sync.
 	dirty bool
-	// syncing is held by who syncs.
+	// syncing is held by the goroutine that syncs.
 	syncing sync.Mutex
 }
 
@@ -231,7 +231,7 @@ func (h *AckFile) present() error {
 	return nil
 }
 
-// CheckPresent is present for those who do not write.
+// CheckPresent is present for callers that do not write.
 func (h *AckFile) CheckPresent() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -240,7 +240,7 @@ func (h *AckFile) CheckPresent() error {
 
 // Sync brings the claim onto the disk.
 func (h *AckFile) Sync() error {
-	// Whoever finds nothing to sync comes after the sync that took it.
+	// If no slot waits, an earlier sync may still be running. The lock waits for it.
 	h.syncing.Lock()
 	defer h.syncing.Unlock()
 	h.mu.Lock()

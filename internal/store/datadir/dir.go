@@ -7,9 +7,8 @@ import (
 	"syscall"
 )
 
-// MakeDir makes a directory and what is missing above it, each with its name on disk: a
-// store in a directory whose name was not synced is gone after a power cut, however well
-// its files were.
+// MakeDir makes a directory and its missing parents, and syncs each name: a directory whose
+// name was not synced is lost in a power failure, even if its files were synced.
 func MakeDir(dir string) error { return makeDir(filepath.Clean(dir), SyncDir) }
 
 func makeDir(dir string, sync func(dir string) error) error {
@@ -21,8 +20,8 @@ func makeDir(dir string, sync func(dir string) error) error {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err // It is no directory.
 		}
-		// Who made it may have been killed before its name was on disk. Where we may not
-		// sync, somebody else made it.
+		// An earlier process may have been killed before the name was on disk. Where this
+		// process may not sync, another user made the directory.
 		if err := sync(filepath.Dir(dir)); !unsyncable(err) {
 			return err
 		}

@@ -16,18 +16,17 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// inspection looks at the files of a directory that is locked, before Badger
-// opens it: Badger takes a log up to its first fault for all there is, deletes
-// tables that its MANIFEST does not list, and starts empty where that is gone.
-// It changes nothing.
+// inspection inspects the files of a locked directory before Badger opens it: Badger accepts a
+// log up to its first fault as complete, deletes tables that its MANIFEST does not list, and
+// starts empty without a MANIFEST. An inspection changes no file.
 type inspection struct {
 	dir string
 	// names are the files by their endings, in the order of their numbers.
 	tables, logs, values []numbered
 	files                map[string]bool
 	Head                 *AckMark
-	// unborn are files that a crash caught before their first byte or after their
-	// last: they hold nothing and may go.
+	// unborn are empty files that a crash left before their first byte was written or while
+	// they were being removed. They may be deleted.
 	unborn []string
 	// keyed: there is a master key. keys are the data keys under it.
 	keyed bool
@@ -244,8 +243,8 @@ func (n *inspection) checkValues(refs []pointer) error {
 	})
 }
 
-// checkRest looks at Badger's two files that hold nothing of ours. What is in them
-// no longer makes sense is made anew; bytes that may be somebody's keys are not.
+// checkRest checks Badger's two files without data of the store. A damaged file is created
+// again; bytes that may be keys are kept.
 func (n *inspection) checkRest() error {
 	if n.keys.vanished() {
 		n.unborn = append(n.unborn, RegistryName)

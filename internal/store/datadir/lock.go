@@ -13,9 +13,9 @@ import (
 // ErrLocked: the directory is in use.
 var ErrLocked = errors.New("the data directory is in use")
 
-// DirLock keeps others out of a data directory, from the first look at its files
-// to the close of the database: Badger is told not to take it. It is the lock that
-// Badger would take, so that older programs respect it.
+// DirLock keeps other processes out of a data directory, from the first look at its files to
+// the close of the database. It replaces Badger's own lock, which is switched off, and has the
+// same form, so that older programs respect it.
 type DirLock struct {
 	dir  *os.File
 	note string

@@ -155,9 +155,8 @@ func (r *logRecord) pointTo(list []pointer) []pointer {
 	return list
 }
 
-// inspectValues judges the newest value log, which Badger cuts at the first record
-// that is not whole: nothing that was answered may lie there or behind. refs are
-// the pointers of the write logs.
+// inspectValues checks the newest value log, which Badger cuts at the first incomplete record:
+// no acknowledged value may lie there or after it. refs are the pointers of the write logs.
 func (f *logFile) inspectValues(refs []pointer, head *AckMark) error {
 	data, name, end := f.data, f.name, LogHeader
 	for r, whole := recordAt(data, end); whole; r, whole = recordAt(data, end) {
@@ -225,8 +224,8 @@ func wholeValues(dir, name string) error {
 	})
 }
 
-// WithFile shows the bytes of a file up to the hole at its end, which reads as
-// zeros. Nobody may cut the file meanwhile.
+// WithFile passes the bytes of a file to read, up to the hole at its end, which reads as zeros.
+// The file must not be cut during the call.
 func WithFile(dir, name string, read func(data []byte) error) error {
 	f, err := os.Open(filepath.Join(dir, name))
 	if err != nil {

@@ -52,8 +52,8 @@ func SettleIn(dir string) error {
 	return errors.Join(os.Remove(filepath.Join(dir, migratingName)), SyncDir(dir))
 }
 
-// ClearFor empties the directory that is to be made; what a migration has begun may go.
-// Errors: [ErrLocked], somebody is making it.
+// ClearFor empties the target directory, and removes a partial result of a migration. Errors:
+// [ErrLocked] when another process is creating it.
 func ClearFor(dir string) error {
 	if Progress(dir) != "" {
 		if err := WithLock(dir, func() error { return empty(dir) }); err != nil {
@@ -72,7 +72,7 @@ func ClearFor(dir string) error {
 	return errors.Join(os.MkdirAll(dir, 0o700), SetProgress(dir, building))
 }
 
-// WithLock does something with a directory that nobody else has open meanwhile. Errors: [ErrLocked].
+// WithLock runs do while this process has locked the directory. Errors: [ErrLocked].
 func WithLock(dir string, do func() error) error {
 	lock, err := LockDir(dir)
 	if err != nil {
@@ -81,8 +81,8 @@ func WithLock(dir string, do func() error) error {
 	return errors.Join(do(), lock.Release())
 }
 
-// Remove removes a store whose directory the caller has locked. Broken off, it leaves one
-// that was begun, which no start opens and [ClearFor] empties.
+// Remove removes a store whose directory the caller has locked. After an interruption the
+// directory is marked as incomplete: no start opens it, and [ClearFor] empties it.
 func Remove(dir string) error {
 	if err := empty(dir); err != nil {
 		return err
@@ -104,8 +104,8 @@ func empty(dir string) error {
 	return err
 }
 
-// shred writes over the keys of runs, synced: the blocks of a file that is only removed keep
-// what they had. Without a file it does nothing.
+// shred overwrites the keys of runs, synced, because the blocks of a removed file keep their
+// contents. Without a file it returns nil.
 func shred(path string) error {
 	file, err := os.OpenFile(path, os.O_RDWR, 0o600)
 	if errors.Is(err, os.ErrNotExist) {
@@ -121,10 +121,11 @@ func shred(path string) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-// RunKeysName is the file of the keys of runs, which is copied by who knows how.
+// RunKeysName is the name of the file with the keys of runs. Only package keyring copies it.
 const RunKeysName = "RUNKEYS"
 
-// CopyOthers takes over files beside the store's own, such as a place in an export.
+// CopyOthers copies files that lie beside the store's own, for example the position of an
+// export.
 func CopyOthers(from, to string) error {
 	files, err := os.ReadDir(from)
 	if err != nil {

@@ -24,8 +24,8 @@ const (
 	KeyUnexpected = "ENCRYPTION_KEY_UNEXPECTED"
 )
 
-// KeyError says that a directory and the encryption key it was opened with do not belong
-// together. Nothing was changed.
+// KeyError means that a directory does not match the encryption key. The directory stays
+// unchanged.
 type KeyError struct {
 	// Reason is KeyMissing, KeyWrong or KeyUnexpected; Detail says what to do.
 	Reason, Detail string
@@ -66,8 +66,8 @@ type registry struct {
 	// there: the file exists.
 	there bool
 	keys  map[uint64][]byte
-	// end is where its whole keys end, size is that of the file: a crash leaves a part
-	// of the newest key, which nothing was written under.
+	// end is the end of the complete keys, size the size of the file. A crash may leave a part
+	// of the newest key, under which no data was written.
 	end, size int64
 }
 
@@ -127,9 +127,9 @@ func (r *registry) readKeys(data, master []byte) error {
 	return nil
 }
 
-// judge compares the registry with the files of the store: named are those that were
-// written under a data key, by the key's number; a file for each. keyed: the caller has a
-// master key; bare: nothing is stored yet.
+// judge compares the registry with the files of the store: named holds a file for each data key
+// that was used, by the key's number. keyed: the caller has a master key; bare: the store is
+// empty.
 func (r *registry) judge(named map[uint64]string, keyed, bare bool) error {
 	switch {
 	case len(named) == 0:
@@ -149,7 +149,7 @@ func (r *registry) judge(named map[uint64]string, keyed, bare bool) error {
 	return nil
 }
 
-// judgePlain is for a directory whose files name no key.
+// judgePlain checks a directory whose files name no key.
 func (r *registry) judgePlain(keyed, bare bool) error {
 	switch {
 	case keyed && (r.state == registryPlain || r.state == registryAbsent && !bare):
@@ -189,7 +189,7 @@ func (r *registry) cut(dir string) error {
 	return errors.Join(file.Truncate(r.end), file.Sync(), file.Close())
 }
 
-// vanished: it holds nothing that a store could miss, and Badger makes it anew.
+// vanished reports that the registry is missing and no file needs it; Badger creates it again.
 func (r *registry) vanished() bool {
 	return r.there && r.state == registryAbsent || r.state == registryLocked && r.size == registryBytes
 }

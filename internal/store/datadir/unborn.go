@@ -7,11 +7,10 @@ import (
 	"path/filepath"
 )
 
-// DropUnborn removes the files that an inspection found to hold nothing: logs that
-// a crash caught between their creation and their first byte, or between their
-// emptying and their removal, which Badger refuses to open. The directory is
-// locked, so that the new file of a living process is never taken. A data key that was cut
-// short goes, too.
+// DropUnborn removes the files that an inspection found empty: logs that a crash caught between
+// their creation and their first byte, or between their emptying and their removal. Badger
+// refuses to open them. The directory is locked, so that no new file of a running process is
+// removed. A truncated data key is removed, too.
 func (n *inspection) DropUnborn() error {
 	var err error
 	if n.keys != nil {

@@ -16,7 +16,7 @@ import (
 // DiskLow is the reason of the refusal while the disk is nearly full.
 const DiskLow = "DISK_LOW"
 
-// spacePoll is how often a held compaction looks for room.
+// spacePoll is the interval at which a held compaction checks the free space.
 const spacePoll = 100 * time.Millisecond
 
 // AwaitSpace returns when least bytes are free. Compactions wait here: they write
@@ -27,9 +27,9 @@ func (d *Disk) AwaitSpace(least int64) {
 	}
 }
 
-// Await waits until who writes tables is done and returns nil if least bytes are free then. It
-// ends with an error while they are not, or as soon as a memtable cannot be flushed: who
-// writes may then wait for room for ever.
+// Await waits until the writer of tables is done (done), and returns nil if at least least
+// bytes are free then. It returns an error if they are not, or as soon as a memtable cannot be
+// flushed, because the writer may then wait for space for ever.
 func (d *Disk) Await(done <-chan struct{}, unflushed <-chan error, least int64) error {
 	for {
 		select {
@@ -63,7 +63,7 @@ type Disk struct {
 	mu   sync.Mutex
 	seen time.Time
 	last error
-	// left is what may be written before the next look, whatever its age.
+	// left is the number of bytes that may be written before the next check of the disk.
 	left int64
 }
 
@@ -81,7 +81,7 @@ func (d *Disk) Check(bytes int64) error {
 	return d.last
 }
 
-// Forget has the next check look, whatever the age of the last look.
+// Forget makes the next call check the disk, however recent the last check is.
 func (d *Disk) Forget() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -18,10 +18,11 @@ import (
 // it before it writes each table.
 type Logger struct {
 	Log *slog.Logger
-	// AwaitSpace returns when there is room to write a table; nil = always.
+	// AwaitSpace returns when the disk has space for a table; nil = no wait.
 	AwaitSpace func()
-	// Unflushed gets the message that a memtable could not be flushed, if there is room for
-	// it; nil = nobody asks. Badger tries again for ever, also while it closes.
+	// Unflushed gets the message that a memtable could not be flushed, unless the channel is
+	// full; nil = the message is dropped. Badger retries the flush for ever, also while it
+	// closes.
 	Unflushed  chan error
 	syncFailed atomic.Pointer[string]
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Engine keeps the pairs of one store. It is opened when the store gets it: nobody else writes
-// there. In the order of their first calls:
+// Engine keeps the pairs of one store. It is open when the store gets it, and the store is its
+// only writer. The methods are in the order of their first calls:
 type Engine interface {
 	kv.KV
 
@@ -25,20 +25,20 @@ type Engine interface {
 	Confirm(txn *layout.Txn, epoch [16]byte, repair bool) error
 	// Serve is called once everything is proven, before the first commit.
 	Serve(group uint64, epoch [16]byte) error
-	// StartMaintenance begins to give room back, until ctx ends.
+	// StartMaintenance starts the reclaim of disk space, which runs until ctx ends.
 	StartMaintenance(ctx context.Context, d Callbacks)
 
-	// CheckSpace says whether there is room for a commit of so many bytes. frees: it gives more back
-	// than it takes. Errors: *machine.Refusal.
+	// CheckSpace checks that there is space for a commit of so many bytes. frees: the commit
+	// frees more than it takes. Errors: *machine.Refusal.
 	CheckSpace(bytes int64, frees bool) error
-	// Settled is told of a group that is stored, before anybody is answered. An error makes
-	// its outcome unknown.
+	// Settled is called with a stored group before its callers are answered. An error makes the
+	// group's outcome unknown.
 	Settled(g Group) error
-	// BeginLargeDelete is called before large values are removed, and release once their removal is
-	// stored; Removed then says about how many bytes of room went.
+	// BeginLargeDelete is called before large values are removed, and release once their
+	// removal is stored. Removed then gets the approximate number of freed bytes.
 	BeginLargeDelete() (release func())
 	Removed(bytes int64)
-	// Fatal tells once that the engine can store nothing any more, and never will.
+	// Fatal sends one error when the engine can never store a group again.
 	Fatal() <-chan error
 
 	// Check is called every second, Sync every Options.MarkInterval, Prove every
@@ -59,7 +59,7 @@ type Group struct {
 	Last *layout.LastEntry
 }
 
-// Callbacks are what an engine needs of the store to give room back.
+// Callbacks are the functions of the store that an engine calls to reclaim space.
 type Callbacks struct {
 	// Stored is the newest group that was settled.
 	Stored func() uint64

@@ -1,7 +1,7 @@
 // Package erasure erases the values of runs by destroying their keys.
 //
-// Owns: the order: what says that a run is erased is committed first, then the key is given to
-// no reader, then what is found only by the values goes, and last the key is written over.
-// Keeps: at every moment a run is erased or it is not, whichever of its steps were the last; who
-// opens the store next ends what was begun. No entry is written.
+// Owns: the order of the steps: commit the row that marks the run as erased, stop handing out
+// the key, remove the rows that are found only by the values, and last overwrite the key.
+// Keeps: at every moment a run is either erased or not, wherever an erasure was interrupted.
+// The next start of the store completes it. No entry is written.
 package erasure

@@ -14,15 +14,15 @@ import (
 
 // Keys are those of runs.
 type Keys interface {
-	// Doom gives a key to nobody any more, Destroy writes over it, synced.
+	// Doom stops handing out a key. Destroy overwrites it, synced.
 	Doom(slot uint64)
 	Destroy(slot uint64, at int64) error
 	DestroyedAt(slot uint64) int64
-	// Last is a key for who removes what it hides.
+	// Last returns a key to the code that removes the rows that it seals.
 	Last(slot uint64) (*seal.Key, error)
 }
 
-// ErrInProgress is what a write answers when the row is there: somebody else erases the run.
+// ErrInProgress is the answer of a write that finds the row: another caller erases the run.
 var ErrInProgress = errors.New("the run is being erased")
 
 // Eraser erases the runs of one store. Safe for concurrent use.
@@ -37,11 +37,11 @@ type Eraser struct {
 // pageRows is about how many rows one commit takes.
 const pageRows = 4096
 
-// Run erases the values of a run, synced: who asks for it, when and why is in asked. The same
-// run again is a duplicate. Once the first commit is stored they are told to nobody.
+// Run erases the values of a run, synced. asked holds the caller, the time and the reason. The
+// second erasure of a run is a duplicate. After the first commit no read returns the values.
 //
 // Errors: machine.ErrNoRun; a *machine.Refusal RUN_NOT_ENDED, RUN_NOT_ERASABLE; those of a
-// commit, and of the file of keys: then call it again.
+// commit and of the file of keys, after which the caller should call again.
 func (e *Eraser) Run(ctx context.Context, ns uint32, run string, asked machine.Erased) (end layout.RunEnd, duplicate bool, err error) {
 	var ops []layout.Op
 	err = e.View(func(txn *layout.Txn) error {
@@ -70,7 +70,7 @@ func (e *Eraser) Run(ctx context.Context, ns uint32, run string, asked machine.E
 	head := *end.Head
 	head.Erased = &asked
 	end.Head = &head
-	// It is erased: nobody who gives up keeps its key.
+	// The run is marked as erased: a caller that gives up must not leave its key.
 	return end, false, wrapped(run, e.finish(context.WithoutCancel(ctx), ns, &asked))
 }
 
@@ -97,9 +97,9 @@ func refused(st *machine.State) error {
 	return nil
 }
 
-// ForDeletion erases a run that is about to be deleted: what lies in files until they are
-// written anew cannot be read then. Of one that is not to be deleted, or has no key, nothing
-// happens.
+// ForDeletion erases a run that is about to be deleted, so that its values cannot be read from
+// files that are not yet rewritten. It leaves a run alone that may not be deleted or has no
+// key.
 func (e *Eraser) ForDeletion(ctx context.Context, ns uint32, run string, asked *machine.Deleted) error {
 	var st *machine.State
 	err := e.View(func(txn *layout.Txn) (err error) {
@@ -194,7 +194,7 @@ func (e *Eraser) refs(ctx context.Context, ns uint32, erased *machine.Erased) (o
 	err = layout.EachRow(ctx, e.View, layout.RunKey(nil, layout.KindEntry, ns, erased.RunID), func(_, value []byte) error {
 		plain, err := codec.OpenEntry(value, last{e.Keys})
 		if errors.Is(err, codec.ErrCorrupt) {
-			// Nothing that is damaged keeps a key.
+			// A damaged row must not keep a key.
 			return nil
 		}
 		for _, sum := range layout.RefsIn(plain) {

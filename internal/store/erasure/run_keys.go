@@ -25,9 +25,8 @@ type RunKeys struct {
 	named uint64
 }
 
-// Open compares the file of keys with what the database says of it: a store never goes on
-// with another one, or with one of before. From here on the keys of erased runs are given to
-// nobody.
+// Open compares the file of keys with the rows about it: a store refuses another store's file
+// or an older copy. From here on the keys of erased runs are not handed out.
 func (c *RunKeys) Open(txn *layout.Txn) error {
 	row, err := layout.Get(txn, layout.RunKeysKey)
 	if err != nil {
@@ -107,8 +106,8 @@ func (c *RunKeys) Of(ctx context.Context, batch *machine.Batch) (*seal.Key, erro
 	return key, nil
 }
 
-// Unused takes the key of a run back that was not begun, since its id was used up: nothing
-// was stored under it.
+// Unused takes back the key of a run that did not begin because its id was used. No value was
+// stored under the key.
 func (c *RunKeys) Unused(batch *machine.Batch, err error) {
 	if batch.Prev == 0 && batch.State.Key != 0 && errors.Is(err, machine.ErrConsumed) {
 		c.Ring.Return(batch.State.Key)
@@ -119,7 +118,7 @@ func (c *RunKeys) Unused(batch *machine.Batch, err error) {
 // ErrNoRunKeys: rows are sealed, and there is no file of keys.
 var ErrNoRunKeys = errors.New("RUN_KEYS_MISSING: runs can be erased here, and the file of their keys is not there: copy the newest RUNKEYS to the backups")
 
-// Guarded is put for rows of another store, whose keys came as a file.
+// Guarded wraps put for rows of another store, whose keys came in a file.
 func (c *RunKeys) Guarded(put func(ctx context.Context, ops []layout.Op) error) func(ctx context.Context, ops []layout.Op) error {
 	return func(ctx context.Context, ops []layout.Op) error {
 		if _, there := c.Ring.ID(); !there && slices.ContainsFunc(ops, layout.SealedRow) {

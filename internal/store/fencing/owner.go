@@ -21,8 +21,8 @@ type Config struct {
 	GracePeriod time.Duration
 	// CloseTimeout is how long an owner that is to end tries to find out about a commit.
 	CloseTimeout time.Duration
-	// RenewedEpoch, where it is not nil, has somebody else renew the lease: under the epoch that the owner
-	// writes there, which is zero while it has none that it is sure of.
+	// RenewedEpoch, if not nil, means that other code renews the lease, under the epoch that
+	// the owner writes there. It is zero while the owner is not sure of its epoch.
 	RenewedEpoch *atomic.Uint64
 	// OnEvent is called with what happens to the owner, in words for a log.
 	OnEvent func(what string, err error)
@@ -51,7 +51,7 @@ type Owner[G any] struct {
 	// epoch belongs to the goroutine.
 	epoch uint64
 	last  atomic.Uint64
-	// moved is closed when last rises; nil: nobody waits for that.
+	// moved is closed when last rises; nil = no waiter.
 	moving sync.Mutex
 	moved  chan struct{}
 	away   atomic.Pointer[AwayError]
@@ -66,8 +66,8 @@ type commit[G any] struct {
 	done   func(kv.Result)
 }
 
-// Acquire takes a partition: it waits until the lease of another owner has ended, unless somebody
-// else looks after leases. Errors: *[HeldError], *[FinalError], *[AwayError].
+// Acquire takes over a partition. It waits until the lease of the present owner has ended,
+// unless other code manages leases. Errors: *[HeldError], *[FinalError], *[AwayError].
 func Acquire[G any](server Server[G], cfg Config) (*Owner[G], error) {
 	o := &Owner[G]{
 		server: server, cfg: cfg,
@@ -122,8 +122,8 @@ func isFinal(err error) bool {
 // way.
 func (o *Owner[G]) Last() uint64 { return o.last.Load() }
 
-// Commit stores the group that comes next and calls back once. While the database is away it
-// goes on trying. After another outcome than stored nothing is stored any more.
+// Commit stores the next group and calls done once. While the database is unavailable it
+// retries. After any outcome other than stored the owner stores no more groups.
 func (o *Owner[G]) Commit(number uint64, group G, done func(kv.Result)) {
 	select {
 	case o.commits <- commit[G]{number, group, done}:
@@ -152,7 +152,8 @@ func (o *Owner[G]) Away() error {
 	return nil
 }
 
-// Failed is closed when it stores nothing any more; [Owner.Err] then says why.
+// Failed returns a channel that is closed when the owner stores no more groups; [Owner.Err]
+// returns the reason.
 func (o *Owner[G]) Failed() <-chan struct{} { return o.failed }
 
 // Err is why it failed: *[FencedError], *[DataLossError], *[FinalError]; nil: it did not.
@@ -181,7 +182,7 @@ func (o *Owner[G]) Close() error {
 	return nil
 }
 
-// setEpoch goes on under an epoch; whoever renews the lease may know it.
+// setEpoch continues under an epoch, and publishes it for the code that renews the lease.
 func (o *Owner[G]) setEpoch(epoch uint64) {
 	o.epoch = epoch
 	o.publishEpoch(epoch)
@@ -221,7 +222,7 @@ func (o *Owner[G]) run() {
 	o.refuse()
 }
 
-// refuse answers whoever comes after the failure, until the end.
+// refuse answers all calls after the failure, until the end.
 func (o *Owner[G]) refuse() {
 	for c := range o.commits {
 		c.done(kv.Result{Outcome: kv.NotStored, Err: o.cause})
@@ -299,7 +300,7 @@ func (o *Owner[G]) WaitStored(ctx context.Context, number uint64) error {
 	}
 }
 
-// renew renews the lease of a partition in which nothing happens.
+// renew renews the lease of an idle partition.
 func (o *Owner[G]) renew() {
 	err := o.server.Renew(o.epoch, o.last.Load())
 	if err != nil {
@@ -337,7 +338,7 @@ func (o *Owner[G]) reacquire(cause error, upTo uint64) (State, error) {
 	}
 }
 
-// markUnavailable remembers what the database said last, and since when it stores nothing.
+// markUnavailable remembers the last error of the database and since when it stores no groups.
 func (o *Owner[G]) markUnavailable(err error) {
 	since := time.Now()
 	if away := o.away.Load(); away != nil {

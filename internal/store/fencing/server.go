@@ -8,32 +8,32 @@ import (
 
 // State is what the database has of a partition.
 type State struct {
-	// Epoch rises with each taking, and fences whoever has an older one.
+	// Epoch rises with each takeover, and fences owners with an older one.
 	Epoch uint64
 	// Commit is the number of the newest group.
 	Commit uint64
-	// Owner is who took it last, Address where that one is; empty: it was given back.
+	// Owner is the last owner, Address its address. Empty: the partition was given back.
 	Owner, Address string
 	// Lease is when the owner's ends, by the database's clock: it rises with each renewal.
 	Lease time.Time
 	// Left is how long that is from the moment of the answer.
 	Left time.Duration
-	// Ours: it belongs to who asked.
+	// Ours means that the partition belongs to the caller.
 	Ours bool
 }
 
-// Server is a database as one owner of one partition has it. It is called by one goroutine at a
-// time, and bounds its calls in time itself. An error is an unknown outcome whatever it says,
-// but for [ErrNoFence] and a [*FinalError] of Commit.
+// Server is the view that one owner of one partition has of a database. One goroutine at a time
+// calls it, and it limits the time of its calls itself. An error means an unknown outcome,
+// except [ErrNoFence] and a [*FinalError] of Commit.
 type Server[G any] interface {
-	// Acquire makes the partition the owner's under the next epoch, if its lease has ended, it
-	// belongs to nobody or is the owner's own; again: only if it is the owner's own. Else it
-	// changes nothing, and State says whose it is. Without an error it is as durable as any
-	// commit.
+	// Acquire gives the partition to the owner under the next epoch, if its lease has ended, or
+	// it is free or already the owner's; with again: only if it is already the owner's.
+	// Otherwise Acquire changes no row, and State names the present owner. Without an error the
+	// result is as durable as any commit.
 	Acquire(again bool) (State, error)
-	// Commit stores a group whole if the partition is the owner's, has that epoch and the group
-	// before it, and renews the lease. Nil: it is durable. [ErrNoFence]: nothing was stored, since the
-	// partition has another epoch or group.
+	// Commit stores a whole group if the partition is the owner's and has the given epoch and
+	// the group before it, and renews the lease. Nil: the group is durable. [ErrNoFence]: no
+	// row was stored, because the partition has another epoch or group.
 	Commit(epoch, number uint64, group G) error
 	// Renew renews the lease under the same condition, for the newest group.
 	Renew(epoch, number uint64) error
@@ -43,11 +43,12 @@ type Server[G any] interface {
 	Close()
 }
 
-// ErrNoFence: the partition has another epoch or another newest group than who commits thought.
+// ErrNoFence means that the partition has another epoch or newest group than the caller
+// assumed.
 var ErrNoFence = errors.New("the partition has another epoch or group")
 
-// FinalError is an answer of the database that asking again does not change: nothing of the
-// statement was done.
+// FinalError is an answer of the database that a retry does not change. The statement had no
+// effect.
 type FinalError struct{ Err error }
 
 // Error says what the database answered.
@@ -71,7 +72,7 @@ func (e *HeldError) Error() string {
 // FencedError: another owner has taken the partition over.
 type FencedError struct {
 	Owner, Address string
-	// Epoch of that owner, and that of who was fenced.
+	// Epoch is that of the present owner, Ours that of the fenced one.
 	Epoch, Ours uint64
 }
 

@@ -1,8 +1,8 @@
-// Package gauge counts what a store holds and how many bytes that takes.
+// Package gauge counts the contents of a store and their bytes.
 //
-// It owns the figures and the reading of them: in pages, each a short read of the same moment. The
-// store gives it that moment as a [View].
+// It owns the figures and the reading of them: in pages, each a short read of the same moment.
+// The store passes that moment as a [View].
 //
-// Keeps: the package decodes no journal entry and writes nothing. It holds only counters in memory,
-// however large the store is.
+// Keeps: the package decodes no journal entry and writes no row. Its memory use does not depend
+// on the size of the store.
 package gauge

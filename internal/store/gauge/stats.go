@@ -46,7 +46,8 @@ type Rows struct {
 // pageRows bounds one read.
 const pageRows = 4096
 
-// shared are the kinds whose rows belong to no namespace, whatever their keys say.
+// shared are the kinds whose rows belong to no namespace, although their keys have the form of
+// one.
 var shared = []byte{layout.KindFormat, layout.KindPack, layout.KindNamespace, layout.KindBackup}
 
 // Measure reads the whole store. step is called for each row and ends it early.

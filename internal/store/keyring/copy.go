@@ -13,9 +13,9 @@ import (
 // ErrForeign: the file that is there has the keys of another store.
 var ErrForeign = errors.New("it has the keys of another store")
 
-// Copy copies a file of keys that nobody changes meanwhile into a directory, synced; false:
-// there is none. A copy that is there is written over in its place, slot for slot, so that
-// what was destroyed is destroyed there, too, and a crash leaves each as it was or is.
+// Copy copies a file of keys into a directory, synced; false: there is no file. The file must
+// not change during the call. An existing copy is overwritten in place, slot by slot, so that
+// destroyed keys are destroyed in the copy as well, and a crash leaves each slot old or new.
 func Copy(file, dir string) (copied bool, err error) {
 	data, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
@@ -76,8 +76,8 @@ func place(path string, data []byte) error {
 	return errors.Join(os.Rename(path+".new", path), datadir.SyncDir(filepath.Dir(path)))
 }
 
-// Rewrap puts the key of a directory's file under another master key besides the one that it
-// is under: both open it, until Unwrap takes one. Without a file it does nothing.
+// Rewrap wraps the key of a directory's file under a second master key. Both keys open it until
+// Unwrap removes one. Without a file it returns nil.
 func Rewrap(dir string, from, to []byte) error {
 	return change(dir, func(h *header) (place int, wrap []byte, err error) {
 		key, at, err := h.unwrap(from)

@@ -10,9 +10,9 @@ import (
 // ErrThere: the medium that keys are to be put into has some.
 var ErrThere = errors.New("there are keys of runs already")
 
-// Into makes what the ring has in another medium, which has nothing yet and whose nobody is:
-// the same id, and each slot as it is here, under the key master or under none. Without keys it
-// makes nothing. Nobody takes or destroys a key meanwhile. Errors: [ErrThere].
+// Into copies the ring to another medium, which must be empty and unused: the same id, and each
+// slot as it is here, under the key master or unencrypted. Without keys it writes no file. No
+// key may be taken or destroyed during the call. Errors: [ErrThere].
 func (r *Ring) Into(to Medium, master []byte) error {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

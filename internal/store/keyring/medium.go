@@ -15,7 +15,7 @@ type Medium interface {
 	// ReaderAt reads what was written, as a file does. Reads go on at once, but not during a
 	// write.
 	io.ReaderAt
-	// Size says how many bytes there are; false: nothing was created yet.
+	// Size returns the number of bytes; false: the medium was not created yet.
 	Size() (bytes int64, there bool, err error)
 	// Create makes it of its header, which is there whole, for good, or not at all.
 	Create(header []byte) error

@@ -32,19 +32,19 @@ type Ring struct {
 	head          header
 	// fileKey seals the slots of an encrypted directory.
 	fileKey []byte
-	// slots are how many the file has; the last fresh of them are nobody's yet.
+	// slots is the number of slots in the file; the last fresh of them are unused.
 	slots, fresh uint64
-	// spare were given back: nothing was stored under them.
+	// spare are slots that were given back: no value was stored under them.
 	spare []uint64
 	kept  map[uint64]*seal.Key
-	// doomed are slots whose keys are given to nobody any more.
+	// doomed are slots whose keys are no longer handed out.
 	doomed map[uint64]bool
 }
 
-// Open opens the file of a directory if it is there. master is the key of an encrypted
-// directory. step is told before each write and each sync, and may fail it: for tests of
-// crashes. Errors: *[layout.Damage]; *[datadir.KeyError] where the file is under another
-// key, or under none.
+// Open opens the file of a directory if it exists. master is the key of an encrypted directory.
+// step is called before each write and each sync, and may fail it, for tests of crashes.
+// Errors: *[layout.Damage]; *[datadir.KeyError] where the file is under another key, or
+// unencrypted.
 func Open(dir string, master []byte, step func(what string) error) (*Ring, error) {
 	medium, err := openFile(dir, step)
 	if err != nil {
@@ -75,7 +75,7 @@ func (r *Ring) read() error {
 	if err := r.unlock(&h); err != nil {
 		return err
 	}
-	// What a crash left of the keys that were being made was given to nobody.
+	// A crash may leave incomplete new keys. None of them was handed out.
 	r.there, r.head, r.slots = true, h, uint64(size-slotsAt+slotBytes-1)/slotBytes
 	return nil
 }
@@ -133,7 +133,7 @@ func headerOf(master []byte) (h header, key []byte, err error) {
 	return h, key, err
 }
 
-// Take gives out a key that nobody had, synced. The file must have been begun.
+// Take hands out an unused key, synced. The file must exist.
 func (r *Ring) Take() (*seal.Key, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -157,7 +157,7 @@ func (r *Ring) Take() (*seal.Key, error) {
 	return key, nil
 }
 
-// Return takes back a key under which nothing was stored.
+// Return takes back a key under which no value was stored.
 func (r *Ring) Return(slot uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -221,7 +221,8 @@ func (r *Ring) Key(slot uint64) (*seal.Key, error) {
 	return key, err
 }
 
-// Last is the key of a slot for who removes what it hides; after [Ring.Doom], too.
+// Last returns the key of a slot, even after [Ring.Doom], to the code that removes the rows
+// that it seals.
 func (r *Ring) Last(slot uint64) (*seal.Key, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -262,7 +263,7 @@ func (r *Ring) load(slot uint64) (*seal.Key, error) {
 	return seal.NewKey(slot, [seal.KeySize]byte(plain))
 }
 
-// Doom gives the key of a slot to nobody from now on.
+// Doom stops handing out the key of a slot.
 func (r *Ring) Doom(slot uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -283,7 +284,7 @@ func (r *Ring) Destroy(slot uint64, at int64) error {
 	if err := r.medium.Write("destroy", encodeSlot(slotDestroyed, at, nil), slotPlace(slot)); err != nil {
 		return fmt.Errorf("destroy key %d: %w", slot, err)
 	}
-	// The disk says so now; nobody needs the memory.
+	// The file now records the destruction, so the entry in memory is not needed any more.
 	delete(r.doomed, slot)
 	return nil
 }

@@ -2,17 +2,17 @@ package kv
 
 import "errors"
 
-// KV keeps pairs in the order of their keys' bytes. They are written in groups with numbers
-// that rise by one: a group is stored whole or not at all, by one writer, one after the other.
-// Views are opened and read from any number of goroutines, each view by one at a time.
+// KV keeps pairs in the byte order of their keys. One writer stores them, in groups with
+// numbers that rise by one: a group is stored whole or not at all. Any number of goroutines
+// open and read views; one goroutine at a time uses each view.
 //
-// Engines bound their own calls in time: nothing here takes a context, since a commit that was
-// handed over goes on whoever still waits, and a view lasts as long as one answer.
+// Engines limit the time of their calls themselves. No method takes a context, because a commit
+// that was handed over goes on even if its caller gave up, and a view lasts only for one
+// answer.
 //
-// Partitions, each with a writer of its own whom the next one fences, are to come in two
-// places: a [Batch] is told to which one a pair belongs, and a [Result] says which of them
-// were stored, the others being fenced. A KV is then that of one node: groups and their
-// numbers stay what they are.
+// Partitions, with one writer each that the next writer fences, will change two places: a [Batch]
+// gets the partition of each pair, and a [Result] names the stored and the fenced partitions. A
+// KV is then that of one node. Groups and their numbers stay as they are.
 type KV interface {
 	// Last is the number of the newest group that is stored, 0 = none is. It is asked while no
 	// commit is under way.
@@ -25,7 +25,7 @@ type KV interface {
 	// Hold keeps what there is at a group that is stored, or at a later one, until it is
 	// closed: however many views are made of it, all show that one group.
 	Hold(group uint64) (Held, error)
-	// Batch begins the group that comes next. One that is not committed takes nothing.
+	// Batch begins the next group. A batch that is not committed needs no cleanup.
 	Batch() Batch
 	// Release lets go of what later groups superseded: no view is open or will be asked for
 	// below the group, but those of a [Held].
@@ -50,9 +50,10 @@ const PairBytes = 12
 
 // Snapshot is what an engine shows of one group; the store reads it through a [View].
 type Snapshot interface {
-	// Group is the newest group of which it shows something.
+	// Group returns the newest group that the view shows.
 	Group() uint64
-	// Get reads a value, which is the caller's; nil: there is no such key. [ErrLost].
+	// Get reads a value, which then belongs to the caller; nil: the key does not exist.
+	// [ErrLost].
 	Get(key []byte) ([]byte, error)
 	// Has looks for a key without its value.
 	Has(key []byte) (bool, error)
@@ -99,7 +100,7 @@ type Cursor interface {
 	Value(buf []byte) (value, grown []byte, err error)
 	// ValueCopy is the caller's; never nil without an error. [ErrLost].
 	ValueCopy() ([]byte, error)
-	// Size is about how many bytes the value has, Room what the pair takes where it lies.
+	// Size returns the approximate size of the value, Room the storage that the pair takes.
 	Size() int64
 	StoredSize() int64
 	// Group is the one that set the pair.
@@ -115,8 +116,8 @@ type Held interface {
 	Close()
 }
 
-// Batch collects the pairs of one group: of several calls for a key the last one counts. Keys
-// and values are the batch's from the call on. What it was told it does not show to views.
+// Batch collects the pairs of one group: the last of several calls for a key counts. Keys and
+// values belong to the batch from the call on. Views do not show its contents.
 type Batch interface {
 	Set(key, value []byte)
 	Delete(key []byte)
@@ -133,7 +134,7 @@ type Result struct {
 	Err error
 }
 
-// Outcome of a commit. Whoever forgets to say has said that nobody knows.
+// Outcome is the result of a commit. Its zero value means that the outcome is unknown.
 type Outcome uint8
 
 // The outcomes. The store takes no more writes after another one than Stored: it goes on
@@ -143,10 +144,10 @@ const (
 	Unknown Outcome = iota
 	// Stored: whole and for good.
 	Stored
-	// NotStored: nothing of it, now and later.
+	// NotStored: no part of the group is stored, now or later.
 	NotStored
 )
 
-// ErrLost: a value is not there, or not as it was written, although its key is. It concerns
-// that value alone: whoever reads on may.
+// ErrLost means that a value is missing or has changed, although its key exists. It concerns
+// that value alone: the caller may read on.
 var ErrLost = errors.New("the value is missing or fails its checksum")

@@ -5,15 +5,15 @@ import (
 	"errors"
 )
 
-// View reads one moment of an engine. From the first read that failed on it answers nothing:
-// iterators stand nowhere, and whoever opened the view takes [View.Err] for the answer. So no
-// loop can take a scan that broke off for one that ended.
+// View reads one moment of an engine. After its first failed read it returns no more data:
+// iterators are invalid, and the code that opened the view returns [View.Err]. So no loop can
+// take an interrupted scan for a complete one.
 type View struct {
 	snap Snapshot
 	err  error
 }
 
-// ReadError is a read of the engine that failed: nothing is known of what there is.
+// ReadError is a failed read of the engine: the contents are unknown.
 type ReadError struct{ Err error }
 
 // Error says what failed.
@@ -25,7 +25,7 @@ func (e *ReadError) Unwrap() error { return e.Err }
 // On reads a snapshot, which the view closes.
 func On(snap Snapshot) View { return View{snap: snap} }
 
-// Group is the newest group of which it shows something.
+// Group returns the newest group that the view shows.
 func (v *View) Group() uint64 { return v.snap.Group() }
 
 // Err is the read that failed first, a *[ReadError]; nil if none did.
@@ -39,7 +39,7 @@ func (v *View) Err() error {
 // Close ends it.
 func (v *View) Close() { v.snap.Close() }
 
-// Get reads a value, which is the caller's; nil: there is no such key. [ErrLost].
+// Get reads a value, which then belongs to the caller; nil: the key does not exist. [ErrLost].
 func (v *View) Get(key []byte) ([]byte, error) {
 	if v.err != nil {
 		return nil, v.err
@@ -141,7 +141,7 @@ func (it *Iterator) ValueCopy() ([]byte, error) {
 	return value, it.view.read(err)
 }
 
-// Size is about how many bytes the value has, Room what the pair takes where it lies.
+// Size returns the approximate size of the value, Room the storage that the pair takes.
 func (it *Iterator) Size() int64 { return it.cursor.Size() }
 
 // StoredSize is about how many bytes the pair takes where it lies.

@@ -36,8 +36,8 @@ func Accounts(txn *Txn) ([]machine.AccountRow, error) {
 	return rows, nil
 }
 
-// charges adds to the rows of accounts what the batch changes of them. Many runs share a
-// row: the committer, who is alone, makes its value.
+// charges adds the batch's changes to the rows of accounts. Many runs share a row, so the
+// committer, the only writer, computes its value.
 func (w *Made) charges(batch *machine.Batch) {
 	for _, c := range batch.Charged {
 		key := w.set(AccountKey(w.keys, w.Ns, c.After.Account), nil)

@@ -13,8 +13,8 @@ import (
 // ErrDamaged: what is stored is not what was written; see [Damage].
 var ErrDamaged = errors.New("the store is damaged")
 
-// Damage says what of a store is not as it was written. At opening nothing was
-// changed by the time it is returned. It is [ErrDamaged], and a *machine.Refusal
+// Damage describes the part of a store that is missing or has changed since it was written.
+// When opening returns it, the store is unchanged. It is [ErrDamaged], and a *machine.Refusal
 // DATA_LOSS for callers.
 type Damage struct {
 	// File is the name of the file in the data directory, "" where only a value is
@@ -32,7 +32,7 @@ func (d *Damage) Error() string {
 	return fmt.Sprintf("%s: %s: %s", ErrDamaged, d.File, d.Detail)
 }
 
-// Unwrap gives the kind, and what a caller is told: no file names.
+// Unwrap returns the kind, and the error for callers, which has no file names.
 func (d *Damage) Unwrap() []error {
 	return []error{ErrDamaged, &machine.Error{
 		Code: machine.CodeDataLoss, Reason: "DATA_LOSS",
@@ -72,7 +72,7 @@ func CopyOf(row *kv.Iterator) ([]byte, error) {
 	return value, nil
 }
 
-// lost names the row whose value is not there.
+// lost names the row whose value is missing.
 func lost(key []byte, err error) error {
 	if errors.Is(err, kv.ErrLost) {
 		return Damaged("", "the value of a row %s is missing or fails its checksum", RowName(key))

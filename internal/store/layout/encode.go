@@ -31,7 +31,7 @@ type Made struct {
 	Prev, Last uint64
 	// Fresh are the keys of ids that must not have been used up before.
 	Fresh [][]byte
-	// Untaken are those of business keys that nobody must have.
+	// Untaken are the business keys that no run may hold.
 	Untaken        [][]byte
 	PrevHash, Hash [32]byte
 	// Unlisted are the run's artifact versions that are in no row after the entry.

@@ -1,8 +1,8 @@
 package layout
 
-// Formats of the whole store, see FORMAT.md and docs/dev/adr/0030-format-2.md. A program keeps a store in
-// any of them: as long as it is in an older one it writes nothing that the programs of that one do
-// not read, or would decide otherwise about.
+// Formats of the whole store, see FORMAT.md and docs/dev/adr/0030-format-2.md. A program can
+// serve a store in any of them. While the store is in an older format, the program writes only
+// what programs of that format can read and decide about in the same way.
 const (
 	// Format is the newest that this program knows.
 	Format = 2

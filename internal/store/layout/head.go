@@ -58,7 +58,7 @@ func AnyFrom(txn *Txn, p []byte, n uint64) bool {
 	return Has(it, p)
 }
 
-// LastSeq is the seq of a run's last record, 0 if there is no such run.
+// LastSeq returns the seq of a run's last record, 0 if the run does not exist.
 func LastSeq(txn *Txn, head []byte) (uint64, error) {
 	seq, err := HeadSeq(txn, head)
 	if err != nil || seq == 0 {
@@ -98,7 +98,7 @@ func modeOf(head *machine.State, artifact string) machine.Mode {
 	return 0
 }
 
-// HeadSeq is the seq of a run's stored head, 0 if there is no such run.
+// HeadSeq returns the seq of a run's stored head, 0 if the run does not exist.
 func HeadSeq(txn *Txn, head []byte) (uint64, error) {
 	value, err := Get(txn, head)
 	if err != nil || value == nil {

@@ -10,10 +10,10 @@ import (
 // keyKind is what the store has to know of one kind of key. A kind that is not in
 // [kinds] is in no store: a test reads the constants of keys.go.
 type keyKind struct {
-	// Row names it in faults; "" = check has nothing to say about it.
+	// Row is the name of the kind in faults; "" = check has no faults about it.
 	Row string
-	// Guarded: a precondition may ask for keys of this kind. The committer then keeps
-	// what it set under them until that is visible to who looks into the store.
+	// Guarded: a precondition may read keys of this kind. The committer then keeps the values
+	// that it set under them until readers of the store can see them.
 	Guarded bool
 	// Large: a value may be so large that it lies in a value log.
 	Large bool
@@ -23,8 +23,8 @@ type keyKind struct {
 	Queue func(key []byte) (QueueID, int64)
 }
 
-// Kinds has each kind of key. Those without a guard are written by one path whose
-// precondition is the head's seq or a row of another kind, or by nobody else.
+// Kinds has each kind of key. A kind without a guard has only one writing path, whose
+// precondition, if any, is the head's seq or a row of another kind.
 var Kinds = [256]keyKind{
 	KindFormat:    {Hot: true},
 	KindWatermark: {Hot: true, Row: "watermark"},
@@ -70,11 +70,12 @@ var Kinds = [256]keyKind{
 	KindSchedule: {Hot: true, Row: "schedule"},
 }
 
-// RemovesLargeValue: a value that may be large is removed. See the room space for what comes of it.
+// RemovesLargeValue reports whether a value is removed that may be large. The reclaimer counts
+// those.
 func (o *Op) RemovesLargeValue() bool { return o.Delete && Kinds[o.Key[0]].Large }
 
-// Guard refuses a precondition on a key that nobody keeps: it would be judged by
-// what was stored before the group in flight.
+// Guard refuses a precondition on a key whose values the committer does not keep, because the
+// check would miss the group in flight.
 func Guard(key []byte) error {
 	if !Kinds[key[0]].Guarded {
 		return fmt.Errorf("precondition on a key of kind %q, which is not guarded", key[0])

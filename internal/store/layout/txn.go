@@ -26,8 +26,8 @@ func (t *Txn) Entry(run string, value []byte) (machine.Entry, error) {
 	return codec.ReadEntry(run, value, t.Keys)
 }
 
-// Head reads a head or a checkpoint. Of an erased run the state has what is left, and says
-// when and by whom it was erased.
+// Head reads a head or a checkpoint. The state of an erased run has the readable rest, and the
+// time and principal of the erasure.
 func (t *Txn) Head(value []byte) (*machine.State, error) {
 	st, err := codec.ReadHead(value, t.Keys)
 	if err != nil || st.Erased == nil {

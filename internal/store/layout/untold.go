@@ -5,7 +5,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// DropUntold deletes the rows of a run's cancellations that agents were not told of yet.
+// DropUntold deletes the rows of a run's cancellations that were not sent to agents yet.
 func DropUntold(txn *Txn, ns uint32, run string) (ops []Op, err error) {
 	p := QueuePrefix(QueueID{Ns: ns, Kind: byte(machine.OutboxCancel)})
 	it := txn.Scan(kv.Range{Prefix: p, KeysOnly: true})

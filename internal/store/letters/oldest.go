@@ -19,9 +19,9 @@ const (
 	oldestBytes = 256 << 10
 )
 
-// Oldest removes the oldest letters under a prefix, which have no room beside a new one, if
-// there are to be so many rows of so many bytes: at most a page of them, the next new one
-// removes more.
+// Oldest removes the oldest letters under a prefix that exceed the limits mostRows and
+// mostBytes together with a new one. It removes at most a page; the next new letter removes
+// more.
 func (t *Trimmer) Oldest(p []byte, mostRows int, mostBytes int64) (old []layout.Op, err error) {
 	err = t.View(func(txn *layout.Txn) error {
 		it := txn.Scan(kv.Range{Prefix: p, Reverse: true, KeysOnly: true})

@@ -91,7 +91,7 @@ func old(item *kv.Iterator, before int64) (is bool, err error) {
 	return is, err
 }
 
-// level takes more of those who have most, until all together have at most so many.
+// level takes letters from the fullest boxes until all together hold at most most.
 func level(boxes []*box, most int) {
 	left, tallest := 0, 0
 	for _, b := range boxes {

@@ -12,7 +12,7 @@ import (
 // DB is a database. It may be closed and gone on with: see [DB.Reopen].
 type DB struct {
 	mu sync.Mutex
-	// tree is what is stored; shown is a copy of it that nobody changes.
+	// tree is the stored state; shown is a copy of it that never changes.
 	tree, shown *tree
 	last        uint64
 	released    uint64

@@ -20,7 +20,8 @@ type Engine struct {
 
 var _ engine.Engine = (*Engine)(nil)
 
-// Open opens a database that is new or was closed, for whoever has the directory. keyStep is a hook of the file of keys.
+// Open opens a new or closed database for the holder of the directory. keyStep is a hook of the
+// file of keys.
 func Open(db *DB, dir string, keyStep func(string) error) (*Engine, error) {
 	if err := datadir.MakeDir(dir); err != nil {
 		return nil, err
@@ -46,37 +47,37 @@ func (e *Engine) Keys() *keyring.Ring { return e.keys }
 // Format is the newest.
 func (e *Engine) Format() uint32 { return layout.Format }
 
-// Confirm has nothing to compare with.
+// Confirm does no work: there is no HEAD to compare with.
 func (e *Engine) Confirm(*layout.Txn, [16]byte, bool) error { return nil }
 
-// Serve prepares nothing.
+// Serve does no work.
 func (e *Engine) Serve(uint64, [16]byte) error { return nil }
 
-// StartMaintenance has no room to give back.
+// StartMaintenance does no work: memory has no disk space to reclaim.
 func (e *Engine) StartMaintenance(context.Context, engine.Callbacks) {}
 
 // CheckSpace is always there.
 func (e *Engine) CheckSpace(int64, bool) error { return nil }
 
-// Settled remembers nothing.
+// Settled does no work.
 func (e *Engine) Settled(engine.Group) error { return nil }
 
-// BeginLargeDelete moves nothing.
+// BeginLargeDelete does no work.
 func (e *Engine) BeginLargeDelete() (release func()) { return func() {} }
 
-// Removed counts nothing.
+// Removed does no work.
 func (e *Engine) Removed(int64) {}
 
 // Fatal never tells.
 func (e *Engine) Fatal() <-chan error { return nil }
 
-// Check finds nothing.
+// Check finds no faults.
 func (e *Engine) Check() error { return nil }
 
-// Sync has nothing to do.
+// Sync does no work.
 func (e *Engine) Sync() error { return nil }
 
-// Scrub proves nothing.
+// Scrub does no work.
 func (e *Engine) Scrub(context.Context) error { return nil }
 
 // Sizes are none on disk.

@@ -72,7 +72,7 @@ func (c *cursor) Next() error {
 	return nil
 }
 
-// spoil is for whoever keeps a value longer than he may.
+// spoil overwrites a value, so that a test finds code that keeps the value for too long.
 func (c *cursor) spoil() {
 	for i := range c.shown {
 		c.shown[i] = 0xEE

@@ -28,18 +28,18 @@ type Config struct {
 	Owner, Address string
 	// Formats are what this program keeps it in. Default: all.
 	Formats Formats
-	// Hot: pairs whose keys begin so are rewritten. Default: none is.
+	// Hot selects kinds of keys whose pairs are often rewritten. Default: none.
 	Hot func(kind byte) bool
 	// Pool is what was reached already, and stays open; nil: this one reaches the database itself.
 	Pool *Pool
-	// RenewedEpoch, where it is not nil, has somebody else renew the lease under the epoch that is in it:
+	// RenewedEpoch, if not nil, means that other code renews the lease, under the epoch in it:
 	// zero while there is none.
 	RenewedEpoch *atomic.Uint64
 	// Readers bounds the connections of views. Default 16.
 	Readers int32
 	// Lease is how long the partition stays the owner's without a word of it. Default 3 s.
 	Lease time.Duration
-	// Logger is told what happens. Default: discarded.
+	// Logger gets messages about connections and takeovers. Default: discarded.
 	Logger *slog.Logger
 	// Unread gives an error of a read that the database did not answer its form for callers.
 	// Default: it stays as it is.
@@ -118,8 +118,9 @@ func (c Config) reachable() error {
 	return errors.Join(errs...)
 }
 
-// tuned are settings of a session that is nobody else's: plans go by the primary keys however
-// small the tables were when they were made, and are made once, and no statement is ended but by us.
+// tuned are settings of a session that only this owner uses: plans use the primary keys,
+// however small the tables were when they were made, and are made once. The server ends no
+// statement by a timeout.
 var tuned = map[string]string{
 	"enable_seqscan": "off", "enable_bitmapscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "jit": "off", "plan_cache_mode": "force_generic_plan",
 	"statement_timeout": "0", "lock_timeout": "0", "idle_in_transaction_session_timeout": "0",
@@ -155,8 +156,8 @@ func connection(cfg Config) (*pgx.ConnConfig, bool, error) {
 	return conn, pooled, nil
 }
 
-// pooler looks whether something answers in the place of the server: it gives another number
-// for the session than the session itself has.
+// pooler reports whether a connection pooler answers in place of the server: its number for the
+// session differs from the session's own.
 func pooler(cfg *pgx.ConnConfig) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), connecting)
 	defer cancel()

@@ -23,10 +23,10 @@ var _ kv.KV = (*DB)(nil)
 // bounds of a group. A key is in an index, of which PostgreSQL takes 2 704 bytes.
 var bounds = kv.Bounds{Keys: 13_000, Key: 2600, Bytes: 8 << 20}
 
-// Open makes or migrates the schema, unless that was done before, and takes the partition; it
-// waits until the lease of another owner has ended, unless somebody else looks after leases.
-// Errors: *[SchemaError], *[FormatError], *[fencing.HeldError], *[fencing.AwayError], and what the
-// database answers.
+// Open creates or migrates the schema if necessary, and acquires the partition. It waits until
+// the lease of another owner has ended, unless other code manages leases. Errors:
+// *[SchemaError], *[FormatError], *[fencing.HeldError], *[fencing.AwayError], and those of the
+// database.
 func Open(cfg Config) (*DB, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -46,7 +46,7 @@ func Open(cfg Config) (*DB, error) {
 	return d, nil
 }
 
-// closePool closes what nobody else has.
+// closePool closes a pool that only this database uses.
 func (d *DB) closePool() {
 	if d.cfg.Pool == nil {
 		d.at.Close()
@@ -88,7 +88,7 @@ func (d *DB) Last() uint64 { return d.owner.Last() }
 // Bounds do not depend on the database.
 func (d *DB) Bounds() kv.Bounds { return bounds }
 
-// Release has nothing to let go of: PostgreSQL knows which transactions are open.
+// Release does no work: PostgreSQL itself tracks open transactions.
 func (d *DB) Release(uint64) {}
 
 // Owner is the protocol's side of it.
@@ -98,7 +98,7 @@ func (d *DB) Owner() Owner { return d.owner }
 type Owner interface {
 	// Away is why the database cannot be reached, nil: it can.
 	Away() error
-	// Failed is closed when nothing is stored any more, Err says why.
+	// Failed is closed when no more groups are stored; Err returns the reason.
 	Failed() <-chan struct{}
 	Err() error
 	// BeginClose has it give up sooner what it cannot find out.

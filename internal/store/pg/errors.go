@@ -17,12 +17,12 @@ func codeOf(err error) string {
 	return ""
 }
 
-// IsFull: the database has no room on its disk.
+// IsFull reports that the disk of the database is full.
 func IsFull(err error) bool { return codeOf(err) == "53100" }
 
-// away are the answers by which a database says that it cannot now: connections, resources, an
-// operator who intervenes, the system below; a server that may only be read since it was
-// demoted, what other transactions stood in the way of, a lock that was not had in time.
+// away reports codes by which the database is unavailable for a time: connections, resources,
+// an operator's intervention, the system below; a server that became read-only after a
+// demotion; conflicts with other transactions; a lock that was not granted in time.
 func away(code string) bool {
 	switch code {
 	case "25006", "40001", "40P01", "55P03", "55006":
@@ -39,8 +39,8 @@ func away(code string) bool {
 	return false
 }
 
-// judged gives the answer to a statement its meaning: one that asking again does not change is
-// final. What is no answer, or the last one of its connection, says nothing.
+// judged classifies the answer to a statement: an error that a retry does not change is final.
+// A missing answer, or the last one of a connection, leaves the outcome unknown.
 func judged(err error) error {
 	answer, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok || answer.SeverityUnlocalized != "ERROR" || away(answer.Code) || unnamed(answer.Code) {

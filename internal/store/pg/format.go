@@ -7,8 +7,8 @@ import "fmt"
 type Formats struct {
 	// Oldest and Newest are what this program keeps a partition in.
 	Oldest, Newest uint32
-	// Raise: whoever takes a partition raises its format to the newest that all living nodes
-	// speak. Else it stays what it is.
+	// Raise: the takeover of a partition raises its format to the newest one that all live
+	// nodes support. Otherwise the format stays.
 	Raise bool
 }
 
@@ -22,8 +22,8 @@ func (f Formats) withDefaults() Formats {
 	return f
 }
 
-// FormatError: a partition is in a format that this program does not keep it in. Nothing was
-// changed.
+// FormatError means that this program does not support the format of a partition, which stays
+// unchanged.
 type FormatError struct {
 	Schema                string
 	Found, Oldest, Newest uint32

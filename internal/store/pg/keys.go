@@ -15,9 +15,9 @@ import (
 // keysPage is how many bytes of the keys of runs one row has. Slots do not lie in two.
 const keysPage = 512
 
-// Keys are the bytes of the keys of runs, on a connection of their own: who reads a view and
-// needs a key does not wait for other views. step is told before each write, and may fail it:
-// for tests of crashes. Only the owner of the partition writes.
+// Keys returns the bytes of the keys of runs, on a connection of their own: a reader of a view
+// that needs a key does not wait for other views. step is called before each write, and may
+// fail it, for tests of crashes. Only the owner of the partition writes.
 func (d *DB) Keys(step func(what string) error) keyring.Medium {
 	if step == nil {
 		step = func(string) error { return nil }

@@ -15,11 +15,12 @@ const keysLoadText = `INSERT INTO {s}.run_keys (part, page, bytes) SELECT $1, u.
 
 const (
 	oursText = `SELECT epoch FROM {s}.part WHERE id = $1 AND owner = $2`
-	// emptyText is for a partition that nobody has, and that has nothing.
+	// emptyText selects a partition that is free and empty.
 	emptyText = `SELECT epoch FROM {s}.part WHERE id = $1 AND commit_no = 0 AND lease_until <= clock_timestamp()`
 )
 
-// loadedText fences whoever had the partition: none that was taken meanwhile is as it was found.
+// loadedText fences the earlier owner of the partition: it succeeds only if the partition was
+// not taken over in the meantime.
 const loadedText = `UPDATE {s}.part SET commit_no = $3, epoch = epoch + 1, owner = '', address = '', lease_until = '-infinity'
 	WHERE id = $1 AND epoch = $2 AND commit_no = 0 AND lease_until <= now()`
 
@@ -39,10 +40,10 @@ func (e *KeyError) Error() string {
 	return fmt.Sprintf("a key has %d bytes, a database takes %d: %q...", len(e.Key), e.Limit, e.Key[:40])
 }
 
-// Load stores all pairs of another engine, to which nobody writes, each with its group, and the
-// keys of runs that keys writes, in one transaction: broken off at any moment there is nothing.
-// Its last group is then that of the other engine. The partition is owned and has nothing; it is
-// given back by this, whatever becomes of it, and d is closed. Errors: [ErrNotEmpty], *[KeyError].
+// Load stores all pairs of another engine, which has no writer, each with its group, and the
+// keys of runs that keys writes, in one transaction: after an interruption nothing is stored.
+// The last group is then that of the other engine. The partition must be owned and empty. Load
+// always gives it back and closes d. Errors: [ErrNotEmpty], *[KeyError].
 func (d *DB) Load(ctx context.Context, from kv.KV, keys func(into *LoadedKeys) error) (err error) {
 	l, err := d.Loading(ctx)
 	if err != nil {
@@ -55,7 +56,7 @@ func (d *DB) Load(ctx context.Context, from kv.KV, keys func(into *LoadedKeys) e
 	return l.Commit(nil)
 }
 
-// Loading makes a store of partitions that have nothing, in one transaction.
+// Loading fills empty partitions of a store in one transaction.
 type Loading struct {
 	*longTxn
 	filled []filled
@@ -68,8 +69,8 @@ type filled struct {
 	last  uint64
 }
 
-// Loading begins. The partition is owned until the last step, and has nothing; d is closed whatever
-// becomes of it. Errors: [ErrNotEmpty].
+// Loading begins to fill partitions. The partition must be empty, and stays owned until the
+// last step; d is always closed. Errors: [ErrNotEmpty].
 func (d *DB) Loading(ctx context.Context) (*Loading, error) {
 	if d.Last() != 0 {
 		return nil, errors.Join(ErrNotEmpty, d.Close())
@@ -107,7 +108,7 @@ func (l *Loading) Fill(part int32, from kv.KV, keys func(into *LoadedKeys) error
 	return keys(&LoadedKeys{schema: d.cfg.Schema, part: part, conn: l.session.conn})
 }
 
-// empty makes the row of a partition, and says under which epoch it has nothing.
+// empty creates the row of a partition, and returns the epoch under which it is empty.
 func (l *Loading) empty(part int32) (epoch int64, err error) {
 	d := l.db
 	if _, err := d.at.pool.Exec(l.ctx, d.at.SeedText(), []int32{part}, int32(d.cfg.Formats.Oldest)); err != nil {
@@ -120,8 +121,9 @@ func (l *Loading) empty(part int32) (epoch int64, err error) {
 	return epoch, err
 }
 
-// Commit gives the partition back and then stores all, if each one is nobody's and as it was found;
-// places says in which of them namespaces are. Where its answer is lost the rows say what became of it.
+// Commit gives the partition back and then stores everything, if each partition is still free
+// and unchanged. places maps namespaces to partitions. If the answer is lost, the rows show the
+// outcome.
 func (l *Loading) Commit(places map[string]int32) error {
 	err := l.end(func(epoch int64) error {
 		for _, f := range l.filled {

@@ -14,8 +14,8 @@ import (
 // finishing bounds the end of what took long: standbys take all of it in.
 const finishing = 10 * time.Minute
 
-// longTxn is one transaction over partitions, of which one is owned until its last step: nobody serves
-// the store meanwhile. Broken off at any moment nothing is changed.
+// longTxn is one transaction over partitions, one of which is owned until the last step, so
+// that no node serves the store. After an interruption nothing is changed.
 type longTxn struct {
 	db      *DB
 	session *session
@@ -26,7 +26,7 @@ type longTxn struct {
 	released bool
 }
 
-// beginLongTxn begins; d is closed whatever becomes of it.
+// beginLongTxn begins the transaction; d is always closed.
 func (d *DB) beginLongTxn(ctx context.Context) (*longTxn, error) {
 	l := &longTxn{db: d, ctx: ctx, stop: func() bool { return true }}
 	var err error
@@ -40,13 +40,14 @@ func (d *DB) beginLongTxn(ctx context.Context) (*longTxn, error) {
 	return l, nil
 }
 
-// exec says something.
+// exec executes a statement.
 func (l *longTxn) exec(ctx context.Context, text string, args ...any) error {
 	_, err := l.session.conn.Exec(ctx, inSchema(text, l.db.cfg.Schema), append([]any{pgx.QueryExecModeExec}, args...)...)
 	return err
 }
 
-// one says something of the last step that changes one row, of a partition that is as it was found.
+// one executes a statement of the last step. It must change one row, that of an unchanged
+// partition.
 func (l *longTxn) one(text string, args ...any) error {
 	done, err := l.session.conn.Exec(context.Background(), inSchema(text, l.db.cfg.Schema), append([]any{pgx.QueryExecModeExec}, args...)...)
 	if err == nil && done.RowsAffected() != 1 {
@@ -55,11 +56,12 @@ func (l *longTxn) one(text string, args ...any) error {
 	return err
 }
 
-// warned has warnings told, whatever the session was told before: a commit with one is no success.
+// warned turns warnings on, because an earlier user of the session may have turned them off: a
+// commit with a warning is no success.
 const warned = "SET LOCAL client_min_messages = 'warning'"
 
-// end gives the partition back, says what last has to say and commits. From here on the fence is in
-// those statements: whoever takes the partition meanwhile has another epoch.
+// end gives the partition back, runs the statements of last and commits. From here on those
+// statements hold the fence: a takeover in the meantime gives the partition another epoch.
 func (l *longTxn) end(last func(epoch int64) error) error {
 	epoch, err := l.db.epoch(l.ctx)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// SchemaError: the tables were made by a newer program, with whose this one does not work.
+// SchemaError means that a newer program made the tables, and this program cannot use them.
 type SchemaError struct {
 	Schema string
 	// Found is the newest migration, Oldest the one that a program has to know, Want the newest that
@@ -41,8 +41,8 @@ func works(schema string, known, found, oldest int64) error {
 	return nil
 }
 
-// LivingError: the tables are to be migrated to what older programs do not work with, while sidecars
-// live that may be such.
+// LivingError means that a migration would break older programs, and sidecars are alive that
+// may be older.
 type LivingError struct {
 	Schema string
 	// Version of the migration; Address is where one of them is.
@@ -55,8 +55,8 @@ func (e *LivingError) Error() string {
 	return fmt.Sprintf("migration %d of schema %q works with no older program, and the sidecar at %s lives: stop all of them first", e.Version, e.Schema, e.Address)
 }
 
-// Bounds in time of the making of a schema: of all of it, and of the wait for a sidecar that lives,
-// whose lease may be that of one that was killed.
+// Time limits for the creation of a schema: for all of it, and for the wait for a live sidecar,
+// whose lease may be that of a killed process.
 const (
 	migrating = time.Minute
 	dying     = 5 * time.Second
@@ -65,8 +65,8 @@ const (
 // errElsewhere: another node was quicker.
 var errElsewhere = errors.New("another node has migrated meanwhile")
 
-// migrate makes the schema what this program wants, whoever else does so at once. No lock
-// outlives its transaction, and none is an advisory one.
+// migrate brings the schema to this program's version. Several programs may call it at once. No
+// lock outlives its transaction, and none is an advisory lock.
 func migrate(ctx context.Context, cfg *pgx.ConnConfig, files fs.FS, schema string) error {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, migrating)
@@ -103,8 +103,9 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// A migration waits no longer than that for a table, since whoever comes after it waits for it: an
-// owner that commits, behind a reader that lasts. Then it lets them go first.
+// A migration waits no longer than this for a table, because later statements queue behind it:
+// a commit of an owner would wait behind a long read. After the limit the migration retries
+// later.
 const (
 	firstPause = 50 * time.Millisecond
 	lockPause  = time.Second
@@ -223,8 +224,8 @@ func (m migration) run(ctx context.Context, tx *sql.Tx) error {
 
 const raiseOldestText = `UPDATE {s}.schema_oldest SET version = greatest(version, $1)`
 
-// A lease of more than any lasts is from before the clock was put back; whoever lives makes it a right one
-// within a second.
+// A lease that is longer than the maximum was written before the clock was set back. A live
+// owner corrects it within a second.
 const livingText = `SELECT coalesce(max(address), '') FROM (
 	SELECT address, lease_until FROM {s}.node UNION ALL SELECT address, lease_until FROM {s}.part) AS living
 	WHERE lease_until > clock_timestamp() AND lease_until < clock_timestamp() + interval '1 minute'

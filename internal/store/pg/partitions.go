@@ -10,10 +10,10 @@ import (
 // Partitions is how many a database has at most; their numbers are below it.
 const Partitions = 64
 
-// seedText makes the rows of partitions, and does not touch one that is there: who has it locked
-// would be waited for. A partition begins in the format that partition 0 has, which all who can take
-// that one keep, and only without one in the oldest of whoever makes it: that may be newer than what
-// the others speak.
+// seedText creates the rows of partitions, and does not touch an existing row, whose lock it
+// would wait for. A partition starts in the format of partition 0, which every node that can
+// own that one supports. Without partition 0 it starts in the oldest format of this program,
+// which may be newer than that of other nodes.
 const seedText = `INSERT INTO {s}.part (id, format)
 	SELECT u.id, coalesce((SELECT format FROM {s}.part WHERE part.id = 0), $2::integer) FROM unnest($1::integer[]) AS u (id)
 	WHERE NOT EXISTS (SELECT 1 FROM {s}.part WHERE part.id = u.id) ON CONFLICT DO NOTHING`
@@ -23,15 +23,16 @@ const seedText = `INSERT INTO {s}.part (id, format)
 func (r *Pool) SeedText() string { return inSchema(seedText, r.schema) }
 
 const (
-	// settledText waits for whoever places namespaces at this moment.
+	// settledText waits for transactions that place namespaces at this moment.
 	settledText = `LOCK TABLE {s}.namespace IN SHARE MODE`
 	sharedText  = `SELECT part FROM {s}.namespace WHERE part <> 0 UNION SELECT id FROM {s}.part WHERE id <> 0 AND commit_no > 0 ORDER BY 1`
 	placedText  = `SELECT name, part FROM {s}.namespace`
 	partsText   = `SELECT id FROM {s}.part WHERE commit_no > 0 ORDER BY id`
 )
 
-// Shared are the partitions besides 0 that have a namespace or a commit, by number. Who serves alone
-// has partition 0, and asks when its namespaces are stored there: whoever places one later finds it.
+// Shared returns the partitions besides 0 that have a namespace or a commit, by number. A
+// single sidecar owns partition 0, and calls it when its namespaces are stored there; a later
+// placement then finds that ownership.
 func (r *Pool) Shared(ctx context.Context) (parts []int32, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.wait)
 	defer cancel()
@@ -46,7 +47,7 @@ func (r *Pool) Shared(ctx context.Context) (parts []int32, err error) {
 	return parts, r.named(err)
 }
 
-// Shared is that of the database, for who has a partition.
+// Shared calls [Pool.Shared], for an owner of a partition.
 func (d *DB) Shared(ctx context.Context) ([]int32, error) { return d.at.Shared(ctx) }
 
 // Placed says in which partition each namespace is.

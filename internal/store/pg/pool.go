@@ -13,8 +13,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 )
 
-// Pool is a database that answers, whose schema this program works with, with connections
-// for views. Whoever may have to open a partition soon has it beforehand. Safe for concurrent use.
+// Pool is a reachable database, whose schema this program supports, with connections for views.
+// A node opens it before it takes over a partition. Safe for concurrent use.
 type Pool struct {
 	url    dsn.URL
 	schema string
@@ -99,8 +99,8 @@ func (r *Pool) current(ctx context.Context, text statements) error {
 	return works(r.schema, known, found, oldest)
 }
 
-// SerialConn is one connection, for whoever says something now and then and waits for no view.
-// Safe for concurrent use: one speaks after the other.
+// SerialConn is one connection for occasional statements, which never wait for a view. Safe for
+// concurrent use: calls run one after the other.
 type SerialConn struct {
 	conn   *pgx.ConnConfig
 	pooled bool
@@ -113,8 +113,8 @@ type SerialConn struct {
 // SerialConn is made without a word to the database.
 func (r *Pool) SerialConn() *SerialConn { return &SerialConn{conn: r.conn, pooled: r.pooled} }
 
-// Do speaks to the database, to another connection if the one that there was is dead. It waits
-// so long for that, and for the answers. A notice is no success; nothing is cancelled.
+// Do runs speak on the connection, or on a new one if the old one is dead. wait limits the wait
+// for the connection and for the answers. A notice is no success; no statement is cancelled.
 func (t *SerialConn) Do(wait time.Duration, speak func(conn *pgx.Conn) error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

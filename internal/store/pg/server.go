@@ -25,7 +25,8 @@ type server struct {
 
 var _ fencing.Server[*group] = (*server)(nil)
 
-// lockWait is how long a take-over waits for who has the row locked, before it ends them.
+// lockWait is how long a takeover waits for a session that locks the row, before it ends that
+// session.
 const lockWait = "1s"
 
 var errNoSession = errors.New("there is no connection")
@@ -64,8 +65,9 @@ func (s *server) checkFormat(st fencing.State) error {
 	return &fencing.FinalError{Err: &FormatError{Schema: s.cfg.Schema, Found: s.found, Oldest: f.Oldest, Newest: f.Newest}}
 }
 
-// acquire ends whoever keeps the row locked, and tries once more. Of another owner, whom it does not end, it
-// tells; where the row is this one's own it was locked by whoever is gone by now, or by no session of an owner.
+// acquire ends sessions that keep the row locked, and tries once more. It does not end the
+// session of another owner, and returns that owner. If the row is this owner's own, the lock
+// belonged to a process that is gone, or to a session of no owner.
 func (s *server) acquire(l *session, again bool) (fencing.State, error) {
 	st, err := s.acquireOnce(l, again)
 	if codeOf(err) != "55P03" {
@@ -121,8 +123,8 @@ func (s *server) readState(l *session) (st fencing.State, err error) {
 	return st, err
 }
 
-// Commit sends the one statement. It nearly never writes over a row of the cold table; where it
-// does nothing of it was done, and another one is sent.
+// Commit sends the one statement. Rarely a commit must overwrite a row of the cold table: then
+// the first statement has no effect, and Commit sends another one.
 func (s *server) Commit(epoch, number uint64, g *group) error {
 	params := append(s.params(epoch, number), g.arrays()...)
 	err := s.fence(s.text.commit[g.has()], commitTypes, params)

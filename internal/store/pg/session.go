@@ -17,7 +17,7 @@ import (
 // cancelled wait for a standby with a success.
 type session struct {
 	conn *pgx.Conn
-	// raw is below whatever encrypts.
+	// raw is the connection below the encryption.
 	raw net.Conn
 	// made: it is connected, and makes no connection by which it would cancel.
 	made atomic.Bool

@@ -11,7 +11,7 @@ import (
 
 // Share is what a partition gets of another one's.
 type Share struct {
-	// Part has nothing yet.
+	// Part is an empty partition.
 	Part int32
 	// Names are the namespaces that are there from then on.
 	Names []string
@@ -37,7 +37,7 @@ const (
 	copyText   = `INSERT INTO {s}.{t} (part, k, v, g) SELECT $2, k, v, g FROM {s}.{t} WHERE part = $1 AND k = ANY ($3::bytea[])`
 	forgetText = `DELETE FROM {s}.{t} WHERE part = $1 AND k >= $2 AND k < $3`
 	splitText  = `UPDATE {s}.part SET epoch = epoch + 1 WHERE id = $1 AND epoch = $2 AND owner = '' AND commit_no = $3`
-	// sharedPartText is for a partition that nobody has, and that has nothing.
+	// sharedPartText selects a partition that is free and empty.
 	sharedPartText = `UPDATE {s}.part AS other SET commit_no = own.commit_no, format = own.format,
 	epoch = other.epoch + 1, owner = '', address = '', lease_until = '-infinity'
 	FROM {s}.part AS own WHERE own.id = $1 AND other.id = $2 AND other.commit_no = 0 AND other.lease_until <= clock_timestamp()`
@@ -52,9 +52,9 @@ func (d *DB) Placements(ctx context.Context) (places map[string]int32, taken []i
 	return places, taken, err
 }
 
-// Split gives pairs of the partition to others that have nothing, which begin with its last group, and
-// forgets those whose keys begin with lost, all in one transaction. The partition is owned until the
-// last step, and given back by this, whatever becomes of it; d is closed. Errors: *[AliveError].
+// Split moves pairs of the partition to empty partitions, which start with its last group, and
+// deletes the pairs whose keys begin with lost, all in one transaction. The partition must be
+// owned until the last step. Split always gives it back and closes d. Errors: *[AliveError].
 func (d *DB) Split(ctx context.Context, shares []Share, lost []byte) (err error) {
 	last := d.Last()
 	l, err := d.beginLongTxn(ctx)
@@ -82,10 +82,12 @@ func (d *DB) Split(ctx context.Context, shares []Share, lost []byte) (err error)
 	return err
 }
 
-// gone is how long the database waits for the next statement: whoever is cut off lets the nodes start.
+// gone is how long the database waits for the next statement. After that time a disconnected
+// caller no longer keeps the nodes from starting.
 const gone = "1min"
 
-// lockPlacement has nobody place a namespace meanwhile, and none live who knows where each one is.
+// lockPlacement prevents the placement of namespaces, and checks that no live node knows the
+// present placement.
 func (l *longTxn) lockPlacement() error {
 	for _, text := range []string{
 		"SET LOCAL statement_timeout = 0", "SET LOCAL idle_in_transaction_session_timeout = '" + gone + "'", "SET LOCAL lock_timeout = '" + lockWait + "'", lockNamespacesText,
@@ -126,7 +128,8 @@ func (l *longTxn) share(s Share) error {
 	return nil
 }
 
-// split is the last step: nobody has had the partition meanwhile, or the others, and no node came.
+// split is the last step. It fails if a partition had another owner in the meantime, or a node
+// joined.
 func (l *longTxn) split(shares []Share, epoch int64, last uint64) error {
 	own := l.db.cfg.Part
 	if err := l.one(splitText, own, epoch, int64(last)); err != nil {

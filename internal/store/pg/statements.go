@@ -22,9 +22,10 @@ type statements struct {
 	get, has [2]string
 }
 
-// A commit is one statement: without its fence it changes nothing. The owner is in the fence
-// besides the epoch: after a failover that lost a take-over, another one has the same epoch. That warnings are told is
-// said in it, too: of a session, nobody knows what was said before.
+// A commit is one statement: without its fence it changes no row. The fence has the owner
+// besides the epoch, because after a failover that lost a takeover, another owner may have the
+// same epoch. The statement itself turns warnings on, because the session's earlier settings
+// are unknown.
 const (
 	fenceText = `WITH fence AS (
 	UPDATE {s}.part SET commit_no = $4, lease_until = clock_timestamp() + $5 * interval '1 microsecond'
@@ -34,8 +35,8 @@ const (
 SELECT pg_catalog.set_config('client_min_messages', 'warning', true) FROM fence`
 )
 
-// sorts are those of what a group has; each is a part of the statement, which is left out where
-// the group has nothing of the sort: a part costs as much as a row even if it does nothing.
+// sorts are the kinds of changes in a group. Each is a part of the statement. Parts without
+// changes are left out, because even an empty part costs as much as a row.
 const (
 	hotSet = iota
 	coldSet
@@ -87,9 +88,9 @@ SELECT pg_catalog.set_config('client_min_messages', 'warning', true) FROM fence`
 
 const releaseText = `UPDATE {s}.part SET lease_until = '-infinity', owner = '', address = '' WHERE id = $1 AND owner = $2 AND epoch = $3`
 
-// acquireText raises the format before anything is read: a program that does not speak it cannot take
-// the partition from then on, whatever becomes of this one. A node that leaves takes nothing. All others
-// count, also those that would not take this partition: they may be told to later, as they are.
+// acquireText raises the format before the first read, so that a program that does not support
+// it cannot take over the partition, even if this owner fails. A leaving node does not count.
+// All other nodes do, because a placement may give them the partition later.
 const acquireText = `UPDATE {s}.part SET epoch = epoch + 1, owner = $2, address = $3, backend_pid = pg_catalog.pg_backend_pid(),
 	lease_until = clock_timestamp() + $4 * interval '1 microsecond',
 	format = CASE WHEN $8::bool THEN greatest(format, least($7::integer, (
@@ -116,8 +117,8 @@ const oldestText = `SELECT max(version) FROM {s}.schema_oldest`
 
 const readOwnerText = `SELECT owner, commit_no FROM {s}.part WHERE id = $1`
 
-// keysWriteText writes pages whole, each only in the place of what it was read as: a write that
-// arrives late, after another one, changes nothing.
+// keysWriteText writes whole pages, each only if it is unchanged since it was read: a late
+// write, after another one, has no effect.
 const keysWriteText = `WITH fence AS (
 	SELECT id FROM {s}.part WHERE id = $1 AND owner = $2 FOR UPDATE
 ), made AS (

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// View costs nothing before its first read, which begins its transaction.
+// View costs no time before its first read, which begins its transaction.
 func (d *DB) View(group uint64) kv.Snapshot { return &snapshot{db: d, minGroup: group} }
 
 // snapshot is one transaction on a connection of the pool.
@@ -92,7 +92,7 @@ func (s *snapshot) begin(ctx context.Context, read func(pgx.Rows) error, text st
 	}
 }
 
-// errForeign: asking again changes nothing.
+// errForeign is final: a retry has the same result.
 var errForeign = errors.New("the partition is not this owner's any more")
 
 // IsForeign reports whether an error says that another owner has the partition, or had it.
@@ -151,7 +151,7 @@ func (s *snapshot) Close() {
 
 var errClosed = errors.New("the view is closed")
 
-// ending bounds the end of a view's transaction, which has nothing to do.
+// ending limits the time for ending a view's transaction, which writes no rows.
 const ending = 5 * time.Second
 
 // free gives a connection back, without a transaction.

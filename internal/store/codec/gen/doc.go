@@ -1,7 +1,6 @@
-// Command gen owns how the codec of the storage schema is written: one append and one
-// read function per message, from the descriptors of storage.proto straight to the
-// machine's own types (table.go says which), without a value in between. Called by
-// `make generate`; it imports the machine, the schema and nothing else of ours.
-// Invariant: same schema and types, same output, and a field that only one side
-// knows is an error here, not a byte that is lost later.
+// Command gen writes the codec of the storage schema: one append and one read function per
+// message, from the descriptors of storage.proto directly to the machine's own types (table.go
+// maps them), without an intermediate value. `make generate` calls it. It imports only the
+// machine and the schema from this module. Invariant: the same schema and types give the same
+// output, and a field that only one side has is an error here, not lost data later.
 package main

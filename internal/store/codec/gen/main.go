@@ -128,8 +128,8 @@ func words(name string) string {
 	return out.String()
 }
 
-// union writes the two functions of a oneof, whose members are implementations of a
-// Go interface: values, or pointers (star).
+// union writes the two functions of a oneof. Its members implement a Go interface: as values,
+// or as pointers (star).
 func (g *generator) union(iface, of string, members []any, star, amp string) {
 	oneof := message(of).Oneofs().ByName(protoreflect.Name(strings.ToLower(iface)))
 	types := make(map[string]reflect.Type)

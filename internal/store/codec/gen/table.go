@@ -47,8 +47,8 @@ var (
 	}
 )
 
-// closed are the types whose numbers form a closed set, with their last; a larger
-// number is no value. Other numbers may grow up to the size of their type.
+// closed are the types whose numbers form a closed set, with the last one; a larger number is
+// invalid. Other numbers may grow up to the size of their type.
 var closed = map[reflect.Type]string{
 	reflect.TypeFor[machine.PartKind]():   "PartURI",
 	reflect.TypeFor[machine.Execution]():  "Sidecar",
@@ -86,8 +86,8 @@ var (
 	implied = map[string]string{"Transition.intended": "To"}
 )
 
-// unstored are fields on either side that the other one lacks on purpose: they stand
-// in the row's key, or nobody asks for them again.
+// unstored are fields that one side lacks on purpose: they are in the row's key, or no code
+// reads them.
 var unstored = map[string]bool{
 	"ArtifactWrite.Form": true, "ArtifactWrite.Type": true, // a claim, judged before it is stored
 	"Denial.trace": true, // a refusal is the host's own

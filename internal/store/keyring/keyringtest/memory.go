@@ -9,7 +9,7 @@ import (
 // ring.
 type Memory struct {
 	bytes []byte
-	// Fail, where it is set, is asked before each write, whose error it is.
+	// Fail, if set, is called before each write, and its error becomes that of the write.
 	Fail func(what string) error
 }
 

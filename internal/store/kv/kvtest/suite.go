@@ -215,7 +215,8 @@ func counted(t *testing.T, view *kv.View, prefix string, most int) (sum int) {
 	return sum
 }
 
-// groupsAreWhole for whoever reads meanwhile: at the group that was asked for, or a later one.
+// groupsAreWhole checks that concurrent readers see whole groups: the requested one, or a later
+// one.
 func groupsAreWhole(t *testing.T, db kv.KV) {
 	t.Helper()
 	const groups = 60

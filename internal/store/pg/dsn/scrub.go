@@ -7,8 +7,8 @@ var (
 	inQuery = regexp.MustCompile(`(?i)((?:ssl)?(?:password|passwd|pwd)=)[^\s&"']*`)
 )
 
-// Scrub takes passwords of addresses out of a text that may quote one, such as the error of a
-// parser.
+// Scrub removes passwords of addresses from a text that may quote one, for example the error of
+// a parser.
 func Scrub(text string) string {
 	return inQuery.ReplaceAllString(inUser.ReplaceAllString(text, "$1@"), "${1}(hidden)")
 }

@@ -14,12 +14,12 @@ import (
 // URL is postgres://[USER[:PASSWORD]@]HOST[:PORT][,HOST...]/DATABASE[?OPTION=VALUE...]. The zero
 // value is none.
 type URL struct {
-	// secret tells the text, and a password that came apart: a function shows whoever prints
-	// it field by field its address alone.
+	// secret returns the text and a password that was separated from it. It is a function, so
+	// that printing the fields of a URL shows only its address.
 	secret func() (text, password string)
 }
 
-// Of is the URL of a text, whatever it is: see [URL.Fault].
+// Of returns the URL of any text, valid or not: see [URL.Fault].
 func Of(text string) URL {
 	if text = strings.TrimSpace(text); text == "" {
 		return URL{}
@@ -45,7 +45,7 @@ var (
 	Modes     = append(slices.Clone(openModes), "require", "verify-ca", "verify-full")
 )
 
-// Fault says what is wrong with it, without the text; "": nothing is.
+// Fault describes the error in the text without quoting it; "" = valid.
 func (u URL) Fault() string {
 	const want = "want postgres://USER@HOST[:PORT]/DATABASE[?sslmode=verify-full]"
 	if u.secret == nil {
@@ -73,7 +73,7 @@ func (u URL) Fault() string {
 	return ""
 }
 
-// Secret is the text with its password: for who connects, and nobody else.
+// Secret returns the text with its password. Use it only to connect.
 func (u URL) Secret() string {
 	if u.secret == nil {
 		return ""
@@ -201,7 +201,8 @@ func (u *URL) UnmarshalYAML(raw []byte) error {
 	return u.Set(strings.Trim(strings.TrimSpace(string(raw)), `"'`))
 }
 
-// Set takes any text, so that none gets into the error of who reads it: see [URL.Fault].
+// Set accepts any text, so that an invalid one is not quoted in a parser's error: see
+// [URL.Fault].
 func (u *URL) Set(text string) error {
 	*u = Of(text)
 	return nil

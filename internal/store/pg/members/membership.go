@@ -46,27 +46,28 @@ type Node struct {
 	// ID is new with every process; Address is where its peers reach it, Key what it shows them.
 	ID, Address string
 	Key         [32]byte
-	// Leaving: it gives away what it has and takes nothing.
+	// Leaving means that the node hands over its partitions and takes over none.
 	Leaving bool
 	// Speaks is the newest format that it keeps a partition in.
 	Speaks uint32
 	// Parts has bit p set if it would take partition p.
 	Parts uint64
-	// New: its last word came less than a lease after its first. It is told, not said.
+	// New means that the node's last heartbeat came less than a lease after its first. The
+	// database computes it.
 	New bool
 }
 
 // Partition is a partition.
 type Partition struct {
 	ID int32
-	// Owner has it, by a lease that holds; the zero value: nobody. Its id is not among the nodes if
-	// it is a process that is none; then it has no key.
+	// Owner is the node with a valid lease on the partition; the zero value: none. An owner
+	// that is not a node of the cluster is missing from the nodes, and has no key.
 	Owner Node
 	// Lease is what is left of the owner's, at least, from the moment of the call.
 	Lease time.Duration
 	// Format is the one that it is kept in.
 	Format uint32
-	// NonEmpty: it has something.
+	// NonEmpty means that the partition has rows.
 	NonEmpty bool
 }
 
@@ -85,7 +86,7 @@ type Membership struct {
 	conn *pg.SerialConn
 }
 
-// Open says nothing to the database.
+// Open makes a Membership. It does not call the database.
 func Open(cfg Config) *Membership {
 	if cfg.Lease == 0 {
 		cfg.Lease = 3 * time.Second
@@ -154,7 +155,7 @@ func (r *Membership) Deregister(ctx context.Context, me Node) error {
 	})
 }
 
-// exec says it twice, if there is no answer: saying it again changes nothing.
+// exec sends the statement a second time if there is no answer. The statement is idempotent.
 func (r *Membership) exec(ctx context.Context, talk *pg.SerialConn, wait time.Duration, speak func(conn *pgx.Conn) error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("the rows of nodes: %w", err)

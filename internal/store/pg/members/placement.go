@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pg"
 )
 
-// first is the namespace of whoever names none: the only one that has its partition by its name.
+// first is the default namespace: the only one whose partition follows from its name.
 const first = "default"
 
 // Assign says in which partitions namespaces are, of which some are placed already: the default one
@@ -111,7 +111,7 @@ func (p placement) place(names []string, key func(name string) []byte) (map[stri
 	return at, p.keep(at)
 }
 
-// do says what answers nothing.
+// do executes a statement that returns no rows.
 func (p placement) do(text string, args ...any) error {
 	_, err := p.conn.Exec(context.Background(), text, append([]any{pgx.QueryExecModeExec}, args...)...)
 	return err

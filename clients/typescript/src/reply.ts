@@ -1,35 +1,38 @@
-/** What a handler makes of a turn. */
+/** The answer of a handler to a turn. */
 
 import { PawlError } from "./errors.js";
 import type { Awaiting } from "./gen/pawl/v1/record_pb.js";
 import type { AnyTurn, TurnTypes, Writes } from "./types.js";
 import type { Content, MessageLike } from "./values.js";
 
-/** What an execution consumed outside the sidecar; all default to 0. */
+/** What an execution consumed outside the sidecar. All counts default to 0. */
 export interface Usage {
   readonly inputTokens?: number;
   readonly outputTokens?: number;
-  /** In millionths of a US dollar; counts where `model` has no price. */
+  /** In millionths of a US dollar. It counts if `model` has no price. */
   readonly costMicroUsd?: number;
   /** Tool calls made outside the sidecar; they count against max_tool_calls. */
   readonly toolCalls?: number;
-  /** Those of `inputTokens` that the provider had cached. */
+  /** Input tokens that the provider had cached; part of `inputTokens`. */
   readonly cachedTokens?: number;
-  /** Those of `outputTokens` that the model thought with. */
+  /** Output tokens that the model spent on reasoning; part of `outputTokens`. */
   readonly reasoningTokens?: number;
-  /** Took the tokens; the pack (x_pawl.prices) or the operator (--prices) says what they cost. */
+  /**
+   * Name of the model that consumed the tokens. The pack (x_pawl.prices) or the operator (--prices)
+   * sets its price.
+   */
   readonly model?: string;
   /**
-   * True: not all of it was reported. In a record what was missing is that of the bound of the
-   * call.
+   * True: the provider did not report all of it. The record then takes the missing counts from the
+   * bound of the call.
    */
   readonly estimated?: boolean;
-  /** True: what a call of a model consumed was told with another attempt. */
+  /** True: another attempt reported this consumption before. */
   readonly countedBefore?: boolean;
 }
 
 /**
- * What a handler makes of a turn.
+ * The answer of a handler to a turn.
  *
  *     const reply: pawl.Reply = {
  *       event: "Passed",
@@ -39,27 +42,38 @@ export interface Usage {
  *     };
  */
 export interface Reply<T extends Pick<TurnTypes, "events" | "artifacts"> = AnyTurn> {
-  /** One of the turn's allowed events. Default: none, the run ends in a terminal state, else waits. */
+  /**
+   * One of the turn's allowed events. Default: none; the run then ends in a terminal state, and
+   * waits in another.
+   */
   readonly event?: T["events"];
-  /** Artifacts to write in the same commit. */
+  /** Artifacts that the same commit writes. */
   readonly artifacts?: Writes<T["artifacts"]>;
-  /** Final output. */
+  /** Output of the turn. */
   readonly output?: Content;
   /** Messages to append to the conversation, oldest first. */
   readonly messages?: readonly MessageLike[];
   readonly usage?: Usage;
-  /** Makes the run wait for an input or an authorisation; not with an event. Default: not. */
+  /**
+   * Makes the run wait for an input or an authorisation; not allowed with an event. Default: no
+   * wait.
+   */
   readonly awaiting?: Awaiting;
-  /** True: over A2A the output answers the sender as a message instead of a task. */
+  /**
+   * True: over A2A the sender receives the output as a message instead of a task. Default false.
+   */
   readonly reply?: boolean;
   /**
-   * An answered MODEL step of the turn: what was said up to it becomes part of the
-   * conversation, before `messages`, without being stored again.
+   * An answered MODEL step of the turn. The messages up to its answer become part of the
+   * conversation, before `messages`, and are not stored again.
    */
   readonly conversationThroughStep?: number;
 }
 
-/** What a handler returned, as a reply. Throws for anything else. */
+/**
+ * Returns the value of a handler as a reply. Throws a PawlError (BAD_REPLY) for a value of another
+ * type.
+ */
 export function replyOf(answer: unknown): Reply {
   if (answer === undefined || answer === null) {
     return {};

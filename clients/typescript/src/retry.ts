@@ -1,4 +1,4 @@
-/** Calling with repetitions: the same request, with the same id, until it is answered. */
+/** Repeats a call, as the same request with the same id, until it is answered. */
 
 import type { CallOptions as RpcOptions } from "@connectrpc/connect";
 import { repeatable } from "./error_advice.js";
@@ -6,31 +6,33 @@ import { errorOf, PawlError } from "./errors.js";
 import { milliseconds } from "./option_limits.js";
 import { later } from "./timer.js";
 
-/** What every method takes. */
+/** Options of every method. */
 export interface CallOptions {
-  /** Ends the call with a PawlError of kind "cancelled". */
+  /** Its abort ends the call with a PawlError of kind "cancelled". */
   readonly signal?: AbortSignal;
   /** Bounds the call in milliseconds, repetitions included; at least 1. Default: the client's. */
   readonly timeoutMs?: number;
 }
 
-/** How long calls are tried. */
+/** How long calls are repeated. */
 export interface RetryWindow {
   /** Bounds each call in milliseconds, repetitions included. */
   readonly timeoutMs: number;
-  /** How long a call is repeated while the sidecar is away or asks to wait. */
+  /**
+   * How many milliseconds a call is repeated while the sidecar cannot be reached or asks to wait.
+   */
   readonly retryForMs: number;
-  /** Whether a function gives the token: each repetition may have another one. */
+  /** True: a function returns the token, so a repetition may have another one. */
   readonly renewsToken: boolean;
 }
 
-/** Random bytes for ids, fetched for many at once: asking costs more than the bytes. */
+/** Random bytes for many ids; fetching them one id at a time costs more than the bytes. */
 const random = new Uint8Array(4096);
 let used = random.length;
 const ID_BYTES = 16;
 const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
 
-/** A fresh idempotency id. It is made once per intent and kept over repetitions. */
+/** Returns a new idempotency id. Create it once per intent and keep it over repetitions. */
 export function newId(): string {
   if (used === random.length) {
     crypto.getRandomValues(random);
@@ -46,24 +48,24 @@ export function newId(): string {
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 1000;
 
-/** Growing pauses in milliseconds, each between half and all of its bound. */
+/** Growing pauses in milliseconds, each between half of its bound and its bound. */
 export class Backoff {
   #bound = FIRST_PAUSE_MS;
 
-  /** The next pause. */
+  /** Returns the next pause. */
   next(): number {
     const pause = this.#bound * (0.5 + Math.random() / 2);
     this.#bound = Math.min(this.#bound * 2, LONGEST_PAUSE_MS);
     return pause;
   }
 
-  /** Starts again after a success. */
+  /** Starts again at the shortest pause, after a success. */
   reset(): void {
     this.#bound = FIRST_PAUSE_MS;
   }
 }
 
-/** Lets `ms` milliseconds pass. Rejects with a PawlError when the signal is aborted. */
+/** Waits for `ms` milliseconds. Rejects with a PawlError when the signal is aborted. */
 export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const stop = () => {
@@ -82,7 +84,7 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   });
 }
 
-/** The error of a call with an aborted signal. */
+/** Returns the error of a call with an aborted signal. */
 export function aborted(signal?: { readonly reason: unknown }): PawlError {
   if (PawlError.is(signal?.reason)) {
     return signal.reason;
@@ -90,7 +92,7 @@ export function aborted(signal?: { readonly reason: unknown }): PawlError {
   return new PawlError("cancelled", "the call was cancelled", { cause: signal?.reason });
 }
 
-/** Makes a call, and repeats it with the very same request while that may help. */
+/** Makes a call, and repeats it with the same request while a repetition may succeed. */
 export async function attempt<T>(
   make: (options: RpcOptions) => Promise<T>,
   retryWindow: RetryWindow,
@@ -104,7 +106,7 @@ export async function attempt<T>(
     if (signal?.aborted) {
       throw aborted(signal);
     }
-    // Whole milliseconds, as grpc-timeout has it.
+    // The header grpc-timeout has whole milliseconds.
     const left = Math.max(1, Math.ceil(timeoutMs - (performance.now() - start)));
     try {
       return await make({ signal, timeoutMs: left });

@@ -1,4 +1,4 @@
-/** One run that this process may drive. */
+/** A run that this process can drive. */
 
 import { brand } from "./brand.js";
 import { type Driven, type DriveOptions, driven, startDrive } from "./drive.js";
@@ -26,7 +26,7 @@ import {
 import type { AnyPack, PackTypes } from "./types.js";
 
 /**
- * A run by its id, with the calls of the executor of its turns.
+ * A run by its id, with the calls that execute its turns.
  *
  *     const run = await client.open("my-pack");
  *     const { turn, allowedEvents } = await run.turn();
@@ -40,9 +40,9 @@ export class Run<P extends PackTypes = AnyPack> extends RunTurns<P> {
   }
 
   /**
-   * Executes its turns until it ends or waits for an input from outside. As
-   * `PawlClient.run`, for a run that was started before, perhaps by another process; events begin
-   * with the first one of the run.
+   * Executes the turns of the run until it ends or waits for an outside input. As `PawlClient.run`,
+   * but for a run that exists already, perhaps started by another process. Its events begin with
+   * the first event of the run.
    */
   drive<H extends Handlers<P> = Handlers<P>>(
     handler: H & ExactHandlers<H, P>,
@@ -53,43 +53,46 @@ export class Run<P extends PackTypes = AnyPack> extends RunTurns<P> {
   }
 
   /**
-   * A copy of it, as it was at a record or is: a new run with its visits per state,
-   * artifacts and messages, and totals at zero. Reasons: FORK_TERMINAL,
-   * RECORD_NOT_FOUND, FORK_STATE_MISSING, FORK_ARTIFACT_MISMATCH, BAD_VARIABLES, ...
+   * Copies the run as it is, or as it was at a record, into a new run. The copy has the visits per
+   * state, artifacts and messages; its totals are zero. Reasons: FORK_TERMINAL, RECORD_NOT_FOUND,
+   * FORK_STATE_MISSING, FORK_ARTIFACT_MISMATCH, BAD_VARIABLES, ...
    */
   async fork(options: ForkOptions = {}): Promise<Run<P>> {
     return new Run(this.connection, await forkRun(this.connection, this.target, options));
   }
 
-  /** What differs between two of its points, or from another run. */
+  /** Compares two records of the run, or a record of it with one of another run. */
   diff(options: DiffOptions = {}): Promise<Plain<DiffRunsResponse>> {
     return diffRuns(this.connection, this.target, options);
   }
 
-  /** Proves its journal; `badSeq` names the first bad record, 0 if there is none. */
+  /**
+   * Verifies the run's journal. `badSeq` is the seq of the first invalid record, 0 if all are
+   * valid.
+   */
   verify(options: CallOptions = {}): Promise<Plain<VerifyRunResponse>> {
     return verifyRun(this.connection, this.target, options);
   }
 
   /**
-   * Deletes it for ever, if it has ended; again, it says the same. From then on it is
-   * RUN_DELETED to every call. Reasons: RUN_NOT_ENDED (cancel it first), RUN_NEEDED,
-   * AGENT_UNTOLD.
+   * Deletes a run that has ended. This cannot be undone; a repeated call returns the same answer,
+   * and every other call then fails with RUN_DELETED. Reasons: RUN_NOT_ENDED (cancel it first),
+   * RUN_NEEDED, AGENT_UNTOLD.
    */
   delete(options: CallOptions = {}): Promise<Plain<DeleteRunResponse>> {
     return deleteRun(this.connection, this.target, options);
   }
 
   /**
-   * Erases its values for ever, if it has ended and its pack says x_pawl.erasable; again, it
-   * says the same. Calls that would tell a value are RUN_ERASED from then on. Reasons:
-   * RUN_NOT_ENDED (cancel it first), RUN_NEEDED, RUN_NOT_ERASABLE.
+   * Erases the values of a run that has ended, if its pack sets x_pawl.erasable. This cannot be
+   * undone; a repeated call returns the same answer, and calls that read a value then fail with
+   * RUN_ERASED. Reasons: RUN_NOT_ENDED (cancel it first), RUN_NEEDED, RUN_NOT_ERASABLE.
    */
   erase(reason: string, options: CallOptions = {}): Promise<Plain<EraseRunResponse>> {
     return eraseRun(this.connection, this.target, reason, options);
   }
 
-  /** The portable file of the run, for `PawlClient.importRun`. */
+  /** Returns the run as a portable file, for `PawlClient.importRun`. */
   exportFile(options: CallOptions = {}): Promise<Uint8Array> {
     return exportRun(this.connection, this.target, options);
   }

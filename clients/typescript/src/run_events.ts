@@ -1,4 +1,4 @@
-/** The events of a run: what a program that watches it gets. */
+/** The events of a run, which a program that watches it receives. */
 
 import type {
   RunStatus,
@@ -10,58 +10,60 @@ import type { ArtifactData, Json, Plain } from "./plain_message.js";
 import type { Fault } from "./turn_requests.js";
 import type { Part } from "./values.js";
 
-/** What every event has. */
+/** Fields of every event. */
 export interface EventPlace {
   readonly runId: string;
-  /** The record that says it; of a piece of text, the newest one before it. */
+  /**
+   * Seq of the record that caused the event; for a piece of output, of the newest record before it.
+   */
   readonly seq: number;
-  /** Behind the event: `run.events({ after: cursor })` goes on from there. */
+  /** Position after the event: `run.events({ after: cursor })` continues from here. */
   readonly cursor: string;
-  /** The turn; 0 for what belongs to none. */
+  /** The turn of the event; 0: it belongs to no turn. */
   readonly turnSeq: number;
-  /** The attempt of the turn, from 1; 0 for what belongs to none. */
+  /** The attempt of the turn, from 1; 0: the event belongs to no turn. */
   readonly attempt: number;
 }
 
 /**
- * A piece of what the turn says. The pieces of a turn, behind its last ResetEvent, are its text:
- * piece by piece while it is under way, in one piece for readers that come later.
+ * A piece of the turn's output. The pieces of a turn after its last ResetEvent are its text: many
+ * pieces while the turn is executed, one piece for later readers.
  */
 export interface TextEvent extends EventPlace {
   readonly kind: "text";
   readonly text: string;
 }
 
-/** A piece of what the model thinks, while the turn is under way. No record has it. */
+/** A piece of the model's reasoning, while the turn is executed. No record contains it. */
 export interface ReasoningEvent extends EventPlace {
   readonly kind: "reasoning";
   readonly text: string;
 }
 
 /**
- * All text and reasoning of this turn (`turnSeq`) that was shown before is void; what stays of it
- * comes again. Other turns are as they were, and so is all that is a record.
+ * Discards all text and reasoning of this turn (`turnSeq`) that was received before; the valid part
+ * follows again. Other turns and events of records stay valid.
  */
 export interface ResetEvent extends EventPlace {
   readonly kind: "reset";
 }
 
-/** A tool, or an agent, is called. */
+/** A call of a tool or of an agent begins. */
 export interface ToolCallEvent extends EventPlace {
   readonly kind: "tool_call";
   readonly step: number;
   readonly tool: string;
   readonly payload: Json | undefined;
-  /** The model's call that it makes; undefined: no model asked for it. */
+  /** The model's call that the step makes; undefined: no model requested it. */
   readonly call: Plain<ToolCallRef> | undefined;
-  /** Its id. */
+  /** Id of the model's call. */
   readonly callId: string;
 }
 
 /** The final answer to a tool call: a `result`, or with `ok` false an `error`. */
 export interface ToolResultEvent extends EventPlace {
   readonly kind: "tool_result";
-  /** 0 for a call that was refused. */
+  /** 0: the call was denied, so there is no step. */
   readonly step: number;
   readonly tool: string;
   readonly ok: boolean;
@@ -71,7 +73,7 @@ export interface ToolResultEvent extends EventPlace {
   readonly callId: string;
 }
 
-/** A state was entered, by an `event` from `source`; both are empty at the beginning. */
+/** The run entered a state by an `event` from `source`; both are empty for the first state. */
 export interface TransitionEvent extends EventPlace {
   readonly kind: "transition";
   readonly source: string;
@@ -80,7 +82,7 @@ export interface TransitionEvent extends EventPlace {
   readonly visit: number;
 }
 
-/** An artifact was written. In the mode APPEND `value` is what was added. */
+/** The run wrote an artifact. In the mode APPEND `value` is the added part. */
 export interface ArtifactEvent extends EventPlace {
   readonly kind: "artifact";
   readonly name: string;
@@ -89,9 +91,9 @@ export interface ArtifactEvent extends EventPlace {
 }
 
 /**
- * The run waits: for an "input" (or an event), an authorisation and an input ("auth"), a decision
- * about a held call ("approval", with its `step`, `tool` and `digest`), answers to its "steps", a
- * "timer", or to be resumed ("paused").
+ * The run waits. `on` is "input" (an input or an event), "auth" (an authorisation and an input),
+ * "approval" (a decision about a held call, with its `step`, `tool` and `digest`), "steps" (answers
+ * to `steps`), "timer", or "paused" (until it is resumed).
  */
 export interface WaitEvent extends EventPlace {
   readonly kind: "wait";
@@ -102,20 +104,20 @@ export interface WaitEvent extends EventPlace {
   readonly steps: readonly number[];
   /** The question of an agent; the answer is an input for `step`. */
   readonly parts: readonly Part[];
-  /** When the wait ends by itself. */
+  /** When the wait ends by itself; undefined: it does not. */
   readonly until: Date | undefined;
 }
 
-/** An execution of a turn may begin, or go on. */
+/** An execution of a turn may begin or continue. */
 export interface TurnBeganEvent extends EventPlace {
   readonly kind: "turn_began";
-  /** Empty if it was said before the cursor that the reader began at. */
+  /** Empty if the state was entered before the cursor at which the reader began. */
   readonly state: string;
 }
 
 /**
- * An execution of a turn is over: "completed" with an `output` and perhaps an `event`, "failed"
- * with an `error`, "abandoned", or "suspended" until its steps are answered.
+ * An execution of a turn has ended. `outcome` is "completed" (with an `output` and perhaps an
+ * `event`), "failed" (with an `error`), "abandoned", or "suspended" until its steps are answered.
  */
 export interface TurnEndedEvent extends EventPlace {
   readonly kind: "turn_ended";
@@ -127,13 +129,13 @@ export interface TurnEndedEvent extends EventPlace {
   /** The attempt that follows a failed one; 0: none. */
   readonly next: number;
   /**
-   * The MODEL step with the rejected answer, for which the next attempt asks the
-   * model anew; 0: none was.
+   * The MODEL step whose answer was rejected; the next attempt asks the model again for it. 0:
+   * none.
    */
   readonly rejectedStep: number;
 }
 
-/** A model is asked: the MODEL step `step`, for the `tryNumber`-th time. */
+/** A model call begins: the MODEL step `step`, for the `tryNumber`-th time. */
 export interface RoundBeganEvent extends EventPlace {
   readonly kind: "round_began";
   readonly step: number;
@@ -141,7 +143,7 @@ export interface RoundBeganEvent extends EventPlace {
   readonly tryNumber: number;
 }
 
-/** The model answered, or with `ok` false it did not. */
+/** The model answered, or with `ok` false the call failed. */
 export interface RoundEndedEvent extends EventPlace {
   readonly kind: "round_ended";
   readonly step: number;
@@ -150,19 +152,19 @@ export interface RoundEndedEvent extends EventPlace {
   readonly usage: Plain<WireUsage> | undefined;
   readonly finishReason: string;
   readonly error: Fault | undefined;
-  /** The try that follows; 0: none. */
+  /** The next try of the call; 0: none. */
   readonly next: number;
 }
 
-/** A whole message of the conversation. */
+/** A complete message of the conversation. */
 export interface MessageEvent extends EventPlace {
   readonly kind: "message";
   /** The author of the message: user, assistant, tool or system. */
   readonly role: string;
   readonly parts: readonly Part[];
-  /** Those of a model's answer; `step` is its MODEL step. */
+  /** Calls of a model's answer; `step` is its MODEL step. */
   readonly calls: readonly Plain<WireModelCall>[];
-  /** The call that a tool's message answers, where no tool was called for it. */
+  /** Id of the call that a tool's message answers, if no step was made for it. */
   readonly callId: string;
   readonly refusal: string;
   readonly step: number;
@@ -173,13 +175,13 @@ export interface EndEvent extends EventPlace {
   readonly kind: "end";
   readonly status: RunStatus;
   readonly reason: string;
-  /** That of its last completed turn, as far as the reader has seen it. */
+  /** Output of the last completed turn, as far as the reader has read it. */
   readonly output: readonly Part[];
-  /** The last values by name. */
+  /** The final values of the artifacts by name. */
   readonly artifacts: { readonly [name: string]: ArtifactData };
 }
 
-/** One event of a run; `kind` says which. */
+/** An event of a run; `kind` selects the type. */
 export type RunEvent =
   | TextEvent
   | ReasoningEvent
@@ -196,7 +198,7 @@ export type RunEvent =
   | MessageEvent
   | EndEvent;
 
-/** What a model's call came to. */
+/** The result of a model's tool call. */
 export interface CallResult {
   readonly callId: string;
   readonly tool: string;
@@ -206,8 +208,8 @@ export interface CallResult {
 }
 
 /**
- * One message of a run's history. An assistant's has the `calls` of its answer; the next one, of
- * role tool, has their `results` in the same order.
+ * One message of a run's history. A message of the assistant has the `calls` of its answer; the
+ * next one, of the role tool, has their `results` in the same order.
  */
 export interface HistoryMessage {
   readonly role: string;

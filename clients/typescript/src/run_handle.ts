@@ -1,4 +1,4 @@
-/** One run, and moving it from outside. */
+/** A run, and the calls that change it from outside. */
 
 import { timestampFromDate } from "@bufbuild/protobuf/wkt";
 import { brand } from "./brand.js";
@@ -37,33 +37,38 @@ import { type RunResult, readResult } from "./run_result.js";
 import type { AnyPack, PackTypes, Writes } from "./types.js";
 import { type Artifacts, type Content, partsOf, type Slots, writesOf } from "./values.js";
 
-/** A call with an idempotency id: made afresh where none is given, kept over repetitions. */
+/**
+ * Options of a call with an idempotency id. Default: a new id for each call, which its repetitions
+ * keep.
+ */
 export interface IdOptions extends CallOptions {
   readonly id?: string;
 }
 
-/** A call that moves or writes. */
+/** Options of a call that moves the run or writes artifacts. */
 export interface WriteOptions extends IdOptions {
-  /** Seq of the last transition that the caller has seen (`RunInfo.visitSeq`). */
+  /**
+   * Seq of the last transition that the caller has seen (`RunInfo.visitSeq`). Default: not checked.
+   */
   readonly expectedSeq?: number;
-  /** Where the caller acts as the holder of the turn. */
+  /** The turn's token, if the caller holds the turn. */
   readonly turnToken?: string;
   /** Declared media types of the artifacts. Default: text, bytes or JSON by the value. */
   readonly slots?: Slots;
 }
 
-/** What a decision about a held call may say besides. */
+/** Options of a decision about a held call. */
 export interface DecideOptions extends IdOptions {
-  /** What goes out instead; with EDIT. */
+  /** The payload that replaces the call's; only with EDIT. */
   readonly payload?: Json;
-  /** Kept in the record; a denial's is told to the model. */
+  /** Kept in the record. The model receives the reason of a denial. Default: none. */
   readonly reason?: string;
-  /** What is approved goes out by then, or is held again. */
+  /** An approved call that is not sent by then is held again. Default: no bound. */
   readonly expires?: Date;
 }
 
 /**
- * A run by its id. It holds no state of its own: each method is a call.
+ * A run by its id. It holds no state of its own: each method makes a call.
  *
  *     const run = client.attach("01J9Z3NDEKTSV4RRFFQ69G5FAV");
  *     await run.emit("Approve", { id: "click-17", expectedSeq: (await run.info()).visitSeq });
@@ -77,9 +82,9 @@ export class RunHandle<P extends PackTypes = AnyPack> extends RunReader<P> {
   }
 
   /**
-   * What came out of it: status, reason, output and artifacts, as it is now. The same that
-   * `PawlClient.run` gives, also after `wait`, for a run that workers executed, and for one
-   * that an earlier call with its `requestId` started. Reason: RUN_NOT_FOUND.
+   * Returns the run's status, reason, output and artifacts, as they are now. It is the result that
+   * `PawlClient.run` returns: use it after `wait`, for a run that workers executed, and for a run
+   * that an earlier call with the same `requestId` started. Reason: RUN_NOT_FOUND.
    */
   result(options: CallOptions = {}): Promise<RunResult<P>> {
     return readResult(this, options);
@@ -111,8 +116,8 @@ export class RunHandle<P extends PackTypes = AnyPack> extends RunReader<P> {
   }
 
   /**
-   * Gives parts to the next turn of the visit; opens it if none is open. With `step` they
-   * go to the agent of a pending delegation that asks. Reasons: RUN_TERMINAL,
+   * Sends parts to the next turn of the visit, and opens that turn if none is open. With `step` the
+   * agent of a pending delegation that asks a question receives them. Reasons: RUN_TERMINAL,
    * INPUT_QUEUE_FULL, STEP_NOT_ASKING.
    */
   sendInput(
@@ -134,7 +139,7 @@ export class RunHandle<P extends PackTypes = AnyPack> extends RunReader<P> {
     );
   }
 
-  /** Writes artifacts without a transition. Authority as for `emit`. */
+  /** Writes artifacts without a transition. Authority and reasons are those of `emit`. */
   setArtifacts(
     artifacts: Writes<P["artifacts"]>,
     options: WriteOptions = {},
@@ -154,7 +159,7 @@ export class RunHandle<P extends PackTypes = AnyPack> extends RunReader<P> {
     );
   }
 
-  /** Pauses the run. Reason: RUN_TERMINAL. */
+  /** Pauses the run until `resume`. Reason: RUN_TERMINAL. */
   pause(note = "", options: IdOptions = {}): Promise<Plain<PauseRunResponse>> {
     const request = { ...this.target, note, requestId: options.id ?? newId() };
     const { runs } = this.connection;
@@ -166,8 +171,7 @@ export class RunHandle<P extends PackTypes = AnyPack> extends RunReader<P> {
   }
 
   /**
-   * Lets the run consume more in all than it may, for a reason that is recorded. Scope
-   * budgets:write.
+   * Raises the run's budgets, for a reason that is recorded. Scope budgets:write.
    *
    *     const raised = await run.raiseBudget("the customer agreed", { maxCostMicroUsd: 2e6 });
    *     console.log(raised.remaining?.costMicroUsd, "are left");
@@ -195,10 +199,10 @@ export class RunHandle<P extends PackTypes = AnyPack> extends RunReader<P> {
   }
 
   /**
-   * Decides about a held call, once. `digest` is that of the call that was looked at
-   * (`PawlClient.listApprovals`, `Step.approval`). Takes the scope steps:approve. Reasons:
-   * ALREADY_DECIDED (the message has the principal, the decision and the time), DIGEST_MISMATCH,
-   * NOTHING_TO_DECIDE, EDIT_REFUSED, EXPIRES_IN_PAST, APPROVER_IS_STARTER, RUN_TERMINAL.
+   * Decides about a held call, once. `digest` is that of the call that the approver has seen
+   * (`PawlClient.listApprovals`, `Step.approval`). Scope steps:approve. Reasons: ALREADY_DECIDED
+   * (the message has the principal, the decision and the time), DIGEST_MISMATCH, NOTHING_TO_DECIDE,
+   * EDIT_REFUSED, EXPIRES_IN_PAST, APPROVER_IS_STARTER, RUN_TERMINAL.
    */
   decideStep(
     step: number,
@@ -226,9 +230,9 @@ export class RunHandle<P extends PackTypes = AnyPack> extends RunReader<P> {
   }
 
   /**
-   * Steers the run with a message: the next request to a model contains it. `NOW` puts away what
-   * is under way, and the next turn begins with it; `NEXT_TURN` keeps it for that. Reasons:
-   * RUN_TERMINAL, INPUT_QUEUE_FULL, MESSAGES_TOO_LARGE.
+   * Steers the run with a message, which the next request to a model contains. `NOW` abandons the
+   * open turn and begins the next turn with the message; `NEXT_TURN` keeps the message for that
+   * turn. Reasons: RUN_TERMINAL, INPUT_QUEUE_FULL, MESSAGES_TOO_LARGE.
    */
   steer(
     text: string,
@@ -245,7 +249,7 @@ export class RunHandle<P extends PackTypes = AnyPack> extends RunReader<P> {
   }
 
   /**
-   * Puts away what is under way, and the run waits: an input or `steer` goes on. Reason:
+   * Abandons the open turn and makes the run wait; an input or `steer` continues it. Reason:
    * RUN_TERMINAL.
    */
   stop(note = "", options: IdOptions = {}): Promise<Plain<StopRunResponse>> {
@@ -258,7 +262,7 @@ export class RunHandle<P extends PackTypes = AnyPack> extends RunReader<P> {
     );
   }
 
-  /** Ends a pause. Reason: RUN_TERMINAL. */
+  /** Resumes a paused run. Reason: RUN_TERMINAL. */
   resume(note = "", options: IdOptions = {}): Promise<Plain<ResumeRunResponse>> {
     const request = { ...this.target, note, requestId: options.id ?? newId() };
     const { runs } = this.connection;
@@ -269,7 +273,7 @@ export class RunHandle<P extends PackTypes = AnyPack> extends RunReader<P> {
     );
   }
 
-  /** Ends the run CANCELLED. Reason: RUN_TERMINAL. */
+  /** Ends the run with the status CANCELLED. Reason: RUN_TERMINAL. */
   cancel(note = "", options: IdOptions = {}): Promise<Plain<CancelRunResponse>> {
     const request = { ...this.target, note, requestId: options.id ?? newId() };
     const { runs } = this.connection;

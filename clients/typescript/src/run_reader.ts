@@ -1,4 +1,4 @@
-/** Reading one run. */
+/** Reads one run. */
 
 import { type Connection, pages } from "./connection.js";
 import { EventReader, type EventsOptions, historyOf } from "./event_reader.js";
@@ -24,13 +24,13 @@ import { type Record, type TransitionsOptions, TransitionsReader } from "./trans
 import type { TurnInfo } from "./turn.js";
 import type { AnyPack, PackTypes, Values } from "./types.js";
 
-/** The whole of a run without bodies of artifacts, messages or answers. */
+/** A run without bodies of artifacts, messages or answers. */
 export type RunInfo = Plain<WireRun>;
 
-/** A run by its id, read only. It holds no state: each method is a call. */
+/** A run by its id, read only. It holds no state: each method makes a call. */
 export class RunReader<P extends PackTypes = AnyPack> {
   protected readonly connection: Connection;
-  /** The run. A ULID. */
+  /** Id of the run, a ULID. */
   readonly id: string;
 
   constructor(connection: Connection, id: string) {
@@ -42,15 +42,17 @@ export class RunReader<P extends PackTypes = AnyPack> {
     return { namespace: this.connection.namespace, runId: this.id };
   }
 
-  /** The run as it is, or as it was at a record. Reasons: RUN_NOT_FOUND, RECORD_NOT_FOUND. */
+  /**
+   * Returns the run as it is, or as it was at a record. Reasons: RUN_NOT_FOUND, RECORD_NOT_FOUND.
+   */
   async info(options: CallOptions & { readonly atSeq?: number } = {}): Promise<RunInfo> {
     return (await this.#get(options)).run as RunInfo;
   }
 
   /**
-   * The run with the values of its artifacts, the budgets that hold for it and the id that
-   * its starter gave it; with `includeVariables` also what it was started with: variables
-   * and goal.
+   * Returns the run with the values of its artifacts, its current budgets and the id that its
+   * starter gave it. With `includeVariables` the answer also has the variables and the goal of its
+   * start.
    */
   snapshot(
     options: CallOptions & { readonly atSeq?: number; readonly includeVariables?: boolean } = {},
@@ -59,23 +61,23 @@ export class RunReader<P extends PackTypes = AnyPack> {
     return this.#get(options, { includeArtifacts: true, includeVariables });
   }
 
-  /** The values of its artifacts by name. */
+  /** Returns the values of the artifacts by name. */
   async artifacts(
     options: CallOptions & { readonly atSeq?: number } = {},
   ): Promise<Values<P["artifacts"]>> {
     return valuesOf(await this.snapshot(options)) as Values<P["artifacts"]>;
   }
 
-  /** The variables that it was started with by name, defaults applied. */
+  /** Returns the variables of the run's start by name, with defaults. */
   async variables(options: CallOptions = {}): Promise<P["variables"]> {
     const { variables } = await this.#get(options, { includeVariables: true });
     return (variables ?? {}) as P["variables"];
   }
 
   /**
-   * A turn as it was when the record `turnSeq` opened it, also one that is over or held by
-   * a worker. It only reads: no token is made and none is fenced. Reasons:
-   * RECORD_NOT_FOUND, NO_OPEN_TURN (the record opened no turn).
+   * Returns a turn as it was when the record `turnSeq` opened it; the turn may be over or held by a
+   * worker. The call creates and fences no token. Reasons: RECORD_NOT_FOUND, NO_OPEN_TURN (the
+   * record opened no turn).
    */
   async showTurn(turnSeq: number, options: CallOptions = {}): Promise<TurnInfo> {
     const { runs } = this.connection;
@@ -89,8 +91,8 @@ export class RunReader<P extends PackTypes = AnyPack> {
   }
 
   /**
-   * A MODEL step of any visit as it was asked, with every reference resolved, and answered.
-   * Reasons: STEP_NOT_FOUND, STEP_KIND.
+   * Returns the request of a MODEL step of any visit, with every reference resolved, and its
+   * answer. Reasons: STEP_NOT_FOUND, STEP_KIND.
    */
   modelStep(step: number, options: CallOptions = {}): Promise<ModelView> {
     const { runs } = this.connection;
@@ -103,7 +105,8 @@ export class RunReader<P extends PackTypes = AnyPack> {
   }
 
   /**
-   * Waits until the run has ended, or (WaitUntil.WAITING) only an input from outside can move it. `waitMs` is the longest wait, at most 600 000; default 30 000.
+   * Waits until the run has ended, or with WaitUntil.WAITING until only an outside input can move
+   * it. `waitMs` is the longest wait in milliseconds, at most 600 000; default 30 000.
    */
   wait(
     options: CallOptions & { readonly until?: WaitUntil; readonly waitMs?: number } = {},
@@ -125,7 +128,7 @@ export class RunReader<P extends PackTypes = AnyPack> {
     });
   }
 
-  /** The records that there are now, read page by page. */
+  /** Iterates over the records that exist now, `pageSize` of them per call. */
   records(
     options: CallOptions & {
       readonly kinds?: readonly RecordKind[];
@@ -151,11 +154,11 @@ export class RunReader<P extends PackTypes = AnyPack> {
   }
 
   /**
-   * Records from a seq on, each exactly once and in order, until the run ends.
+   * Iterates over records after a seq, each exactly once and in order, until the run ends.
    *
-   * A lost connection is taken up again from the last record read, for up to
-   * `reconnectForMs` without any progress; then a PawlError of kind "unavailable". A
-   * record that is missing is one of kind "gap".
+   * After a lost connection it reconnects and continues, for up to `reconnectForMs` milliseconds
+   * without progress. It then throws a PawlError of kind "unavailable"; for a missing record one of
+   * kind "gap".
    */
   transitions(
     options: TransitionsOptions & { readonly afterSeq?: number } = {},
@@ -166,19 +169,19 @@ export class RunReader<P extends PackTypes = AnyPack> {
   }
 
   /**
-   * What happens in it, and did: text, calls of tools, transitions, waits, its end. The same for a
-   * run that is driven here, by others, or has ended; without the pieces of reasoning, and with
-   * text turn by turn, where it was not under way.
+   * Iterates over the events of the run: text, tool calls, transitions, waits, the end. They are
+   * the same for a run that this process drives, that others drive, or that has ended. Readers that
+   * come later receive the text turn by turn, and no reasoning.
    *
    *     for await (const event of run.events()) {
    *       if (event.kind === "text") process.stdout.write(event.text);
    *     }
    *
-   * `after` is the `cursor` of the last event that was worked off: nothing comes twice or is left
-   * out. It ends with the run; with `follow: false` at the last record there is now. A lost
-   * connection is taken up again, as for `transitions`. A slow reader holds nothing up: what it has
-   * not read stays with the sidecar, the last 256 KiB of text of the open turn at least. A reader
-   * that missed more gets a ResetEvent. Reasons: RUN_NOT_FOUND, BAD_CURSOR.
+   * `after` is the `cursor` of the last event that the program has processed; it then receives each
+   * later event exactly once. The iteration ends with the run; with `follow: false` at the newest
+   * record. After a lost connection it reconnects, as `transitions` does. A slow reader delays
+   * nothing: the sidecar keeps what it has not read, of the open turn at least the last 256 KiB of
+   * text. A reader that missed more receives a ResetEvent. Reasons: RUN_NOT_FOUND, BAD_CURSOR.
    */
   async *events(options: EventsOptions = {}): AsyncGenerator<RunEvent, void, undefined> {
     const reader = new EventReader(this.target, options);
@@ -188,8 +191,8 @@ export class RunReader<P extends PackTypes = AnyPack> {
   }
 
   /**
-   * Its history so far as messages, oldest first: what people said, what models answered with
-   * their calls, and what these came to. Reason: RUN_NOT_FOUND.
+   * Returns the run's history so far as messages, oldest first: inputs, answers of models with
+   * their calls, and the results of the calls. Reason: RUN_NOT_FOUND.
    */
   messages(options: CallOptions = {}): Promise<HistoryMessage[]> {
     return historyOf(this.events({ ...options, follow: false }));
@@ -205,7 +208,7 @@ export class RunReader<P extends PackTypes = AnyPack> {
   }
 }
 
-/** Values of artifacts by name. */
+/** Returns the values of artifacts by name. */
 export function valuesOf(
   snapshot: Plain<GetRunResponse>,
 ): Readonly<{ [name: string]: ArtifactData }> {

@@ -1,4 +1,4 @@
-/** The result of a run, driven by any program. */
+/** The result of a run that any program executed. */
 
 import { RecordKind, type RunStatus } from "./gen/pawl/v1/record_pb.js";
 import type { CallOptions } from "./retry.js";
@@ -6,26 +6,26 @@ import { type RunInfo, type RunReader, valuesOf } from "./run_reader.js";
 import type { AnyPack, PackTypes, Values } from "./types.js";
 import type { Part } from "./values.js";
 
-/** What came out of a run: it has ended, or waits for an input from outside. */
+/** Result of a run that has ended, or that waits for an outside input. */
 export interface RunResult<P extends PackTypes = AnyPack> {
   readonly run: RunInfo;
-  /** Where the run stands. */
+  /** Status of the run. */
   readonly status: RunStatus;
-  /** Why it ended, for example "completed"; empty while it goes on. */
+  /** Why the run ended, for example "completed"; empty while it has not. */
   readonly reason: string;
-  /** The last values by name. */
+  /** The newest values by name. */
   readonly artifacts: Values<P["artifacts"]>;
-  /** Output of the last turn that was completed, by whomever. */
+  /** Output of the last completed turn, by any executor. */
   readonly output: readonly Part[];
-  /** What went wrong in handlers of this process, in order. */
+  /** Errors of handlers of this process, in order. */
   readonly errors: readonly unknown[];
 }
 
-// Records that are looked through first, from the end; and how much more then.
+// How many records are read first, from the end; and the factor for each further read.
 const WINDOW = 32;
 const GROWTH = 8;
 
-/** The run as it is. Without `output` that is read from the records. */
+/** Returns the run's result as it is now. Without `output` it is read from the records. */
 export async function readResult<P extends PackTypes>(
   run: RunReader<P>,
   options: CallOptions,

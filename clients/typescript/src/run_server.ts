@@ -1,4 +1,6 @@
-/** Driving runs: a client's own worker, which serves the runs that the client drives. */
+/**
+ * Drives runs by a worker of the client's own, which serves only the runs that the client drives.
+ */
 
 import type { Connection } from "./connection.js";
 import { PawlError } from "./errors.js";
@@ -11,15 +13,17 @@ import type { ServedRun } from "./served_run.js";
 import { later, type Timer } from "./timer.js";
 import { Work } from "./work_handler.js";
 
-/** How long the stream stays for a next run, in milliseconds: one after the other share it. */
+/** How many milliseconds the stream stays open for the next run; consecutive runs share it. */
 const LINGER_MS = 100;
 
-/** How long the stream of a closed client stays for what its tools did, in milliseconds. */
+/**
+ * How many milliseconds the stream of a closed client stays open to report results of its tools.
+ */
 const CLOSING_MS = 5_000;
 
 const servers = new WeakMap<Connection, RunServer>();
 
-/** What drives the runs of a connection. */
+/** Returns the server that drives the runs of a connection. */
 export function serverOf(connection: Connection): RunServer {
   const server = servers.get(connection) ?? new RunServer(connection);
   servers.set(connection, server);
@@ -27,19 +31,19 @@ export function serverOf(connection: Connection): RunServer {
 }
 
 /**
- * Serves runs over one stream, which is open while a run is served or a tool is at work. No other
+ * Serves runs over one stream, which is open while a run is served or a tool is running. No other
  * worker executes a run that is served: see docs/guides/workers.md.
  */
 class RunServer {
   readonly #connection: Connection;
   readonly #runs = new Map<string, ServedRun>();
   readonly #executors = new Map<string, Executor>();
-  /** Runs with a release that has no receipt yet. */
+  /** Runs whose release has no receipt yet. */
   readonly #releases = new Map<string, Promise<unknown>>();
   #work: Work | undefined;
-  /** How often the client was closed. */
+  /** How many times the client was closed. */
   #closings = 0;
-  /** Ends a stream without runs. */
+  /** Ends a stream that has no runs. */
   #leaving: Timer | undefined;
 
   constructor(connection: Connection) {
@@ -47,8 +51,8 @@ class RunServer {
   }
 
   /**
-   * Executes a run until it ends or waits for an input from outside. Rejects with the error of
-   * `signal`, and with RUN_TAKEN_OVER, RUN_DRIVEN, or what the sidecar says.
+   * Executes a run until it ends or waits for an outside input. Rejects with the error of `signal`,
+   * with RUN_TAKEN_OVER or RUN_DRIVEN, or with the error of the sidecar.
    */
   async serve(run: ServedRun, signal: AbortSignal | undefined): Promise<void> {
     const closings = this.#closings;
@@ -81,8 +85,8 @@ class RunServer {
   }
 
   /**
-   * Gives up all runs: the client is closed. With tools at work the stream stays until what they
-   * did is reported, for CLOSING_MS at most, and the promise that is returned resolves then.
+   * Abandons all runs, because the client is closed. If tools are running, the stream stays open
+   * until their results are reported, at most CLOSING_MS, and the returned promise resolves then.
    */
   close(): Promise<void> | undefined {
     this.#closings += 1;
@@ -100,7 +104,7 @@ class RunServer {
     return undefined;
   }
 
-  /** Waits until it is reported what tools did, for CLOSING_MS at most. */
+  /** Waits until the results of tools are reported, at most CLOSING_MS. */
   async #reported(work: Work): Promise<void> {
     const enough = new AbortController();
     const bound = sleep(CLOSING_MS, enough.signal).catch(() => undefined);
@@ -108,7 +112,7 @@ class RunServer {
     enough.abort();
   }
 
-  /** The work that a run is now part of. */
+  /** Returns the work to which a run now belongs. */
   #open(run: ServedRun): Work {
     const work = this.#work ?? this.#begin();
     this.#leaving?.cancel();
@@ -130,7 +134,7 @@ class RunServer {
     const id = `typescript-${newId()}`;
     /** Runs that the newest registration names. */
     let named: readonly ServedRun[] = [];
-    // A stream of a closed client has no runs; those of a later drive have another stream.
+    // A stream of a closed client has no runs; runs of a later drive have another stream.
     const current = () => this.#work === work;
     const work: Work = new Work(this.#connection, {
       id,
@@ -180,7 +184,7 @@ class RunServer {
     return [...this.#runs.values()].filter(({ taken }) => taken);
   }
 
-  /** There is no connection: a run that is not served yet waits as long as a call does. */
+  /** There is no connection. A run that is not served yet waits as long as a call does. */
   #missed(error: PawlError): void {
     const { retryForMs } = this.#connection.patience;
     for (const run of this.#runs.values()) {
@@ -201,7 +205,7 @@ class RunServer {
       const text = `run ${runId}: the sidecar no longer permits this process to drive it`;
       const refused = new PawlError("permission", text, { reason: "RUN_REFUSED" });
       const reader = new RunReader(this.#connection, runId);
-      // Where it is gone, or not for this principal, a read says so.
+      // A read reports that the run is gone, or not visible to this principal.
       run?.fail(
         await reader.info().then(
           () => refused,
@@ -211,14 +215,14 @@ class RunServer {
     }
   }
 
-  /** Gives a run up, and stops its turns. Its tools may finish and report what they did. */
+  /** Abandons a run and stops its turns. Its tools may finish and report their results. */
   #giveUp(run: ServedRun, work: Work, why: unknown): void {
     this.#release(run, work);
-    // The process that took the run over waits for what its tools still do.
+    // The process that took the run over waits for the results of its running tools.
     work.holdings.giveUp(run.runId, why, !PawlError.is(why, "RUN_TAKEN_OVER"));
   }
 
-  /** Releases what was given up while the registration that names it was under way. */
+  /** Releases runs that were abandoned while the registration that names them was being sent. */
   #releaseGone(named: readonly ServedRun[], work: Work): void {
     for (const run of named) {
       if (this.#work !== work || this.#runs.get(run.runId) !== run) {
@@ -227,7 +231,7 @@ class RunServer {
     }
   }
 
-  /** Has the sidecar serve a run to this process no more, if there is a stream. */
+  /** Makes the sidecar stop serving a run to this process, if there is a stream. */
   #release({ runId }: ServedRun, work: Work): void {
     const item = { case: "releaseRun" as const, value: { runId } };
     const release = work.link.askNow({ item })?.catch(() => undefined);
@@ -246,7 +250,7 @@ class RunServer {
     this.#rest();
   }
 
-  /** Without runs, and without tools at work, there is soon no stream: the process may end. */
+  /** Without runs and running tools the stream is closed soon, so that the process may end. */
   #rest(): void {
     this.#leaving?.cancel();
     if (this.#runs.size === 0 && this.#releases.size === 0 && this.#work?.idle) {
@@ -261,7 +265,7 @@ class RunServer {
   }
 }
 
-/** Ends a stream, and what is under way. */
+/** Ends a stream and its work. */
 function end(work: Work | undefined): void {
   work?.link.close();
   work?.holdings.revokeAll();

@@ -1,4 +1,4 @@
-/** Executing the turns of one run, call by call. */
+/** Executes the turns of one run, call by call. */
 
 import {
   type AnswerModelResponse,
@@ -42,10 +42,10 @@ import {
 import type { AnyPack, PackTypes } from "./types.js";
 import type { Slots } from "./values.js";
 
-/** The calls of the executor of a run's turns; what a loop or a handler needs of it. */
+/** The calls that execute the turns of a run; loops and handlers use them. */
 export class RunTurns<P extends PackTypes = AnyPack> extends RunHandle<P> {
   /**
-   * The open turn, rendered now, with a new token that fences the one before. Reasons:
+   * Renders the open turn and returns it with a new token, which fences the previous one. Reasons:
    * NO_OPEN_TURN, RUN_TERMINAL, TURN_LEASED.
    */
   turn(options: CallOptions = {}): Promise<TurnInfo> {
@@ -57,7 +57,7 @@ export class RunTurns<P extends PackTypes = AnyPack> extends RunHandle<P> {
     );
   }
 
-  /** Ends the open turn. Reasons: TURN_STALE, TURN_TOKEN_STALE, UNKNOWN_EVENT, ... */
+  /** Completes the open turn. Reasons: TURN_STALE, TURN_TOKEN_STALE, UNKNOWN_EVENT, ... */
   complete(
     turn: TurnRef,
     reply: Reply,
@@ -77,9 +77,9 @@ export class RunTurns<P extends PackTypes = AnyPack> extends RunHandle<P> {
   }
 
   /**
-   * Reports a failed execution; the run ends FAILED unless it is retryable (default).
-   * `reject`: the agent refuses the work; not with `retryable`. Reasons: TURN_STALE,
-   * TURN_TOKEN_STALE, REJECT_RETRYABLE, ...
+   * Fails the open turn. `retryable` (default true): another attempt may follow; false ends the run
+   * FAILED. `reject`: the agent refuses the work; not allowed with `retryable`. Reasons:
+   * TURN_STALE, TURN_TOKEN_STALE, REJECT_RETRYABLE, ...
    */
   fail(
     turn: TurnRef,
@@ -87,7 +87,9 @@ export class RunTurns<P extends PackTypes = AnyPack> extends RunHandle<P> {
     options: IdOptions & {
       readonly retryable?: boolean;
       readonly reject?: boolean;
-      /** The MODEL step of the turn with the rejected answer: the next attempt asks anew. */
+      /**
+       * The MODEL step of the turn whose answer is rejected; the next attempt asks the model again.
+       */
       readonly rejectedStep?: number;
       readonly usage?: Usage;
     } = {},
@@ -109,7 +111,7 @@ export class RunTurns<P extends PackTypes = AnyPack> extends RunHandle<P> {
     );
   }
 
-  /** Keeps a piece of the output of the open turn, as a record. Reasons: TURN_STALE, ... */
+  /** Stores a piece of the open turn's output as a record. Reasons: TURN_STALE, ... */
   writeOutput(
     turn: TurnRef,
     piece: OutputPiece,
@@ -143,8 +145,8 @@ export class RunTurns<P extends PackTypes = AnyPack> extends RunHandle<P> {
   }
 
   /**
-   * Asks for tool calls of the open turn, in order. A refused call is an outcome with a
-   * denial, no error.
+   * Requests tool calls of the open turn, in order. The outcome of a denied call has a denial; it
+   * is no error.
    */
   requestSteps(
     turn: TurnRef,
@@ -165,9 +167,8 @@ export class RunTurns<P extends PackTypes = AnyPack> extends RunHandle<P> {
   }
 
   /**
-   * Asks for the call of a model, which the caller makes itself: the step of the round, which
-   * is answered from the record if it was answered before. Reasons: TURN_STALE,
-   * MAX_PENDING_STEPS, MODEL_UNPRICED, ...
+   * Requests a model call, which the caller makes itself. Returns the step of the round, with its
+   * answer if it was answered before. Reasons: TURN_STALE, MAX_PENDING_STEPS, MODEL_UNPRICED, ...
    */
   requestModel(turn: TurnRef, ask: ModelAsk, options: CallOptions = {}): Promise<ModelRound> {
     const request = askRequest(this.connection.namespace, turn, ask);
@@ -180,7 +181,7 @@ export class RunTurns<P extends PackTypes = AnyPack> extends RunHandle<P> {
   }
 
   /**
-   * Tells what came of the call of a model, and what it consumed. Reasons: ANSWER_CONFLICT,
+   * Reports the outcome and the consumption of a model call. Reasons: ANSWER_CONFLICT,
    * ANSWER_TOO_LARGE, TURN_TOKEN_STALE, ...
    */
   answerModel(
@@ -197,7 +198,7 @@ export class RunTurns<P extends PackTypes = AnyPack> extends RunHandle<P> {
     );
   }
 
-  /** Keeps the provider's id of a response that is being made. Reasons: as for `answerModel`. */
+  /** Stores the provider's id of a response that is under way. Reasons: those of `answerModel`. */
   updateModelCall(
     turn: TurnRef,
     note: { readonly step: number; readonly attempt: number; readonly responseId: string },
@@ -213,10 +214,9 @@ export class RunTurns<P extends PackTypes = AnyPack> extends RunHandle<P> {
   }
 
   /**
-   * Answers a step with a result or an error. `attempt` is the one that is answered
-   * (`Step.attempt`, from 1): a repeat is known by it. `token` is that of the turn that asked;
-   * `usage` is what the attempt really consumed (default: what the pack says that it costs at
-   * most).
+   * Answers a step with a result or an error. `attempt` is the answered one (`Step.attempt`, from
+   * 1), which identifies a repetition. `token` is that of the turn that requested the step. `usage`
+   * is what the attempt consumed; default: the pack's highest cost of the tool.
    */
   resolveStep(
     step: number,

@@ -3,29 +3,29 @@
 import { PawlError } from "./errors.js";
 import type { Usage } from "./reply.js";
 
-/** The tool call that a handler makes now. The payload cannot override these. */
+/** The tool call that a handler makes. The payload cannot override its fields. */
 export interface ToolCall {
   readonly runId: string;
   readonly step: number;
   readonly tool: string;
   readonly attempt: number;
-  /** Unique in the visit. */
+  /** Key of the call, unique in the visit. */
   readonly key: string;
   /**
-   * "RUN/STEP", the same for every attempt of the call: pass it to the system that the tool changes, so that
-   * an attempt after one with an answer that was lost, came too late or was an error has
-   * no second effect there. Not `attempt`, which rises exactly then.
+   * "RUN/STEP", the same for every attempt of the call. Pass it to the system that the tool
+   * changes, so that a repeated attempt has no second effect there. Do not use `attempt` for this:
+   * it grows with each repetition.
    */
   readonly idempotencyKey: string;
   readonly turnSeq: number;
-  /** When its outcome counts as unknown. */
+  /** When the outcome of the call counts as unknown; undefined: it has no deadline. */
   readonly deadline: Date | undefined;
-  /** Aborted when the call is not wanted any more, or its time is up. */
+  /** Aborted when the result is not needed any longer, or the time is over. */
   readonly signal: AbortSignal;
   /**
-   * Says what this attempt really consumed, to be told with its answer, be it a result or an
-   * error; a later word takes the place of an earlier one. Without a word it counts as what
-   * the pack says that an attempt costs at most (x_pawl.tools.NAME.cost).
+   * Reports what this attempt consumed, whether it ends with a result or an error; a later call
+   * replaces an earlier one. Default: the pack's highest cost of an attempt
+   * (x_pawl.tools.NAME.cost).
    *
    *     worker.tool("search", async (payload, call) => {
    *       const answer = await fetch("https://search.example", { signal: call.signal });
@@ -33,15 +33,15 @@ export interface ToolCall {
    *       return { hits: await answer.text() };
    *     });
    *
-   * Throws a PawlError of kind "request" (BAD_USAGE) for figures that the sidecar would refuse.
+   * Throws a PawlError of kind "request" (BAD_USAGE) for values that the sidecar would refuse.
    */
   spent(usage: Usage): void;
 }
 
-/** What a call is, but for what its handler says of it. */
+/** The call without the function that its handler calls. */
 export type CallFacts = Omit<ToolCall, "spent">;
 
-/** A call, and what was said by `spent` so far. */
+/** A call, and the consumption that `spent` reported last. */
 export class Spending {
   usage: Usage | undefined;
   readonly call: ToolCall;
@@ -51,7 +51,7 @@ export class Spending {
       check(usage);
       this.usage = usage;
     };
-    // The signal of the facts may be one that changes: it is asked each time.
+    // The signal of the facts may change, so it is read each time.
     this.call = Object.freeze({
       ...facts,
       get signal() {
@@ -65,7 +65,7 @@ export class Spending {
 const MOST = 1e12;
 const MAX_CALLS = 1e6;
 
-/** Refuses what the sidecar would refuse: it would refuse the answer with it. */
+/** Refuses what the sidecar would refuse, which would refuse the answer as well. */
 function check(usage: Usage): void {
   const { inputTokens = 0, outputTokens = 0, costMicroUsd = 0, toolCalls = 0 } = usage;
   const bounds: [name: string, value: number, most: number][] = [

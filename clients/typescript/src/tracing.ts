@@ -1,11 +1,11 @@
-/** What handlers trace belongs to the trace of the run, where OpenTelemetry is installed. */
+/** Adds the traces of handlers to the trace of the run, if OpenTelemetry is installed. */
 
 type Api = typeof import("@opentelemetry/api");
 
 /** The optional package; undefined: it is not installed. */
 const api: Promise<Api | undefined> = import("@opentelemetry/api").catch(() => undefined);
 
-/** Runs work with W3C trace context as the current one; empty: as it is. */
+/** Runs work with a W3C trace context as the current one; empty: the context does not change. */
 export function traced<T>(traceparent: string, work: () => Promise<T>): Promise<T> {
   return traceparent === "" ? work() : within(traceparent, work);
 }
@@ -19,7 +19,7 @@ async function within<T>(traceparent: string, work: () => Promise<T>): Promise<T
   return found.context.with(found.trace.setSpanContext(found.context.active(), parent), work);
 }
 
-/** A traceparent of W3C Trace Context as the package has it; undefined: it is none. */
+/** Converts a traceparent of W3C Trace Context; undefined: it is invalid. */
 function spanContextOf(traceparent: string) {
   const parts = /^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})/.exec(traceparent);
   const [, traceId, spanId, flags] = parts ?? [];

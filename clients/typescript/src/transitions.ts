@@ -1,4 +1,4 @@
-/** Reading records of one run or of all. */
+/** Reads records of one run or of all runs. */
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { FollowOptions, StreamReader } from "./follow.js";
@@ -17,35 +17,35 @@ import { type Plain, plain } from "./plain_message.js";
 import type { StreamPosition } from "./stream_position.js";
 
 /**
- * One record of a run's journal. What happened is `record.body`.
+ * One record of a run's journal; `record.body` is its content.
  *
  *     if (record.body.case === "transition") {
  *       console.log(record.body.value.fromState, record.body.value.toState);
  *     }
  */
 export type Record = Plain<WireRecord> & {
-  /** The run as of the record; undefined unless asked for. */
+  /** The run as it was at the record; undefined unless requested. */
   readonly snapshot?: Plain<WireSnapshot>;
 };
 
-/** What to read, and how long to bear with a lost connection. */
+/** Which records to read, and how long to wait for a lost connection. */
 export interface TransitionsOptions extends FollowOptions {
   /** Kinds of records. Default: TRANSITION and ENDED. */
   readonly kinds?: readonly RecordKind[];
-  /** True (default): goes on with what is to come, until the run ends. */
+  /** True (default): waits for further records, until the run ends. */
   readonly follow?: boolean;
-  /** Adds the run as of each record. Default false. */
+  /** True: adds the run as it was at each record. Default false. */
   readonly snapshots?: boolean;
 }
 
-/** Which records, and from where. */
+/** Which records to read, and where to begin. */
 export interface Source {
   readonly namespace: string;
   readonly position: StreamPosition;
   readonly filter?: MessageInitShape<typeof RunFilterSchema>;
-  /** True: begins behind the newest record. */
+  /** True: begins after the newest record. */
   readonly fromNow?: boolean;
-  /** Name of the consumer that reads; its place is the sidecar's to know. */
+  /** Name of the consumer that reads; the sidecar stores its position. */
   readonly consumer?: string;
 }
 
@@ -69,7 +69,7 @@ export class TransitionsReader implements StreamReader<Record> {
       kinds: [...(this.#options.kinds ?? [])],
       afterSeq: position.runId ? position.afterSeq : 0n,
       afterCursor: position.runId ? "" : position.cursor,
-      // The stream opens with a heartbeat that tells where that is.
+      // The first heartbeat of the stream names that position.
       fromNow: fromNow && position.cursor === "",
       follow: this.#options.follow ?? true,
       snapshots: this.#options.snapshots ?? false,

@@ -1,4 +1,4 @@
-/** The turn as a handler sees it. */
+/** The turn, as its handler sees it. */
 
 import { brand } from "./brand.js";
 import { INVALID_ARGUMENTS, PawlError } from "./errors.js";
@@ -21,11 +21,11 @@ import type { Artifacts } from "./values.js";
 /** The open turn, ready to be executed. */
 export type TurnInfo = Plain<GetTurnResponse>;
 
-/** One tool call of a turn. */
+/** A tool call of a turn. */
 export type Step = Plain<WireStep>;
 
 /**
- * Executes one turn. What it throws fails the turn, which is retried as the pack says.
+ * Executes one turn. An error that it throws fails the turn, which is retried as the pack says.
  *
  *     const handler: pawl.Handler = (turn) => (turn.terminal ? {} : { event: "Success" });
  */
@@ -34,29 +34,32 @@ export type Handler<T extends TurnTypes = AnyTurn> = (
 ) => Promise<Reply<T> | undefined> | Reply<T> | undefined;
 
 // biome-ignore-start lint/suspicious/noExplicitAny: it fits the types of every pack.
-/** A handler for turns of any pack: what it answers with is known only while it runs. */
+/** A handler for turns of any pack; the types of its replies are not checked by the compiler. */
 export type UntypedHandler = (turn: Turn<any>) => Promise<Reply<any>>;
 // biome-ignore-end lint/suspicious/noExplicitAny: as above.
 
-/** One tool call that a turn asks for. */
+/** A request for a tool call of a turn. */
 export interface StepCall {
   readonly tool: string;
   /** The tool's arguments. Default {}. */
   readonly payload?: Json;
   /** Unique in the visit. Default: the ordinal of the call in this execution. */
   readonly key?: string;
-  /** True: counts one against max_reframes. */
+  /** True: the call counts against max_reframes. Default false. */
   readonly reframe?: boolean;
-  /** The call of a model that this is: its key is made of that step's and the index. */
+  /**
+   * The model's call that the step makes; its key is made from the MODEL step and the index.
+   * Default: none.
+   */
   readonly call?: ToolCallRef;
   /**
-   * True: the caller makes the call, and no worker gets it, if `byCaller` of the answer's step is
-   * set as well. Only for calls that are asked for by `requestSteps`. Default false.
+   * True: the caller makes the call itself, and no worker receives it, if `byCaller` of the
+   * answer's step is set as well. Only for calls that `requestSteps` requests. Default false.
    */
   readonly byCaller?: boolean;
 }
 
-/** How a tool call is made. */
+/** Options of a tool call. */
 export interface StepOptions {
   readonly key?: string;
   readonly reframe?: boolean;
@@ -64,27 +67,27 @@ export interface StepOptions {
   readonly timeoutMs?: number;
 }
 
-/** The holder of a turn's lease, on behalf of a handler. */
+/** The holder of a turn's lease, which makes the calls of a handler. */
 export interface TurnHost {
-  /** Asks for tool calls, in one commit. */
+  /** Requests tool calls, in one commit. */
   request(calls: readonly StepCall[]): Promise<readonly Plain<StepOutcome>[]>;
   /** Waits for the answer of a step. */
   settle(step: Step, timeoutMs: number | undefined): Promise<Step>;
-  /** Asks for the call of a model. */
+  /** Requests a model call. */
   requestModel(ask: ModelAsk): Promise<ModelRound>;
-  /** Tells what came of it. */
+  /** Reports the outcome of a model call. */
   answerModel(report: ModelReport): Promise<Plain<AnswerModelResponse>>;
-  /** Keeps the provider's id of a response that is being made. */
+  /** Stores the provider's id of a response that is under way. */
   updateModelCall(step: number, attempt: number, responseId: string): Promise<void>;
-  /** Writes artifacts; durable when it resolves. */
+  /** Writes artifacts; they are durable when the promise resolves. */
   setArtifacts(artifacts: Artifacts): Promise<void>;
   /** Shows a piece of output to the run's readers. */
   output(text: string): Promise<void>;
-  /** Shows a piece of what the model thinks. */
+  /** Shows a piece of the model's reasoning to the run's readers. */
   reasoning(text: string): Promise<void>;
-  /** Takes back the last bytes of what was shown. */
+  /** Takes back the last bytes of the shown output. */
   retractOutput(bytes: number): Promise<void>;
-  /** Keeps a piece of output as a record; durable when it resolves. */
+  /** Stores a piece of output as a record; it is durable when the promise resolves. */
   writeOutput(piece: OutputPiece): Promise<void>;
 }
 
@@ -103,15 +106,15 @@ export class Turn<T extends TurnTypes = AnyTurn> {
   }
 
   readonly #host: TurnHost;
-  /** Everything, as it was read. */
+  /** All fields of the turn. */
   readonly info: TurnInfo;
-  /** Member key, for a run of an agent; else empty. */
+  /** Key of the member that a run of an agent executes; empty for other runs. */
   readonly agent: string;
   /** Labels of the run. */
   readonly labels: Readonly<Record<string, string>>;
   readonly #wanted: { readonly signal: AbortSignal };
   #requested = 0;
-  /** A piece of `output` is a record. */
+  /** A piece of `output` was stored as a record. */
   #written = false;
 
   constructor(
@@ -127,15 +130,15 @@ export class Turn<T extends TurnTypes = AnyTurn> {
     this.labels = about.labels ?? {};
   }
 
-  /** Aborted when the turn is not wanted any more: stop then. */
+  /** Aborted when the turn's result is not needed any longer; the handler should stop then. */
   get signal(): AbortSignal {
     return this.#wanted.signal;
   }
-  /** The run. */
+  /** Id of the run. */
   get runId(): string {
     return this.info.turn?.runId ?? "";
   }
-  /** State visited. */
+  /** The visited state. */
   get state(): string {
     return this.info.turn?.state ?? "";
   }
@@ -163,7 +166,7 @@ export class Turn<T extends TurnTypes = AnyTurn> {
   get tools(): TurnInfo["tools"] {
     return this.info.tools;
   }
-  /** The only events that move the run from here. */
+  /** The events that move the run from this state. */
   get allowedEvents(): readonly string[] {
     return this.info.allowedEvents;
   }
@@ -179,7 +182,7 @@ export class Turn<T extends TurnTypes = AnyTurn> {
   get variables(): T["variables"] {
     return this.info.variables;
   }
-  /** What the pack hands to the executor: parameters, validators, ... */
+  /** Settings that the pack has for the executor: parameters, validators, ... */
   get settings(): Json | undefined {
     return this.info.settings;
   }
@@ -191,13 +194,12 @@ export class Turn<T extends TurnTypes = AnyTurn> {
   /**
    * Makes a durable tool call through the sidecar and returns its result.
    *
-   * The call is recorded before it is made. If this turn is executed again, the same
-   * key gives the recorded answer and no tool runs twice. By default the key is the
-   * ordinal of the call in this execution, so a handler must ask for its calls in the
-   * same order each time, or name its keys.
+   * The call is recorded before it is made. If the turn is executed again, the same key returns the
+   * recorded answer, and no tool runs twice. The default key is the ordinal of the call in this
+   * execution, so a handler must make its calls in the same order each time, or give them keys.
    *
-   * Throws a PawlError of kind schema (payload), step_denied, step_failed,
-   * step_cancelled, deadline, or with reason STEP_MISMATCH.
+   * Throws a PawlError of kind schema (payload), step_denied, step_failed, step_cancelled or
+   * deadline, or with the reason STEP_MISMATCH.
    */
   async step<Result extends Json = Json>(...call: StepCalls<T, StepOptions>): Promise<Result> {
     const [tool, payload = {}, options = {}] = call as readonly unknown[] as [
@@ -220,9 +222,9 @@ export class Turn<T extends TurnTypes = AnyTurn> {
   }
 
   /**
-   * Makes several durable tool calls at the same time, as many as the run may have pending,
-   * and gives what became of each, in order: its answered step, or its denial. For calls that a
-   * model asked for (`StepCall.call`). A tool's own error is in its step.
+   * Makes several durable tool calls at the same time, up to the run's limit of pending calls, and
+   * returns the outcome of each in order: its answered step, or its denial. Use it for calls that a
+   * model requested (`StepCall.call`). The error of a tool is part of its step.
    */
   async calls(calls: readonly StepCall[]): Promise<readonly Plain<StepOutcome>[]> {
     const done: Plain<StepOutcome>[] = [];
@@ -240,35 +242,35 @@ export class Turn<T extends TurnTypes = AnyTurn> {
   }
 
   /**
-   * Asks for the call of a model, which the handler makes itself: `round` counts those of this
-   * execution, from 1. What was answered before is answered from the record.
+   * Requests a model call, which the handler makes itself. `round` numbers the rounds of this
+   * execution, from 1. A round that was answered before returns its recorded answer.
    */
   requestModel(ask: ModelAsk): Promise<ModelRound> {
     return this.#host.requestModel(ask);
   }
 
-  /** Tells what came of the call of a model, and what it consumed. */
+  /** Reports the outcome and the consumption of a model call. */
   answerModel(reported: ModelReport): Promise<Plain<AnswerModelResponse>> {
     return this.#host.answerModel(reported);
   }
 
-  /** Keeps the provider's id of a response that is being made. */
+  /** Stores the provider's id of a response that is under way. */
   updateModelCall(step: number, attempt: number, responseId: string): Promise<void> {
     return this.#host.updateModelCall(step, attempt, responseId);
   }
 
-  /** Writes artifacts in the midst of the turn; durable when it resolves. */
+  /** Writes artifacts during the turn; they are durable when the promise resolves. */
   setArtifacts(artifacts: Writes<T["artifacts"]>): Promise<void> {
     return this.#host.setArtifacts(artifacts as Artifacts);
   }
 
   /**
-   * Shows a piece of output to the run's readers. Not a record: the final output is that
-   * of the reply.
+   * Shows a piece of output to the run's readers. It is not recorded: the final output is that of
+   * the reply.
    *
-   * `durable`: it is a record as well, and senders of A2A messages see it at once, as a
-   * further part of the artifact `output` of their task, which the reply's output replaces
-   * in the end. One commit a call: for sentences, not for tokens.
+   * `durable` (default false): the piece is recorded as well. Senders of A2A messages see it at
+   * once as a further part of the artifact `output` of their task, which the reply's output
+   * replaces at the end. Each such call is one commit: use it for sentences, not for tokens.
    */
   async output(text: string, options: { readonly durable?: boolean } = {}): Promise<void> {
     if (options.durable) {
@@ -280,32 +282,33 @@ export class Turn<T extends TurnTypes = AnyTurn> {
   }
 
   /**
-   * Shows a piece of what the model thinks, as `output` shows what it says: in order with it,
-   * marked, and no part of the turn's output. Not a record.
+   * Shows a piece of the model's reasoning to the run's readers, in order with `output` and marked
+   * as reasoning. It is not part of the turn's output and not recorded.
    */
   reasoning(text: string): Promise<void> {
     return this.#host.reasoning(text);
   }
 
   /**
-   * Takes back the last bytes (UTF-8) of what `output` and `reasoning` showed, whole pieces: readers discard the turn's output and receive the rest again.
+   * Takes back the last bytes (UTF-8) that `output` and `reasoning` showed, in whole pieces.
+   * Readers discard the turn's output and receive the rest again.
    */
   retractOutput(bytes: number): Promise<void> {
     return this.#host.retractOutput(bytes);
   }
 
   /**
-   * Keeps a piece of output as a record; durable when it resolves. Senders of A2A messages
-   * see it at once, as part of the artifact `piece.id` of their task. A turn that is executed
-   * again begins by replacing what it wrote (`append` is false by default).
+   * Stores a piece of output as a record; it is durable when the promise resolves. Senders of A2A
+   * messages see it at once, as part of the artifact `piece.id` of their task. A turn that is
+   * executed again begins by replacing what it wrote (`append` is false by default).
    */
   writeOutput(piece: OutputPiece): Promise<void> {
     return this.#host.writeOutput(piece);
   }
 
   /**
-   * The call under its key, which it has before the first request for it and keeps in every
-   * further one: else the calls after it would have other keys in the next execution.
+   * Returns the call with its key, which it has before its first request and keeps in each
+   * repetition. Otherwise the calls after it would have other keys in the next execution.
    */
   #keyed<Call extends StepCall>(call: Call): Call {
     if (call.call) {
@@ -323,7 +326,7 @@ export class Turn<T extends TurnTypes = AnyTurn> {
         if (!call) {
           throw new PawlError("server", "the answer has more outcomes than step requests");
         }
-        // One answer holds so much and no more: what has no room is asked for alone.
+        // One answer has a limited size; a step that did not fit is requested alone.
         const whole = outcome.step?.bodiesOmitted ? await this.#isolated(call) : outcome;
         return whole.denial ? whole : { ...whole, step: await this.#answer(whole) };
       }),
@@ -356,8 +359,8 @@ export class Turn<T extends TurnTypes = AnyTurn> {
 }
 
 /**
- * The key of the turn's n-th call, from 1, as the server would make it. It is made here
- * so that it does not depend on what a restarted server remembers.
+ * Returns the key of the turn's n-th call, from 1, as the server would make it. This client makes
+ * it, so that the key does not depend on the memory of a server that was restarted.
  */
 function defaultKey(info: TurnInfo, ordinal: number): string {
   const first = info.turn?.turnSeq === info.visitSeq;
@@ -365,7 +368,8 @@ function defaultKey(info: TurnInfo, ordinal: number): string {
 }
 
 /**
- * How many calls to ask for at once after so many were too many to be pending. Throws any other error.
+ * Returns how many calls to request at once after the given number exceeded the limit of pending
+ * calls. Throws any other error.
  */
 function fewer(size: number, error: unknown): number {
   if (!PawlError.is(error, "MAX_PENDING_STEPS") || size === 1) {
@@ -374,7 +378,7 @@ function fewer(size: number, error: unknown): number {
   return Math.max(1, Math.min(error.limit ?? 1, size - 1));
 }
 
-/** The error of a refused request; undefined if it was not refused. */
+/** Returns the error of a denied call; undefined if it was not denied. */
 export function deniedBy(outcome: Plain<StepOutcome>): PawlError | undefined {
   if (!outcome.denial) {
     return undefined;
@@ -384,7 +388,7 @@ export function deniedBy(outcome: Plain<StepOutcome>): PawlError | undefined {
   return new PawlError("step_denied", text, { reason: code });
 }
 
-/** The result of an answered step; throws if it did not end well. */
+/** Returns the result of an answered step. Throws if the step failed or was cancelled. */
 export function resultOf(step: Step): Json | undefined {
   if (step.status === StepStatus.OK) {
     return step.result;
@@ -393,7 +397,7 @@ export function resultOf(step: Step): Json | undefined {
     const code = step.error?.code ?? "ERROR";
     throw new PawlError("step_failed", `tool ${step.tool}: ${code}: ${step.error?.message ?? ""}`, {
       reason: code,
-      // A turn that is executed again would read the same answer.
+      // Another execution of the turn would read the same answer.
       retryable: code !== INVALID_ARGUMENTS,
     });
   }

@@ -1,38 +1,38 @@
-/** The output of a turn so far, on its way to readers. */
+/** The output of a turn so far, and how it is sent to readers. */
 
 import { PawlError } from "./errors.js";
 
-/** A piece that the contract takes, and its offset in the output of the turn, bytes. */
+/** A piece of output of at most PIECE_BYTES, and its offset in the turn's output in bytes. */
 interface Piece {
   readonly offset: number;
   readonly text: string;
-  /** It is what the model thinks, not what it says. */
+  /** True: reasoning of the model, not output. */
   readonly reasoning: boolean;
 }
 
-/** A piece on its way; `reset`: readers discard what was shown before. */
+/** A piece to send; `reset`: readers discard what they received before. */
 export interface SentPiece extends Piece {
   readonly reset: boolean;
 }
 
-/** Sends a piece. Rejects with CHUNK_GAP where one before it is missing. */
+/** Sends a piece. Rejects with CHUNK_GAP if the sidecar lacks the piece before it. */
 export type SendPiece = (piece: SentPiece) => Promise<void>;
 
-/** The contract takes 64 KiB of UTF-8. */
+/** The contract accepts 64 KiB of UTF-8. */
 const PIECE_BYTES = 60 * 1024;
 
 const NOTHING: Piece = { offset: 0, text: "", reasoning: false };
 
 /**
- * The output of one turn in order, what the model thinks and what it says. All of it is kept until the turn is over: a sidecar
- * that was restarted has forgotten it, and is told again from the offset that it names.
+ * The output and the reasoning of one turn, in order. All of it is kept until the turn is over: a
+ * sidecar that was restarted has lost it, and receives it again from the offset that it names.
  */
 export class TurnOutput {
   readonly #send: SendPiece;
   #pieces: Piece[] = [];
   #bytes = 0;
   #sent = 0;
-  /** The next piece is sent as the first of all. */
+  /** The next piece is sent as the first one. */
   #reset = false;
   #sending: Promise<void> = Promise.resolve();
 
@@ -40,7 +40,7 @@ export class TurnOutput {
     this.#send = send;
   }
 
-  /** Adds some text; resolves once it was sent. */
+  /** Adds text; resolves when it was sent. */
   write(text: string, reasoning = false): Promise<void> {
     for (const piece of cut(text)) {
       this.#pieces.push({ offset: this.#bytes, text: piece, reasoning });
@@ -49,7 +49,7 @@ export class TurnOutput {
     return this.#then(() => this.#flush());
   }
 
-  /** Takes back the last bytes; resolves once what is left was sent anew. */
+  /** Takes back the last bytes; resolves when the rest was sent again. */
   retract(bytes: number): Promise<void> {
     return this.#then(() => {
       this.#bytes -= bytes;
@@ -85,14 +85,14 @@ export class TurnOutput {
     }
   }
 
-  /** The piece that holds an offset. */
+  /** Returns the index of the piece that contains an offset. */
   #at(offset: number): number {
     const after = this.#pieces.findIndex((piece) => piece.offset > offset);
     return (after < 0 ? this.#pieces.length : after) - 1;
   }
 }
 
-/** Text in pieces, characters kept whole. */
+/** Splits text into pieces, between characters. */
 function cut(text: string): string[] {
   const bytes = new TextEncoder().encode(text);
   const pieces: string[] = [];

@@ -1,4 +1,4 @@
-/** Requests about turns, for RunService and for workers alike. */
+/** Requests about turns, which RunService and workers share. */
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
@@ -15,20 +15,20 @@ import type { Json, Plain } from "./plain_message.js";
 import type { Reply, Usage } from "./reply.js";
 import { type Content, messageOf, partsOf, type Slots, writesOf } from "./values.js";
 
-/** Identity of one open turn, with its token. */
+/** Identifies an open turn, with its token. */
 export type TurnRef = Pick<Plain<WireTurnRef>, "runId" | "turnSeq" | "attempt" | "token">;
 
 /** An error as data. */
 export interface Fault {
-  /** Machine-readable word; at most 128 bytes. */
+  /** Machine-readable code; at most 128 bytes. */
   readonly code: string;
-  /** For people. Default empty. */
+  /** Message for people. Default empty. */
   readonly message?: string;
-  /** Where the reporter's code threw it, for the author of that code. Default empty. */
+  /** Where the error was thrown, for the author of that code. Default empty. */
   readonly trace?: string;
 }
 
-/** The fields that name a turn. */
+/** Returns the fields that name a turn. */
 export function turnTarget(namespace: string, turn: TurnRef) {
   return {
     namespace,
@@ -39,7 +39,7 @@ export function turnTarget(namespace: string, turn: TurnRef) {
   };
 }
 
-/** The fields of a completion that come from a handler. */
+/** Returns the fields of a completion that come from a handler. */
 export function completionOf(
   reply: Reply,
   slots: Slots | undefined,
@@ -56,17 +56,17 @@ export function completionOf(
   };
 }
 
-/** A piece of output that is kept as a record, part of an artifact of the run's A2A task. */
+/** A piece of output that is stored as a record, as part of an artifact of the run's A2A task. */
 export interface OutputPiece {
-  /** Names the artifact among those of the run. */
+  /** Names the artifact within the run. */
   readonly id: string;
-  /** For people. Default empty. */
+  /** Name for people. Default empty. */
   readonly name?: string;
-  /** For people. Default empty. */
+  /** Description for people. Default empty. */
   readonly description?: string;
-  /** May be left out only with `last`. */
+  /** Content of the piece; optional only with `last`. */
   readonly parts?: Content;
-  /** True: adds to what the artifact has. Default false: replaces it. */
+  /** True: added to the artifact. Default false: replaces its content. */
   readonly append?: boolean;
   /** True: the last piece of this artifact. Default false. */
   readonly last?: boolean;
@@ -74,7 +74,7 @@ export interface OutputPiece {
   readonly metadata?: { readonly [name: string]: Json };
 }
 
-/** A piece of output as the wire has it. */
+/** Returns a piece of output as a protobuf message. */
 export function pieceOf(piece: OutputPiece): MessageInitShape<typeof OutputPieceSchema> {
   return {
     id: piece.id,
@@ -87,7 +87,7 @@ export function pieceOf(piece: OutputPiece): MessageInitShape<typeof OutputPiece
   };
 }
 
-/** Consumption as the wire has it. */
+/** Returns consumption as a protobuf message. */
 export function usageOf(
   usage: Usage | undefined,
 ): MessageInitShape<typeof UsageSchema> | undefined {
@@ -106,25 +106,25 @@ export function usageOf(
   );
 }
 
-/** An error as the wire has it. */
+/** Returns an error as a protobuf message. */
 export function faultRequest(fault: Fault): MessageInitShape<typeof FaultSchema> {
   return { code: fault.code, message: fault.message ?? "", trace: fault.trace ?? "" };
 }
 
-/** The error of a step, with what its giver says of further attempts. */
+/** The error of a step, and whether a further attempt may follow. */
 export interface StepFault extends Fault {
-  /** True: the step is not attempted again, even where the pack allows it. Default false. */
+  /** True: no further attempt is made, even if the pack allows more. Default false. */
   readonly nonRetryable?: boolean;
-  /** The next attempt waits at least so long, up to the tool's longest pause. */
+  /** Milliseconds before the next attempt, at most the tool's longest pause. */
   readonly retryAfterMs?: number | undefined;
   /**
-   * What the call changes elsewhere may have happened all the same; what follows is the pack's
-   * word (`on_unknown`), not `nonRetryable`. Default false.
+   * True: the call may have had its effect. The pack's `on_unknown` then decides what follows, not
+   * `nonRetryable`. Default false.
    */
   readonly unknown?: boolean;
 }
 
-/** The answer to a step as the wire has it. */
+/** Returns the answer to a step as a protobuf message. */
 export function answerOf(answer: { readonly result: Json } | { readonly error: StepFault }) {
   if (!("error" in answer)) {
     const value = toJsonText(answer.result, "result");
@@ -142,7 +142,7 @@ export function answerOf(answer: { readonly result: Json } | { readonly error: S
   };
 }
 
-/** A wait as the contract takes it: from 0 to a day. */
+/** Limits a wait to what the contract accepts: from 0 to a day. */
 function waitOf(ms: number): number {
   return ms > 0 ? Math.min(ms, 86_400_000) : 0;
 }

@@ -1,21 +1,24 @@
-/** Tools that are typed: their arguments are checked before they are called. */
+/** Typed tools, whose arguments are checked before they are called. */
 
 import { INVALID_ARGUMENTS, RESULT_INVALID } from "./errors.js";
 import type { ToolHandler } from "./handlers.js";
 import type { Json } from "./plain_message.js";
 import { fitting, type StandardSchema } from "./standard_schema.js";
 
-/** What a tool takes and gives, by schemas of zod or any other Standard Schema. */
+/** Schemas of a tool's arguments and result, of zod or another Standard Schema. */
 export interface ToolSchemas<Arguments, Result = Json> {
-  /** A payload that does not fit is the tool's error INVALID_ARGUMENTS. */
+  /** Schema of the arguments. A payload that does not fit is the tool's error INVALID_ARGUMENTS. */
   readonly input: StandardSchema<unknown, Arguments>;
-  /** A result that does not fit is the tool's error RESULT_INVALID. What it makes is told. */
+  /**
+   * Schema of the result, which may convert it. A result that does not fit is the tool's error
+   * RESULT_INVALID. Default: any JSON.
+   */
   readonly output?: StandardSchema<Result, Json>;
 }
 
 /**
- * A tool that is called with what its schema makes of the payload, for `tools` of
- * `PawlClient.run`; `Worker.tool` takes the schemas themselves.
+ * Returns a tool that is called with the payload as its schema converts it, for `tools` of
+ * `PawlClient.run`; `Worker.tool` accepts the schemas themselves.
  *
  *     const input = z.object({ a: z.number(), b: z.number() });
  *     const add = pawl.typedTool({ input }, ({ a, b }) => a + b);
@@ -30,7 +33,7 @@ export function typedTool<Arguments, Result = Json>(
     const what = `arguments of tool ${call.tool}`;
     const given = await fitting(input, payload, INVALID_ARGUMENTS, what);
     const result = await handler(given, call);
-    // Without a schema of its own it is JSON, which is checked where it is sent.
+    // Without a schema the result is JSON, which is checked when it is sent.
     return output
       ? fitting(output, result, RESULT_INVALID, `result of tool ${call.tool}`)
       : (result as Json);

@@ -17,8 +17,8 @@ import { Work } from "./work_handler.js";
 import { type WorkerOptions, type WorkerSettings, workerSettings } from "./worker_options.js";
 
 /**
- * Executes turns of prompts and agents, and steps of tools, for a sidecar. Made by
- * `PawlClient.worker`. Heartbeats are sent by the worker while handlers run.
+ * Executes turns of prompts and agents, and steps of tools, for a sidecar. `PawlClient.worker`
+ * creates it. It sends heartbeats while handlers run.
  *
  *     const worker = client.worker({ turns: 4 });
  *     worker.prompt("coder", async (turn) => ({ event: "Done" }));
@@ -30,7 +30,7 @@ export class Worker<P extends PackTypes = AnyPack> {
     brand(Worker, "Worker");
   }
 
-  /** Its name, recorded with what it executes. */
+  /** Id of the worker, which records of its work contain. */
   readonly id: string;
   readonly #settings: WorkerSettings;
   readonly #handlers = new HandlerTable();
@@ -56,7 +56,10 @@ export class Worker<P extends PackTypes = AnyPack> {
     this.#executor = this.#newExecutor();
   }
 
-  /** Executes the turns of a prompt; "*": of all that have no handler. */
+  /**
+   * Registers a handler for the turns of a prompt; "*": for all prompts without a handler. Throws a
+   * RangeError if the prompt has a handler already.
+   */
   prompt<N extends NameOf<P["prompts"]>, H extends Handler<TurnOf<P, N>>>(
     name: N,
     handler: H & ExactReply<H, TurnOf<P, N>>,
@@ -65,7 +68,10 @@ export class Worker<P extends PackTypes = AnyPack> {
     return this;
   }
 
-  /** Executes the turns of runs of an agent, for every prompt; "*": of all. */
+  /**
+   * Registers a handler for runs of an agent, for prompts that have no handler; "*": for all agents
+   * without a handler. Throws a RangeError if the agent has a handler already.
+   */
   agent<H extends Handler<P["turns"]>>(
     name: NameOf<P["agents"]>,
     handler: H & ExactReply<H, P["turns"]>,
@@ -75,9 +81,9 @@ export class Worker<P extends PackTypes = AnyPack> {
   }
 
   /**
-   * Executes the steps of a tool; "*": of all that have no handler. With schemas (of zod, or
-   * any other Standard Schema) the handler is called with what `input` makes of the payload,
-   * and what `output` makes of its result is told.
+   * Registers a handler for the steps of a tool; "*": for all tools without a handler. With schemas
+   * (of zod, or another Standard Schema) the handler receives the payload as `input` converts it,
+   * and its result is converted by `output`. Throws a RangeError if the tool has a handler already.
    *
    *     worker.tool("add", { input: z.object({ a: z.number() }) }, ({ a }) => a + 1);
    */
@@ -86,19 +92,19 @@ export class Worker<P extends PackTypes = AnyPack> {
     schemas: ToolSchemas<Arguments, Result>,
     handler: ToolHandler<Arguments, NoInfer<Result>>,
   ): this;
-  /** As above, without schemas: the handler is called with the payload as it is. */
+  /** As above, without schemas: the handler receives the payload unchanged. */
   tool<N extends NameOf<P["tools"]>, Result = Json>(
     name: N,
     handler: ToolHandler<ArgumentsOf<P, N>, Result>,
     options?: ToolOptions,
   ): this;
-  /** As above, for tools without known types: the handler says what it takes. */
+  /** As above, for tools without known types: the handler declares the types. */
   tool<Payload = Json, Result = Json>(
     name: LooseName<P["tools"]>,
     handler: ToolHandler<Payload, Result>,
     options?: ToolOptions,
   ): this;
-  /** Either of them. */
+  /** The implementation of both forms. */
   tool(
     name: string,
     first: ToolSchemas<unknown, unknown> | ToolHandler<never>,
@@ -112,7 +118,7 @@ export class Worker<P extends PackTypes = AnyPack> {
     return this;
   }
 
-  /** Serves until SIGTERM or SIGINT, then drains. Throws as `serve`. */
+  /** Serves until SIGTERM or SIGINT, then drains. Errors are those of `serve`. */
   async run(): Promise<void> {
     const stop = () => void this.stop();
     process.once("SIGTERM", stop).once("SIGINT", stop);
@@ -124,9 +130,10 @@ export class Worker<P extends PackTypes = AnyPack> {
   }
 
   /**
-   * Serves until `stop`, or until `signal` is aborted, which drains. Connects again when
-   * the connection breaks, and keeps what it holds. Throws a PawlError if the sidecar
-   * refuses the worker for good (UNKNOWN_PROMPT, UNKNOWN_TOOL, WORKER_REPLACED, ...).
+   * Serves until `stop`, or until an abort of `signal`, which drains as well. It reconnects after a
+   * lost connection and keeps its leases. Throws a PawlError if the sidecar refuses the worker for
+   * good (UNKNOWN_PROMPT, UNKNOWN_TOOL, WORKER_REPLACED, ...), and a RangeError for a worker
+   * without a handler.
    */
   async serve(options: { readonly signal?: AbortSignal } = {}): Promise<void> {
     if (this.#serving) {
@@ -152,7 +159,10 @@ export class Worker<P extends PackTypes = AnyPack> {
     }
   }
 
-  /** Drains: takes no more work, lets handlers finish, then gives back the rest. */
+  /**
+   * Drains: takes no more work, lets handlers finish within `drainTimeoutMs`, and gives back the
+   * rest.
+   */
   async stop(): Promise<void> {
     if (!this.#serving || this.#draining) {
       await this.#serving?.catch(() => undefined);
@@ -166,7 +176,7 @@ export class Worker<P extends PackTypes = AnyPack> {
     await this.#serving.catch(() => undefined);
   }
 
-  /** Waits for what is under way, for as long as a drain may take. */
+  /** Waits for the work in progress, at most for the time of a drain. */
   async #finish(): Promise<void> {
     const waiting = new AbortController();
     await Promise.race([
@@ -176,7 +186,10 @@ export class Worker<P extends PackTypes = AnyPack> {
     waiting.abort();
   }
 
-  /** Gives back the turns of handlers that did not finish. Steps may have begun: they are lost. */
+  /**
+   * Releases the turns of handlers that did not finish. Steps may have begun, so they are not
+   * released: their leases end.
+   */
   async #giveBack(): Promise<void> {
     const released = [...this.#work.holdings.turns].map((held) => {
       const work = { case: "turnToken" as const, value: held.lease.token };
@@ -229,7 +242,7 @@ export class Worker<P extends PackTypes = AnyPack> {
     }
   }
 
-  /** Tells the worker's owner of an error, with where it was thrown. Never throws. */
+  /** Passes an error to `onError` and the log, with where it was thrown. Never throws. */
   #reported(error: unknown, held?: LeasedTurn | LeasedStep): void {
     const what = `worker ${this.id}: ${held?.title ?? "a request"}:`;
     warnOf(this.#log, what, error);

@@ -3,45 +3,53 @@
 import { capacity, milliseconds } from "./option_limits.js";
 import type { AnyPack, PackName, PackTypes } from "./types.js";
 
-/** How a worker works. */
+/** Settings of a worker. A value out of range is a RangeError. */
 export interface WorkerOptions<P extends PackTypes = AnyPack> {
-  /** The same over reconnects, different from all others that are connected. Default: fresh. */
+  /**
+   * Must differ from the ids of all other connected workers, and stays the same over reconnects.
+   * Default: a new id.
+   */
   readonly workerId?: string;
-  /** "id", "id@version" or digests. Default: all. */
+  /** Packs to serve, as "id", "id@version" or digests. Default: all packs. */
   readonly packs?: readonly (string | PackName<P>)[];
-  /** Most turns at once, 1 to 10 000. Default 1. */
+  /** How many turns it executes at once, 1 to 10 000. Default 1. */
   readonly turns?: number;
-  /** Most steps at once, 1 to 10 000. Default 1. */
+  /** How many steps it executes at once, 1 to 10 000. Default 1. */
   readonly steps?: number;
-  /** Takes names that no pack has yet. Default false. */
+  /** True: permits handlers of names that no pack has yet. Default false. */
   readonly allowUnknown?: boolean;
-  /** Bounds each handler in milliseconds; past it: HANDLER_TIMEOUT. Default 900 000; 0: none. */
+  /**
+   * Bounds each handler in milliseconds; the work then fails with HANDLER_TIMEOUT. Default 900 000;
+   * 0: no bound.
+   */
   readonly handlerTimeoutMs?: number;
-  /** How long `stop` lets handlers finish, in milliseconds. Default 30 000. */
+  /** How many milliseconds `stop` waits for handlers. Default 30 000. */
   readonly drainTimeoutMs?: number;
   /**
-   * Gives a turn back that only waits for steps, so that its place is free for another:
-   * when its handler waits for a step, and for this many milliseconds has asked for
-   * nothing and got no answer. What it does besides, such as a call of a model beside
-   * `turn.step`, is not seen: leave this off for such handlers.
+   * Releases a turn whose handler only waits for steps, so that the worker can execute another one.
+   * It applies when the handler waits for a step, and has made no request and received no answer
+   * for this many milliseconds. Other work of the handler, for example a model call in parallel
+   * with `turn.step`, is not noticed: do not use this setting for such a handler.
    *
-   * The handler is ended: `turn.signal` is aborted, and `turn.step` rejects, with a
-   * PawlError of kind "suspended". What it then returns or throws counts for nothing. Once
-   * the steps are answered the turn is handed out again, at the same attempt, perhaps to
-   * another worker; its handler begins anew and gets the recorded answers by their keys.
-   * Default 0: never.
+   * `turn.signal` is then aborted, and `turn.step` rejects, with a PawlError of kind "suspended";
+   * what the handler then returns or throws is ignored. When the steps are answered, a worker
+   * executes the handler again from its beginning, at the same attempt, and the same keys return
+   * the recorded answers. Default 0: never.
    */
   readonly suspendAfterMs?: number;
-  /** Is told what went wrong in a handler or with its answer; it is logged in any case. */
+  /**
+   * Receives each error of a handler or of its answer; the error is logged in any case. Default:
+   * none.
+   */
   readonly onError?: (error: unknown) => void;
 }
 
-/** Options that were checked, with their defaults. */
+/** Checked options, with their defaults. */
 export type WorkerSettings = Required<Omit<WorkerOptions, "workerId" | "packs">> & {
   readonly packs: readonly string[];
 };
 
-/** Checks options. Throws a RangeError that names the one that makes no sense. */
+/** Checks options and adds the defaults. Throws a RangeError that names the option out of range. */
 export function workerSettings<P extends PackTypes>(options: WorkerOptions<P>): WorkerSettings {
   return {
     packs: options.packs ?? [],

@@ -193,6 +193,7 @@ generate: $(TOOLS) ## Regenerate all code: from proto files, and the blocking Py
 	OUT=. .ci/generate-python
 	OUT=. TOOLBIN="$(TOOLBIN)" .ci/generate-ts
 	OUT=. .ci/generate-sync
+	OUT=. .ci/generate-reasons
 
 .PHONY: checkgenerate
 checkgenerate: $(TOOLS) ## Fail if committed generated code differs from a fresh one

@@ -14,11 +14,12 @@ import pytest
 from google.protobuf.descriptor import Descriptor
 
 import pawl_client
-from pawl_client import _convert
+from pawl_client import ErrorReason, _convert
+from pawl_client._errors import error_of
 from pawl_client._outcomes import Outcome, Started, StepAnswer, StepOutcomes, Waited
 from pawl_client._records import Record
 from pawl_client._runs import RunInfo, Snapshot
-from pawl_client.v1 import control_pb2, pack_pb2, run_pb2, worker_pb2
+from pawl_client.v1 import control_pb2, pack_pb2, reason_pb2, run_pb2, worker_pb2
 
 FILES = (pack_pb2, run_pb2, worker_pb2, control_pb2)
 
@@ -183,3 +184,19 @@ def test_the_walk_notices_a_field() -> None:
         )
 
     assert missing(Message) == ["TurnRef.turn", "TurnRef.id"]  # type: ignore[arg-type]
+
+
+def test_every_reason_of_the_contract_is_a_constant() -> None:
+    names = (name.removeprefix("ERROR_REASON_") for name, _ in reason_pb2.ErrorReason.items())
+    assert [str(reason) for reason in ErrorReason] == [
+        name for name in names if name != "UNSPECIFIED"
+    ]
+
+
+def test_reasons_are_compared_as_strings() -> None:
+    known = error_of("NOT_FOUND", "no such run", reason="RUN_NOT_FOUND")
+    assert known.reason == ErrorReason.RUN_NOT_FOUND
+    assert known.reason == "RUN_NOT_FOUND"
+    newer = error_of("NOT_FOUND", "no such thing", reason="THING_NOT_FOUND")
+    assert newer.reason == "THING_NOT_FOUND"
+    assert newer.reason not in set(ErrorReason)

@@ -41,6 +41,7 @@ export class PawlClient extends BaseClient {
 
 export type { Account, Approval, Limit, Pack, RunFilter, Schedule } from "./client_base.js";
 export type { ClientOptions } from "./connection.js";
+export { ErrorReason } from "./error_reason.js";
 export { type Conflict, type ErrorKind, PawlError, type Violation } from "./errors.js";
 export type { EventsOptions } from "./event_reader.js";
 export type { Json } from "./exact_json.js";

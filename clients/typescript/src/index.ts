@@ -17,6 +17,7 @@ export type { Account, Approval, Limit, Pack, RunFilter, Schedule } from "./clie
 export type { ClientOptions, TokenSource } from "./connection.js";
 export type { ConsumeOptions, Consumer } from "./consumers.js";
 export type { Driven, DriveOptions, OnOutput } from "./drive.js";
+export { ErrorReason } from "./error_reason.js";
 export {
   type Conflict,
   type ErrorKind,

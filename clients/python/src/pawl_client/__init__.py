@@ -172,6 +172,7 @@ from pawl_client._packs import (
     RegisteredPack,
     Termination,
 )
+from pawl_client._reasons import ErrorReason
 from pawl_client._records import (
     ApprovalHold,
     ArtifactsSet,
@@ -328,6 +329,7 @@ __all__ = [
     "Envelope",
     "Erased",
     "Erasure",
+    "ErrorReason",
     "Event",
     "Execution",
     "ExternalEvent",

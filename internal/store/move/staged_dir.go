@@ -17,8 +17,8 @@ type StagedDir struct{ Final, Next string }
 // At is the place of a directory.
 func At(final string) StagedDir { return StagedDir{Final: final, Next: final + ".migrating"} }
 
-// Clear removes what a call left that was broken off, here or with its name, and nothing else.
-// Errors: [datadir.ErrLocked].
+// Clear removes only the remains of an interrupted call, under the final name or the temporary
+// one. Errors: [datadir.ErrLocked].
 func (p StagedDir) Clear() error {
 	if Left(p.Final) {
 		err := datadir.WithLock(p.Final, func() error { return datadir.Remove(p.Final) })

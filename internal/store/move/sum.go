@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Sum is what all pairs of an engine come to, whatever order they are read in.
+// Sum is a checksum of all pairs of an engine. It does not depend on the order of reading.
 type Sum struct {
 	Rows  int64
 	Bytes int64
@@ -36,7 +36,7 @@ func (s *Sum) Add(key, value []byte, group uint64) {
 	s.Rows, s.Bytes, s.Group = s.Rows+1, s.Bytes+int64(len(key)+len(value)), max(s.Group, group)
 }
 
-// Of sums up what an engine has, to which nobody writes.
+// Of sums up the contents of an engine that has no writer.
 func Of(ctx context.Context, e kv.KV) (s Sum, err error) {
 	err = Each(ctx, e, func(key, value []byte, group uint64) error {
 		s.Add(key, value, group)
@@ -45,8 +45,8 @@ func Of(ctx context.Context, e kv.KV) (s Sum, err error) {
 	return s, err
 }
 
-// Each goes through all pairs of an engine to which nobody writes, in the order of their keys.
-// Key and value are good until do returns.
+// Each calls do for all pairs of an engine that has no writer, in the order of their keys. Key
+// and value are valid until do returns.
 func Each(ctx context.Context, e kv.KV, do func(key, value []byte, group uint64) error) error {
 	view := kv.On(e.View(e.Last()))
 	defer view.Close()

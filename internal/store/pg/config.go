@@ -24,7 +24,7 @@ type Config struct {
 	Schema string
 	// Part is the number of the partition, below [Partitions].
 	Part int32
-	// Owner names who has it, in this process alone; Address says where that is.
+	// Owner is the name of the owner, unique to this process; Address is its address.
 	Owner, Address string
 	// Formats are what this program keeps it in. Default: all.
 	Formats Formats

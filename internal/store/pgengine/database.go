@@ -29,13 +29,13 @@ type Config struct {
 	// Part is the number of the partition that is opened. Default 0, the only one of a store that was
 	// never shared.
 	Part int32
-	// Owner names the node of a cluster that opens it, and is how others tell whose it is: each
-	// opening is an owner of its own by a name that begins so. Default: it is no node's.
+	// Owner is the name of the node that opens the partition. Each opening is an owner of its
+	// own, with a name that begins with it. Default: no node.
 	Owner string
 	// Pool is what was reached before; nil: the database is reached now.
 	Pool *pg.Pool
-	// RenewedEpoch, where it is not nil, has somebody else renew the lease under the epoch that is in it,
-	// and nobody waits for the end of another one's.
+	// RenewedEpoch, if not nil, means that other code renews the lease under the epoch in it,
+	// and that opening does not wait for the end of another lease.
 	RenewedEpoch *atomic.Uint64
 	// Raise: the store's format becomes the newest that all living nodes speak. Else it stays what
 	// it is.
@@ -46,7 +46,7 @@ type Config struct {
 	Readers int32
 	// Lease is how long the store stays this process's without a word of it. Default 3 s.
 	Lease time.Duration
-	// Logger is told what happens. Default: discarded.
+	// Logger gets messages about the database. Default: discarded.
 	Logger *slog.Logger
 	// Timeouts bound what the database is waited for; each has a default.
 	Timeouts pg.Timeouts
@@ -101,7 +101,7 @@ func Open(cfg Config) (*Database, error) {
 	if d.keys, err = keyring.On(d.DB.Keys(cfg.RunKeys), nil); err != nil {
 		return nil, errors.Join(err, d.DB.Close())
 	}
-	// Who only looks at a store asks for its size at once.
+	// A caller that only reads a store needs its size at once.
 	return d, d.Sync()
 }
 
@@ -119,14 +119,15 @@ func hot(kind byte) bool { return layout.Kinds[kind].Hot }
 // Keys are pages of the database.
 func (d *Database) Keys() *keyring.Ring { return d.keys }
 
-// Confirm has nothing to compare with: the number of the newest group is beside the pairs, and
-// every commit and every view compares it.
+// Confirm does no work: the number of the newest group is beside the pairs, and every commit
+// and every view compares it.
 func (d *Database) Confirm(*layout.Txn, [16]byte, bool) error { return nil }
 
-// Serve prepares nothing.
+// Serve does no work.
 func (d *Database) Serve(uint64, [16]byte) error { return nil }
 
-// StartMaintenance fails the store as soon as it is another's; the database gives room back by itself.
+// StartMaintenance fails the store when another process has taken it over. The database itself
+// reclaims space.
 func (d *Database) StartMaintenance(ctx context.Context, duties engine.Callbacks) {
 	owner := d.Owner()
 	go func() {
@@ -139,7 +140,7 @@ func (d *Database) StartMaintenance(ctx context.Context, duties engine.Callbacks
 	}()
 }
 
-// failure is what fails a store: nobody knows what is stored.
+// failure returns the error that fails a store, because it is unknown what is stored.
 func failure(err error) error {
 	if lost, ok := errors.AsType[*fencing.DataLossError](err); ok {
 		err = layout.Damaged("", "%v", lost)
@@ -147,7 +148,7 @@ func failure(err error) error {
 	return fmt.Errorf("%w: %w", machine.ErrIndeterminate, err)
 }
 
-// CheckSpace refuses new work while the database is away, or has no room itself.
+// CheckSpace refuses new work while the database is unavailable or its disk is full.
 func (d *Database) CheckSpace(int64, bool) error {
 	err := d.Owner().Away()
 	switch {
@@ -162,8 +163,9 @@ func (d *Database) CheckSpace(int64, bool) error {
 	return d.unread(err)
 }
 
-// unread says to callers that the database does not answer, or that what it has is another's: the
-// store fails as soon as its owner hears of that, and what is read until then is as unknown.
+// unread tells callers that the database is unavailable, or that the partition has another
+// owner. In the second case the store fails soon, and reads until then have an unknown result,
+// too.
 func (d *Database) unread(err error) error {
 	if pg.IsForeign(err) {
 		return failure(err)
@@ -174,13 +176,13 @@ func (d *Database) unread(err error) error {
 	}
 }
 
-// Settled remembers nothing: the database does, in the commit itself.
+// Settled does no work: the commit itself stores the group's number.
 func (d *Database) Settled(engine.Group) error { return nil }
 
-// BeginLargeDelete moves nothing.
+// BeginLargeDelete does no work.
 func (d *Database) BeginLargeDelete() (release func()) { return func() {} }
 
-// Removed counts nothing.
+// Removed does no work.
 func (d *Database) Removed(int64) {}
 
 // Fatal never tells: what cannot be stored is tried on, and given up some time after the end
@@ -198,8 +200,8 @@ func (d *Database) Check() error {
 // measuring is how often the tables are measured.
 const measuring = time.Minute
 
-// Sync has nothing to bring to a disk. It measures the tables now and then; without an answer
-// their size stays what it was.
+// Sync has no data to flush. At intervals it measures the tables; without an answer the old
+// size stays.
 func (d *Database) Sync() error {
 	if time.Since(d.measured) < measuring || d.Owner().Away() != nil {
 		return nil
@@ -211,10 +213,10 @@ func (d *Database) Sync() error {
 	return nil
 }
 
-// Scrub proves nothing: the database has checksums of its own.
+// Scrub does no work: the database has checksums of its own.
 func (d *Database) Scrub(context.Context) error { return nil }
 
-// Sizes are the bytes of the tables; nothing lies apart.
+// Sizes returns the bytes of the tables; no values are stored separately.
 func (d *Database) Sizes() (tree, log int64) { return d.size.Load(), 0 }
 
 // Close gives the store back.

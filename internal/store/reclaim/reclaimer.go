@@ -26,7 +26,7 @@ const (
 	DeadRatio = 0.5
 )
 
-// DB is what the room needs of Badger.
+// DB is the part of Badger that a Reclaimer uses.
 type DB interface {
 	Tables() []badger.TableInfo
 	Size() (lsm, log int64)
@@ -44,7 +44,7 @@ type Config struct {
 	// Scrub reads all tables before they are compacted: Badger takes a block that fails its
 	// checksum for the end of its table, and deletes the table then.
 	Scrub func(ctx context.Context) error
-	// Fits: there is room on the disk for so many bytes.
+	// Fits reports whether the disk has space for so many bytes.
 	Fits func(bytes int64) bool
 	// Collecting notes that values are being moved, or no longer.
 	Collecting func(now bool) error
@@ -54,11 +54,11 @@ type Config struct {
 	Before bool
 }
 
-// Reclaimer gives room back. Safe for concurrent use; Reclaim is called by one goroutine.
+// Reclaimer reclaims disk space. Safe for concurrent use; one goroutine calls Reclaim.
 type Reclaimer struct {
 	cfg  Config
 	done chan struct{}
-	// moving is held while a value log is rewritten; who removes rows holds it for reading.
+	// moving is held while a value log is rewritten. The removal of rows holds it for reading.
 	moving sync.RWMutex
 
 	mu sync.Mutex
@@ -79,11 +79,12 @@ type mark struct {
 	removed int64
 }
 
-// New makes a room; it starts nothing.
+// New makes a Reclaimer. It starts no work.
 func New(cfg Config) *Reclaimer { return &Reclaimer{cfg: cfg, done: make(chan struct{})} }
 
-// Run gives room back now and then until ctx ends, and tells what keeps it from that. It is a
-// goroutine of its own: a compaction may be held for as long as the disk is nearly full.
+// Run reclaims space at the interval every until ctx ends, and reports errors to tell. It needs
+// a goroutine of its own, because a compaction may be held for as long as the disk is nearly
+// full.
 func (r *Reclaimer) Run(ctx context.Context, every time.Duration, tell func(error)) {
 	defer close(r.done)
 	tick := time.NewTicker(every)
@@ -103,7 +104,7 @@ func (r *Reclaimer) Run(ctx context.Context, every time.Duration, tell func(erro
 // Done is closed when Run has ended.
 func (r *Reclaimer) Done() <-chan struct{} { return r.done }
 
-// Removed notes rows whose removal is synced.
+// Removed notes the size of rows whose removal is synced.
 func (r *Reclaimer) Removed(bytes int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -185,19 +186,20 @@ func (r *Reclaimer) collect(ctx context.Context) error {
 	return nil
 }
 
-// Hold keeps rows where they are until release is called: who removes rows calls it, and may
-// wait for a value log that is being rewritten.
+// Hold keeps rows in place until release is called. The removal of rows calls it, and may wait
+// for a value log that is being rewritten.
 func (r *Reclaimer) Hold() (release func()) {
 	r.moving.RLock()
 	return r.moving.RUnlock
 }
 
-// CollectOne rewrites one file; badger.ErrNoRewrite: there is none, or none may be yet.
+// CollectOne rewrites one file. badger.ErrNoRewrite: there is none, or none may be rewritten
+// yet.
 //
-// Badger writes what it moves anew under its old version, above everything. A removal of it
-// that lies below would go first, together with the value that lay there, and what was
-// removed would be there again. So nothing is moved while a large value lies under its
-// removal, and nothing is removed meanwhile.
+// Badger writes moved values again under their old version, above everything. A removal of a
+// value that lies below would be compacted first, together with the old copy, and the removed
+// value would be visible again. So no file is rewritten while a large value lies under its
+// removal, and no row is removed during a rewrite.
 func (r *Reclaimer) CollectOne(ctx context.Context) error {
 	if some, err := datadir.WholeGarbage(r.cfg.Dir, DeadRatio); err != nil || !some {
 		return orNoRewrite(err)
@@ -222,8 +224,8 @@ func orNoRewrite(err error) error {
 	return err
 }
 
-// underRemovals looks for large values that were removed and not yet compacted away, and
-// returns the version of the newest such removal; 0 = there is none. It reads all keys.
+// underRemovals searches for removed large values that are not compacted away, and returns the
+// version of the newest removal; 0 = there is none. It reads all keys.
 func (r *Reclaimer) underRemovals(ctx context.Context) (removed uint64, err error) {
 	txn := r.cfg.DB.NewTransactionAt(math.MaxUint64, false)
 	defer txn.Discard()

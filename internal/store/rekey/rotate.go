@@ -14,12 +14,12 @@ import (
 // ErrSameKey: the new key is the old one.
 var ErrSameKey = errors.New("ENCRYPTION_KEY_SAME: the new key is the one that the directory has")
 
-// Rotate puts the data keys of a directory under another master key, in one rename; no
-// file of data is written. Until that is done the keys of runs are under both. Called again
-// after it was done, it says ErrSameKey.
+// Rotate wraps the data keys of a directory under another master key, in one rename. It
+// rewrites no file of data. Until it is complete, both master keys open the keys of runs. A
+// second call returns ErrSameKey.
 //
-// Errors: [datadir.ErrLocked], *[datadir.KeyError], *[layout.Damage] (the directory holds
-// less than was acknowledged); nothing was changed by any of them.
+// Errors: [datadir.ErrLocked], *[datadir.KeyError], *[layout.Damage] (acknowledged data is
+// missing). The directory stays unchanged in all these cases.
 func Rotate(dir string, from, to []byte) (err error) {
 	lock, err := datadir.LockDir(dir)
 	if err != nil {

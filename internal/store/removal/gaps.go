@@ -9,9 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// gaps are the rows of cursors that a commit writes anew, because entries of theirs go.
-// Neighbours of which nothing is left become one row, so that the order of everything
-// takes room by what is there and not by what ever was.
+// gaps are the rows of cursors that a commit rewrites because their entries are removed. Empty
+// neighbours become one row, so that the size of the index depends on the present entries only.
 type gaps struct {
 	txn *layout.Txn
 	ns  uint32
@@ -87,8 +86,8 @@ func (g *gaps) rows() (ops []layout.Op, err error) {
 	return ops, nil
 }
 
-// merge takes the row before one of which nothing is left into it, if nothing is left of
-// that either. The rows are met in their order, so that a series becomes one.
+// merge merges the row before an empty one into it, if that row is empty, too. The rows come in
+// their order, so that a series becomes one row.
 func (g *gaps) merge(last uint64, gone map[uint64]bool) error {
 	places := g.changed[last]
 	first := last + 1 - uint64(len(places))

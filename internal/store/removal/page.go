@@ -36,8 +36,8 @@ func prefixes(ns uint32, run string) (all [][]byte) {
 	return all
 }
 
-// position is how far a removal has come: nobody adds a row of the run meanwhile, and to
-// seek there saves the walk over what is deleted already.
+// position is the progress of a removal. No rows of the run are added during it, and a seek to
+// the position skips the deleted keys.
 type position struct {
 	prefix int
 	key    []byte

@@ -26,7 +26,7 @@ type Change struct {
 	Bytes int64
 }
 
-// ErrEnded is what a write answers when the mark is gone: somebody else has ended the
+// ErrEnded is the answer of a write that finds no mark: another caller has completed the
 // removal.
 var ErrEnded = errors.New("the run is removed")
 
@@ -38,14 +38,14 @@ type Remover struct {
 	// Rows is about how many rows one commit takes. Default 4 096.
 	Rows int
 
-	// cursorRowsMu is held from the reading of rows of cursors until they are written: nobody
-	// else writes one that is there.
+	// cursorRowsMu is held from the reading of rows of cursors until they are written. No other
+	// code rewrites existing rows.
 	cursorRowsMu sync.Mutex
 }
 
-// Run deletes a run, synced: who asks for it, when and why is in asked, to which the
-// answer adds what the run was. The same run again is a duplicate. Once the first commit
-// is stored it is gone, whatever becomes of the others.
+// Run deletes a run, synced. asked holds the caller, the time and the reason; the answer adds
+// the description of the run. The second deletion of a run is a duplicate. After the first
+// commit the run is gone, even if later commits fail.
 //
 // Errors: machine.ErrNoRun; a *machine.Refusal RUN_NOT_ENDED; those of a commit.
 func (r *Remover) Run(ctx context.Context, ns uint32, run string, asked machine.Deleted) (d machine.Deleted, duplicate bool, err error) {
@@ -61,7 +61,7 @@ func (r *Remover) Run(ctx context.Context, ns uint32, run string, asked machine.
 	}
 	d, more, err := r.first(ctx, ns, run, asked)
 	if err == nil && more {
-		// It is gone: nobody who gives up keeps its rows.
+		// The run is gone: a caller that gives up must not leave its rows.
 		err = r.Finish(context.WithoutCancel(ctx), ns, run)
 	}
 	return d, false, wrapped(run, err)
@@ -100,7 +100,7 @@ func missing(was *machine.Deleted) error {
 	return nil
 }
 
-// first takes the run's head, and in the same commit as much of the rest as has room.
+// first removes the run's head, and in the same commit as many other rows as fit.
 func (r *Remover) first(ctx context.Context, ns uint32, run string, d machine.Deleted) (_ machine.Deleted, more bool, err error) {
 	r.cursorRowsMu.Lock()
 	defer r.cursorRowsMu.Unlock()
@@ -136,8 +136,8 @@ func (r *Remover) first(ctx context.Context, ns uint32, run string, d machine.De
 	return d, more, r.write(ctx, c)
 }
 
-// write stores a change whether or not somebody still waits for it: what is read next must
-// see it, and a removal that has begun is ended.
+// write stores a change even if its caller no longer waits: the next read must see it, and a
+// removal that has begun is completed.
 func (r *Remover) write(ctx context.Context, c Change) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -204,7 +204,8 @@ func headRows(txn *layout.Txn, ns uint32, st *machine.State) ([]layout.Op, error
 	return append(ops, untold...), err
 }
 
-// Untold: an agent was not told yet that a delegation of the run is no longer wanted.
+// Untold reports whether an agent still has to receive the cancellation of a delegation of the
+// run.
 func (r *Remover) Untold(ctx context.Context, ns uint32, run string) (some bool, err error) {
 	err = r.View(func(txn *layout.Txn) error {
 		untold, err := layout.DropUntold(txn, ns, run)
@@ -242,7 +243,7 @@ func (r *Remover) Unfinished(ctx context.Context, ns uint32, run string) error {
 	return r.Finish(ctx, ns, run)
 }
 
-// Finish ends the removal of a run whose mark is stored.
+// Finish completes the removal of a run whose mark is stored.
 func (r *Remover) Finish(ctx context.Context, ns uint32, run string) error {
 	at := &position{}
 	for {

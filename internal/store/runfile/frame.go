@@ -23,7 +23,7 @@ const (
 	// KindBlob is a [Blob] as JSON, KindPiece the next of its bytes.
 	KindBlob
 	KindPiece
-	// KindSeal is the SHA-256 of all bytes before it; nothing follows.
+	// KindSeal is the SHA-256 of all bytes before it. It is the last frame.
 	KindSeal
 )
 
@@ -50,7 +50,7 @@ type Blob struct {
 
 // Errors of a reader, wrapped with where and why.
 var (
-	// ErrInvalid: the bytes are no such file, or were edited.
+	// ErrInvalid means that the bytes are not an export, or were changed.
 	ErrInvalid = errors.New("is no intact export of a run")
 	// ErrTruncated: the file ends before its seal.
 	ErrTruncated = errors.New("the export is cut short")

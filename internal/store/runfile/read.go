@@ -84,7 +84,7 @@ func (r *Reader) body(size int) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// seal compares the seal, and that nothing follows it.
+// seal compares the seal, and checks that it ends the file.
 func (r *Reader) seal(want, got []byte) error {
 	r.sealed = true
 	if !bytes.Equal(want, got) {

@@ -28,7 +28,7 @@ type source struct {
 	ok   bool
 }
 
-// New begins at the runs whose id begins with id, behind after.
+// New starts at the runs whose id begins with id, after the run after.
 func New(txn *layout.Txn, prefixes [][]byte, id string, newest bool, after string) *Runs {
 	w := &Runs{newest: newest}
 	for _, base := range prefixes {

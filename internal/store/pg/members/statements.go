@@ -2,25 +2,27 @@ package members
 
 import "strings"
 
-// A node's own row is not in what the statement reads, which is as of before it. How much is
-// left of a lease is told as of the end of the statement: it may have waited for its row. A beat is
-// as durable as a commit, whoever says it: who can renew a lease can commit, and who sees that one
-// has ended can take it. While a standby that is waited for is away all are blind, and nothing moves.
+// The statement reads rows as of before it, so a node's own update is not among them. The rest
+// of a lease is computed at the end of the statement, because the statement may have waited for
+// its row. A heartbeat is as durable as a commit: a session that can renew a lease can commit,
+// and a session that sees the end of a lease can take over. While a required standby is
+// unavailable, no session can do either, and no partition moves.
 //
-// A lease is left alone while commits renew it, and where its row is locked: by a commit that is
-// under way, which renews it itself, or by whoever takes the partition. So no partition holds up the
-// leases of the others, and no two beats that come across many rows wait for each other.
+// A heartbeat does not renew a lease that commits renew, or whose row is locked: by a running
+// commit, which renews it itself, or by a takeover. So no partition delays the leases of the
+// others, and two heartbeats over many rows never wait for each other.
 //
-// The database's clock may be put back: what a lease has more than any lease has is from before
-// that. A partition's is cut to a lease from now, whoever it is; a node that does not say anew that
-// it lives is none.
+// The database's clock may be set back: a lease that is longer than the maximum was written
+// before that. A partition's lease is then cut to the maximum from now. A node without a new
+// heartbeat counts as dead.
 //
-// A node is new until it has said that it lives for a lease: one that died before never was
-// anything else. One whose first word is after its last said the first before the clock was put back.
+// A node is new until it has sent heartbeats for the length of a lease; a node that died
+// earlier was always new. If the first heartbeat is later than the last, the clock was set back
+// after the first.
 //
-// The first column sets how long a lock is waited for, before any is: a session that waits for a
-// standby keeps its locks though nobody hears it any more, and those of further beats would wait
-// behind it one by one.
+// The first column limits the wait for locks, before any lock is taken: a session that waits
+// for a standby keeps its locks even after its client is gone, and later heartbeats would queue
+// behind it.
 const heartbeatText = `WITH clock AS MATERIALIZED (
 	SELECT pg_catalog.set_config('lock_timeout', $10::text, true), pg_catalog.clock_timestamp() AS now, $9::bigint * interval '1 microsecond' AS lease
 ), me AS (
@@ -60,9 +62,9 @@ ORDER BY sort, part, since, id`
 
 const deregisterText = `DELETE FROM {s}.node WHERE id = $1`
 
-// Who places namespaces has the table of them to itself, so that no two who start at once choose the
-// same partition. Those that have their place are written anew: an answer that nobody heard, or that
-// only one machine stood for, is made good by asking again.
+// A placement locks the table of namespaces, so that two nodes that start at once do not choose
+// the same partition. Placed namespaces are written again: a repeated call thus repairs a
+// placement whose answer was lost or which only one machine had confirmed.
 const (
 	lockText   = `LOCK TABLE {s}.namespace IN SHARE ROW EXCLUSIVE MODE`
 	placedText = `SELECT name, part FROM {s}.namespace`

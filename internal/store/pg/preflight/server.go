@@ -72,7 +72,7 @@ func Look(ctx context.Context, url, where, schema string) (Server, error) {
 		// The error of the parser may have the URL.
 		return Server{}, &Error{Reason: SchemaOpened, Where: where, Message: "one of the parameters of the URL is wrong, or a file that it names cannot be read" + fileOf(err)}
 	}
-	// Whatever is between here and the server.
+	// This mode works with every pooler and proxy in front of the server.
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
 	if cfg.ConnectTimeout == 0 {
 		cfg.ConnectTimeout = asking
@@ -121,19 +121,19 @@ func look(ctx context.Context, cfg *pgx.ConnConfig, schema string) (s Server, er
 // Oldest is the first version that is supported.
 const Oldest = 15
 
-// MaxAhead is how far clocks may differ without being told.
+// MaxAhead is the clock difference above which a warning is given.
 const MaxAhead = 5 * time.Second
 
 // Wanted is what a store is entrusted under.
 type Wanted struct {
-	// Lossy: what a database may lose when it fails over is accepted. Sync: it must have a
-	// synchronous standby that follows, whatever is accepted.
+	// Lossy accepts a database that may lose commits in a failover. Sync requires a synchronous
+	// standby that is connected, even with Lossy.
 	Lossy, Sync bool
 	// Served: the store is served there, not only looked at. Make: one is made there.
 	Served, Make bool
 }
 
-// Judge says what is to be told about a server, or why it cannot be used: *[Error].
+// Judge returns the warnings about a server, or the reason why it cannot be used: *[Error].
 func Judge(s Server, where, schema string, want Wanted) (told []string, err error) {
 	refuse := func(reason Reason, format string, args ...any) ([]string, error) {
 		return nil, &Error{Reason: reason, Where: where, Message: fmt.Sprintf(format, args...)}

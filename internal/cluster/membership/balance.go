@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Placement is a function of what the rows say, so that nodes that see the same decide the same.
-// Where they do not, a take-over fails and is tried again: that nobody has a partition besides its
-// owner is not placement's doing.
+// Placement is a function of the rows, so that nodes that read the same rows decide the same.
+// Where nodes differ, a takeover fails and is retried. Placement does not guarantee that a
+// partition has only one owner: the store's fence does.
 
 // loads counts what each node that stays has.
 func (v View) loads() map[string]int {
@@ -25,8 +25,8 @@ func (v View) loads() map[string]int {
 	return loads
 }
 
-// fewest is the node that may have a partition and has fewest by loads, the eldest of those; "":
-// nobody may.
+// fewest returns the node with the fewest partitions by loads among those that may take this
+// one, the oldest of several; "" = there is none.
 func (v View) fewest(p Partition, loads map[string]int, but func(m Member) bool) (id string) {
 	for _, m := range v.Nodes {
 		if m.canOwn(p) && !but(m) && (id == "" || loads[m.ID] < loads[id]) {
@@ -36,11 +36,11 @@ func (v View) fewest(p Partition, loads map[string]int, but func(m Member) bool)
 	return id
 }
 
-// successors says who takes each partition that nobody has, at once: of all that may, who has fewest.
-// Who is new comes after all others: a process that was started in the place of one that was killed has
-// fewest, and is slowest to open anything, as it reads, compiles and connects for itself first; it
-// gets its share when the others have shared this. had is who had it last, and did not renew the
-// lease: that one is not there though its row may be, unless it is me.
+// successors assigns every unowned partition to the node with the fewest partitions among those
+// that may take it. New nodes come last: a process that replaced a killed one has the fewest
+// partitions but is the slowest to open one, because it must first read, compile and connect.
+// It gets its share by balancing later. had is the last owner of each partition; it did not
+// renew the lease, so it counts as dead even if its row exists, unless it is this node (me).
 func (v View) successors(me string, had map[int32]string) map[int32]string {
 	loads, heirs := v.loads(), map[int32]string{}
 	for _, p := range v.Parts {
@@ -66,8 +66,8 @@ type move struct {
 	from, to string
 }
 
-// moves are those after which no node has two more than another one that could have one of them; none
-// while somebody is about to take one.
+// moves returns the moves that balance the cluster: after them no node has two partitions more
+// than another node that could take one of them. It is empty while a takeover is due.
 func (v View) moves() (moves []move) {
 	if v.Unowned() > 0 {
 		return nil
@@ -88,8 +88,8 @@ func (v View) moves() (moves []move) {
 	}
 }
 
-// move is the next one, away from the node that has most. Who is new would not be heir of what is given
-// away for it.
+// move returns the next move, away from the node with the most partitions. It ignores new
+// nodes, because they would not take over what is given away.
 func (v View) move(loads map[string]int, owners map[int32]string) (best move, found bool) {
 	for i := range v.Parts {
 		p := v.Parts[len(v.Parts)-1-i]
@@ -106,9 +106,9 @@ func (v View) move(loads map[string]int, owners map[int32]string) (best move, fo
 	return best, found
 }
 
-// How long everything has an owner before something is given away; how soon it is back if the one
-// that it was given to did not want it, and for how long nothing is given then: the first time, and
-// at most, as it is twice as long each time.
+// Times of balancing: how long everything must have an owner before a partition is given away,
+// how soon it comes back if its new owner did not take it, and for how long no partition is
+// given away then. That pause doubles each time, from the first value to the maximum.
 const (
 	settling        = 2 * time.Second
 	refused         = 30 * time.Second
@@ -116,11 +116,12 @@ const (
 	maxRefusalPause = 16 * minRefusalPause
 	// levelling is how long more is given as soon as the last of it has been taken.
 	levelling = 10 * time.Second
-	// yielding is how long who gave something leaves it to the others: they open only so many at once.
+	// yielding is how long the giver of a partition leaves it to the others, which open only a
+	// few at once.
 	yielding = 3 * time.Second
 )
 
-// refusal is how long nothing is given, because of a node that did not want what it was given.
+// refusal pauses the giving of partitions because a node did not take one.
 type refusal struct {
 	until time.Time
 	pause time.Duration
@@ -169,9 +170,9 @@ func (n *Node) isBalancingPaused(now time.Time) bool {
 	return false
 }
 
-// resolveHandovers learns from a view what was not given in vain: what a third node has by now, and what may come back
-// because the node that it was given to is not there; and who has kept what it was given. It is called
-// under mu.
+// resolveHandovers updates the pending handovers from a view. It ends those whose target is
+// gone or whose partition a third node owns, and those that the target has kept for long
+// enough, together with its refusal. Called under mu.
 func (n *Node) resolveHandovers(view View) {
 	now, loads := time.Now(), view.loads()
 	gone := func(id string) bool {
@@ -193,7 +194,7 @@ func (n *Node) resolveHandovers(view View) {
 	maps.DeleteFunc(n.refusals, func(id string, _ refusal) bool { return gone(id) })
 }
 
-// Unowned is how many partitions nobody has that some node may take.
+// Unowned returns the number of partitions without an owner that some node may take.
 func (v View) Unowned() (n int) {
 	for _, p := range v.Parts {
 		if p.Owner == (Member{}) && v.fewest(p, nil, func(Member) bool { return false }) != "" {

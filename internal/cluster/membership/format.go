@@ -26,7 +26,8 @@ func (c *Config) keeps(format uint32) error {
 	return &FormatError{Format: format, Oldest: c.Oldest, Speaks: c.Me.Speaks}
 }
 
-// formatOutdated: all who live and stay speak a newer format than the one that a partition is in.
+// formatOutdated reports whether all live nodes that stay support a newer format than the
+// partition's.
 func (v View) formatOutdated(p Partition) bool {
 	for _, m := range v.Nodes {
 		if !m.Leaving && m.Speaks <= p.Format {

@@ -14,7 +14,7 @@ type Member struct {
 	// certificate that it shows them.
 	ID, Address string
 	Key         [32]byte
-	// Leaving: it gives away what it has and takes nothing.
+	// Leaving means that the node hands over its partitions and takes over none.
 	Leaving bool
 	// Speaks is the newest format that it keeps a partition in.
 	Speaks uint32
@@ -27,15 +27,15 @@ type Member struct {
 // Partition is a partition as the rows have it.
 type Partition struct {
 	ID int32
-	// Owner has it by a lease that holds; the zero value: nobody. One without a key is a process
-	// that is no node.
+	// Owner is the node with a valid lease on the partition; the zero value: none. An owner
+	// without a key is a process that is not a node.
 	Owner Member
 	// Lease is what is left of the owner's, at least, from the moment when the rows were asked.
 	Lease time.Duration
-	// Format is the one that it is kept in, which its owner raises when it takes it; zero: nobody
-	// has made it yet.
+	// Format is the partition's format, which its owner raises at the takeover; zero: the
+	// partition was not created yet.
 	Format uint32
-	// NonEmpty: it has something.
+	// NonEmpty means that the partition has rows.
 	NonEmpty bool
 }
 
@@ -73,12 +73,12 @@ func (m Member) same(other Member) bool {
 	return m == other
 }
 
-// same: nobody whom it concerns would do anything else.
+// same reports whether the difference between two partitions matters to no node.
 func (p Partition) same(other Partition) bool {
 	return p.ID == other.ID && p.Owner.same(other.Owner) && p.Format == other.Format
 }
 
-// part is a partition of the view; one that there is not is nobody's.
+// part returns a partition of the view. An unknown one has no owner.
 func (v View) part(id int32) Partition {
 	for _, p := range v.Parts {
 		if p.ID == id {
@@ -88,13 +88,13 @@ func (v View) part(id int32) Partition {
 	return Partition{ID: id}
 }
 
-// same: nobody whom it concerns would do anything else.
+// same reports whether the difference between two views matters to no node.
 func (v View) same(other View) bool {
 	return slices.EqualFunc(v.Parts, other.Parts, Partition.same) && slices.EqualFunc(v.Nodes, other.Nodes, Member.same)
 }
 
-// sameMembers: no node has come or gone but new ones. One that is started again and again keeps nobody from
-// having his share.
+// sameMembers reports whether only new nodes have come or gone. So a node that restarts again
+// and again does not delay balancing.
 func (v View) sameMembers(next View) bool {
 	before := slices.DeleteFunc(slices.Clone(v.Nodes), func(m Member) bool { return m.New && !next.has(m.ID) })
 	after := slices.DeleteFunc(slices.Clone(next.Nodes), func(m Member) bool { return m.New && !v.has(m.ID) })

@@ -44,11 +44,11 @@ type Config struct {
 	NotifyPeer func(ctx context.Context, to router.Peer) error
 	// Lease is how long a beat keeps a partition, and a node alive. Default 3 s.
 	Lease time.Duration
-	// Every is the pause between two looks when nothing happens. Default 1 s.
+	// Every is the interval between two polls when no event occurs. Default 1 s.
 	Every time.Duration
 	// HandoverTimeout bounds how long calls inside are waited for at a hand-over. Default 10 s.
 	HandoverTimeout time.Duration
-	// Log is told what happens. Default: discarded.
+	// Log gets messages about nodes and partitions. Default: discarded.
 	Log *slog.Logger
 }
 
@@ -60,29 +60,31 @@ type Node struct {
 
 	mu   sync.Mutex
 	view View
-	// changed is closed and made anew when somebody else has a partition, stepped when the phase
-	// of one is another, looked after every look.
+	// changed is closed and replaced when a partition gets another owner, stepped when a
+	// partition's phase changes, polled after every poll.
 	changed, stepped, polled chan struct{}
 	// viewRequestedAt is when the rows were asked for the view, heard when it came, asked when they were asked
 	// last; away is why they cannot be read.
 	viewRequestedAt, viewReceivedAt, lastPoll time.Time
 	away                                      error
-	// stale: nothing was heard for a lease, and everybody may be another's by now.
+	// stale means that no poll succeeded for the length of a lease, so that every partition may
+	// have another owner.
 	stale   bool
 	leaving bool
 	// partitions are what this node may have, by number.
 	partitions []*partitionState
-	// lastOwners is who had each partition last.
+	// lastOwners has the last owner of each partition.
 	lastOwners map[int32]string
-	// stableSince is since when the view is the same but for who is new; until level partitions may move and
-	// it counts as calm. tied has the nodes that did not want what they were given.
+	// stableSince is the time since which the view is unchanged except for new nodes. Until
+	// rebalanceUntil partitions may move and the view still counts as stable. tied has the
+	// nodes that did not take a partition.
 	stableSince, rebalanceUntil time.Time
 	refusals                    map[string]refusal
-	// notifying are the nodes that are told something right now; true: they are to be told again.
+	// notifying are the nodes that are being notified; true: notify them again afterwards.
 	notifying map[string]bool
 }
 
-// New makes one that has nothing yet.
+// New makes a Node without partitions.
 func New(cfg Config) *Node {
 	def := func(v *time.Duration, d time.Duration) {
 		if *v == 0 {
@@ -109,7 +111,8 @@ func New(cfg Config) *Node {
 
 var _ router.Directory = (*Node)(nil)
 
-// Owner is who has a partition; false: nobody, or this node.
+// Owner returns the peer that owns a partition; false: it has no owner, or this node is the
+// owner.
 func (n *Node) Owner(part int32) (router.Peer, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -119,20 +122,20 @@ func (n *Node) Owner(part int32) (router.Peer, bool) {
 	return router.Peer{}, false
 }
 
-// elsewhere: it is another node, which has something.
+// elsewhere reports whether the owner is another node.
 func (n *Node) elsewhere(owner Member) bool {
 	return owner.ID != n.cfg.Me.ID && !owner.outsideCluster()
 }
 
-// Knows says whether another node has a partition, as far as can be known: who has not reached the rows for a
-// lease knows of nobody. [Node.Owners] are those of before, who may well be what they were.
+// Knows reports whether the owners are known. They are unknown after a lease without a
+// successful poll; [Node.Owners] then returns the earlier ones, which may still be right.
 func (n *Node) Knows() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return !n.stale && slices.ContainsFunc(n.view.Parts, func(p Partition) bool { return n.elsewhere(p.Owner) })
 }
 
-// Owners are the others that have partitions; all: nobody is about to take one.
+// Owners returns the other nodes that own partitions; all: no takeover is due.
 func (n *Node) Owners() (owners []router.Peer, all bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -146,7 +149,7 @@ func (n *Node) Owners() (owners []router.Peer, all bool) {
 	return owners, len(n.view.Parts) > 0 && n.view.Unowned() == 0
 }
 
-// NonEmpty are the partitions that have something, by number.
+// NonEmpty returns the partitions that have rows, by number.
 func (n *Node) NonEmpty() (parts []int32) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -180,8 +183,8 @@ func (n *Node) View() View {
 	return n.view
 }
 
-// The pause between two looks, however often somebody asks, and after one in vain; how soon after
-// its end a lease is taken for ended.
+// The shortest interval between two polls, the interval after a failed one, and how soon after
+// its end a lease counts as ended.
 const (
 	atMost    = 10 * time.Millisecond
 	afterAway = 200 * time.Millisecond
@@ -206,8 +209,8 @@ func (n *Node) Run(ctx context.Context) {
 	}
 }
 
-// rest is how long the rows are left alone, whoever asks: callers who wait for an owner ask often,
-// and a database that is about to come back is not to be busy with us.
+// rest returns how long the next poll must wait, even if callers request one: callers that wait
+// for an owner do so often, and must not load a database that is coming back.
 func (n *Node) rest() time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -217,7 +220,7 @@ func (n *Node) rest() time.Duration {
 	return atMost
 }
 
-// sleep pauses, or until somebody kicks; false: ctx has ended.
+// sleep waits for the pause or until kick; false: ctx has ended.
 func sleep(ctx context.Context, pause time.Duration, kick <-chan struct{}) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -230,8 +233,8 @@ func sleep(ctx context.Context, pause time.Duration, kick <-chan struct{}) bool 
 	return true
 }
 
-// Drain hands over what this node has, and waits until it is free, or ctx ends. It takes nothing
-// more. Run goes on, so that others are known for as long as there are callers.
+// Drain hands over this node's partitions, and waits until it has none, or ctx ends. The node
+// takes over no more partitions. Run goes on, so that remaining calls can be forwarded.
 func (n *Node) Drain(ctx context.Context) error {
 	n.startDraining()
 	n.Refresh()
@@ -245,7 +248,7 @@ func (n *Node) startDraining() {
 	n.reconcile()
 }
 
-// settled waits until nothing is open.
+// settled waits until no partition is open.
 func (n *Node) settled(ctx context.Context) error {
 	for {
 		n.mu.Lock()
@@ -274,8 +277,8 @@ func (n *Node) notifyAll() {
 	}
 }
 
-// notifyPeer has a node look; one that is told just now is told once more. It is called under mu. One
-// that is not reached sees it by itself within a second.
+// notifyPeer makes a node poll. A node that is being notified is notified once more. Called
+// under mu. A node that is not reached polls by itself within a second.
 func (n *Node) notifyPeer(to router.Peer) {
 	if _, under := n.notifying[to.ID]; under {
 		n.notifying[to.ID] = true

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// phase is where a node is between two tenures of a partition.
+// phase is the progress of a node between two ownerships of a partition.
 type phase int
 
 const (

@@ -55,7 +55,7 @@ func (n *Node) logReachability(err error, sent time.Time) {
 	n.away = err
 }
 
-// updateView keeps a view and tells whoever waits for another one. It is called under mu.
+// updateView stores a view and wakes the callers that wait for a change. Called under mu.
 func (n *Node) updateView(view View, sent time.Time) {
 	now := time.Now()
 	gap := !n.viewRequestedAt.IsZero() && sent.Sub(n.viewRequestedAt) > n.cfg.Lease/2
@@ -83,7 +83,7 @@ func (n *Node) updateView(view View, sent time.Time) {
 	}
 }
 
-// signal wakes who waits for another view. It is called under mu.
+// signal wakes the callers that wait for another view. Called under mu.
 func (n *Node) signal() {
 	close(n.changed)
 	n.changed = make(chan struct{})
@@ -113,7 +113,8 @@ func (n *Node) logUnsupportedFormats(view View) {
 	}
 }
 
-// logOwnerChange logs who else has a partition, once for each that takes it. It is called under mu.
+// logOwnerChange logs another node's ownership of a partition, once per takeover. Called under
+// mu.
 func (n *Node) logOwnerChange(part Partition) {
 	switch owner := part.Owner; {
 	case owner == (Member{}) || owner.ID == n.view.part(part.ID).Owner.ID || owner.ID == n.cfg.Me.ID:
@@ -127,8 +128,8 @@ func (n *Node) logOwnerChange(part Partition) {
 // margin is how much sooner than the database a node takes its lease for ended.
 const margin = 500 * time.Millisecond
 
-// checkLease learns of a place from the view that was asked for while it had that tenure. It is called
-// under mu.
+// checkLease updates a partition from a view that was requested during the given ownership.
+// Called under mu.
 func (n *Node) checkLease(p *partitionState, asked OpenPartition, sent time.Time) {
 	part := n.view.part(p.part)
 	if part.Owner.ID == n.cfg.Me.ID {
@@ -141,8 +142,8 @@ func (n *Node) checkLease(p *partitionState, asked OpenPartition, sent time.Time
 	case part.Owner != (Member{}) && part.Owner.ID != n.cfg.Me.ID:
 		n.abandon(p, "taken over", "new_owner", part.Owner.Address)
 	case part.Owner == (Member{}) && sent.Sub(p.until) > n.cfg.Lease:
-		// Another one had it meanwhile, or who knows: a beat does not renew it any more, and no
-		// commit will tell, since no call comes in.
+		// Another node owned it in the meantime, or the owner is unknown: heartbeats no longer
+		// renew the lease, and no commit would report it, since no call comes in.
 		n.abandon(p, "lease expired")
 	}
 	if p.phase == open && n.view.formatOutdated(part) {
@@ -175,12 +176,13 @@ func (n *Node) reconcile() {
 	n.balance()
 }
 
-// mayTake: nothing but its claim keeps this node from a partition. It is called under mu.
+// mayTake reports whether this node may take over a partition once its timer is due. Called
+// under mu.
 func (n *Node) mayTake(p *partitionState) bool {
 	return p.phase == none && !n.leaving && n.away == nil && n.cfg.keeps(n.view.part(p.part).Format) == nil
 }
 
-// next is when the rows are read without anybody asking.
+// next returns the time of the next regular poll.
 func (n *Node) next() time.Time {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -4,22 +4,25 @@ import "time"
 
 // How long a node waits that may take a partition.
 const (
-	// fallbackDelay is how long those wait who do not come first.
+	// fallbackDelay is how long a node waits that is not the successor.
 	fallbackDelay = time.Second
-	// ownerReturnGrace is how long all wait who could not read the rows: nor could the owner, whose lease
-	// may have ended by that alone, and who goes on as soon as the rows are back.
+	// ownerReturnGrace is how long all nodes wait that could not read the rows. The owner could
+	// not renew its lease either, may have lost it only for that reason, and goes on as soon as
+	// the rows are back.
 	ownerReturnGrace = 2 * time.Second
 	// minTakeoverBackoff and maxTakeoverBackoff are between two tries that failed.
 	minTakeoverBackoff = 2 * time.Second
 	maxTakeoverBackoff = 8 * time.Second
 )
 
-// takeoverTimer decides when this node takes a partition that nobody has. It knows what was seen last.
+// takeoverTimer decides when this node takes over an unowned partition. It keeps what the last
+// poll read.
 type takeoverTimer struct {
 	me string
-	// unownedSince is since when nobody has it, as far as is seen; zero: somebody has, or there is none.
+	// unownedSince is the time since which the partition has no owner; zero: it has one, or is
+	// unknown.
 	unownedSince time.Time
-	// ownerReturnUntil is until when who had it may come back.
+	// ownerReturnUntil is the time until which the last owner may come back.
 	ownerReturnUntil time.Time
 	// retryAt is until when this node does not try again, after tries that failed.
 	retryAt time.Time
@@ -43,7 +46,8 @@ func (c *takeoverTimer) observe(owner Member, now time.Time, gap bool) {
 	}
 }
 
-// dueAt is when this node takes it, of which heir takes it at once; false: somebody has it.
+// dueAt returns when this node takes over the partition. heir is the node that does so at once.
+// false: the partition has an owner.
 func (c *takeoverTimer) dueAt(heir string) (time.Time, bool) {
 	if c.unownedSince.IsZero() {
 		return time.Time{}, false

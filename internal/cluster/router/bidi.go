@@ -80,19 +80,20 @@ type requestBuffer struct {
 	from grpc.ServerStream
 	m    *Method
 	mu   sync.Mutex
-	// kept are the messages so far, of so many bytes behind the first. gone: it cannot be said
-	// again, and what is kept is for who says it now.
+	// kept are the messages so far, with their bytes without the first. gone: they are too many
+	// for a replay, and kept only serves the present reader.
 	kept  []proto.Message
 	bytes int
 	gone  bool
 	// over is why there are no more.
 	over error
-	// reading is closed when the message has come that somebody reads now; nil: nobody does.
+	// reading is closed when the message arrives for which a reader waits; nil: no reader
+	// waits.
 	reading chan struct{}
 }
 
-// first is the message that says where the stream goes; who sends none has said nothing. It is
-// received by a goroutine of its own, which ends with the stream: ctx may end before.
+// first returns the message that decides the stream's partition. A goroutine of its own
+// receives it and ends with the stream, because ctx may end before.
 func (s *requestBuffer) first(ctx context.Context) (proto.Message, error) {
 	m, got := s.m.NewRequest(), make(chan error, 1)
 	go func() { got <- s.next(ctx, 0, &m) }()
@@ -144,7 +145,7 @@ func (s *requestBuffer) next(ctx context.Context, i int, m *proto.Message) error
 	}
 }
 
-// await waits for who reads.
+// await waits for the reader.
 func (s *requestBuffer) await(ctx context.Context) {
 	reading := s.reading
 	s.mu.Unlock()
@@ -184,7 +185,7 @@ func (s *requestBuffer) keep(m proto.Message) {
 	s.gone = s.gone || s.bytes > keptBytes
 }
 
-// stopReplay: a node has begun the stream, and nothing is said again.
+// stopReplay is called when a node has begun the stream. The messages are not sent again.
 func (s *requestBuffer) stopReplay() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,8 +21,8 @@ type Partition struct {
 	Namespaces []string
 }
 
-// fanOut makes a call of a method that is of all partitions: at each, one by one, since who asks for
-// all of a store has time, and others need theirs. The answers are put together.
+// fanOut makes a call of a method about all partitions: at each, one after the other, because
+// the caller has time and other calls need the nodes. It merges the answers.
 func (r *Router) fanOut(ctx context.Context, method string, req any) (any, error) {
 	parts := r.cfg.Partitions
 	if len(parts) == 1 {
@@ -75,7 +75,8 @@ func (r *Router) nodeInfo(ctx context.Context, method string) any {
 	return r.partitions()
 }
 
-// caller is who calls, with the namespaces that this node serves: those of an owner may be others.
+// caller returns the caller with the namespaces that this node serves. Another owner's may
+// differ.
 func (r *Router) caller(ctx context.Context) *pawlv1.GetCallerResponse {
 	var served []string
 	for _, part := range r.cfg.Partitions {
@@ -86,7 +87,8 @@ func (r *Router) caller(ctx context.Context) *pawlv1.GetCallerResponse {
 	return &pawlv1.GetCallerResponse{Principal: p.Name(), Scopes: p.Scopes.Names(), Namespaces: p.Spaces(served)}
 }
 
-// known are this node's partitions, and those of which it serves nothing though they have something.
+// known returns this node's partitions, and the other non-empty ones, of which it serves no
+// namespace.
 func (r *Router) known() []Partition {
 	all := slices.Clone(r.cfg.Partitions)
 	for _, number := range r.cfg.Directory.NonEmpty() {
@@ -98,7 +100,7 @@ func (r *Router) known() []Partition {
 	return all
 }
 
-// partitions are all, with who has them.
+// partitions returns all partitions with their owners.
 func (r *Router) partitions() *pawlv1.ListPartitionsResponse {
 	out := &pawlv1.ListPartitionsResponse{}
 	for _, part := range r.known() {
@@ -143,10 +145,10 @@ type checked struct {
 	faulty bool
 }
 
-// SendHeader sends nothing: the first message does, and each check would.
+// SendHeader is empty: the first message sends the headers, and each check would send them too.
 func (c *checked) SendHeader(metadata.MD) error { return nil }
 
-// SetHeader keeps nothing, for the same reason.
+// SetHeader is empty, for the same reason.
 func (c *checked) SetHeader(metadata.MD) error { return nil }
 
 var errNoCheck = errors.New("what came is no answer of a check")

@@ -90,8 +90,8 @@ func (r *Router) serveOnce(ctx context.Context, part int32, w http.ResponseWrite
 	return err == nil, err
 }
 
-// proxy sends a request to another node and its answer back, as it comes. An error says that
-// nothing was answered.
+// proxy sends a request to another node and streams its answer back. An error means that no
+// byte of an answer was written.
 func (r *Router) proxy(w http.ResponseWriter, req *http.Request, to Peer, part int32) (err error) {
 	proxy := &httputil.ReverseProxy{
 		// That an answer broke off in its middle its caller sees; it is no line of the log for each.

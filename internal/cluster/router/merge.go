@@ -21,8 +21,8 @@ func added(a, b *pawlv1.CheckCounts) *pawlv1.CheckCounts {
 	return sum
 }
 
-// AddStats adds the figures of another partition, by number. All partitions lie in the same tables, whose
-// size each tells; the default namespace is in the first one, and empty in all others.
+// AddStats adds the figures of another partition. All partitions share tables, whose size each
+// reports. The default namespace is in the first partition, and empty in all others.
 func AddStats(to, from *pawlv1.StoreStats) {
 	first := len(to.GetNamespaces()) == 0
 	for _, space := range from.GetNamespaces() {

@@ -12,12 +12,13 @@ import (
 
 // Counts takes note of what becomes of calls. All are called often and must not wait.
 type Counts interface {
-	// Forwarded is told of each call that was sent to another node: the method without its
-	// first slash, or "http", and the name of the status that came back, as OK, or NOT_STARTED.
+	// Forwarded is called for each call that was sent to another node, with the method without
+	// its first slash, or "http", and the name of the returned status, for example OK, or
+	// NOT_STARTED.
 	Forwarded(method, outcome string)
-	// Retried is told of each call that is made once more.
+	// Retried is called for each retry.
 	Retried(method string)
-	// NoOwner is told of each call that found nobody for too long.
+	// NoOwner is called for each call that found no owner in time.
 	NoOwner(method string)
 }
 
@@ -27,7 +28,7 @@ func (uncounted) Forwarded(string, string) {}
 func (uncounted) Retried(string)           {}
 func (uncounted) NoOwner(string)           {}
 
-// httpMethod stands for requests to agents, whose method nobody has read yet.
+// httpMethod stands for requests to agents, whose method was not parsed yet.
 const httpMethod = "http"
 
 // forwarded takes note of a call at another node, and names that to its caller.

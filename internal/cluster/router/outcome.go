@@ -18,13 +18,13 @@ const (
 	reasonNotOwner = "NOT_OWNER"
 	reasonDraining = "DRAINING"
 	reasonUnknown  = apierror.CommitUnknown
-	// PeerUnknown: the node that asks has no row any more; nothing was begun.
+	// PeerUnknown: the calling node has no row any more; the call was not begun.
 	PeerUnknown = "PEER_UNKNOWN"
 	// reasonBroken is no word of the contract: the connection to a node ended.
 	reasonBroken = "CONNECTION_BROKEN"
 )
 
-// Unsent is why a call did not reach another node: nothing of it was begun.
+// Unsent is the reason why a call did not reach another node: it was not begun.
 type Unsent struct{ Cause error }
 
 func (u *Unsent) Error() string { return "route: not sent: " + u.Cause.Error() }
@@ -76,7 +76,7 @@ func draining() error {
 	}
 }
 
-// failed is an error of a house whose store failed meanwhile, or whose lease may have ended.
+// failed is an error of a partition whose store failed, or whose lease may have ended.
 type failed struct{ cause error }
 
 func (f *failed) Error() string { return f.cause.Error() }
@@ -148,7 +148,7 @@ func outcomeOf(err error) callOutcome {
 	return final
 }
 
-// toClientError is an error as its caller hears it when there is no other try.
+// toClientError returns the error for the client when there is no other try.
 func toClientError(err error, changes bool) error {
 	switch outcomeOf(err) {
 	case notStarted:
@@ -165,8 +165,8 @@ func toClientError(err error, changes bool) error {
 	return err
 }
 
-// ended is why a context is over, in the words of whoever ended it. That nobody knows what became of the call
-// says more.
+// ended returns why a context is over, by its cause. An unknown outcome is the more important
+// error.
 func ended(ctx context.Context, err error) error {
 	if err == nil || !isEnded(ctx) || reasonOf(err) == reasonUnknown {
 		return err
@@ -180,8 +180,8 @@ func isEnded(ctx context.Context) bool {
 	return refused
 }
 
-// lostIfDraining is the end of a stream that is made once and has told nothing: the house that it was in may
-// have done what it asks for by then.
+// lostIfDraining is the end of a stream that is made once and has sent no message: the
+// partition may have executed the call already.
 func lostIfDraining(err error) error {
 	if reasonOf(err) == reasonDraining {
 		return lost()

@@ -22,9 +22,9 @@ func (r *Router) partOf(ctx context.Context, req any) int32 {
 	return r.cfg.Parts(space)
 }
 
-// partOfAgent is the partition in which a request to an agent over HTTP is made. That of a namespace that is
-// none of its caller's is made where the caller is at home, whose house refuses it: nothing tells
-// whether there is such a one, not even who answers.
+// partOfAgent returns the partition of a request to an agent over HTTP. If the caller has no
+// right to the namespace, the caller's own partition refuses the request, so that not even the
+// answering node reveals whether the namespace exists.
 func (r *Router) partOfAgent(ctx context.Context, of tenant) (int32, error) {
 	if auth.CheckNamespace(auth.CallerOf(ctx), of) != nil {
 		return r.cfg.Parts(auth.CallerNamespace(ctx)), nil
@@ -44,7 +44,7 @@ func (r *Router) hasPart(number uint32) bool {
 	return slices.ContainsFunc(r.known(), func(p Partition) bool { return uint32(p.Number) == number })
 }
 
-// tenant is a request over HTTP as far as it says whose it is.
+// tenant is the tenant of a request over HTTP, as far as the request names it.
 type tenant string
 
 // GetTenant is what requests to agents have.

@@ -17,7 +17,8 @@ const (
 	cursorOfHeartbeat protowire.Number = 1
 )
 
-// streamPosition is how far a reader of StreamTransitions was told. The zero value: it was told nothing.
+// streamPosition is the position of a reader of StreamTransitions. The zero value: it got no
+// message.
 type streamPosition struct {
 	// cursor is the newest one; "" = there was none.
 	cursor string
@@ -81,8 +82,8 @@ func fieldOf(wire []byte, want protowire.Number) []byte {
 	return nil
 }
 
-// resumed is the request that goes on behind what was told. A stream from now opens with a
-// heartbeat, so that its place is known before there is anything to miss.
+// resumed returns the request that continues after the last sent message. A stream from now
+// opens with a heartbeat, so that its position is known before a transition can be missed.
 func (m *Method) resumed(req proto.Message, told *outlet) proto.Message {
 	in, ok := req.(*pawlv1.StreamTransitionsRequest)
 	if !ok {

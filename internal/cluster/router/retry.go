@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// retrier are those of one call: at this node, at the next owner, until there is an answer, no
-// other may be made, or nobody had its partition for too long. Not safe for concurrent use.
+// retrier makes the tries of one call: at this node, then at the next owner, until there is an
+// answer, no retry is allowed, or the partition had no owner for too long. Not safe for
+// concurrent use.
 type retrier struct {
 	r      *Router
 	ctx    context.Context //nolint:containedctx // it is the call's
@@ -28,7 +29,8 @@ func (r *Router) newRetrier(ctx context.Context, part int32, method string) *ret
 	return &retrier{r: r, ctx: ctx, part: part, method: method}
 }
 
-// pauses between tries when nothing is heard: an owner may be as it is known, and not ready yet.
+// pauses are the waits between tries without news of the owner: it may be the known one, not
+// yet ready.
 var pauses = []time.Duration{2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond}
 
 // next waits until it is worth another try; false: there is none.
@@ -43,7 +45,7 @@ func (t *retrier) next() bool {
 	if t.failures > 0 {
 		t.moved, t.came = t.r.cfg.Directory.Changed(), t.r.cfg.Slots.At(t.part).Changed()
 	}
-	// What becomes of it is told by failed.
+	// The outcome is then that of failed.
 	t.over, t.began = true, time.Now()
 	return true
 }
@@ -77,8 +79,8 @@ func (t *retrier) failed(err error, again bool) {
 // resetTimeout takes note that the call was on its way for a while: its patience is new.
 func (t *retrier) resetTimeout() { t.failures = 0 }
 
-// drainOwnerTimeout is how long a call waits for the next owner where the server ends: a hand-over takes less,
-// and nobody may come.
+// drainOwnerTimeout is how long a call waits for the next owner while the server drains: a
+// handover takes less, and there may be no next owner.
 const drainOwnerTimeout = time.Second
 
 func (t *retrier) pause() bool {
@@ -104,13 +106,13 @@ func (t *retrier) pause() bool {
 	return true
 }
 
-// cancelledByDrain: the server ends, or the house of the call does, under a try that may have begun it. Who must not repeat
-// the call is not to hear DRAINING then.
+// cancelledByDrain reports whether the server or the partition drained during a try that may
+// have begun the call. A client that must not repeat the call then must not get DRAINING.
 func (t *retrier) cancelledByDrain(err error) bool {
 	return reasonOf(context.Cause(t.ctx)) == reasonDraining && outcomeOf(err) != notStarted
 }
 
-// toClientError is an error as the caller hears it.
+// toClientError returns the error for the client.
 func (t *retrier) toClientError(err error, changes bool) error {
 	if t.ctx.Err() != nil {
 		return ended(t.ctx, t.ctx.Err())

@@ -22,12 +22,13 @@ type Peer struct {
 
 // Directory knows which nodes have the partitions.
 type Directory interface {
-	// Owner is the other node that has a partition; false: nobody, or this node.
+	// Owner returns the other node that owns a partition; false: it has no owner, or this node
+	// is the owner.
 	Owner(part int32) (Peer, bool)
 	// Owners are the other nodes that have any, each once. all: every partition has an owner, this
 	// node included.
 	Owners() (owners []Peer, all bool)
-	// NonEmpty are the partitions that have something, by number, whoever serves them.
+	// NonEmpty returns the partitions that have rows, by number, on all nodes.
 	NonEmpty() []int32
 	// Changed is closed when any of that changes.
 	Changed() <-chan struct{}
@@ -54,18 +55,19 @@ type Config struct {
 	// Served refuses a namespace that this node does not serve: the house that would has not all
 	// names. Default: it serves all.
 	Served func(ctx context.Context, namespace string) error
-	// Partitions are those whose namespaces this node serves, by number. Default: the first one.
+	// Partitions are those whose namespaces this node serves, by number. Default: the first
+	// one.
 	Partitions []Partition
 	// Address is where other nodes reach this one. Default: nowhere.
 	Address func() string
 	Peers   Peers
-	// Parts is the partition of a namespace; of one that nobody serves it is one whose house says
-	// so. Default: the first one.
+	// Parts returns the partition of a namespace. For an unknown namespace it returns one that
+	// refuses the call. Default: the first one.
 	Parts func(namespace string) int32
 	// Tenant is the tenant that a request to an agent over HTTP names, "" = none. It is given as
 	// much of the body as is kept. Default: none.
 	Tenant func(r *http.Request, body []byte) string
-	// Counts is nil where nobody counts.
+	// Counts gets the metrics; nil = none.
 	Counts Counts
 	// OwnerTimeout is how long a call waits for a node that has its partition. Default 10 s.
 	OwnerTimeout time.Duration
@@ -155,7 +157,7 @@ func (r *Router) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	return r.call(ctx, info.FullMethod, req)
 }
 
-// call makes a unary call at the node that has its partition, whichever that is by then.
+// call makes a unary call at the node that owns its partition at that time.
 func (r *Router) call(ctx context.Context, method string, req any) (any, error) {
 	return r.callAt(ctx, r.partOf(ctx, req), method, req)
 }
@@ -211,8 +213,8 @@ func (r *Router) elsewhere(ctx context.Context, part int32, method string, call 
 	err := call(to)
 	r.forwarded(ctx, method, to, err)
 	if reasonOf(err) == apierror.OwnerLost {
-		// Its lease may have ended, or it did not wait for a slow reader when it gave the partition
-		// back. What came of a stream was told in order: one that follows goes on behind that.
+		// The lease may have ended, or the handover did not wait for a slow reader. The
+		// messages of a stream were sent in order, so that the next one continues after them.
 		return &failed{err}
 	}
 	return err

@@ -20,7 +20,7 @@ type Rule uint8
 
 // The rules. A call that was not begun is made again under all of them.
 const (
-	// ReadOnly: it changes nothing, and is made again.
+	// ReadOnly: the call changes no state and may be retried.
 	ReadOnly Rule = iota + 1
 	// Idempotent: the same request twice does what it does once, and is made again.
 	Idempotent
@@ -28,9 +28,10 @@ const (
 	IdempotentByKey
 	// NoRetry: it is never made again.
 	NoRetry
-	// RetryUntilFirst: it reads as a stream, and is opened again until it has told something.
+	// RetryUntilFirst: a stream that reads. It is opened again until it has sent its first
+	// message.
 	RetryUntilFirst
-	// ResumeStream: it goes on behind what it told last.
+	// ResumeStream: a stream that continues after the last sent message.
 	ResumeStream
 	// RetryRemaining: it goes on for the rest of its time.
 	RetryRemaining
@@ -49,7 +50,8 @@ var Services = []*grpc.ServiceDesc{
 	&a2apb.A2AService_ServiceDesc,
 }
 
-// rules are those of methods that change something, stream or are of all; everything else reads.
+// rules has the methods that change state, stream, or are about all partitions; all others
+// read.
 var rules = map[string]Rule{
 	pawlv1.PackService_RegisterPack_FullMethodName: Idempotent,
 
@@ -124,7 +126,8 @@ type Method struct {
 	// Changes: what it does stays.
 	Changes bool
 	in, out protoreflect.MessageType
-	// done is the reason that a repeat hears where the call was made; empty: it hears the answer.
+	// done is the reason that a repeated call gets where the call was made; empty: it gets the
+	// answer.
 	done string
 	// ids are the fields of the request by which a repeat is known.
 	ids []protoreflect.FieldDescriptor

@@ -17,7 +17,7 @@ type Backend interface {
 	Stream(method string, stream grpc.ServerStream) error
 	// ServeHTTP serves a request to an agent.
 	ServeHTTP(w http.ResponseWriter, r *http.Request)
-	// End ends streams and waits with DRAINING. What changes something goes on.
+	// End ends streams and waits with DRAINING. Calls that change state go on.
 	End()
 	// Failed is closed when its store takes no more commits.
 	Failed() <-chan struct{}
@@ -60,9 +60,9 @@ func (s *Slot) Attach(home Backend) {
 	s.notify()
 }
 
-// ExtendLease says until when the lease holds for certain. Behind that nobody enters and streams end:
-// what a house remembers may be another node's by then. A house that comes later is held to it,
-// too.
+// ExtendLease sets the time until which the lease certainly holds. After it no call enters and
+// streams end, because another node may own the partition. It also holds for a partition that
+// is activated later.
 func (s *Slot) ExtendLease(until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,7 +168,8 @@ func (s *Slot) Detach(ctx context.Context) (Backend, error) {
 	return now.backend, err
 }
 
-// bindToLease has a call that entered end with the lease, and with the house where nobody waits for it.
+// bindToLease ends an entered call with the lease, and with the partition if the handover does
+// not wait for the call.
 func (s *Slot) bindToLease(ctx context.Context, at *activePartition) (in context.Context, leave func()) {
 	in, leave = at.lasting.enter(ctx)
 	if s.isGone(at) { // in between
@@ -184,8 +185,8 @@ func (s *Slot) isGone(at *activePartition) bool {
 	return s.expired() || s.active != at
 }
 
-// classify is the error of a call whose house was closed under it, because it took too long, or whose store failed:
-// that is no answer. A refusal was one when it was given.
+// classify returns the error of a call whose partition was closed under it, after a timeout, or
+// whose store failed: that is no answer. A refusal stays valid.
 func (s *Slot) classify(at *activePartition, err error) error {
 	if err != nil && reasonOf(err) == "" && s.isGone(at) {
 		return &failed{err}

@@ -12,14 +12,14 @@ const Partitions = 64
 type Slots struct {
 	at [Partitions]atomic.Pointer[Slot]
 	mu sync.Mutex
-	// changed is closed when that of any seat is; nil: nobody has asked for it since.
+	// changed is closed when that of any slot is; nil: not requested since.
 	changed chan struct{}
 }
 
 // NewSlots are all empty.
 func NewSlots() *Slots { return &Slots{} }
 
-// At is the seat of a partition, always the same one.
+// At returns the slot of a partition, always the same one.
 func (s *Slots) At(part int32) *Slot {
 	place := &s.at[part]
 	if place.Load() == nil {
@@ -28,7 +28,7 @@ func (s *Slots) At(part int32) *Slot {
 	return place.Load()
 }
 
-// notify is called for each seat whose lease is renewed, which is often.
+// notify is called for each renewed lease, which is often.
 func (s *Slots) notify() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,7 +38,8 @@ func (s *Slots) notify() {
 	}
 }
 
-// Changed is closed when a house comes to any seat, or the lease of any is renewed.
+// Changed returns a channel that is closed when a partition is activated in a slot, or a lease
+// is renewed.
 func (s *Slots) Changed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

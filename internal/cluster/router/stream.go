@@ -68,7 +68,7 @@ func (r *Router) serverStreamAt(ctx context.Context, part int32, method string, 
 			return err
 		}
 		if m.Rule != ResumeStream && out.count() > 0 && outcomeOf(err) != final {
-			// What was told cannot be told again, whether or not more of it was begun.
+			// Sent messages cannot be sent again, whether or not the call has done more.
 			return interrupted(err)
 		}
 		if m.Rule == NoRetry {
@@ -102,7 +102,7 @@ func (r *Router) serverStreamFrom(ctx context.Context, to Peer, part int32, meth
 	if err != nil {
 		return err
 	}
-	// An error of sending is told by receiving, as io.EOF is here.
+	// RecvMsg reports an error of sending, as io.EOF does here.
 	if err := from.SendMsg(req); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
@@ -176,8 +176,8 @@ func (o *outlet) claimHeader() bool {
 	return !was
 }
 
-// SendMsg is called by one at a time. A reader who takes nothing holds up nobody who asks how
-// far the stream is.
+// SendMsg is called by one goroutine at a time. A slow reader does not block a query of the
+// stream's position.
 func (o *outlet) SendMsg(m any) error {
 	if err := o.keep(o.to.SendMsg(m)); err != nil {
 		return err

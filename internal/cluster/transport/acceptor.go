@@ -11,8 +11,8 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// Bounds of who has connected and not proved itself yet. Of too many the oldest goes, so that
-// who is slow keeps nobody out.
+// Limits for connections without a finished handshake. Above the limit the oldest one is
+// closed, so that slow clients do not keep nodes out.
 const (
 	maxHandshakes    = 64
 	handshakeTimeout = 3 * time.Second
@@ -98,7 +98,7 @@ func (g *acceptor) handshake(conn net.Conn) {
 	to.put(secure)
 }
 
-// end lets nobody wait for connections any more.
+// end ends the wait for connections.
 func (g *acceptor) end() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -145,7 +145,7 @@ func (q *queue) Close() error {
 	return nil
 }
 
-// verifiedCreds are the credentials of a connection whose handshake is over.
+// verifiedCreds are the credentials of a connection with a finished handshake.
 type verifiedCreds struct {
 	credentials.TransportCredentials
 }

@@ -88,7 +88,7 @@ func one(ctx context.Context, key string) string {
 	return sole(metadata.ValueFromIncomingContext(ctx, key))
 }
 
-// sole is the value where there is one; "" = there is none, or nobody knows which.
+// sole returns the value if there is exactly one, otherwise "".
 func sole(values []string) string {
 	if len(values) != 1 {
 		return ""

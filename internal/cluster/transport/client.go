@@ -30,12 +30,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
 )
 
-// A node that is cut off is found out by its silence: by the kernel, which asks every second,
-// and by gRPC, which does not ask more often than each ten. One that is stopped answers the
-// kernel; its leases end, and what others have of it is cut off soon after all partitions have other
-// owners: a call that it has, and cannot finish, goes on elsewhere. Answers that it sent before that
-// have arrived by then. While nobody is the owner of one it may come back, as after a halt of the
-// database. A node that keeps a partition keeps what is open to it.
+// Silence reveals a disconnected node: the kernel probes each second, gRPC each ten seconds,
+// its minimum. A stopped process still answers the kernel. Its leases end, and the connections
+// of others to it are closed soon after all its partitions have other owners: its unfinished
+// calls continue elsewhere. Answers that it sent earlier have arrived by then. While one of its
+// partitions has no owner it may come back, as after an outage of the database. A node that
+// keeps a partition keeps its connections.
 const (
 	pingEvery         = 10 * time.Second
 	silence           = 3 * time.Second
@@ -54,15 +54,16 @@ var (
 
 // Clients are connections to other nodes, made when they are first used. Safe for concurrent use.
 type Clients struct {
-	// Log is told of a node that has a partition and is not reached. Default: nobody is; set before the first call.
+	// Log gets messages about unreachable nodes that own a partition. Default: none. Set it
+	// before the first call.
 	Log *slog.Logger
 
 	identity  Identity
 	directory router.Directory
 	mu        sync.Mutex
 	conns     map[router.Peer]*peerConn
-	// over is closed by Close, which waits for watch: who follows the owners, and closes what is open to
-	// others.
+	// over is closed by Close, which waits for watch: the goroutine that follows the owners and
+	// closes connections to other nodes.
 	over  chan struct{}
 	watch sync.WaitGroup
 }
@@ -78,7 +79,7 @@ func NewClients(identity Identity, directory router.Directory) *Clients {
 type peerConn struct {
 	conn *grpc.ClientConn
 	http *httpTransport
-	// missed: it was told that the node is not reached.
+	// missed: it was logged that the node is not reached.
 	missed atomic.Bool
 }
 
@@ -220,7 +221,7 @@ func (c *Clients) Stream(ctx context.Context, to router.Peer, part int32, method
 	return &clientStream{stream, ctx, c}, nil
 }
 
-// clientStream is a stream whose errors have their form.
+// clientStream is a stream whose errors are converted.
 type clientStream struct {
 	grpc.ClientStream
 	ctx context.Context //nolint:containedctx // it is the stream's
@@ -288,7 +289,8 @@ func (c *Clients) owners() owners {
 	return o
 }
 
-// follow closes what is open to nodes that own nothing, a while after they did.
+// follow closes connections to nodes that own no partition, some time after their last
+// ownership.
 func (c *Clients) follow() {
 	timer := time.NewTimer(pruneDelayUnowned)
 	defer timer.Stop()
@@ -313,9 +315,9 @@ func (c *Clients) follow() {
 	}
 }
 
-// prune closes what is open to others than the owners, unless these are others by now, whom calls are
-// on their way to: they are heard of next. A connection on which nothing goes out any more takes long
-// to close, and nobody waits for that.
+// prune closes connections to nodes other than the owners, unless the owners have changed
+// again: calls may be on their way to them. A connection without outgoing packets takes long to
+// close, and prune does not wait for it.
 func (c *Clients) prune(heard owners) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

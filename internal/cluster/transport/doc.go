@@ -1,13 +1,12 @@
-// Package transport is how nodes reach each other: the port on which a node takes the calls of
-// others, and the connections by which it makes them.
+// Package transport connects nodes: the port on which a node takes the calls of others, and the
+// connections by which it makes them.
 //
-// Owns: who is a node, by a certificate that each makes at its start and whose digest the rows of
-// the cluster have; and what goes along with a call: who makes it, in which partition and
-// namespace, under which trace. The node that took the call from outside has found out who its
-// caller is and what that may do, and which partition the call belongs to. Nodes have one link to
-// each other, however many partitions they have.
-// Keeps: who shows no certificate of a node gets nothing but a failed handshake; a call that comes
-// by the port is made here, at the house of the partition that it names, or refused with NOT_OWNER,
-// never sent on; what a caller says in keys of ours does not leave the node that it came to; a link
-// to a node stays for as long as that has any partition.
+// Owns: the authentication of nodes, by a certificate that each makes at its start and whose
+// digest is in the rows of the cluster; and the metadata of a call: its caller, partition,
+// namespace and trace. The node that took the call from outside has authenticated its caller
+// and chosen the partition. Nodes have one link to each other, however many partitions they
+// own. Keeps: a client without a node's certificate gets only a failed handshake. A call on the
+// port is made here, at the partition that it names, or refused with NOT_OWNER, never
+// forwarded. Reserved metadata keys of an outside caller do not leave the node. A link to a
+// node stays as long as that node owns a partition.
 package transport

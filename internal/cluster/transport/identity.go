@@ -28,7 +28,7 @@ func NewIdentity() (Identity, error) {
 	if err != nil {
 		return Identity{}, fmt.Errorf("peer: key: %w", err)
 	}
-	// Nobody looks at dates or names: a certificate counts for as long as the row that has it.
+	// Dates and names are not checked: a certificate is valid as long as the row that has it.
 	like := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "pawl node"},
 		NotBefore: time.Unix(0, 0), NotAfter: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC),
@@ -48,7 +48,7 @@ type TrustStore interface {
 	Known(key [32]byte) bool
 }
 
-// errUnknownPeer fails a handshake. It tells nothing.
+// errUnknownPeer fails a handshake. It reveals no details.
 var errUnknownPeer = errors.New("peer: no node of this cluster")
 
 // Protocols on the port, as a handshake settles them.

@@ -47,7 +47,7 @@ type Config struct {
 	// TrustStore says which certificates are nodes'.
 	TrustStore TrustStore
 	Router     *router.Router
-	// OnNotify is called when another node has something for this one. Default: nothing.
+	// OnNotify is called when another node has news for this one. Default: no call.
 	OnNotify func()
 	// Log gets what callers must not see. Default: discarded.
 	Log *slog.Logger
@@ -190,8 +190,8 @@ func (s *Server) unknown(_ any, stream grpc.ServerStream) error {
 	return unknown(method)
 }
 
-// unknown says that the operation is of a newer version than this node's: nothing was begun, and
-// no other node can help as long as this one has the partition.
+// unknown refuses an operation that only a newer version has. The call was not begun, and no
+// other node can help while this one owns the partition.
 func unknown(method string) error {
 	return apierror.With(status.New(codes.Unimplemented, "the node that has the store is of an older version, which does not know "+method+"; call again when all nodes are upgraded"),
 		&errdetails.ErrorInfo{Domain: apierror.Domain, Reason: "OPERATION_UNKNOWN", Metadata: map[string]string{"operation": method}}).Err()

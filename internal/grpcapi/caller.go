@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-// callerOf is who makes the call of a context.
+// callerOf returns the caller of a context.
 func callerOf(ctx context.Context) convert.Caller {
 	if w := workerOf(ctx); w != nil {
 		return convert.Caller{Call: w.Call(), Bound: true}

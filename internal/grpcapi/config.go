@@ -30,7 +30,7 @@ type Config struct {
 	// Quotas says how much of this server callers may have. Default: what House goes by, else
 	// no bounds.
 	Quotas *quota.Limits
-	// Store is what is asked of the whole store at once; nil = nothing can be.
+	// Store serves the calls about the whole store; nil = they are refused.
 	Store depot.Store
 	// Failed is closed when the store can no longer commit: the server then
 	// reports NOT_SERVING. nil = never.
@@ -39,10 +39,10 @@ type Config struct {
 	// token or an artifact. Default: discarded.
 	Log *slog.Logger
 
-	// Audit has a line of each call that changes something or is refused; nil = nothing
-	// has. It stays its caller's.
+	// Audit gets a line for each call that changes state or is refused; nil = no audit. The
+	// caller of New keeps its ownership.
 	Audit *audit.Log
-	// Counts is told of refused calls and ignored answers; nil = nobody is.
+	// Counts is called for refused calls and ignored answers; nil = no counts.
 	Counts tally.Counts
 
 	// Listen is HOST:PORT of the gRPC port; "" = none. Port 0 takes a free one.
@@ -69,28 +69,27 @@ type Config struct {
 	Page     http.Handler
 	PagePath string
 
-	// Own is a secret of this process, at least 16 bytes: who shows it is the sidecar itself;
-	// "" = it calls nothing of its own.
+	// Own is a secret of this process, at least 16 bytes. A caller with it is the sidecar
+	// itself; "" = the sidecar makes no calls of its own.
 	Own string
 
-	// Deliveries sends to webhooks and other receivers; nil = nothing is sent.
+	// Deliveries sends to webhooks and other receivers; nil = no deliveries.
 	Deliveries Deliveries
 	// Plugin makes the service of another package on this server; nil = none. It is
 	// called once, before anything is bound or served.
 	Plugin func(*Server) (Plugin, error)
 
-	// InsecureBind permits an address other than loopback to callers who show
-	// neither tokens nor certificates.
+	// InsecureBind permits an address other than loopback without tokens or certificates.
 	InsecureBind bool
 	// TLSCert and TLSKey are PEM files; both or neither.
 	TLSCert, TLSKey string
 	// TLSClientCA is a PEM file; set, callers must show a certificate signed by it.
 	// Without tokens the certificate's name is the caller's.
 	TLSClientCA string
-	// Certificates are the rights of the holders ([ReadCertificates]); who is not in
-	// it has none.
+	// Certificates are the rights of the holders of certificates ([ReadCertificates]). A holder
+	// that is not in it has none.
 	Certificates []auth.Certificate
-	// Issuers may say who holds a bearer token ([oidc.Read]).
+	// Issuers are the trusted issuers of bearer tokens ([oidc.Read]).
 	Issuers []oidc.Issuer
 	// Tokens are the bearer tokens ([ReadTokens]). Without them and Issuers and without
 	// TLSClientCA there is no authentication: everyone is "anonymous" with every scope
@@ -163,8 +162,8 @@ func (c Config) validate() error {
 	return errors.Join(faults...)
 }
 
-// protected reports whether callers are authenticated. An encrypted wire is not
-// enough: whoever reaches the port would have every right all the same.
+// protected reports whether callers are authenticated. Encryption alone is not enough: any
+// client that reaches the port would have every right.
 func (c Config) protected() bool {
 	return c.TLSClientCA != "" || len(c.Tokens) > 0 || len(c.Issuers) > 0
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/auth/oidc"
 )
 
-// Rights are who may call: everything that may change while a server serves.
+// Rights are the tokens, certificates and keys that may change while a server serves.
 type Rights struct {
 	// Tokens and Certificates are as in [Config]. Its PEM files are read again.
 	Tokens       []auth.Token
@@ -32,8 +32,8 @@ func (r *rights) state() auth.AuthState {
 	return auth.AuthState{Tokens: r.tokens, Certificates: r.certificates, Issuers: r.issuers}
 }
 
-// readRights reads the PEM files and reports all faults at once. lost is told when a key
-// of an issuer is gone; what old has of its issuers' keys is taken over.
+// readRights reads the PEM files and reports all faults at once. lost is called when an
+// issuer's key is gone. Keys of the same issuers are taken over from old.
 func readRights(cfg Config, old *oidc.Set, lost func()) (rights, error) {
 	keys, keyErr := auth.KeyFiles{Cert: cfg.TLSCert, Key: cfg.TLSKey, ClientCA: cfg.TLSClientCA}.Read()
 	tokens, tokenErr := auth.NewTokenSet(cfg.Tokens)
@@ -46,7 +46,7 @@ func readRights(cfg Config, old *oidc.Set, lost func()) (rights, error) {
 	return rights{keys, tokens, certificates, issuers}, errors.Join(keyErr, tokenErr, certErr, issuerErr, unserved(cfg), clashing(cfg, issuers))
 }
 
-// clashing names tokens whose holders could be taken for an issuer's principals.
+// clashing names tokens whose principals could be confused with an issuer's.
 func clashing(cfg Config, issuers *oidc.Set) error {
 	var faults []error
 	for _, t := range cfg.Tokens {
@@ -80,10 +80,10 @@ func unserved(cfg Config) error {
 	return errors.Join(faults...)
 }
 
-// SetRights replaces the tokens and the certificates of a serving server, all or, on
-// an error, nothing. New connections go by the new keys; calls under way finish;
-// streams of principals that lost their right end. It refuses to turn authentication
-// by tokens on or off, which would change what the addresses may be bound to.
+// SetRights replaces the tokens and the certificates of a serving server: all of them, or none
+// on an error. New connections use the new keys; running calls finish; streams of principals
+// that lost rights end. It refuses to turn authentication by tokens on or off, because the
+// permitted addresses depend on it.
 func (s *Server) SetRights(r Rights) error {
 	set, err := s.ReadyRights(r)
 	if err == nil {
@@ -113,7 +113,7 @@ func (s *Server) ReadyRights(r Rights) (set func(), err error) {
 	}, nil
 }
 
-// renew is told by issuers whose keys went, perhaps before anybody is served.
+// renew is called when an issuer's keys are gone, perhaps before the first call.
 func (s *Server) renew() {
 	if s.auth != nil {
 		s.auth.Renew()

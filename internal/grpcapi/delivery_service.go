@@ -13,7 +13,7 @@ import (
 
 // Deliveries sends to receivers what stands in the store.
 type Deliveries interface {
-	// Serve is told of a receiver that was made or changed, Stop of one that is gone.
+	// Serve is called for a new or changed receiver, Stop for a removed one.
 	Serve(key machine.SubscriptionKey)
 	Stop(key machine.SubscriptionKey)
 	// Resend delivers a dead letter once more and removes it if it arrives. Errors: a
@@ -26,11 +26,11 @@ type Deliveries interface {
 type deliveryService struct {
 	pawlv1.UnimplementedDeliveryServiceServer
 	subscriptions *subscription.Service
-	// sends is nil where nothing is sent.
+	// sends is nil without deliveries.
 	sends Deliveries
 }
 
-// sending is what sends, or why nothing does.
+// sending returns the deliveries, or the reason why there are none.
 func (s *deliveryService) sending() (Deliveries, error) {
 	if s.sends == nil {
 		return nil, &machine.Error{
@@ -73,8 +73,7 @@ func (s *deliveryService) DeleteConsumer(ctx context.Context, in *pawlv1.DeleteC
 	return &pawlv1.DeleteConsumerResponse{}, nil
 }
 
-// deliveryKinds are the kinds of subscriptions that something is sent to, in the order
-// of lists.
+// deliveryKinds are the kinds of subscriptions with deliveries, in the order of lists.
 var deliveryKinds = []machine.SubscriptionKind{machine.SubscriptionWebhook, machine.SubscriptionPush}
 
 var deliveryKindsToProto = map[machine.SubscriptionKind]pawlv1.DeliveryKind{

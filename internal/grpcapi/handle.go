@@ -26,7 +26,7 @@ func handleUnary[In interface{ GetNamespace() string }, Req, Out any](
 	return out, s.redactor.HideAnswer(ctx, callOf(ctx, in.GetNamespace()), got.State, out)
 }
 
-// traced is a conversion of a request whose run belongs to the caller's trace.
+// traced converts a request whose run belongs to the caller's trace.
 func traced[In, Req any](ctx context.Context, ask func(convert.Caller, In) (Req, error)) func(convert.Caller, In) (Req, error) {
 	return func(c convert.Caller, in In) (Req, error) {
 		c.Traceparent = auth.TraceOf(ctx)

@@ -41,8 +41,9 @@ func (h *healthState) set(status healthpb.HealthCheckResponse_ServingStatus) {
 	}
 }
 
-// Ready says whether a server with a router can have calls answered, which it cannot know by
-// itself: it reports NOT_SERVING until it is told so. Once it drains, that is the last word.
+// Ready sets whether a server with a router is ready, which it cannot know by itself: it
+// reports NOT_SERVING until the first call with true. While the server drains it stays
+// NOT_SERVING.
 func (s *Server) Ready(ready bool) {
 	status := healthpb.HealthCheckResponse_NOT_SERVING
 	if ready {

@@ -27,10 +27,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// chain builds the interceptors, outermost first: a panic further in is caught,
-// then every error gets its one form, then the caller is known, counted, and
-// the request held against its constraints. Calls are logged one by one only at
-// debug level; otherwise the log has faults, and a good call costs it nothing.
+// chain builds the interceptors, outermost first: recovery from panics, the form of errors, the
+// audit, authentication, limits, and the constraints of the request. Single calls are logged
+// only at debug level; otherwise the log has faults only, and a successful call costs it no
+// time.
 func (s *Server) chain() []grpc.ServerOption {
 	unary, stream := unaryChain(s.edge, s.auth, s.limit, s.validator), streamChain(s.edge, s.auth, s.limit, s.validator)
 	if s.cfg.Router != nil {
@@ -44,7 +44,7 @@ func unaryChain(edge *edge, authn *auth.Authenticator, limit *calllimit.Limiter,
 	return append(append(outerChain(edge), mwauth.UnaryServerInterceptor(authn.Admit)), innerChain(limit, validator)...)
 }
 
-// outerChain is what a unary call passes before it is known who calls.
+// outerChain are the interceptors of a unary call before authentication.
 func outerChain(edge *edge) []grpc.UnaryServerInterceptor {
 	out := []grpc.UnaryServerInterceptor{
 		recovery.UnaryServerInterceptor(recovery.WithRecoveryHandlerContext(edge.recovered)), edge.unary,

@@ -11,9 +11,9 @@ import (
 // metricsMethod is the name under which the metrics have their scopes.
 const metricsMethod = "GET /metrics"
 
-// newMetrics is the listener of the metrics. Who may read them is asked as it is for
-// a call, and the name that they are asked for by is looked at: a page in somebody's
-// browser whose name resolves to this host must not read them.
+// newMetrics makes the listener of the metrics. It authenticates readers like callers, and
+// checks the host name of requests: a page in a browser whose name resolves to this host must
+// not read metrics.
 func newMetrics(s *Server) *httpListener {
 	mux := http.NewServeMux()
 	mux.Handle(metricsMethod, s.cfg.MetricsPage)

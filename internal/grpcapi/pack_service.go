@@ -116,8 +116,8 @@ func (s *packService) find(ctx context.Context, namespace, ref string) (packs.Pa
 	return got, err
 }
 
-// packRefused adds to the refusal of a pack with errors one field violation for
-// each of them, as far as an answer has room.
+// packRefused adds one field violation for each error to the refusal of a pack, as far as an
+// answer has space.
 func packRefused(err error, found []pack.Diagnostic) error {
 	var refusal *machine.Error
 	if !errors.As(err, &refusal) || !pack.HasErrors(found) {

@@ -20,10 +20,9 @@ type Plugin struct {
 	// Desc and Impl are the gRPC service.
 	Desc *grpc.ServiceDesc
 	Impl any
-	// HTTP serves the requests of the JSON port whose escaped path Takes is true for.
-	// Host and origin were checked, the type of the body was not. On a server with a router
-	// it finds out who calls by [Server.Known] and has the rest done by [Server.Elsewhere];
-	// Impl answers nothing there.
+	// HTTP serves the requests of the JSON port whose escaped path Takes accepts. Host and
+	// origin were checked, the content type was not. On a server with a router it authenticates
+	// by [Server.Known] and forwards by [Server.Elsewhere]; Impl is not used there.
 	HTTP    http.Handler
 	Matches func(path string) bool
 }
@@ -65,7 +64,7 @@ func (s *Server) refused(ctx context.Context, method string, p *auth.Caller, err
 	}
 }
 
-// Completed is told what came of a request that was admitted.
+// Completed is called with the outcome of an admitted request.
 func (s *Server) Completed(ctx context.Context, method string, request any, err error) {
 	s.edge.auditLog.Completed(ctx, method, request, err)
 }
@@ -81,7 +80,7 @@ func (s *Server) admit(r *http.Request, method string) (ctx context.Context, p *
 	return ctx, p, err
 }
 
-// identify finds out who makes a request over HTTP.
+// identify authenticates the caller of a request over HTTP.
 func (s *Server) identify(r *http.Request) (context.Context, *auth.Caller, error) {
 	ctx := auth.WithPeer(r.Context(), r.RemoteAddr)
 	md := metadata.NewIncomingContext(ctx, metadata.Pairs(

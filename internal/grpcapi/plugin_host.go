@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-// Services are the host of a guest whose callers were admitted by the server that they called,
-// perhaps another process's: who calls is in the context, [auth.WithCaller].
+// Services are the host of a plugin whose callers were authenticated by the server that they
+// called, perhaps another process: the caller is in the context, [auth.WithCaller].
 
 // Principal is the caller of a call that was admitted.
 func (o *Services) Principal(ctx context.Context) runtime.Principal { return o.s.Principal(ctx) }

@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// maxShownGraphs bounds the runs whose graph one reader's shower remembers.
+// maxShownGraphs bounds the cache of runs' graphs of one reader.
 const maxShownGraphs = 8192
 
 // recordEncoder converts the records that one reader reads. It looks up what a record

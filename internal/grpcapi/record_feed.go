@@ -41,7 +41,7 @@ type RecordFeed struct {
 	watch *streams.Watch
 	show  *recordEncoder
 	owner string
-	// at is what was told last.
+	// at is the cursor of the last sent record.
 	at runtime.Cursor
 }
 
@@ -57,7 +57,8 @@ func (o *Services) RecordFeed(ctx context.Context, sub *machine.Subscription) (*
 		return nil, err
 	}
 	show := newRecordEncoder(o.runs, call)
-	// What is sent leaves for somebody else, whatever its owner may read here.
+	// The record leaves for a third party, so it is redacted even if its owner may read the
+	// values here.
 	show.redacts = true
 	return &RecordFeed{
 		auth: o.s.auth, watch: watch, show: show, owner: sub.Owner, at: o.runtime.Subscriptions.SubscriptionCursor(sub),

@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/tally"
 )
 
-// Router takes calls to the services of the house that answers them. Who calls was found out,
-// that it is not too much, and that the request keeps its constraints.
+// Router takes calls to the services that execute them. The caller was authenticated, the
+// limits and the constraints were checked.
 type Router interface {
 	// Unary may answer with [sent.Message], the bytes of an answer.
 	Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error)
@@ -22,13 +22,13 @@ type Router interface {
 	http.Handler
 }
 
-// routed is the last interceptor of a server with a router. What another process answers is
-// held here to the rights of who called here.
+// routed is the last interceptor of a server with a router. It checks another process's answers
+// against the rights of the caller here.
 type routed struct {
 	s *Server
 }
 
-// here: a method is answered by this server, of whichever house: health and the like.
+// here reports whether this server itself answers a method: health and similar ones.
 func (r *routed) here(method string) bool { return !r.s.own.board.Has(method) }
 
 func (r *routed) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
@@ -61,7 +61,7 @@ func (r *routed) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	return streamEnd(ctx, r.s.cfg.Router.Stream(srv, &keptStream{stream, ctx}, info, next))
 }
 
-// keptStream is a stream whose context is kept.
+// keptStream is a stream with a context of its own.
 type keptStream struct {
 	grpc.ServerStream
 	ctx context.Context //nolint:containedctx // it is the stream's
@@ -70,8 +70,8 @@ type keptStream struct {
 // Context implements grpc.ServerStream.
 func (s *keptStream) Context() context.Context { return s.ctx }
 
-// Known is [Server.Admit] as far as a server with a router does it itself: who calls, and
-// whether it is too much. What is asked for is read where it is answered.
+// Known is the part of [Server.Admit] that a server with a router does itself: authentication
+// and limits. The request is read where it is answered.
 func (s *Server) Known(r *http.Request) (context.Context, error) {
 	ctx, p, err := s.identify(r)
 	if err == nil {

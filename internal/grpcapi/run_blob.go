@@ -45,7 +45,7 @@ func (s *runService) PutBlob(stream putBlobServer) error {
 			return answerBlob(stream, got, err)
 		}
 		if err != nil {
-			// What came before the break is kept for who goes on.
+			// The bytes before the interruption are kept, so that the upload can be resumed.
 			_, _ = w.Pause(context.WithoutCancel(ctx))
 			return streamEnd(ctx, err)
 		}

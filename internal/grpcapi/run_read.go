@@ -45,7 +45,7 @@ func (s *runService) GetRun(ctx context.Context, in *pawlv1.GetRunRequest) (*paw
 	return out, s.redactor.Hide(ctx, ref.Call, view.State, out)
 }
 
-// list reads a page of runs, or of those whose ready turn no connected worker serves.
+// list reads a page of runs, or of runs with a ready turn that no connected worker serves.
 func (s *runService) list(ctx context.Context, req *query.ListRunsRequest, unserved bool) (page query.RunPage, err error) {
 	if !unserved {
 		return s.views.ListRuns(ctx, *req)
@@ -178,7 +178,7 @@ func (s *runService) await(ctx context.Context, ref runtime.RunRef, until pawlv1
 	}
 }
 
-// satisfiesWait says whether a run is where somebody waits for it.
+// satisfiesWait reports whether a run has reached the state that a caller waits for.
 func satisfiesWait(s *machine.State, until pawlv1.WaitUntil) bool {
 	return s.Status.Terminal() || until == pawlv1.WaitUntil_WAIT_UNTIL_WAITING && s.Status == machine.Waiting
 }

@@ -45,12 +45,12 @@ type runService struct {
 	metrics  *tally.CallMetrics
 	// sent are the records that were sent lately, as bytes.
 	sent *encoded.Records
-	// redactor keeps sensitive values from who may not read them.
+	// redactor hides sensitive values from callers that may not read them.
 	redactor redact.Gate
 }
 
-// finalArtifacts reads the artifacts of a run that ended; a principal that may
-// not read runs is told none.
+// finalArtifacts reads the artifacts of a run that ended. A principal that may not read runs
+// gets none.
 func (s *runService) finalArtifacts(ctx context.Context, ref runtime.RunRef, seq uint64) ([]*pawlv1.Artifact, error) {
 	if !ref.Principal.Scopes.Any(runtime.ScopeRunsRead | runtime.ScopeRunsWrite) {
 		return nil, nil

@@ -17,9 +17,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/streams"
 )
 
-// StreamTransitions implements pawl.v1.RunService. The engine reads a page at a
-// time from its journal and holds nothing open while this waits for a slow
-// reader, which therefore gets everything, late, and holds up nobody.
+// StreamTransitions implements pawl.v1.RunService. The engine reads its journal a page at a
+// time and holds no resources while this waits for a slow reader. The reader gets everything,
+// late, and blocks no other call.
 func (s *runService) StreamTransitions(in *pawlv1.StreamTransitionsRequest, stream grpc.ServerStreamingServer[pawlv1.StreamTransitionsResponse]) error {
 	leave, err := s.streams.Enter(stream.Context(), in.GetNamespace())
 	if err != nil {
@@ -70,7 +70,7 @@ func (s *runService) sendPages(ctx context.Context, watch *streams.Watch, show *
 			if err := send(ctx, show, &page.Records[i], to); err != nil && (show.one || !machine.IsDeleted(err)) {
 				return err
 			}
-			// A slow reader keeps nothing that it was sent.
+			// Sent records are released, so that a slow reader keeps no memory.
 			page.Records[i] = runtime.RecordRow{}
 		}
 	}

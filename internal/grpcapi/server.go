@@ -31,8 +31,8 @@ import (
 // workers take goroutines of their own.
 const streamWorkers = 256
 
-// Windows of what callers send, bytes: fixed, because gRPC finds its own by a ping for
-// each round trip in which something came, and lets a connection have 16 MiB.
+// Windows for received data, in bytes. They are fixed, because gRPC's own estimation sends a
+// ping in each round trip with data, and allows a connection 16 MiB.
 const (
 	streamWindow     = 1 << 20
 	connectionWindow = 4 << 20
@@ -69,9 +69,9 @@ type Server struct {
 	metrics   *httpListener
 }
 
-// New checks the configuration, builds the server and binds its addresses; it
-// serves nothing yet. All faults of the configuration are reported at once.
-// Everything that was bound is released when it fails.
+// New checks the configuration, builds the server and binds its addresses. It does not serve
+// yet. It reports all faults of the configuration at once, and releases all addresses on an
+// error.
 func New(cfg Config) (*Server, error) {
 	cfg = cfg.withDefaults()
 	s := &Server{
@@ -133,8 +133,8 @@ var (
 	pings       = keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}
 )
 
-// A call's headers are a token and some trace context; gRPC's own bound is 16 MiB. Who has
-// connected says its first words at once.
+// A call's headers are a token and some trace context; gRPC's own limit is 16 MiB. A client
+// must send its preface at once after it has connected.
 const (
 	headerBytes      = 64 << 10
 	handshakeTimeout = 10 * time.Second

@@ -18,9 +18,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/services"
 )
 
-// Services that end let their streams end by themselves for endGrace, and workers answer for
-// handoverDrain of it: less than those of a server that ends with its process, because
-// somebody waits for the store.
+// When Services end, streams have endGrace to end by themselves, and workers may answer for
+// handoverDrain of it. That is less than at the end of a process, because the next owner waits
+// for the store.
 const (
 	endGrace      = 250 * time.Millisecond
 	handoverDrain = 150 * time.Millisecond
@@ -38,8 +38,8 @@ type ServiceConfig struct {
 	Plugin func(*Services) (Plugin, error)
 }
 
-// Services answer calls about the runs of one house, whose callers are known already
-// ([door.WithCaller]) and whose constraints hold. Safe for concurrent use.
+// Services answer calls about the runs of one store. Callers are authenticated already
+// ([door.WithCaller]) and the constraints were checked. Safe for concurrent use.
 type Services struct {
 	board   *inprocess.Board
 	s       *Server
@@ -105,14 +105,14 @@ func (s *Server) registerServices() {
 	}
 }
 
-// Call makes a unary call, whose method is named as gRPC does.
+// Call makes a unary call. The method has the form of gRPC's full name.
 func (o *Services) Call(ctx context.Context, method string, req any) (any, error) {
 	return o.board.Call(ctx, method, req)
 }
 
-// Stream makes a call that streams. It is over soon after End, whatever its reader does: with
-// DRAINING, so that it can be gone on with elsewhere, or, if its reader takes nothing, with
-// OWNER_LOST.
+// Stream makes a streaming call. It ends soon after End, even if its reader does not read: with
+// DRAINING, so that the caller can continue at another node, or with OWNER_LOST if the reader
+// is stuck.
 func (o *Services) Stream(method string, stream grpc.ServerStream) error {
 	return inprocess.Ending(o.ends, endGrace, stalled, stream, func(stream grpc.ServerStream) error { return o.board.Stream(method, stream) })
 }

@@ -39,7 +39,7 @@ func byWorker(ctx context.Context, w *dispatch.Worker) context.Context {
 	return context.WithValue(ctx, workerKey{}, w)
 }
 
-// workerOf is the worker whose stream a request came in, or nil.
+// workerOf returns the worker whose stream a request came in, or nil.
 func workerOf(ctx context.Context) *dispatch.Worker {
 	w, _ := ctx.Value(workerKey{}).(*dispatch.Worker)
 	return w

@@ -100,8 +100,8 @@ func (s *workerService) serve(ctx context.Context, stream workServer, link *work
 	}
 }
 
-// received ends a stream whose worker sends nothing more: what it asked is
-// answered first.
+// received ends a stream whose worker sends no more requests, after all pending requests are
+// answered.
 func (s *workerService) received(stream workServer, link *workStream, err error) error {
 	if !errors.Is(err, io.EOF) {
 		return recvError(err)

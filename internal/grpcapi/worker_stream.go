@@ -18,13 +18,14 @@ import (
 )
 
 const (
-	// requestsInFlight bounds the requests of one stream whose receipts are not sent
-	// yet, and receiptBytes about what those hold; further requests are not read until
-	// then, so that a worker that reads nothing is held up by itself.
+	// requestsInFlight limits the requests of one stream whose receipts are not sent yet,
+	// receiptBytes their approximate size. Above a limit no further request is read, so that a
+	// worker that does not read blocks only itself.
 	requestsInFlight = 1024
 	receiptBytes     = 4 << 20
-	// waitingBytes bounds what the requests of one stream hold that wait for the operator's
-	// limits: those count for no room, so that others are read meanwhile.
+	// waitingBytes limits the bytes of the requests of one stream that wait for the operator's
+	// limits. These requests do not count as in flight, so that others are read in the
+	// meantime.
 	waitingBytes = 32 << 20
 	// maxBatch bounds the requests, and the responses, in one message; responses take
 	// maxBatchBytes at most, unless one alone has more.
@@ -51,19 +52,20 @@ type workStream struct {
 
 	mu    sync.Mutex
 	queue []*pawlv1.WorkResponse
-	// wake holds at most one token: there is something to send.
+	// wake holds at most one token: there are messages to send.
 	wake chan struct{}
 	// ended gets why the engine ends the stream.
 	ended chan error
 
 	requests sync.WaitGroup
-	// inFlight has one token for each request that was read and whose receipt is not sent;
-	// owed is what the receipts hold that wait to be, eased at most one token: it is less.
+	// inFlight has one token for each request that was read and whose receipt is not sent. owed
+	// is the size of the receipts that wait to be sent; eased gets at most one token when it
+	// has decreased.
 	inFlight           chan struct{}
 	queuedReceiptBytes atomic.Int64
 	receiptsFreed      chan struct{}
-	// waiting is what requests hold that wait for the operator's limits; excess counts those
-	// that are through with that and found no room.
+	// waiting is the size of the requests that wait for the operator's limits; excess counts
+	// those that are admitted by the limits but exceed requestsInFlight.
 	waiting, excess atomic.Int64
 	// last is, per run, closed when its newest request has taken effect.
 	last map[string]chan struct{}
@@ -125,9 +127,9 @@ func (l *workStream) flush(stream workServer) error {
 	}
 }
 
-// batchLen counts the messages that go as one: those that fit, at least one. The answer to
-// a registration goes alone: whoever waits for it reads one response, and only then knows
-// what to do with others.
+// batchLen returns how many messages are sent as one: those that fit, at least one. The answer
+// to a registration is sent alone, because a client reads that one response before it can
+// process others.
 func (l *workStream) batchLen(queue []*pawlv1.WorkResponse) int {
 	if !l.batches || queue[0].GetRegistered() != nil {
 		return 1
@@ -165,7 +167,7 @@ func (l *workStream) queueReceipt(receipt *pawlv1.WorkReceipt) {
 	l.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Receipt{Receipt: receipt}})
 }
 
-// receipted makes room again once a receipt is sent.
+// receipted releases the capacity of a request once its receipt is sent.
 func (l *workStream) receipted(receipt *pawlv1.WorkReceipt) {
 	l.queuedReceiptBytes.Add(-int64(proto.Size(receipt)))
 	l.releaseRequest()
@@ -175,7 +177,7 @@ func (l *workStream) receipted(receipt *pawlv1.WorkReceipt) {
 	}
 }
 
-// releaseRequest gives back the room of a request.
+// releaseRequest releases the capacity of a request.
 func (l *workStream) releaseRequest() {
 	for n := l.excess.Load(); n > 0; n = l.excess.Load() {
 		if l.excess.CompareAndSwap(n, n-1) {
@@ -185,7 +187,7 @@ func (l *workStream) releaseRequest() {
 	<-l.inFlight
 }
 
-// await gives the room of a request back while it waits for the operator's limits.
+// await releases the capacity of a request while it waits for the operator's limits.
 func (l *workStream) await(in *pawlv1.WorkRequest) (end func(), err error) {
 	size := int64(proto.Size(in))
 	if l.waiting.Add(size) > waitingBytes {
@@ -206,7 +208,7 @@ func (l *workStream) await(in *pawlv1.WorkRequest) (end func(), err error) {
 	}, nil
 }
 
-// idle: the worker holds nothing and waits for no answer.
+// idle reports whether the worker holds no work and waits for no answer.
 func (l *workStream) idle() bool {
 	l.mu.Lock()
 	quiet := l.busy == 0 && len(l.queue) == 0
@@ -239,8 +241,7 @@ func (l *workStream) receive(ctx context.Context, stream workServer, more []*paw
 	}
 }
 
-// takeMore takes the further requests of a message, as many at a time as there is room
-// for.
+// takeMore takes the further requests of a message, as many at a time as the capacity allows.
 func (l *workStream) takeMore(ctx context.Context, more []*pawlv1.WorkRequest) error {
 	for _, in := range more {
 		if !l.admit(ctx) {

@@ -22,11 +22,12 @@ import (
 // Domain is the domain of every google.rpc.ErrorInfo of this server.
 const Domain = "pawl.dev"
 
-// OwnerLost is the reason of a stream that ended because the store went to another node: by the
-// edge, where nobody took anything of it, which whoever routes it tells from another end.
+// OwnerLost is the reason of a stream that ended because another node has taken over the store.
+// The edge gives it to a stream whose reader is stuck; the router handles it differently from
+// other ends.
 const OwnerLost = "OWNER_LOST"
 
-// CommitUnknown is the reason of a call that may have taken effect: nobody knows.
+// CommitUnknown is the reason of a call with an unknown outcome: it may have taken effect.
 const CommitUnknown = "COMMIT_UNKNOWN"
 
 // Reasons that the edge itself gives.
@@ -39,8 +40,8 @@ const (
 	RequestTooLarge = "REQUEST_TOO_LARGE"
 )
 
-// Bounds of what an error carries. Details travel in a trailer, and clients on
-// the C core drop a call whose trailers pass 8 KiB.
+// Limits of an error's details. They travel in a trailer, and clients on the C core drop a call
+// whose trailers exceed 8 KiB.
 const (
 	maxMessageBytes     = 768
 	MaxDescriptionBytes = 512
@@ -75,8 +76,8 @@ var sentinels = []struct {
 	{machine.ErrIndeterminate, machine.Error{Code: machine.CodeUnavailable, Reason: CommitUnknown, Message: "nobody knows whether the commit happened; repeat it with the same id once the server is back"}},
 }
 
-// Withheld is an error that the caller is told nothing about but an id, under
-// which the log has the rest.
+// Withheld is an error of which the caller gets only an id. The log has the details under that
+// id.
 type Withheld struct {
 	ID    string
 	Cause error
@@ -118,7 +119,7 @@ func Status(err error) (*status.Status, *Withheld) {
 	return Hidden(Withhold(err))
 }
 
-// ended is the status of a call whose context ended before its answer.
+// ended returns the status of a call whose context ended before its answer.
 func ended(code codes.Code, text string) *status.Status {
 	return With(status.New(code, text), &errdetails.ErrorInfo{Domain: Domain, Reason: CallEnded})
 }

@@ -49,8 +49,8 @@ func Constraint(st *status.Status, violations []*validatepb.Violation) *status.S
 	return With(status.New(st.Code(), text), info, bad)
 }
 
-// violationText is the library's, but for enums, whose numbers nobody knows, and
-// for names that a pattern bounds.
+// violationText returns the library's text, except for enums, whose numbers mean little to
+// readers, and for names with a pattern.
 func violationText(v *validatepb.Violation) string {
 	if allowed := enumNames(v); allowed != nil {
 		return "must be one of " + strings.Join(allowed, ", ")

@@ -1,7 +1,8 @@
-// Package auditlog tells the audit which calls changed something and which were refused.
+// Package auditlog writes the audit lines about calls that changed state and calls that were
+// refused.
 //
-// It owns what of a call a line has: who, what about, what came of it, from where; never a payload.
-// Invariants: what changed something has its line before it is answered; while no line can be
-// written nothing that changes something is done; unknown callers cannot fill the disk
-// with lines about themselves.
+// It owns the contents of a line: caller, subject, outcome and origin; never a payload.
+// Invariants: a change has its line before it is answered; while lines cannot be written, calls
+// that change state are refused; unauthenticated callers cannot fill the disk with lines about
+// themselves.
 package auditlog

@@ -21,8 +21,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Lines about callers that nobody knows: so many at once, and so many a second. What is
-// left out is counted in the next line.
+// Limits of lines about unauthenticated callers: a burst, and a rate per second. The next line
+// counts the omitted ones.
 const (
 	strangersBurst  = 500
 	strangersPerSec = 50
@@ -47,7 +47,7 @@ func New(log *audit.Log, operations map[string]runtime.Operation) *Logger {
 	return &Logger{log: log, operations: operations, strangers: rate.NewLimiter(strangersPerSec, strangersBurst)}
 }
 
-// Admit refuses what changes something while no line can be written about it.
+// Admit refuses a call that changes state while its line cannot be written.
 func (t *Logger) Admit(method string) error {
 	if t == nil || !t.operations[method].Changes || t.log.Ready() == nil {
 		return nil
@@ -62,8 +62,8 @@ func unavailable() error {
 	}
 }
 
-// Unary is around a unary call, inside of what gives errors their form and outside of what
-// finds out who calls.
+// Unary is the interceptor for unary calls, inside the one that gives errors their form and
+// outside authentication.
 func (t *Logger) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
 	if err := t.Admit(info.FullMethod); err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (t *Logger) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	return resp, err
 }
 
-// made is what an answer names; "" = nothing.
+// made returns the resource that an answer names; "" = none.
 func made(method string, resp any) string {
 	resp, err := inprocess.Decoded(method, resp)
 	if err != nil {
@@ -112,22 +112,22 @@ func (t *Logger) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	return err
 }
 
-// Completed is told what came of a call that did not come through the interceptors, by a
-// caller that is known.
+// Completed is called with the outcome of a call that did not pass the interceptors, by an
+// authenticated caller.
 func (t *Logger) Completed(ctx context.Context, method string, req any, err error) {
 	if t != nil {
 		t.note(ctx, method, auth.CallerOf(ctx), about(req), err)
 	}
 }
 
-// Refused is told of a request that never became a call of somebody known.
+// Refused is called for a request that was refused before it became an authenticated call.
 func (t *Logger) Refused(ctx context.Context, method string, caller *auth.Caller, err error) {
 	if t != nil {
 		t.note(ctx, method, caller, subject{}, err)
 	}
 }
 
-// note writes a line about what changed something, and about what was refused.
+// note writes a line about a change or a refusal.
 func (t *Logger) note(ctx context.Context, method string, caller *auth.Caller, what subject, err error) {
 	if err == nil {
 		if t.operations[method].Changes {
@@ -145,7 +145,8 @@ func (t *Logger) note(ctx context.Context, method string, caller *auth.Caller, w
 	switch st.Code() {
 	case codes.Unauthenticated, codes.PermissionDenied, codes.ResourceExhausted:
 	default:
-		// A read that found nothing is no refusal, but for a namespace that is another's.
+		// A read of a missing resource is no refusal, except for a namespace that the caller
+		// has no right to.
 		if !t.operations[method].Changes && reason != "NAMESPACE_NOT_FOUND" {
 			return
 		}
@@ -156,7 +157,7 @@ func (t *Logger) note(ctx context.Context, method string, caller *auth.Caller, w
 // outcomeStarted is the outcome of a stream that is about to send what only its end tells of.
 const outcomeStarted = "BEGUN"
 
-// add writes a line, unless it is about one of too many whom nobody knows.
+// add writes a line, unless too many are about unauthenticated callers.
 func (t *Logger) add(ctx context.Context, method string, caller *auth.Caller, what subject, outcome, reason string) error {
 	e := audit.Entry{
 		Method: strings.TrimPrefix(method, "/"), Namespace: what.namespace, Resource: what.resource, RequestID: what.id,

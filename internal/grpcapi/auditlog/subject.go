@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// subject is what a call is about, the id that its caller gave it, and the principal in whose name
-// it says that it speaks.
+// subject is the subject of a call, the id that its caller gave it, and the principal for which
+// the caller claims to act.
 type subject struct{ namespace, resource, id, claims string }
 
 // about reads names and ids off a message, never what it carries.

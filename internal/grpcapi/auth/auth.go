@@ -19,12 +19,11 @@ import (
 // Caller is an authenticated caller and what proved it.
 type Caller struct {
 	runtime.Principal
-	// token is the digest of the bearer token that proved the name; zero when
-	// something else did.
+	// token is the digest of the bearer token that proved the name; zero with another proof.
 	token [sha256.Size]byte
-	// certificate proved the name; nil when something else did.
+	// certificate is the certificate that proved the name; nil with another proof.
 	certificate *Identity
-	// issued is what a token of an issuer says; nil when something else proved the name.
+	// issued holds the claims of an issuer's token; nil with another proof.
 	issued *oidc.Identity
 }
 
@@ -53,7 +52,7 @@ func WithRights(ctx context.Context, p *Caller, by *AuthState) context.Context {
 	return context.WithValue(WithCaller(ctx, p), rightsKey{}, by)
 }
 
-// Authenticator tells who calls and whether the method is theirs to call.
+// Authenticator identifies callers and checks whether they may call a method.
 type Authenticator struct {
 	Current atomic.Pointer[AuthState]
 	// Operations has, by name, what can be asked for.
@@ -62,7 +61,8 @@ type Authenticator struct {
 	own *own
 }
 
-// AuthState is who may call; changed is closed when another replaces it.
+// AuthState holds the present rights of callers; changed is closed when another state replaces
+// it.
 type AuthState struct {
 	Tokens *TokenSet
 	// Issuers is nil unless tokens of others are taken.
@@ -152,7 +152,7 @@ func (s *AuthState) byToken(ctx context.Context) (*Caller, error) {
 	return p, nil
 }
 
-// byIssuer names who an issuer says it is.
+// byIssuer identifies a caller by an issuer's token.
 func (s *AuthState) byIssuer(ctx context.Context, token string) (*Caller, error) {
 	id, err := s.Issuers.Identify(ctx, token)
 	if err != nil {
@@ -216,7 +216,7 @@ func (a *Authenticator) Recheck(p *Caller, method string) error {
 	return nil
 }
 
-// Still says whether a principal that was admitted to something has all the rights that it had.
+// Still returns an error if an admitted principal has lost one of its rights.
 func (a *Authenticator) Still(p *Caller) error {
 	still, err := a.now(p)
 	if err == nil && !still.Scopes.Has(p.Scopes) {
@@ -234,7 +234,8 @@ func (a *Authenticator) Reauthorize(p *Caller, method string) (*Caller, error) {
 	return still, a.Authorize(still, method)
 }
 
-// now is a principal by the rights that hold now, itself where nothing proved its name here.
+// now returns a principal with its present rights, or itself if this process did not
+// authenticate it.
 func (a *Authenticator) now(p *Caller) (*Caller, error) {
 	now := a.Current.Load()
 	var still *Caller
@@ -274,8 +275,8 @@ func unauthenticated(reason, message string) error {
 	return &machine.Error{Code: machine.CodeUnauthenticated, Reason: reason, Field: "authorization", Message: message}
 }
 
-// Unary is admit for a caller who is in the context already. What was read may have
-// waited: by other rights than those of the context, the caller is looked up again.
+// Unary is admit for a caller that is in the context already. The request may have waited: if
+// rights have changed since, the caller is looked up again.
 func (a *Authenticator) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	who := CallerOf(ctx)
 	if ctx.Value(rightsKey{}) != a.Current.Load() {
@@ -292,15 +293,15 @@ func (a *Authenticator) Unary(ctx context.Context, req any, info *grpc.UnaryServ
 	return next(ctx, req)
 }
 
-// MayRead says whether a principal of this name has one of the scopes in a namespace. Whoever
-// made a receiver of records may have lost the right since; the refusal is OWNER_LOST_RIGHT.
+// MayRead checks that a principal of this name has one of the scopes in a namespace. The
+// creator of a receiver may have lost the right since; the refusal is OWNER_LOST_RIGHT.
 func (a *Authenticator) MayRead(name, namespace string, scopes runtime.Scopes) error {
 	now := a.Current.Load()
 	may := func(p runtime.Principal) bool { return p.Scopes.Any(scopes) && p.In(namespace) }
 	switch {
 	case now.AsksToken():
-		// What an issuer's token would say now nobody knows before it is shown; what it
-		// could say the rules do.
+		// The claims of an issuer's next token are unknown; its rules limit what they can
+		// grant.
 		if now.Issuers.MayHave(name, scopes, namespace) || slices.ContainsFunc(now.Tokens.Principals, func(p *Caller) bool { return p.Owns(name) && may(p.Principal) }) {
 			return nil
 		}

@@ -8,19 +8,19 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// CallerRef is where the door puts who calls, for whoever looks at the call from outside of it.
+// CallerRef passes the caller from authentication to interceptors outside it.
 type CallerRef struct{ Caller *Caller }
 
 type callerRefKey struct{}
 
-// WithCallerRef is a context whose call's caller will be in the seat as soon as it is known, also if
-// the call is refused then.
+// WithCallerRef returns a context and a CallerRef that gets the caller once it is
+// authenticated, even if the call is refused afterwards.
 func WithCallerRef(ctx context.Context) (context.Context, *CallerRef) {
 	seat := &CallerRef{}
 	return context.WithValue(ctx, callerRefKey{}, seat), seat
 }
 
-// setCallerRef puts a caller into the seat of its call, if there is one.
+// setCallerRef stores a caller in the CallerRef of its call, if there is one.
 func setCallerRef(ctx context.Context, p *Caller) {
 	if seat, ok := ctx.Value(callerRefKey{}).(*CallerRef); ok {
 		seat.Caller = p
@@ -59,7 +59,8 @@ func PeerOf(ctx context.Context) string {
 	return "socket"
 }
 
-// GatewayMetadata is what the gateway tells the server of who made a request.
+// GatewayMetadata is the metadata by which the gateway passes the caller of a request to the
+// server.
 func GatewayMetadata(r *http.Request) metadata.MD {
 	return metadata.Join(IdentityOf(r.TLS).Metadata(), metadata.Pairs(peerKey, r.RemoteAddr))
 }

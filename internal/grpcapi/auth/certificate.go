@@ -74,7 +74,7 @@ func nameable(name string) bool {
 		!strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// CertificateSet answers who the holder of a certificate is. nil: none are asked for.
+// CertificateSet identifies the holders of certificates. nil: certificates are not requested.
 type CertificateSet struct {
 	// Roots are the digests of the authorities that are trusted now.
 	Roots map[[sha256.Size]byte]bool
@@ -84,9 +84,9 @@ type CertificateSet struct {
 	Namespaces map[string][]string
 }
 
-// Find names the holder: by the first of its names that was given scopes, else by
-// the first that it has. Whom no line names has what every certificate has, which
-// without such a line is nothing.
+// Find returns the holder: by the first of its names that was given scopes, otherwise by its
+// first name. A holder without a line of its own has the rights of the line for every
+// certificate; without that line it has none.
 func (s *CertificateSet) Find(id *Identity) (*Caller, error) {
 	if !slices.ContainsFunc(id.Roots, func(root [sha256.Size]byte) bool { return s.Roots[root] }) {
 		return nil, unauthenticated("CERTIFICATE_REVOKED", "the authority of the client certificate is no longer trusted; connect again with another")
@@ -120,8 +120,8 @@ func (s *CertificateSet) Of(name string) runtime.Principal {
 	return p
 }
 
-// The gateway is a client on the in-process connection. It tells there who showed a
-// certificate to it, in these keys; on any other connection they mean nothing.
+// The gateway is a client on the in-process connection. There it passes the certificate of its
+// own client in these keys; on any other connection they are ignored.
 const (
 	rootKey = "pawl-root-bin"
 	nameKey = "pawl-name-bin"
@@ -139,7 +139,7 @@ func (id *Identity) Metadata() metadata.MD {
 	return md
 }
 
-// forwarded reads what the gateway told; nil: its caller showed no certificate.
+// forwarded reads the identity that the gateway passed; nil: its client showed no certificate.
 func forwarded(ctx context.Context) *Identity {
 	md, _ := metadata.FromIncomingContext(ctx)
 	roots := md.Get(rootKey)
@@ -155,8 +155,8 @@ func forwarded(ctx context.Context) *Identity {
 	return id
 }
 
-// shown is the identity that the caller's connection proves. owner: the connection
-// is the Unix socket, which nobody but the owner of the process can open.
+// shown returns the identity that the caller's connection proves. owner: the connection is the
+// Unix socket, which only the owner of the process can open.
 func shown(ctx context.Context) (id *Identity, owner bool) {
 	from, ok := peer.FromContext(ctx)
 	if !ok {

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// ListenTCP binds HOST:PORT for every listener of the process. Unless it is
-// open, to callers who are authenticated or whom the operator takes anyway, an empty
-// HOST means loopback and any other than loopback is refused.
+// ListenTCP binds HOST:PORT for every listener of the process. open means that callers are
+// authenticated, or that the operator permits insecure ones. Otherwise an empty HOST means
+// loopback and any other address than loopback is refused.
 func ListenTCP(field, address string, open bool) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

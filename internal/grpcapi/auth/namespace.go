@@ -32,9 +32,9 @@ func namespaceOf(req any) (string, bool) {
 	return "", false
 }
 
-// CheckNamespace refuses a request of another namespace than those that its caller is kept to.
-// It is the first thing that is said of a request: no other answer may tell whether
-// there is such a namespace, or what it has. The engine holds the same once more.
+// CheckNamespace refuses a request of a namespace to which its caller has no right. It is the
+// first check of a request, so that no other answer reveals whether the namespace exists, or
+// its contents. The engine checks the same again.
 func CheckNamespace(p *Caller, req any) error {
 	namespace, _ := namespaceOf(req)
 	if namespace == "" || p.In(namespace) {

@@ -17,16 +17,16 @@ type own struct {
 	caller *Caller
 }
 
-// Own takes whoever shows this secret, which the process made and nobody else has, for the
-// sidecar itself, whatever other callers have to show. It is called once, before anything
-// is served.
+// Own accepts callers with this secret, which only this process knows, as the sidecar itself,
+// in addition to the other ways of authentication. Call it once, before the first call is
+// served.
 func (a *Authenticator) Own(secret string) {
 	a.own = &own{proof: sha256.Sum256([]byte(secret)), caller: &Caller{Principal: runtime.Principal{
 		Subject: policy.SidecarName, Proof: policy.BySidecar, Scopes: runtime.ScopeWork | runtime.ScopeRunsRead | runtime.ScopeRunsWrite | runtime.ScopeValuesSensitive,
 	}}}
 }
 
-// ownCaller is the sidecar itself; nil: somebody else calls.
+// ownCaller returns the sidecar itself; nil: another caller.
 func (a *Authenticator) ownCaller(ctx context.Context) *Caller {
 	if a.own == nil {
 		return nil

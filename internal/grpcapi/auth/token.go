@@ -42,8 +42,8 @@ type Token struct {
 // digestForm begins the digest of a token in a file.
 const digestForm = "sha256:"
 
-// randomTokenBytes is how much chance a new token has: nobody guesses 256 bits, so that
-// their plain digest gives nothing away to whoever reads the file.
+// randomTokenBytes is the entropy of a new token: 256 bits cannot be guessed, so that a plain
+// digest reveals no token to a reader of the file.
 const randomTokenBytes = 32
 
 // NewSecret makes a token.
@@ -71,18 +71,18 @@ func Digested(secret string) string {
 
 var principalName = regexp.MustCompile(`^[A-Za-z0-9._@:/-]{1,128}$`)
 
-// ReadTokens reads a token file. Each line that is neither empty nor a comment
-// (#) has three fields parted by spaces or tabs:
+// ReadTokens reads a token file. Each line that is neither empty nor a comment (#) has three
+// fields separated by spaces or tabs:
 //
 //	PRINCIPAL  SCOPE[,SCOPE...][@NAMESPACE[,NAMESPACE...]]  sha256:DIGEST
 //	ci-deploy  packs:write                   sha256:5f1e...
 //	approvals  runs:read,events:external@red sha256:0c9a...
 //
-// The file has no token, only its digest: who reads it can prove nothing with it. A line
-// with a token as it is sent is refused ([HashLines] brings such a file into this form).
+// The file has only digests of tokens: a reader of the file cannot authenticate with it. A line
+// with a plain token is refused ([HashLines] converts an old file).
 //
-// A file that others may write, or everybody may read, is refused. All other faults
-// are reported at once, by line; no error repeats a token.
+// A file that others may write, or everyone may read, is refused. All other faults are reported
+// at once, by line; no error repeats a token.
 func ReadTokens(path string) ([]Token, error) {
 	raw, err := secretfile.Read(path)
 	if err != nil {
@@ -182,8 +182,8 @@ func (t Token) digest() [sha256.Size]byte {
 	return t.Digest
 }
 
-// TokenSet answers who holds a token. It keeps digests only, so that a
-// comparison takes the same time for every token and none stays in memory.
+// TokenSet finds the holders of tokens. It keeps digests only, so that a comparison takes the
+// same time for every token and no token stays in memory.
 type TokenSet struct {
 	digests    [][sha256.Size]byte
 	Principals []*Caller
@@ -209,8 +209,8 @@ func NewTokenSet(tokens []Token) (*TokenSet, error) {
 	return set, errors.Join(faults...)
 }
 
-// Holder is who sends a token; nil = it is nobody's. One that is shorter than any that may
-// be made is nobody's, whatever digests there are.
+// Holder returns the holder of a token; nil = unknown. A token that is shorter than the minimum
+// has no holder, even if its digest is in the set.
 func (s *TokenSet) Holder(secret string) *Caller {
 	if len(secret) < MinTokenBytes {
 		return nil
@@ -218,7 +218,8 @@ func (s *TokenSet) Holder(secret string) *Caller {
 	return s.find(sha256.Sum256([]byte(secret)))
 }
 
-// find compares with every token, whichever matches, and returns nil for none.
+// find compares with every token, so that the time does not depend on the match. It returns nil
+// for none.
 func (s *TokenSet) find(digest [sha256.Size]byte) *Caller {
 	found := -1
 	for i := range s.digests {

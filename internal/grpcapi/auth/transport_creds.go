@@ -20,7 +20,7 @@ const (
 	connInProcess
 )
 
-// connInfo is the AuthInfo of such a connection.
+// connInfo is the AuthInfo of an in-process connection or a Unix socket.
 type connInfo struct {
 	credentials.CommonAuthInfo
 	kind connKind
@@ -40,8 +40,8 @@ type transportCreds struct {
 	outside func(net.Conn) net.Conn
 }
 
-// NewTransportCredentials takes the keys for TCP, nil for none, and who watches what comes from
-// outside.
+// NewTransportCredentials makes the credentials of a server. conf has the keys for TCP, nil for
+// none; outside wraps connections from outside.
 func NewTransportCredentials(conf *tls.Config, outside func(net.Conn) net.Conn) *transportCreds {
 	d := &transportCreds{TransportCredentials: insecure.NewCredentials(), outside: outside}
 	if conf != nil {

@@ -13,8 +13,7 @@ import (
 // Limiter admits calls per principal and per namespace. The ready-made interceptor of the
 // middleware library cannot say when to come back, which RetryInfo does.
 type Limiter struct {
-	// book says what the quotas are; perSecond is for principals of whom it says nothing,
-	// 0 = no bound.
+	// book has the quotas; perSecond is for principals without one, 0 = no limit.
 	book      *quota.Limits
 	perSecond float64
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/quota"
 )
 
-// Streams bounds the calls that stay open while nothing happens: all of them together, and
-// those of a namespace and a principal.
+// Streams limits the calls that stay open while idle: all of them together, and those of a
+// namespace and a principal.
 type Streams struct {
 	limit int64
 	open  atomic.Int64

@@ -16,10 +16,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// grpc-go answers a message that cannot be decoded with INTERNAL, by itself,
-// before a handler or an interceptor has a say. That blames the server for the
-// caller's bytes. So requests are received into an envelope, which the codec
-// fills in without an error of its own, and whoever receives looks into it.
+// grpc-go itself answers an undecodable message with INTERNAL, before a handler or an
+// interceptor runs. That blames the server for the caller's bytes. So requests are received
+// into an envelope, which the codec fills without an error of its own, and the receiver checks
+// it.
 
 // envelope is a message on its way in.
 type envelope struct {
@@ -57,9 +57,9 @@ type codec struct {
 	limit int
 }
 
-// NewCodec is gRPC's own codec for protobuf, which receives into envelopes. One of more than limit
-// bytes is refused as REQUEST_TOO_LARGE; 0 leaves the bound to gRPC, whose refusal has no reason:
-// RecvMsg answers the call itself, and neither an interceptor nor a handler has a say.
+// NewCodec returns gRPC's own codec for protobuf, which receives into envelopes. A message of
+// more than limit bytes is refused as REQUEST_TOO_LARGE; 0 leaves the limit to gRPC, whose
+// refusal has no reason: RecvMsg answers the call itself, before any interceptor or handler.
 func NewCodec(limit int) encoding.CodecV2 { return codec{encoding.GetCodecV2("proto"), limit} }
 
 // tooLarge refuses a message by its size.
@@ -138,7 +138,7 @@ func strictHandler(next grpc.MethodHandler) grpc.MethodHandler {
 type Stream struct {
 	grpc.ServerStream
 	ctx context.Context //nolint:containedctx // it is the stream's, with the stream in it
-	// size is how many bytes the last message had; read by whoever receives.
+	// size is the size of the last message in bytes, for its receiver.
 	size int
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/ratelimit"
 )
 
-// ProviderLimitsFromProto reads what a provider told of its limits; nil = nothing.
+// ProviderLimitsFromProto reads the limits that a provider reported; nil = none.
 func ProviderLimitsFromProto(in *pawlv1.ProviderLimits) *ratelimit.ProviderLimits {
 	if in == nil {
 		return nil

@@ -31,10 +31,9 @@ func (r *PageSizer) TryAdd(item proto.Message) bool {
 // pageSum is how many bytes of a hash bind a page token to its list.
 const pageSum = 8
 
-// PageToken makes the token of a list's next page out of the position that the
-// engine gave; "" stays "". It is good for the same request only, page_size
-// aside: a token of another list, or under another filter, would otherwise begin
-// at some place that nobody meant.
+// PageToken makes the token of a list's next page from the position that the engine returned;
+// "" stays "". It is valid for the same request only, except page_size: with another list or
+// filter it would start at an arbitrary position.
 func PageToken(list proto.Message, position string) string {
 	if position == "" {
 		return ""

@@ -15,12 +15,12 @@ import (
 // The constraints of the proto files were checked by the interceptor before any
 // of these is called; what is left is what they cannot say.
 
-// Caller is who makes a request.
+// Caller is the caller of a request.
 type Caller struct {
-	// Call is whose it is; its namespace is that of requests which name none.
+	// Call is the engine's form of it; its namespace is used for requests that name none.
 	runtime.Call
-	// Bound: the request came in the stream of a worker and is of its namespace,
-	// whatever it names.
+	// Bound: the request came in a worker's stream. It belongs to the worker's namespace, even
+	// if it names another one.
 	Bound bool
 	// Traceparent is the trace context that the request came with; "" = none.
 	Traceparent string

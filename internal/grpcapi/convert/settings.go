@@ -15,7 +15,7 @@ var executorKeys = []string{
 	"parameters", "model_overrides", "validators", "tool_policy", "media", "pipeline", "tested_models",
 }
 
-// maxSettings bounds the turns whose settings are remembered.
+// maxSettings limits the cache of turns' settings.
 const maxSettings = 1024
 
 // SettingsCache makes the settings of turns: what a pack says to the executor,
@@ -97,7 +97,7 @@ func settingsOf(p *pack.Pack, prompt, state string) string {
 	return string(text)
 }
 
-// orchestration is the state's own word for who moves it; "" = it says nothing.
+// orchestration returns the state's own setting of its orchestration; "" = not set.
 func orchestration(p *pack.Pack, state string) string {
 	if p.Doc.Workflow == nil || p.Doc.Workflow.States[state] == nil {
 		return ""

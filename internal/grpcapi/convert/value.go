@@ -44,8 +44,8 @@ func invalidJSON(field, why string) error {
 	return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "INVALID_JSON", Field: field, Message: "no valid JSON: " + why}
 }
 
-// writesFromProto leaves the judgement of a value to the machine, whose turn
-// comes after the checks of the run; it only brings it into the stored form.
+// writesFromProto converts values to the stored form. The machine checks them, after the checks
+// of the run.
 func writesFromProto(in []*pawlv1.ArtifactWrite) []machine.ArtifactWrite {
 	if len(in) == 0 {
 		return nil

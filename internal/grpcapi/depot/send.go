@@ -7,13 +7,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// SendTimeout is how long a message may wait until it is taken: so long the store is held as it
-// was at one moment, for somebody who may be gone.
+// SendTimeout limits the wait for a reader to take a message. During the wait the store must
+// keep one moment's versions, perhaps for a client that is gone.
 const SendTimeout = 2 * time.Minute
 
-// sendWithTimeout sends a message; it waits no longer than ctx and [SendTimeout] last. After an error
-// nothing more is sent: the message may still be waiting, until the call has returned.
-// Errors: the cause of ctx, *machine.Refusal READER_STALLED, those of send.
+// sendWithTimeout sends a message. It waits no longer than ctx and [SendTimeout] last. After an
+// error the caller must send no more: the message may still be waiting until the call has
+// returned. Errors: the cause of ctx, *machine.Refusal READER_STALLED, those of send.
 func sendWithTimeout(ctx context.Context, send func() error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -15,8 +15,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Store is the store of the sidecar, or a partition of it. Each method that reads it does at one
-// moment, and ends early when its context does, or what it is told to call returns an error.
+// Store is the store of the sidecar, or a partition of it. Each method that reads it reads one
+// moment, and ends early when its context ends or a callback returns an error.
 type Store interface {
 	// Partition is the number of the partition; 0 is the only one of a store that is not shared.
 	Partition() uint32
@@ -97,8 +97,8 @@ func (s *Service) CheckStore(_ *pawlv1.CheckStoreRequest, stream grpc.ServerStre
 	})
 }
 
-// watched checks the store, which does not wait for whoever is told how far it has come:
-// they are told what is newest when they have taken what was before.
+// watched checks the store, and reports progress to tell without waiting for it: a slow reader
+// gets the newest counts after it has taken the earlier ones.
 func (s *Service) watched(ctx context.Context, tell func(*pawlv1.CheckCounts) error) (*pawlv1.CheckCounts, *pawlv1.CheckFault, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -150,11 +150,11 @@ func (s *Service) ListPartitions(context.Context, *pawlv1.ListPartitionsRequest)
 	return &pawlv1.ListPartitionsResponse{Partitions: []*pawlv1.Partition{one}}, nil
 }
 
-// busyFor is when somebody who was refused may ask again.
+// busyFor is the time after which a refused caller may try again.
 const busyFor = 5 * time.Second
 
-// runExclusive does something unless it is under way already. The cause of a context that ended
-// is the error: it says what ended it.
+// runExclusive runs do unless it is running already. If a context ended, the error is its
+// cause.
 func (s *Service) runExclusive(ctx context.Context, busy *sync.Mutex, what string, do func() error) error {
 	if s.store == nil {
 		return &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "STORE_OFF", Message: "this server has no store to ask"}

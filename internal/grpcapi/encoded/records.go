@@ -16,13 +16,11 @@ const (
 	recordOverhead = keptBytes / keptRecords
 )
 
-// Message is a response in the bytes that go over the wire. It is shared by all who
-// send it, and changed by nobody.
+// Message is an encoded response. All senders share it, and it never changes.
 type Message []byte
 
-// RecordKey names the bytes of a record in a stream of records. Readers with different
-// filters are told different previous records, and those without the scope no sensitive
-// values.
+// RecordKey identifies the bytes of a record in a stream of records. Readers with different
+// filters get different previous records, and those without the scope get no sensitive values.
 type RecordKey struct {
 	Namespace string
 	Position  uint64
@@ -33,9 +31,9 @@ type RecordKey struct {
 	Erased bool
 }
 
-// Records keeps the records that were converted last, so that many readers of the
-// same cost one conversion: a record's message is the same for everybody who may read it and the values in it.
-// What is not kept any more is converted anew. Safe for concurrent use.
+// Records caches recently converted records, so that many readers of the same record cost one
+// conversion: readers with the same rights get the same message. A record that has left the
+// cache is converted again. Safe for concurrent use.
 type Records struct {
 	mu   sync.Mutex
 	kept *cache.LRU[RecordKey, *keptRecord]
@@ -48,28 +46,28 @@ func (b *Records) Clear() {
 	b.kept.Clear()
 }
 
-// errUnconverted is what is kept of a record while nobody has converted it.
+// errUnconverted marks a record in the cache that is not converted yet.
 var errUnconverted = errors.New("sent: a record was not converted")
 
-// keptRecord is converted by the first who asks; the others wait for it.
+// keptRecord is converted by its first reader; the others wait for it.
 type keptRecord struct {
 	once sync.Once
 	data Message
 	err  error
 }
 
-// NewRecords keeps nothing yet.
+// NewRecords makes an empty cache.
 func NewRecords() *Records {
 	return &Records{kept: cache.New[RecordKey, *keptRecord](keptBytes)}
 }
 
-// Of returns the message of a record, made by convert if nobody has made it lately.
+// Of returns the message of a record. It calls convert if the message is not in the cache.
 func (b *Records) Of(place RecordKey, convert func() (Message, error)) (Message, error) {
 	kept := b.keep(place)
 	mine := false
 	kept.once.Do(func() {
 		mine = true
-		// What a panic leaves to those who wait.
+		// Waiting readers get this error if convert panics.
 		kept.err = errUnconverted
 		defer b.settle(place, kept)
 		kept.data, kept.err = convert()

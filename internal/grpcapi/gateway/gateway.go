@@ -39,11 +39,11 @@ type Config struct {
 	// there is none. Host and origin are checked, the type of the body is not.
 	Plugin        http.Handler
 	PluginMatches func(path string) bool
-	// Refused is told of each request that is refused before it is a call.
+	// Refused is called for each request that is refused before it becomes a call.
 	Refused func(context.Context, *status.Status)
 }
 
-// New is the handler of a gateway whose calls go over conn.
+// New returns the handler of a gateway whose calls use conn.
 func New(conn grpc.ClientConnInterface, cfg Config) (http.Handler, error) {
 	routes, err := NewRoutes(context.Background(), conn)
 	if err != nil {
@@ -88,7 +88,7 @@ func NewRoutes(ctx context.Context, conn grpc.ClientConnInterface) (*gw.ServeMux
 // traceHeaderName is the HTTP header and the metadata key of W3C trace context.
 const traceHeaderName = "traceparent"
 
-// traceHeader hands W3C trace context on to the call, and nothing else.
+// traceHeader passes on only the headers of W3C trace context.
 func traceHeader(name string) (string, bool) {
 	return traceHeaderName, strings.EqualFold(name, traceHeaderName)
 }
@@ -97,9 +97,8 @@ func traceHeader(name string) (string, bool) {
 // gateway library passes on by itself, is all that a call needs.
 func noHeader(string) (string, bool) { return "", false }
 
-// gatewayError writes an error as google.rpc.Status. Errors that the gateway
-// itself made (no such path, a body that is no JSON of the request) get the
-// reason that all others have.
+// gatewayError writes an error as google.rpc.Status. Errors of the gateway itself (an unknown
+// path, a body that is not the request's JSON) get a reason like all others.
 func gatewayError(_ context.Context, _ *gw.ServeMux, _ gw.Marshaler, w http.ResponseWriter, _ *http.Request, err error) {
 	code := 0
 	if custom, ok := errors.AsType[*gw.HTTPStatusError](err); ok {

@@ -27,8 +27,8 @@ type guard struct {
 	next http.Handler
 }
 
-// bodyMethods are those whose request must be JSON, an empty body included: a
-// POST without a body is a request that any web page may make.
+// bodyMethods are the methods whose request must be JSON, even with an empty body: any web page
+// may send a POST without a body.
 var bodyMethods = []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 
 // ServeHTTP refuses or hands on.

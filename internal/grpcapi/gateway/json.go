@@ -141,8 +141,8 @@ func holdsJSON(field protoreflect.FieldDescriptor) bool {
 	return field.Kind() == protoreflect.StringKind && !field.IsList() && (name == "json" || strings.HasSuffix(name, "_json"))
 }
 
-// textValue writes the value of a field that holds JSON as text, whichever of its names
-// it came under.
+// textValue writes the value of a field that holds JSON as text, under any of the field's
+// names.
 func textValue(field protoreflect.FieldDescriptor, object map[string]json.RawMessage) error {
 	names := []string{field.JSONName(), field.TextName()}
 	if plain := strings.TrimSuffix(field.JSONName(), "Json"); plain != field.JSONName() && field.ContainingMessage().Fields().ByJSONName(plain) == nil {

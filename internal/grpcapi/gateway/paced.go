@@ -13,9 +13,9 @@ const (
 	pieceTime = 2 * time.Minute
 )
 
-// NewServer is an HTTP server whose clients have to keep a pace. headers bounds the bytes
-// of a request's headers. It speaks HTTP/2 without TLS too, for the gRPC clients that a
-// [Signpost] answers.
+// NewServer makes an HTTP server that closes connections of clients that are too slow. headers
+// limits the bytes of a request's headers. It also speaks HTTP/2 without TLS, for the gRPC
+// clients that a [Signpost] answers.
 func NewServer(handler http.Handler, headers int) *http.Server {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
@@ -62,7 +62,7 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// pacedWriter ends the connection of a client that takes nothing of one piece.
+// pacedWriter ends the connection of a client that does not read a piece in time.
 type pacedWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController

@@ -37,7 +37,7 @@ func (s *Signpost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// point ends a call as a gRPC server does that has nothing to say but the status.
+// point ends a call like a gRPC server that returns only a status.
 func (s *Signpost) point(w http.ResponseWriter, r *http.Request) {
 	place := s.place(r.Host)
 	st := apierror.Refused(&machine.Error{

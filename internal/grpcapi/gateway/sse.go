@@ -31,13 +31,13 @@ const (
 // that has this id is 204, after which it stays closed (HTML standard, section 9.2.3).
 const endID = "end"
 
-// eventStream serves StreamTransitions as server-sent events to those who ask
-// for text/event-stream; others get newline-delimited JSON from the library.
+// eventStream serves StreamTransitions as server-sent events to clients that accept
+// text/event-stream; others get newline-delimited JSON from the library.
 //
-// Records come as plain messages, sign of life as event "heartbeat", the end of
-// the stream as event "end" and an error as event "fault" with a
-// google.rpc.Status. `id:` is the cursor: a browser that reconnects sends it as
-// Last-Event-ID and misses nothing. That of the event "end" is [endID].
+// Records are plain messages, heartbeats the event "heartbeat", the end of the stream the event
+// "end" and an error the event "fault" with a google.rpc.Status. `id:` is the cursor: a browser
+// that reconnects sends it as Last-Event-ID and misses no record. That of the event "end" is
+// [endID].
 type eventStream struct {
 	runs  pawlv1.RunServiceClient
 	other http.Handler

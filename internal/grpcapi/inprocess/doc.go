@@ -1,7 +1,7 @@
 // Package inprocess calls the implementations of gRPC services by the names of their methods,
-// without a server in between, and lets go of streams whose service ends.
+// without a server in between, and abandons streams whose service ends.
 //
-// Owns: nothing but the table.
-// Keeps: a call through a board is the handler's own, with the request that it is given; a stream
-// is over soon after its service ended, also if its reader does nothing.
+// Owns: only the table of services. Keeps: a call through a board is a direct call of the
+// handler, with the same request; a stream ends soon after its service, even if its reader does
+// not read.
 package inprocess

@@ -13,10 +13,10 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// Ending handles a stream so that it is over soon after ends is, whose cause is then the
-// error. A handler has grace to end it by itself. One that is still there is left behind, and
-// neither sends nor receives any more: somebody else may go on with the stream. Where it was
-// held up by a reader who takes nothing, nobody can, and the error is stalled.
+// Ending handles a stream so that it ends soon after the context ends, whose cause is then the
+// error. The handler has grace to end by itself. After that it is abandoned and can neither
+// send nor receive, so that another node may continue the stream. If a stuck reader blocks the
+// handler, the stream cannot continue, and the error is stalled.
 func Ending(ends context.Context, grace time.Duration, stalled func() error, stream grpc.ServerStream, handle func(grpc.ServerStream) error) error {
 	s := &ending{ServerStream: stream}
 	done := make(chan end, 1)
@@ -60,7 +60,7 @@ func (e end) result() error {
 // ending is a stream that its handler may have to let go of.
 type ending struct {
 	grpc.ServerStream
-	// sending is held while something is sent.
+	// sending is held while a message is sent.
 	sending sync.Mutex
 	// detachedBy is why it was left behind; nil: it was not.
 	detachedBy atomic.Pointer[error]
@@ -69,7 +69,7 @@ type ending struct {
 // detach has the handler let go of the stream.
 func (s *ending) detach(why error, stalled func() error) error {
 	s.detachedBy.Store(&why)
-	// Whoever begins to send from here on sees it.
+	// Every later send sees it.
 	if !s.sending.TryLock() {
 		return stalled()
 	}
@@ -115,7 +115,7 @@ func EndingHTTP(ends context.Context, grace time.Duration, w http.ResponseWriter
 		select {
 		case <-handled:
 		case <-over.C:
-			// Where there are no deadlines nobody can hold up a handler.
+			// Without deadlines a reader cannot block a handler.
 			control, now := http.NewResponseController(w), time.Now()
 			_ = control.SetReadDeadline(now)
 			_ = control.SetWriteDeadline(now)

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Board has services by their names. It is filled once, then read by anybody.
+// Board has services by their names. It is filled once, and only read afterwards.
 type Board struct {
 	descs   []*grpc.ServiceDesc
 	impls   map[string]any

@@ -17,15 +17,15 @@ type Views interface {
 	PackFor(ctx context.Context, ref runtime.RunRef) (*machine.State, *pack.Pack, error)
 }
 
-// Gate decides what of a run a call is told.
+// Gate decides which values of a run a call may get.
 type Gate struct{ Views Views }
 
-// Hidden reports whether sensitive values are kept from whoever reads by a call.
+// Hidden reports whether sensitive values are hidden from a reading call.
 func Hidden(call runtime.Call) bool {
 	return !call.Principal.Scopes.Has(runtime.ScopeValuesSensitive)
 }
 
-// Rules are what is sensitive in the run of a state; nil = nothing.
+// Rules returns what is sensitive in the run of a state; nil = no rules.
 func (g Gate) Rules(ctx context.Context, namespace string, state *machine.State) (*Rules, error) {
 	owner, err := g.Views.PackOf(ctx, namespace, state)
 	if err != nil {
@@ -43,8 +43,8 @@ func (g Gate) seen(ctx context.Context, ref runtime.RunRef) (*Rules, error) {
 	return Of(owner.XPawl().Hidden().In(state)), nil
 }
 
-// Live reports whether a call may be told the output of a run while it is written: pieces
-// of a message say nothing of what they leave out, so they are told whole or not at all.
+// Live reports whether a call may get the output of a run while it is written: pieces of a
+// message cannot be redacted one by one, so they are sent unredacted or not at all.
 func (g Gate) Live(ctx context.Context, ref runtime.RunRef) bool {
 	if !Hidden(ref.Call) {
 		return true
@@ -53,7 +53,7 @@ func (g Gate) Live(ctx context.Context, ref runtime.RunRef) bool {
 	return err == nil && (rules == nil || !rules.messages)
 }
 
-// Hide takes sensitive values of a run out of what a call that reads is told.
+// Hide replaces a run's sensitive values in the answer to a call that reads.
 func (g Gate) Hide(ctx context.Context, call runtime.Call, state *machine.State, out proto.Message) error {
 	if !Hidden(call) {
 		return nil
@@ -73,8 +73,8 @@ func (g Gate) HideSeen(ctx context.Context, ref runtime.RunRef, out proto.Messag
 	return err
 }
 
-// HideAnswer is Hide for the answer to a call that changes a run. Who may execute turns
-// is told: it has the values anyway, to render them.
+// HideAnswer is Hide for the answer to a call that changes a run. A caller that may execute
+// turns gets the values, because it has them anyway, to render them.
 func (g Gate) HideAnswer(ctx context.Context, call runtime.Call, state *machine.State, out any) error {
 	told, ok := out.(proto.Message)
 	if !ok || state == nil || call.Worker != nil || call.Principal.Scopes.Any(runtime.ScopeRunsWrite|runtime.ScopeWork) {
@@ -83,8 +83,9 @@ func (g Gate) HideAnswer(ctx context.Context, call runtime.Call, state *machine.
 	return g.Hide(ctx, call, state, told)
 }
 
-// Whole refuses what cannot be told in part, a file, a comparison of values or a copy under
-// another pack's rules, to who may not read all of it. other is a second run of the same namespace, "" = none.
+// Whole refuses an answer that cannot be redacted, for example a file, a comparison of values
+// or a copy under another pack's rules, to callers that may not read all of it. other is a
+// second run of the same namespace, "" = none.
 func (g Gate) Whole(ctx context.Context, ref runtime.RunRef, other string) error {
 	if !Hidden(ref.Call) {
 		return nil

@@ -30,8 +30,9 @@ func (r *Rules) model(m proto.Message) bool {
 	return false
 }
 
-// redactModelRequest takes out the texts of a request. The system prompt is rendered with variables and
-// artifacts; the digest of a short text gives it away to who tries them all.
+// redactModelRequest removes the texts of a request. The system prompt is rendered with
+// variables and artifacts. The digest of a short text is removed as well, because a reader can
+// find the text by trying.
 func (r *Rules) redactModelRequest(m *pawlv1.ModelRequest) bool {
 	changed := (r.anyVariable() || len(r.artifacts) > 0) && m.System != nil && text(m.System, TextMark)
 	changed = r.messages && m.ToolsJson != nil && text(m.ToolsJson, JSONMark) || changed

@@ -14,7 +14,7 @@ func (r *Rules) replace(m proto.Message) bool {
 	case *pawlv1.Artifact:
 		return r.artifacts[m.GetHead().GetName()] && value(m.GetValue())
 	case *pawlv1.ArtifactHead:
-		// The digest of a short value gives it away to who tries them all.
+		// A reader can find a short value from its digest by trying.
 		known := r.artifacts[m.GetName()] && len(m.GetHash()) > 0
 		if known {
 			m.Hash = nil
@@ -31,13 +31,13 @@ func (r *Rules) replace(m proto.Message) bool {
 	case *pawlv1.IncludedMessage:
 		return r.coversInputs() && text(&m.Text, TextMark)
 	case *pawlv1.Envelope:
-		// The metadata of who sends or delegates may hold variables.
+		// The metadata of a sender or delegation may hold variables.
 		return (r.messages || r.anyVariable()) && text(&m.MetadataJson, JSONMark)
 	case *pawlv1.OutputPiece:
 		changed := r.messages && text(&m.Description, TextMark)
 		return r.messages && text(&m.MetadataJson, JSONMark) || changed
 	case *pawlv1.TurnFailed:
-		// It may quote whatever the turn was shown.
+		// It may quote any input of the turn.
 		return r.some() && failure(m.GetError())
 	case *pawlv1.Approval:
 		// Why a condition failed may quote what it looked at.
@@ -70,7 +70,7 @@ func (r *Rules) step(m proto.Message) bool {
 		}
 		return changed
 	case *pawlv1.StepDecided:
-		// Its digest would tell whoever guesses the payload.
+		// A reader could verify a guess of the payload with its digest.
 		changed := text(&m.PayloadJson, JSONMark)
 		changed = text(&m.Digest, "") || changed
 		return text(&m.Reason, TextMark) || changed
@@ -82,13 +82,13 @@ func (r *Rules) step(m proto.Message) bool {
 	case *pawlv1.Step:
 		changed := text(&m.PayloadJson, JSONMark)
 		if m.GetApproval() != nil {
-			// Nobody decides about what they may not see.
+			// A reader that may not see the values may not decide about them either.
 			changed = text(&m.GetApproval().Digest, "") || changed
 		}
 		changed = text(&m.ResultJson, JSONMark) || changed
 		return failure(m.GetError()) || changed
 	case *pawlv1.StepRejected:
-		// What is wrong with a payload is told by quoting it.
+		// The message about a bad payload quotes it.
 		return m.GetDenial() != nil && text(&m.GetDenial().Message, TextMark)
 	case *pawlv1.StepDelegated:
 		return parts(m.GetQuestion())

@@ -16,17 +16,16 @@ const (
 	TextMark = "[redacted]"
 )
 
-// Rules are what is sensitive in the runs of one pack; nil = nothing. Safe for concurrent
-// use.
+// Rules are the sensitive values in the runs of one pack; nil = none. Safe for concurrent use.
 type Rules struct {
 	variables, artifacts, tools map[string]bool
 	// messages: what is said to and by the turns.
 	messages bool
-	// allVariables: every one, whatever its name.
+	// allVariables: every variable is sensitive.
 	allVariables bool
 }
 
-// Of are the rules of what a pack hides, in one run; nil = nothing is hidden.
+// Of returns the rules for a pack's hidden values in one run; nil = none are hidden.
 func Of(h *pack.Hidden) *Rules {
 	if h == nil {
 		return nil
@@ -43,8 +42,8 @@ func (r *Rules) coversInputs() bool { return r.messages || r.anyVariable() || le
 // some: there is any rule.
 func (r *Rules) some() bool { return r.coversInputs() || len(r.artifacts) > 0 }
 
-// Apply replaces every sensitive value in a message, whatever it is nested in, and reports
-// whether there was one. Messages that have a field of that name are told so there.
+// Apply replaces every sensitive value in a message, at any depth, and reports whether there
+// was one. It sets the field that marks a message as redacted where the message has one.
 func (r *Rules) Apply(m proto.Message) bool {
 	if r == nil || m == nil {
 		return false

@@ -11,13 +11,13 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A client that opens streams and resets them at once makes the server start and
-// throw away a handler for a few bytes (CVE-2023-44487), and one that breaks the
-// rules of each stream makes the server do the resetting (CVE-2025-8671). gRPC's
-// server bounds the handlers that run, not how often. So each connection has an
-// allowance of streams that are reset while they are young; one that exceeds it is
-// told ENHANCE_YOUR_CALM and closed. Streams that lived may be cancelled in any
-// number: a program that watches ten thousand runs stops doing so at once.
+// A client that opens streams and resets them at once makes the server start and discard a
+// handler for a few bytes (CVE-2023-44487), and one that breaks the rules of each stream makes
+// the server do the resetting (CVE-2025-8671). gRPC's server limits the running handlers, not
+// their rate. So each connection has an allowance of streams that are reset while they are
+// young. A connection that exceeds it gets ENHANCE_YOUR_CALM and is closed. Older streams may
+// be cancelled in any number: a program that watches ten thousand runs cancels them all at
+// once.
 const (
 	// youngResets per second, and so many at once, are a client's that cancels calls.
 	youngResets      = 100
@@ -80,8 +80,8 @@ type limitedConn struct {
 	// writing guards out, leaving and ended.
 	writing sync.Mutex
 	out     frames
-	// goAwayPending: the client is told to go as soon as no frame is half written. said is
-	// closed and ended set once it was.
+	// goAwayPending: a GOAWAY is sent as soon as no frame is half written. said is closed and
+	// ended set afterwards.
 	goAwayPending, ended bool
 	goAwaySent           chan struct{}
 
@@ -89,8 +89,8 @@ type limitedConn struct {
 	resets  sync.Mutex
 	allowed *rate.Limiter
 	now     func() time.Time
-	// last is the newest stream, recent the newest one when since began, old the one
-	// before that: whatever is above old is young.
+	// last is the newest stream, recent the newest one when since began, old the one before
+	// that: streams above old are young.
 	last, recent, old uint32
 	since             time.Time
 	exceeded          bool
@@ -160,9 +160,9 @@ func (c *limitedConn) isExceeded() bool {
 	return c.exceeded
 }
 
-// closeWithGoAway says GOAWAY, after the frame that the server is in the middle of, and reads what
-// is on its way: closing over unread bytes would take the frame back. All of it has
-// [goodbye]; a client that takes nothing meanwhile is not told.
+// closeWithGoAway sends GOAWAY after the present frame of the server, and reads data on its
+// way: a close with unread bytes would discard the frame. [goodbye] limits the whole. A client
+// that does not read in that time does not get the frame.
 func (c *limitedConn) closeWithGoAway() {
 	late := time.NewTimer(goodbye)
 	defer late.Stop()
@@ -180,7 +180,7 @@ func (c *limitedConn) closeWithGoAway() {
 	}
 }
 
-// sendGoAway writes the GOAWAY, after which nothing is written. The caller holds writing.
+// sendGoAway writes the GOAWAY as the last frame. The caller holds writing.
 func (c *limitedConn) sendGoAway() {
 	if c.ended {
 		return

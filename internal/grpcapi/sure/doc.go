@@ -1,6 +1,6 @@
-// Package sure lets requests pass that keep the constraints of the contract for certain, without
-// reading those.
+// Package sure is a fast path for requests that certainly satisfy the constraints of the
+// contract, without evaluating those.
 //
-// Owns: what is certain.
-// Keeps: it never refuses; whatever it is not sure of is held against the contract itself.
+// Owns: the conditions of certainty. Keeps: it never refuses; a request without certainty is
+// validated against the contract itself.
 package sure

@@ -8,10 +8,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 )
 
-// Validator lets requests pass that keep the constraints of the contract for
-// certain, at a twentieth of the price of reading the constraints by reflection, which
-// was a sixth of a busy server's time. It never refuses: whatever it is not sure of, and
-// every kind of request that it does not know, is held against the contract itself.
+// Validator is a fast path for requests that certainly satisfy the constraints of the contract.
+// It costs a twentieth of the validation by reflection, which took a sixth of a busy server's
+// time. It never refuses: a request without certainty, or of an unknown kind, is validated
+// against the contract itself.
 type Validator struct{ protovalidate.Validator }
 
 // New is one before the contract's own.

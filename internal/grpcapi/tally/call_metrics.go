@@ -15,19 +15,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Counts takes note of what was answered and changed nothing. Both are called often
-// and must not wait.
+// Counts counts answers that changed no state. Both methods are called often and must not wait.
 type Counts interface {
-	// Refused is told of a call that was refused: the method as gRPC has it without
-	// the first slash, or "http" for a request that reached none, and the reason, or
-	// the name of the status where there is none. Neither is a caller's word.
+	// Refused is called for a refused call: the method without gRPC's first slash, or "http"
+	// for a request that reached none, and the reason, or the name of the status where there is
+	// none. Neither is a text from the caller.
 	Refused(method, reason string)
-	// Ignored is told of an answer to a step that was ignored, by its disposition.
+	// Ignored is called for an ignored answer to a step, with its disposition.
 	Ignored(disposition string)
 }
 
-// Lines about refused calls and ignored answers: so many at once, and so many a
-// second, whoever asks. What is left out is counted in the next line.
+// Limits of lines about refused calls and ignored answers, for all callers together: a burst,
+// and a rate per second. The next line counts the omitted ones.
 const (
 	Burst = 20
 	every = time.Second

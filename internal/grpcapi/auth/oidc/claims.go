@@ -50,7 +50,7 @@ func (c claims) values(name string) []string {
 
 func bounded(values []string) []string { return values[:min(len(values), maxValues)] }
 
-// principal is who a token's holder is by the rules of its issuer.
+// principal returns the principal of a token's holder by the rules of its issuer.
 func (i *Issuer) principal(c claims) (runtime.Principal, error) {
 	text, _ := c.at(i.Principal).(string)
 	p := runtime.Principal{Subject: i.Prefix + text, Proof: policy.ByIssuer}

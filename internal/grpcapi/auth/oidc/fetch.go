@@ -49,7 +49,7 @@ func newFetcher(i *Issuer) (*fetcher, error) {
 	}, nil
 }
 
-// sameHost follows no redirect to somebody else.
+// sameHost refuses a redirect to another host.
 func sameHost(next *http.Request, before []*http.Request) error {
 	if len(before) > maxRedirects || next.URL.Host != before[0].URL.Host || next.URL.Scheme != before[0].URL.Scheme {
 		return errors.New("redirected to another host")

@@ -18,7 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/secretfile"
 )
 
-// Issuer is who may say who somebody is, and what that counts for.
+// Issuer is a trusted issuer of tokens, with the rules for its claims.
 type Issuer struct {
 	// Issuer is the claim iss of its tokens, to the letter. Required.
 	Issuer string `yaml:"issuer"`
@@ -43,7 +43,8 @@ type Issuer struct {
 	Scopes Grants `yaml:"scopes"`
 	// Namespaces say in which namespaces they hold. Required.
 	Namespaces Spaces `yaml:"namespaces"`
-	// Deny are names of principals whose tokens are refused, whatever they say.
+	// Deny are names of principals whose tokens are refused, even if a rule accepts their
+	// claims.
 	Deny []string `yaml:"deny"`
 }
 
@@ -73,7 +74,7 @@ const (
 	defaultLeeway = 30 * time.Second
 )
 
-// algorithms are those that prove something to somebody who has no secret.
+// algorithms are the signature algorithms with a public key.
 var algorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
@@ -85,7 +86,7 @@ var (
 	namespaceForm = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
 )
 
-// takenPrefixes begin names that something else proves.
+// takenPrefixes are prefixes of names that another proof uses.
 var takenPrefixes = []string{"cert:", "uri:", "dns:", "email:", "pawl:"}
 
 // Read reads a file of issuers, `issuers: [...]` in YAML. All faults are reported at once.

@@ -24,8 +24,8 @@ import (
 const (
 	// refreshEvery: keys older than that are fetched again, while the old ones serve.
 	refreshEvery = 15 * time.Minute
-	// notBefore is between two attempts, whatever callers show: a token with a key that
-	// nobody knows costs no more than that.
+	// notBefore is the shortest interval between two fetches: a token with an unknown key costs
+	// no more than that.
 	notBefore = 10 * time.Second
 	// staleAfter: keys that could not be fetched again for so long no longer count.
 	staleAfter = 24 * time.Hour
@@ -53,13 +53,13 @@ type keyset struct {
 type keyring struct {
 	// fetch gets the bytes of a JWKS.
 	fetch func(context.Context) ([]byte, error)
-	// fixed: they came from a file, which nobody fetches again.
+	// fixed: the keys came from a file, which is not read again.
 	fixed bool
-	// lost is told when a key is no longer published.
+	// lost is called when a key is no longer published.
 	lost func()
 	now  func() time.Time
 	one  singleflight.Group
-	// renewing: somebody fetches newer keys while the old ones serve.
+	// renewing: another goroutine fetches newer keys while the old ones serve.
 	renewing atomic.Bool
 
 	mu      sync.Mutex
@@ -68,8 +68,8 @@ type keyring struct {
 	fault   error
 }
 
-// find is the key of a kid; "" = the only one. It waits for the keys where they
-// have to be fetched first. An error: nobody can say.
+// find returns the key of a kid; "" = the only one. It waits for the keys if they must be
+// fetched first. An error means that the answer is unknown.
 func (k *keyring) find(ctx context.Context, kid string) (key published, ok bool, err error) {
 	set, again := k.state()
 	if key, ok = set.key(kid); ok {
@@ -130,7 +130,7 @@ func (k *keyring) lastFault() error {
 	return k.fault
 }
 
-// refresh fetches the keys, once for all who ask meanwhile.
+// refresh fetches the keys, once for all concurrent callers.
 func (k *keyring) refresh(ctx context.Context) error {
 	done := k.one.DoChan("", func() (any, error) {
 		if !k.mayTry() {
@@ -194,8 +194,8 @@ func (s *keyset) key(kid string) (key published, ok bool) {
 	return key, ok && kid != ""
 }
 
-// parseKeys reads a JWKS: its public keys that verify signatures. A shared secret, a weak
-// key or one for something else is none; one that cannot be read does not spoil the others.
+// parseKeys reads a JWKS: its public keys that verify signatures. It ignores shared secrets,
+// weak keys, keys for other uses, and unreadable keys.
 func parseKeys(raw []byte) (map[string]published, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`

@@ -33,18 +33,18 @@ type Identity struct {
 	Principal runtime.Principal
 	// Until is when the token ends, the leeway included.
 	Until time.Time
-	// issuer and key are who said so, and by which key; said is what.
+	// issuer and key are the token's issuer and its signing key; said are its claims.
 	issuer string
 	key    published
 	claims claims
 }
 
-// Set answers who the holder of a JSON web token is. The nil Set knows nobody. Safe for
+// Set identifies the holders of JSON web tokens. The nil Set knows no issuer. Safe for
 // concurrent use.
 type Set struct {
 	issuers map[string]*issuing
 	now     func() time.Time
-	// lost is told when an issuer no longer publishes a key; set before the first call.
+	// lost is called when an issuer no longer publishes a key; set before the first call.
 	lost func()
 
 	mu       sync.Mutex
@@ -58,9 +58,9 @@ type issuing struct {
 	keys       *keyring
 }
 
-// NewSet checks the issuers and reports all faults at once; nil for none of them. Keys
-// in files are read, others are fetched when they are first needed. What old, which may be nil,
-// has of the same issuers is taken over. lost is told, from any goroutine, when an issuer
+// NewSet checks the issuers and reports all faults at once; it returns nil for an empty list.
+// Keys in files are read now, others are fetched at their first use. Keys of the same issuers
+// are taken over from old, which may be nil. lost is called, from any goroutine, when an issuer
 // no longer publishes a key.
 func NewSet(list []Issuer, old *Set, lost func()) (*Set, error) {
 	if len(list) == 0 {
@@ -161,11 +161,11 @@ func MaybeJWT(token string) bool {
 	return strings.Count(token, ".") == 2 && len(token) <= maxTokenBytes
 }
 
-// Identify says who the holder of a token is.
+// Identify returns the identity of a token's holder.
 //
-// Errors: UNAUTHENTICATED TOKEN_UNKNOWN: no issuer's, or not signed by its keys;
-// TOKEN_EXPIRED; TOKEN_REFUSED: it says nothing that counts here. UNAVAILABLE
-// KEYS_UNAVAILABLE: the issuer's keys could not be fetched.
+// Errors: UNAUTHENTICATED TOKEN_UNKNOWN: of no configured issuer, or not signed by its keys;
+// TOKEN_EXPIRED; TOKEN_REFUSED: no rule accepts its claims. UNAVAILABLE KEYS_UNAVAILABLE: the
+// issuer's keys could not be fetched.
 func (s *Set) Identify(ctx context.Context, token string) (*Identity, error) {
 	digest := sha256.Sum256([]byte(token))
 	s.mu.Lock()
@@ -187,9 +187,8 @@ func (s *Set) Identify(ctx context.Context, token string) (*Identity, error) {
 	return id, nil
 }
 
-// keyStillPublished reports whether the key that signed a remembered token is still published. It
-// asks for it as a new token would, so that callers who only ever show tokens that are
-// known have the keys fetched too.
+// keyStillPublished reports whether the key that signed a cached token is still published. It
+// looks the key up as for a new token, so that cached tokens cause the refresh of keys as well.
 func (s *Set) keyStillPublished(ctx context.Context, id *Identity) bool {
 	key, ok, err := s.issuers[id.issuer].keys.find(ctx, id.key.KeyID)
 	return err == nil && ok && key.print == id.key.print
@@ -217,7 +216,7 @@ func (s *Set) Revalidate(id *Identity) (*Identity, error) {
 	return &again, s.checkExpiry(id)
 }
 
-// verify reads a token that nobody has shown yet.
+// verify verifies a token that is not in the cache.
 func (s *Set) verify(ctx context.Context, token string) (*Identity, error) {
 	signed, err := jwt.ParseSigned(token, algorithms)
 	if err != nil || len(signed.Headers) != 1 {

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/services"
 )
 
-// a2aPlugin puts A2A before what a tenure runs; nil = it is off.
+// a2aPlugin adds A2A to a partition's services; nil = A2A is off.
 func a2aPlugin[H a2a.Host](t *partition) func(H) (grpcapi.Plugin, error) {
 	opts := t.opts
 	if !opts.config.A2A {
@@ -40,8 +40,8 @@ func a2aPlugin[H a2a.Host](t *partition) func(H) (grpcapi.Plugin, error) {
 	}
 }
 
-// routedA2APlugin puts A2A before a server with a router: who calls is found out there, all else
-// where the store is; nil = it is off.
+// routedA2APlugin adds A2A to a server with a router. Callers are authenticated there; the rest
+// happens at the owner of the partition. nil = A2A is off.
 func routedA2APlugin(opts options) func(*grpcapi.Server) (grpcapi.Plugin, error) {
 	if !opts.config.A2A {
 		return nil

@@ -45,7 +45,8 @@ type app struct {
 	// partitions are none while other sidecars have the store.
 	partitions partitions
 	files      atomic.Pointer[files]
-	// reading is held while files are read again and put into the tenures, shared while one is opened.
+	// reading is held while files are read again and applied to the partitions, and held for
+	// reading while a partition is opened.
 	reading sync.RWMutex
 	// cluster is nil where the store is this sidecar's alone.
 	cluster *clusterMember
@@ -56,7 +57,7 @@ type app struct {
 	served chan error
 }
 
-// open builds everything and binds the addresses; nothing is served yet.
+// open builds everything and binds the addresses. It does not serve yet.
 func open(ctx context.Context, opts options) (a *app, err error) {
 	if a, err = newApp(opts); err != nil {
 		return nil, err
@@ -103,7 +104,7 @@ func (a *app) traceOf(ctx context.Context, run string) string {
 	return ""
 }
 
-// build puts the server before the store, or before the way to whoever has it.
+// build builds the server, and then the store, or in a cluster the router to its owners.
 func (a *app) build(ctx context.Context) error {
 	if a.opts.config.PeerListen != "" {
 		return a.buildShared(ctx)

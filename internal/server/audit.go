@@ -8,8 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/secretfile"
 )
 
-// openAudit opens what was asked for; nil = nothing was. Its first line is that of the
-// start.
+// openAudit opens the configured audit log; nil = none. Its first line is that of the start.
 func openAudit(c config.Config) (*audit.Log, error) {
 	if c.Audit == "" {
 		return nil, nil

@@ -46,9 +46,10 @@ type BackupDone struct {
 // everything.
 type TakeBackup func(ctx context.Context, after string, out io.Writer) error
 
-// Backup writes a backup of the store in data, which nobody has open, into the directory to, that of
-// each partition but the first into a directory of its own there; see [BackupBy]. told hears of each that
-// is whole. The first one is last: what moved out of it is in another one by then. Errors: [ErrUnusable].
+// Backup writes a backup of the store in data, which no other process has open, into the
+// directory to. Each partition but the first gets a directory of its own there; see [BackupBy].
+// The callback gets each complete backup. The first partition is last, so that a namespace that
+// was moved out of it is in another backup already. Errors: [ErrUnusable].
 func Backup(ctx context.Context, data Data, to BackupTo, told func(BackupDone)) error {
 	parts, err := data.parts(ctx)
 	if err != nil {
@@ -61,9 +62,9 @@ func Backup(ctx context.Context, data Data, to BackupTo, told func(BackupDone)) 
 	return backupEach(numbers, nil, to, func(i int, into BackupTo) (BackupDone, error) { return backupPart(ctx, parts[i], into) }, told)
 }
 
-// BackupServed is Backup of the partitions of a store that is served, by their numbers: take takes that of
-// one. unserved are those that nobody serves any more, which are not taken: that is an error once all
-// others are.
+// BackupServed is Backup for the partitions of a store that is served, by their numbers: take
+// takes the backup of one. unserved are non-empty partitions that no sidecar serves. They are
+// skipped, which is an error after all others are done.
 func BackupServed(ctx context.Context, parts, unserved []int32, take func(part int32) TakeBackup, to BackupTo, told func(BackupDone)) error {
 	err := backupEach(parts, unserved, to, func(i int, into BackupTo) (BackupDone, error) { return BackupBy(ctx, take(parts[i]), into) }, told)
 	if err == nil && len(unserved) > 0 {
@@ -72,7 +73,8 @@ func BackupServed(ctx context.Context, parts, unserved []int32, take func(part i
 	return err
 }
 
-// UnservedError: partitions have something, and no sidecar serves a namespace of theirs.
+// UnservedError names partitions that have rows, but no sidecar that serves one of their
+// namespaces.
 type UnservedError struct{ Parts []int32 }
 
 // Error says what to do.
@@ -97,8 +99,9 @@ func backupEach(parts, others []int32, to BackupTo, backup func(i int, into Back
 	return err
 }
 
-// complete: there is a first partition, without which nothing can be restored, and no backups of
-// another one that this store does not have; others it has, too.
+// complete checks that there is a backup of the first partition, without which no restore is
+// possible, and no backup of a partition that this store does not have. Additional backups of
+// its own partitions are fine.
 func complete(dir string, parts, others []int32) error {
 	if first := parts[0]; first != 0 {
 		return fmt.Errorf("%w: partition %d has something, and partition 0 has not: start a sidecar, which makes it", ErrUnusable, first)
@@ -171,8 +174,8 @@ func BackupBy(ctx context.Context, take TakeBackup, to BackupTo) (done BackupDon
 	return done, err
 }
 
-// lastIn is the newest backup of a directory and its number, "" = there is none. What was
-// broken off is removed: nobody else writes into the directory.
+// lastIn returns the newest backup of a directory and its number, "" = none. It removes the
+// remains of interrupted backups: the directory has only one writer.
 func lastIn(dir string) (number int, last string, err error) {
 	if err := dropBroken(dir); err != nil {
 		return 0, "", err
@@ -211,7 +214,7 @@ func proven(after string, out io.Writer, write func(out io.Writer) error) (h bac
 // broken begins the names of backups that are being written.
 const broken = ".backup-"
 
-// dropBroken removes what was broken off. Nobody else writes into the directory.
+// dropBroken removes the remains of interrupted backups. The directory has only one writer.
 func dropBroken(dir string) error {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
@@ -340,7 +343,7 @@ func (c backups) restore(ctx context.Context, data Data) (report CheckReport, er
 		return report, err
 	}
 	data.Dir = final + ".restoring"
-	// What was broken off, unless somebody is at it.
+	// Remove the partial result, unless another process is writing it.
 	err = datadir.WithLock(data.Dir, func() error { return os.RemoveAll(data.Dir) })
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return report, err
@@ -367,8 +370,8 @@ func (c backups) restore(ctx context.Context, data Data) (report CheckReport, er
 	return report, datadir.SyncDir(filepath.Dir(final))
 }
 
-// emptyAt is where a path leads, over links, which stay: there is nothing, or an empty
-// directory, which stays too as long as nothing takes its place.
+// emptyAt follows links to the target of a path. The target is absent, or an empty directory;
+// links and directory stay until a result replaces the directory.
 func emptyAt(path string) (final string, err error) {
 	final = filepath.Clean(path)
 	at, err := filepath.EvalSymlinks(final)

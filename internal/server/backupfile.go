@@ -55,8 +55,8 @@ func partDir(dir string, part int32) string {
 	return filepath.Join(dir, fmt.Sprintf("partition-%02d", part))
 }
 
-// partsIn are the partitions besides the first of which a directory has backups, by number. One
-// whose first backup was broken off has none yet.
+// partsIn returns the partitions besides the first of which a directory has backups, by number.
+// A partition whose first backup was interrupted has none yet.
 func partsIn(dir string) (parts []int32, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

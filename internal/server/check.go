@@ -17,8 +17,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 )
 
-// checkedPackBytes bounds the packs that a check compiles: whatever limit they
-// were registered under.
+// checkedPackBytes limits the packs that a check compiles. It does not depend on the limit at
+// their registration.
 const checkedPackBytes = 64 << 20
 
 // CheckReport counts what a check has proven to be in order.
@@ -39,7 +39,8 @@ type Data struct {
 // Given: it says where the store is.
 func (d Data) Given() bool { return d.Dir != "" || !d.Database.URL.IsZero() }
 
-// unmarked: who looks at a store stores no watermarks.
+// unmarked is the interval of watermarks for commands that only read a store, so that they
+// store none.
 const unmarked = 24 * time.Hour
 
 // holds: there is a store.
@@ -87,9 +88,9 @@ func readKey(path string) ([]byte, error) {
 // be reached.
 var ErrUnusable = errors.New("the store cannot be used")
 
-// Check opens a store and proves every invariant of it, partition by partition: it counts what is in
-// all of them. Errors: [ErrUnusable], or a *[CheckFault], of a partition as a *[PartError]. Nobody else
-// may have it open.
+// Check opens a store and proves every invariant of it, partition by partition, and adds up
+// their counts. Errors: [ErrUnusable], or a *[CheckFault], in a partition as a *[PartError]. No
+// other process may have the store open.
 func Check(ctx context.Context, data Data) (report CheckReport, err error) {
 	err = data.each(ctx, func(part Data) error {
 		one, err := checkPart(ctx, part)
@@ -114,8 +115,8 @@ func checkPart(ctx context.Context, data Data) (report CheckReport, err error) {
 // CheckRepair says what a repair has done.
 type CheckRepair = check.Repair
 
-// Repair makes every row of a store anew that follows from the entries and is not as they make it,
-// partition by partition; told hears of each. Errors as of [Check].
+// Repair rebuilds every row of a store that differs from its entries, partition by partition.
+// The callback gets the result of each. Errors are those of [Check].
 func Repair(ctx context.Context, data Data, told func(part int32, done CheckRepair)) error {
 	return data.each(ctx, func(part Data) error {
 		done, err := repairPart(ctx, part)

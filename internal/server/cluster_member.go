@@ -41,8 +41,8 @@ import (
 // The router and the database count the same partitions; else this does not compile.
 var _ [0]struct{} = [pg.Partitions - router.Partitions]struct{}{}
 
-// clusterMember makes a sidecar one of several on a database: it has some partitions of the store and
-// stands by for who has the others, and takes every call in both cases.
+// clusterMember makes a sidecar a node of a cluster on one database: it owns some partitions of
+// the store, stands by for the others, and takes every call in both cases.
 type clusterMember struct {
 	where Database
 	url   dsn.URL
@@ -71,8 +71,8 @@ type clusterMember struct {
 	offered atomic.Bool
 }
 
-// share reaches the database, has each namespace in a partition and makes what this sidecar has with the
-// others; nothing is served and nobody is told yet.
+// share connects to the database, places each namespace in a partition, and builds the parts of
+// the cluster. It does not serve and notifies no node yet.
 func (a *app) share(ctx context.Context) (err error) {
 	c := a.opts.config
 	s := &clusterMember{where: databaseOf(c), slots: router.NewSlots(), counts: a.observers.metrics.Nodes(), ended: make(chan error, 1)}
@@ -190,7 +190,7 @@ func (s *clusterMember) partitionOptions(opts options, part int32) options {
 // handoverTimeout bounds how long the next owner waits for calls that are inside.
 const handoverTimeout = 10 * time.Second
 
-// join makes the way of calls to whoever has the store.
+// join builds the router of calls to the owners.
 func (a *app) join(s *clusterMember) error {
 	identity, err := transport.NewIdentity()
 	if err != nil {
@@ -220,8 +220,8 @@ func (a *app) join(s *clusterMember) error {
 	return nil
 }
 
-// spacesOf are the namespaces of a sidecar that may have no store. Their numbers mean nothing
-// beside one.
+// spacesOf returns the namespaces of a sidecar that may have no store open. Their numbers have
+// no meaning outside a store.
 func spacesOf(c config.Config) validate.Namespaces {
 	spaces := validate.Namespaces{}
 	for i, name := range c.Namespaces {
@@ -278,7 +278,7 @@ func (l *deferredNode) Changed() <-chan struct{} {
 	return l.made
 }
 
-// Refresh asks nobody before there is a node.
+// Refresh is empty before there is a node.
 func (l *deferredNode) Refresh() {
 	if n := l.node.Load(); n != nil {
 		n.Refresh()
@@ -355,9 +355,9 @@ func (s *clusterMember) storage(c config.Config, part int32, log *slog.Logger) s
 	}}
 }
 
-// checkPlacement ends a sidecar that was stopped for so long that namespaces were spread meanwhile: it knows them
-// in partitions in which they are not any more. It is asked where each namespace is once a partition is taken, since nobody
-// spreads then, and behind a gap between beats.
+// checkPlacement ends a sidecar whose placement of namespaces is out of date, because it was
+// stopped while the namespaces were split. It is called after a partition was taken over, since
+// no split can run then, and after a gap between heartbeats.
 func (s *clusterMember) checkPlacement(placed map[string]int32, err error) error {
 	if err != nil {
 		return s.where.userError(err)
@@ -373,8 +373,8 @@ func (s *clusterMember) checkPlacement(placed map[string]int32, err error) error
 	return nil
 }
 
-// fail says why this sidecar ends, unless somebody has said so: several partitions may, at once, and nobody
-// hears more than the first.
+// fail sets the reason why this sidecar ends. Several partitions may fail at once; only the
+// first reason counts.
 func (s *clusterMember) fail(err error) {
 	select {
 	case s.ended <- err:
@@ -465,8 +465,8 @@ func (a *app) offerPacks(ctx context.Context, paths []string) ([]string, error) 
 // markTurnReady is the pause between two tries to register a pack.
 const packRetryDelay = 200 * time.Millisecond
 
-// offerPack registers a pack. While nobody can commit it waits: a sidecar that starts then serves as soon
-// as one that has served before.
+// offerPack registers a pack. It waits while no node can commit, so that a sidecar that starts
+// then serves as soon as a running one.
 func (a *app) offerPack(ctx context.Context, content []byte) error {
 	for said := ""; ; {
 		_, err := a.cluster.router.Unary(ctx, &pawlv1.RegisterPackRequest{Content: content}, &grpc.UnaryServerInfo{FullMethod: pawlv1.PackService_RegisterPack_FullMethodName}, nil)

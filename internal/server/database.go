@@ -111,9 +111,9 @@ func (d Database) served(c config.Config, log *slog.Logger) (store.Options, *sta
 	}}, a, nil
 }
 
-// checkUnpartitioned refuses a store of which there are other partitions. It is asked when it is open, and once more
-// when the namespaces have their numbers: from then on several sidecars find them where this store has
-// them. Nil asks nothing.
+// checkUnpartitioned refuses a store that has other partitions. It is called when the store is
+// open, and again when the namespaces have their numbers: from then on other sidecars place
+// them where this store has them. With nil there is no check.
 func (a *standaloneStore) checkUnpartitioned(ctx context.Context) error {
 	if a == nil {
 		return nil
@@ -154,7 +154,7 @@ func databaseOf(c config.Config) Database {
 	return Database{URL: c.Store, PasswordFile: c.StorePasswordFile, Schema: c.StoreSchema}
 }
 
-// addressOf is what a second sidecar is told of this one.
+// addressOf returns the address of this sidecar for the error that a second one gets.
 func addressOf(c config.Config) string {
 	host, err := os.Hostname()
 	if err != nil {

@@ -27,8 +27,8 @@ import (
 // localBuffer is the size of the pipe to the members of this sidecar's packs.
 const localBuffer = 256 << 10
 
-// delegations reaches whom runs delegate to: other sidecars over A2A, and members of
-// their own pack by the same service without the network.
+// delegations connects runs to the agents of their delegations: other sidecars over A2A, and
+// members of their own pack by the same service without the network.
 type delegations struct {
 	service   *a2a.Service
 	directory directory
@@ -91,8 +91,8 @@ func (d directory) Peer(ctx context.Context, del *machine.Delegation) (delivery.
 	return found, card, nil
 }
 
-// local says whether an agent is a member of its run's own pack, and not one that is reached
-// elsewhere. While A2A is off nothing is sent; what was configured then holds.
+// local reports whether an agent is a member of its run's own pack, and not configured at
+// another address. While A2A is off no delegation is sent, and only the configuration counts.
 func (t *partition) local(namespace uint32, pack, agent string) bool {
 	space := spaceOf(t.runtime.NamespaceName(namespace))
 	if t.sends == nil {
@@ -145,9 +145,9 @@ func readRemotes(agents map[string]config.Agent) (map[string]client.Remote, erro
 	return out, nil
 }
 
-// inProcessHost is the host of the service that members of one sidecar talk through: its
-// only caller is the sidecar itself, which starts, reads and cancels tasks. Whoever
-// answers their questions does that by rights of their own.
+// inProcessHost is the host of the service by which members of one sidecar communicate. Its
+// only caller is the sidecar itself, which starts, reads and cancels tasks. Callers that answer
+// the members' questions need rights of their own.
 type inProcessHost struct{}
 
 func (inProcessHost) Principal(context.Context) runtime.Principal {

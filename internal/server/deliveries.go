@@ -61,8 +61,8 @@ func (f pushFeed) Open(ctx context.Context, sub *machine.Subscription) (delivery
 	return f.service.PushEvents(ctx, sub)
 }
 
-// May says whether the task's owner may still read its tasks: who gave a receiver may have
-// lost that since. Tasks of the sidecar's own are its own for ever.
+// May checks that the owner of a task's receiver may still read its tasks, because it may have
+// lost the right. Tasks of the sidecar itself are always readable for it.
 func (f pushFeed) May(sub *machine.Subscription) error {
 	if sub.Owner == runtime.OwnName {
 		return nil

@@ -18,8 +18,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/secretfile"
 )
 
-// readModels reads the endpoints of models and their keys. All faults are told at once,
-// none of them with a key.
+// readModels reads the endpoints of models and their keys. It reports all faults at once,
+// without keys.
 func readModels(c config.Config, env config.Lookup) ([]*model.Endpoint, error) {
 	r := modelReader{env: env, timeout: c.ModelTimeout, variables: map[string]string{}, byName: map[string]*model.Endpoint{}}
 	for i, text := range c.Models {
@@ -118,8 +118,8 @@ type executors struct {
 	done sync.WaitGroup
 }
 
-// executing makes what the sidecar proves to itself that it is the sidecar; "" = it executes
-// nothing.
+// executing makes the secret by which the sidecar authenticates to itself; "" = it executes no
+// turns.
 func executing(c config.Config) (secret string) {
 	if len(c.Models) > 0 || c.ModelsFile != "" {
 		secret = auth.NewSecret()
@@ -138,7 +138,7 @@ func (a *app) execute() error {
 	}
 	id := executor.WorkerID
 	if a.cluster != nil {
-		// Each of several executes what whoever has the store gives it.
+		// Each node of a cluster executes turns of every partition, so its id must be unique.
 		id += "@" + a.cluster.me.Address
 	}
 	ctx, stop := context.WithCancel(context.Background())

@@ -28,10 +28,10 @@ type Moved struct {
 	Before bool
 }
 
-// Move makes the same store in another place: from a directory in a database, or from a
-// database, or from one partition of it, in a directory. Both are checked, and their pairs compared. Nobody has either open;
-// broken off at any moment there is none in the second place, or all of it. told is called with
-// what is begun. Errors: [ErrUnusable], a *[CheckFault].
+// Move copies a store to another place: from a directory to a database, or from a database, or
+// one partition of it, to a directory. It checks both and compares their pairs. No other
+// process may have either open. After an interruption the target is empty or complete. The
+// callback gets the name of each step at its start. Errors: [ErrUnusable], a *[CheckFault].
 func Move(ctx context.Context, from, to Data, told func(what string)) (done Moved, err error) {
 	return moved(ctx, from, to, told, func(string) {})
 }
@@ -60,7 +60,7 @@ func moved(ctx context.Context, from, to Data, told, step func(string)) (done Mo
 	return done, done.judged(before, err)
 }
 
-// movable refuses a database whose store has several partitions, before anything is done.
+// movable refuses a database whose store has several partitions, before the copy starts.
 func movable(ctx context.Context, from, to Data) error {
 	if to.Dir == "" {
 		return to.Database.undivided(ctx, preflight.Wanted{Make: true}, "name another schema with --store-schema")

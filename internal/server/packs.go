@@ -34,7 +34,8 @@ func (e *PackError) Error() string {
 // Unwrap gives the refusal.
 func (e *PackError) Unwrap() error { return e.Err }
 
-// registerPacks registers files in order and returns their names. Their warnings are counted and told in the log.
+// registerPacks registers files in order and returns their names. It counts and logs their
+// warnings.
 func (t *partition) registerPacks(ctx context.Context, paths []string) ([]string, error) {
 	names := make([]string, 0, len(paths))
 	for _, path := range paths {

@@ -37,7 +37,7 @@ type partition struct {
 	halt  context.CancelFunc
 }
 
-// openPartition opens the store and builds everything over it; nothing runs yet.
+// openPartition opens the store and builds everything above it. It starts no goroutine yet.
 func openPartition(opts options, files *files, storage store.Options, watching *observers) (*partition, error) {
 	storage.Hooks = watching.hooks()
 	s, err := store.Open(storage)
@@ -107,7 +107,7 @@ func (t *partition) configure(namespaces map[string]uint32, watching *observers)
 	return conf, nil
 }
 
-// start runs timers, deliveries and whatever else happens by itself.
+// start starts timers, deliveries and the other background work.
 func (t *partition) start() {
 	var ctx context.Context
 	ctx, t.halt = context.WithCancel(context.Background())

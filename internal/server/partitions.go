@@ -69,7 +69,7 @@ func (d Data) parts(ctx context.Context) ([]Data, error) {
 		return nil, err
 	}
 	if len(numbers) == 0 || d.Database.Only {
-		// It says itself that it has nothing.
+		// The partition itself reports that it is empty.
 		return []Data{d}, d.Database.among(numbers)
 	}
 	parts := make([]Data, len(numbers))
@@ -105,7 +105,7 @@ func (d Data) each(ctx context.Context, do func(part Data) error) error {
 	return err
 }
 
-// parts are the partitions that have something, by number. Errors: [ErrUnusable].
+// parts returns the partitions that have rows, by number. Errors: [ErrUnusable].
 func (d Database) parts(ctx context.Context, want preflight.Wanted) (parts []int32, err error) {
 	url, err := d.reachable()
 	if err == nil {
@@ -155,7 +155,7 @@ func namespacesOf(e engine.Engine) (map[string]uint32, error) {
 	return numbers, err
 }
 
-// eachRow reads the rows under a prefix of a store to which nobody writes.
+// eachRow reads the rows under a prefix of a store that has no writer.
 func eachRow(e engine.Engine, prefix []byte, do func(key, value []byte) error) error {
 	view := kv.On(e.View(e.Last()))
 	defer view.Close()

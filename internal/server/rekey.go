@@ -12,8 +12,8 @@ import (
 // ErrSameKey: the directory has the new key already.
 var ErrSameKey = rekey.ErrSameKey
 
-// RotateKey puts the data keys of a directory under the key in another file. Errors:
-// [ErrUnusable], [ErrSameKey]; nothing was changed by either.
+// RotateKey wraps the data keys of a directory under the key in another file. Errors:
+// [ErrUnusable], [ErrSameKey]; both leave the directory unchanged.
 func RotateKey(data Data, to string) error {
 	if data.Dir == "" || dsn.Is(data.Dir) {
 		return fmt.Errorf("%w: a database has no key of Pawl's to change: its disks and its connections are encrypted by who runs it", ErrUnusable)

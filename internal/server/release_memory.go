@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// settleAfter is how long after the ready line the start's memory is given back:
-// callers who waited for the line come first.
+// settleAfter is how long after the ready line the memory of the start is released: waiting
+// callers are served first.
 const settleAfter = 300 * time.Millisecond
 
 // settle gives back to the system what only the start needed: garbage of the heap,

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dropProgram unmaps the resident pages of the program's text and constants. Only
-// mappings that are nothing but their file's pages are touched: what was written to
-// (relocations, a debugger's breakpoints) would be lost.
+// dropProgram unmaps the resident pages of the program's text and constants. It touches only
+// mappings that are unchanged pages of their file: written pages (relocations, a debugger's
+// breakpoints) would be lost.
 func dropProgram() {
 	exe, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -24,7 +24,7 @@ func dropProgram() {
 	}
 	defer f.Close()
 	for _, m := range cleanMappings(f, exe) {
-		// Nothing depends on it, so nothing is done about an error.
+		// An error only means that less memory is released.
 		_, _, _ = unix.Syscall(unix.SYS_MADVISE, m.from, m.to-m.from, unix.MADV_DONTNEED)
 	}
 }

@@ -2,5 +2,5 @@
 
 package server
 
-// dropProgram does nothing where the system does not tell which pages are clean.
+// dropProgram is empty on systems that do not report clean pages.
 func dropProgram() {}

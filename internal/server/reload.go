@@ -19,7 +19,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/schedule"
 )
 
-// readRights reads the files that say who may call.
+// readRights reads the files with tokens, certificates and keys.
 func readRights(c config.Config) (rights grpcapi.Rights, err error) {
 	var tokenErr, certErr, issuerErr error
 	if c.TokensFile != "" {
@@ -46,9 +46,9 @@ func (a *app) reloads(ctx context.Context, signals <-chan os.Signal) {
 	}
 }
 
-// reload takes all of the files or, if one of them is faulty, none. No partition is opened meanwhile.
-// Where some partitions have stored the new schedules and another could not, that one is told of: it
-// stores them when it is taken again, or at the next signal.
+// reload applies all files, or none if one of them is faulty. No partition is opened during it.
+// If some partitions have stored the new schedules and one could not, reload logs that one: it
+// stores them when it is opened again, or at the next signal.
 func (a *app) reload(ctx context.Context) {
 	a.reading.Lock()
 	defer a.reading.Unlock()
@@ -100,8 +100,8 @@ func (t *partition) replace(files *files) {
 	}
 }
 
-// files are what those say that are read again, as they were when all of them were right: whoever
-// gets the store later goes by them.
+// files are the last valid contents of the files that are read again. A partition that is
+// opened later uses them.
 type files struct {
 	remotes   map[string]client.Remote
 	quotas    *quota.Table

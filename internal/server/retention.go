@@ -157,8 +157,8 @@ func (t *retentionReporter) undone(r retention.Taken) {
 	}
 }
 
-// line writes the line of the audit: before the deed, which a crash may repeat and its line,
-// too, but never leave without one. While none can be written nothing is deleted.
+// line writes the audit line of a deletion, before the deletion: a crash may repeat both, but
+// never delete without a line. While lines cannot be written, runs are not deleted.
 func (t *retentionReporter) line(r retention.Taken) error {
 	if t.audit == nil {
 		return nil

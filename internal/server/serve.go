@@ -37,10 +37,10 @@ type Ready struct {
 	Packs []string `json:"packs"`
 }
 
-// Serve runs a sidecar until ctx ends, then drains it. It prints the [Ready]
-// line on stdout and logs to stderr. SIGHUP makes it read the files of rights and
-// keys again; it never ends the process. Errors: what kept it from serving, or what
-// ended it: a listener's error, or a commit whose outcome is unknown.
+// Serve runs a sidecar until ctx ends, then drains it. It prints the [Ready] line on stdout and
+// logs to stderr. On SIGHUP it reads the files of rights and keys again; SIGHUP never ends the
+// process. Errors: the reason why it could not serve, or why it ended: a listener's error, or a
+// commit whose outcome is unknown.
 func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)

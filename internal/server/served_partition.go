@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/telemetry"
 )
 
-// servedPartition is a tenure that calls reach through the seat of its partition.
+// servedPartition is an open partition that calls reach through its slot.
 type servedPartition struct {
 	*grpcapi.Services
 	*partition
@@ -54,8 +54,9 @@ func (a *app) acquirePartition(ctx context.Context, part int32) (membership.Open
 	return h, nil
 }
 
-// registerConfigured puts the packs and schedules of the configuration into a partition. What is wrong with these was
-// told when the process started; an error is one of the store's, which is to be taken again.
+// registerConfigured stores the packs and schedules of the configuration in a partition. Their
+// faults were reported when the process started; an error here is one of the store, which is to
+// be opened again.
 func (a *app) registerConfigured(ctx context.Context, t *partition) error {
 	// No pack goes again, and callers wait for the compiling of all.
 	if !a.cluster.offered.Load() {
@@ -77,7 +78,7 @@ func (a *app) registerConfigured(ctx context.Context, t *partition) error {
 	return nil
 }
 
-// isAway: it was nobody's fault who asked, and may be otherwise a moment later.
+// isAway reports an error that is temporary and not the caller's fault.
 func isAway(err error) bool {
 	if err == nil {
 		return false

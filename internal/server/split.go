@@ -24,16 +24,17 @@ var ErrErasable = errors.New("RUN_KEYS_TOGETHER: runs can be erased here, and th
 
 // SplitResult says what became of the namespaces that were in partition 0.
 type SplitResult struct {
-	// Placements are their partitions; none: there was nothing to do, and nothing is proven.
+	// Placements are the new partitions of the namespaces; empty: no namespace was moved, and
+	// no check was made.
 	Placements map[string]int32
 	// Report is what was proven of all partitions, before and afterwards.
 	Report CheckReport
 }
 
-// SplitPartitions gives each namespace that partition 0 has, but the default one, a partition that has nothing
-// yet: the one with the fewest. Nobody has the store open. All go in one transaction: broken off at any
-// moment nothing has moved, or everything. told is called with what is begun. Errors: [ErrUnusable],
-// [ErrErasable], a *[CheckFault].
+// SplitPartitions moves each namespace of partition 0, except the default one, to an empty
+// partition: the one with the fewest namespaces. No process may have the store open. All move
+// in one transaction: after an interruption either none or all have moved. The callback gets
+// the name of each step at its start. Errors: [ErrUnusable], [ErrErasable], a *[CheckFault].
 func SplitPartitions(ctx context.Context, where Database, told func(what string)) (done SplitResult, err error) {
 	plan, err := where.planned(ctx, func(d *pgengine.Database, _ splitPlan) error { return d.DB.Close() })
 	if err != nil || len(plan.placements) == 0 {
@@ -66,8 +67,8 @@ type splitPlan struct {
 	shares     []pg.Share
 }
 
-// planned takes partition 0 and, where something is to be moved, calls do, which closes what it gets but
-// for the keys of runs.
+// planned acquires partition 0 and, if there is a namespace to move, calls do, which closes the
+// database except the keys of runs.
 func (d Database) planned(ctx context.Context, do func(*pgengine.Database, splitPlan) error) (plan splitPlan, err error) {
 	url, err := d.reachable()
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 )
 
-// storeAdmin is the store as it is asked as a whole: by callers, who pace it, and by commands
-// that have its directory alone.
+// storeAdmin serves the calls about the whole store: for callers, which pace it, and for
+// commands that have its directory alone.
 type storeAdmin struct {
 	store *store.Store
 	// part is the number of the partition that it is.
@@ -127,7 +127,8 @@ func CheckFaultOf(f *pawlv1.CheckFault) *CheckFault {
 	return &CheckFault{Namespace: f.GetNamespaceNumber(), Run: f.GetRunId(), Seq: f.GetSeq(), Row: f.GetRow(), Detail: f.GetDetail()}
 }
 
-// StatsOf counts what a store holds that nobody has open, in all partitions. Errors: [ErrUnusable].
+// StatsOf counts the contents of a store that no process has open, in all partitions. Errors:
+// [ErrUnusable].
 func StatsOf(ctx context.Context, data Data) (*pawlv1.StoreStats, error) {
 	all := &pawlv1.StoreStats{}
 	err := data.each(ctx, func(part Data) error {

@@ -18,8 +18,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/telemetry"
 )
 
-// observers are what watches the sidecar from outside for as long as it runs: the log of runs
-// and metrics. The latter are nil while they are off, and then cost nothing.
+// observers observe the sidecar for as long as it runs: the log of runs and metrics. Metrics
+// are nil while they are off, and then cost no time.
 type observers struct {
 	log     *telemetry.RunLog
 	metrics *telemetry.Metrics
@@ -56,7 +56,7 @@ const (
 	handoverExportTimeout = 200 * time.Millisecond
 )
 
-// exportTimeout is how long the last traces of a tenure may take.
+// exportTimeout limits the export of the last traces when a partition is closed.
 func exportTimeout(c config.Config) time.Duration {
 	if c.PeerListen != "" {
 		return handoverExportTimeout

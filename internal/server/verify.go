@@ -19,8 +19,8 @@ type Verified struct {
 	Part int32
 }
 
-// VerifyData proves the journals of a store that nobody has open: of one run, or of all for "".
-// Errors: [ErrUnusable], machine.ErrNoRun. What is wrong is in the proofs.
+// VerifyData proves the journals of a store that no process has open: of one run, or of all for
+// "". Errors: [ErrUnusable], machine.ErrNoRun. The proofs contain the faults.
 func VerifyData(ctx context.Context, data Data, run string) (found []Verified, err error) {
 	err = data.each(ctx, func(part Data) error {
 		one, err := verifyPart(ctx, part, run)

@@ -20,60 +20,62 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/timetravel"
 )
 
-// Config is what a [Runtime] is made of: the configuration of the way and, beside it, what
-// only rooms are told. Zero fields take the default of the room that they are for.
+// Config configures a [Runtime]: the engine, and the services around it. Zero fields take the
+// default of the service that uses them.
 type Config struct {
 	runtime.Config
 
-	// TailBytes bounds the recent entries held for watchers.
+	// TailBytes limits the recent entries that are kept for watchers.
 	TailBytes int64
-	// WatchBytes bounds what all watches together hold of what was not yet taken.
+	// WatchBytes limits the entries that all watches together hold until their readers take
+	// them.
 	WatchBytes int64
 	// Heartbeat is the longest silence of a watch.
 	Heartbeat time.Duration
 
-	// Archive proves, exports and imports runs; nil: it is not done here.
+	// Archive proves, exports and imports runs; nil: these operations are refused.
 	Archive timetravel.Archive
-	// Blobs keeps what is too large for journals; nil: there are none.
+	// Blobs keeps values that are too large for journals; nil: there are none.
 	Blobs blob.Store
-	// MaxBlobBytes bounds one blob.
+	// MaxBlobBytes limits the size of one blob.
 	MaxBlobBytes int64
-	// BlobGrace is how long a blob is kept that nothing refers to.
+	// BlobGrace is how long an unreferenced blob is kept.
 	BlobGrace time.Duration
 
-	// Subscriptions keeps who is told of records, and how far; nil: Store does.
+	// Subscriptions stores the subscriptions and their positions; nil: Store does.
 	Subscriptions subscription.Store
 	// Deletions deletes runs; nil: Store does, if it can.
 	Deletions retention.Store
-	// Retention is what the operator says of what is not kept; the zero value keeps it all.
+	// Retention is the operator's policy for deletion; the zero value keeps everything.
 	Retention retention.Policy
-	// Ends say how long is kept what nobody asks for; the zero value keeps it all.
+	// Ends are the retention times of unused subscriptions; the zero value keeps all of them.
 	Ends Ends
-	// NotifiesAgents: agents are told what is no longer wanted of them.
+	// NotifiesAgents: agents get cancellations of delegations that are no longer wanted.
 	NotifiesAgents bool
 
-	// ScheduleStore keeps how far schedules are; nil: there are none. Instants is told what became
-	// of their instants, Starts is nil or the reason why no run may begin by one now.
+	// ScheduleStore stores the positions of schedules; nil: there are none. OnScheduleResult
+	// gets the outcomes of their instants. Starts returns the reason why no run may begin by a
+	// schedule now, or is nil.
 	ScheduleStore    schedule.Store
 	OnScheduleResult func(schedule.Result)
 	Starts           func() error
 
-	// Work is what the operator says of workers; what the room needs of the way and of
-	// the store is set by [New].
+	// Work is the operator's configuration of workers. [New] sets the parts of it that depend
+	// on the engine and the store.
 	Work dispatch.Config
 }
 
-// Ends say how long is kept what nobody asks for.
+// Ends are the retention times of unused subscriptions.
 type Ends = subscription.RetentionConfig
 
-// Watches is the room of those who read what happens.
+// Watches is the service for streams of records.
 type Watches = streams.Service
 
-// Views is the room of what is asked about runs.
+// Views is the service for queries about runs.
 type Views = query.Service
 
-// Runtime is the way of a transition with the rooms around it. Its fields are set once,
-// by [New], and belong to whoever made it.
+// Runtime is the engine with the services around it. [New] sets its fields once; they belong to
+// the caller of New.
 type Runtime struct {
 	*runtime.Engine
 	*Watches
@@ -81,7 +83,7 @@ type Runtime struct {
 	// Registry takes packs and tells them.
 	*packs.Registry
 
-	// Quotas says who may have how much, to all of them.
+	// Quotas are the limits for all services.
 	Quotas *quota.Limits
 
 	// Admission lets calls of models and tools begin.
@@ -96,8 +98,8 @@ type Runtime struct {
 	Schedules *schedule.Scheduler
 }
 
-// New builds the way, then the rooms over it; nothing is started. All faults of the
-// configuration are reported at once.
+// New builds the engine, then the services above it. It starts no goroutine. It reports all
+// faults of the configuration at once.
 func New(cfg Config) (*Runtime, error) {
 	if cfg.Quotas == nil {
 		cfg.Quotas = quota.New(cfg.Namespaces.WithDefault())
@@ -163,7 +165,7 @@ func (h *Runtime) Close() error {
 	return err
 }
 
-// deletionsOf is what deletes runs; nil: nothing does.
+// deletionsOf returns the store that deletes runs; nil: runs are not deleted.
 func deletionsOf(cfg Config) retention.Store {
 	if cfg.Deletions != nil {
 		return cfg.Deletions
@@ -172,7 +174,7 @@ func deletionsOf(cfg Config) retention.Store {
 	return deletes
 }
 
-// subscriptionsOf is what keeps the subscriptions; nil: nothing does.
+// subscriptionsOf returns the store of the subscriptions; nil: there is none.
 func subscriptionsOf(cfg Config) subscription.Store {
 	if cfg.Subscriptions != nil {
 		return cfg.Subscriptions

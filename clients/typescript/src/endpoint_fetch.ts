@@ -1,6 +1,6 @@
 /**
- * What endpoints do, and the SDK's providers do not read: mended in the response before they
- * see it. ADR 0090 has the table.
+ * Repairs responses of endpoints that the SDK's providers cannot read, before the providers see
+ * them. ADR 0090 has the table of repairs.
  */
 
 import { failTurn, type PawlError } from "./errors.js";
@@ -10,36 +10,38 @@ import { restoreRawJson } from "./raw_json.js";
 
 type Fetch = typeof globalThis.fetch;
 
-/** Begins an id that is none: the endpoint said no id, or one that another call has. */
+/**
+ * Prefix of an id that stands for a missing one: the endpoint sent no id, or that of another call.
+ */
 export const NO_ID = "pawl-no-id-";
 
-/** More than any answer that a record takes, in the form of an endpoint. */
+/** Size in bytes above which no record accepts an answer in any endpoint's form. */
 const MAX_BYTES = 256 << 20;
 
-/** A model with responses that are repaired. */
+/** A model whose responses are repaired. */
 export interface Mended {
   readonly model: LanguageModel;
-  /** False: it has its own transport, and its responses stay as they are. */
+  /** False: the model has its own transport, and its responses are not repaired. */
   readonly own: boolean;
   readonly seen: Seen;
 }
 
-/** What is seen of its requests. */
+/** Observations of the requests of a model. */
 export interface Seen {
-  /** Keys that were sent. */
+  /** Keys that the requests contained. */
   readonly keys: Set<string>;
-  /** The endpoint began a stream: it was at work. */
+  /** True: the endpoint began a stream, so it was working. */
   streaming: boolean;
 }
 
 /**
- * The model, with a fetch that mends its responses. Providers of the SDK keep theirs in `config`;
- * a model without one is left as it is.
+ * Returns the model with a fetch that repairs its responses. Providers of the SDK keep their fetch
+ * in `config`; a model without one is returned unchanged.
  */
 export function mended(model: LanguageModel): Mended {
   const seen: Seen = { keys: new Set(), streaming: false };
   const { config } = model as { config?: { fetch?: unknown } };
-  const redacts = /\bthis\.#/.test(String(model.constructor)); // A copy has no private fields.
+  const redacts = /\bthis\.#/.test(String(model.constructor)); // A copy of the model lacks private fields.
   if (typeof config !== "object" || config === null || redacts) {
     return { model, own: true, seen };
   }
@@ -53,7 +55,7 @@ export function mended(model: LanguageModel): Mended {
   return { model: Object.create(model, own) as LanguageModel, own: false, seen };
 }
 
-/** A fetch that repairs event streams. Default `inner`: the global fetch of the moment. */
+/** Returns a fetch that repairs event streams. Default `inner`: the current global fetch. */
 function mendedFetch(seen: Seen, config: object, inner?: Fetch): Fetch {
   return async (input, init) => {
     for (const key of keysIn(new Headers(init?.headers))) {
@@ -75,13 +77,13 @@ function mendedFetch(seen: Seen, config: object, inner?: Fetch): Fetch {
   };
 }
 
-/** Endpoints of chat completions that want the newer name of the bound of an answer. */
+/** Endpoints of chat completions that require the newer name of the limit of an answer. */
 const newer = new WeakSet<object>();
 const NEWER = "max_completion_tokens";
-/** The older name, which is before anything that nests. */
+/** The older name, in front of all nested values. */
 const OLDER = /^(\{[^{[]*)"max_tokens"(?=\s*:)/;
 
-/** The endpoint refuses the older name, and names the newer one. */
+/** Whether the endpoint refuses the older name and names the newer one. */
 async function wantsNewer(response: Response, body: string): Promise<boolean> {
   return (
     response.status === 400 && OLDER.test(body) && (await response.clone().text()).includes(NEWER)
@@ -114,7 +116,9 @@ function mendedResponse(
   return new Response(events, { status, statusText, headers });
 }
 
-/** A page, an error or an answer in one piece, where a stream was asked for. */
+/**
+ * Returns the error of a response that is no stream: a page, an error, or an answer in one piece.
+ */
 function noStream(body: string): PawlError {
   const error = errorIn(body);
   if (error === undefined) {
@@ -144,15 +148,15 @@ interface Call {
   function?: { name?: unknown; arguments?: unknown } | null;
 }
 
-/** Mends a stream line by line: chat completions, and the counts of other forms. */
+/** Repairs a stream line by line: chat completions, and the counts of the other forms. */
 class Mender {
   readonly #seen: Seen;
-  /** What came and is no whole line yet; of a page all. */
+  /** Received text that is no complete line yet; of a page all text. */
   #left = "";
   #bytes = 0;
   #chat = false;
   #finished = false;
-  /** By its index: the id that the endpoint gave a call, and the one that it is given here. */
+  /** By the index of a call: the id from the endpoint, and the id that replaces it. */
   readonly #calls = new Map<unknown, { readonly said: unknown; readonly made?: string }>();
   readonly #ids = new Set<unknown>();
 
@@ -160,7 +164,7 @@ class Mender {
     this.#seen = seen;
   }
 
-  /** Takes a piece, and gives the lines that are whole. Throws ANSWER_TOO_LARGE. */
+  /** Takes a piece and returns the complete lines. Throws failTurn (ANSWER_TOO_LARGE). */
   take(text: string): string {
     this.#left += text;
     this.#bytes += text.length;
@@ -177,12 +181,12 @@ class Mender {
     return whole.replace(/[^\n]*\n/g, (line) => this.#line(line));
   }
 
-  /** The rest. Throws what a page says. */
+  /** Returns the rest. Throws the error that a page reports. */
   end(): string {
     if (this.#isPage()) {
       throw noStream(this.#left);
     }
-    // A last line without its end is an event all the same, if it is whole.
+    // A last line without a line break is an event as well, if it is complete.
     return this.#left ? this.#line(`${this.#left}\n\n`) : "\n";
   }
 
@@ -224,7 +228,7 @@ class Mender {
     return changed ? JSON.stringify(chunk) : exact.trimEnd();
   }
 
-  /** Gives an id to a call that begins without one of its own; true: it was changed. */
+  /** Sets the id of a call that begins without one of its own; true: it was changed. */
   #call(call: Call): boolean {
     const { index, id } = call;
     const known = index === undefined ? undefined : this.#calls.get(index);
@@ -245,7 +249,7 @@ class Mender {
   }
 }
 
-/** An event of Messages or Responses with a number where a count is missing; 0 stands for unknown. */
+/** Returns an event of Messages or Responses with 0 for each missing count; 0 means unknown. */
 function withCounts(text: string): string {
   let event: { usage?: Counts; message?: { usage?: Counts }; response?: { usage?: Counts } };
   try {
@@ -263,13 +267,13 @@ function withCounts(text: string): string {
 
 type Counts = { [name: string]: unknown };
 
-/** The finish reason that the library reads where the endpoint gives none. */
+/** The finish reason that the library reads if the endpoint sends none. */
 export const UNSAID = "unsaid";
 
-/** The end of an answer without a finish reason, and then the end of the stream. */
+/** The end of an answer without a finish reason, followed by the end of the stream. */
 const FINISH = `data: {"choices":[{"index":0,"delta":{},"finish_reason":"${UNSAID}"}]}`;
 
-/** Arguments that are an object as the text of it, in its own digits. */
+/** Returns arguments that are an object as its JSON text, with the original digits. */
 function withArgumentsAsText(text: string): string {
   const at = /"arguments"\s*:\s*(?=[{[])/g;
   let out = "";
@@ -284,7 +288,7 @@ function withArgumentsAsText(text: string): string {
   return out + text.slice(from);
 }
 
-/** Where the object or list of JSON text ends that begins there. */
+/** Returns the end of the object or list that begins at a position of JSON text. */
 function endOf(text: string, begin: number): number {
   const token = /"(?:[^"\\]|\\.)*"|[{}[\]]/gs;
   token.lastIndex = begin;

@@ -1,4 +1,4 @@
-/** The one place where records and pieces of output become events. */
+/** Turns records and pieces of output into events, for all readers. */
 
 import { create } from "@bufbuild/protobuf";
 import { PawlError } from "./errors.js";
@@ -19,13 +19,13 @@ import { type ArtifactData, type Plain, plain } from "./plain_message.js";
 import type { EventPlace, RunEvent } from "./run_events.js";
 import type { Part } from "./values.js";
 
-/** Characters of one turn that are kept, to be shown again behind a reset. */
+/** How many characters of one turn are kept, to be shown again after a reset. */
 const KEPT = 256 * 1024;
 
 const NUMBERS = /^\d+(\.\d+){7}$/;
 
 type Of<K extends RunEvent["kind"]> = Omit<Extract<RunEvent, { kind: K }>, keyof EventPlace>;
-/** An event that has no place yet. */
+/** An event without its position. */
 type SourceItem = { [K in RunEvent["kind"]]: Of<K> }[RunEvent["kind"]];
 type Body = NonNullable<Plain<WireRecord>["body"]>;
 type BodyOf<C extends string> =
@@ -38,24 +38,25 @@ type BodyOf<C extends string> =
 interface Piece {
   readonly reasoning: boolean;
   readonly text: string;
-  /** The MODEL step that answered it; 0: none did. */
+  /** The MODEL step that answered it; 0: none. */
   readonly step: number;
 }
 
-/** What was shown of the newest turn. */
+/** The shown output of the newest turn. */
 class Shown {
   attempt = 0;
-  /** The text of rounds that are over. */
+  /** Text of the rounds that are over. */
   kept: Piece[] = [];
-  /** The text of the round that is under way. */
+  /** Text of the current round. */
   partial: Piece[] = [];
-  /** A reader before this one had shown text: in all, and in this round. */
+  /** True: an earlier reader had shown text, of the turn or of this round. */
   some = false;
   more = false;
-  /** The MODEL step that is under way, as this execution asked for it. */
+  /** The current MODEL step, as this execution requested it. */
   round = 0;
   /**
-   * What was shown in this round is of a call that failed and is made again: void as soon as another piece follows, if its executor does not take it back.
+   * True: the text of this round is of a call that failed and is made again. It becomes invalid
+   * when the next piece follows, unless the executor takes it back.
    */
   broken = false;
 
@@ -81,7 +82,7 @@ class Shown {
     }
   }
 
-  /** What was shown in this round stays. */
+  /** Keeps the text of this round. */
   keep(step: number): void {
     this.kept.push(...this.partial.map((piece) => ({ ...piece, step })));
     this.some ||= this.more;
@@ -103,21 +104,21 @@ class Shown {
 }
 
 /**
- * Makes events of what a stream of one run gives: all records of the kinds that are known here,
- * in order, each with the run's status behind its commit, and pieces of output. Pure. It begins
- * behind the event with the `cursor`; empty: with the first one. Reason: BAD_CURSOR.
+ * Turns a stream of one run into events: all records of known kinds in order, each with the run's
+ * status after its commit, and pieces of output. It makes no calls. It begins after the event with
+ * the `cursor`; empty: with the first event. Reason: BAD_CURSOR.
  */
 export class EventSource {
   readonly #runId: string;
   #afterSeq: number;
-  /** How many events of the next record were given. */
+  /** How many events of the next record were returned before. */
   #skip: number;
   #shown: Shown;
   #included: { readonly turnSeq: number; readonly delivery: number; readonly offset: number };
   /** Calls of answers, by MODEL step. */
   readonly #calls = new Map<number, readonly Plain<ModelCall>[]>();
   readonly #requests = new Map<number, Plain<{ modelStep: number; index: number }> | undefined>();
-  /** Steps of the sidecar's own: they ask about another step, or undo it. */
+  /** Steps of the sidecar: they ask about another step, or compensate one. */
   readonly #own = new Set<number>();
   #output: readonly Part[] = [];
 
@@ -143,7 +144,7 @@ export class EventSource {
     return this.#included;
   }
 
-  /** The events of the next record. */
+  /** Returns the events of the next record. */
   record(wire: WireRecord, status: RunStatus): RunEvent[] {
     const before = this.#mark();
     const record = plain(RecordSchema, wire);
@@ -160,7 +161,7 @@ export class EventSource {
       .slice(skip);
   }
 
-  /** The events of a piece of output. Throws a PawlError of kind "gap". */
+  /** Returns the events of a piece of output. Throws a PawlError of kind "gap". */
   chunk(wire: OutputChunk): RunEvent[] {
     const { attempt, delivery, text, reset, reasoning } = wire;
     const [turnSeq, offset] = [Number(wire.turnSeq), Number(wire.offset)];
@@ -198,14 +199,14 @@ export class EventSource {
     return new PawlError("gap", `run ${this.#runId}: ${text}`, { reason: "STREAM_GAP" });
   }
 
-  /** An event between records. */
+  /** Returns an event that belongs to no record. */
   #piece(reported: SourceItem): RunEvent {
     const { turnSeq, attempt } = this.#shown;
     const place = { runId: this.#runId, seq: this.#afterSeq, cursor: this.#cursor };
     return { ...reported, ...place, turnSeq, attempt } as RunEvent;
   }
 
-  /** The position behind all events so far. */
+  /** The position after all events so far. */
   get #cursor(): string {
     return `${this.#afterSeq}.0${this.#mark()}`;
   }
@@ -219,7 +220,7 @@ export class EventSource {
     return `.${turnSeq}.${attempt}.${shown}.${turn}.${delivery}.${offset}`;
   }
 
-  /** The event of the newest turn, if it is of a turn. */
+  /** Returns the event of the newest turn, if the event belongs to a turn. */
   #here(
     [received, turnSeq, attempt]: [SourceItem, number, number],
     record: Plain<WireRecord>,
@@ -244,7 +245,7 @@ export class EventSource {
     return this.#shown;
   }
 
-  /** Each event with the turn and the attempt that it is of. */
+  /** Iterates over the events of a record, each with its turn and attempt. */
   *#of(
     record: Plain<WireRecord>,
     wire: WireRecord,
@@ -509,7 +510,7 @@ export class EventSource {
     }
   }
 
-  /** Of what was shown only this stays. */
+  /** Discards the shown text except these pieces. */
   *#void(kept: readonly Piece[]): Generator<SourceItem> {
     const shown = this.#shown;
     if (shown.partial.length === 0 && kept.length === shown.kept.length && !shown.more) {
@@ -524,7 +525,7 @@ export class EventSource {
     }
   }
 
-  /** What was shown of a call that failed and is made again goes, if it is still there. */
+  /** Discards the text of a call that failed and is made again, if it is still shown. */
   *#broken(): Generator<SourceItem> {
     const { broken, kept, round } = this.#shown;
     if (broken) {
@@ -533,7 +534,7 @@ export class EventSource {
     }
   }
 
-  /** What was not shown of a text that is known as a whole. */
+  /** Shows the part of a complete text that was not shown before. */
   *#whole(text: string): Generator<SourceItem> {
     const { text: said, more } = this.#shown;
     const rest = text.slice(said.length);
@@ -543,7 +544,7 @@ export class EventSource {
     }
   }
 
-  /** Whether a step that is over was the sidecar's own. */
+  /** Whether a step that is over belongs to the sidecar. */
   #isOwn(step: number): boolean {
     return this.#own.delete(step);
   }
@@ -578,7 +579,7 @@ function turnEnded(
   return { kind: "turn_ended", ...nothing, next: 0, rejectedStep: 0, ...what };
 }
 
-/** A message as an executor gave it. */
+/** Returns a message that an executor sent. */
 function given(said: BodyOf<"turnCompleted">["messages"][number]): SourceItem {
   const { role, parts, toolCalls, toolCallId: callId, refusal } = said;
   const calls = (Array.isArray(toolCalls) ? toolCalls : []).map((call) => {

@@ -1,11 +1,8 @@
-/**
- * JSON with whole numbers to the last digit: what a number of JavaScript cannot hold
- * is a bigint.
- */
+/** JSON with exact whole numbers: one that a number of JavaScript cannot hold is a bigint. */
 
 /**
- * Any JSON value. Whole numbers of payloads, results, variables and artifacts that a number
- * cannot hold exactly are bigint, read and given; where else, they are rounded.
+ * Any JSON value. In payloads, results, variables and artifacts, whole numbers that a number cannot
+ * hold exactly are bigint, both read and written; elsewhere they are rounded.
  */
 export type Json =
   | string
@@ -16,12 +13,12 @@ export type Json =
   | readonly Json[]
   | { readonly [key: string]: Json };
 
-/** A string, which is left alone, or a number. */
+/** A string, which is not changed, or a number. */
 const TOKEN = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
-/** So many digits in a row may be more than a number holds. */
+/** A number may lose digits from this length on. */
 const LONG = /\d{16}/;
 
-/** Reads JSON text. Throws a SyntaxError for what is none. */
+/** Parses JSON text. Throws a SyntaxError for other text. */
 export function parseExact(text: string): Json {
   const value = JSON.parse(text) as Json;
   if (!LONG.test(text)) {
@@ -40,7 +37,7 @@ function isInexact(token: string): boolean {
   return /^-?\d+$/.test(token) && !Number.isSafeInteger(Number(token));
 }
 
-/** A word that the text has nowhere. */
+/** Returns a word that does not occur in the text. */
 function markFor(text: string): string {
   for (let mark = "bigint "; ; mark += "_ ") {
     if (!text.includes(mark)) {

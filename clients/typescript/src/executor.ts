@@ -1,4 +1,4 @@
-/** Executing what a worker holds, and reporting what became of it. */
+/** Executes the leased work of a worker and reports its outcome. */
 
 import { PawlError } from "./errors.js";
 import {
@@ -20,33 +20,33 @@ import { answerOf, completionOf, faultRequest, turnTarget } from "./turn_request
 import type { WorkerSettings } from "./worker_options.js";
 import type { WorkInit } from "./worker_session.js";
 
-/** What an executor needs of its worker. */
+/** The worker of an executor. */
 export interface ExecutorHost {
-  /** Turns take up room, and the room of one that ends is for the next. */
+  /** True: each ended turn returns one credit, so that the sidecar sends the next one. */
   readonly credits: boolean;
   readonly ask: Ask;
-  /** Gives the sidecar leave to send more. */
+  /** Permits the sidecar to send more work. */
   credit(turns: number, steps: number): void;
-  /** The work is over. */
+  /** The work has ended. */
   forget(held: LeasedTurn | LeasedStep): void;
-  /** A piece of work failed: in its handler, or with its answer. */
+  /** Work failed in its handler, or its answer was refused. */
   onError(error: unknown, held: LeasedTurn | LeasedStep): void;
-  /** A turn is executed from now on. */
+  /** The execution of a turn begins. */
   began?(held: LeasedTurn): void;
   /** A turn was completed. */
   completed?(held: LeasedTurn, reply: Reply): void;
-  /** The program has a mistake; the sidecar does not hear of it. Default: the turn fails. */
+  /** The program has a mistake, which is not reported to the sidecar. Default: the turn fails. */
   mistaken?(error: unknown): void;
 }
 
-/** How long handlers may take. */
+/** Time limits of handlers. */
 export type HandlerLimits = Pick<WorkerSettings, "handlerTimeoutMs" | "suspendAfterMs">;
 
 type Answer = Parameters<typeof answerOf>[0];
 
 const ONE_TURN: WorkInit = { credits: { turns: 1, steps: 0 } };
 
-/** Errors after which the work is no longer this worker's to fail. */
+/** Errors that say that the worker has lost the work, and cannot fail it. */
 const LOST = ["RUN_TERMINAL", "TURN_STALE", "TURN_TOKEN_STALE", "TURN_LEASED"];
 
 /** Executes turns and steps with the handlers of a table. */
@@ -61,12 +61,12 @@ export class Executor {
     this.limits = limits;
   }
 
-  /** A piece of work failed. */
+  /** Work failed. */
   onError(error: unknown, held: LeasedTurn | LeasedStep): void {
     this.#host.onError(error, held);
   }
 
-  /** Executes a turn and reports what became of it. */
+  /** Executes a turn and reports its outcome. */
   async turn(held: LeasedTurn): Promise<void> {
     let credited = false;
     try {
@@ -74,7 +74,7 @@ export class Executor {
     } catch (error) {
       await this.#failed(held, error);
     } finally {
-      // The worker's place is free again after every outcome.
+      // The worker has room for another turn after each outcome.
       this.#host.forget(held);
       if (!credited) {
         this.#host.credit(1, 0);
@@ -82,7 +82,9 @@ export class Executor {
     }
   }
 
-  /** Executes a turn and completes it; true: the credit for the next one went along. */
+  /**
+   * Executes a turn and completes it; true: the completion carried the credit for the next turn.
+   */
   async #execute(held: LeasedTurn): Promise<boolean> {
     this.#host.began?.(held);
     const turn = new Turn(held, held.info, held.handling, held);
@@ -93,7 +95,7 @@ export class Executor {
     held.answering = true;
     await this.#host.ask(() => {
       const request = { ...value, ...turnTarget("", held.ref) };
-      // The credit travels along: one round trip to the next turn.
+      // The credit is part of the completion: one round trip to the next turn.
       return {
         ...(this.#host.credits ? ONE_TURN : {}),
         item: { case: "completeTurn", value: request },
@@ -133,7 +135,7 @@ export class Executor {
       return { item: { case: "failTurn", value: { ...value, ...turnTarget("", held.ref) } } };
     };
     await this.#host.ask(make, held).catch((refused: unknown) => {
-      // Where the turn is over already, what the handler threw may have said so.
+      // If the turn is over already, the handler's error may be the reason.
       if (!PawlError.is(refused, ...LOST)) {
         this.#host.onError(refused, held);
       }
@@ -150,7 +152,7 @@ export class Executor {
     }
   }
 
-  /** The result of a tool call, or what went wrong as data. */
+  /** Returns the result of a tool call, or its error as data. */
   async #outcome(held: LeasedStep): Promise<Answer> {
     try {
       return { result: await this.#handlers.call(held, this.limits.handlerTimeoutMs) };
@@ -168,7 +170,7 @@ export class Executor {
       if (held.revoked || "error" in answer) {
         throw error;
       }
-      // The result cannot be taken (too large, no JSON), and the call did happen.
+      // The sidecar refused the result (too large, no JSON), but the call was made.
       this.#host.onError(error, held);
       const refused = answerOf({ error: refusedResult(error) });
       await this.#host.ask(() => held.resolution(refused), held);

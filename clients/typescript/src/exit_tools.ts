@@ -1,4 +1,4 @@
-/** How a model leaves a state, or asks the person: functions that are no tools of the pack. */
+/** Functions by which a model leaves a state or asks the person; they are no tools of the pack. */
 
 import { parseExact } from "./exact_json.js";
 import { toJsonText } from "./json_text.js";
@@ -13,17 +13,17 @@ import { type ArtifactLike, json } from "./values.js";
 const EXIT = "leave_state";
 const ASK = "ask_user";
 
-/** A name, with underscores while a tool of the prompt has the same. */
+/** Returns a name, with underscores added while a tool of the prompt has the same name. */
 function free(name: string, { tools }: Pick<Turn, "tools">): string {
   return tools.some((tool) => tool.name === name) ? free(`${name}_`, { tools }) : name;
 }
 
-/** How a model left, or what it is told is wrong with its arguments. */
+/** How a model left the state, or the error of its arguments, for the model. */
 export type Left =
   | {
       readonly event: string;
       readonly artifacts: { readonly [name: string]: ArtifactLike };
-      /** Where the function has one. */
+      /** The value, if the function has one. */
       readonly output?: Json;
     }
   | { readonly fault: string };
@@ -32,15 +32,14 @@ type Slot = Turn["artifactSlots"][number];
 type Schema = { [key: string]: Json };
 
 /**
- * The one function that moves the run: its enum is the state's
- * allowed events, its arguments carry the artifact writes. Binary artifacts are left out: a model
- * cannot write them.
+ * The only function that moves the run. Its enum has the state's allowed events, and its arguments
+ * contain the artifacts to write, except binary ones, which a model cannot write.
  */
 export class ExitTools {
   readonly name: string;
   readonly #events: readonly string[];
   readonly #slots: ReadonlyMap<string, Slot>;
-  /** Schema of the value that goes along; undefined: none does. */
+  /** Schema of the value that the call contains; undefined: none. */
   readonly #output: Json | undefined;
 
   constructor({ tools, allowedEvents, artifactSlots }: Turn, output?: Json) {
@@ -51,12 +50,12 @@ export class ExitTools {
     this.#slots = new Map(written.map((slot) => [slot.name, slot]));
   }
 
-  /** False: the state has no way out to choose. */
+  /** False: the model cannot choose an event in this state. */
   get possible(): boolean {
     return this.#events.length > 0;
   }
 
-  /** As the model is told of it. */
+  /** Returns the function as the request to the model contains it. */
   tool(): Offer {
     const properties: Schema = { event: { type: "string", enum: [...this.#events] } };
     if (this.#slots.size > 0) {
@@ -124,7 +123,7 @@ export class ExitTools {
   }
 }
 
-/** What a model asks the person, or what it is told is wrong with its arguments. */
+/** The question of a model to the person, or the error of its arguments, for the model. */
 export type ExitQuestion = { readonly question: string } | { readonly fault: string };
 
 /** The function by which a model asks the person and waits for the answer. */
@@ -135,7 +134,7 @@ export class Asking {
     this.name = free(ASK, turn);
   }
 
-  /** As the model is told of it. */
+  /** Returns the function as the request to the model contains it. */
   tool(): Offer {
     return {
       name: this.name,
@@ -166,7 +165,7 @@ export class Asking {
   }
 }
 
-/** The object that the arguments of a call are, or what is wrong with what the model wrote. */
+/** Returns the arguments of a call as an object, or the error of the model's text. */
 export function argumentsOf(call: ModelCall): { readonly [key: string]: Json } | string {
   const wrote = call.brokenArguments || call.arguments;
   const fault = faultOf(wrote);
@@ -177,7 +176,7 @@ export function argumentsOf(call: ModelCall): { readonly [key: string]: Json } |
   return isObject(value) ? value : "the arguments are no object";
 }
 
-/** A value as a model is shown it. */
+/** Returns a value as the model sees it in an error. */
 function shownOf(value: Json | undefined): string {
   return value === undefined ? "nothing" : toJsonText(value, "the value");
 }

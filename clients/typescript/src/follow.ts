@@ -1,4 +1,4 @@
-/** Reading a stream over as many connections as it takes. */
+/** Reads a stream over as many connections as it takes. */
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Client } from "@connectrpc/connect";
@@ -13,23 +13,26 @@ import { milliseconds } from "./option_limits.js";
 import { aborted, Backoff, type CallOptions, sleep } from "./retry.js";
 import { later } from "./timer.js";
 
-/** How long to bear with a lost connection. `timeoutMs` bounds the whole stream. */
+/** How long to wait for a lost connection. `timeoutMs` bounds the whole stream. */
 export interface FollowOptions extends CallOptions {
-  /** Longest time without any progress in milliseconds. Default 60 000. */
+  /** Longest time without progress in milliseconds. Default 60 000. */
   readonly reconnectForMs?: number;
 }
 
-/** The reader of a stream's items, with its position. */
+/** Reads the items of a stream and keeps its position. */
 export interface StreamReader<T> {
-  /** The request for all that was not yet read. */
+  /** Returns the request for all items that were not read yet. */
   request(): MessageInitShape<typeof StreamTransitionsRequestSchema>;
-  /** The content of an item; undefined: it is not new. Throws kind "gap". */
+  /**
+   * Returns the content of an item; undefined: it was read before. Throws a PawlError of kind
+   * "gap".
+   */
   read(item: StreamTransitionsResponse): T | undefined;
 }
 
 const RECONNECT_FOR_MS = 60_000;
 
-/** Decides whether a lost stream is taken up again, and when. */
+/** Decides whether and when a lost stream is opened again. */
 class Reconnects {
   readonly #backoff = new Backoff();
   readonly #retryWindowMs: number;
@@ -46,10 +49,10 @@ class Reconnects {
     this.#gaps = 0;
   }
 
-  /** Milliseconds to wait before the next connection; throws an error that is final. */
+  /** Returns the milliseconds to wait before the next connection; throws an error that is final. */
   pause(error: PawlError): number {
     if (error.kind === "gap" && this.#gaps === 0) {
-      // Read again from the last good item, once; then it is the server's.
+      // The stream is read again from the last valid item once; a second gap is the server's error.
       this.#gaps = 1;
       return 0;
     }
@@ -62,7 +65,7 @@ class Reconnects {
   }
 }
 
-/** What a reader makes of a stream, each item once, until the stream ends by itself. */
+/** Iterates over the items of a stream, each once, until the stream ends by itself. */
 export async function* follow<T>(
   runs: Client<typeof RunService>,
   reader: StreamReader<T>,
@@ -87,7 +90,7 @@ export async function* follow<T>(
   }
 }
 
-/** What one connection gives. It is closed when the reader leaves. */
+/** Iterates over the items of one connection, which is closed when the reader stops. */
 async function* once<T>(
   runs: Client<typeof RunService>,
   reader: StreamReader<T>,
@@ -114,7 +117,7 @@ async function* once<T>(
   }
 }
 
-/** One signal of the caller's signal and the time limit. */
+/** Combines the caller's signal and the time limit. */
 function endOf({ signal, timeoutMs }: CallOptions): { signal: AbortSignal; clear: () => void } {
   if (timeoutMs !== undefined) {
     milliseconds("timeoutMs", timeoutMs, 1);

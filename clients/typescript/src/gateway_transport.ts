@@ -1,4 +1,4 @@
-/** The connection to a sidecar's JSON gateway: fetch and server-sent events. */
+/** The connection to a sidecar's JSON gateway, by fetch and server-sent events. */
 
 import {
   create,
@@ -31,13 +31,15 @@ import {
 import { RecordSchema } from "./gen/pawl/v1/record_pb.js";
 import { later } from "./timer.js";
 
-/** How to reach a gateway. */
+/** Settings of a connection to a gateway. */
 export interface GatewayOptions {
-  /** For example "http://127.0.0.1:8080". Default: the page's own origin. */
+  /**
+   * Address of the gateway, for example "http://127.0.0.1:8080". Default: the page's own origin.
+   */
   readonly baseUrl?: string;
-  /** A bearer token, or a function that gives one for each call. */
+  /** A bearer token, or a function that returns one for each call. Default: none. */
   readonly token?: string | (() => string | Promise<string>);
-  /** Default: the global fetch. */
+  /** The function that makes requests. Default: the global fetch. */
   readonly fetch?: typeof fetch;
 }
 
@@ -49,7 +51,7 @@ interface Call {
   readonly timeoutMs: number | undefined;
 }
 
-/** Makes calls as the contract maps them to HTTP (google.api.http). */
+/** Returns a transport that makes calls as the contract maps them to HTTP (google.api.http). */
 export function gatewayTransport(options: GatewayOptions): Transport {
   return {
     unary: (method, signal, timeoutMs, _header, input) =>
@@ -104,7 +106,10 @@ function noMetadata(response: Response): { header: Headers; trailer: Headers } {
   return { header: response.headers, trailer: new Headers() };
 }
 
-/** The items of an event stream. Its end is told; silence is a lost connection. */
+/**
+ * Iterates over the items of an event stream. The stream must report its end: without that report
+ * the connection was lost.
+ */
 async function* items<O extends DescMessage>(
   output: O,
   response: Response,
@@ -129,7 +134,7 @@ async function* items<O extends DescMessage>(
   throw new ConnectError("the event stream was cut off", Code.Unavailable);
 }
 
-/** Sends a request. `done` has to be called once the answer was read. */
+/** Sends a request. Call `done` after reading the answer. */
 async function send(
   options: GatewayOptions,
   call: Call,
@@ -156,7 +161,7 @@ async function send(
         ? new ConnectError("the call was cancelled", Code.Canceled)
         : new ConnectError("the timeout passed", Code.DeadlineExceeded);
     }
-    // What fetch throws is a connection that could not be made.
+    // An error of fetch means that there is no connection.
     throw ConnectError.from(error, Code.Unavailable);
   }
 }
@@ -186,7 +191,7 @@ function limitOf(call: Call): { signal: AbortSignal; clear: () => void } {
   return { signal: controller.signal, clear };
 }
 
-/** Verb and path of a call, and the fields that are not in the path. */
+/** Returns the verb and the path of a call, and the fields that are not in the path. */
 export function route(
   method: DescMethodUnary | DescMethodStreaming,
   input: JsonObject,
@@ -205,7 +210,10 @@ export function route(
   );
 }
 
-/** The path of a rule; undefined: a field that it needs is empty. Takes fields from `rest`. */
+/**
+ * Returns the path of a rule, and removes its fields from `rest`; undefined: a field of the path is
+ * empty.
+ */
 function fill(rule: HttpRule, input: DescMessage, rest: JsonObject): string | undefined {
   const template = rule.pattern.value;
   if (typeof template !== "string") {
@@ -222,7 +230,7 @@ function fill(rule: HttpRule, input: DescMessage, rest: JsonObject): string | un
   return complete ? path : undefined;
 }
 
-/** Fields as a query: lists repeated, messages dotted, maps as name[key]. */
+/** Encodes fields as a query: repeated lists, dotted messages, maps as name[key]. */
 export function queryOf(fields: JsonObject): string {
   const query = new URLSearchParams();
   const add = (name: string, value: JsonValue) => {
@@ -250,7 +258,7 @@ function json<I extends DescMessage>(schema: I, input: MessageInitShape<I>): Jso
   return toJson(schema, create(schema, input)) as JsonObject;
 }
 
-/** Fields of a newer server are skipped. */
+/** Reads a message and skips fields of a newer server. */
 function read<O extends DescMessage>(schema: O, value: JsonValue): MessageShape<O> {
   return fromJson(schema, value, { ignoreUnknownFields: true });
 }
@@ -261,7 +269,7 @@ async function body(response: Response): Promise<unknown> {
 
 const DETAILS = [ErrorInfoSchema, BadRequestSchema, RetryInfoSchema, RecordSchema];
 
-/** The error of a google.rpc.Status in JSON. */
+/** Returns the error of a google.rpc.Status in JSON. */
 function errorOf(status: unknown, fallback: Code): ConnectError {
   const { code, message, details } = status as {
     code?: number;

@@ -1,34 +1,35 @@
 /**
- * What went wrong in a handler, as the contract takes it. Handlers are other people's code:
- * they may throw any value. What is made of it here is always text that the
- * sidecar takes, since a failure that cannot be told would leave its turn or step with a
- * worker that is through with it.
+ * Converts errors of handlers to failures that the contract accepts. A handler may throw any value;
+ * the result is always text that the sidecar accepts, because a failure that cannot be reported
+ * would leave the turn or step with a worker that has ended it.
  */
 
 import { INVALID_ARGUMENTS, PawlError, RESULT_INVALID } from "./errors.js";
 
-/** The failure that an error stands for, of the turn or step of the handler that threw it. */
+/** The failure of a turn or a step that an error of its handler causes. */
 interface HandlerFault {
   readonly code: string;
   readonly message: string;
-  /** Where it was thrown; empty: the handler threw it on purpose, or the place is unknown. */
+  /**
+   * Where the error was thrown; empty: the handler threw it on purpose, or the place is unknown.
+   */
   readonly trace: string;
-  /** Whether another attempt may help. */
+  /** Of a turn: whether another attempt may succeed. */
   readonly retryable: boolean;
-  /** Whether the agent refuses the work. */
+  /** Of a turn: whether the agent refuses the work. */
   readonly reject: boolean;
-  /** Of a step: whether no further attempt can help. */
+  /** Of a step: whether no further attempt can succeed. */
   readonly nonRetryable: boolean;
-  /** Of a step: how long the next attempt is to wait at least; undefined: it is not said. */
+  /** Of a step: least milliseconds before the next attempt; undefined: the handler named none. */
   readonly retryAfterMs: number | undefined;
-  /** Of a step: whether what the call changes elsewhere may have happened. */
+  /** Of a step: whether the call may have had its effect. */
   readonly unknown: boolean;
 }
 
-/** Codes of a payload that the tool does not take: it is the same in each attempt. */
+/** Codes of a payload that the tool does not accept; it is the same in each attempt. */
 const HOPELESS = [INVALID_ARGUMENTS, "PAYLOAD_INVALID"];
 
-/** What a handler's error says of its turn, and whether a retry may help. */
+/** Returns the failure that an error of a handler causes. */
 export function faultOf(error: unknown): HandlerFault {
   const code = () => (PawlError.is(error) ? error.reason || error.kind.toUpperCase() : "");
   const known = error instanceof Error;
@@ -50,8 +51,8 @@ export function faultOf(error: unknown): HandlerFault {
 }
 
 /**
- * Whether the function was called, and did not fail by itself: its result is none, or it is at
- * work still. Its effects are unknown.
+ * Whether the tool was called and did not fail by itself: its result is invalid, or it is still
+ * running. The effect of the call is unknown.
  */
 function isMade({ kind, reason }: PawlError): boolean {
   return (
@@ -60,7 +61,7 @@ function isMade({ kind, reason }: PawlError): boolean {
   );
 }
 
-/** The error of a step with a result that cannot be sent: the call did happen. */
+/** Returns the failure of a step whose result cannot be sent, although the call was made. */
 export function refusedResult(why: unknown): HandlerFault {
   const fault = faultOf(why);
   const known = PawlError.is(why) && !PawlError.is(why, "INVALID_JSON");
@@ -69,7 +70,7 @@ export function refusedResult(why: unknown): HandlerFault {
   return { ...fault, code, message, nonRetryable: false, retryAfterMs: undefined, unknown: true };
 }
 
-/** The error of a step after its tool was stopped in its midst. */
+/** Returns the failure of a step whose tool was stopped while it ran. */
 export function stoppedFault(why: unknown): HandlerFault {
   const fault = faultOf(why);
   return deliberate(why)
@@ -77,12 +78,12 @@ export function stoppedFault(why: unknown): HandlerFault {
     : { ...fault, nonRetryable: false, retryAfterMs: undefined, unknown: true };
 }
 
-/** Whether the program is wrong, not a turn: each attempt would end with the same. */
+/** Whether the program is wrong, so that each attempt would fail in the same way. */
 export function isMistake(error: unknown): boolean {
   return PawlError.is(error, "BAD_REPLY", "NO_HANDLER");
 }
 
-/** Whether a completion is refused for what the program says by name or type. */
+/** Whether the sidecar refused a completion because of a name or type in the reply. */
 export function isWrongReply(error: unknown): boolean {
   return PawlError.is(error, ...WRONG);
 }
@@ -100,12 +101,12 @@ export function isFailTurn(error: unknown): boolean {
   return PawlError.is(error) && error.kind === "fail_turn";
 }
 
-/** Whether a handler meant to throw it: where it did so is no news. */
+/** Whether a handler threw the error on purpose, so that the place does not matter. */
 export function deliberate(error: unknown): boolean {
   return PawlError.is(error) && (error.kind === "fail_turn" || error.kind === "fail_step");
 }
 
-/** Any value as text. */
+/** Returns any value as text. */
 export function textOf(value: unknown): string {
   try {
     return String(value);
@@ -114,7 +115,7 @@ export function textOf(value: unknown): string {
   }
 }
 
-// Cut to what the contract takes: 128 bytes, 16 KiB (at most 4 bytes a character).
+// Limits of the contract: 128 bytes, and 16 KiB (a character has at most 4 bytes).
 const MAX_CODE = 128;
 const MAX_MESSAGE = 4096;
 const MAX_TRACE = 2048;
@@ -124,13 +125,13 @@ function word(value: unknown): string {
   return text.replace(/[^\x20-\x7e]/g, "?") || "ERROR";
 }
 
-/** The beginning of its stack, where it was thrown. */
+/** Returns the beginning of the error's stack: the place where it was thrown. */
 function traceOf(error: unknown): string {
   if (deliberate(error) || !(error instanceof Error)) {
     return "";
   }
   const stack = textOf(safely(() => error.stack) ?? "");
-  // Its first lines are the message, however long that is.
+  // The stack begins with the message, which can be long.
   const frames = stack.search(/^\s+at /m);
   return frames < 0
     ? ""
@@ -141,7 +142,7 @@ function cut(stack: string, from: number): string {
   return stack.slice(from, from + (MAX_TRACE * 3) / 4);
 }
 
-/** What a getter gives; undefined: it throws. */
+/** Returns the value of a getter; undefined: it throws. */
 function safely(get: () => unknown): unknown {
   try {
     return get();

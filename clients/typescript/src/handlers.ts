@@ -1,4 +1,4 @@
-/** What a worker executes, by name. */
+/** The handlers of a worker, by name. */
 
 import { failTurn, PawlError, RESULT_INVALID } from "./errors.js";
 import type { LeasedStep } from "./leased_step.js";
@@ -10,7 +10,7 @@ import { traced } from "./tracing.js";
 import type { Handler } from "./turn.js";
 
 /**
- * Executes one tool call. What it throws is the error of the step.
+ * Executes one tool call. An error that it throws is the error of the step.
  *
  *     worker.tool("add", ({ a, b }: { a: number; b: number }) => a + b, {
  *       result: { type: "number" },
@@ -21,11 +21,19 @@ export type ToolHandler<Payload = Json, Result = Json> = (
   call: ToolCall,
 ) => Promise<Result> | Result;
 
-/** JSON Schemas of a tool; the sidecar has checked the payload by the pack's own before. */
+/**
+ * JSON Schemas of a tool. The sidecar has checked the payload against the pack's own schema before.
+ */
 export interface ToolOptions {
-  /** A payload that does not fit is the tool's error PAYLOAD_INVALID. */
+  /**
+   * Schema of the payload. A payload that does not fit is the tool's error PAYLOAD_INVALID.
+   * Default: none.
+   */
   readonly parameters?: Json;
-  /** A result that does not fit is the tool's error RESULT_INVALID. */
+  /**
+   * Schema of the result. A result that does not fit is the tool's error RESULT_INVALID. Default:
+   * none.
+   */
   readonly result?: Json;
 }
 
@@ -33,13 +41,13 @@ interface ToolEntry extends ToolOptions {
   readonly handler: ToolHandler;
 }
 
-/** Handlers by name; "*" takes what has none of its own. */
+/** Handlers by name; "*" is for names without a handler. */
 export class HandlerTable {
   readonly #prompts = new Map<string, Handler>();
   readonly #agents = new Map<string, Handler>();
   readonly #tools = new Map<string, ToolEntry>();
 
-  /** Names for a registration, sorted. */
+  /** Returns the sorted names for a registration. */
   names(): { prompts: string[]; agents: string[]; tools: string[] } {
     const sorted = (map: Map<string, unknown>) => [...map.keys()].sort();
     return {
@@ -63,7 +71,7 @@ export class HandlerTable {
     add(this.#tools, name, { ...options, handler });
   }
 
-  /** The handler of a turn. */
+  /** Returns the handler of a turn. Throws failTurn (NO_HANDLER). */
   ofTurn(held: LeasedTurn): Handler {
     const handler =
       this.#prompts.get(held.info.prompt) ??
@@ -78,7 +86,7 @@ export class HandlerTable {
     return handler;
   }
 
-  /** Makes a tool call and gives its result. What it throws is the error of the step. */
+  /** Makes a tool call and returns its result. An error that it throws is the error of the step. */
   async call(held: LeasedStep, limitMs: number): Promise<Json> {
     const { tool } = held.call;
     const entry = this.#tools.get(tool) ?? this.#tools.get("*");
@@ -93,7 +101,7 @@ export class HandlerTable {
   }
 }
 
-/** Throws a TypeError for a function that cannot do with a Turn alone. */
+/** Throws a TypeError for a handler that requires more arguments than a Turn. */
 export function acceptsTurn(what: string, handler: Handler): void {
   if (handler.length > 1) {
     throw new TypeError(

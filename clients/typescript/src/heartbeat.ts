@@ -1,4 +1,4 @@
-/** A worker's signs of life. */
+/** The heartbeats of a worker. */
 
 import { durationMs } from "@bufbuild/protobuf/wkt";
 import type { WorkerRegistered } from "./gen/pawl/v1/worker_pb.js";
@@ -12,15 +12,15 @@ const SHORTEST_MS = 10;
 const LONGEST_MS = 60_000;
 
 /**
- * Sends heartbeats over one stream while turns are held, until it is stopped, and stops
- * work that is lost.
+ * Sends heartbeats over one stream while the worker holds turns, and stops work whose lease is
+ * lost.
  */
 export class Heartbeat {
   readonly #session: Session;
   readonly #holdings: Leases;
   readonly #intervalMs: number;
   #timer: Timer | undefined;
-  /** When the next one is sent, by performance.now. */
+  /** When the next heartbeat is due, by performance.now. */
   #due = Number.POSITIVE_INFINITY;
   #stopped = false;
 
@@ -32,7 +32,7 @@ export class Heartbeat {
     this.#plan();
   }
 
-  /** A turn was taken: its lease may ask for an earlier heartbeat. */
+  /** A turn was leased; its lease may require an earlier heartbeat. */
   taken({ lease }: LeasedTurn): void {
     this.#within(this.#pauseMs(lease.duration && durationMs(lease.duration)));
   }
@@ -42,14 +42,14 @@ export class Heartbeat {
     this.#timer?.cancel();
   }
 
-  /** The next heartbeat, which names all that is held. */
+  /** Plans the next heartbeat, which names all held work. */
   #plan(): void {
     if (this.#holdings.turns.size > 0) {
       this.#within(this.#pauseMs(this.#holdings.shortestLeaseMs()));
     }
   }
 
-  /** The next heartbeat is not later than in so many milliseconds. */
+  /** Makes the next heartbeat due within so many milliseconds. */
   #within(pauseMs: number): void {
     const due = performance.now() + pauseMs;
     if (this.#stopped || due >= this.#due) {
@@ -61,7 +61,7 @@ export class Heartbeat {
   }
 
   #pauseMs(leaseMs: number | undefined): number {
-    // Three chances within a lease; one of 0 does not end by time.
+    // A heartbeat is sent at least three times within a lease; a lease of 0 does not end by time.
     const third = (leaseMs || Number.POSITIVE_INFINITY) / 3;
     return Math.max(SHORTEST_MS, Math.min(this.#intervalMs, third, LONGEST_MS));
   }
@@ -69,7 +69,7 @@ export class Heartbeat {
   async #heartbeat(): Promise<void> {
     const tokens = [...this.#holdings.turns].map(({ lease }) => lease.token);
     const heartbeat = { item: { case: "heartbeat" as const, value: { tokens } } };
-    // A stream that is lost is seen where it is received.
+    // The receiver of the stream notices that the stream was lost.
     const receipt = await this.#session.ask(heartbeat).catch(() => undefined);
     if (receipt?.answer.case === "heartbeat") {
       this.#holdings.lost(receipt.answer.value.lost);

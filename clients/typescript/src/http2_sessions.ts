@@ -1,4 +1,4 @@
-/** HTTP/2 connections that are asked for a sign of life. */
+/** HTTP/2 connections that are checked by pings. */
 
 import {
   type ClientHttp2Session,
@@ -17,19 +17,19 @@ import { every, later, type Timer } from "./timer.js";
 type SessionManager = NonNullable<Parameters<typeof createGrpcTransport>[0]["sessionManager"]>;
 
 /**
- * Opens a connection for the first request, and the next one once it has ended. Pings each of
- * them, also while no call is under way, and ends one that does not answer within half of the
+ * Opens a connection for the first request, and another one after it has ended. It pings each
+ * connection, also while no call is under way, and ends one that does not answer within half of the
  * interval.
  *
- * Http2SessionManager of the library is not used. It stops to listen for the errors of a
- * connection that still has some to tell: of one that begins with what is no HTTP/2, and of one
- * that it pings after the end (connect-es issue 1795). Such an error ends the process.
+ * Http2SessionManager of the library is not used, because it stops listening for errors of a
+ * connection too early: of a peer that does not speak HTTP/2, and of a ping after the end
+ * (connect-es issue 1795). An unhandled error ends the process.
  */
 export class Http2Sessions implements SessionManager {
   readonly authority: string;
   readonly #intervalMs: number;
   readonly #options: SecureClientSessionOptions;
-  /** The newest one, and those with calls in flight. */
+  /** The newest connection, and older ones with calls in flight. */
   #open = new Set<Line>();
   #newest: Line | undefined;
 
@@ -52,7 +52,7 @@ export class Http2Sessions implements SessionManager {
       try {
         return line.request(all, options);
       } catch (error) {
-        // It ended meanwhile, as the server or its own silence wanted it.
+        // The server or the keepalive ended the connection meanwhile.
         if (tries === 1 || !line.over) {
           throw line.over ? line.why() : error;
         }
@@ -60,22 +60,24 @@ export class Http2Sessions implements SessionManager {
     }
   }
 
-  /** How many requests are under way: with none the process may end. */
+  /** How many requests are under way. Without any the process may end. */
   get inFlight(): number {
     return [...this.#open].reduce((sum, { streams }) => sum + streams, 0);
   }
 
-  /** The library says that data arrived; the pings do not depend on it. */
+  /** The library calls this when data arrived; the pings do not depend on it. */
   notifyResponseByteRead(): void {}
 
-  /** Ends the connections and what is under way on them. The next request opens a new one. */
+  /** Ends the connections and their requests. The next request opens a new connection. */
   abort(): void {
     for (const line of this.#open) {
       line.end(closed());
     }
   }
 
-  /** Ends each connection once it has no call in flight. The next request opens a new one. */
+  /**
+   * Ends each connection when it has no call in flight. The next request opens a new connection.
+   */
   retire(): void {
     for (const line of this.#open) {
       line.retire();
@@ -93,12 +95,12 @@ export class Http2Sessions implements SessionManager {
   }
 }
 
-/** How many connections one request tries, each of which ends before it is made. */
+/** How many connections one request tries, if each ends before it is ready. */
 const MAX_TRIES = 3;
 
-/** One connection. Its errors are heard from its beginning to its end. */
+/** One connection. It listens for errors from its beginning to its end. */
 class Line {
-  /** Resolves once the server has said its first words of HTTP/2; rejects with why it did not. */
+  /** Resolves when the server has sent its first HTTP/2 frame; rejects with the reason why not. */
   readonly ready: Promise<void>;
   /** Requests under way. */
   streams = 0;
@@ -116,7 +118,7 @@ class Line {
       session.on("error", over);
       session.once("close", over);
       session.once("connect", (_, socket) => {
-        // Only the socket reports an alert of TLS that comes before the first stream.
+        // Only the socket reports a TLS alert that arrives before the first stream.
         socket.once("error", over);
         this.#watch(intervalMs);
       });
@@ -125,19 +127,19 @@ class Line {
         resolve();
       });
     });
-    // The requests that wait for it get the error; there may be none.
+    // Requests that wait for the connection receive the error; there may be none.
     this.ready.catch(() => undefined);
     session.on("goaway", () => this.#rest());
   }
 
-  /** It takes no more requests. */
+  /** True: the connection accepts no more requests. */
   get over(): boolean {
     return this.#session.closed || this.#session.destroyed;
   }
 
   request(headers: OutgoingHttpHeaders, options: ClientSessionRequestOptions): ClientHttp2Stream {
     const stream = this.#session.request(headers, options);
-    // The caller listens a moment later than it may fail.
+    // The stream may fail before its caller listens for errors.
     stream.on("error", () => undefined);
     this.streams += 1;
     this.#session.ref();
@@ -148,7 +150,10 @@ class Line {
     return stream;
   }
 
-  /** Without requests it neither keeps the process alive nor stays after the server's end. */
+  /**
+   * Without requests the connection does not keep the process alive, and closes with the server's
+   * end.
+   */
   #rest(): void {
     if (this.streams > 0) {
       return;
@@ -160,13 +165,13 @@ class Line {
     }
   }
 
-  /** Ends it and what is under way on it. */
+  /** Ends the connection and its requests. */
   end(why: ConnectError): void {
     this.#ended ??= why;
     this.#session.destroy(why, CANCEL);
   }
 
-  /** Ends it once it has no call in flight. */
+  /** Ends the connection when it has no call in flight. */
   retire(): void {
     if (this.streams === 0) {
       this.end(closed());
@@ -175,7 +180,7 @@ class Line {
     }
   }
 
-  /** Why it ended; `early`: before the server's first words. */
+  /** Why the connection ended; `early`: before the server's first HTTP/2 frame. */
   why(early = false): ConnectError {
     if (this.#ended) {
       return this.#ended;
@@ -214,7 +219,7 @@ function silent(): ConnectError {
   return new ConnectError("the connection answered no keepalive ping", Code.Unavailable);
 }
 
-/** Why what was under way ended: the caller closed the client, and no server said anything. */
+/** Returns the error of requests that ended because the caller closed the client. */
 function closed(): ConnectError {
   const why = new PawlError("cancelled", "the client is closed; create a new one");
   return new ConnectError(why.message, Code.Canceled, undefined, undefined, why);

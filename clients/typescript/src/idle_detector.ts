@@ -1,10 +1,10 @@
-/** Detects a turn's handler that only waits for steps. */
+/** Detects that the handler of a turn only waits for steps. */
 
 import { later, type Timer } from "./timer.js";
 
 /**
- * Calls `idle` when there was no request and no answer for some time while
- * `waits` is true. It may call again after each further change.
+ * Calls `idle` after a time without requests and answers while `waiting` is true. It may call it
+ * again after each further change.
  */
 export class IdleDetector {
   readonly #afterMs: number;
@@ -13,14 +13,14 @@ export class IdleDetector {
   #busy = 0;
   #timer: Timer | undefined;
 
-  /** `afterMs` 0: never. */
+  /** `afterMs` 0: never calls `idle`. */
   constructor(afterMs: number, waiting: () => boolean, idle: () => void) {
     this.#afterMs = afterMs;
     this.#waiting = waiting;
     this.#idle = idle;
   }
 
-  /** The client works for the handler; it is not idle meanwhile. */
+  /** Runs work for the handler, which is not idle meanwhile. */
   async during<T>(work: () => Promise<T>): Promise<T> {
     this.#busy += 1;
     this.end();
@@ -32,7 +32,7 @@ export class IdleDetector {
     }
   }
 
-  /** Counts from now on, if the handler waits. */
+  /** Starts the time again, if the handler waits. */
   changed(): void {
     this.end();
     if (this.#afterMs > 0 && this.#busy === 0 && this.#waiting()) {
@@ -40,7 +40,7 @@ export class IdleDetector {
     }
   }
 
-  /** Stops counting. */
+  /** Stops the time. */
   end(): void {
     this.#timer?.cancel();
   }

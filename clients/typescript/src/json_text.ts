@@ -1,25 +1,25 @@
 /**
- * The one way from a value of a program to JSON text: what is given, returned and written. A
- * value is taken as it is or refused with its place; no value becomes `null` or `{}` on the way.
+ * Converts values of a program to JSON text. A value is converted unchanged or refused with its
+ * place; no value silently becomes `null` or `{}`.
  */
 
 import { isBranded } from "./brand.js";
 import { PawlError } from "./errors.js";
 import { hasLoneSurrogate, isPlain, replaceLoneSurrogates } from "./unicode.js";
 
-/** How deep objects and arrays nest in what the sidecar takes, the outermost counted. */
+/** How many levels of objects and arrays the sidecar accepts, the outermost included. */
 const DEEPEST = 128;
-/** The longest place that an error names, characters. */
+/** Longest place that an error names, in characters. */
 const LONGEST_PLACE = 256;
 
 /**
- * JSON text of a value. Throws a PawlError (INVALID_JSON) that names the place of what JSON
- * cannot hold; `field` is what the value as a whole is called.
+ * Returns the JSON text of a value. Throws a PawlError (INVALID_JSON) that names the place of a
+ * value without a JSON form; `field` is the name of the whole value.
  *
- * A property that is `undefined` is left out. An object that says by `toJSON` what it is as JSON
- * is that, as a Date. What is refused: NaN and infinities, `undefined` in an array, functions,
- * symbols, bytes, instances of classes (Map, Set and Error among them), texts with half a
- * character, and what nests too deep or holds itself.
+ * A property that is `undefined` is left out. An object with a `toJSON`, for example a Date, is
+ * replaced by its result. Refused are NaN and infinities, `undefined` in an array, functions,
+ * symbols, bytes, instances of classes (Map, Set and Error among them), text with a lone surrogate,
+ * and values that are nested too deeply or contain themselves.
  */
 export function toJsonText(value: unknown, field: string): string {
   if (!isBranded(value, "JsonText")) {
@@ -29,7 +29,7 @@ export function toJsonText(value: unknown, field: string): string {
   return marked.text ?? new Writer(field).text(marked.value);
 }
 
-/** The same text. Throws a PawlError (INVALID_TEXT) if it has half a character. */
+/** Returns the text unchanged. Throws a PawlError (INVALID_TEXT) if it has a lone surrogate. */
 export function wholeText(text: string, field: string): string {
   if (hasLoneSurrogate(text)) {
     throw refusal("INVALID_TEXT", field, "a text with half a character (a lone surrogate)");
@@ -81,7 +81,7 @@ class Writer {
       this.#refuse(`a value that nests more than ${DEEPEST} deep, or holds itself,`);
     }
     if (Array.isArray(value)) {
-      // By index: what an array leaves out is undefined.
+      // By index, because a hole of an array is undefined.
       const items = Array.from(value, (item, index) => this.#member(index, item));
       return `[${items.join(",")}]`;
     }
@@ -105,7 +105,7 @@ class Writer {
     return text;
   }
 
-  /** An object that is no plain one: what its toJSON says. */
+  /** Converts an object that is no plain one, by its toJSON. */
   #serialized(value: object): string {
     if (ArrayBuffer.isView(value) || !hasToJSON(value) || isNoMoment(value)) {
       return this.#refuse(kindOf(value));
@@ -138,13 +138,13 @@ function hasToJSON(value: object): value is { toJSON(key: string): unknown } {
   return typeof (value as { toJSON?: unknown }).toJSON === "function";
 }
 
-/** Whether it is a Date without a time, which would say null. */
+/** Whether the value is an invalid Date, whose JSON would be null. */
 function isNoMoment(value: object): boolean {
   const isDate = Object.prototype.toString.call(value) === "[object Date]";
   return isDate && Number.isNaN(Number(value));
 }
 
-/** What an object that is refused is called. */
+/** Returns the name of a refused object for the message. */
 function kindOf(value: object): string {
   if (isNoMoment(value)) {
     return "an invalid Date";

@@ -1,17 +1,17 @@
 /**
- * What is used of a model of the AI SDK, written out, so that this package depends on no version
- * of it: the interfaces v3 (`ai` 6) and v4 (`ai` 7) are alike in all of this, but for files.
+ * The used part of a model of the AI SDK, declared here so that this package depends on no version
+ * of it: the interfaces v3 (`ai` 6) and v4 (`ai` 7) agree on it, except for files.
  */
 
 import type { Json } from "./plain_message.js";
 
-/** A model of a provider's package of the AI SDK: `openai("gpt-5-mini")`. */
+/** A model of a provider's package of the AI SDK, for example `openai("gpt-5-mini")`. */
 export interface LanguageModel {
   readonly specificationVersion: string;
-  /** Provider, for example "openai.responses". */
+  /** Name of the provider, for example "openai.responses". */
   readonly provider: string;
   readonly modelId: string;
-  // The two interfaces name the options differently; what is given fits both.
+  // The two interfaces name the options differently; the given options fit both.
   doStream(options: never): PromiseLike<{
     readonly stream: unknown;
     readonly response?: { readonly headers?: { readonly [name: string]: string } };
@@ -24,7 +24,7 @@ export function isModel(value: unknown): value is LanguageModel {
   return [provider, modelId].every((word) => typeof word === "string") && !!doStream;
 }
 
-/** What a provider keeps with a part, by its name. */
+/** Data that a provider keeps with a part, by the provider's name. */
 export type ProviderData = { readonly [provider: string]: Json };
 
 /** A part of a message, in the form of the SDK's prompts. */
@@ -49,7 +49,7 @@ export interface PromptMessage {
   readonly content: string | readonly Block[];
 }
 
-/** A part of the stream of an answer, as far as it is read. */
+/** A part of an answer's stream; only the used fields. */
 export interface StreamPart {
   readonly type: string;
   readonly id?: string;

@@ -11,7 +11,7 @@ import { Spending, type ToolCall } from "./tool_call.js";
 import { type answerOf, usageOf } from "./turn_requests.js";
 import type { WorkInit } from "./worker_session.js";
 
-/** A step that is held. Its lease changes when the worker connects again. */
+/** A step that a worker holds. Its lease changes when the worker reconnects. */
 export class LeasedStep extends LeasedWork {
   readonly kind = "step";
   lease: StepLease;
@@ -46,25 +46,28 @@ export class LeasedStep extends LeasedWork {
     });
   }
 
-  /** The tool was asked to stop: an error that it throws then does not prove that the call had no effect. */
+  /**
+   * True: the tool was asked to stop, so a later error of it does not prove that the call had no
+   * effect.
+   */
   stopped = false;
 
   get call(): ToolCall {
     return this.#spending.call;
   }
 
-  /** As errors name it. */
+  /** Name of the step in errors. */
   get title(): string {
     return `step ${this.lease.step} of ${this.lease.runId}`;
   }
 
-  /** Asks the tool to stop; what became of the call is wanted still. */
+  /** Asks the tool to stop; the outcome of the call is still needed. */
   stop(why: unknown): void {
     this.stopped = true;
     this.handling.ask(() => why);
   }
 
-  /** The request that answers it, with what its handler said that it consumed. */
+  /** Returns the request that answers the step, with the consumption that its handler reported. */
   resolution(answer: ReturnType<typeof answerOf>): WorkInit {
     const { runId, step, tool, attempt, token } = this.lease;
     const usage = usageOf(this.#spending.usage);

@@ -34,10 +34,10 @@ import { type OutputPiece, pieceOf, type TurnRef, turnTarget } from "./turn_requ
 import { type Artifacts, writesOf } from "./values.js";
 import type { WorkInit } from "./worker_session.js";
 
-/** Sends a request, again over new streams, until it has its receipt. */
+/** Sends a request, and repeats it over new streams, until it has its receipt. */
 export type Ask = (make: () => WorkInit, wanted: Cancellable) => Promise<WorkReceipt>;
 
-/** A turn that is held. Its lease changes when the worker connects again. */
+/** A turn that a worker holds. Its lease changes when the worker reconnects. */
 export class LeasedTurn extends LeasedWork implements TurnHost {
   readonly kind = "turn";
   lease: TurnLease;
@@ -46,13 +46,13 @@ export class LeasedTurn extends LeasedWork implements TurnHost {
   /** W3C trace context of the execution; empty: none. */
   readonly traceparent: string;
   readonly labels: Readonly<Record<string, string>>;
-  /** Steps that the execution has asked for. */
+  /** How many steps the execution has requested. */
   requests = 0;
-  /** The MODEL step of the execution's last request to a model, once it is answered; 0: none. */
+  /** The MODEL step of the execution's last answered model call; 0: none. */
   lastAnswer = 0;
-  /** Its handler has returned, and the answer is on its way. */
+  /** True: the handler has returned, and the answer is being sent. */
   answering = false;
-  /** Its handler has returned a reply. */
+  /** True: the handler has returned a reply. */
   returned = false;
   readonly #ask: Ask;
   readonly #denials: Denials;
@@ -83,12 +83,12 @@ export class LeasedTurn extends LeasedWork implements TurnHost {
     });
   }
 
-  /** As errors name it. */
+  /** Name of the turn in errors. */
   get title(): string {
     return `turn ${this.lease.turnSeq} of ${this.lease.runId}`;
   }
 
-  /** Whether it was given back until its steps are answered, or just is. */
+  /** Whether the turn is released until its steps are answered, or is being released. */
   async isSuspended(): Promise<boolean> {
     await this.#suspending;
     const { reason } = this;
@@ -100,7 +100,7 @@ export class LeasedTurn extends LeasedWork implements TurnHost {
     this.#idleness.end();
   }
 
-  /** The turn with the token of its lease as it is now. */
+  /** The turn with the token of its current lease. */
   get ref(): TurnRef {
     const { runId, turnSeq, attempt, token } = this.lease;
     return { runId, turnSeq: Number(turnSeq), attempt, token };
@@ -207,7 +207,7 @@ export class LeasedTurn extends LeasedWork implements TurnHost {
     return this.#idleness.during(() => this.#ask(make, this));
   }
 
-  /** Gives the turn back until its steps are answered. */
+  /** Releases the turn until its steps are answered. */
   async #suspend(): Promise<void> {
     const requestId = newId();
     const make = (): WorkInit => {
@@ -217,7 +217,7 @@ export class LeasedTurn extends LeasedWork implements TurnHost {
     try {
       await this.#ask(make, this);
     } catch {
-      // The answers are on their way, or the turn is lost, which is told by itself.
+      // The answers will arrive, or the turn is lost, which is reported separately.
       return;
     }
     const text = `${this.title} waits for its steps and is executed again with their answers`;

@@ -1,22 +1,22 @@
-/** A piece of work that a worker holds. */
+/** Work that a worker holds. */
 
 import { AbortState, type Cancellable } from "./abort.js";
 import { PawlError } from "./errors.js";
 import { RevokeCause } from "./gen/pawl/v1/worker_pb.js";
 import { later } from "./timer.js";
 
-/** Work with the two things that may end its handler: the loss of the work, and time. */
+/** Work whose handler two things may end: the loss of the lease, and the time limit. */
 export abstract class LeasedWork implements Cancellable {
   readonly #work = new AbortState();
-  /** Ends when the handler is to stop: with the work, or when its time is up. */
+  /** Ends when the handler must stop: the work is lost, or its time is over. */
   readonly handling = new AbortState();
 
-  /** Aborted when the work is the worker's no more. */
+  /** Aborted when the worker has lost the work. */
   get signal(): AbortSignal {
     return this.#work.signal;
   }
 
-  /** Why the work is the worker's no more; undefined: it still is. */
+  /** Why the worker has lost the work; undefined: it still holds it. */
   get reason(): unknown {
     return this.#work.reason;
   }
@@ -25,27 +25,27 @@ export abstract class LeasedWork implements Cancellable {
     return this.#work.ended;
   }
 
-  /** As errors name it. */
+  /** Name of the work in errors. */
   abstract get title(): string;
 
-  /** Takes the work away and stops its handler. The first reason counts. */
+  /** Ends the work and stops its handler. The first reason counts. */
   revoke(why: () => unknown): void {
     this.#work.end(why);
     this.handling.end(() => this.#work.reason);
   }
 
-  /** It is not this worker's any more, or over. */
+  /** The worker has lost the work, or the work is over. */
   lose(cause = RevokeCause.UNSPECIFIED): void {
     this.revoke(() => stale(this.title, cause));
   }
 
-  /** The worker lost it without a cause: its stream was lost, or its lease. */
+  /** True: the worker lost the work without a cause, with its stream or its lease. */
   get unkept(): boolean {
     const { reason } = this;
     return PawlError.is(reason, "TURN_STALE") && reason.metadata.cause === UNSPECIFIED;
   }
 
-  /** Executes the handler for as long as it may take (0: no bound) and is wanted. */
+  /** Executes the handler within its time limit (0: none) and while the work is held. */
   async execute<T>(limitMs: number, handler: () => Promise<T>): Promise<T> {
     const expired = () => this.handling.end(() => deadlineExceeded(limitMs));
     const timer = limitMs > 0 ? later(limitMs, expired) : undefined;
@@ -57,7 +57,7 @@ export abstract class LeasedWork implements Cancellable {
   }
 }
 
-/** Awaits a promise until a signal is aborted; rejects with the signal's reason then. */
+/** Awaits a promise until a signal is aborted, and then rejects with the signal's reason. */
 export function settledBefore<T>(signal: AbortSignal, awaited: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const stop = () => reject(signal.reason);
@@ -76,7 +76,7 @@ function deadlineExceeded(limitMs: number): PawlError {
   return new PawlError("handler", text, { reason: "HANDLER_TIMEOUT" });
 }
 
-/** The error of work that is the worker's no more. */
+/** Returns the error of work whose lease the worker has lost. */
 function stale(what: string, cause: RevokeCause): PawlError {
   const word = RevokeCause[cause] ?? UNSPECIFIED;
   return new PawlError("state", `${what}: this worker has lost its lease (${word})`, {

@@ -1,4 +1,4 @@
-/** All that a worker holds. */
+/** All work that a worker holds. */
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { durationMs } from "@bufbuild/protobuf/wkt";
@@ -14,8 +14,8 @@ import type { LeasedStep } from "./leased_step.js";
 import type { LeasedTurn } from "./leased_turn.js";
 
 /**
- * Both are leases of one delivery of a turn. The next one may come before the receipt that
- * ended the one before, and the worker then holds both.
+ * Whether two leases are of one delivery of a turn. The next delivery may arrive before the receipt
+ * that ends the previous one; the worker then holds both.
  */
 function sameDelivery(a: TurnLease, b: TurnLease): boolean {
   return (
@@ -26,7 +26,7 @@ function sameDelivery(a: TurnLease, b: TurnLease): boolean {
   );
 }
 
-/** Both are leases of one attempt of a step. */
+/** Whether two leases are of one attempt of a step. */
 function sameAttempt(a: StepLease, b: StepLease): boolean {
   return a.runId === b.runId && a.step === b.step && a.attempt === b.attempt;
 }
@@ -43,7 +43,7 @@ export class Leases {
     held.lose();
   }
 
-  /** As a registration names them. */
+  /** Returns the leases that a registration names. */
   leases(): Pick<MessageInitShape<typeof WorkerRegistrationSchema>, "heldTurns" | "heldSteps"> {
     return {
       heldTurns: [...this.turns].map(({ lease, requests: request }) => ({
@@ -54,7 +54,7 @@ export class Leases {
     };
   }
 
-  /** Goes on with what the sidecar lets the worker keep, and stops the rest. */
+  /** Keeps the work that the sidecar confirmed, and stops the rest. */
   keep({ keptTurns, keptSteps }: WorkerRegistered): void {
     for (const held of this.turns) {
       const kept = keptTurns.find((lease) => sameDelivery(lease, held.lease));
@@ -72,7 +72,7 @@ export class Leases {
     }
   }
 
-  /** Stops what was taken back. */
+  /** Stops revoked work. */
   revoke({ work, cause }: Revocation): void {
     for (const held of work.case === "turn" ? this.turns : this.steps) {
       if (held.lease.token === work.value?.token) {
@@ -81,7 +81,7 @@ export class Leases {
     }
   }
 
-  /** Stops the turns with leases that a heartbeat did not extend. */
+  /** Stops the turns whose leases a heartbeat did not extend. */
   lost(tokens: readonly string[]): void {
     for (const held of this.turns) {
       if (tokens.includes(held.lease.token)) {
@@ -90,7 +90,7 @@ export class Leases {
     }
   }
 
-  /** Tells a turn of answers to its steps. */
+  /** Passes answers to steps on to their turn. */
   answered(answers: StepAnswers): void {
     for (const held of this.turns) {
       if (held.lease.runId === answers.runId && held.lease.turnSeq === answers.turnSeq) {
@@ -100,8 +100,8 @@ export class Leases {
   }
 
   /**
-   * Stops the turns of a run that is given up. `stopsTools` asks its tools to stop; the worker
-   * still reports what they did.
+   * Stops the turns of an abandoned run. `stopsTools` asks its tools to stop; the worker still
+   * reports their results.
    */
   giveUp(runId: string, why: unknown, stopsTools: boolean): void {
     for (const held of this.turns) {
@@ -116,7 +116,7 @@ export class Leases {
     }
   }
 
-  /** As `giveUp`, of all runs. */
+  /** As `giveUp`, for all runs. */
   giveUpAll(why: unknown): void {
     for (const held of this.turns) {
       held.revoke(() => why);
@@ -126,14 +126,14 @@ export class Leases {
     }
   }
 
-  /** Stops everything. */
+  /** Stops all work. */
   revokeAll(): void {
     for (const held of [...this.turns, ...this.steps]) {
       held.lose();
     }
   }
 
-  /** The shortest lease in milliseconds; undefined: none ends by time. */
+  /** Returns the shortest lease in milliseconds; undefined: no lease ends by time. */
   shortestLeaseMs(): number | undefined {
     const all = [...this.turns].map(({ lease }) =>
       lease.duration ? durationMs(lease.duration) : 0,

@@ -1,15 +1,15 @@
-/** The client's log: warnings that no error reports. */
+/** The client's log, for warnings that no error reports. */
 
 import { deliberate, textOf } from "./handler_fault.js";
 
 /**
- * What workers and driven runs say: connections, and errors of handlers with their stacks.
+ * Receives messages of workers and driven runs: about connections, and errors of handlers.
  *
  *     const client = new PawlClient({ log: { info: () => {}, warn: console.warn } });
  */
 export interface Log {
   info(text: string): void;
-  /** `error` is what a handler threw, where one did. */
+  /** `error` is the error of a handler, if there is one. */
   warn(text: string, error?: unknown): void;
 }
 
@@ -19,7 +19,10 @@ export const STDERR: Log = {
   warn: (text, ...error) => console.error(text, ...error),
 };
 
-/** Warns of an error, with where it was thrown unless a handler meant to. Never throws. */
+/**
+ * Logs an error, with the place where it was thrown unless a handler threw it on purpose. Never
+ * throws.
+ */
 export function warnOf(log: Log, what: string, error: unknown): void {
   try {
     if (deliberate(error)) {
@@ -28,6 +31,6 @@ export function warnOf(log: Log, what: string, error: unknown): void {
       log.warn(what, error);
     }
   } catch {
-    // The log's own fault, or an error without a readable message.
+    // The log threw an error itself, or the error has no readable message.
   }
 }

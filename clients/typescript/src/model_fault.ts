@@ -1,19 +1,19 @@
-/** What errors of endpoints mean: a code, the provider's own words, and whether to try again. */
+/** Converts errors of endpoints: a code, the provider's message, and whether to try again. */
 
 import { PawlError } from "./errors.js";
 import { textOf } from "./handler_fault.js";
 import type { ModelFailure, ModelOutcome } from "./model_step.js";
 import { replaceLoneSurrogates } from "./unicode.js";
 
-/** A call that failed. */
+/** The outcome of a failed model call. */
 export type Failed = Extract<ModelOutcome, { readonly failure: unknown }>;
 
-/** An answer that came, and cannot be used. */
+/** Returns the failure for an answer that arrived but cannot be used. */
 export function unusable(code: string, message: string): Failed {
   return { failure: { error: { code, message } } };
 }
 
-/** The code of a provider's own word; it may say anything. */
+/** Returns a code made of a provider's own error word, which can be any text. */
 export function codeOf(word: unknown): string {
   const text = textOf(word ?? "").toUpperCase();
   return `MODEL_${text.replace(/[^A-Z0-9_]/g, "_").slice(0, MAX_WORD) || "ERROR"}`;
@@ -21,7 +21,7 @@ export function codeOf(word: unknown): string {
 
 const MAX_WORD = 64;
 
-/** The HTTP status that a fault has before a stream begins, by its type or code. */
+/** The HTTP status of an error before a stream begins, by its type or code. */
 const STATUSES: { readonly [word: string]: number } = {
   invalid_request_error: 400,
   invalid_prompt: 400,
@@ -51,13 +51,13 @@ const FINAL = [
   "ANSWER_TOO_LARGE",
 ];
 
-/** Whether the code of a recorded failure says that no further attempt can help. */
+/** Whether the code of a recorded failure says that no further attempt can succeed. */
 export function isFinal(code: string): boolean {
   const status = Number(/^MODEL_(\d+)$/.exec(code)?.[1] ?? Number.NaN);
   return Number.isNaN(status) ? FINAL.includes(code) : status < 500 && !RETRIABLE.includes(status);
 }
 
-/** What an error of the SDK has, or of what is below it; any of it may be missing. */
+/** Fields of an error of the SDK, or of its cause; each may be missing. */
 interface Thrown {
   readonly name?: unknown;
   readonly message?: unknown;
@@ -70,16 +70,16 @@ interface Thrown {
   readonly cause?: unknown;
 }
 
-/** Headers of the response that an error is. */
+/** Returns the headers of the response that an error reports. */
 export function headersOf(error: unknown): Headers | undefined {
   const { responseHeaders } = (error ?? {}) as Thrown;
   return responseHeaders && new Headers(responseHeaders);
 }
 
-/** What the error of a call means that gave no stream. */
+/** Returns the failure for an error of a call that gave no stream. */
 export function failureOf(error: unknown): Failed {
   if (PawlError.is(error, "INVALID_JSON")) {
-    return unusable("ANSWER_INVALID", error.message); // The library's own object.
+    return unusable("ANSWER_INVALID", error.message); // The provider's library threw it.
   }
   if (PawlError.is(error)) {
     const fault = { code: error.reason, message: error.message };
@@ -94,7 +94,7 @@ export function failureOf(error: unknown): Failed {
     return { failure: { error: { code: "MEDIA_UNSUPPORTED", message }, nonRetryable: true } };
   }
   if (typeof statusCode === "number" && statusCode < 400) {
-    return unusable("STREAM_TRUNCATED", messageOf(error)); // It broke after its headers.
+    return unusable("STREAM_TRUNCATED", messageOf(error)); // The response broke after its headers.
   }
   if (typeof statusCode === "number") {
     const words = wordsOf(responseBody) || messageOf(error);
@@ -104,7 +104,7 @@ export function failureOf(error: unknown): Failed {
   return unusable(unreachable ? "MODEL_UNREACHABLE" : "MODEL_ERROR", messageOf(error));
 }
 
-/** What the error means that ends a stream: the provider's own, or one of the connection. */
+/** Returns the failure for an error that ended a stream: of the provider, or of the connection. */
 export function brokenBy(error: unknown): Failed {
   if (PawlError.is(error)) {
     return failureOf(error);
@@ -124,7 +124,7 @@ export function brokenBy(error: unknown): Failed {
   return unusable(codeOf(own), words);
 }
 
-/** The status that a word or a number of a fault says; 0: none. */
+/** Returns the status that a word or a number of an error means; 0: none. */
 function statusOf(text: unknown): number {
   const number = Number(text);
   if (number >= 400 && number < 600) {
@@ -147,7 +147,7 @@ function messageOf(error: unknown): string {
 
 const WORDS = ["error", "message", "detail", "msg", "title", "errors", "response"];
 
-/** The message in a provider's body, in any form; empty: it has none. */
+/** Returns the message in a provider's body, in any form; empty: it has none. */
 export function wordsOf(body: unknown): string {
   if (typeof body === "string") {
     return inText(body.trim());
@@ -180,7 +180,7 @@ function inText(text: string): string {
   return bare.replace(/\s+/g, " ").slice(0, MAX_PAGE);
 }
 
-/** How long a provider asks to wait. A value that is no time, or before now, is ignored. */
+/** Returns how long a provider asks to wait. An invalid or past time is ignored. */
 function pauseOf(error: unknown): Pick<ModelFailure, "retryAfterMs"> {
   const headers = headersOf(error);
   const text = headers?.get("retry-after")?.trim() ?? "";
@@ -194,7 +194,7 @@ function pauseOf(error: unknown): Pick<ModelFailure, "retryAfterMs"> {
   return pause === undefined ? {} : { retryAfterMs: pause };
 }
 
-/** What is recorded of an outcome: without keys, which an endpoint may repeat. */
+/** Returns an outcome as it is recorded: without keys, which an endpoint may repeat. */
 export function discreet(outcome: ModelOutcome, keys: Iterable<string>): ModelOutcome {
   if ("answer" in outcome) {
     return outcome;
@@ -208,8 +208,8 @@ export function discreet(outcome: ModelOutcome, keys: Iterable<string>): ModelOu
   return { failure: { ...outcome.failure, error: { code: without(error.code), message } } };
 }
 
-/** Characters of a key; what is shorter stands for none, and is a part of many words. */
+/** Least characters of a key; shorter text is no key, and is part of many words. */
 const LEAST_KEY = 8;
 
-/** The most characters of an endpoint's own words in a failure. */
+/** Most characters of an endpoint's own message in a failure. */
 const MAX_MESSAGE = 4096;

@@ -1,5 +1,5 @@
 /**
- * Turns executed by a model, each of whose answers is a record. Models are those of the AI SDK's
+ * Executes turns by a model, and records each of its answers. Models are those of the AI SDK's
  * providers, of `ai` 6 and 7: install the one of your endpoint (`npm install @ai-sdk/openai`).
  *
  *     import { openai } from "@ai-sdk/openai";
@@ -50,58 +50,60 @@ import { type Part, partsOf, textOf } from "./values.js";
 
 export type { LanguageModel } from "./language_model.js";
 
-/** How a turn is executed by a model. `O` is what `output` is. */
+/** Options of a handler that calls a model. `O` is the type of `output`. */
 export interface ModelOptions<O = unknown> {
   /**
-   * What the pack and the records call the model: `model_overrides`, `x_pawl.prices`. Default:
-   * the name in `model`, its `modelId`.
+   * Name of the model in the pack and the records: `model_overrides`, `x_pawl.prices`. Default: the
+   * name in `model`, its `modelId`.
    */
   readonly name?: string;
   /**
-   * Most answers of the model in one turn, before one more that is for leaving the state.
-   * Default 16; the pack's tool_policy.max_rounds may lower it.
+   * Most answers of the model in one turn, not counting one more that must leave the state. Default
+   * 16, at least 1; the pack's tool_policy.max_rounds may lower it.
    */
   readonly maxRounds?: number;
   /**
-   * True: text that does not leave the state is an answer to the person, and the run waits for
-   * the next input; the model can ask a question too. Default: in states of orchestration
+   * True: text that does not leave the state is an answer to the person, and the run waits for the
+   * next input; the model can also ask a question. Default: true in states of the orchestration
    * hybrid or external.
    */
   readonly chat?: boolean;
   /**
-   * Settings of the call beside those of the pack, by the names of the AI SDK:
-   * `{ temperature: 0, providerOptions: { openai: { reasoningEffort: "low" } } }`. They are
-   * recorded with the parameters. Default: none.
+   * Settings of the call in addition to those of the pack, by the names of the AI SDK: `{
+   * temperature: 0, providerOptions: { openai: { reasoningEffort: "low" } } }`. They are recorded
+   * with the parameters. Default: none.
    */
   readonly settings?: Values;
   /**
-   * The answer as a value: a schema of zod or of another library with Standard JSON Schema, a
-   * JSON Schema, or one of them for each prompt by its id. The turn's output is the value as
-   * JSON. In states with a way out the function that leaves them has it as `output`, which is
-   * required; elsewhere the provider is asked for JSON that fits. A value that does
-   * not fit is answered with the reason, and asked for again. Default: text.
+   * Schema of the answer's value: of zod or another library with Standard JSON Schema, a JSON
+   * Schema, or one of them for each prompt by its id. The turn's output is then the value as JSON.
+   * In states that the model leaves, its function has the value as the required `output`; in other
+   * states the provider is asked for JSON that fits. If a value does not fit, the model receives
+   * the reason and is asked again. Default: the answer is text.
    */
   readonly output?: O;
-  /** Hears of messages that are not read here. Default: standard error. */
+  /**
+   * Receives warnings about recorded messages that this library cannot read. Default: standard
+   * error.
+   */
   readonly log?: Log;
 }
 
 const MAX_ROUNDS = 16;
 
-/** A handler that asks a model. */
+/** A turn handler that calls a model. */
 export type ModelHandler<T = Json> = UntypedHandler & {
   /**
-   * The value that the output of a run is, as its schema made it and JSON keeps it. Throws a
-   * PawlError (NO_VALUE) where the output has none.
+   * Returns the value in the output of a run, as its schema converted it and as JSON keeps it.
+   * Throws a PawlError (NO_VALUE) if the output has none.
    */
   value(result: { readonly output: readonly Part[] }): T;
 };
 
 /**
- * A turn handler that asks a model. The endpoint and its key are as the provider's package reads
- * them. The calls of a round, their bounds and their repetition are the sidecar's: the SDK
- * repeats nothing. Codes of failures are in docs/guides/models.md. Throws a RangeError for options that
- * make no sense.
+ * Returns a turn handler that calls a model. The provider's package reads the endpoint and its key.
+ * The sidecar bounds and repeats the calls of a round; the SDK repeats nothing.
+ * docs/guides/models.md lists the codes of failures. Throws a RangeError for invalid options.
  *
  *     const order = modelHandler(openai("gpt-5-mini"), { output: z.object({ count: z.int() }) });
  *     const result = await client.run("my-pack", order, { input: "Three tulips." });
@@ -154,7 +156,7 @@ function valueIn({ output }: Outcome): unknown {
   return parseExact(part.content.value);
 }
 
-/** Warns once of each library with messages that are not read here. */
+/** Returns a function that warns once of each library whose messages this package cannot read. */
 function warning(log: Log, { specificationVersion }: LanguageModel): (library: string) => void {
   const known = new Set<string>();
   return (library) => {
@@ -168,7 +170,7 @@ function warning(log: Log, { specificationVersion }: LanguageModel): (library: s
   };
 }
 
-/** Options of a call that no `settings` may have: what else would say them, and what has keys. */
+/** Options of a call that `settings` must not have: the handler sets them, or they contain keys. */
 const OWN = [
   "prompt",
   "tools",
@@ -179,20 +181,23 @@ const OWN = [
   "includeRawChunks",
 ];
 
-/** What came of a call of the model, and what it consumed. */
+/** The outcome of a model call, and its consumption. */
 interface Came {
   readonly outcome: ModelOutcome;
   readonly usage: Usage;
   readonly limits: ProviderLimits | undefined;
 }
 
-/** A MODEL step that waits for its answer. */
+/** A MODEL step that has no answer yet. */
 interface Open {
   readonly step: Step;
   readonly maxBytes: number;
 }
 
-/** The same as it was asked for just now; `grown`: with messages that no model has received yet. */
+/**
+ * The step of a request that was just made; `grown`: it has messages that no model has received
+ * yet.
+ */
 interface RoundRequest extends Open {
   readonly grown: boolean;
 }
@@ -203,7 +208,7 @@ class Execution {
   readonly #model: LanguageModel;
   readonly #talk: Talk;
   readonly #shown: Shown;
-  /** Records that the conversation has because a request had to contain them. */
+  /** Records that the conversation contains because a request had to include them. */
   readonly #included = new Set<number>();
   readonly #strange: (library: string) => void;
 
@@ -233,7 +238,7 @@ class Execution {
     return talk.reply;
   }
 
-  /** Asks the next round: the record, else the model. */
+  /** Gets the answer of the next round: from the record, or else from the model. */
   async #round(): Promise<IncludedMessages> {
     const ask = { request: this.#talk.request(), round: this.#talk.round };
     const request = { ...ask, bound: this.#talk.bound() };
@@ -250,7 +255,7 @@ class Execution {
     return this.#answer(open, retry);
   }
 
-  /** Takes what the request contains beside what was asked; true: there are new messages. */
+  /** Takes the messages that the sidecar added to the request; true: some are new. */
   #includeMessages({ includedMessages }: ModelRound): boolean {
     const fresh = includedMessages.filter(({ seq }) => !this.#included.has(seq));
     for (const { seq } of fresh) {
@@ -260,7 +265,7 @@ class Execution {
     return fresh.length > 0;
   }
 
-  /** Makes the call until it is answered, or has used up its attempts. */
+  /** Makes the call until it is answered, or its attempts are used up. */
   async #answer(open: Open, repeated: () => Promise<RoundRequest>): Promise<IncludedMessages> {
     await this.#until(open.step.model?.notBefore);
     const { deadline } = open.step;
@@ -276,7 +281,7 @@ class Execution {
     }
   }
 
-  /** Makes the call once, and shows the text as it comes in. */
+  /** Makes the call once, and shows the text as it arrives. */
   async #call(open: Open, allowedMs: number | undefined): Promise<Came> {
     const { signal } = this.#turn;
     const limit = allowedMs === undefined ? undefined : deadlineAfter(Math.round(allowedMs));
@@ -317,7 +322,7 @@ class Execution {
     return { stream: stream as ReadableStream<StreamPart>, headers, prompter };
   }
 
-  /** Reads the stream; gives why it is no answer. */
+  /** Reads the stream; returns the failure if there is no answer. */
   async #listen(
     stream: ReadableStream<StreamPart>,
     draft: Draft,
@@ -353,7 +358,7 @@ class Execution {
     }
   }
 
-  /** The answer, normal, under the names of the pack. */
+  /** Returns the normalized answer, with the tool names of the pack. */
   #answered(draft: Draft, prompter: Prompter): ModelOutcome {
     const { round } = this.#talk;
     const given = draft.blocks.map((block) => {
@@ -382,7 +387,7 @@ class Execution {
     return { answer };
   }
 
-  /** Tells what came of a call; gives what was heard, or the attempt to make next. */
+  /** Reports the outcome of a call; returns the recorded answer, or the next attempt. */
   async #report(
     open: Open,
     attempt: number,
@@ -410,7 +415,7 @@ class Execution {
       : this.#next(report, outcome.failure);
   }
 
-  /** The attempt that follows a failure, once it may be made. */
+  /** Returns the attempt that follows a failure, after its pause. */
   async #next(reported: Told, { error, nonRetryable }: ModelFailure): Promise<number> {
     if (reported.next === 0) {
       throw failTurn(error.code, error.message, { retryable: !nonRetryable });
@@ -420,9 +425,9 @@ class Execution {
   }
 
   /**
-   * The sidecar was away meanwhile, and the turn has another token: the round is asked for
-   * again, and gets the answer that there is. What it consumed was counted before. Where the request has new messages now, the
-   * recorded answer does not belong to it.
+   * Requests the round again after the sidecar was away and gave the turn another token, and takes
+   * the recorded answer if there is one. The consumption was counted before. If the request now has
+   * new messages, the recorded answer does not belong to it.
    */
   async #reportAgain(
     { outcome, usage }: Came,
@@ -457,28 +462,28 @@ class Execution {
   }
 }
 
-/** How long a call may take of what is left of its time: less, so that its end can be told. */
+/** Returns how long a call may take: less than the time left, so that its end can be reported. */
 function allowedBy(leftMs: number): number {
   return Math.max(1, leftMs - Math.min(leftMs / 10, 1000));
 }
 
 type Told = Awaited<ReturnType<Turn["answerModel"]>>;
 
-/** What people see of a turn, as far as it is known to stay: text and reasoning. */
+/** The text and reasoning of a turn that readers see, as far as it is final. */
 class Shown {
   readonly #turn: Turn;
-  /** Bytes of rounds that are answered, and of all that was shown. */
+  /** Bytes of answered rounds, and of all shown text. */
   #kept = 0;
   #bytes = 0;
   #fault: { readonly error: unknown } | undefined;
-  /** Of each, the first half of a character whose second one is yet to come. */
+  /** Of each kind, the first half of a surrogate pair whose second half is still to come. */
   readonly #halves = { text: "", reasoning: "" };
 
   constructor(turn: Turn) {
     this.#turn = turn;
   }
 
-  /** Shows a piece. A failure here is none of the model: its answer is recorded first. */
+  /** Shows a piece. An error here does not fail the model call: its answer is recorded first. */
   async add({ text, reasoning }: Piece): Promise<void> {
     await this.#add("text", text, (whole) => this.#turn.output(whole));
     await this.#add("reasoning", reasoning, (whole) => this.#turn.reasoning(whole));
@@ -498,7 +503,7 @@ class Shown {
     }
   }
 
-  /** What was shown is an answer. Throws what went wrong with showing it. */
+  /** Makes the shown text final. Throws the error of showing it. */
   settle(): void {
     if (this.#fault) {
       throw this.#fault.error;
@@ -506,7 +511,7 @@ class Shown {
     this.#kept = this.#bytes;
   }
 
-  /** Takes back what was shown of an attempt that failed. */
+  /** Takes back the shown text of a failed attempt. */
   async reset(): Promise<void> {
     const taken = this.#bytes - this.#kept;
     this.#bytes = this.#kept;
@@ -525,7 +530,7 @@ class Shown {
   }
 }
 
-/** The step of a round that is answered, or has its call to make. */
+/** Returns the step of a round that is answered, or whose call is to be made. */
 function openOf({ step, denial, maxAnswerBytes }: ModelRound): Open {
   if (!step) {
     throw over(
@@ -539,7 +544,7 @@ function openOf({ step, denial, maxAnswerBytes }: ModelRound): Open {
   return { step, maxBytes: maxAnswerBytes };
 }
 
-/** The answer that a round has by now. */
+/** Returns the recorded answer of a round, if there is one. */
 function recordedOf({ step }: Open): IncludedMessages | undefined {
   const { answer, usage = {} } = step.model ?? {};
   return step.status === StepStatus.OK && answer
@@ -547,19 +552,19 @@ function recordedOf({ step }: Open): IncludedMessages | undefined {
     : undefined;
 }
 
-/** An answer that came just now, as the record has it. */
+/** Returns a new answer in the form of the record. */
 function newlyIncluded(step: Step, answer: ModelAnswer, usage: Usage): IncludedMessages {
   const { content, calls = [], provider, refusal = "", finishReason = "" } = answer;
   const parts = partsOf(content).map((part) => plain(PartSchema, part));
   return includedIn(step, { parts, calls, provider, refusal, finishReason }, usage, false);
 }
 
-/** The longest word of a provider's own for the end of an answer that is recorded, letters. */
+/** Most letters of a provider's own finish reason that is recorded. */
 const MAX_FINISH = 100;
 
 /**
- * Why an answer ended: the contract's word, or the provider's own where the library has none for
- * it; empty: the provider did not say.
+ * Returns why an answer ended: the contract's word, or the provider's own if the library has none
+ * for it; empty: the provider sent none.
  */
 function finishOf({ unified = "", raw = "" }: NonNullable<Draft["finish"]> = {}): string {
   if (raw === UNSAID) {
@@ -581,7 +586,7 @@ function includedIn(
   return { step, parts, calls, provider, refusal, finishReason, usage, replayed };
 }
 
-/** What an answer is that the sidecar does not take: none; it was paid for all the same. */
+/** Returns the failure for an answer that the sidecar refuses; it was paid for nevertheless. */
 function refusalOf(error: unknown): ModelOutcome | undefined {
   if (PawlError.is(error, "ANSWER_TOO_LARGE")) {
     return {

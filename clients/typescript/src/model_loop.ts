@@ -1,7 +1,7 @@
 /**
- * One turn as a conversation with a model: what is asked, and what answers mean. Pure, and
- * the same in every execution: what it asks next follows from what is recorded, so that a
- * turn that is executed again walks through the same rounds.
+ * One turn as a conversation with a model: the requests, and the meaning of the answers. It makes
+ * no calls, and its next request depends only on the records, so an execution that is repeated has
+ * the same rounds.
  */
 
 import { failTurn, PawlError } from "./errors.js";
@@ -22,15 +22,15 @@ import type { Reply, Usage } from "./reply.js";
 import type { Step, StepCall, Turn } from "./turn.js";
 import { JsonText, json, type MessageLike, type Part, partsOf, textOf } from "./values.js";
 
-/** How a handler talks. */
+/** Options of the conversation. */
 export interface Manner {
   readonly model: string;
   readonly maxRounds: number;
-  /** Undefined: in states that people move as well. */
+  /** Undefined: true in states that people move as well. */
   readonly chat: boolean | undefined;
-  /** Of the program, by the names of the AI SDK; recorded with the parameters. */
+  /** Settings of the program, by the names of the AI SDK; recorded with the parameters. */
   readonly settings: Values;
-  /** The value that an answer of a prompt is to be; undefined: a text. */
+  /** Returns the form of the value that an answer of a prompt must have; undefined: text. */
   readonly output: (prompt: string) => Form | undefined;
 }
 
@@ -43,15 +43,15 @@ export interface IncludedMessages {
   readonly refusal: string;
   readonly finishReason: string;
   readonly usage: Usage;
-  /** It was recorded before this execution; what was asked then may have been other words. */
+  /** True: it was recorded before this execution, perhaps after a request with other text. */
   readonly replayed: boolean;
 }
 
-/** What became of a tool call. */
+/** The outcome of a tool call. */
 type Outcome = Awaited<ReturnType<Turn["calls"]>>[number];
 
 /** The user message of a turn without an input. */
-/** The model was interrupted by its provider, and goes on when it is asked again. */
+/** Finish reason of a provider that paused the answer; it continues with the next request. */
 const PAUSED = "pause_turn";
 const BEGIN = "Begin.";
 const GO_ON = "Go on.";
@@ -70,18 +70,18 @@ interface Override {
   readonly parameters?: Values;
 }
 
-/** A message, and how the record refers to it. */
+/** A message, and the reference to it in the record. */
 interface Entry {
   readonly record: ModelMessage;
   readonly message: ConversationMessage;
 }
 
 /**
- * The conversation of one turn. The model moves the run only by calling one function: its enum is the state's
- * allowed events, its arguments carry the artifacts.
+ * The conversation of one turn. The model moves the run only by calling one function, whose enum
+ * has the state's allowed events and whose arguments contain the artifacts.
  */
 export class Talk {
-  /** Set once the turn is over. */
+  /** Set when the turn is over. */
   reply: Reply | undefined;
   round = 0;
   readonly #turn: Turn;
@@ -97,13 +97,13 @@ export class Talk {
   readonly #form: Form | undefined;
   readonly #history: ConversationMessage[];
   #fresh: ModelMessage[];
-  /** The last answer, and how many messages there were with it. */
+  /** The last answer, and the number of messages when it came. */
   #last: IncludedMessages | undefined;
   #known = 0;
-  /** What is said to its calls, by their index. */
+  /** Replies to the calls of the last answer, by index. */
   #replies = new Map<number, Entry>();
 
-  /** Throws failTurn for settings of the pack that cannot be honoured. */
+  /** Throws failTurn for settings of the pack that cannot be applied. */
   constructor(turn: Turn, manner: Manner) {
     this.#turn = turn;
     this.#manner = manner;
@@ -118,18 +118,20 @@ export class Talk {
     this.#chat = (manner.chat ?? moved) && !turn.terminal;
     this.#choice = settings.tool_policy?.tool_choice ?? "auto";
     this.#tools = this.#offers();
-    // The last round is for leaving the state.
+    // The last round must leave the state.
     this.#most = Math.min(manner.maxRounds, settings.tool_policy?.max_rounds || Infinity) + 1;
     this.#history = [...turn.messages];
     this.#fresh = turn.messages.length > 0 ? [{ conversation: {} }] : [];
     const last = turn.messages.at(-1);
     if (!last || last.role === "assistant") {
-      // No model is asked with a system prompt alone, nor to go on after its own words.
+      // A request needs more than a system prompt, and must not end with the model's own message.
       this.#append({ role: "user", content: last ? GO_ON : BEGIN });
     }
   }
 
-  /** What the next round asks, as the record has it. Throws failTurn after too many. */
+  /**
+   * Returns the request of the next round, in the form of the record. Throws failTurn (MAX_ROUNDS).
+   */
   request(): ModelRequest {
     if (this.round === this.#most) {
       throw failTurn("MAX_ROUNDS", "the model did not come to an end");
@@ -162,7 +164,7 @@ export class Talk {
     return { model, ...said, messages };
   }
 
-  /** Takes what the request of the round has beside what was asked. */
+  /** Adds the messages that the sidecar added to the request of the round. */
   include(included: readonly { readonly text: string }[]): void {
     for (const { text } of included) {
       this.#history.push(entryOf({ role: "user", content: text }).message);
@@ -170,8 +172,8 @@ export class Talk {
   }
 
   /**
-   * The same for a provider, with every message. `reserved` are the tokens of the answer that a
-   * budget holds; 0: none does.
+   * Returns the request for a provider, with every message. `reserved` is the number of answer
+   * tokens that a budget reserves; 0: none.
    */
   ask(reserved = 0): Ask {
     const { settings } = this.#manner;
@@ -187,17 +189,17 @@ export class Talk {
     };
   }
 
-  /** Ids of the calls in the conversation. */
+  /** Returns the ids of the calls in the conversation. */
   callIds(): string[] {
     return this.#history.flatMap((said) => callsOf(said).map(({ id }) => id));
   }
 
-  /** What the next call may consume. */
+  /** Returns the most that the next call may consume. */
   bound(): Usage {
     return boundOf(this.ask(), this.#last?.usage ?? {}, this.#history.slice(this.#known));
   }
 
-  /** Takes the answer of a round and gives the tool calls to make before the next. */
+  /** Takes the answer of a round and returns the tool calls to make before the next one. */
   async onAnswer(answer: IncludedMessages): Promise<readonly StepCall[]> {
     const { parts, calls, provider, refusal, finishReason } = answer;
     this.#last = answer;
@@ -209,7 +211,7 @@ export class Talk {
     this.#known = this.#history.length;
     const [first] = calls;
     if (!first && finishReason === PAUSED) {
-      return []; // The provider goes on with it, when the next request repeats it.
+      return []; // The provider continues the answer when the next request repeats it.
     }
     if (!first) {
       await this.#endOfText(textOf(parts));
@@ -225,7 +227,7 @@ export class Talk {
     return prompt;
   }
 
-  /** Takes what became of the tool calls. */
+  /** Takes the outcomes of the tool calls. */
   answered(calls: readonly StepCall[], outcomes: readonly Outcome[]): void {
     for (const [at, { step, denial }] of outcomes.entries()) {
       const index = calls[at]?.call?.index ?? 0;
@@ -240,7 +242,9 @@ export class Talk {
     this.#appendAnswers();
   }
 
-  /** A text is the value where the state is not left by a call, which has it else. */
+  /**
+   * A text must fit the schema only if no call, which would contain the value, leaves the state.
+   */
   get #schema(): Json | undefined {
     return this.#leave.possible ? undefined : this.#form?.schema;
   }
@@ -249,7 +253,10 @@ export class Talk {
     return this.#choice === "required" && this.#tools.length > 0;
   }
 
-  /** What the model can call. `tool_choice: none` leaves it the way out alone. */
+  /**
+   * The functions that the model can call. `tool_choice: none` leaves only the one that leaves the
+   * state.
+   */
   #offers(): readonly Offer[] {
     const nothing = { type: "object", properties: {} };
     const tools = this.#choice === "none" ? [] : this.#turn.tools;
@@ -293,7 +300,7 @@ export class Talk {
     }
   }
 
-  /** The text is the answer, if it is what it has to be. */
+  /** Takes the text as the answer, if it fits the schema. */
   async #answer(text: string, reply: Reply): Promise<void> {
     if (this.#schema === undefined || !this.#form) {
       this.#done(text, reply);
@@ -313,7 +320,7 @@ export class Talk {
     this.reply = { ...this.reply, output: [json(value)] };
   }
 
-  /** Leaves the state or asks the person, if the call does that. */
+  /** Leaves the state or asks the person, if the call says so. */
   async #isolated(text: string, call: ModelCall): Promise<boolean> {
     if (!this.#offered(call.name)) {
       return false;
@@ -364,7 +371,7 @@ export class Talk {
     this.reply = { ...reply, output: text || undefined, conversationThroughStep: this.#last?.step };
   }
 
-  /** The step of a call; none if the model is told what is wrong with it. */
+  /** Returns the step of a call; none if the model receives an error instead. */
   #callOf(index: number, call: ModelCall): StepCall[] {
     const given = argumentsOf(call);
     const fault = this.#faultOf(call, given);
@@ -374,7 +381,7 @@ export class Talk {
       return [];
     }
     const modelStep = this.#last?.step ?? 0;
-    // In the very digits of the model: a JsonText is written as its text.
+    // With the model's own digits: a JsonText is written as its text.
     const payload = new JsonText(given, call.arguments || undefined) as unknown as Json;
     return [{ tool: call.name, payload, call: { modelStep, index } }];
   }
@@ -407,7 +414,7 @@ export class Talk {
   }
 }
 
-/** The system prompt as the pack has it for the model. */
+/** Returns the system prompt that the pack has for the model. */
 function systemOf(prompt: string, override: Override): string {
   const words = ["system_template", "system_template_prefix", "system_template_suffix"] as const;
   const open = words.find((word) => override[word]?.includes("{{"));
@@ -432,7 +439,7 @@ function entryOf(message: MessageLike): Entry {
   return { record: { message }, message: said };
 }
 
-/** What an answered step says to the model, in the words of the contract. */
+/** Returns the message of an answered step to the model, as the contract defines it. */
 function resultEntry(step: Step, callId: string): Entry {
   if (step.status === StepStatus.CANCELLED) {
     const text = `step ${step.step} (${step.tool}) was cancelled: the visit was left`;
@@ -444,7 +451,7 @@ function resultEntry(step: Step, callId: string): Entry {
   return { record: { result: { step: step.step, callId } }, message: entryOf(reply).message };
 }
 
-/** The result in the very bytes of the record. */
+/** Returns the result with the same bytes as the record. */
 function recordedMessage(toolCallId: string, step: Step): MessageLike {
   const text = sourceOf(step, "result") || undefined;
   return { role: "tool", content: [new JsonText(step.result ?? null, text)], toolCallId };

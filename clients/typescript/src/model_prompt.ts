@@ -1,35 +1,35 @@
-/** What a model is asked in one round, in the words of the contract. */
+/** The request of one round to a model, with the names of the contract. */
 
 import type { Json } from "./plain_message.js";
 import type { TurnInfo } from "./turn.js";
 import type { Part } from "./values.js";
 
-/** A message as a model is shown it. */
+/** A message as the model receives it. */
 export type ConversationMessage = Omit<TurnInfo["messages"][number], "envelope">;
 
 /** Values by name, as a pack has them. */
 export type Values = { readonly [name: string]: Json };
 
-/** A function that a model can call, as the request has it. */
+/** A function that the model can call. */
 export interface Offer {
   readonly name: string;
   readonly description: string;
   readonly parameters: Json;
 }
 
-/** One request to a model: settings, and every message that it is shown. */
+/** One request to a model: its settings and all messages. */
 export interface Ask {
   readonly system: string;
   readonly tools: readonly Offer[];
-  /** Those of the pack, by its names. */
+  /** Parameters of the pack, with its names. */
   readonly parameters: Values;
   readonly choice: "auto" | "required";
-  /** A text is to be JSON that fits; undefined: it may be any. */
+  /** Schema of an answer in JSON; undefined: any text. */
   readonly schema: Json | undefined;
   readonly messages: readonly ConversationMessage[];
-  /** Settings of the program, by the names of the AI SDK. */
+  /** Settings of the program, with the names of the AI SDK. */
   readonly settings: Values;
-  /** Tokens that the answer may have, sent to the provider; 0: the provider's own default. */
+  /** Limit of the answer in tokens that the provider receives; 0: the provider's own default. */
   readonly most: number;
 }
 
@@ -41,8 +41,8 @@ interface ConversationCall {
 }
 
 /**
- * The tool calls of a message; conversations of before there were MODEL steps have them in
- * the words of chat completions.
+ * Returns the tool calls of a message. Conversations that are older than MODEL steps have them in
+ * the form of chat completions.
  */
 export function callsOf({ toolCalls }: Pick<ConversationMessage, "toolCalls">): ConversationCall[] {
   const calls = Array.isArray(toolCalls) ? toolCalls : [];
@@ -53,7 +53,7 @@ export function callsOf({ toolCalls }: Pick<ConversationMessage, "toolCalls">): 
   });
 }
 
-/** A part as text; undefined: it is none. */
+/** Returns a part as text; undefined: it is not text. */
 export function textIn({ content }: Part): string | undefined {
   return content.case === "text" || content.case === "json" ? content.value : undefined;
 }

@@ -1,4 +1,4 @@
-/** Requests about calls of models, as the wire has them. */
+/** Requests about model calls as protobuf messages. */
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type {
@@ -27,7 +27,7 @@ import type { StepCall } from "./turn.js";
 import { faultRequest, type TurnRef, turnTarget, usageOf } from "./turn_requests.js";
 import { messageOf, partsOf } from "./values.js";
 
-/** Asks for the call of a model. */
+/** Returns the request for a model call. */
 export function askRequest(
   namespace: string,
   turn: TurnRef,
@@ -43,7 +43,7 @@ export function askRequest(
   };
 }
 
-/** Tells what came of it. */
+/** Returns the request that reports the outcome of a model call. */
 export function outcomeRequest(
   namespace: string,
   { runId, token }: TurnRef,
@@ -73,7 +73,7 @@ function limitsOf(
   };
 }
 
-/** Keeps the provider's id of a response. */
+/** Returns the request that stores the provider's id of a response. */
 export function noteRequest(
   namespace: string,
   { runId, token }: TurnRef,
@@ -82,7 +82,7 @@ export function noteRequest(
   return { namespace, runId, turnToken: token, ...note };
 }
 
-/** Asks for a tool call. */
+/** Returns the request for a tool call. */
 export function stepRequest(call: StepCall): MessageInitShape<typeof StepRequestSchema> {
   return {
     key: call.key ?? "",
@@ -146,7 +146,7 @@ function answerInit(answer: ModelAnswer): MessageInitShape<typeof ModelAnswerSch
   };
 }
 
-/** The contract takes a day. */
+/** The contract accepts at most a day. */
 const LONGEST_MS = 86_400_000;
 
 function durationOf(ms: number): { seconds: bigint; nanos: number } {

@@ -1,4 +1,4 @@
-/** What a model is asked and what it answers, as records have it; see docs/guides/models.md. */
+/** Requests to models and their answers, as records contain them; see docs/guides/models.md. */
 
 import type { GetModelStepResponse, RequestModelResponse } from "./gen/pawl/v1/run_pb.js";
 import type { Json, Plain } from "./plain_message.js";
@@ -6,24 +6,24 @@ import type { Usage } from "./reply.js";
 import type { Fault } from "./turn_requests.js";
 import type { Content, MessageLike } from "./values.js";
 
-/** Messages of a request: a new one, or some that were said before; exactly one of them. */
+/** Messages of a request: a new one, or a reference to earlier ones. Exactly one field is set. */
 export type ModelMessage =
   | { readonly message: MessageLike }
-  /** Messages of the turn's conversation; `count` 0 (default): all from `first` (default 0) on. */
+  /** Messages of the turn's conversation from `first` (default 0) on; `count` 0 (default): all. */
   | { readonly conversation: { readonly first?: number; readonly count?: number } }
   /** The answer of a MODEL step of the visit. */
   | { readonly answer: number }
-  /** What an answered tool step of the visit says to the model. */
+  /** The message of an answered tool step of the visit. */
   | { readonly result: { readonly step: number; readonly callId?: string } }
-  /** The record of what a person said to the run, or of a notice. */
+  /** The record of a person's message to the run, or of a notice. */
   | { readonly includedSeq: bigint };
 
-/** What a model is asked: settings and messages, each said once and referred to then. */
+/** A request to a model. Settings and messages are recorded once; later requests refer to them. */
 export interface ModelRequest {
   readonly model: string;
-  /** An answered MODEL step of the visit: its messages and answer come before `messages`. */
+  /** An answered MODEL step of the visit, whose messages and answer precede `messages`. */
   readonly previousStep?: number;
-  /** Default: that of `previousStep`, else none. So for `tools` and `parameters`. */
+  /** Default: that of `previousStep`, else none; likewise for `tools` and `parameters`. */
   readonly system?: string;
   readonly tools?: Json;
   readonly parameters?: Json;
@@ -31,8 +31,8 @@ export interface ModelRequest {
 }
 
 /**
- * A tool call of an answer: `arguments` is the text of a JSON object. `brokenArguments` is what
- * the model wrote where that was no object; `arguments` is "{}" then.
+ * A tool call of an answer. `arguments` is the text of a JSON object. If the model wrote no JSON
+ * object, `brokenArguments` is its text and `arguments` is "{}".
  */
 export interface ModelCall {
   readonly id: string;
@@ -41,50 +41,50 @@ export interface ModelCall {
   readonly brokenArguments?: string;
 }
 
-/** What a model answered. */
+/** The answer of a model. */
 export interface ModelAnswer {
   readonly content?: Content;
   readonly calls?: readonly ModelCall[];
   readonly refusal?: string;
   /** "stop", "tool_calls", "length", "content_filter", or the provider's own word. */
   readonly finishReason?: string;
-  /** Model that answered, as the provider names it. */
+  /** Name of the model that answered, from the provider. */
   readonly model?: string;
   /** The provider's id of the response. */
   readonly responseId?: string;
   /**
-   * The message as the executor's library has it, repeated in later requests as it is:
-   * `{library, version, message}`.
+   * The message in the form of the executor's library, `{library, version, message}`; later
+   * requests repeat it unchanged.
    */
   readonly provider?: Json;
-  /** Provider that answered, as the library names it, for example "openai". */
+  /** Name of the provider that answered, from the library, for example "openai". */
   readonly providerName?: string;
 }
 
-/** A failed call of a model. */
+/** The error of a model call. */
 export interface ModelFailure {
   readonly error: Fault;
-  /** True: no further attempt can help. */
+  /** True: no further attempt can succeed. Default false. */
   readonly nonRetryable?: boolean;
   /** How many milliseconds the provider asks to wait. */
   readonly retryAfterMs?: number;
 }
 
-/** What came of the call of a model. */
+/** The outcome of a model call. */
 export type ModelOutcome = { readonly answer: ModelAnswer } | { readonly failure: ModelFailure };
 
-/** The call of a model that a turn asks for. */
+/** A model call that a turn requests. */
 export interface ModelAsk {
   /** Round of the turn, from 1. */
   readonly round: number;
   readonly request: ModelRequest;
-  /** What the call may consume at most. */
+  /** The most that the call may consume. */
   readonly bound?: Usage;
-  /** For what is no round of a conversation. Default: made of the round. */
+  /** Key of a call that is no round of a conversation. Default: made of the round. */
   readonly key?: string;
 }
 
-/** What a provider tells of its own limits: how much is left, and when all of it is there again. */
+/** Limits that a provider reports: how much is left, and when all of it is available again. */
 export interface ProviderLimits {
   readonly requests?: number;
   readonly requestsResetMs?: number;
@@ -92,17 +92,17 @@ export interface ProviderLimits {
   readonly tokensResetMs?: number;
 }
 
-/** The outcome of a call of a model. */
+/** The reported outcome of a model call. */
 export interface ModelReport {
   readonly step: number;
   readonly attempt: number;
   readonly outcome: ModelOutcome;
   readonly usage?: Usage;
-  /** Moves the operator's limits that are the provider's. */
+  /** Limits of the provider, which adjust those of the operator. Default: none. */
   readonly limits?: ProviderLimits | undefined;
 }
 
-/** The tool call of a model that a step makes; `index` is from 0. */
+/** The model's tool call that a step makes; `index` starts at 0. */
 export interface ToolCallRef {
   readonly modelStep: number;
   readonly index: number;
@@ -111,5 +111,5 @@ export interface ToolCallRef {
 /** The MODEL step of a round. */
 export type ModelRound = Plain<RequestModelResponse>;
 
-/** A MODEL step as it was asked, byte for byte, and answered. */
+/** A MODEL step with its request, byte for byte, and its answer. */
 export type ModelView = Plain<GetModelStepResponse>;

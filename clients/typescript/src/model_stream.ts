@@ -1,4 +1,4 @@
-/** An answer as the parts of its stream come in, and what it came to. */
+/** Collects an answer from the parts of its stream. */
 
 import { textOf } from "./handler_fault.js";
 import { toJsonText } from "./json_text.js";
@@ -7,33 +7,33 @@ import { brokenBy, type Failed, unusable } from "./model_fault.js";
 import type { Usage } from "./reply.js";
 import { replaceLoneSurrogatesIn } from "./unicode.js";
 
-/** A block that is not whole yet. */
+/** A block that is not complete yet. */
 type Growing = { -readonly [K in keyof Block]: Block[K] };
 
-/** What a piece of the stream shows. */
+/** The part of a piece of the stream that readers see. */
 export interface Piece {
   readonly text?: string;
   readonly reasoning?: string;
 }
 
-/** An answer as its parts come in. */
+/** An answer that is being received. */
 export class Draft {
   readonly blocks: Growing[] = [];
-  /** What was reported so far; `estimated` until all of it was. */
+  /** Consumption reported so far; `estimated` until the report is complete. */
   usage: Usage = { estimated: true };
   responseId = "";
   model = "";
-  /** What came so far, in UTF-16 units: not more than its bytes. */
+  /** Size so far in UTF-16 units, at most the number of bytes. */
   size = 0;
-  /** Why the stream is no answer. */
+  /** Why the stream is no answer; undefined: it may be one. */
   fault: Failed | undefined;
-  /** Settings that the provider passed over, by the SDK's names. */
+  /** Settings that the provider ignored, by the SDK's names. */
   readonly passedOver: string[] = [];
   finish: { readonly unified?: string; readonly raw?: string } | undefined;
   readonly #open = new Map<string, Growing>();
   readonly #strange = new Set<unknown>();
 
-  /** Takes a part and gives what it shows. */
+  /** Takes a part and returns what readers see of it. */
   take(part: StreamPart): Piece {
     switch (part.type) {
       case "text-start":
@@ -77,7 +77,7 @@ export class Draft {
     const kind = type.slice(0, -"-delta".length);
     const block = this.#open.get(`${kind} ${id}`);
     if (!block) {
-      return {}; // Of a block that the library does not know.
+      return {}; // Part of a block that the library does not know.
     }
     block.text += delta;
     this.size += delta.length;
@@ -92,7 +92,7 @@ export class Draft {
     }
   }
 
-  /** Counts what is no text. What cannot be recorded makes the answer none. */
+  /** Counts data that is not text. Data that cannot be recorded makes the answer invalid. */
   #weigh(value: unknown): void {
     try {
       this.size += toJsonText(replaceLoneSurrogatesIn(value), "provider").length;
@@ -125,7 +125,7 @@ export class Draft {
     } else if (type === "custom" && !part.kind?.endsWith(".message_start")) {
       Object.assign(own, { kind: part.kind });
     } else {
-      return; // Sources, approvals, raw chunks: none of them is sent back.
+      return; // Sources, approvals and raw chunks are not sent back to the provider.
     }
     if (type !== "tool-call") {
       this.#weigh(own);
@@ -134,7 +134,7 @@ export class Draft {
     this.blocks.push(own);
   }
 
-  /** Some errors are of events that an answer can do without. */
+  /** Takes an error. Errors about events that an answer does not need are ignored. */
   #failed(error: unknown): void {
     const { name, value } = Object(error ?? null) as { name?: unknown; value?: unknown };
     if (name === "AI_TypeValidationError" && this.#needless(Object(value ?? null))) {
@@ -143,7 +143,7 @@ export class Draft {
     this.fault ??= brokenBy(error);
   }
 
-  /** An event of Messages of a new kind, or of a block of a new kind. */
+  /** Whether it is an event of Messages of a new kind, or of a block of a new kind. */
   #needless(event: { readonly [word: string]: unknown }): boolean {
     const { type, index } = event;
     if (type === "content_block_start") {
@@ -165,7 +165,7 @@ export class Draft {
     }
   }
 
-  /** Why its end makes it no answer; undefined: it is one, unless it is empty. */
+  /** Returns the failure for an incomplete answer; undefined: it is complete, but may be empty. */
   unfinished(): Failed | undefined {
     const { unified, raw } = this.finish ?? {};
     if (this.fault) {
@@ -175,7 +175,7 @@ export class Draft {
       case "length":
         return unusable("TRUNCATED", "the answer was longer than max_tokens");
       case "content-filter":
-        // A model that refuses stops by itself; a filter has a word of its own.
+        // A model that refuses stops by itself; a filter has its own finish reason.
         return raw === undefined || raw === "stop"
           ? unusable("REFUSED", this.#text() || "the model refused")
           : unusable("CONTENT_FILTER", `the answer was filtered (${raw})`);
@@ -194,14 +194,14 @@ export class Draft {
   }
 }
 
-/** Blocks of Messages that no answer can do without. */
+/** Blocks of Messages that an answer needs. */
 const NEEDED = ["text", "thinking", "redacted_thinking", "tool_use"];
 
 function cut(): Failed {
   return unusable("STREAM_TRUNCATED", "the stream ended in the midst of the answer");
 }
 
-/** Data of a file as base64. */
+/** Returns the data of a file as base64. */
 function textOfFile(data: unknown): string {
   const given = Object(data ?? null) as { type?: unknown; data?: unknown; url?: unknown };
   const bytes = data instanceof Uint8Array || typeof data === "string" ? data : given.data;
@@ -225,7 +225,7 @@ function usageOf(usage: StreamPart["usage"]): Usage {
   };
 }
 
-/** A count of an endpoint; what is no whole number from 0 on is 0. */
+/** Returns a count of an endpoint; 0 for a value that is no whole number from 0 on. */
 function count(given: unknown): number {
   return typeof given === "number" && Number.isSafeInteger(given) && given >= 0 ? given : 0;
 }

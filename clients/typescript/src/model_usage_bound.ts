@@ -1,18 +1,18 @@
-/** What a call of a model may consume at most, as far as that can be known before. */
+/** The most that a model call may consume, as far as it can be known before. */
 
 import { toJsonText } from "./json_text.js";
 import { type Ask, type ConversationMessage, callsOf, textIn } from "./model_prompt.js";
 import type { Usage } from "./reply.js";
 
-/** Output of a call of which the pack has no `max_tokens`. */
+/** Output tokens of a call for which the pack sets no `max_tokens`. */
 const OUTPUT_TOKENS = 4096;
-/** A part that is neither text nor JSON. */
+/** Tokens of a part that is neither text nor JSON. */
 const MEDIA_TOKENS = 1000;
 const BYTES_PER_TOKEN = 4;
 
 /**
- * What the call may consume: it reads what the last one read and said, and about a token for
- * four bytes of what is `fresh`; of a first call, of everything.
+ * Returns the bound of a call: the input and output of the last call, and one token for four bytes
+ * of the `fresh` messages; for the first call, of all messages.
  */
 export function boundOf(ask: Ask, last: Usage, fresh: readonly ConversationMessage[]): Usage {
   const { inputTokens = 0, outputTokens = 0, estimated = false } = last;
@@ -23,7 +23,10 @@ export function boundOf(ask: Ask, last: Usage, fresh: readonly ConversationMessa
   return { inputTokens: read, outputTokens: maxTokensOf(ask) || OUTPUT_TOKENS };
 }
 
-/** Tokens of an answer that the program says in its settings, else the pack; 0: neither does. */
+/**
+ * Returns the limit of an answer in tokens from the program's settings, or else from the pack; 0:
+ * neither sets one.
+ */
 export function maxTokensOf({
   parameters,
   settings,

@@ -1,5 +1,5 @@
 /**
- * Turns that are executed by a model of the AI SDK. See `modelHandler`.
+ * Executes turns by a model of the AI SDK. See `modelHandler`.
  *
  *     import { anthropic } from "@ai-sdk/anthropic";
  *     import { PawlClient } from "pawl-client";

@@ -1,4 +1,4 @@
-/** The connection to a sidecar from Node: gRPC over TCP or a Unix socket. */
+/** The connection from Node to a sidecar: gRPC over TCP or a Unix socket. */
 
 import { readFile } from "node:fs/promises";
 import type { SecureClientSessionOptions } from "node:http2";
@@ -9,14 +9,16 @@ import { type ClientOptions, MAX_REQUEST_BYTES, type TokenSource } from "./conne
 import { Http2Sessions } from "./http2_sessions.js";
 import { bytes, milliseconds } from "./option_limits.js";
 
-/** Where a sidecar listens by default. */
+/** Address at which a sidecar listens by default. */
 export const DEFAULT_ADDRESS = "127.0.0.1:7291";
 
-/** Certificates, PEM. */
+/** Certificates and keys as PEM. */
 export interface Tls {
-  /** Authorities that may have signed the server's certificate. Default: the system's. */
+  /**
+   * Certificates of the authorities that may sign the server's certificate. Default: the system's.
+   */
   readonly ca?: string | Buffer;
-  /** The client's own chain and key, where the server asks for them. */
+  /** The client's own certificate chain, if the server requires one; `key` is its key. */
   readonly cert?: string | Buffer;
   readonly key?: string | Buffer;
   /** Name that the server's certificate must have. Default: the host of the address. */
@@ -32,39 +34,39 @@ export interface Tls {
 export interface NodeOptions extends ClientOptions {
   /** "HOST:PORT" or "unix:PATH". Default: PAWL_ADDR, else 127.0.0.1:7291. */
   readonly address?: string;
-  /** Default: what the file PAWL_TOKEN_FILE holds, else PAWL_TOKEN, else none. */
+  /** Bearer token. Default: the content of the file PAWL_TOKEN_FILE, else PAWL_TOKEN, else none. */
   readonly token?: TokenSource;
-  /** Default: no TLS. */
+  /** TLS settings. Default: no TLS. */
   readonly tls?: Tls;
   /**
-   * How often a silent connection is asked for a sign of life, in milliseconds, also while
-   * no call is under way; half of it without an answer ends the connection. Default
-   * 9 000; at least 6 000, since a sidecar closes connections that ping every 5 s.
+   * How often a silent connection is pinged, in milliseconds, also while no call is under way; it
+   * ends if half of that time passes without an answer. Default 9 000; at least 6 000, because a
+   * sidecar closes connections that ping every 5 s.
    */
   readonly keepaliveMs?: number;
   /**
-   * Largest request in bytes; a larger one is refused here with MESSAGE_TOO_LARGE, since it
-   * could hold up the connection for all other calls. Default 4 MiB, which is the
-   * sidecar's own default (--limits-message-bytes).
+   * Largest request in bytes. The client refuses a larger one with MESSAGE_TOO_LARGE, because it
+   * could delay all other calls of the connection. Default 4 MiB, which is the sidecar's own
+   * default (--limits-message-bytes).
    */
   readonly maxMessageBytes?: number;
 }
 
 /**
- * With the half of it that an answer may take, a connection that is dead is noticed within
- * 13.5 s: before calls are given up.
+ * With half of it for the answer, a dead connection is noticed within 13.5 s, before calls time
+ * out.
  */
 const KEEPALIVE_MS = 9_000;
 const LEAST_KEEPALIVE_MS = 6_000;
-/** What a sidecar sends at most: a whole conversation in one turn, for example. */
+/** Size of the largest answer of a sidecar, for example a whole conversation in one turn. */
 const MAX_ANSWER_BYTES = 64 << 20;
 
-/** A URL is none: its scheme would be asked for as a host. */
+/** A URL is refused: its scheme would be taken as a host. */
 const ADDRESS = /^(unix:.+|([^\s/:@?#[\]]+|\[[0-9A-Fa-f:.%]+\]):[0-9]{1,5})$/;
 
 /**
- * The settings, with those of the environment where they are unset, as for the command line:
- * PAWL_ADDR; the file PAWL_TOKEN_FILE, read at each call, else PAWL_TOKEN.
+ * Returns the settings with unset ones from the environment, as the command line does: PAWL_ADDR;
+ * the file PAWL_TOKEN_FILE, read at each call, else PAWL_TOKEN.
  */
 export function withEnvironment(options: NodeOptions): NodeOptions & { readonly address: string } {
   const { PAWL_ADDR, PAWL_TOKEN, PAWL_TOKEN_FILE } = process.env;
@@ -75,7 +77,9 @@ export function withEnvironment(options: NodeOptions): NodeOptions & { readonly 
   return { ...options, address, token };
 }
 
-/** Connects lazily: the first call opens the connection. */
+/**
+ * Returns a transport that connects at the first call. Throws a RangeError for an invalid setting.
+ */
 export function nodeTransport(options: NodeOptions): {
   transport: Transport;
   sessions: Http2Sessions;
@@ -116,7 +120,7 @@ function sessionOptions(path: string | undefined, tls: Tls | undefined) {
   return options;
 }
 
-/** What the library itself says of a connection. */
+/** Messages of the library itself about a connection. */
 const UNSAID = new Set([
   Code.Unavailable,
   Code.Unknown,
@@ -125,7 +129,7 @@ const UNSAID = new Set([
   Code.DeadlineExceeded,
 ]);
 
-/** Names the address in errors that are not the sidecar's own. */
+/** Adds the address to errors that are not the sidecar's own. */
 function named(address: string): Interceptor {
   return (next) => async (request) => {
     try {

@@ -1,6 +1,6 @@
 /**
- * An answer as it is recorded and repeated in later requests: the rules of ADR 0087, which executors in other
- * languages keep as well (testdata/model/normal.json).
+ * Normalizes an answer for its record and for later requests, by the rules of ADR 0087, which
+ * executors in other languages follow as well (testdata/model/normal.json).
  */
 
 import { toJsonText } from "./json_text.js";
@@ -8,7 +8,7 @@ import type { Block } from "./language_model.js";
 import type { ModelCall } from "./model_step.js";
 import { replaceLoneSurrogates, replaceLoneSurrogatesIn } from "./unicode.js";
 
-/** A normal answer: what people see of it, and its message. */
+/** A normalized answer: its text for people, and its message. */
 export interface Normal {
   readonly texts: readonly string[];
   readonly calls: readonly ModelCall[];
@@ -16,7 +16,7 @@ export interface Normal {
   readonly blocks: readonly Block[];
 }
 
-/** What else is said in the conversation, as far as ids of calls may meet. */
+/** The ids of calls in the rest of the conversation, which must differ. */
 export interface Place {
   readonly round: number;
   readonly known: Iterable<string>;
@@ -25,8 +25,8 @@ export interface Place {
 const MAX_ID = 4096;
 
 /**
- * The answer that these blocks are; undefined: none, since they have no text, no call and
- * `refusal` is empty. Calls that the provider makes itself are no calls of the answer.
+ * Returns the normalized answer of these blocks; undefined if they have no text, no call and
+ * `refusal` is empty. Calls that the provider makes itself are not calls of the answer.
  */
 export function normalizeAnswer(
   given: readonly Block[],
@@ -56,7 +56,7 @@ export function normalizeAnswer(
   return none ? undefined : { texts, calls, blocks };
 }
 
-/** Whether a block is a call of a tool that the provider does not make itself. */
+/** Whether a block is a tool call that the provider does not make itself. */
 export function isCall({ type, providerExecuted }: Block): boolean {
   return type === "tool-call" && !providerExecuted;
 }
@@ -104,7 +104,7 @@ function wroteOf(input: unknown): string {
     : toJsonText(replaceLoneSurrogatesIn(input ?? {}), "arguments");
 }
 
-/** What is wrong with arguments that have to be a JSON object; undefined: they are one. */
+/** Returns why arguments are no JSON object; undefined: they are one. */
 export function faultOf(text: string): string | undefined {
   let value: unknown;
   try {
@@ -121,7 +121,7 @@ export function faultOf(text: string): string | undefined {
 
 const TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\],:]/gs;
 
-/** A name that an object of JSON text has twice. */
+/** Returns a name that occurs twice in an object of JSON text. */
 function duplicateId(text: string): string | undefined {
   const open: (Set<string> | undefined)[] = [];
   let last = "";
@@ -143,10 +143,10 @@ function duplicateId(text: string): string | undefined {
   return undefined;
 }
 
-/** JSON text in which an escape of half a character is one of U+FFFD. */
+/** Returns JSON text with U+FFFD in place of each escaped lone surrogate. */
 function wholeEscapes(text: string): string {
   return text.replace(ESCAPES, (all) => (/^\\u[dD][89a-fA-F]..$/.test(all) ? "\\ufffd" : all));
 }
 
-/** A pair of halves, or one escape. */
+/** An escaped surrogate pair, or one escape. */
 const ESCAPES = /\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u.{4}|\\./g;

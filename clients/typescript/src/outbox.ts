@@ -1,42 +1,43 @@
-/** What goes out over one stream. */
+/** The outgoing messages of one stream. */
 
 import type { UnknownField } from "@bufbuild/protobuf";
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 
-/** One message to send, in its wire form. */
+/** One item to send, in its wire form. */
 export interface Parcel {
   readonly bytes: Uint8Array;
 }
 
-/** What one message takes. */
+/** Limits of one message. */
 export interface Bounds {
   readonly parcels: number;
   readonly bytes: number;
 }
 
-/** Tag and length of a parcel within its message, bytes; a tag of ours has 2, a length 5. */
+/** Size of a parcel's tag and length within its message in bytes: at most 2 and 5. */
 const AROUND = 8;
 
 /**
- * Parcels on their way out, in order. What is ready within one turn of the event loop shares
- * a message: of many small ones most of the cost would be the messages. Read once.
+ * Outgoing parcels in order. Parcels that are ready within one turn of the event loop share a
+ * message, because separate messages would cost more than their content. Only one reader is
+ * allowed.
  */
 export class Outbox<P extends Parcel, Message> implements AsyncIterable<Message> {
   readonly #join: (parcels: readonly [P, ...P[]]) => Message;
   #queue: P[] = [];
   #bounds: Bounds | undefined;
-  /** Takes the next message; undefined: there is none. */
+  /** Delivers the next message to the waiting reader; undefined: no reader waits. */
   #wanted: ((next: Message | undefined) => void) | undefined;
   #due = false;
   #closed = false;
 
-  /** `join` makes a message; without `bounds` no message is sent before `open`. */
+  /** `join` builds a message; without `bounds` no message is sent before `open`. */
   constructor(join: (parcels: readonly [P, ...P[]]) => Message, bounds?: Bounds) {
     this.#join = join;
     this.#bounds = bounds;
   }
 
-  /** Lets go, in messages within new bounds. */
+  /** Begins to send, or changes the limits of a message. */
   open(bounds: Bounds): void {
     this.#bounds = bounds;
     this.#schedule();
@@ -47,12 +48,12 @@ export class Outbox<P extends Parcel, Message> implements AsyncIterable<Message>
     this.#schedule();
   }
 
-  /** Takes back what was not sent yet. */
+  /** Withdraws a parcel that was not sent yet. */
   withdraw(parcel: P): void {
     this.#queue = this.#queue.filter((other) => other !== parcel);
   }
 
-  /** Ends the stream behind what was pushed before. */
+  /** Ends the stream after the parcels that were pushed before. */
   close(): void {
     this.#closed = true;
     this.#schedule();
@@ -86,14 +87,14 @@ export class Outbox<P extends Parcel, Message> implements AsyncIterable<Message>
     this.#due = false;
     const [first, ...more] = this.#take();
     if (!first && !this.#closed) {
-      return; // What was ready was withdrawn.
+      return; // All ready parcels were withdrawn.
     }
     const wanted = this.#wanted;
     this.#wanted = undefined;
     wanted?.(first && this.#join([first, ...more]));
   }
 
-  /** The parcels of the next message: those that fit, at least one. */
+  /** Returns the parcels of the next message: as many as fit, at least one. */
   #take(): P[] {
     const bounds = this.#bounds;
     if (!bounds) {
@@ -112,7 +113,7 @@ export class Outbox<P extends Parcel, Message> implements AsyncIterable<Message>
   }
 }
 
-/** A parcel as a field of the message that it goes in; it is not encoded again. */
+/** Returns a parcel as a field of its message, without encoding it again. */
 export function enclosed(no: number, { bytes }: Parcel): UnknownField {
   const data = new BinaryWriter().bytes(bytes).finish();
   return { no, wireType: WireType.LengthDelimited, data };

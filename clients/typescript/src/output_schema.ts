@@ -1,4 +1,4 @@
-/** The value that an answer has to be, by a schema of the program. */
+/** The value that an answer must have, by a schema of the program. */
 
 import { PawlError } from "./errors.js";
 import { parseExact } from "./exact_json.js";
@@ -9,28 +9,28 @@ import { fitting, type StandardSchema } from "./standard_schema.js";
 /** A schema of zod or of another library with Standard JSON Schema, or a JSON Schema. */
 export type Output<T = unknown> = StandardSchema<unknown, T> | { readonly [word: string]: Json };
 
-/** A schema that says what it makes. */
+/** A schema that declares the type of its result. */
 interface Typed<T> {
   readonly "~standard": { readonly types?: { readonly output: T } | undefined };
 }
 
-/** The value that a schema makes, or those of each prompt. */
+/** The type of a schema's value, or the union of the types of all prompts. */
 export type ValueOf<O> =
   O extends Typed<infer T> ? T : O extends { readonly [prompt: string]: Typed<infer T> } ? T : Json;
 
-/** The schema of a value, and how one is read. */
+/** The schema of a value, and the functions that read the value. */
 export interface Form {
   readonly schema: Json;
-  /** The value of JSON text, or the reason why it is none, for the model. */
+  /** Reads a value from JSON text; otherwise returns the reason for the model. */
   text(text: string): Promise<Read>;
-  /** The same of a value. */
+  /** Checks a value; otherwise returns the reason for the model. */
   value(given: Json): Promise<Read>;
 }
 
 /** A value, or the reason why it does not fit, for the model. */
 export type Read = { readonly value: Json } | { readonly fault: string };
 
-/** The form of each prompt. Throws a RangeError for what is no schema. */
+/** Returns the form of each prompt. Throws a RangeError for an invalid schema. */
 export function outputsOf(output: unknown): (prompt: string) => Form | undefined {
   if (output === undefined) {
     return () => undefined;
@@ -51,10 +51,10 @@ export function outputsOf(output: unknown): (prompt: string) => Form | undefined
   return (prompt) => byPrompt.get(prompt);
 }
 
-/** Keywords of JSON Schema that have an object or a list. */
+/** Keywords of JSON Schema whose value is an object or a list. */
 const WORDS = ["properties", "items", "$defs", "not", "anyOf", "oneOf", "allOf", "enum"];
 
-/** Whether it has a schema for each prompt, and none of its own. */
+/** Whether the value has a schema for each prompt, and is no schema itself. */
 function isMap(output: object): boolean {
   const entries = Object.entries(output);
   return (
@@ -120,12 +120,12 @@ function read(schema: Json, check: (value: Json) => Promise<Json>): Form {
   return { schema, text, value };
 }
 
-/** Models like to put JSON into a fence. */
+/** Removes a code fence, into which models often put JSON. */
 function bare(text: string): string {
   return /^\s*```(?:json)?\s*\n([\s\S]*?)\n?\s*```\s*$/.exec(text)?.[1] ?? text;
 }
 
-/** JSON Schema of what a schema takes: https://standardschema.dev/json-schema */
+/** Returns the JSON Schema of a schema's input: https://standardschema.dev/json-schema */
 function feedbackOf(schema: StandardSchema, field: string): Json {
   const { jsonSchema, vendor } = schema["~standard"] as unknown as {
     readonly jsonSchema?: { readonly input?: (options: { target: string }) => unknown };
@@ -141,7 +141,7 @@ function feedbackOf(schema: StandardSchema, field: string): Json {
   return report;
 }
 
-/** The same with objects that take no further properties, as strict endpoints want it. */
+/** Returns the schema without further properties of objects, as strict endpoints require. */
 function closed(schema: Json): Json {
   if (Array.isArray(schema)) {
     return schema.map(closed);
@@ -156,7 +156,7 @@ function closed(schema: Json): Json {
     : same;
 }
 
-/** The schema as that of a property of an object: references of its own begin there. */
+/** Returns the schema as that of an object's property, with its references adapted. */
 export function asProperty(schema: Json, name: string): Json {
   if (Array.isArray(schema)) {
     return schema.map((item) => asProperty(item, name));

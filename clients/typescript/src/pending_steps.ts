@@ -4,17 +4,17 @@ import { PawlError } from "./errors.js";
 import { later } from "./timer.js";
 import type { Step } from "./turn.js";
 
-/** What was answered, and what is waited for. */
+/** The received answers, and the waiting callers. */
 export class PendingSteps {
   readonly #answers = new Map<number, Step>();
   readonly #waiting = new Map<number, Set<(step: Step) => void>>();
 
-  /** How many steps are waited for. */
+  /** How many steps have waiting callers. */
   get count(): number {
     return this.#waiting.size;
   }
 
-  /** Takes an answer; it may come before a caller waits for it. */
+  /** Takes an answer, which may arrive before a caller waits for it. */
   take(step: Step): void {
     this.#answers.set(step.step, step);
     for (const resolve of this.#waiting.get(step.step) ?? []) {
@@ -22,7 +22,7 @@ export class PendingSteps {
     }
   }
 
-  /** Waits for the answer of a step: no longer than `timeoutMs`, and until the signal. */
+  /** Waits for the answer of a step, at most `timeoutMs` milliseconds, and until the signal. */
   answer(step: Step, timeoutMs: number | undefined, signal: AbortSignal): Promise<Step> {
     const known = this.#answers.get(step.step);
     if (known) {

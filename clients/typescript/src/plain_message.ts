@@ -1,4 +1,4 @@
-/** Messages of the wire as plain read-only values. */
+/** Converts protobuf messages to plain read-only values. */
 
 import type { DescField, DescMessage, MessageShape } from "@bufbuild/protobuf";
 import { type Duration, durationMs, type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
@@ -10,7 +10,7 @@ import { replaceLoneSurrogatesIn } from "./unicode.js";
 
 export type { Json } from "./exact_json.js";
 
-/** Value of an artifact as it is read: text, bytes, or JSON, by its media type. */
+/** Value of an artifact that was read: text, bytes or JSON, by its media type. */
 export type ArtifactData = Json | Uint8Array;
 
 type Name<K> = K extends "$typeName" | "$unknown" ? never : K extends `${infer N}Json` ? N : K;
@@ -18,9 +18,9 @@ type Name<K> = K extends "$typeName" | "$unknown" ? never : K extends `${infer N
 type Field<K, T> = K extends `${string}Json` ? Json | undefined : Plain<T>;
 
 /**
- * A message as a plain read-only value: 64-bit integers as numbers, timestamps as
- * Date, durations as milliseconds, `fooJson` as the parsed value `foo` (undefined:
- * empty), artifact values as text, bytes or JSON. Enums stay the generated ones.
+ * A protobuf message as a plain read-only value. 64-bit integers are numbers, timestamps are Date,
+ * durations are milliseconds, `fooJson` is the parsed value `foo` (undefined: empty), and artifact
+ * values are text, bytes or JSON. Enums stay the generated ones.
  */
 export type Plain<T> = T extends bigint
   ? number
@@ -41,10 +41,10 @@ export type Plain<T> = T extends bigint
 type Shape = Record<string, unknown>;
 type Oneof = { case?: string; value?: unknown };
 
-/** Reads a value of one type. */
+/** Converts a value of one type. */
 type Read = (from: unknown) => unknown;
 
-/** Reads a message of the wire. */
+/** Converts a protobuf message. */
 export function plain<D extends DescMessage>(
   schema: D,
   message: MessageShape<D>,
@@ -61,26 +61,26 @@ export function parseJson(text: string): Json | undefined {
   return HALVES.test(text) ? replaceLoneSurrogatesIn(value) : value;
 }
 
-/** What may be half a character: journals of earlier programs have them. */
+/** An escaped lone surrogate, which journals of earlier programs can contain. */
 const HALVES = /\\ud[89a-f]/i;
 
-/** What goes to packages of others, which take no bigint: schemas, settings, a provider's own. */
+/** Fields for other packages, which accept no bigint: schemas, settings, a provider's data. */
 const ROUNDED = ["parameters_json", "settings_json", "provider_json", "tool_calls_json"];
 
 /**
- * The texts that JSON values were read from, by the message that has them. A handler of one copy
- * of the package reads the messages of another.
+ * The source texts of JSON values, by their message. A handler of one copy of the package reads the
+ * messages of another copy.
  */
 const sources = common("sources", () => {
   return new WeakMap<object, { readonly [name: string]: string }>();
 });
 
-/** The text that a value of a message was read from, to the last byte. */
+/** Returns the text from which a value of a message was parsed, byte for byte. */
 export function sourceOf(message: object, name: string): string | undefined {
   return sources.get(message)?.[name];
 }
 
-/** What reads each type, made from its descriptor once. */
+/** Converters by type, each made from its descriptor once. */
 const readers = new WeakMap<DescMessage, Read>();
 
 function reader(schema: DescMessage): Read {
@@ -105,7 +105,7 @@ function special(schema: DescMessage): Read | undefined {
   return undefined;
 }
 
-/** Reads all fields. A type that holds itself is looked up when it is met. */
+/** Converts all fields. A recursive type is looked up when it occurs. */
 function fieldwise(schema: DescMessage): Read {
   const texts = schema.fields.filter(isJsonField);
   const members = schema.members.map((member) => {

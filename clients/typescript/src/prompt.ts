@@ -1,4 +1,4 @@
-/** What a model is asked, in the form of the SDK's prompts. */
+/** Requests to a model, in the form of the SDK's prompts. */
 
 import { failTurn, type PawlError } from "./errors.js";
 import type { Block, LanguageModel, PromptMessage, ProviderData } from "./language_model.js";
@@ -10,24 +10,24 @@ import { markRawJson } from "./raw_json.js";
 import type { Part } from "./values.js";
 
 const LIBRARY = "ai";
-/** Versions of the SDK's interface that are supported. */
+/** Supported versions of the SDK's interface. */
 export const KNOWN = ["v3", "v4"];
 
-/** The message of an answer, as it is recorded: `provider` of ModelAnswer. */
+/** Returns the message of an answer as it is recorded: `provider` of ModelAnswer. */
 export function envelope({ specificationVersion }: LanguageModel, blocks: readonly Block[]): Json {
   const message = { role: "assistant", content: blocks } as unknown as Json;
   return { library: LIBRARY, version: specificationVersion, message };
 }
 
-/** Options of a call, in the form that both interfaces take. */
+/** Options of a call, in the form that both interfaces accept. */
 export interface CallOptions {
   readonly prompt: readonly PromptMessage[];
   readonly [setting: string]: unknown;
 }
 
 /**
- * Makes the prompt of a conversation. A message of another library is made anew from its part for
- * people; `strange` is called with the name of that library.
+ * Builds the prompt of a conversation. A message of another library is rebuilt from its text and
+ * calls; `strange` is called with the name of that library.
  */
 export class Prompter {
   readonly #model: LanguageModel;
@@ -35,7 +35,7 @@ export class Prompter {
   readonly #names: Names;
   readonly #read: (text: string) => unknown;
 
-  /** `exact`: what is sent passes the mended fetch, which writes arguments as they were. */
+  /** `exact`: requests pass the repairing fetch, which writes arguments byte for byte. */
   constructor(model: LanguageModel, ask: Ask, exact: boolean, strange: (library: string) => void) {
     this.#model = model;
     this.#read = exact ? markRawJson : JSON.parse;
@@ -43,12 +43,12 @@ export class Prompter {
     this.#names = new Names(ask.tools.map(({ name }) => name));
   }
 
-  /** The tool of the pack that a name of the endpoint is. */
+  /** Returns the pack's tool for a name of the endpoint. */
   ours(name: string): string {
     return this.#names.ours(name);
   }
 
-  /** Throws failTurn for what no provider takes. */
+  /** Returns the options of a call. Throws failTurn for content that no provider accepts. */
   options(ask: Ask): CallOptions {
     const { prompt, settings } = { prompt: this.#prompt(ask), settings: ask.settings };
     const tools = ask.tools.map(({ name, description, parameters }) => {
@@ -68,7 +68,7 @@ export class Prompter {
     };
   }
 
-  /** Messages of models come from the record, so the provider is to store none. */
+  /** The record contains the messages of models, so the provider is asked to store none. */
   #providerOptions({ providerOptions }: Values): Values | undefined {
     const given = providerOptions as Values | undefined;
     const [name = "", form] = this.#model.provider.split(".");
@@ -122,14 +122,14 @@ export class Prompter {
           ...(typeof input === "string" ? { input: JSON.parse(input) } : {}),
         };
       }
-      // Conversations of before there were MODEL steps may have what is no object.
+      // Conversations that are older than MODEL steps may have arguments that are no object.
       const sound = faultOf(input) === undefined;
       const value = sound ? this.#read(input) : { arguments: input };
       return { ...block, toolName, input: value, ...(providerOptions && { providerOptions }) };
     });
   }
 
-  /** The message as it was recorded, if it can be read. */
+  /** Returns the recorded message, if this library can read it. */
   #kept(provider: Json | undefined): readonly Block[] | undefined {
     if (provider === undefined) {
       return undefined;
@@ -159,7 +159,7 @@ export class Prompter {
     return { type: "file", mediaType: media, ...named, data: this.#data(data) };
   }
 
-  /** Bytes, their text or an address, as the model's interface has them. */
+  /** Returns bytes, their text or an address in the form of the model's interface. */
   #data(data: Uint8Array | URL | string): unknown {
     if (this.#model.specificationVersion === "v3") {
       return data;
@@ -169,8 +169,8 @@ export class Prompter {
 }
 
 /**
- * Where openai-compatible of `ai` 6 reads the signature of a thought: it writes it under the name
- * of the provider.
+ * Converts the signature of reasoning for openai-compatible of `ai` 6, which reads it under another
+ * name than it writes.
  */
 function signed(data: ProviderData | undefined): ProviderData | undefined {
   const own = Object.values(data ?? {}).find((known) => Object(known).thoughtSignature);
@@ -189,7 +189,7 @@ function textOfPart(part: Part): string {
   return text;
 }
 
-/** The message as it is made of what people see. */
+/** Rebuilds a message from its text and calls. */
 function anew(message: ConversationMessage): readonly Block[] {
   const texts = message.parts.map(textIn).flatMap((text) => (text ? [{ type: "text", text }] : []));
   const calls = callsOf(message).map(({ id, name, arguments: input }) => {
@@ -204,7 +204,7 @@ function fetchable({ content }: Part): URL | undefined {
     : undefined;
 }
 
-/** The error of a part that no provider can take. */
+/** Returns the error of a part that no provider accepts. */
 function unsupported(part: Part): PawlError {
   const media = part.mediaType || "application/octet-stream";
   const name = part.filename ? ` (${part.filename})` : "";
@@ -225,7 +225,7 @@ const PARAMETERS: { readonly [name: string]: string } = {
   stop: "stopSequences",
 };
 
-/** The parameter of packs that a setting of the SDK is. */
+/** Returns the parameter of packs for a setting of the SDK. */
 export function parameterOf(setting: string): string | undefined {
   return Object.keys(PARAMETERS).find((name) => PARAMETERS[name] === setting);
 }
@@ -243,7 +243,7 @@ function parametersOf(given: Values): Values {
   return Object.fromEntries(entries.filter(([name]) => name !== "maxOutputTokens"));
 }
 
-/** Names of tools as endpoints take them: letters, digits, _ and -, at most 64. */
+/** Names of tools that endpoints accept: letters, digits, _ and -, at most 64. */
 class Names {
   readonly #wire = new Map<string, string>();
   readonly #ours = new Map<string, string>();

@@ -1,17 +1,17 @@
-/** What providers tell of their own limits, in the headers of a response or of an error. */
+/** Reads the limits that providers report in the headers of a response or an error. */
 
 import type { ProviderLimits } from "./model_step.js";
 
 /**
- * How headers name what is left (remaining) of requests and of tokens, and when all of it is
- * there again (reset).
+ * Names of the headers for the remaining requests and tokens, and for the time at which all are
+ * available again (reset).
  */
 const NAMES = [
   (what: string, of: string) => `x-ratelimit-${what}-${of}`,
   (what: string, of: string) => `anthropic-ratelimit-${of}-${what}`,
 ];
 
-/** The limits that the headers report; undefined: the headers have none. */
+/** Returns the limits in the headers; undefined: the headers have none. */
 export function limitsIn(headers: unknown): ProviderLimits | undefined {
   if (!(headers instanceof Headers)) {
     return undefined;
@@ -37,7 +37,7 @@ interface Left {
 function left(headers: Headers, name: (typeof NAMES)[number], of: string): Left | undefined {
   const count = headers.get(name("remaining", of)) ?? "";
   const resetMs = resetIn(headers.get(name("reset", of)) ?? "");
-  // The contract takes 63 bits; no provider has so many left.
+  // The contract accepts 63 bits; no provider reports more.
   return resetMs === undefined || !/^\d+$/.test(count)
     ? undefined
     : { count: Number(count.slice(0, 18)), resetMs };
@@ -48,7 +48,7 @@ const SPAN = /^(?:\d+(?:\.\d+)?(?:h|ms|m|s))+$/;
 const SECONDS = /^[+-]?\d+(?:\.\d*)?$/;
 const MOMENT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/;
 
-/** A time of RFC 3339, "6m0s", or seconds, as milliseconds from now. */
+/** Returns a time of RFC 3339, "6m0s", or seconds as milliseconds from now. */
 function resetIn(text: string): number | undefined {
   if (SPAN.test(text)) {
     const parts = [...text.matchAll(/(\d+(?:\.\d+)?)(h|ms|m|s)/g)];
@@ -63,7 +63,7 @@ function resetIn(text: string): number | undefined {
   return Number.isNaN(moment) ? undefined : within(moment - Date.now());
 }
 
-/** The contract takes from 0 to a day. */
+/** Limits a time to what the contract accepts: from 0 to a day. */
 function within(ms: number): number {
   return Math.min(Math.max(ms, 0), 86_400_000);
 }

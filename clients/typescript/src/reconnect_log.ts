@@ -1,10 +1,15 @@
-/** When a worker says that it cannot reach its sidecar: at once for each cause, then ever less often. */
+/**
+ * Decides when a worker logs that it cannot reach its sidecar: at once for each new cause, then
+ * ever less often.
+ */
 
-/** Milliseconds between two lines. */
+/** Milliseconds between the first two messages. */
 const FIRST_MS = 10_000;
 const LONGEST_MS = 300_000;
 
-/** The time since a connection was lost, or was first tried. `clock` is in milliseconds. */
+/**
+ * The time since the loss of a connection, or since the first attempt. `clock` is in milliseconds.
+ */
 export class ReconnectLog {
   readonly #clock: () => number;
   #since: number | undefined;
@@ -16,7 +21,7 @@ export class ReconnectLog {
     this.#clock = clock;
   }
 
-  /** There is a connection. */
+  /** A connection exists again. */
   over(): void {
     this.#since = undefined;
     this.#pause = FIRST_MS;
@@ -24,8 +29,8 @@ export class ReconnectLog {
   }
 
   /**
-   * One more attempt failed, by a cause in a word. For how long there has been no connection, if
-   * that is to be said now.
+   * One more attempt failed, with a cause. Returns the milliseconds without a connection if a
+   * message is due, else undefined.
    */
   missed(cause = ""): number | undefined {
     const now = this.#clock();

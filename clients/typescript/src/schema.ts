@@ -1,4 +1,4 @@
-/** JSON Schema checks of tool payloads and results. */
+/** Checks payloads and results of tools against JSON Schema. */
 
 import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.js";
 import { PawlError } from "./errors.js";
@@ -8,7 +8,7 @@ import type { Json } from "./plain_message.js";
 const MAX_CACHED = 256;
 const compiled = new Map<string, ValidateFunction>();
 
-/** Throws a PawlError of kind "schema" that names the first place that does not fit. */
+/** Throws a PawlError of kind "schema" that names the first invalid place. */
 export function checkSchema(value: Json, schema: Json, what: string): void {
   const validate = compile(schema, what);
   if (validate(JSON.parse(toJsonText(value, what)))) {
@@ -23,8 +23,8 @@ export function checkSchema(value: Json, schema: Json, what: string): void {
 }
 
 /**
- * The first error that is not of an alternative of a union which the value does not mean: one
- * that has another constant.
+ * Returns the first error, without errors of union alternatives that have another constant than the
+ * value.
  */
 function meant(errors: readonly ErrorObject[]): ErrorObject | undefined {
   if (!errors.some(({ keyword }) => keyword === "oneOf" || keyword === "anyOf")) {
@@ -45,7 +45,7 @@ function hasOtherTag({ parentSchema, data }: ErrorObject): boolean {
   });
 }
 
-/** Throws a PawlError of kind "schema" for what is no JSON Schema. */
+/** Throws a PawlError of kind "schema" for an invalid JSON Schema. */
 export function checkIsSchema(schema: Json, what: string): void {
   compile(schema, what);
 }
@@ -58,7 +58,7 @@ function compile(schema: Json, what: string): ValidateFunction {
   }
   let validate: ValidateFunction;
   try {
-    // A compiler of its own: schemas of different packs may share an $id.
+    // Each schema has its own compiler: schemas of different packs may share an $id.
     const ajv = new Ajv2020({ strict: false, validateFormats: false, verbose: true });
     validate = ajv.compile(JSON.parse(key) as object | boolean);
   } catch (cause) {

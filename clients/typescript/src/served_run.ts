@@ -19,21 +19,21 @@ import type { AnyPack, PackTypes } from "./types.js";
 import { type Part, partsOf } from "./values.js";
 
 /**
- * One handler for all turns, or one for each prompt; "*" takes those that have none. A model of the
- * AI SDK stands for `modelHandler` of it.
+ * One handler for all turns, or one for each prompt; "*" executes the other prompts. A model of the
+ * AI SDK stands for its `modelHandler`.
  */
 export type Handlers<P extends PackTypes = AnyPack> = HandlersOf<P>;
 
-/** What executes a run, and what came of it in this process. */
+/** The handlers of a run, and the outcome of its execution in this process. */
 export class ServedRun implements Cancellable {
   readonly handlers = new HandlerTable();
-  /** What went wrong in its turns, in order. */
+  /** Errors of its turns, in order. */
   readonly errors: unknown[] = [];
-  /** Resolves when the run has no work left to execute; rejects with why it is given up. */
+  /** Resolves when the run has no work left; rejects with the reason if it is abandoned. */
   readonly over: Promise<void>;
-  /** The sidecar lets this process serve it. */
+  /** True: the sidecar lets this process serve the run. */
   taken = false;
-  /** When it was asked for, by performance.now. */
+  /** When the run was requested, by performance.now. */
   readonly since = performance.now();
   readonly #ending = new AbortState();
   readonly #log: Log;
@@ -43,7 +43,10 @@ export class ServedRun implements Cancellable {
   #newest = 0n;
   #output: readonly Part[] | undefined;
 
-  /** Throws a TypeError where a handler or a tool is no function, or a handler takes more than a Turn. */
+  /**
+   * Throws a TypeError if a handler or a tool is no function, or a handler requires more than a
+   * Turn.
+   */
   constructor(
     readonly runId: string,
     handler: Handlers,
@@ -73,17 +76,17 @@ export class ServedRun implements Cancellable {
     return this.#ending.signal;
   }
 
-  /** Output of the newest turn, if it was completed here. */
+  /** Output of the newest turn, if this process completed it. */
   get output(): readonly Part[] | undefined {
     return this.#output;
   }
 
-  /** As a registration or a request names it. */
+  /** The run as a registration or a request names it. */
   get request() {
     return { runId: this.runId, tools: this.handlers.names().tools };
   }
 
-  /** It has no work left to execute. */
+  /** The run has no work left. */
   finish(): void {
     this.#ending.end(
       () => new PawlError("state", `run ${this.runId}: this process no longer serves it`),
@@ -91,7 +94,7 @@ export class ServedRun implements Cancellable {
     this.#resolve();
   }
 
-  /** It is given up. The first error counts. */
+  /** The run is abandoned. The first error counts. */
   fail(error: unknown): void {
     this.#givenUp = true;
     this.#ending.end(() => error);
@@ -99,23 +102,23 @@ export class ServedRun implements Cancellable {
   }
 
   began({ lease }: LeasedTurn): void {
-    // It may come before the receipt of the request to serve the run.
+    // It may arrive before the receipt of the request to serve the run.
     this.taken = true;
     this.#newest = lease.turnSeq;
     this.#output = undefined;
   }
 
   completed({ lease }: LeasedTurn, reply: Reply): void {
-    // The next turn may come before the receipt of the last one's completion.
+    // The next turn may arrive before the receipt of the last completion.
     if (lease.turnSeq === this.#newest) {
       this.#output = partsOf(reply.output).map((part) => plain(PartSchema, part));
     }
   }
 
-  /** Notes what went wrong, with where it was thrown. Never throws. */
+  /** Records an error, with the place where it was thrown. Never throws. */
   onError(error: unknown, held: LeasedTurn | LeasedStep): void {
     if (held.kind === "turn") {
-      // The receipt of the answer was lost with its stream: the result says what became of it.
+      // The receipt of the answer was lost with its stream; the run's result shows the outcome.
       if (this.#givenUp || (held.answering && held.unkept)) {
         return;
       }
@@ -127,7 +130,7 @@ export class ServedRun implements Cancellable {
   }
 }
 
-/** The functions of a map by name; other people's JavaScript gives what it likes. */
+/** Returns the entries of a map by name; programs in JavaScript can pass any value. */
 function functions(what: string, map: object): [name: string, value: unknown][] {
   if (typeof map !== "object" || map === null) {
     throw new TypeError(`${what}: must be a function or an object of functions, not ${typeof map}`);

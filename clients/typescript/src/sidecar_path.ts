@@ -1,19 +1,18 @@
-/** Where the sidecar's program is on this machine. */
+/** Finds the sidecar's program on this machine. */
 
 import { accessSync, constants, existsSync, readFileSync, statSync } from "node:fs";
 import { delimiter, dirname, join, resolve } from "node:path";
 import { PawlError } from "./errors.js";
 import directory from "./package_dir.cjs";
 
-/** Names of platforms as the program's releases have them. */
+/** Names of architectures in the program's releases. */
 const ARCHITECTURES: { readonly [name: string]: string } = { x64: "amd64" };
 
 /**
- * Path of the `sidecar` program: the environment variable PAWL_SIDECAR; else the program
- * that this package carries for the platform (`bin/<os>-<arch>/sidecar`, for example
- * `bin/linux-amd64/sidecar`; in packages that were built with it); else, where the package
- * is used from Pawl's source tree, what `make build` left there; else `sidecar` on the
- * PATH. Throws a PawlError of kind "sidecar" that names them.
+ * Returns the path of the `sidecar` program, the first that exists of: the environment variable
+ * PAWL_SIDECAR; the program that this package carries for the platform (`bin/<os>-<arch>/sidecar`,
+ * for example `bin/linux-amd64/sidecar`); in Pawl's source tree, the result of `make build`;
+ * `sidecar` on the PATH. Throws a PawlError of kind "sidecar" that names these places.
  *
  *     spawn(sidecarPath(), ["serve", "--data=data"]);
  */
@@ -21,7 +20,7 @@ export function sidecarPath(): string {
   return locate(process.env, packageRoot());
 }
 
-/** As `sidecarPath`, for a package in `root`. */
+/** As `sidecarPath`, for a package in the directory `root`. */
 export function locate(env: NodeJS.ProcessEnv, root: string): string {
   const named = env.PAWL_SIDECAR;
   if (named) {
@@ -44,13 +43,13 @@ export function locate(env: NodeJS.ProcessEnv, root: string): string {
   return found;
 }
 
-/** Where a package that carries the program for this platform has it. */
+/** Returns the path at which a package carries the program for this platform. */
 export function carriedIn(root: string): string {
   const architecture = ARCHITECTURES[process.arch] ?? process.arch;
   return join(root, "bin", `${process.platform}-${architecture}`, "sidecar");
 }
 
-/** The directory of the package.json with a name: those of dist have none. */
+/** Returns the directory of the package.json that has a name; those in dist have none. */
 function packageRoot(): string {
   const named = [...ancestors(directory)].find((here) => {
     const file = join(here, "package.json");

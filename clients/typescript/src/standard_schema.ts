@@ -1,12 +1,11 @@
 /**
- * The part of Standard Schema (https://standardschema.dev, version 1) that is used here. It is
- * an interface to be written out, so that no package depends on another: zod, valibot, arktype and
- * others have it.
+ * The used part of Standard Schema (https://standardschema.dev, version 1). Libraries copy this
+ * interface instead of depending on a package; zod, valibot, arktype and others implement it.
  */
 
 import { PawlError } from "./errors.js";
 
-/** A schema of any library: what it takes, and what it makes of that. */
+/** A schema of any library: the type of its input, and the type of its result. */
 export interface StandardSchema<Input = unknown, Output = Input> {
   readonly "~standard": {
     readonly version: 1;
@@ -26,7 +25,8 @@ interface Issue {
 }
 
 /**
- * What a schema makes of a value. Throws a PawlError of kind "schema" with this reason, with each place, and what was expected there, in its `violations`.
+ * Returns the result of a schema for a value. Throws a PawlError of kind "schema" with this reason;
+ * its `violations` have each invalid place and the expected value.
  */
 export async function fitting<Output>(
   schema: StandardSchema<unknown, Output>,
@@ -48,7 +48,7 @@ export async function fitting<Output>(
   throw new PawlError("schema", `${what}: ${text}`, { reason, metadata: { field }, violations });
 }
 
-/** Where it is, in the words of JSON paths: $.items[2].name */
+/** Returns a place as a JSON path: $.items[2].name */
 function place(keys: readonly PropertyKey[]): string {
   const words = keys.map((key) => (typeof key === "number" ? `[${key}]` : `.${String(key)}`));
   return `$${words.join("")}`;
@@ -59,8 +59,8 @@ function keyOf(part: PropertyKey | { readonly key: PropertyKey }): PropertyKey {
 }
 
 /**
- * The issue, or those of the one alternative of a union that the value means: none of its constants
- * differ. Zod has the issues of all alternatives in `errors`.
+ * Returns the issue, or those of the union alternative whose constants match the value. Zod has the
+ * issues of all alternatives in `errors`.
  */
 function chosen(issue: Issue): readonly Issue[] {
   const { errors } = issue as { readonly errors?: unknown };
@@ -79,7 +79,7 @@ function chosen(issue: Issue): readonly Issue[] {
     : [issue];
 }
 
-/** What is read of a schema of zod, which alone tells what the tag of a union is. */
+/** The used fields of a schema of zod, the only library that names the tag of a union. */
 interface ZodDef {
   readonly shape?: { readonly [name: string]: unknown };
   readonly element?: unknown;
@@ -89,7 +89,7 @@ interface ZodDef {
   readonly options?: readonly unknown[];
 }
 
-/** The tags of the discriminated unions on the way to a place, the outermost first. */
+/** Returns the tags of the discriminated unions on the path to a place, the outermost first. */
 function tagsOn(schema: unknown, value: unknown, keys: readonly PropertyKey[]): string[] {
   const tags: string[] = [];
   let [at, here] = [schema, value];
@@ -102,7 +102,7 @@ function tagsOn(schema: unknown, value: unknown, keys: readonly PropertyKey[]): 
   return tags;
 }
 
-/** The schema below wrappers and unions that a value is to fit, and their tags. */
+/** Returns the schema within wrappers and unions that a value must fit, and their tags. */
 function memberOf(schema: unknown, value: unknown, tags: string[]): unknown {
   let at = schema;
   for (;;) {

@@ -3,7 +3,7 @@
 import { type Code, ConnectError } from "@connectrpc/connect";
 import type { Status } from "./gen/google/rpc/status_pb.js";
 
-/** A google.rpc.Status as the error that a call would have thrown. */
+/** Returns a google.rpc.Status as the error of a call. */
 export function statusError(status: Status): ConnectError {
   const error = new ConnectError(status.message, status.code as Code);
   error.details = status.details.map(({ typeUrl, value }) => ({

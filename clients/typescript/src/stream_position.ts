@@ -1,16 +1,16 @@
-/** Where a reader of a stream stands, and the proof that no record was left out. */
+/** The position of a reader in a stream, which detects missing records. */
 
 import { PawlError } from "./errors.js";
 import type { Record as WireRecord } from "./gen/pawl/v1/record_pb.js";
 
-/** What a position needs to know of a record. */
+/** The fields of a record that a position needs. */
 export type SequencedRecord = Pick<WireRecord, "runId" | "seq" | "prevSeq" | "cursor" | "body">;
 
 /**
  * The position of one stream of records, of one run or (runId empty) of all.
  *
- * After each accepted record `afterSeq` (one run) or `cursor` (all runs) is what a
- * reconnect has to ask for. Pure: it makes no calls.
+ * A reconnect continues after `afterSeq` (one run) or `cursor` (all runs) of the last accepted
+ * record. It makes no calls.
  */
 export class StreamPosition {
   readonly #seen = new Map<string, bigint>();
@@ -22,8 +22,8 @@ export class StreamPosition {
   ) {}
 
   /**
-   * Whether the record is new; one that was accepted before is to be skipped. Throws a
-   * PawlError of kind "gap" if one before it is missing.
+   * Whether the record is new; skip one that was accepted before. Throws a PawlError of kind "gap"
+   * if an earlier record is missing.
    */
   accept(record: SequencedRecord): boolean {
     const last = this.#seen.get(record.runId) ?? (this.runId ? this.afterSeq : undefined);
@@ -38,13 +38,13 @@ export class StreamPosition {
     if (this.runId) {
       this.afterSeq = record.seq;
     } else if (record.body.case === "ended") {
-      // An ended run has no further record; without this, memory grows for ever.
+      // An ended run has no further record; keeping it would let memory grow without a bound.
       this.#seen.delete(record.runId);
     }
     return true;
   }
 
-  /** Takes over how far the server has looked. */
+  /** Takes the position up to which the server has read. */
   heartbeat(cursor: string): void {
     if (!this.runId) {
       this.cursor = cursor;
@@ -55,7 +55,7 @@ export class StreamPosition {
     if (this.#seen.has(record.runId)) {
       return record.prevSeq !== last;
     }
-    // The first one of its run: what is before the position was not asked for.
+    // The first record of its run: records before the position were not requested.
     return last !== undefined && record.prevSeq > last;
   }
 }

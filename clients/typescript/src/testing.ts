@@ -1,5 +1,5 @@
 /**
- * For tests of programs that use Pawl: a real sidecar, and a model by script.
+ * For tests of programs that use Pawl: a real sidecar, and a scripted model.
  *
  *     await using sidecar = await Sidecar.start({ packs: ["my.pack.json"] });
  *     using client = sidecar.client();
@@ -26,21 +26,21 @@ export { sidecarPath } from "./sidecar_path.js";
 
 const STARTUP_MS = 30_000;
 
-/** How to start a sidecar. */
+/** Options of a sidecar for tests. */
 export interface SidecarOptions {
-  /** Pack files to register. */
+  /** Paths of pack files to register. Default: none. */
   readonly packs?: readonly string[];
-  /** Tools that may be called. Default: none. */
+  /** Tools that the sidecar permits. Default: none. */
   readonly allowTools?: readonly string[];
-  /** Further flags of `pawl serve`. */
+  /** Further flags of `pawl serve`. Default: none. */
   readonly flags?: readonly string[];
-  /** The program. Default: `sidecarPath()`. */
+  /** Path of the program. Default: `sidecarPath()`. */
   readonly binary?: string;
 }
 
 /**
- * A sidecar process of its own, in a temporary directory, on a free loopback port. It
- * may be killed and started again: the directory and the ports stay.
+ * A sidecar process with a temporary directory, on a free loopback port. It may be killed and
+ * started again, on the same directory and ports.
  *
  *     await using sidecar = await Sidecar.start({ packs: ["my.pack.json"], allowTools: ["add"] });
  *     using client = sidecar.client();
@@ -55,7 +55,7 @@ export class Sidecar {
 
   readonly #options: SidecarOptions;
   #process: ChildProcess | undefined;
-  /** Its directory: data/, sidecar.log, and what a test puts there. */
+  /** Its directory, with data/ and sidecar.log; a test may add files. */
   readonly path: string;
   /** HOST:PORT of gRPC. */
   address = "127.0.0.1:0";
@@ -67,7 +67,7 @@ export class Sidecar {
     this.#options = options;
   }
 
-  /** Starts one and waits until it serves. Throws a PawlError of kind "sidecar". */
+  /** Starts a sidecar and waits until it serves. Throws a PawlError of kind "sidecar". */
   static async start(options: SidecarOptions = {}): Promise<Sidecar> {
     const sidecar = new Sidecar(await mkdtemp(join(tmpdir(), "pawl-")), options);
     try {
@@ -79,7 +79,7 @@ export class Sidecar {
     return sidecar;
   }
 
-  /** A client of it. */
+  /** Returns a client of the sidecar. */
   client(options: Omit<NodeOptions, "address"> = {}): PawlClient {
     return new PawlClient({ ...options, address: this.address });
   }
@@ -101,7 +101,7 @@ export class Sidecar {
     this.http = ready.http ?? "";
   }
 
-  /** What it wrote to its log so far. */
+  /** Returns the content of its log so far. */
   log(): string {
     return readFileSync(join(this.path, "sidecar.log"), "utf8");
   }
@@ -111,7 +111,7 @@ export class Sidecar {
     await this.#end("SIGKILL");
   }
 
-  /** Lets it finish (SIGTERM) and gives its exit code. */
+  /** Stops it by SIGTERM, waits for its end and returns the exit code. */
   stop(): Promise<number | null> {
     return this.#end("SIGTERM");
   }
@@ -159,7 +159,7 @@ export class Sidecar {
   }
 }
 
-/** The first line that the process writes; undefined: it ended or took too long. */
+/** Returns the first line that the process writes; undefined: it ended or took too long. */
 async function firstLine(child: ChildProcess): Promise<string | undefined> {
   if (!child.stdout) {
     return undefined;
@@ -186,7 +186,7 @@ async function firstLine(child: ChildProcess): Promise<string | undefined> {
 export type Answer = Reply<any> | Error | undefined;
 // biome-ignore-end lint/suspicious/noExplicitAny: as above.
 
-/** A model by script: a handler that remembers the turns that it saw. */
+/** A scripted model: a handler that keeps the turns that it received. */
 export interface Script {
   // biome-ignore lint/suspicious/noExplicitAny: it fits the types of every pack.
   (turn: Turn): Reply<any> | undefined;
@@ -194,8 +194,8 @@ export interface Script {
 }
 
 /**
- * A model by script: for each state (or prompt), the answers of its turns in order. The
- * last answer of a state is given again for every further turn.
+ * Returns a scripted model: for each state (or prompt), the answers to its turns in order. The last
+ * answer of a state is repeated for every further turn.
  *
  *     const model = script({ work: [new Error("no"), { event: "Done" }], end: [undefined] });
  *     await client.run("my-pack", model);

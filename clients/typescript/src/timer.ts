@@ -1,9 +1,9 @@
 /**
- * Waiting. A timer of Node that is to wait longer than 2^31-1 ms (24.8 days) ends at once, so
- * waits of any length are made here, one slice after the other, and nowhere else.
+ * Timers of any length. A timer of Node for more than 2^31-1 ms (24.8 days) fires at once, so a
+ * long wait consists of several shorter ones.
  */
 
-/** What a timer of the platform takes, in milliseconds. */
+/** Longest time of a timer of the platform, in milliseconds. */
 export const MAX_SLICE_MS = 2 ** 31 - 1;
 
 /** A callback that runs later, unless it is cancelled. */
@@ -11,7 +11,7 @@ export interface Timer {
   cancel(): void;
 }
 
-/** How a slice of a wait is made; tests have a clock of their own. */
+/** Makes the timer of one slice of a wait; tests have their own clock. */
 export interface Ticks {
   now(): number;
   wait(ms: number, act: () => void): NodeJS.Timeout | number;
@@ -25,8 +25,8 @@ const TICKS: Ticks = {
 };
 
 /**
- * Calls `act` once `ms` milliseconds have passed, at once where that is 0 or less; Infinity:
- * never. `idle`: the process may end meanwhile.
+ * Calls `act` after `ms` milliseconds, at once for 0 or less; Infinity: never. `idle`: the timer
+ * does not keep the process alive.
  */
 export function later(
   ms: number,
@@ -37,7 +37,7 @@ export function later(
   let slice: NodeJS.Timeout | number | undefined;
   const next = (left: number) => {
     slice = ticks.wait(Math.min(Math.max(left, 0), MAX_SLICE_MS), () => {
-      // A slice that is not cut short is the last one, also where the clock was set meanwhile.
+      // A slice that is not shortened is the last one, even if the clock was set meanwhile.
       if (left <= MAX_SLICE_MS) {
         act();
       } else {
@@ -52,7 +52,7 @@ export function later(
   return { cancel: () => slice !== undefined && ticks.forget(slice) };
 }
 
-/** As `later`, again and again. */
+/** As `later`, repeatedly. */
 export function every(ms: number, act: () => void, options: { readonly idle?: boolean }): Timer {
   let timer: Timer;
   const retry = () => {
@@ -63,7 +63,7 @@ export function every(ms: number, act: () => void, options: { readonly idle?: bo
   return { cancel: () => timer.cancel() };
 }
 
-/** A signal that is aborted once `ms` milliseconds have passed, unless it is cancelled before. */
+/** Returns a signal that is aborted after `ms` milliseconds, unless it is cancelled before. */
 export function deadlineAfter(ms: number): Timer & { readonly signal: AbortSignal } {
   const controller = new AbortController();
   const expired = () => controller.abort(new DOMException("the time is up", "TimeoutError"));

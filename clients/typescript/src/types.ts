@@ -1,14 +1,14 @@
-/** What `pawl codegen` makes of a pack: the parameters of the classes of the API. */
+/** The types that `pawl codegen` generates for a pack, as parameters of the API's classes. */
 
 import type { ArtifactData, Json } from "./plain_message.js";
 import type { ArtifactLike, Artifacts, JsonText } from "./values.js";
 
-/** Tools by name: what they take, and what they give. */
+/** Tools by name, with their arguments and results. */
 export interface ToolTypes {
   readonly [name: string]: { readonly arguments: unknown; readonly result: unknown };
 }
 
-/** What the turns of one prompt are. */
+/** The types of the turns of one prompt. */
 export interface TurnTypes {
   readonly events: string;
   readonly artifacts: object;
@@ -16,7 +16,7 @@ export interface TurnTypes {
   readonly tools: ToolTypes;
 }
 
-/** What a pack is; the interface that `pawl codegen` writes fits it. */
+/** The types of a pack; the interface that `pawl codegen` writes extends it. */
 export interface PackTypes {
   /** Events of all states. */
   readonly events: string;
@@ -57,10 +57,10 @@ export interface AnyPack {
 
 declare const types: unique symbol;
 
-/** The name of a pack, a string, which carries the pack's types: `pawl codegen` makes it. */
+/** The name of a pack, a string with the pack's types, which `pawl codegen` writes. */
 export type PackName<P> = string & { readonly [types]?: P };
 
-/** What a step of an agent is answered with: docs/guides/a2a.md, "Delegation". */
+/** The result of a step that called an agent: docs/guides/a2a.md, "Delegation". */
 export type AgentResult = {
   readonly status: string;
   readonly reason?: string;
@@ -70,7 +70,7 @@ export type AgentResult = {
   readonly card_url?: string;
 };
 
-/** Whether some names are unknown. */
+/** Whether the names of a type are unknown. */
 export type IsLoose<T> = string extends keyof T ? true : false;
 
 type NamesOf<T> = keyof T & string;
@@ -82,7 +82,7 @@ export type Writes<A> = [A[keyof A]] extends [never]
     ? Artifacts
     : { readonly [K in keyof A]?: A[K] | JsonText };
 
-/** Artifacts as they are read, by name; one that was not written is not there. */
+/** Values of artifacts that were read, by name; an artifact that was never written is missing. */
 export type Values<A> =
   IsLoose<A> extends true
     ? Readonly<{ [name: string]: ArtifactData }>
@@ -93,17 +93,17 @@ type Rest<A, Options> =
     ? [payload?: A, options?: Options]
     : [payload: A, options?: Options];
 
-/** What `Turn.step` may be called with. */
+/** The arguments of `Turn.step`. */
 export type StepCalls<T extends TurnTypes, Options> = {
   [N in NamesOf<T["tools"]>]: [tool: N, ...rest: Rest<T["tools"][N]["arguments"], Options>];
 }[NamesOf<T["tools"]>];
 
-/** The turns of a prompt; "*": of any. */
+/** The turns of a prompt; "*": of any prompt. */
 export type TurnOf<P extends PackTypes, N> = N extends keyof P["prompts"]
   ? P["prompts"][N]
   : P["turns"];
 
-/** What a tool takes; "*": what any does. */
+/** The arguments of a tool; "*": of any tool. */
 export type ArgumentsOf<P extends PackTypes, N> = N extends keyof P["tools"]
   ? P["tools"][N]["arguments"]
   : P["tools"][keyof P["tools"]]["arguments"];
@@ -111,10 +111,10 @@ export type ArgumentsOf<P extends PackTypes, N> = N extends keyof P["tools"]
 /** The names of the prompts or tools of a pack, and "*". */
 export type NameOf<T> = NamesOf<T> | "*";
 
-/** A name, where the names are unknown. */
+/** Any name, if the names are unknown. */
 export type LooseName<T> = IsLoose<T> extends true ? string : never;
 
-/** How a run is started: at the pack's entry, as an agent, or at a state. */
+/** Where a run starts: at the pack's entry, at an agent, or at a state. */
 export type Entry<P extends PackTypes> =
   IsLoose<P["agents"]> extends true
     ? {

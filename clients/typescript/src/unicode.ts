@@ -1,20 +1,23 @@
 /**
- * Texts in whole characters. JavaScript's may have half of one, a surrogate without its other
- * one, which has no UTF-8: what a program gives is refused with its place, and what models and
- * journals of earlier programs say is repaired.
+ * Texts without lone surrogates. A JavaScript text can contain half of a surrogate pair, which has
+ * no UTF-8 form: such text of a program is refused with its place, and that of models and older
+ * journals is repaired.
  */
 
-/** Whether a text has half a character. */
+/** Whether a text has a lone surrogate. */
 export function hasLoneSurrogate(text: string): boolean {
   return /\p{Surrogate}/u.test(text);
 }
 
-/** The text with U+FFFD in place of each half. */
+/** Returns the text with U+FFFD in place of each lone surrogate. */
 export function replaceLoneSurrogates(text: string): string {
   return text.replace(/\p{Surrogate}/gu, "\ufffd");
 }
 
-/** A value with every text, names of properties too, in whole characters; bytes and the like as they are. */
+/**
+ * Returns a value with all texts repaired, property names included; bytes and other objects are
+ * unchanged.
+ */
 export function replaceLoneSurrogatesIn<T>(value: T): T {
   return repaired(value) as T;
 }
@@ -35,7 +38,7 @@ function repaired(value: unknown): unknown {
   );
 }
 
-/** Whether an object has only its own properties; objects of other realms count too. */
+/** Whether an object is a plain one, also of another realm. */
 export function isPlain(value: object): boolean {
   const made = Object.getPrototypeOf(value);
   return made === null || Object.getPrototypeOf(made) === null;

@@ -1,4 +1,4 @@
-/** The generated messages and service descriptors, for what the client does not wrap. */
+/** The generated messages and service descriptors, for calls that the client does not wrap. */
 
 export * from "./gen/pawl/v1/delivery_pb.js";
 export * from "./gen/pawl/v1/pack_pb.js";

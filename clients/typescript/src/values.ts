@@ -1,4 +1,4 @@
-/** Content and artifacts on the way to the wire. */
+/** Converts content and artifacts to protobuf messages. */
 
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { brand } from "./brand.js";
@@ -15,22 +15,22 @@ import type { Json, Plain } from "./plain_message.js";
 /** One piece of a message. */
 export type Part = Plain<WirePart>;
 
-/** Bytes with their type, or where they are. */
+/** Bytes with their media type, or the address of them. */
 export type MediaPart = {
-  /** Default: by the form of the content. */
+  /** Default: by the kind of the content. */
   readonly mediaType?: string;
   /** Name to show. Default: none. */
   readonly filename?: string;
 } & ({ readonly data: Uint8Array } | { readonly uri: string });
 
-/** One piece of a message as it is given: text, bytes, media, or a JSON value. */
+/** A piece of a message to send: text, bytes, media, or a JSON value. */
 export type PartLike = string | Uint8Array | Json | JsonText | MediaPart;
 
 /** Content of a message: one piece, or several in order. */
 export type Content = string | Uint8Array | JsonText | readonly PartLike[];
 
 /**
- * A JSON value, where a string would otherwise be taken as text. Made by `json`.
+ * A JSON value where a string would otherwise be text. Created by `json`.
  *
  *     const value = json("x");
  *     console.log(value instanceof JsonText, value.value);
@@ -42,7 +42,7 @@ export class JsonText {
 
   constructor(
     readonly value: Json,
-    /** The value as JSON text, where it is to be told in those very bytes. */
+    /** JSON text that is sent byte for byte in place of the value. */
     readonly text?: string,
   ) {}
 }
@@ -56,7 +56,7 @@ export function json(value: Json): JsonText {
   return new JsonText(value);
 }
 
-/** Value of an artifact as it is given. */
+/** The value of an artifact to write. */
 export type ArtifactLike = string | Uint8Array | Json | JsonText;
 
 /** Values to write, by artifact name. */
@@ -65,21 +65,21 @@ export type Artifacts = Readonly<Record<string, ArtifactLike>>;
 /** Declared media types of artifacts, as in `Turn.artifactSlots`. */
 export type Slots = readonly { readonly name: string; readonly mediaType: string }[];
 
-/** A message of a conversation as it is given. */
+/** A message of a conversation to send. */
 export interface MessageLike {
   readonly role: "user" | "assistant" | "tool" | "system";
   readonly content: Content;
-  /** A model's own tool calls, kept as they are. */
+  /** A model's own tool calls, sent unchanged. */
   readonly toolCalls?: Json;
-  /** For role "tool": which call this answers. */
+  /** For the role "tool": id of the answered call. */
   readonly toolCallId?: string;
-  /** What the model's provider wants to have back with the message, kept as it is. */
+  /** Data that the model's provider needs back with the message, sent unchanged. */
   readonly provider?: Json;
-  /** Why the model would not answer. */
+  /** Why the model refused to answer. */
   readonly refusal?: string;
 }
 
-/** Parts of the wire for some content. */
+/** Returns the parts of a content. */
 export function partsOf(content: Content | undefined): WirePart[] {
   if (content === undefined) {
     return [];
@@ -108,7 +108,7 @@ function partOf(item: PartLike, index: number): MessageInitShape<typeof PartSche
 
 const MEDIA_KEYS = ["data", "uri", "mediaType", "filename"];
 
-/** Whether it is bytes or an address, and has no other field. */
+/** Whether the value has only the fields of bytes or an address. */
 function isMedia(item: PartLike): item is MediaPart {
   if (typeof item !== "object" || item === null) {
     return false;
@@ -121,7 +121,7 @@ function isMedia(item: PartLike): item is MediaPart {
 }
 
 /**
- * The text of some parts, those that are no text left out.
+ * Returns the text of some parts and ignores the others.
  *
  *     console.log(textOf(turn.messages.at(-1)?.parts ?? []));
  */
@@ -129,7 +129,7 @@ export function textOf(parts: readonly Pick<Part, "content">[]): string {
   return parts.map((part) => (part.content.case === "text" ? part.content.value : "")).join("");
 }
 
-/** A message of the wire. */
+/** Returns a message as a protobuf message. */
 export function messageOf(message: MessageLike): MessageInitShape<typeof MessageSchema> {
   return {
     role: message.role,
@@ -142,7 +142,7 @@ export function messageOf(message: MessageLike): MessageInitShape<typeof Message
   };
 }
 
-/** Writes of the wire. The declared types in `slots` decide the form of a value. */
+/** Returns writes of artifacts. The declared types in `slots` decide the form of a value. */
 export function writesOf(
   artifacts: Artifacts | undefined,
   slots: Slots = [],

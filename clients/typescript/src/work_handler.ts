@@ -1,4 +1,4 @@
-/** What comes over a work stream, and what executes it: of workers, and of runs that are driven. */
+/** Handles the messages of a work stream, of workers and of driven runs. */
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Client } from "@connectrpc/connect";
@@ -28,27 +28,27 @@ import type { Session, WorkInit } from "./worker_session.js";
 
 type Registration = Exclude<MessageInitShape<typeof WorkerRegistrationSchema>, WorkerRegistration>;
 
-/** What the work of a stream belongs to: a worker, or the runs that a client drives. */
+/** The owner of a stream's work: a worker, or the runs that a client drives. */
 export interface WorkHost {
-  /** The worker's id, the same over its streams. */
+  /** Id of the worker, the same for all its streams. */
   readonly id: string;
-  /** As the log names it. */
+  /** Name in the log. */
   readonly title: string;
-  /** What its streams are opened with. */
+  /** The client that opens its streams. */
   readonly workers: Client<typeof WorkerService>;
-  /** What each registration says besides what is held. */
+  /** Returns the registration without the held work. */
   registration(): Registration;
   /** A stream is registered. */
   registered(): void;
   /** There is no connection. */
   missed?(error: PawlError): void;
-  /** What executes the work of a run; undefined: the work is given back. */
+  /** Returns the executor of a run's work; undefined: the work is given back. */
   executorOf(runId: string): Executor | undefined;
-  /** A run is not served any more. */
+  /** The sidecar no longer serves a run to this process. */
   unserved?(onError: RunUnserved): void;
   /** A request could not be sent. */
   onError(error: unknown): void;
-  /** No work is in flight any more. */
+  /** No work is in flight any longer. */
   idle?(): void;
 }
 
@@ -59,7 +59,7 @@ export class Work {
   readonly #host: WorkHost;
   readonly #denials: Denials;
   readonly #instance = newId();
-  /** The highest number of a step that came: none up to it is sent again. */
+  /** The highest received step number; the sidecar does not send steps up to it again. */
   #received = 0n;
   readonly #tasks = new Map<LeasedTurn | LeasedStep, Promise<void>>();
   #heartbeat: Heartbeat | undefined;
@@ -82,7 +82,7 @@ export class Work {
     return this.#tasks.size === 0;
   }
 
-  /** Waits for all that is under way now. */
+  /** Waits for all work that is under way now. */
   async settled(): Promise<void> {
     await Promise.allSettled([...this.#tasks.values()]);
   }
@@ -115,7 +115,7 @@ export class Work {
       workerId: this.#host.id,
       instance: this.#instance,
       receivedSteps: this.#received,
-      // The outcome of a completion is not read here, only that it was accepted.
+      // Only the acceptance of a completion is needed, not its outcome.
       brief: true,
       client: "pawl-typescript",
       ...this.#host.registration(),
@@ -170,7 +170,7 @@ export class Work {
     this.#spawn(executor, held, executor.step(held));
   }
 
-  /** Gives back what has not begun. */
+  /** Gives back work that has not begun. */
   #giveBack(work: { case: "turnToken" | "stepToken"; value: string }): void {
     this.receive({ item: { case: "release", value: { work } } });
   }

@@ -1,4 +1,4 @@
-/** A worker's connection to its sidecar, over as many streams as it takes. */
+/** Keeps a worker connected to its sidecar, over as many streams as it takes. */
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Client } from "@connectrpc/connect";
@@ -20,15 +20,15 @@ import { aborted, Backoff, sleep } from "./retry.js";
 import { later } from "./timer.js";
 import { lost, Session, type WorkInit } from "./worker_session.js";
 
-/** What a link needs of its worker. */
+/** The worker of a connection. */
 export interface ConnectionHost {
-  /** What its streams are opened with. */
+  /** The client that opens its streams. */
   readonly workers: Client<typeof WorkerService>;
-  /** The worker as the log names it. */
+  /** Name of the worker in the log. */
   readonly title: string;
-  /** What each stream begins with. */
+  /** Returns the registration that each stream begins with. */
   registration(): MessageInitShape<typeof WorkerRegistrationSchema>;
-  /** A stream is registered; what is returned is called when it has ended. */
+  /** A stream is registered; the returned function is called when it has ended. */
   registered(session: Session, registered: WorkerRegistered): () => void;
   /** There is no connection. */
   missed(error: PawlError): void;
@@ -41,9 +41,9 @@ export class WorkerConnection {
   readonly #connection: Connection;
   readonly #host: ConnectionHost;
   readonly #over = new AbortController();
-  /** The one that there is now, registered or not yet. */
+  /** The current stream, registered or not. */
   #newest: Session | undefined;
-  /** The one that is registered. */
+  /** The registered stream. */
   #session: Session | undefined;
   #connected = new Connected();
   readonly #outage = new ReconnectLog();
@@ -75,7 +75,7 @@ export class WorkerConnection {
     }
   }
 
-  /** A token that a function gives is asked for again: it may be late after a rotation. */
+  /** Whether to call the token function again; after a rotation its token may be late. */
   #mayRenew(error: PawlError): boolean {
     return error.kind === "authentication" && this.#connection.renewsToken;
   }
@@ -86,7 +86,7 @@ export class WorkerConnection {
     this.#newest?.close();
   }
 
-  /** Sends a request, again over new streams, until it has its receipt. */
+  /** Sends a request, and repeats it over new streams, until it has its receipt. */
   readonly ask = async (make: () => WorkInit, wanted: Cancellable): Promise<WorkReceipt> => {
     const backoff = new Backoff();
     for (;;) {
@@ -109,17 +109,17 @@ export class WorkerConnection {
     }
   };
 
-  /** Sends a request over the stream that there is now; undefined: there is none. */
+  /** Sends a request over the current stream; undefined: there is none. */
   askNow(init: WorkInit): Promise<WorkReceipt> | undefined {
     return this.#session?.ask(init);
   }
 
-  /** Sends a request that needs no receipt; without a stream it is not needed either. */
+  /** Sends a request that needs no receipt; without a stream it is dropped. */
   receive(init: WorkInit): void {
     this.#session?.send(init);
   }
 
-  /** Says that there is no connection; not each time. */
+  /** Logs that there is no connection, but not for each attempt. */
   #missed(error: PawlError): void {
     const ms = this.#outage.missed(error.reason || error.kind);
     if (ms === undefined) {
@@ -131,21 +131,21 @@ export class WorkerConnection {
     log.warn(`${this.#host.title}: ${text}`);
   }
 
-  /** Registers; a sidecar that does not answer in time is asked over a new stream. */
+  /** Registers the worker. If the sidecar does not answer in time, a new stream is tried. */
   async #register(session: Session): Promise<WorkerRegistered> {
     const { namespace, patience: retryWindow } = this.#connection;
     const expired = later(retryWindow.timeoutMs, () => session.close());
     try {
       return await session.register(namespace, this.#host.registration());
     } catch (error) {
-      // What the closing of the stream comes to is not what the caller cancelled.
+      // The closing of the stream is not a cancellation by the caller.
       throw PawlError.is(error) && error.kind === "cancelled" ? lost() : error;
     } finally {
       expired.cancel();
     }
   }
 
-  /** Serves over one stream, and gives why it ended. */
+  /** Serves over one stream, and returns why it ended. */
   async #serve(session: Session, backoff: Backoff): Promise<PawlError> {
     const registered = await this.#register(session);
     backoff.reset();
@@ -163,7 +163,7 @@ export class WorkerConnection {
   }
 }
 
-/** Resolves once there is a registered stream. */
+/** Resolves when a stream is registered. */
 class Connected {
   open: () => void = () => undefined;
   readonly promise = new Promise<void>((resolve) => {

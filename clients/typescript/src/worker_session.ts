@@ -1,4 +1,4 @@
-/** One registered stream of a worker: requests, their receipts, and what it is sent. */
+/** One registered stream of a worker: its requests, their receipts and its incoming messages. */
 
 import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import type { Client } from "@connectrpc/connect";
@@ -15,10 +15,10 @@ import {
 import { enclosed, Outbox, type Parcel } from "./outbox.js";
 import { statusError } from "./status.js";
 
-/** A request as it is given; the session numbers it. */
+/** A request without its number, which the session adds. */
 export type WorkInit = Pick<MessageInitShape<typeof WorkRequestSchema>, "credits" | "item">;
 
-/** The error of a request after its stream ended before the receipt. */
+/** Returns the error of a request whose stream ended before its receipt. */
 export function lost(): PawlError {
   return new PawlError("unavailable", "the stream ended before the receipt", {
     code: "UNAVAILABLE",
@@ -38,7 +38,7 @@ interface Waiting {
 /** Most requests in one message. */
 const MAX_TOGETHER = 1024;
 
-/** Requests in one message: the first one carries the others. */
+/** Joins requests into one message: the first one contains the others. */
 function together([{ request }, ...more]: readonly [Sent, ...Sent[]]): WorkRequest {
   const { number } = WorkRequestSchema.field.more;
   return more.length === 0
@@ -46,7 +46,7 @@ function together([{ request }, ...more]: readonly [Sent, ...Sent[]]): WorkReque
     : { ...request, $unknown: more.map((sent) => enclosed(number, sent)) };
 }
 
-/** One stream. It is over when `receive` has returned. */
+/** One stream. It has ended when `receive` has returned. */
 export class Session {
   readonly #outbox: Outbox<Sent, WorkRequest>;
   readonly #connection = new AbortController();
@@ -56,7 +56,7 @@ export class Session {
   #over = false;
   #maxBytes: number;
 
-  /** `maxBytes` bounds a request, as the sidecar's own limit does once it is known. */
+  /** `maxBytes` bounds a request; the sidecar's own limit does as well once it is known. */
   constructor(workers: Client<typeof WorkerService>, maxBytes: number) {
     this.#maxBytes = maxBytes;
     this.#outbox = new Outbox(together, { parcels: MAX_TOGETHER, bytes: maxBytes });
@@ -64,7 +64,7 @@ export class Session {
     this.#responses = responses[Symbol.asyncIterator]();
   }
 
-  /** Sends the registration and gives its answer. */
+  /** Sends the registration and returns its answer. */
   async register(
     namespace: string,
     registration: MessageInitShape<typeof WorkerRegistrationSchema>,
@@ -100,7 +100,7 @@ export class Session {
     this.#outbox.push({ request, bytes });
   }
 
-  /** Sends a request and gives its receipt, or throws the receipt's error. */
+  /** Sends a request and returns its receipt, or throws the receipt's error. */
   async ask(init: WorkInit): Promise<WorkReceipt> {
     this.#last += 1;
     const id = this.#last;
@@ -119,7 +119,7 @@ export class Session {
     return receipt;
   }
 
-  /** Takes what is sent until the stream ends, and gives why it did. */
+  /** Passes on received messages until the stream ends, and returns why it ended. */
   async receive(take: (response: WorkResponse) => void): Promise<PawlError> {
     const each = (response: WorkResponse) => {
       if (response.item.case === "receipt") {
@@ -144,7 +144,7 @@ export class Session {
     }
   }
 
-  /** Ends the sending; what was sent before still goes out. */
+  /** Ends the sending; requests that were sent before still go out. */
   finish(): void {
     this.#outbox.close();
   }

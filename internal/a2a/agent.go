@@ -14,8 +14,8 @@ import (
 
 // agent is one member of one pack.
 type agent struct {
-	// space is the agent's namespace, as its caller named it or by its caller's rights; "" =
-	// the default one, for who is kept to none.
+	// space is the agent's namespace, which the caller names or to which it is limited; "" =
+	// the default one, for callers without a limit.
 	space string
 	pack  *pack.Pack
 	// ref is how the pack was named: what a new run is started with.
@@ -52,8 +52,8 @@ func (s *Service) agentOf(ctx context.Context, caller runtime.Call, tenant strin
 	return s.member(ctx, in, ref, member)
 }
 
-// member looks a pack's agent up; "" is its entry agent. Packs are found whoever
-// asks: cards are public.
+// member returns a pack's agent; "" is its entry agent. The lookup needs no rights of the
+// caller, because cards are public.
 func (s *Service) member(ctx context.Context, in runtime.Call, ref, member string) (*agent, error) {
 	p, err := s.cfg.Engine.PackNamed(ctx, in, ref)
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *Service) member(ctx context.Context, in runtime.Call, ref, member strin
 	return &agent{space: in.Namespace, pack: p, ref: ref, member: member}, nil
 }
 
-// readerFor may look at packs and nothing else, and only where the caller may be.
+// readerFor returns a call that may only read packs, in the namespaces of the caller.
 func readerFor(caller runtime.Call) runtime.Call {
 	return runtime.Call{Namespace: caller.Namespace, Principal: runtime.Principal{
 		Subject: runtime.CardsName, Scopes: runtime.ScopeRunsRead, Namespaces: caller.Principal.Namespaces,

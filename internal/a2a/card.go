@@ -26,16 +26,15 @@ const (
 	bindingHTTP    = "HTTP+JSON"
 )
 
-// AgentURI: what only authenticated callers are told of an agent, as the params of
-// this extension in the extended card: pack, version, digest, and the variables
-// that a message has to give.
+// AgentURI is an extension with details of an agent for authenticated callers. Its params in
+// the extended card are pack, version, digest, and the variables that a message must give.
 const AgentURI = "https://pawl.dev/a2a/agent/v1"
 
 // textPlain is the mode of agents that name none (RFC 0007).
 const textPlain = "text/plain"
 
-// card makes the agent's card: from the prompt of the member key (RFC 0007,
-// RFC 0011), whatever state the agent runs.
+// card makes the agent's card from the prompt of the member key (RFC 0007, RFC 0011), for any
+// state that the agent runs.
 func (s *Service) card(a *agent) *a2apb.AgentCard {
 	prompt := a.pack.Doc.Prompts[a.member]
 	def := a.def()
@@ -172,8 +171,8 @@ func (s *Service) secure(card *a2apb.AgentCard) {
 	}
 }
 
-// extendedCard answers GetExtendedAgentCard: the card, and what a caller has to
-// know who may use the agent.
+// extendedCard answers GetExtendedAgentCard: the card, and the details for callers that may use
+// the agent.
 func (s *Service) extendedCard(ctx context.Context, req *a2apb.GetExtendedAgentCardRequest) (*a2apb.AgentCard, error) {
 	if _, err := s.negotiate(ctx); err != nil {
 		return nil, err

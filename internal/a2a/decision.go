@@ -97,8 +97,8 @@ func readDecision(raw json.RawMessage, words string) (*machine.DecideStep, error
 	return c, nil
 }
 
-// decide brings a decision to the run of its task. Who speaks needs the scope, whatever the
-// task's sender may do.
+// decide records a decision about a held call of the task's run. The speaker needs the scope;
+// the rights of the task's sender do not count.
 func (s *Service) decide(ctx context.Context, m *inbound, state *machine.State, c *machine.DecideStep) (runtime.Answer, error) {
 	answer, err := s.cfg.Engine.Apply(ctx, runtime.Request{
 		RunRef: runtime.RunRef{Call: m.speaker, RunID: state.RunID}, ID: m.id, Command: *c,
@@ -109,9 +109,9 @@ func (s *Service) decide(ctx context.Context, m *inbound, state *machine.State, 
 	return answer, err
 }
 
-// passesOn: the decision is about a call of the run behind a delegation that asks, not about one
-// of this run. Of a call that the speaker may not see its number alone says that it is meant: by
-// its digest the answer would tell who guesses the payload.
+// passesOn reports whether the decision is about a held call of a delegated run, not of this
+// run. If the speaker may not see the call, only the call's number identifies it: a comparison
+// of the digest would reveal whether a guess of the payload is right.
 func (s *Service) passesOn(ctx context.Context, speaker runtime.Call, state *machine.State, c *machine.DecideStep) (bool, error) {
 	if askingStep(state) == 0 {
 		return false, nil

@@ -28,8 +28,8 @@ type delegation struct {
 	Lease *protocol.Lease `json:"lease"`
 	// Policy is what the sender lets the new run call; nil = no list.
 	Policy *protocol.Policy `json:"policy"`
-	// Payer is in whose accounts the new run counts itself, told within a sidecar alone; over the
-	// wire nobody is asked. nil = the sender's step is counted in its stead.
+	// Payer names the accounts in which the new run counts. It is used only within a sidecar,
+	// and ignored over the wire. nil = the sender's step is counted instead.
 	Payer *protocol.Payer `json:"payer"`
 	// Execution is that of the sender, where the sidecar executes it; within a sidecar it is
 	// the new run's.
@@ -38,7 +38,7 @@ type delegation struct {
 	Traceparent string `json:"traceparent"`
 	// Origin is the base URL of the sender's sidecar.
 	Origin string `json:"origin"`
-	// Answerer is set for an answer to a question: whose word it is.
+	// Answerer is set for an answer to a question: the principal that answers.
 	Answerer *answerer `json:"answerer"`
 }
 
@@ -80,9 +80,10 @@ func delegationOf(msg *a2apb.Message) (*delegation, error) {
 	return &d, nil
 }
 
-// answers says whose word a message is: within a sidecar that of the principal that the journal
-// names; over the wire the caller's in that name, which takes the scope tasks:answer-for and has
-// none but the caller's rights. A message that names no answerer is the caller's.
+// answers returns the call of the principal that answers. Within a sidecar it is the principal
+// in the journal. Over the wire it is the caller on behalf of the named principal, which needs
+// the scope tasks:answer-for and has only the caller's rights. Without a named principal it is
+// the caller.
 func (s *Service) answers(m *inbound) (runtime.Call, error) {
 	call := m.caller
 	if !m.wants(protocol.DelegationURI) {
@@ -102,8 +103,8 @@ func (s *Service) answers(m *inbound) (runtime.Call, error) {
 	return call, nil
 }
 
-// origin is where the sender's run is. Over the wire none is of this store, whatever a
-// message says: runs of this store count in the accounts of the run that started them.
+// origin returns the run of the sender. Over the wire it is never a run of this store, even if
+// the message names one, because such runs count in the accounts of the run that started them.
 func (s *Service) origin(d *delegation) string {
 	if !s.cfg.InProcess && d.Origin == "" {
 		return machine.OriginUnknown

@@ -8,9 +8,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// Front serves the HTTP bindings where the runs are not: it finds out who calls, by known, and
-// has everything else done by to, with the context from there. Who is refused hears it as a
-// [Service] would say it. messageBytes is as in [Config].
+// Front serves the HTTP bindings on a node that does not own the runs: known authenticates the
+// caller, and to handles the request with the resulting context. A refused caller gets the same
+// answer as from a [Service]. messageBytes is as in [Config].
 func Front(log *slog.Logger, messageBytes int, known func(*http.Request) (context.Context, error), to http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if public(r) {
@@ -27,14 +27,14 @@ func Front(log *slog.Logger, messageBytes int, known func(*http.Request) (contex
 	})
 }
 
-// public: everybody may ask for it, see [Service.admitCard].
+// public reports a request that needs no authentication, see [Service.admitCard].
 func public(r *http.Request) bool {
 	t, _ := targetOf(r.URL.EscapedPath())
 	space, _ := validate.SplitTenant(t.tenant)
 	return t.rest == cardPath && space == ""
 }
 
-// rejectingHost is the host of a request whose caller is not let in. Nothing else is asked of it.
+// rejectingHost is the host of a request whose caller is refused. Only its refusal is used.
 type rejectingHost struct {
 	Host
 	err error

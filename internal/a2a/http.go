@@ -120,8 +120,8 @@ func (s *Service) recovered(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// admit negotiates nothing: it tells who calls, and carries the service parameters
-// to where gRPC has them.
+// admit authenticates the caller, and moves the service parameters to the place where gRPC has
+// them.
 func (s *Service) admit(r *http.Request, method string) (context.Context, error) {
 	ctx, err := s.host.Admit(r, method)
 	if err != nil {
@@ -221,8 +221,8 @@ func (s *Service) serveCard(w http.ResponseWriter, r *http.Request, tenant strin
 	http.ServeContent(w, r, "", time.Unix(0, registered), bytes.NewReader(body))
 }
 
-// admitCard lets everybody see the cards of paths that name no namespace, which are those of
-// the default one; who asks for those of a namespace has to be let into it.
+// admitCard permits every client to read the cards of paths without a namespace, which are
+// those of the default one. A card of another namespace needs the right to that namespace.
 func (s *Service) admitCard(r *http.Request, tenant string) (context.Context, error) {
 	if space, _ := validate.SplitTenant(tenant); space == "" {
 		return r.Context(), nil

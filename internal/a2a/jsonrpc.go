@@ -91,8 +91,8 @@ func (s *Service) serveRPC(w http.ResponseWriter, r *http.Request, tenant string
 	writeJSON(w, http.StatusOK, mediaJSON, rpcResult(req.ID, data))
 }
 
-// params reads the parameters of a method, for an agent whose namespace is one of the
-// caller's.
+// params reads the parameters of a method, and checks the caller's right to the agent's
+// namespace.
 func (s *Service) params(ctx context.Context, m *method, raw json.RawMessage, tenant string) (proto.Message, error) {
 	in := m.request()
 	if len(raw) > 0 {
@@ -106,8 +106,8 @@ func (s *Service) params(ctx context.Context, m *method, raw json.RawMessage, te
 	return in, s.host.CheckNamespace(ctx, m.full, in)
 }
 
-// nullID is the id of an answer to what has none. Reading writes into such bytes:
-// they are never shared.
+// nullID returns the id of an answer to a request without one. Each call makes new bytes,
+// because decoding writes into them.
 func nullID() json.RawMessage { return json.RawMessage("null") }
 
 // readRPC reads the frame. Every method answers, so that a request without an id

@@ -22,8 +22,8 @@ const (
 	// lostKey is, at an end that took an event with it, that event: the object
 	// {"event", "intended_state", "refused": [{"state", "guard"}]}.
 	lostKey = "pawl.lost"
-	// steerKey is, on a message of the history by which somebody steered the run, when it
-	// counts: "next_model_call", "now" or "next_turn".
+	// steerKey is the metadata key of a steering message in the history. Its value says when
+	// the message takes effect: "next_model_call", "now" or "next_turn".
 	steerKey = "pawl.dev/steer"
 )
 
@@ -41,9 +41,8 @@ type event struct {
 	message *a2apb.Message
 }
 
-// projector turns the records of one run into the events of a task. It knows
-// nothing but the records that it was fed and the graph of the run: the same
-// journal makes the same events, whoever reads it and however often.
+// projector turns the records of one run into the events of a task. It uses only those records
+// and the graph of the run: the same journal always makes the same events.
 type projector struct {
 	taskID, contextID string
 	graph             *machine.Graph
@@ -64,7 +63,7 @@ type projector struct {
 	// wait is new or gone.
 	held            []heldCall
 	questionChanged bool
-	// questionHasHeld: the status that was told asks about held calls.
+	// questionHasHeld: the last sent status asks about held calls.
 	questionHasHeld bool
 	// undoing: the effects of the run are undone before it ends, or goes on.
 	undoing bool
@@ -73,13 +72,14 @@ type projector struct {
 	reason     string
 	// lost is the event that the end took with it; nil = none.
 	lost *structpb.Value
-	// usage is what the run consumed so far, told at its end to whoever delegated.
+	// usage is what the run has consumed so far. It is sent at the run's end to the delegating
+	// run.
 	usage machine.Usage
 	child bool
 	fault machine.Fault
 
-	// What was told: state and since when (Unix nanoseconds), and the workflow
-	// state that an INPUT_REQUIRED was about.
+	// The last sent status: its state and time (Unix nanoseconds), and the workflow state that
+	// an INPUT_REQUIRED was about.
 	state   a2apb.TaskState
 	since   int64
 	awaited machine.Awaiting
@@ -92,7 +92,7 @@ type projector struct {
 	written map[string]bool
 }
 
-// agentQuestion is a delegation whose agent waits for something.
+// agentQuestion is a delegation whose agent waits for an answer.
 type agentQuestion struct {
 	step     uint32
 	what     machine.Awaiting
@@ -107,8 +107,8 @@ func newProjector(s *machine.State, g *machine.Graph) *projector {
 	return p
 }
 
-// commit takes the records of one commit and returns its events in order. The
-// status that a commit leads to is told once, at its end.
+// commit takes the records of one commit and returns its events in order. It returns only the
+// status at the end of the commit.
 func (p *projector) commit(records []machine.Record) []event {
 	var events []event
 	for i := range records {
@@ -179,7 +179,7 @@ func (p *projector) opened() {
 	p.open, p.suspended, p.backoff, p.await = true, false, false, machine.AwaitNothing
 }
 
-// begin tells, once, that somebody works on the task.
+// begin returns, once, the status that the task is being executed.
 func (p *projector) begin(at int64) []event {
 	if p.started || p.state != a2apb.TaskState_TASK_STATE_SUBMITTED {
 		p.started = true
@@ -254,7 +254,7 @@ func (p *projector) completed(b *machine.TurnCompleted, rest []machine.Record) [
 	return []event{p.artifact(p.seq, artifact, false, true)}
 }
 
-// endsCommit: nothing in the commit goes on behind the completed turn.
+// endsCommit reports that no record of the commit continues the run after the completed turn.
 func endsCommit(b *machine.TurnCompleted, rest []machine.Record) bool {
 	if b.Event != "" {
 		return false
@@ -275,8 +275,8 @@ func (p *projector) outputID() string {
 	return protocol.OutputArtifact
 }
 
-// piece is a part of an artifact that a turn writes while it goes on. The last
-// one may be empty, which no artifact may be: it repeats nothing and ends it.
+// piece returns a part of an artifact that a running turn writes. An artifact needs a part, so
+// an empty last piece gets an empty text.
 func (p *projector) piece(seq uint64, b *machine.OutputPiece) event {
 	artifact := &a2apb.Artifact{
 		ArtifactId: b.ID, Name: b.Name, Description: b.Description,

@@ -26,8 +26,8 @@ type PushConfigs interface {
 type PushConfig struct {
 	ID  string
 	URL string
-	// Token is sent back as it is; Scheme and Credentials are for the header
-	// Authorization. None of them is ever told again.
+	// Token is sent back unchanged; Scheme and Credentials are for the header Authorization. No
+	// answer contains them again.
 	Token               string
 	Scheme, Credentials string
 }

@@ -25,7 +25,7 @@ type PushEvents struct {
 	// make several, counted from 1.
 	seq uint64
 	nth uint16
-	// erasable: nothing of the run is kept outside its own rows.
+	// erasable: the run can be erased, so its values are kept only in its own rows.
 	erasable bool
 }
 
@@ -52,7 +52,7 @@ func (s *Service) PushEvents(ctx context.Context, sub *machine.Subscription) (*P
 // Next waits for the next events; io.EOF is the end of the task.
 func (p *PushEvents) Next(ctx context.Context) ([]machine.Delivery, error) {
 	if p.tail == nil {
-		// The values of the run were erased: nothing is left to push.
+		// The values of the run were erased, so there are no more pushes.
 		return nil, io.EOF
 	}
 	for {

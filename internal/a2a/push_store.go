@@ -17,7 +17,7 @@ const maxConfigs = 16
 // wholeRecord is behind all events of a record.
 const wholeRecord = 1<<16 - 1
 
-// Subscriptions is what [Pushes] needs of who keeps subscriptions.
+// Subscriptions is the part of the subscription service that [Pushes] uses.
 type Subscriptions interface {
 	Subscribe(ctx context.Context, sub machine.Subscription, most int, limit func(have int) error) error
 	Subscriptions(ctx context.Context, kind machine.SubscriptionKind, run string) ([]machine.Subscription, error)
@@ -27,8 +27,7 @@ type Subscriptions interface {
 // Pushes keeps push configurations as subscriptions. It implements [PushConfigs].
 type Pushes struct {
 	Engine Subscriptions
-	// Serve is told of a configuration that was made or changed, Stop of one that was
-	// removed.
+	// Serve is called for a new or changed configuration, Stop for a removed one.
 	Serve func(machine.SubscriptionKey)
 	Stop  func(machine.SubscriptionKey)
 }
@@ -50,7 +49,7 @@ func (p *Pushes) Create(ctx context.Context, state *machine.State, config PushCo
 		URL: config.URL, Token: config.Token, Scheme: config.Scheme, Credentials: config.Credentials, After: state.Seq, Index: wholeRecord,
 	}
 	if state.Status.Terminal() {
-		// The end, at least, is told.
+		// At least the end of the task is pushed.
 		sub.After = state.Seq - 1
 	}
 	full := func(have int) error {

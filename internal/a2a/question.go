@@ -36,14 +36,14 @@ type heldCall struct {
 	payload []byte
 	digest  [32]byte
 	why     string
-	// deadline is when nobody has decided in time, Unix nanoseconds.
+	// deadline is the time limit of the decision, Unix nanoseconds.
 	deadline int64
 	// open: it waits for a decision.
 	open bool
 }
 
-// redaction says what of held calls its reader is not told; nil = all is told. Nobody decides
-// about what they may not see.
+// redaction hides values of held calls from their reader; nil = none. A reader that may not see
+// the values may not decide about them either.
 type redaction struct{ hidden *pack.Hidden }
 
 // redactsArguments reports whether the arguments of a tool are sensitive.
@@ -85,7 +85,7 @@ func (p *projector) decided(seq uint64, b *machine.StepDecided) []event {
 	return []event{{seq: seq, message: p.decision(h, b)}}
 }
 
-// decision is, in the history, what somebody decided.
+// decision returns the message about a decision in the history.
 func (p *projector) decision(h *heldCall, b *machine.StepDecided) *a2apb.Message {
 	said := map[string]any{"step": b.Step, "tool": b.Tool, "decision": wordOf(b.Verdict)}
 	if !p.redaction.redactsArguments(b.Tool) {

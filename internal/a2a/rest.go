@@ -126,8 +126,8 @@ func (s *Service) serveREST(w http.ResponseWriter, r *http.Request, t target) {
 	writeJSON(w, http.StatusOK, answerMedia(r), data)
 }
 
-// answerMedia is the protocol's own media type (S§11.1), but for those who ask for plain
-// JSON only.
+// answerMedia returns the protocol's own media type (S§11.1), or plain JSON for clients that
+// accept only that.
 func answerMedia(r *http.Request) string {
 	accept := strings.Join(r.Header.Values("Accept"), ",")
 	if strings.Contains(accept, mediaJSON) && !strings.Contains(accept, mediaA2A) {

@@ -31,8 +31,8 @@ type inbound struct {
 	req    *a2apb.SendMessageRequest
 	agent  *agent
 	caller runtime.Call
-	// speaker gives the answer to a question: whoever a delegation names, else the
-	// caller.
+	// speaker gives the answer to a question: the principal that a delegation names, otherwise
+	// the caller.
 	speaker runtime.Call
 	parts   []machine.Part
 	// id makes the send idempotent; "" = it is not.
@@ -197,7 +197,7 @@ func (s *Service) begin(ctx context.Context, m *inbound) (runtime.Answer, error)
 	return s.cfg.Engine.StartRun(ctx, start)
 }
 
-// execution says who executes a task: workers, where nothing else is configured.
+// execution returns how a task is executed: by workers, unless configured otherwise.
 func (s *Service) execution() machine.Execution {
 	if s.cfg.Execution == nil {
 		return machine.Workers
@@ -249,8 +249,7 @@ func (m *inbound) variables() ([]byte, error) {
 	return json.Marshal(values)
 }
 
-// fill gives the message's text to the one required string that nothing else
-// gives a value.
+// fill sets the one required string variable without a value to the message's text.
 func (m *inbound) fill(declared []pack.Declared, values map[string]json.RawMessage) {
 	unset := slices.DeleteFunc(slices.Clone(declared), func(d pack.Declared) bool {
 		_, given := values[d.Name]
@@ -330,7 +329,7 @@ func (s *Service) input(ctx context.Context, m *inbound, state *machine.State) (
 	})
 }
 
-// askingStep is the delegation whose agent asked for the message; 0 = none.
+// askingStep returns the step of the delegation whose agent asked for the message; 0 = none.
 func askingStep(state *machine.State) uint32 {
 	for i := range state.Steps {
 		p := &state.Steps[i]

@@ -42,14 +42,13 @@ type Engine interface {
 type Host interface {
 	// Principal is the caller of an admitted call.
 	Principal(ctx context.Context) runtime.Principal
-	// Admit is for HTTP requests what the interceptors are for gRPC: who calls,
-	// whether the method is theirs, and whether it is too much. The context is the
-	// one to serve the request with.
+	// Admit does for HTTP requests what the interceptors do for gRPC: authentication, scopes
+	// and limits. Serve the request with the returned context.
 	Admit(r *http.Request, fullMethod string) (context.Context, error)
 	// CheckNamespace is the rest of Admit, once the request is read: whether the namespace that it
 	// names is one of the caller's, and whether it is too much for that.
 	CheckNamespace(ctx context.Context, fullMethod string, request any) error
-	// Completed is told what came of a request that was admitted.
+	// Completed is called with the outcome of an admitted request.
 	Completed(ctx context.Context, fullMethod string, request any, err error)
 	// AcquireWaitSlot takes a place among the calls of a namespace that wait. Its context ends when the server
 	// drains or the caller's right is withdrawn; leave gives the place back.
@@ -76,11 +75,11 @@ type Config struct {
 	URL string
 	// GRPCAddr is the public HOST:PORT of the gRPC port; "" = the bound address.
 	GRPCAddr string
-	// Execution says who executes the tasks that begin. Default: workers do. Those of a
-	// delegation within the sidecar are executed as the run is that delegates.
+	// Execution says how new tasks are executed. Default: by workers. Tasks of a delegation
+	// within the sidecar are executed like the delegating run.
 	Execution func() machine.Execution
-	// InProcess: the only caller is this sidecar's own outbox, whose word on who answers
-	// stands in the journal.
+	// InProcess: the only caller is this sidecar's own outbox. The journal has the principals
+	// for which it answers.
 	InProcess bool
 	// LenientVersion takes calls without A2A-Version as 1.0.
 	LenientVersion bool
@@ -157,8 +156,8 @@ func (s *Service) graph(ctx context.Context, state *machine.State) (*machine.Gra
 	return s.cfg.Engine.Graph(ctx, s.cfg.Engine.NamespaceName(state.Namespace), state)
 }
 
-// redactionFor is what a caller is not told of held calls. Of a member of this sidecar the run that
-// delegates is not told either: its readers are others.
+// redactionFor returns what is hidden of held calls from a caller. Between members of this
+// sidecar it hides them from the delegating run as well, because that run has other readers.
 func (s *Service) redactionFor(ctx context.Context, caller runtime.Call, state *machine.State, g *machine.Graph) (*redaction, error) {
 	asks := false
 	for _, tool := range g.Tools {

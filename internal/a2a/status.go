@@ -60,7 +60,7 @@ func notStarted(s *machine.State) bool {
 		t.Assigned == machine.Assignment{} && s.LastStep == 0
 }
 
-// ended: nothing changes any more.
+// ended reports a state that never changes.
 func ended(state a2apb.TaskState) bool {
 	switch state {
 	case a2apb.TaskState_TASK_STATE_COMPLETED, a2apb.TaskState_TASK_STATE_FAILED,
@@ -70,7 +70,7 @@ func ended(state a2apb.TaskState) bool {
 	return false
 }
 
-// interrupted: the sender has to do something.
+// interrupted reports a state in which the sender must act.
 func interrupted(state a2apb.TaskState) bool {
 	return state == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED || state == a2apb.TaskState_TASK_STATE_AUTH_REQUIRED
 }

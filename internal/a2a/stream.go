@@ -21,8 +21,8 @@ type item struct {
 	id uint64
 }
 
-// drains is the reason of a host that ends; lookFor bounds a last look at a task then: a host waits no longer for
-// who answers over HTTP.
+// drains is the reason of a host that drains; lookFor limits the last read of a task then,
+// because a host waits no longer for answers over HTTP.
 const (
 	drains  = "DRAINING"
 	lookFor = 200 * time.Millisecond
@@ -187,8 +187,9 @@ type taskView struct {
 	left *machine.State
 }
 
-// currentTask is the task of a message that was taken and that the host, which ends, lets nobody wait for: as it
-// is now, since a repeat would be another message. A host that may not be asked any more says so.
+// currentTask returns the present state of the task whose message was accepted while the host
+// drains. The client gets it at once, because a repeat would be another message. If the host
+// can no longer be read, it returns an error that says so.
 func (s *Service) currentTask(ctx, stay context.Context, m *inbound, k taskView, err error) (*a2apb.Task, error) {
 	refusal, ended := errors.AsType[*machine.Error](context.Cause(stay))
 	switch {
@@ -209,9 +210,8 @@ func (s *Service) currentTask(ctx, stay context.Context, m *inbound, k taskView,
 	return k.view(historyOf(m.req.GetConfiguration()), true), nil
 }
 
-// subscribe answers SubscribeToTask: the task as it is, then what happens to it,
-// until it has ended. A stream that is taken up again begins with the task as its
-// reader knew it, and misses nothing.
+// subscribe answers SubscribeToTask: the task as it is, then its events until it has ended. A
+// resumed stream begins with the task as its reader knows it, and misses no event.
 func (s *Service) subscribe(ctx context.Context, req *a2apb.SubscribeToTaskRequest, to sendFunc) error {
 	if s.cfg.NoStreams {
 		return noStreams()
@@ -252,11 +252,11 @@ type stream struct {
 	fold    *fold
 	history *int32
 	to      sendFunc
-	// past is the record up to which everything is told by the task itself.
+	// past is the last record that the sent task contains.
 	past uint64
-	// taskSent: the task was told; what follows is told one by one.
+	// taskSent: the task was sent; later events are sent one by one.
 	taskSent bool
-	// held is told behind the task.
+	// held are the events to send after the task.
 	held []event
 	done func(a2apb.TaskState) bool
 }
@@ -271,7 +271,7 @@ func (st *stream) grace(ctx context.Context, most time.Duration) (done bool, err
 	defer cancel()
 	events, err := st.next(short)
 	for err == nil && st.seq == st.past {
-		// It was handed out: whoever has it now may still answer with a message.
+		// The turn was dispatched: its worker may still answer with a message.
 		st.held = append(st.held, events...)
 		events, err = st.next(short)
 	}
@@ -298,7 +298,7 @@ func (st *stream) begin() error {
 	st.taskSent = true
 	task := st.fold.view(st.history, true)
 	id := uint64(task.GetMetadata().GetFields()[generationKey].GetNumberValue())
-	// What was told is nothing to keep.
+	// Sent events need not be kept.
 	st.fold = nil
 	if err := st.to(item{StreamResponse: &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Task{Task: task}}, id: id}); err != nil {
 		return err
@@ -328,7 +328,7 @@ func (st *stream) run(ctx context.Context) error {
 	}
 }
 
-// last ends a stream whose journal has ended before it told the task.
+// last ends a stream whose journal has ended before the task was sent.
 func (st *stream) last() error {
 	if st.taskSent {
 		return nil
@@ -336,7 +336,7 @@ func (st *stream) last() error {
 	return st.begin()
 }
 
-// sendEvents passes events on; before the task was told they become part of it.
+// sendEvents sends events. Before the task is sent they become part of it.
 func (st *stream) sendEvents(events []event) (done bool, err error) {
 	if len(events) == 0 && st.taskSent {
 		return false, st.to(item{})
@@ -370,7 +370,8 @@ func (st *stream) sendEvents(events []event) (done bool, err error) {
 	return st.taskSent && st.done(st.state), nil
 }
 
-// indeterminate is the error of a message that the host, and not its sender, stopped: nobody knows whether it was taken.
+// indeterminate is the error of a message that the host, not its sender, stopped: it is unknown
+// whether the message was accepted.
 func indeterminate(ctx context.Context, err error) error {
 	if _, ended := errors.AsType[*machine.Error](context.Cause(ctx)); ended && errors.Is(err, context.Canceled) {
 		return machine.ErrIndeterminate

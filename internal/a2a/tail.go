@@ -20,8 +20,8 @@ var everyKind = []machine.RecordKind{
 
 // reading is what a tail is read for.
 type reading struct {
-	// follow: also what is yet to come; assignments: also that somebody works on the task
-	// before a record shows it.
+	// follow: also future records; assignments: also the start of work on the task before a
+	// record shows it.
 	follow, assignments bool
 }
 
@@ -65,8 +65,8 @@ func (t *tail) close() {
 	}
 }
 
-// next waits for the next commits and returns their events. None: nothing happened
-// for a while. [streams.ErrEnded] is the end.
+// next waits for the next commits and returns their events. It returns none after a time
+// without commits. [streams.ErrEnded] is the end.
 func (t *tail) next(ctx context.Context) ([]event, error) {
 	page, err := t.watch.Next(ctx)
 	if err != nil {

@@ -21,8 +21,8 @@ const (
 	maxTasks     = 100
 )
 
-// task returns the run of a task that the caller may see: its own, of this agent.
-// Whatever is wrong with the rest, the answer is the same.
+// task returns the run of a task that the caller may see: its own, of this agent. All other ids
+// get the same error.
 func (s *Service) task(ctx context.Context, caller runtime.Call, a *agent, id string) (*machine.State, error) {
 	if id == "" {
 		return nil, failAt(invalidParams, "id", "is required")
@@ -37,7 +37,7 @@ func (s *Service) task(ctx context.Context, caller runtime.Call, a *agent, id st
 	if state.Task == nil || state.Task.Tenant != a.route() || !owns(caller.Principal, state) {
 		return nil, noTask()
 	}
-	// What is left of it is no task: that it was erased is told, not an empty one.
+	// An erased run is an error, not an empty task.
 	return state, state.CheckNotErased()
 }
 
@@ -97,8 +97,8 @@ func (s *Service) read(ctx context.Context, caller runtime.Call, state *machine.
 	}
 }
 
-// listTasks answers ListTasks: the caller's tasks with this agent, those first
-// whose status is newest.
+// listTasks answers ListTasks: the caller's tasks with this agent, the most recently changed
+// first.
 func (s *Service) listTasks(ctx context.Context, req *a2apb.ListTasksRequest) (*a2apb.ListTasksResponse, error) {
 	if _, err := s.negotiate(ctx); err != nil {
 		return nil, err
@@ -198,7 +198,7 @@ func (s *Service) cancelTask(ctx context.Context, req *a2apb.CancelTaskRequest) 
 			return nil, err
 		}
 	}
-	// Effects are undone first: the task is told to be cancelled when they are.
+	// Effects are compensated first. The task is reported as cancelled afterwards.
 	cancelling := state.Undo != nil && state.Undo.Status == machine.Cancelled
 	if state.Status != machine.Cancelled && !cancelling {
 		return nil, failAt(taskNotCancelable, "id", "task %s %s", state.RunID, endOf(state))

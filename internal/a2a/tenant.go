@@ -9,9 +9,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// TenantOf is the tenant that a request over HTTP names, "" = none: by it those who have no agents know
-// whose house it goes to, which reads the same. Of a request that every house refuses it may be any.
-// The body may be cut off where it is longer than a house takes.
+// TenantOf returns the tenant that a request over HTTP names, "" = none. A node that does not
+// own the runs uses it to find the partition, which reads the tenant in the same way. For a
+// request that every partition refuses the result may be any. body may be cut off at the size
+// limit of messages.
 func TenantOf(r *http.Request, body []byte) string {
 	t, _ := targetOf(r.URL.EscapedPath())
 	switch {

@@ -24,8 +24,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Remote says where one agent lives: the operator's word. Nothing in a pack, a
-// card or a model's output adds another one.
+// Remote is the operator's configuration of one agent's address. Packs, cards and model outputs
+// cannot add one.
 type Remote struct {
 	// Card is the URL of the agent's card.
 	Card string
@@ -96,8 +96,8 @@ func (d *Directory) Replace(remotes map[string]Remote) {
 	d.changes++
 }
 
-// remote is what the configuration says of an agent, and the change that it is of; no name: it
-// says nothing of it.
+// remote returns the configuration of an agent, and the number of the change that it belongs
+// to. An empty name means that the agent is not configured.
 func (d *Directory) remote(space, pack, agent string) (name string, remote Remote, change int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -105,12 +105,12 @@ func (d *Directory) remote(space, pack, agent string) (name string, remote Remot
 	return name, d.remotes[name], d.changes
 }
 
-// Peer returns the way to the agent of a delegation, and the address of its card. space is
-// the run's namespace, "" = the default one. An address and its credentials are for the
-// namespace that the operator gave them to: packs of others may use the same names.
+// Peer returns the client for the agent of a delegation, and the address of its card. space is
+// the run's namespace, "" = the default one. An address and its credentials are only for the
+// namespace that the operator configured: packs of other namespaces may use the same names.
 //
-// A delegation whose agent counts itself in the accounts of its run goes to the run's own pack,
-// whatever is configured since it was asked for.
+// A delegation whose agent counts in the accounts of its run goes to the run's own pack, even
+// if the configuration has changed since.
 func (d *Directory) Peer(ctx context.Context, del *machine.Delegation, space string) (*Peer, string, error) {
 	if name, remote, change := d.remote(space, del.PackID, del.Agent); name != "" && del.Payer == nil {
 		peer, err := d.remotePeer(ctx, name, remote, change)
@@ -142,8 +142,8 @@ func Named(remotes map[string]Remote, space, pack, agent string) string {
 	return ""
 }
 
-// remotePeer reads an agent's card, if it was not read lately, and takes its first
-// interface that is spoken here. An agent that is slow holds up nobody else's.
+// remotePeer reads an agent's card, if the cached one is too old, and takes its first supported
+// interface. A slow agent does not delay others.
 func (d *Directory) remotePeer(ctx context.Context, name string, remote Remote, change int) (*Peer, error) {
 	if peer := d.recent(name); peer != nil {
 		return peer, nil
@@ -296,7 +296,7 @@ func wireTo(face *foreignInterface, encrypted bool, client *http.Client, conf *t
 	if encrypted {
 		creds = credentials.NewTLS(conf)
 	}
-	// The name is only ever a host, and nobody in between gets the credentials.
+	// The name is only used as a host, and no proxy gets the credentials.
 	conn, err := grpc.NewClient("dns:///"+face.URL, grpc.WithTransportCredentials(creds), grpc.WithNoProxy(), grpc.WithDisableServiceConfig(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxForeign)))
 	if err != nil {

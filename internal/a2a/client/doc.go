@@ -1,8 +1,7 @@
-// Package client calls the agents of others, and those of this sidecar, over A2A: a [Directory]
-// knows which agent lives where, a [Peer] sends it messages and follows its tasks.
+// Package client calls other agents, and those of this sidecar, over A2A: a [Directory] knows
+// the address of each agent, a [Peer] sends it messages and follows its tasks.
 //
-// It owns the way out: cards, hosts that are allowed, credentials, what an error means for a
-// delegation.
-// Invariant: nothing in a pack, a card or a model's output adds a host, and only what certainly did
-// nothing is sent again.
+// It owns outgoing calls: cards, allowed hosts, credentials, and the meaning of an error for a
+// delegation. Invariant: packs, cards and model outputs cannot add a host, and a message is
+// sent again only if it certainly had no effect.
 package client

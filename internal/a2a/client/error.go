@@ -21,15 +21,15 @@ const maxForeignError = 64 << 10
 var (
 	// errRefused is an agent's no that is no error of the protocol.
 	errRefused = errors.New("the agent refuses")
-	// errDenied is its no to who asks, or to what is decided: somebody else, or another
-	// answer, may be taken.
+	// errDenied means that the agent refuses the principal or the decision: another principal,
+	// or another answer, may be accepted.
 	errDenied = errors.New("the agent refuses")
-	// errNotTaken is its no for now: it did nothing.
+	// errNotTaken means that the agent accepts no messages now. It had no effect.
 	errNotTaken = errors.New("the agent takes nothing now")
 )
 
-// denials are the reasons with which a sidecar says no to who asks, or to a decision about a
-// held call, so that the question stands.
+// denials are the reasons with which a sidecar refuses a principal, or a decision about a held
+// call, so that the question stays open.
 var denials = map[string]bool{
 	"SCOPE_MISSING": true, "APPROVER_IS_STARTER": true, "DIGEST_MISMATCH": true, "ALREADY_DECIDED": true, "NOTHING_TO_DECIDE": true,
 	"EDIT_REFUSED": true, "EXPIRES_IN_PAST": true, protocol.DecisionInvalid: true,
@@ -79,8 +79,8 @@ var passing = map[int]bool{
 	http.StatusTooEarly: true, http.StatusTooManyRequests: true,
 }
 
-// notTaken: the answer says that nothing was done. 503 says so only with the time of the
-// next try: proxies answer it by themselves where the agent broke off in the middle, too.
+// notTaken reports whether the answer certainly had no effect. A 503 counts only with the time
+// of the next try, because proxies send 503 as well when an agent breaks off in the middle.
 func notTaken(resp *http.Response) bool {
 	return passing[resp.StatusCode] || resp.StatusCode == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") != ""
 }

@@ -13,9 +13,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// exact reads answers of agents over HTTP before the SDK does, whose reader ignores the case of
-// names, takes the last of two members and makes doubles of all numbers. Streams it leaves alone:
-// of these only that something happened is taken, and the task itself is asked for.
+// exact reads answers of agents over HTTP before the SDK does. The SDK's reader ignores the
+// case of names, takes the last of two members and converts all numbers to doubles. Streams
+// pass unchanged: they only show that an event occurred, and the task itself is read
+// afterwards.
 type exact struct{ next http.RoundTripper }
 
 func (e exact) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -37,9 +38,9 @@ func (e exact) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// exactAnswer is an answer in which every reader sees the same: names of the protocol are there in
-// their own letters only, U+FFFD is in the place of half a character, and values whose numbers
-// doubles cannot carry are texts (terms.ExactURI).
+// exactAnswer returns an answer that all readers decode in the same way: names of the protocol
+// only in their own case, U+FFFD for half a character, and texts for values whose numbers
+// exceed a double (terms.ExactURI).
 func exactAnswer(raw []byte) ([]byte, error) {
 	value, err := strictjson.ValueLenient(raw)
 	if err != nil {
@@ -74,8 +75,8 @@ func exactMessage(value any) any {
 	return value
 }
 
-// exactMembers makes texts of the members of metadata that doubles cannot carry. What the agent
-// consumed is not among them: its reader bounds it, and refuses what is no such number.
+// exactMembers converts the members of metadata that exceed a double to texts. The usage of the
+// agent stays as it is: its reader checks the limits, and refuses other values.
 func exactMembers(metadata map[string]any) {
 	for name, value := range metadata {
 		if raw := written(value); name != protocol.DelegationURI && strictjson.Doubles(raw) != nil {

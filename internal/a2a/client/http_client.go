@@ -18,8 +18,8 @@ var (
 	errRedirected = errors.New("the agent answers with a redirection, which is not followed")
 )
 
-// httpClient reaches agents: it follows nobody elsewhere and reads no answer
-// without end.
+// httpClient makes the client for agents: it follows no redirect to another host and limits the
+// size of answers.
 func httpClient(conf *tls.Config) *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = conf

@@ -55,8 +55,8 @@ func (p *Peer) Send(ctx context.Context, from *machine.Delegation, m machine.Age
 	return taskOf(pb.GetTask())
 }
 
-// request is the message as it goes out. A delegation whose agent is not a sidecar
-// finds its variables in the metadata all the same.
+// request returns the message as it is sent. An agent that is not a sidecar finds the variables
+// in the metadata as well.
 func (p *Peer) request(from *machine.Delegation, m machine.AgentMessage) *a2apb.SendMessageRequest {
 	said := sender(from, m.Answerer, p.origin)
 	if p.within && from.Payer != nil {
@@ -76,7 +76,8 @@ func (p *Peer) request(from *machine.Delegation, m machine.AgentMessage) *a2apb.
 	}
 }
 
-// sender is the object of [DelegationURI]; who answers a question, if it is one.
+// sender returns the object of [DelegationURI]. who is the principal that answers a question,
+// if the message is an answer.
 func sender(from *machine.Delegation, who machine.Answerer, origin string) *structpb.Value {
 	fields := map[string]*structpb.Value{
 		"run":     structpb.NewStringValue(from.Row.RunID),
@@ -124,9 +125,8 @@ func (p *Peer) params() a2aclient.ServiceParams {
 	return out
 }
 
-// Follow tells the task each time that its state becomes one that matters. What
-// streams say in between, in whatever order, is not taken: the task itself is
-// asked for.
+// Follow calls its callback each time the task changes to a state that matters. It uses a
+// stream's messages only as a signal, and reads the task itself.
 func (p *Peer) Follow(ctx context.Context, task string, told func(machine.AgentTask) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

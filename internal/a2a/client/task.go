@@ -120,8 +120,8 @@ func faultOf(err error) *machine.AgentFault {
 	return &machine.AgentFault{Kind: machine.AgentUnreachable, Code: "AGENT_UNREACHABLE", Message: err.Error(), Unsent: unsent(err)}
 }
 
-// unsent: no connection came about, or the agent said that it took nothing. Of a broken
-// connection gRPC tells the first by its words only.
+// unsent reports that no connection was made, or that the agent accepted no message. gRPC
+// reveals the first only by the text of its error.
 func unsent(err error) bool {
 	dial, ok := errors.AsType[*net.OpError](err)
 	return ok && dial.Op == "dial" || errors.Is(err, errNotTaken) ||

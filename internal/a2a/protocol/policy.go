@@ -44,8 +44,8 @@ type Policy struct {
 	Block []string  `json:"block"`
 }
 
-// Tools reads it; nil = no list. What is no list of names within the bounds is the sender's
-// fault: a run must not begin that is held to what nobody meant.
+// Tools reads the list; nil = no list. An invalid list is an error of the sender: a run must
+// not begin with a policy that its sender did not intend.
 func (p *Policy) Tools() (*machine.ToolPolicy, error) {
 	if p == nil {
 		return nil, nil

@@ -46,7 +46,7 @@ const (
 // are its agents there. Others take no notice.
 const ExecutionSidecar = "SIDECAR"
 
-// AnswererOf is the name of the principal whose word a message says it is; "" = it names none.
+// AnswererOf returns the name of the principal for which a message answers; "" = none.
 func AnswererOf(msg *a2apb.Message) string {
 	said := msg.GetMetadata().GetFields()[DelegationURI].GetStructValue().GetFields()["answerer"]
 	return said.GetStructValue().GetFields()["principal"].GetStringValue()

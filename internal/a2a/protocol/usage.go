@@ -15,8 +15,8 @@ const (
 	maxUsageToolCalls = 1_000_000
 )
 
-// AddUsage adds what one record consumed. An answered delegation holds what its own run
-// did, so that totals are those of the whole tree and nothing is counted twice.
+// AddUsage adds the consumption of one record. An answered delegation contains the usage of its
+// own run, so that totals cover the whole tree and count each run once.
 func AddUsage(total *machine.Usage, body machine.Body) {
 	var u machine.Usage
 	switch b := body.(type) {
@@ -98,8 +98,8 @@ type Lease struct {
 	ToolCalls float64 `json:"tool_calls"`
 }
 
-// Amount reads it. What is no count within the bounds is the sender's fault: a run must not
-// begin that is held to nothing, or to what nobody meant.
+// Amount reads the limit. An invalid count is an error of the sender: a run must not begin with
+// a limit that its sender did not intend.
 func (l *Lease) Amount() (machine.Amount, error) {
 	if l == nil {
 		return machine.Amount{}, nil

@@ -27,8 +27,8 @@ func ValueToProto(raw []byte) *structpb.Value {
 	return v
 }
 
-// ObjectToProto reads a JSON object that was checked before, each member as [ValueToProto] does;
-// nothing is nil.
+// ObjectToProto converts a JSON object that was checked before, each member like
+// [ValueToProto]; an empty input is nil.
 func ObjectToProto(raw []byte) *structpb.Struct {
 	if !textOnly(raw) {
 		return ValueToProto(raw).GetStructValue()
@@ -61,7 +61,8 @@ func ValueFromProto(v *structpb.Value) []byte {
 	return raw
 }
 
-// ObjectFromProto is a compact JSON object, each member as [ValueFromProto] reads it, or nothing.
+// ObjectFromProto returns a compact JSON object, each member like [ValueFromProto]; nil is an
+// empty output.
 func ObjectFromProto(s *structpb.Struct) []byte {
 	if len(s.GetFields()) == 0 {
 		return nil

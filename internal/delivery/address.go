@@ -6,7 +6,7 @@ import (
 	"net/netip"
 )
 
-// special is one range of addresses that nobody outside could have meant.
+// special is one range of addresses that are local to a host or network.
 type special struct {
 	prefix netip.Prefix
 	name   string
@@ -59,9 +59,9 @@ var globalUnicast = netip.MustParsePrefix("2000::/3")
 // errNotPublic is the kind of guard's refusals.
 var errNotPublic = errors.New("is no public address; the operator can allow it (push_allow)")
 
-// guard refuses addresses that nobody outside could have meant: a URL of a caller
-// must not reach what only this host can reach. It judges what is about to be dialed,
-// so that no name resolves to something else behind its back.
+// guard refuses local addresses: a URL of a caller must not reach services that only this host
+// can reach. It checks the address that is about to be dialed, so that a later change of a
+// name's address has no effect.
 func guard(address string, allow []netip.Prefix) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {

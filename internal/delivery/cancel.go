@@ -34,9 +34,10 @@ func (o *Outbox) callOff(ctx context.Context, row machine.OutboxRow) {
 	}
 }
 
-// cancel ends the agent's task; what was never sent has none ([machine.ErrNoStep]). A task that
-// was never told of is asked for by its message, as it may have arrived: the very message, to an
-// agent that takes it once, and only where it could be sent now.
+// cancel ends the agent's task; a message that was never sent has none ([machine.ErrNoStep]).
+// If the id of the task is unknown, the message may have arrived: cancel sends the same message
+// again to learn the id, only to an agent for which a repeat is idempotent, and only if the
+// message could be sent now.
 func (o *Outbox) cancel(ctx context.Context, row machine.OutboxRow) error {
 	del, err := o.cfg.Delegations.CalledOff(ctx, row)
 	if err != nil {

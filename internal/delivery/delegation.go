@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// delegation is one attempt of a step on its way through an agent: sent, then
-// followed to its end, whatever breaks in between.
+// delegation is one attempt of a step that an agent executes: its message is sent, then its
+// task is followed to its end, through all interruptions.
 type delegation struct {
 	o    *Outbox
 	row  machine.OutboxRow
@@ -25,7 +25,7 @@ type delegation struct {
 	// unsent: the message was announced by this process, and did certainly not arrive, which
 	// the journal does not say yet.
 	unsent bool
-	// doubt: the message was sent, or may have been, and nobody knows whether it arrived.
+	// doubt: the message may have been sent, and it is unknown whether it arrived.
 	doubt bool
 }
 
@@ -97,11 +97,12 @@ func (d *delegation) wait(ctx context.Context) error {
 	return errLook
 }
 
-// ask gives the agent the step's message. Before it is sent the journal says so: what comes
-// first, that or a cancellation, a pause or the end of an approval, holds. An agent that would do
-// it again gets it once, unless the pack says that it may come twice: when nobody knows whether it
-// arrived, the pack's on_unknown says what follows. That holds whoever answers for the agent by
-// then: what declares idempotent sends now may be another than the one that took it.
+// ask sends the step's message to the agent. The journal records the sending first: if a
+// cancellation, a pause or the end of an approval came before that record, the message is not
+// sent. An agent without idempotent sends gets the message once, unless the pack permits a
+// repeat: if it is unknown whether the message arrived, the pack's on_unknown decides. That
+// holds even if the agent's present configuration declares idempotent sends, because another
+// one may have taken the message.
 func (d *delegation) ask(ctx context.Context, peer Peer, del *machine.Delegation, card string) (machine.AgentTask, error) {
 	message, err := messageOf(peer, del)
 	if err != nil {
@@ -161,7 +162,7 @@ func (d *delegation) announce(ctx context.Context, del *machine.Delegation, remo
 	return nil
 }
 
-// withdraw has the journal say that nothing arrived of what was announced.
+// withdraw records that the announced message did not arrive.
 func (d *delegation) withdraw(ctx context.Context) error {
 	err := d.o.cfg.Delegations.NoteDelegation(ctx, d.row, machine.Remote{Sent: machine.SentNot}, nil)
 	if err == nil {
@@ -188,12 +189,12 @@ func mayRepeat(peer Peer, del *machine.Delegation) bool {
 	return peer.Idempotent() || del.OnUnknown == machine.Retry
 }
 
-// answer gives the agent what its question was answered with. An answer that whoever
-// gave it had no right to is put back: the question stands, with the refusal, and
-// somebody else may answer it.
+// answer sends the answer to the agent's question. If the agent refuses the answer because its
+// author had no right to give it, the question stays open with the refusal, and another
+// principal may answer it.
 //
-// An agent that would take it twice gets it once: it is taken off the journal first. If it
-// does not arrive, the question stands again, which following the task shows.
+// An agent without idempotent sends gets the answer once: the answer is first removed from the
+// journal. If it does not arrive, the question is open again, which following the task shows.
 func (d *delegation) answer(ctx context.Context, peer Peer, del *machine.Delegation) (machine.AgentTask, error) {
 	message := answerOf(del)
 	if !mayRepeat(peer, del) {
@@ -210,7 +211,7 @@ func (d *delegation) answer(ctx context.Context, peer Peer, del *machine.Delegat
 	task, err := peer.Send(ctx, del, message)
 	fault, ok := errors.AsType[*machine.AgentFault](err)
 	if ok && fault.Kind == machine.AgentRefuses {
-		// Somebody else may have answered, and the task be over: its end counts.
+		// Another client may have answered, and the task may have ended: its end counts.
 		if now, gone := peer.Get(ctx, del.Remote.TaskID); gone == nil && now.State.Ended() {
 			return now, nil
 		}
@@ -227,9 +228,9 @@ func (d *delegation) answer(ctx context.Context, peer Peer, del *machine.Delegat
 	return task, err
 }
 
-// follow waits until the task asks or has ended, or the caller's answer is there
-// (errLook). A stream that breaks is no answer: the task is asked for. What became of one
-// that the agent does not know any more, nobody knows.
+// follow waits until the task asks a question, has ended, or the caller's answer is there
+// (errLook). After a broken stream it reads the task. If the agent does not know the task any
+// more, the outcome is unknown.
 func (d *delegation) follow(ctx context.Context, peer Peer, del *machine.Delegation) (machine.AgentTask, error) {
 	listen, stop := context.WithTimeout(ctx, d.o.cfg.Follow)
 	defer stop()
@@ -249,7 +250,7 @@ func (d *delegation) follow(ctx context.Context, peer Peer, del *machine.Delegat
 	case moved != nil:
 		return *moved, nil
 	case errors.Is(interrupted, context.DeadlineExceeded):
-		// A stream that says nothing for so long is not believed.
+		// A stream that is silent for so long counts as broken.
 		d.pause = 0
 	case interrupted != nil:
 		return machine.AgentTask{}, errLook
@@ -261,7 +262,7 @@ func (d *delegation) follow(ctx context.Context, peer Peer, del *machine.Delegat
 		return task, d.resolve(ctx, unknown("AGENT_NO_TASK", "the agent no longer knows its task "+del.Remote.TaskID))
 	}
 	if err == nil && task.State.Asking() == del.Remote.Asking && !task.State.Ended() {
-		// Nothing has happened: the stream is opened again after a pause.
+		// No event came: the stream is opened again after a pause.
 		d.pause = d.o.sleep(ctx, d.pause)
 	}
 	return task, err
@@ -362,7 +363,7 @@ func (d *delegation) failed(ctx context.Context, cause error) (over bool) {
 	if lasting {
 		outcome := failure(fault.Code, fault.Message, true)
 		outcome.Unknown = d.hasTask || d.doubt
-		// An agent that does not take the message, or was never sent it, consumes nothing.
+		// A message that the agent refused or never got consumes no budget.
 		outcome.Metered = !d.hasTask && (fault.Code == "AGENT_REFUSED" || !d.doubt)
 		err := d.resolve(ctx, outcome)
 		if errors.Is(err, errOver) || errors.Is(err, machine.ErrNoStep) {

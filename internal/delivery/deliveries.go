@@ -17,7 +17,7 @@ type Poster interface {
 	Post(ctx context.Context, sub *machine.Subscription, event machine.Delivery) error
 }
 
-// Counts is told what becomes of deliveries.
+// Counts counts the outcomes of deliveries.
 type Counts interface {
 	// Delivery counts a try: it arrived, it failed, or it was the last one.
 	Delivery(kind machine.SubscriptionKind, became Became)
@@ -44,8 +44,8 @@ const (
 	Storing Doing = "store"
 )
 
-// Serve delivers the events of a subscription that was stored, or was changed: it
-// returns when nothing is sent any more by what was stored before.
+// Serve starts the deliveries of a new or changed subscription. It returns when deliveries by
+// its earlier version have ended.
 func (o *Outbox) Serve(key machine.SubscriptionKey) {
 	feed := o.cfg.Feeds[key.Kind]
 	o.mu.Lock()
@@ -77,9 +77,9 @@ func (o *Outbox) unserve(key machine.SubscriptionKey, s *sender) {
 	}
 }
 
-// Stop ends the deliveries of a subscription that was removed: once it returns nothing
-// is sent to its receiver any more. One that was made under its key meanwhile is served:
-// its maker may have told of it before.
+// Stop ends the deliveries of a removed subscription: after it returns, its receiver gets no
+// more messages. A new subscription that got the same key in the meantime is served, because
+// its Serve may have come before.
 func (o *Outbox) Stop(key machine.SubscriptionKey) {
 	o.mu.Lock()
 	s := o.subs[key]
@@ -111,12 +111,12 @@ type delivery struct {
 	sub *machine.Subscription
 	// position stores where it stands.
 	position position
-	// moved: something was delivered since the last fault.
+	// moved: a delivery succeeded since the last fault.
 	moved bool
 }
 
-// run serves the subscription until there is nothing more, or ctx ends. A fault is
-// waited out, longer each time that nothing was delivered in between.
+// run serves the subscription until it has ended, or ctx ends. After a fault it waits, longer
+// each time without a delivery in between.
 func (d *delivery) run(ctx context.Context) {
 	pause := time.Duration(0)
 	for ctx.Err() == nil {
@@ -130,7 +130,8 @@ func (d *delivery) run(ctx context.Context) {
 		}
 		level := slog.LevelWarn
 		if errors.Is(err, machine.ErrSubscriptionChanged) {
-			// Somebody changes or removes it right now; who does so tells Serve or Stop.
+			// Another caller is changing or removing the subscription, and will call Serve or
+			// Stop.
 			level = slog.LevelDebug
 		}
 		d.o.cfg.Log.Log(ctx, level, "delivery blocked by internal error, retrying", "subscription", d.key.ID, "run", d.key.Run, "doing", string(doing), "error", err)
@@ -139,7 +140,7 @@ func (d *delivery) run(ctx context.Context) {
 	}
 }
 
-// serve delivers until there is nothing more (io.EOF), or something is in the way.
+// serve delivers until the subscription has ended (io.EOF), or a fault.
 func (d *delivery) serve(ctx context.Context) (doing Doing, err error) {
 	if d.sub, err = d.o.cfg.Subscriptions.Subscription(ctx, d.key); err != nil {
 		return Reading, err
@@ -172,8 +173,8 @@ func (d *delivery) serve(ctx context.Context) (doing Doing, err error) {
 	}
 }
 
-// allowed asks whether the owner may be told, and notes on the subscription when that
-// changes: it is what its owner, or who comes after, finds there.
+// allowed checks the owner's right to read the records, and notes changes of it in the
+// subscription, where its owner or an operator finds them.
 func (d *delivery) allowed(ctx context.Context) error {
 	refused := d.feed.May(d.sub)
 	why := ""
@@ -205,7 +206,7 @@ func (d *delivery) storePending(ctx context.Context) error {
 	return err
 }
 
-// finish stores that nothing more will come.
+// finish stores that the subscription has ended.
 func (d *delivery) finish(ctx context.Context) error {
 	sub := *d.sub
 	sub.Done = true
@@ -281,7 +282,7 @@ func (d *delivery) retry(ctx context.Context, event *machine.Delivery, cause err
 	return true, d.note(ctx, sub, letter)
 }
 
-// note stores the subscription as it is changed here, with nothing else on its way.
+// note stores the subscription as it is changed here, while no other change of it is running.
 func (d *delivery) note(ctx context.Context, sub machine.Subscription, letter *machine.DeadLetter) error {
 	if err := d.o.cfg.Subscriptions.NoteTry(ctx, sub, d.sub, letter); err != nil {
 		return err

@@ -1,9 +1,9 @@
-// Package delivery is the room of everything that leaves the process after its commit: delegations
-// to agents and the word that one is no longer wanted, pushes of tasks, events of webhooks.
+// Package delivery sends everything that leaves the process after its commit: delegations to
+// agents and their cancellations, pushes of tasks, events of webhooks.
 //
-// Owns: who sends what right now, and the pauses between tries. What there is to send stands in the
-// store; the rooms delegation and subscription read and keep it.
-// Keeps: a crash at any point loses nothing, since the rows are found again, and a message that is
-// sent again is the same message, which its receiver takes once; events reach a receiver in order,
-// and none is sent once a removal was answered.
+// Owns: the goroutine that sends each item, and the pauses between tries. The store holds the
+// items; the packages delegation and subscription read and update them. Keeps: a crash at any
+// point loses no message, since the rows are found again. A repeated message is the same
+// message, so that its receiver can ignore it. Events reach a receiver in order, and none is
+// sent after the answer to a removal.
 package delivery

@@ -6,9 +6,9 @@ import (
 	"net/url"
 )
 
-// publicMessage is what the owner of a subscription hears of a try that failed. The name that
-// it gave is its own; what the name resolves to here, who resolves it, and by which
-// addresses this host speaks, is not. The log has more ([withoutURL]).
+// publicMessage returns the text about a failed try for the owner of a subscription. It may
+// have the host name that the owner gave, but not the name's address, its resolver or this
+// host's addresses. The log has more ([withoutURL]).
 func publicMessage(err error) string {
 	if err == nil {
 		return ""

@@ -8,9 +8,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/packcache"
 )
 
-// messageOf is the message by which a delegation begins, for whoever sends it, be it to learn
-// which task it became: run, step and attempt are its id, so that it is the same however often it
-// is sent. An agent that would keep to no list of the run's gets none.
+// messageOf returns the message that begins a delegation, also when it is sent again to learn
+// the task's id: its id is made of run, step and attempt, so that it is always the same. It is
+// refused for an agent that would not apply the run's lists of tools.
 func messageOf(peer Peer, d *machine.Delegation) (machine.AgentMessage, error) {
 	if !mayPass(peer, d) {
 		return machine.AgentMessage{}, &machine.AgentFault{Kind: machine.AgentRefuses, Code: "AGENT_UNBOUND", Unsent: true, Message: fmt.Sprintf(
@@ -40,8 +40,8 @@ func messageOf(peer Peer, d *machine.Delegation) (machine.AgentMessage, error) {
 	return m, nil
 }
 
-// mayPass: the agent keeps to the lists of tools that hold for the run, or the operator names
-// it in the own one: his word that it may go where they bind nobody.
+// mayPass reports whether the agent applies the lists of tools of the run, or the operator has
+// named it in its own list, which permits agents that do not apply them.
 func mayPass(peer Peer, del *machine.Delegation) bool {
 	return peer.Bound() || !del.Policy.Binds() || del.Policy.Named
 }

@@ -41,9 +41,9 @@ type Config struct {
 	Tries int
 	// MaxRetry is the longest pause between two tries of a delivery. Default 10 min.
 	MaxRetry time.Duration
-	// Counts is told what becomes of deliveries; nil = nobody is.
+	// Counts counts the outcomes of deliveries; nil = no counts.
 	Counts Counts
-	// Log gets what nobody else is told. Default: discarded.
+	// Log gets faults that no caller gets. Default: discarded.
 	Log *slog.Logger
 	// Pause before an agent that cannot be reached is tried again: at first, and at
 	// most. Defaults 250 ms and 30 s.
@@ -102,7 +102,7 @@ type sender struct {
 	done chan struct{}
 }
 
-// New checks the configuration; nothing is sent yet.
+// New checks the configuration. It starts no goroutine.
 func New(cfg Config) (*Outbox, error) {
 	if cfg.Delegations == nil || cfg.Subscriptions == nil {
 		return nil, errors.New("deliver: Delegations and Subscriptions are required")
@@ -110,8 +110,7 @@ func New(cfg Config) (*Outbox, error) {
 	return &Outbox{cfg: cfg.withDefaults(), live: make(map[machine.OutboxRow]*sender), subs: make(map[machine.SubscriptionKey]*sender)}, nil
 }
 
-// Run sends until ctx ends: what stands in the store, then what [Outbox.Observe]
-// is told of.
+// Run sends until ctx ends: first the stored items, then those that [Outbox.Observe] gets.
 func (o *Outbox) Run(ctx context.Context) error {
 	o.mu.Lock()
 	o.ctx = ctx
@@ -157,8 +156,8 @@ func (o *Outbox) subscribed(ctx context.Context) error {
 	return nil
 }
 
-// patient reads, again for as long as a store says that it is only away. What it reads when ctx
-// has ended is nothing.
+// patient calls read again for as long as the store is only unavailable. It returns no items
+// when ctx has ended.
 func patient[T any](ctx context.Context, o *Outbox, read func() ([]T, error)) ([]T, error) {
 	for pause := time.Duration(0); ; {
 		got, err := read()

@@ -13,7 +13,7 @@ import (
 // Bounds of what an agent's task leaves in the journal, bytes.
 const (
 	maxResult = 1 << 20
-	// Codes of answers that cannot be taken; whoever reaches agents has them too.
+	// Codes of unusable answers. Packages that call agents use them too.
 	resultTooLarge = "AGENT_RESULT_TOO_LARGE"
 	brokeProtocol  = "AGENT_PROTOCOL"
 	maxCode        = 128
@@ -30,10 +30,10 @@ type result struct {
 	CardURL   string                     `json:"card_url,omitempty"`
 }
 
-// outcomeOf reads the end of a task. Only a failure that the agent confirms may be
-// tried again: a budget that is used up, an escalation or a cancellation would be
-// the same once more. Where the step has a business key, what an agent may have done counts as
-// unknown, so that the key is given back only if it did nothing.
+// outcomeOf returns the outcome of a task that has ended. Only a failure that the agent
+// confirms may be retried: an exhausted budget, an escalation or a cancellation would come
+// again. For a step with a business key, possible effects of the agent count as unknown, so
+// that the key is released only if there was none.
 func outcomeOf(task machine.AgentTask, card string, keyed bool) machine.Outcome {
 	outcome := endOf(task, card)
 	outcome.Usage, outcome.Metered = task.Usage, task.Metered
@@ -150,8 +150,8 @@ func unknown(code, message string) machine.Outcome {
 	return outcome
 }
 
-// done is the outcome of work that the agent has begun, or has done, and of which nothing more
-// can be told: no further attempt is its remedy.
+// done returns the outcome of work that the agent has begun or done, and whose result is
+// unusable. It is not retried.
 func done(code, message string) machine.Outcome {
 	outcome := unknown(code, message)
 	outcome.Final = true

@@ -6,15 +6,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Delegations are those that stand in the store, and who takes the news of them.
+// Delegations reads the stored delegations, and records their outcomes.
 type Delegations interface {
 	// Outbox lists rows of a kind, earliest first.
 	Outbox(ctx context.Context, kind machine.OutboxKind, limit int) ([]machine.OutboxRow, error)
 	// Delegation reads a delegation that is pending; [machine.ErrNoStep] = it is
 	// over.
 	Delegation(ctx context.Context, row machine.OutboxRow) (machine.Delegation, error)
-	// CalledOff reads a delegation that is over as it was last known; [machine.ErrNoStep] =
-	// there is nothing to call off.
+	// CalledOff reads the last known state of a delegation that is over; [machine.ErrNoStep] =
+	// there is no task to cancel.
 	CalledOff(ctx context.Context, row machine.OutboxRow) (machine.Delegation, error)
 	// Announce commits that the message of a pending one is about to be sent; false: it may
 	// not be sent now.
@@ -28,14 +28,14 @@ type Delegations interface {
 	DropOutbox(ctx context.Context, row machine.OutboxRow) error
 }
 
-// Subscriptions are those whose records are delivered, and how far each has come.
+// Subscriptions reads the subscriptions with deliveries, and stores their positions.
 type Subscriptions interface {
 	// Subscriptions lists those of a kind; of all runs for "".
 	Subscriptions(ctx context.Context, kind machine.SubscriptionKind, run string) ([]machine.Subscription, error)
 	// Subscription reads one; nil = there is none.
 	Subscription(ctx context.Context, key machine.SubscriptionKey) (*machine.Subscription, error)
-	// Advance stores how far one has come, whatever else of it was changed, and returns
-	// it; [machine.ErrSubscriptionChanged]: it is gone, or another one.
+	// Advance stores the position of a subscription, even if other fields have changed, and
+	// returns it; [machine.ErrSubscriptionChanged]: it was removed or replaced.
 	Advance(ctx context.Context, of *machine.Subscription, after uint64, index uint16) (machine.Subscription, error)
 	// NoteTry stores what became of a try that failed, if the subscription is still as
 	// it was read; [machine.ErrSubscriptionChanged].
@@ -49,15 +49,15 @@ type Subscriptions interface {
 type Feed interface {
 	// Open begins behind the subscription's position.
 	Open(ctx context.Context, sub *machine.Subscription) (Events, error)
-	// May is asked before each try: whether the owner may be told, by the rights that hold
-	// now. A *machine.Refusal: nothing is sent until it may.
+	// May checks before each try that the owner has the right to the records now. After a
+	// *machine.Refusal no message is sent until it has.
 	May(sub *machine.Subscription) error
 }
 
 // Events are those of one subscription, in order.
 type Events interface {
-	// Next waits for more; io.EOF: nothing more will come. A position without an ID
-	// is one that was passed over: there is nothing to deliver up to it.
+	// Next waits for the next deliveries; io.EOF: the subscription has ended. A position
+	// without an ID was skipped: there is no message up to it.
 	Next(ctx context.Context) ([]machine.Delivery, error)
 	Close()
 }
@@ -71,8 +71,8 @@ type Peer interface {
 	Bound() bool
 	// Send gives the agent a message and returns its task as it is then.
 	Send(ctx context.Context, from *machine.Delegation, message machine.AgentMessage) (machine.AgentTask, error)
-	// Follow tells the task each time that it asks or has ended, until told says
-	// false or the connection breaks.
+	// Follow calls its callback each time the task asks a question or has ended, until the
+	// callback returns false or the connection breaks.
 	Follow(ctx context.Context, task string, told func(machine.AgentTask) bool) error
 	// Get returns the task as it is.
 	Get(ctx context.Context, task string) (machine.AgentTask, error)
@@ -80,7 +80,7 @@ type Peer interface {
 	Cancel(ctx context.Context, task string) error
 }
 
-// Directory says where agents live: what the operator configured, nothing else.
+// Directory returns the addresses of agents, only from the operator's configuration.
 type Directory interface {
 	// Peer returns the way to the agent of a delegation and the address of its card,
 	// "" = a member of this sidecar. A *[machine.AgentFault]: there is none.

@@ -17,7 +17,7 @@ const storeTimeout = 5 * time.Second
 // position stores where a subscription stands. One commit is on its way at a time, while
 // the next events are sent; what it does not cover is covered by the next one.
 type position struct {
-	// after and index are the place of what arrived last, of is whose it is; nil:
+	// after and index are the position of the last delivery, of is its subscription; nil:
 	// everything is stored.
 	of    *machine.Subscription
 	after uint64

@@ -59,10 +59,11 @@ func (r *Service) Delegation(ctx context.Context, row machine.OutboxRow) (machin
 	return del, err
 }
 
-// decided reads a delegation as it was decided, for its sender and for its cancellation. wrong
-// says why its message may not leave: nothing arrived before, and the operator's allowlist admits
-// the agent no longer or the approval is over; or it is not the one that was approved. Of one that
-// may be with the agent the very message counts, whenever that is.
+// decided reads a delegation as it was decided, for its sending and for its cancellation. wrong
+// is the reason why its message may not be sent: no message arrived before, and the operator's
+// allowlist no longer admits the agent or the approval has ended; or the message is not the
+// approved one. If a message may have reached the agent, only that same message is allowed, at
+// any time.
 func (r *Service) decided(ctx context.Context, key runtime.RunKey, s *machine.State, row machine.OutboxRow, step *machine.ToolStep) (
 	del machine.Delegation, wrong, err error,
 ) {
@@ -122,9 +123,9 @@ func pendingDelegation(s *machine.State, row machine.OutboxRow) *machine.ToolSte
 	return nil
 }
 
-// CalledOff reads a delegation that is over as it was last known. Its visit may be left, so the
-// journal is read for it. [machine.ErrNoStep] = nothing was sent, or what may not leave: there is
-// nothing to call off.
+// CalledOff reads the last known state of a delegation that is over. The run may have left its
+// visit, so CalledOff reads the journal. [machine.ErrNoStep] = no message was sent, or none may
+// be: there is no task to cancel.
 func (r *Service) CalledOff(ctx context.Context, row machine.OutboxRow) (machine.Delegation, error) {
 	key := runtime.RunKey{Namespace: row.Namespace, ID: row.RunID}
 	s, err := r.cfg.Engine.Head(ctx, key)

@@ -1,7 +1,7 @@
-// Package delegation is the room of what runs delegate: which delegations are pending or called
-// off, what each says, and what its agent answered.
+// Package delegation reads the delegations of runs: which are pending or cancelled, their
+// contents, and the answers of their agents.
 //
-// Owns: nothing; what there is stands in the rows and records of runs.
-// Keeps: a delegation reads the same whenever it is read, also behind the end of its run; what an
-// agent tells is an input of the sidecar's own, for which no authority is asked.
+// Owns: no state of its own; delegations are rows and records of runs. Keeps: a delegation
+// always reads the same, even after the end of its run. A message from an agent becomes an
+// input of the sidecar itself, which needs no scope.
 package delegation

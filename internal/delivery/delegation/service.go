@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/packcache"
 )
 
-// Engine is what the room needs of the way of a transition.
+// Engine is the part of the runtime that a Service uses.
 type Engine interface {
 	// Head returns a run's newest state; RUN_NOT_FOUND.
 	Head(ctx context.Context, key runtime.RunKey) (*machine.State, error)
@@ -46,7 +46,7 @@ type Config struct {
 // concurrent use.
 type Service struct{ cfg Config }
 
-// New checks the configuration; it starts nothing.
+// New checks the configuration. It starts no goroutine.
 func New(cfg Config) (*Service, error) {
 	if cfg.Engine == nil || cfg.Store == nil || cfg.Past == nil || cfg.Programs == nil || cfg.Clock == nil {
 		return nil, errors.New("delegation: configuration: Engine, Store, Past, Programs and Clock are required")

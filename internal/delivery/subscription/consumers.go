@@ -95,7 +95,7 @@ func (c *consumers) end(key machine.SubscriptionKey, why error) {
 	delete(c.left, key)
 }
 
-// close is end for who holds the mutex.
+// close is end for callers that hold the mutex.
 func (c *consumers) close(key machine.SubscriptionKey, why error) {
 	if now := c.open[key]; now != nil {
 		now.why = why
@@ -223,8 +223,8 @@ func behind(sub *machine.Subscription, at runtime.Cursor) error {
 	}
 }
 
-// ListConsumers lists those of the caller by name, without those whose place was given up;
-// all of the namespace with admin.
+// ListConsumers lists the caller's consumers by name, without expired ones; with admin, all of
+// the namespace.
 func (r *Service) ListConsumers(ctx context.Context, call runtime.Call) ([]Consumer, error) {
 	subs, err := r.OwnSubscriptions(ctx, call, machine.SubscriptionConsumer)
 	if err != nil {

@@ -7,14 +7,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// subscriptionLocks let changes of one subscription follow each other: who has the
-// turn reads what the one before has stored, and loses to nobody.
+// subscriptionLocks serializes the changes of one subscription: a change reads the result of
+// the one before, and has no conflicts.
 type subscriptionLocks struct {
 	mu    sync.Mutex
 	locks map[machine.SubscriptionKey]*subscriptionLock
 }
 
-// subscriptionLock is held by who could put its token into taken.
+// subscriptionLock is held by the goroutine that could put its token into taken.
 type subscriptionLock struct {
 	taken chan struct{}
 	// wanted counts holder and waiters; at 0 it is forgotten.
@@ -52,8 +52,8 @@ func (s *subscriptionLocks) release(key machine.SubscriptionKey, t *subscription
 	}
 }
 
-// siblings is the turn of whoever makes a subscription of a kind, of one run or of
-// none: their number is bounded. It is taken before that of the subscription.
+// siblings is the key of the lock for new subscriptions of a kind, of one run or of none, whose
+// number is limited. Take it before the lock of the subscription.
 func siblings(key machine.SubscriptionKey) machine.SubscriptionKey {
 	key.ID = ""
 	return key

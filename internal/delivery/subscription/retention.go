@@ -9,10 +9,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// RetentionConfig say how long is kept what nobody asks for; the zero value keeps all of it.
+// RetentionConfig has the retention times of unused subscriptions; the zero value keeps all of
+// them.
 type RetentionConfig struct {
-	// ConsumerRetention is how long the place of a consumer is kept that does not read. Who comes
-	// back then is told so for as long again; after that it is a new one. 0 = for ever.
+	// ConsumerRetention is how long the position of an inactive consumer is kept. For the same
+	// time after that a returning consumer gets an error that says so; later it is a new one. 0
+	// = for ever.
 	ConsumerRetention time.Duration
 	// DeadLetterRetention is how long dead letters are kept; 0 = for ever. MaxDeadLetters is how many of
 	// a namespace are, 0 = as many as each subscription may have.
@@ -20,15 +22,16 @@ type RetentionConfig struct {
 	MaxDeadLetters      int
 	// DeadLetters removes them; required for the last two.
 	DeadLetters DeadLetterTrimmer
-	// OnExpired is told what was forgotten: "consumer" or "dead_letter"; nil: nobody is.
+	// OnExpired is called with the kind of the removed items: "consumer" or "dead_letter"; nil:
+	// no calls.
 	OnExpired func(namespace uint32, what string, n int)
 }
 
 // DeadLetterTrimmer is what removes dead letters.
 type DeadLetterTrimmer interface {
-	// TrimDeadLetters removes, in one namespace, those that were given up before a time, Unix
-	// nanoseconds, and then the oldest of who has most, until there are at most so many; 0 =
-	// any number.
+	// TrimDeadLetters removes the dead letters of one namespace that are older than a time,
+	// Unix nanoseconds, and then the oldest of the largest receivers, until at most most are
+	// left; 0 = any number.
 	TrimDeadLetters(ctx context.Context, ns uint32, before int64, most int) (removed int, err error)
 }
 
@@ -36,7 +39,7 @@ type DeadLetterTrimmer interface {
 // seen: it is not worth a commit each time.
 const seenPart = 8
 
-// reasonExpired is the reason of the refusal for a consumer whose place was given up.
+// reasonExpired is the reason of the refusal for an expired consumer.
 const reasonExpired = "CONSUMER_EXPIRED"
 
 // expired is the refusal for a consumer that did not read for too long.
@@ -48,7 +51,8 @@ func expired(sub *machine.Subscription) error {
 	}
 }
 
-// Forget forgets what nobody has asked for, in all namespaces. A fault in one keeps no other.
+// Forget removes unused subscriptions and letters in all namespaces. A fault in one namespace
+// does not affect the others.
 func (r *Service) Forget(ctx context.Context) error {
 	var errs []error
 	for _, ns := range r.cfg.Engine.NamespaceNumbers() {

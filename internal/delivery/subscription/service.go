@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/quota"
 )
 
-// Engine is what the room needs of the way of a transition.
+// Engine is the part of the runtime that a Service uses.
 type Engine interface {
 	// Admit resolves a namespace for a caller that has one of the scopes.
 	Admit(call runtime.Call, scopes runtime.Scopes) (uint32, error)
@@ -31,7 +31,7 @@ type Config struct {
 	Store   Store
 	Journal Journal
 	Clock   runtime.Clock
-	// Quotas bounds webhooks and consumers of namespaces further; nil = nothing does.
+	// Quotas limits webhooks and consumers of namespaces further; nil = no limit.
 	Quotas    *quota.Limits
 	Retention RetentionConfig
 }
@@ -45,7 +45,7 @@ type Service struct {
 	locks *subscriptionLocks
 }
 
-// New checks the configuration; it starts nothing.
+// New checks the configuration. It starts no goroutine.
 func New(cfg Config) (*Service, error) {
 	if cfg.Engine == nil || cfg.Store == nil || cfg.Journal == nil || cfg.Clock == nil {
 		return nil, errors.New("subscription: configuration: Engine, Store, Journal and Clock are required")

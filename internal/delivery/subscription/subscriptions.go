@@ -30,8 +30,8 @@ type Store interface {
 	DiscardDeadLetter(ctx context.Context, key machine.SubscriptionKey, n uint64) error
 }
 
-// subscriptionTries bounds how often a change is judged anew. Turns keep changes apart;
-// only a commit whose caller did not wait for it can come between.
+// subscriptionTries limits the retries of a change. Locks serialize changes; only a commit
+// whose caller did not wait for it can come between.
 const subscriptionTries = 8
 
 // change has a subscription judged as it is now, nil = there is none, and stores what
@@ -90,7 +90,7 @@ func (r *Service) establish(ctx context.Context, key machine.SubscriptionKey, mo
 	return sub, created, err
 }
 
-// kept counts subscriptions, without consumers whose place was given up.
+// kept counts subscriptions, without expired consumers.
 func kept(all []machine.Subscription) (n int) {
 	for i := range all {
 		if all[i].Kind != machine.SubscriptionConsumer || !all[i].Done {
@@ -165,10 +165,9 @@ func (r *Service) Unsubscribe(ctx context.Context, key machine.SubscriptionKey) 
 	return r.remove(ctx, key, func(*machine.Subscription) error { return nil })
 }
 
-// Advance stores that everything up to a place was delivered, if the subscription is
-// still the one that was given, whatever else of it was changed meanwhile, and returns
-// it. It never goes back. [machine.ErrSubscriptionChanged]: it is gone, or another one
-// has its key.
+// Advance stores that everything up to a position was delivered, if the subscription still
+// exists, even if other fields of it have changed, and returns it. The position never goes
+// back. [machine.ErrSubscriptionChanged]: it was removed, or another one has its key.
 func (r *Service) Advance(ctx context.Context, of *machine.Subscription, after uint64, index uint16) (machine.Subscription, error) {
 	return r.change(ctx, of.SubscriptionKey, func(now *machine.Subscription) (*machine.Subscription, error) {
 		if now == nil || now.CreatedAt != of.CreatedAt || now.Owner != of.Owner {
@@ -184,9 +183,9 @@ func (r *Service) Advance(ctx context.Context, of *machine.Subscription, after u
 	})
 }
 
-// NoteTry stores what became of a try that failed, or that nothing more will come, if
-// the subscription is still as it was read; [machine.ErrSubscriptionChanged]. A letter
-// is of a delivery that was given up.
+// NoteTry stores the outcome of a failed try, or the end of the subscription, if the
+// subscription is unchanged since it was read; otherwise [machine.ErrSubscriptionChanged]. A
+// letter is of a delivery that failed after the last attempt.
 func (r *Service) NoteTry(ctx context.Context, sub machine.Subscription, before *machine.Subscription, letter *machine.DeadLetter) error {
 	done, err := r.locks.acquire(ctx, sub.SubscriptionKey)
 	if err != nil {

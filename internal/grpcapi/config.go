@@ -20,15 +20,14 @@ import (
 
 // Config is everything a [Server] is built from.
 type Config struct {
-	// Runtime runs the runs: the way of a transition and its rooms. Either it is set or Router.
+	// Runtime is the engine with its services. Set either Runtime or Router.
 	Runtime *services.Runtime
-	// Router takes calls to the house that answers them, which may be another process's and
-	// comes and goes, see [Server.Services]. Store and Deliveries are then that house's, and
-	// Spaces are the namespaces that there are.
+	// Router takes calls to the partition that executes them, perhaps in another process, see
+	// [Server.Services]. Store and Deliveries then belong to the partition, and Spaces are the
+	// existing namespaces.
 	Router Router
 	Spaces validate.Namespaces
-	// Quotas says how much of this server callers may have. Default: what House goes by, else
-	// no bounds.
+	// Quotas limits the use of this server by callers. Default: the quotas of Runtime, if any.
 	Quotas *quota.Limits
 	// Store serves the calls about the whole store; nil = they are refused.
 	Store depot.Store

@@ -115,7 +115,7 @@ func (s *Server) CheckNamespace(ctx context.Context, method string, request any)
 	return err
 }
 
-// AcquireWaitSlot is [Services.AcquireWaitSlot] of the server's own house.
+// AcquireWaitSlot calls [Services.AcquireWaitSlot] of the server's own services.
 func (s *Server) AcquireWaitSlot(ctx context.Context, method, namespace string) (stay context.Context, leave func(), err error) {
 	return s.own.AcquireWaitSlot(ctx, method, namespace)
 }

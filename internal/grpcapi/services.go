@@ -33,8 +33,8 @@ type ServiceConfig struct {
 	// Deliveries and Store are as in [Config].
 	Deliveries Deliveries
 	Store      depot.Store
-	// Plugin makes the service of another package for this house; nil = none. Its host is the
-	// services: callers were admitted by the server that they called.
+	// Plugin adds the service of another package; nil = none. Its host is the services: the
+	// server that was called has authenticated the callers.
 	Plugin func(*Services) (Plugin, error)
 }
 
@@ -51,7 +51,7 @@ type Services struct {
 	end  context.CancelCauseFunc
 }
 
-// Services makes those of a house that came after the server, for its router.
+// Services makes the services of a partition that was opened after the server, for its router.
 func (s *Server) Services(of ServiceConfig) (*Services, error) {
 	o := s.servicesOf(of)
 	o.board.Of(&pawlv1.WorkerService_ServiceDesc).(*workerService).drainFor = handoverDrain
@@ -66,7 +66,7 @@ func (s *Server) Services(of ServiceConfig) (*Services, error) {
 	return o, nil
 }
 
-// Own are the services of Config.House.
+// Own returns the services of Config.Runtime.
 func (s *Server) Own() *Services { return s.own }
 
 func (s *Server) newServices(of ServiceConfig) *Services {
@@ -75,7 +75,7 @@ func (s *Server) newServices(of ServiceConfig) *Services {
 	return o
 }
 
-// servicesOf makes what pawl.v1 offers of a house.
+// servicesOf makes the services of pawl.v1 over a runtime.
 func (s *Server) servicesOf(of ServiceConfig) *Services {
 	o, h := s.newServices(of), of.Runtime
 	runs := &runService{
@@ -92,8 +92,8 @@ func (s *Server) servicesOf(of ServiceConfig) *Services {
 	return o
 }
 
-// registerServices adds what pawl.v1 offers: the services of the house, or the names of those
-// that the router finds.
+// registerServices registers pawl.v1: the server's own services, or the names of those that the
+// router finds.
 func (s *Server) registerServices() {
 	if s.cfg.Router != nil {
 		s.own = s.routedServices()
@@ -126,7 +126,7 @@ func (o *Services) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	inprocess.EndingHTTP(o.ends, endGrace, w, r, o.plugin.HTTP)
 }
 
-// End ends streams, watches and waits with DRAINING; another house goes on with them.
+// End ends streams, watches and waits with DRAINING; clients continue them at the next owner.
 func (o *Services) End() {
 	o.end(draining())
 	if o.runtime != nil {

@@ -54,7 +54,7 @@ func routedA2APlugin(opts options) func(*grpcapi.Server) (grpcapi.Plugin, error)
 	}
 }
 
-// agentBackend is the house as A2A asks it.
+// agentBackend is the runtime as A2A uses it.
 type agentBackend struct{ *services.Runtime }
 
 // IsTurnAssigned implements [a2a.Engine].

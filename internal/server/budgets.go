@@ -46,7 +46,7 @@ func limitOf(usd float64) int64 {
 	return -1
 }
 
-// reckon gives the house what models cost, and what runs may spend.
+// reckon configures the prices of models and the budgets of runs.
 func (t *partition) reckon(conf *services.Config) error {
 	var rows []machine.AccountRow
 	err := t.store.View(func(txn *layout.Txn) (err error) {

@@ -302,13 +302,13 @@ func (l *deferredNode) Known(key [32]byte) bool {
 // nodeRegistry are the rows of the database as the node has them.
 type nodeRegistry struct {
 	*members.Membership
-	// checkPlacement refuses to go on where namespaces have been spread; it is asked behind a gap of more than a lease
-	// since the last beat, in which that may have happened.
+	// checkPlacement returns an error if the namespaces were split. It is called when more than
+	// a lease has passed since the last heartbeat, because a split could run in that time.
 	checkPlacement func(placed map[string]int32, err error) error
 	last           time.Time
 }
 
-// Heartbeat implements [membership.Registry]. One beat comes after the other.
+// Heartbeat implements [membership.Registry]. Heartbeats run one after the other.
 func (r *nodeRegistry) Heartbeat(ctx context.Context, me membership.Member) (membership.View, error) {
 	now := time.Now()
 	if !r.last.IsZero() && (now.Sub(r.last) > lease || now.Round(0).Sub(r.last.Round(0)) > lease) { // a suspended machine's clock stands still

@@ -54,7 +54,7 @@ func openPartition(opts options, files *files, storage store.Options, watching *
 	return t, nil
 }
 
-// build makes the house and what is around it. The store stays open on an error.
+// build builds the runtime and the parts around it. On an error the store stays open.
 func (t *partition) build(watching *observers) error {
 	namespaces, err := numbered(t.opts, t.store)
 	if err != nil {

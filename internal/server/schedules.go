@@ -89,7 +89,7 @@ func scheduleOf(from *config.Schedule) (s *schedule.Schedule, field, why string)
 	return s, "", ""
 }
 
-// scheduling gives the house what schedules need.
+// scheduling configures the schedules of the runtime.
 func (t *partition) scheduling(conf *services.Config, counts *telemetry.Metrics) {
 	conf.ScheduleStore = t.store.Schedules()
 	conf.OnScheduleResult = (&scheduleReporter{log: t.opts.log, audit: t.opts.audit, counts: counts}).onResult

@@ -91,7 +91,7 @@ func (o *observers) hooks() store.Hooks {
 // observation is what observers have of one store: figures are asked of it, and its traces exported.
 type observation struct {
 	*observers
-	// graphs are those of the house that is observed.
+	// graphs are those of the observed runtime.
 	graphs telemetry.Graphs
 	// tracer is nil while traces are off.
 	tracer *telemetry.Tracer
@@ -135,7 +135,7 @@ func (w *observation) observe(b *machine.Batch) {
 	}
 }
 
-// figures is the house as metrics ask it.
+// figures is the runtime as metrics read it.
 type figures struct{ *services.Runtime }
 
 // Work implements [telemetry.Source].

@@ -23,7 +23,7 @@ func (s *Store) writeErasure(ctx context.Context, ns uint32, ops []layout.Op, ab
 	return s.write(ctx, w)
 }
 
-// wireErasure connects the rooms of the keys of runs that can be erased.
+// wireErasure connects the parts that handle the keys of erasable runs.
 func (s *Store) wireErasure() {
 	keys := s.engine.Keys()
 	s.eraser = &erasure.Eraser{View: s.view, Write: s.writeErasure, Keys: keys}

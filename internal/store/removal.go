@@ -33,7 +33,7 @@ func (s *Store) ForgetDeleted(ctx context.Context, ns uint32, before int64) (int
 	return s.remover.Prune(ctx, ns, before)
 }
 
-// View reads at the last synced group, for rooms of the store.
+// View reads at the last synced group, for packages of the store.
 func (s *Store) View(read func(txn *layout.Txn) error) error { return s.view(read) }
 
 // writeRemoval stores a change of a removal.

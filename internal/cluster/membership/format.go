@@ -2,7 +2,8 @@ package membership
 
 import "fmt"
 
-// FormatError: a partition is in a format that a node does not keep it in. The node stands by.
+// FormatError means that a node does not support the format of a partition. The node does not
+// take it over.
 type FormatError struct {
 	// Format is the partition's; the node keeps one from Oldest to Speaks.
 	Format, Oldest, Speaks uint32

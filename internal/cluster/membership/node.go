@@ -10,49 +10,50 @@ import (
 	"github.com/pawl-dev/pawl/internal/cluster/router"
 )
 
-// Slot is where calls of this node find a partition while it has it: that of the router.
+// Slot is the router's place for a partition that this node owns.
 type Slot interface {
 	Attach(home router.Backend)
-	// Detach closes it to calls and waits for those inside.
+	// Detach closes the partition to calls and waits for running ones.
 	Detach(ctx context.Context) (router.Backend, error)
-	// ExtendLease says until when the lease holds for certain.
+	// ExtendLease sets the time until which the lease certainly holds.
 	ExtendLease(until time.Time)
 }
 
-// OpenPartition is a partition, open, with its house.
+// OpenPartition is an open partition with its services.
 type OpenPartition interface {
 	router.Backend
-	// Close answers what was accepted, closes the partition and gives its lease back.
+	// Close answers the accepted calls, closes the partition and gives its lease back.
 	Close(ctx context.Context) error
 	// Closed is closed once it is.
 	Closed() <-chan struct{}
 }
 
-// Config is what a [Node] is made of. All but the times and Log is required.
+// Config configures a [Node]. All fields but the times and Log are required.
 type Config struct {
-	// Me is this node, with the partitions that it takes.
+	// Me is this node, with the partitions that it may own.
 	Me Member
-	// Oldest is the oldest format that this node keeps a partition in. Default: any is.
+	// Oldest is the oldest format that this node supports. Default: any.
 	Oldest   uint32
 	Registry Registry
-	// Slot is that of a partition.
+	// Slot returns the slot of a partition.
 	Slot func(part int32) Slot
-	// Open takes a partition and opens it, or fails soon if another one has it; its context ends
-	// with that. Beats renew the lease from the moment when it is taken.
+	// Open takes over a partition and opens it, or fails soon if another node owns it. Its
+	// context ends with the ownership. Heartbeats renew the lease from the takeover on.
 	Open func(ctx context.Context, part int32) (OpenPartition, error)
-	// NotifyPeer has another node look at the rows now.
+	// NotifyPeer makes another node poll now.
 	NotifyPeer func(ctx context.Context, to router.Peer) error
-	// Lease is how long a beat keeps a partition, and a node alive. Default 3 s.
+	// Lease is how long a partition or a node stays alive after a heartbeat. Default 3 s.
 	Lease time.Duration
 	// Every is the interval between two polls when no event occurs. Default 1 s.
 	Every time.Duration
-	// HandoverTimeout bounds how long calls inside are waited for at a hand-over. Default 10 s.
+	// HandoverTimeout limits the wait for running calls in a handover. Default 10 s.
 	HandoverTimeout time.Duration
 	// Log gets messages about nodes and partitions. Default: discarded.
 	Log *slog.Logger
 }
 
-// Node is one. Use [New], then [Node.Run]. Safe for concurrent use.
+// Node is this sidecar as a node of the cluster. Use [New], then [Node.Run]. Safe for
+// concurrent use.
 type Node struct {
 	cfg  Config
 	kick chan struct{}
@@ -63,15 +64,15 @@ type Node struct {
 	// changed is closed and replaced when a partition gets another owner, stepped when a
 	// partition's phase changes, polled after every poll.
 	changed, stepped, polled chan struct{}
-	// viewRequestedAt is when the rows were asked for the view, heard when it came, asked when they were asked
-	// last; away is why they cannot be read.
+	// viewRequestedAt is when the present view was requested, viewReceivedAt when it came,
+	// lastPoll when the last poll began. away is the reason why the rows cannot be read.
 	viewRequestedAt, viewReceivedAt, lastPoll time.Time
 	away                                      error
 	// stale means that no poll succeeded for the length of a lease, so that every partition may
 	// have another owner.
 	stale   bool
 	leaving bool
-	// partitions are what this node may have, by number.
+	// partitions are those that this node may own, by number.
 	partitions []*partitionState
 	// lastOwners has the last owner of each partition.
 	lastOwners map[int32]string
@@ -161,14 +162,15 @@ func (n *Node) NonEmpty() (parts []int32) {
 	return parts
 }
 
-// Changed is closed when that changes.
+// Changed returns a channel that is closed when an owner changes.
 func (n *Node) Changed() <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.changed
 }
 
-// Refresh has the rows read soon. It may be called often; a nudge by another node is the same.
+// Refresh requests a poll soon. It may be called often. A notification by another node has the
+// same effect.
 func (n *Node) Refresh() {
 	select {
 	case n.kick <- struct{}{}:
@@ -176,7 +178,7 @@ func (n *Node) Refresh() {
 	}
 }
 
-// View is what was seen last.
+// View returns the last view.
 func (n *Node) View() View {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -191,7 +193,8 @@ const (
 	afterEnd  = 2 * time.Millisecond
 )
 
-// Run looks and acts until ctx ends. Then it hands over what it still has, and takes its row away.
+// Run polls and acts until ctx ends. Then it hands over the remaining partitions, and removes
+// its row.
 func (n *Node) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		n.poll(ctx)
@@ -265,7 +268,7 @@ func (n *Node) settled(ctx context.Context) error {
 	}
 }
 
-// notifyAll has all nodes look, this one too.
+// notifyAll makes all nodes poll, this one too.
 func (n *Node) notifyAll() {
 	n.Refresh()
 	n.mu.Lock()

@@ -224,7 +224,7 @@ func (a *answering) SendMsg(m any) error {
 	return a.ServerStream.SendMsg(m)
 }
 
-// replayStream is the stream that a house of this node serves: what was kept comes first.
+// replayStream is the stream for a local partition: it delivers the kept messages first.
 type replayStream struct {
 	answering
 	ctx context.Context //nolint:containedctx // it is the stream's

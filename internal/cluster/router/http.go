@@ -162,7 +162,7 @@ func (b *body) newReader() io.ReadCloser {
 	return io.NopCloser(bytes.NewReader(b.kept))
 }
 
-// problem answers a request that no house has answered.
+// problem answers a request that reached no partition.
 func problem(w http.ResponseWriter, err error) {
 	st, withheld := apierror.Status(err)
 	code := http.StatusServiceUnavailable

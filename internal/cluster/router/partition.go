@@ -8,9 +8,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 )
 
-// partOf is the partition in which a request is made: that of its namespace, or the one that it names.
-// What is of neither is made in the first one, as what names one that there is not: the house there
-// refuses it.
+// partOf returns the partition of a request: that of its namespace, or the one that it names. A
+// request without either, or with an unknown one, belongs to the first partition, which refuses
+// unknown ones.
 func (r *Router) partOf(ctx context.Context, req any) int32 {
 	if in, ok := req.(*pawlv1.BackupRequest); ok && r.hasPart(in.GetPartition()) {
 		return int32(in.GetPartition())
@@ -32,7 +32,7 @@ func (r *Router) partOfAgent(ctx context.Context, of tenant) (int32, error) {
 	return r.partOf(ctx, of), r.served(ctx, of)
 }
 
-// served refuses a request of a namespace that is not.
+// served refuses a request of a namespace that does not exist.
 func (r *Router) served(ctx context.Context, req any) error {
 	if space := auth.SpaceOf(ctx, req); space != "" {
 		return r.cfg.Served(ctx, space)
@@ -47,5 +47,5 @@ func (r *Router) hasPart(number uint32) bool {
 // tenant is the tenant of a request over HTTP, as far as the request names it.
 type tenant string
 
-// GetTenant is what requests to agents have.
+// GetTenant is the method of requests to agents.
 func (t tenant) GetTenant() string { return string(t) }

@@ -36,7 +36,7 @@ type Directory interface {
 	Refresh()
 }
 
-// Peers reach partitions at other nodes. Their errors are those of the house there, NOT_OWNER,
+// Peers reach partitions at other nodes. Errors are those of the remote partition, NOT_OWNER,
 // [Unsent], or of the connection: UNAVAILABLE without a reason.
 type Peers interface {
 	// Call returns the bytes of the answer as they came, [sent.Message].
@@ -52,8 +52,8 @@ type Peers interface {
 type Config struct {
 	Slots     *Slots
 	Directory Directory
-	// Served refuses a namespace that this node does not serve: the house that would has not all
-	// names. Default: it serves all.
+	// Served refuses a namespace that this node does not serve, because a single partition does
+	// not know all names. Default: it serves all.
 	Served func(ctx context.Context, namespace string) error
 	// Partitions are those whose namespaces this node serves, by number. Default: the first
 	// one.
@@ -220,7 +220,7 @@ func (r *Router) elsewhere(ctx context.Context, part int32, method string, call 
 	return err
 }
 
-// Local makes a call at this node's house of a partition; NOT_OWNER: it has none.
+// Local makes a call at a partition of this node; NOT_OWNER: the node does not own it.
 func (r *Router) Local(ctx context.Context, part int32, method string, req any) (any, error) {
 	resp, here, err := r.cfg.Slots.At(part).call(ctx, method, req)
 	if !here {

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Backend is the house of a partition, open and served, as calls reach it.
+// Backend is an open partition whose services take calls.
 type Backend interface {
 	// Call calls a unary method by its full name.
 	Call(ctx context.Context, method string, req any) (any, error)
@@ -19,40 +19,41 @@ type Backend interface {
 	ServeHTTP(w http.ResponseWriter, r *http.Request)
 	// End ends streams and waits with DRAINING. Calls that change state go on.
 	End()
-	// Failed is closed when its store takes no more commits.
+	// Failed is closed when the partition's store takes no more commits.
 	Failed() <-chan struct{}
 }
 
-// Slot is where this node's house of a partition is while it has that. Safe for concurrent use. See
+// Slot holds the backend of a partition while this node owns it. Safe for concurrent use. See
 // [Slots].
 type Slot struct {
 	mu sync.Mutex
-	// active is nil while another node has the partition, or none.
+	// active is nil while this node does not own the partition.
 	active *activePartition
-	// changed is closed and made anew when a house comes, or its lease is renewed.
+	// changed is closed and replaced when a backend is attached, or its lease is renewed.
 	changed chan struct{}
 	// onChange is called when changed is closed.
 	onChange func()
-	// until is when the lease may have ended, by the monotonic clock; zero: it does not.
+	// until is when the lease may end, by the monotonic clock; zero: never.
 	until      time.Time
 	leaseTimer *time.Timer
 }
 
-// activePartition is a house with the calls that are inside.
+// activePartition is a backend with its running calls.
 type activePartition struct {
 	backend  Backend
 	leaving  bool
 	inFlight int
-	// drained is closed when a house that leaves has no call inside.
+	// drained is closed when a detached backend has no running call.
 	drained chan struct{}
-	// lasting are the calls that end when the lease may have: with OWNER_LOST, since they were begun.
+	// lasting are the calls that end when the lease may have ended: with OWNER_LOST, because
+	// they were begun.
 	lasting group
 }
 
-// newSlot is empty.
+// newSlot makes an empty slot.
 func newSlot(told func()) *Slot { return &Slot{changed: make(chan struct{}), onChange: told} }
 
-// Attach opens a house to calls. There must be none.
+// Attach opens a backend to calls. The slot must be empty.
 func (s *Slot) Attach(home Backend) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +85,7 @@ func (s *Slot) leaseExpired() {
 	}
 }
 
-// expired: the lease may have ended.
+// expired reports whether the lease may have ended.
 func (s *Slot) expired() bool { return !s.until.IsZero() && !time.Now().Before(s.until) }
 
 func (s *Slot) notify() {
@@ -93,21 +94,21 @@ func (s *Slot) notify() {
 	s.onChange()
 }
 
-// Changed is closed when a house comes, or its lease is renewed.
+// Changed returns a channel that is closed when a backend is attached, or its lease is renewed.
 func (s *Slot) Changed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.changed
 }
 
-// Has says whether calls are made here.
+// Has reports whether this node takes the partition's calls.
 func (s *Slot) Has() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.open()
 }
 
-// InFlight counts the calls that are in the house.
+// InFlight counts the running calls.
 func (s *Slot) InFlight() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +120,7 @@ func (s *Slot) InFlight() int {
 
 func (s *Slot) open() bool { return s.active != nil && !s.active.leaving && !s.expired() }
 
-// acquire keeps the house open until [Slot.release]; nil: there is none.
+// acquire keeps the backend open until [Slot.release]; nil: there is none.
 func (s *Slot) acquire() *activePartition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,9 +140,9 @@ func (s *Slot) release(from *activePartition) {
 	}
 }
 
-// Detach closes the house to calls, ends what waits in it and waits until the rest has its answer.
-// When ctx ends first it returns the context's error, and streams that are left are cut off. The
-// house is the caller's then in both cases; nil: there was none.
+// Detach closes the backend to calls, ends waiting calls and waits for the answers of all
+// others. If ctx ends first, it returns the context's error and aborts the remaining streams.
+// In both cases the caller then owns the backend; nil: there was none.
 func (s *Slot) Detach(ctx context.Context) (Backend, error) {
 	s.mu.Lock()
 	now := s.active
@@ -178,7 +179,7 @@ func (s *Slot) bindToLease(ctx context.Context, at *activePartition) (in context
 	return in, leave
 }
 
-// isGone: a house is another's to close, or its lease may have ended.
+// isGone reports whether the backend was detached, or its lease may have ended.
 func (s *Slot) isGone(at *activePartition) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,8 +195,8 @@ func (s *Slot) classify(at *activePartition, err error) error {
 	return wrapIfFailed(at.backend, err)
 }
 
-// call makes a unary call at the house, one that may wait in a context that ends with the lease;
-// false: there is none.
+// call makes a unary call at the backend. A call that may wait gets a context that ends with
+// the lease. false: there is no backend.
 func (s *Slot) call(ctx context.Context, method string, req any) (resp any, here bool, err error) {
 	at := s.acquire()
 	if at == nil {
@@ -212,8 +213,8 @@ func (s *Slot) call(ctx context.Context, method string, req any) (resp any, here
 	return resp, true, ended(ctx, s.classify(at, err))
 }
 
-// stream makes a call that streams at the house, on a stream in a context that ends with the lease;
-// false: there is none.
+// stream makes a streaming call at the backend, with a context that ends with the lease; false:
+// there is no backend.
 func (s *Slot) stream(ctx context.Context, method string, on func(ctx context.Context) grpc.ServerStream) (here bool, err error) {
 	at := s.acquire()
 	if at == nil {
@@ -225,8 +226,8 @@ func (s *Slot) stream(ctx context.Context, method string, on func(ctx context.Co
 	return true, ended(ctx, s.classify(at, at.backend.Stream(method, on(ctx))))
 }
 
-// serve serves a request to an agent at the house, in a context that ends with the lease; false: there
-// is none.
+// serve serves a request to an agent at the backend, with a context that ends with the lease;
+// false: there is no backend.
 func (s *Slot) serve(ctx context.Context, w http.ResponseWriter, in func(ctx context.Context) *http.Request) (here bool) {
 	at := s.acquire()
 	if at == nil {

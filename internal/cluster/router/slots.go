@@ -5,10 +5,10 @@ import (
 	"sync/atomic"
 )
 
-// Partitions is how many there are at most; their numbers begin at 0.
+// Partitions is the maximum number of partitions; their numbers begin at 0.
 const Partitions = 64
 
-// Slots are those of this node, one for each partition. Safe for concurrent use.
+// Slots are the slots of this node, one for each partition. Safe for concurrent use.
 type Slots struct {
 	at [Partitions]atomic.Pointer[Slot]
 	mu sync.Mutex
@@ -16,7 +16,7 @@ type Slots struct {
 	changed chan struct{}
 }
 
-// NewSlots are all empty.
+// NewSlots makes empty slots.
 func NewSlots() *Slots { return &Slots{} }
 
 // At returns the slot of a partition, always the same one.
@@ -49,7 +49,7 @@ func (s *Slots) Changed() <-chan struct{} {
 	return s.changed
 }
 
-// Has says whether calls of any partition are made here.
+// Has reports whether this node takes the calls of any partition.
 func (s *Slots) Has() bool {
 	for i := range s.at {
 		if seat := s.at[i].Load(); seat != nil && seat.Has() {

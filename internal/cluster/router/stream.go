@@ -204,7 +204,7 @@ func (o *outlet) broken() bool {
 	return o.gone != nil
 }
 
-// inlet is the stream that a house of this node serves: one request comes in, the rest goes out.
+// inlet is the stream for a local partition: one request comes in, responses go out.
 type inlet struct {
 	*outlet
 	ctx  context.Context //nolint:containedctx // it is the stream's

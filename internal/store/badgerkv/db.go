@@ -35,7 +35,7 @@ func Open(o Options) (db *DB, err error) {
 	return &DB{db: opened, log: o.Log}, nil
 }
 
-// Badger is for the rooms that keep its files.
+// Badger returns the database, for the packages that maintain its files.
 func (d *DB) Badger() *badger.DB { return d.db }
 
 // Last is the timestamp of the newest transaction.

@@ -73,7 +73,7 @@ func (r *Membership) Place(ctx context.Context, names []string, key func(name st
 	return at, nil
 }
 
-// Placed says in which partition each namespace is, on the line of the beats.
+// Placed returns the partition of each namespace. It uses the connection of the heartbeats.
 func (r *Membership) Placed(ctx context.Context) (at map[string]int32, err error) {
 	err = r.exec(ctx, r.conn, r.cfg.Wait, func(conn *pgx.Conn) (err error) {
 		at, err = placement{text: r.text, conn: conn}.placed()

@@ -5,6 +5,7 @@ import (
 	"io"
 	"iter"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -17,8 +18,11 @@ import (
 )
 
 // TestCLIPage: docs/reference/cli.md lists every command with its flags, as the command's help does.
+//
+// It is not parallel, because it changes the environment.
 func TestCLIPage(t *testing.T) {
-	t.Parallel()
+	t.Setenv("PAWL_ADDR", "192.0.2.1:1")
+	withoutSettings(t)
 	started := false
 	root := newRoot(&output.Printer{Out: io.Discard, Err: io.Discard}, &started)
 	page := cliPage{times: map[string]int{}}
@@ -37,6 +41,21 @@ func TestCLIPage(t *testing.T) {
 		page.command(cmd)
 	}
 	docpage.Check(t, "../../docs/reference/cli.md", "commands", page.String())
+}
+
+// withoutSettings unsets the variables PAWL_* for one test: they change the defaults of flags.
+func withoutSettings(t *testing.T) {
+	t.Helper()
+	for _, variable := range os.Environ() {
+		name, value, _ := strings.Cut(variable, "=")
+		if !strings.HasPrefix(name, "PAWL_") {
+			continue
+		}
+		t.Setenv(name, value) // the value comes back after the test
+		if err := os.Unsetenv(name); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // common is in how many commands a flag is for the table of common flags.

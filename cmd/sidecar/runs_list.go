@@ -2,8 +2,11 @@ package main
 
 import (
 	"cmp"
+	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
@@ -14,6 +17,7 @@ func newRunsList(p *output.Printer, c *command.Client) *cobra.Command {
 	var filter runFilter
 	var limit int
 	var oldest bool
+	var created timeRange
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List runs, newest first",
@@ -21,6 +25,9 @@ func newRunsList(p *output.Printer, c *command.Client) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			selected, err := filter.proto()
 			if err != nil {
+				return err
+			}
+			if err := created.set(selected, time.Now()); err != nil {
 				return err
 			}
 			req := &pawlv1.ListRunsRequest{Namespace: c.Namespace, Filter: selected}
@@ -41,7 +48,41 @@ func newRunsList(p *output.Printer, c *command.Client) *cobra.Command {
 	cmd.Flags().IntVar(&limit, "limit", 100, "most runs to list; 0 = all")
 	cmd.Flags().BoolVar(&filter.unserved, "unserved", false, "only runs whose turn no connected worker serves")
 	cmd.Flags().BoolVar(&oldest, "oldest", false, "oldest first")
+	cmd.Flags().StringVar(&created.since, "since", "", "only runs started at this time or later: RFC 3339, or a duration back from now, for example 24h")
+	cmd.Flags().StringVar(&created.until, "until", "", "only runs started before this time: RFC 3339, or a duration back from now")
 	return cmd
+}
+
+// timeRange holds the flags that bound when a run was started. Empty: no bound.
+type timeRange struct{ since, until string }
+
+// set writes the bounds into a filter. Durations count back from now.
+func (r timeRange) set(filter *pawlv1.RunFilter, now time.Time) (err error) {
+	if filter.CreatedAfter, err = timeOf("--since", r.since, now); err != nil {
+		return err
+	}
+	if filter.CreatedBefore, err = timeOf("--until", r.until, now); err != nil {
+		return err
+	}
+	if r.since != "" && r.until != "" && !filter.GetCreatedAfter().AsTime().Before(filter.GetCreatedBefore().AsTime()) {
+		return output.Usage(fmt.Errorf("--since %q is not before --until %q", r.since, r.until))
+	}
+	return nil
+}
+
+// timeOf reads a time of RFC 3339, or a duration back from now. Empty text: nil.
+func timeOf(flag, text string, now time.Time) (*timestamppb.Timestamp, error) {
+	if text == "" {
+		return nil, nil
+	}
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return timestamppb.New(at), nil
+	}
+	back, err := time.ParseDuration(text)
+	if err != nil || back < 0 {
+		return nil, output.Usage(fmt.Errorf("%s %q is neither a time such as 2026-01-31T09:00:00Z nor a duration such as 24h", flag, text))
+	}
+	return timestamppb.New(now.Add(-back)), nil
 }
 
 // maxPage is the largest page that the service gives.

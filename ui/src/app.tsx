@@ -19,7 +19,10 @@ import { CallerContext } from "./parts/caller";
 import { Failure, Loading, NotFound } from "./parts/notices";
 import { Shell } from "./parts/shell";
 
-/** The frame of every page; reads the caller's identity first, and asks for a token where one is required. */
+/**
+ * The frame of every page. It reads the caller's identity first, and requests a token if the
+ * sidecar requires one.
+ */
 export function App() {
   const queries = useQueryClient();
   const [refused, setRefused] = useState("");

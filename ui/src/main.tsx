@@ -12,7 +12,7 @@ import "./styles/pages.css";
 const queries = new QueryClient({
   defaultOptions: {
     queries: {
-      // Records never change; what does is followed or asked for again.
+      // Records never change; other data is followed or read again.
       staleTime: 30_000,
       refetchOnWindowFocus: false,
       retry: (count, error) => count < 3 && asProblem(error).transient,

@@ -1,22 +1,22 @@
-/** What was said and made before the visit that a run is in. */
+/** Reads the inputs, outputs and events that led to the current visit of a run. */
 
 import { entryOf, get, kindsOf, runPath } from "./client";
 import type { Artifact, Entry, Run, WireRecord } from "./types";
 
 export interface Cause {
-  /** What the run was given first. */
+  /** The first input of the run. */
   input: Entry | undefined;
-  /** The variables that it was started with, as JSON. */
+  /** The variables of the run's start, as JSON. */
   variables: string;
-  /** What was given since the last turn was completed. */
+  /** Inputs since the last completed turn. */
   since: readonly Entry[];
-  /** The last turn that was completed. */
+  /** The last completed turn. */
   output: Entry | undefined;
   artifacts: readonly Artifact[];
 }
 
 const KINDS = kindsOf("inputReceived", "turnCompleted");
-/** Records that are looked at first; twice as many each time that they do not suffice. */
+/** How many records are read first; each further read doubles the number. */
 const NEAR = 60;
 const PAGE = 1_000;
 
@@ -35,10 +35,10 @@ async function records(
   return (page.records ?? []).map(entryOf);
 }
 
-/** Reads backwards from the run's newest record; a list of records goes forwards only. */
+/** Reads backwards from the run's newest record, because a list of records only goes forwards. */
 export async function causeOf(run: Run, signal: AbortSignal): Promise<Cause> {
   const seq = Number(run.seq);
-  // All at once, and awaited together: of two that are broken off none is left behind.
+  // One Promise.all awaits all reads, so that an abort leaves none behind.
   const values = get<{ artifacts?: Artifact[]; variablesJson?: string }>(
     runPath(run.runId),
     { atSeq: seq, includeArtifacts: true, includeVariables: true },
@@ -61,7 +61,7 @@ export async function causeOf(run: Run, signal: AbortSignal): Promise<Cause> {
   };
 }
 
-/** Records that hold the last completed turn, if there is one. */
+/** Returns the records that contain the last completed turn, if there is one. */
 async function lastOnes(id: string, seq: number, signal: AbortSignal): Promise<Entry[]> {
   for (let back = NEAR; ; back *= 4) {
     const after = Math.max(0, seq - back);

@@ -1,4 +1,4 @@
-/** The gateway of the sidecar that served the page; the page connects to no other host. */
+/** Calls the gateway of the sidecar that served the page; the page connects to no other host. */
 
 import { EventParser, type ServerEvent } from "./events";
 import { asProblem, Problem, problemOf } from "./problem";
@@ -6,7 +6,7 @@ import { type Entry, KINDS, type WireRecord } from "./types";
 
 const TOKEN = "pawl.token";
 
-/** The bearer token of this tab; gone when the tab is closed. */
+/** The bearer token of this tab; closing the tab removes it. */
 export const token = {
   get: (): string => sessionStorage.getItem(TOKEN) ?? "",
   set: (value: string): void => sessionStorage.setItem(TOKEN, value),
@@ -81,7 +81,7 @@ export const packPath = (ref: string): string => `/v1/packs/${encodeURIComponent
 const wireKind = (kind: string): string =>
   `RECORD_KIND_${kind.replace(/[A-Z]/g, (c) => `_${c}`).toUpperCase()}`;
 
-/** Every kind, for lists and streams that would else give transitions and ends. */
+/** All kinds of records. Without them, lists and streams return transitions and ends only. */
 export const ALL_KINDS: readonly string[] = KINDS.map(wireKind);
 export const kindsOf = (...kinds: (typeof KINDS)[number][]): string[] => kinds.map(wireKind);
 
@@ -106,10 +106,10 @@ interface Item {
   heartbeat?: { cursor: string };
 }
 
-/** What one connection of a stream gives; "end": it is over by itself. */
+/** An item of one connection of a stream; "end": the stream has ended by itself. */
 export type StreamItem = { entry: Entry } | { cursor: string } | "end";
 
-/** Silence after which a connection counts as lost: heartbeats come every 15 s. */
+/** Milliseconds of silence after which a connection counts as lost; heartbeats come every 15 s. */
 const SILENCE_MS = 40_000;
 
 /** One connection to StreamTransitions. Throws a Problem when it is lost. */
@@ -128,7 +128,7 @@ export async function* connect(
   }
   const parser = new EventParser();
   try {
-    // Admitted: what is to come will come, even after a pause.
+    // The server accepted the request: records will arrive, perhaps after a pause.
     yield [];
     for (;;) {
       const { done, value } = await within(reader.read(), SILENCE_MS);
@@ -156,7 +156,8 @@ function itemOf(event: ServerEvent): StreamItem {
   }
   const data = JSON.parse(event.data) as Item & { code?: number };
   if (event.name === "fault") {
-    // The code of the status stands for the HTTP status: only requests of permitted callers are made again.
+    // The status code stands for the HTTP status, so that only requests of permitted callers are
+    // repeated.
     throw problemOf(
       data.code === 16 ? 401 : data.code === 7 ? 403 : data.code === 14 ? 503 : 500,
       data,

@@ -1,10 +1,10 @@
-/** The records by which others moved a run while this caller was about to. */
+/** Finds the records by which other callers moved a run before this caller's request. */
 
 import { entryOf, get, kindsOf, runPath } from "./client";
 import type { Problem } from "./problem";
 import type { Entry, WireRecord } from "./types";
 
-/** Refusals that say that the run is no longer where the caller saw it. */
+/** Reasons that say that the run is no longer in the state that the caller saw. */
 const CONFLICT_REASONS = new Set([
   "SEQ_MISMATCH",
   "TURN_TOKEN_REQUIRED",
@@ -16,7 +16,9 @@ const CONFLICT_REASONS = new Set([
 export const isConflict = (problem: Problem): boolean =>
   CONFLICT_REASONS.has(problem.reason) || problem.status === 409;
 
-/** The records that moved the run behind `seen`: the one that won, and the end if it came. */
+/**
+ * Returns the records that moved the run after `seen`: the first one, and the end if there is one.
+ */
 export async function conflictsSince(
   id: string,
   seen: number,

@@ -1,4 +1,4 @@
-/** What the page reads of a pack's own document, which the gateway gives as bytes. */
+/** Reads a pack's document, which the gateway returns as bytes. */
 
 import { parse } from "yaml";
 
@@ -8,7 +8,7 @@ export interface Budget {
   max_wall_time_sec?: number;
 }
 
-/** A value that a run is started with, as a prompt declares it. */
+/** A variable of a run's start, as a prompt declares it. */
 export interface Variable {
   name: string;
   type?: string;
@@ -61,7 +61,7 @@ export interface Document {
   };
 }
 
-/** Bytes in base64 as the UTF-8 text that they are. */
+/** Decodes base64 to UTF-8 text. */
 export function textOf(base64: string | undefined): string {
   const raw = atob(base64 ?? "");
   return new TextDecoder().decode(Uint8Array.from(raw, (c) => c.charCodeAt(0)));
@@ -75,7 +75,7 @@ export function base64Of(text: string): string {
   return btoa(raw);
 }
 
-/** The document of a registered pack, JSON or YAML; the server has checked it. */
+/** Parses the document of a registered pack, JSON or YAML, which the server has checked. */
 export function documentOf(text: string): Document {
   try {
     return (parse(text) as Document | null) ?? {};

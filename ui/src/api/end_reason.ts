@@ -1,22 +1,22 @@
-/** Why a run ended without success, in words; and from where it can be forked. */
+/** Describes why a run ended without success, and finds the record of the error. */
 
 import { entryOf, get, kindsOf, runPath } from "./client";
 import type { Entry, Fault, Run, WireRecord } from "./types";
 
 const KINDS = kindsOf("turnFailed", "stepResolved", "ended");
-/** Records before the end that are looked at for the error that led to it. */
+/** How many records before the end are searched for the error. */
 const NEAR = 100;
 
 export interface EndReason {
-  /** One sentence. */
+  /** The reason in one sentence. */
   words: string;
-  /** The error that led to the end, as it was reported. */
+  /** The reported error that led to the end. */
   error: Fault | undefined;
-  /** The record that has the error, or else the one that ended the run. */
+  /** Seq of the record that has the error, or else of the one that ended the run. */
   seq: number;
 }
 
-/** Reads the records of a run's end. */
+/** Reads the records of a run's end and describes its reason. */
 export async function endReason(run: Run, signal: AbortSignal): Promise<EndReason> {
   const afterSeq = Math.max(0, Number(run.seq) - NEAR);
   const page = await get<{ records?: WireRecord[] }>(
@@ -27,7 +27,7 @@ export async function endReason(run: Run, signal: AbortSignal): Promise<EndReaso
   return endingOf(run.reason ?? "", (page.records ?? []).map(entryOf));
 }
 
-/** The reason of an end in words, with the record of the error that led to it. */
+/** Describes the reason of an end, with the record of the error that led to it. */
 export function endingOf(reason: string, entries: readonly Entry[]): EndReason {
   const end = entries.findLast((e) => e.kind === "ended");
   const cause = causeOf(reason, entries);
@@ -38,7 +38,7 @@ export function endingOf(reason: string, entries: readonly Entry[]): EndReason {
   };
 }
 
-/** The last record of an error of the kind that the reason names. */
+/** Returns the last record of an error of the kind that the reason names. */
 function causeOf(reason: string, entries: readonly Entry[]): Entry | undefined {
   const [name, of] = split(reason);
   if (name === "turn_failed") {

@@ -1,14 +1,14 @@
-/** Reading server-sent events from a fetch: EventSource cannot send a token. */
+/** Reads server-sent events from a fetch, because EventSource cannot send a token. */
 
 export interface ServerEvent {
-  /** "message" where none is given. */
+  /** Name of the event; "message" if the stream gives none. */
   name: string;
   data: string;
-  /** The position to resume at; empty: none. */
+  /** The position at which a reconnect resumes; empty: none. */
   id: string;
 }
 
-/** Splits what arrives into events; give it the text as it comes, in any pieces. */
+/** Splits received text, in pieces of any size, into events. */
 export class EventParser {
   #rest = "";
   #event: ServerEvent = { name: "message", data: "", id: "" };

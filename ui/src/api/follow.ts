@@ -1,4 +1,4 @@
-/** Following records over as many connections as it takes, without gap or repeat. */
+/** Follows records over as many connections as it takes, without a gap or a repetition. */
 
 import { connect, type Query, type StreamItem } from "./client";
 import { asProblem, Problem } from "./problem";
@@ -7,25 +7,25 @@ import type { Entry } from "./types";
 export type Connection = "connecting" | "live" | "lost" | "ended";
 
 export interface Follower {
-  /** Records in order, each once. */
+  /** Receives records in order, each once. */
   onEntries(entries: Entry[]): void;
   onLink(link: Connection, problem?: Problem): void;
 }
 
-/** Where a stream goes on: a record of one run, or a place in the order of all. */
+/** Where a stream continues: after a record of one run, or at a position of the journal. */
 export interface Place {
   path: string;
   query: Query;
-  /** Last seq that was read; only for one run. */
+  /** Seq of the last read record; only for one run. */
   seq?: number;
-  /** Last position that was read; empty: behind the newest record. */
+  /** Last read position; empty: after the newest record. */
   cursor?: string;
 }
 
 const FIRST_PAUSE_MS = 200;
 const LONGEST_PAUSE_MS = 5_000;
 
-/** Follows until the signal ends it, the stream ends, or the caller may not read it. */
+/** Follows until the signal is aborted, the stream ends, or the caller may not read it. */
 export async function follow(place: Place, to: Follower, signal: AbortSignal): Promise<void> {
   const at = { ...place };
   let pause = FIRST_PAUSE_MS;
@@ -61,7 +61,7 @@ function positionOf(at: Place): Query {
   return at.cursor ? { afterCursor: at.cursor } : { fromNow: true };
 }
 
-/** Passes new records on and moves the place; true: the stream is over. */
+/** Passes new records on and moves the position; true: the stream has ended. */
 function take(items: StreamItem[], at: Place, to: Follower): boolean {
   const fresh: Entry[] = [];
   let over = false;

@@ -1,14 +1,14 @@
-/** From which record a run can be forked. */
+/** Finds a record from which a run can be forked. */
 
 import { get, runPath } from "./client";
 import type { Run } from "./types";
 
-/** Whether the run had neither ended nor begun to undo its effects there. */
+/** Whether the run, at a record, had neither ended nor begun to compensate its effects. */
 type Goes = (seq: number) => Promise<boolean>;
 
 /**
- * The newest record at or before `from` from which a fork goes on; 0: there is none. A commit
- * may hold several records, and the run is at each of them as it is behind the commit.
+ * Returns the seq of the newest record at or before `from` from which a fork can continue; 0: none.
+ * A commit may contain several records, and the run at each of them is as it was after the commit.
  */
 export const forkable = (id: string, from: number, signal: AbortSignal): Promise<number> =>
   newest(from, async (atSeq) => {
@@ -16,7 +16,10 @@ export const forkable = (id: string, from: number, signal: AbortSignal): Promise
     return ["RUN_STATUS_RUNNING", "RUN_STATUS_WAITING"].includes(run.status) && !run.compensating;
   });
 
-/** A run that does not go on never does again: strides back, then halves. */
+/**
+ * A run that cannot continue never can later, so this searches back in growing steps, then by
+ * halves.
+ */
 export async function newest(from: number, goes: Goes): Promise<number> {
   let bad = from + 1;
   let good = from;

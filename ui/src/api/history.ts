@@ -1,4 +1,4 @@
-/** The records that say how a run's time was spent, read from the first on. */
+/** Reads the records that show how a run spent its time, from the first one on. */
 
 import { useEffect, useState } from "react";
 import { entryOf, get, kindsOf, runPath } from "./client";
@@ -14,22 +14,22 @@ const KINDS = kindsOf(
   "ended",
 );
 
-/** Records of one request, and of all: a run may have many more. */
+/** Most records of one request, and of all requests: a run may have many more. */
 const PAGE = 1_000;
 const MOST = 20_000;
 
 export interface History {
   entries: readonly Entry[];
-  /** Read up to this record. */
+  /** Seq of the last read record. */
   to: number;
-  /** There are more than are read. */
+  /** True: the run has more records than were read. */
   cut: boolean;
   problem: Problem | undefined;
 }
 
 const NOTHING: History = { entries: [], to: 0, cut: false, problem: undefined };
 
-/** Reads up to a record, and goes on from there as that grows. */
+/** Reads up to a record, and continues from there when the number grows. */
 export function useHistory(
   id: string,
   last: number,
@@ -67,7 +67,7 @@ async function next(
   );
   const fresh = (page.records ?? []).map(entryOf);
   const entries = [...read.entries, ...fresh];
-  // A page that is not full, with none behind it, is the last one.
+  // A page that is not full and has no next page is the last one.
   const to = page.nextPageToken
     ? (fresh.at(-1)?.seq ?? last)
     : Math.max(last, fresh.at(-1)?.seq ?? 0);

@@ -1,4 +1,4 @@
-/** A call of a model: what was asked, and every record that is about it. */
+/** Reads a model call: its request, and every record about it. */
 
 import { entryOf, get, kindsOf, runPath } from "./client";
 import type { Entry, ModelAsked, WireRecord } from "./types";
@@ -13,22 +13,22 @@ const KINDS = kindsOf(
   "ended",
 );
 
-/** Records of one request, and of all: a turn may have many more. */
+/** Most records of one request, and of all requests: a turn may have many more. */
 const PAGE = 500;
 const MOST = 10_000;
 
 export interface ModelRecords {
   requests: ModelAsked;
-  /** Requests, answers and news of the step, oldest first. */
+  /** Requests, answers and notices of the step, oldest first. */
   own: readonly Entry[];
-  /** Records that ask for the tool calls of its answer, by the call's index. */
+  /** Records that request the tool calls of the answer, by the call's index. */
   calls: ReadonlyMap<number, Entry>;
 }
 
 export const requestOf = (run: string, step: number, signal: AbortSignal): Promise<ModelAsked> =>
   get<ModelAsked>(`${runPath(run)}/steps/${step}/model`, {}, signal);
 
-/** Reads the turn of a MODEL step as far as it is about the step. */
+/** Reads the records of a turn that are about one MODEL step. */
 export async function modelRecords(
   run: string,
   request: ModelAsked,

@@ -1,4 +1,4 @@
-/** Errors of the gateway: google.rpc.Status in JSON. */
+/** Errors of the gateway, which sends google.rpc.Status as JSON. */
 
 export interface Detail {
   "@type"?: string;
@@ -7,28 +7,28 @@ export interface Detail {
   fieldViolations?: { field?: string; description?: string }[];
 }
 
-/** A refusal, or a connection that could not be made (status 0). */
+/** An error of the gateway, or a failed connection (status 0). */
 export class Problem extends Error {
   constructor(
-    /** HTTP status; 0: no answer came. */
+    /** HTTP status; 0: no answer arrived. */
     readonly status: number,
     message: string,
-    /** The stable reason of the contract; empty: there is none. */
+    /** The stable reason of the contract; empty: none. */
     readonly reason: string = "",
     readonly metadata: Record<string, string> = {},
-    /** All that came with it, as it came. */
+    /** All details of the error, unchanged. */
     readonly details: readonly Detail[] = [],
   ) {
     super(message);
     this.name = "Problem";
   }
 
-  /** Worth trying again without a change. */
+  /** True: the same request may succeed later. */
   get transient(): boolean {
     return this.status === 0 || this.status === 503 || this.status === 429;
   }
 
-  /** The caller has to authenticate. */
+  /** True: the caller must authenticate. */
   get signedOut(): boolean {
     return this.status === 401;
   }

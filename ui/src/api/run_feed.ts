@@ -1,4 +1,4 @@
-/** One run as the page follows it: its head, and its records by seq. */
+/** Follows one run for the page: its state, and its records by seq. */
 
 import { ALL_KINDS, entryOf, get, runPath } from "./client";
 import { type Connection, follow } from "./follow";
@@ -7,7 +7,7 @@ import type { Entry, Run, WireRecord } from "./types";
 
 export interface FeedState {
   run: Run | undefined;
-  /** Newest record that is known to exist. */
+  /** Seq of the newest known record. */
   seq: number;
   link: Connection;
   problem: Problem | undefined;
@@ -19,10 +19,10 @@ interface Page {
   records?: WireRecord[];
 }
 
-/** Records of one request; pages begin at multiples of it. */
+/** Records of one request; pages begin at multiples of this number. */
 const PAGE = 200;
 
-/** Reads records where they are looked at, and what is new as it comes. */
+/** Reads the records that are shown, and receives new ones. */
 export class RunFeed {
   #state: FeedState = {
     run: undefined,
@@ -51,7 +51,7 @@ export class RunFeed {
     return this.#records.get(seq);
   }
 
-  /** Begins; ends with close. */
+  /** Begins to follow the run; `close` ends it. */
   async open(): Promise<void> {
     try {
       const { run } = await get<{ run: Run }>(runPath(this.id), {}, this.#stop.signal);
@@ -79,12 +79,12 @@ export class RunFeed {
     this.#listeners.clear();
   }
 
-  /** Reads the head again, where another part of the page saw that it has moved. */
+  /** Reads the run again after another part of the page saw that it has moved. */
   async look(): Promise<void> {
     await this.#refresh();
   }
 
-  /** Sees to it that the records from..to are there or on their way. */
+  /** Makes sure that the records from..to are read or being read. */
   need(from: number, to: number): void {
     const first = Math.floor((Math.max(from, 1) - 1) / PAGE);
     const last = Math.floor((Math.min(to, this.#state.seq) - 1) / PAGE);
@@ -104,7 +104,7 @@ export class RunFeed {
     }
     this.#requested.add(page);
     try {
-      // A page of large records is cut short: go on behind its last one.
+      // A page of large records is shorter, so the next request continues after its last record.
       while (after < end) {
         const query = { kinds: ALL_KINDS, afterSeq: after, pageSize: end - after };
         const got = await get<Page>(`${runPath(this.id)}/transitions`, query, this.#stop.signal);
@@ -141,7 +141,7 @@ export class RunFeed {
     void this.#refresh();
   }
 
-  /** Reads the run again; what comes meanwhile is read once more. */
+  /** Reads the run again; if records arrive meanwhile, reads it once more. */
   async #refresh(): Promise<void> {
     if (this.#refreshing) {
       this.#retry = true;
@@ -154,7 +154,7 @@ export class RunFeed {
         this.#set({ run, seq: Number(run.seq) });
       }
     } catch {
-      // The stream tells of lost connections.
+      // The stream reports lost connections.
     }
     this.#refreshing = false;
     if (this.#retry && !this.#stop.signal.aborted) {
@@ -171,7 +171,7 @@ export class RunFeed {
   }
 }
 
-/** The run after a record, as far as the record tells; the rest is read again. */
+/** Returns the run after a record, as far as the record shows it; the rest is read again. */
 export function after(run: Run, { seq, kind, body, at }: Entry): Run {
   const next: Run = { ...run, seq: String(seq), updatedAt: at };
   switch (kind) {
@@ -182,7 +182,7 @@ export function after(run: Run, { seq, kind, body, at }: Entry): Run {
       next.totalVisits = body.totalVisits ?? run.totalVisits;
       next.transitions = (run.transitions ?? 0) + 1;
       next.visits = { ...run.visits, [to]: body.visit ?? (run.visits?.[to] ?? 0) + 1 };
-      // An edge counts only if its own target was entered.
+      // An edge counts only if the run entered the edge's own target.
       next.edges = body.redirects?.length
         ? run.edges
         : followed(run.edges ?? [], body.fromState, body.event);

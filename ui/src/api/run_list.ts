@@ -1,10 +1,10 @@
-/** The rows of the runs page: pages of the server, kept up to date by records. */
+/** The rows of the runs page: pages of the server, which records keep up to date. */
 
 import { get, type Query, runPath } from "./client";
 import { asProblem, type Problem } from "./problem";
 import type { Entry, Run } from "./types";
 
-/** What the page keeps of a run; 100 000 of them have to fit. */
+/** The shown fields of a run; memory must hold 100 000 of them. */
 export interface Row {
   id: string;
   pack: string;
@@ -56,7 +56,7 @@ export function rowOf(run: Run): Row {
   };
 }
 
-/** The filter as parameters of ListRuns. */
+/** Converts the filter to parameters of ListRuns. */
 export function queryOfFilter(f: RunFilter, now: number): Query {
   const [key = "", ...value] = f.label.split("=");
   return {
@@ -69,7 +69,7 @@ export function queryOfFilter(f: RunFilter, now: number): Query {
   };
 }
 
-/** Whether a run belongs to the list, judged as the server judges. */
+/** Whether a run matches the filter, by the same rules as the server's. */
 export function selects(f: RunFilter, row: Row, now: number): boolean {
   return (
     (f.pack === "" || f.pack === row.pack || f.pack === `${row.pack}@${row.version}`) &&
@@ -88,19 +88,19 @@ interface Page {
 
 export interface ListState {
   rows: readonly Row[];
-  /** All pages were read. */
+  /** True: all pages were read. */
   complete: boolean;
   loading: boolean;
   problem: Problem | undefined;
 }
 
 const PAGE = 500;
-/** Runs that are read again one by one after records about them; more are listed. */
+/** Up to this number, changed runs are read one by one; more are listed. */
 const REFRESH = 24;
 /** Most rows that are listed again for that. */
 const HEAD_ROWS = 5_000;
 
-/** Holds rows newest first. Emits at most once per animation frame. */
+/** Holds rows, newest first. It notifies at most once per animation frame. */
 export class RunList {
   #state: ListState = { rows: [], complete: false, loading: false, problem: undefined };
   #token = "";
@@ -121,7 +121,7 @@ export class RunList {
 
   readonly state = (): ListState => this.#state;
 
-  /** Reads the next page, unless one is on its way, refused, or there is none. */
+  /** Reads the next page, unless one is being read, was refused, or does not exist. */
   async more(): Promise<void> {
     const { loading, complete, problem } = this.#state;
     if (loading || complete || problem) {
@@ -141,13 +141,13 @@ export class RunList {
     }
   }
 
-  /** Asks again for a page that was refused or lost. */
+  /** Reads a page again that was refused or lost. */
   async reload(): Promise<void> {
     this.#set({ problem: undefined });
     await this.more();
   }
 
-  /** Takes what records say at once, and reads their runs again for the rest. */
+  /** Applies records at once, and reads their runs again for the other fields. */
   apply(entries: readonly Entry[]): void {
     const rows = this.#state.rows.slice();
     let changed = false;
@@ -196,7 +196,7 @@ export class RunList {
     return (await Promise.all(ids.map(read))).filter((row) => row !== undefined);
   }
 
-  /** Reads pages from the newest run on, until those that changed are among them. */
+  /** Reads pages from the newest run on, until they contain the changed runs. */
   async #head(ids: string[]): Promise<Row[]> {
     const oldest = ids.toSorted()[0] ?? "";
     const runs: Row[] = [];
@@ -208,7 +208,7 @@ export class RunList {
         pageToken = page.nextPageToken ?? "";
       } while (pageToken !== "" && (runs.at(-1)?.id ?? "") > oldest && runs.length < HEAD_ROWS);
     } catch {
-      // What was read stands; the next record asks again.
+      // Rows that were read stay; the next record causes another read.
     }
     return runs;
   }
@@ -227,7 +227,7 @@ export class RunList {
       } else if (known) {
         rows[at] = row;
       } else if (at < rows.length || rows.length === 0 || this.#state.complete) {
-        // Behind the last row only where no page is to come that will have it.
+        // A row after the last one is added only if no later page will contain it.
         added.push(row);
       }
     }
@@ -269,7 +269,7 @@ function after(row: Row, { kind, body, at }: Entry): Row {
   }
 }
 
-/** Where a run is, or would be, among rows that are sorted newest first. */
+/** Returns the index of a run, or the index at which it belongs, in rows sorted newest first. */
 export function find(rows: readonly Row[], id: string): number {
   let low = 0;
   let high = rows.length;
@@ -287,7 +287,8 @@ export function find(rows: readonly Row[], id: string): number {
 const newestFirst = (a: Row, b: Row): number => (a.id < b.id ? 1 : a.id > b.id ? -1 : 0);
 
 /**
- * Rows with those that were added, newest first, each run once; the search for a row relies on both. Added rows come in any order; its own rows win.
+ * Returns the rows with added ones, newest first and each run once, on which the search for a row
+ * relies. Added rows may have any order; existing rows win.
  */
 export function merge(rows: readonly Row[], added: readonly Row[]): Row[] {
   const fresh = [...new Map(added.map((row) => [row.id, row])).values()].sort(newestFirst);

@@ -1,4 +1,4 @@
-/** Looking for runs among all that the sidecar has, by the text of the search field. */
+/** Finds runs among all runs of the sidecar, by the text of the search field. */
 
 import { get, type Query } from "./client";
 import { merge, queryOfFilter, type Row, type RunFilter, rowOf, selects } from "./run_list";
@@ -6,17 +6,17 @@ import type { Run } from "./types";
 
 export interface Found {
   rows: readonly Row[];
-  /** There are more than were asked for. */
+  /** True: more runs match than were requested. */
   more: boolean;
 }
 
-/** Runs of one question. */
+/** Most runs of one query. */
 const MOST = 200;
 
 const ID = /^[0-7][0-9a-hjkmnp-tv-z]{0,25}$/i;
 const LABEL = /^[A-Za-z0-9][A-Za-z0-9._/-]{0,62}=/;
 
-/** The ends of an id as lists show it, where that is what was typed. */
+/** Returns the beginning and the end of an id, if the text is an id as lists show it. */
 export function shortened(text: string): readonly [string, string] | undefined {
   const [front, back, ...rest] = text.split(/…|\.\.\./);
   return front && back !== undefined && rest.length === 0 && ID.test(front)
@@ -24,7 +24,7 @@ export function shortened(text: string): readonly [string, string] | undefined {
     : undefined;
 }
 
-/** The questions that a text may stand for; each is one that the sidecar has an index for. */
+/** Returns the queries that a text may mean; the sidecar has an index for each. */
 export function questions(text: string): Query[] {
   const front = shortened(text)?.[0] ?? text;
   const asks: Query[] = [];
@@ -45,7 +45,7 @@ interface Page {
   nextPageToken?: string;
 }
 
-/** Asks all of them at once; what is found has to pass the filter too. */
+/** Sends all queries at once; the results must match the filter as well. */
 export async function searchRuns(
   text: string,
   filter: RunFilter,

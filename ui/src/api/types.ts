@@ -1,5 +1,5 @@
 /**
- * What the page reads of the contract (proto/pawl/v1), as the gateway writes it:
+ * The messages of the contract (proto/pawl/v1) that the page reads, as the gateway writes them:
  * ProtoJSON, so 64-bit numbers are strings and absent fields have their defaults.
  */
 
@@ -31,7 +31,7 @@ export interface PackRef {
 export interface Fault {
   code: string;
   message?: string;
-  /** Where the reporter's code raised it. */
+  /** Where the reporter's code threw the error. */
   trace?: string;
 }
 
@@ -42,7 +42,7 @@ export interface TurnRef {
   attempt: number;
 }
 
-/** The call of a model's answer that a step makes. */
+/** The model's tool call that a step makes. */
 export interface CallRef {
   modelStep: number;
   index?: number;
@@ -51,7 +51,7 @@ export interface CallRef {
 export interface ModelCall {
   id?: string;
   name?: string;
-  /** As the model wrote them, JSON or not. */
+  /** The text from the model, JSON or not. */
   arguments?: string;
 }
 
@@ -71,7 +71,7 @@ export interface ModelRequest {
   hash?: string;
 }
 
-/** What there is to a MODEL step besides what every step has. */
+/** Fields of a MODEL step that other steps lack. */
 export interface ModelStep {
   request?: ModelRequest;
   answer?: ModelAnswer;
@@ -81,7 +81,7 @@ export interface ModelStep {
   requestChanged?: boolean;
 }
 
-/** A MODEL step as the model was asked, every reference resolved. */
+/** The request of a MODEL step, with every reference resolved. */
 export interface ModelAsked {
   step: Step;
   system?: string;
@@ -110,7 +110,7 @@ export interface Step {
   approval?: { held?: boolean; since?: string; digest: string };
 }
 
-/** A held call, or an event from outside, that waits for a person. */
+/** An open decision of a person: a held call, or an outside event. */
 export interface Approval {
   runId: string;
   packId: string;
@@ -160,7 +160,7 @@ export interface Parent {
   attempt: number;
 }
 
-/** What a run takes of one of the operator's accounts over runs. */
+/** What a run has used of one of the operator's accounts. */
 export interface AccountShare {
   name: string;
   windowStart?: string;
@@ -170,7 +170,7 @@ export interface AccountShare {
   reservedCostMicroUsd?: string;
 }
 
-/** One of the operator's accounts over runs; a limit of 0: there is none. */
+/** One of the operator's accounts over runs; a limit of 0 means that there is none. */
 export interface Account extends AccountShare {
   windowEnd?: string;
   maxTokens?: string;
@@ -189,7 +189,7 @@ export interface LimitWait {
   ahead?: number;
 }
 
-/** What a run may consume; those of money alone. */
+/** Limits of a run's consumption of tokens and money. */
 export interface RunBudgets {
   maxTokens?: string;
   maxCostMicroUsd?: string;
@@ -217,7 +217,7 @@ export interface Run {
   toolCalls?: number;
   reframes?: number;
   tokens?: string;
-  /** Those of tokens with usage that was not reported in full. */
+  /** Tokens of usage that was not reported completely. */
   estimatedTokens?: string;
   costMicroUsd?: string;
   reservedTokens?: string;
@@ -286,7 +286,7 @@ export interface Redirect {
   guard: string;
 }
 
-/** The union of all bodies of records; which fields hold follows from the kind. */
+/** The union of all bodies of records; the kind decides which fields are set. */
 export interface Body {
   fromState?: string;
   event?: string;
@@ -323,9 +323,9 @@ export interface Body {
   worker?: string;
   denial?: { code: string; message?: string };
   note?: string;
-  /** Of a request without a change, its name; of a step the model's call that it makes. */
+  /** Of a request without a change, its name; of a step, the model's call that it makes. */
   call?: string | CallRef;
-  /** Of a step: STEP_KIND_MODEL where a model is asked. */
+  /** Of a step: STEP_KIND_MODEL for a model call. */
   kind?: string;
   model?: ModelRequest;
   bound?: Usage;
@@ -341,12 +341,12 @@ export interface Body {
   piece?: { artifactId?: string; name?: string; parts?: Part[] };
   remote?: { taskId?: string; contextId?: string; cardUrl?: string; awaiting?: unknown };
   question?: Part[];
-  /** Of an attempt with an unknown outcome: the step that asks. */
+  /** Of an attempt with an unknown outcome: the step that reconciles it. */
   by?: number;
   verdict?: string;
   digest?: string;
   expires?: string;
-  /** What was said, or the text of a notice. */
+  /** Text of a message, or of a notice. */
   text?: string;
   when?: string;
   code?: string;
@@ -401,7 +401,7 @@ export type WireRecord = {
   hash?: string;
 } & Partial<Record<Kind, Body>>;
 
-/** A record as the page keeps it. */
+/** A record in the form that the page keeps. */
 export interface Entry {
   runId: string;
   seq: number;

@@ -15,12 +15,12 @@ import { useNow } from "../parts/use_now";
 import { useTitle } from "../parts/use_title";
 import { Text } from "../parts/value";
 
-/** What waits changes without a record that this page follows. */
+/** Approvals change without a record that this page follows, so it reads them again. */
 const EVERY_MS = 2_000;
 
 const keyOf = (a: Approval): string => `${a.runId} ${a.call?.step ?? ""}`;
 
-/** Everything that waits for a person: held calls, and runs that an event from outside moves. */
+/** Shows all open decisions: held calls, and runs that an outside event moves. */
 export function ApprovalsPage() {
   useTitle("Approvals");
   const [open, setOpen] = useState<Approval>();
@@ -99,7 +99,7 @@ function Waiting({ approval: a, onDecide }: { approval: Approval; onDecide: () =
   );
 }
 
-/** What an event is about, and where each leads. */
+/** Shows the event of a waiting run, and the state to which each answer leads. */
 function Event({ of: a }: { of: Approval }) {
   return (
     <>

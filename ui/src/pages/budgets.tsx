@@ -11,10 +11,10 @@ import { useNow } from "../parts/use_now";
 import { useThrottled } from "../parts/use_throttled";
 import { useTitle } from "../parts/use_title";
 
-/** Accounts change without a record that this page could follow. */
+/** Accounts change without a record that this page could follow, so it reads them again. */
 const EVERY_MS = 2_000;
 
-/** Accounts of one answer; names narrow down what is more. */
+/** Most accounts of one answer; a name prefix selects among more. */
 const SHOWN = 200;
 
 interface AccountList {
@@ -22,7 +22,9 @@ interface AccountList {
   nextPageToken?: string;
 }
 
-/** The operator's accounts over runs: what is settled, reserved, refused, and until when. */
+/**
+ * Shows the operator's accounts over runs: settled, reserved and refused amounts, and the window.
+ */
 export function BudgetsPage() {
   useTitle("Budgets");
   const [params, setParams] = useSearchParams();

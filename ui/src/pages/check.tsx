@@ -8,7 +8,7 @@ import { Findings, Terminations } from "../parts/pack_findings";
 import { Source } from "../parts/source";
 import { useTitle } from "../parts/use_title";
 
-/** Checks a document without storing it. */
+/** Checks a pack document and stores nothing. */
 export function CheckPage() {
   useTitle("Check a pack");
   const [text, setText] = useState("");
@@ -104,7 +104,7 @@ function CheckForm({ text, onText, onCheck, onFile }: FormProps) {
 
 interface CheckedProps {
   report: ValidateReport;
-  /** The document that was checked, and the line of it that is looked at. */
+  /** The checked document, and the line of it that is shown. */
   text: string;
   line: number;
   onLine: (line: number) => void;

@@ -17,7 +17,7 @@ const EVERY_MS = 5_000;
 const DEAD_LETTERS = 100;
 const RECEIVERS = 200;
 
-/** What is sent to others: webhooks and pushes, how they fare, and what was given up. */
+/** Shows webhooks and pushes, their state, and their dead letters. */
 export function DeliveriesPage() {
   useTitle("Deliveries");
   const now = useNow(1_000);
@@ -82,7 +82,7 @@ const useWebhooks = () =>
     staleTime: 0,
   });
 
-/** Pushes that do not arrive. */
+/** Reads the pushes that fail. */
 function usePushes() {
   return useQuery({
     queryKey: ["pushes"],
@@ -193,7 +193,7 @@ function ConsumerStatus({ of, now }: { of: Fares; now: number }) {
 
 interface DeadLettersProps {
   receiver: DeliveryRef;
-  /** Dead letters made so far; some may be gone. */
+  /** Dead letters made so far; some may have been deleted. */
   count: number;
   onChange: () => void;
 }

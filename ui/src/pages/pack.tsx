@@ -15,7 +15,7 @@ import { Source } from "../parts/source";
 import { useGraph, usePack } from "../parts/use_pack";
 import { useTitle } from "../parts/use_title";
 
-/** One version of a pack: its graph, its findings, its agents, its source. */
+/** Shows one version of a pack: its graph, its findings, its agents, its source. */
 export function PackPage({ reference }: { reference: string }) {
   const { asked: request, source, document } = usePack(plain(reference));
   const [line, setLine] = useState(0);
@@ -70,7 +70,7 @@ export function PackPage({ reference }: { reference: string }) {
   );
 }
 
-/** A part of the address as it was before it was written into one. */
+/** Decodes a part of the page's address. */
 function plain(part: string): string {
   try {
     return decodeURIComponent(part);
@@ -179,7 +179,7 @@ interface AgentCard {
   skills?: { id?: string; name?: string; description?: string }[];
 }
 
-/** The agent card; empty where the sidecar serves no agents. */
+/** Shows the agent card; empty if the sidecar serves no agents. */
 function Card({ pack, agent }: { pack: Pack; agent: string }) {
   const name = `${pack.id}@${pack.version}`;
   const request = useQuery({

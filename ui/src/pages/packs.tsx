@@ -7,7 +7,7 @@ import { bytes, when } from "../parts/format";
 import { Empty, Failure, Loading } from "../parts/notices";
 import { useTitle } from "../parts/use_title";
 
-/** Every registered pack with its versions. */
+/** Shows every registered pack with its versions. */
 export function PacksPage() {
   useTitle("Packs");
   const request = useQuery({

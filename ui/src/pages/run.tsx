@@ -36,7 +36,7 @@ interface Snapshot {
   budgets?: RunBudgets;
 }
 
-/** One run: what it is, was and may become. */
+/** Shows one run: its records, its current state, and the possible actions. */
 export function RunPage({ id }: { id: string }) {
   const feed = useFeed(id);
   const { run, problem, link, seq } = useSyncExternalStore(feed.subscribe, feed.state);
@@ -61,7 +61,7 @@ export function RunPage({ id }: { id: string }) {
 function useFeed(id: string): RunFeed {
   const [feed, setFeed] = useState(() => new RunFeed(id));
   useEffect(() => {
-    // A feed that was closed is over: the effect may run twice.
+    // A closed feed cannot be opened again, and the effect may run twice.
     const opened = new RunFeed(id);
     setFeed(opened);
     void opened.open();
@@ -140,12 +140,12 @@ function Opened({ feed, run, link, last }: OpenedProps) {
 
 interface NoticesProps {
   run: Run;
-  /** What the open turn waits for, where no connected worker serves it; else empty. */
+  /** What the open turn waits for if no connected worker serves it; otherwise empty. */
   unserved: string;
   onSeq: (seq: number) => void;
 }
 
-/** Why the run ended, or what it waits for. */
+/** Shows why the run ended, or what it waits for. */
 function Notices({ run, unserved, onSeq }: NoticesProps) {
   return (
     <>
@@ -160,7 +160,7 @@ function Notices({ run, unserved, onSeq }: NoticesProps) {
   );
 }
 
-/** What the run has used up of its bounds, money too. */
+/** Shows how much of its limits the run has used, money included. */
 function UsageTotals({
   budgets,
   onSeq,
@@ -175,7 +175,7 @@ function UsageTotals({
   );
 }
 
-/** The record that is looked at, by the address of the page; the newest where it names none. */
+/** The selected record, from the page's address; the newest if the address names none. */
 function usePlace(last: number) {
   const [params, setParams] = useSearchParams();
   const wanted = Number(params.get("seq") ?? 0);
@@ -201,7 +201,7 @@ function Records(props: Parameters<typeof Timeline>[0]) {
 
 interface ArtifactsProps {
   runId: string;
-  /** As of the record; undefined: they are being read. */
+  /** The artifacts at the record; undefined while they are being read. */
   artifacts: readonly Artifact[] | undefined;
   seq: number;
   onSeq: (seq: number) => void;
@@ -224,7 +224,7 @@ function ArtifactsCard({ runId, artifacts, seq, onSeq }: ArtifactsProps) {
 
 interface PicturedProps {
   feed: RunFeed;
-  /** As it was at the record that is looked at. */
+  /** The run at the selected record. */
   run: Run;
   graph: Graph | undefined;
   last: number;
@@ -233,7 +233,7 @@ interface PicturedProps {
   onState: (state: string) => void;
 }
 
-/** Where the run stands in its graph, and how often it went which way. */
+/** Shows the run's state in its graph, and how often each edge was followed. */
 function Pictured({ feed, run, graph, last, selected, live, onState }: PicturedProps) {
   const history = useHistory(run.runId, last, forcedOrExpired(graph, run));
   const counts = useMemo(
@@ -320,7 +320,7 @@ function Details({ feed, run, last, selected, live, onSeq }: DetailsProps) {
   );
 }
 
-/** The run as it was at a record; while one is read, the one before is shown. */
+/** Reads the run at a record; until it is read, the previous one is shown. */
 function useSnapshot(id: string, seq: number) {
   const at = useThrottled(seq, 60);
   return useQuery({
@@ -334,7 +334,7 @@ function useSnapshot(id: string, seq: number) {
   });
 }
 
-/** The last record before `from` that entered a state, of those that were read; 0: none. */
+/** Returns the last read record before `from` that entered a state; 0: none. */
 function lastVisit(feed: RunFeed, state: string, from: number): number {
   for (let seq = from - 1; seq >= 1; seq--) {
     const entry = feed.record(seq);
@@ -345,7 +345,7 @@ function lastVisit(feed: RunFeed, state: string, from: number): number {
   return 0;
 }
 
-/** Edges that no count of the run tells apart may have been followed. */
+/** Whether edges may have been followed that the run's counts do not distinguish. */
 const forcedOrExpired = (graph: Graph | undefined, run: Run): boolean =>
   (graph?.edges ?? []).some(
     (e) =>
@@ -354,7 +354,7 @@ const forcedOrExpired = (graph: Graph | undefined, run: Run): boolean =>
       (run.visits?.[e.toState] ?? 0) > 0,
   );
 
-/** What the run was started with. */
+/** Shows the input and variables of the run's start. */
 function Started({ run }: { run: Run }) {
   const request = useQuery({
     queryKey: ["variables", run.runId],

@@ -28,7 +28,7 @@ interface Counts {
   counts: { status: string; runs?: string }[];
 }
 
-/** All runs, newest first, kept up to date while the page is open. */
+/** Shows all runs, newest first, kept up to date while the page is open. */
 export function RunsPage() {
   useTitle("Runs");
   const [filter, setFilter] = useFilter();
@@ -40,7 +40,7 @@ export function RunsPage() {
   const request = useSearch(filter, typed);
   const rows = useMemo(() => {
     const here = found(state.rows, wanted);
-    // Rows that were read are kept up to date; those of the search are as they were found.
+    // Listed rows are kept up to date; rows of the search stay as they were found.
     return request.rows.length > 0 ? merge(request.rows, here) : here;
   }, [state.rows, wanted, request.rows]);
   const [rate, count] = useRate();
@@ -158,7 +158,7 @@ interface Search extends Found {
   busy: boolean;
 }
 
-/** What the sidecar itself finds among all runs, also those that were not read. */
+/** Searches all runs of the sidecar, including those that the page has not read. */
 function useSearch(filter: RunFilter, wanted: string): Search {
   const text = useThrottled(wanted, 150);
   const request = useQuery({
@@ -177,7 +177,7 @@ function useSearch(filter: RunFilter, wanted: string): Search {
 
 const NO_ROWS: readonly Row[] = [];
 
-/** The filter lives in the address, so that it can be shared as a link. */
+/** Keeps the filter in the page's address, so that a link can share it. */
 function useFilter(): [RunFilter, (next: RunFilter) => void] {
   const [params, setParams] = useSearchParams();
   const filter = useMemo(

@@ -2,7 +2,7 @@ import { type FormEvent, useState } from "react";
 import type { Problem } from "../api/problem";
 import { Logo } from "../parts/logo";
 
-/** Asks for a bearer token; it stays in this tab. */
+/** Requests a bearer token, which stays in this tab. */
 export function SignIn({
   onToken,
   problem,

@@ -8,7 +8,7 @@ import { Empty, Failure, Loading } from "../parts/notices";
 import { refOf, StartForm } from "../parts/start_form";
 import { useTitle } from "../parts/use_title";
 
-/** Begins a run: which pack, from where, with what, and what is to execute it. */
+/** Starts a run: selects its pack, entry, variables and executor. */
 export function StartPage() {
   useTitle("Start a run");
   const [params, setParams] = useSearchParams();

@@ -10,13 +10,13 @@ import { RunId } from "../parts/run_id";
 import { useNow } from "../parts/use_now";
 import { useTitle } from "../parts/use_title";
 
-/** Work comes and goes without a record that this page could follow. */
+/** Work changes without a record that this page could follow, so it reads it again. */
 const EVERY_MS = 2_000;
 
-/** Runs that are named one by one. */
+/** Most runs that are listed one by one. */
 const NAMED = 50;
 
-/** The connected workers, their leases, the queues, and the work without a worker. */
+/** Shows the connected workers, their leases, the queues, and the work without a worker. */
 export function WorkersPage() {
   useTitle("Workers");
   const now = useNow(1_000);

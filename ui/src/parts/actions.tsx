@@ -25,12 +25,12 @@ interface Props {
   onStale: () => void;
 }
 
-/** What the caller may do to the run now; what it may not is not there. */
+/** Shows the actions that the caller may take on the run now; others are hidden. */
 export function Actions({ run, seq, graph, document, onStale }: Props) {
   const may = useMay();
   const [open, setOpen] = useState<Open>();
   const close = () => setOpen(undefined);
-  // An imported run is there to be looked at.
+  // An imported run is read only.
   const over = isTerminal(run.status) || run.imported === true;
   const writes = may("runs:write") && !over;
   const node = graph?.nodes?.find((n) => n.name === run.state);
@@ -114,7 +114,7 @@ interface SteeringProps {
   onClose: () => void;
 }
 
-/** The steering message to a run that is under way. */
+/** Shows the form of a steering message to an active run. */
 function Steering({ run, open, onClose }: SteeringProps) {
   return (
     <>

@@ -9,7 +9,7 @@ export interface ApprovalList {
   nextPageToken?: string;
 }
 
-/** The run's calls that wait for a person, each with its way to the decision. */
+/** Shows the run's held calls, each with a link to its decision. */
 export function PendingApprovals({ run }: { run: Run }) {
   const [open, setOpen] = useState<Approval>();
   const request = useQuery({

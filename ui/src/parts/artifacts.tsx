@@ -11,12 +11,12 @@ import { Text, textOfValue } from "./value";
 interface Props {
   runId: string;
   artifacts: readonly Artifact[];
-  /** Record that is looked at. */
+  /** Seq of the selected record. */
   seq: number;
   onSeq: (seq: number) => void;
 }
 
-/** The artifacts as they were at a record, each with what its last write changed. */
+/** Shows the artifacts at a record, each with the change by its last write. */
 export function Artifacts({ runId, artifacts, seq, onSeq }: Props) {
   const [open, setOpen] = useState<string | undefined>();
   if (artifacts.length === 0) {

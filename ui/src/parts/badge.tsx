@@ -13,11 +13,11 @@ const MARKS: Record<string, string> = {
 interface Props {
   status: string;
   paused?: boolean | undefined;
-  /** No connected worker serves the open turn. */
+  /** True: no connected worker serves the open turn. */
   unserved?: boolean;
 }
 
-/** A status by word, mark and colour, so that none of them carries it alone. */
+/** Shows a status by a word, a mark and a colour, so that it does not depend on one of them. */
 export function Badge({ status, paused, unserved = false }: Props) {
   const name = statusOf(status);
   if (unserved) {

@@ -2,7 +2,7 @@ import { Component, type ReactNode } from "react";
 import { Problem } from "../api/problem";
 import { Failure } from "./notices";
 
-/** Shows an error of the page itself instead of an empty page. */
+/** Shows an error of the page itself in place of an empty page. */
 export class Boundary extends Component<{ children: ReactNode }, { fault: Error | undefined }> {
   override state = { fault: undefined };
 

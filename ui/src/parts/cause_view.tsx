@@ -6,7 +6,7 @@ import { bytes } from "./format";
 import { Failure, Loading } from "./notices";
 import { RenderedParts, RenderedValue } from "./rendered";
 
-/** What a decision is about: the last output, the artifacts, and what was asked for. */
+/** Shows the basis of a decision: the last output, the artifacts, and the inputs. */
 export function CauseView({ run }: { run: Run }) {
   const request = useQuery({
     queryKey: ["led-here", run.runId, run.seq],

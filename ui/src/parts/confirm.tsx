@@ -35,7 +35,7 @@ export function Confirm({ title, verb, danger, path, body, onDone, onClose, chil
   );
 }
 
-/** A button that asks before it acts. */
+/** A button that asks for a confirmation before it acts. */
 export function ConfirmButton({
   label,
   small = false,

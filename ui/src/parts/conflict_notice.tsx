@@ -5,12 +5,12 @@ import type { Entry, Run } from "../api/types";
 import { timeOf, when } from "./format";
 
 /**
- * Whether a run was moved since it was seen: known from the run as it is followed, or from
- * the refusal of what was sent.
+ * Returns whether a run was moved since the caller saw it, from the followed run or from the
+ * refusal of a request.
  */
 export function useConflicts(run: Run, seen: string, problem: Problem | undefined, busy: boolean) {
   const expired = problem !== undefined && isConflict(problem);
-  // While an answer is under way the run may move because of it.
+  // While an answer is being sent, that answer may move the run.
   const moved = (run.visitSeq !== seen && !busy) || expired;
   const request = useQuery({
     queryKey: ["winners", run.runId, seen, run.visitSeq, problem?.reason],
@@ -20,7 +20,7 @@ export function useConflicts(run: Run, seen: string, problem: Problem | undefine
   return { moved, late: expired, known: request.data !== undefined, entries: request.data ?? [] };
 }
 
-/** Shows the first decision: what, by which principal, when, and where the run is now. */
+/** Shows the first decision: the event, the principal, the time, and the run's current state. */
 export function ConflictNotice({ entries, run }: { entries: readonly Entry[]; run: Run }) {
   const first = entries[0];
   return (

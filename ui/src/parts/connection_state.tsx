@@ -8,7 +8,8 @@ const WORDS: Record<Connection, string> = {
 };
 
 /**
- * Says whether what is shown is kept up to date. Where the run waits for a worker, only the connection is live.
+ * Shows whether the page is kept up to date. If the run waits for a worker, only the connection is
+ * live.
  */
 export function LinkState({
   link,

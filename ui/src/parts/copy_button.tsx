@@ -1,6 +1,6 @@
 import { useEffect, useState } from "react";
 
-/** Copies a text and says so. */
+/** Copies a text and reports that it did. */
 export function CopyButton({ text, what }: { text: string; what: string }) {
   const [done, setDone] = useState("");
   useEffect(() => {

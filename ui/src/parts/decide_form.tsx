@@ -17,7 +17,7 @@ const CHOICES: readonly (readonly [Choice, string, string])[] = [
   ["DENY", "Deny", "nothing goes out; the model is answered DENIED with the reason"],
 ];
 
-/** Refusals that say that the call no longer waits. */
+/** Refusals that say that the call is no longer held. */
 const CONFLICT = new Set([
   "ALREADY_DECIDED",
   "NOTHING_TO_DECIDE",
@@ -27,12 +27,12 @@ const CONFLICT = new Set([
 
 interface Props {
   approval: Approval;
-  /** The call still waits, as far as the page knows. */
+  /** True: the call is still held, as far as the page knows. */
   waiting: boolean;
   onClose: () => void;
 }
 
-/** Decides about one held call: what goes out, where each answer leads, and the answer. */
+/** Decides about one held call. Shows its payload and the consequence of each answer. */
 export function DecideForm({ approval, waiting, onClose }: Props) {
   const call = approval.call ?? { step: 0, tool: "" };
   const [choice, setChoice] = useState<Choice>("APPROVE");
@@ -93,7 +93,7 @@ export function DecideForm({ approval, waiting, onClose }: Props) {
   );
 }
 
-/** The call itself, and what happens without a decision. */
+/** Shows the call, and the consequence of not deciding. */
 function StepRequestView({ approval, call }: { approval: Approval; call: Step }) {
   const then =
     approval.onTimeout === "APPROVAL_TIMEOUT_ESCALATE" ? "the run is escalated" : "it is denied";
@@ -159,7 +159,7 @@ function Choices({ chosen, barred, onChoose }: ChoicesProps) {
   );
 }
 
-/** Shows the first decision: what, by which principal, and when. */
+/** Shows the first decision: the verdict, the principal and the time. */
 function DecidedFirst({ runId, step }: { runId: string; step: number }) {
   const request = useQuery({
     queryKey: ["decided", runId, step],

@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
 
-/** One line of a list of facts. */
+/** One line of a list of properties. */
 export function DetailRow({ name, children }: { name: string; children: ReactNode }) {
   return (
     <div>

@@ -1,6 +1,6 @@
 import { type ReactNode, useEffect, useId, useRef } from "react";
 
-/** A modal question. Escape and the cross leave everything as it was. */
+/** A modal dialog. Escape and the close button change nothing. */
 export function Dialog({
   title,
   wide = false,
@@ -8,7 +8,7 @@ export function Dialog({
   children,
 }: {
   title: string;
-  /** There is much to read in it. */
+  /** True: the dialog has much content. */
   wide?: boolean;
   onClose: () => void;
   children: ReactNode;

@@ -1,9 +1,9 @@
 import { diffLines } from "diff";
 import { useMemo } from "react";
 
-/** Lines around a change that are shown with it. */
+/** Unchanged lines that are shown around a change. */
 const AROUND = 3;
-/** Longest work on one comparison in milliseconds; then it is whole against whole. */
+/** Longest time of one comparison in milliseconds; after it, the texts are shown whole. */
 const DIFF_TIMEOUT_MS = 250;
 
 interface Line {
@@ -11,7 +11,7 @@ interface Line {
   text: string;
 }
 
-/** What changed between two texts, line by line. */
+/** Shows the changes between two texts, line by line. */
 export function DiffView({
   before,
   after,
@@ -38,7 +38,7 @@ export function DiffView({
 }
 
 export function compare(before: string, after: string): Line[] {
-  // A last line is the same line whether or not it is followed by another.
+  // The last line of a text is equal to the same line with a line break.
   const whole = (text: string) => (text === "" || text.endsWith("\n") ? text : `${text}\n`);
   const parts = diffLines(whole(before), whole(after), { timeout: DIFF_TIMEOUT_MS }) ?? [
     { value: before, removed: true, added: false },
@@ -55,7 +55,7 @@ export function compare(before: string, after: string): Line[] {
   });
 }
 
-/** Leaves out what is far from any change. */
+/** Removes lines that are far from any change. */
 function shorten(lines: string[], first: boolean, last: boolean): Line[] {
   const same = (text: string): Line => ({ sign: " ", text });
   const head = first ? 0 : AROUND;

@@ -11,9 +11,9 @@ import { useSend } from "./use_send";
 
 interface Props {
   run: Run;
-  /** The answer that was chosen first. */
+  /** The answer that is selected first. */
   event: string;
-  /** All answers that the state takes now; none: it takes none any more. */
+  /** All events that the state accepts now; empty: it accepts none any longer. */
   answers: readonly string[];
   graph: Graph | undefined;
   document: Document;
@@ -28,9 +28,9 @@ interface Slot {
 }
 
 interface Seen {
-  /** Id of the sending: a repeat has no second effect, another decision has another one. */
+  /** Id of the request: a repetition has no second effect, and another decision has another id. */
   eventId: string;
-  /** The visit that the question was asked in: another's move in between is told. */
+  /** The visit in which the caller saw the question, to detect a move by another caller. */
   seq: string;
   state: string;
 }
@@ -41,7 +41,7 @@ const look = (run: Run): Seen => ({
   state: run.state ?? "",
 });
 
-/** Decides from outside: what there is to decide about, where each answer leads, and the answer. */
+/** Emits an event from outside. Shows the basis of the decision, and where each event leads. */
 export function EmitForm({ run, event: first, answers, graph, document, onStale, onClose }: Props) {
   const [event, setEvent] = useState(first);
   const [values, setValues] = useState<Record<string, string>>({});
@@ -54,13 +54,13 @@ export function EmitForm({ run, event: first, answers, graph, document, onStale,
     }
   }, [winners.late, onStale]);
   const slots = slotsOf(document, seen.state);
-  // What is shown is the run as it is; a second decision is about that.
+  // A second decision is about the run as it is shown now.
   const retry = () => {
     forget();
     setSeen(look(run));
     setEvent(answers.includes(event) ? event : (answers[0] ?? event));
   };
-  // Refused, and yet where it was: another caller is at work there.
+  // The event was refused although the run has not moved: another caller holds the turn.
   const held = winners.known && winners.entries.length === 0;
   const shown = run.visitSeq !== seen.seq || held;
   return (
@@ -101,7 +101,7 @@ export function EmitForm({ run, event: first, answers, graph, document, onStale,
   );
 }
 
-/** What was typed, as a request has it. */
+/** Returns the typed values in the form of a request. */
 const writesOf = (slots: readonly Slot[], values: Record<string, string>) =>
   slots
     .filter((slot) => (values[slot.name] ?? "") !== "")
@@ -126,9 +126,9 @@ function RepeatNotice({
 interface AnswersProps {
   answers: readonly string[];
   chosen: string;
-  /** Another caller was first. */
+  /** True: another caller was first. */
   barred: boolean;
-  /** Where an answer leads. */
+  /** Returns where an answer leads. */
   wordsOf: (answer: string) => string;
   onChoose: (answer: string) => void;
 }
@@ -201,7 +201,7 @@ function SlotField({ slot, value, readOnly, onValue }: SlotProps) {
 
 const isJson = (type: string): boolean => type === "application/json" || type.endsWith("+json");
 
-/** What the state declares in a form that people can type. */
+/** Returns the artifacts of the state that people can type. */
 function slotsOf(document: Document, state: string): Slot[] {
   return Object.entries(document.workflow?.states?.[state]?.artifacts ?? {})
     .map(([name, a]) => ({ name, type: a.type ?? "text/plain", description: a.description ?? "" }))

@@ -3,10 +3,10 @@ import { endReason } from "../api/end_reason";
 import type { Run } from "../api/types";
 import { isTerminal, statusOf, statusWord } from "./format";
 
-/** The head says all about these ends. */
+/** Ends that the head of the page describes completely. */
 const WANTED = ["COMPLETED", "CANCELLED"];
 
-/** Says at the top why a run ended without success. */
+/** Shows at the top why a run ended without success. */
 export function EndNotice({ run, onSeq }: { run: Run; onSeq: (seq: number) => void }) {
   const status = statusOf(run.status);
   const shown = isTerminal(run.status) && !WANTED.includes(status);

@@ -1,4 +1,4 @@
-/** Which edges of the graph a transition took: the one it asked for, or forced exits. */
+/** Finds the edges of the graph that a transition took: the requested one, or forced exits. */
 
 import type { Entry, GraphEdge } from "../api/types";
 
@@ -6,7 +6,7 @@ export type Taken = "followed" | "refused" | undefined;
 
 const keyOf = (from: string, event: string, kind: string): string => `${from}\n${event}\n${kind}`;
 
-/** The key of an edge; a timeout and its event are two edges of one pair of states. */
+/** Returns the key of an edge; a timeout and its event are two edges between the same states. */
 export const edgeKey = (edge: GraphEdge): string =>
   keyOf(
     edge.fromState,
@@ -15,8 +15,8 @@ export const edgeKey = (edge: GraphEdge): string =>
   );
 
 /**
- * The edges that a record took. An event with a refused target was not followed: the
- * forced exit of the guard was, perhaps of several in a row.
+ * Returns the edges that a record took. If a guard refused the target of the event, the run took
+ * the forced exit of that guard instead, perhaps several in a row.
  */
 export function edgesOf(entry: Entry | undefined): Map<string, Taken> {
   const taken = new Map<string, Taken>();
@@ -27,14 +27,14 @@ export function edgesOf(entry: Entry | undefined): Map<string, Taken> {
   const kind = entry.cause === "CAUSE_TIMEOUT" ? "EDGE_KIND_TIMEOUT" : "EDGE_KIND_EVENT";
   taken.set(keyOf(fromState, event, kind), redirects.length > 0 ? "refused" : "followed");
   for (const { state, guard } of redirects) {
-    // An edge that is used up is left by the exit of the state that it begins at.
+    // A used-up edge leads to the exit of the state at which it begins.
     const owner = guard.startsWith("max_iterations:") ? fromState : state;
     taken.set(keyOf(owner, "", "EDGE_KIND_MAX_VISITS"), "followed");
   }
   return taken;
 }
 
-/** How often each edge was followed by the given records. */
+/** Returns how often the given records followed each edge. */
 export function countEdges(entries: readonly Entry[]): Map<string, number> {
   const counts = new Map<string, number>();
   for (const entry of entries) {

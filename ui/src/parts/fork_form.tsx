@@ -12,14 +12,14 @@ import { textOfValue } from "./value";
 
 interface Props {
   run: Run;
-  /** Record to begin from. */
+  /** Seq of the record at which the fork begins. */
   seq: number;
   onClose: () => void;
 }
 
-/** Where a fork can begin, with the artifacts of that record. */
+/** A record at which a fork can begin, with its artifacts. */
 interface Start {
-  /** 0: from no record. */
+  /** 0: no record is possible. */
   seq: number;
   artifacts: readonly Artifact[];
 }
@@ -35,8 +35,8 @@ async function startOf(run: Run, from: number, signal: AbortSignal): Promise<Sta
 }
 
 /**
- * Begins a run as a copy of this one, with what is to be otherwise: at the record that is looked
- * at, or where the run had ended there, at the newest one before the end.
+ * Starts a fork of this run with changed values. It begins at the selected record; if the run had
+ * ended by then, at the newest record before the end.
  */
 export function ForkForm({ run, seq, onClose }: Props) {
   const request = useQuery({
@@ -58,7 +58,7 @@ export function ForkForm({ run, seq, onClose }: Props) {
 
 interface OpenedProps extends Start {
   run: Run;
-  /** Record that was looked at. */
+  /** Seq of the selected record. */
   requests: number;
   onClose: () => void;
 }
@@ -116,7 +116,7 @@ function Opened({ run, requests: request, seq, artifacts, onClose }: OpenedProps
   );
 }
 
-/** From where the fork begins, and what becomes of both runs. */
+/** Shows where the fork begins, and what happens to both runs. */
 function ForkSummary({ requests: request, seq }: { requests: number; seq: number }) {
   return (
     <>
@@ -153,7 +153,7 @@ function VariablesField({ text, onText }: { text: string; onText: (text: string)
 
 interface ChangesProps {
   artifacts: readonly Artifact[];
-  /** Values that are to be others, by name. */
+  /** Changed values by name. */
   changed: Record<string, string>;
   onChange: (changed: Record<string, string>) => void;
 }

@@ -1,8 +1,8 @@
-/** Words and figures as people read them. */
+/** Formats statuses, records and numbers for people. */
 
 import type { Body, CallRef, Entry, Kind, Status, Usage } from "../api/types";
 
-/** A status without the prefix of the wire. */
+/** Returns a status without the prefix of its enum. */
 export const statusOf = (wire: string): Status => wire.replace("RUN_STATUS_", "") as Status;
 
 export const isTerminal = (wire: string): boolean =>
@@ -53,7 +53,7 @@ const KIND_WORDS: Record<Kind | "unknown", string> = {
   unknown: "Record",
 };
 
-/** The words of a step's records where it asks a model. */
+/** Names of a step's records if the step is a model call. */
 const MODEL_WORDS: Partial<Record<Kind | "unknown", string>> = {
   stepRequested: "Model asked",
   stepResolved: "Model answer",
@@ -61,24 +61,24 @@ const MODEL_WORDS: Partial<Record<Kind | "unknown", string>> = {
   stepCancelled: "Model cancelled",
 };
 
-/** Whether a record is of a step that asks a model. */
+/** Whether a record belongs to a MODEL step. */
 export const ofModel = ({ kind, body }: Pick<Entry, "kind" | "body">): boolean =>
   kind === "modelUpdated" || body.kind === "STEP_KIND_MODEL";
 
 export const kindWord = (entry: Pick<Entry, "kind" | "body">): string =>
   (ofModel(entry) && MODEL_WORDS[entry.kind]) || KIND_WORDS[entry.kind];
 
-/** The model's call that a step makes; undefined: no model asked for it. */
+/** Returns the model's call that a step makes; undefined: no model requested it. */
 export const callOf = ({ call }: Body): CallRef | undefined =>
   typeof call === "object" ? call : undefined;
 
-/** Round of a turn that a MODEL step's key names; a caller's own key as it is. */
+/** Returns the round that the key of a MODEL step names; other keys unchanged. */
 export function roundWord(key: string | undefined): string {
   const round = /^(?:\d+\.)?model\/(\d+)$/.exec(key ?? "")?.[1];
   return round ? `round ${round}` : (key ?? "");
 }
 
-/** What was consumed, in one line; of a bound, what may be. */
+/** Formats consumption in one line, or with `bound` the most that may be consumed. */
 export function usageWords(usage: Usage, bound = false): string {
   const of = (n: string | undefined, word: string) =>
     Number(n ?? 0) > 0 ? ` (${number(Number(n))} ${word})` : "";
@@ -93,7 +93,7 @@ export function usageWords(usage: Usage, bound = false): string {
   ].join(", ");
 }
 
-/** What a record of a MODEL step says, in one line. */
+/** Summarizes a record of a MODEL step in one line. */
 function modelSummary({ kind, body }: Entry): string {
   const name = `${body.tool ?? "call of a model"} #${body.step}`;
   switch (kind) {
@@ -112,7 +112,7 @@ function modelSummary({ kind, body }: Entry): string {
   }
 }
 
-/** The text of an answer, or which tools it calls. */
+/** Returns the text of an answer, or the tools that it calls. */
 function answerWords({ answer }: Body): string {
   const calls = (answer?.calls ?? []).map((c) => c.name || "a tool without a name").join(", ");
   const text = answer?.parts?.find((p) => p.text)?.text ?? answer?.refusal ?? "";
@@ -126,18 +126,18 @@ const noticeText = (body: Body): string =>
       ? "an answer came too late"
       : `response ${body.responseId ?? ""}`;
 
-/** When what is said to a run counts. */
+/** Describes when a steering message takes effect. */
 export const whenWord = (when: string | undefined): string =>
   (when ?? "STEER_WHEN_NEXT_MODEL_CALL")
     .replace("STEER_WHEN_", "")
     .toLowerCase()
     .replaceAll("_", " ");
 
-/** What was decided about a call. */
+/** Describes a decision about a call. */
 export const verdictWord = (verdict: string | undefined): string =>
   (verdict ?? "").replace("STEP_VERDICT_", "").toLowerCase().replaceAll("_", " ");
 
-/** To what a budget was raised. */
+/** Describes the new limits of a raised budget. */
 function raisedWords(body: Body): string {
   const cost = Number(body.maxCostMicroUsd ?? 0);
   const tokens = Number(body.maxTokens ?? 0);
@@ -232,7 +232,7 @@ export function dollars(micro: number): string {
   return `$${(micro / 1e6).toFixed(micro < 1e6 ? 4 : 2)}`;
 }
 
-/** A span as "3 h 5 min"; never two units more than needed. */
+/** Formats a duration as "3 h 5 min", with at most two units. */
 export function span(ms: number): string {
   const s = Math.max(0, Math.round(ms / 1000));
   if (s < 60) {
@@ -247,7 +247,7 @@ export function span(ms: number): string {
   return `${Math.floor(s / 86_400)} d ${Math.floor((s % 86_400) / 3600)} h`;
 }
 
-/** A span to the millisecond where it is short. */
+/** Formats a duration, to the millisecond if it is short. */
 export const truncate = (ms: number): string =>
   ms < 1_000 ? `${Math.round(ms)} ms` : ms < 10_000 ? `${(ms / 1_000).toFixed(1)} s` : span(ms);
 
@@ -272,19 +272,19 @@ export function when(at: string | undefined): string {
   return at ? clock.format(new Date(at)).replace(",", "") : "";
 }
 
-/** Time of day to the millisecond, for records that follow each other closely. */
+/** Formats the time of day to the millisecond, for records in quick succession. */
 export function timeOf(at: string): string {
   const d = new Date(at);
   return `${d.toTimeString().slice(0, 8)}.${String(d.getMilliseconds()).padStart(3, "0")}`;
 }
 
-/** Compact JSON with line breaks; other text as it is. */
+/** Formats JSON with line breaks; other text is unchanged. */
 export function pretty(json: string | undefined): string {
   if (!json) {
     return "";
   }
   try {
-    // Numbers beyond 2^53 would lose digits: that text is shown as it came.
+    // Numbers beyond 2^53 would lose digits, so such text is shown unchanged.
     return /\d{16,}/.test(json) ? json : JSON.stringify(JSON.parse(json), null, 2);
   } catch {
     return json;

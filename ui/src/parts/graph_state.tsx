@@ -2,11 +2,11 @@ import type { Run } from "../api/types";
 import { type Box, isOutside } from "./layout";
 import { READABLE } from "./use_viewport";
 
-/** Smallest letters on the screen, pixels, and how wide one of them is for its height. */
+/** Least size of letters on the screen in pixels, and their width relative to their height. */
 export const LETTER_WIDTH = 11.5;
 const SLIM = 0.58;
 
-/** As much of a text as has room, in letters of a size. */
+/** Returns as much of a text as fits, for letters of a size. */
 function clipped(text: string, room: number, size: number): string {
   const fits = Math.max(3, Math.floor(room / (size * SLIM)));
   return text.length <= fits ? text : `${text.slice(0, fits - 1)}…`;
@@ -20,7 +20,7 @@ interface StateProps {
   scale: number;
 }
 
-/** A state of the picture: far away its name, near by all that is known of it. */
+/** A state of the graph: only its name if zoomed out, all its properties if zoomed in. */
 export function State({ box, run, live, onState, scale }: StateProps) {
   const { node, x, y, width, height } = box;
   const visits = run?.visits?.[node.name] ?? 0;
@@ -29,7 +29,7 @@ export function State({ box, run, live, onState, scale }: StateProps) {
   const top = y - height / 2;
   const figures = `${run ? visits : "≤"}${node.maxVisits ? `${run ? "/" : ""}${node.maxVisits}` : ""}`;
   return (
-    // The table below does the same for the keyboard.
+    // The table below offers the same by keyboard.
     <g
       className={`state${here ? " here" : ""}${here && live ? " live" : ""}${run && visits === 0 ? " unvisited" : ""}${node.terminal ? " terminal" : ""}${onState && visits ? " clickable" : ""}`}
       onClick={onState && visits ? () => onState(node.name) : undefined}
@@ -68,7 +68,7 @@ export function State({ box, run, live, onState, scale }: StateProps) {
   );
 }
 
-/** A name in letters that keep their size on the screen, as much of it as has room. */
+/** A name in letters of constant size on the screen, cut to the available room. */
 function Far({ box: { node, x, y, width }, scale }: { box: Box; scale: number }) {
   const size = LETTER_WIDTH / scale;
   return (

@@ -7,23 +7,23 @@ import { READABLE, useViewport, type View } from "./use_viewport";
 import { useWidth } from "./use_width";
 import { VisitTable } from "./visit_table";
 
-/** Pixels: what the graph takes at least and at most of the page's height. */
+/** Least and greatest height of the graph on the page, in pixels. */
 const LOWEST = 220;
 const HIGHEST = 620;
 
 interface Props {
   graph: Graph;
-  /** The run to show visits of. Unset: only the pack. */
+  /** The run whose visits are shown. Unset: only the pack is shown. */
   run?: Run | undefined;
-  /** The record that is looked at; what it took is marked. */
+  /** The selected record; the edges that it took are marked. */
   entry?: Entry | undefined;
-  /** How often edges were followed that no count of the run tells apart, by edgeKey. */
+  /** How often edges were followed that the run's counts do not distinguish, by edgeKey. */
   counts?: ReadonlyMap<string, number> | undefined;
   live?: boolean;
   onState?: ((state: string) => void) | undefined;
 }
 
-/** The states of a pack with the visits of a run. */
+/** Shows the states of a pack with the visits of a run. */
 export function GraphView(props: Props) {
   const frame = useRef<HTMLDivElement>(null);
   const width = useWidth(frame);
@@ -36,7 +36,7 @@ export function GraphView(props: Props) {
   );
 }
 
-/** The window over the picture, with its buttons. */
+/** The viewport over the graph, with its buttons. */
 function Window(props: Props & { width: number }) {
   const { graph, run, width } = props;
   const picture = useMemo(() => place(graph, width, HIGHEST), [graph, width]);
@@ -94,7 +94,7 @@ function Window(props: Props & { width: number }) {
   );
 }
 
-/** A picture that is too wide to be read gets room to be moved about in. */
+/** Whether a graph is too wide to be read, so that it gets room to be moved. */
 const tall = (picture: Picture, width: number): number =>
   picture.width * READABLE > width ? Math.min(HIGHEST, picture.height * READABLE) : 0;
 
@@ -170,7 +170,7 @@ const Arrows = () => (
   </defs>
 );
 
-/** How often a line was followed. */
+/** Returns a function that counts how often an edge was followed. */
 function useCount(run: Run | undefined, counts: Props["counts"]): (line: Line) => number {
   const followed = useMemo(
     () => new Map((run?.edges ?? []).map((e) => [`${e.state}\n${e.event}`, e.count])),
@@ -189,9 +189,9 @@ function useCount(run: Run | undefined, counts: Props["counts"]): (line: Line) =
 
 interface EdgeProps {
   line: Line;
-  /** The state that it leaves. */
+  /** The state at which the edge begins. */
   box: Box | undefined;
-  /** How often it was followed; unset: there is no run. */
+  /** How often the edge was followed; unset: there is no run. */
   n: number | undefined;
   taken: Taken;
   /** Pixels for each unit of the picture. */
@@ -207,7 +207,8 @@ function Edge({ line, box, n, taken, scale }: EdgeProps) {
   const bound = edge.maxIterations ? `/${edge.maxIterations}` : "";
   const figure = n === undefined ? "" : n > 0 || (bound && !forced) ? ` ×${n}${bound}` : "";
   const arrow = taken === "refused" ? "arrow-refused" : on ? "arrow-on" : "arrow";
-  // From afar only what the record took is named: all names would lie over each other.
+  // When zoomed out, only the edges that the record took have names, because all names would
+  // overlap.
   const named = scale >= READABLE || taken !== undefined;
   const size = Math.max(12.5, LETTER_WIDTH / scale);
   return (

@@ -1,4 +1,4 @@
-/** Where the states and edges of a graph go. */
+/** Computes the positions of a graph's states and edges. */
 
 import { Graph as Dagre, layout } from "@dagrejs/dagre";
 import type { Graph, GraphEdge, GraphNode } from "../api/types";
@@ -32,11 +32,11 @@ const HEIGHT = 58;
 
 const labelOf = (edge: GraphEdge): string => edge.event ?? "";
 
-/** Whether an event from outside may move a run out of the state. */
+/** Whether an outside event may move a run out of the state. */
 export const isOutside = (node: GraphNode): boolean =>
   node.orchestration === "ORCHESTRATION_EXTERNAL" || node.orchestration === "ORCHESTRATION_HYBRID";
 
-/** Lays a graph out in the direction in which it can be drawn larger. */
+/** Lays out a graph in the direction in which it can be drawn larger. */
 export function place(graph: Graph, width: number, height: number): Picture {
   const across = arrange(graph, "LR");
   const down = arrange(graph, "TB");
@@ -56,7 +56,7 @@ function arrange(graph: Graph, rankdir: "LR" | "TB"): Picture {
   });
   g.setDefaultEdgeLabel(() => ({}));
   for (const node of graph.nodes ?? []) {
-    // The name shares its line with the visits.
+    // The name and the visits share one line.
     const figures = (node.maxVisits ? 7 : 4) + (isOutside(node) ? 3 : 0);
     const chars = Math.max((node.name.length + figures) * 1.12, (node.prompt ?? "").length);
     const width = Math.max(124, chars * CHAR + 30);
@@ -84,7 +84,7 @@ function arrange(graph: Graph, rankdir: "LR" | "TB"): Picture {
   };
 }
 
-/** A line from a box out to its label and back; the label is at its right or below it. */
+/** Returns a line from a box to its label and back; the label is at its right or below it. */
 export function loop({ x, y, width, height }: Box, label: Point): string {
   const side = x + width / 2;
   if (label.x > side) {
@@ -118,7 +118,7 @@ export function curve(points: readonly Point[]): string {
   }, path);
 }
 
-/** The points without those that lie where the one before does. */
+/** Returns the points without consecutive equal ones. */
 const apart = (points: readonly Point[]): Point[] =>
   points.filter((p, i) => {
     const before = points[i - 1];

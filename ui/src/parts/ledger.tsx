@@ -5,28 +5,28 @@ import type { AccountShare, Entry, Run, RunBudgets } from "../api/types";
 import { DetailRow } from "./detail_row";
 import { costOf, dollars, number } from "./format";
 
-/** Records that tell what became of money besides what is consumed. */
+/** Records about money, besides those about consumption. */
 const KINDS = kindsOf("stepRejected", "noticeAdded", "budgetRaised");
 
-/** From this share of a budget on models are told. */
+/** Share of a budget from which the models receive a notice. */
 export const NOTICE = 0.8;
 
 export interface Sum {
   name: string;
   settled: number;
-  /** Of settled, the part that was not reported in full. */
+  /** The part of `settled` that was not reported completely. */
   estimated?: number;
   reserved: number;
-  /** Of what is reserved, what agents may consume. */
+  /** The part of `reserved` that is leased to agents. */
   lent: number;
-  /** 0: there is none. */
+  /** 0: no limit. */
   limit: number;
   show: (n: number) => string;
-  /** Of a cost, the tokens that came to it: without one they have no price. */
+  /** Of a cost, its tokens: without a cost they have no price. */
   tokens?: { settled: number; reserved: number };
 }
 
-/** What of a limit is consumed, and what may be by what is under way. */
+/** Shows how much of a limit is settled and reserved. */
 export function LedgerMeter({ sum, notice }: { sum: Sum; notice?: boolean }) {
   const { name, settled, reserved, lent, limit, show } = sum;
   const of = (n: number, tokens = 0) => (tokens > 0 ? costOf(tokens, n) : show(n));
@@ -65,13 +65,13 @@ export function LedgerMeter({ sum, notice }: { sum: Sum; notice?: boolean }) {
 }
 
 interface Props {
-  /** As it was at the record that is looked at. */
+  /** The run at the selected record. */
   run: Run;
   budgets: RunBudgets | undefined;
   onSeq: (seq: number) => void;
 }
 
-/** What a run may spend, has spent and has reserved, and which accounts count it. */
+/** Shows what a run may spend, has spent and has reserved, and the accounts that count it. */
 export function Ledger({ run, budgets, onSeq }: Props) {
   const sums = sumsOf(run, budgets).filter(
     (s) =>
@@ -142,7 +142,7 @@ function sumsOf(run: Run, budgets: RunBudgets | undefined): Sum[] {
   ];
 }
 
-/** A step that a budget of the run, or an account of the operator's, did not hold. */
+/** Whether a budget of the run or an account of the operator refused a step. */
 const refusedForMoney = ({ kind, body }: Entry): boolean =>
   kind === "stepRejected" &&
   ["MAX_COST_USD", "MAX_TOKENS", "ACCOUNT_EXHAUSTED"].includes(body.denial?.code ?? "");
@@ -153,7 +153,7 @@ interface AtProps {
   onSeq: (seq: number) => void;
 }
 
-/** How often an event happened, with a link to its newest record. */
+/** Shows how often an event happened, with a link to its newest record. */
 function At({ entries, none, onSeq }: AtProps) {
   const newest = entries.at(-1);
   if (!newest) {
@@ -170,7 +170,7 @@ function At({ entries, none, onSeq }: AtProps) {
   );
 }
 
-/** The operator's accounts that it draws on. */
+/** Shows the operator's accounts that count the run. */
 function Accounts({ shares }: { shares: readonly AccountShare[] }) {
   if (shares.length === 0) {
     return null;

@@ -15,11 +15,11 @@ interface Gauge {
 interface Props {
   run: Run;
   document: Document;
-  /** Time of the record that is looked at, where it is not the newest. */
+  /** Time of the selected record, if it is not the newest. */
   at: string | undefined;
 }
 
-/** What a run has used up of its bounds but money, at a record of it or until now. */
+/** Shows how much of its limits except money a run has used, at a record or until now. */
 export function LimitGauges({ run, document, at }: Props) {
   const now = useNow(1_000);
   const steps = useSteps(run, boundOf(document, "max_steps") > 0);
@@ -41,7 +41,7 @@ export function LimitGauges({ run, document, at }: Props) {
   );
 }
 
-/** The run's own steps of tools and agents: calls of models are numbered, and not counted. */
+/** Counts the run's steps of tools and agents; model calls have numbers too, and do not count. */
 function useSteps(run: Run, wanted: boolean): number {
   const last = Number(run.seq);
   const { entries } = useHistory(run.runId, last, wanted);
@@ -113,7 +113,7 @@ function gaugesOf(run: Run, document: Document, now: number, steps: number): Gau
       show: bytes,
     },
   ];
-  // A limit with neither a bound nor a value is left out.
+  // A gauge with neither a limit nor a value is hidden.
   return all.filter((g) => g.limit > 0 || g.value > 0);
 }
 
@@ -121,7 +121,7 @@ function wallTime(run: Run, limit: number, now: number): number {
   if (isTerminal(run.status)) {
     now = Math.min(now, Date.parse(run.updatedAt ?? ""));
   } else if (run.deadline && limit > 0) {
-    // The deadline moves where waiting is not counted.
+    // The deadline moves while the run waits, if waiting does not count.
     return Math.max(0, Math.min(limit, limit - (Date.parse(run.deadline) - now)));
   }
   return Math.max(0, now - Date.parse(run.createdAt ?? "")) || 0;

@@ -3,10 +3,10 @@ import { get, runPath } from "../api/client";
 import type { LimitWait, Run } from "../api/types";
 import { span } from "./format";
 
-/** What waits for a limit has no record yet: it is asked for. */
+/** A call that waits for a limit has no record yet, so the page reads the waits again. */
 const EVERY_MS = 2_000;
 
-/** The calls of a run that the operator's limits keep waiting, and what for. */
+/** Shows the calls of a run that wait for the operator's limits, and the limits. */
 export function RateLimitWaits({ run, over }: { run: Run; over: boolean }) {
   const request = useQuery({
     queryKey: ["waits", run.runId],

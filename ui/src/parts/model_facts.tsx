@@ -2,7 +2,7 @@ import type { Body } from "../api/types";
 import { DetailRow } from "./detail_row";
 import { roundWord, usageWords } from "./format";
 
-/** What a record of a call of a model says besides what every step's says. */
+/** Shows the properties of a MODEL step's record that other steps lack. */
 export function ModelFacts({ body }: { body: Body }) {
   const { answer, bound } = body;
   return (

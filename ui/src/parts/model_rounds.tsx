@@ -7,12 +7,12 @@ interface Props {
   runId: string;
   /** Records of the turn. */
   entries: readonly Entry[];
-  /** Steps that the turn knows: a copy has some without a record of its own. */
+  /** Steps of the turn: a fork has some without a record of its own. */
   known: readonly Step[];
   onSeq: (seq: number) => void;
 }
 
-/** The calls of models of a turn, in their order. */
+/** Shows the model calls of a turn in order. */
 export function ModelRounds({ runId, entries, known, onSeq }: Props) {
   const own = entries.filter(ofModel);
   const request = own.filter((e) => e.kind === "stepRequested" || e.kind === "stepRejected");
@@ -62,7 +62,7 @@ function Table({ own, requests: request, onSeq }: TableProps) {
 
 interface RoundProps {
   entry: Entry;
-  /** Records that ask a model: an answer has no key of its own. */
+  /** Records that request a model call: an answer has no key of its own. */
   requests: readonly Entry[];
   onSeq: (seq: number) => void;
 }
@@ -89,7 +89,7 @@ function Round({ entry, requests: request, onSeq }: RoundProps) {
   );
 }
 
-/** A call that a copy has from its source: asked and paid for there. */
+/** A call that a fork has from its source, which made and paid for it. */
 function Taken({ runId, step }: { runId: string; step: Step }) {
   const [open, setOpen] = useState(false);
   const finish = step.model?.answer?.finishReason;

@@ -7,19 +7,19 @@ import { Failure, Loading } from "./notices";
 import { Messages, Text, textOfParts } from "./value";
 
 interface Props {
-  /** Record that is looked at: one of the step. */
+  /** The selected record, which belongs to the step. */
   entry: Entry;
   step: number;
-  /** Newest record of the run: what is read grows with it. */
+  /** Seq of the newest record of the run: the data is read again when it grows. */
   last: number;
   onSeq: (seq: number) => void;
 }
 
-/** A call of a model: its answer, its attempts, and what was asked byte for byte. */
+/** Shows a model call: its answer, its attempts, and the exact request. */
 export function ModelView({ entry, step, last, onSeq }: Props) {
   const id = entry.runId;
   const shown = useQuery({
-    // A later attempt may send another request: each record reads its own.
+    // A later attempt may send another request, so each record reads its own.
     queryKey: ["model-step", id, step, entry.seq],
     queryFn: ({ signal }) => requestOf(id, step, signal),
     placeholderData: (before) => before,
@@ -50,7 +50,7 @@ export function ModelView({ entry, step, last, onSeq }: Props) {
   );
 }
 
-/** A call of a model that no record of the run is about: a copy has it from its source. */
+/** Shows a model call without a record in this run: a fork has it from its source. */
 export function StepView({ runId, step }: { runId: string; step: number }) {
   const shown = useQuery({
     queryKey: ["model-step", runId, step, 0],
@@ -79,7 +79,7 @@ interface AnswerProps {
   onSeq?: (seq: number) => void;
 }
 
-/** What the model said, and the steps that its tool calls became. */
+/** Shows the model's answer, and the steps of its tool calls. */
 function Answer({ answer, records, onSeq }: AnswerProps) {
   return (
     <section className="body-section">
@@ -121,12 +121,12 @@ function Call({ at, onSeq }: { at: Entry | undefined; onSeq: (seq: number) => vo
 
 interface AttemptsProps {
   own: readonly Entry[];
-  /** Record that is looked at. */
+  /** Seq of the selected record. */
   seq: number;
   onSeq: (seq: number) => void;
 }
 
-/** Every request, answer and failure of the step with its pause. */
+/** Shows each request, answer and failure of the step, with its pause. */
 function Attempts({ own, seq, onSeq }: AttemptsProps) {
   if (own.length === 0) {
     return null;
@@ -165,7 +165,7 @@ function Attempts({ own, seq, onSeq }: AttemptsProps) {
   );
 }
 
-/** What a record of the step says of its attempt. */
+/** Describes the attempt of a step by one of its records. */
 export function became({ kind, body, at }: Entry): string {
   if (kind === "stepRequested") {
     return body.requestChanged ? "asked, something else than before" : "asked";
@@ -189,7 +189,7 @@ export function became({ kind, body, at }: Entry): string {
   return `${failed}: ${body.error?.code ?? ""} ${body.error?.message ?? ""}${next}`;
 }
 
-/** The request with its references resolved. */
+/** Shows the request with its references resolved. */
 function ModelRequestView({
   requests: request,
   hash,

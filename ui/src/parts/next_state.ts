@@ -1,20 +1,20 @@
-/** Where an event would lead a run, as far as its counts tell. */
+/** Computes where an event would lead a run, from the run's counts. */
 
 import type { Graph, GraphEdge, Run } from "../api/types";
 import { statusWord } from "./format";
 
 export interface NextState {
-  /** State that would be entered; empty: none, the run ends. */
+  /** State that the run would enter; empty: none, the run ends. */
   to: string;
-  /** The state's work is the last of the run. */
+  /** True: the run ends with this state. */
   ends: boolean;
   /** States that would refuse, each with its used-up guard. */
   refused: readonly string[];
-  /** All of it in one sentence. */
+  /** The result in one sentence. */
   words: string;
 }
 
-/** The way of an event out of the run's state; guards that are used up are followed. */
+/** Returns the path of an event out of the run's state, following used-up guards. */
 export function nextStates(graph: Graph | undefined, run: Run, event: string): NextState {
   const from = run.state ?? "";
   const edge = graph?.edges?.find(

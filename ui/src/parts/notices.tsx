@@ -2,7 +2,7 @@ import type { ReactNode } from "react";
 import { Link } from "wouter";
 import type { Problem } from "../api/problem";
 
-/** Says that content is loading; it does not flash where the content comes at once. */
+/** Shows that content is loading, after a short delay so that it does not flash. */
 export function Loading({ what = "Loading" }: { what?: string }) {
   return (
     <div className="notice loading" role="status">
@@ -12,7 +12,7 @@ export function Loading({ what = "Loading" }: { what?: string }) {
   );
 }
 
-/** Says that a list is empty, and how to fill it. */
+/** Shows that a list is empty, and how to fill it. */
 export function Empty({ title, children }: { title: string; children?: ReactNode }) {
   return (
     <div className="notice empty">
@@ -22,7 +22,7 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
   );
 }
 
-/** Shows a refusal with its reason, and a way to try again. */
+/** Shows an error with its reason, and a button that tries again. */
 export function Failure({ problem, onRetry }: { problem: Problem; onRetry?: () => void }) {
   return (
     <div className="notice failure" role="alert">

@@ -1,6 +1,6 @@
 import type { Diagnostic, Termination } from "../api/types";
 
-/** Findings about a pack, with their places in the source. */
+/** Shows findings about a pack, with their places in the source. */
 export function Findings({
   diagnostics,
   onLine,
@@ -52,7 +52,7 @@ function worstFirst(diagnostics: readonly Diagnostic[]): Diagnostic[] {
   return diagnostics.toSorted((a, b) => isError(a) - isError(b));
 }
 
-/** Whether the loops of a pack end, and by what. */
+/** Shows whether the loops of a pack end, and what bounds them. */
 export function Terminations({
   workflow,
   agents,

@@ -2,13 +2,13 @@ interface Props {
   last: number;
   selected: number;
   live: boolean;
-  /** The run goes on. */
+  /** True: the run has not ended. */
   open: boolean;
   onSelect: (seq: number) => void;
   onLive: () => void;
 }
 
-/** Goes through the records of a run; what else is shown follows. */
+/** Selects a record of a run; the rest of the page follows. */
 export function RecordSlider({ last, selected, live, open, onSelect, onLive }: Props) {
   return (
     <div className="scrubber">

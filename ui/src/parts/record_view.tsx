@@ -21,12 +21,12 @@ import { Messages, Text, textOfParts, textOfValue } from "./value";
 
 interface Props {
   entry: Entry;
-  /** Newest record of the run. */
+  /** Seq of the newest record of the run. */
   last: number;
   onSeq: (seq: number) => void;
 }
 
-/** Everything that one record says. */
+/** Shows all properties of one record. */
 export function RecordView({ entry, last, onSeq }: Props) {
   const { body } = entry;
   return (

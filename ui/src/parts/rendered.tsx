@@ -1,13 +1,13 @@
 import type { ArtifactValue, Part } from "../api/types";
 import { Text, textOfParts, textOfValue } from "./value";
 
-/** How deep a JSON value is told in words; below that it is shown as JSON. */
+/** Depth down to which a JSON value is shown as text; deeper values are shown as JSON. */
 const DEPTH = 4;
 
 /** Values beyond 2^53 would lose digits when they are parsed. */
 const LONG = /\d{16,}/;
 
-/** A value in a form to decide by. Text that is not JSON is shown as it is. */
+/** Shows a value in readable form for a decision. Text that is not JSON is shown unchanged. */
 export function RenderedValue({
   value,
   label,

@@ -22,7 +22,7 @@ interface FiltersProps {
   onSearch: (text: string) => void;
 }
 
-/** Which runs are listed. */
+/** Selects the listed runs. */
 export function Filters({ filter, onChange, search, onSearch }: FiltersProps) {
   const packs = useQuery({
     queryKey: ["packs"],
@@ -74,7 +74,7 @@ export function Filters({ filter, onChange, search, onSearch }: FiltersProps) {
   );
 }
 
-/** What is typed is looked for at once; the whole id of a run opens it. */
+/** Searches while the user types; the whole id of a run opens the run. */
 function SearchBox({ search, onSearch }: Pick<FiltersProps, "search" | "onSearch">) {
   const [, go] = useLocation();
   const box = useRef<HTMLInputElement>(null);
@@ -119,7 +119,7 @@ interface TextFilterProps {
   onChange: (value: string) => void;
 }
 
-/** A filter that the server applies: it is asked when the field is left or Enter is pressed. */
+/** A filter of the server, applied when the field loses the focus or Enter is pressed. */
 function TextFilter({ name, hint = "any", value, onChange }: TextFilterProps) {
   const [text, setText] = useState(value);
   useEffect(() => setText(value), [value]);

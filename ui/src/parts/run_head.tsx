@@ -12,7 +12,7 @@ import { RenderedParts } from "./rendered";
 import { RunId } from "./run_id";
 import { textOfParts } from "./value";
 
-/** What executes the turns, by the run's execution mode. */
+/** Describes the executor of the turns, by the run's execution. */
 const EXECUTORS: Record<string, string> = {
   EXECUTION_WORKERS: "executed by workers",
   EXECUTION_SIDECAR: "executed by the sidecar",
@@ -21,12 +21,12 @@ const EXECUTORS: Record<string, string> = {
 interface Props {
   run: Run;
   link: Connection;
-  /** What the open turn waits for, where no connected worker serves it; else empty. */
+  /** What the open turn waits for if no connected worker serves it; otherwise empty. */
   unserved: string;
   children: ReactNode;
 }
 
-/** What a run is, what it was given and what it gave; below it what may be done. */
+/** Shows a run's identity, its input and output, and the possible actions. */
 export function RunHead({ run, link, unserved, children }: Props) {
   const labels = Object.entries(run.labels ?? {});
   return (
@@ -78,14 +78,14 @@ export function RunHead({ run, link, unserved, children }: Props) {
   );
 }
 
-/** Letters of a text that stand for it while it is closed. */
+/** Number of characters that are shown of a closed text. */
 const GIST = 180;
 
-/** The first input and the last output, a line of each until they are opened. */
+/** Shows the first input and the last output, one line of each until they are opened. */
 function InAndOut({ run }: { run: Run }) {
   const over = isTerminal(run.status);
   const request = useQuery({
-    // What was said changes with a turn; a visit is as often as is worth reading.
+    // Inputs and outputs change with a turn; once per visit is often enough.
     queryKey: ["in-and-out", run.runId, over ? run.seq : run.visitSeq],
     queryFn: ({ signal }) => causeOf(run, signal),
     placeholderData: (before) => before,

@@ -1,9 +1,9 @@
-/** Where the middle of an id begins and ends: the time of a run is at its front. */
+/** Characters at which the middle of an id begins and ends; the time of a run is at its front. */
 const FRONT = 10;
 const BACK = 6;
 
 /**
- * An id with its middle left out for the eye only: selection, copy, hover text and screen readers have all of it.
+ * Shows an id without its middle. Selection, copy, hover text and screen readers have the whole id.
  */
 export function RunId({ id }: { id: string }) {
   if (id.length <= FRONT + BACK + 2) {

@@ -35,13 +35,13 @@ interface Props {
   rows: readonly Row[];
   complete: boolean;
   loading: boolean;
-  /** The list could not be read; another part of the page says so. */
+  /** True: the list could not be read; another part of the page reports it. */
   failed: boolean;
   onMore: () => void;
   empty: ReactNode;
 }
 
-/** Rows that exist only while they are seen; the next page is read before it is needed. */
+/** Shows rows, of which only the visible ones exist; reads the next page before it is needed. */
 export function RunTable({ rows, complete, loading, failed, onMore, empty }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const now = useNow(5_000);
@@ -117,7 +117,7 @@ function useKeys(
   count: number,
   scrollTo: (index: number) => void,
 ) {
-  // Where the keyboard is; it is ahead of the focus while keys come faster than frames.
+  // The row of the keyboard, which is ahead of the focus while keys come faster than frames.
   const aim = useRef(-1);
   const step = (event: KeyboardEvent) => {
     const by = { ArrowDown: 1, ArrowUp: -1, j: 1, k: -1 }[event.key];
@@ -140,10 +140,10 @@ function useKeys(
   return { step, aimAt };
 }
 
-/** What a click on a row does: it opens the run, or copies its id. */
+/** Handles a click on a row: it opens the run, or copies its id. */
 function useFollow() {
   const [, go] = useLocation();
-  // One handler for all rows: a link that listens by itself costs too much of a frame.
+  // One handler for all rows, because a handler for each link takes too much of a frame.
   return (event: MouseEvent) => {
     const copy = (event.target as Element).closest<HTMLElement>("[data-copy]");
     if (copy) {
@@ -159,7 +159,7 @@ function useFollow() {
   };
 }
 
-/** Copies the id of a row and says so for a moment. */
+/** Copies the id of a row and reports it for a moment. */
 async function copyId(button: HTMLElement): Promise<void> {
   const done = await navigator.clipboard.writeText(button.dataset.copy ?? "").then(
     () => "copied",

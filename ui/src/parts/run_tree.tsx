@@ -6,10 +6,10 @@ import type { Entry, Run, WireRecord } from "../api/types";
 import { Badge } from "./badge";
 import { Failure, Loading } from "./notices";
 
-/** Runs above one another at most; a run of greater depth is refused by the sidecar. */
+/** Greatest depth of runs; the sidecar refuses deeper ones. */
 const DEPTH = 8;
 
-/** The run with those above it and those below it. */
+/** Shows the run with its ancestors and descendants. */
 export function RunTree({ run }: { run: Run }) {
   const above = useQuery({
     queryKey: ["ancestors", run.runId],
@@ -47,7 +47,7 @@ async function ancestors(run: Run, signal: AbortSignal): Promise<Run[]> {
 interface BranchProps {
   run: Run;
   here: string;
-  /** Runs with their children shown. */
+  /** Runs whose children are shown. */
   open: Set<string>;
   depth: number;
 }
@@ -116,11 +116,11 @@ function Children({ run, here, open, depth }: BranchProps) {
 interface TaskProps {
   call: Entry;
   answer: Entry | undefined;
-  /** What was heard of it last. */
+  /** The last notice about the task. */
   news: Entry | undefined;
 }
 
-/** A delegation to a run that is not in this sidecar. */
+/** Shows a delegation to a run of another sidecar. */
 function Task({ call, answer, news }: TaskProps) {
   const { taskId, cardUrl } = news?.body.remote ?? {};
   const state =
@@ -138,7 +138,7 @@ function Task({ call, answer, news }: TaskProps) {
           its run is not in this sidecar, {state}
           {answer === undefined && news?.body.question?.length ? ", it asks something" : ""}
         </span>
-        {/* Another's text: shown, never followed. */}
+        {/* Text of another system: shown, but not a link. */}
         {taskId ? <span className="mono muted">task {taskId}</span> : null}
         {cardUrl ? <span className="mono muted">at {cardUrl}</span> : null}
       </p>

@@ -5,12 +5,12 @@ interface Props {
   problem: Problem | undefined;
   verb: string;
   danger?: boolean | undefined;
-  /** It must not be sent, as things stand. */
+  /** True: the form must not be sent in the current state. */
   barred?: boolean | undefined;
   onClose: () => void;
 }
 
-/** The end of every form: what was refused, the way out, and the way on. */
+/** The end of every form: its error, its cancel button and its send button. */
 export function SendRow({ busy, problem, verb, danger, barred, onClose }: Props) {
   return (
     <>

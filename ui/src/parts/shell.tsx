@@ -6,7 +6,7 @@ import { type Theme, useTheme } from "./theme";
 
 const NEXT: Record<Theme, Theme> = { system: "light", light: "dark", dark: "system" };
 
-/** Bar with the ways to every page, around the page. */
+/** The bar with links to every page, around the page. */
 export function Shell({ children, onSignOut }: { children: ReactNode; onSignOut?: () => void }) {
   const { principal } = useContext(CallerContext);
   const [theme, setTheme] = useTheme();

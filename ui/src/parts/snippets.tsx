@@ -5,12 +5,12 @@ import { Dialog } from "./dialog";
 interface Props {
   run: Run;
   seq: number;
-  /** An event that may be emitted now. */
+  /** An event that the run accepts now. */
   event: string | undefined;
   onClose: () => void;
 }
 
-/** The run, or its record, in a terminal and in code. */
+/** Shows commands and code that read the run or the record. */
 export function Snippets({ run, seq, event, onClose }: Props) {
   return (
     <Dialog title="Copy as" onClose={onClose}>
@@ -31,7 +31,7 @@ export function Snippets({ run, seq, event, onClose }: Props) {
   );
 }
 
-/** A word for a POSIX shell. Events are the pack author's text. */
+/** Quotes a word for a POSIX shell, because events are the pack author's text. */
 export const quoted = (word: string): string =>
   /^[\w.@:/-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 

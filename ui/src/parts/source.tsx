@@ -8,7 +8,7 @@ interface Props {
   line: number;
 }
 
-/** A document with its line numbers; lines with findings are marked. */
+/** Shows a document with line numbers, and marks lines with findings. */
 export function Source({ text, diagnostics, line }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const lines = useMemo(() => text.split("\n"), [text]);

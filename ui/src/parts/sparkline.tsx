@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from "react";
 
 const SECONDS = 60;
 
-/** Counts per second of the last minute. */
+/** Returns the counts per second of the last minute, and the function that adds to them. */
 export function useRate(): [number[], (n: number) => void] {
   const counts = useRef<number[]>(Array(SECONDS).fill(0));
   const [shown, setShown] = useState<number[]>(counts.current);
@@ -20,7 +20,7 @@ export function useRate(): [number[], (n: number) => void] {
   return [shown, add.current];
 }
 
-/** The last minute as one line; the newest second is at the right. */
+/** Shows the last minute as one line; the newest second is at the right. */
 export function Sparkline({ values, what }: { values: number[]; what: string }) {
   const top = Math.max(1, ...values);
   const points = values.map((v, i) => `${(i / (values.length - 1)) * 120},${27 - (v / top) * 24}`);

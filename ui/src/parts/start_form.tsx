@@ -10,13 +10,13 @@ import { useGraph, usePack } from "./use_pack";
 import { VariableField } from "./variable_field";
 import { faultsOf, givenOf, labelsOf, variablesOf } from "./variables";
 
-/** A pack as people name it. */
+/** Returns the id and the version of a pack as one reference. */
 export const refOf = (p: Pack): string => `${p.id}@${p.version}`;
 
 /** Where a run begins: the workflow, a state of it, or an agent. */
 type Entry = "" | `agent:${string}` | `state:${string}`;
 
-/** What a run is started with. */
+/** The form that starts a run. */
 export function StartForm({ pack }: { pack: Pack }) {
   const [entry, setEntry] = useState<Entry>(() =>
     pack.entry ? "" : `agent:${pack.agents?.[0] ?? ""}`,
@@ -76,13 +76,13 @@ export function StartForm({ pack }: { pack: Pack }) {
   );
 }
 
-/** Where a run begins, as a request has it. */
+/** Returns the entry of a run in the form of a request. */
 function placeOf(entry: Entry) {
   const [kind, name] = [entry.slice(0, 6), entry.slice(6)];
   return kind === "agent:" ? { agent: name } : kind === "state:" ? { state: name } : {};
 }
 
-/** Starts a run and goes there; what is wrong with it stays here. */
+/** Starts a run and opens its page; the form shows the errors. */
 function useBegin() {
   const [, go] = useLocation();
   const [busy, setBusy] = useState(false);
@@ -203,7 +203,7 @@ function RequestIdField({ id, fault, onId }: RequestIdProps) {
   );
 }
 
-/** A refusal by the fields of the form. */
+/** Returns the violations of a refusal by the fields of the form. */
 function refusalOf(problem: Problem, variables: readonly Variable[]): Record<string, string> {
   if (problem.reason === "BAD_VARIABLES") {
     const names = variables.map((v) => v.name);
@@ -224,7 +224,7 @@ function refusalOf(problem: Problem, variables: readonly Variable[]): Record<str
 
 interface EntryProps {
   pack: Pack;
-  /** States that it may begin at, for admins. */
+  /** States at which an admin may start the run. */
   states: readonly string[];
   entry: Entry;
   onEntry: (entry: Entry) => void;
@@ -260,10 +260,10 @@ interface ExecutionProps {
   onExecution: (execution: string) => void;
 }
 
-/** The sidecar's own principal: its worker is connected where it asks models. */
+/** The sidecar's own principal: its worker is connected if it calls models. */
 const OWN = "sidecar";
 
-/** What may execute a run's turns, and what that means now. */
+/** Returns the possible executors of a run's turns, with their current meaning. */
 function useExecutions(): [string, string, string][] {
   const workers = useQuery({
     queryKey: ["workers"],

@@ -5,7 +5,7 @@ interface Props {
   tabs: readonly (readonly [string, () => ReactNode])[];
 }
 
-/** One of several views; arrows go from tab to tab. */
+/** Shows one of several views; the arrow keys move between tabs. */
 export function Tabs({ label, tabs }: Props) {
   const [at, setAt] = useState(0);
   const id = useId();

@@ -4,7 +4,7 @@ export type Theme = "system" | "light" | "dark";
 
 const KEY = "pawl.theme";
 
-/** The theme of this browser; "system" follows the machine. */
+/** Returns the theme of this browser; "system" follows the operating system. */
 export function useTheme(): [Theme, (next: Theme) => void] {
   const [theme, setTheme] = useState<Theme>(() => {
     const kept = localStorage.getItem(KEY);

@@ -7,7 +7,7 @@ import { kindWord, summary, timeOf } from "./format";
 /** Height of a record in pixels; the style sheet has the same. */
 const ROW = 34;
 
-/** By how many records a key moves. */
+/** How many records a key moves. */
 const JUMPS: Record<string, number> = {
   ArrowDown: 1,
   ArrowUp: -1,
@@ -22,12 +22,12 @@ interface Props {
   /** Number of records. */
   last: number;
   selected: number;
-  /** The newest record is looked at as it comes. */
+  /** True: the newest record is selected when it arrives. */
   live: boolean;
   onSelect: (seq: number) => void;
 }
 
-/** All records of a run; only those that are seen are read. */
+/** Shows all records of a run, and reads only the visible ones. */
 export function Timeline({ feed, last, selected, live, onSelect }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const virtual = useVirtualizer({

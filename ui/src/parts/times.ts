@@ -1,20 +1,20 @@
-/** What a run's time went into, made of its records. */
+/** Computes from a run's records how its time was spent. */
 
 import type { Entry } from "../api/types";
 
-/** A visit, a tool call or a call of a model. */
+/** A visit, a tool call or a model call, with its time. */
 export interface Stretch {
   kind: "visit" | "step" | "model";
-  /** State, tool or model. */
+  /** Name of the state, tool or model. */
   name: string;
-  /** Which visit of the state, or the number of the step. */
+  /** Number of the visit of the state, or of the step. */
   n: number;
-  /** Record that began it. */
+  /** Seq of the record that began it. */
   seq: number;
   /** Unix milliseconds. */
   from: number;
   to: number;
-  /** It goes on. */
+  /** True: it has not ended. */
   open: boolean;
   failed: boolean;
 }

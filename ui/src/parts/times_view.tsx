@@ -6,20 +6,20 @@ import { Empty, Failure, Loading } from "./notices";
 import { type Share, type Stretch, sharesOf, stretchesOf } from "./times";
 import { useNow } from "./use_now";
 
-/** Stretches that are drawn one by one, the newest ones. */
+/** How many of the newest stretches are drawn one by one. */
 const DRAWN = 200;
 
 interface Props {
   run: Run;
-  /** Newest record. */
+  /** Seq of the newest record. */
   last: number;
-  /** Record that is looked at, and its time where it is not the newest. */
+  /** Seq of the selected record, and its time if it is not the newest. */
   selected: number;
   at: string | undefined;
   onSeq: (seq: number) => void;
 }
 
-/** Where the time went: by state, by model, by tool, and one by one. */
+/** Shows how the time was spent: by state, model and tool, and one by one. */
 export function TimesView({ run, last, selected, at, onSeq }: Props) {
   const history = useHistory(run.runId, last, true);
   const ticking = useNow(1_000);
@@ -107,7 +107,7 @@ function Shares({ title, unit, shares }: { title: string; unit: string; shares: 
   );
 }
 
-/** Bars over one line of time; each leads to the record that began it. */
+/** Shows bars over one time axis; each links to the record that began it. */
 function Stretches({ all, onSeq }: { all: readonly Stretch[]; onSeq: (seq: number) => void }) {
   const from = Math.min(...all.map((s) => s.from));
   const whole = Math.max(1, Math.max(...all.map((s) => s.to)) - from);

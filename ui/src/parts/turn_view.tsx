@@ -25,7 +25,7 @@ const KINDS = kindsOf(
   "ended",
 );
 
-/** The turn that a record belongs to; 0: none. An answer to a tool belongs to the last one. */
+/** Returns the turn of a record; 0: none. An answer to a tool belongs to the last turn. */
 export function turnOf(
   entry: Entry | undefined,
   record: (seq: number) => Entry | undefined,
@@ -34,7 +34,7 @@ export function turnOf(
     return Number(entry.body.turnSeq);
   }
   for (let at = entry; at; at = record(at.seq - 1)) {
-    // A copy goes on with a turn of its source: that is its first record.
+    // A fork continues a turn of its source, so its first record begins that turn.
     if (at.kind === "transition" || at.kind === "turnOpened" || at.kind === "origin") {
       return at.seq;
     }
@@ -45,12 +45,12 @@ export function turnOf(
 interface Props {
   runId: string;
   turn: number;
-  /** Newest record of the run: what is read grows with it. */
+  /** Seq of the newest record of the run: the data is read again when it grows. */
   last: number;
   onSeq: (seq: number) => void;
 }
 
-/** A turn as its executor saw it, and what became of it. */
+/** Shows a turn as its executor received it, and its outcome. */
 export function TurnView({ runId, turn, last, onSeq }: Props) {
   const shown = useQuery({
     queryKey: ["turn", runId, turn],
@@ -107,11 +107,11 @@ export function TurnView({ runId, turn, last, onSeq }: Props) {
   );
 }
 
-/** Records of one request, and of all: a turn may have many more. */
+/** Most records of one request, and of all requests: a turn may have many more. */
 const PAGE = 400;
 const MOST = 4_000;
 
-/** The records of a turn, up to the one that opens the next. */
+/** Reads the records of a turn, up to the record that opens the next one. */
 async function read(runId: string, turn: number, signal: AbortSignal): Promise<Entry[]> {
   const all: Entry[] = [];
   for (let afterSeq = turn; all.length < MOST; afterSeq = all.at(-1)?.seq ?? afterSeq) {
@@ -210,7 +210,7 @@ function Calls({ entries, onSeq }: { entries: Entry[]; onSeq: (seq: number) => v
   );
 }
 
-/** How an attempt ended, in short. */
+/** Describes in short how an attempt ended. */
 function answerWord({ kind, body }: Entry): string {
   switch (kind) {
     case "stepCancelled":

@@ -3,7 +3,7 @@ import { kindsOf } from "../api/client";
 import { type Connection, follow } from "../api/follow";
 import type { Entry } from "../api/types";
 
-/** What changes the row of a run. */
+/** Kinds of records that change the row of a run. */
 const KINDS = kindsOf(
   "transition",
   "turnOpened",
@@ -17,7 +17,7 @@ const KINDS = kindsOf(
   "ended",
 );
 
-/** Follows all runs from now on, for as long as the page is shown. */
+/** Follows all runs from now on, while the page is shown. */
 export function useAllRecords(onEntries: (entries: Entry[]) => void): Connection {
   const [link, setLink] = useState<Connection>("connecting");
   const handler = useRef(onEntries);

@@ -3,10 +3,13 @@ import { get } from "../api/client";
 import type { Run, WorkerList } from "../api/types";
 import { number, statusOf } from "./format";
 
-/** Workers come and go without a record that this page could follow. */
+/** Workers change without a record that this page could follow, so it reads them again. */
 const EVERY_MS = 2_000;
 
-/** What a run waits for when no connected worker serves its open turn. Empty: it does not wait. */
+/**
+ * Returns what a run waits for if no connected worker serves its open turn; empty: it does not
+ * wait.
+ */
 export function useMissingWorker(run: Run): string {
   const request = useQuery({
     queryKey: ["unserved", run.runId],
@@ -21,7 +24,7 @@ export function useMissingWorker(run: Run): string {
     : words(run, request.data);
 }
 
-/** How many workers are connected while none serves the run's turn; -1: one does. */
+/** Returns the number of connected workers if none serves the run's turn; -1: one does. */
 async function unserved(run: Run, signal: AbortSignal): Promise<number> {
   const query = { "filter.unserved": true, "filter.runIdPrefix": run.runId, pageSize: 1 };
   const [list, workers] = await Promise.all([

@@ -4,7 +4,7 @@ import { get, packPath } from "../api/client";
 import { type Document, documentOf, textOf } from "../api/document";
 import type { Graph, PackReport } from "../api/types";
 
-/** A pack with its document; a digest never changes. */
+/** Reads a pack with its document; the pack of a digest never changes. */
 export function usePack(ref: string | undefined) {
   const request = useQuery({
     queryKey: ["pack", ref],

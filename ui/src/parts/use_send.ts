@@ -2,7 +2,10 @@ import { useState } from "react";
 import { post } from "../api/client";
 import { asProblem, type Problem } from "../api/problem";
 
-/** Sends once; a repeat after a lost answer has the same id and so no second effect. */
+/**
+ * Sends a request once. A repetition after a lost answer has the same id, so it has no second
+ * effect.
+ */
 export function useSend(onDone: () => void) {
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState<Problem>();

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "react";
 
-/** A value that changes at once after a rest, and no more often than every so many ms. */
+/** Returns a value that changes at once after a pause, and at most every so many milliseconds. */
 export function useThrottled<T>(value: T, everyMs: number): T {
   const [settled, setSettled] = useState(value);
   const last = useRef(0);
@@ -11,7 +11,7 @@ export function useThrottled<T>(value: T, everyMs: number): T {
       setSettled(value);
     }, wait);
     return () => {
-      // A value that was due is overtaken by the next, but never for longer than everyMs.
+      // The next value replaces a pending one, but delays it by at most everyMs.
       clearTimeout(timer);
     };
   }, [value, everyMs]);

@@ -1,6 +1,6 @@
 import { useEffect } from "react";
 
-/** Names the page in the tab. */
+/** Sets the title of the page. */
 export function useTitle(title: string): void {
   useEffect(() => {
     document.title = `${title} · Pawl`;

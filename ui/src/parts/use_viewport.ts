@@ -8,7 +8,7 @@ import {
 } from "react";
 import type { Point } from "./layout";
 
-/** What of a picture is seen: its point at the left top, and pixels for each of its units. */
+/** The visible part of a graph: its top left point, and pixels per unit. */
 export interface View extends Point {
   scale: number;
 }
@@ -18,12 +18,12 @@ export interface Size {
   height: number;
 }
 
-/** Bounds of the scale, and the least at which everything that is drawn can be read. */
+/** Bounds of the scale, and the least scale at which all text can be read. */
 const LEAST = 0.08;
 const MOST = 3;
 export const READABLE = 0.8;
 
-/** Pixels of one step of an arrow key, and the factor of one step of zoom. */
+/** Pixels of one step of an arrow key, and the factor of one zoom step. */
 const STEP = 60;
 const FACTOR = 1.25;
 
@@ -37,12 +37,14 @@ export function fitOf(picture: Size, box: Size): View {
   return around({ x: picture.width / 2, y: picture.height / 2 }, scale, box);
 }
 
-/** The view that has a point of the picture in the middle. */
+/** Returns the view with a point of the picture in its middle. */
 export function around(at: Point, scale: number, box: Size): View {
   return { scale, x: at.x - box.width / 2 / scale, y: at.y - box.height / 2 / scale };
 }
 
-/** The view at another scale, with a place of the box (in pixels) over the same point. */
+/**
+ * Returns the view at another scale that keeps a place of the box (in pixels) over the same point.
+ */
 export function zoomed(view: View, scale: number, place: Point): View {
   const next = bounded(scale);
   return {
@@ -53,8 +55,8 @@ export function zoomed(view: View, scale: number, place: Point): View {
 }
 
 /**
- * A window over a picture: moved by dragging and arrows, zoomed by buttons, keys and the
- * wheel. It begins with everything, or where that could not be read, around `focus`.
+ * A window over a picture, moved by dragging and arrow keys, and zoomed by buttons, keys and the
+ * wheel. It begins with the whole picture, or around `focus` if that could not be read.
  */
 export function useViewport(picture: Size, box: Size, focus: Point | undefined) {
   const node = useRef<HTMLDivElement>(null);
@@ -104,7 +106,7 @@ export function useViewport(picture: Size, box: Size, focus: Point | undefined) 
   return { node, view, zoom, fit, reset, moved: own !== undefined, drag, onKeyDown, FACTOR };
 }
 
-/** Keeps a view over its picture where that is larger than the box. */
+/** Keeps a view within its picture if the picture is larger than the box. */
 function held(view: View, picture: Size, box: Size): View {
   const within = (at: number, whole: number, seen: number) =>
     whole <= seen ? (whole - seen) / 2 : Math.min(Math.max(at, 0), whole - seen);
@@ -115,7 +117,7 @@ function held(view: View, picture: Size, box: Size): View {
   };
 }
 
-/** The wheel zooms with Ctrl, or once the picture has the focus; else it scrolls the page. */
+/** The wheel zooms with Ctrl, or while the picture has the focus; otherwise it scrolls the page. */
 function useWheel(
   node: React.RefObject<HTMLDivElement | null>,
   zoom: (factor: number, place: Point) => void,
@@ -130,7 +132,7 @@ function useWheel(
       const { left, top } = box.getBoundingClientRect();
       zoom(2 ** (-event.deltaY / 400), { x: event.clientX - left, y: event.clientY - top });
     };
-    // React listens passively, which could not keep the page where it is.
+    // React's listener is passive, so it could not prevent the page from scrolling.
     box?.addEventListener("wheel", turn, { passive: false });
     return () => box?.removeEventListener("wheel", turn);
   }, [node, zoom]);
@@ -155,7 +157,7 @@ function useDrag(move: (dx: number, dy: number) => void) {
         return;
       }
       if (!start.far) {
-        // Only now: a captured pointer would prevent clicks.
+        // Only now, because a captured pointer would prevent clicks.
         event.currentTarget.setPointerCapture(event.pointerId);
       }
       from.current = { x: event.clientX, y: event.clientY, far: true, id: start.id };

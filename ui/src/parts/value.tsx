@@ -2,10 +2,10 @@ import { useState } from "react";
 import type { ArtifactValue, Message, Part } from "../api/types";
 import { pretty } from "./format";
 
-/** Lines that are shown at first; the rest on demand. */
+/** Lines that are shown at first; the others on demand. */
 const LINES = 60;
 
-/** Text as it is, without markup. */
+/** Shows text without markup. */
 export function Text({ text, label }: { text: string; label?: string }) {
   const [whole, setWhole] = useState(false);
   const lines = text.split("\n");
@@ -49,11 +49,11 @@ export function textOfParts(parts: readonly Part[] | undefined, exact = false): 
 
 interface MessagesProps {
   messages: readonly Message[];
-  /** As they were said, byte for byte: JSON gets no line breaks. */
+  /** True: shows JSON byte for byte, without added line breaks. */
   exact?: boolean;
 }
 
-/** A conversation, oldest first. */
+/** Shows a conversation, oldest message first. */
 export function Messages({ messages, exact = false }: MessagesProps) {
   const json = (text: string) => (exact ? text : pretty(text));
   return (

@@ -11,7 +11,7 @@ interface Props {
 const asText = (value: unknown): string =>
   value === undefined ? "" : typeof value === "string" ? value : JSON.stringify(value);
 
-/** A field for a variable, in the form of its type. */
+/** A field for a variable, by its type. */
 export function VariableField({ variable, text, fault, onText }: Props) {
   const id = useId();
   const { name, type = "string", required, description } = variable;
@@ -48,7 +48,7 @@ export function VariableField({ variable, text, fault, onText }: Props) {
 
 interface InputProps extends Props {
   id: string;
-  /** Its default. */
+  /** The default of the variable. */
   kept: string;
   described: string;
 }

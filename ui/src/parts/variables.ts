@@ -1,9 +1,9 @@
-/** The variables of a run: what its prompts declare, and what people type for them. */
+/** The variables of a run: their declarations in prompts, and the typed values. */
 
 import type { Document, Variable } from "../api/document";
 import type { Graph } from "../api/types";
 
-/** What the prompts that an entry can reach declare, each name once. */
+/** Returns the variables of all prompts that an entry can reach, each name once. */
 export function variablesOf(document: Document, graph: Graph | undefined): Variable[] {
   const prompts = new Set((graph?.nodes ?? []).map((n) => n.prompt ?? ""));
   const known = new Map<string, Variable>();
@@ -25,7 +25,7 @@ export function variablesOf(document: Document, graph: Graph | undefined): Varia
   );
 }
 
-/** A text as the value of a variable; throws an error with a message for the form. */
+/** Converts a text to the value of a variable; throws an error with a message for the form. */
 export function typedValue(variable: Variable, text: string): unknown {
   switch (variable.type) {
     case "number":
@@ -61,7 +61,7 @@ export interface Given {
   faults: Record<string, string>;
 }
 
-/** All of them; a field that is empty is not given. */
+/** Converts all fields; an empty one is left out. */
 export function givenOf(variables: readonly Variable[], texts: Record<string, string>): Given {
   const out: Given = { values: {}, faults: {} };
   for (const variable of variables) {
@@ -81,7 +81,7 @@ export function givenOf(variables: readonly Variable[], texts: Record<string, st
   return out;
 }
 
-/** Labels as people type them, one `key=value` a line. */
+/** Parses labels that a user typed, one `key=value` per line. */
 export function labelsOf(text: string): { labels: Record<string, string>; fault: string } {
   const labels: Record<string, string> = {};
   for (const line of text.split("\n").map((l) => l.trim())) {
@@ -96,7 +96,7 @@ export function labelsOf(text: string): { labels: Record<string, string>; fault:
   return { labels, fault: "" };
 }
 
-/** The faults of a refusal by field; "" has what names none of the fields. */
+/** Returns the faults of a refusal by field; "" has those that name no field. */
 export function faultsOf(message: string, names: readonly string[]): Record<string, string> {
   const faults: Record<string, string> = {};
   // "REASON (field): first: text; second: text", as the sidecar joins them.

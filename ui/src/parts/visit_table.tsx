@@ -1,6 +1,6 @@
 import type { Graph, Run } from "../api/types";
 
-/** The same as a table: for the keyboard, for readers, and to copy from. */
+/** Shows the graph as a table, for keyboards and screen readers, and to copy from. */
 export function VisitTable({
   graph,
   run,

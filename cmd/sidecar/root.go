@@ -48,7 +48,7 @@ func badInput(err error) bool {
 // the command line is known to be well formed.
 func newRoot(p *output.Printer, started *bool) *cobra.Command {
 	root := group("pawl", "Runs PromptPack agent loops durably",
-		newServe(p), newValidate(p), newGraph(p), newCodegen(p), newRun(p), newDemo(p),
+		newInit(p), newDev(p), newServe(p), newValidate(p), newGraph(p), newCodegen(p), newRun(p), newDemo(p),
 		newRuns(p), newPacks(p), newDeliveries(p), newBudgets(p), command.NewApprovals(p), command.NewSchedules(p), command.NewLimits(p), command.NewPartitions(p, newPartitionsSplit(p)), newCheck(p), newBackup(p), newRestore(p), newStats(p), newCompact(p), newMigrate(p), newRotateKey(p), newBench(p), newBenchChild(p), newToken(p), newAudit(p), newHealth(p), newVersion(p),
 	)
 	root.Long = rootHelp

@@ -23,6 +23,7 @@ type decoder struct {
 // TestDecodersAreFuzzed.
 var decoders = map[string]decoder{
 	"cmd/sidecar":                    {own: "asks the sidecar, by the contract"},
+	"cmd/sidecar/internal/dev":       {own: "reads the ready line of the sidecar that it has started, and the developer's own package.json"},
 	"internal/a2a":                   {fuzz: []string{"FuzzMessage", "FuzzRPC", "FuzzREST", "FuzzTenant"}},
 	"internal/a2a/client":            {fuzz: []string{"FuzzCard", "FuzzTask", "FuzzStream"}},
 	"internal/a2a/protocol":          {fuzz: []string{"FuzzParts", "FuzzUsage"}},

@@ -57,6 +57,7 @@ var readsOtherwise = map[string]string{
 	"internal/store/backup":     "reads its own files, whose sums are checked",
 	"internal/store/runfile":    "reads its own files, whose sums are checked",
 	"internal/openapi":          "reads what the build has generated",
+	"cmd/sidecar/internal/dev":  "reads the ready line of the sidecar that it has started, and the names of scripts in the developer's own package.json, as npm does",
 	"internal/export":           "reads values of the journal, as the sidecar tells them",
 	"bench/load":                "measures; reads what its own processes say",
 	"cmd/sidecar/internal/demo": "shows; reads what its own processes and the go command say",

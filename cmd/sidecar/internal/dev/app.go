@@ -1,0 +1,101 @@
+package dev
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// stopTime is how long an app may take to end after SIGTERM.
+const stopTime = 5 * time.Second
+
+// AppCommand returns the command that starts the app of a directory: the script "app" of
+// package.json, or app.py with the directory's own interpreter. It is nil when there is no app.
+func AppCommand(dir string) []string {
+	var manifest struct {
+		Scripts map[string]string `json:"scripts"`
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "package.json")); err == nil && json.Unmarshal(text, &manifest) == nil && manifest.Scripts["app"] != "" {
+		return []string{"npm", "run", "--silent", "app"}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "app.py")); err != nil {
+		return nil
+	}
+	for _, python := range []string{".venv/bin/python", "venv/bin/python", ".venv/Scripts/python.exe"} {
+		if _, err := os.Stat(filepath.Join(dir, filepath.FromSlash(python))); err == nil {
+			return []string{filepath.FromSlash(python), "-u", "app.py"}
+		}
+	}
+	if runtime.GOOS == "windows" {
+		return []string{"python", "-u", "app.py"}
+	}
+	return []string{"python3", "-u", "app.py"}
+}
+
+// app is the process of the developer's program.
+type app struct {
+	dir     string
+	command []string
+	env     []string
+	out     io.Writer
+}
+
+// run starts the process and starts it again when a file changes, until ctx ends. An app that
+// ends by itself is started again at the next change.
+func (a *app) run(ctx context.Context, say func(format string, args ...any)) {
+	before := scan(a.dir)
+	for ctx.Err() == nil {
+		why := a.once(ctx, &before, say)
+		if why != "" {
+			rel, err := filepath.Rel(a.dir, why)
+			if err != nil {
+				rel = why
+			}
+			say("%s changed, starting the app again", rel)
+		}
+	}
+}
+
+// once runs the process until a file changes or ctx ends, and returns the changed file.
+func (a *app) once(ctx context.Context, before *map[string]stamp, say func(format string, args ...any)) (why string) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	process := exec.CommandContext(ctx, a.command[0], a.command[1:]...) //nolint:gosec // It is the developer's own command.
+	process.Dir, process.Env, process.Stdout, process.Stderr = a.dir, append(os.Environ(), a.env...), a.out, a.out
+	process.Cancel = func() error { return process.Process.Signal(syscall.SIGTERM) }
+	process.WaitDelay = stopTime
+	ended := make(chan struct{})
+	if err := process.Start(); err != nil {
+		say("the app does not start: %v; it is tried again when a file changes, or give its command with --app", err)
+		close(ended)
+	} else {
+		go func() {
+			defer close(ended)
+			if err := process.Wait(); ctx.Err() == nil {
+				say("the app ended: %s; it is started again when a file changes", endOf(err))
+			}
+		}()
+	}
+	every(ctx, func() {
+		now := scan(a.dir)
+		if why, *before = changed(*before, now), now; why != "" {
+			cancel()
+		}
+	})
+	<-ended
+	return why
+}
+
+// endOf says how a process ended.
+func endOf(err error) string {
+	if err == nil {
+		return "exit status 0"
+	}
+	return err.Error()
+}

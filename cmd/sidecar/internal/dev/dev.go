@@ -1,0 +1,231 @@
+package dev
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/output"
+	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/server"
+)
+
+// Options are the settings of a development session.
+type Options struct {
+	// Dir is the directory of the project. Packs and App are relative to it.
+	Dir string
+	// Packs are the pack files. Default: all *.pack.yaml and *.pack.json of Dir.
+	Packs []string
+	// App is the command of the app. Default: [AppCommand] of Dir. NoApp starts none.
+	App   []string
+	NoApp bool
+	// Config is the configuration of the sidecar.
+	Config config.Config
+}
+
+// session is one `pawl dev`.
+type session struct {
+	o     Options
+	p     *output.Printer
+	mu    sync.Mutex
+	packs map[string]stamp
+	// names are the ids of the registered packs by file.
+	names map[string]string
+	conn  *grpc.ClientConn
+}
+
+// Run serves until ctx ends. Faults of packs and of the app are printed and do not end it. An
+// error is a fault of the arguments, or what kept the sidecar from serving.
+func Run(ctx context.Context, p *output.Printer, o Options) error {
+	files, err := o.files()
+	if err != nil {
+		return output.Usage(err)
+	}
+	s := &session{o: o, p: p, packs: map[string]stamp{}, names: map[string]string{}}
+	for _, file := range files {
+		s.packs[file] = stamp{}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ready, announce := io.Pipe()
+	failed := make(chan error, 1)
+	go func() {
+		err := server.Serve(ctx, o.Config, announce, s.writer("sidecar"))
+		_ = announce.CloseWithError(errors.Join(err, io.EOF))
+		failed <- err
+	}()
+	line, err := bufio.NewReader(ready).ReadBytes('\n')
+	if err != nil {
+		return explain(<-failed, o.Config)
+	}
+	go func() { _, _ = io.Copy(io.Discard, ready) }()
+	var at server.Ready
+	if err := json.Unmarshal(line, &at); err != nil {
+		return err
+	}
+	if s.conn, err = grpc.NewClient(at.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
+		return err
+	}
+	defer s.conn.Close()
+	s.look(ctx)
+	s.greet(at)
+	var tasks sync.WaitGroup
+	tasks.Go(func() { every(ctx, func() { s.look(ctx) }) })
+	if command := s.o.command(); len(command) > 0 {
+		a := &app{dir: o.Dir, command: command, env: []string{"PAWL_ADDR=" + at.GRPC}, out: s.writer("app")}
+		tasks.Go(func() { a.run(ctx, s.say) })
+	}
+	err = <-failed
+	cancel()
+	tasks.Wait()
+	return err
+}
+
+// files returns the pack files, sorted.
+func (o Options) files() ([]string, error) {
+	if len(o.Packs) > 0 {
+		for _, file := range o.Packs {
+			if _, err := os.Stat(file); err != nil {
+				return nil, err
+			}
+		}
+		return o.Packs, nil
+	}
+	entries, err := os.ReadDir(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, entry := range entries {
+		if !entry.IsDir() && isPack(entry.Name()) {
+			files = append(files, filepath.Join(o.Dir, entry.Name()))
+		}
+	}
+	if len(files) == 0 {
+		return nil, errors.New("no *.pack.yaml or *.pack.json in this directory: `pawl init DIR` creates a project, or name a pack file")
+	}
+	return files, nil
+}
+
+func (o Options) command() []string {
+	switch {
+	case o.NoApp:
+		return nil
+	case len(o.App) > 0:
+		return o.App
+	}
+	return AppCommand(o.Dir)
+}
+
+// explain adds the next thing to do to what kept the sidecar from serving.
+func explain(err error, c config.Config) error {
+	if err != nil && strings.Contains(err.Error(), "address already in use") {
+		return fmt.Errorf("%w: another sidecar may run; end it, or choose other ports with --listen and --http (now %s and %s)", err, c.Listen, c.HTTP)
+	}
+	return err
+}
+
+// writer returns a writer for the lines of one process.
+func (s *session) writer(name string) io.Writer {
+	return &lines{mu: &s.mu, out: s.p.Out, prefix: s.p.Dim(fmt.Sprintf("%-7s |", name)) + " "}
+}
+
+// say prints a line of pawl dev itself.
+func (s *session) say(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.p.Printf("%s %s\n", s.p.Good("dev     |"), fmt.Sprintf(format, args...))
+}
+
+// greet says where everything is and what to try next.
+func (s *session) greet(at server.Ready) {
+	s.say("the sidecar serves gRPC at %s; runs are kept in %s", at.GRPC, s.o.Config.Data)
+	if at.HTTP != "" {
+		s.say("the web page is at http://%s/", at.HTTP)
+	}
+	s.say("all tools are allowed here; in production name them with --allow-tool")
+	names := make([]string, 0, len(s.names))
+	for _, name := range s.names {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	if len(names) > 0 {
+		addr := ""
+		if at.GRPC != config.Default().Listen {
+			addr = "--addr " + at.GRPC + " "
+		}
+		s.say("try: pawl runs start %s %s--input \"Hello\"", names[0], addr)
+	}
+	switch command := s.o.command(); {
+	case len(command) > 0:
+		s.say("app: %s; it is started again when a file changes", strings.Join(command, " "))
+	case !s.o.NoApp:
+		s.say("no app.py and no script \"app\" in package.json: start a worker yourself, or give its command with --app")
+	}
+}
+
+// look registers the packs that have changed since it looked last.
+func (s *session) look(ctx context.Context) {
+	for _, file := range slices.Sorted(keysOf(s.packs)) {
+		info, err := os.Stat(file)
+		if err != nil {
+			continue // An editor may be replacing it: the next look finds it.
+		}
+		now := stamp{info.Size(), info.ModTime()}
+		if now == s.packs[file] {
+			continue
+		}
+		first := s.packs[file] == stamp{}
+		s.packs[file] = now
+		s.register(ctx, file, first)
+	}
+}
+
+// register registers a file. A version that is taken points to the new content from then on;
+// runs that have started keep the content that they started with.
+func (s *session) register(ctx context.Context, file string, first bool) {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		s.say("%v", err)
+		return
+	}
+	loaded, found, err := pack.Load(content, pack.Options{})
+	faults := 0
+	for _, d := range found {
+		if d.Severity == pack.SeverityError {
+			faults++
+		}
+		s.say("%s:%s", file, d)
+	}
+	if err != nil || loaded == nil || faults > 0 {
+		if err != nil {
+			s.say("%s: %v", file, err)
+		}
+		s.say("%s is not registered; it is read again when you save it", file)
+		return
+	}
+	got, err := pawlv1.NewPackServiceClient(s.conn).RegisterPack(ctx, &pawlv1.RegisterPackRequest{Content: content, Filename: filepath.Base(file), MoveVersion: true})
+	if err != nil {
+		if ctx.Err() == nil {
+			s.say("%s is not registered: %s", file, output.ProblemOf(err))
+		}
+		return
+	}
+	s.names[file] = got.GetPack().GetId()
+	if !first {
+		s.say("%s@%s registered again; new runs use it, and runs that wait keep their own", got.GetPack().GetId(), got.GetPack().GetVersion())
+	}
+}

@@ -1,0 +1,170 @@
+package dev_test
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/dev"
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/project"
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/output"
+)
+
+// screen is what a session prints; waiters look again at each write.
+type screen struct {
+	mu   sync.Mutex
+	text strings.Builder
+	news chan struct{}
+}
+
+func newScreen() *screen { return &screen{news: make(chan struct{})} }
+
+func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.news)
+	s.news = make(chan struct{})
+	return s.text.Write(p)
+}
+
+// await waits until the text is there for the nth time.
+func (s *screen) await(t *testing.T, want string, times int) {
+	t.Helper()
+	limit := time.After(time.Minute)
+	for {
+		s.mu.Lock()
+		text, news := s.text.String(), s.news
+		s.mu.Unlock()
+		if strings.Count(text, want) >= times {
+			return
+		}
+		select {
+		case <-news:
+		case <-limit:
+			t.Fatalf("%q is not there %d times:\n%s", want, times, text)
+		}
+	}
+}
+
+// put writes a file; other content always has another size here.
+func put(t *testing.T, file, text string, mode os.FileMode) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func settings(dir string) config.Config {
+	c := config.Default()
+	c.Data, c.Listen, c.HTTP, c.AllowTools, c.LogLevel = filepath.Join(dir, ".pawl"), "127.0.0.1:0", "127.0.0.1:0", []string{"*"}, "warn"
+	return c
+}
+
+// TestSession changes the files of a project and sees what pawl dev makes of each change.
+func TestSession(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if _, err := project.Create(project.Options{Dir: dir, Name: "shop"}); err != nil {
+		t.Fatal(err)
+	}
+	script := filepath.Join(dir, "run.sh")
+	put(t, script, "#!/bin/sh\necho \"started for $PAWL_ADDR\"\nexec tail -f /dev/null\n", 0o755)
+	out := newScreen()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		done <- dev.Run(ctx, &output.Printer{Out: out, Err: out}, dev.Options{Dir: dir, App: []string{"./run.sh"}, Config: settings(dir)})
+	}()
+	out.await(t, "pawl runs start shop", 1)
+	out.await(t, "started for 127.0.0.1:", 1)
+
+	put(t, filepath.Join(dir, "offline.py"), "# changed\n", 0o600)
+	out.await(t, "offline.py changed, starting the app again", 1)
+	out.await(t, "started for 127.0.0.1:", 2)
+
+	file := filepath.Join(dir, "shop.pack.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, file, string(text)+"\n# a comment\n", 0o600)
+	out.await(t, "shop@1.0.0 registered again", 1)
+	put(t, file, string(text)+"\nbogus: [\n", 0o600)
+	out.await(t, "is not registered; it is read again when you save it", 1)
+	put(t, file, string(text), 0o600)
+	out.await(t, "shop@1.0.0 registered again", 2)
+
+	put(t, script, "#!/bin/sh\nexit 3\n", 0o755)
+	put(t, filepath.Join(dir, "offline.py"), "# changed again\n", 0o600)
+	out.await(t, "the app ended: exit status 3; it is started again when a file changes", 1)
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFaults: what keeps a session from beginning says what to do.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	withPack := t.TempDir()
+	if _, err := project.Create(project.Options{Dir: withPack, Name: "shop"}); err != nil {
+		t.Fatal(err)
+	}
+	taken := settings(withPack)
+	taken.Listen = listener.Addr().String()
+	empty := t.TempDir()
+	for name, c := range map[string]struct {
+		o    dev.Options
+		want string
+	}{
+		"no pack":       {dev.Options{Dir: empty, Config: settings(empty)}, "`pawl init DIR` creates a project"},
+		"an absent one": {dev.Options{Dir: empty, Packs: []string{filepath.Join(empty, "x.yaml")}, Config: settings(empty)}, "no such file"},
+		"a taken port":  {dev.Options{Dir: withPack, NoApp: true, Config: taken}, "choose other ports with --listen and --http"},
+	} {
+		out := newScreen()
+		err := dev.Run(t.Context(), &output.Printer{Out: out, Err: out}, c.o)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// TestAppCommand: which program of a directory is the app.
+func TestAppCommand(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"none":                   {nil, ""},
+		"python":                 {map[string]string{"app.py": ""}, "python3 -u app.py"},
+		"python with its own":    {map[string]string{"app.py": "", ".venv/bin/python": ""}, ".venv/bin/python -u app.py"},
+		"npm":                    {map[string]string{"package.json": `{"scripts": {"app": "tsx app.ts"}}`}, "npm run --silent app"},
+		"npm without the script": {map[string]string{"package.json": `{"scripts": {}}`}, ""},
+		"both":                   {map[string]string{"package.json": `{"scripts": {"app": "x"}}`, "app.py": ""}, "npm run --silent app"},
+	} {
+		dir := t.TempDir()
+		for file, text := range c.files {
+			path := filepath.Join(dir, filepath.FromSlash(file))
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			put(t, path, text, 0o755)
+		}
+		if got := strings.Join(dev.AppCommand(dir), " "); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

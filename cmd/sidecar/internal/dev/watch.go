@@ -1,0 +1,89 @@
+package dev
+
+import (
+	"context"
+	"io/fs"
+	"iter"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// interval is the time between two looks at the files.
+const interval = 300 * time.Millisecond
+
+// sources are the endings of files that belong to an app.
+var sources = []string{".py", ".ts", ".mts", ".js", ".mjs", ".cjs", ".json", ".toml", ".env"}
+
+// skipped are directories that hold no files of the developer's.
+var skipped = []string{"node_modules", "__pycache__", "dist", "data"}
+
+// stamp says which content a file has, as far as its directory entry tells.
+type stamp struct {
+	size int64
+	time time.Time
+}
+
+// isPack reports whether a file has the name of a pack.
+func isPack(path string) bool {
+	return strings.HasSuffix(path, ".pack.yaml") || strings.HasSuffix(path, ".pack.yml") || strings.HasSuffix(path, ".pack.json")
+}
+
+// scan returns the files of the app below a directory. Hidden directories are left out.
+func scan(dir string) map[string]stamp {
+	out := map[string]stamp{}
+	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return nil //nolint:nilerr // It was removed meanwhile, or cannot be read: the next scan sees what is there then.
+		}
+		name := entry.Name()
+		if entry.IsDir() {
+			if path != dir && (strings.HasPrefix(name, ".") || slices.Contains(skipped, name)) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if isPack(path) || strings.HasPrefix(name, "package-lock") || !slices.Contains(sources, filepath.Ext(name)) {
+			return nil
+		}
+		if info, err := entry.Info(); err == nil {
+			out[path] = stamp{info.Size(), info.ModTime()}
+		}
+		return nil
+	})
+	return out
+}
+
+// changed returns one file that differs between two scans; "" when none does.
+func changed(before, after map[string]stamp) string {
+	for path, s := range after {
+		if before[path] != s {
+			return path
+		}
+	}
+	for path := range before {
+		if _, ok := after[path]; !ok {
+			return path
+		}
+	}
+	return ""
+}
+
+// every calls do at each interval until ctx ends.
+func every(ctx context.Context, do func()) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			do()
+		}
+	}
+}
+
+// keysOf iterates over the files of a map.
+func keysOf(m map[string]stamp) iter.Seq[string] { return maps.Keys(m) }

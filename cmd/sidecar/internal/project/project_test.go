@@ -1,0 +1,93 @@
+package project_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/project"
+	"github.com/pawl-dev/pawl/internal/pack"
+)
+
+// TestCreate writes each project: its pack has no fault and no warning, and no file has a text
+// of the template left. The CI runs the tests of the projects with the built packages.
+func TestCreate(t *testing.T) {
+	t.Parallel()
+	for _, language := range project.Languages {
+		for _, template := range project.TemplateNames() {
+			dir := filepath.Join(t.TempDir(), "new", "Web_Shop")
+			made, err := project.Create(project.Options{Dir: dir, Language: language, Template: template})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if made.Name != "web-shop" {
+				t.Errorf("the name is %q", made.Name)
+			}
+			for _, file := range made.Files {
+				text, err := os.ReadFile(filepath.Join(dir, file))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, left := range []string{"my-agent", "ABOUT_TEMPLATE", "EXAMPLE_INPUT"} {
+					if bytes.Contains(text, []byte(left)) || strings.Contains(file, left) {
+						t.Errorf("%s %s: %s has %q", language, template, file, left)
+					}
+				}
+				if strings.HasSuffix(file, ".pack.yaml") {
+					loaded, found, err := pack.Load(text, pack.Options{})
+					if err != nil || len(found) > 0 || loaded.ID != "web-shop" {
+						t.Errorf("%s: %v, %v", file, found, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestRefused: bad options and files that are there are refused, and nothing is written.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	full := t.TempDir()
+	if err := os.WriteFile(filepath.Join(full, "README.md"), []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	empty := t.TempDir()
+	for _, c := range []struct {
+		o    project.Options
+		want string
+	}{
+		{project.Options{}, "the directory of the project is missing"},
+		{project.Options{Dir: filepath.Join(empty, "9")}, "give another one with --name"},
+		{project.Options{Dir: empty, Name: "Shop"}, `the name "Shop" of the project is not valid`},
+		{project.Options{Dir: empty, Name: "shop", Language: "cobol"}, `the language "cobol" is unknown: python or typescript`},
+		{project.Options{Dir: empty, Name: "shop", Template: "x"}, `the template "x" is unknown: tools, chat, approval, loop, team`},
+		{project.Options{Dir: full, Name: "shop"}, "README.md exists already in " + full + ": nothing was written"},
+	} {
+		if _, err := project.Create(c.o); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %q", c.o, err, c.want)
+		}
+	}
+	for _, dir := range []string{empty, full} {
+		entries, err := os.ReadDir(dir)
+		if err != nil || len(entries) > 1 {
+			t.Errorf("%s has %v, %v", dir, entries, err)
+		}
+	}
+}
+
+// Create writes a project into a new directory.
+func ExampleCreate() {
+	dir, err := os.MkdirTemp("", "pawl-init-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	made, err := project.Create(project.Options{Dir: filepath.Join(dir, "shop"), Template: "loop"})
+	if err != nil {
+		panic(err)
+	}
+	os.Stdout.WriteString(made.Name + " " + made.Language + "\n")
+	// Output: shop python
+}

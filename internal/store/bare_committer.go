@@ -30,7 +30,7 @@ func NewBareCommitter(opts Options) (*BareCommitter, error) {
 	return &BareCommitter{store: s}, nil
 }
 
-// Commit stores ops as they are, synced, in a group with those of other callers.
+// Commit stores ops unchanged, synced, in a group with those of other callers.
 func (y *BareCommitter) Commit(ctx context.Context, ops []layout.Op) error {
 	return y.store.write(ctx, &Writes{ops: ops, entry: -1})
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Compaction is what became of a directory.
+// Compaction is the result of compacting a directory.
 type Compaction struct {
 	Dir  string
 	Rows int64

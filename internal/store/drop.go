@@ -12,11 +12,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Rows that go with another one, and may be more than one commit takes, are removed
-// in steps: the commit that removes the other one stores a mark that names their
-// prefix, commits of a page each remove the rows, the last one the mark. A process
-// that dies in between leaves the mark, and the next one goes on when it opens the
-// store.
+// Dependent rows that may exceed one commit are removed in steps: the commit that removes the
+// main row stores a mark with their prefix, further commits remove a page of rows each, the
+// last one the mark. If the process dies in between, the mark stays, and the next opening of
+// the store continues.
 
 // dropPage and dropBytes are how many rows, and bytes of their keys, one commit of a
 // removal takes.

@@ -39,7 +39,7 @@ func (s *Store) headAt(ctx context.Context, txn *layout.Txn, ns uint32, run stri
 	return s.replayed(ctx, txn, head, tail)
 }
 
-// replayed goes on from a stored head. What that has to read is in the view, too.
+// replayed continues from a stored head. The view must have the rows that the replay reads.
 func (s *Store) replayed(ctx context.Context, txn *layout.Txn, head *machine.State, tail []machine.Entry) (*machine.State, error) {
 	if len(tail) == 0 {
 		return head, nil

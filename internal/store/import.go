@@ -81,7 +81,7 @@ type importer struct {
 	check.Prover
 	ops   []layout.Op
 	bytes int
-	// at is when the blobs are said to be stored.
+	// at is the time that the blobs get as their time of storage.
 	at     int64
 	upload *blobUpload
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Migration is what became of a directory of an older format.
+// Migration is the result of migrating a directory of an older format.
 type Migration struct {
 	// From and To are formats. If they are equal, no migration was needed.
 	From, To uint32
@@ -67,7 +67,7 @@ func Migrate(ctx context.Context, opts Options, to string, graphs func(*Store) c
 	return out, migrateError(dir, err)
 }
 
-// nextTo is where the directory is made that takes the place of dir.
+// nextTo returns the path of the new directory that will replace dir.
 func nextTo(dir string) string { return dir + fmt.Sprintf(".format%d", FormatVersion) }
 
 // change puts the new directory in the place of the old one.
@@ -83,7 +83,7 @@ func change(dir, before, next string, step func(string)) error {
 	return datadir.SettleIn(dir)
 }
 
-// migrated tells tests how far a migration is.
+// migrated reports the progress of a migration to tests.
 func (o *Options) migrated(step string) {
 	if o.Hooks.Migrating != nil {
 		o.Hooks.Migrating(step)
@@ -205,7 +205,7 @@ func (s *Store) into(ctx context.Context, opts Options, found *datadir.AckMark, 
 	return fresh.view(found.In)
 }
 
-// copyRows takes over the rows of a kind as they are.
+// copyRows copies the rows of a kind unchanged.
 func (s *Store) copyRows(ctx context.Context, kind byte, to *Store) (n int64, err error) {
 	var ops []layout.Op
 	size := 0

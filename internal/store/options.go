@@ -23,8 +23,8 @@ type Options struct {
 	// callers; nil = no encryption. A directory is created with or without encryption and stays
 	// so.
 	EncryptionKey []byte
-	// DataKeyAge is how long new files are encrypted under one data key, which lies in
-	// the directory under EncryptionKey. Default 10 days.
+	// DataKeyAge is how long new files are encrypted under one data key, which is stored in the
+	// directory under EncryptionKey. Default 10 days.
 	DataKeyAge time.Duration
 
 	// MemTableSize in bytes, 8 MiB to 64 MiB. Default 32 MiB. Badger takes 15 % of
@@ -36,15 +36,15 @@ type Options struct {
 	// MinFree is the free space in bytes under which new work is refused with
 	// DISK_LOW. Default max(256 MiB, 2 x MemTableSize).
 	MinFree int64
-	// FreeSpace tells the free bytes of a directory's file system. Default statfs.
+	// FreeSpace returns the free bytes of a directory's file system. Default statfs.
 	FreeSpace func(dir string) (int64, error)
 
-	// GCInterval is how often the value log is collected. Default 10 min.
+	// GCInterval is the interval at which the value log is collected. Default 10 min.
 	GCInterval time.Duration
-	// ScrubInterval is how often the tables are proven while the store is open.
+	// ScrubInterval is the interval at which the tables are verified while the store is open.
 	// Default 1 h.
 	ScrubInterval time.Duration
-	// MarkInterval is how often the queues' watermarks are stored. Default 10 s.
+	// MarkInterval is the interval at which the queues' watermarks are stored. Default 10 s.
 	MarkInterval time.Duration
 
 	// Repair opens a store whose rows of cursors may be damaged, for [Store.Repair]. The check

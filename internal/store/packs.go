@@ -17,7 +17,7 @@ import (
 // errStale: a row was changed between its reading and the commit.
 var errStale = errors.New("a pack was registered at the same time")
 
-// packRetries bounds how often a registration is read and judged anew.
+// packRetries limits the retries of a registration after a conflict.
 const packRetries = 16
 
 // PutPack stores a pack by digest and names it id@version. The same bytes again

@@ -129,7 +129,7 @@ func (s *Store) Entry(ctx context.Context, ns uint32, run string, seq uint64) (m
 	return e, nil
 }
 
-// noRecord tells a record that there never was from one that is lost.
+// noRecord distinguishes a record that never existed from a lost one.
 func noRecord(txn *layout.Txn, ns uint32, run string, seq uint64) error {
 	last, err := layout.LastSeq(txn, layout.HeadKey(ns, run))
 	if err == nil && seq >= 1 && seq <= last {

@@ -33,7 +33,7 @@ type Store struct {
 	engine engine.Engine
 	bounds kv.Bounds
 	epoch  [16]byte
-	// needsUpgrade: the store says of itself that it is in an older format than the engine keeps it in.
+	// needsUpgrade: the store is marked with an older format than the engine's.
 	needsUpgrade   bool
 	readTimestamps *readTimestamps
 	watermarks     *watermarks
@@ -97,14 +97,14 @@ func (s *Store) closeFailed() error {
 	return s.engine.Close()
 }
 
-// step tells tests how far an opening is.
+// step reports the progress of an opening to tests.
 func (s *Store) step(name string) {
 	if opening := s.opts.Hooks.Opening; opening != nil {
 		opening(name)
 	}
 }
 
-// openError names the directory, and says what is left of it and can be done about damage.
+// openError adds the directory to an error, and for damage what is left and what can be done.
 func openError(dir, left string, err error) error {
 	if errors.Is(err, layout.ErrDamaged) && dsn.Is(dir) {
 		return fmt.Errorf("open store %s: %w; %s: keep a dump of its schema and restore a backup of the database ('pawl check --store URL' names the damage; docs/operations/postgresql-cluster.md)", dir, err, left)
@@ -337,7 +337,7 @@ func (s *Store) fail(cause error) {
 	})
 }
 
-// failure is why the store failed; call it after failed was closed.
+// failure returns the reason why the store failed. Call it after failed was closed.
 func (s *Store) failure() error { return s.cause }
 
 // Close takes no more work, stores what waits, ends the reads and closes the

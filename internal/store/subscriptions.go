@@ -124,7 +124,8 @@ func (s *Store) DropSubscription(ctx context.Context, key machine.SubscriptionKe
 	return nil
 }
 
-// ListDeadLetters lists those of a subscription behind the number after, at most limit.
+// ListDeadLetters lists the dead letters of a subscription after the number after, at most
+// limit.
 func (s *Store) ListDeadLetters(ctx context.Context, key machine.SubscriptionKey, after uint64, limit int) ([]machine.DeadLetter, error) {
 	var out []machine.DeadLetter
 	p := layout.SubscriptionKey(layout.KindDeadLetter, key)

@@ -58,7 +58,7 @@ func taskPrefix(ns uint32, index, owner string) []byte {
 	if owner == "" {
 		return p
 	}
-	// A value goes on where a name would end.
+	// A value continues where a name would end.
 	return append(layout.AppendName(p, owner)[:len(layout.AppendName(p, owner))-1], 0xFF)
 }
 
@@ -84,7 +84,7 @@ func (s *Store) showEverybodys(ctx context.Context, txn *layout.Txn, ns uint32, 
 	return newest.show(ctx, s, txn, ns, visit)
 }
 
-// taskAge is how many letters at the end of a value order an owner's tasks.
+// taskAge is the number of characters at the end of a value that order an owner's tasks.
 const taskAge = 16
 
 // showContext orders the tasks of a context, of which no key says when their status was.
@@ -106,14 +106,14 @@ func (s *Store) showContext(ctx context.Context, txn *layout.Txn, ns uint32, own
 	return newest.show(ctx, s, txn, ns, visit)
 }
 
-// taskPlace is where a task stands in the order: the newest has the least age.
+// taskPlace is the position of a task in the order: the newest has the least age.
 type taskPlace struct {
 	age uint64
 	run string
 }
 
-// newestTasks keeps the places of the newest tasks; those behind most of them go, so
-// that its size does not depend on how many tasks there are.
+// newestTasks keeps the positions of the newest tasks and drops those after most, so that its
+// size does not depend on the number of tasks.
 type newestTasks struct {
 	most  int
 	tasks []taskPlace

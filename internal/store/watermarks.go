@@ -9,14 +9,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// watermarks keep the low watermark of each queue: no live row is due before it. A
-// queue on an LSM leaves its dead keys behind until compaction, and a scan from
-// the beginning would walk over all of them.
+// watermarks keep the low watermark of each queue: no live row is due before it. A queue on an
+// LSM tree leaves its dead keys until compaction, and a scan from the beginning would read all
+// of them.
 //
-// A mark is stored now and then, reduced by watermarkSlack, so that a restart starts
-// there. Only the committer does it, in the group that it is making: all rows of the
-// group and of those before it are at or above the mark, and a row that is admitted
-// later below the mark lowers it in its own group.
+// Marks are stored at intervals, reduced by watermarkSlack, so that scans after a restart start
+// there. Only the committer stores them, in the group that it collects: all rows of that group
+// and earlier ones are at or above the mark, and a later row below the mark lowers it in its
+// own group.
 type watermarks struct {
 	mu     sync.Mutex
 	queues map[layout.QueueID]*watermark
@@ -79,8 +79,8 @@ func (m *watermarks) synced() {
 	}
 }
 
-// begin starts a scan and says where; finish must follow. Scans of one queue run
-// one after the other.
+// begin starts a scan and returns its start; finish must follow. Scans of one queue run one
+// after the other.
 func (m *watermarks) begin(q layout.QueueID) (*watermark, int64) {
 	m.mu.Lock()
 	k := m.get(q)

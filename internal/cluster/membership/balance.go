@@ -114,7 +114,7 @@ const (
 	refused         = 30 * time.Second
 	minRefusalPause = time.Minute
 	maxRefusalPause = 16 * minRefusalPause
-	// levelling is how long more is given as soon as the last of it has been taken.
+	// levelling is how long more partitions may be given away after the last one was taken.
 	levelling = 10 * time.Second
 	// yielding is how long the giver of a partition leaves it to the others, which open only a
 	// few at once.

@@ -30,7 +30,7 @@ type Partition struct {
 	// Owner is the node with a valid lease on the partition; the zero value: none. An owner
 	// without a key is a process that is not a node.
 	Owner Member
-	// Lease is what is left of the owner's, at least, from the moment when the rows were asked.
+	// Lease is the minimal rest of the owner's lease, counted from the request of the rows.
 	Lease time.Duration
 	// Format is the partition's format, which its owner raises at the takeover; zero: the
 	// partition was not created yet.
@@ -39,18 +39,18 @@ type Partition struct {
 	NonEmpty bool
 }
 
-// View is what the rows say at one moment.
+// View is the contents of the rows at one moment.
 type View struct {
-	// Nodes are those that live, in the order in which they came.
+	// Nodes are the live nodes, in the order in which they joined.
 	Nodes []Member
 	// Parts are all partitions that there are, by number.
 	Parts []Partition
 }
 
-// Registry are where nodes say that they live, and where the owners stand.
+// Registry stores the heartbeats of nodes and the owners of partitions.
 type Registry interface {
-	// Heartbeat says that a node lives, for a lease from now, renews the leases of the partitions that this
-	// process has, and tells what there is.
+	// Heartbeat marks a node as alive for a lease from now, renews the leases of the partitions
+	// that this process owns, and returns the view.
 	Heartbeat(ctx context.Context, me Member) (View, error)
 	// Deregister says that it does not live any more.
 	Deregister(ctx context.Context, me Member) error
@@ -67,7 +67,7 @@ func (m Member) canOwn(p Partition) bool {
 	return !m.Leaving && m.Speaks >= p.Format && m.Parts&(1<<p.ID) != 0
 }
 
-// same: it is the same node, and says the same. That it is new passes by itself.
+// same reports that it is the same node with the same data. Whether it is new does not count.
 func (m Member) same(other Member) bool {
 	m.New, other.New = false, false
 	return m == other

@@ -26,14 +26,15 @@ type partitionState struct {
 	failed    bool
 	// quit ends an opening that is under way.
 	quit context.CancelFunc
-	// until is how long the lease holds for certain.
+	// until is the time until which the lease certainly holds.
 	until time.Time
-	// given is when it was given away for balance, to is the node that it was given to.
+	// given is when the partition was given away for balance, to is the node that it was given
+	// to.
 	given time.Time
 	to    string
 }
 
-// count is how many places are in a phase. It is called under mu.
+// count returns the number of partitions in a phase. Called under mu.
 func (n *Node) count(in phase) (count int) {
 	for _, p := range n.partitions {
 		if p.phase == in {

@@ -5,8 +5,7 @@ import "time"
 // rerequest is how often at most the rows are read for a key that is not known.
 const minRefreshInterval = 100 * time.Millisecond
 
-// Known says whether a key is that of a node that lives. For one that is not known the rows are
-// read once more.
+// Known reports whether a key belongs to a live node. For an unknown key it polls once more.
 func (n *Node) Known(key [32]byte) bool {
 	if n.knows(key) {
 		return true
@@ -26,7 +25,7 @@ func (n *Node) knows(key [32]byte) bool {
 	return false
 }
 
-// awaitRefresh waits until the rows were read once more, or could not be.
+// awaitRefresh waits until a poll has succeeded or failed.
 func (n *Node) awaitRefresh() {
 	n.mu.Lock()
 	came, looked := time.Now(), n.polled

@@ -89,7 +89,8 @@ func (n *Node) signal() {
 	n.changed = make(chan struct{})
 }
 
-// stateOf is nil for a partition that this node does not take. It is called under mu.
+// stateOf returns the state of a partition, nil for one that this node cannot own. Called under
+// mu.
 func (n *Node) stateOf(part int32) *partitionState {
 	for _, p := range n.partitions {
 		if p.part == part {
@@ -125,7 +126,7 @@ func (n *Node) logOwnerChange(part Partition) {
 	}
 }
 
-// margin is how much sooner than the database a node takes its lease for ended.
+// margin is how much earlier than the database a node treats its lease as ended.
 const margin = 500 * time.Millisecond
 
 // checkLease updates a partition from a view that was requested during the given ownership.
@@ -152,8 +153,8 @@ func (n *Node) checkLease(p *partitionState, asked OpenPartition, sent time.Time
 	}
 }
 
-// atOnce is how many partitions are opened at once: each asks the database for connections, and
-// reads what it needs first.
+// atOnce limits the partitions that are opened at the same time: each first needs connections
+// to the database and reads its data.
 const atOnce = 8
 
 // reconcile begins what is to be done. It is called under mu.

@@ -4,11 +4,11 @@ import "time"
 
 // How long a node waits that may take a partition.
 const (
-	// fallbackDelay is how long a node waits that is not the successor.
+	// fallbackDelay is the additional wait of nodes other than the successor.
 	fallbackDelay = time.Second
-	// ownerReturnGrace is how long all nodes wait that could not read the rows. The owner could
-	// not renew its lease either, may have lost it only for that reason, and goes on as soon as
-	// the rows are back.
+	// ownerReturnGrace is the additional wait of nodes that could not read the rows. The owner
+	// could not renew its lease either, may have lost it only for that reason, and continues as
+	// soon as the rows are readable.
 	ownerReturnGrace = 2 * time.Second
 	// minTakeoverBackoff and maxTakeoverBackoff are between two tries that failed.
 	minTakeoverBackoff = 2 * time.Second

@@ -11,9 +11,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// keptBytes bounds what is kept of what a caller has sent, besides its first message, until the
-// node that it goes to has answered. A node that does not have the partition says so before it reads:
-// what a window of the connection takes is all that is ever needed.
+// keptBytes limits the messages of a stream that are kept, besides the first one, until a node
+// has answered. A node that does not own the partition answers before it reads more, so that
+// one window of the connection is always enough.
 const keptBytes = 8 << 20
 
 // bidiStream is a stream on which its caller sends as well, and goes where its first message says. It is
@@ -74,8 +74,8 @@ func (r *Router) bidiStreamTo(ctx context.Context, to Peer, part int32, method s
 	return relay(from, &answering{stream, said})
 }
 
-// requestBuffer is what a caller sends on a stream, one message after the other, from the first again
-// until a node has answered. Safe for concurrent use.
+// requestBuffer keeps the messages that a caller sends on a stream, so that they can be
+// replayed from the first one until a node has answered. Safe for concurrent use.
 type requestBuffer struct {
 	from grpc.ServerStream
 	m    *Method
@@ -85,7 +85,7 @@ type requestBuffer struct {
 	kept  []proto.Message
 	bytes int
 	gone  bool
-	// over is why there are no more.
+	// over is the error that ended the caller's messages.
 	over error
 	// reading is closed when the message arrives for which a reader waits; nil: no reader
 	// waits.
@@ -198,7 +198,7 @@ func (s *requestBuffer) replayStopped() bool {
 	return s.gone
 }
 
-// recvError is why its caller sends no more, unless it has said all.
+// recvError returns why the caller's messages ended, unless the caller has sent all of them.
 func (s *requestBuffer) recvError() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

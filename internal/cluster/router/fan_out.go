@@ -140,7 +140,7 @@ func (r *Router) check(ctx context.Context, stream grpc.ServerStream) error {
 // checked sends what several checks say as one.
 type checked struct {
 	grpc.ServerStream
-	// before is what those found that are done.
+	// before are the counts of the partitions that are done.
 	before *pawlv1.CheckCounts
 	faulty bool
 }

@@ -116,16 +116,16 @@ func (r *Router) proxy(w http.ResponseWriter, req *http.Request, to Peer, part i
 	return err
 }
 
-// cut is why there was no answer over HTTP: the connection to the node ended.
+// cut is the error of an HTTP request without an answer: the connection to the node ended.
 type cut struct{ cause error }
 
 func (c *cut) Error() string { return c.cause.Error() }
 func (c *cut) Unwrap() error { return c.cause }
 
-// body is that of a request, of which is kept what fits, so that it can be sent again.
+// body is a request's body. It keeps the part that fits, so that it can be sent again.
 type body struct {
 	kept []byte
-	// rest is what did not fit; nil: it is all there. used: it was sent.
+	// rest is the part that did not fit; nil: everything fits. used: it was sent.
 	rest io.ReadCloser
 	used bool
 }

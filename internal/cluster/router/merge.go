@@ -49,7 +49,7 @@ func addRows(to, from []*pawlv1.RowStats) []*pawlv1.RowStats {
 	return to
 }
 
-// Bounds of what a limit tells, as the contract has them.
+// Limits of the details of a limit, as in the contract.
 const (
 	mostUses    = 1000
 	mostTenants = 100

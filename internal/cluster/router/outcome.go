@@ -117,7 +117,7 @@ func reasonOf(err error) string {
 	return ""
 }
 
-// callOutcome is what an error says of the call that it ended.
+// callOutcome is what an error reveals about its call.
 type callOutcome uint8
 
 const (

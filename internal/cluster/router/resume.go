@@ -26,7 +26,7 @@ type streamPosition struct {
 	output *pawlv1.OutputPosition
 }
 
-// advance moves the place behind a response, which other readers may share.
+// advance moves the position after a response, which other readers may share.
 func (p *streamPosition) advance(m any) {
 	switch m := m.(type) {
 	case *pawlv1.StreamTransitionsResponse:

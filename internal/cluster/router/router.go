@@ -48,17 +48,16 @@ type Peers interface {
 	Transport(to Peer, part int32) http.RoundTripper
 }
 
-// Config is what a [Router] is made of.
+// Config configures a [Router].
 type Config struct {
 	Slots     *Slots
 	Directory Directory
 	// Served refuses a namespace that this node does not serve, because a single partition does
 	// not know all names. Default: it serves all.
 	Served func(ctx context.Context, namespace string) error
-	// Partitions are those whose namespaces this node serves, by number. Default: the first
-	// one.
+	// Partitions have the namespaces that this node serves, by number. Default: the first one.
 	Partitions []Partition
-	// Address is where other nodes reach this one. Default: nowhere.
+	// Address returns the address of this node for other nodes. Default: none.
 	Address func() string
 	Peers   Peers
 	// Parts returns the partition of a namespace. For an unknown namespace it returns one that
@@ -69,9 +68,10 @@ type Config struct {
 	Tenant func(r *http.Request, body []byte) string
 	// Counts gets the metrics; nil = none.
 	Counts Counts
-	// OwnerTimeout is how long a call waits for a node that has its partition. Default 10 s.
+	// OwnerTimeout limits the wait of a call for the partition's owner. Default 10 s.
 	OwnerTimeout time.Duration
-	// BodyBytes bounds what is kept of a request over HTTP, to send it once more. Default 4 MiB.
+	// BodyBytes limits the part of a request over HTTP that is kept for a repeat. Default 4
+	// MiB.
 	BodyBytes int64
 }
 
@@ -89,7 +89,7 @@ type Router struct {
 const (
 	// OwnerTrailer names the node that has answered, where it was another one.
 	OwnerTrailer = "pawl-owner"
-	// RefusedHeader says of an answer over HTTP that the call was not begun, by a reason.
+	// RefusedHeader marks an answer over HTTP to a call that was not begun, with a reason.
 	RefusedHeader = "Pawl-Refused"
 )
 

@@ -33,7 +33,7 @@ const (
 	RetryUntilFirst
 	// ResumeStream: a stream that continues after the last sent message.
 	ResumeStream
-	// RetryRemaining: it goes on for the rest of its time.
+	// RetryRemaining: a retry continues for the rest of the call's time.
 	RetryRemaining
 	// Bidi: both sides send; it ends with its node.
 	Bidi
@@ -43,7 +43,7 @@ const (
 	NodeInfo
 )
 
-// Services are what is routed.
+// Services are the routed services.
 var Services = []*grpc.ServiceDesc{
 	&pawlv1.PackService_ServiceDesc, &pawlv1.RunService_ServiceDesc, &pawlv1.ControlService_ServiceDesc,
 	&pawlv1.DeliveryService_ServiceDesc, &pawlv1.StoreService_ServiceDesc, &pawlv1.WorkerService_ServiceDesc,
@@ -87,9 +87,9 @@ var rules = map[string]Rule{
 	pawlv1.ControlService_StopRun_FullMethodName:     IdempotentByKey,
 	pawlv1.ControlService_RaiseBudget_FullMethodName: IdempotentByKey,
 
-	// A repeat of the rest of DeliveryService says of what is gone that it was not there, or puts
-	// a webhook once more that another caller has put anew or deleted in between: that is no
-	// answer to a call that was made once.
+	// A repeat of the other methods of DeliveryService would report a removed webhook as
+	// missing, or overwrite one that another caller has changed or deleted in between. That is
+	// no answer to a call that was made once.
 	pawlv1.DeliveryService_AckConsumer_FullMethodName:       Idempotent,
 	pawlv1.DeliveryService_PutWebhook_FullMethodName:        NoRetry,
 	pawlv1.DeliveryService_DeleteConsumer_FullMethodName:    NoRetry,
@@ -120,7 +120,7 @@ var repeated = map[string]string{
 	pawlv1.DeliveryService_AckConsumer_FullMethodName: "CURSOR_BEHIND",
 }
 
-// Method is what is known of one.
+// Method has the routing of one method.
 type Method struct {
 	Rule Rule
 	// Changes: what it does stays.
@@ -147,7 +147,7 @@ func (m *Method) Streams() bool { return m.asks || m.answers }
 // mayBlock: it is unary, and may wait.
 func (m *Method) mayBlock() bool { return m != nil && (m.Rule == RetryRemaining || m.agents) }
 
-// MethodOf is nil for what is not routed.
+// MethodOf returns the routing of a method, nil if it is not routed.
 func MethodOf(name string) *Method { return methods[name] }
 
 // methods are all by the names that gRPC gives them.
@@ -195,7 +195,7 @@ func idsOf(d protoreflect.MessageDescriptor) (ids []protoreflect.FieldDescriptor
 	return ids
 }
 
-// retryable: a unary call that may have been made is made once more.
+// retryable reports whether a unary call that may have been executed may be repeated.
 func (m *Method) retryable(ctx context.Context, req any) bool {
 	switch m.Rule {
 	case ReadOnly, Idempotent, RetryRemaining, FanOut:

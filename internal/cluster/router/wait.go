@@ -11,7 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
 )
 
-// defaultWait is that of the edge; earlyBy is what a wait may end early of itself.
+// defaultWait is the default of the edge; earlyBy is how much earlier than its limit a wait may
+// end.
 const (
 	defaultWait = 30 * time.Second
 	earlyBy     = 20 * time.Millisecond
@@ -35,7 +36,7 @@ func (r *Router) wait(ctx context.Context, method string, req any) (any, error) 
 	}
 }
 
-// waitOnce is a wait that ends when the server drains, with the run as it is then.
+// waitOnce waits until the server drains at the latest, and then returns the present run.
 func (r *Router) waitOnce(ctx context.Context, method string, req *pawlv1.WaitRunRequest) (any, error) {
 	in, leave := r.lasting.enter(ctx)
 	defer leave()
@@ -50,7 +51,7 @@ func (r *Router) waitOnce(ctx context.Context, method string, req *pawlv1.WaitRu
 	return r.call(ctx, method, now)
 }
 
-// timeOf is how long a wait is to last.
+// timeOf returns the length of a wait.
 func timeOf(in *pawlv1.WaitRunRequest) time.Duration {
 	if in.GetTimeout() == nil {
 		return defaultWait

@@ -71,7 +71,7 @@ func readPart(key, text string) (int32, error) {
 	return int32(part), nil
 }
 
-// badCall is what no node of this version sends.
+// badCall refuses metadata that no node of this version sends.
 func badCall(key, message string, allowed ...string) error {
 	return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "BAD_PEER_CALL", Field: key, Message: message, Allowed: allowed}
 }

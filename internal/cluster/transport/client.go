@@ -261,8 +261,8 @@ func (n nowhere) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, &router.Unsent{Cause: n.err}
 }
 
-// NotifyPeer tells a node to look at the rows now. Its connection is for that alone: one that is kept
-// would be tried again and again long after the node is gone.
+// NotifyPeer makes a node poll now. It uses a connection of its own and closes it, because a
+// kept connection would be dialed again and again long after the node is gone.
 func (c *Clients) NotifyPeer(ctx context.Context, to router.Peer) error {
 	conn, err := c.connect(to)
 	if err != nil {

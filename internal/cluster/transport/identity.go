@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Identity is what proves a node to others: a key that never leaves the process, and a
-// certificate of it.
+// Identity authenticates a node to others: a key that never leaves the process, and its
+// certificate.
 type Identity struct {
 	// Key is the SHA-256 of the certificate, by which others know it.
 	Key  [32]byte
@@ -57,8 +57,8 @@ const (
 	protoHTTP = "http/1.1"
 )
 
-// config is that of both sides: each shows its certificate, and known judges the other's. It is
-// asked at each handshake, resumed ones included, of which there are none.
+// config makes the configuration for both sides: each shows its certificate, and known checks
+// that of the other side, in every handshake. Sessions are never resumed.
 func (id Identity) config(known func([32]byte) bool, protocols ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{id.cert}, NextProtos: protocols,

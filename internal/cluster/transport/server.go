@@ -39,7 +39,7 @@ const (
 	streamWorkers = 64
 )
 
-// Config is what a [Server] is made of.
+// Config configures a [Server].
 type Config struct {
 	// Listen is HOST:PORT.
 	Listen   string
@@ -247,7 +247,7 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	s.cfg.Router.LocalHTTP(part, w, in)
 }
 
-// status is an error as it goes to the node that asked, which tells its caller.
+// status converts an error for the calling node, which passes it to its caller.
 func (s *Server) status(ctx context.Context, method string, err error) error {
 	st, withheld := apierror.Status(err)
 	if withheld != nil {

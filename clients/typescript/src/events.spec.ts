@@ -145,7 +145,7 @@ describe("a run that is driven", () => {
         break;
       }
     }
-    await expect(retry).rejects.toThrow("were left");
+    await expect(retry).rejects.toThrow("ended before the run");
     expect((await run.drive(talk, { tools })).status).toBe(RunStatus.COMPLETED);
   });
 

@@ -1,4 +1,4 @@
-/** Time travel: copies of runs, what differs, proofs, and files of runs. */
+/** Time travel: forks of runs, comparisons, verification, and files of runs. */
 
 import type { Connection } from "./connection.js";
 import type { Execution } from "./gen/pawl/v1/record_pb.js";
@@ -20,39 +20,42 @@ import { attempt, type CallOptions, newId } from "./retry.js";
 import type { RunInfo } from "./run_reader.js";
 import { type Artifacts, type Slots, writesOf } from "./values.js";
 
-/** How a copy of a run differs from it. */
+/** Options of a fork: how it differs from its run. */
 export interface ForkOptions extends CallOptions {
-  /** Record to begin from. Default 0: as the run is. */
+  /** Record at which the fork begins. Default 0: the newest one. */
   readonly atSeq?: number;
   /** Another pack: "id", "id@version" or digest. Default: the run's own. */
   readonly pack?: string;
-  /** Set over the run's variables. */
+  /** Variables that replace those of the run. Default: none. */
   readonly variables?: { readonly [name: string]: Json };
-  /** Replace the content of these artifacts, in every mode. */
+  /** Artifacts whose content is replaced, in every mode. Default: none. */
   readonly artifacts?: Artifacts;
   /** Declared media types of the artifacts. Default: text, bytes or JSON by the value. */
   readonly slots?: Slots;
-  /** Set over the run's labels. */
+  /** Labels that replace those of the run. Default: none. */
   readonly labels?: { readonly [key: string]: string };
-  /** Default: as in the run. */
+  /** Executor of the fork's turns. Default: as in the run. */
   readonly execution?: Execution;
-  /** Lowers the pack's max_steps. Default 0: the pack's. */
+  /** Lowers the pack's max_steps. Default 0: unchanged. */
   readonly maxSteps?: number;
-  /** Lowers the pack's wall time, seconds. Default 0: the pack's. */
+  /** Lowers the pack's wall time, in seconds. Default 0: unchanged. */
   readonly maxWallTimeSec?: number;
-  /** Answers the visit's answered steps from the record. Default: unless pack or artifacts change. */
+  /**
+   * Answers answered steps of the visit from the record. Default: true unless pack or artifacts
+   * change.
+   */
   readonly reuseSteps?: boolean;
-  /** Idempotency id. Default: made afresh, kept over repetitions. */
+  /** Idempotency id. Default: a new id for each call, which its repetitions keep. */
   readonly id?: string;
 }
 
-/** Two points to compare. */
+/** Two records to compare. */
 export interface DiffOptions extends CallOptions {
-  /** Record of the run. Default 0: as it is. */
+  /** Record of the run. Default 0: the newest one. */
   readonly seq?: number;
-  /** Run to compare with. Default: the same. */
+  /** Id of the run to compare with. Default: the same run. */
   readonly other?: string;
-  /** Record of the other run. Default 0: as it is. */
+  /** Record of the other run. Default 0: the newest one. */
   readonly otherSeq?: number;
 }
 
@@ -61,7 +64,7 @@ interface Target {
   readonly runId: string;
 }
 
-/** The id of the copy. */
+/** Forks a run and returns the id of the fork. */
 export async function forkRun(
   connection: Connection,
   target: Target,
@@ -89,7 +92,7 @@ export async function forkRun(
   return run?.runId ?? "";
 }
 
-/** What differs. */
+/** Returns the differences. */
 export function diffRuns(
   connection: Connection,
   target: Target,
@@ -105,7 +108,7 @@ export function diffRuns(
   return connection.call(DiffRunsResponseSchema, (rpc) => runs.diffRuns(request, rpc), options);
 }
 
-/** What is kept of a run that was deleted. */
+/** Deletes a run and returns what is kept of it. */
 export function deleteRun(
   connection: Connection,
   target: Target,
@@ -115,7 +118,7 @@ export function deleteRun(
   return connection.call(DeleteRunResponseSchema, (rpc) => runs.deleteRun(target, rpc), options);
 }
 
-/** What is left of a run after its values were erased. */
+/** Erases the values of a run and returns what is kept of it. */
 export function eraseRun(
   connection: Connection,
   target: Target,
@@ -127,7 +130,7 @@ export function eraseRun(
   return connection.call(EraseRunResponseSchema, (rpc) => runs.eraseRun(request, rpc), options);
 }
 
-/** What was proven. */
+/** Verifies the journal of a run. */
 export function verifyRun(
   connection: Connection,
   target: Target,
@@ -137,7 +140,9 @@ export function verifyRun(
   return connection.call(VerifyRunResponseSchema, (rpc) => runs.verifyRun(target, rpc), options);
 }
 
-/** The file of a run, read anew from its beginning where the connection was cut. */
+/**
+ * Returns the file of a run; after a lost connection it reads the file from its beginning again.
+ */
 export async function exportRun(
   connection: Connection,
   target: Target,
@@ -158,10 +163,10 @@ export async function exportRun(
   );
 }
 
-/** Bytes of one piece; the contract takes 1 MiB. */
+/** Size of one piece in bytes; the contract accepts up to 1 MiB. */
 const PIECE_BYTES = 256 * 1024;
 
-/** The imported run. The same file again is the same run. */
+/** Imports a run. The same file again returns the same run. */
 export async function importRun(
   connection: Connection,
   file: Uint8Array,

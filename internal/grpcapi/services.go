@@ -39,7 +39,7 @@ type ServiceConfig struct {
 }
 
 // Services answer calls about the runs of one store. Callers are authenticated already
-// ([door.WithCaller]) and the constraints were checked. Safe for concurrent use.
+// ([auth.WithCaller]) and the constraints were checked. Safe for concurrent use.
 type Services struct {
 	board   *inprocess.Board
 	s       *Server

@@ -221,7 +221,7 @@ test("a run that the sidecar executes", async () => {
     shared.client.start("steps", { variables, execution: execution as Execution.SIDECAR });
   await expect(start(Execution.SIDECAR)).rejects.toMatchObject({ reason: "NO_MODELS" });
   expect(() => start(Execution.CALLER)).toThrow(
-    "execution: Execution.WORKERS or Execution.SIDECAR, not CALLER",
+    "execution: must be Execution.WORKERS or Execution.SIDECAR, not CALLER",
   );
   await using model = await Endpoint.start("text");
   await using sidecar = await Sidecar.start({ flags: [`--model=gpt=${model.url}#gpt-5-mini`] });

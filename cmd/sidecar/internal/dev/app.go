@@ -68,7 +68,9 @@ func (a *app) once(ctx context.Context, before *map[string]stamp, say func(forma
 	defer cancel()
 	process := exec.CommandContext(ctx, a.command[0], a.command[1:]...) //nolint:gosec // It is the developer's own command.
 	process.Dir, process.Env, process.Stdout, process.Stderr = a.dir, append(os.Environ(), a.env...), a.out, a.out
-	process.Cancel = func() error { return process.Process.Signal(syscall.SIGTERM) }
+	// A group of its own: the app may be a shell or npm, whose children must end too.
+	process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	process.Cancel = func() error { return syscall.Kill(-process.Process.Pid, syscall.SIGTERM) }
 	process.WaitDelay = stopTime
 	ended := make(chan struct{})
 	if err := process.Start(); err != nil {
@@ -77,7 +79,9 @@ func (a *app) once(ctx context.Context, before *map[string]stamp, say func(forma
 	} else {
 		go func() {
 			defer close(ended)
-			if err := process.Wait(); ctx.Err() == nil {
+			err := process.Wait()
+			_ = syscall.Kill(-process.Process.Pid, syscall.SIGKILL) // what is left of the group
+			if ctx.Err() == nil {
 				say("the app ended: %s; it is started again when a file changes", endOf(err))
 			}
 		}()

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -107,6 +108,37 @@ func TestSession(t *testing.T) {
 	cancel()
 	if err := <-done; err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestTheWholeAppEnds: children of the app end with it, also those that ignore SIGTERM.
+func TestTheWholeAppEnds(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if _, err := project.Create(project.Options{Dir: dir, Name: "shop"}); err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(dir, "run.sh"), "#!/bin/sh\n(trap '' TERM; exec tail -f /dev/null) &\necho \"child $! .\"\nwait\n", 0o755)
+	out := newScreen()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		done <- dev.Run(ctx, &output.Printer{Out: out, Err: out}, dev.Options{Dir: dir, App: []string{"./run.sh"}, Config: settings(dir)})
+	}()
+	out.await(t, "child ", 1)
+	put(t, filepath.Join(dir, "offline.py"), "# changed\n", 0o600)
+	out.await(t, "child ", 2)
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	out.mu.Lock()
+	defer out.mu.Unlock()
+	for _, found := range regexp.MustCompile(`child (\d+) \.`).FindAllStringSubmatch(out.text.String(), -1) {
+		if state, err := os.ReadFile("/proc/" + found[1] + "/stat"); err == nil && !strings.Contains(string(state), ") Z ") {
+			t.Errorf("the child %s still runs: %s", found[1], state)
+		}
 	}
 }
 

@@ -136,8 +136,25 @@ func TestTheWholeAppEnds(t *testing.T) {
 	out.mu.Lock()
 	defer out.mu.Unlock()
 	for _, found := range regexp.MustCompile(`child (\d+) \.`).FindAllStringSubmatch(out.text.String(), -1) {
-		if state, err := os.ReadFile("/proc/" + found[1] + "/stat"); err == nil && !strings.Contains(string(state), ") Z ") {
-			t.Errorf("the child %s still runs: %s", found[1], state)
+		awaitGone(t, found[1])
+	}
+}
+
+// awaitGone waits until a killed process is gone, or waits only to be reaped.
+func awaitGone(t *testing.T, pid string) {
+	t.Helper()
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	limit := time.After(time.Minute)
+	for {
+		state, err := os.ReadFile("/proc/" + pid + "/stat")
+		if err != nil || strings.Contains(string(state), ") Z ") {
+			return
+		}
+		select {
+		case <-look.C:
+		case <-limit:
+			t.Fatalf("the child %s still runs: %s", pid, state)
 		}
 	}
 }

@@ -48,24 +48,24 @@ func newRunsList(p *output.Printer, c *command.Client) *cobra.Command {
 	cmd.Flags().IntVar(&limit, "limit", 100, "most runs to list; 0 = all")
 	cmd.Flags().BoolVar(&filter.unserved, "unserved", false, "only runs whose turn no connected worker serves")
 	cmd.Flags().BoolVar(&oldest, "oldest", false, "oldest first")
-	cmd.Flags().StringVar(&created.since, "since", "", "only runs started at this time or later: RFC 3339, or a duration back from now, for example 24h")
-	cmd.Flags().StringVar(&created.until, "until", "", "only runs started before this time: RFC 3339, or a duration back from now")
+	cmd.Flags().StringVar(&created.after, "created-after", "", "only runs started at this time or later: RFC 3339, or a duration back from now, for example 24h")
+	cmd.Flags().StringVar(&created.before, "created-before", "", "only runs started before this time: RFC 3339, or a duration back from now")
 	return cmd
 }
 
 // timeRange holds the flags that bound when a run was started. Empty: no bound.
-type timeRange struct{ since, until string }
+type timeRange struct{ after, before string }
 
 // set writes the bounds into a filter. Durations count back from now.
 func (r timeRange) set(filter *pawlv1.RunFilter, now time.Time) (err error) {
-	if filter.CreatedAfter, err = timeOf("--since", r.since, now); err != nil {
+	if filter.CreatedAfter, err = timeOf("--created-after", r.after, now); err != nil {
 		return err
 	}
-	if filter.CreatedBefore, err = timeOf("--until", r.until, now); err != nil {
+	if filter.CreatedBefore, err = timeOf("--created-before", r.before, now); err != nil {
 		return err
 	}
-	if r.since != "" && r.until != "" && !filter.GetCreatedAfter().AsTime().Before(filter.GetCreatedBefore().AsTime()) {
-		return output.Usage(fmt.Errorf("--since %q is not before --until %q", r.since, r.until))
+	if r.after != "" && r.before != "" && !filter.GetCreatedAfter().AsTime().Before(filter.GetCreatedBefore().AsTime()) {
+		return output.Usage(fmt.Errorf("--created-after %q is not before --created-before %q", r.after, r.before))
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// TestTimeRange: --since and --until of `pawl runs list` are times of RFC 3339 or durations back from now.
+// TestTimeRange: --created-after and --created-before of `pawl runs list` are times of RFC 3339 or durations back from now.
 func TestTimeRange(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
@@ -22,10 +22,10 @@ func TestTimeRange(t *testing.T) {
 		{"", "90m", "", "2026-03-02T10:30:00Z", ""},
 		{"48h", "0s", "2026-02-28T12:00:00Z", "2026-03-02T12:00:00Z", ""},
 		{"2026-03-01T01:00:00+02:00", "2026-03-02T00:00:00Z", "2026-02-28T23:00:00Z", "2026-03-02T00:00:00Z", ""},
-		{"yesterday", "", "", "", `--since "yesterday" is neither a time`},
-		{"", "2026-03-01", "", "", `--until "2026-03-01" is neither a time`},
-		{"-24h", "", "", "", `--since "-24h" is neither a time`},
-		{"24h", "48h", "", "", `--since "24h" is not before --until "48h"`},
+		{"yesterday", "", "", "", `--created-after "yesterday" is neither a time`},
+		{"", "2026-03-01", "", "", `--created-before "2026-03-01" is neither a time`},
+		{"-24h", "", "", "", `--created-after "-24h" is neither a time`},
+		{"24h", "48h", "", "", `--created-after "24h" is not before --created-before "48h"`},
 	} {
 		filter := &pawlv1.RunFilter{}
 		err := timeRange{c.since, c.until}.set(filter, now)

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"syscall"
 	"time"
 )
@@ -27,13 +26,10 @@ func AppCommand(dir string) []string {
 	if _, err := os.Stat(filepath.Join(dir, "app.py")); err != nil {
 		return nil
 	}
-	for _, python := range []string{".venv/bin/python", "venv/bin/python", ".venv/Scripts/python.exe"} {
-		if _, err := os.Stat(filepath.Join(dir, filepath.FromSlash(python))); err == nil {
-			return []string{filepath.FromSlash(python), "-u", "app.py"}
+	for _, python := range []string{".venv/bin/python", "venv/bin/python"} {
+		if _, err := os.Stat(filepath.Join(dir, python)); err == nil {
+			return []string{python, "-u", "app.py"}
 		}
-	}
-	if runtime.GOOS == "windows" {
-		return []string{"python", "-u", "app.py"}
 	}
 	return []string{"python3", "-u", "app.py"}
 }

@@ -25,9 +25,10 @@ import (
 
 // Options are the settings of a development session.
 type Options struct {
-	// Dir is the directory of the project. Packs and App are relative to it.
+	// Dir is the directory of the project, in which App runs.
 	Dir string
-	// Packs are the pack files. Default: all *.pack.yaml and *.pack.json of Dir.
+	// Packs are the paths of pack files. Default: all *.pack.yaml and *.pack.json of Dir, also those
+	// that are added during the session.
 	Packs []string
 	// App is the command of the app. Default: [AppCommand] of Dir. NoApp starts none.
 	App   []string
@@ -38,9 +39,10 @@ type Options struct {
 
 // session is one `pawl dev`.
 type session struct {
-	o     Options
-	p     *output.Printer
-	mu    sync.Mutex
+	o  Options
+	p  *output.Printer
+	mu sync.Mutex
+	// packs says how each file was when it was read last.
 	packs map[string]stamp
 	// names are the ids of the registered packs by file.
 	names map[string]string
@@ -50,14 +52,10 @@ type session struct {
 // Run serves until ctx ends. Faults of packs and of the app are printed and do not end it. An
 // error is a fault of the arguments, or what kept the sidecar from serving.
 func Run(ctx context.Context, p *output.Printer, o Options) error {
-	files, err := o.files()
-	if err != nil {
+	if _, err := o.files(); err != nil {
 		return output.Usage(err)
 	}
 	s := &session{o: o, p: p, packs: map[string]stamp{}, names: map[string]string{}}
-	for _, file := range files {
-		s.packs[file] = stamp{}
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ready, announce := io.Pipe()
@@ -179,7 +177,11 @@ func (s *session) greet(at server.Ready) {
 
 // look registers the packs that have changed since it looked last.
 func (s *session) look(ctx context.Context) {
-	for _, file := range slices.Sorted(keysOf(s.packs)) {
+	files, err := s.o.files()
+	if err != nil {
+		return // All files are gone: the next look finds them again.
+	}
+	for _, file := range files {
 		info, err := os.Stat(file)
 		if err != nil {
 			continue // An editor may be replacing it: the next look finds it.
@@ -188,15 +190,14 @@ func (s *session) look(ctx context.Context) {
 		if now == s.packs[file] {
 			continue
 		}
-		first := s.packs[file] == stamp{}
 		s.packs[file] = now
-		s.register(ctx, file, first)
+		s.register(ctx, file)
 	}
 }
 
 // register registers a file. A version that is taken points to the new content from then on;
 // runs that have started keep the content that they started with.
-func (s *session) register(ctx context.Context, file string, first bool) {
+func (s *session) register(ctx context.Context, file string) {
 	content, err := os.ReadFile(file)
 	if err != nil {
 		s.say("%v", err)
@@ -224,8 +225,11 @@ func (s *session) register(ctx context.Context, file string, first bool) {
 		}
 		return
 	}
-	s.names[file] = got.GetPack().GetId()
-	if !first {
-		s.say("%s@%s registered again; new runs use it, and runs that wait keep their own", got.GetPack().GetId(), got.GetPack().GetVersion())
+	name := got.GetPack().GetId() + "@" + got.GetPack().GetVersion()
+	if _, again := s.names[file]; again {
+		s.say("%s registered again; new runs use it, and runs that wait keep their own", name)
+	} else {
+		s.say("%s registered", name)
 	}
+	s.names[file] = got.GetPack().GetId()
 }

@@ -102,6 +102,11 @@ func TestSession(t *testing.T) {
 	put(t, file, string(text), 0o600)
 	out.await(t, "shop@1.0.0 registered again", 2)
 
+	// A pack that is added during the session is registered, and another one cannot be.
+	second := filepath.Join(dir, "second.pack.yaml")
+	put(t, second, strings.Replace(string(text), "id: shop\n", "id: second\n", 1), 0o600)
+	out.await(t, "second@1.0.0 registered", 1)
+
 	put(t, script, "#!/bin/sh\nexit 3\n", 0o755)
 	put(t, filepath.Join(dir, "offline.py"), "# changed again\n", 0o600)
 	out.await(t, "the app ended: exit status 3; it is started again when a file changes", 1)

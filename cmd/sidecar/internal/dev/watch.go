@@ -3,8 +3,6 @@ package dev
 import (
 	"context"
 	"io/fs"
-	"iter"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -84,6 +82,3 @@ func every(ctx context.Context, do func()) {
 		}
 	}
 }
-
-// keysOf iterates over the files of a map.
-func keysOf(m map[string]stamp) iter.Seq[string] { return maps.Keys(m) }

@@ -16,9 +16,9 @@ import (
 //go:embed all:templates
 var templates embed.FS
 
-// placeholder is the name that the files of the templates have for the project. It is a valid
+// sampleName is the project's name in the files of the templates; Create replaces it. It is a valid
 // name of a pack, so the templates are programs that run as they are.
-const placeholder = "my-agent"
+const sampleName = "my-agent"
 
 // Template is a kind of project.
 type Template struct {
@@ -157,14 +157,14 @@ func (c *Created) read(into map[string]string, part string) error {
 		}
 		name := strings.TrimPrefix(strings.TrimPrefix(at, root), "/")
 		if name == "" {
-			name = placeholder + ".pack.yaml"
+			name = sampleName + ".pack.yaml"
 		}
 		first, rest, _ := strings.Cut(name, "/")
 		if to, ok := renamed[first]; ok {
 			name = path.Join(to, rest)
 		}
-		into[strings.ReplaceAll(name, placeholder, c.Name)] = strings.NewReplacer(
-			placeholder, c.Name, "ABOUT_TEMPLATE", c.Template.About, "EXAMPLE_INPUT", c.Template.Input).Replace(string(text))
+		into[strings.ReplaceAll(name, sampleName, c.Name)] = strings.NewReplacer(
+			sampleName, c.Name, "ABOUT_TEMPLATE", c.Template.About, "EXAMPLE_INPUT", c.Template.Input).Replace(string(text))
 		return nil
 	})
 }

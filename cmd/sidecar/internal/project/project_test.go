@@ -4,10 +4,15 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/pflag"
+
 	"github.com/pawl-dev/pawl/cmd/sidecar/internal/project"
+	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/pack"
 )
 
@@ -42,6 +47,55 @@ func TestCreate(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// TestCompose: the sidecar of compose.yaml has a configuration that it serves with, and its page
+// listens where a published port reaches it.
+func TestCompose(t *testing.T) {
+	t.Parallel()
+	for _, language := range project.Languages {
+		dir := t.TempDir()
+		if _, err := project.Create(project.Options{Dir: dir, Name: "shop", Language: language}); err != nil {
+			t.Fatal(err)
+		}
+		raw, err := os.ReadFile(filepath.Join(dir, "compose.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var compose struct {
+			Services map[string]struct {
+				Command     []string
+				Environment map[string]string
+				Ports       []string
+				NetworkMode string `yaml:"network_mode"`
+			}
+		}
+		if err := yaml.Unmarshal(raw, &compose); err != nil {
+			t.Fatal(err)
+		}
+		sidecar, app := compose.Services["sidecar"], compose.Services["app"]
+		flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+		config.Flags(flags)
+		if err := flags.Parse(sidecar.Command[1:]); err != nil {
+			t.Fatal(err)
+		}
+		c, err := config.Load(flags, func(name string) (string, bool) {
+			value, ok := sidecar.Environment[name]
+			return value, ok
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if app.Environment["PAWL_ADDR"] != c.Listen || app.NetworkMode != "service:sidecar" {
+			t.Errorf("%s: the app calls %q over %q, the sidecar listens at %q", language, app.Environment["PAWL_ADDR"], app.NetworkMode, c.Listen)
+		}
+		if len(sidecar.Ports) != 1 || sidecar.Ports[0] != "127.0.0.1:7292:7292" || c.HTTP != "0.0.0.0:7292" {
+			t.Errorf("%s: %v does not reach the page at %q", language, sidecar.Ports, c.HTTP)
+		}
+		if !slices.Equal(c.Packs, []string{"/packs/shop.pack.yaml"}) {
+			t.Errorf("%s: packs %v", language, c.Packs)
 		}
 	}
 }

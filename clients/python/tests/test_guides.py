@@ -75,8 +75,8 @@ prompts:
     id: answer
     name: Answer
     version: 1.0.0
-    system_template: "{{who}} {{artifacts.draft}}"
-    variables: [{name: who, type: string, required: true}]
+    system_template: "{{name}} {{artifacts.draft}}"
+    variables: [{name: name, type: string, required: true}]
     tools: [look_up, refund, T]
 tools:
   look_up: {name: look_up, description: Finds.}

@@ -91,6 +91,14 @@ def test_the_document() -> None:
     assert json.loads(shop().json()) == document
 
 
+def test_a_document_is_a_copy() -> None:
+    pack = shop()
+    document: Any = pack.document()
+    document["prompts"]["sell"]["tools"].clear()
+    document["workflow"]["states"]["sell"]["on_event"].clear()
+    assert pack.document() == shop().document()
+
+
 def test_check_reports_every_finding() -> None:
     pack = Pack("loop")
     pack.state("a", "Go on.").on("Next", "a")

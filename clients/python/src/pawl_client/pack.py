@@ -27,6 +27,7 @@ fields. Typed functions need `pip install 'pawl-client[typed]'`.
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
 import re
@@ -266,7 +267,7 @@ class Pack:
             engine["budget"] = budget
         if extra:
             engine["x_pawl"] = extra
-        return {
+        document = {
             "id": self.id,
             **self._about,
             "version": self.version,
@@ -280,6 +281,7 @@ class Pack:
                 "states": {name: state._document() for name, state in self._states.items()},
             },
         }
+        return copy.deepcopy(document)
 
     def json(self) -> str:
         """Returns the pack as JSON text, as `Client.register_pack` takes it. Raises as
@@ -306,13 +308,13 @@ class Pack:
         except ValueError:
             raise ValueError(f"pack {self.id}: {done.stderr.strip() or done.stdout}") from None
         findings = [
-            (d["severity"], f"{d['code']} at {d['pointer'] or '/'}: {d['message']}")
+            f"{d['code']} at {d['pointer'] or '/'}: {d['message']}"
             for one in found["files"]
             for d in one["diagnostics"]
         ]
         if done.returncode != 0:
-            raise ValueError(f"pack {self.id}:\n" + "\n".join(text for _, text in findings))
-        return [text for _, text in findings]
+            raise ValueError(f"pack {self.id}:\n" + "\n".join(findings))
+        return findings
 
     def write(self, path: str | Path, *, binary: str = "") -> None:
         """Checks the pack and writes it to a file, JSON, which is YAML too. Raises as `check`."""

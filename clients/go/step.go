@@ -23,7 +23,7 @@ type Step struct {
 	// do executes it; run: the worker serves its run, and it takes none of its capacity; nil: not.
 	do  ToolFunc
 	run *served
-	// usage is told with the answer; nil = the pack's word.
+	// usage is reported with the answer; nil: the sidecar takes the cost that the pack declares.
 	usage *pawlv1.Usage
 }
 
@@ -164,7 +164,8 @@ func (s *Step) answer(result string, failed error) *pawlv1.WorkRequest {
 	return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_ResolveStep{ResolveStep: req}}
 }
 
-// refused is the error of a step whose result cannot be told: the call did happen.
+// refused returns the error of a step whose result the sidecar refuses. The call was made, so its
+// outcome is unknown.
 func refused(why error) *Failure {
 	fault, _, _ := faultOf(why)
 	return &Failure{Code: fault.GetCode(), Message: "the result was refused: " + status.Convert(why).Message(), Unknown: true}
@@ -176,6 +177,6 @@ func unknown(failed error) bool {
 	return ok && failure.Unknown
 }
 
-// SetUsage says what the step consumed, to be told with its answer; without, the sidecar takes
-// what the pack says that it costs at most.
+// SetUsage sets what the step consumed. It is reported with the answer. Without it the sidecar
+// charges the maximum cost that the pack declares.
 func (s *Step) SetUsage(usage *pawlv1.Usage) { s.usage = usage }

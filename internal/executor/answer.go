@@ -42,8 +42,8 @@ func (x *exchange) take(ctx context.Context, step *pawlv1.Step) (*pawl.Completio
 	return nil, x.make(ctx, calls)
 }
 
-// usable refuses an answer that is none: recorded as one it would be what every later
-// attempt is told.
+// usable returns an error for an answer without content. A recorded answer is replayed to every later
+// attempt, so an empty one must not be recorded.
 func usable(name string, a *pawlv1.ModelAnswer) error {
 	f := &model.Failure{}
 	switch {
@@ -60,7 +60,7 @@ func usable(name string, a *pawlv1.ModelAnswer) error {
 	return f
 }
 
-// cutAt is an answer that was cut at the bound that the endpoint was told of.
+// cutAt returns the error of an answer that was cut at the limit in the request.
 func cutAt(name string, most int64) error {
 	return &model.Failure{Code: codeCut, Message: fmt.Sprintf(
 		"model %s: the answer was longer than the %d tokens that the call reserved: parameters.max_tokens of the pack says how many", name, most)}
@@ -87,7 +87,7 @@ func (x *exchange) spoke(answer *pawlv1.ModelAnswer) *pawl.Completion {
 	return nil
 }
 
-// asks takes the call that asks the person; a mistake in it the model is told.
+// asks handles the call that asks the person. The model gets a mistake in it as the call's result.
 func (x *exchange) asks(answer *pawlv1.ModelAnswer, call *pawlv1.ModelCall) *pawl.Completion {
 	var given struct {
 		Question string `json:"question"`
@@ -111,7 +111,7 @@ func toolMessage(call *pawlv1.ModelCall, value string) *pawlv1.Message {
 	return &pawlv1.Message{Role: "tool", ToolCallId: call.GetId(), Parts: []*pawlv1.Part{{Content: &pawlv1.Part_Json{Json: value}}}}
 }
 
-// handleExitCall takes the call that leaves the state; a mistake in it the model is told.
+// handleExitCall handles the call that leaves the state. The model gets a mistake in it as the call's result.
 func (x *exchange) handleExitCall(answer *pawlv1.ModelAnswer, call *pawlv1.ModelCall) *pawl.Completion {
 	leaving, err := x.parseExitCall(call.GetArguments())
 	if err != nil {

@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// reportTimeout bounds how long what came of a call is told of a turn that is over: it was
-	// paid for all the same.
+	// reportTimeout bounds the report of a call whose turn is over. The call was paid for, so its usage
+	// is still reported.
 	reportTimeout = 5 * time.Second
-	// reportAttempts is how often an answer is told that the sidecar cannot take now, with pauses
-	// from firstPause on, each twice the one before.
+	// reportAttempts is how many times an answer is sent while the sidecar is unavailable. The pauses
+	// begin with firstPause and double.
 	reportAttempts = 7
 	firstPause     = 100 * time.Millisecond
-	// codeAbandoned is a call whose turn is somebody else's now, or nobody's.
+	// codeAbandoned is the code of a call whose turn has ended or belongs to another worker.
 	codeAbandoned = "MODEL_ABANDONED"
 )
 
@@ -66,7 +66,7 @@ type outcome struct {
 	answer  *pawlv1.ModelAnswer
 	failure *model.Failure
 	usage   *pawlv1.Usage
-	// limits are what the provider told of its own.
+	// limits are the rate limits that the provider reported.
 	limits *pawlv1.ProviderLimits
 }
 
@@ -90,8 +90,9 @@ func (x *exchange) attempt(ctx context.Context, req *model.Request) (came outcom
 	return came
 }
 
-// submit has the record say what came of an attempt. What a sidecar cannot take now it is told
-// again: the answer is paid for. One that it never takes is a failure, with its usage.
+// submit records the outcome of an attempt. While the sidecar is unavailable it sends the outcome
+// again, because the answer was paid for. An answer that the sidecar refuses becomes a failure with
+// the same usage.
 func (o *outcome) submit(ctx context.Context, turn *pawl.Turn, step uint32, attempt int32) (*pawlv1.AnswerModelResponse, error) {
 	if ctx.Err() != nil {
 		if o.failure != nil && o.usage == nil {
@@ -121,7 +122,7 @@ func (o *outcome) submit(ctx context.Context, turn *pawl.Turn, step uint32, atte
 	}
 }
 
-// refused: an answer that is never taken, however often it is told.
+// refused reports whether the sidecar refuses an answer for good, so that sending it again is useless.
 func refused(err error) bool {
 	_, large := errors.AsType[*pawl.Failure](err)
 	return large || pawl.ReasonOf(err) == model.CodeTooLarge || status.Code(err) == codes.InvalidArgument
@@ -137,7 +138,7 @@ func (o *outcome) report(step uint32, attempt int32) *pawlv1.AnswerModelRequest 
 	return report
 }
 
-// over: the turn does not go on with what was told; nil: it does.
+// over returns an error if the turn cannot continue after the report; nil if it can.
 func (o *outcome) over(ctx context.Context, got *pawlv1.AnswerModelResponse) error {
 	switch got.GetDisposition() {
 	case pawlv1.Disposition_DISPOSITION_IGNORED_TERMINAL, pawlv1.Disposition_DISPOSITION_IGNORED_STALE, pawlv1.Disposition_DISPOSITION_IGNORED_UNKNOWN_RUN:

@@ -178,7 +178,7 @@ func message(role string, parts ...*pawlv1.Part) *pawlv1.Message {
 
 func text(s string) *pawlv1.Part { return &pawlv1.Part{Content: &pawlv1.Part_Text{Text: s}} }
 
-// streamText streams text to whoever watches; who does not hear it reads the record.
+// streamText streams text to the readers of the run. A reader that misses it gets it from the record.
 func (x *exchange) streamText(ctx context.Context, s string) { inPieces(ctx, s, x.turn.Output) }
 
 // streamThought streams what the model thinks.
@@ -208,7 +208,7 @@ func (x *exchange) replay(ctx context.Context, step *pawlv1.Step) {
 // maxPiece bounds a piece of output, bytes, as the contract does.
 const maxPiece = 64 << 10
 
-// tools are what the model is told that it can call.
+// tools returns the tools that the request offers to the model.
 func (x *exchange) tools() []model.Tool {
 	tools := []model.Tool{}
 	for _, t := range x.offered {

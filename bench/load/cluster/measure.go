@@ -14,7 +14,7 @@ import (
 // a second that makes.
 type Load func(ctx context.Context, target, namespace string, runs int) (perSecond float64, err error)
 
-// Config says how much is measured, and who starts what is.
+// Config says what is measured, and how its processes are started.
 type Config struct {
 	Start Start
 	Load  Load
@@ -24,7 +24,7 @@ type Config struct {
 	Rounds, Moves int
 	// Warm and Window are the times of each comparison of calls that are not and that are measured.
 	Warm, Window time.Duration
-	// Progress is told what is done.
+	// Progress receives the name of each step that begins.
 	Progress func(what string)
 }
 
@@ -114,7 +114,7 @@ func (m *measurement) moves(ctx context.Context, name string, signal syscall.Sig
 	return nil
 }
 
-// took takes down a time of which the median and the most of all moves are told.
+// took adds a duration to the samples; the report has their median and maximum.
 func (m *measurement) took(what string, span time.Duration) {
 	p50, most := what+"_p50_ms", what+"_most_ms"
 	m.samples[p50] = append(m.samples[p50], millis(span))

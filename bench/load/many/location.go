@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pgengine"
 )
 
-// Location is where a store lies instead of a directory. A child of the bench is told it over its
-// standard input, which nobody else reads: URL has the password.
+// Location names the database that holds a store instead of a directory. The bench passes it to a
+// child process over standard input, because URL contains the password.
 type Location struct {
 	URL    string `json:"url"`
 	Schema string `json:"schema"`

@@ -119,7 +119,7 @@ func (s *requestBuffer) sendTo(ctx context.Context, to grpc.ClientStream) error 
 			return err
 		}
 		if to.SendMsg(m) != nil {
-			return nil // what it was is told to who receives
+			return nil // the receiving side returns the error
 		}
 	}
 }

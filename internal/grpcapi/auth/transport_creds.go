@@ -27,7 +27,7 @@ type connInfo struct {
 }
 
 // AuthType implements credentials.AuthInfo.
-func (connInfo) AuthType() string { return "door" }
+func (connInfo) AuthType() string { return "pawl" }
 
 // transportCreds are the transport credentials of every listener of the gRPC server. TCP is
 // encrypted where there is a certificate; the Unix socket and the in-process

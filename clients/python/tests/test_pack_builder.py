@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pawl_client import Reply, RunStatus, Turn
+from pawl_client import InvalidJsonError, Reply, RunStatus, Turn
 from pawl_client.pack import Pack, append
 from pawl_client.testing import Sidecar
 
@@ -97,6 +97,14 @@ def test_a_document_is_a_copy() -> None:
     document["prompts"]["sell"]["tools"].clear()
     document["workflow"]["states"]["sell"]["on_event"].clear()
     assert pack.document() == shop().document()
+
+
+def test_a_limit_without_a_json_form_is_refused_with_its_place() -> None:
+    pack = shop()
+    pack.limits(max_cost_usd=float("nan"))
+    place = r"pack shop\.workflow\.engine\.x_pawl\.max_cost_usd: nan is no JSON"
+    with pytest.raises(InvalidJsonError, match=place):
+        pack.json()
 
 
 def test_check_reports_every_finding() -> None:

@@ -16,8 +16,10 @@ _DEEPEST = 128
 """Levels of nested objects and arrays that the sidecar accepts, the outermost included."""
 
 
-def dump_json(value: Any, field: str) -> str:
-    """Returns compact JSON. `field` is the name of the whole value in errors.
+def dump_json(value: Any, field: str, *, indent: int | None = None) -> str:
+    """Returns JSON, compact unless `indent` is the number of blanks for each level.
+
+    `field` is the name of the whole value in errors.
 
     Raises InvalidJsonError, which names the place of a value without a JSON form; a text with a
     lone surrogate has none.
@@ -30,7 +32,10 @@ def dump_json(value: Any, field: str) -> str:
     pawl_client._errors.InvalidJsonError: payload.a[1]: nan is no JSON
     """
     try:
-        text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        separators = (",", ":" if indent is None else ": ")
+        text = json.dumps(
+            value, separators=separators, indent=indent, ensure_ascii=False, allow_nan=False
+        )
         text.encode()
     except (TypeError, ValueError, RecursionError) as error:
         place, what = _found(value, "", 1) or ("", str(error))

@@ -38,6 +38,7 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from pawl_client._binary import sidecar_path
+from pawl_client._json_text import dump_json
 from pawl_client._typed_tools import bind
 from pawl_client._values import Json
 
@@ -284,9 +285,11 @@ class Pack:
         return copy.deepcopy(document)
 
     def json(self) -> str:
-        """Returns the pack as JSON text, as `Client.register_pack` takes it. Raises as
-        `document`."""
-        return json.dumps(self.document(), indent=2, ensure_ascii=False) + "\n"
+        """Returns the pack as JSON text, as `Client.register_pack` takes it.
+
+        Raises as `document`, and InvalidJsonError for a limit or an option that has no JSON form.
+        """
+        return dump_json(self.document(), f"pack {self.id}", indent=2) + "\n"
 
     def check(self, *, binary: str = "") -> list[str]:
         """Checks the pack as `pawl validate` does and returns the warnings.

@@ -11,28 +11,28 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// Answer is what became of an input. It is read-only: its state and records
-// are shared with the engine.
+// Answer is the result of an input. It is read-only: its state and records are shared with the engine.
 type Answer struct {
 	RunID string
-	// State of the run after the input.
+	// State is the state of the run after the input.
 	State *machine.State
-	// Entry is the commit that the input made, or the one of the equal input before
-	// it; without records if it changed nothing.
+	// Entry is the commit that the input made. For a repeat it is the commit of the first input. It has no
+	// records if the input made no change.
 	Entry machine.Entry
-	// Turn is the open turn after the input; nil if there is none.
+	// Turn is the open turn after the input; nil if no turn is open.
 	Turn *TurnRef
-	// Duplicate: the id was used before; this is the first answer again.
+	// Duplicate reports whether the id was used before, so that this is the first answer again.
 	Duplicate   bool
 	Disposition machine.Disposition
-	// Steps answer RequestSteps, in order.
+	// Steps are the outcomes of the requests of RequestSteps, in their order.
 	Steps []StepAnswer
-	// IncludedMessages are what a request to a model contains because it has to.
+	// IncludedMessages are messages that a request to a model must contain and that the caller did not send
+	// itself.
 	IncludedMessages []conversation.IncludedMessage
 	// Graph is the control flow of the run; nil as State is.
 	Graph *machine.Graph
-	// Final are the artifacts of a run that Entry ended, in the order of their names;
-	// nil for whoever may not read runs.
+	// Final are the final artifacts of a run that Entry ended, sorted by name. It is nil for a caller that
+	// may not read runs.
 	Final []ArtifactValue
 }
 
@@ -41,8 +41,8 @@ func (a *Answer) Ended() bool {
 	return slices.ContainsFunc(a.Entry.Records, func(r machine.Record) bool { return machine.RecordKindOf(r.Body) == machine.RecEnded })
 }
 
-// concluded puts the final artifacts into an answer. It is called when the run's turn
-// is over: nothing of a run that has ended changes any more.
+// concluded adds the final artifacts to an answer if its input ended the run. It is called after the run's
+// turn is over, because a run that has ended does not change any more.
 func (e *Engine) concluded(ctx context.Context, ns uint32, who *Principal, answer Answer, err error) (Answer, error) {
 	if err != nil || answer.State == nil || !answer.Ended() || !who.Scopes.Any(ScopeRunsRead|ScopeRunsWrite) {
 		return answer, err
@@ -55,17 +55,17 @@ func (e *Engine) concluded(ctx context.Context, ns uint32, who *Principal, answe
 // TurnRef is the identity of an open turn.
 type TurnRef = render.TurnRef
 
-// StepAnswer is one step as its turn sees it.
+// StepAnswer is one step with its recorded answer, as the executor of the turn receives it.
 type StepAnswer = history.StepAnswer
 
 // ArtifactValue is one artifact with its accumulated value.
 type ArtifactValue = history.Artifact
 
-// RunView is a run as it is told at one seq. Read only.
+// RunView is a run as it was at one seq. Read-only.
 type RunView = render.View
 
-// Cursor is a place in the journal of a namespace; it orders what the store has committed.
+// Cursor is a position in the journal of a namespace. Cursors order commits.
 type Cursor = validate.Cursor
 
-// RecordRow is one record as a watch tells it.
+// RecordRow is one record as a watch delivers it.
 type RecordRow = render.Row

@@ -15,44 +15,48 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// The phases of an input, each with what guards it and what comes before it:
+// The phases of an input, in order. Each line names what protects the phase.
 //
-//  1. queue: [runTable.acquire] gives the run's turn in the order of asking. All below
-//     happens in that turn, so nothing of one run happens twice at once.
-//  2. stamp: time, token and authority become part of the Input (stamp.go, authority.go).
-//     No lock; the machine asks for nothing after it.
-//  3. decide: rules.Step, pure, through the ledger of accounts. It changes neither the state nor anything outside it.
-//  4. commit: Store.Commit returns after the sync. Before it nothing is shown, after it
-//     the new state is ([runTable.committed]); in between only the store knows.
-//  5. follow: followers in the turn hear of the commit in the run's order; then the turn
-//     is given back; then timers, watchers and effects hear of it. The caller is answered
-//     last.
+//  1. queue: [runTable.acquire] gives the run's turn to one input at a time, first come, first
+//     served. Phases 2 to 5 run in that turn, so no two inputs of one run overlap.
+//  2. stamp: time, token and authority become part of the Input (stamp.go, authority.go). No lock.
+//     After this phase the machine needs no more data from outside.
+//  3. decide: rules.Step, a pure function, called through the ledger of accounts. It changes
+//     neither the state nor anything outside it.
+//  4. commit: Store.Commit returns after the sync. Before the commit no reader sees the new state,
+//     after it all do ([runTable.committed]); in between, readers ask the store.
+//  5. follow: the observers in Hooks.OnCommitLocked receive the commit in the order of the run.
+//     Then the turn is released. Then timers and the observers in Hooks.OnCommit receive the
+//     commit. The caller gets its answer last.
 
 // operation is one input on its way through the engine.
 type operation struct {
 	key       RunKey
 	principal Principal
 	id        string
-	// implicitID: id names the execution of a turn, not a wish of the caller's.
+	// implicitID reports whether the idempotency id was derived from the execution of the turn rather than
+	// chosen by the caller.
 	implicitID bool
 	token      string
-	// holder is the one whose lease the token is; nil: the token is a caller's.
+	// holder is the worker that holds the lease with this token; nil if the token is a caller's.
 	holder  LeaseHolder
 	command machine.Command
-	// start is the program of a run that begins; nil for all other inputs.
+	// start is the compiled pack of a run that begins; nil for all other inputs.
 	start *packcache.Program
-	// hash is the body hash of a start; other hashes are made on the way.
+	// hash is the body hash of a start. The hashes of other inputs are computed in the stamp phase.
 	hash [32]byte
-	// createdRun: it has made its run.
+	// createdRun reports whether the operation has created its run.
 	createdRun bool
-	// internal: the engine's own input (timers, cascades); no authority is asked.
+	// internal reports whether the input is the engine's own (timers, cascades). The policy is not asked
+	// about it.
 	internal bool
 }
 
-// maxLoad is by how many times the limit of inputs this one may find taken; 0 = it enters
-// always, as the sidecar's own and what comes by a worker's lease do: both are bounded by
-// what was given out. What shows a token or ends a run goes before new work, but has a
-// bound too: here nobody knows yet whether the token is one, and anybody can send texts.
+// maxLoad is the number of inputs in flight, as a multiple of the configured limit, up to which this input is
+// still admitted. Zero means that it is never rejected: internal inputs and inputs under a worker's lease are
+// already bounded elsewhere. Inputs with a turn token and cancellations are admitted before new work, but
+// they have a bound too, because the token is not verified at this point and any caller can send a text in
+// its place.
 func (c *operation) maxLoad() int64 {
 	_, ends := c.command.(machine.Cancel)
 	switch {
@@ -64,14 +68,13 @@ func (c *operation) maxLoad() int64 {
 	return 1
 }
 
-// Apply takes one input through the way of a transition: the run's queue, its
-// state, the policy, the machine, the commit, the publication.
+// Apply executes one input: the run's queue, its state, the policy, the machine, the commit, the observers.
 //
-// ctx bounds only the waiting. An input that was accepted takes its course when
-// the caller is gone; repeat it with the same ID to learn what became of it.
+// ctx bounds only the wait for the run's turn. An input that was accepted is executed even if the caller has
+// gone; the caller can repeat it with the same ID to get the result.
 //
-// Errors are *[machine.Error], or ctx's own. An answer may come with an error
-// (STEP_MISMATCH): then the input was committed, and the error says what it met.
+// Errors are *[machine.Error] or ctx's own. An answer may come with an error (STEP_MISMATCH): then the input
+// was committed, and the error says why it failed.
 func (e *Engine) Apply(ctx context.Context, req Request) (Answer, error) {
 	key, err := e.Find(req.RunRef)
 	if err != nil {
@@ -87,8 +90,8 @@ func (e *Engine) Apply(ctx context.Context, req Request) (Answer, error) {
 	return e.concluded(ctx, key.Namespace, &req.Principal, answer, err)
 }
 
-// apply waits for the run's turn and makes the change in the caller's own
-// goroutine. A caller that gives up leaves the change to another one.
+// apply waits for the run's turn and executes the operation in the caller's goroutine. If the caller gives
+// up, another goroutine executes it.
 func (e *Engine) apply(ctx context.Context, c *operation) (Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return Answer{}, err
@@ -117,14 +120,14 @@ func (e *Engine) apply(ctx context.Context, c *operation) (Answer, error) {
 	}
 }
 
-// applyDetached makes a change whose caller is gone; nobody hears of its answer.
+// applyDetached executes an operation after its caller has gone, and drops the answer.
 func (e *Engine) applyDetached(ctx context.Context, sl *runEntry, w *waiter, c *operation) {
 	<-w.granted
 	waiters.Put(w)
 	_, _ = e.execute(ctx, sl, c)
 }
 
-// execute makes one change while the run's turn is held and gives it back.
+// execute executes one operation while the run's turn is held, then releases the turn.
 func (e *Engine) execute(ctx context.Context, sl *runEntry, c *operation) (Answer, error) {
 	t := &execution{e: e, op: c, runEntry: sl, state: sl.state, program: sl.program}
 	defer e.finish(sl, t)
@@ -133,8 +136,8 @@ func (e *Engine) execute(ctx context.Context, sl *runEntry, c *operation) (Answe
 	return answer, err
 }
 
-// finish ends the turn: the next input finds the new state, and who waits
-// for records hears of them. A change that panicked leaves no state behind.
+// finish ends the turn: it puts the new state in the run table, so that the next input finds it, and notifies
+// the observers. If the operation panicked, no state is kept in the run table.
 func (e *Engine) finish(sl *runEntry, t *execution) {
 	if !t.ended {
 		t.state = nil
@@ -159,31 +162,31 @@ func notify(followers []Observer, c *Commit) {
 	}
 }
 
-// execution is one change in its run's turn.
+// execution is the execution of one operation in its run's turn.
 type execution struct {
 	e  *Engine
 	op *operation
-	// runEntry is the run's place, whose turn it is.
+	// runEntry is the run's entry in the run table; this execution holds its turn.
 	runEntry *runEntry
-	// state and program are the run's; nil state = not loaded, or forgotten after
-	// a commit that failed.
+	// state and program are the run's. A nil state is not loaded, or was dropped after a failed commit.
 	state   *machine.State
 	program *packcache.Program
 	input   machine.Input
-	// grant is the token that the request was granted by, if any.
+	// grant is the turn token that the request showed, if it was valid.
 	grant Grant
-	// batch was committed, as entry; nil and zero if nothing was.
+	// batch is the committed batch and entry its journal entry; nil and zero if the execution made no commit.
 	batch *machine.Batch
 	entry machine.Entry
-	older effects.Older // the input's business keys as earlier programs made them
-	// reservation is what the input has changed of the operator's accounts.
+	// older are the business keys of the input as earlier versions of the program derived them.
+	older effects.Older
+	// reservation is what the input has reserved in the operator's accounts.
 	reservation budget.Reservation
-	// notified is what followers are told of the commit.
+	// notified is the commit as the observers receive it.
 	notified Commit
-	ended    bool // run returned, it did not panic
+	ended    bool // execute returned, it did not panic
 }
 
-// execute is stops 2 to 4: load, decide, step, commit.
+// execute runs phases 2 to 4: it loads the run, asks the policy, stamps the input, then decides and commits.
 func (t *execution) execute(ctx context.Context) (Answer, error) {
 	if err := t.load(ctx); err != nil {
 		return Answer{}, err
@@ -199,7 +202,7 @@ func (t *execution) execute(ctx context.Context) (Answer, error) {
 	return t.decideAndCommit(ctx)
 }
 
-// decideAndCommit is what follows the stamps: step, commit.
+// decideAndCommit runs phases 3 and 4, after the input is stamped.
 func (t *execution) decideAndCommit(ctx context.Context) (Answer, error) {
 	result, err := t.runRules(ctx)
 	switch {
@@ -215,8 +218,8 @@ func (t *execution) decideAndCommit(ctx context.Context) (Answer, error) {
 	return t.commit(ctx, result)
 }
 
-// runRules decides, and decides over again while the store knows of what was not stamped: a
-// business key that another step has, payloads of steps about others.
+// runRules lets the machine decide. It decides again with a completed input while the result depends on
+// stored data that was not stamped: a business key that another step has, or payloads of other steps.
 func (t *execution) runRules(ctx context.Context) (machine.Result, error) {
 	for {
 		t.reservation.Close(false)
@@ -235,7 +238,7 @@ func (t *execution) runRules(ctx context.Context) (machine.Result, error) {
 	}
 }
 
-// load brings the run's state and program unless they are cached.
+// load reads the run's state and program unless they are cached.
 func (t *execution) load(ctx context.Context) error {
 	if t.op.start != nil {
 		t.program = t.op.start
@@ -261,7 +264,7 @@ func (t *execution) load(ctx context.Context) error {
 	return nil
 }
 
-// missing is the answer for a run that is not there.
+// missing returns the error for a run that does not exist.
 func (t *execution) missing(cause error) error {
 	if _, ok := t.op.command.(machine.ResolveStep); !ok {
 		return history.Absent(cause)
@@ -275,20 +278,20 @@ func (t *execution) missing(cause error) error {
 // errUnknownRun makes ResolveStep answer IGNORED_UNKNOWN_RUN.
 var errUnknownRun = errors.New("step of an unknown run")
 
-// commit stores the batch and takes its state over.
+// commit stores the batch and makes its state the current one.
 func (t *execution) commit(ctx context.Context, result machine.Result) (Answer, error) {
 	t.e.runTable.committing(t.runEntry)
 	t.e.runs.Committing(t.state, result.State)
 	done, err := t.e.store.Commit(ctx, result.Batch)
 	t.op.createdRun = t.e.runs.Committed(t.state, result.State, err == nil)
 	if errors.Is(err, machine.ErrEffectTaken) {
-		return t.decideAndCommit(ctx) // somebody was faster: it is stamped now
+		return t.decideAndCommit(ctx) // another run took the key first; it is stamped now
 	}
 	if err != nil {
 		return t.uncommitted(ctx, err)
 	}
 	before := t.state
-	// The new state is nobody else's until it is shown.
+	// No other goroutine has the new state until it is published.
 	state := result.State
 	state.PrevHash = done.Hash
 	t.state, t.batch = state, result.Batch
@@ -308,8 +311,8 @@ func (t *execution) commit(ctx context.Context, result machine.Result) (Answer, 
 	return t.withSteps(ctx, answer, result)
 }
 
-// uncommitted says what a failed commit means. Whatever it means, the cached
-// state is forgotten.
+// uncommitted translates a failed commit into the error of the caller. In every case the cached state is
+// dropped.
 func (t *execution) uncommitted(ctx context.Context, err error) (Answer, error) {
 	before := t.state
 	t.state = nil
@@ -332,7 +335,7 @@ func (t *execution) uncommitted(ctx context.Context, err error) (Answer, error) 
 	return Answer{}, gate.CommitUnknown()
 }
 
-// unchanged answers an input that had no effect: a repeat if its id says so.
+// unchanged answers an input that made no change: as a repeat if its id was used before.
 func (t *execution) unchanged(ctx context.Context, result machine.Result) (Answer, error) {
 	if answer, found, err := t.repeat(ctx); found || err != nil {
 		return answer, err
@@ -346,8 +349,7 @@ func (t *execution) unchanged(ctx context.Context, result machine.Result) (Answe
 	return t.withSteps(ctx, answer, result)
 }
 
-// recorded gives an answer to a step that was taken before what was recorded
-// then.
+// recorded gives the answer to a step that was answered before the entry that recorded that answer.
 func (t *execution) recorded(ctx context.Context, answer *Answer) error {
 	cmd, ok := t.op.command.(machine.ResolveStep)
 	if !ok || answer.Disposition != machine.IgnoredDuplicate {

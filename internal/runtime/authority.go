@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/render"
 )
 
-// acts maps each command of a caller to what the policy knows it as.
+// acts maps each command of a caller to the act that the policy decides about.
 var acts = map[machine.CommandKind]policy.Act{
 	machine.CmdEmitEvent:       policy.Emit,
 	machine.CmdSetArtifacts:    policy.Write,
@@ -32,11 +32,12 @@ var acts = map[machine.CommandKind]policy.Act{
 	machine.CmdDecideStep:      policy.Approve,
 }
 
-// authorize makes checks (5) and (6) of section 4 and says whether the principal acts
-// from outside. That a run has ended comes before who may move it, except for the
-// answer to a step (section 9); so does a transition that the caller did not know of,
-// for those who may see the run: the second of two who decide is told who was first,
-// not what a token is for.
+// authorize makes checks (5) and (6) of semantics §4 and reports whether the principal acts from outside.
+//
+// Two checks come before it. A run that has ended is reported before missing rights, except for the answer to
+// a step (semantics §9). A transition that the caller did not know of is reported before missing rights, if
+// the caller may see the run: the second of two callers that compete for a transition learns which one was
+// first, and does not get an error about its token.
 func (t *execution) authorize() (outside bool, err error) {
 	if t.op.internal || t.op.start != nil {
 		return false, nil
@@ -75,7 +76,7 @@ func (t *execution) decide(ask policy.Ask) (policy.Verdict, error) {
 	return verdict, nil
 }
 
-// authorizeByLease judges the request of a worker by its leases alone.
+// authorizeByLease lets the leases of a worker alone decide about its request.
 func (t *execution) authorizeByLease(ask *policy.Ask) {
 	t.grant, ask.HoldsLease = t.op.holder.Holds(t.op.key.ID, t.op.token, ask.Act, t.op.command)
 	ask.Leased = false
@@ -84,7 +85,8 @@ func (t *execution) authorizeByLease(ask *policy.Ask) {
 	}
 }
 
-// deny tells whoever lost a race for the state which record won.
+// deny adds to a policy error the record at which the current state was entered, so that a caller that lost a
+// race knows which record won.
 func (t *execution) deny(err error) error {
 	err = Denied(err)
 	var refusal *machine.Error
@@ -94,9 +96,8 @@ func (t *execution) deny(err error) error {
 	return err
 }
 
-// tokenStatus judges the request's token. A step may be answered under the token
-// of its turn when that turn is over, too: the machine then says that the
-// answer came too late.
+// tokenStatus checks the request's token. A step may be answered under the token of its turn even after that
+// turn is over; the machine then says that the answer came too late.
 func (t *execution) tokenStatus(act policy.Act) (policy.Token, Grant) {
 	var open *machine.Turn
 	if t.state != nil {
@@ -126,8 +127,8 @@ func orchestration(g *machine.Graph, s *machine.State) policy.Orchestration {
 	return policy.Internal
 }
 
-// turnAfter tells the open turn after a commit, with a token where the answer
-// gives one: to the principal that opened the turn of a run of CALLER.
+// turnAfter returns the open turn after a commit. It issues a token when the answer carries one: to the
+// principal that opened the turn of a run with execution CALLER.
 func (t *execution) turnAfter(before *machine.State) *TurnRef {
 	turn := t.state.Turn
 	opened := turn != nil && (before == nil || before.Turn == nil ||
@@ -149,7 +150,8 @@ func (t *execution) givesToken() bool {
 		mayHoldTurn(t.op.principal, orchestration(t.program.Graph, t.state))
 }
 
-// mayHoldTurn: a token would be of use to the principal.
+// mayHoldTurn reports whether the principal has the right to execute turns of a state with this
+// orchestration, so that a token is of use to it.
 func mayHoldTurn(p Principal, o policy.Orchestration) bool {
 	if o == policy.External {
 		return p.Scopes.Has(policy.EventsExternal)
@@ -157,8 +159,7 @@ func mayHoldTurn(p Principal, o policy.Orchestration) bool {
 	return p.Scopes.Has(policy.RunsWrite)
 }
 
-// openTurn tells the identity of a state's open turn, with the token that the
-// principal holds.
+// openTurn returns the identity of a state's open turn, with the token if the principal holds it.
 func (t *execution) openTurn(g *machine.Graph, s *machine.State) *TurnRef {
 	if s.Turn == nil {
 		return nil

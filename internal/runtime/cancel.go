@@ -8,13 +8,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// cascadePage is how many child runs are read at once.
+// cascadePage is the number of child runs that are read at once.
 const cascadePage = 256
 
-// CancelRun ends a run CANCELLED; with Cascade also the runs that it started,
-// and theirs. A run that has ended is FAILED_PRECONDITION RUN_TERMINAL, unless
-// its cancellation is repeated with the same ID; a repeat cascades again, so
-// that an interrupted cascade can be finished.
+// CancelRun ends a run as CANCELLED; with Cascade also the runs that it started, and theirs. A run that has
+// ended is FAILED_PRECONDITION RUN_TERMINAL, unless its cancellation is repeated with the same ID. A repeat
+// cascades again, so that an interrupted cascade can be finished.
 func (e *Engine) CancelRun(ctx context.Context, req ControlRequest) (Answer, error) {
 	answer, err := e.Apply(ctx, Request{RunRef: req.RunRef, ID: req.ID, Command: machine.Cancel{Note: req.Note}})
 	if err != nil || !req.Cascade {
@@ -27,7 +26,7 @@ func (e *Engine) CancelRun(ctx context.Context, req ControlRequest) (Answer, err
 	return answer, e.cancelChildren(ctx, key, req.Principal, req.Note, 0)
 }
 
-// cancelChildren follows the parent index downwards.
+// cancelChildren cancels all descendants of a run, by the parent index.
 func (e *Engine) cancelChildren(ctx context.Context, parent RunKey, by Principal, note string, depth int) error {
 	if depth > machine.MaxDepth {
 		return nil
@@ -54,7 +53,7 @@ func (e *Engine) cancelChildren(ctx context.Context, parent RunKey, by Principal
 	}
 }
 
-// cancelChild ends one child; one that has ended already is no error.
+// cancelChild ends one child; a child that has already ended is no error.
 func (e *Engine) cancelChild(ctx context.Context, key RunKey, by Principal, note string) error {
 	_, err := e.apply(ctx, &operation{key: key, principal: by, command: machine.Cancel{Note: note}, internal: true})
 	var refusal *machine.Error

@@ -7,10 +7,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// EmitEvent asks for the transition that the open state's graph gives the event
-// (semantics §4). Idempotent by EventID. Beside the errors of [Engine.Apply]:
-// FAILED_PRECONDITION UNKNOWN_EVENT lists the events that the state takes,
-// ABORTED SEQ_MISMATCH names the transition that won.
+// EmitEvent makes the transition that the graph has for the event in the current state (semantics §4).
+// Idempotent by EventID. Beside the errors of [Engine.Apply]: FAILED_PRECONDITION UNKNOWN_EVENT lists the
+// events that the state takes, ABORTED SEQ_MISMATCH names the transition that won.
 func (e *Engine) EmitEvent(ctx context.Context, req EmitRequest) (Answer, error) {
 	return e.Apply(ctx, Request{
 		RunRef: req.RunRef, ID: req.EventID, TurnToken: req.TurnToken,
@@ -18,7 +17,7 @@ func (e *Engine) EmitEvent(ctx context.Context, req EmitRequest) (Answer, error)
 	})
 }
 
-// SendInput gives parts to the next turn of the visit (§5). Idempotent by MessageID.
+// SendInput gives message parts to the next turn of the visit (semantics §5). Idempotent by MessageID.
 func (e *Engine) SendInput(ctx context.Context, req InputRequest) (Answer, error) {
 	return e.Apply(ctx, Request{
 		RunRef: req.RunRef, ID: req.MessageID,
@@ -26,8 +25,8 @@ func (e *Engine) SendInput(ctx context.Context, req InputRequest) (Answer, error
 	})
 }
 
-// SetArtifacts writes artifacts without a transition (§7), under the authority
-// of EmitEvent. Idempotent by WriteID.
+// SetArtifacts writes artifacts without a transition (semantics §7), under the authority of EmitEvent.
+// Idempotent by WriteID.
 func (e *Engine) SetArtifacts(ctx context.Context, req ArtifactsRequest) (Answer, error) {
 	return e.Apply(ctx, Request{
 		RunRef: req.RunRef, ID: req.WriteID, TurnToken: req.TurnToken,
@@ -35,8 +34,8 @@ func (e *Engine) SetArtifacts(ctx context.Context, req ArtifactsRequest) (Answer
 	})
 }
 
-// CompleteTurn ends the open turn with its output and perhaps an event (§5).
-// Idempotent by ID, or by turn and attempt without one.
+// CompleteTurn ends the open turn with its output and optionally an event (semantics §5). Idempotent by ID;
+// without an ID, by turn and attempt.
 func (e *Engine) CompleteTurn(ctx context.Context, req CompleteRequest) (Answer, error) {
 	return e.Apply(ctx, Request{
 		RunRef: req.RunRef, ID: req.ID, TurnToken: req.TurnToken,
@@ -48,8 +47,8 @@ func (e *Engine) CompleteTurn(ctx context.Context, req CompleteRequest) (Answer,
 	})
 }
 
-// FailTurn reports a failed execution of the open turn (§5): the next attempt
-// follows after a pause, or the run ends. Idempotent like CompleteTurn.
+// FailTurn reports a failed execution of the open turn (semantics §5): the next attempt follows after a
+// pause, or the run ends. Idempotent like CompleteTurn.
 func (e *Engine) FailTurn(ctx context.Context, req FailRequest) (Answer, error) {
 	return e.Apply(ctx, Request{
 		RunRef: req.RunRef, ID: req.ID, TurnToken: req.TurnToken,
@@ -60,8 +59,8 @@ func (e *Engine) FailTurn(ctx context.Context, req FailRequest) (Answer, error) 
 	})
 }
 
-// WriteOutput keeps a piece of the output of the open turn, for those who watch
-// the run before the turn is completed. Idempotent by ID.
+// WriteOutput stores a piece of the output of the open turn, for callers that watch the run before the turn
+// is completed. Idempotent by ID.
 func (e *Engine) WriteOutput(ctx context.Context, req OutputRequest) (Answer, error) {
 	return e.Apply(ctx, Request{
 		RunRef: req.RunRef, ID: req.ID, TurnToken: req.TurnToken,
@@ -69,7 +68,7 @@ func (e *Engine) WriteOutput(ctx context.Context, req OutputRequest) (Answer, er
 	})
 }
 
-// SuspendTurn releases the open turn until its pending steps are answered (§9).
+// SuspendTurn releases the open turn until its pending steps are answered (semantics §9).
 func (e *Engine) SuspendTurn(ctx context.Context, req TurnCall) (Answer, error) {
 	return e.Apply(ctx, Request{
 		RunRef: req.RunRef, ID: req.ID, TurnToken: req.TurnToken,
@@ -77,10 +76,9 @@ func (e *Engine) SuspendTurn(ctx context.Context, req TurnCall) (Answer, error) 
 	})
 }
 
-// RequestSteps asks for tool calls of the open turn, in order (§9). A request
-// whose key is known is answered from the record. A key that is known with
-// another call is FAILED_PRECONDITION STEP_MISMATCH: the attempt has failed, the
-// answer tells the run after it.
+// RequestSteps requests tool calls of the open turn, in order (semantics §9). A request with a known key is
+// answered from the record. A request with a known key and another call is FAILED_PRECONDITION STEP_MISMATCH:
+// the attempt has failed, and the answer contains the run after that.
 func (e *Engine) RequestSteps(ctx context.Context, req StepsRequest) (Answer, error) {
 	return e.Apply(ctx, Request{
 		RunRef: req.RunRef, ID: req.ID, TurnToken: req.TurnToken,
@@ -88,8 +86,8 @@ func (e *Engine) RequestSteps(ctx context.Context, req StepsRequest) (Answer, er
 	})
 }
 
-// ResolveStep answers a step (§9). What cannot be taken any more is no error:
-// Disposition says why it was ignored.
+// ResolveStep answers a step (semantics §9). An answer that cannot be taken any more is no error: Disposition
+// says why it was ignored.
 func (e *Engine) ResolveStep(ctx context.Context, req ResolveRequest) (Answer, error) {
 	answer, err := e.Apply(ctx, Request{
 		RunRef: req.RunRef, ID: req.ID, TurnToken: req.TurnToken,
@@ -104,8 +102,8 @@ func (e *Engine) ResolveStep(ctx context.Context, req ResolveRequest) (Answer, e
 	return answer, err
 }
 
-// PauseRun sets the paused flag: events and step requests are refused until
-// ResumeRun. Pausing a paused run changes nothing.
+// PauseRun sets the paused flag: events and step requests are refused until ResumeRun. Pausing a paused run
+// has no effect.
 func (e *Engine) PauseRun(ctx context.Context, req ControlRequest) (Answer, error) {
 	return e.Apply(ctx, Request{RunRef: req.RunRef, ID: req.ID, Command: machine.Pause{Note: req.Note}})
 }

@@ -28,29 +28,30 @@ const (
 // DefaultNamespace is the namespace of calls that name none; its number is 0.
 const DefaultNamespace = validate.DefaultNamespace
 
-// Config is everything that an [Engine] needs. Store, Clock and IDs are
-// required; zero fields of the rest take their default.
+// Config is everything that an [Engine] needs. Store, Clock and IDs are required; zero fields of the rest
+// take their default.
 type Config struct {
 	Store Store
 	Clock Clock
 	IDs   IDs
 
-	// Limits are copied into every run at its start. Defaults as on the type.
+	// Limits are copied into every run at its start. The defaults are those of [machine.Limits].
 	Limits machine.Limits
-	// DefaultWallTime is the wall time of a run whose pack and starter give none; 0 =
-	// none. MaxWallTime is what no run's may exceed; 0 = no ceiling. Both are fixed at
-	// a run's start.
+	// DefaultWallTime is the wall time of a run if neither its pack nor its start sets one; 0 = none.
+	// MaxWallTime is the longest wall time of any run; 0 = no ceiling. Both are fixed at a run's start.
 	DefaultWallTime, MaxWallTime time.Duration
-	// AllowTools are the tools that runs may call; "*" is every tool. Default
-	// none: an empty list admits nothing.
+	// AllowTools are the tools that runs may call; "*" is every tool. The default is no tool: an empty list
+	// allows no tool.
 	AllowTools []string
-	// Namespaces gives each namespace its number, unique for ever. "default" is
-	// always there with number 0.
+	// Namespaces gives each namespace its number, which is never reused. "default" is always there with
+	// number 0.
 	Namespaces validate.Namespaces
-	// Pack says how registered documents are read.
+	// Pack has the options for reading registered documents.
 	Pack pack.Options
 
-	Models func() []string // what the sidecar itself asks, the first one by default; nil, none: it executes nothing
+	// Models returns the models that the sidecar itself can call, the default one first. If it is nil or
+	// returns none, the sidecar executes no turns.
+	Models func() []string
 	// QueueLimit bounds the inputs that wait for one run. Default 256.
 	QueueLimit int
 	// CacheBytes bounds the run states held in memory. Default 64 MiB.
@@ -61,23 +62,24 @@ type Config struct {
 	MaxLabels int
 	// MaxRunsInFlight bounds the runs that have not ended. Default 1 000 000.
 	MaxRunsInFlight int
-	// Quotas bounds what namespaces and principals may have; nil = nothing does.
+	// Quotas bounds what namespaces and principals may have; nil = no quotas.
 	Quotas *quota.Limits
-	// Accounts are the operator's, over runs; nil = nothing is counted.
+	// Accounts are the operator's budgets over many runs; nil = no accounts.
 	Accounts *budget.Ledger
-	// Local says whether a run's agent is a member of its own pack, in this store, or one that
-	// the operator reaches elsewhere; nil = nobody knows, and the step answers for what it consumes.
+	// Local reports whether an agent of a pack is a member of that pack in this store, rather than an agent
+	// that the operator reaches elsewhere. Nil = unknown: then the step itself is charged for what the agent
+	// consumes.
 	Local func(namespace uint32, pack, agent string) bool
-	// Prices are those of models that packs do not price; nil = none.
+	// Prices are the prices of models that packs do not price; nil = none.
 	Prices *tariff.Table
-	// MaxInputs bounds the inputs under way, commits included, when one comes that asks
-	// for new work. Default 1024.
+	// MaxInputs is the number of inputs in flight, commits included, from which an input that asks for new
+	// work is rejected. Default 1024.
 	MaxInputs int
 	// TimersInFlight bounds the due timers that are fired at once. Default 256.
 	TimersInFlight int
 
-	// TraceShare is the share of runs without a caller's trace context that begin a
-	// trace, 0 to 1. Default 0: none.
+	// TraceShare is the share of runs without a caller's trace context that begin a trace, 0 to 1. Default 0:
+	// none.
 	TraceShare float64
 }
 
@@ -103,7 +105,7 @@ func orDefault[N int | int64 | time.Duration](n, def N) N {
 	return n
 }
 
-// validate lists all faults at once.
+// validate returns all faults of the configuration at once.
 func (c Config) validate() error {
 	var faults []error
 	for _, part := range []struct {
@@ -134,5 +136,5 @@ func (c Config) validate() error {
 	return errors.Join(append(faults, c.Namespaces.Validate()...)...)
 }
 
-// Allowlist is the operator's list of tools.
+// Allowlist returns AllowTools as the policy uses it.
 func (c Config) Allowlist() policy.Allowlist { return policy.NewAllowlist(c.AllowTools) }

@@ -17,8 +17,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// Engine leads all runs of one store, one input of a run at a time. Its owner is the wiring,
-// which attaches followers, runs it, drains it, in this order. Safe for concurrent use.
+// Engine executes the inputs of all runs of one store, one input of a run at a time. The wiring owns it: it
+// attaches observers, calls Run, then Drain, in this order. Safe for concurrent use.
 type Engine struct {
 	cfg      Config
 	store    Store
@@ -30,16 +30,16 @@ type Engine struct {
 	programs *packcache.Cache
 	timers   *timerShard
 	runs     *quota.Runs
-	// past reads what was.
+	// past reads states and records of the past.
 	past *history.Reader
-	// effects knows who has which business key.
+	// effects finds the step that has a business key.
 	effects *effects.Index
 	// shown renders turns.
 	shown *render.Renderer
 }
 
-// New builds an engine over an open store. It starts nothing: inputs are taken
-// at once, timers fire while [Engine.Run] runs.
+// New builds an engine over an open store. It starts no goroutine: inputs are accepted at once, timers fire
+// while [Engine.Run] runs.
 func New(cfg Config) (*Engine, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("runtime: configuration: %w", err)
@@ -63,9 +63,8 @@ func New(cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// Run fires due timers until ctx ends, the engine drains or the store fails.
-// It returns nil, or an error that wraps [machine.ErrIndeterminate]: the process
-// must then end, and the journal decides at its next start.
+// Run fires due timers until ctx ends, the engine drains or the store fails. It returns nil, or an error that
+// wraps [machine.ErrIndeterminate]: the process must then end, and the journal decides at its next start.
 func (e *Engine) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -88,8 +87,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	return fmt.Errorf("runtime: %w", machine.ErrIndeterminate)
 }
 
-// Drain takes no new inputs (UNAVAILABLE DRAINING), stops the timers and waits
-// until every input that was accepted has its answer, or ctx ends. Reads go on.
+// Drain accepts no new inputs (UNAVAILABLE DRAINING), stops the timers and waits until every accepted input
+// has its answer, or ctx ends. Reads are still served.
 func (e *Engine) Drain(ctx context.Context) error {
 	if err := e.limiter.Drain(ctx); err != nil {
 		return fmt.Errorf("runtime: drain: %w", err)
@@ -97,8 +96,7 @@ func (e *Engine) Drain(ctx context.Context) error {
 	return nil
 }
 
-// Close drains without a limit of time. The store stays
-// open; it is the caller's.
+// Close drains without a limit of time. The store stays open; its owner closes it.
 func (e *Engine) Close() error {
 	return e.Drain(context.Background())
 }
@@ -107,13 +105,14 @@ func (e *Engine) Close() error {
 // input is refused UNAVAILABLE COMMIT_UNKNOWN and the process should end.
 func (e *Engine) Failed() <-chan struct{} { return e.limiter.Failed() }
 
-// Health is nil while inputs are taken, else why they are not.
+// Health returns nil while inputs are accepted, otherwise the reason why they are not.
 func (e *Engine) Health() error { return e.limiter.Check() }
 
-// Namespace resolves a name; unknown ones are NOT_FOUND.
+// Namespace returns the number of a namespace; an unknown name is NOT_FOUND.
 func (e *Engine) Namespace(name string) (uint32, error) { return e.cfg.Namespaces.Number(name) }
 
-// within resolves the namespace of a call; those that are not its principal's are unknown.
+// within returns the number of a call's namespace. A namespace that the principal may not use is reported as
+// unknown.
 func (e *Engine) within(call Call) (uint32, error) {
 	return e.cfg.Namespaces.Within(call.Namespace, call.Principal.Namespaces)
 }
@@ -121,10 +120,10 @@ func (e *Engine) within(call Call) (uint32, error) {
 // Namespaces lists the configured names in order.
 func (e *Engine) Namespaces() []string { return e.cfg.Namespaces.Names() }
 
-// NamespaceName is the name of a namespace by its number; "" = none that is configured.
+// NamespaceName returns the name of a namespace by its number; "" if none with that number is configured.
 func (e *Engine) NamespaceName(number uint32) string { return e.cfg.Namespaces.Name(number) }
 
-// Find resolves the address of a run that a principal may see.
+// Find returns the key of a run in a namespace that the principal may see. It does not read the run.
 func (e *Engine) Find(ref RunRef) (RunKey, error) {
 	ns, err := e.within(ref.Call)
 	if err != nil {
@@ -156,5 +155,5 @@ func (e *Engine) Head(ctx context.Context, key RunKey) (*machine.State, error) {
 	return s, nil
 }
 
-// RunNotFound is the refusal of a run that is not there, or that the caller may not see.
+// RunNotFound returns the error for a run that does not exist or that the caller may not see.
 func RunNotFound() error { return history.NoRun() }

@@ -10,12 +10,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// Idempotency is optimistic: an id is looked up only when its input was refused
-// or its commit found the id taken. Seen from outside, check (3) of section 4
-// still comes before all that follow it: whatever the refusal was, a used-up id
-// is answered as the repeat that it is.
+// Idempotency is optimistic: an id is looked up only when its input was refused or its commit found the id
+// used. For callers, check (3) of semantics §4 still comes before all checks after it: for every kind of
+// refusal, an input with a used id is answered as a repeat.
 
-// refuse answers an input that was refused for the given reason.
+// refuse answers an input that was refused for the given reason, unless the input is a repeat.
 func (t *execution) refuse(ctx context.Context, reason error) (Answer, error) {
 	answer, found, err := t.repeat(ctx)
 	if found || err != nil {
@@ -24,8 +23,8 @@ func (t *execution) refuse(ctx context.Context, reason error) (Answer, error) {
 	return Answer{}, reason
 }
 
-// repeat answers an input whose id is used up: with the first answer if the
-// body is the same, else ALREADY_EXISTS. False: the id is not used up.
+// repeat answers an input whose id was used before: with the first answer if the body is the same, otherwise
+// with ALREADY_EXISTS. It returns false if the id was not used.
 func (t *execution) repeat(ctx context.Context) (Answer, bool, error) {
 	if t.input.ID == "" {
 		return Answer{}, false, nil
@@ -51,7 +50,7 @@ func (t *execution) repeat(ctx context.Context) (Answer, bool, error) {
 			Message: "another answer is recorded for this attempt",
 		}
 	case t.op.implicitID:
-		// Another body for the same execution: the refusal (stale) stands.
+		// Another body for the same execution: the caller gets the reason of the refusal (stale).
 		return Answer{}, false, nil
 	}
 	return Answer{}, false, &machine.Error{
@@ -60,8 +59,7 @@ func (t *execution) repeat(ctx context.Context) (Answer, bool, error) {
 	}
 }
 
-// firstAnswer makes the answer that the id's first input got once more, out of
-// what was recorded.
+// firstAnswer rebuilds the answer of the first input with this id from the records.
 func (t *execution) firstAnswer(ctx context.Context, row machine.Dedupe) (Answer, error) {
 	key := RunKey{Namespace: t.op.key.Namespace, ID: row.RunID}
 	entry, err := t.e.store.Entry(ctx, key.Namespace, key.ID, row.First)
@@ -85,7 +83,7 @@ func (t *execution) firstAnswer(ctx context.Context, row machine.Dedupe) (Answer
 		Turn: t.openTurn(prog.Graph, result.State), Graph: prog.Graph,
 	}
 	if _, asked := entry.Input.Command.(machine.RequestSteps); asked {
-		// Which steps were asked for stands; what became of them is told as it is now.
+		// The requested steps are those of the first answer; their outcomes are the current ones.
 		answer.State = head
 		if result.Steps, err = t.stepsNow(ctx, key, head, result.Steps); err != nil {
 			return Answer{}, err
@@ -97,9 +95,9 @@ func (t *execution) firstAnswer(ctx context.Context, row machine.Dedupe) (Answer
 	return t.withSteps(ctx, answer, result)
 }
 
-// stepsNow are the outcomes of requests that were answered before, as their steps are now. A
-// call that its caller may make is given out by a request that is judged now, under the
-// step's key, or not at all: the right to it, the run and the turn may be over.
+// stepsNow returns the current outcomes of requests that were answered before. A call that the caller itself
+// may make is handed out only after the request was checked again, under the step's key, because the right to
+// make it, the run and the turn may be over.
 func (t *execution) stepsNow(ctx context.Context, key RunKey, head *machine.State, first []machine.StepOutcome) ([]machine.StepOutcome, error) {
 	now := slices.Clone(first)
 	var out []int
@@ -123,7 +121,7 @@ func (t *execution) stepsNow(ctx context.Context, key RunKey, head *machine.Stat
 	return now, t.rerequest(out, now)
 }
 
-// rerequest judges the requests at the places again, as they would be without an id.
+// rerequest checks the requests at the given indexes again, as if they had no id.
 func (t *execution) rerequest(places []int, outcomes []machine.StepOutcome) error {
 	if _, err := t.authorize(); err != nil {
 		return err

@@ -16,18 +16,17 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// What rooms may ask of the way. Each room declares the part that it calls as an
-// interface of its own; the way imports no room.
+// The operations of the engine for the packages around it. Each of those packages declares the part that it
+// calls as an interface of its own; the engine imports none of them.
 
-// ApplyInternal makes an input of the engine's own: no authority is asked. Errors as of
+// ApplyInternal executes an input of the engine's own, without asking the policy. Errors as of
 // [Engine.Apply].
 func (e *Engine) ApplyInternal(ctx context.Context, key RunKey, command machine.Command) (Answer, error) {
 	return e.apply(ctx, &operation{key: key, principal: Principal{Subject: OwnName}, internal: true, command: command})
 }
 
-// WithRunLock calls do in the run's own turn, after the inputs that came before and before
-// those that come after it. do must not make an input of the same run. Error: do's, or
-// QUEUE_FULL.
+// WithRunLock calls do in the run's own turn, after the inputs that came before and before those that come
+// after it. do must not make an input of the same run. Errors: the error of do, or QUEUE_FULL.
 func (e *Engine) WithRunLock(key RunKey, do func() error) error {
 	sl, err := e.runTable.acquireWait(key)
 	if err != nil {
@@ -37,8 +36,7 @@ func (e *Engine) WithRunLock(key RunKey, do func() error) error {
 	return do()
 }
 
-// Evict calls do in the run's own turn, as [Engine.WithRunLock]; afterwards nothing of the run
-// is remembered.
+// Evict calls do in the run's own turn, like [Engine.WithRunLock]. Afterwards no state of the run is cached.
 func (e *Engine) Evict(key RunKey, do func() error) error {
 	sl, err := e.runTable.acquireWait(key)
 	if err != nil {
@@ -58,16 +56,16 @@ func (e *Engine) Current(ctx context.Context, key RunKey) (*machine.State, *pack
 	return s, prog, err
 }
 
-// Programs are the compiled packs; safe for concurrent use.
+// Programs returns the compiled packs; safe for concurrent use.
 func (e *Engine) Programs() *packcache.Cache { return e.programs }
 
-// Turns renders turns; safe for concurrent use.
+// Turns returns the renderer of turns; safe for concurrent use.
 func (e *Engine) Turns() *render.Renderer { return e.shown }
 
-// Terms are those on which runs begin. Read only.
+// Terms returns the limits and defaults under which runs begin. Read-only.
 func (e *Engine) Terms() *validate.Terms { return &e.terms }
 
-// Admit resolves a call's namespace for a caller that has one of the scopes.
+// Admit returns the number of a call's namespace if the caller has one of the scopes.
 //
 // Errors: NOT_FOUND NAMESPACE_NOT_FOUND, PERMISSION_DENIED SCOPE_MISSING.
 func (e *Engine) Admit(call Call, scopes Scopes) (uint32, error) {
@@ -78,7 +76,7 @@ func (e *Engine) Admit(call Call, scopes Scopes) (uint32, error) {
 	return ns, Denied(policy.Require(call.Principal, scopes))
 }
 
-// FindReadable is [Engine.Find] for what only reads.
+// FindReadable is [Engine.Find] for calls that only read: it also checks the scopes for reading.
 func (e *Engine) FindReadable(ref RunRef) (RunKey, error) {
 	key, err := e.Find(ref)
 	if err != nil {
@@ -92,8 +90,8 @@ func (e *Engine) NamespaceNumbers() []uint32 {
 	return slices.Collect(maps.Values(e.cfg.Namespaces))
 }
 
-// Inside calls do while inputs are taken: a drain waits for it, and an outcome of do
-// that is unknown ([machine.ErrIndeterminate]) is fatal like that of any commit.
+// Inside calls do as an input in flight: a drain waits for it, and an unknown outcome of do
+// ([machine.ErrIndeterminate]) is fatal like that of any commit.
 func (e *Engine) Inside(do func() error) error {
 	if err := e.limiter.Acquire(0); err != nil {
 		return err
@@ -117,8 +115,8 @@ func (e *Engine) Accounts(call Call, prefix, after string, most int) ([]budget.V
 	return views, more, nil
 }
 
-// AccountFigures are those of all namespaces.
+// AccountFigures returns the figures of the accounts of all namespaces, for metrics.
 func (e *Engine) AccountFigures() []budget.Figure { return e.cfg.Accounts.Figures(e.cfg.Clock.Now()) }
 
-// Past reads what was; safe for concurrent use.
+// Past returns the reader of past states and records; safe for concurrent use.
 func (e *Engine) Past() *history.Reader { return e.past }

@@ -7,10 +7,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Principal is who calls, or whose word something is: a name by its parts, and scopes.
+// Principal is the authenticated caller: a name by its parts, and scopes.
 type Principal = policy.Principal
 
-// WiredPrincipal is a principal on its way to another node.
+// WiredPrincipal is a principal as it is sent to another node.
 type WiredPrincipal = policy.Wire
 
 // Scopes is a set of rights of a [Principal].
@@ -19,10 +19,10 @@ type Scopes = policy.Scopes
 // Operation is one row of [Operations].
 type Operation = policy.Operation
 
-// Operations is the table of which scopes admit to what.
+// Operations returns the table of operations with the scopes that allow each.
 func Operations() []Operation { return policy.Operations }
 
-// The scopes, by the names that they have on the wire.
+// The scopes; each comment is the name in the contract.
 const (
 	ScopePacksWrite     = policy.PacksWrite     // packs:write
 	ScopeRunsWrite      = policy.RunsWrite      // runs:write
@@ -46,13 +46,13 @@ const (
 	CardsName   = policy.CardsName
 )
 
-// Anonymous is every caller while authentication is off: all scopes but admin.
+// Anonymous returns the principal of every caller while authentication is off: all scopes but admin.
 func Anonymous() Principal { return policy.Anonymous() }
 
-// Answerer is the principal of an answer that was kept with the names of its rights.
+// Answerer returns the principal of an answer that was stored with the names of its scopes.
 func Answerer(name string, scopes []string) Principal { return policy.Answerer(name, scopes) }
 
-// denied gives a refusal of the policy its typed form; nil stays nil.
+// Denied converts an error of the policy to a [machine.Error]. Other errors, and nil, are returned unchanged.
 func Denied(err error) error {
 	var d *policy.Denied
 	if !errors.As(err, &d) {

@@ -6,13 +6,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Call is who asks, and where.
+// Call holds the caller and the namespace of a request.
 type Call struct {
-	// Namespace by name; "" = "default".
+	// Namespace is the name of the namespace; "" = "default".
 	Namespace string
 	Principal Principal
-	// Worker is set for the requests of a connected worker: their authority are its
-	// leases.
+	// Worker is set for the requests of a connected worker: its leases are its authority.
 	Worker LeaseHolder
 }
 
@@ -22,14 +21,14 @@ type RunRef struct {
 	RunID string
 }
 
-// Request is one input to one run, the argument of [Engine.Apply]. The typed
-// methods (EmitEvent, CompleteTurn, ...) build it.
+// Request is one input to one run, the argument of [Engine.Apply]. The typed methods (EmitEvent,
+// CompleteTurn, ...) build it.
 type Request struct {
 	RunRef
-	// ID is the idempotency id, unique per run and kind of command; "" = none:
-	// a repeat is then a new input. At most 256 bytes.
+	// ID is the idempotency id, unique per run and kind of command; "" = none: a repeat is then a new input.
+	// At most 256 bytes.
 	ID string
-	// TurnToken is the word that the open turn's holder was given; "" = none.
+	// TurnToken is the token that the holder of the open turn received; "" = none.
 	TurnToken string
 	// Command must be any but Start, FireTimer, LoseTurn, LoseStep and
 	// NoteDelegation.
@@ -41,10 +40,9 @@ type StartRequest struct {
 	Call
 	// Pack is "id", "id@version" or "sha256:<hex>".
 	Pack string
-	// Agent is a member key; the run is one of that agent.
+	// Agent is a member key of the pack; the run executes that agent.
 	Agent string
-	// State overrides the workflow's entry; any other than that takes the scope
-	// admin.
+	// State overrides the workflow's entry state; any other state needs the scope admin.
 	State string
 	// Variables is one JSON object; empty = {}. At most Config.MaxVariableBytes.
 	Variables []byte
@@ -52,7 +50,7 @@ type StartRequest struct {
 	Input []machine.Part
 	// Execution is required.
 	Execution machine.Execution
-	// Labels have distinct keys; at most Config.MaxLabels. Given are the sidecar's own.
+	// Labels have distinct keys; at most Config.MaxLabels. Given are labels that the sidecar itself adds.
 	Labels, Given []machine.Label
 	// RequestID is the idempotency id, unique per principal and namespace; "" = none.
 	RequestID string
@@ -63,18 +61,20 @@ type StartRequest struct {
 	// Parent and Depth are set for the child run of a delegation.
 	Parent *machine.Parent
 	Depth  int
-	// Lease and Policy are what that lets the run consume and call; zero = no bound, no list.
+	// Lease and Policy bound what a run of a delegation may consume and which tools it may call; zero = no
+	// bound, no list.
 	Lease  machine.Amount
 	Policy *machine.ToolPolicy
-	// Payer is in whose accounts the run of a delegation within this store is counted; nil = in
-	// those of its labels, and without an origin of Parent in none. No caller ever says it.
+	// Payer names the accounts that are charged for the run of a delegation within this store. Nil = the
+	// accounts of the run's own labels; nil for a child of a run in this store (Parent without Origin) =
+	// none. Callers cannot set it.
 	Payer *machine.Payer
 	// Task and Envelope are set for a run that begins with a message to an agent.
 	Task     *machine.Task
 	Envelope *machine.Envelope
-	// Traceparent is the caller's W3C trace context; one that is none is ignored, as
-	// the standard has it. It is kept as the label [trace.Label] unless that is given,
-	// and no part of what a repeat must have in common.
+	// Traceparent is the caller's W3C trace context. An invalid one is ignored, as the standard says. It is
+	// stored as the label [trace.Label] unless the caller sets that label, and it is not compared between a
+	// request and its repeat.
 	Traceparent string
 }
 
@@ -84,7 +84,7 @@ type EmitRequest struct {
 	Event     string
 	Artifacts []machine.ArtifactWrite
 	EventID   string
-	// ExpectedSeq must be the run's visit_seq; 0 = not asked.
+	// ExpectedSeq must be the run's visit_seq; 0 = not checked.
 	ExpectedSeq uint64
 	TurnToken   string
 }
@@ -95,10 +95,9 @@ type InputRequest struct {
 	Parts       []machine.Part
 	MessageID   string
 	ExpectedSeq uint64
-	// Envelope of a message to an agent; nil = none.
+	// Envelope is that of a message to an agent; nil = none.
 	Envelope *machine.Envelope
-	// Step gives the parts to the agent of a pending delegation that asks; 0 = the
-	// turn.
+	// Step sends the parts to the agent of a pending delegation that asks a question; 0 = to the turn.
 	Step uint32
 }
 
@@ -115,14 +114,13 @@ type ArtifactsRequest struct {
 type TurnCall struct {
 	RunRef
 	TurnToken string
-	// TurnSeq and Attempt name the execution; both 0 = the token's, or the open
-	// turn's where no token is asked for.
+	// TurnSeq and Attempt name the execution. Both 0 = the token's execution, or the open turn's where no
+	// token is required.
 	TurnSeq uint64
 	Attempt int
-	// ID is the idempotency id. Empty for CompleteTurn and FailTurn: the
-	// execution itself, so that its first completion wins and the same one again
-	// is a duplicate. Without ID and TurnSeq a repeat is known as one only as long
-	// as its token is remembered.
+	// ID is the idempotency id. Empty for CompleteTurn and FailTurn means the execution itself: its first
+	// completion wins, and the same completion again is a duplicate. Without ID and TurnSeq a repeat is
+	// recognized only as long as its token is remembered.
 	ID string
 }
 
@@ -132,15 +130,15 @@ type CompleteRequest struct {
 	Output   []machine.Part
 	Messages []machine.Message
 	Usage    machine.Usage
-	// Event moves the run; "" = none.
+	// Event moves the run to another state; "" = no transition.
 	Event       string
 	Artifacts   []machine.ArtifactWrite
 	ExpectedSeq uint64
-	// Await makes the run wait whatever the state; not with an Event.
+	// Await makes the run wait in any state; not allowed with an Event.
 	Await machine.Awaiting
-	// Reply answers whoever asked with a message instead of a task.
+	// Reply answers the message of another agent with a message instead of a task.
 	Reply bool
-	// ConversationThroughStep is the MODEL step up to which what the turn said joins the conversation.
+	// ConversationThroughStep is the MODEL step up to which the messages of the turn join the conversation.
 	ConversationThroughStep uint32
 }
 
@@ -150,7 +148,7 @@ type FailRequest struct {
 	Error     machine.Fault
 	Retryable bool
 	Usage     machine.Usage
-	// Reject: the agent refuses the work; not with Retryable.
+	// Reject reports whether the agent refuses the work; not allowed with Retryable.
 	Reject bool
 	// Rejected is the MODEL step whose answer the executor rejects; 0 = none.
 	Rejected uint32
@@ -162,8 +160,8 @@ type OutputRequest struct {
 	Piece machine.OutputPiece
 }
 
-// StepsRequest is the argument of [Engine.RequestSteps]. PayloadHash and Denied
-// of the requests are set by the engine.
+// StepsRequest is the argument of [Engine.RequestSteps]. The engine sets PayloadHash and Denied of the
+// requests.
 type StepsRequest struct {
 	TurnCall
 	Requests []machine.StepRequest
@@ -175,18 +173,19 @@ type ResolveRequest struct {
 	TurnToken string
 	Step      uint32
 	Tool      string
-	// Attempt of the step that is answered, from 1; required: a repeat is known by it.
+	// Attempt is the attempt that is answered, from 1; required, because a repeat is recognized by it.
 	Attempt int
 	OK      bool
-	// Result is JSON (OK), Error the fault (not OK).
+	// Result is the JSON result if OK, Error the error if not.
 	Result []byte
 	Error  machine.Fault
-	// Final: no attempt follows the error; RetryAfter: not before so long.
+	// Final means that no attempt follows the error. RetryAfter is the shortest pause before the next
+	// attempt.
 	Final      bool
 	RetryAfter time.Duration
-	// Unknown: beside the error, it may have happened all the same.
+	// Unknown reports whether the call may have happened despite the error.
 	Unknown bool
-	// Usage is what the attempt consumed, where Metered; else nobody says.
+	// Usage is what the attempt consumed, if Metered; otherwise the consumption is not known.
 	Usage   machine.Usage
 	Metered bool
 	ID      string
@@ -198,6 +197,6 @@ type ControlRequest struct {
 	RunRef
 	Note string
 	ID   string
-	// Cascade cancels the runs that this one started, too (CancelRun only).
+	// Cascade also cancels the runs that this one started (CancelRun only).
 	Cascade bool
 }

@@ -8,21 +8,21 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/packcache"
 )
 
-// RunKey names a run in this process.
+// RunKey identifies a run in this process.
 type RunKey = machine.RunKey
 
 // runShards is a power of two, so that a hash picks a shard by its low bits.
 const runShards = 64
 
-// runTable holds, per run, the queue of inputs and the cached state. That this process
-// owns every run of the store, so that its queue is the run's only one, is assumed here
-// and nowhere else: [runTable.acquire] is where a run of another owner would be turned away.
-// A slot lives as long as someone holds or waits for it or its state is cached. No
-// cache.LRU: those in use do not go and count for no bytes.
+// runTable holds, per run, the queue of inputs and the cached state. Only here the code depends on this
+// process owning every run of the store, so that this queue is the run's only one: [runTable.acquire] is the
+// place that would reject a run of another owner. An entry exists as long as an input holds or waits for its
+// turn or its state is cached. cache.LRU is not used, because entries in use must not be evicted and count no
+// bytes.
 //
-// Lock and order: each shard has its mutex, held for a few instructions and never while
-// anything else is waited for. A run's turn is no lock: it is had by one goroutine at a
-// time, in the order of take, and may last as long as a commit.
+// Lock and order: each shard has a mutex that is held for a few instructions and never during a wait. A run's
+// turn is not a lock: one goroutine has it at a time, in the order of acquire, and keeps it for as long as a
+// commit takes.
 type runTable struct {
 	seed   maphash.Seed
 	shards [runShards]runShard
@@ -31,8 +31,8 @@ type runTable struct {
 type runShard struct {
 	mu      sync.Mutex
 	entries map[RunKey]*runEntry
-	// lru is the sentinel of a ring of the idle slots, newest first. Their states
-	// take bytes together; the shard's share of the cache is limit.
+	// lru is the sentinel of a ring of the idle entries, newest first. Their states take bytes together; the
+	// shard's share of the cache is limit.
 	lru    runEntry
 	bytes  int64
 	limit  int64
@@ -40,13 +40,13 @@ type runShard struct {
 	tokens tokenTable
 }
 
-// runEntry is one run's place. All fields are guarded by the shard's mutex.
+// runEntry is the queue and cached state of one run. All fields are guarded by the shard's mutex.
 type runEntry struct {
 	key RunKey
-	// busy: an input has its turn.
+	// busy reports whether an input has the turn.
 	busy bool
-	// commitInFlight: its commit is under way, so that the store may hold a newer state
-	// than this one already, and show its records.
+	// commitInFlight reports whether a commit is under way, so that the store may already have, and show, a
+	// newer state than this one.
 	commitInFlight bool
 	first, last    *waiter
 	waiting        int
@@ -82,9 +82,8 @@ func (s *runTable) shard(key RunKey) *runShard {
 	return &s.shards[maphash.String(s.seed, key.ID)&(runShards-1)]
 }
 
-// acquire asks for the run's turn. With a nil waiter the turn is the caller's at
-// once; otherwise it is when the waiter is granted. Every turn must be given
-// back with release.
+// acquire requests the run's turn. If the returned waiter is nil, the caller has the turn at once; otherwise
+// it has the turn when the waiter is granted. The caller must end every turn with release.
 func (s *runTable) acquire(key RunKey) (*runEntry, *waiter, error) {
 	shard := s.shard(key)
 	shard.mu.Lock()
@@ -108,7 +107,7 @@ func (s *runTable) acquire(key RunKey) (*runEntry, *waiter, error) {
 	return sl, w, nil
 }
 
-// acquireWait takes the run's turn, however long it lasts until it comes.
+// acquireWait takes the run's turn and waits for it without a limit.
 func (s *runTable) acquireWait(key RunKey) (*runEntry, error) {
 	sl, w, err := s.acquire(key)
 	if w != nil {
@@ -118,8 +117,8 @@ func (s *runTable) acquireWait(key RunKey) (*runEntry, error) {
 	return sl, err
 }
 
-// release ends the turn of a slot: the state replaces the cached one (nil
-// forgets it) and the next waiter, if any, is granted.
+// release ends the turn of an entry: state replaces the cached one (nil removes it), and the next waiter, if
+// any, gets the turn.
 func (s *runTable) release(sl *runEntry, state *machine.State, prog *packcache.Program) {
 	shard := s.shard(sl.key)
 	shard.mu.Lock()
@@ -139,8 +138,8 @@ func (s *runTable) release(sl *runEntry, state *machine.State, prog *packcache.P
 	shard.evict()
 }
 
-// committing begins a commit in the turn of a slot: until its outcome is known,
-// only the store knows which state is the newest that can be read.
+// committing marks the begin of a commit in the turn of an entry. Until its outcome is known, only the store
+// can say which state is the newest readable one.
 func (s *runTable) committing(sl *runEntry) {
 	shard := s.shard(sl.key)
 	shard.mu.Lock()
@@ -148,7 +147,7 @@ func (s *runTable) committing(sl *runEntry) {
 	sl.commitInFlight = true
 }
 
-// committed shows the state that was stored, before the turn is given back.
+// committed publishes the stored state, before the turn is released.
 func (s *runTable) committed(sl *runEntry, state *machine.State) {
 	shard := s.shard(sl.key)
 	shard.mu.Lock()
@@ -156,8 +155,8 @@ func (s *runTable) committed(sl *runEntry, state *machine.State) {
 	sl.state, sl.commitInFlight = state, false
 }
 
-// cached returns the cached state of a run, or nil. It is never older than the
-// last answer that was given, nor than a record that the store has shown.
+// cached returns the cached state of a run, or nil. It is never older than the last answer to a caller, nor
+// than a record that the store has shown.
 func (s *runTable) cached(key RunKey) *machine.State {
 	shard := s.shard(key)
 	shard.mu.Lock()
@@ -192,7 +191,7 @@ func (sl *runEntry) pop() *waiter {
 	return w
 }
 
-// link makes an idle slot the newest of the ring.
+// link makes an idle entry the newest of the ring.
 func (sh *runShard) link(sl *runEntry) {
 	sl.older, sl.newer = sh.lru.older, &sh.lru
 	sl.older.newer, sh.lru.older = sl, sl
@@ -205,8 +204,8 @@ func (sh *runShard) unlink(sl *runEntry) {
 	sh.bytes -= sl.bytes
 }
 
-// evict drops the oldest idle slots until the shard keeps to its share; one
-// stays, so that a run larger than the share is not loaded for each input.
+// evict drops the oldest idle entries until the shard is within its share. One entry is always kept, so that
+// a run larger than the share is not loaded for each input.
 func (sh *runShard) evict() {
 	for sh.bytes > sh.limit && sh.lru.newer != sh.lru.older {
 		oldest := sh.lru.newer
@@ -223,13 +222,13 @@ func queueFull(limit int) error {
 	}
 }
 
-// queueRetry is the pause asked of a caller that met a full queue, nanoseconds.
+// queueRetry is the pause, in nanoseconds, that a caller should make after QUEUE_FULL.
 const queueRetry = 50_000_000
 
-// stateBytes estimates what a cached state holds in memory.
+// stateBytes estimates the memory of a cached state.
 func stateBytes(s *machine.State) int64 {
 	const (
-		fixed = 900 // the struct, the slot, its key and map entry
+		fixed = 900 // the struct, the entry, its key and map entry
 		row   = 64  // a count, label or conversation with its strings
 		step  = 320
 		slot  = 160

@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// stamp makes the Input of the change: everything from outside that the
-// machine must not ask for itself goes in here.
+// stamp makes the machine's Input from the operation. It adds everything from outside that the pure machine
+// cannot read itself: time, principal, token, prices, hashes.
 func (t *execution) stamp(outside bool) {
 	t.input = machine.Input{
 		At: t.e.cfg.Clock.Now().UnixNano(), Principal: t.op.principal.Name(), ID: t.op.id, BodyHash: t.op.hash,
@@ -122,8 +122,8 @@ func (t *execution) stampSteps(cmd machine.RequestSteps, b *validate.Body) machi
 	return cmd
 }
 
-// denial is the host's own refusal of a step, or nil: the operator's allowlist,
-// then the JSON Schema of the tool's parameters.
+// denial returns the host's own refusal of a step, or nil. It checks the operator's allowlist, then the JSON
+// Schema of the tool's parameters.
 func (t *execution) denial(r *machine.StepRequest) *machine.Denial {
 	if denied := approval.Denied(t.e.allow, t.program.Graph, r.Tool); denied != nil {
 		return denied
@@ -151,8 +151,7 @@ func (t *execution) stampResolve(cmd machine.ResolveStep, b *validate.Body) mach
 	return cmd
 }
 
-// resolveExecution fills in the execution of a request that names none: the token's,
-// else the open turn's.
+// resolveExecution fills in the execution of a request that names none: the token's, else the open turn's.
 func (t *execution) resolveExecution(seq *uint64, attempt *int) {
 	turn := t.state.Turn
 	switch {
@@ -172,8 +171,8 @@ func (t *execution) resolveExecution(seq *uint64, attempt *int) {
 	}
 }
 
-// setImplicitID makes the execution itself the idempotency id of a completion that
-// has none: its first completion wins.
+// setImplicitID makes the execution itself the idempotency id of a completion that has none, so that the
+// first completion of an execution wins.
 func (t *execution) setImplicitID(seq uint64, attempt int) {
 	if t.input.ID != "" || seq == 0 {
 		return

@@ -14,13 +14,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// StartRun begins a run (§1, §3) and returns it with its first record and its
-// first turn. Idempotent by RequestID, per principal and namespace: the same
-// request again is answered with the first run, another one is ALREADY_EXISTS.
+// StartRun begins a run (semantics §1, §3) and returns it with its first record and its first turn.
+// Idempotent by RequestID, per principal and namespace: the same request again is answered with the first
+// run, another request with the id is ALREADY_EXISTS.
 //
-// Errors: PERMISSION_DENIED without the scope runs:write, or without admin for
-// State; NOT_FOUND for the pack; INVALID_ARGUMENT for execution, entry, labels
-// and variables, by field; RESOURCE_EXHAUSTED for what is too large.
+// Errors: PERMISSION_DENIED without the scope runs:write, or without admin for State; NOT_FOUND for the pack;
+// INVALID_ARGUMENT for execution, entry, labels and variables, by field; RESOURCE_EXHAUSTED for what is too
+// large.
 func (e *Engine) StartRun(ctx context.Context, req StartRequest) (Answer, error) {
 	ns, err := e.within(req.Call)
 	if err != nil {
@@ -41,24 +41,24 @@ func (e *Engine) StartRun(ctx context.Context, req StartRequest) (Answer, error)
 	})
 }
 
-// CreateRequest is an input that makes a run, the argument of [Engine.CreateRun]. Its maker has checked
-// the principal's authority; Prepare is called at most once, before the run has a turn.
+// CreateRequest is an input that creates a run, the argument of [Engine.CreateRun]. The code that builds it
+// has checked the principal's authority. Prepare is called at most once, before the run has a turn.
 type CreateRequest struct {
 	Namespace uint32
 	Principal Principal
-	// ID is the idempotency id, unique per principal and namespace, "" = none; Hash is
-	// what a repeat must have in common.
+	// ID is the idempotency id, unique per principal and namespace, "" = none. Hash is the hash of the
+	// request; a repeat must have the same one.
 	ID   string
 	Hash [32]byte
 	// Command is an empty one of the kind that Prepare makes.
 	Command machine.Command
-	// Prepare reads what the run of this id begins with. Its refusal stands unless the
-	// id was used before.
+	// Prepare builds the first command and the program of the run with this id. Its error is returned unless
+	// the ID was used before.
 	Prepare func(ctx context.Context, run string) (machine.Command, *packcache.Program, error)
 }
 
-// CreateRun makes a run: it is named, admitted, prepared, and its first input takes the way
-// of every other. Authority is the caller's to check. Idempotent by ID.
+// CreateRun creates a run: it gives the run an id, checks quotas, prepares the first input and applies it
+// like every other input. The caller must have checked the authority. Idempotent by ID.
 func (e *Engine) CreateRun(ctx context.Context, b CreateRequest) (Answer, error) {
 	c := &operation{principal: b.Principal, id: b.ID, hash: b.Hash, command: b.Command}
 	c.key = RunKey{Namespace: b.Namespace, ID: e.cfg.IDs.RunID(e.cfg.Clock.Now())}
@@ -80,8 +80,7 @@ func (e *Engine) CreateRun(ctx context.Context, b CreateRequest) (Answer, error)
 	return e.concluded(ctx, b.Namespace, &b.Principal, answer, err)
 }
 
-// refuseStart answers a start or fork that cannot be made, unless it was made
-// before.
+// refuseStart answers a start or fork that is refused, with the first answer if it is a repeat.
 func (e *Engine) refuseStart(ctx context.Context, c *operation, reason error) (Answer, error) {
 	t := &execution{e: e, op: c}
 	t.op.start = &packcache.Program{Graph: &machine.Graph{}}
@@ -89,7 +88,7 @@ func (e *Engine) refuseStart(ctx context.Context, c *operation, reason error) (A
 	return t.refuse(ctx, reason)
 }
 
-// checkStart is what can be said of a start without its pack.
+// checkStart makes the checks of a start that do not need its pack.
 func (e *Engine) checkStart(req *StartRequest) error {
 	if err := validate.CheckID("request_id", req.RequestID); err != nil {
 		return err
@@ -133,8 +132,8 @@ func (e *Engine) prepareStart(ctx context.Context, ns uint32, id string, req *St
 	}, prog, nil
 }
 
-// startHash covers the request as it was made, references unresolved: a repeat
-// is a repeat even if the pack's default has moved meanwhile.
+// startHash hashes the request as it was sent, with references unresolved. A repeat is recognized even if the
+// pack's default version has changed meanwhile.
 func startHash(req *StartRequest) [32]byte {
 	b := validate.NewBody(machine.CmdStart)
 	defer b.Free()

@@ -13,28 +13,28 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// maxClockSleep is the longest sleep of who waits for a moment of the wall clock,
-// which may be set meanwhile.
+// maxClockSleep is the longest sleep of a wait for a moment of the wall clock, because the clock may be set
+// meanwhile.
 const maxClockSleep = time.Second
 
 // timerRetry is the pause after the store or a run refused a timer.
 const timerRetry = time.Second
 
-// timerShard fires the durable timers as they come due: all that the store has. That they
-// are all this process's to fire is assumed in [timerShard.round] and nowhere else. They
-// are read from the store in batches; none is held in memory for a run that sleeps.
+// timerShard fires the durable timers of the store when they are due. Only [timerShard.round] depends on this
+// process firing all timers of the store. Timers are read from the store in batches; none is kept in memory
+// for a sleeping run.
 type timerShard struct {
 	e *Engine
-	// alarm is the due time that the loop sleeps for; a timer that is set for an
-	// earlier time wakes it. While the loop reads, every timer does.
+	// alarm is the due time that the loop sleeps for. A timer that is set for an earlier time wakes the loop.
+	// While the loop reads the store, every new timer wakes it.
 	alarm atomic.Int64
 	wake  chan struct{}
-	// failed holds timers that did not go through and what the clock's Elapsed is when
-	// each is tried again; they must not keep later ones from firing. The loop's own.
+	// failed holds timers that could not be fired and when to try each again, by the clock's Elapsed. They
+	// must not keep later ones from firing. Only the loop uses it.
 	failed map[machine.Timer]time.Duration
 }
 
-// maxFailedTimers bounds the timers that are read again and again.
+// maxFailedTimers bounds the failed timers that are remembered for another try.
 const maxFailedTimers = 4096
 
 func newTimerShard(e *Engine) *timerShard {
@@ -43,14 +43,14 @@ func newTimerShard(e *Engine) *timerShard {
 	return t
 }
 
-// onCommit is told of each commit.
+// onCommit wakes the loop if the commit set a timer that is due earlier than the alarm.
 func (t *timerShard) onCommit(batch *machine.Batch) {
 	for i := range batch.TimersSet {
 		t.onTimerSet(batch.TimersSet[i].Due)
 	}
 }
 
-// onTimerSet is called after each commit that set a timer.
+// onTimerSet wakes the loop if due is earlier than the alarm.
 func (t *timerShard) onTimerSet(due int64) {
 	if due >= t.alarm.Load() {
 		return
@@ -61,14 +61,14 @@ func (t *timerShard) onTimerSet(due int64) {
 	}
 }
 
-// Values of round other than a time.
+// Values of round that are not times.
 const (
 	roundImmediate = 0
 	roundRetry     = -1
 	roundNone      = math.MaxInt64
 )
 
-// run fires timers until ctx ends or the engine takes no inputs any more.
+// run fires timers until ctx ends or the engine takes no more inputs.
 func (t *timerShard) run(ctx context.Context) {
 	for ctx.Err() == nil && t.e.limiter.Check() == nil {
 		switch due := t.round(ctx); due {
@@ -83,9 +83,8 @@ func (t *timerShard) run(ctx context.Context) {
 	}
 }
 
-// sleepUntil sleeps until a moment of the wall clock, Unix nanoseconds, or until
-// woken. The clock may be set meanwhile, so it looks at it again and again; that
-// costs nothing but the look.
+// sleepUntil sleeps until a moment of the wall clock, in Unix nanoseconds, or until woken. It checks the wall
+// clock every maxClockSleep, because the clock may be set meanwhile.
 func (t *timerShard) sleepUntil(ctx context.Context, due int64) {
 	for {
 		pause := time.Duration(due - t.e.cfg.Clock.Now().UnixNano())
@@ -95,7 +94,7 @@ func (t *timerShard) sleepUntil(ctx context.Context, due int64) {
 	}
 }
 
-// sleep waits for the alarm; nil never comes. False: something else came first.
+// sleep waits for the alarm; a nil alarm never comes. It returns false if it was woken for another reason.
 func (t *timerShard) sleep(ctx context.Context, alarm <-chan time.Time) bool {
 	select {
 	case <-alarm:
@@ -108,9 +107,8 @@ func (t *timerShard) sleep(ctx context.Context, alarm <-chan time.Time) bool {
 	return false
 }
 
-// round fires one batch of due timers and says when the next ones are due, Unix
-// nanoseconds: roundImmediate = at once, roundRetry = something did not go through,
-// roundNone = no timer is set.
+// round fires one batch of due timers and returns when the next ones are due, in Unix nanoseconds:
+// roundImmediate = at once, roundRetry = a timer failed or the store did, roundNone = no timer is set.
 func (t *timerShard) round(ctx context.Context) int64 {
 	t.alarm.Store(math.MaxInt64)
 	now := t.e.cfg.Clock.Now().UnixNano()
@@ -134,8 +132,8 @@ func (t *timerShard) round(ctx context.Context) int64 {
 	return next
 }
 
-// fresh leaves out the stuck timers whose time has not come again, and forgets
-// those that are gone from the store.
+// fresh returns the due timers without the failed ones whose retry time has not come, and forgets failed
+// timers that are no longer in the store.
 func (t *timerShard) fresh(due []machine.Timer) []machine.Timer {
 	now := t.e.cfg.Clock.Elapsed()
 	waiting := make(map[machine.Timer]time.Duration, len(t.failed))
@@ -151,9 +149,8 @@ func (t *timerShard) fresh(due []machine.Timer) []machine.Timer {
 	return fresh
 }
 
-// fireAll fires a batch, each timer in its run's own turn, and waits for all of
-// them: that is what leaves room for live inputs between two batches. It
-// reports whether any went through.
+// fireAll fires a batch, each timer in its run's own turn, and waits for all of them. The wait leaves room
+// for live inputs between two batches. It reports whether any timer succeeded.
 func (t *timerShard) fireAll(ctx context.Context, due []machine.Timer) bool {
 	through := make([]bool, len(due))
 	var batch sync.WaitGroup
@@ -170,9 +167,8 @@ func (t *timerShard) fireAll(ctx context.Context, due []machine.Timer) bool {
 	return slices.Contains(through, true)
 }
 
-// fire applies one timer and reports whether it is done with. A timer that
-// changes nothing was replaced after it was read; one that is still there is
-// stuck.
+// fire applies one timer and reports whether it is finished. A timer that made no change was replaced after
+// it was read; one that is still in the store counts as failed.
 func (t *timerShard) fire(ctx context.Context, timer machine.Timer) bool {
 	answer, err := t.e.ApplyInternal(ctx, RunKey{Namespace: timer.Namespace, ID: timer.RunID}, machine.FireTimer{
 		Kind: timer.Kind, Step: timer.Step, Turn: timer.Turn, Due: timer.Due,
@@ -186,7 +182,7 @@ func (t *timerShard) fire(ctx context.Context, timer machine.Timer) bool {
 	return t.gone(ctx, timer)
 }
 
-// gone: the timer is not in the store any more.
+// gone reports whether the timer is no longer in the store.
 func (t *timerShard) gone(ctx context.Context, timer machine.Timer) bool {
 	s, err := t.e.store.Head(ctx, timer.Namespace, timer.RunID)
 	if err != nil {

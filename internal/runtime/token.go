@@ -8,33 +8,32 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// endedTokens bounds, per shard, the runs without an open turn whose last
-// token is still known.
+// endedTokens bounds, per shard, the runs without an open turn whose last token is still known.
 const endedTokens = 256
 
-// tokenPair is what a run's tokens are: the open turn's, and that of the turn
-// or attempt before, whose holder may still hear that its answer came too late.
+// tokenPair holds a run's tokens: the token of the open turn, and the token of the turn or attempt before.
+// The holder of the previous token can still learn that its answer came too late.
 type tokenPair struct {
 	open, past Grant
-	// fenced are those of the open turn that others took the place of.
+	// fenced are earlier tokens of the open turn that a newer token replaced.
 	fenced []Grant
 }
 
-// maxFenced bounds them; the oldest goes.
+// maxFenced bounds the fenced tokens; the oldest is dropped.
 const maxFenced = 8
 
-// tokenTable keeps the tokens of a shard's runs, in memory only: after a
-// restart every token is stale. No cache.LRU: an open token never goes.
+// tokenTable keeps the tokens of a shard's runs, in memory only: after a restart every token is stale.
+// cache.LRU is not used, because an open token must not be evicted.
 type tokenTable struct {
 	runs map[RunKey]*tokenPair
-	// ended is a ring of runs that had no open turn when they came in.
+	// ended is a ring of runs that had no open turn when they were added.
 	ended []RunKey
 	next  int
 }
 
 func newTokenTable() tokenTable { return tokenTable{runs: make(map[RunKey]*tokenPair)} }
 
-// tokenStatus judges the word that a request shows against the open turn.
+// tokenStatus compares the token of a request with the token of the open turn.
 func (s *runTable) tokenStatus(key RunKey, turn *machine.Turn, word string) (policy.Token, Grant) {
 	if word == "" {
 		return policy.TokenAbsent, Grant{}
@@ -49,11 +48,10 @@ func (s *runTable) tokenStatus(key RunKey, turn *machine.Turn, word string) (pol
 	return policy.TokenHeld, pair.open
 }
 
-// TokenOut is the open turn of a run whose token a caller was given and that is not
-// over; 0 = none.
+// TokenOut returns the open turn of a run if a caller has a token for it; 0 = none.
 func (e *Engine) TokenOut(key RunKey) uint64 { return e.runTable.holding(key) }
 
-// holding is the turn whose token somebody was given and that is not over; 0 = none.
+// holding returns the open turn of a run if a caller has a token for it; 0 = none.
 func (s *runTable) holding(key RunKey) uint64 {
 	shard := s.shard(key)
 	shard.mu.Lock()
@@ -64,8 +62,7 @@ func (s *runTable) holding(key RunKey) uint64 {
 	return 0
 }
 
-// known finds a word among the run's open and past token, whether or not its
-// turn is still open.
+// known finds a token among the run's open and past token, whether or not its turn is still open.
 func (s *runTable) known(key RunKey, word string) (Grant, bool) {
 	shard := s.shard(key)
 	shard.mu.Lock()
@@ -82,7 +79,7 @@ func (s *runTable) known(key RunKey, word string) (Grant, bool) {
 	return Grant{}, false
 }
 
-// fenced is the execution of a word that another took the place of; zero: none is known.
+// fenced returns the execution of a token that a newer token replaced; zero = the token is not known as one.
 func (s *runTable) fenced(key RunKey, word string) Grant {
 	shard := s.shard(key)
 	shard.mu.Lock()
@@ -95,7 +92,7 @@ func (s *runTable) fenced(key RunKey, word string) Grant {
 	return Grant{}
 }
 
-// current returns the word of the open turn if it was given to the principal.
+// current returns the token of the open turn if it was issued to the principal.
 func (s *runTable) current(key RunKey, turn *machine.Turn, principal string) string {
 	shard := s.shard(key)
 	shard.mu.Lock()
@@ -106,8 +103,8 @@ func (s *runTable) current(key RunKey, turn *machine.Turn, principal string) str
 	return ""
 }
 
-// issue makes a token the open turn's and fences the older one of the same
-// execution. False: the table knows a later turn, the caller's view is old.
+// issue makes a token the open turn's and fences the older one of the same execution. It returns false if the
+// table knows a later turn, because the caller's view is old.
 func (s *runTable) issue(key RunKey, tok Grant) bool {
 	shard := s.shard(key)
 	shard.mu.Lock()
@@ -145,8 +142,7 @@ func (s *runTable) retire(key RunKey, turn *machine.Turn) {
 	shard.tokens.age(key)
 }
 
-// age remembers that a run has no open token and forgets the one that came in
-// longest ago.
+// age adds a run without an open token to the ring and drops the tokens of the oldest run in it.
 func (t *tokenTable) age(key RunKey) {
 	if len(t.ended) < endedTokens {
 		t.ended = append(t.ended, key)
@@ -159,8 +155,7 @@ func (t *tokenTable) age(key RunKey) {
 	t.next = (t.next + 1) % endedTokens
 }
 
-// counted sets the number of step requests under a token that was not replaced
-// meanwhile.
+// counted sets the number of step requests under a token, unless a newer token replaced it meanwhile.
 func (s *runTable) counted(key RunKey, word string, requests int) {
 	shard := s.shard(key)
 	shard.mu.Lock()

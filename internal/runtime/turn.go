@@ -14,11 +14,11 @@ import (
 // TurnView is an open turn with all that its executor needs.
 type TurnView = render.TurnView
 
-// GetTurn reads the open turn of a run of CALLER, or of a state of orchestration
-// external, and gives its caller a new token that fences the older one.
+// GetTurn reads the open turn of a run with execution CALLER, or of a state with orchestration external, and
+// gives its caller a new token that fences the older one.
 //
-// Errors: FAILED_PRECONDITION NO_OPEN_TURN or RUN_TERMINAL; PERMISSION_DENIED
-// TURN_LEASED for a run of WORKERS, SCOPE_MISSING.
+// Errors: FAILED_PRECONDITION NO_OPEN_TURN or RUN_TERMINAL; PERMISSION_DENIED TURN_LEASED for a run of
+// WORKERS, SCOPE_MISSING.
 func (e *Engine) GetTurn(ctx context.Context, ref RunRef) (TurnView, error) {
 	key, err := e.Find(ref)
 	if err != nil {
@@ -33,7 +33,7 @@ func (e *Engine) GetTurn(ctx context.Context, ref RunRef) (TurnView, error) {
 			e.notifyChanged(key)
 			return view, nil
 		}
-		// The run has moved on since it was read.
+		// The run has changed since it was read.
 		if err := ctx.Err(); err != nil {
 			return TurnView{}, err
 		}
@@ -74,7 +74,7 @@ func (e *Engine) fetchTurn(ctx context.Context, key RunKey, p Principal) (TurnVi
 	return view, err
 }
 
-// takeToken issues a token for the turn as it was read; false: it is over.
+// takeToken issues a token for the turn as it was read. It returns false if that turn is over.
 func (e *Engine) takeToken(key RunKey, view *TurnView, p Principal) bool {
 	word := e.cfg.IDs.Token()
 	view.Token = word

@@ -64,8 +64,9 @@ build: ## Build the static binary bin/pawl, and its alias bin/sidecar
 	ln -sf pawl bin/sidecar
 
 .PHONY: demo
-demo: build ## Run a loop with a crash in the middle, end to end
+demo: build ## Run two agents with a crash in the middle, end to end: one that pays, one that writes code
 	bin/pawl demo
+	bin/pawl demo codegen
 
 .PHONY: test
 test: ## Run all tests

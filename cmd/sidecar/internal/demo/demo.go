@@ -161,7 +161,8 @@ func (d *demo) serving() []string {
 
 // start starts the sidecar on the demo's data.
 func (d *demo) start() (err error) {
-	if d.process, err = startProcess(d.Binary, d.serving(), d.Dir, d.pack); err != nil {
+	if d.process, err = startProcess(d.Binary, d.Dir, append([]string{"--listen", "127.0.0.1:0", "--pack", d.pack,
+		"--allow-tool", "write_file", "--allow-tool", "read_file", "--allow-tool", "run_tests"}, d.serving()...)); err != nil {
 		return err
 	}
 	d.printLine("sidecar", "process %d serves %s, ready after %d ms", d.process.cmd.Process.Pid, d.process.addr, d.process.ready.Milliseconds())

@@ -1,8 +1,7 @@
-// Package demo runs the product's main job end to end: RFC 0009's codegen loop
-// on a real sidecar process, with a crash in the middle.
+// Package demo shows the product's main job on real processes, with a crash in the middle:
+// [RunRefunds] an agent that moves money, [Run] the codegen loop of RFC 0009.
 //
-// It owns the story, its scripted model and the module that the model writes. Only
-// the command calls it; it is a client of the contract that also starts and kills
-// the process. Invariant: the crash is a SIGKILL, and what is said of the run
-// afterwards is read from its journal.
+// It owns the stories, their recorded models and their tools. Only the command calls it; it is a
+// client of the contract that also starts and kills the process. Invariant: the crash is a
+// SIGKILL, and what the demo says of a run afterwards is read from the run's journal.
 package demo

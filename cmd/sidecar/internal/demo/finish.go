@@ -135,15 +135,23 @@ func writesOf(r *pawlv1.Record) []*pawlv1.ArtifactWrite {
 
 // checkData proves every invariant of the store that the demo leaves.
 func (d *demo) checkData(ctx context.Context) error {
-	cmd := exec.CommandContext(ctx, d.Binary, append([]string{"check"}, d.place()...)...)
+	out, err := checkStore(ctx, d.Binary, d.place())
+	if err == nil {
+		d.printLine("check", "%s", out)
+	}
+	return err
+}
+
+// checkStore runs `pawl check` on a store and returns what it printed.
+func checkStore(ctx context.Context, binary string, place []string) (string, error) {
+	cmd := exec.CommandContext(ctx, binary, append([]string{"check"}, place...)...)
 	cmd.Args[0] = "pawl"
 	cmd.Env = environment()
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("pawl check: %w: %s", err, out)
+		return "", fmt.Errorf("pawl check: %w: %s", err, out)
 	}
-	d.printLine("check", "%s", strings.TrimSpace(string(out)))
-	return nil
+	return strings.TrimSpace(string(out)), nil
 }
 
 func (d *demo) printTrace(run *pawlv1.Run, records []*pawlv1.Record) {

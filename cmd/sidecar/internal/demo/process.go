@@ -26,19 +26,19 @@ type process struct {
 	cmd   *exec.Cmd
 	conn  *grpc.ClientConn
 	addr  string
+	http  string
 	ready time.Duration
 	log   *os.File
 }
 
-// startProcess runs the sidecar on a store and waits until it is ready.
-// Its log goes to sidecar.log beside the data.
-func startProcess(binary string, at []string, dir, pack string) (*process, error) {
+// startProcess runs `pawl serve` with the arguments and waits until it is ready.
+// Its log goes to sidecar.log of the directory.
+func startProcess(binary, dir string, args []string) (*process, error) {
 	log, err := os.OpenFile(filepath.Join(dir, "sidecar.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	p := &process{log: log, cmd: exec.Command(binary, append([]string{"serve", "--listen", "127.0.0.1:0", "--pack", pack,
-		"--allow-tool", "write_file", "--allow-tool", "read_file", "--allow-tool", "run_tests"}, at...)...)}
+	p := &process{log: log, cmd: exec.Command(binary, append([]string{"serve"}, args...)...)}
 	p.cmd.Args[0] = "pawl"
 	p.cmd.Env = environment()
 	p.cmd.Stderr = log
@@ -94,11 +94,12 @@ func (p *process) dial(line string) (err error) {
 	var ready struct {
 		Ready bool   `json:"ready"`
 		GRPC  string `json:"grpc"`
+		HTTP  string `json:"http"`
 	}
 	if err := json.Unmarshal([]byte(line), &ready); err != nil || !ready.Ready {
 		return fmt.Errorf("ready line %q: %w", line, err)
 	}
-	p.addr = ready.GRPC
+	p.addr, p.http = ready.GRPC, ready.HTTP
 	p.conn, err = output.Dial(output.Target{Addr: ready.GRPC})
 	return err
 }

@@ -230,7 +230,7 @@ browser: ## Test the web page in Chromium against the binary (VITESTFLAGS); inst
 	.ci/test-ui $(VITESTFLAGS)
 
 .PHONY: dist
-dist: ## Build binaries, wheels, npm packages and their sums into dist/ (PLATFORMS=OS/ARCH ...)
+dist: ## Build binary, wheel, npm package and their sums into dist/ for this platform (PLATFORMS=OS/ARCH ... or all)
 	GO="$(GO)" P="$(P)" VERSION="$(VERSION)" .ci/dist $(PLATFORMS)
 
 .PHONY: test-dist

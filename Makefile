@@ -44,6 +44,7 @@ deps: ## Fetch modules and build the tools, so that all else works offline
 	.ci/python-env test
 	.ci/python-env generate
 	.ci/python-env sync
+	.ci/python-env site
 	.ci/ui-env
 	.ci/browser-env
 	.ci/postgres-env
@@ -204,6 +205,10 @@ checkgenerate: $(TOOLS) ## Fail if committed generated code differs from a fresh
 docs: ## Write the generated parts of the documentation: settings, limits, commands, scopes
 	$(GO) test -p $(P) -count=1 ./internal/config ./cmd/sidecar ./internal/grpcapi -run 'Page$$' -update
 
+.PHONY: site
+site: ## Build the documentation as a site into build/site; a warning is an error
+	.ci/site
+
 .PHONY: baseline
 baseline: $(TOOLS) ## Accept the wire contract as the new baseline of buf breaking
 	$(BUF) build proto --exclude-source-info -o proto/baseline.binpb
@@ -255,4 +260,4 @@ test-deploy: ## Hold the systemd unit to its sandbox
 
 .PHONY: clean
 clean: ## Remove what the other targets built
-	rm -rf bin dist $(TOOLBIN)
+	rm -rf bin build dist $(TOOLBIN)

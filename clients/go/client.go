@@ -28,30 +28,33 @@ const DefaultAddr = "127.0.0.1:7291"
 // maxAnswerBytes bounds one message from a sidecar.
 const maxAnswerBytes = 64 << 20
 
-// Options say how to reach a sidecar, and how long to try.
+// Options configure a [Client]: the address of the sidecar, the credentials and the time limits.
+// The zero value is usable.
 type Options struct {
 	// Addr is HOST:PORT or unix:PATH. Default: the environment's PAWL_ADDR, else [DefaultAddr].
 	Addr string
 	// Namespace of all calls. Default: "default".
 	Namespace string
-	// Token gives the bearer token of each call; it is asked again for each attempt. Default:
-	// the content of the file that PAWL_TOKEN_FILE names, else PAWL_TOKEN, else none.
+	// Token returns the bearer token of a call. The client calls it before each attempt, from
+	// several goroutines. Default: the content of the file that PAWL_TOKEN_FILE names, else
+	// PAWL_TOKEN, else no token.
 	Token func(context.Context) (string, error)
-	// TLS of the connection. Default: none.
+	// TLS of the connection. Default: no TLS.
 	TLS *tls.Config
-	// Timeout bounds a call with its repetitions. Default 30 s.
+	// Timeout bounds a call together with its retries. Default: 30 s.
 	Timeout time.Duration
-	// RetryFor bounds for how long a call is repeated while that may help. Default 20 s.
+	// RetryFor bounds how long a failed call is retried, from its first attempt. Default: 20 s.
 	RetryFor time.Duration
-	// Dial are further options of the connection.
+	// Dial are further options of the gRPC connection. Default: none.
 	Dial []grpc.DialOption
-	// Conn is a connection of the caller's own. Addr, Token, TLS and Dial do not count then, and
-	// [Client.Close] leaves it open.
+	// Conn is an existing connection. With it Addr, Token, TLS and Dial have no effect, and
+	// [Client.Close] does not close it. Default: the client dials Addr.
 	Conn grpc.ClientConnInterface
 }
 
-// Client is a connection to a sidecar. It is safe for many goroutines; [Client.Close] ends it.
-// Calls that it has no method for are made with the generated stubs over [Client.Conn].
+// Client calls one sidecar: it registers packs, starts runs and executes them. Several goroutines
+// may use it. [Client.Close] ends it. Use the generated stubs over [Client.Conn] for calls that
+// have no method here.
 type Client struct {
 	o    Options
 	conn grpc.ClientConnInterface
@@ -61,7 +64,8 @@ type Client struct {
 	closed  bool
 }
 
-// NewClient checks the options; nothing is connected before the first call.
+// NewClient returns a client with the given options. The connection is made by the first call. A
+// negative duration or a malformed address is an error.
 func NewClient(o Options) (*Client, error) {
 	if o.Timeout < 0 || o.RetryFor < 0 {
 		return nil, fmt.Errorf("pawl: Timeout and RetryFor: 0 or more, not %v and %v", o.Timeout, o.RetryFor)
@@ -78,7 +82,7 @@ func NewClient(o Options) (*Client, error) {
 	return &Client{o: o, conn: conn}, nil
 }
 
-// dial opens a connection; nothing is sent before the first call.
+// dial returns a connection, which connects at the first call.
 func dial(o Options) (*grpc.ClientConn, error) {
 	o.Addr = cmp.Or(o.Addr, os.Getenv("PAWL_ADDR"), DefaultAddr)
 	if o.Token == nil {
@@ -96,7 +100,7 @@ func dial(o Options) (*grpc.ClientConn, error) {
 		grpc.WithTransportCredentials(transport),
 		grpc.WithPerRPCCredentials(bearer{o.Token}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes)),
-		// A dead connection is noticed within 15 s.
+		// A dead connection is detected within 15 s.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second, PermitWithoutStream: true}),
 	}, o.Dial...)...)
 	if err != nil {
@@ -131,15 +135,16 @@ func (b bearer) GetRequestMetadata(ctx context.Context, _ ...string) (map[string
 	return map[string]string{"authorization": "Bearer " + token}, nil
 }
 
-// RequireTransportSecurity: the sidecar is beside the program, mostly.
+// RequireTransportSecurity returns false, because most sidecars run on the program's host and serve
+// without TLS.
 func (bearer) RequireTransportSecurity() bool { return false }
 
-// Conn is the connection, for the generated stubs: `pawlv1.NewRunServiceClient(client.Conn())`.
-// Their calls are not repeated; [ErrorOf] reads their errors.
+// Conn returns the connection, for the generated stubs: `pawlv1.NewRunServiceClient(client.Conn())`.
+// Their calls are not retried. [ErrorOf] reads their errors.
 func (c *Client) Conn() grpc.ClientConnInterface { return c.conn }
 
-// Close ends the executions of runs ([Run.Serve]) and the connection. Another process may go on with
-// the runs.
+// Close stops the execution of runs ([Run.Serve]) and closes the connection. Another process can
+// continue the runs.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.closed = true
@@ -155,8 +160,8 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Worker is a worker over the client's connection, in its namespace unless the configuration
-// says otherwise.
+// Worker returns a worker that uses the client's connection. Its namespace is the client's where
+// cfg has none. Errors: those of [NewWorker].
 func (c *Client) Worker(cfg WorkerConfig) (*Worker, error) {
 	cfg.Conn = c.conn
 	if cfg.Namespace == "" {
@@ -165,16 +170,17 @@ func (c *Client) Worker(cfg WorkerConfig) (*Worker, error) {
 	return NewWorker(cfg)
 }
 
-// RegisterPack checks and stores a pack, JSON or YAML as the ending of filename says. The same
-// bytes again are the same answer. Reasons: PACK_INVALID, PACK_VERSION_TAKEN.
+// RegisterPack checks and stores a pack. The extension of filename selects JSON or YAML. The call is
+// idempotent: the same bytes give the same answer. Reasons: PACK_INVALID, PACK_VERSION_TAKEN.
 func (c *Client) RegisterPack(ctx context.Context, content []byte, filename string) (*pawlv1.RegisterPackResponse, error) {
 	request := &pawlv1.RegisterPackRequest{Namespace: c.o.Namespace, Content: content, Filename: filename}
 	return call(ctx, c, pawlv1.NewPackServiceClient(c.conn).RegisterPack, request)
 }
 
-// Start begins a run. Its turns are left to workers unless the request's execution says
-// otherwise. A request without a request_id gets a fresh one, which its repetitions keep.
-// Reasons: PACK_NOT_FOUND, NO_SUCH_ENTRY, BAD_VARIABLES, BAD_LABEL, NO_MODELS.
+// Start starts a run and returns at once. The request's execution selects what executes the turns;
+// the default is EXECUTION_WORKERS. The call is idempotent by the request's request_id. A request
+// without one gets a random id, which its retries keep. Reasons: PACK_NOT_FOUND, NO_SUCH_ENTRY,
+// BAD_VARIABLES, BAD_LABEL, NO_MODELS.
 func (c *Client) Start(ctx context.Context, request *pawlv1.StartRunRequest) (*Run, error) {
 	request = proto.CloneOf(request)
 	request.Namespace = c.o.Namespace
@@ -191,9 +197,9 @@ func (c *Client) Start(ctx context.Context, request *pawlv1.StartRunRequest) (*R
 	return c.Attach(started.GetRun().GetRunId()), nil
 }
 
-// Run begins a run and executes it here until it ends or waits for something from outside, and
-// returns it as it is then. With the request_id of a run that was begun before, perhaps by a
-// process that is dead, it goes on with that run. Errors: those of [Client.Start] and [Run.Serve].
+// Run starts a run, executes it in this process until it ends or waits for an outside event, and
+// returns its state then. With the request_id of an existing run it continues that run, also after
+// the process that started it died. Errors: those of [Client.Start] and [Run.Serve].
 func (c *Client) Run(ctx context.Context, request *pawlv1.StartRunRequest, with Serving) (*pawlv1.GetRunResponse, error) {
 	request = proto.CloneOf(request)
 	request.Execution = pawlv1.Execution_EXECUTION_CALLER
@@ -204,11 +210,12 @@ func (c *Client) Run(ctx context.Context, request *pawlv1.StartRunRequest, with 
 	return run.Serve(ctx, with)
 }
 
-// Attach is a run by its id. It makes no call: an unknown id is an error of the first one.
+// Attach returns the run with the given id. It makes no call, so an unknown id is an error of the
+// first call on the run.
 func (c *Client) Attach(runID string) *Run { return &Run{c: c, id: runID} }
 
-// call makes a call of which a repeat with the same request does nothing twice, again while
-// that may help.
+// call makes an idempotent call and retries it while [Error.Advice] allows, within Timeout and
+// RetryFor.
 func call[Q, A any](ctx context.Context, c *Client, rpc func(context.Context, Q, ...grpc.CallOption) (A, error), request Q) (A, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
 	defer cancel()
@@ -234,7 +241,8 @@ func call[Q, A any](ctx context.Context, c *Client, rpc func(context.Context, Q,
 	}
 }
 
-// backoff are growing pauses, each between half and all of its bound.
+// backoff computes the pauses between attempts. Each is between half and all of a bound, which
+// doubles from 50 ms to 1 s.
 type backoff struct{ bound time.Duration }
 
 func newBackoff() *backoff { return &backoff{bound: 50 * time.Millisecond} }
@@ -245,20 +253,20 @@ func (b *backoff) next() time.Duration {
 	return pause
 }
 
-// serving is the client's own worker, which executes the runs of [Run.Serve].
+// serving holds the client's own worker, which executes the runs of [Run.Serve].
 type serving struct {
 	w    *Worker
 	stop context.CancelFunc
-	// ended is closed when the worker's Run has returned; err is its error then.
+	// ended is closed when the worker's Run has returned. err is its error, set before that.
 	ended chan struct{}
 	err   error
 }
 
-// ErrClosed is the error of [Run.Serve] and [Client.Run] where the client was closed: before, or in the
-// midst of it. The run goes on where it is served next.
+// ErrClosed is the error of [Run.Serve] and [Client.Run] when the client is closed before or during
+// the call. The run continues when a process serves it again.
 var ErrClosed = errors.New("pawl: the client was closed")
 
-// worker is the client's own worker; the first run that is served begins it.
+// worker returns the client's own worker. The first served run starts it.
 func (c *Client) worker() (*serving, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -267,7 +275,7 @@ func (c *Client) worker() (*serving, error) {
 	}
 	if c.serving != nil {
 		select {
-		case <-c.serving.ended: // The sidecar refused it; the next run tries again.
+		case <-c.serving.ended: // The sidecar refused the worker; this run starts a new one.
 		default:
 			return c.serving, nil
 		}

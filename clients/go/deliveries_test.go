@@ -17,7 +17,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// script is a sidecar whose streams do, one after the other, what they say.
+// script is a fake sidecar. The n-th function handles its n-th stream.
 type script struct {
 	pawlv1.UnimplementedWorkerServiceServer
 	streams chan func(*scripted)
@@ -88,7 +88,7 @@ func (s *scripted) turn(lease *pawlv1.TurnLease) {
 	s.send(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Turn{Turn: &pawlv1.TurnAssignment{Lease: lease, Turn: &pawlv1.GetTurnResponse{Prompt: "p"}}}})
 }
 
-// play runs a worker against a sidecar whose streams go so.
+// play runs a worker against a fake sidecar with the given streams.
 func play(t *testing.T, cfg pawl.WorkerConfig, streams ...func(*scripted)) {
 	t.Helper()
 	s := &script{streams: make(chan func(*scripted), len(streams)), failed: make(chan string, 8)}
@@ -133,8 +133,8 @@ func play(t *testing.T, cfg pawl.WorkerConfig, streams ...func(*scripted)) {
 	}
 }
 
-// TestDeliveriesAreCounted: each registration says the highest number of a step that came
-// over all streams, whatever became of the step.
+// TestDeliveriesAreCounted: each registration has the highest number of a step received on any
+// stream, including steps that the worker refused.
 func TestDeliveriesAreCounted(t *testing.T) {
 	t.Parallel()
 	answered := func(n uint32) func(*pawlv1.WorkRequest) bool {
@@ -172,10 +172,9 @@ func TestDeliveriesAreCounted(t *testing.T) {
 	)
 }
 
-// TestOnlyTheDeliveryThatIsKeptGoesOn: the next attempt of a turn may come before the
-// receipt of the failure of the one before. Each heartbeat names both. If the stream
-// breaks then, the lease that is kept is that of the new one only: were it the older one's
-// as well, its failure would be told again under it.
+// TestOnlyTheDeliveryThatIsKeptGoesOn: the next attempt of a turn may arrive before the receipt for the
+// failure of the previous one. Each heartbeat names both. If the stream breaks then, the worker keeps
+// only the lease of the new attempt. With both, it would report the old failure under the new lease.
 func TestOnlyTheDeliveryThatIsKeptGoesOn(t *testing.T) {
 	t.Parallel()
 	handler := func(ctx context.Context, turn *pawl.Turn) (pawl.Completion, error) {

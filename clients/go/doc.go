@@ -1,8 +1,8 @@
-// Package pawl is the Go client of a Pawl sidecar: it starts and moves runs ([Client], [Run]),
+// Package pawl is the Go client of a Pawl sidecar. It starts and controls runs ([Client], [Run]),
 // executes their turns and tools ([Worker], [Run.Serve]), and reads errors ([Error]).
 //
-// Messages are those of the contract, in gen/go/pawl/v1. What the client has no method for is
-// called by the generated stubs over [Client.Conn].
+// The messages are the generated ones of gen/go/pawl/v1. Use the generated stubs over [Client.Conn]
+// for calls that have no method here.
 //
 //	client, err := pawl.NewClient(pawl.Options{})
 //	...
@@ -18,10 +18,9 @@
 //		Tools: map[string]pawl.ToolFunc{"charge": charge},
 //	})
 //
-// A program that dies is started again with the same request_id and goes on with the run: what
-// the tools answered is on record. The sidecar's own executor, the bench and the tests are
-// made of this package.
+// A program that dies continues the run when it starts again with the same request_id: the answers
+// of the tools are stored. The sidecar's own executor, the benchmark and the tests use this package.
 //
-// It knows the contract only and imports gen. Invariant: what a worker was given is reported
-// once per lease, and no more is asked for than it can do at once.
+// The package imports gen only. Two rules hold: a worker reports each assignment once per lease, and
+// it asks for no more work than it can execute at once.
 package pawl

@@ -12,37 +12,38 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// Error is what the sidecar, or the gRPC library, reported about a call. The codes and reasons
-// are those of docs/reference/errors.md.
+// Error describes a failed call, as reported by the sidecar or the gRPC library.
+// docs/reference/errors.md lists the codes and reasons.
 type Error struct {
 	Code codes.Code
-	// Reason is the sidecar's own word, such as "RUN_TERMINAL"; "" where the sidecar said nothing.
+	// Reason is the sidecar's reason, for example "RUN_TERMINAL"; "" when the error has no ErrorInfo.
 	Reason string
-	// Message names the field, the limit and the next thing to do.
+	// Message names the field and the limit, and says what to do next.
 	Message string
-	// Metadata has limits and values by name.
+	// Metadata holds limits and values by name.
 	Metadata map[string]string
-	// Violations are the fields of the request that are wrong.
+	// Violations are the invalid fields of the request.
 	Violations []Violation
-	// RetryAfter is how long to wait before a repeat; 0: the sidecar did not say.
+	// RetryAfter is the pause that the sidecar asks for before a retry; 0 = none was given.
 	RetryAfter time.Duration
-	// ConflictingRecord is, with SEQ_MISMATCH, the record that came first; else nil.
+	// ConflictingRecord is the record that was committed first, with SEQ_MISMATCH; else nil.
 	ConflictingRecord *pawlv1.Record
 
 	status *status.Status
 }
 
-// Violation is one field that is wrong.
+// Violation is one invalid field of a request.
 type Violation struct{ Field, Description string }
 
 func (e *Error) Error() string {
 	return cmp.Or(e.Reason, e.Code.String()) + ": " + e.Message
 }
 
-// GRPCStatus is the status of the call, for [status.FromError].
+// GRPCStatus returns the status of the call, for [status.FromError].
 func (e *Error) GRPCStatus() *status.Status { return e.status }
 
-// ErrorOf is the error of a call as an [*Error]; nil where err is nil or is no error of a call.
+// ErrorOf returns the error of a call as an [*Error]. It returns nil for a nil error and for an error
+// without a gRPC status.
 func ErrorOf(err error) *Error {
 	s, ok := status.FromError(err)
 	if err == nil || !ok {
@@ -66,27 +67,27 @@ func ErrorOf(err error) *Error {
 	return e
 }
 
-// Advice is what to do with an error.
+// Advice says how a caller should react to an error.
 type Advice string
 
 const (
-	// Repeat: the same request with the same id, a little later.
+	// Repeat means: send the same request with the same id after a pause.
 	Repeat Advice = "repeat"
-	// Reconnect: the same over a new stream.
+	// Reconnect means: send the same request with the same id over a new stream.
 	Reconnect Advice = "reconnect"
-	// GiveUp: the same request would meet the same answer.
+	// GiveUp means: do not retry, because the same request gets the same answer.
 	GiveUp Advice = "give up"
 )
 
-// Reasons of a row of advices, besides names.
+// Special values for the reasons of a row of advices.
 var (
 	anyReason      = []string{"any"}
 	noReason       = []string{"none"}
 	withRetryAfter = []string{"waits"}
 )
 
-// advices is the table "What to do with an error" of docs/reference/errors.md; the first row that fits
-// holds. A test compares the two; the clients in Python and TypeScript have the same one.
+// advices is the table "What to do with an error" of docs/reference/errors.md. The first matching row
+// applies. A test compares the two. The clients in Python and TypeScript have the same table.
 var advices = []struct {
 	code    string
 	reasons []string
@@ -106,7 +107,7 @@ var advices = []struct {
 	{"any", anyReason, GiveUp},
 }
 
-// Advice is what to do with the error.
+// Advice returns how to react to the error.
 func (e *Error) Advice() Advice {
 	name := codeNames[e.Code]
 	for _, row := range advices {
@@ -129,7 +130,7 @@ func (e *Error) fits(reasons []string) bool {
 	return slices.Contains(reasons, e.Reason)
 }
 
-// codeNames are the names that documents have for codes.
+// codeNames are the documented names of the codes.
 var codeNames = map[codes.Code]string{
 	codes.Aborted: "ABORTED", codes.PermissionDenied: "PERMISSION_DENIED", codes.Unauthenticated: "UNAUTHENTICATED",
 	codes.Unimplemented: "UNIMPLEMENTED", codes.Unavailable: "UNAVAILABLE", codes.DeadlineExceeded: "DEADLINE_EXCEEDED",

@@ -11,10 +11,9 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// TestAShortLeaseOutlivesItsHandler (8.17): the pause of the heartbeat is chosen while
-// the worker holds nothing; a turn that comes in then with a lease of a second is kept
-// all the same. A machine on which a second passes between two looks of anybody gets a
-// longer lease, still far below that pause.
+// TestAShortLeaseOutlivesItsHandler (8.17): the worker chooses the heartbeat's pause while it holds no
+// lease. A turn that then arrives with a lease of one second is kept. On a machine that stalls for a
+// second the test uses a longer lease, still far below that pause.
 func TestAShortLeaseOutlivesItsHandler(t *testing.T) {
 	t.Parallel()
 	for sec := 1; ; sec *= 2 {
@@ -63,8 +62,8 @@ func underLease(t *testing.T, sec int) (*pawlv1.Run, []*pawlv1.Record) {
 	return run, records.GetRecords()
 }
 
-// TestBadFailures (8.17): whatever a function says of its failure, the worker's place
-// is free afterwards and the failure is recorded.
+// TestBadFailures (8.17): for any code and message of a failure, the worker's slot is free afterwards
+// and the failure is recorded.
 func TestBadFailures(t *testing.T) {
 	t.Parallel()
 	s, ctx := newSidecar(t), testContext(t)

@@ -7,11 +7,12 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// ErrSuspended is what a [TurnFunc] returns that waits for steps and would rather not hold
-// its turn meanwhile: the turn is assigned again, as it is, once they are answered.
+// ErrSuspended is returned by a [TurnFunc] to release its turn while steps are pending. The sidecar
+// assigns the turn again when they are answered. The new assignment counts as the same attempt.
 var ErrSuspended = errors.New("the turn waits for its steps")
 
-// RequestModel asks for a round of the turn, from 1.
+// RequestModel starts a model call of the turn. round counts from 1. bound is the most that the call
+// may consume. The call is idempotent by its round.
 func (t *Turn) RequestModel(ctx context.Context, round int32, asked *pawlv1.ModelRequest, bound *pawlv1.Usage) (*pawlv1.RequestModelResponse, error) {
 	r, err := t.ask(ctx, func(l *pawlv1.TurnLease) *pawlv1.WorkRequest {
 		return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_RequestModel{RequestModel: &pawlv1.RequestModelRequest{
@@ -23,7 +24,7 @@ func (t *Turn) RequestModel(ctx context.Context, round int32, asked *pawlv1.Mode
 	return r.GetRequestModel(), err
 }
 
-// setLastAnswer keeps which answer the turn had last.
+// setLastAnswer stores which MODEL step the turn got last: that step if it is answered, else none.
 func (t *Turn) setLastAnswer(step *pawlv1.Step) {
 	t.w.mu.Lock()
 	defer t.w.mu.Unlock()
@@ -33,12 +34,10 @@ func (t *Turn) setLastAnswer(step *pawlv1.Step) {
 	}
 }
 
-// AnswerModel tells what came of a call of a model; run, turn's token and so on are the
-// turn's.
+// AnswerModel reports the outcome of a model call. The turn fills in the run and the token.
 func (t *Turn) AnswerModel(ctx context.Context, answer *pawlv1.AnswerModelRequest) (*pawlv1.AnswerModelResponse, error) {
 	r, err := t.ask(ctx, func(l *pawlv1.TurnLease) *pawlv1.WorkRequest {
-		// A message of its own: the one before may still be on its way out of a session that
-		// is over.
+		// Each attempt builds a new message, because an ended session may still be sending the last one.
 		return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_AnswerModel{AnswerModel: &pawlv1.AnswerModelRequest{
 			RunId: l.GetRunId(), TurnToken: l.GetToken(), Step: answer.GetStep(), Attempt: answer.GetAttempt(),
 			Outcome: answer.GetOutcome(), Usage: answer.GetUsage(),
@@ -50,8 +49,8 @@ func (t *Turn) AnswerModel(ctx context.Context, answer *pawlv1.AnswerModelReques
 	return r.GetAnswerModel(), err
 }
 
-// UpdateModelCall keeps the provider's id of a response that is being made, for an execution that
-// comes after this one.
+// UpdateModelCall stores the provider's id of a response in progress, so that a later execution of the
+// turn can fetch it.
 func (t *Turn) UpdateModelCall(ctx context.Context, step uint32, attempt int32, responseID string) (*pawlv1.UpdateModelCallResponse, error) {
 	r, err := t.ask(ctx, func(l *pawlv1.TurnLease) *pawlv1.WorkRequest {
 		return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_UpdateModelCall{UpdateModelCall: &pawlv1.UpdateModelCallRequest{
@@ -61,7 +60,7 @@ func (t *Turn) UpdateModelCall(ctx context.Context, step uint32, attempt int32, 
 	return r.GetUpdateModelCall(), err
 }
 
-// RequestCall asks for the step of a model's tool call and waits for nothing; see
+// RequestCall starts the step of a model's tool call and returns without waiting for its answer; see
 // [Turn.Answered].
 func (t *Turn) RequestCall(ctx context.Context, call *pawlv1.ToolCallRef, tool, payload string) (*pawlv1.StepOutcome, error) {
 	r, err := t.ask(ctx, func(l *pawlv1.TurnLease) *pawlv1.WorkRequest {
@@ -79,13 +78,13 @@ func (t *Turn) RequestCall(ctx context.Context, call *pawlv1.ToolCallRef, tool, 
 	return r.GetRequestStep().GetOutcomes()[0], nil
 }
 
-// Answered waits for the answer of a step.
+// Answered waits until a step is answered and returns it. It returns the error of ctx when ctx ends.
 func (t *Turn) Answered(ctx context.Context, step uint32) (*pawlv1.Step, error) {
 	return t.answer(ctx, step)
 }
 
-// ReasonOf is the sidecar's reason where it refused a request, HANDLER_ERROR for any other error:
-// what a turn that fails with the error is failed with.
+// ReasonOf returns the code with which err fails a turn: the sidecar's reason for a refused request,
+// HANDLER_ERROR for any other error.
 func ReasonOf(err error) string { return reasonOf(err) }
 
 // suspend releases the turn until its steps are answered.

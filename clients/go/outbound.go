@@ -10,29 +10,29 @@ import (
 )
 
 const (
-	// maxBatch bounds the requests of one message, as the contract does.
+	// maxTogether bounds the requests of one message; the limit is part of the API.
 	maxTogether = 1024
-	// queuedBytes is about how much may wait to be sent; who has more waits.
+	// queuedBytes bounds the queue. add blocks while more bytes are queued.
 	queuedBytes = 4 << 20
-	// elementBytes is at most what a request takes in another one besides itself.
+	// elementBytes is the largest overhead of a request inside another one.
 	elementBytes = 8
 )
 
-// outbound is the requests of one stream on their way out. What waits goes in one
-// message, so that the turns that one sync of the sidecar let go on cost one.
+// outbound queues the requests of one stream. All queued requests go into one message, so that the
+// turns that one sync of the sidecar released cost one message.
 type outbound struct {
-	// limit is the largest message that the server takes, bytes.
+	// limit is the largest message that the server accepts, in bytes.
 	limit int64
 
 	mu     sync.Mutex
 	queue  []outgoing
 	queued int64
 	over   bool
-	// changed: there is something to send, or room, or it is over.
+	// changed is signalled when queue, queued or over changes.
 	changed *sync.Cond
 }
 
-// outgoing is a request and its size.
+// outgoing is a request and its size in bytes.
 type outgoing struct {
 	req  *pawlv1.WorkRequest
 	size int64
@@ -44,7 +44,7 @@ func newOutbound(limit int64) *outbound {
 	return o
 }
 
-// add queues a request, in order, and waits while too much is queued.
+// add appends a request to the queue and blocks while the queue is full.
 func (o *outbound) add(req *pawlv1.WorkRequest) error {
 	item := outgoing{req, int64(proto.Size(req)) + elementBytes}
 	o.mu.Lock()
@@ -61,7 +61,7 @@ func (o *outbound) add(req *pawlv1.WorkRequest) error {
 	return nil
 }
 
-// end lets everybody go; nothing is sent any more.
+// end stops sending and unblocks all waiting calls.
 func (o *outbound) end() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -69,7 +69,7 @@ func (o *outbound) end() {
 	o.changed.Broadcast()
 }
 
-// run sends until the end. What an error of the stream means, its reader is told.
+// run sends until end or until the stream fails. The reader of the stream gets the stream's error.
 func (o *outbound) run(stream workClient) {
 	for {
 		message := o.next()
@@ -83,15 +83,14 @@ func (o *outbound) run(stream workClient) {
 	}
 }
 
-// next waits for something to send and puts what there is into one message; nil: it is
-// over.
+// next waits for a request and joins all queued requests into one message. It returns nil after end.
 func (o *outbound) next() *pawlv1.WorkRequest {
 	o.mu.Lock()
 	for len(o.queue) == 0 && !o.over {
 		o.changed.Wait()
 	}
 	o.mu.Unlock()
-	// Others end at the same moment: they come first.
+	// Other turns may add requests at the same moment. Yielding lets them join this message.
 	runtime.Gosched()
 	o.mu.Lock()
 	defer o.mu.Unlock()

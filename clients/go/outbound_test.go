@@ -70,8 +70,7 @@ func TestRequestsShareMessages(t *testing.T) {
 	}
 }
 
-// TestQueueIsBounded: who sends faster than the server reads waits, until there is room
-// or it is over.
+// TestQueueIsBounded: add blocks while the queue is full, until the server reads or the session ends.
 func TestQueueIsBounded(t *testing.T) {
 	t.Parallel()
 	const requests, most = 20, 4

@@ -16,25 +16,26 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// Run is a run by its id. Its methods make calls, which are repeated while that may help; their
-// requests need neither namespace nor run_id, and get a fresh id where they have none.
+// Run is a handle to one run. Its methods call the sidecar and retry failed calls. They fill in
+// namespace and run_id, and a random id where the request has none, so that a retry has no second
+// effect. Several goroutines may use it.
 type Run struct {
 	c  *Client
 	id string
 }
 
-// ID of the run.
+// ID returns the run's id.
 func (r *Run) ID() string { return r.id }
 
 func (r *Run) stubs() pawlv1.RunServiceClient { return pawlv1.NewRunServiceClient(r.c.conn) }
 
-// Info is the run as it is, with its artifacts and budgets. Reason: RUN_NOT_FOUND.
+// Info returns the run's present state with its artifacts and budgets. Reason: RUN_NOT_FOUND.
 func (r *Run) Info(ctx context.Context) (*pawlv1.GetRunResponse, error) {
 	return call(ctx, r.c, r.stubs().GetRun, &pawlv1.GetRunRequest{Namespace: r.c.o.Namespace, RunId: r.id})
 }
 
-// Emit moves the run by an event of its state. Reasons: UNKNOWN_EVENT, SEQ_MISMATCH,
-// RUN_TERMINAL, RUN_PAUSED, TURN_TOKEN_STALE.
+// Emit emits an event of the run's current state. The call is idempotent by the request's event_id.
+// Reasons: UNKNOWN_EVENT, SEQ_MISMATCH, RUN_TERMINAL, RUN_PAUSED, TURN_TOKEN_STALE.
 func (r *Run) Emit(ctx context.Context, request *pawlv1.EmitEventRequest) (*pawlv1.EmitEventResponse, error) {
 	request = proto.CloneOf(request)
 	request.Namespace, request.RunId = r.c.o.Namespace, r.id
@@ -44,7 +45,8 @@ func (r *Run) Emit(ctx context.Context, request *pawlv1.EmitEventRequest) (*pawl
 	return call(ctx, r.c, r.stubs().EmitEvent, request)
 }
 
-// SendInput gives parts to the next turn of the visit. Reasons: RUN_TERMINAL, INPUT_QUEUE_FULL.
+// SendInput adds a message to the next turn of the visit. The call is idempotent by the request's
+// message_id. Reasons: RUN_TERMINAL, INPUT_QUEUE_FULL.
 func (r *Run) SendInput(ctx context.Context, request *pawlv1.SendInputRequest) (*pawlv1.SendInputResponse, error) {
 	request = proto.CloneOf(request)
 	request.Namespace, request.RunId = r.c.o.Namespace, r.id
@@ -54,7 +56,7 @@ func (r *Run) SendInput(ctx context.Context, request *pawlv1.SendInputRequest) (
 	return call(ctx, r.c, r.stubs().SendInput, request)
 }
 
-// Pause lets no turn begin until [Run.Resume]. Reason: RUN_TERMINAL.
+// Pause starts no turn of the run until [Run.Resume]. Reason: RUN_TERMINAL.
 func (r *Run) Pause(ctx context.Context, note string) (*pawlv1.PauseRunResponse, error) {
 	request := &pawlv1.PauseRunRequest{Namespace: r.c.o.Namespace, RunId: r.id, Note: note, RequestId: rand.Text()}
 	return call(ctx, r.c, r.stubs().PauseRun, request)
@@ -66,14 +68,14 @@ func (r *Run) Resume(ctx context.Context, note string) (*pawlv1.ResumeRunRespons
 	return call(ctx, r.c, r.stubs().ResumeRun, request)
 }
 
-// Cancel ends the run CANCELLED. Reason: RUN_TERMINAL.
+// Cancel ends the run with the status CANCELLED. Reason: RUN_TERMINAL.
 func (r *Run) Cancel(ctx context.Context, note string) (*pawlv1.CancelRunResponse, error) {
 	request := &pawlv1.CancelRunRequest{Namespace: r.c.o.Namespace, RunId: r.id, Note: note, RequestId: rand.Text()}
 	return call(ctx, r.c, r.stubs().CancelRun, request)
 }
 
-// Wait waits until the run has ended, or waits too where until says so, and returns it. ctx
-// bounds the wait: without a deadline it is as long as the run.
+// Wait returns the run once it meets until: it has ended, or it has ended or waits for an outside
+// event. ctx bounds the wait; without a deadline the call may last as long as the run.
 func (r *Run) Wait(ctx context.Context, until pawlv1.WaitUntil) (*pawlv1.Run, error) {
 	const once = 20 * time.Second
 	request := &pawlv1.WaitRunRequest{Namespace: r.c.o.Namespace, RunId: r.id, Until: until, Timeout: durationpb.New(once)}
@@ -88,11 +90,11 @@ func (r *Run) Wait(ctx context.Context, until pawlv1.WaitUntil) (*pawlv1.Run, er
 	}
 }
 
-// Serve executes a run of EXECUTION_CALLER here until it ends or waits for something from
-// outside, and returns it as it is then. All runs that a client serves share one stream. When
-// ctx ends the run is given up, and another process may go on with it; a turn or tool that was
-// lost is executed again, or not, as the pack says. Errors: [ErrServed], [ErrTakenOver],
-// [ErrNotServed], [ErrNoTurnFunc], [ErrClosed], those of ServeRun, that of ctx.
+// Serve executes a run of EXECUTION_CALLER in this process until it ends or waits for an outside
+// event, and returns its state then. All runs that a client serves share one stream. When ctx ends,
+// the client releases the run and another process can continue it. The pack decides whether an
+// interrupted turn or tool is executed again. Errors: [ErrServed], [ErrTakenOver], [ErrNotServed],
+// [ErrNoTurnFunc], [ErrClosed], those of ServeRun, that of ctx.
 func (r *Run) Serve(ctx context.Context, with Serving) (*pawlv1.GetRunResponse, error) {
 	s, err := r.c.worker()
 	if err != nil {
@@ -111,7 +113,7 @@ func (r *Run) Serve(ctx context.Context, with Serving) (*pawlv1.GetRunResponse, 
 	return r.Info(ctx)
 }
 
-// closedBy is ErrClosed where the client was closed.
+// closedBy returns ErrClosed for a closed client, else nil.
 func closedBy(c *Client) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,13 +123,14 @@ func closedBy(c *Client) error {
 	return nil
 }
 
-// ErrGap is the error of a stream of records in which one is missing.
+// ErrGap is the error of [Run.Transitions] when the stream skips a record.
 var ErrGap = errors.New("pawl: a record is missing in the stream")
 
-// Transitions are the records of the run behind after, of the kinds (default: TRANSITION and
-// ENDED), each once and in order, until the run ends. A connection that is lost is taken up
-// again behind the last record; after [Options.RetryFor] without any the error is the last one.
-// The sequence ends with the first error.
+// Transitions iterates over the run's records whose seq is greater than after, and follows the run
+// until it ends. It yields each record once, in order. kinds selects the kinds of records; the default
+// is TRANSITION and ENDED. After a lost connection it continues behind the last record, and gives up
+// with the connection's error after [Options.RetryFor] without a record. The first error ends the
+// sequence. Errors: [ErrGap], those of StreamTransitions, that of ctx.
 func (r *Run) Transitions(ctx context.Context, after uint64, kinds ...pawlv1.RecordKind) iter.Seq2[*pawlv1.Record, error] {
 	return func(yield func(*pawlv1.Record, error) bool) {
 		backoff, since := newBackoff(), time.Now()
@@ -155,7 +158,7 @@ func (r *Run) Transitions(ctx context.Context, after uint64, kinds ...pawlv1.Rec
 	}
 }
 
-// tail reads one connection of [Run.Transitions]; after is moved along.
+// tail reads one stream of [Run.Transitions] and sets after to the seq of the last record.
 func (r *Run) tail(
 	ctx context.Context, after *uint64, kinds []pawlv1.RecordKind, take func(*pawlv1.Record) bool,
 ) (ended, goOn bool, err error) {
@@ -180,7 +183,7 @@ func (r *Run) tail(
 		}
 		record := answer.GetRecord()
 		if record.GetSeq() <= *after {
-			continue // It came over the connection before.
+			continue // An earlier connection delivered it.
 		}
 		if record.GetPrevSeq() > *after {
 			return false, true, fmt.Errorf("%w: run %s: record %d follows %d, the last one read was %d",

@@ -8,52 +8,52 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// Serving is what executes one run of EXECUTION_CALLER.
+// Serving holds the functions that execute one run of EXECUTION_CALLER.
 type Serving struct {
-	// Turn executes the turns whose prompt has no function of its own.
+	// Turn executes the turns whose prompt is not in Prompts.
 	Turn TurnFunc
-	// Prompts executes turns by their prompts. Default: none.
+	// Prompts are the functions of turns by prompt. Default: none.
 	Prompts map[string]TurnFunc
-	// Tools executes steps by their tools; "*" takes those that have no function of their
-	// own. Steps of other tools go to other workers. Default: none.
+	// Tools are the functions of steps by tool. "*" is for tools without a function. Other workers
+	// execute the steps of the remaining tools. Default: none.
 	Tools map[string]ToolFunc
-	// OnError gets each error of a function of the run, and of its answer. Several goroutines call
-	// it. A mistake of the program is the error of the serving instead. Default: errors are dropped.
+	// OnError receives each error of a function of the run and each refused answer. Several goroutines
+	// call it. A mistake of the program ends [Run.Serve] instead. Default: errors are dropped.
 	OnError func(error)
 }
 
 // Errors of [Worker.Serve].
 var (
-	// ErrServed: this worker serves the run already.
+	// ErrServed means that this worker already serves the run.
 	ErrServed = errors.New("this worker serves the run already")
-	// ErrTakenOver: another worker has taken the run over.
+	// ErrTakenOver means that another worker serves the run now.
 	ErrTakenOver = errors.New("another worker has taken the run over")
-	// ErrNotServed: the sidecar does not let the worker serve the run any more: it was deleted,
-	// or the principal has lost the right to it.
+	// ErrNotServed means that the worker may no longer serve the run: the run was deleted, or the
+	// principal lost its right to it.
 	ErrNotServed = errors.New("the run is not this worker's to serve any more")
-	// ErrNoTurnFunc: the program has no function for a prompt of the run.
+	// ErrNoTurnFunc means that the program has no function for a prompt of the run.
 	ErrNoTurnFunc = errors.New("no function for the prompt")
-	// ErrStopped: [Worker.Run] has returned.
+	// ErrStopped means that [Worker.Run] has returned.
 	ErrStopped = errors.New("the worker has stopped")
 )
 
 // served is a run that the worker serves.
 type served struct {
 	Serving
-	// taken: the sidecar lets the worker serve the run; what registers again names it then.
-	// Guarded by the worker's mutex.
+	// taken is true once the sidecar accepted the worker for the run. A new registration then names
+	// the run. The worker's mutex guards it.
 	taken bool
-	// over gets why the worker serves it no more.
+	// over receives the reason for the end of serving. Its capacity is 1.
 	over chan ending
 }
 
-// ending is why a run is served no more: what the sidecar says, or a mistake of the program.
+// ending is why the worker stopped serving a run: the sidecar's cause, or a mistake of the program.
 type ending struct {
 	cause   pawlv1.UnservedCause
 	mistake error
 }
 
-// end says why the run is served no more; the first word counts.
+// end ends the serving of the run. Only the first call has an effect.
 func (r *served) end(why ending) {
 	select {
 	case r.over <- why:
@@ -61,21 +61,21 @@ func (r *served) end(why ending) {
 	}
 }
 
-// reportError passes an error of a function of the run, or of its answer, to OnError.
+// reportError passes an error of a function of the run, or of a refused answer, to OnError.
 func (r *served) reportError(err error) {
 	if r != nil && r.OnError != nil {
 		r.OnError(err)
 	}
 }
 
-// Serve executes a run of EXECUTION_CALLER until it ends or waits for something from outside:
-// true says that it has ended. [Worker.Run] must be running. It goes on over lost connections.
-// When ctx ends it gives the run up and returns the error of ctx; turns that are under way are
-// stopped, and another worker may go on with the run.
+// Serve executes a run of EXECUTION_CALLER until it ends or waits for an outside event. It returns
+// true when the run has ended. [Worker.Run] must be running. Serve continues over lost connections.
+// When ctx ends, it stops the run's turns, releases the run and returns the error of ctx. Another
+// worker can then continue the run.
 //
-// A mistake of the program ends the serving at once, and no attempt of the turn is used up: a prompt
-// without function (ErrNoTurnFunc), a completion with an event or an artifact that the state does not
-// have, or with an artifact of another type.
+// A mistake of the program ends Serve at once and uses up no attempt of the turn: a prompt without a
+// function (ErrNoTurnFunc), a completion with an event or an artifact that the state does not have, or
+// with an artifact of another type.
 //
 // Errors: ErrServed, ErrTakenOver, ErrNotServed, ErrNoTurnFunc, ErrStopped, those of ServeRun and of a
 // completion with a mistake, that of ctx.
@@ -126,7 +126,7 @@ func (w *Worker) Serve(ctx context.Context, runID string, with Serving) (ended b
 	}
 }
 
-// begin tells the sidecar that the worker serves the run.
+// begin asks the sidecar to let the worker serve the run.
 func (w *Worker) begin(ctx context.Context, runID string, run *served) error {
 	var last *session
 	for {
@@ -156,7 +156,7 @@ func (w *Worker) unserve(runID string) {
 	delete(w.served, runID)
 }
 
-// release gives a run up, and stops its turns.
+// release stops the run's turns and returns the run to the sidecar.
 func (w *Worker) release(runID string) {
 	w.mu.Lock()
 	s := w.session
@@ -171,7 +171,7 @@ func (w *Worker) release(runID string) {
 	}
 }
 
-// unserved hands on why the worker serves a run no more.
+// unserved ends the serving of a run with the sidecar's cause.
 func (w *Worker) unserved(in *pawlv1.RunUnserved) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -180,7 +180,7 @@ func (w *Worker) unserved(in *pawlv1.RunUnserved) {
 	}
 }
 
-// servedRuns are the runs that the worker serves, for its registration. It is called under mu.
+// servedRuns returns the runs that the worker serves, for its registration. The caller holds mu.
 func (w *Worker) servedRuns() []*pawlv1.ServeRun {
 	var all []*pawlv1.ServeRun
 	for id, run := range w.served {
@@ -191,7 +191,7 @@ func (w *Worker) servedRuns() []*pawlv1.ServeRun {
 	return all
 }
 
-// turn finds what executes a turn of the run.
+// turn returns the function for a turn of the run, or nil.
 func (r *served) turn(prompt string) TurnFunc {
 	if f := r.Prompts[prompt]; f != nil {
 		return f
@@ -199,7 +199,7 @@ func (r *served) turn(prompt string) TurnFunc {
 	return r.Turn
 }
 
-// tool finds what executes a step of the run.
+// tool returns the function for a step of the run, or nil.
 func (r *served) tool(name string) ToolFunc {
 	if f := r.Tools[name]; f != nil {
 		return f

@@ -26,7 +26,7 @@ func (s *sidecar) startOwn(ctx context.Context) string {
 	return got.GetRun().GetRunId()
 }
 
-// serving runs a worker that offers nothing until the test ends.
+// serving runs a worker without functions until the test ends.
 func (s *sidecar) serving(ctx context.Context, id string) *pawl.Worker {
 	s.t.Helper()
 	w, err := pawl.NewWorker(pawl.WorkerConfig{Conn: s.conn, ID: id, Retry: 5 * time.Millisecond})

@@ -15,8 +15,8 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// errSessionOver: the stream ended before the receipt came. Nobody knows whether
-// the request took effect; it can be repeated.
+// errSessionOver means that the stream ended before the receipt came. The request may have taken
+// effect. It can be sent again.
 var errSessionOver = errors.New("the stream ended before the receipt")
 
 type workClient = grpc.BidiStreamingClient[pawlv1.WorkRequest, pawlv1.WorkResponse]
@@ -25,10 +25,10 @@ type workClient = grpc.BidiStreamingClient[pawlv1.WorkRequest, pawlv1.WorkRespon
 type session struct {
 	w      *Worker
 	stream workClient
-	// limit is the largest request that the server takes, in bytes; a larger one
-	// would end the stream, and with it every lease.
+	// limit is the largest request that the server accepts, in bytes. A larger one would end the
+	// stream and so lose every lease.
 	limit int64
-	// taken holds at most one token: a turn came in since beat chose its pause.
+	// taken holds one token when a turn arrived since heartbeat chose its pause.
 	taken chan struct{}
 	out   *outbound
 
@@ -42,7 +42,7 @@ func newSession(w *Worker, stream workClient, limit int64) *session {
 	return &session{w: w, stream: stream, limit: limit, out: newOutbound(limit), receipts: make(map[uint64]chan *pawlv1.WorkReceipt), over: make(chan struct{}), taken: make(chan struct{}, 1)}
 }
 
-// send hands a request to the one that sends; an error: the stream is over.
+// send queues a request. It returns an error when the stream is over.
 func (s *session) send(req *pawlv1.WorkRequest) error { return s.out.add(req) }
 
 // credits asks for more work.
@@ -76,7 +76,7 @@ func (s *session) call(ctx context.Context, req *pawlv1.WorkRequest) (*pawlv1.Wo
 	}
 }
 
-// receive takes responses until the stream ends.
+// receive handles responses until the stream ends.
 func (s *session) receive(ctx context.Context) error {
 	defer s.out.end()
 	defer close(s.over)
@@ -118,7 +118,7 @@ func (s *session) take(ctx context.Context, m *pawlv1.WorkResponse) {
 	}
 }
 
-// finish gives work back that nothing here executes.
+// giveBack returns work to the sidecar that this worker has no function for.
 func (s *session) giveBack(work *pawlv1.WorkRelease) {
 	_ = s.send(&pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_Release{Release: work}})
 }
@@ -133,9 +133,8 @@ func (s *session) receipt(r *pawlv1.WorkReceipt) {
 	}
 }
 
-// heartbeat extends the leases for as long as the session lives, in a third of the
-// shortest one. A turn that is taken meanwhile may need the next beat earlier than it
-// was due before.
+// heartbeat extends the leases until the session ends, after a third of the shortest lease each time
+// but at least every `every`. A turn that arrives meanwhile may bring the next heartbeat forward.
 func (s *session) heartbeat(ctx context.Context, every time.Duration) {
 	last := time.Now()
 	for {
@@ -160,7 +159,7 @@ func (s *session) heartbeat(ctx context.Context, every time.Duration) {
 	}
 }
 
-// permanent: connecting again does not help.
+// permanent reports whether a new connection would fail with the same error.
 func permanent(err error) bool {
 	switch status.Code(err) {
 	case codes.InvalidArgument, codes.NotFound, codes.PermissionDenied, codes.Unauthenticated, codes.FailedPrecondition, codes.Unimplemented:

@@ -12,38 +12,38 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// Step is a tool call that the worker makes.
+// Step is one tool call that the worker executes.
 type Step struct {
-	// Assignment is what the sidecar sent, with the lease of that time. It never changes.
+	// Assignment is the sidecar's message, with the lease of that time. It never changes.
 	Assignment *pawlv1.StepAssignment
-	// held is the lease now: another one after the worker connected again. The worker's mutex guards it.
+	// held is the present lease. It changes when the worker reconnects. The worker's mutex guards it.
 	held   *pawlv1.StepLease
 	w      *Worker
 	cancel context.CancelFunc
-	// do executes it; run: the worker serves its run, and it takes none of its capacity; nil: not.
+	// do executes the step. run is set when the worker serves the step's run; the step then uses none
+	// of the worker's capacity.
 	do  ToolFunc
 	run *served
-	// usage is reported with the answer; nil: the sidecar takes the cost that the pack declares.
+	// usage is reported with the answer; nil = the sidecar charges the cost that the pack declares.
 	usage *pawlv1.Usage
 }
 
-// IdempotencyKey is "RUN/STEP", the same for every attempt of the call: what the
-// tool changes elsewhere is keyed by it, so that an attempt whose answer was lost,
-// came too late or was an error has no second effect there.
+// IdempotencyKey returns "RUN/STEP", which is the same for every attempt of the call. A tool passes it
+// to the systems that it changes, so that a repeated attempt has no second effect.
 func (s *Step) IdempotencyKey() string { return s.Assignment.GetIdempotencyKey() }
 
-// lease is the step's; the worker's mutex must be held.
+// lease returns the step's present lease. The caller holds the worker's mutex.
 func (s *Step) lease() *pawlv1.StepLease { return s.held }
 
-// count notes that a step came, whatever becomes of it: it is not sent again.
+// count stores the number of a received step, so that the sidecar does not send it again.
 func (w *Worker) count(delivery uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.received = max(w.received, delivery)
 }
 
-// startStep executes a step in a goroutine of its own. False: nothing here executes it, and it was
-// not begun: its run was given up meanwhile.
+// startStep executes a step in a new goroutine. It returns false when the worker has no function for
+// the step, as after its run was released.
 func (w *Worker) startStep(ctx context.Context, a *pawlv1.StepAssignment) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.GetTimeout().AsDuration())
 	st := &Step{Assignment: a, held: a.GetLease(), w: w, cancel: cancel}
@@ -64,7 +64,7 @@ func (w *Worker) startStep(ctx context.Context, a *pawlv1.StepAssignment) bool {
 func (s *Step) execute(ctx context.Context) {
 	result, err := s.do(ctx, s)
 	if err == nil && !utf8.Valid(result) {
-		// It would end the stream, with whatever else goes in its message.
+		// Invalid UTF-8 would end the stream and lose the other requests of its message.
 		err = refused(&Failure{Code: "INVALID_UTF8", Message: "result: is not UTF-8"})
 	}
 	if ctx.Err() == nil {
@@ -83,8 +83,8 @@ func (s *Step) execute(ctx context.Context) {
 	}
 }
 
-// toolFunc finds what executes a step, and its run if the worker serves it; nil: nothing does.
-// It is called under mu.
+// toolFunc returns the function for a step, and the step's run if the worker serves it. do is nil if
+// there is no function. The caller holds mu.
 func (w *Worker) toolFunc(lease *pawlv1.StepLease) (do ToolFunc, of *served) {
 	if run := w.served[lease.GetRunId()]; run != nil {
 		if do = run.tool(lease.GetTool()); do != nil {
@@ -99,10 +99,9 @@ func (w *Worker) toolFunc(lease *pawlv1.StepLease) (do ToolFunc, of *served) {
 	return nil, nil
 }
 
-// report answers the step, again and again while the connection breaks on it and while the
-// sidecar asks to come back: what the tool did it did, and a step that is not answered becomes
-// unknown. A result that is refused for good is reported as an
-// error of which nobody knows: the call did happen.
+// report sends the step's answer. It repeats it after a broken connection and when the sidecar asks
+// for a retry, because an unanswered step gets the status UNKNOWN. A result that the sidecar refuses
+// for good is reported as an error with an unknown outcome, because the call did happen.
 func (s *Step) report(ctx context.Context, result string, failed error) {
 	var last *session
 	for {
@@ -127,7 +126,7 @@ func (s *Step) report(ctx context.Context, result string, failed error) {
 	}
 }
 
-// retryDelay is when the sidecar asks to repeat a request; 0 = it does not.
+// comeBack returns the pause that the sidecar asks for before a retry; 0 = no retry is asked for.
 func comeBack(err error) time.Duration {
 	for _, detail := range status.Convert(err).Details() {
 		if retry, ok := detail.(*errdetails.RetryInfo); ok {
@@ -171,7 +170,7 @@ func refused(why error) *Failure {
 	return &Failure{Code: fault.GetCode(), Message: "the result was refused: " + status.Convert(why).Message(), Unknown: true}
 }
 
-// unknown reports whether what the call changes elsewhere may have happened.
+// unknown reports whether the call may have changed other systems.
 func unknown(failed error) bool {
 	failure, ok := errors.AsType[*Failure](failed)
 	return ok && failure.Unknown

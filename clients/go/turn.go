@@ -17,21 +17,22 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// Turn is a turn that the worker executes.
+// Turn is one turn that the worker executes. Several goroutines may call Step.
 type Turn struct {
-	// Assignment is what the sidecar sent, with the lease of that time. It never changes.
+	// Assignment is the sidecar's message, with the lease of that time. It never changes.
 	Assignment *pawlv1.TurnAssignment
 	w          *Worker
 	cancel     context.CancelFunc
-	// do executes it; run: the worker serves its run, and it takes none of its capacity; nil: not.
+	// do executes the turn. run is set when the worker serves the turn's run; the turn then uses none
+	// of the worker's capacity.
 	do  TurnFunc
 	run *served
-	// All below is guarded by the worker's mutex.
+	// The worker's mutex guards all fields below.
 	//
-	// held is the lease now: another one after the worker connected again.
+	// held is the present lease. It changes when the worker reconnects.
 	held     *pawlv1.TurnLease
 	requests int
-	// answered is the MODEL step of the last request to a model, once it is answered.
+	// answered is the MODEL step of the last model call; 0 until that call is answered.
 	answered uint32
 	answers  map[uint32]*pawlv1.Step
 	// news is closed and replaced when answers come.
@@ -39,19 +40,19 @@ type Turn struct {
 	output int64
 }
 
-// Token is the turn's for calls of RunService. The worker has another one after it connected
-// again: ask for it before each call.
+// Token returns the turn token for calls of RunService. It changes when the worker reconnects, so
+// call Token before each of them.
 func (t *Turn) Token() string {
 	t.w.mu.Lock()
 	defer t.w.mu.Unlock()
 	return t.lease().GetToken()
 }
 
-// lease is the turn's; the worker's mutex must be held.
+// lease returns the turn's present lease. The caller holds the worker's mutex.
 func (t *Turn) lease() *pawlv1.TurnLease { return t.held }
 
-// startTurn executes a turn in a goroutine of its own. False: nothing here executes it: its run was
-// given up meanwhile.
+// startTurn executes a turn in a new goroutine. It returns false when the worker has no function for
+// the turn, as after its run was released.
 func (w *Worker) startTurn(ctx context.Context, a *pawlv1.TurnAssignment) bool {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	t := &Turn{Assignment: a, held: a.GetLease(), w: w, cancel: cancel, answers: make(map[uint32]*pawlv1.Step), news: make(chan struct{})}
@@ -89,7 +90,7 @@ func (t *Turn) execute(ctx context.Context) {
 		}
 	case errors.Is(err, ErrSuspended):
 		if err = t.suspend(ctx); err != nil && reasonOf(err) == "NOTHING_PENDING" {
-			t.execute(ctx) // the last answer came meanwhile
+			t.execute(ctx) // The last answer arrived before the suspension.
 			return
 		}
 	}
@@ -104,13 +105,13 @@ func (t *Turn) execute(ctx context.Context) {
 	t.fail(ctx, err)
 }
 
-// mistaken ends the serving of the run by a mistake of the program, which no further attempt mends.
+// mistaken ends the serving of the run by a mistake of the program. Another attempt would repeat it.
 func (t *Turn) mistaken(mistake error) {
 	t.run.end(ending{mistake: mistake})
 	t.w.drop(t)
 }
 
-// wrongCompletion tells whether a completion was refused for what the program says by name or type.
+// wrongCompletion reports whether a completion was refused for a name or type that the program chose.
 func wrongCompletion(err error) bool {
 	switch ReasonOf(err) {
 	case "UNKNOWN_EVENT", "UNDECLARED_ARTIFACT", "DUPLICATE_ARTIFACT", "ARTIFACT_TYPE", "AWAIT_WITH_EVENT":
@@ -119,7 +120,7 @@ func wrongCompletion(err error) bool {
 	return false
 }
 
-// complete ends the turn.
+// complete reports the turn as completed.
 func (t *Turn) complete(ctx context.Context, done *Completion) error {
 	_, err := t.ask(ctx, func(l *pawlv1.TurnLease) *pawlv1.WorkRequest {
 		return &pawlv1.WorkRequest{Credits: t.credit(), Item: &pawlv1.WorkRequest_CompleteTurn{CompleteTurn: &pawlv1.CompleteTurnRequest{
@@ -144,11 +145,11 @@ func (t *Turn) fail(ctx context.Context, cause error) {
 			Error: fault, Retryable: !final, Reject: reject, RejectedStep: t.rejected(rejects),
 		}}}
 	})
-	_ = err // a lease that is lost needs no report
+	_ = err // A lost lease needs no report.
 	t.w.forget(t)
 }
 
-// rejected is the answer that a failure rejects; the worker's mutex must be held.
+// rejected returns the step whose answer a failure rejects, or 0. The caller holds the worker's mutex.
 func (t *Turn) rejected(rejects bool) uint32 {
 	if !rejects {
 		return 0
@@ -163,14 +164,14 @@ func faultOf(err error) (fault *pawlv1.Fault, final, reject bool) {
 	return bounded(reasonOf(err), err.Error()), false, false
 }
 
-// Most that the contract takes, bytes.
+// Limits of a fault in the API, in bytes.
 const (
 	maxCode    = 128
 	maxMessage = 16 << 10
 )
 
-// bounded is a fault that the sidecar takes, whatever the function said: one that it
-// refused would leave the turn or step with a worker that is through with it.
+// bounded returns a fault that keeps the limits of the API. The sidecar would refuse a larger one, and
+// the turn or step would stay with a worker that has finished it.
 func bounded(code, message string) *pawlv1.Fault {
 	clip := func(text string, limit int) string {
 		return strings.ToValidUTF8(text[:min(len(text), limit)], "")
@@ -178,7 +179,7 @@ func bounded(code, message string) *pawlv1.Fault {
 	return &pawlv1.Fault{Code: cmp.Or(clip(code, maxCode), "ERROR"), Message: clip(message, maxMessage)}
 }
 
-// reasonOf is the server's reason where it refused an answer.
+// reasonOf returns the sidecar's reason for a refusal, HANDLER_ERROR for another error.
 func reasonOf(err error) string {
 	for _, detail := range status.Convert(err).Details() {
 		if info, ok := detail.(*errdetails.ErrorInfo); ok {
@@ -188,8 +189,8 @@ func reasonOf(err error) string {
 	return "HANDLER_ERROR"
 }
 
-// ask makes a request under the lease as it is, again and again while the
-// connection breaks on it.
+// ask sends a request with the present lease and waits for its receipt. It repeats the request after a
+// broken connection.
 func (t *Turn) ask(ctx context.Context, request func(*pawlv1.TurnLease) *pawlv1.WorkRequest) (*pawlv1.WorkReceipt, error) {
 	var last *session
 	for {
@@ -208,9 +209,9 @@ func (t *Turn) ask(ctx context.Context, request func(*pawlv1.TurnLease) *pawlv1.
 	}
 }
 
-// Step makes a durable tool call and waits for its answer: exactly once in its
-// visit under its key, however often the turn is executed. An error of the tool is
-// a [*Failure].
+// Step makes a durable tool call and returns its result as JSON. payload is JSON. The step is stored
+// once per visit and key: a repeated execution of the turn gets the same answer. An error of the tool
+// is a [*Failure].
 func (t *Turn) Step(ctx context.Context, key, tool, payload string) (string, error) {
 	r, err := t.ask(ctx, func(l *pawlv1.TurnLease) *pawlv1.WorkRequest {
 		return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_RequestStep{RequestStep: &pawlv1.RequestStepRequest{
@@ -240,10 +241,10 @@ func (t *Turn) Step(ctx context.Context, key, tool, payload string) (string, err
 	return step.GetResultJson(), nil
 }
 
-// Write keeps a piece of output: a durable record, shown to whoever watches the
-// run or its A2A task. Unlike Output it is not lost when the sidecar restarts.
+// Write stores a piece of output as a record. Watchers of the run and of its A2A task receive it.
+// Unlike Output it survives a restart of the sidecar.
 func (t *Turn) Write(ctx context.Context, piece *pawlv1.OutputPiece) error {
-	// The connection may break on the receipt: what is sent again is the same piece.
+	// The id marks a piece that is sent again after a broken connection as the same one.
 	id := "write-" + rand.Text()
 	_, err := t.ask(ctx, func(l *pawlv1.TurnLease) *pawlv1.WorkRequest {
 		return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_WriteOutput{WriteOutput: &pawlv1.WriteOutputRequest{
@@ -253,7 +254,7 @@ func (t *Turn) Write(ctx context.Context, piece *pawlv1.OutputPiece) error {
 	return err
 }
 
-// answer waits for the answer of a step.
+// answer waits until step n is answered.
 func (t *Turn) answer(ctx context.Context, n uint32) (*pawlv1.Step, error) {
 	for {
 		t.w.mu.Lock()
@@ -270,11 +271,11 @@ func (t *Turn) answer(ctx context.Context, n uint32) (*pawlv1.Step, error) {
 	}
 }
 
-// Output tells those who watch the run a piece of the turn's output.
+// Output streams a piece of the turn's output to the run's watchers. It is not stored.
 func (t *Turn) Output(ctx context.Context, text string) error { return t.show(ctx, text, false) }
 
-// Reasoning tells those who watch the run a piece of what the model thinks: in order with
-// Output, marked, and no part of the turn's output.
+// Reasoning streams a piece of the model's reasoning to the run's watchers, in order with Output. It
+// is marked as reasoning, is no part of the turn's output and is not stored.
 func (t *Turn) Reasoning(ctx context.Context, text string) error { return t.show(ctx, text, true) }
 
 func (t *Turn) show(ctx context.Context, text string, reasoning bool) error {
@@ -289,8 +290,8 @@ func (t *Turn) show(ctx context.Context, text string, reasoning bool) error {
 	return s.send(&pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_Output{Output: out}})
 }
 
-// turnFunc finds what executes a turn, and its run if the worker serves it; nil: it offers
-// nothing for it and serves the run no more. It is called under mu.
+// turnFunc returns the function for a turn, and the turn's run if the worker serves it. do is nil if
+// there is no function. The caller holds mu.
 func (w *Worker) turnFunc(a *pawlv1.TurnAssignment) (do TurnFunc, of *served) {
 	if run := w.served[a.GetLease().GetRunId()]; run != nil {
 		if do = run.turn(a.GetTurn().GetPrompt()); do == nil {
@@ -312,7 +313,7 @@ func noTurnFunc(_ context.Context, t *Turn) (Completion, error) {
 	return Completion{}, fmt.Errorf("%w %s", ErrNoTurnFunc, t.Assignment.GetTurn().GetPrompt())
 }
 
-// credit is that for a turn which is done; none once the worker stops, and of a served run.
+// credit returns the credit of a finished turn. It is nil for a stopped worker and for a served run.
 func (t *Turn) credit() *pawlv1.WorkCredits {
 	if t.w.stopped || t.run != nil {
 		return nil
@@ -320,14 +321,14 @@ func (t *Turn) credit() *pawlv1.WorkCredits {
 	return &pawlv1.WorkCredits{Turns: 1}
 }
 
-// drop forgets a turn whose credit was given back with its last request.
+// drop removes a turn whose last request returned its credit.
 func (w *Worker) drop(t *Turn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.turns, t.lease().GetToken())
 }
 
-// forget forgets a turn and gives its credit back.
+// forget removes a turn and returns its credit.
 func (w *Worker) forget(t *Turn) {
 	w.drop(t)
 	w.mu.Lock()
@@ -349,7 +350,7 @@ func (w *Worker) revoke(r *pawlv1.Revocation) {
 	}
 }
 
-// answered hands answers to the turn that waits for them.
+// answered passes the answers of steps to the turn that waits for them.
 func (w *Worker) answered(a *pawlv1.StepAnswers) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -365,7 +366,7 @@ func (w *Worker) answered(a *pawlv1.StepAnswers) {
 	}
 }
 
-// turnTokens are those of all turns that the worker has.
+// turnTokens returns the tokens of all turns that the worker holds.
 func (w *Worker) turnTokens() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -382,7 +383,7 @@ func (w *Worker) leaseDurations() []time.Duration {
 	return all
 }
 
-// extended stops the turns whose leases a heartbeat did not find.
+// extended stops the turns whose leases the sidecar reports as lost.
 func (w *Worker) extended(in *pawlv1.LeaseExtension) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -16,111 +16,108 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// TurnFunc executes one turn. Its context ends when the turn is not the worker's
-// any more. A [*Failure] says how the execution failed; any other error is a
-// retryable one.
+// TurnFunc executes one turn. Its context ends when the worker loses the turn. A [*Failure] sets the
+// code of a failed execution. Any other error fails the attempt and can be retried.
 type TurnFunc func(context.Context, *Turn) (Completion, error)
 
-// ToolFunc executes one step and returns its result as JSON. Its context ends
-// with the step's deadline, or when the step is not the worker's any more.
+// ToolFunc executes one step and returns its result as JSON in UTF-8. Its context ends at the step's
+// deadline, or when the worker loses the step.
 type ToolFunc func(context.Context, *Step) (json.RawMessage, error)
 
-// Completion is what a turn ends with.
+// Completion is the result of a turn. The zero value completes it without an event.
 type Completion struct {
-	// Event moves the run; "" = none.
+	// Event is the event that the run follows; "" = none.
 	Event     string
 	Output    []*pawlv1.Part
 	Messages  []*pawlv1.Message
 	Artifacts []*pawlv1.ArtifactWrite
 	Usage     *pawlv1.Usage
-	// Await makes the run wait for an input or an authorisation, whatever the
-	// state; not with an Event.
+	// Await makes the run wait for an input or an authorisation. It excludes Event.
 	Await pawlv1.Awaiting
-	// Reply answers the sender of an A2A message with a message instead of a task.
+	// Reply answers an A2A message with a message instead of a task.
 	Reply bool
-	// ConversationThroughStep is the MODEL step up to which what was said is part of the conversation; 0 =
-	// none.
+	// ConversationThroughStep is the last MODEL step whose messages join the conversation; 0 = none.
 	ConversationThroughStep uint32
 }
 
-// Failure is a failed execution with a code of its own.
+// Failure is the error of a [TurnFunc] or [ToolFunc] that sets the code of the failed execution. Code
+// has at most 128 bytes and Message at most 16 KiB; the rest is cut off.
 type Failure struct {
 	Code, Message string
-	// Final: another attempt cannot help.
+	// Final means that another attempt cannot succeed.
 	Final bool
-	// Unknown: what the call changes elsewhere may have happened all the same, as after a
-	// request that had no answer: the pack's on_unknown says what follows (steps only, and
-	// not with Final).
+	// Unknown means that the call may have taken effect, for example after a request without an
+	// answer. The pack's on_unknown decides how the run continues. Steps only, and not with Final.
 	Unknown bool
-	// Reject: the agent refuses the work; implies Final (turns only).
+	// Reject means that the agent refuses the work. It implies Final. Turns only.
 	Reject bool
-	// RejectsAnswer: what the model answered last in the turn is no good; the next attempt asks it anew
-	// for that round, and tells it the code and the message (turns only, and not with Final).
+	// RejectsAnswer means that the model's last answer in the turn is unusable. The next attempt repeats
+	// that round and sends Code and Message to the model. Turns only, and not with Final.
 	RejectsAnswer bool
 }
 
 func (f *Failure) Error() string { return f.Code + ": " + f.Message }
 
-// WorkerConfig says what a worker executes, for which sidecar, and how much at once.
+// WorkerConfig configures a [Worker]: the sidecar, the functions and how much it executes at once.
 type WorkerConfig struct {
-	// Conn leads to the sidecar. Required.
+	// Conn is the connection to the sidecar. Required.
 	Conn grpc.ClientConnInterface
-	// ID is the worker's own, the same over its reconnects. Required.
+	// ID identifies the worker in its namespace. It stays the same over reconnects. Required.
 	ID string
-	// Namespace of its work. Default: "default".
+	// Namespace of the work. Default: "default".
 	Namespace string
-	// Packs that it is for. Default: all.
+	// Packs are the packs that the worker serves, each as "id", "id@version" or a digest; at most 256.
+	// Default: all packs of the namespace.
 	Packs []string
-	// Prompts, Agents and Tools by key; "*" takes those that have no function of
-	// their own.
+	// Prompts, Agents and Tools are the functions by key. "*" is for keys without a function.
 	Prompts map[string]TurnFunc
 	Agents  map[string]TurnFunc
 	Tools   map[string]ToolFunc
-	// Turns and Steps bound what is executed at once. Default 1 each, where there
-	// are functions for them.
+	// Turns and Steps bound how many are executed at once. Default: 1 if there are functions for them.
 	Turns, Steps int
-	// AllowUnknown takes names that no pack has.
+	// AllowUnknown accepts keys that no registered pack has. Default: the sidecar refuses them.
 	AllowUnknown bool
-	// Retry is the pause before it connects again. Default 100 ms.
+	// Retry is the pause before a reconnect. Default: 100 ms.
 	Retry time.Duration
-	// Grace bounds how long Run finishes what it has after its context ended; the
-	// rest is returned to the sidecar. Default 30 s.
+	// Grace bounds how long Run finishes its work after its context ended. Unfinished work returns to
+	// the sidecar. Default: 30 s.
 	Grace time.Duration
-	// OnError is told what went wrong in a function, or with its answer; it is
-	// called from several goroutines. Default: nobody is told.
+	// OnError receives each error of a function and each refused answer. Several goroutines call it.
+	// Default: errors are dropped.
 	OnError func(error)
 }
 
-// Worker executes work. Use [NewWorker].
+// Worker executes turns and steps of a sidecar over one stream. Use [NewWorker]. Several goroutines
+// may call Serve.
 type Worker struct {
 	cfg WorkerConfig
 	// ended is closed when Run returns.
 	ended chan struct{}
-	// instance is this process; see WorkerRegistration.instance.
+	// instance identifies this process; see WorkerRegistration.instance.
 	instance string
-	// received is the highest number of a step that came. Guarded by mu.
+	// received is the highest number of a received step. mu guards it.
 	received uint64
 
 	mu sync.Mutex
-	// session is the registered stream; nil while there is none. changed is closed
-	// and replaced when it changes.
+	// session is the registered stream, or nil. changed is closed and replaced when session changes.
 	session *session
 	changed chan struct{}
 	turns   map[string]*Turn
 	steps   map[string]*Step
-	// served are the runs of EXECUTION_CALLER that it serves, by their ids.
+	// served are the runs of EXECUTION_CALLER that the worker serves, by id.
 	served  map[string]*served
 	stopped bool
-	// over: nothing is executed any more. An assignment that comes before the stream ends is
-	// left to the sidecar, which has it back with that.
+	// over means that the worker starts no more functions. The sidecar takes back an assignment that
+	// arrives now when the stream ends.
 	over bool
-	// running counts the functions that are executed; idle, where the worker stops, is closed when
-	// none is. A [sync.WaitGroup] would not do: an assignment may come while somebody waits.
+	// running counts the functions in execution. idle is set when the worker stops, and closed when
+	// running is 0. A [sync.WaitGroup] does not allow assignments that arrive during Wait.
 	running int
 	idle    chan struct{}
 }
 
-// NewWorker checks the configuration; nothing is connected yet.
+// NewWorker returns a worker with the given configuration. A missing Conn or ID is an error.
+// [Worker.Run] connects it.
 func NewWorker(cfg WorkerConfig) (*Worker, error) {
 	if cfg.Conn == nil || cfg.ID == "" {
 		return nil, errors.New("worker: Conn and ID are required")
@@ -143,17 +140,16 @@ func NewWorker(cfg WorkerConfig) (*Worker, error) {
 	}, nil
 }
 
-// reportError reports what went wrong.
+// reportError passes an error to OnError.
 func (w *Worker) reportError(err error) {
 	if w.cfg.OnError != nil {
 		w.cfg.OnError(err)
 	}
 }
 
-// Run connects and executes work until ctx ends; it connects again when the
-// connection breaks, and keeps what it holds. When ctx ends it takes no more work,
-// finishes what it has within Grace and returns nil. A registration that is refused
-// is an error. It is called once.
+// Run connects and executes work until ctx ends. After a broken connection it reconnects and keeps its
+// turns and steps. When ctx ends it accepts no more work, finishes its work within Grace and returns
+// nil. A refused registration is an error. Call Run once.
 func (w *Worker) Run(ctx context.Context) error {
 	defer close(w.ended)
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -175,9 +171,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 }
 
-// stopWith drains the worker when ctx ends and then ends its life: when its tasks
-// are done, or after Grace. A turn may wait for a step that nobody but this worker
-// executes, and it takes none any more; the end of the stream returns both.
+// stopWith drains the worker when ctx ends, and calls end when all functions have returned or after
+// Grace. A turn may wait for a step that only this worker executes, and a draining worker gets no
+// steps. The end of the stream then returns both to the sidecar.
 func (w *Worker) stopWith(ctx context.Context, end context.CancelFunc) {
 	<-ctx.Done()
 	w.mu.Lock()
@@ -195,7 +191,7 @@ func (w *Worker) stopWith(ctx context.Context, end context.CancelFunc) {
 	end()
 }
 
-// execute calls do in a goroutine of its own, counted until it returns. It is called under mu.
+// execute calls do in a new goroutine and counts it in running. The caller holds mu.
 func (w *Worker) execute(do func()) {
 	w.running++
 	go func() {
@@ -211,7 +207,8 @@ func (w *Worker) executed() {
 	w.settle()
 }
 
-// settled returns a channel that is closed once nothing is executed; nothing is any more from then on.
+// settled returns a channel that is closed when no function is in execution. No function starts after
+// that.
 func (w *Worker) settled() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -221,7 +218,7 @@ func (w *Worker) settled() <-chan struct{} {
 	return idle
 }
 
-// settle is called under mu.
+// settle closes idle when no function is in execution. The caller holds mu.
 func (w *Worker) settle() {
 	if w.running == 0 && w.idle != nil {
 		w.over = true
@@ -230,8 +227,8 @@ func (w *Worker) settle() {
 	}
 }
 
-// abandon ends the contexts of everything that the worker still has, and of what is on its
-// way to it.
+// abandon cancels all turns and steps of the worker, and starts none of the assignments that arrive
+// later.
 func (w *Worker) abandon() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -244,7 +241,7 @@ func (w *Worker) abandon() {
 	}
 }
 
-// connect registers and serves one stream to its end.
+// connect opens a stream, registers the worker and handles the stream to its end.
 func (w *Worker) connect(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -253,7 +250,7 @@ func (w *Worker) connect(ctx context.Context) error {
 		return err
 	}
 	if err := stream.Send(w.registration()); err != nil {
-		_, err = stream.Recv() // Send says only that the stream is over
+		_, err = stream.Recv() // Send reports only that the stream is over; Recv has the cause.
 		return err
 	}
 	first, err := stream.Recv()
@@ -269,7 +266,7 @@ func (w *Worker) connect(ctx context.Context) error {
 	return s.receive(ctx)
 }
 
-// registration says what the worker executes and holds.
+// registration returns the worker's first message: its functions and the leases that it holds.
 func (w *Worker) registration() *pawlv1.WorkRequest {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -295,8 +292,8 @@ func (w *Worker) registration() *pawlv1.WorkRequest {
 
 func keys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// keep goes on with what the sidecar lets the worker keep, stops the rest, and
-// asks for as much as there is room for.
+// keep continues the turns and steps that the sidecar left to the worker, cancels the others, and asks
+// for work up to the free capacity.
 func (w *Worker) keep(in *pawlv1.WorkerRegistered, s *session) {
 	w.mu.Lock()
 	turns, steps := map[string]*Turn{}, map[string]*Step{}
@@ -343,14 +340,14 @@ func (w *Worker) keep(in *pawlv1.WorkerRegistered, s *session) {
 	}
 }
 
-// sameTurn: both are leases of one delivery. A turn that was suspended or failed may be
-// assigned again before the receipt of that comes, and the worker then has both.
+// sameTurn reports whether both leases belong to one delivery. A suspended or failed turn may be
+// assigned again before the receipt arrives, and the worker then holds both.
 func sameTurn(a, b *pawlv1.TurnLease) bool {
 	return a.GetRunId() == b.GetRunId() && a.GetTurnSeq() == b.GetTurnSeq() &&
 		a.GetAttempt() == b.GetAttempt() && a.GetDelivery() == b.GetDelivery()
 }
 
-// use makes s the session that requests go to.
+// use makes s the session for new requests.
 func (w *Worker) use(s *session) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -359,7 +356,7 @@ func (w *Worker) use(s *session) {
 	w.changed = make(chan struct{})
 }
 
-// current waits for a session other than the given one.
+// current waits for a session other than not, and returns it.
 func (w *Worker) current(ctx context.Context, not *session) (*session, error) {
 	for {
 		w.mu.Lock()

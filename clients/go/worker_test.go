@@ -218,8 +218,8 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// TestCutWire: a worker whose connection breaks again and again goes on with what
-// it holds: no attempt is counted, no visit and no tool call doubled.
+// TestCutWire: a worker whose connection breaks repeatedly continues its turns. No attempt is counted,
+// and no visit or tool call happens twice.
 func TestCutWire(t *testing.T) {
 	t.Parallel()
 	s, ctx := newSidecar(t), testContext(t)
@@ -308,8 +308,8 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestStopsAmongAssignments: a worker may stop while work is on its way to it. Nothing is executed once it
-// has stopped, and every run ends at the next one.
+// TestStopsAmongAssignments: a worker may stop while assignments are in flight. It executes none of
+// them after it stopped, and the next worker finishes every run.
 func TestStopsAmongAssignments(t *testing.T) {
 	t.Parallel()
 	s, ctx := newSidecar(t), testContext(t)
@@ -354,8 +354,8 @@ func TestStopsAmongAssignments(t *testing.T) {
 	}
 }
 
-// TestGrace: a worker that is stopped while its turn waits for a step that nobody
-// else executes gives both back, and its run goes on at another one.
+// TestGrace: a worker stops while its turn waits for a step that no other worker executes. It returns
+// both, and another worker continues the run.
 func TestGrace(t *testing.T) {
 	t.Parallel()
 	s, ctx := newSidecar(t), testContext(t)
@@ -399,7 +399,7 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// TestReplaced: a worker whose id another one registers with ends.
+// TestReplaced: a worker ends when another worker registers with its id.
 func TestReplaced(t *testing.T) {
 	t.Parallel()
 	s, ctx := newSidecar(t), testContext(t)

@@ -101,8 +101,11 @@ func unknownCommand(cmd *cobra.Command, given string) error {
 	return errors.New(text)
 }
 
-// unknownFlag adds the flag that was meant.
+// unknownFlag adds the flag that was meant. After an unknown command the flag is not the mistake.
 func unknownFlag(cmd *cobra.Command, err error) error {
+	if args := cmd.Flags().Args(); len(args) > 0 && cmd.HasSubCommands() {
+		return unknownCommand(cmd, args[0])
+	}
 	_, given, ok := strings.Cut(err.Error(), "unknown flag: --")
 	if !ok {
 		return err

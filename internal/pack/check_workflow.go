@@ -261,7 +261,7 @@ func (c *checker) budget() {
 		for _, m := range n.Members {
 			if !slices.Contains([]string{"max_total_visits", "max_tool_calls", "max_wall_time_sec"}, m.Name) {
 				c.f.tightened(ruleBudgetKey, pointer("workflow", "engine", "budget", m.Name), "Check the spelling.",
-					"the budget %s is not known; allowed: max_total_visits, max_tool_calls, max_wall_time_sec", quote(m.Name))
+					"the budget %s is not known%s; allowed: max_total_visits, max_tool_calls, max_wall_time_sec", quote(m.Name), belongs(m.Name))
 			}
 		}
 	}
@@ -292,7 +292,7 @@ func (c *checker) engine() {
 	for _, m := range n.Members {
 		if m.Name != "budget" && m.Name != "x_pawl" {
 			c.f.warn("PP0005-4", pointer("workflow", "engine", m.Name), "Settings of this product go under x_pawl.",
-				"the engine setting %s is not known and has no effect; known: budget, x_pawl", quote(m.Name))
+				"the engine setting %s is not known and has no effect%s; known: budget, x_pawl", quote(m.Name), belongs(m.Name))
 		}
 	}
 }

@@ -371,6 +371,7 @@ var ruleCases = []ruleCase{
 	{"PPSCHEMA-minimum", e, "/workflow/engine/budget/max_wall_time_sec", `workflow.engine.budget.max_wall_time_sec = 0`, "minimum"},
 	{"PPSCHEMA-additionalProperties", e, "/workflow/states/s/nope", `workflow.states.s.nope = 1`, "allowed: artifacts"},
 	{"PPSCHEMA-additionalProperties", e, "/workflow/x_pawl", `workflow.x_pawl = {"erasable":true}`, "it belongs under workflow.engine"},
+	{"PPSCHEMA-additionalProperties", e, "/tools/t/attempts", `tools.t.attempts = 2`, "it belongs under workflow.engine.x_pawl.tools.NAME"},
 	{"PPSCHEMA-oneOf", e, "/skills/0", `skills = [{"dir":"x"}]`, "none of"},
 	{"PPSCHEMA-format", w, "/compilation/created_at", `compilation = {"compiled_with":"x","created_at":"yesterday","schema":"y"}`, "date-time"},
 	{"PPSCHEMA-published", w, "/tools/t/name", `tools.t.name = "My Tool"`, "1.4.0 and 1.5.0"},

@@ -78,11 +78,7 @@ func (s *schema) leafFaults(ve *jsonschema.ValidationError, out []schemaFault) [
 	case *kind.AdditionalProperties:
 		allowed := s.propertiesAt(ve.SchemaURL)
 		for _, name := range k.Properties {
-			elsewhere := ""
-			if name == "x_pawl" {
-				elsewhere = " (it belongs under workflow.engine)"
-			}
-			f := fault1(ve, "additionalProperties", fmt.Sprintf("the property %s is not known here%s; allowed: %s", quote(name), elsewhere, strings.Join(allowed, ", ")), "Remove it or check its spelling.")
+			f := fault1(ve, "additionalProperties", fmt.Sprintf("the property %s is not known here%s; allowed: %s", quote(name), belongs(name), strings.Join(allowed, ", ")), "Remove it or check its spelling.")
 			f.pointer += pointer(name)
 			out = append(out, f)
 		}

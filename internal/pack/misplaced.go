@@ -1,0 +1,37 @@
+package pack
+
+// places has the names of properties that stand in one place of a pack only, by that place. A name
+// that has a meaning elsewhere as well, such as tools or retry, is missing.
+var places = map[string][]string{
+	"workflow.engine":        {"x_pawl", "budget"},
+	"workflow.engine.budget": {"max_total_visits", "max_tool_calls", "max_wall_time_sec"},
+	"workflow.engine.x_pawl": {
+		"compensate_on", "erasable", "lease_sec", "max_artifact_bytes", "max_cost_usd", "max_iterations", "max_pending_steps", "max_reframes",
+		"max_run_artifact_bytes", "max_steps", "max_tokens", "model_calls", "no_progress", "on_budget", "outcome", "output_schema", "prices",
+		"result_bindings", "sensitive", "timeouts", "wall_time_excludes_waiting",
+	},
+	"workflow.engine.x_pawl.tools.NAME": {
+		"approval", "approve", "attempts", "compensate", "dedupe", "max_calls", "on_error", "on_unknown", "reconcile", "timeout_sec",
+	},
+	"workflow.states.NAME": {"max_visits", "on_event", "on_max_visits", "orchestration", "persistence", "prompt_task", "terminal"},
+	"prompts.NAME":         {"system_template", "tool_policy", "tested_models"},
+}
+
+var placeOf = func() map[string]string {
+	out := map[string]string{}
+	for place, names := range places {
+		for _, name := range names {
+			out[name] = place
+		}
+	}
+	return out
+}()
+
+// belongs is where a misplaced property belongs, for a message; "": there is no such property, or
+// several places have it.
+func belongs(name string) string {
+	if place := placeOf[name]; place != "" {
+		return " (it belongs under " + place + ")"
+	}
+	return ""
+}

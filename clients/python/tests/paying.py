@@ -8,7 +8,15 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from pawl_client import AsyncTurn, Client, Reply, StepFailedError, Turn, current_call
+from pawl_client import (
+    AsyncTurn,
+    Client,
+    Reply,
+    StepDeniedError,
+    StepFailedError,
+    Turn,
+    current_call,
+)
 
 
 class Ledger:
@@ -53,7 +61,7 @@ def refunds(told: list[str], *amounts: int) -> Callable[[Turn], Reply]:
         for amount in amounts:
             try:
                 told.append(str(turn.step("refund", {"amount": amount})))
-            except StepFailedError as error:
+            except (StepDeniedError, StepFailedError) as error:
                 told.append(f"{type(error).__name__} {error.reason}")
         return Reply(event="Done")
 
@@ -69,7 +77,7 @@ def refunds_soon(told: list[str], *amounts: int) -> Callable[[AsyncTurn], Awaita
         for amount in amounts:
             try:
                 told.append(str(await turn.step("refund", {"amount": amount})))
-            except StepFailedError as error:
+            except (StepDeniedError, StepFailedError) as error:
                 told.append(f"{type(error).__name__} {error.reason}")
         return Reply(event="Done")
 

@@ -150,7 +150,7 @@ async def test_a_step_that_nobody_answers(aclient: AsyncClient) -> None:
         await turn.step("add", {"a": 1, "b": 1}, timeout=0.1)
         return Reply()
 
-    result = await aclient.run("steps", handler, variables={"n": 1})
+    result = await aclient.run("steps", handler, worker_tools=["add"], variables={"n": 1})
     assert [type(error) for error in result.errors] == [DeadlineError] * 2
     assert result.run.tool_calls == 1
 

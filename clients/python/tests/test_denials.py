@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from conftest import STEPS
-from pawl_client import AsyncTurn, Reply, StepDeniedError, Turn, Worker
+from pawl_client import AsyncTurn, Reply, StepRefusedError, Turn, Worker
 from pawl_client.testing import Sidecar
 from workers import ended, serving
 
@@ -20,7 +20,7 @@ def handler(turn: Turn) -> Reply:
     if turn.terminal:
         return Reply()
     for tool in ("forbidden", "forbidden", "nowhere"):
-        with contextlib.suppress(StepDeniedError):
+        with contextlib.suppress(StepRefusedError):
             turn.step(tool)
     return Reply(event="Done")
 
@@ -30,7 +30,7 @@ async def awaited(turn: AsyncTurn) -> Reply:
     if turn.terminal:
         return Reply()
     for tool in ("forbidden", "forbidden", "nowhere"):
-        with contextlib.suppress(StepDeniedError):
+        with contextlib.suppress(StepRefusedError):
             await turn.step(tool)
     return Reply(event="Done")
 

@@ -38,7 +38,7 @@ from scripted import Says, Scripted
 from workers import WAIT, workers_of
 
 HERE = Path(__file__).parent
-DENIED = "StepFailedError DENIED"
+DENIED = "StepDeniedError DENIED"
 
 
 def pack(name: str, timeout: int = 3600) -> bytes:

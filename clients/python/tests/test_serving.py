@@ -473,7 +473,7 @@ async def test_serve_run_is_repeated_where_that_may_help(error: PawlError, taken
     offer = WorkerConfig(worker_id="w", packs=(), allow_unknown=False, turns=0, steps=0)
     link = WorkerConnection(Settings(address="127.0.0.1:1"), offer, lambda _: None, lambda _: None)
     link._set_session(Refusing(error))  # type: ignore[arg-type]
-    served = ServedRun(handlers_of(count_to(1), None, blocking=True), "r")
+    served = ServedRun(handlers_of(count_to(1), None, blocking=True), run_id="r")
     served.begin()
     if taken:
         await link.serve(served)

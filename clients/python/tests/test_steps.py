@@ -14,9 +14,9 @@ from pawl_client import (
     Reply,
     RunStatus,
     SchemaError,
-    StepDeniedError,
     StepFailedError,
     StepMismatchError,
+    StepRefusedError,
     Turn,
     Worker,
 )
@@ -73,11 +73,11 @@ def test_a_payload_that_does_not_fit_is_not_sent(client: Client) -> None:
     ("tool", "reason"), [("forbidden", "TOOL_NOT_ALLOWED"), ("unheard_of", "TOOL_NOT_LISTED")]
 )
 def test_denied(client: Client, tool: str, reason: str) -> None:
-    caught: list[StepDeniedError] = []
+    caught: list[StepRefusedError] = []
 
     def handler(turn: Turn) -> Reply:
         if not turn.terminal:
-            with pytest.raises(StepDeniedError) as error:
+            with pytest.raises(StepRefusedError) as error:
                 turn.step(tool)
             caught.append(error.value)
         return Reply(event="" if turn.terminal else "Done")
@@ -118,7 +118,9 @@ async def test_answered_by_another_program(client: Client, sidecar: Sidecar) -> 
         raise FailStepError("E", "m", non_retryable=True)
 
     async with serving(worker):
-        result = await asyncio.to_thread(client.run, "steps", handler, variables={"n": 1})
+        result = await asyncio.to_thread(
+            client.run, "steps", handler, worker_tools=["add"], variables={"n": 1}
+        )
     assert (result.status, result.errors) == (RunStatus.COMPLETED, ())
 
 

@@ -144,7 +144,7 @@ const MODES: { readonly [name: string]: Mode } = {
     const { status } = await client.run(pack, handler, options);
     const text = provider.got[1]?.body.messages as { role: string; content: string }[];
     for (const { content } of text.filter(({ role }) => role === "tool")) {
-      received.push(content.includes("DENIED") ? "step_failed DENIED" : content);
+      received.push(content.includes("DENIED") ? "step_denied DENIED" : content);
     }
     return status;
   },
@@ -208,7 +208,7 @@ for (const [mode, drive] of DRIVERS) {
   test.each([
     ["approves", StepDecision.APPROVE, {}, [250], paid(250)],
     ["edits", StepDecision.EDIT, { payload: { amount: 110 } }, [110], paid(110)],
-    ["denies", StepDecision.DENY, { reason: "no" }, [], "step_failed DENIED"],
+    ["denies", StepDecision.DENY, { reason: "no" }, [], "step_denied DENIED"],
   ])(`${mode}: a person %s`, async (_what, decision, words, amounts, report) => {
     const at = await scene([250]);
     const driving = drive(at);
@@ -225,7 +225,7 @@ for (const [mode, drive] of DRIVERS) {
     await decide(at, StepDecision.APPROVE);
     expect(await driving).toBe(RunStatus.COMPLETED);
     expect(at.ledger.amounts().sort((a, b) => a - b)).toEqual([7, 8, 300]);
-    expect(at.toReport).toEqual([paid(7), "step_failed DENIED", paid(8), paid(300)]);
+    expect(at.toReport).toEqual([paid(7), "step_denied DENIED", paid(8), paid(300)]);
   });
 
   test(`${mode}: an approval that is over is asked for again`, async () => {
@@ -253,7 +253,7 @@ test.each(Object.entries(MODES))("%s: no decision comes in time", async (_mode, 
   const at = await scene([250], "held-shortly");
   expect(await drive(at)).toBe(RunStatus.COMPLETED);
   expect(at.ledger.lines()).toEqual([]);
-  expect(at.toReport).toEqual(["step_failed DENIED"]);
+  expect(at.toReport).toEqual(["step_denied DENIED"]);
 });
 
 test.each([

@@ -24,7 +24,7 @@ import { serverOf } from "./run_server.js";
 import type { Handlers } from "./served_run.js";
 import { importRun } from "./time_travel.js";
 import type { Tools } from "./tools.js";
-import type { AnyPack, Entry, PackName, PackTypes } from "./types.js";
+import type { AnyPack, Entry, NameOf, PackName, PackTypes } from "./types.js";
 import { type Content, partsOf } from "./values.js";
 import { Worker } from "./worker.js";
 import type { WorkerOptions } from "./worker_options.js";
@@ -39,6 +39,11 @@ export type StartOptions<P extends PackTypes = AnyPack> = Beginning & Entry<P>;
 /** Options of `run`: those of `start`, and the tools that this process executes. */
 export type RunOptions<P extends PackTypes = AnyPack> = StartOptions<P> & {
   readonly tools?: Tools<P>;
+  /**
+   * Tools that workers execute; "*": all without an entry in `tools`. Default: none. A handler that
+   * calls another tool has a mistake, and NO_HANDLER is thrown at once.
+   */
+  readonly workerTools?: readonly (NameOf<P["tools"]> | "*")[];
   /**
    * Receives each event of the run in order. An error that it throws abandons the run and is thrown
    * here.
@@ -208,7 +213,7 @@ export class PawlClient extends BaseClient {
    *
    * `handler` executes each turn. It is a function, a map from prompt ids to functions, or a model
    * of the AI SDK: `client.run("my-pack", openai("gpt-5-mini"))`. This process executes `tools`;
-   * steps of other tools wait for a worker. A handler that throws fails its turn, which is retried
+   * steps of `workerTools` wait for a worker. A handler that throws fails its turn, which is retried
    * as the pack says, and its error is part of `errors` of the result.
    *
    * All runs that a client drives share one work stream. While the sidecar is away, they wait for
@@ -223,9 +228,14 @@ export class PawlClient extends BaseClient {
    * - RUN_TAKEN_OVER: another process drives the run, for example one with the same `requestId`.
    * - RUN_DRIVEN: this client drives the run already.
    * - a PawlError of kind "cancelled", after `signal` or `close`.
-   * - BAD_REPLY, NO_HANDLER, UNKNOWN_EVENT, UNDECLARED_ARTIFACT, ARTIFACT_TYPE: a handler returned
-   *   no Reply, a prompt has no handler, or the reply has an event or artifact that the state does
-   *   not declare, or an artifact of another type. The attempt is not used up.
+   * - a mistake in the program, at once; the attempt is not used up. BAD_REPLY: a handler returned
+   *   no valid Reply. NO_HANDLER: a prompt has no handler, or a handler called a tool that is
+   *   neither in `tools` nor in `workerTools`. UNKNOWN_EVENT, UNDECLARED_ARTIFACT, ARTIFACT_TYPE:
+   *   the reply has an event or artifact that the state does not declare, or an artifact of another
+   *   type. INVALID_JSON: a value of the reply is no JSON. TOOL_NOT_ALLOWED, TOOL_NOT_LISTED,
+   *   TOOL_BLOCKED: the handler did not catch the refusal of a call.
+   * - RESULT_INVALID: the run or a turn failed because a tool's result is no JSON, or has another
+   *   type than declared. The tool was called.
    * - a TypeError: a handler or tool is no function, or a handler requires more than a Turn.
    */
   run<P extends PackTypes = AnyPack, H extends Handlers<P> = Handlers<P>>(

@@ -14,7 +14,7 @@ async function handler(turn: Turn): Promise<Reply> {
   }
   for (const tool of ["forbidden", "forbidden", "nowhere"]) {
     const error = await turn.step(tool).catch((thrown: unknown) => thrown);
-    expect(PawlError.is(error) && error.kind).toBe("step_denied");
+    expect(PawlError.is(error) && error.kind).toBe("step_refused");
   }
   return { event: "Done" };
 }

@@ -10,7 +10,7 @@ import { type RunResult, readResult } from "./run_result.js";
 import { serverOf } from "./run_server.js";
 import { type Handlers, ServedRun } from "./served_run.js";
 import type { Tools } from "./tools.js";
-import type { AnyPack, PackTypes } from "./types.js";
+import type { AnyPack, NameOf, PackTypes } from "./types.js";
 
 /** Receives the events of a run in order; the next one follows when the promise has resolved. */
 export type OnOutput = (event: RunEvent) => void | Promise<void>;
@@ -44,6 +44,11 @@ export interface Drive<P extends PackTypes> {
 export interface DriveOptions<P extends PackTypes = AnyPack> {
   /** Tools that this process executes. */
   readonly tools?: Tools<P>;
+  /**
+   * Tools that workers execute; "*": all without an entry in `tools`. Default: none. A handler that
+   * calls another tool has a mistake, and NO_HANDLER is thrown at once.
+   */
+  readonly workerTools?: readonly (NameOf<P["tools"]> | "*")[];
   /** Its abort abandons the run. */
   readonly signal?: AbortSignal;
   /**
@@ -58,12 +63,16 @@ export function startDrive<P extends PackTypes>(
   connection: Connection,
   run: RunReader<P>,
   handler: Handlers,
-  { signal, tools = {} }: DriveOptions<P>,
+  { signal, tools = {}, workerTools = [] }: DriveOptions<P>,
 ): Drive<P> {
-  const served = new ServedRun(run.id, handler, tools as Tools, connection.log);
+  const served = new ServedRun(run.id, handler, tools as Tools, connection.log, workerTools);
   served.over.catch(() => undefined); // The run may be abandoned before it is served.
   const serving = serverOf(connection).serve(served, signal);
-  const result = serving.then(() => readResult(run, { signal }, served));
+  const result = serving.then(async () => {
+    const read = await readResult(run, { signal }, served);
+    served.checkResults(read.status);
+    return read;
+  });
   return { connection, runId: run.id, result, giveUp: (error) => served.fail(error) };
 }
 

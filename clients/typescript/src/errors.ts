@@ -25,7 +25,10 @@ import { type Plain, plain } from "./plain_message.js";
  * - cancelled: the caller's AbortSignal ended the call
  * - server: the server failed, or its answer cannot be read
  * - gap: a stream skipped a record
- * - step_denied, step_failed, step_cancelled: a tool call of a turn failed
+ * - step_refused: the sidecar refused a tool call: a policy or a limit; `reason` is its code
+ * - step_denied: a person denied a tool call, or no approval came in time; `reason` is DENIED
+ * - step_failed: a tool answered with an error; `reason` is its code
+ * - step_cancelled: the visit or the run ended before the answer of a tool call
  * - schema: a tool's payload or result does not fit its schema
  * - handler: a handler returned an unusable value, or returned too late
  * - suspended: the turn was released until its steps are answered; the handler must stop, and is
@@ -46,6 +49,7 @@ export type ErrorKind =
   | "cancelled"
   | "server"
   | "gap"
+  | "step_refused"
   | "step_denied"
   | "step_failed"
   | "step_cancelled"

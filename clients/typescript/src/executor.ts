@@ -1,6 +1,6 @@
 /** Executes the leased work of a worker and reports its outcome. */
 
-import { PawlError } from "./errors.js";
+import { PawlError, RESULT_INVALID } from "./errors.js";
 import {
   faultOf,
   isFailTurn,
@@ -37,6 +37,12 @@ export interface ExecutorHost {
   completed?(held: LeasedTurn, reply: Reply): void;
   /** The program has a mistake, which is not reported to the sidecar. Default: the turn fails. */
   mistaken?(error: unknown): void;
+  /** A tool's result is no JSON or of a wrong type. Its step is answered next. */
+  wrongResult?(error: unknown): void;
+  /** Returns the mistake behind an error of a turn; undefined: there is none. */
+  mistakeOf?(error: unknown): unknown;
+  /** A turn waits for a tool without a handler here. Throws if no worker executes it either. */
+  notExecuted?(pack: string, tool: string): void;
 }
 
 /** Time limits of handlers. */
@@ -59,6 +65,13 @@ export class Executor {
     this.#handlers = handlers;
     this.#host = host;
     this.limits = limits;
+  }
+
+  /** Sees a tool call that waits for its answer. */
+  pending(pack: string, tool: string): void {
+    if (!this.#handlers.executes(tool)) {
+      this.#host.notExecuted?.(pack, tool);
+    }
   }
 
   /** Work failed. */
@@ -111,11 +124,26 @@ export class Executor {
     }
     const mistake = isMistake(error) || (held.returned && isWrongReply(error));
     if (mistake && this.#host.mistaken) {
-      this.#host.mistaken(error);
+      this.#host.mistaken(this.#named(error, held));
+      return;
+    }
+    const wrongResult = this.#host.mistakeOf?.(error);
+    if (wrongResult !== undefined) {
+      this.#host.mistaken?.(wrongResult);
       return;
     }
     this.#host.onError(error, held);
     await this.#failTurn(held, error);
+  }
+
+  /** Returns the error of a mistake, with the handler's name in its message. */
+  #named(error: unknown, held: LeasedTurn): unknown {
+    const { prompt } = held.info;
+    const name = this.#handlers.nameOf(held);
+    if (error instanceof Error && name !== undefined) {
+      error.message = `handler ${name} of prompt ${prompt}: ${error.message}`;
+    }
+    return error;
   }
 
   async #failTurn(held: LeasedTurn, error: unknown): Promise<void> {
@@ -159,6 +187,9 @@ export class Executor {
     } catch (error) {
       held.signal.throwIfAborted();
       this.#host.onError(error, held);
+      if (PawlError.is(error, RESULT_INVALID)) {
+        this.#host.wrongResult?.(error);
+      }
       return { error: held.stopped ? stoppedFault(error) : faultOf(error) };
     }
   }
@@ -170,10 +201,19 @@ export class Executor {
       if (held.revoked || "error" in answer) {
         throw error;
       }
-      // The sidecar refused the result (too large, no JSON), but the call was made.
+      // The result is no JSON, or the sidecar refused it, for example as too large. The call was
+      // made.
       this.#host.onError(error, held);
       const refused = answerOf({ error: refusedResult(error) });
+      if (PawlError.is(error, "INVALID_JSON")) {
+        this.#host.wrongResult?.(noJson(held, error));
+      }
       await this.#host.ask(() => held.resolution(refused), held);
     }
   }
+}
+
+function noJson(held: LeasedStep, cause: PawlError): PawlError {
+  const text = `result of ${held.call.tool}: ${cause.message}`;
+  return new PawlError("schema", text, { reason: RESULT_INVALID, cause });
 }

@@ -52,7 +52,7 @@ export function refunds(report: string[], ...amounts: readonly number[]): Handle
       try {
         report.push(JSON.stringify(await turn.step("refund", { amount })));
       } catch (error) {
-        if (!PawlError.is(error) || error.kind !== "step_failed") {
+        if (!PawlError.is(error) || !["step_failed", "step_denied"].includes(error.kind)) {
           throw error;
         }
         report.push(`${error.kind} ${error.reason}`);

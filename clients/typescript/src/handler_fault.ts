@@ -80,12 +80,16 @@ export function stoppedFault(why: unknown): HandlerFault {
 
 /** Whether the program is wrong, so that each attempt would fail in the same way. */
 export function isMistake(error: unknown): boolean {
-  return PawlError.is(error, "BAD_REPLY", "NO_HANDLER");
+  const refused = PawlError.is(error, ...REFUSALS) && error.kind === "step_refused";
+  return refused || PawlError.is(error, "BAD_REPLY", "NO_HANDLER");
 }
 
-/** Whether the sidecar refused a completion because of a name or type in the reply. */
+/** Reasons of a refused call that another attempt of the turn gets again. */
+const REFUSALS = ["TOOL_NOT_ALLOWED", "TOOL_NOT_LISTED", "TOOL_BLOCKED"];
+
+/** Whether a completion was refused, here or by the sidecar, because of its names or types. */
 export function isWrongReply(error: unknown): boolean {
-  return PawlError.is(error, ...WRONG);
+  return error instanceof TypeError || PawlError.is(error, ...WRONG);
 }
 
 const WRONG = [
@@ -94,6 +98,7 @@ const WRONG = [
   "DUPLICATE_ARTIFACT",
   "ARTIFACT_TYPE",
   "AWAIT_WITH_EVENT",
+  "INVALID_JSON",
 ];
 
 /** Whether a handler failed its turn by `failTurn`. */

@@ -71,6 +71,11 @@ export class HandlerTable {
     add(this.#tools, name, { ...options, handler });
   }
 
+  /** Whether a tool has a handler. */
+  executes(tool: string): boolean {
+    return this.#tools.has(tool) || this.#tools.has("*");
+  }
+
   /** Returns the handler of a turn. Throws failTurn (NO_HANDLER). */
   ofTurn(held: LeasedTurn): Handler {
     const handler =
@@ -84,6 +89,15 @@ export class HandlerTable {
       throw failTurn("NO_HANDLER", text);
     }
     return handler;
+  }
+
+  /** Returns the name of a turn's handler for messages; undefined: the turn has no handler. */
+  nameOf(held: LeasedTurn): string | undefined {
+    try {
+      return this.ofTurn(held).name || "(anonymous)";
+    } catch {
+      return undefined;
+    }
   }
 
   /** Makes a tool call and returns its result. An error that it throws is the error of the step. */

@@ -37,6 +37,14 @@ import type { WorkInit } from "./worker_session.js";
 /** Sends a request, and repeats it over new streams, until it has its receipt. */
 export type Ask = (make: () => WorkInit, wanted: Cancellable) => Promise<WorkReceipt>;
 
+/** Sees what became of the tool calls that a turn requested. */
+export interface CallChecks {
+  /** Sees all outcomes, and warns of calls that a policy refused. */
+  readonly refused: Denials["take"];
+  /** Sees a call that waits for its answer. Throws if no program executes the tool. */
+  readonly pending: (pack: string, tool: string) => void;
+}
+
 /** A turn that a worker holds. Its lease changes when the worker reconnects. */
 export class LeasedTurn extends LeasedWork implements TurnHost {
   readonly kind = "turn";
@@ -55,7 +63,7 @@ export class LeasedTurn extends LeasedWork implements TurnHost {
   /** True: the handler has returned a reply. */
   returned = false;
   readonly #ask: Ask;
-  readonly #denials: Denials;
+  readonly #calls: CallChecks;
   readonly #awaited = new PendingSteps();
   readonly #idleness: IdleDetector;
   #suspending: Promise<void> | undefined;
@@ -67,10 +75,10 @@ export class LeasedTurn extends LeasedWork implements TurnHost {
     lease: TurnLease,
     ask: Ask,
     suspendAfterMs: number,
-    denials: Denials,
+    calls: CallChecks,
   ) {
     super();
-    this.#denials = denials;
+    this.#calls = calls;
     this.lease = lease;
     this.info = plain(GetTurnResponseSchema, assignment.turn ?? create(GetTurnResponseSchema));
     this.agent = assignment.agent;
@@ -124,7 +132,13 @@ export class LeasedTurn extends LeasedWork implements TurnHost {
     });
     const report = answer.case === "requestStep" ? answer.value.outcomes : [];
     const outcomes = report.map((outcome) => plain(StepOutcomeSchema, outcome));
-    this.#denials.take(this.info.pack?.id ?? "", calls, outcomes);
+    const pack = this.info.pack?.id ?? "";
+    this.#calls.refused(pack, calls, outcomes);
+    for (const { step } of outcomes) {
+      if (step?.status === StepStatus.PENDING && !step.delegation && !step.byCaller) {
+        this.#calls.pending(pack, step.tool);
+      }
+    }
     return outcomes;
   }
 

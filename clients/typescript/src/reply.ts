@@ -98,7 +98,13 @@ export function replyOf(answer: unknown): Reply {
       },
     );
   }
-  const { artifacts } = answer as { artifacts?: unknown };
+  const { artifacts, event } = answer as { artifacts?: unknown; event?: unknown };
+  if (event !== undefined && typeof event !== "string") {
+    throw new PawlError("handler", `event: must be the name of an event, not ${typeof event}`, {
+      reason: "BAD_REPLY",
+      metadata: { field: "event" },
+    });
+  }
   if (artifacts !== undefined && (typeof artifacts !== "object" || Array.isArray(artifacts))) {
     throw new PawlError(
       "handler",

@@ -175,6 +175,9 @@ class RunServer {
       began: run.began.bind(run),
       completed: run.completed.bind(run),
       mistaken: run.fail.bind(run),
+      wrongResult: run.wrongResult.bind(run),
+      mistakeOf: run.mistakeOf.bind(run),
+      notExecuted: (_pack: string, tool: string) => run.checkExecuted(tool),
     };
     return new Executor(run.handlers, host, { handlerTimeoutMs: 0, suspendAfterMs: 0 });
   }

@@ -1,9 +1,9 @@
 /** A run that this process serves. */
 
 import { AbortState, type Cancellable } from "./abort.js";
-import { PawlError } from "./errors.js";
+import { PawlError, RESULT_INVALID } from "./errors.js";
 import type { HandlersOf } from "./exact_types.js";
-import { PartSchema } from "./gen/pawl/v1/record_pb.js";
+import { PartSchema, RunStatus } from "./gen/pawl/v1/record_pb.js";
 import { HandlerTable } from "./handlers.js";
 import { isModel } from "./language_model.js";
 import type { LeasedStep } from "./leased_step.js";
@@ -41,6 +41,7 @@ export class ServedRun implements Cancellable {
   #reject: (error: unknown) => void = () => undefined;
   #givenUp = false;
   #newest = 0n;
+  #wrongResult: unknown;
   #output: readonly Part[] | undefined;
 
   /**
@@ -52,6 +53,7 @@ export class ServedRun implements Cancellable {
     handler: Handlers,
     tools: Tools,
     log: Log,
+    readonly workerTools: readonly string[] = [],
   ) {
     this.#log = log;
     const all = isModel(handler) ? modelHandler(handler, { log }) : handler;
@@ -84,6 +86,39 @@ export class ServedRun implements Cancellable {
   /** The run as a registration or a request names it. */
   get request() {
     return { runId: this.runId, tools: this.handlers.names().tools };
+  }
+
+  /** Throws a PawlError (NO_HANDLER) for a tool that neither this process nor a worker executes. */
+  checkExecuted(tool: string): void {
+    if (this.workerTools.includes(tool) || this.workerTools.includes("*")) {
+      return;
+    }
+    const functions = this.handlers.names().tools.join(", ") || "none";
+    throw new PawlError(
+      "handler",
+      `tool ${tool} has no function here; functions: ${functions}. Pass one in tools, ` +
+        "or name the tool in workerTools if a worker executes it",
+      { reason: "NO_HANDLER" },
+    );
+  }
+
+  /** Notes the error of a tool's wrong result. It is thrown if the run or the turn fails by it. */
+  wrongResult(error: unknown): void {
+    this.#wrongResult = error;
+  }
+
+  /** Throws the error of a tool's wrong result by which the run failed. */
+  checkResults(status: RunStatus): void {
+    const failed = status === RunStatus.ESCALATED || status === RunStatus.FAILED;
+    if (failed && this.#wrongResult !== undefined) {
+      throw this.#wrongResult;
+    }
+  }
+
+  /** Returns the error to throw for an error of a turn that is a mistake; else undefined. */
+  mistakeOf(error: unknown): unknown {
+    const wrong = PawlError.is(error, RESULT_INVALID) && error.kind === "step_failed";
+    return wrong ? this.#wrongResult : undefined;
   }
 
   /** The run has no work left. */

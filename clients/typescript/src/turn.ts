@@ -198,8 +198,8 @@ export class Turn<T extends TurnTypes = AnyTurn> {
    * recorded answer, and no tool runs twice. The default key is the ordinal of the call in this
    * execution, so a handler must make its calls in the same order each time, or give them keys.
    *
-   * Throws a PawlError of kind schema (payload), step_denied, step_failed, step_cancelled or
-   * deadline, or with the reason STEP_MISMATCH.
+   * Throws a PawlError of kind schema (payload), step_refused (a policy or a limit), step_denied (a
+   * person), step_failed, step_cancelled or deadline, or with the reason STEP_MISMATCH.
    */
   async step<Result extends Json = Json>(...call: StepCalls<T, StepOptions>): Promise<Result> {
     const [tool, payload = {}, options = {}] = call as readonly unknown[] as [
@@ -385,7 +385,7 @@ export function deniedBy(outcome: Plain<StepOutcome>): PawlError | undefined {
   }
   const { code, message } = outcome.denial;
   const text = `step ${JSON.stringify(outcome.key)} was refused: ${code}: ${message}`;
-  return new PawlError("step_denied", text, { reason: code });
+  return new PawlError("step_refused", text, { reason: code });
 }
 
 /** Returns the result of an answered step. Throws if the step failed or was cancelled. */
@@ -395,7 +395,9 @@ export function resultOf(step: Step): Json | undefined {
   }
   if (step.status === StepStatus.ERROR) {
     const code = step.error?.code ?? "ERROR";
-    throw new PawlError("step_failed", `tool ${step.tool}: ${code}: ${step.error?.message ?? ""}`, {
+    // A tool of the pack can use the same code; then the step was never held.
+    const kind = code === "DENIED" && step.approval ? "step_denied" : "step_failed";
+    throw new PawlError(kind, `tool ${step.tool}: ${code}: ${step.error?.message ?? ""}`, {
       reason: code,
       // Another execution of the turn would read the same answer.
       retryable: code !== INVALID_ARGUMENTS,

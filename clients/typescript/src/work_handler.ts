@@ -152,7 +152,10 @@ export class Work {
       return;
     }
     const { suspendAfterMs } = executor.limits;
-    const held = new LeasedTurn(assignment, lease, this.link.ask, suspendAfterMs, this.#denials);
+    const held = new LeasedTurn(assignment, lease, this.link.ask, suspendAfterMs, {
+      refused: this.#denials.take.bind(this.#denials),
+      pending: executor.pending.bind(executor),
+    });
     this.holdings.turns.add(held);
     this.#heartbeat?.taken(held);
     this.#spawn(executor, held, executor.turn(held));

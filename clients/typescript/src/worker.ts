@@ -37,6 +37,8 @@ export class Worker<P extends PackTypes = AnyPack> {
   readonly #log: Log;
   readonly #work: Work;
   readonly #executor: Executor;
+  /** Tools of which `#warnNotExecuted` has warned. */
+  readonly #warned = new Set<string>();
   #draining = false;
   #serving: Promise<void> | undefined;
 
@@ -232,6 +234,7 @@ export class Worker<P extends PackTypes = AnyPack> {
       credit: (turns: number, steps: number) => this.#credit(turns, steps),
       forget: holdings.drop.bind(holdings),
       onError: (error: unknown, held: LeasedTurn | LeasedStep) => this.#reported(error, held),
+      notExecuted: (pack: string, tool: string) => this.#warnNotExecuted(pack, tool),
     };
     return new Executor(this.#handlers, host, this.#settings);
   }
@@ -239,6 +242,18 @@ export class Worker<P extends PackTypes = AnyPack> {
   #credit(turns: number, steps: number): void {
     if (!this.#draining && (turns > 0 || steps > 0)) {
       this.#work.receive({ credits: { turns: Math.max(0, turns), steps: Math.max(0, steps) } });
+    }
+  }
+
+  /** Warns, once for each tool, that a turn of this worker waits for another worker. */
+  #warnNotExecuted(pack: string, tool: string): void {
+    if (!this.#warned.has(tool)) {
+      this.#warned.add(tool);
+      const own = this.#handlers.names().tools.join(", ") || "none";
+      this.#log.warn(
+        `worker ${this.id}: pack ${pack}: this worker does not execute tool ${tool}, and the ` +
+          `call waits for one that does; tools of this worker: ${own}`,
+      );
     }
   }
 

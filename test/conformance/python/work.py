@@ -88,11 +88,15 @@ class Server:
         client = inner(self._client)
         try:
             if args["attach"]:
-                driven = client.attach(args["run_id"]).drive(self._handlers, tools=self._tools)
+                driven = client.attach(args["run_id"]).drive(
+                    self._handlers, tools=self._tools, worker_tools=["*"]
+                )
             else:
                 # The run that was started with this id, found again by the call that starts runs.
                 start = started(args)
-                driven = client.run(args["pack"], self._handlers, tools=self._tools, **start)
+                driven = client.run(
+                    args["pack"], self._handlers, tools=self._tools, worker_tools=["*"], **start
+                )
             done = await ready(driven)
             for error in done.errors:
                 event("error", **fault(error))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Generic, TypeAlias, cast
 
@@ -14,7 +14,7 @@ from pawl_client._async_serve import served_run
 from pawl_client._async_turn import AsyncTurn
 from pawl_client._control import RaisedBudget
 from pawl_client._conversation import Conversation
-from pawl_client._enums import SteerWhen, StepDecision
+from pawl_client._enums import RunStatus, SteerWhen, StepDecision
 from pawl_client._events import Event, HistoryMessage
 from pawl_client._fault import with_retry_advice
 from pawl_client._flow import Flow, Operation, attempt
@@ -122,6 +122,7 @@ class AsyncRun(Generic[EventT, ArtifactsT, VariablesT]):
         model: Any = None,
         output: Any = None,
         tools: Mapping[str, AsyncTool] | None = None,
+        worker_tools: Iterable[str] = (),
         on_output: OnOutput | None = None,
     ) -> Driven[RunResult[ArtifactsT]]:
         """Executes its turns until the run ends or waits for an outside input.
@@ -133,13 +134,16 @@ class AsyncRun(Generic[EventT, ArtifactsT, VariablesT]):
         async def begin() -> AsyncRun[EventT, ArtifactsT, VariablesT]:
             return self
 
-        served = served_run(handler_of(handler, model, output), tools)
+        served = served_run(handler_of(handler, model, output), tools, worker_tools)
         return driven(begin, served, on_output)
 
     async def _drive(self, served: ServedRun) -> RunResult[ArtifactsT]:
         served.run_id = self.id
         await self._client._run_server.drive(served)
-        return await self._result(tuple(served.errors), served.output)
+        result = await self._result(tuple(served.errors), served.output)
+        if served.mistake is not None and result.status in (RunStatus.ESCALATED, RunStatus.FAILED):
+            raise served.mistake
+        return result
 
     async def emit(
         self,

@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pawl_client._errors import CallCancelledError, StateError
 from pawl_client._handlers import Handlers
-from pawl_client._served_run import ServedRun, handlers_of
+from pawl_client._served_run import ServedRun, handlers_of, names_of
 from pawl_client._settings import Settings
 from pawl_client._work_executor import WorkExecutor, cancel_and_wait
 from pawl_client._worker_connection import WorkerConfig
@@ -27,10 +27,11 @@ _forked: int | None = None
 def served_run(
     handler: Callable[[Any], Any] | Mapping[str, Callable[[Any], Any]],
     tools: Mapping[str, Callable[..., Any]] | None,
+    worker_tools: Iterable[str],
 ) -> ServedRun:
     """Returns a run whose handlers are coroutines. Raises as `handlers_of` and `check_process`."""
     check_process()
-    return ServedRun(handlers_of(handler, tools, blocking=False))
+    return ServedRun(handlers_of(handler, tools, blocking=False), names_of(worker_tools))
 
 
 class RunServer:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -155,6 +155,7 @@ class Client(Caller):
         model: Any = None,
         output: Any = None,
         tools: Mapping[str, Tool] | None = None,
+        worker_tools: Iterable[str] = (),
         on_output: OnOutput | None = None,
         agent: str = "",
         state: str = "",
@@ -169,9 +170,10 @@ class Client(Caller):
         `handler` takes a Turn and returns a Reply or None, or is a mapping from prompt names to
         functions of that kind. In its place, `model` ("openai:gpt-5-mini") names a model that
         executes the turns, and `output` describes the output of a turn, as for `ModelHandler`.
-        `tools` maps tool names to functions, as for `Worker.tool`, which execute here; steps of
-        other tools wait for a worker. The other arguments are those of `start`. A handler that
-        raises fails its turn, and the pack decides about a retry. All runs that a client drives
+        `tools` maps tool names to functions, as for `Worker.tool`, which execute here;
+        `worker_tools` names the tools whose steps wait for a worker ("*": all others). The other
+        arguments are those of `start`. A handler that raises fails its turn, and the pack decides
+        about a retry. All runs that a client drives
         share one stream. On that stream the client is a worker for these runs only.
 
         Handlers and tools are called in threads of the client's own.
@@ -188,15 +190,14 @@ class Client(Caller):
           `request_id`.
         - UnavailableError: no sidecar accepted the run within `retry_for` seconds. After one has
           accepted it, the run and its answers wait for the sidecar without a bound.
-        - HandlerError, FailTurnError (NO_HANDLER), UnknownEventError, ArtifactError
-          (UNDECLARED_ARTIFACT, ARTIFACT_TYPE): a handler returned no Reply, a prompt has no
-          handler, or the reply has an event or artifact that the state does not declare, or an
-          artifact of another type. The attempt is not used up.
+        - HandlerError, FailTurnError (NO_HANDLER), UnknownEventError, ArtifactError,
+          InvalidJsonError, StepRefusedError, SchemaError (RESULT_INVALID): a mistake of the
+          program, at once: docs/guides/workers.md, "Mistakes of the program".
         - StateError (FORKED): this process was forked from a process that had driven runs.
         """
         arguments = _without_self(locals())
-        served = served_run(handler_of(handler, model, output), tools)
-        for name in ("handler", "model", "output", "tools", "on_output"):
+        served = served_run(handler_of(handler, model, output), tools, worker_tools)
+        for name in ("handler", "model", "output", "tools", "worker_tools", "on_output"):
             del arguments[name]
 
         def begin() -> Run[Any, Any, Any]:

@@ -36,7 +36,8 @@ The tree::
     +-- ServerError              the server failed, or its answer cannot be read
     +-- StreamGapError           a stream skipped a record
     +-- StepError                a tool call of a turn failed
-    |   +-- StepDeniedError      the sidecar refused the call before it was made
+    |   +-- StepRefusedError     the sidecar refused the call: a policy or a limit
+    |   +-- StepDeniedError      a person denied the call, or no approval came in time
     |   +-- StepFailedError      the tool answered with an error
     |   +-- StepCancelledError   the visit or the run ended before the answer
     +-- SchemaError              a tool's payload or result does not fit its JSON Schema
@@ -271,8 +272,22 @@ class StepError(PawlError):
     """A tool call of a turn failed."""
 
 
+class StepRefusedError(StepError):
+    """The sidecar refused the call: a policy or a limit of the operator or of the pack.
+
+    `reason` is its code, for example TOOL_NOT_ALLOWED. The call was not made, and no person was
+    asked. A call that a person denied raises StepDeniedError.
+    """
+
+
 class StepDeniedError(StepError):
-    """The sidecar refused the call before it was made; `reason` is the denial's code."""
+    """A person denied the call, or no approval came in time; `step` is the step.
+
+    `reason` is DENIED, and the message has the approver's reason. The call was not made, and no
+    attempt follows. A call that a policy or a limit stopped raises StepRefusedError.
+    """
+
+    step: Step | None = None
 
 
 class StepFailedError(StepError):

@@ -20,12 +20,13 @@ class TurnEntry:
     """A handler of turns.
 
     `is_async`: its result must be awaited. `in_thread`: it is called in a thread, and its result is
-    awaited if it is awaitable.
+    awaited if it is awaitable. `name` is the function's own, for messages.
     """
 
     function: TurnHandler
     is_async: bool
     in_thread: bool = False
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,9 @@ def registering(handlers: dict[str, TurnEntry], name: str) -> Callable[[F], F]:
 
     def register(function: F) -> F:
         check_turn_handler(f"handler {name!r}", function)
-        register_handler(handlers, name, TurnEntry(function, is_async(function)))
+        register_handler(
+            handlers, name, TurnEntry(function, is_async(function), name=name_of(function))
+        )
         return function
 
     return register
@@ -116,6 +119,12 @@ def register_handler(handlers: dict[str, Any], name: str, handler: Any) -> None:
     if name in handlers:
         raise ValueError(f"{name!r} has a handler already; register one handler for each name")
     handlers[name] = handler
+
+
+def name_of(function: Any) -> str:
+    """Returns the name of a function, or that of its class."""
+    name = getattr(function, "__qualname__", "") or type(function).__name__
+    return str(name)
 
 
 def is_async(function: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar, cast
 
@@ -13,7 +13,7 @@ from pawl_client._errors import HandlerError
 from pawl_client._records import Record
 from pawl_client._runs import RunInfo, Snapshot, StepOutcome, TurnRef
 from pawl_client._types import ReplyArtifactsT, ReplyEventT, ValuesT
-from pawl_client._values import Artifact, ArtifactLike, Content, Message, Usage
+from pawl_client._values import Artifact, ArtifactLike, Content, Message, Usage, parts_of
 
 T = TypeVar("T")
 
@@ -217,6 +217,39 @@ def reply_of(answer: Any) -> Reply:
         return Reply()
     if isinstance(answer, Reply):
         return answer
-    raise HandlerError(
-        f"a handler must return a Reply or None, not {type(answer).__name__}", reason="BAD_REPLY"
-    )
+    raise _bad_reply(f"it must return a Reply or None, not {_type(answer)}")
+
+
+_FIELDS: tuple[tuple[str, tuple[type, ...], str], ...] = (
+    ("event", (str,), "the name of an event"),
+    ("artifacts", (Mapping,), "a mapping from names to values"),
+    ("messages", (list, tuple), "a list of Message"),
+    ("usage", (Usage, type(None)), "a Usage or None"),
+    ("awaiting", (str,), "an Awaiting"),
+)
+
+
+def check_reply(reply: Reply) -> None:
+    """Raises HandlerError (BAD_REPLY) for a field that is of a wrong type or has no JSON form."""
+    for name, kinds, expected in _FIELDS:
+        value = getattr(reply, name)
+        if not isinstance(value, kinds):
+            raise _bad_reply(f"Reply.{name} must be {expected}, not {_type(value)}")
+    for index, message in enumerate(reply.messages):
+        if not isinstance(message, Message):
+            raise _bad_reply(f"Reply.messages[{index}] must be a Message, not {_type(message)}")
+    try:
+        parts_of(reply.output)
+    except TypeError:
+        raise _bad_reply(
+            f"Reply.output must be a text, bytes, a JSON value in JsonValue, a mapping, a Part or "
+            f"a list of these, not {_type(reply.output)}"
+        ) from None
+
+
+def _bad_reply(text: str) -> HandlerError:
+    return HandlerError(text, reason="BAD_REPLY")
+
+
+def _type(value: Any) -> str:
+    return type(value).__name__

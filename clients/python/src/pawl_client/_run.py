@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Generic, TypeAlias, cast
 
 from pawl_client._caller import Caller
 from pawl_client._control import RaisedBudget
 from pawl_client._conversation import Conversation
-from pawl_client._enums import SteerWhen, StepDecision
+from pawl_client._enums import RunStatus, SteerWhen, StepDecision
 from pawl_client._events import Event, HistoryMessage
 from pawl_client._fault import with_retry_advice
 from pawl_client._flow import Flow, Operation, attempt
@@ -123,6 +123,7 @@ class Run(Generic[EventT, ArtifactsT, VariablesT]):
         model: Any = None,
         output: Any = None,
         tools: Mapping[str, Tool] | None = None,
+        worker_tools: Iterable[str] = (),
         on_output: OnOutput | None = None,
     ) -> RunResult[ArtifactsT]:
         """Executes its turns until the run ends or waits for an outside input.
@@ -134,13 +135,16 @@ class Run(Generic[EventT, ArtifactsT, VariablesT]):
         def begin() -> Run[EventT, ArtifactsT, VariablesT]:
             return self
 
-        served = served_run(handler_of(handler, model, output), tools)
+        served = served_run(handler_of(handler, model, output), tools, worker_tools)
         return driven(begin, served, on_output)
 
     def _drive(self, served: ServedRun) -> RunResult[ArtifactsT]:
         served.run_id = self.id
         self._client._run_server.drive(served)
-        return self._result(tuple(served.errors), served.output)
+        result = self._result(tuple(served.errors), served.output)
+        if served.mistake is not None and result.status in (RunStatus.ESCALATED, RunStatus.FAILED):
+            raise served.mistake
+        return result
 
     def emit(
         self,

@@ -6,12 +6,19 @@ import asyncio
 import contextvars
 import inspect
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from pawl_client._errors import HandlerError, NotFoundError, RunTakenOverError
-from pawl_client._handlers import Handlers, ToolEntry, TurnEntry, check_turn_handler, is_async
+from pawl_client._handlers import (
+    Handlers,
+    ToolEntry,
+    TurnEntry,
+    check_turn_handler,
+    is_async,
+    name_of,
+)
 from pawl_client._typed_tools import local
 from pawl_client._values import Part
 from pawl_client.v1 import worker_pb2
@@ -26,6 +33,8 @@ class ServedRun:
     """
 
     handlers: Handlers
+    worker_tools: frozenset[str] = frozenset()
+    """Tools that workers execute; "*": all."""
     run_id: str = ""
     accepted: bool = False
     """The sidecar has accepted this process as its executor; later registrations name the run."""
@@ -34,6 +43,8 @@ class ServedRun:
     context: contextvars.Context = field(default_factory=contextvars.copy_context)
     errors: list[BaseException] = field(default_factory=list)
     output: tuple[Part, ...] | None = None
+    mistake: Exception | None = None
+    """The error of a tool's wrong result. It is raised if the run or the turn fails by it."""
     over: asyncio.Future[None] = field(init=False)
     _newest: int = 0
     _given_up: BaseException | None = None
@@ -44,6 +55,11 @@ class ServedRun:
         self.over = asyncio.get_running_loop().create_future()
         if self._given_up is not None:
             self.over.set_exception(self._given_up)
+
+    def executes(self, tool: str) -> bool:
+        """Whether this process executes a tool, or its caller says that workers do."""
+        known = self.worker_tools
+        return self.handlers.of_tool(tool) is not None or tool in known or "*" in known
 
     def turn_began(self, turn_seq: int) -> None:
         """Notes that a turn of it is executed here."""
@@ -104,12 +120,20 @@ def handlers_of(
     return Handlers(prompts=entries, tools=bound)
 
 
+def names_of(worker_tools: Iterable[str]) -> frozenset[str]:
+    """Returns `worker_tools` as a set. Raises TypeError for a text, which is an iterable too."""
+    if isinstance(worker_tools, str):
+        raise TypeError(f"worker_tools: must be names of tools, not the text {worker_tools!r}")
+    return frozenset(worker_tools)
+
+
 def _turns(what: str, function: Callable[[Any], Any], blocking: bool) -> TurnEntry:
     _check(what, function, blocking)
     check_turn_handler(what, function)
     if blocking:
-        return TurnEntry(_refuse_coroutine(function), is_async=False)
-    return TurnEntry(function, is_async=True, in_thread=not is_async(function))
+        return TurnEntry(_refuse_coroutine(function), False, name=name_of(function))
+    in_thread = not is_async(function)
+    return TurnEntry(function, is_async=True, in_thread=in_thread, name=name_of(function))
 
 
 def _tool(function: Callable[[Any], Any], blocking: bool) -> ToolEntry:

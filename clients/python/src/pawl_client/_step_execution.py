@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from pawl_client import _schema
-from pawl_client._errors import RESULT_INVALID, PawlError, PermissionDeniedError
-from pawl_client._fault import refused_result, step_fault_of
+from pawl_client._errors import RESULT_INVALID, PawlError, PermissionDeniedError, SchemaError
+from pawl_client._fault import refused_result, step_fault_of, text_of
 from pawl_client._handler_runner import HandlerRunner
 from pawl_client._handlers import Handlers, ToolEntry
 from pawl_client._leases import LeasedStep
@@ -71,8 +71,15 @@ class StepExecution:
         except Exception as error:
             self._report(f"({name})", error)
             if code == RESULT_INVALID:
+                self._note(SchemaError(f"tool {name}: {text_of(error)}", reason=code))
                 return refused_result(error, code)
+            if isinstance(error, SchemaError) and error.reason == RESULT_INVALID:
+                self._note(error)
             return step_fault_of(error, code)
+
+    def _note(self, mistake: Exception) -> None:
+        if self._leased.served is not None:
+            self._leased.served.mistake = mistake
 
     async def _call(self, tool: ToolEntry) -> Json:
         self._leased.enter()

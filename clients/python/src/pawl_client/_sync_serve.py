@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
 from pawl_client import _async_serve as async_serve
-from pawl_client._served_run import ServedRun, handlers_of
+from pawl_client._served_run import ServedRun, handlers_of, names_of
 from pawl_client._settings import Settings
 
 __all__ = ["RunServer", "served_run"]
@@ -21,12 +21,13 @@ __all__ = ["RunServer", "served_run"]
 def served_run(
     handler: Callable[[Any], Any] | Mapping[str, Callable[[Any], Any]],
     tools: Mapping[str, Callable[..., Any]] | None,
+    worker_tools: Iterable[str],
 ) -> ServedRun:
     """Returns a run whose handlers are functions in threads. Raises as `handlers_of` and
     `check_process`.
     """
     async_serve.check_process()
-    return ServedRun(handlers_of(handler, tools, blocking=True))
+    return ServedRun(handlers_of(handler, tools, blocking=True), names_of(worker_tools))
 
 
 class RunServer:

@@ -35,9 +35,11 @@ class Turn(TurnView[ReadT], ABC, Generic[StepsT, WrittenT, ReadT]):
         this execution: a handler must make its calls in the same order each time, or name their
         keys. `timeout` is in seconds; None waits until the step's own deadline.
 
-        Raises SchemaError (payload), StepDeniedError, StepFailedError, StepCancelledError,
-        StepMismatchError, DeadlineError. In a worker with `suspend_after` it also raises
-        SuspendTurn, which is no error.
+        Raises SchemaError (payload), StepRefusedError (a policy or a limit), StepDeniedError (a
+        person), StepFailedError, StepCancelledError, StepMismatchError, DeadlineError. In a worker
+        with `suspend_after` it also raises SuspendTurn, which is no error. In a run that a client
+        drives it raises HandlerError (NO_HANDLER) for a tool that is neither in `tools` nor in
+        `worker_tools`.
         """
         return cast("StepsT", self._step)
 

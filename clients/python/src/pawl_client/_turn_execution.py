@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 from pawl_client import _tracing
 from pawl_client._errors import (
+    RESULT_INVALID,
     FailTurnError,
     HandlerError,
+    InvalidJsonError,
     PawlError,
     RunTerminalError,
+    StepFailedError,
+    StepRefusedError,
     SuspendTurn,
     TurnStaleError,
     TurnTokenError,
@@ -19,7 +24,7 @@ from pawl_client._flow import new_id
 from pawl_client._handler_runner import HandlerRunner
 from pawl_client._handlers import Handlers
 from pawl_client._leases import LeasedTurn
-from pawl_client._outcomes import Reply, reply_of
+from pawl_client._outcomes import Reply, check_reply, reply_of
 from pawl_client._turn_requests import complete_request, fail_request
 from pawl_client._values import parts_of
 from pawl_client._worker_connection import WorkerConnection
@@ -28,6 +33,9 @@ from pawl_client.v1 import worker_pb2
 
 _TURN_ENDED = (TurnStaleError, TurnTokenError, RunTerminalError)
 
+
+_REFUSALS = frozenset({"TOOL_NOT_ALLOWED", "TOOL_NOT_LISTED", "TOOL_BLOCKED"})
+"""Reasons of a refused call that another attempt of the turn gets again."""
 
 _REPLY_MISTAKES = frozenset(
     {
@@ -47,10 +55,17 @@ def _is_mistake(error: Exception, completing: bool) -> bool:
     `completing`: the handler returned, and the sidecar refused its reply.
     """
     if isinstance(error, HandlerError):
-        return error.reason == "BAD_REPLY"
+        return error.reason in ("BAD_REPLY", "NO_HANDLER")
+    if isinstance(error, StepRefusedError):
+        return error.reason in _REFUSALS
     if isinstance(error, FailTurnError):
         return error.reason == "NO_HANDLER"
-    return completing and isinstance(error, PawlError) and error.reason in _REPLY_MISTAKES
+    if not completing:
+        return False
+    # A value of the reply has no JSON form, or is of a wrong type.
+    if isinstance(error, (InvalidJsonError, TypeError, ValueError, AttributeError)):
+        return True
+    return isinstance(error, PawlError) and error.reason in _REPLY_MISTAKES
 
 
 class TurnExecution:
@@ -104,6 +119,7 @@ class TurnExecution:
         return await self._runner.call(self._leased, handler, blocking)
 
     async def _complete(self, reply: Reply, credited: bool) -> None:
+        check_reply(reply)
         leased, request_id = self._leased, new_id()
         credit = worker_pb2.WorkCredits(turns=1) if credited else None
         slots = leased.info.artifact_slots
@@ -115,11 +131,26 @@ class TurnExecution:
             ),
         )
 
+    def _named(self, error: Exception) -> Exception:
+        """Returns the error of a mistake, with the handler's name in its message."""
+        prompt, entry = self._leased.info.prompt, None
+        with contextlib.suppress(FailTurnError):
+            entry = self._handlers.of_turn(prompt, self._leased.agent)
+        if entry is not None and isinstance(error, PawlError):
+            error.message = f"handler {entry.name} of prompt {prompt}: {error.message}"
+            error.args = (error.message,)
+        return error
+
     async def _fail(self, error: Exception, completing: bool) -> None:
         leased, request_id = self._leased, new_id()
         if leased.served is not None:
             if _is_mistake(error, completing):
-                leased.served.fail(error)
+                leased.served.fail(self._named(error))
+                return
+            wrong = leased.served.mistake
+            own = isinstance(error, StepFailedError) and error.reason == RESULT_INVALID
+            if own and wrong is not None:
+                leased.served.fail(wrong)
                 return
             if not (leased.revoked and isinstance(error, _TURN_ENDED)):
                 leased.served.errors.append(error)

@@ -10,7 +10,13 @@ from typing import Generic
 
 from pawl_client import _schema
 from pawl_client._enums import StepStatus
-from pawl_client._errors import LimitError, StepCancelledError, StepDeniedError, StepFailedError
+from pawl_client._errors import (
+    LimitError,
+    StepCancelledError,
+    StepDeniedError,
+    StepFailedError,
+    StepRefusedError,
+)
 from pawl_client._runs import ArtifactSlot, PackRef, Step, StepOutcome, ToolSpec, TurnInfo
 from pawl_client._turn_requests import StepCall
 from pawl_client._types import ReadT
@@ -148,11 +154,11 @@ def _default_key(info: TurnInfo, ordinal: int) -> str:
     return str(ordinal) if first else f"{info.turn.turn_seq}.{ordinal}"
 
 
-def denied(outcome: StepOutcome) -> StepDeniedError | None:
+def denied(outcome: StepOutcome) -> StepRefusedError | None:
     """Returns the error of a refused request; None if it was not refused."""
     if outcome.denial is None:
         return None
-    return StepDeniedError(
+    return StepRefusedError(
         f"step {outcome.key!r} was refused: {outcome.denial.code}: {outcome.denial.message}",
         reason=outcome.denial.code,
     )
@@ -169,13 +175,18 @@ def fewer(size: int, error: LimitError) -> int:
 
 
 def result_of(step: Step) -> Json:
-    """Returns the result of an answered step. Raises StepFailedError or StepCancelledError."""
+    """Returns the result of an answered step.
+
+    Raises StepDeniedError, StepFailedError or StepCancelledError.
+    """
     if step.status is StepStatus.OK:
         return step.result
     if step.status is StepStatus.ERROR:
         code = step.error.code if step.error else "ERROR"
         text = step.error.message if step.error else ""
-        error = StepFailedError(f"tool {step.tool}: {code}: {text}", reason=code)
+        # A tool of the pack can use the same code; then the step was never held.
+        kind = StepDeniedError if code == "DENIED" and step.approval else StepFailedError
+        error = kind(f"tool {step.tool}: {code}: {text}", reason=code)
         error.step = step
         raise error
     raise StepCancelledError(f"step {step.step} ({step.tool}) was cancelled: the visit was left")

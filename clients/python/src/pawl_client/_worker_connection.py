@@ -87,6 +87,8 @@ class WorkerConnection:
         self.stopping = False
         """The worker drains: it gives no more credits."""
         self._names: dict[str, list[str]] = {}
+        self._warned: set[str] = set()
+        """Tools of which `warn_not_executed` has warned."""
         self._reconnect_log = ReconnectLog()
         self._heartbeat_due = asyncio.Event()
         """Set when a new turn needs an earlier heartbeat."""
@@ -119,6 +121,21 @@ class WorkerConnection:
                     raise error
                 self._log_disconnect(error)
                 await asyncio.sleep(max(backoff.next(), error.retry_after or 0.0))
+
+    def warn_not_executed(self, pack: str, tool: str) -> None:
+        """Warns, once for each tool, that a turn of this worker waits for another worker."""
+        own = self._names.get("tools", [])
+        if tool in own or "*" in own or tool in self._warned:
+            return
+        self._warned.add(tool)
+        log.warning(
+            "worker %s: pack %s: this worker does not execute tool %s, and the call waits for one "
+            "that does; tools of this worker: %s",
+            self._config.worker_id,
+            pack,
+            tool,
+            ", ".join(own) or "none",
+        )
 
     async def _metadata(self) -> tuple[tuple[str, str], ...]:
         """Returns the token. Its function may be slow, so it runs in a thread and does not block

@@ -14,7 +14,7 @@ from pawl_client._async_turn import AsyncTurn
 from pawl_client._convert import from_proto
 from pawl_client._denials import warn_denied
 from pawl_client._enums import Disposition, StepStatus
-from pawl_client._errors import DeadlineError, PawlError
+from pawl_client._errors import DeadlineError, HandlerError, PawlError
 from pawl_client._flow import check_timeout, new_id
 from pawl_client._leases import LeasedTurn, lease_lost
 from pawl_client._model_calls import AnsweredModel, RequestedModel
@@ -148,7 +148,27 @@ class WorkerTurn(AsyncTurn):
         )
         outcomes = tuple(from_proto(outcome) for outcome in receipt.request_step.outcomes)
         warn_denied(self.info.pack.id, calls, outcomes)
+        for outcome in outcomes:
+            if outcome.step is not None:
+                self._check_executed(outcome.step)
         return outcomes
+
+    def _check_executed(self, step: Step) -> None:
+        """Raises HandlerError (NO_HANDLER) for a pending step that the run's program serves
+        neither itself nor by workers; in a worker it only warns.
+        """
+        if step.status is not StepStatus.PENDING or step.delegation or step.by_caller:
+            return
+        served = self._leased.served
+        if served is None:
+            self._connection.warn_not_executed(self.info.pack.id, step.tool)
+        elif not served.executes(step.tool):
+            names = ", ".join(sorted(served.handlers.tools)) or "none"
+            raise HandlerError(
+                f"tool {step.tool!r} has no function here; functions: {names}. Pass one in tools=, "
+                f"or name the tool in worker_tools= if a worker executes it",
+                reason="NO_HANDLER",
+            )
 
     async def _answer(self, step: Step, timeout: float | None) -> Step:
         """Waits for the answer of a step. Meanwhile the turn may be suspended."""

@@ -74,7 +74,7 @@ export class Server implements Served {
   /** Begins to serve a run. */
   serve({ run_id: run = "", pack = "", attach }: ServeArgs, start: StartOptions): void {
     const handlers = { ...this.#player.turns("agents"), ...this.#player.turns("turns") };
-    const options = { tools: this.#player.tools() };
+    const options = { tools: this.#player.tools(), workerTools: ["*"] };
     // Without attach it is found again by the call that starts runs, by the id of its start.
     const driven = attach
       ? this.#client.attach(run).drive(handlers, options)

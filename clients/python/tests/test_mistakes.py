@@ -1,0 +1,166 @@
+"""A mistake of the program raises in its hand, at the first turn."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pawl_client import (
+    ArtifactError,
+    Client,
+    FailTurnError,
+    HandlerError,
+    InvalidJsonError,
+    PawlError,
+    Reply,
+    RunStatus,
+    SchemaError,
+    StepRefusedError,
+    Turn,
+    UnknownEventError,
+    Worker,
+)
+from pawl_client.testing import Sidecar
+from workers import ended, serving
+
+N = {"n": 1}
+SUM = {"a": 1, "b": 2}
+
+
+def adds(turn: Turn) -> Reply:
+    """Leaves by what the tool `add` answers."""
+    if turn.terminal:
+        return Reply()
+    return Reply(event="Done", artifacts={"sum": turn.step("add", SUM)})
+
+
+def replies(**fields: Any) -> Callable[[Turn], Reply]:
+    """A handler that replies with these fields."""
+
+    def handler(turn: Turn) -> Reply:
+        return Reply(**fields)
+
+    return handler
+
+
+def texts(payload: Any) -> int:
+    """A tool that promises a number."""
+    return str(payload)  # type: ignore[return-value]
+
+
+def typed(a: int, b: int) -> int:
+    """As `texts`, with typed arguments."""
+    return f"{a} and {b}"  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("handler", "tools", "kind", "reason", "words"),
+    [
+        (adds, None, HandlerError, "NO_HANDLER", ["'add'", "functions: none", "worker_tools"]),
+        (adds, {"ad": texts}, HandlerError, "NO_HANDLER", ["functions: ad"]),
+        (
+            lambda turn: turn.step("forbidden", {}),
+            None,
+            StepRefusedError,
+            "TOOL_NOT_ALLOWED",
+            ["<lambda>", "--allow-tool forbidden"],
+        ),
+        (
+            lambda turn: turn.step("nowhere", {}),
+            None,
+            StepRefusedError,
+            "TOOL_NOT_LISTED",
+            ['"nowhere"'],
+        ),
+        ({"ask": adds}, None, FailTurnError, "NO_HANDLER", ["'calc'", "['ask']"]),
+        (lambda _: "Done", None, HandlerError, "BAD_REPLY", ["a Reply or None, not str"]),
+        (replies(event=3), None, HandlerError, "BAD_REPLY", ["name of an event, not int"]),
+        (replies(event="Nope"), None, UnknownEventError, "UNKNOWN_EVENT", ['"Nope"', "Again"]),
+        (replies(artifacts=["sum"]), None, HandlerError, "BAD_REPLY", ["artifacts", "not list"]),
+        (replies(artifacts={"x": 1}), None, ArtifactError, "UNDECLARED_ARTIFACT", ["artifacts[x]"]),
+        (
+            replies(event="Done", artifacts={"sum": object()}),
+            None,
+            InvalidJsonError,
+            "INVALID_JSON",
+            ["artifacts.sum", "object"],
+        ),
+        (replies(messages=["hi"]), None, HandlerError, "BAD_REPLY", ["messages[0]", "not str"]),
+        (replies(output=object()), None, HandlerError, "BAD_REPLY", ["output", "not object"]),
+        (replies(usage=5), None, HandlerError, "BAD_REPLY", ["Usage or None, not int"]),
+        (adds, {"add": lambda payload: {1}}, SchemaError, "RESULT_INVALID", ["tool add", "set"]),
+        (adds, {"add": typed}, SchemaError, "RESULT_INVALID", ["tool add", "integer"]),
+    ],
+)
+def test_a_mistake_raises_at_the_first_turn(
+    client: Client,
+    handler: Any,
+    tools: Any,
+    kind: type[PawlError],
+    reason: str,
+    words: list[str],
+) -> None:
+    run = client.open("steps", variables=N)
+    with pytest.raises(kind) as caught:
+        run.drive(handler, tools=tools)
+    assert caught.value.reason == reason
+    for word in words:
+        assert word in str(caught.value)
+    if kind is not SchemaError:  # The call was made, and its step has that answer.
+        turn = run.info().turn
+        assert turn is not None
+        assert turn.attempt == 1
+
+
+def test_the_name_of_the_handler_is_in_the_message(client: Client) -> None:
+    with pytest.raises(UnknownEventError, match=r"^handler replies\..*handler of prompt calc: "):
+        client.run("steps", replies(event="Nope"), variables=N)
+
+
+def test_a_corrected_program_continues_the_run(client: Client) -> None:
+    run = client.open("steps", variables=N)
+    with pytest.raises(HandlerError):
+        run.drive(adds)
+    result = run.drive(adds, tools={"add": lambda payload: payload["a"] + payload["b"]})
+    assert (result.status, result.artifacts["sum"]) == (RunStatus.COMPLETED, 3)
+
+
+@pytest.mark.parametrize("named", ["add", "*"])
+async def test_a_tool_of_a_worker(sidecar: Sidecar, named: str) -> None:
+    worker = Worker(address=sidecar.address)
+    worker.tool("add")(lambda payload: payload["a"] + payload["b"])
+    async with serving(worker), sidecar.async_client() as client:
+
+        async def handler(turn: Any) -> Reply:
+            if turn.terminal:
+                return Reply()
+            return Reply(event="Done", artifacts={"sum": await turn.step("add", SUM)})
+
+        result = await client.run("steps", handler, worker_tools=[named], variables=N)
+    assert result.artifacts["sum"] == 3
+
+
+def test_worker_tools_is_no_text(client: Client) -> None:
+    with pytest.raises(TypeError, match="names of tools, not the text 'add'"):
+        client.run("steps", adds, worker_tools="add", variables=N)
+
+
+async def test_a_worker_warns_once_of_a_tool_that_it_does_not_execute(
+    sidecar: Sidecar, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    turns, tools = Worker(address=sidecar.address), Worker(address=sidecar.address)
+    turns.prompt("*")(adds)
+    tools.tool("add")(lambda payload: payload["a"] + payload["b"])
+    with caplog.at_level(logging.WARNING, logger="pawl_client.worker"):
+        async with serving(turns), serving(tools):
+            for _ in range(2):
+                run = await asyncio.to_thread(client.start, "steps", variables=N)
+                assert await ended(run) is RunStatus.COMPLETED
+    said = [r.getMessage() for r in caplog.records if "does not execute" in r.getMessage()]
+    assert len(said) == 1
+    assert "pack steps: this worker does not execute tool add" in said[0]
+    assert said[0].endswith("tools of this worker: none")

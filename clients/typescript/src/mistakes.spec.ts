@@ -1,0 +1,89 @@
+/** A mistake of the program rejects in its hand, at the first turn. */
+
+import { expect, test } from "vitest";
+import { QUIET, serving, useSidecar } from "./fixture.js";
+import {
+  type Handler,
+  type Handlers,
+  PawlError,
+  RunStatus,
+  type Tools,
+  type Turn,
+} from "./index.js";
+
+const shared = useSidecar();
+const VARIABLES = { variables: { n: 1 } };
+const SUM = { a: 1, b: 2 };
+
+const adds: Handler = async (turn: Turn) =>
+  turn.terminal ? {} : { event: "Done", artifacts: { sum: await turn.step("add", SUM) } };
+
+const add = (payload: unknown) => {
+  const { a, b } = payload as { a: number; b: number };
+  return a + b;
+};
+
+/** A handler that returns any value, as a program in JavaScript can. */
+const returns = (value: unknown) => (() => value) as unknown as Handler;
+
+const calls = (tool: string): Handler => {
+  return async function calling(turn) {
+    await turn.step(tool);
+    return {};
+  };
+};
+
+test.each<[string, Handlers, Tools, string, string[]]>([
+  ["no function of a tool", adds, {}, "NO_HANDLER", ["handler adds of prompt calc", "none"]],
+  ["another name of a tool", adds, { ad: add }, "NO_HANDLER", ["tool add", "functions: ad"]],
+  ["a tool of no flag", calls("forbidden"), {}, "TOOL_NOT_ALLOWED", ["--allow-tool forbidden"]],
+  ["a tool of no prompt", calls("nowhere"), {}, "TOOL_NOT_LISTED", ["handler calling", "nowhere"]],
+  ["no handler of a prompt", { ask: adds }, {}, "NO_HANDLER", ["prompt calc", "ask"]],
+  ["a text", returns("Done"), {}, "BAD_REPLY", ["a Reply or nothing, not string"]],
+  ["a number as event", returns({ event: 3 }), {}, "BAD_REPLY", ["not number"]],
+  ["another event", returns({ event: "Nope" }), {}, "UNKNOWN_EVENT", ['"Nope"', "Again"]],
+  ["a field", returns({ evnt: "Done" }), {}, "BAD_REPLY", ["evnt", "event"]],
+  ["another artifact", returns({ artifacts: { x: 1 } }), {}, "UNDECLARED_ARTIFACT", ["[x]"]],
+  ["no JSON", returns({ artifacts: { sum: () => 1 } }), {}, "INVALID_JSON", ["artifacts.sum"]],
+  ["a number as messages", returns({ messages: 3 }), {}, "", ["handler (anonymous)"]],
+  ["a result that is no JSON", adds, { add: (() => () => 1) as never }, "RESULT_INVALID", ["add"]],
+])("%s", async (_, handler, tools, reason, words) => {
+  const run = await shared.client.open("steps", VARIABLES);
+  const error = await run.drive(handler, { tools }).catch((thrown: unknown) => thrown);
+  expect(PawlError.is(error) ? error.reason : "").toBe(reason);
+  for (const word of words) {
+    expect(String(error)).toContain(word);
+  }
+  if (reason !== "RESULT_INVALID") {
+    expect((await run.info()).turn?.attempt).toBe(1);
+  }
+});
+
+test("a corrected program continues the run", async () => {
+  const run = await shared.client.open("steps", VARIABLES);
+  await expect(run.drive(adds)).rejects.toMatchObject({ reason: "NO_HANDLER" });
+  const result = await run.drive(adds, { tools: { add } });
+  expect([result.status, result.artifacts.sum]).toEqual([RunStatus.COMPLETED, 3]);
+});
+
+test.each(["add", "*"])("a tool of a worker: %s", async (named) => {
+  const worker = shared.client.worker().tool("add", add as never);
+  await using _ = serving(worker);
+  const result = await shared.client.run("steps", adds, { ...VARIABLES, workerTools: [named] });
+  expect(result.artifacts.sum).toBe(3);
+});
+
+test("a worker warns once of a tool that it does not execute", async () => {
+  const text: string[] = [];
+  const log = { ...QUIET, warn: (line: string) => text.push(line) };
+  using client = shared.sidecar.client({ log });
+  await using _turns = serving(client.worker().prompt("*", adds));
+  await using _tools = serving(client.worker().tool("add", add as never));
+  for (let round = 0; round < 2; round += 1) {
+    const run = await client.start("steps", VARIABLES);
+    expect((await run.wait()).run?.status).toBe(RunStatus.COMPLETED);
+  }
+  const warned = text.filter((line) => line.includes("does not execute"));
+  expect(warned).toHaveLength(1);
+  expect(warned[0]).toMatch(/pack steps: this worker does not execute tool add, .*: none$/);
+});

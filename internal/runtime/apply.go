@@ -8,7 +8,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime/budget"
 	"github.com/pawl-dev/pawl/internal/runtime/effects"
-	"github.com/pawl-dev/pawl/internal/runtime/gate"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/packcache"
@@ -116,7 +115,7 @@ func (e *Engine) apply(ctx context.Context, c *operation) (Answer, error) {
 		return Answer{}, ctx.Err()
 	case <-e.limiter.Failed():
 		go e.applyDetached(ctx, sl, w, c)
-		return Answer{}, gate.CommitUnknown()
+		return Answer{}, commitUnknown()
 	}
 }
 
@@ -332,7 +331,7 @@ func (t *execution) uncommitted(ctx context.Context, err error) (Answer, error) 
 		}
 	}
 	t.e.limiter.Fail()
-	return Answer{}, gate.CommitUnknown()
+	return Answer{}, commitUnknown()
 }
 
 // unchanged answers an input that made no change: as a repeat if its id was used before.

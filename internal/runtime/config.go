@@ -10,7 +10,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/budget"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/quota"
-	"github.com/pawl-dev/pawl/internal/runtime/tariff"
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
@@ -71,7 +70,7 @@ type Config struct {
 	// consumes.
 	Local func(namespace uint32, pack, agent string) bool
 	// Prices are the prices of models that packs do not price; nil = none.
-	Prices *tariff.Table
+	Prices *budget.Prices
 	// MaxInputs is the number of inputs in flight, commits included, from which an input that asks for new
 	// work is rejected. Default 1024.
 	MaxInputs int

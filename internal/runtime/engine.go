@@ -8,7 +8,6 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime/effects"
-	"github.com/pawl-dev/pawl/internal/runtime/gate"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/packcache"
@@ -25,7 +24,7 @@ type Engine struct {
 	allow    policy.Allowlist
 	terms    validate.Terms
 	hooks    Hooks
-	limiter  *gate.Limiter
+	limiter  *inflightLimiter
 	runTable *runTable
 	programs *packcache.Cache
 	timers   *timerShard
@@ -46,7 +45,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	cfg = cfg.withDefaults()
 	e := &Engine{
-		cfg: cfg, store: cfg.Store, allow: cfg.Allowlist(), limiter: gate.New(cfg.MaxInputs, cfg.Clock),
+		cfg: cfg, store: cfg.Store, allow: cfg.Allowlist(), limiter: newInflightLimiter(cfg.MaxInputs, cfg.Clock),
 		runTable: newRunTable(cfg.QueueLimit, cfg.CacheBytes),
 		programs: packcache.NewCache(cfg.Store, cfg.Pack),
 		past:     history.New(cfg.Store),

@@ -8,7 +8,6 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime/budget"
-	"github.com/pawl-dev/pawl/internal/runtime/gate"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/packcache"
@@ -100,7 +99,7 @@ func (e *Engine) Inside(do func() error) error {
 	err := do()
 	if errors.Is(err, machine.ErrIndeterminate) {
 		e.limiter.Fail()
-		return gate.CommitUnknown()
+		return commitUnknown()
 	}
 	return err
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/runtime/budget"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/tariff"
 	"github.com/pawl-dev/pawl/internal/services"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
@@ -56,7 +55,7 @@ func (t *partition) reckon(conf *services.Config) error {
 	if err != nil {
 		return fmt.Errorf("read accounts: %w", err)
 	}
-	t.prices, t.accounts = tariff.New(t.files.prices), budget.New(t.files.budgets, rows)
+	t.prices, t.accounts = budget.NewPrices(t.files.prices), budget.New(t.files.budgets, rows)
 	conf.Prices, conf.Accounts = t.prices, t.accounts
 	return nil
 }

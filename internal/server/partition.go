@@ -9,7 +9,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/budget"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/quota"
-	"github.com/pawl-dev/pawl/internal/runtime/tariff"
 	"github.com/pawl-dev/pawl/internal/services"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/telemetry"
@@ -28,7 +27,7 @@ type partition struct {
 	records *recordFeed
 	watch   *observation
 	// prices are the operator's, of models.
-	prices *tariff.Table
+	prices *budget.Prices
 	// accounts are the operator's, over runs.
 	accounts *budget.Ledger
 	// ended gets the errors of the loops; loops is how many of them run; halt ends them.

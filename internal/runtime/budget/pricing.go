@@ -1,4 +1,4 @@
-package tariff
+package budget
 
 import (
 	"fmt"
@@ -9,22 +9,24 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Table holds the operator's prices by model. Safe for concurrent use.
-type Table struct {
+// Prices holds the operator's prices of models, for models that a run's pack does not price. A nil
+// Prices knows no price. A price is stamped into the input it applies to, so replacing the table
+// changes nothing that is committed. Safe for concurrent use.
+type Prices struct {
 	prices atomic.Pointer[map[string]machine.Price]
 }
 
 // New makes a table of prices that nobody changes any more.
-func New(prices map[string]machine.Price) *Table {
-	t := &Table{}
+func NewPrices(prices map[string]machine.Price) *Prices {
+	t := &Prices{}
 	t.Replace(prices)
 	return t
 }
 
-// Replace puts other prices in force.
-func (t *Table) Replace(prices map[string]machine.Price) { t.prices.Store(&prices) }
+// Replace puts another table in force.
+func (t *Prices) Replace(prices map[string]machine.Price) { t.prices.Store(&prices) }
 
-func (t *Table) all() map[string]machine.Price {
+func (t *Prices) all() map[string]machine.Price {
 	if t == nil {
 		return nil
 	}
@@ -33,7 +35,7 @@ func (t *Table) all() map[string]machine.Price {
 
 // Of is the operator's price of a model that its pack does not price; nil where the pack
 // does, where there is none, and where no model is named.
-func (t *Table) Of(g *machine.Graph, model string) *machine.Price {
+func (t *Prices) Of(g *machine.Graph, model string) *machine.Price {
 	if _, ok := g.Prices[model]; ok || model == "" {
 		return nil
 	}
@@ -44,13 +46,13 @@ func (t *Table) Of(g *machine.Graph, model string) *machine.Price {
 }
 
 // Stamp returns usage with the operator's price of its model.
-func (t *Table) Stamp(g *machine.Graph, u machine.Usage) machine.Usage {
+func (t *Prices) Stamp(g *machine.Graph, u machine.Usage) machine.Usage {
 	u.Price = t.Of(g, u.Model)
 	return u
 }
 
 // Priced names the models that have a price in runs of a graph, in order.
-func (t *Table) Priced(g *machine.Graph) []string {
+func (t *Prices) Priced(g *machine.Graph) []string {
 	all := maps.Clone(t.all())
 	if all == nil {
 		all = make(map[string]machine.Price, len(g.Prices))
@@ -62,7 +64,7 @@ func (t *Table) Priced(g *machine.Graph) []string {
 // Admit refuses a run that has a budget of cost and may ask a model which nobody prices:
 // one that it names for its prompts, or that they are written for. Where the sidecar itself executes it, own are the
 // sidecar's models, and the one that each prompt's turns will ask is known.
-func (t *Table) Admit(g *machine.Graph, own []string) error {
+func (t *Prices) Admit(g *machine.Graph, own []string) error {
 	if g.Budget.MaxCostMicroUSD == 0 {
 		return nil
 	}
@@ -88,7 +90,7 @@ func (t *Table) Admit(g *machine.Graph, own []string) error {
 
 // Check refuses a model that nobody prices, in a run that has a budget of cost; field is
 // where the model is named.
-func (t *Table) Check(g *machine.Graph, model, field string) error {
+func (t *Prices) Check(g *machine.Graph, model, field string) error {
 	if _, ok := g.Prices[model]; ok || g.Budget.MaxCostMicroUSD == 0 || t.Of(g, model) != nil {
 		return nil
 	}
@@ -101,7 +103,7 @@ func (t *Table) Check(g *machine.Graph, model, field string) error {
 
 // StampOf is Stamp for usage of a model that is known: the one that was asked for, whatever
 // the provider calls the one that answered. "" = it is not known.
-func (t *Table) StampOf(model string, g *machine.Graph, u machine.Usage) machine.Usage {
+func (t *Prices) StampOf(model string, g *machine.Graph, u machine.Usage) machine.Usage {
 	if model != "" {
 		u.Model = model
 	}

@@ -1,4 +1,4 @@
-package tariff
+package budget
 
 import (
 	"errors"
@@ -8,19 +8,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-func graph(budget int64, models ...string) *machine.Graph {
+func pricedGraph(budget int64, models ...string) *machine.Graph {
 	return &machine.Graph{
 		Prices: map[string]machine.Price{"packs": {Input: 1}}, Budget: machine.Budget{MaxCostMicroUSD: budget},
 		Prompts: map[string]*machine.Prompt{"a": {}, "b": {Models: models}},
 	}
 }
 
-// TestTable: the pack's price goes before the operator's; a run with a budget of cost
+// TestPrices: the pack's price goes before the operator's; a run with a budget of cost
 // begins when each model that it is written for has one of them.
-func TestTable(t *testing.T) {
+func TestPrices(t *testing.T) {
 	t.Parallel()
-	table := New(map[string]machine.Price{"packs": {Input: 5}, "theirs": {Input: 7}})
-	g := graph(1, "packs", "theirs")
+	table := NewPrices(map[string]machine.Price{"packs": {Input: 5}, "theirs": {Input: 7}})
+	g := pricedGraph(1, "packs", "theirs")
 	if p := table.Of(g, "theirs"); p == nil || p.Input != 7 {
 		t.Errorf("theirs is %v", p)
 	}
@@ -35,10 +35,10 @@ func TestTable(t *testing.T) {
 	if err := table.Admit(g, nil); err != nil {
 		t.Error(err)
 	}
-	if err := (*Table)(nil).Admit(graph(0, "other"), []string{"own"}); err != nil {
+	if err := (*Prices)(nil).Admit(pricedGraph(0, "other"), []string{"own"}); err != nil {
 		t.Errorf("without a budget of cost: %v", err)
 	}
-	if err := (*Table)(nil).Admit(graph(1, "packs"), nil); err != nil {
+	if err := (*Prices)(nil).Admit(pricedGraph(1, "packs"), nil); err != nil {
 		t.Errorf("by the pack's price alone: %v", err)
 	}
 	table.Replace(nil)
@@ -53,7 +53,7 @@ func TestTable(t *testing.T) {
 // a price, and no others.
 func TestAdmitOwn(t *testing.T) {
 	t.Parallel()
-	table := New(map[string]machine.Price{"first": {}})
+	table := NewPrices(map[string]machine.Price{"first": {}})
 	for _, tt := range []struct {
 		own   []string
 		field string
@@ -63,7 +63,7 @@ func TestAdmitOwn(t *testing.T) {
 		{[]string{"first", "dear", "written"}, "prompts.b.model_overrides"},
 		{nil, "prompts.b.model_overrides"},
 	} {
-		err := table.Admit(graph(1, "written"), tt.own)
+		err := table.Admit(pricedGraph(1, "written"), tt.own)
 		refusal, _ := errors.AsType[*machine.Error](err)
 		if (refusal == nil) != (tt.field == "") || refusal != nil && refusal.Field != tt.field {
 			t.Errorf("%v: %v", tt.own, err)
@@ -75,8 +75,8 @@ func TestAdmitOwn(t *testing.T) {
 // whoever executes.
 func TestAdmitNamed(t *testing.T) {
 	t.Parallel()
-	table := New(map[string]machine.Price{"theirs": {}})
-	g := graph(1)
+	table := NewPrices(map[string]machine.Price{"theirs": {}})
+	g := pricedGraph(1)
 	for _, own := range [][]string{nil, {"packs"}} {
 		for model, want := range map[string]bool{"packs": true, "theirs": true, "other": false} {
 			g.Prompts["b"].Model = model

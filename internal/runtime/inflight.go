@@ -1,4 +1,4 @@
-package gate
+package runtime
 
 import (
 	"context"
@@ -9,10 +9,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Limiter lets inputs into the engine and knows when the last one has left.
-type Limiter struct {
+// inflightLimiter lets inputs into the engine and knows when the last one has left.
+type inflightLimiter struct {
 	inFlight atomic.Int64
-	// limit bounds what is inside when something comes, see [Limiter.Acquire]; again is
+	// limit bounds what is inside when something comes, see [inflightLimiter.Acquire]; again is
 	// when the last one that was refused was told to come back, as Elapsed measures it.
 	limit       int64
 	lastRetryAt atomic.Int64
@@ -26,21 +26,15 @@ type Limiter struct {
 	failOnce sync.Once
 }
 
-// Clock measures pauses.
-type Clock interface {
-	// Elapsed is the time since some moment that stays the same.
-	Elapsed() time.Duration
-}
-
-// New makes an open gate with a limit of what is inside.
-func New(limit int, clock Clock) *Limiter {
-	return &Limiter{limit: int64(limit), clock: clock, empty: make(chan struct{}), failed: make(chan struct{})}
+// newInflightLimiter makes an open gate with a limit of what is inside.
+func newInflightLimiter(limit int, clock Clock) *inflightLimiter {
+	return &inflightLimiter{limit: int64(limit), clock: clock, empty: make(chan struct{}), failed: make(chan struct{})}
 }
 
 // Acquire admits one input or says why it is not taken: none is any more, or so much is under
 // way, more than share times the limit, that what was taken would be held up by it. 0 = no
 // bound.
-func (g *Limiter) Acquire(share int64) error {
+func (g *inflightLimiter) Acquire(share int64) error {
 	got := g.inFlight.Add(1)
 	err := g.Check()
 	if limit := share * g.limit; err == nil && share > 0 && got > limit {
@@ -65,7 +59,7 @@ const (
 // retryDelay is the pause asked of one more who was refused, nanoseconds. They come back one
 // after the other, at most a second's limit in a second: a crowd that came back at once
 // would keep the process busy with refusing it.
-func (g *Limiter) retryDelay() int64 {
+func (g *inflightLimiter) retryDelay() int64 {
 	now := int64(g.clock.Elapsed())
 	for {
 		last := g.lastRetryAt.Load()
@@ -77,10 +71,10 @@ func (g *Limiter) retryDelay() int64 {
 }
 
 // Check says why nothing is taken any more; nil: it is.
-func (g *Limiter) Check() error {
+func (g *inflightLimiter) Check() error {
 	select {
 	case <-g.failed:
-		return CommitUnknown()
+		return commitUnknown()
 	default:
 	}
 	if g.draining.Load() {
@@ -95,15 +89,15 @@ func (g *Limiter) Check() error {
 // drainRetry is the pause asked of callers of a draining server, nanoseconds.
 const drainRetry = 1_000_000_000
 
-// Release takes back one [Limiter.Acquire].
-func (g *Limiter) Release() {
+// Release takes back one [inflightLimiter.Acquire].
+func (g *inflightLimiter) Release() {
 	if g.inFlight.Add(-1) == 0 && g.draining.Load() {
 		g.once.Do(func() { close(g.empty) })
 	}
 }
 
 // Drain closes the gate and waits until the last input has left.
-func (g *Limiter) Drain(ctx context.Context) error {
+func (g *inflightLimiter) Drain(ctx context.Context) error {
 	g.inFlight.Add(1)
 	g.draining.Store(true)
 	g.Release()
@@ -116,10 +110,10 @@ func (g *Limiter) Drain(ctx context.Context) error {
 }
 
 // Fail closes the gate for good: nobody knows what the store holds.
-func (g *Limiter) Fail() { g.failOnce.Do(func() { close(g.failed) }) }
+func (g *inflightLimiter) Fail() { g.failOnce.Do(func() { close(g.failed) }) }
 
-// CommitUnknown is the answer of who cannot know what the store holds.
-func CommitUnknown() error {
+// commitUnknown is the answer of who cannot know what the store holds.
+func commitUnknown() error {
 	return &machine.Error{
 		Code: machine.CodeUnavailable, Reason: "COMMIT_UNKNOWN",
 		Message: "nobody knows whether the commit happened; repeat the request with the same id once the server is back",
@@ -127,7 +121,7 @@ func CommitUnknown() error {
 }
 
 // Failed is closed when the gate was closed for good.
-func (g *Limiter) Failed() <-chan struct{} { return g.failed }
+func (g *inflightLimiter) Failed() <-chan struct{} { return g.failed }
 
 // Empty is closed when the gate is draining and nobody is inside.
-func (g *Limiter) Empty() <-chan struct{} { return g.empty }
+func (g *inflightLimiter) Empty() <-chan struct{} { return g.empty }

@@ -9,75 +9,77 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// inflightLimiter lets inputs into the engine and knows when the last one has left.
+// inflightLimiter bounds how many inputs the engine works on at once, and tells a drain when the last
+// one has finished. Safe for concurrent use.
 type inflightLimiter struct {
 	inFlight atomic.Int64
-	// limit bounds what is inside when something comes, see [inflightLimiter.Acquire]; again is
-	// when the last one that was refused was told to come back, as Elapsed measures it.
+	// limit is the number of inputs in flight above which Acquire rejects. lastRetryAt is the time up to
+	// which rejected callers are spread, as Elapsed measures it.
 	limit       int64
 	lastRetryAt atomic.Int64
 	clock       Clock
 	draining    atomic.Bool
 	once        sync.Once
-	// empty is closed when the gate is draining and nobody is inside.
+	// empty is closed when the engine is draining and no input is in flight.
 	empty chan struct{}
 	// failed is closed when a commit's outcome is unknown.
 	failed   chan struct{}
 	failOnce sync.Once
 }
 
-// newInflightLimiter makes an open gate with a limit of what is inside.
+// newInflightLimiter returns a limiter that admits inputs; limit is how many may be in flight before
+// it rejects.
 func newInflightLimiter(limit int, clock Clock) *inflightLimiter {
 	return &inflightLimiter{limit: int64(limit), clock: clock, empty: make(chan struct{}), failed: make(chan struct{})}
 }
 
-// Acquire admits one input or says why it is not taken: none is any more, or so much is under
-// way, more than share times the limit, that what was taken would be held up by it. 0 = no
-// bound.
-func (g *inflightLimiter) Acquire(share int64) error {
-	got := g.inFlight.Add(1)
-	err := g.Check()
-	if limit := share * g.limit; err == nil && share > 0 && got > limit {
+// Acquire admits one input. It returns an error if the engine is draining or failed, or if more
+// than share times the limit are in flight. A share of 0 means no bound. Every admitted input
+// must be given back with Release.
+func (l *inflightLimiter) Acquire(share int64) error {
+	got := l.inFlight.Add(1)
+	err := l.Check()
+	if limit := share * l.limit; err == nil && share > 0 && got > limit {
 		err = &machine.Error{
-			Code: machine.CodeResourceExhausted, Reason: "OVERLOADED", Limit: limit, Got: got, RetryAfter: g.retryDelay(),
+			Code: machine.CodeResourceExhausted, Reason: "OVERLOADED", Limit: limit, Got: got, RetryAfter: l.retryDelay(),
 			Message: "too many inputs are under way; nothing was done, repeat the request later",
 		}
 	}
 	if err != nil {
-		g.Release()
+		l.Release()
 	}
 	return err
 }
 
-// Pauses asked of those who came when there was too much: the shortest is a few times what
-// the inputs that are under way take.
+// Bounds of the retry delay that a rejected caller gets. The shortest is a few times what the
+// inputs in flight take.
 const (
 	shortestPause = 250 * time.Millisecond
 	longestPause  = 10 * time.Second
 )
 
-// retryDelay is the pause asked of one more who was refused, nanoseconds. They come back one
-// after the other, at most a second's limit in a second: a crowd that came back at once
-// would keep the process busy with refusing it.
-func (g *inflightLimiter) retryDelay() int64 {
-	now := int64(g.clock.Elapsed())
+// retryDelay returns the delay after which one more rejected caller may retry, in nanoseconds. It
+// spreads the retries, at most limit of them in a second: callers that all came back at once
+// would keep the process busy with rejecting them.
+func (l *inflightLimiter) retryDelay() int64 {
+	now := int64(l.clock.Elapsed())
 	for {
-		last := g.lastRetryAt.Load()
-		next := min(max(last+int64(time.Second)/g.limit, now+int64(shortestPause)), now+int64(longestPause))
-		if g.lastRetryAt.CompareAndSwap(last, next) {
+		last := l.lastRetryAt.Load()
+		next := min(max(last+int64(time.Second)/l.limit, now+int64(shortestPause)), now+int64(longestPause))
+		if l.lastRetryAt.CompareAndSwap(last, next) {
 			return next - now
 		}
 	}
 }
 
-// Check says why nothing is taken any more; nil: it is.
-func (g *inflightLimiter) Check() error {
+// Check returns why the engine takes no input any more, or nil if it does.
+func (l *inflightLimiter) Check() error {
 	select {
-	case <-g.failed:
+	case <-l.failed:
 		return commitUnknown()
 	default:
 	}
-	if g.draining.Load() {
+	if l.draining.Load() {
 		return &machine.Error{
 			Code: machine.CodeUnavailable, Reason: "DRAINING",
 			Message: "the server is shutting down; repeat the request with the same id at its successor", RetryAfter: drainRetry,
@@ -86,33 +88,33 @@ func (g *inflightLimiter) Check() error {
 	return nil
 }
 
-// drainRetry is the pause asked of callers of a draining server, nanoseconds.
+// drainRetry is the retry delay for callers of a draining server, in nanoseconds.
 const drainRetry = 1_000_000_000
 
-// Release takes back one [inflightLimiter.Acquire].
-func (g *inflightLimiter) Release() {
-	if g.inFlight.Add(-1) == 0 && g.draining.Load() {
-		g.once.Do(func() { close(g.empty) })
+// Release ends one admitted input.
+func (l *inflightLimiter) Release() {
+	if l.inFlight.Add(-1) == 0 && l.draining.Load() {
+		l.once.Do(func() { close(l.empty) })
 	}
 }
 
-// Drain closes the gate and waits until the last input has left.
-func (g *inflightLimiter) Drain(ctx context.Context) error {
-	g.inFlight.Add(1)
-	g.draining.Store(true)
-	g.Release()
+// Drain stops admission and waits until the last input has finished.
+func (l *inflightLimiter) Drain(ctx context.Context) error {
+	l.inFlight.Add(1)
+	l.draining.Store(true)
+	l.Release()
 	select {
-	case <-g.empty:
+	case <-l.empty:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-// Fail closes the gate for good: nobody knows what the store holds.
-func (g *inflightLimiter) Fail() { g.failOnce.Do(func() { close(g.failed) }) }
+// Fail stops admission for good: the content of the store is unknown.
+func (l *inflightLimiter) Fail() { l.failOnce.Do(func() { close(l.failed) }) }
 
-// commitUnknown is the answer of who cannot know what the store holds.
+// commitUnknown returns the error for an input whose commit may or may not be in the store.
 func commitUnknown() error {
 	return &machine.Error{
 		Code: machine.CodeUnavailable, Reason: "COMMIT_UNKNOWN",
@@ -120,8 +122,8 @@ func commitUnknown() error {
 	}
 }
 
-// Failed is closed when the gate was closed for good.
-func (g *inflightLimiter) Failed() <-chan struct{} { return g.failed }
+// Failed returns a channel that is closed by Fail.
+func (l *inflightLimiter) Failed() <-chan struct{} { return l.failed }
 
-// Empty is closed when the gate is draining and nobody is inside.
-func (g *inflightLimiter) Empty() <-chan struct{} { return g.empty }
+// Empty returns a channel that is closed when the engine is draining and no input is in flight.
+func (l *inflightLimiter) Empty() <-chan struct{} { return l.empty }

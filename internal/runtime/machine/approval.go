@@ -12,28 +12,28 @@ const CmdDecideStep CommandKind = 50
 // RecStepDecided is the number of [StepDecided].
 const RecStepDecided RecordKind = 34
 
-// DefaultApprovalTimeout is how long a held call waits where the pack does not say.
+// DefaultApprovalTimeout is how long a held call waits if the pack does not set a time.
 const DefaultApprovalTimeout = 24 * time.Hour
 
-// Verdict is what became of a held call.
+// Verdict is the decision about a held call.
 type Verdict uint8
 
 const (
-	// Approved: the call goes out as it is.
+	// Approved means that the call is made as it is.
 	Approved Verdict = iota + 1
-	// Refused: it is answered with the error DENIED.
+	// Refused means that the call is answered with the error DENIED.
 	Refused
-	// Edited: it goes out with another payload.
+	// Edited means that the call is made with another payload.
 	Edited
-	// TimedOut: nobody decided in time.
+	// TimedOut means that no decision was made in time.
 	TimedOut
-	// Expired: it was approved, and did not go out while the approval held; it is held again.
+	// Expired means that the call was approved but not made before the approval ended; it is held again.
 	Expired
 )
 
 var verdicts = [...]string{"undecided", "approved", "denied", "edited", "timed out", "lapsed"}
 
-// String is the verdict as people read it.
+// String returns the verdict as an English word.
 func (v Verdict) String() string {
 	if int(v) < len(verdicts) {
 		return verdicts[v]
@@ -43,40 +43,39 @@ func (v Verdict) String() string {
 
 // Approval is how the calls of a tool are approved (x_pawl.tools.NAME.approve, approval).
 type Approval struct {
-	// If is the condition (CEL) under which a call is held, which the host evaluates; "" =
-	// every call is.
+	// If is the condition (CEL) under which a call is held; the host evaluates it. "" = every call is held.
 	If string `json:",omitempty"`
 	// Timeout is how long a call is held.
 	Timeout time.Duration
-	// Escalate ends the run when the time is over; else the call is denied.
+	// Escalate ends the run when the time is over; otherwise the call is denied.
 	Escalate bool `json:",omitempty"`
-	// NotStarter: whoever started the run does not decide.
+	// NotStarter excludes the principal that started the run from deciding.
 	NotStarter bool `json:",omitempty"`
 }
 
-// Holding is the host's word on a condition.
+// Holding is the host's result of evaluating a condition.
 type Holding struct {
-	// Free: the condition was evaluated, and does not hold the call. Without that word it
+	// Free reports whether the condition was evaluated and does not hold the call. If it is false, the call
 	// is held.
 	Free bool
-	// Why the condition could not be evaluated; "" = it was.
+	// Why says why the condition could not be evaluated; "" = it was evaluated.
 	Why string
 }
 
-// StepApproval is what is known of the approval of a call.
+// StepApproval is the state of the approval of a call.
 type StepApproval struct {
-	// Held: it waits for a decision, since Since (Unix nanoseconds).
+	// Held reports whether the call waits for a decision, since Since (Unix nanoseconds).
 	Held  bool
 	Since int64
-	// Digest names the very call, see [CallDigest].
+	// Digest identifies the exact call, see [CallDigest].
 	Digest [32]byte
-	// Verdict is the last decision; 0 = there was none. By and At say who made it and when,
-	// Seq the record.
+	// Verdict is the last decision; 0 = there was none. By and At name its principal and time, Seq its
+	// record.
 	Verdict Verdict
 	By      string
 	At      int64
 	Seq     uint64
-	// Expires: what was approved goes out by then, Unix nanoseconds; 0 = whenever.
+	// Expires is the time by which the approved call must be made, Unix nanoseconds; 0 = no limit.
 	Expires int64
 	// PayloadSeq is the record of the decision that replaced the payload; 0 = none did.
 	PayloadSeq uint64
@@ -87,11 +86,12 @@ func (s *ToolStep) HeldForApproval() bool {
 	return s.Status == StepStatusPending && s.Approval != nil && s.Approval.Held
 }
 
-// Dispatchable reports whether the step may be with somebody: it is to be answered, and nobody has to
-// decide about it first.
+// Dispatchable reports whether the step may be handed out: it still needs an answer, and it is not held for a
+// decision.
 func (s *ToolStep) Dispatchable() bool { return s.AwaitingAnswer() && !s.HeldForApproval() }
 
-// PayloadSeq is the record that has the payload that counts.
+// PayloadSeq returns the record that holds the valid payload: the request, or the decision that replaced its
+// payload.
 func (s *ToolStep) PayloadSeq() uint64 {
 	if s.Approval != nil && s.Approval.PayloadSeq != 0 {
 		return s.Approval.PayloadSeq
@@ -99,9 +99,9 @@ func (s *ToolStep) PayloadSeq() uint64 {
 	return s.RequestSeq
 }
 
-// ApprovalHold says in the record of a call that it is held.
+// ApprovalHold marks the record of a call as held.
 type ApprovalHold struct {
-	// Why the pack's condition could not be evaluated; "" = the pack holds the call.
+	// Why says why the pack's condition could not be evaluated; "" = the pack holds the call.
 	Why string
 }
 
@@ -109,32 +109,32 @@ type (
 	// DecideStep is a decision about a held call.
 	DecideStep struct {
 		Step uint32
-		// Digest of the call that was looked at.
+		// Digest is the digest of the call that the decision is about.
 		Digest  [32]byte
 		Verdict Verdict
-		// Payload is what goes out instead (Edited), compact JSON; PayloadHash is that of
-		// its canonical form, stamped by the host.
+		// Payload replaces the payload of the call (Edited), compact JSON. PayloadHash is the hash of its
+		// canonical form, stamped by the host.
 		Payload     []byte
 		PayloadHash [32]byte
 		Reason      string
-		// Expires: it goes out by then, Unix nanoseconds; 0 = whenever.
+		// Expires is the time by which the call must be made, Unix nanoseconds; 0 = no limit.
 		Expires int64
-		// Starters are who started the run, and those that led to it, stamped by the host
-		// where the pack asks for others.
+		// Starters are the principals that started the run and the runs above it. The host stamps them if the
+		// pack excludes starters from deciding.
 		Starters []string
 	}
-	// StepDecided is a decision, or that there was none in time.
+	// StepDecided records a decision, or that none was made in time.
 	StepDecided struct {
 		Step    uint32
 		Tool    string
 		Verdict Verdict
-		// Digest of what was decided; of an edited call of what goes out.
+		// Digest identifies the decided call; for an edited call, the call with the new payload.
 		Digest [32]byte
-		// Payload goes out instead of the request's (Edited).
+		// Payload replaces the request's payload (Edited).
 		Payload []byte
 		Reason  string
 		Expires int64
-		// Deadline of the step from now on, Unix nanoseconds; 0 = it is answered.
+		// Deadline is the new deadline of the step, Unix nanoseconds; 0 = the step is answered.
 		Deadline int64
 	}
 )
@@ -142,11 +142,11 @@ type (
 func (DecideStep) command() CommandKind { return CmdDecideStep }
 func (*StepDecided) record() RecordKind { return RecStepDecided }
 
-// digestTag begins what digests of calls are made of.
+// digestTag is the first part of the hashed data of every call digest.
 const digestTag = "pawl.approval.v1\x00"
 
-// CallDigest names one very call: the SHA-256 of a tag, then tool, pack digest and run with
-// their lengths, the step, and the SHA-256 of the canonical payload (RFC 8785).
+// CallDigest identifies one exact call: the SHA-256 of a tag, then tool, pack digest and run with their
+// lengths, the step, and the SHA-256 of the canonical payload (RFC 8785).
 func CallDigest(tool, pack, run string, step uint32, payload [32]byte) [32]byte {
 	b := append(make([]byte, 0, 256), digestTag...)
 	for _, text := range []string{tool, pack, run} {

@@ -5,16 +5,16 @@ import (
 	"strconv"
 )
 
-// What waits for a person is found by rows of an index, ordered by the time since when it
-// waits.
+// Calls and events that wait for a person are found by rows of an index, ordered by the time at which the
+// wait began.
 
-// HeldIndex is the index of what waits for a person.
+// HeldIndex is the name of that index.
 const HeldIndex = "held"
 
-// HeldValueLen is the length of a row's value: 16 letters of the time, 8 of the step.
+// HeldValueLen is the length of a row's value: 16 hex digits of the time, 8 of the step.
 const HeldValueLen = 24
 
-// HeldValue orders the rows.
+// HeldValue returns the value of a row; values sort by time, then by step.
 func HeldValue(since int64, step uint32) string { return fmt.Sprintf("%016x%08x", uint64(since), step) }
 
 // ParseHeldValue is the inverse of HeldValue.
@@ -36,14 +36,14 @@ func ParseHeldValue(value string) (since int64, step uint32, err error) {
 // HeldPlace is one row of that index.
 type HeldPlace struct{ Value, Run string }
 
-// HeldRow is what waits of a run: a call, or, where Step is 0, an event from outside.
+// HeldRow is one wait of a run: for a decision about a call, or, with Step 0, for an event from outside.
 type HeldRow struct {
 	Since int64
 	Step  uint32
 }
 
-// HeldRows are what waits of a run: its held calls; where there are none, and an open turn
-// is not for an executor, the event.
+// HeldRows returns the waits of a run: its held calls; if it has none, and its open turn waits for a person
+// and not for an executor, the wait for an event.
 func HeldRows(s *State) []HeldRow {
 	var rows []HeldRow
 	asks := false

@@ -1,6 +1,6 @@
 package machine
 
-// Written lists the artifacts that a record wrote, in order.
+// Written returns the artifacts that a record wrote, in order.
 func Written(body Body) []ArtifactWrite {
 	switch b := body.(type) {
 	case *Transition:

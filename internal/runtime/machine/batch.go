@@ -2,66 +2,64 @@ package machine
 
 // Batch is everything that one input changes.
 //
-// The contract between machine and host: store all of it in ONE synced commit
-// whose preconditions hold (last seq of the run is Prev, Consumed is absent);
-// publish Records and send Outbox rows only after that commit. A Batch is
-// never split and never stored twice.
+// The contract between machine and host: store all of it in ONE synced commit, if its preconditions hold
+// (last seq of the run is Prev, Consumed is absent); publish Records and send Outbox rows only after that
+// commit. A Batch is never split and never stored twice.
 type Batch struct {
-	// Prev is the run's last seq before this batch; 0 = the run must not exist. The
-	// store checks it; the way numbers the answer's entry from it.
+	// Prev is the run's last seq before this batch; 0 = the run must not exist. The store checks it; the
+	// engine numbers the answer's entry from it.
 	Prev uint64
-	// Input is for the store, which journals it, for replay, and for telemetry.
+	// Input is journaled by the store, for replay and for telemetry.
 	Input Input
-	// Records have the seqs Prev+1 .. Prev+len. For the store, for the answer, and for
-	// all followers of a commit.
+	// Records have the seqs Prev+1 .. Prev+len. They are for the store, the answer, and all observers of a
+	// commit.
 	Records []Record
-	// State is the new head; State.PrevHash is still the hash before this
-	// batch: the store advances it when it encodes the entry. For the store and for
-	// followers; the way takes over the equal one of its Result.
+	// State is the new head, for the store and for observers; the engine takes the equal one of its Result.
+	// State.PrevHash is still the hash before this batch: the store advances it when it encodes the entry.
 	State *State
 
-	// From here on rows of the store; others read of them where it says so.
+	// The fields from here on are rows of the store. Other readers are named in the comments.
 
 	// Consumed are idempotency rows that must be absent; none for inputs without id.
 	Consumed []Dedupe
-	// Effects are changes of the rows of business keys; a taken one must be absent.
+	// Effects are changes of the rows of business keys; a row to be taken must be absent.
 	Effects []EffectChange
-	// Wanted are the business keys of requests that nothing else refuses, also of those that
-	// pass a bound. The host looks them up before it commits; they are no rows.
+	// Wanted are the business keys of requests that have no other reason to be refused, including requests
+	// that exceed a bound. The host looks the keys up before it commits; they are not rows.
 	Wanted [][32]byte
-	// Writes say which artifacts have a new version at which record.
+	// Writes list the artifacts with a new version, and the record of each.
 	Writes []ArtifactVersion
 	// Messages are new conversation rows.
 	Messages []MessageRow
-	// TimersSet replace nothing: a moved timer is in both lists. The way's timers look
-	// at what is set.
+	// TimersSet add to the timers of the run: a moved timer is in both lists. The engine's timer loop reads
+	// TimersSet.
 	TimersCleared []Timer
 	TimersSet     []Timer
-	// Workers' holds read what is added, and so does who sends it (deliver).
+	// OutboxRemoved and OutboxAdded are the changes of outgoing work. The dispatcher and the delivery package
+	// read the added rows.
 	OutboxRemoved []OutboxRow
 	OutboxAdded   []OutboxRow
-	// Ready says whether the run's turn is in the ready index after the batch;
-	// ReadyChanged whether the index has to be written at all.
+	// Ready reports whether the run's turn is in the ready index after the batch; ReadyChanged whether the
+	// index has to be written at all.
 	Ready, ReadyChanged bool
-	// Index changes, only where a value changed.
+	// Index are changes of list indexes, only where a value changed.
 	Index []IndexChange
-	// Charged is what changes of the operator's accounts, each of them once. The ledger of
-	// accounts reads it, too.
+	// Charged are the changes in the operator's accounts, at most one per account. The ledger of accounts
+	// reads them, too.
 	Charged []ChargeChange
 }
 
-// DedupeScope says in which set an idempotency id is unique.
+// DedupeScope is the set in which an idempotency id is unique.
 type DedupeScope uint8
 
 const (
-	// PerRun ids belong to one run and one CommandKind.
+	// PerRun ids are unique in one run and one CommandKind.
 	PerRun DedupeScope = iota + 1
-	// PerPrincipal ids (StartRun's request_id) to a principal in a namespace.
+	// PerPrincipal ids (StartRun's request_id) are unique for a principal in a namespace.
 	PerPrincipal
 )
 
-// Dedupe is one used-up idempotency id. The first answer is rebuilt from the
-// records First..Last of RunID.
+// Dedupe is one used idempotency id. The first answer is rebuilt from the records First..Last of RunID.
 type Dedupe struct {
 	Scope     DedupeScope
 	Kind      CommandKind
@@ -73,18 +71,16 @@ type Dedupe struct {
 	Last      uint64
 }
 
-// ArtifactVersion says that Name was written by the record Seq; the value is in
-// that record.
+// ArtifactVersion names a write of the artifact Name by the record Seq; that record holds the value.
 type ArtifactVersion struct {
 	Name string
 	Seq  uint64
 	Mode Mode
-	// Bytes of this write.
+	// Bytes is the size of this write.
 	Bytes int64
 }
 
-// MessageRow says that record Seq holds the messages of row N of a state's
-// conversation.
+// MessageRow names the record Seq that holds the messages of row N of a state's conversation.
 type MessageRow struct {
 	State string
 	N     uint64
@@ -104,13 +100,13 @@ const (
 // Timer is one durable timer of a run. A run has at most one per kind, and one
 // per pending step for TimerStep.
 type Timer struct {
-	// Namespace of the run. In a Batch it may be left 0: the batch's run decides.
+	// Namespace of the run. In a Batch it may be 0: then it is that of the batch's run.
 	Namespace uint32
 	// Due is Unix nanoseconds.
 	Due   int64
 	RunID string
 	Kind  TimerKind
-	// Step for TimerStep, Turn for TimerRetry.
+	// Step is set for TimerStep, Turn for TimerRetry.
 	Step uint32
 	Turn uint64
 }
@@ -119,18 +115,18 @@ type Timer struct {
 type OutboxKind uint8
 
 const (
-	// OutboxStep: a step waits for a worker.
+	// OutboxStep is a step that waits for a worker.
 	OutboxStep OutboxKind = iota + 1
-	// OutboxDelegation: a step is sent to an agent.
+	// OutboxDelegation is a step to be sent to an agent.
 	OutboxDelegation
-	// OutboxCancel: a delegation that was sent is no longer wanted.
+	// OutboxCancel is a sent delegation to be cancelled.
 	OutboxCancel
 )
 
-// OutboxRow is one effect to send after the commit; its key run/step/attempt is
-// stable over resends.
+// OutboxRow is one effect to send after the commit; its key run/step/attempt is the same each time it is
+// sent.
 type OutboxRow struct {
-	// Namespace of the run. In a Batch it may be left 0: the batch's run decides.
+	// Namespace of the run. In a Batch it may be 0: then it is that of the batch's run.
 	Namespace uint32
 	Kind      OutboxKind
 	// Due is when to send, Unix nanoseconds.
@@ -150,7 +146,7 @@ type IndexChange struct {
 // Entry is one commit as it is read back from the journal.
 type Entry struct {
 	RunID string
-	// Cursor is the entry's place in the order of everything in its namespace.
+	// Cursor is the entry's position in the order of all entries of its namespace.
 	Cursor uint64
 	// First is Records[0].Seq.
 	First    uint64
@@ -158,17 +154,16 @@ type Entry struct {
 	Hash     [32]byte
 	Input    Input
 	Records  []Record
-	// Erased: the values of the run were erased, and input and records are what is left.
+	// Erased reports whether the values of the run were erased. Input and records then hold what remains.
 	Erased bool
 }
 
-// Disposition is what became of a step's answer, or of any repeated input.
+// Disposition is the result of a step's answer or of a repeated input.
 type Disposition uint8
 
 const (
 	Accepted Disposition = iota + 1
-	// IgnoredUnknownRun, IgnoredTerminal, IgnoredStale and IgnoredDuplicate
-	// changed nothing.
+	// IgnoredUnknownRun, IgnoredTerminal, IgnoredStale and IgnoredDuplicate made no change.
 	IgnoredUnknownRun
 	IgnoredTerminal
 	IgnoredStale
@@ -182,35 +177,35 @@ type StepOutcome struct {
 	Key string
 	// Step is 0 when the request was refused.
 	Step uint32
-	// Replayed: known before; nothing was issued or charged.
+	// Replayed reports whether the step was known before, so that no new step was issued or charged.
 	Replayed bool
 	Status   StepStatus
-	// Held: it waits for a decision, with its digest.
+	// Held reports whether the step waits for a decision; Digest is the digest of the call.
 	Held   bool
 	Digest [32]byte
 	// AnswerSeq is the record with the answer; 0 while pending.
 	AnswerSeq uint64
-	// PayloadSeq is the record with the payload that counts instead of the request's: that of a
-	// model's call, known before. 0: the request's own.
+	// PayloadSeq is the record with the payload that replaces the request's payload: that of a known call
+	// requested by a model. 0 = the request's own payload.
 	PayloadSeq uint64
 	Denial     *Denial
 }
 
 // Result is what Step made of an input.
 type Result struct {
-	// State after the input; the old one if nothing changed.
+	// State is the state after the input; the old one if the input made no change.
 	State *State
-	// Batch to commit; nil if there is nothing to store.
+	// Batch is the batch to commit; nil if the input made no change.
 	Batch       *Batch
 	Disposition Disposition
-	// Steps answer RequestSteps, in order.
+	// Steps are the outcomes of the requests of RequestSteps, in order.
 	Steps []StepOutcome
-	// Refused is returned to the caller although the batch was committed (a
-	// mismatching step key fails the attempt).
+	// Refused is an error for the caller although the batch was committed (a mismatching step key fails the
+	// attempt).
 	Refused error
 }
 
-// NoChange reports whether the batch does nothing but keep the id of its input.
+// NoChange reports whether the batch does no more than store the id of its input.
 func (b *Batch) NoChange() bool {
 	if len(b.Records) != 1 {
 		return false

@@ -2,31 +2,30 @@ package machine
 
 import "errors"
 
-// ErrNoBlob: there is no blob of that hash in the namespace.
+// ErrNoBlob means that there is no blob of that hash in the namespace.
 var ErrNoBlob = errors.New("no such blob")
 
-// ErrUploadChanged: the upload was changed by somebody else. Nothing was stored.
+// ErrUploadChanged means that another request changed the upload. The blob was not stored.
 var ErrUploadChanged = errors.New("the upload was changed meanwhile")
 
-// Blob is what is known of a stored blob, addressed by its hash.
+// Blob describes a stored blob, addressed by its hash.
 type Blob struct {
 	SHA256 [32]byte
-	// Size in bytes, in Chunks pieces.
+	// Size is in bytes; the blob is stored as Chunks pieces.
 	Size   int64
 	Chunks int
-	// MediaType is what its first writer said; "" = nothing.
+	// MediaType is the media type given by the first writer; "" = none given.
 	MediaType string
-	// At is when it was stored last, Unix nanoseconds.
+	// At is when it was last stored, Unix nanoseconds.
 	At int64
-	// Pieces names where its pieces are kept.
+	// Pieces is the id under which its pieces are stored.
 	Pieces [16]byte
 }
 
-// UploadKey names an upload that is under way.
+// UploadKey identifies an upload in progress.
 type UploadKey struct{ Principal, ID string }
 
-// Upload is what is stored of an upload; the zero value is one that has not
-// begun.
+// Upload is the stored progress of an upload; the zero value is an upload that has not begun.
 type Upload struct {
 	Size   int64
 	Chunks int
@@ -35,9 +34,9 @@ type Upload struct {
 	Pieces [16]byte
 }
 
-// BlobSweep is what a sweep of blobs did.
+// BlobSweep is the result of a sweep of blobs.
 type BlobSweep struct {
-	// Blobs and Uploads were removed, Bytes with them.
+	// Blobs and Uploads are the numbers removed, Bytes their size.
 	Blobs, Uploads int
 	Bytes          int64
 }

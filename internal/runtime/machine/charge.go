@@ -2,32 +2,32 @@ package machine
 
 import "math"
 
-// MaxCharge bounds what is counted of one run in one account, tokens or micro-dollars:
-// a report that is absurd must not make the sum over all runs meaningless.
+// MaxCharge bounds the amount counted for one run in one account, in tokens or micro-dollars. An absurd
+// report must not make the sum over all runs meaningless.
 const MaxCharge = 1 << 48
 
-// Bill says which window of an operator's account an input is counted in. The host stamps
-// the accounts of a run into each input that moves money.
+// Bill names the window of an operator's account in which an input is counted. The host stamps the accounts
+// of a run into each input that changes consumption.
 type Bill struct {
-	// Account names it in the run's namespace, for example "tenant=acme/day".
+	// Account is its name in the run's namespace, for example "tenant=acme/day".
 	Account string
-	// Window is when the window began, Unix nanoseconds; 0 = it lasts for ever.
+	// Window is when the window began, Unix nanoseconds; 0 = the window has no end.
 	Window int64
-	// Short: the account does not hold what the input would reserve. Left is what the
-	// input may add to what is reserved and settled; < 0 = it is over already.
+	// Short reports whether the account cannot cover what the input would reserve. Left is what the input may
+	// add to what is reserved and settled; < 0 = the account is already over its limit.
 	Short                     bool
 	LeftTokens, LeftCostMicro int64
 }
 
-// Payer is in whose accounts a run counts itself: in those of the run whose step began it, or of
-// the one in whose accounts that is counted in turn.
+// Payer names the run in whose place another run is counted: the run whose step started it, or that run's own
+// payer.
 type Payer struct {
-	// Labels are those of that run, sorted by key.
+	// Labels are the labels of that run, sorted by key. They select the accounts.
 	Labels []Label
 }
 
-// Accountable is the labels by which a run is counted in the operator's accounts; false: it is in
-// none, since the step of this store that began it is counted in its stead.
+// Accountable returns the labels by which a run is counted in the operator's accounts. It returns false if
+// the run is not counted, because the step of this store that started it is counted instead.
 func (s *State) Accountable() ([]Label, bool) {
 	switch {
 	case s.Payer != nil:
@@ -38,46 +38,43 @@ func (s *State) Accountable() ([]Label, bool) {
 	return s.Labels, true
 }
 
-// Charge is what one run takes of an account.
+// Charge is what one run consumed and reserved in an account.
 type Charge struct {
 	Account string
 	Window  int64
 	// Tokens and CostMicro were settled in the window.
 	Tokens, CostMicro int64
-	// HeldTokens and HeldCostMicro are reserved now, in whichever window that began.
+	// HeldTokens and HeldCostMicro are reserved now, regardless of the window in which the reservation began.
 	HeldTokens, HeldCostMicro int64
 }
 
-// ChargeChange is what an input changes of a charge; Before is zero but for its account
-// where there was none.
+// ChargeChange is the change of a charge by an input. If there was no charge before, Before is zero except
+// for its account.
 type ChargeChange struct{ Before, After Charge }
 
-// AccountRow is an account over all runs: the sum of their charges, and what runs that
-// were deleted had settled.
+// AccountRow is an account over all runs: the sum of their charges, and what deleted runs had settled.
 type AccountRow struct {
-	// Namespace and Account stand in the row's key.
+	// Namespace and Account are in the row's key.
 	Namespace uint32
 	Account   string
-	// Window is the newest that a charge was counted in. Tokens, CostMicro and Gone are
-	// of that window.
+	// Window is the newest window in which a charge was counted. Tokens, CostMicro and the Gone fields belong
+	// to it.
 	Window                    int64
 	Tokens, CostMicro         int64
 	HeldTokens, HeldCostMicro int64
-	// GoneTokens and GoneCostMicro are the part of what was settled that no run has any
-	// more.
+	// GoneTokens and GoneCostMicro are the part of the settled amount that belongs to deleted runs.
 	GoneTokens, GoneCostMicro int64
 }
 
-// Turn lets another window begin if it is newer: nothing was settled in it yet, and what
-// is held stays.
+// Turn starts a window if it is newer than the current one: the settled amounts become zero, the reserved
+// ones stay.
 func (r *AccountRow) Turn(window int64) {
 	if window > r.Window {
 		r.Window, r.Tokens, r.CostMicro, r.GoneTokens, r.GoneCostMicro = window, 0, 0, 0, 0
 	}
 }
 
-// Add counts a change. What is settled in a window that is over for others is told by
-// nobody any more.
+// Add counts a change. An amount settled in a window that is already over is not counted.
 func (r *AccountRow) Add(c ChargeChange) {
 	r.Turn(c.After.Window)
 	tokens, cost := settledIn(r.Window, c)
@@ -86,7 +83,7 @@ func (r *AccountRow) Add(c ChargeChange) {
 	r.HeldCostMicro = moved(r.HeldCostMicro, c.After.HeldCostMicro-c.Before.HeldCostMicro)
 }
 
-// Undo takes back a change that was added and is not stored.
+// Undo removes a change that was added and could not be stored.
 func (r *AccountRow) Undo(c ChargeChange) {
 	tokens, cost := settledIn(r.Window, c)
 	r.Tokens, r.CostMicro = moved(r.Tokens, -tokens), moved(r.CostMicro, -cost)
@@ -94,8 +91,8 @@ func (r *AccountRow) Undo(c ChargeChange) {
 	r.HeldCostMicro = moved(r.HeldCostMicro, c.Before.HeldCostMicro-c.After.HeldCostMicro)
 }
 
-// SettleDeleted keeps what a run that is deleted had: it is no run's any more. What it still held
-// nobody can tell of: it counts as spent.
+// SettleDeleted moves the charge of a deleted run to the Gone fields. A reservation that was still open
+// counts as spent, because its real consumption will never be known.
 func (r *AccountRow) SettleDeleted(c Charge) {
 	r.HeldTokens, r.HeldCostMicro = moved(r.HeldTokens, -c.HeldTokens), moved(r.HeldCostMicro, -c.HeldCostMicro)
 	r.Tokens, r.CostMicro = moved(r.Tokens, c.HeldTokens), moved(r.CostMicro, c.HeldCostMicro)
@@ -105,7 +102,7 @@ func (r *AccountRow) SettleDeleted(c Charge) {
 	}
 }
 
-// settledIn is what a change settles in a window.
+// settledIn returns what a change settles in a window.
 func settledIn(window int64, c ChargeChange) (tokens, cost int64) {
 	if c.After.Window != window {
 		return 0, 0
@@ -117,7 +114,7 @@ func settledIn(window int64, c ChargeChange) (tokens, cost int64) {
 	return tokens, cost
 }
 
-// moved adds what may be negative to a sum, which stays between 0 and the largest number.
+// moved adds by, which may be negative, to a sum, and keeps the result between 0 and the largest number.
 func moved(sum, by int64) int64 {
 	if by > 0 && sum > math.MaxInt64-by {
 		return math.MaxInt64

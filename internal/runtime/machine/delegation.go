@@ -2,77 +2,76 @@ package machine
 
 import "time"
 
-// The vocabulary between whoever sends delegations and whoever reaches agents. It
-// stands here for the reason that port.go gives.
+// The types shared by the code that sends delegations and the code that reaches agents. They are in this
+// package for the reason given in store.go.
 
-// Delegation is one step that is, or was, to be done by an agent.
+// Delegation is one step that an agent has to do, or had to do.
 type Delegation struct {
-	// Row is the work; its run, step and attempt name the delegation.
+	// Row is the outbox row; its run, step and attempt identify the delegation.
 	Row OutboxRow
 	// Digest and PackID are the run's pack, Agent the member key that is called.
 	Digest string
 	PackID string
 	Agent  string
-	// Payload is the step's, compact JSON.
+	// Payload is the step's payload, compact JSON.
 	Payload []byte
-	// Remote is what is known of the other side; zero = nothing yet.
+	// Remote is what is known about the agent's task; zero = not known yet.
 	Remote Remote
-	// Answer are the parts of the record Remote.Answer, Answerer who gave it; empty
-	// without one.
+	// Answer are the parts of the record Remote.Answer, Answerer is the principal that gave the answer; empty
+	// without an answer.
 	Answer   []Part
 	Answerer Answerer
-	// OnUnknown is the pack's word on a call of which nobody knows whether it was made.
+	// OnUnknown is the pack's rule for a call with an unknown outcome.
 	OnUnknown OnFault
-	// Keyed: the step has a business key, which is given back only if the agent did nothing.
+	// Keyed reports whether the step has a business key. The key is released only if the agent had no effect.
 	Keyed bool
-	// Paused: the run is; nothing is sent to the agent until it goes on.
+	// Paused reports whether the run is paused; no message is sent to the agent until it is resumed.
 	Paused bool
-	// Execution of the run that delegates: that of its agents in the same sidecar.
+	// Execution is the execution of the delegating run; it is also that of its agents in the same sidecar.
 	Execution Execution
-	// Depth of the run that delegates.
+	// Depth is the depth of the delegating run.
 	Depth int
-	// WallTime is what was left of the run's when the step was asked for; 0 = no
-	// bound. It is the same at each sending, so that a message that is sent again
-	// is the same message.
+	// WallTime is what was left of the run's wall time when the step was requested; 0 = no bound. It is the
+	// same each time, so that a message that is sent again is the same message.
 	WallTime time.Duration
 	// Lease is what the agent's run may consume at most; zero = no bound.
 	Lease Amount
 	// Policy is what the agent's run may call at most; nil = no list.
 	Policy *ToolPolicy
-	// Payer is in whose accounts the agent's run counts itself; nil = in none of this
-	// delegation. With one it goes to an agent of this store, whatever is configured by now.
+	// Payer names the accounts that are charged for the agent's run; nil = none for this delegation. A
+	// delegation with a payer goes to an agent of this store, even if the configuration has changed since.
 	Payer *Payer
-	// Traceparent is the context of the attempt, the same at each sending; "" = the
-	// run is in no trace.
+	// Traceparent is the trace context of the attempt, the same each time it is sent; "" = the run has no
+	// trace.
 	Traceparent string
 }
 
-// Answerer is whose word an answer to an agent's question is.
+// Answerer is the principal that answered an agent's question.
 type Answerer struct {
-	// Name is the principal's; "" = nobody's in particular.
+	// Name is the principal's name; "" = no particular principal.
 	Name string
-	// Scopes are the names of the rights that it had when it answered.
+	// Scopes are the names of the scopes that the principal had when it answered.
 	Scopes []string
 }
 
-// Outcome is what became of a delegation.
+// Outcome is the result of a delegation.
 type Outcome struct {
 	OK bool
-	// Result is compact JSON (OK), Error the fault (not OK).
+	// Result is compact JSON (OK), Error the error (not OK).
 	Result []byte
 	Error  Fault
-	// Final: no further attempt helps, or may be made.
+	// Final means that no further attempt helps, or is allowed.
 	Final bool
-	// Unknown: nobody knows whether the agent did the work, or does it still; the
-	// pack's on_unknown says what follows.
+	// Unknown means that the agent may have done the work, or may still do it. The pack's on_unknown says
+	// what follows.
 	Unknown bool
-	// Usage is what the agent's run consumed, its own delegations included; zero where
-	// the agent does not say. Metered: it says all, be it nothing.
+	// Usage is what the agent's run consumed, its own delegations included; zero if the agent does not report
+	// it. Metered reports whether Usage is complete, even if it is zero.
 	Usage   Usage
 	Metered bool
 }
 
-// Figures are figures of usage, as a set.
+// Figures is a set of usage figures.
 type Figures uint8
 
 const (
@@ -81,11 +80,11 @@ const (
 	FigureToolCalls
 )
 
-// AgentMessage is what an agent is sent.
+// AgentMessage is a message to an agent.
 type AgentMessage struct {
-	// ID is the same for each sending of the same message.
+	// ID is the same each time the message is sent.
 	ID string
-	// TaskID and ContextID are set for an answer to a task that asks.
+	// TaskID and ContextID are set for an answer to a task that asks a question.
 	TaskID    string
 	ContextID string
 	Parts     []Part
@@ -95,12 +94,12 @@ type AgentMessage struct {
 	Variables []byte
 }
 
-// AgentState is how an agent's task stands.
+// AgentState is the state of an agent's task.
 type AgentState uint8
 
 const (
 	AgentWorking AgentState = iota + 1
-	// AgentAsks and AgentAsksAuth: the task waits for an answer.
+	// AgentAsks and AgentAsksAuth mean that the task waits for an answer.
 	AgentAsks
 	AgentAsksAuth
 	AgentCompleted
@@ -109,10 +108,10 @@ const (
 	AgentCancelled
 )
 
-// Ended reports whether nothing changes any more.
+// Ended reports whether the task will not change any more.
 func (s AgentState) Ended() bool { return s >= AgentCompleted }
 
-// Asking is the state as a run keeps it.
+// Asking returns the state in the form that a run stores.
 func (s AgentState) Asking() Awaiting {
 	switch s {
 	case AgentAsks:
@@ -123,23 +122,23 @@ func (s AgentState) Asking() Awaiting {
 	return AwaitNothing
 }
 
-// AgentTask is what an agent tells of a task.
+// AgentTask is a task as the agent reports it.
 type AgentTask struct {
 	ID        string
 	ContextID string
 	State     AgentState
-	// Status and Reason are the run's words where the agent is a run of a sidecar,
-	// for example "BUDGET_EXHAUSTED" and "max_visits:fix"; else empty.
+	// Status and Reason are those of the run if the agent is a run of a sidecar, for example
+	// "BUDGET_EXHAUSTED" and "max_visits:fix"; otherwise empty.
 	Status string
 	Reason string
-	// Usage is what a run of a sidecar that has ended consumed in all; else zero. Metered:
-	// the agent says so, but for the figures that are Untold.
+	// Usage is the total consumption of an ended run of a sidecar; otherwise zero. Metered reports whether
+	// the agent reported it, except for the figures in Untold.
 	Usage   Usage
 	Metered bool
 	Untold  Figures
-	// Message is what the task says of its state: a question, or what went wrong.
+	// Message is the task's message about its state: a question, or an error text.
 	Message []Part
-	// Output of the last turn, where the agent tells it apart.
+	// Output is that of the last turn, if the agent reports it separately.
 	Output    []Part
 	Artifacts []AgentArtifact
 }
@@ -147,75 +146,77 @@ type AgentTask struct {
 // AgentArtifact is one artifact of a task.
 type AgentArtifact struct {
 	ID string
-	// Name, else the artifact's id.
+	// Name is the artifact's name, or its id if it has none.
 	Name  string
 	Parts []Part
 }
 
-// AgentFaultKind is what a fault of an agent means for its delegation.
+// AgentFaultKind is the consequence of an agent's error for its delegation.
 type AgentFaultKind uint8
 
 const (
-	// AgentUnreachable: try again later; nobody knows whether the message arrived.
+	// AgentUnreachable: try again later; it is not known whether the message arrived.
 	AgentUnreachable AgentFaultKind = iota + 1
 	// AgentNoTask: the agent does not know the task.
 	AgentNoTask
-	// AgentRefuses: the agent, or the configuration, says no, and would again.
+	// AgentRefuses: the agent or the configuration refuses, and would refuse again.
 	AgentRefuses
-	// AgentDenies: the agent says no to who asks; it may say yes to somebody else.
+	// AgentDenies: the agent refuses this principal; it may accept another one.
 	AgentDenies
 )
 
-// AgentFault is the error of whoever reaches agents.
+// AgentFault is the error of the code that reaches agents.
 type AgentFault struct {
 	Kind AgentFaultKind
 	// Code is machine-readable, for example "AGENT_UNREACHABLE".
 	Code    string
 	Message string
-	// Unsent: the message did certainly not arrive, or was not taken.
+	// Unsent reports whether the message certainly did not arrive or was not accepted.
 	Unsent bool
 }
 
 func (f *AgentFault) Error() string { return f.Code + ": " + f.Message }
 
-// Remote is the other side of a delegation.
+// Remote is the agent's side of a delegation.
 type Remote struct {
-	// TaskID and ContextID are the agent's; "" = not known.
+	// TaskID and ContextID are the agent's ids; "" = not known.
 	TaskID    string
 	ContextID string
-	// CardURL is where the agent's card lives; "" = a local member.
+	// CardURL is the URL of the agent's card; "" = a local member.
 	CardURL string
-	// Asking: the agent waits for an answer.
+	// Asking is what the agent waits for; AwaitNothing = it does not wait for an answer.
 	Asking Awaiting
-	// Answer is the InputReceived record that is to be sent to it; 0 = none.
+	// Answer is the InputReceived record to send to the agent; 0 = none.
 	Answer uint64
-	// Sent says of the message that begins the task whether it may have been sent. Once the
-	// task is known it is 0.
+	// Sent reports whether the message that begins the task may have been sent. Once the task is known it is
+	// 0.
 	Sent Sending
 }
 
-// Sending is what is known of the message that begins a task. It is committed before the message
-// leaves, so that a cancellation, a pause and the end of an approval come before or behind it.
+// Sending is what is known about the message that begins a task. It is committed before the message is sent,
+// so that a cancellation, a pause or the end of an approval is clearly before or after it.
 type Sending uint8
 
 const (
-	// SentOnce: it may have been sent, to an agent that would do it again.
+	// SentOnce: the message may have been sent, to an agent that would execute it again if it came twice.
 	SentOnce Sending = iota + 1
-	// SentRepeatable: it may have been sent, to an agent that takes it once however often it comes.
+	// SentRepeatable: the message may have been sent, to an agent that executes it once even if it comes
+	// several times.
 	SentRepeatable
-	// SentNot: each try was certainly in vain: nothing arrived.
+	// SentNot: every attempt to send certainly failed, and no message arrived.
 	SentNot
 )
 
-// MaySend: the message that begins the task may be with the agent, which has not told its task.
+// MayBeSent reports whether the message that begins the task may have reached the agent, which has not yet
+// returned a task.
 func (r *Remote) MayBeSent() bool {
 	return r != nil && r.TaskID == "" && (r.Sent == SentOnce || r.Sent == SentRepeatable || r.Sent == 0 && r.CardURL != "")
 }
 
-// Unsent: nothing was ever sent to the agent, or nothing arrived.
+// Unsent reports whether no message was sent to the agent, or none arrived.
 func (r *Remote) Unsent() bool { return r == nil || r.TaskID == "" && !r.MayBeSent() }
 
-// Announces: the message is about to be sent.
+// Announces reports whether the message is about to be sent.
 func (r *Remote) Announces() bool {
 	return r.TaskID == "" && (r.Sent == SentOnce || r.Sent == SentRepeatable)
 }

@@ -6,37 +6,36 @@ import (
 	"time"
 )
 
-// Deleted is what is kept of a run that was deleted: that it was, and which id began it,
-// so that the id stays used up.
+// Deleted is what remains of a deleted run: the fact, and the id that started it, so that the id stays used.
 type Deleted struct {
-	// RunID names the run; in the store it is in the row's key.
+	// RunID identifies the run; in the store it is in the row's key.
 	RunID string
-	// At is Unix nanoseconds; By the principal that asked for it; Why the rule of
-	// retention that chose it, "" = a caller did.
+	// At is Unix nanoseconds. By is the principal that deleted the run, Why the retention rule that selected
+	// it; "" = a caller did.
 	At  int64
 	By  string
 	Why string
-	// Status, Records and Hash are those of its end: the last record and the chain.
+	// Status, Records and Hash are the run's final status, last record and chain hash.
 	Status  Status
 	Records uint64
 	Hash    [32]byte
-	// Commits is how many places of the order of everything it had.
+	// Commits is the number of entries of the run in the journal.
 	Commits uint64
-	// Starter used up the id StartID with a command of StartKind; "" = none was given.
+	// Starter used the id StartID with a command of StartKind; "" = the start had no id.
 	Starter   string
 	StartKind CommandKind
 	StartID   string
 }
 
-// Start is the id that the run was begun with; false: none was given.
+// Start returns the id that started the run; false = it had none.
 func (d *Deleted) Start() (Dedupe, bool) {
 	return Dedupe{Scope: PerPrincipal, Kind: d.StartKind, Principal: d.Starter, ID: d.StartID}, d.StartID != ""
 }
 
-// reasonDeleted is the reason of every refusal for a run that was deleted.
+// reasonDeleted is the reason of every error about a deleted run.
 const reasonDeleted = "RUN_DELETED"
 
-// Err is the answer to who asks for the run.
+// Err returns the error for a caller that asks for the run.
 func (d *Deleted) Err() *Error {
 	return &Error{
 		Code: CodeNotFound, Reason: reasonDeleted, Field: "run_id",
@@ -44,7 +43,7 @@ func (d *Deleted) Err() *Error {
 	}
 }
 
-// IsDeleted: the error is that a run was deleted.
+// IsDeleted reports whether the error says that a run was deleted.
 func IsDeleted(err error) bool {
 	refusal, ok := errors.AsType[*Error](err)
 	return ok && refusal.Reason == reasonDeleted

@@ -1,29 +1,29 @@
 package machine
 
-// Effect is the row of a business key: the step that has the effect. A key has one step in
-// a namespace, over all runs, until that step definitely did nothing.
+// Effect is the row of a business key: the step that owns the effect. A key belongs to one step in a
+// namespace, over all runs, until that step definitely had no effect.
 type Effect struct {
 	Key   [32]byte
 	RunID string
 	Step  uint32
-	// PayloadSeq is the record that holds the payload, Answer the one with the good answer; 0 =
-	// there is none: the step is pending, or nobody knows what came of it.
+	// PayloadSeq is the record that holds the payload, AnswerSeq the record with the successful answer; 0 =
+	// there is none, because the step is pending or its outcome is unknown.
 	PayloadSeq, AnswerSeq uint64
 }
 
-// EffectOp says what becomes of a row.
+// EffectOp is the change of a row.
 type EffectOp uint8
 
 const (
-	// EffectTaken: the row must be absent and is set.
+	// EffectTaken: the row must be absent and is written.
 	EffectTaken EffectOp = iota + 1
 	// EffectDone: the row of the same step gets its answer.
 	EffectDone
-	// EffectFreed: the step did nothing, and the row goes.
+	// EffectFreed: the step had no effect, and the row is removed.
 	EffectFreed
 )
 
-// EffectChange is one change of a row by the step that has it.
+// EffectChange is one change of a row by the step that owns it.
 type EffectChange struct {
 	Effect
 	Op EffectOp
@@ -32,7 +32,7 @@ type EffectChange struct {
 // DuplicateEffect is the code of a refused second effect.
 const DuplicateEffect = "DUPLICATE_EFFECT"
 
-// StepRole says why the sidecar itself asked for a step.
+// StepRole is the reason for which the sidecar itself requested a step.
 type StepRole uint8
 
 const (
@@ -42,8 +42,8 @@ const (
 	RoleCompensate
 )
 
-// About is what a step of the sidecar's own is about: the step with its tool, the record that
-// asked for it, and the record that has its result, 0 = nobody knows it.
+// About names the step that a step of the sidecar is about: its number and tool, the record that requested
+// it, and the record that has its result; 0 = the result is unknown.
 type About struct {
 	Role                  StepRole
 	Step                  uint32
@@ -51,38 +51,38 @@ type About struct {
 	PayloadSeq, AnswerSeq uint64
 }
 
-// CompensableEffect is an effect that a run had and that can be undone.
+// CompensableEffect is an effect of a run that can be undone.
 type CompensableEffect struct {
 	Step       uint32
 	Tool       string
 	PayloadSeq uint64
-	// AnswerSeq is the record with its result, 0 = nobody knows whether it happened;
-	// Inquired: and who could know was asked.
+	// AnswerSeq is the record with its result; 0 = it is unknown whether it happened. Inquired reports
+	// whether the reconcile tool was asked about it.
 	AnswerSeq uint64
 	Inquired  bool
-	// Key is its business key, zero = none.
+	// Key is its business key; zero = none.
 	Key [32]byte
 }
 
-// Undo is the phase in which a run's effects are undone, one after the other, the last one
-// first. No turn is handed out meanwhile.
+// Undo is the phase in which a run's effects are undone, one after the other, the last one first. No turn is
+// handed out meanwhile.
 type Undo struct {
-	// Status and Reason are how the run ends then; StatusUnset: it follows Event to
-	// Intended, because of Cause.
+	// Status and Reason are those with which the run ends after it. With StatusUnset the run then follows
+	// Event to Intended, with the given Cause.
 	Status          Status
 	Reason          string
 	Event, Intended string
 	Cause           Cause
 	Redirects       []Redirect
-	// Now is the effect that is being undone by the step By; By 0 = none.
+	// Now is the effect that the step By is undoing; By 0 = none.
 	Now CompensableEffect
 	By  uint32
-	// Uncompensated are those that could not be undone.
+	// Uncompensated are the effects that could not be undone.
 	Uncompensated []UncompensatedEffect
 }
 
-// UncompensatedEffect is an effect that stands: by the step By it was to be undone, and Code is why it was
-// not.
+// UncompensatedEffect is an effect that was not undone: the step By should have undone it, and Code says why
+// it did not.
 type UncompensatedEffect struct {
 	Step uint32
 	Tool string
@@ -90,30 +90,30 @@ type UncompensatedEffect struct {
 	Code string
 }
 
-// Fill is the payload of a step of the sidecar's own, stamped by the host: it repeats what
-// stands in records.
+// Fill is the payload of a step of the sidecar's own. The host stamps it; it repeats data from records.
 type Fill struct {
 	Step    uint32
 	Payload []byte
-	// Hash is that of [StepRequest].
+	// Hash is the payload hash, as in [StepRequest].
 	Hash [32]byte
 }
 
 // MaxEffects bounds the effects of a run that can be undone.
 const MaxEffects = 1000
 
-// AwaitingAnswer reports whether the step is one that somebody is to answer: it is pending, and nobody
-// is asked whether it happened.
+// AwaitingAnswer reports whether the step still needs an answer: it is pending, and no inquiry about its
+// outcome is under way.
 func (s *ToolStep) AwaitingAnswer() bool { return s.Status == StepStatusPending && s.Inquiry == 0 }
 
-// Records of effects.
+// Kinds of records about effects.
 const (
 	RecStepOutcomeUnknown  RecordKind = 40
 	RecCompensationStarted RecordKind = 41
 )
 
 type (
-	// StepOutcomeUnknown: nobody knows what came of the attempt, and the step By asks.
+	// StepOutcomeUnknown records that the outcome of the attempt is unknown, and that the step By inquires
+	// about it.
 	StepOutcomeUnknown struct {
 		Step    uint32
 		Tool    string
@@ -123,15 +123,14 @@ type (
 		By      uint32
 		Kind    StepKind
 	}
-	// CompensationStarted: the run's effects are undone before it ends as Status and Reason
-	// say, or, with StatusUnset, before Event is followed. Recorded again when that changes.
+	// CompensationStarted records that the run's effects are undone before it ends with Status and Reason,
+	// or, with StatusUnset, before Event is followed. It is recorded again when that changes.
 	CompensationStarted struct {
 		Status          Status
 		Reason          string
 		Event, Intended string
 		Redirects       []Redirect
-		// Effects are the steps that are undone, in that order; Pending those that are
-		// waited for before.
+		// Effects are the steps to be undone, in that order; Pending are the steps that must end before.
 		Effects, Pending []uint32
 		Artifacts        []ArtifactWrite
 	}

@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// Erased is that the values of a run were erased.
+// Erased records that the values of a run were erased.
 type Erased struct {
-	// RunID names the run; in the store it is in the row's key.
+	// RunID identifies the run; in the store it is in the row's key.
 	RunID string
-	// At is Unix nanoseconds; By the principal that asked for it, and Why its reason. Only At
-	// is known where the key was destroyed before the rows were restored.
+	// At is Unix nanoseconds, By the principal that erased the values, Why its reason. Only At is known if
+	// the key was destroyed before the rows were restored.
 	At  int64
 	By  string
 	Why string
-	// Key is where the key was kept.
+	// Key is the place of the run's key.
 	Key uint64
 }
 
-// reasonErased is the reason of every refusal of values that were erased.
+// reasonErased is the reason of every error about erased values.
 const reasonErased = "RUN_ERASED"
 
-// Err is the answer to who asks for values of the run.
+// Err returns the error for a caller that asks for values of the run.
 func (e *Erased) Err() *Error {
 	when := ""
 	if e.At != 0 {
@@ -34,7 +34,7 @@ func (e *Erased) Err() *Error {
 	}
 }
 
-// CheckNotErased refuses an entry whose values were erased to who asks for them.
+// CheckNotErased returns an error if the values of the entry were erased.
 func (e *Entry) CheckNotErased() error {
 	if !e.Erased {
 		return nil
@@ -43,7 +43,7 @@ func (e *Entry) CheckNotErased() error {
 	return erased.Err()
 }
 
-// CheckNotErased refuses a state whose values were erased to who asks for them.
+// CheckNotErased returns an error if the values of the run were erased.
 func (s *State) CheckNotErased() error {
 	if s == nil || s.Erased == nil {
 		return nil
@@ -51,7 +51,7 @@ func (s *State) CheckNotErased() error {
 	return s.Erased.Err()
 }
 
-// IsErased: the error is that the values of a run were erased.
+// IsErased reports whether the error says that the values of a run were erased.
 func IsErased(err error) bool {
 	refusal, ok := errors.AsType[*Error](err)
 	return ok && refusal.Reason == reasonErased

@@ -2,7 +2,7 @@ package machine
 
 import "fmt"
 
-// Code classes of a Refusal; they match the gRPC codes of the same names.
+// Code is the class of an [Error]. The classes match the gRPC codes of the same names.
 type Code uint8
 
 const (
@@ -20,29 +20,29 @@ const (
 	CodeDataLoss
 )
 
-// Error is the one typed error of the engine: an input that changed nothing
-// (except where Result.Refused says otherwise).
+// Error is the typed error of the engine. An input that returns it has made no change, except if it comes
+// from Result.Refused.
 type Error struct {
 	Code Code
 	// Reason is a stable UPPER_SNAKE word, for example "UNKNOWN_EVENT".
 	Reason string
-	// Field is the path of the request field at fault, for example "artifacts[plan]".
+	// Field is the path of the invalid request field, for example "artifacts[plan]".
 	Field   string
 	Message string
-	// Allowed are the values that would have been taken.
+	// Allowed are the values that would have been accepted.
 	Allowed []string
-	// Quota names the bound where it is that of one namespace or principal, for example
+	// Quota names the quota if the limit is that of one namespace or principal, for example
 	// "namespace.open_runs".
 	Quota string
-	// Limit and Got are set where a bound was passed.
+	// Limit and Got are set if a limit was exceeded.
 	Limit, Got int64
-	// Seq of the record that won (Aborted on expected_seq), else 0.
+	// Seq is the record that won (Aborted on expected_seq), else 0.
 	Seq uint64
-	// RetryAfter in nanoseconds; 0 = do not retry by itself.
+	// RetryAfter is the pause before a retry, in nanoseconds; 0 = do not retry automatically.
 	RetryAfter int64
 }
 
-// Error reads "UNKNOWN_EVENT event: ...".
+// Error returns a text of the form "UNKNOWN_EVENT (event): ...".
 func (r *Error) Error() string {
 	if r.Field == "" {
 		return fmt.Sprintf("%s: %s", r.Reason, r.Message)

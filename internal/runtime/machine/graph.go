@@ -4,11 +4,11 @@ import (
 	"time"
 )
 
-// Orchestration says who may move a run out of a state (RFC 0005).
+// Orchestration is the kind of principal that may move a run out of a state (RFC 0005).
 type Orchestration uint8
 
 const (
-	// Internal: the holder of the current turn. The default.
+	// Internal: the holder of the open turn. The default.
 	Internal Orchestration = iota
 	// External: a principal with the scope events:external.
 	External
@@ -16,7 +16,7 @@ const (
 	Hybrid
 )
 
-// Mode says how a write changes an artifact (RFC 0009).
+// Mode is how a write changes an artifact (RFC 0009).
 type Mode uint8
 
 const (
@@ -27,24 +27,22 @@ const (
 	Append
 )
 
-// OnFault is what an exhausted or unknown step does to its run.
+// OnFault is the consequence of an exhausted or unknown step for its run.
 type OnFault uint8
 
 const (
-	// Return hands the error to the turn as the step's answer. The default.
+	// Return gives the error to the turn as the step's answer. The default.
 	Return OnFault = iota
 	// Retry issues the same step number again with attempt+1 (on_unknown only).
 	Retry
-	// Escalate ends the run ESCALATED("tool_error:<tool>", of a call of a model
-	// "model_error:<model>").
+	// Escalate ends the run ESCALATED("tool_error:<tool>", for a model call "model_error:<model>").
 	Escalate
-	// Reconcile asks the tool's Reconcile whether it happened (on_unknown only).
+	// Reconcile asks the tool named by Reconcile whether the call happened (on_unknown only).
 	Reconcile
 )
 
-// Graph is the compiled control flow of one entry of one pack: everything of
-// the pack that changes what a run does. Immutable once compiled and shared by
-// all runs of that pack and entry.
+// Graph is the compiled control flow of one entry of one pack: everything of the pack that affects what a run
+// does. It is immutable and shared by all runs of that pack and entry.
 type Graph struct {
 	// Digest addresses the pack: "sha256:<64 hex>".
 	Digest      string
@@ -60,41 +58,39 @@ type Graph struct {
 	Tools     map[string]Tool
 	Budget    Budget
 	Retry     RetryPolicy
-	// ModelCalls is nil where the pack says nothing of them.
+	// ModelCalls is nil if the pack does not define it.
 	ModelCalls *Calls `json:",omitempty"`
-	// Lease is how long a worker holds a turn without a heartbeat; 0 = the operator says.
+	// Lease is how long a worker holds a turn without a heartbeat; 0 = the operator's setting.
 	Lease time.Duration
 	// MaxPendingSteps bounds the open steps of a run (x_pawl.max_pending_steps).
 	MaxPendingSteps int
-	// MaxArtifactBytes is x_pawl.max_artifact_bytes: one written value; 0 = the
-	// operator's limit alone.
+	// MaxArtifactBytes bounds one written value (x_pawl.max_artifact_bytes); 0 = only the operator's limit
+	// applies.
 	MaxArtifactBytes int64
-	// MaxRunArtifactBytes is x_pawl.max_run_artifact_bytes: what the run's artifacts hold
-	// together; 0 = the operator's limit alone.
+	// MaxRunArtifactBytes bounds all artifacts of a run together (x_pawl.max_run_artifact_bytes); 0 = only
+	// the operator's limit applies.
 	MaxRunArtifactBytes int64 `json:",omitempty"`
 	// WallExcludesWaiting stops the wall clock while the run is WAITING.
 	WallExcludesWaiting bool
-	// Erasable: what the run's rows hold can be erased (x_pawl.erasable).
+	// Erasable reports whether the values of the run can be erased (x_pawl.erasable).
 	Erasable bool `json:",omitempty"`
 	// CompensateOn are the events that undo the run's effects before they are followed.
 	CompensateOn map[string]bool `json:",omitempty"`
-	// NoProgress is nil where loops may repeat themselves (x_pawl.no_progress).
+	// NoProgress is nil if loops may repeat without progress (x_pawl.no_progress).
 	NoProgress *NoProgress `json:",omitempty"`
-	// Ledger: the pack says what a tool costs, or what follows where the budget does not hold a
-	// step; so steps are held to the budget before they are made, and agents have leases.
+	// Ledger reports whether steps are checked against the budget before they are made, and agents get leases
+	// of it. It is set if the pack gives the cost of a tool or sets on_budget.
 	Ledger bool `json:",omitempty"`
-	// OnBudget is the state that is entered, once, where the budget of tokens or cost does not
-	// hold a step (x_pawl.on_budget); "" = the run ends.
+	// OnBudget is the state that is entered, once, when the budget of tokens or cost does not cover a step
+	// (x_pawl.on_budget); "" = the run ends.
 	OnBudget string `json:",omitempty"`
-	// Prices are those of models that the pack has (x_pawl.prices); they go before the
-	// operator's.
+	// Prices are the pack's prices of models (x_pawl.prices); they take precedence over the operator's.
 	Prices map[string]Price `json:",omitempty"`
 }
 
-// NoProgress says when a loop stands still: when a visit ends for the Window-th time as
-// it ended before, and nothing else happened in between. Two visits are equal that left
-// the same state by the same event, with equal artifacts of the run (Artifacts), after the
-// same calls of tools (ToolCalls).
+// NoProgress defines when a loop makes no progress: when a visit ends for the Window-th time in the same way,
+// with no other activity in between. Two visits end in the same way if they left the same state by the same
+// event, with equal artifacts of the run (Artifacts), after the same tool calls (ToolCalls).
 type NoProgress struct {
 	Window               int
 	Artifacts, ToolCalls bool
@@ -104,24 +100,24 @@ type NoProgress struct {
 type Node struct {
 	Name   string
 	Prompt string
-	// OnEvent maps a declared event to the state that it leads to.
+	// OnEvent maps a declared event to its target state.
 	OnEvent map[string]string
-	// Terminal: `terminal: true`, or no on_event at all. Its OnEvent never fires.
+	// Terminal means `terminal: true`, or no on_event at all. Its OnEvent never fires.
 	Terminal bool
-	// Outcome is how a run ends that completes this terminal state: [Failed] where the
-	// pack says so (x_pawl.outcome), else unset, which is [Completed].
+	// Outcome is the status of a run that completes in this terminal state: [Failed] if the pack says so
+	// (x_pawl.outcome), else unset, which means [Completed].
 	Outcome Status
-	// MaxVisits is how often the state may be entered; 0 = no guard.
+	// MaxVisits is how often the state may be entered; 0 = no bound.
 	MaxVisits int
-	// OnMaxVisits is the forced exit of a used-up guard; "" = none.
+	// OnMaxVisits is the state to enter instead when MaxVisits is used up; "" = none.
 	OnMaxVisits   string
 	Orchestration Orchestration
-	// Persistent hands the messages of earlier visits to the next one.
+	// Persistent keeps the messages of earlier visits for the next one.
 	Persistent bool
-	// Timeout emits a declared event by itself; nil = never.
+	// Timeout emits a declared event after a time; nil = never.
 	Timeout *Timeout
-	// MaxIterations bounds single edges: event -> how often it may be followed
-	// (RFC 0003 §5); absent = no bound.
+	// MaxIterations bounds single edges: event -> how often it may be followed (RFC 0003 §5); absent = no
+	// bound.
 	MaxIterations map[string]int
 	// Artifacts are the names that this state declares.
 	Artifacts []string
@@ -133,59 +129,58 @@ type Timeout struct {
 	Event string
 }
 
-// Artifact is a declared slot of the run-wide artifact namespace.
+// Artifact is a declared name in the artifact namespace of a run.
 type Artifact struct {
 	// Type is its media type, for example "application/json".
 	Type string
 	Mode Mode
 }
 
-// Prompt is what the machine needs of a prompt: which tools it may call.
+// Prompt is the part of a prompt that the machine needs: the tools that it may call and the models it uses.
 type Prompt struct {
 	Name string
-	// Tools are the tool names that it lists, member keys included.
+	// Tools are the names of its tools, member keys included.
 	Tools map[string]bool
-	// Blocklist overrides Tools.
+	// Blocklist takes precedence over Tools.
 	Blocklist map[string]bool
 	// MaxToolCallsPerTurn is tool_policy.max_tool_calls_per_turn; 0 = no bound.
 	MaxToolCallsPerTurn int
-	// Model is the one that its turns ask (x_pawl.models); "" = the pack does not say.
+	// Model is the model that its turns call (x_pawl.models); "" = the pack does not name one.
 	Model string `json:",omitempty"`
-	// Models are those that it is written for (model_overrides), in order, where it names
-	// none and there is a budget of cost: they need a price.
+	// Models are the models that the prompt is written for (model_overrides), in order. They are set if the
+	// prompt names no model and the pack has a cost budget: then they need a price.
 	Models []string `json:",omitempty"`
 }
 
-// Tool is how one tool's steps are run (x_pawl.tools).
+// Tool is how one tool's steps are executed (x_pawl.tools).
 type Tool struct {
 	// Timeout is the step's deadline counted from its request. Default 300 s.
 	Timeout time.Duration
-	// Attempts bounds executions of one step. Default 1.
+	// Attempts bounds the executions of one step. Default 1.
 	Attempts int
-	// Retry has the pauses between them, and no bound; nil = none, but for those that
-	// whoever fails asks for.
+	// Retry has the pauses between attempts, not their number; nil = no pauses, except those requested with a
+	// failure.
 	Retry     *RetryPolicy `json:",omitempty"`
 	OnError   OnFault
 	OnUnknown OnFault
 	// MaxCalls bounds its calls in a run; 0 = no bound of its own.
 	MaxCalls int `json:",omitempty"`
-	// CostMicro is what one attempt may cost at most, in micro-dollars; of an agent its lease.
-	// 0 = not said.
+	// CostMicro is the maximum cost of one attempt, in micro-dollars; for an agent its lease. 0 = not given.
 	CostMicro int64 `json:",omitempty"`
 	// Agent marks a member key: its steps are delegations.
 	Agent bool
-	// TurnTokens is what one turn of the agent takes at most, by its pack: the least that it
-	// is leased while there is so much. 0 = [DefaultTurnTokens].
+	// TurnTokens is the maximum consumption of one turn of the agent, according to its pack. The agent's
+	// lease has at least that many tokens while the budget has them. 0 = [DefaultTurnTokens].
 	TurnTokens int64 `json:",omitempty"`
-	// ResultArtifact receives an accepted answer in the same commit; "" = none.
+	// ResultArtifact is the artifact that receives an accepted answer in the same commit; "" = none.
 	ResultArtifact string
-	// Dedupe names the fields of the payload that make its business key, as JSON pointers:
-	// one effect per key over all runs of a namespace. Empty = none.
+	// Dedupe are the payload fields that make its business key, as JSON pointers: one effect per key over all
+	// runs of a namespace. Empty = none.
 	Dedupe []string `json:",omitempty"`
-	// Approval is nil where calls go out as they are asked for.
+	// Approval is nil if calls are made without approval.
 	Approval *Approval `json:",omitempty"`
-	// Reconcile is the tool that knows whether a call of this one happened, Compensate the
-	// one that undoes it; "" = none.
+	// Reconcile is the tool that can find out whether a call of this one happened, Compensate the one that
+	// undoes it; "" = none.
 	Reconcile  string `json:",omitempty"`
 	Compensate string `json:",omitempty"`
 }
@@ -202,7 +197,7 @@ type Budget struct {
 	MaxCostMicroUSD int64
 }
 
-// RetryPolicy bounds the attempts of a turn, of a step or of a call of a model.
+// RetryPolicy bounds the attempts of a turn, of a step or of a model call.
 type RetryPolicy struct {
 	// MaxAttempts counts executions, the first included. Default 3.
 	MaxAttempts int
@@ -210,26 +205,26 @@ type RetryPolicy struct {
 	Initial time.Duration
 	// Max caps the pause. Default 60 s.
 	Max time.Duration
-	// Words are what the pack says besides of the pauses; the zero value is the default.
-	// Multiplier makes each pause of the one before, in thousandths. 0 = 2000.
+	// Multiplier makes each pause from the one before, in thousandths. 0 = 2000. It and the fields after it
+	// are options that the pack may set; their zero values are the defaults.
 	Multiplier int64 `json:",omitempty"`
-	// Jitter moves a pause by up to so many millionths of it either way. nil = 200 000.
+	// Jitter changes a pause by up to this many millionths in either direction. nil = 200 000.
 	Jitter *int64 `json:",omitempty"`
 	// NonRetryable are the codes of errors after which no attempt follows, in order.
 	NonRetryable []string `json:",omitempty"`
 }
 
-// Calls are how calls of models are made (x_pawl.model_calls).
+// Calls is how model calls are made (x_pawl.model_calls).
 type Calls struct {
-	// Timeout of one attempt; 0 = the machine's default.
+	// Timeout is that of one attempt; 0 = the machine's default.
 	Timeout time.Duration
 	// Retry bounds the attempts of one execution.
 	Retry RetryPolicy
-	// OnUnknown is what follows where nobody knows what came of a call; nil = [Retry].
+	// OnUnknown is the consequence of a model call with an unknown outcome; nil = [Retry].
 	OnUnknown *OnFault `json:",omitempty"`
 }
 
-// Unknown is the word of OnUnknown.
+// Unknown returns OnUnknown or its default.
 func (c *Calls) Unknown() OnFault {
 	if c == nil || c.OnUnknown == nil {
 		return Retry

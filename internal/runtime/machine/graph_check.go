@@ -5,9 +5,8 @@ import (
 	"fmt"
 )
 
-// CheckGraph reports everything that would make a graph unfit for Step, all at
-// once: names that lead nowhere and bounds below zero. Whoever compiles or
-// loads a Graph calls it once.
+// CheckGraph reports all faults that make a graph unfit for Step: names without a target and bounds below
+// zero. The code that compiles or loads a Graph calls it once.
 func CheckGraph(g *Graph) error {
 	var faults []error
 	must := func(ok bool, format string, args ...any) {
@@ -44,7 +43,7 @@ func CheckGraph(g *Graph) error {
 	return errors.Join(faults...)
 }
 
-// sound: pauses grow, and stay what they are for; nil is.
+// sound reports whether pauses grow and all values are in range; a nil policy is sound.
 func (p *RetryPolicy) sound() bool {
 	return p == nil || p.MaxAttempts >= 0 && min(p.Initial, p.Max) >= 0 &&
 		(p.Multiplier == 0 || p.Multiplier >= 1000 && p.Multiplier <= 1_000_000) &&
@@ -79,8 +78,9 @@ func checkNode(g *Graph, n *Node) []error {
 	return faults
 }
 
-// effectsSound: who is asked about a call, and who undoes it, are tools of the graph, of which
-// nobody asks and which nobody undoes in turn; only a compensation may be asked about.
+// effectsSound reports whether the tool's Reconcile and Compensate name valid tools of the graph. These tools
+// must not be agents, have no compensation or business key of their own, and only a compensating tool may
+// have a reconcile tool.
 func effectsSound(g *Graph, tool *Tool) bool {
 	if (tool.OnUnknown == Reconcile) != (tool.Reconcile != "") || tool.Agent && tool.Reconcile != "" {
 		return false

@@ -2,34 +2,34 @@ package machine
 
 import "time"
 
-// Input is one thing that happens to a run, with everything from outside
-// stamped into it. It is stored as it is; replay feeds it to Step again.
+// Input is one thing that happens to a run, with all external data stamped into it. It is stored unchanged;
+// replay gives it to Step again.
 type Input struct {
 	// At is Unix nanoseconds; Step raises it to the state's At, so that time
 	// never goes back within a run.
 	At        int64
 	Principal string
-	// ID is the caller's idempotency id (event_id, write_id, message_id,
-	// request_id, ...); "" = none. Unique per run and Command kind.
+	// ID is the caller's idempotency id (event_id, write_id, message_id, request_id, ...); "" = none. Unique
+	// per run and kind of command.
 	ID string
-	// BodyHash covers what must be equal for a repeat to be a repeat: event and
-	// canonical artifacts, never expected_seq or token.
+	// BodyHash covers the data that must be equal in a repeat: event and canonical artifacts, but not
+	// expected_seq or token.
 	BodyHash [32]byte
-	// Semantics is the version of the rules that the input is taken by, stamped by the
-	// host ([Current]); 0 = [SemanticsFirst].
+	// Semantics is the version of the rules that applies to the input, stamped by the host ([Current]); 0 =
+	// [SemanticsFirst].
 	Semantics Semantics
-	// Billed are the operator's accounts that the input is counted in, by name; none for
-	// inputs that move no money.
+	// Billed are the operator's accounts in which the input is counted, by name; none for inputs that consume
+	// no tokens or cost.
 	Billed  []Bill
 	Command Command
-	// Fills are the payloads of steps that the sidecar itself asks for by this input.
+	// Fills are the payloads of steps that the sidecar itself requests by this input.
 	Fills []Fill
 }
 
 // Command is the kind of an Input and its fields; one of the types below.
 type Command interface{ command() CommandKind }
 
-// KindOf names a command's kind.
+// KindOf returns the kind of a command.
 func KindOf(c Command) CommandKind { return c.command() }
 
 // CommandKind numbers the commands; the numbers are stored, never renumber.
@@ -81,21 +81,23 @@ type (
 		MaxWallTime time.Duration
 		// MaxSteps lowers the pack's max_steps (RFC-103 context.max_steps); 0 = the pack's.
 		MaxSteps int
-		// Lease is what the step that starts the run lets it spend; zero = no lease.
+		// Lease is the maximum that the delegating step lets the run consume; zero = no lease.
 		Lease Amount
-		// Policy is what that step lets the run call at most; nil = whatever its pack does.
+		// Policy restricts the tools of the run, set by the delegating step; nil = only the run's own pack
+		// applies.
 		Policy *ToolPolicy
-		// Payer is in whose accounts the run counts itself, where a step that is Local starts
-		// it. Only the sidecar itself says it.
+		// Payer names the accounts that are charged for the run if a step with Local starts it. Only the
+		// sidecar itself sets it.
 		Payer *Payer
 	}
-	// EmitEvent asks for a transition. The caller never names the successor.
+	// EmitEvent requests a transition. The caller never names the successor.
 	EmitEvent struct {
 		Event     string
 		Artifacts []ArtifactWrite
-		// ExpectedSeq must equal the run's VisitSeq; 0 = not asked.
+		// ExpectedSeq must equal the run's VisitSeq; 0 = not checked.
 		ExpectedSeq uint64
-		// Outside: by a principal with events:external, not by the turn's holder.
+		// Outside reports whether the event comes from a principal with events:external and not from the
+		// turn's holder.
 		Outside bool
 		// Assigned is the delivery that executed the turn; nil for CALLER.
 		Assigned *Assignment
@@ -103,14 +105,13 @@ type (
 	// SendInput gives parts to the next turn of the visit.
 	SendInput struct {
 		Parts []Part
-		// ExpectedSeq must equal the run's VisitSeq; 0 = not asked.
+		// ExpectedSeq must equal the run's VisitSeq; 0 = not checked.
 		ExpectedSeq uint64
 		Envelope    *Envelope
-		// Step gives the parts to the agent of a pending delegation that asks for
-		// them, instead of the turn; 0 = the turn.
+		// Step sends the parts to the agent of a pending delegation that asks for them; 0 = to the turn.
 		Step uint32
-		// Scopes are the names of the rights that the sender had, where Step is set: who
-		// answers is not there any more when the answer is sent on.
+		// Scopes are the names of the sender's scopes if Step is set. They are stored because the sender is
+		// no longer connected when the answer is sent on.
 		Scopes []string
 	}
 	// SetArtifacts writes without a transition.
@@ -118,7 +119,7 @@ type (
 		Artifacts   []ArtifactWrite
 		ExpectedSeq uint64
 	}
-	// CompleteTurn ends the open turn with an output and perhaps an event.
+	// CompleteTurn ends the open turn with an output and optionally an event.
 	CompleteTurn struct {
 		TurnSeq  uint64
 		Attempt  int
@@ -129,17 +130,17 @@ type (
 		Event       string
 		Artifacts   []ArtifactWrite
 		ExpectedSeq uint64
-		// Outside: completed by a principal with events:external in a state of
-		// orchestration external; such a completion carries no event.
+		// Outside reports whether a principal with events:external completes the turn in a state of
+		// orchestration external; then the completion carries no event.
 		Outside  bool
 		Assigned *Assignment
-		// Await makes the run wait for an input whatever the state, terminal ones
-		// included; not with an Event.
+		// Await makes the run wait for an input in any state, terminal ones included; not allowed with an
+		// Event.
 		Await Awaiting
-		// Reply: the output answers whoever asked as a message, not as a task.
+		// Reply sends the output to the requesting agent as a message, not as a task.
 		Reply bool
-		// ConversationThroughStep is the MODEL step up to which what the turn said joins the conversation,
-		// before Messages; 0 = nothing.
+		// ConversationThroughStep is the MODEL step up to which the messages of the turn join the
+		// conversation, before Messages; 0 = none.
 		ConversationThroughStep uint32
 	}
 	// FailTurn reports a failed execution.
@@ -150,10 +151,10 @@ type (
 		Retryable bool
 		Usage     Usage
 		Assigned  *Assignment
-		// Reject: the agent refuses the work; the run ends FAILED(rejected). Not
-		// with Retryable.
+		// Reject means that the agent refuses the work; the run ends FAILED(rejected). Not allowed with
+		// Retryable.
 		Reject bool
-		// Rejected is the MODEL step of the turn whose answer the executor rejects; 0 = none.
+		// Rejected is the MODEL step of the turn that has the answer that the executor rejects; 0 = none.
 		Rejected uint32
 	}
 	// SuspendTurn releases a turn until its pending steps are answered.
@@ -162,62 +163,61 @@ type (
 		Attempt  int
 		Assigned *Assignment
 	}
-	// RequestSteps asks for tool calls of the open turn, in order.
+	// RequestSteps requests tool calls of the open turn, in order.
 	RequestSteps struct {
 		TurnSeq  uint64
 		Attempt  int
 		Requests []StepRequest
-		// First is the ordinal, from 1, of Requests[0] among the requests of this
-		// execution (one token, one delivery): the host counts them, replayed and
-		// refused ones included, so that a repeated execution finds its steps
-		// under the same default keys. 0 = go on from Turn.Requests.
+		// First is the ordinal, from 1, of Requests[0] among the requests of this execution (one token, one
+		// delivery). The host counts them, replayed and refused ones included, so that a repeated execution
+		// finds its steps under the same default keys. 0 = continue from Turn.Requests.
 		First int
-		// Assigned: a new one is a new execution, whose default keys count from 1.
-		// For CALLER nil, or {Delivery: n} for the n-th token; without a Worker no
-		// TurnAssigned is recorded.
+		// Assigned is the delivery; a new one is a new execution, and its default keys count from 1. For
+		// CALLER it is nil, or {Delivery: n} for the n-th token; without a Worker no TurnAssigned is
+		// recorded.
 		Assigned *Assignment
 	}
-	// ResolveStep answers a step. Authority was checked before.
+	// ResolveStep answers a step. The authority was checked before.
 	ResolveStep struct {
 		Step    uint32
 		Tool    string
 		Attempt int
 		OK      bool
-		// Result is compact JSON (OK) and Error the fault (not OK).
+		// Result is compact JSON (OK), Error the error (not OK).
 		Result []byte
 		Error  Fault
 		// Worker executed it; "" = ResolveStep by a caller.
 		Worker string
-		// Final: no further attempt follows an error, whatever the tool allows.
+		// Final means that no attempt follows an error, even if the tool allows more.
 		Final bool
-		// RetryAfter is how long whoever failed asks to wait before the next attempt.
+		// RetryAfter is the pause before the next attempt, requested with the failure.
 		RetryAfter time.Duration
-		// Usage is what the run of a delegation consumed, its own delegations
-		// included; zero for all other steps.
+		// Usage is what the run of a delegation consumed, its own delegations included; zero for all other
+		// steps.
 		Usage Usage
-		// Unknown: nobody knows whether the tool ran; on_unknown says what follows.
+		// Unknown means that the tool may have run; on_unknown says what follows.
 		Unknown bool
-		// Metered: Usage is the whole of what was consumed, be it nothing; else what the
-		// step was to consume at most is taken for it.
+		// Metered reports whether Usage is the complete consumption, even if zero. Otherwise the maximum
+		// consumption of the step is counted.
 		Metered bool
 	}
 	// FireTimer is a durable timer that came due.
 	FireTimer struct {
 		Kind TimerKind
-		// Step is set for step timers; Turn the turn seq for retry timers.
+		// Step is set for step timers; Turn, the turn's seq, for retry timers.
 		Step uint32
 		Turn uint64
-		// Due is the timer's own time: a timer that was replaced is ignored.
+		// Due is the timer's own time. The command is ignored if the timer was replaced.
 		Due int64
 	}
 	// Pause sets the paused flag.
 	Pause struct{ Note string }
-	// Resume clears it.
+	// Resume clears the paused flag.
 	Resume struct{ Note string }
 	// Cancel ends the run CANCELLED.
 	Cancel struct{ Note string }
-	// LoseTurn: the executor of the open turn is gone. LeaseExpired counts an
-	// attempt; Undeliverable (ten disconnects) ends the run.
+	// LoseTurn reports that the executor of the open turn is gone. LeaseExpired counts an attempt;
+	// Undeliverable (ten disconnects) ends the run.
 	LoseTurn struct {
 		TurnSeq       uint64
 		Attempt       int
@@ -225,25 +225,25 @@ type (
 		Undeliverable bool
 		Assigned      *Assignment
 	}
-	// LoseStep: the executor of a pending step is gone; its outcome is unknown.
+	// LoseStep reports that the executor of a pending step is gone; the step's outcome is unknown.
 	LoseStep struct {
 		Step    uint32
 		Attempt int
 		Worker  string
 	}
-	// WriteOutput keeps a piece of the output of the open turn.
+	// WriteOutput stores a piece of the output of the open turn.
 	WriteOutput struct {
 		TurnSeq  uint64
 		Attempt  int
 		Piece    OutputPiece
 		Assigned *Assignment
 	}
-	// NoteDelegation is what is known of a delegation that is under way.
+	// NoteDelegation records the known state of a delegation that is under way.
 	NoteDelegation struct {
 		Step    uint32
 		Attempt int
 		Remote  Remote
-		// Question is what the agent asks with Remote.Asking; empty otherwise.
+		// Question is what the agent asks if Remote.Asking is set; else empty.
 		Question []Part
 	}
 )
@@ -271,13 +271,13 @@ func (NoteDelegation) command() CommandKind { return CmdNoteDelegation }
 type ArtifactWrite struct {
 	Name  string
 	Value []byte
-	// Form and Type are what the caller says of the value; zero = nothing. They
-	// must agree with the declaration and are neither stored nor hashed.
+	// Form and Type are what the caller says about the value; zero = not given. They must agree with the
+	// declaration and are neither stored nor hashed.
 	Form Form
 	Type string
 }
 
-// StepRequest is one tool call that a turn asks for.
+// StepRequest is one tool call that a turn requests.
 type StepRequest struct {
 	// Key is unique in the visit; "" = the request's ordinal in the attempt.
 	Key  string
@@ -288,61 +288,60 @@ type StepRequest struct {
 	PayloadHash [32]byte
 	// Reframe counts one against max_reframes.
 	Reframe bool
-	// Call is the model's call that this is; its key follows from it. nil = none.
+	// Call is the call in a model's answer that this request makes; the key is derived from it. nil = none.
 	Call *CallRef
-	// ByCaller: the caller that asks makes the call, in all attempts, and no worker gets it. The host takes
-	// it from requests that are made under a lease, and from those for agents.
+	// ByCaller means that the requesting caller makes the call itself, in all attempts, and no worker gets
+	// it. The host clears it in requests made under a lease and in requests for agents.
 	ByCaller bool
-	// Holding is the host's word on the tool's condition (x_pawl.tools.NAME.approve).
+	// Holding is the host's result for the tool's approval condition (x_pawl.tools.NAME.approve).
 	Holding Holding
-	// Denied is the host's refusal (operator's allowlist, JSON Schema of the
-	// parameters), stamped in because it depends on more than the pack; nil = none.
+	// Denied is the host's refusal (operator's allowlist, JSON Schema of the parameters); nil = none. It is
+	// stamped because it depends on more than the pack.
 	Denied *Denial
-	// Effect is the business key of the call (x_pawl.tools.dedupe), stamped by the host:
-	// the same for every call that would do the same thing once more. Zero = none.
+	// Effect is the business key of the call (x_pawl.tools.dedupe), stamped by the host: equal for all calls
+	// that would have the same effect. Zero = none.
 	Effect [32]byte
-	// Policy is the operator's allowlist, of a call of an agent alone, stamped by the host:
-	// it goes with the delegation. nil = every tool, and the agent is not named.
+	// Policy is the operator's allowlist, stamped by the host for calls of agents only: it is sent with the
+	// delegation. nil = every tool is allowed, and the agent is not named in the list.
 	Policy *ToolPolicy
-	// Local: the agent that is called is of this very store, stamped by the host. Such an
-	// agent's run counts itself in the operator's accounts.
+	// Local reports whether the called agent is in this store, stamped by the host. The run of a local agent
+	// is counted itself in the operator's accounts.
 	Local bool
 }
 
-// Denial is why a step was refused before it got a number.
+// Denial is the reason for refusing a step before it got a number.
 type Denial struct{ Code, Message string }
 
-// Codes of the policy of tools.
+// Codes of denials by the tool policy.
 const (
-	// ToolNotAllowed: the operator's allowlist, or that of a run above, does not name it.
+	// ToolNotAllowed: the allowlist of the operator, or of a run above, does not name the tool.
 	ToolNotAllowed = "TOOL_NOT_ALLOWED"
-	// ToolBlocked: the prompt's blocklist, or that of a run above, names it.
+	// ToolBlocked: the blocklist of the prompt, or of a run above, names the tool.
 	ToolBlocked = "TOOL_BLOCKED"
 )
 
-// Fault is an error as data. Trace is where the reporter's code raised it, for whoever
-// mends that code; "" = not told.
+// Fault is an error as data. Trace is the stack trace in the reporter's code, for debugging; "" = not given.
 type Fault struct{ Code, Message, Trace string }
 
 // Usage is what an execution consumed outside the sidecar.
 type Usage struct {
 	InputTokens, OutputTokens int64
-	// CostMicro is what the executor says in a command, and what was settled in a record.
+	// CostMicro is the executor's own figure in a command, and the settled cost in a record.
 	CostMicro int64
-	// ToolCalls made outside the sidecar.
+	// ToolCalls are those made outside the sidecar.
 	ToolCalls int
-	// CachedTokens are those of InputTokens that a cache had, ReasoningTokens those of
-	// OutputTokens that were not said.
+	// CachedTokens are the part of InputTokens read from a cache, ReasoningTokens the part of OutputTokens
+	// that is not in the answer.
 	CachedTokens, ReasoningTokens int64
-	// Estimated: nobody reported all of it. In a record what was missing is of the call's
-	// bound; in a command it says so of a call that failed.
+	// Estimated reports whether the usage was not reported completely. In a record, the missing part comes
+	// from the call's bound; in a command, the flag belongs to a failed call.
 	Estimated bool
-	// CountedBefore: what the call consumed was told with another attempt, and is not missing.
+	// CountedBefore means that the usage of the call was reported with another attempt, so it is not missing.
 	CountedBefore bool
-	// Model took them; "" = not told. What it costs the pack says, or the operator.
+	// Model is the model that consumed the tokens; "" = not given. The pack or the operator has its price.
 	Model string
-	// Price is the operator's of Model, stamped by the host where the pack has none, so
-	// that a replay knows it; nil = the operator has none either, or none is needed.
+	// Price is the operator's price of Model, stamped by the host if the pack has none, so that a replay uses
+	// the same price; nil = the operator has none either, or none is needed.
 	Price *Price
 }
 
@@ -367,7 +366,7 @@ const (
 // Part is one piece of a message.
 type Part struct {
 	Kind PartKind
-	// Text for PartText and PartURI; Data for PartJSON (compact) and PartData.
+	// Text is for PartText and PartURI; Data for PartJSON (compact) and PartData.
 	Text      string
 	Data      []byte
 	MediaType string
@@ -384,16 +383,15 @@ type Message struct {
 	// ToolCalls and ToolCallID carry a model's own tool exchange as compact JSON.
 	ToolCalls  []byte
 	ToolCallID string
-	// Provider is JSON that the model's provider wants to have back, Refusal why the model
-	// would not answer.
+	// Provider is JSON that the model's provider needs back in the next request. Refusal is the model's
+	// reason for not answering.
 	Provider []byte
 	Refusal  string
-	// Envelope of an input that came as a message to an agent; nil = none.
+	// Envelope is that of an input that came as a message to an agent; nil = none.
 	Envelope *Envelope
 }
 
-// commandNames are the calls of the contract that make the commands; engine inputs
-// go by what they are.
+// commandNames are the RPC names of the commands; commands of the engine have descriptive names.
 var commandNames = map[CommandKind]string{
 	CmdStart: "StartRun", CmdFork: "ForkRun", CmdEmitEvent: "EmitEvent", CmdSendInput: "SendInput",
 	CmdSetArtifacts: "SetArtifacts", CmdCompleteTurn: "CompleteTurn", CmdFailTurn: "FailTurn",
@@ -405,7 +403,7 @@ var commandNames = map[CommandKind]string{
 	CmdFireTimer: "timer", CmdLoseTurn: "lost turn", CmdLoseStep: "lost step", CmdNoteDelegation: "delegation",
 }
 
-// String names the call that makes the command, for example "PauseRun".
+// String returns the RPC name of the command, for example "PauseRun".
 func (k CommandKind) String() string {
 	if name := commandNames[k]; name != "" {
 		return name

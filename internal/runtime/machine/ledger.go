@@ -6,46 +6,47 @@ const CmdRaiseBudget CommandKind = 53
 // RecBudgetRaised is the number of [BudgetRaised].
 const RecBudgetRaised RecordKind = 38
 
-// CauseBudget: a step was refused that the budget does not hold (x_pawl.on_budget).
+// CauseBudget means that a step was refused because the budget does not cover it (x_pawl.on_budget).
 const CauseBudget Cause = 5
 
-// MaxUnreportedUsage bounds what a run remembers of calls that nobody tells of; what is behind it is
-// taken for consumed.
+// MaxUnreportedUsage bounds the calls without reported usage that a run remembers; older ones count as
+// consumed in full.
 const MaxUnreportedUsage = 64
 
 type (
-	// Amount is what ledgers count; each part is 0 or more. ToolCalls are counted in leases
-	// alone: what an agent's run may make, never what a run may in all.
+	// Amount is what ledgers count; each part is 0 or more. ToolCalls are counted in leases only, as a limit
+	// for the run of an agent.
 	Amount struct{ Tokens, CostMicro, ToolCalls int64 }
-	// Account is what holds of a run's budget where that is not the pack's word alone.
+	// Account is the part of a run's budget that differs from the pack's.
 	Account struct {
-		// Limit takes the place of the pack's max_tokens and max_cost_usd; 0 = no limit. Its
-		// ToolCalls are those of a lease, and lower the pack's max_tool_calls.
+		// Limit replaces the pack's max_tokens and max_cost_usd; 0 = no limit. Its ToolCalls come from a
+		// lease and lower the pack's max_tool_calls.
 		Limit Amount
-		// Leased: the run spends of the account of the step that started it, at most Limit.
+		// Leased means that the run spends from the account of the step that started it, at most Limit.
 		Leased bool
-		// WrappedUp: x_pawl.on_budget was entered, and the next refusal ends the run.
+		// WrappedUp means that x_pawl.on_budget was entered, so that the next refusal ends the run.
 		WrappedUp bool
-		// BudgetNoticeAdded: the next request to a model has to tell how little is left of Limit.
+		// BudgetNoticeAdded means that the next request to a model must contain the notice of how little is
+		// left of Limit.
 		BudgetNoticeAdded bool
-		// Unreported are calls of models of which nobody knows what they consumed: they are reserved
-		// until somebody tells, or the run ends. At most [MaxUnreportedUsage], the oldest first.
+		// Unreported are model calls with unknown consumption. They are reserved until it is reported or the
+		// run ends. At most [MaxUnreportedUsage], the oldest first.
 		Unreported []UnreportedUsage
 	}
-	// UnreportedUsage is one attempt of a call of a model, and what it may have consumed.
+	// UnreportedUsage is one attempt of a model call, with the maximum that it may have consumed.
 	UnreportedUsage struct {
 		Step    uint32
 		Attempt int
 		Bound   Amount
-		// Output are those of the tokens that the model may have written.
+		// Output is the part of the tokens that the model may have written.
 		Output int64
 	}
-	// RaiseBudget lets a run spend more; what is 0 stays as it is.
+	// RaiseBudget raises the limits of a run; a limit of 0 is not changed.
 	RaiseBudget struct {
 		To     Amount
 		Reason string
 	}
-	// BudgetRaised is an act of RaiseBudget: the limits before and behind it.
+	// BudgetRaised records a RaiseBudget: the limits before and after it.
 	BudgetRaised struct {
 		From, To Amount
 		Reason   string

@@ -11,7 +11,7 @@ const (
 	DefaultMaxPause     = time.Minute
 )
 
-// MaxDepth bounds delegations below delegations.
+// MaxDepth bounds the depth of nested delegations.
 const MaxDepth = 8
 
 // Defaults of [Limits].
@@ -26,16 +26,16 @@ const (
 // Defaults of [Tool] and of Graph.MaxPendingSteps.
 const (
 	DefaultStepTimeout = 300 * time.Second
-	// DefaultDelegationTimeout holds for tools that are agents: their runs are
-	// bounded by their own budgets and the remaining wall time.
+	// DefaultDelegationTimeout is for tools that are agents: their runs are bounded by their own budgets and
+	// the remaining wall time.
 	DefaultDelegationTimeout = 24 * time.Hour
 	DefaultMaxPendingSteps   = 8
-	// DefaultTurnTokens is a turn of an agent whose prompt bounds no answer: one answer of
-	// 4096 tokens, and as much for what it is asked.
+	// DefaultTurnTokens is for a turn of an agent if its prompt sets no bound for an answer: one answer of
+	// 4096 tokens, and the same for the request.
 	DefaultTurnTokens = 2 * 4096
 )
 
-// What holds for calls of models.
+// Defaults of model calls.
 const (
 	DefaultModelTimeout  = 600 * time.Second
 	DefaultModelAttempts = 3

@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// Form is how the values of a media type are written down.
+// Form is how the values of a media type are represented.
 type Form uint8
 
 const (
-	// FormUnset is no form: a write without a claim.
+	// FormUnset means that the caller did not give a form.
 	FormUnset Form = iota
 	FormBytes
 	FormJSON
 	FormText
 )
 
-// String names the form as the API does.
+// String returns the name of the form in the API.
 func (f Form) String() string {
 	names := [...]string{FormUnset: "unset", FormBytes: "data", FormJSON: "json", FormText: "text"}
 	if int(f) < len(names) {
@@ -25,8 +25,8 @@ func (f Form) String() string {
 	return "unknown"
 }
 
-// FormOf reads a media type without its parameters, in any case: JSON for
-// application/json and +json, text for text/*, bytes for all others.
+// FormOf returns the form for a media type; it ignores parameters and case. JSON for application/json and
+// +json, text for text/*, bytes for all others.
 func FormOf(mediaType string) Form {
 	base, _, _ := strings.Cut(mediaType, ";")
 	base = strings.ToLower(strings.TrimSpace(base))
@@ -39,10 +39,10 @@ func FormOf(mediaType string) Form {
 	return FormBytes
 }
 
-// FoldArtifact returns the value that a list of writes, in order, amounts to:
-// for Replace the last one; for Append one JSON array (a value that is no array
-// is one element), text joined by "\n", or other bytes in a row. No writes are
-// nil. JSON values must be valid; they are taken over byte by byte.
+// FoldArtifact returns the value that results from a list of writes, in order. For Replace it is the last
+// write; for Append one JSON array (a value that is not an array is one element), text joined by "\n", or the
+// other bytes concatenated. Without writes it returns nil. JSON values must be valid; their bytes are not
+// changed.
 func FoldArtifact(mediaType string, mode Mode, values [][]byte) []byte {
 	if len(values) == 0 {
 		return nil

@@ -2,15 +2,15 @@ package machine
 
 import "time"
 
-// StepKind says what a step is; the numbers are stored, never renumber.
+// StepKind is the kind of a step; the numbers are stored, never renumber.
 type StepKind uint8
 
 const (
-	// KindTool is a tool call; of a StepRequested with Delegation that of an agent.
+	// KindTool is a tool call; for a StepRequested with Delegation it is a call of an agent.
 	KindTool StepKind = 0
 	// KindDelegation is a call of an agent.
 	KindDelegation StepKind = 2
-	// KindModel is a call of a model, made by whoever executes the turn.
+	// KindModel is a model call, made by the executor of the turn.
 	KindModel StepKind = 3
 )
 
@@ -24,43 +24,42 @@ const (
 // RecModelUpdated is the number of [ModelUpdated].
 const RecModelUpdated RecordKind = 33
 
-// MaxAnswerBytes bounds what a model's answer holds.
+// MaxAnswerBytes bounds the size of a model's answer.
 const MaxAnswerBytes = 1 << 20
 
 type (
-	// RequestModel asks for a call of a model in the open turn.
+	// RequestModel requests a model call in the open turn.
 	RequestModel struct {
 		TurnSeq uint64
 		Attempt int
-		// Round of the turn, from 1; Key takes the place of the key that it makes.
+		// Round is the round of the turn, from 1. Key, if set, replaces the key derived from it.
 		Round int
 		Key   string
 		Model *ModelRequest
-		// IncludeRequired: what the request had to contain and did not was to be added by the host.
+		// IncludeRequired asks the host to add required messages that the request lacks.
 		IncludeRequired bool
-		// Bound is what the call may consume at most.
+		// Bound is the maximum that the call may consume.
 		Bound Usage
-		// Assigned is the execution that asks; nil = by a principal from outside.
+		// Assigned is the requesting execution; nil = a principal from outside.
 		Assigned *Assignment
 	}
-	// AnswerModel tells what came of a call of a model. Turn, TurnAttempt and Assigned are
-	// the execution that tells it.
+	// AnswerModel reports the outcome of a model call. TurnSeq, TurnAttempt and Assigned are the reporting
+	// execution.
 	AnswerModel struct {
 		TurnSeq     uint64
 		TurnAttempt int
 		Step        uint32
 		Attempt     int
-		// Answer is nil where Error says why there is none.
+		// Answer is nil if Error says why there is none.
 		Answer *ModelAnswer
 		Error  Fault
-		// Final: no further attempt can help; RetryAfter is how long the provider asks to
-		// wait for one.
+		// Final means that no further attempt can help; RetryAfter is the pause that the provider asks for.
 		Final      bool
 		RetryAfter time.Duration
 		Usage      Usage
 		Assigned   *Assignment
 	}
-	// UpdateModelCall keeps the provider's id of a response that is being made.
+	// UpdateModelCall stores the provider's id of a response that is in progress.
 	UpdateModelCall struct {
 		TurnSeq     uint64
 		TurnAttempt int
@@ -69,14 +68,14 @@ type (
 		ResponseID  string
 		Assigned    *Assignment
 	}
-	// ModelUpdated is news of a MODEL step that neither asks nor answers it.
+	// ModelUpdated records a change of a MODEL step other than its request and its answer.
 	ModelUpdated struct {
 		Step       uint32
 		Attempt    int
 		ResponseID string
-		// Usage of an attempt whose answer came too late.
+		// Usage is that of an attempt with an answer that came too late.
 		Usage Usage
-		// Changed: a later execution asked for something else, of the digest Hash.
+		// Changed means that a later execution requested a different call, with the digest Hash.
 		Changed bool
 		Hash    [32]byte
 	}
@@ -88,82 +87,84 @@ func (UpdateModelCall) command() CommandKind { return CmdUpdateModelCall }
 func (*ModelUpdated) record() RecordKind     { return RecModelUpdated }
 
 type (
-	// ModelRequest is what a model is asked. The host fills in where what was said before
-	// is, and the digests; whoever reads it needs nothing else than the run's records.
+	// ModelRequest is a request to a model. The host fills in the references to earlier texts, and the
+	// digests. A reader needs only the run's records to rebuild the full request.
 	ModelRequest struct {
 		Model string
-		// PreviousStep is a MODEL step whose messages and answer come first; 0 = none.
+		// PreviousStep is a MODEL step; its messages and answer come before this request's messages. Zero =
+		// none.
 		PreviousStep StepRef
-		// System, Tools (JSON) and Parameters (JSON) are what holds, taken over or not.
+		// System, Tools (JSON) and Parameters (JSON) are complete, whether copied from an earlier request or
+		// not.
 		System, Tools, Parameters ModelText
 		Messages                  []ModelMessage
-		// IncludedSeqs are the Steered and Noticed records that it contains of those that have to be
-		// in it.
+		// IncludedSeqs are the Steered and NoticeAdded records that were required and that the request
+		// contains.
 		IncludedSeqs []uint64
-		// Thread is the digest of all messages, Hash that of everything.
+		// Thread is the digest of all messages, Hash that of the whole request.
 		Thread, Hash [32]byte
 	}
-	// StepRef names a step, the record that asked and the one that answered it.
+	// StepRef names a step, the record that requested it and the one that answered it.
 	StepRef struct {
 		Step            uint32
 		Request, Answer uint64
 	}
-	// ModelText is a text of a request; without a Hash there is none.
+	// ModelText is a text of a request; without a Hash there is no text.
 	ModelText struct {
 		Hash [32]byte
-		// Seq is the record whose request has the text; 0 = Text is it.
+		// Seq is the record that has a request with this text; 0 = it is in Text.
 		Seq  uint64
 		Text string
 	}
-	// ModelMessage is one message, or some that were said before: one of its fields.
+	// ModelMessage is one message, or a range of earlier messages. Exactly one of its fields is set.
 	ModelMessage struct {
 		Message      *Message
 		Conversation *ConversationRange
-		// Answer is a MODEL step's.
+		// Answer is that of a MODEL step.
 		Answer *StepRef
 		Result *ToolResult
-		// IncludedSeq is a Steered or Noticed record; 0 = it is another field.
+		// IncludedSeq is a Steered or NoticeAdded record; 0 = another field is set.
 		IncludedSeq uint64
 	}
-	// ConversationRange is Count messages from First, from 0, of the conversation that is a
-	// state's message rows [From, Next).
+	// ConversationRange is Count messages, from the First (counted from 0), of the conversation in a state's
+	// message rows [From, Next).
 	ConversationRange struct {
 		State        string
 		From, Next   uint64
 		First, Count int
 	}
-	// ToolResult is what a tool step's answer says to the model.
+	// ToolResult is the answer of a tool step as the model gets it.
 	ToolResult struct {
 		AnsweredStep StepRef
 		CallID       string
 	}
-	// ModelAnswer is what a model answered.
+	// ModelAnswer is the answer of a model.
 	ModelAnswer struct {
 		Parts []Part
 		Calls []ModelCall
-		// Refusal is why it would not, in its words; Finish why it ended.
+		// Refusal is the model's text if it refused; Finish is the reason why the answer ended.
 		Refusal, Finish string
 		Model           string
 		ResponseID      string
-		// Provider is the message as the executor's library has it, JSON; ProviderName names who
-		// answered.
+		// Provider is the message in the format of the executor's library, JSON; ProviderName names the
+		// provider.
 		Provider     []byte
 		ProviderName string
 	}
-	// ModelCall is one tool call of an answer. Broken is what the model wrote where that was no
+	// ModelCall is one tool call in an answer. Broken is the model's text if its arguments are not a JSON
 	// object.
 	ModelCall struct{ ID, Name, Arguments, Broken string }
-	// CallRef names a tool call of a MODEL step, from 0.
+	// CallRef identifies a tool call in the answer of a MODEL step; Index counts from 0.
 	CallRef struct {
 		Step  uint32
 		Index int
 	}
 )
 
-// ModelStep is what there is to a MODEL step besides what every step has. Most of it is
-// of the attempt that is pending, so that what is answered stays small.
+// ModelStep has the additional data of a MODEL step. Most of it belongs to the pending attempt, so that
+// answered steps are small.
 type ModelStep struct {
-	// TurnAttempt and By are the execution that asked last.
+	// TurnAttempt and By are the execution that requested it last.
 	TurnAttempt int
 	By          Assignment
 	// Failed counts the attempts that failed in that execution.
@@ -171,33 +172,32 @@ type ModelStep struct {
 	// NotBefore is when the attempt may begin, Unix nanoseconds; 0 = at once.
 	NotBefore  int64
 	ResponseID string
-	// Tokens and CostMicro are its bound, and Output those of the tokens that the model may
-	// write.
+	// Tokens and CostMicro are the call's bound, Output the part of the tokens that the model may write.
 	Tokens, CostMicro, Output int64
-	// Bounded: a budget of the run, or an account, holds the call to it, so that whoever makes
-	// the call asks for no more.
+	// Bounded means that a budget of the run, or an account, limits the call, so that its maker must not
+	// request more.
 	Bounded bool
-	// Price is the operator's of the model when it was asked, which holds for what the call
-	// consumes; nil = the pack has one, or nobody.
+	// Price is the operator's price of the model at the time of the request, which applies to the call's
+	// usage; nil = the pack has a price, or there is none.
 	Price *Price
-	// Calls counts the tool calls of the answer.
+	// Calls is the number of tool calls in the answer.
 	Calls int
-	// Changed: it was recorded that another request was made.
+	// Changed means that a different request was recorded for this step.
 	Changed bool
-	// Rejected: the answer was rejected, and its round is asked anew as another step.
+	// Rejected means that the answer was rejected, and its round is requested again as another step.
 	Rejected bool
 }
 
-// TextRef says which record has a text of requests.
+// TextRef names the record that has a text of requests.
 type TextRef struct {
 	Hash [32]byte
 	Seq  uint64
 }
 
-// MaxTextRefs bounds what a run remembers of them; one that is forgotten is stored again.
+// MaxTextRefs bounds the texts that a run remembers; a text that was dropped is stored again.
 const MaxTextRefs = 32
 
-// Kind is what the step is.
+// Kind returns the kind of the step.
 func (s *ToolStep) Kind() StepKind {
 	switch {
 	case s.Model != nil:

@@ -2,16 +2,16 @@ package machine
 
 import "slices"
 
-// ToolPolicy is what the run that delegates lets the agent's run call, besides what the
-// agent's own pack and sidecar say: it only ever takes away. Names are exact and sorted.
+// ToolPolicy restricts the tools that the run of an agent may call, set by the delegating run. It only
+// removes rights given by the agent's own pack and sidecar. Names are exact and sorted.
 type ToolPolicy struct {
-	// Limited: only tools of Allow may be called, which may be none; else all may.
+	// Limited means that only the tools in Allow may be called, which may be none; otherwise all may.
 	Limited bool
 	Allow   []string
-	// Block are tools that may not be called, whatever Allow says.
+	// Block are tools that may not be called, even if they are in Allow.
 	Block []string
-	// Named: the operator's allowlist names the agent itself. Only then does the delegation
-	// go to an agent that keeps to no policy of others.
+	// Named means that the operator's allowlist names the agent itself. Only then may the delegation go to an
+	// agent that does not enforce the policies of others.
 	Named bool
 }
 
@@ -23,5 +23,5 @@ func (p *ToolPolicy) Admits(tool string) bool {
 // Blocks reports whether the block list has the tool.
 func (p *ToolPolicy) Blocks(tool string) bool { return p != nil && slices.Contains(p.Block, tool) }
 
-// Binds: there is a list that an agent has to keep to.
+// Binds reports whether there is a list that an agent has to enforce.
 func (p *ToolPolicy) Binds() bool { return p != nil && (p.Limited || len(p.Block) > 0) }

@@ -7,23 +7,22 @@ import (
 	"strconv"
 )
 
-// Price is what a model takes for a million tokens, in millionths of a US dollar: so
-// many millionths of a micro-dollar a token.
+// Price is the price of a model's tokens: per million tokens in millionths of a US dollar, which is per token
+// in millionths of a micro-dollar.
 type Price struct {
 	Input  int64
 	Cached int64
 	Output int64
-	// Reasoning is the price of the tokens among the output that are not said.
+	// Reasoning is the price of the output tokens that are not in the answer.
 	Reasoning int64
 }
 
 // MaxPriceUSD bounds a price, in US dollars for a million tokens.
 const MaxPriceUSD = 1_000_000
 
-// Cost is what usage costs, in micro-dollars, rounded up: what costs something is
-// never nothing. Figures of usage are 0 or more; a sum that no number holds is the
-// largest one. It counts what the pack's and the operator's prices do, and nothing of
-// what the executor says that it paid.
+// Cost returns the cost of a usage in micro-dollars, rounded up, so that it is 0 only if the usage is free.
+// The figures of usage are 0 or more; a sum that overflows is the largest number. It uses the prices of the
+// pack and the operator, not the cost that the executor reports.
 func (p Price) Cost(u Usage) int64 {
 	cached, reasoning := min(u.CachedTokens, u.InputTokens), min(u.ReasoningTokens, u.OutputTokens)
 	var high, low uint64
@@ -47,8 +46,8 @@ func (p Price) Cost(u Usage) int64 {
 	return int64(min(cost, math.MaxInt64))
 }
 
-// PriceUSD makes a price of US dollars for a million tokens; cached is input unless it is
-// given, reasoning is output.
+// PriceUSD makes a price from US dollars per million tokens. The default of cached is input, that of
+// reasoning is output.
 func PriceUSD(input float64, cached *float64, output float64, reasoning *float64) Price {
 	p := Price{Input: MicroUSD(input), Output: MicroUSD(output)}
 	p.Cached, p.Reasoning = p.Input, p.Output
@@ -61,9 +60,9 @@ func PriceUSD(input float64, cached *float64, output float64, reasoning *float64
 	return p
 }
 
-// MicroUSD is an amount of US dollars, 0 or more, in millionths, rounded up. The amount
-// is the decimal number that people write: 2.007 is 2 007 000, whatever the nearest double
-// is. What no number holds is the largest one.
+// MicroUSD converts an amount of US dollars, 0 or more, to millionths, rounded up. It uses the shortest
+// decimal form: 2.007 is 2 007 000, although the nearest double is not exact. An amount that overflows is the
+// largest number.
 func MicroUSD(usd float64) int64 {
 	exact, ok := new(big.Rat).SetString(strconv.FormatFloat(usd, 'g', -1, 64))
 	if !ok {

@@ -1,20 +1,19 @@
 package machine
 
-// Proof is how far a run's journal was proven.
+// Proof is the result of verifying a run's journal.
 type Proof struct {
-	// Entries and Records are in order; Hash is the end of their chain.
+	// Entries and Records are the numbers verified; Hash is the end of their chain.
 	Entries, Records int64
 	Hash             [32]byte
-	// BadSeq is the first bad record and Detail what is wrong with it; 0 and "" if
-	// nothing is.
+	// BadSeq is the first bad record and Detail its fault; 0 and "" if all are good.
 	BadSeq uint64
 	Detail string
-	// Erased: the values of the run were erased, so that the chain was proven and nothing
-	// replayed.
+	// Erased means that the values of the run were erased, so that only the chain was verified, without a
+	// replay.
 	Erased bool
 }
 
-// OK reports whether nothing was found wrong.
+// OK reports whether no fault was found.
 func (p *Proof) OK() bool { return p.BadSeq == 0 }
 
 // Export is a portable file of one run that was unpacked and not yet imported.
@@ -30,6 +29,6 @@ type Export struct {
 	// Records is the last seq, Hash the end of the chain.
 	Records uint64
 	Hash    [32]byte
-	// Spool is where the file lies meanwhile.
+	// Spool is the path of the unpacked file.
 	Spool string
 }

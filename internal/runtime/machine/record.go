@@ -24,7 +24,7 @@ type Record struct {
 // Body is the kind of a Record and its fields; one of the types below.
 type Body interface{ record() RecordKind }
 
-// RecordKindOf names a body's kind.
+// RecordKindOf returns the kind of a body.
 func RecordKindOf(b Body) RecordKind { return b.record() }
 
 // RecordKind numbers the kinds; the numbers are stored, never renumber.
@@ -62,18 +62,18 @@ type (
 	// Transition is one entry into a state; it opens the visit's first turn.
 	Transition struct {
 		From, Event, To string
-		// Intended is the target that the event names; differs from To after a redirect.
+		// Intended is the target of the event in the graph; it differs from To after a redirect.
 		Intended  string
 		Redirects []Redirect
-		// Visit is the number of this visit of To; Total of all states.
+		// Visit is the number of this visit of To; Total the number of visits of all states.
 		Visit, Total int
 		Cause        Cause
-		// Artifacts of the event, or of the completion that carried it.
+		// Artifacts are those of the event, or of the completion that carried it.
 		Artifacts []ArtifactWrite
-		// Uncompensated are the effects that could not be undone before.
+		// Uncompensated are the effects that could not be undone before the transition.
 		Uncompensated []UncompensatedEffect
 	}
-	// InputReceived is SendInput. Queued: held for the next turn.
+	// InputReceived records SendInput. Queued means that it waits for the next turn.
 	InputReceived struct {
 		Parts     []Part
 		MessageID string
@@ -81,7 +81,7 @@ type (
 		Envelope  *Envelope
 		// Step is the delegation that gets the parts; 0 = the turn.
 		Step uint32
-		// Scopes of the record's principal when it answered; empty without Step.
+		// Scopes are those of the record's principal when it answered; empty without Step.
 		Scopes []string
 	}
 	// TurnOpened opens a further turn of the same visit; its seq is the turn's.
@@ -90,7 +90,7 @@ type (
 		// Inputs are the seqs of the InputReceived and Steered records that it answers.
 		Inputs []uint64
 	}
-	// TurnAssigned is recorded with the turn's next record.
+	// TurnAssigned records a delivery of a turn, together with the turn's next record.
 	TurnAssigned struct {
 		TurnSeq  uint64
 		Attempt  int
@@ -104,15 +104,15 @@ type (
 		Messages []Message
 		Usage    Usage
 		Event    string
-		// Artifacts only where the visit goes on: a write is stored once, with the
-		// Transition or Ended of the same input if there is one.
+		// Artifacts are set only if the visit goes on. A write is stored once: with the Transition or Ended
+		// of the same input, if there is one.
 		Artifacts []ArtifactWrite
 		Await     Awaiting
 		Reply     bool
-		// ConversationThrough names the MODEL step up to which the turn's words join the conversation.
+		// ConversationThrough is the MODEL step up to which the messages of the turn join the conversation.
 		ConversationThrough StepRef
 	}
-	// TurnFailed: Next is the attempt that follows, 0 = none.
+	// TurnFailed records a failed attempt. Next is the attempt that follows, 0 = none.
 	TurnFailed struct {
 		TurnSeq   uint64
 		Attempt   int
@@ -122,29 +122,28 @@ type (
 		// NotBefore is when Next may start, Unix nanoseconds.
 		NotBefore int64
 		Usage     Usage
-		// Rejected is the MODEL step whose answer was rejected; 0 = none.
+		// Rejected is the MODEL step with the rejected answer; 0 = none.
 		Rejected uint32
 	}
-	// TurnAbandoned: the visit was left while the turn was open.
+	// TurnAbandoned records that the visit was left while the turn was open.
 	TurnAbandoned struct {
 		TurnSeq uint64
 		Attempt int
 		Why     string
 	}
-	// TurnSuspended: the turn was released until its steps are answered.
+	// TurnSuspended records that the turn was released until its steps are answered.
 	TurnSuspended struct {
 		TurnSeq uint64
 		Attempt int
 		// Pending are the steps that it waits for.
 		Pending []uint32
 	}
-	// TurnReady: a suspended turn whose steps are all answered, or a turn whose
-	// backoff is over, is offered again.
+	// TurnReady records that a turn is offered again: its steps are all answered, or its backoff is over.
 	TurnReady struct {
 		TurnSeq uint64
 		Attempt int
 	}
-	// StepRequested is a step that got its number.
+	// StepRequested records a step with its number.
 	StepRequested struct {
 		Step    uint32
 		Key     string
@@ -156,27 +155,28 @@ type (
 		// Deadline is Unix nanoseconds.
 		Deadline   int64
 		Delegation bool
-		// Kind of the step; Model is nil where an attempt asks what the one before did.
+		// Kind is the kind of the step. Model is nil if an attempt repeats the request of the attempt before.
 		Kind  StepKind
 		Model *ModelRequest
 		Bound Usage
-		// Changed: an earlier attempt of this MODEL step asked something else.
+		// Changed means that an earlier attempt of this MODEL step made a different request.
 		Changed bool
 		Call    *CallRef
-		// Hold: it waits for a decision until Deadline; nil = it does not.
+		// Hold means that the step waits for a decision until Deadline; nil = it does not.
 		Hold *ApprovalHold
-		// About makes it a step of the sidecar's own; nil: a turn asked for it.
+		// About makes it a step of the sidecar's own; nil = a turn requested it.
 		About *About
-		// Policy goes with a delegation: what the agent's run may call at most; nil = no list.
+		// Policy is sent with a delegation: the tools that the agent's run may call; nil = no list.
 		Policy *ToolPolicy
-		// ByCaller: the caller that asked for it makes it; see [StepRequest].
+		// ByCaller means that the requesting caller makes the call itself; see [StepRequest].
 		ByCaller bool
-		// Local: the delegation goes to an agent of this store, whatever the operator says of
-		// agents later, and the agent's run counts itself in the accounts of this one.
+		// Local means that the delegation goes to an agent of this store, even if the operator's
+		// configuration changes later, and that the agent's run is counted itself in the accounts of this
+		// one.
 		Local bool
 	}
-	// StepResolved is an accepted answer; Next > 0: the attempt failed and the
-	// same step is issued again with that attempt, due by Deadline.
+	// StepResolved is an accepted answer. Next > 0 means that the attempt failed and the same step is issued
+	// again with that attempt, due by Deadline.
 	StepResolved struct {
 		Step    uint32
 		Tool    string
@@ -184,21 +184,21 @@ type (
 		OK      bool
 		Result  []byte
 		Error   Fault
-		// Unknown: nobody knows whether the tool ran.
+		// Unknown means that the tool may have run.
 		Unknown   bool
 		Next      int
 		Deadline  int64
 		Worker    string
 		Artifacts []ArtifactWrite
-		// Usage of the attempt, settled into the run with this record (delegations, models).
+		// Usage is that of the attempt, settled into the run with this record (delegations, models).
 		Usage Usage
 		Kind  StepKind
-		// Answer of a MODEL step that is OK.
+		// Answer is that of a MODEL step that is OK.
 		Answer *ModelAnswer
 		// NotBefore is when Next may begin, Unix nanoseconds; 0 = at once.
 		NotBefore int64
 	}
-	// StepRejected never got a number.
+	// StepRejected records a refused request; it never got a number.
 	StepRejected struct {
 		Key     string
 		Tool    string
@@ -206,23 +206,23 @@ type (
 		Denial  Denial
 		Kind    StepKind
 	}
-	// StepCancelled: the visit was left or the run ended before the answer.
+	// StepCancelled records that the visit was left or the run ended before the answer.
 	StepCancelled struct {
 		Step uint32
 		Tool string
 		Why  string
 		Kind StepKind
-		// Usage is what is taken for consumed, since nobody will tell; zero of what never
-		// went out, and of calls of models.
+		// Usage is the amount counted as consumed, because no report will come; zero for calls that were not
+		// handed out, and for model calls.
 		Usage Usage
 	}
-	// OutputWritten is a piece of the output of a turn that is open.
+	// OutputWritten is a piece of the output of an open turn.
 	OutputWritten struct {
 		TurnSeq uint64
 		Attempt int
 		Piece   OutputPiece
 	}
-	// StepDelegated is news of a delegation that is under way.
+	// StepDelegated records a change of a delegation under way.
 	StepDelegated struct {
 		Step     uint32
 		Tool     string
@@ -230,45 +230,44 @@ type (
 		Remote   Remote
 		Question []Part
 	}
-	// NoChange is an input with an id that was answered and changed nothing else. It
-	// keeps the id, so that a late repeat gets the same answer and has no effect.
+	// NoChange records an input with an id that was answered and made no other change. It keeps the id, so
+	// that a late repeat gets the same answer and has no effect.
 	NoChange struct {
 		Command CommandKind
 		ID      string
 	}
 	// ArtifactsSet is a write without a transition.
 	ArtifactsSet struct{ Artifacts []ArtifactWrite }
-	// Paused: nothing is handed out any more.
+	// Paused records that no more work is handed out.
 	Paused struct{ Note string }
 	// Resumed ends the pause.
 	Resumed struct{ Note string }
-	// Origin is seq 1 of a forked run. It stands for everything that was copied:
-	// the visit under way, its turn and answered steps, artifacts and messages.
+	// Origin is seq 1 of a forked run. It represents everything that was copied: the open visit, its turn and
+	// answered steps, artifacts and messages.
 	Origin struct {
 		RunID string
-		// Seq is the source's record that was asked for.
+		// Seq is the requested record of the source.
 		Seq uint64
-		// State is the source's after the commit that holds the record.
+		// State is the source's state after the commit that holds the record.
 		State *State
-		// Artifacts are the values that the fork begins with.
+		// Artifacts are the values at the begin of the fork.
 		Artifacts     []ArtifactWrite
 		Conversations []ConversationCopy
-		// Steps are the bodies of the answered steps that were taken over.
+		// Steps are the bodies of the answered steps that were copied.
 		Steps []TakenStep
 	}
-	// Ended is the last record of a run, but for what calls of models consumed that are told
-	// of later.
+	// Ended is the last record of a run, except for usage of model calls that is reported later.
 	Ended struct {
 		Status Status
 		Reason string
-		// Event was asked for and is lost to the bound that Reason names, and Intended
-		// the state that it leads to; "" = the run ended by something else.
+		// Event was requested and not followed because of the bound that Reason names; Intended is its target
+		// state. "" = the run ended for another reason.
 		Event, Intended string
-		// Redirects are the refused states when nothing could be entered.
+		// Redirects are the refused states if no state could be entered.
 		Redirects []Redirect
-		// Artifacts written by the input that ended the run without a Transition.
+		// Artifacts were written by the input that ended the run without a Transition.
 		Artifacts []ArtifactWrite
-		// Uncompensated are the effects that could not be undone before.
+		// Uncompensated are the effects that could not be undone before the end.
 		Uncompensated []UncompensatedEffect
 	}
 )

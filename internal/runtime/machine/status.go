@@ -1,6 +1,6 @@
 package machine
 
-// Names of the statuses as they appear in indexes, in JSON and to people.
+// statusNames are the names of the statuses in indexes, in JSON and in texts for people.
 var statusNames = [...]string{
 	StatusUnset:     "UNSET",
 	Running:         "RUNNING",
@@ -12,7 +12,7 @@ var statusNames = [...]string{
 	Cancelled:       "CANCELLED",
 }
 
-// String is the bare name, for example "BUDGET_EXHAUSTED".
+// String returns the bare name, for example "BUDGET_EXHAUSTED".
 func (s Status) String() string {
 	if int(s) < len(statusNames) {
 		return statusNames[s]

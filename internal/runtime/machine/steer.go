@@ -1,6 +1,6 @@
 package machine
 
-// Commands and records by which a person has a word in a run that goes on.
+// Commands and records by which a person steers an active run.
 const (
 	CmdSteer CommandKind = iota + 51
 	CmdStop
@@ -13,57 +13,57 @@ const (
 	RecNoticeAdded
 )
 
-// CancelledByUser is the code of the error by which calls are answered that a person ended.
+// CancelledByUser is the error code in the answers of calls that a person ended.
 const CancelledByUser = "CANCELLED_BY_USER"
 
 // CancelledFault is that error.
 var CancelledFault = Fault{Code: CancelledByUser, Message: "a person ended it before there was an answer"}
 
-// SteerWhen says when what is said to a run counts; the numbers are stored.
+// SteerWhen is when a steering message takes effect; the numbers are stored.
 type SteerWhen uint8
 
 const (
-	// SteerUnset is no valid choice.
+	// SteerUnset is not valid.
 	SteerUnset SteerWhen = iota
 	// NextModelCall: the next request to a model contains it.
 	NextModelCall
-	// SteerNow: what is under way is put away, and the next turn begins with it.
+	// SteerNow: the open turn is ended, and the next turn begins with it.
 	SteerNow
 	// NextTurn: it is an input of the next turn.
 	NextTurn
 )
 
-// Known: it says when.
+// Known reports whether the value is valid.
 func (w SteerWhen) Known() bool { return w >= NextModelCall && w <= NextTurn }
 
 type (
-	// Steer says something to a run that goes on.
+	// Steer sends a steering message to an active run.
 	Steer struct {
 		Text string
 		When SteerWhen
 	}
-	// Stop puts the open turn away; the run then waits for an input.
+	// Stop ends the open turn; the run then waits for an input.
 	Stop struct{ Note string }
 
-	// Steered is Steer.
+	// Steered records a Steer.
 	Steered struct {
 		Text string
 		When SteerWhen
 	}
-	// Stopped is the end of a turn by a person. What it said up to Said joins the
-	// conversation, and an answer to each of that answer's calls: Calls[i] is the step of
-	// the i-th, without an Answer where nobody answered it.
+	// Stopped records that a person ended a turn. The turn's messages up to ConversationThrough join the
+	// conversation, with an answer for each call in the last model answer: Calls[i] is the step of the i-th
+	// call, without an Answer if that call was not answered.
 	Stopped struct {
-		// TurnSeq is 0 where only steps were pending.
+		// TurnSeq is 0 if only steps were pending.
 		TurnSeq             uint64
 		Attempt             int
 		Note                string
 		ConversationThrough StepRef
 		Calls               []StepRef
 	}
-	// NoticeAdded is a notice of the sidecar's that the next request to a model contains.
+	// NoticeAdded is a notice of the sidecar that the next request to a model contains.
 	NoticeAdded struct {
-		// Code is a stable UPPER_SNAKE word, Text what the model is told.
+		// Code is a stable UPPER_SNAKE word, Text the text for the model.
 		Code, Text string
 	}
 )
@@ -75,14 +75,14 @@ func (*Steered) record() RecordKind     { return RecSteered }
 func (*Stopped) record() RecordKind     { return RecStopped }
 func (*NoticeAdded) record() RecordKind { return RecNoticeAdded }
 
-// RequiredMessage is a text that requests to models have to contain until one that does is answered.
+// RequiredMessage is a text that requests to models must contain until a request with it is answered.
 type RequiredMessage struct {
-	// Seq is its Steered or Noticed record.
+	// Seq is its Steered or NoticeAdded record.
 	Seq uint64
-	// Row is, from 1, the message of the visit's conversation that it is, once a turn was
-	// opened behind it; 0 = none.
+	// Row is the position, from 1, of the message in the visit's conversation, once a later turn was opened;
+	// 0 = none.
 	Row uint64
-	// Notice: it is Noticed, and never joins the conversation by itself. Later: it is said
-	// to the next turn. Once: it is said to the turn of then alone.
+	// Notice means that it is a NoticeAdded and never joins the conversation by itself. Later means that it
+	// is for the next turn. Once means that it is only for the turn that was open then.
 	Notice, Later, Once bool
 }

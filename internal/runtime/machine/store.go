@@ -2,17 +2,16 @@ package machine
 
 import "errors"
 
-// The types below are the vocabulary between the host and whatever keeps its
-// runs. They stand here, and not beside the interface that uses them, because
-// both sides may import this package and neither may import the other.
+// The types below are shared by the host and the store of its runs. They are here, and not beside the
+// interface that uses them, because both sides may import this package and neither may import the other.
 
-// Errors of whatever keeps the runs. Wrapped with %w where more is known.
+// Errors of the store. Wrapped with %w if more is known.
 var (
-	// ErrSeqConflict: the run's last seq is not Batch.Prev. Nothing was stored.
+	// ErrSeqConflict: the run's last seq is not Batch.Prev. The batch was not stored.
 	ErrSeqConflict = errors.New("run's last seq differs")
-	// ErrEffectTaken: a business key of the batch is another step's. Nothing was stored.
+	// ErrEffectTaken: a business key of the batch is another step's. The batch was not stored.
 	ErrEffectTaken = errors.New("business key is taken")
-	// ErrConsumed: an idempotency id of the batch is taken. Nothing was stored.
+	// ErrConsumed: an idempotency id of the batch is taken. The batch was not stored.
 	ErrConsumed = errors.New("idempotency id is taken")
 	// ErrIndeterminate: the commit may or may not have happened.
 	ErrIndeterminate = errors.New("commit outcome unknown")
@@ -26,16 +25,16 @@ var (
 	ErrNoPack = errors.New("no such pack")
 )
 
-// Committed says where a batch went.
+// Committed is the position of a committed batch.
 type Committed struct {
-	// Cursor is the entry's place in the order of its namespace, dense from 1.
+	// Cursor is the entry's position in the order of its namespace, dense from 1.
 	Cursor uint64
 	// PrevHash and Hash are the run's chain before and after the entry.
 	PrevHash [32]byte
 	Hash     [32]byte
 }
 
-// RunKey names a run in one store.
+// RunKey identifies a run in one store.
 type RunKey struct {
 	Namespace uint32
 	ID        string
@@ -55,19 +54,19 @@ type RunFilter struct {
 	Pack string
 	// Status is a set: a run in any of them; empty = all.
 	Status []Status
-	// State is the state visited now.
+	// State is the current state.
 	State string
 	// Labels must all be on the run.
 	Labels []Label
 	// Parent is the id of the run that delegated.
 	Parent string
-	// Reason of the end, or what stands before a colon in it.
+	// Reason is the reason of the end, or its part before a colon.
 	Reason string
 	// CreatedFrom and CreatedBefore bound the start, Unix nanoseconds; 0 = open.
 	CreatedFrom, CreatedBefore int64
-	// IDPrefix is what the run's id begins with.
+	// IDPrefix is a prefix of the run's id.
 	IDPrefix string
-	// Oldest orders by creation, oldest first; default newest first.
+	// Oldest orders by creation, oldest first; the default is newest first.
 	Oldest bool
 }
 
@@ -82,15 +81,15 @@ type PackRow struct {
 	Source []byte
 	// RegisteredAt is Unix nanoseconds.
 	RegisteredAt int64
-	// Default: bare ID means this version.
+	// Default means that the bare ID refers to this version.
 	Default bool
 }
 
-// PackPut asks to register a pack under id@version.
+// PackPut is a request to register a pack under id@version.
 type PackPut struct {
 	Row PackRow
-	// Move lets a taken id@version point to other bytes.
+	// Move allows a taken id@version to point to other bytes.
 	Move bool
-	// MakeDefault lets the bare id mean this version.
+	// MakeDefault makes the bare id refer to this version.
 	MakeDefault bool
 }

@@ -2,10 +2,10 @@ package machine
 
 import "errors"
 
-// ErrSubscriptionChanged: a subscription is not, or no longer, as it was read.
+// ErrSubscriptionChanged means that a subscription differs from what was read.
 var ErrSubscriptionChanged = errors.New("the subscription has changed")
 
-// SubscriptionKind numbers what follows records; the numbers are stored.
+// SubscriptionKind numbers the kinds of subscriptions; the numbers are stored.
 type SubscriptionKind uint8
 
 const (
@@ -13,11 +13,11 @@ const (
 	SubscriptionPush SubscriptionKind = iota + 1
 	// SubscriptionWebhook sends records to a URL.
 	SubscriptionWebhook
-	// SubscriptionConsumer keeps how far a consumer has read.
+	// SubscriptionConsumer stores the position of a consumer.
 	SubscriptionConsumer
 )
 
-// SubscriptionKey names one subscription.
+// SubscriptionKey identifies one subscription.
 type SubscriptionKey struct {
 	Namespace uint32
 	Kind      SubscriptionKind
@@ -26,18 +26,18 @@ type SubscriptionKey struct {
 	ID  string
 }
 
-// Subscription is something that follows records, and how far it has come. What is
-// behind its position is still to be delivered, in order.
+// Subscription receives records in order; it stores its position. Records after the position are still to be
+// delivered.
 type Subscription struct {
 	SubscriptionKey
-	// Owner is the principal that made it, and the one that records are read as.
+	// Owner is the principal that made it; records are read with its rights.
 	Owner string
 	// CreatedAt is Unix nanoseconds.
 	CreatedAt int64
 
 	URL string
-	// Token is sent back as it is, Scheme and Credentials in the header
-	// Authorization; Secret signs what is sent. None is ever told again.
+	// Token is sent back unchanged, Scheme and Credentials in the header Authorization; Secret signs what is
+	// sent. The API never returns any of them.
 	Token       string
 	Scheme      string
 	Credentials string
@@ -46,52 +46,50 @@ type Subscription struct {
 	Filter RunFilter
 	Kinds  []RecordKind
 
-	// After is what was delivered last: a record's seq for a push, else a position in
-	// the journal of all runs; Index counts the records of its entry.
+	// After is the last delivered position: a record's seq for a push, otherwise a position in the journal of
+	// all runs; Index counts the records of its entry.
 	After uint64
 	Index uint16
-	// Attempts of the next delivery that failed so far, NextAt when it is tried again
-	// (Unix nanoseconds), LastError why.
+	// Attempts is the number of failed attempts of the next delivery, NextAt the time of the next attempt
+	// (Unix nanoseconds), LastError the last error.
 	Attempts  int
 	NextAt    int64
 	LastError string
-	// Done: nothing more will come; of a consumer: its place was given up.
+	// Done means that no more deliveries follow; for a consumer, that its position was dropped.
 	Done bool
-	// SeenAt is when a consumer was seen reading, Unix nanoseconds, to within a part of the
-	// time after which it is forgotten; 0 = nobody has looked yet.
+	// SeenAt is when a consumer last read, Unix nanoseconds. It is accurate to a fraction of the time after
+	// which an idle consumer is deleted; 0 = no read yet.
 	SeenAt int64
-	// Dead counts the dead letters ever made.
+	// Dead counts all dead letters ever made.
 	Dead uint64
 }
 
-// Delivery is one thing that a subscription is told.
+// Delivery is one message to a subscription.
 type Delivery struct {
-	// After and Index are where the subscription stands once it is delivered.
+	// After and Index are the position of the subscription after the delivery.
 	After uint64
 	Index uint16
-	// ID is the same each time that it is delivered; "" = there is nothing to deliver
-	// up to this position.
+	// ID is the same each time it is delivered; "" = there is no message to deliver up to this position.
 	ID string
 	// Type is the media type of Body.
 	Type string
 	Body []byte
-	// Erasable: the body has values of a run that can be erased, and is kept nowhere.
+	// Erasable means that the body has values of a run that can be erased; the body is never stored.
 	Erasable bool
 }
 
-// DeadLetter is a delivery that was given up.
+// DeadLetter is a delivery that failed after the last attempt.
 type DeadLetter struct {
 	// N numbers the letters of a subscription, from 1.
 	N uint64
-	// At is when it was given up, Unix nanoseconds.
+	// At is when it became one, Unix nanoseconds.
 	At int64
-	// Event is the id of what was to be delivered, Type its media type, Body the
-	// bytes.
+	// Event is the id of the undelivered message, Type its media type, Body the bytes.
 	Event string
 	Type  string
 	Body  []byte
-	// Error is what the last attempt met.
+	// Error is the error of the last attempt.
 	Error string
-	// Withheld: the body is not kept, since it has values of a run that can be erased.
+	// Withheld means that the body is not stored, because it has values of a run that can be erased.
 	Withheld bool
 }

@@ -1,7 +1,7 @@
 package machine
 
-// The vocabulary between whoever hands out work and whoever decides who gets
-// it. It stands here for the reason that port.go gives.
+// The types shared by the code that hands out work and the code that matches it with workers. They are in
+// this package for the reason given in store.go.
 
 // WorkKind is a turn or a step.
 type WorkKind uint8
@@ -13,8 +13,8 @@ const (
 	StepWork
 )
 
-// WorkClass is what a worker must be able to do for a piece of work. Work of one
-// class is alike to every worker.
+// WorkClass is what a worker must be able to do for a piece of work. All work of one class is equal for a
+// worker.
 type WorkClass struct {
 	Kind WorkKind
 	// Digest, PackID and PackVersion are the pack of the run.
@@ -24,7 +24,7 @@ type WorkClass struct {
 	// Prompt and Agent of a turn; Agent is "" unless the run is an agent's.
 	Prompt string
 	Agent  string
-	// Sidecar: a turn that only the sidecar's own executor is given.
+	// Sidecar means that only the sidecar's own executor may get the turn.
 	Sidecar bool
 	// Tool of a step.
 	Tool string
@@ -34,7 +34,7 @@ type WorkClass struct {
 type Work struct {
 	WorkClass
 	RunID string
-	// Turn is the seq of the turn (of a step: of the turn that asked for it).
+	// Turn is the seq of the turn; for a step, of the turn that requested it.
 	Turn uint64
 	// Step is 0 for a turn.
 	Step uint32
@@ -44,40 +44,37 @@ type Work struct {
 	Last uint64
 }
 
-// WorkID names a piece of work among those that are ready: a run has one open
-// turn, and any number of steps.
+// WorkID identifies a piece of ready work: a run has one open turn and any number of steps.
 type WorkID struct {
 	RunID string
 	Step  uint32
 }
 
-// ID is the work's place among those that are ready.
+// ID returns the work's id.
 func (w *Work) ID() WorkID { return WorkID{RunID: w.RunID, Step: w.Step} }
 
-// StepHolder is the worker that an attempt of a step was sent to; zero: it was sent to none.
-// Without a Worker it is the caller that was given the call by an answer to its request: a call
-// that was approved, or a further attempt of one that the caller makes (ByCaller).
+// StepHolder is the worker that an attempt of a step was sent to; zero = none. Without a Worker it is the
+// caller that received the call in the answer to its request: an approved call, or a further attempt of a
+// call that the caller makes itself (ByCaller).
 type StepHolder struct {
 	Principal, Worker string
-	// Instance is the worker's process, as it names it; "" = it does not.
+	// Instance is the worker's name for its process; "" = it gave none.
 	Instance string
-	// Delivery is the number of the delivery among those to the instance; 0 = it was not counted.
+	// Delivery is the number of the delivery among those to the instance; 0 = not counted.
 	Delivery uint64
 }
 
-// WorkOffer is what one worker executes.
+// WorkOffer is the set of work that one worker executes.
 type WorkOffer struct {
 	// Packs are ids, id@version or digests; empty = every pack.
 	Packs []string
-	// Prompts and Agents whose turns, and Tools whose steps it executes; "*" is
-	// all of them.
+	// Prompts, Agents and Tools name the turns and steps that it executes; "*" is all of them.
 	Prompts []string
 	Agents  []string
 	Tools   []string
-	// Sidecar: it is the sidecar's own executor, which is given nothing else than turns of
-	// the execution [Sidecar].
+	// Sidecar marks the sidecar's own executor, which gets only turns with the execution [Sidecar].
 	Sidecar bool
-	// Turns and Steps bound what it holds at once, whatever its credits.
+	// Turns and Steps bound the work that it holds at once, regardless of its credits.
 	Turns int
 	Steps int
 }

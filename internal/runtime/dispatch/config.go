@@ -27,55 +27,58 @@ const (
 	DefaultMaxMessageBytes = 4 << 20
 )
 
-// Engine is what the room needs of the way of a transition.
+// Engine is the part of the runtime engine that the dispatcher uses.
 type Engine interface {
 	// Admit resolves a namespace for a caller that has one of the scopes.
 	Admit(call runtime.Call, scopes runtime.Scopes) (uint32, error)
-	// Health is nil while inputs are taken, else why they are not.
+	// Health returns nil while the engine accepts inputs, else the reason why it does not.
 	Health() error
-	// Find resolves the address of a run that a principal may see.
+	// Find resolves the address of a run that the principal may see.
 	Find(ref runtime.RunRef) (runtime.RunKey, error)
-	// Current is a run's newest state and its program.
+	// Current returns the newest state of a run and its program.
 	Current(ctx context.Context, key runtime.RunKey) (*machine.State, *packcache.Program, error)
-	// ApplyInternal makes an input of the engine's own.
+	// ApplyInternal applies an input that the server makes itself.
 	ApplyInternal(ctx context.Context, key runtime.RunKey, command machine.Command) (runtime.Answer, error)
-	// WithRunLock calls do in the run's own turn: after the commits that were told of before.
+	// WithRunLock calls do under the lock of the run, after all commits that observers have already
+	// received.
 	WithRunLock(key runtime.RunKey, do func() error) error
-	// TokenOut is the open turn of a run whose token a caller was given; 0 = none.
+	// TokenOut returns the open turn of a run if a caller has received its token; 0 = none.
 	TokenOut(key runtime.RunKey) uint64
 }
 
-// Store is what the room reads, and the one fact that it writes.
+// Store is the part of the store that the dispatcher uses. It writes only one fact: the holder of a
+// step.
 type Store interface {
 	// ReadyRuns lists runs in the ready index after the given run id.
 	ReadyRuns(ctx context.Context, ns uint32, after string, limit int) ([]string, error)
 	// Outbox lists rows of a kind with Due <= now, earliest first.
 	Outbox(ctx context.Context, kind machine.OutboxKind, now int64, limit int) ([]machine.OutboxRow, error)
-	// HoldStep stores in the row of a step's outgoing work which worker it goes to;
-	// [machine.ErrNoStep] if there is no such row any more. StepHolder reads it back.
+	// HoldStep stores in a step's outbox row the worker that the step goes to. It returns
+	// [machine.ErrNoStep] if the row no longer exists. StepHolder reads the holder.
 	HoldStep(ctx context.Context, row machine.OutboxRow, holder machine.StepHolder) error
 	StepHolder(ctx context.Context, row machine.OutboxRow) (machine.StepHolder, error)
-	// ListRuns returns heads in order of creation, see the way's.
+	// ListRuns returns the current states of runs in order of creation, as in [runtime.Store].
 	ListRuns(ctx context.Context, ns uint32, filter machine.RunFilter, after string, limit int) ([]*machine.State, string, error)
-	// ListPacks orders by id and version.
+	// ListPacks lists packs, ordered by id and version.
 	ListPacks(ctx context.Context, ns uint32, after string, limit int) ([]machine.PackRow, string, error)
 }
 
-// Limits let steps begin.
+// Limits decides when a step may begin, by the operator's rate limits.
 type Limits interface {
-	// Step says whether a pending step may be handed out now; if not, then is called in a
-	// goroutine of its own once it may be asked again. Its caller makes sure that the step
-	// is pending until it returns.
+	// Step reports whether a pending step may be sent now. If not, it calls then in a goroutine of
+	// its own as soon as the caller may ask again. The caller makes sure that the step is pending
+	// until Step returns.
 	Step(key runtime.RunKey, s *machine.State, step *machine.ToolStep, then func()) bool
-	// Requeue says that nobody has an attempt of a pending step: it has no place.
+	// Requeue returns the capacity that an attempt of a pending step occupies, because no worker
+	// has the attempt.
 	Requeue(key runtime.RunKey, step uint32, attempt int)
 }
 
-// Config is everything that a [Dispatcher] needs. Engine, Turns, Past, Packs, Store, Clock and IDs are
-// required; zero fields of the rest take their default.
+// Config configures a [Dispatcher]. Engine, Turns, Past, Packs, Store, Clock and IDs are required.
+// The other fields have a default for zero.
 type Config struct {
 	Engine Engine
-	// Turns renders what is handed out, Past reads the steps, Packs what packs declare.
+	// Turns renders assignments, Past reads steps, Packs reads the declarations of packs.
 	Turns *render.Renderer
 	Past  *history.Reader
 	Packs *packcache.Cache
@@ -83,31 +86,30 @@ type Config struct {
 	Clock runtime.Clock
 	IDs   runtime.IDs
 
-	// Allow is the operator's list of tools: it is asked again when a call leaves.
+	// Allow is the operator's list of allowed tools. It is checked again when a call is sent.
 	Allow policy.Allowlist
-	// Limits are the operator's; nil = steps are handed out as soon as they can be.
+	// Limits are the operator's rate limits; nil = every step is sent as soon as it is ready.
 	Limits Limits
-	// Off: no workers are taken (WORKERS_OFF).
+	// Off refuses workers with WORKERS_OFF.
 	Off bool
-	// OnVolatileChange wakes those who watch a run for what is no record: a turn was handed out, a
-	// piece of its output came. It must not wait. Default: nobody.
+	// OnVolatileChange is called when a run changes without a record: a turn was assigned, or
+	// output of a turn arrived. It must not block. Default: no call.
 	OnVolatileChange func(key runtime.RunKey)
-	// Lease is how long a worker holds a turn without a heartbeat, where the pack
-	// does not say (x_pawl.lease_sec). Default 60 s.
+	// Lease is how long a worker holds a turn without a heartbeat if the pack does not set
+	// x_pawl.lease_sec. Default 60 s.
 	Lease time.Duration
-	// StepGrace is how long a step waits for the worker that lost its connection
-	// with it, before its outcome counts as unknown. Default 5 s.
+	// StepGrace is how long a step waits for its disconnected worker to reconnect. After that its
+	// outcome is unknown. Default 5 s.
 	StepGrace time.Duration
-	// RestartGrace is how long, from the room's making, a step waits for the worker
-	// that had it when an earlier process ended. Workers have to notice and to try
-	// again with growing pauses. Default 20 s.
+	// RestartGrace is how long a step waits, counted from [New], for the worker that held it when
+	// an earlier process ended. It is longer than StepGrace because workers reconnect with backoff.
+	// Default 20 s.
 	RestartGrace time.Duration
 	// MaxWorkers bounds the connected workers of a namespace. Default 10 000.
 	MaxWorkers int
-	// Quotas may bound them further; nil = nothing does.
+	// Quotas may lower this bound; nil = no quotas.
 	Quotas *quota.Limits
-	// MaxWorkerTurns and MaxWorkerSteps bound what one worker holds at once.
-	// Default 256 each.
+	// MaxWorkerTurns and MaxWorkerSteps bound what one worker holds at once. Default 256 each.
 	MaxWorkerTurns, MaxWorkerSteps int
 	// MaxMessageBytes is the largest message that a worker can register with. Default 4 MiB.
 	MaxMessageBytes int
@@ -127,7 +129,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// validate lists all faults at once.
+// validate checks the configuration and returns all errors at once.
 func (c *Config) validate() error {
 	var faults []error
 	if c.Engine == nil || c.Turns == nil || c.Past == nil || c.Packs == nil || c.Store == nil || c.Clock == nil || c.IDs == nil {

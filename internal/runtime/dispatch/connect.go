@@ -19,57 +19,57 @@ import (
 // WorkerRequest is the argument of [Dispatcher.Connect].
 type WorkerRequest struct {
 	runtime.Call
-	// ID is the worker's own, the same over its reconnects.
+	// ID is the worker's id, which stays the same when the worker reconnects.
 	ID string
-	// Instance is its process; "" = it does not say. Counts: it says which deliveries of steps
-	// it has received, the highest of which is Received; 0 = none.
+	// Instance identifies the worker's process; "" = unknown. Counts reports whether the worker
+	// states which step deliveries it has received. Received is then the highest number; 0 = none.
 	Instance string
 	Counts   bool
 	Received uint64
-	// Client is its program and version, for people; "" = it does not say.
+	// Client is the program and version of the worker, for display; "" = unknown.
 	Client string
-	// Address is from where it connected, for people; "" = nobody knows.
+	// Address is the network address of the worker, for display; "" = unknown.
 	Address string
-	// Offer is what it executes; capacities over the operator's limit are lowered.
+	// Offer is the work that the worker executes. Capacities above the operator's limit are
+	// lowered.
 	Offer machine.WorkOffer
-	// AllowUnknown takes names that no pack has.
+	// AllowUnknown accepts names that no pack has.
 	AllowUnknown bool
-	// Turns and Steps that it still holds from an earlier connection.
+	// Turns and Steps are what the worker still holds from an earlier connection.
 	Turns []TurnLease
 	Steps []StepLease
-	// Served are the runs that it served on an earlier connection; refused, those of them
-	// that it may not serve.
+	// Served are the runs that the worker served on an earlier connection; refused are those of
+	// them that it may not serve.
 	Served  []Served
 	refused map[string]bool
 	Sink    WorkerSink
 }
 
-// Connection is what a worker is told when it connects.
+// Connection is the result of [Dispatcher.Connect].
 type Connection struct {
 	Worker *Worker
-	// Turns and Steps that it keeps, with new tokens.
+	// Turns and Steps are the work that the worker keeps, with new tokens.
 	Turns []TurnLease
 	Steps []StepLease
-	// Offer with its capacities as they hold.
+	// Offer is the worker's offer with its effective capacities.
 	Offer machine.WorkOffer
-	// Unknown names of the offer, sorted, as "prompt:<key>" and so on.
+	// Unknown are the names of the offer that no pack has, as "prompt:<key>" and so on, sorted.
 	Unknown []string
-	// Replaced is the connection of another process with the same principal and id that it
-	// ended; nil = there was none.
+	// Replaced describes the connection of another process with the same principal and id, which
+	// this one ended; nil = none.
 	Replaced *Replaced
 }
 
-// Replaced says for people which worker was replaced.
+// Replaced describes a replaced worker, for display.
 type Replaced struct{ Client, Instance, Address string }
 
-// Connect adds a worker. It holds what it keeps and has no credits yet, so
-// that nothing is sent before it was told so. A worker of the same principal and
-// ID is replaced and ended with ABORTED WORKER_REPLACED.
+// Connect registers a worker and returns the work that it keeps. The worker has no credits yet, so
+// it is sent no work before it has received the returned [Connection]. A connected worker with the
+// same principal and id is replaced: its connection ends with ABORTED WORKER_REPLACED.
 //
-// Errors: PERMISSION_DENIED SCOPE_MISSING; NOT_FOUND NAMESPACE_NOT_FOUND,
-// PACK_NOT_FOUND; INVALID_ARGUMENT UNKNOWN_PROMPT, UNKNOWN_AGENT, UNKNOWN_TOOL;
-// RESOURCE_EXHAUSTED MAX_WORKERS; FAILED_PRECONDITION WORKERS_OFF;
-// UNAVAILABLE DRAINING, COMMIT_UNKNOWN, DATABASE_AWAY.
+// Errors: PERMISSION_DENIED SCOPE_MISSING; NOT_FOUND NAMESPACE_NOT_FOUND, PACK_NOT_FOUND;
+// INVALID_ARGUMENT UNKNOWN_PROMPT, UNKNOWN_AGENT, UNKNOWN_TOOL; RESOURCE_EXHAUSTED MAX_WORKERS;
+// FAILED_PRECONDITION WORKERS_OFF; UNAVAILABLE DRAINING, COMMIT_UNKNOWN, DATABASE_AWAY.
 func (r *Dispatcher) Connect(ctx context.Context, req WorkerRequest) (Connection, error) {
 	scopes := policy.Work
 	if req.ServesOnly() {
@@ -105,21 +105,21 @@ func (r *Dispatcher) Connect(ctx context.Context, req WorkerRequest) (Connection
 	return conn, err
 }
 
-// ServesOnly: the worker offers nothing but to serve runs.
+// ServesOnly reports whether the worker offers no prompts, agents or tools, and only serves runs.
 func (req *WorkerRequest) ServesOnly() bool {
 	return len(req.Offer.Prompts)+len(req.Offer.Agents)+len(req.Offer.Tools) == 0
 }
 
-// heldState is a run as a worker finds it that says that it holds work of it.
+// heldState is the current state of a run that a connecting worker claims to hold work of.
 type heldState struct {
 	state *machine.State
 	graph *machine.Graph
 	held  holders
 }
 
-// heldStates reads the runs that the worker says it holds work of. Those that
-// cannot be read are left out: the worker keeps nothing of them. While the store is away the
-// worker has to come again instead, and holds what it has.
+// heldStates reads the runs that the worker claims to hold work of. A run that cannot be read is
+// left out, so that the worker keeps no work of it. If the store is unavailable, heldStates returns
+// an error: the worker has to reconnect later and keeps its work until then.
 func (r *Dispatcher) heldStates(ctx context.Context, ns uint32, req *WorkerRequest) (map[string]heldState, error) {
 	states := make(map[string]heldState)
 	read := func(run string) error {
@@ -149,7 +149,7 @@ func (r *Dispatcher) heldStates(ctx context.Context, ns uint32, req *WorkerReque
 	return states, nil
 }
 
-// soon says when to come back to who is refused only until another worker leaves.
+// soon adds a retry delay to an error that lasts only until another worker disconnects.
 func soon(err error) error {
 	if refusal, ok := errors.AsType[*machine.Error](err); ok && refusal.RetryAfter == 0 {
 		refusal.RetryAfter = int64(workRetry)
@@ -157,7 +157,7 @@ func soon(err error) error {
 	return err
 }
 
-// connect adds the worker, with what it keeps, in one go.
+// connect adds the worker, with the work that it keeps, under one lock.
 func (sp *namespaceShard) connect(req *WorkerRequest, states map[string]heldState) (Connection, error) {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
@@ -205,24 +205,25 @@ func (sp *namespaceShard) connect(req *WorkerRequest, states map[string]heldStat
 	}
 	sp.remind(w)
 	if !sp.scanned {
-		// Only now: the first worker keeps its steps, however late it comes.
+		// The scan comes last, so that the first worker keeps its steps, however late it connects.
 		sp.scanned = true
 		go sp.scan()
 	}
 	return conn, nil
 }
 
-// remind tells a worker of the answers that came while it was not connected, for
-// each turn that it keeps.
+// remind sends a worker the step answers that arrived while it was disconnected, for each turn that
+// it keeps.
 func (sp *namespaceShard) remind(w *Worker) {
 	for _, lease := range w.turns {
 		go sp.sendAnswers(lease, nil)
 	}
 }
 
-// replace ends the earlier connection of a worker. That of the same process is a broken one, which
-// nobody reads any more. Another process has taken the id, and two that connect again for ever
-// would take it from each other.
+// replace ends the earlier connection of a worker and returns its description if it belonged to
+// another process. If it belonged to the same process, that connection is broken and has no reader.
+// The error tells a replaced process not to reconnect: two processes with one id would otherwise
+// replace each other forever.
 func (sp *namespaceShard) replace(old, w *Worker) *Replaced {
 	if old == nil {
 		return nil
@@ -240,14 +241,15 @@ func (sp *namespaceShard) replace(old, w *Worker) *Replaced {
 	return &Replaced{Client: old.client, Instance: old.instance, Address: old.address}
 }
 
-// keepTurn lets a worker go on with a turn that nobody else was given since.
+// keepTurn lets a worker keep a turn that has not been assigned to another worker since. It returns
+// nil if the worker loses the turn.
 func (sp *namespaceShard) keepTurn(w, old *Worker, held *TurnLease, states map[string]heldState) *turnLease {
 	at, ok := states[held.RunID]
 	if !ok || !holdsStill(at.state, w, held) {
 		return nil
 	}
 	if _, serves := w.served[held.RunID]; !serves && !at.state.Execution.Leased() {
-		return nil // A run of CALLER is its server's alone.
+		return nil // Only the worker that serves a run of execution CALLER has its turns.
 	}
 	run := sp.run(held.RunID)
 	if at.state.Seq < run.seq && (run.turn == nil || run.turn.seq != held.Turn || run.turn.attempt != held.Attempt) {
@@ -259,7 +261,7 @@ func (sp *namespaceShard) keepTurn(w, old *Worker, held *TurnLease, states map[s
 		return nil
 	}
 	if turn.lease == nil && turn.lost > 0 {
-		turn.lost-- // The worker has it still.
+		turn.lost-- // The delivery is not lost: the worker still has it.
 	}
 	sp.takeOver(run, turn.lease)
 	lease := &turnLease{
@@ -276,8 +278,8 @@ func (sp *namespaceShard) keepTurn(w, old *Worker, held *TurnLease, states map[s
 	return lease
 }
 
-// holdsStill: the state has the turn open, and has recorded no other worker's
-// delivery of it.
+// holdsStill reports whether the turn is still open in the state and the state records no other
+// worker's delivery of it.
 func holdsStill(s *machine.State, w *Worker, held *TurnLease) bool {
 	turn := s.Turn
 	if s.Status.Terminal() || turn == nil {
@@ -290,7 +292,7 @@ func holdsStill(s *machine.State, w *Worker, held *TurnLease) bool {
 	return recorded.Delivery < held.Delivery || recorded.Delivery == held.Delivery && recorded.Worker == w.name.id
 }
 
-// takeOver ends the lease of a worker's earlier connection, or the turn's wait.
+// takeOver ends the lease of the worker's earlier connection, or takes the turn out of its queue.
 func (sp *namespaceShard) takeOver(run *workRun, before *turnLease) {
 	if before == nil {
 		sp.withdraw(machine.WorkID{RunID: run.id}, run.turn.class)
@@ -301,9 +303,9 @@ func (sp *namespaceShard) takeOver(run *workRun, before *turnLease) {
 	sp.dispatcher.timers.cancel(before.timer)
 }
 
-// keepStep lets a worker go on with a step that nobody else was given since. Of
-// a step that is over it remembers the token, so that a late answer is told what
-// became of it.
+// keepStep lets a worker keep a step that has not been assigned to another worker since. It returns
+// nil if the worker loses the step. For a step that has ended, keepStep remembers the token, so
+// that a late answer gets the recorded outcome.
 func (sp *namespaceShard) keepStep(w, old *Worker, held *StepLease, states map[string]heldState) *stepLease {
 	at, ok := states[held.RunID]
 	if !ok {
@@ -326,14 +328,13 @@ func (sp *namespaceShard) keepStep(w, old *Worker, held *StepLease, states map[s
 	}
 	served, may := w.keeps(run, &step.class)
 	if !may && w.offer.Serves(&step.class) {
-		return nil // It has no room.
+		return nil // The worker has no capacity left.
 	}
-	// What it does not offer it was given for a run that it served then.
+	// A step that the worker does not offer was sent to it because it served the run then.
 	return sp.adoptStep(w, run, step, served || !may)
 }
 
-// heldBy: the worker, or its connection before, is the one that the step was sent
-// to last.
+// heldBy reports whether the step was last sent to this worker or to its earlier connection.
 func (s *stepWork) heldBy(name workerName, old *Worker) bool {
 	if s.lease != nil {
 		return old != nil && s.lease.worker == old && s.lease.sent
@@ -341,8 +342,9 @@ func (s *stepWork) heldBy(name workerName, old *Worker) bool {
 	return workerName{principal: s.lostBy.Principal, id: s.lostBy.Worker} == name
 }
 
-// acceptsStaleAnswer: nobody else makes this attempt. Of a step that is answered the worker is told
-// what became of it; of one that has come to a later attempt a good answer is still taken.
+// acceptsStaleAnswer reports whether the worker may still answer an attempt that is over. If the
+// step has been answered, the worker gets the recorded outcome. If the step is in a later attempt,
+// a valid answer of the earlier attempt is still accepted.
 func acceptsStaleAnswer(w *Worker, s *machine.State, held *StepLease) bool {
 	for i := range s.Steps {
 		if p := &s.Steps[i]; p.Step == held.Step && p.AwaitingAnswer() {
@@ -374,8 +376,8 @@ func (sp *namespaceShard) adoptStep(w *Worker, run *workRun, step *stepWork, ser
 	return lease
 }
 
-// checkOffer compares the names of an offer with those of the packs that it is
-// for, and returns those that no pack has.
+// checkOffer compares the names of an offer with the names in the packs that it is for. It returns
+// the unknown names, sorted, or an error if unknown names are not allowed.
 func (r *Dispatcher) checkOffer(ctx context.Context, ns uint32, req *WorkerRequest) ([]string, error) {
 	known, unknown, err := r.offeredNames(ctx, ns, req)
 	if err != nil {
@@ -407,7 +409,7 @@ func (r *Dispatcher) checkOffer(ctx context.Context, ns uint32, req *WorkerReque
 	return unknown, nil
 }
 
-// packNames are what packs have to execute.
+// packNames are the prompts, agents and tools that packs declare.
 type packNames struct{ prompts, agents, tools map[string]bool }
 
 func (n *packNames) add(p *pack.Pack) {
@@ -424,8 +426,9 @@ func (n *packNames) add(p *pack.Pack) {
 	}
 }
 
-// offeredNames collects the names of the packs that the offer is for. Packs that
-// are not registered are an error or, if allowed, unknown.
+// offeredNames collects the names in the packs that the offer is for; an offer without packs is for
+// all packs of the namespace. A pack that is not registered is an error or, if allowed, returned as
+// unknown.
 func (r *Dispatcher) offeredNames(ctx context.Context, ns uint32, req *WorkerRequest) (packNames, []string, error) {
 	names := packNames{prompts: map[string]bool{}, agents: map[string]bool{}, tools: map[string]bool{}}
 	var unknown []string

@@ -11,26 +11,26 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/render"
 )
 
-// Dispatcher hands ready turns and pending steps to connected workers. All of it is
-// memory: what is ready is found in the store when the first worker of a
-// namespace connects, and followed commit by commit from then on. The one fact that is
-// stored is to whom a step goes (see hold.go). Safe for concurrent use.
+// Dispatcher assigns ready turns and pending steps to connected workers. All of its data is in
+// memory. When the first worker of a namespace connects, the dispatcher scans the store for ready
+// work; after that it follows each commit. The only stored fact is the holder of a step
+// (step_holder.go). Safe for concurrent use.
 //
-// Lock and order: spaces is read on every commit; a shard's own mutex guards all that is
-// in it and is taken inside a run's turn, never the other way round.
+// Locks: mu guards the map of shards and is read on every commit. The mutex of a shard guards
+// everything in the shard. It is taken inside the lock of a run, never the other way round.
 type Dispatcher struct {
 	cfg Config
-	// spaces is written when a namespace gets its first worker.
+	// mu guards shards, which changes only when the first worker of a namespace connects.
 	mu     sync.RWMutex
 	shards map[uint32]*namespaceShard
 	timers *timers
-	// started is what the clock's Elapsed was when the room was made.
+	// started is the clock's Elapsed at [New].
 	started time.Duration
-	// waiting bounds, per pack of a namespace, the ready work that is held in memory.
+	// waiting bounds the ready work held in memory, for each pack of a namespace.
 	waiting int
 }
 
-// New makes the room; it starts nothing. Zero fields of cfg take their default.
+// New returns a Dispatcher and starts no goroutine. Zero fields of cfg take their default.
 func New(cfg Config) (*Dispatcher, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -42,18 +42,18 @@ func New(cfg Config) (*Dispatcher, error) {
 	}, nil
 }
 
-// Run ends leases and waits that run out, until ctx ends.
+// Run ends leases and grace periods when they expire. It returns when ctx ends.
 func (r *Dispatcher) Run(ctx context.Context) { r.timers.run(ctx) }
 
-// shard is the namespace's, or nil if no worker ever connected to it.
+// shard returns the shard of the namespace, or nil if no worker has connected to it.
 func (r *Dispatcher) shard(ns uint32) *namespaceShard {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.shards[ns]
 }
 
-// open finds or makes the namespace's shard; its first worker makes it look for
-// what is ready.
+// open returns the shard of the namespace and creates it if needed. The first worker that connects
+// starts the scan for ready work.
 func (r *Dispatcher) open(ns uint32) *namespaceShard {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,8 +65,8 @@ func (r *Dispatcher) open(ns uint32) *namespaceShard {
 	return sp
 }
 
-// OnCommit is told of a commit. It runs in the run's own turn, so that the states
-// of a run are seen in their order.
+// OnCommit updates the work of a run after a commit. It runs under the lock of the run, so it sees
+// the states of a run in order.
 func (r *Dispatcher) OnCommit(c *runtime.Commit) {
 	sp := r.shard(c.Key.Namespace)
 	if sp == nil {
@@ -95,8 +95,8 @@ func hasPending(s *machine.State) bool {
 	return false
 }
 
-// Drain assigns nothing more: the server is going, and answers to what is
-// out are all that it still takes.
+// Drain stops all assignments because the server is shutting down. Answers to work that was
+// assigned before are still accepted.
 func (r *Dispatcher) Drain() {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -110,8 +110,8 @@ func (r *Dispatcher) Drain() {
 	}
 }
 
-// Output is the next piece of the output of a run's turn behind a position; false:
-// there is none yet.
+// Output returns the next piece of a run's turn output after a position. It returns false if there
+// is none yet.
 func (r *Dispatcher) Output(key runtime.RunKey, after render.OutputPosition) (render.OutputChunk, bool) {
 	sp := r.shard(key.Namespace)
 	if sp == nil {
@@ -122,10 +122,10 @@ func (r *Dispatcher) Output(key runtime.RunKey, after render.OutputPosition) (re
 	return sp.outputs.after(key.ID, after)
 }
 
-// AssignedTurn is the turn of a run that was given to a worker, or to the holder of a token,
-// and is not known to be over, also if that is lost since; 0 = none. That a turn was
-// handed out is no record: the first record of its execution is what remains of it.
-// Until then it is known to this process only, and another one hands the turn out anew.
+// AssignedTurn returns the turn of a run that a worker or the holder of a turn token has received;
+// 0 = none. A turn whose assignee has disconnected counts until it is known to be over. An
+// assignment is not a record: the first trace in the journal is the first record of the execution.
+// Until then only this process knows of the assignment, and another process assigns the turn again.
 func (r *Dispatcher) AssignedTurn(key runtime.RunKey) uint64 {
 	if turn := r.cfg.Engine.TokenOut(key); turn != 0 {
 		return turn
@@ -142,7 +142,8 @@ func (r *Dispatcher) AssignedTurn(key runtime.RunKey) uint64 {
 	return 0
 }
 
-// IsTurnAssigned says whether the open turn of a state was handed out, see [Dispatcher.AssignedTurn].
+// IsTurnAssigned reports whether the open turn of a state was assigned, see
+// [Dispatcher.AssignedTurn].
 func (r *Dispatcher) IsTurnAssigned(s *machine.State) bool {
 	return s.Turn != nil && r.AssignedTurn(runtime.RunKey{Namespace: s.Namespace, ID: s.RunID}) == s.Turn.Seq
 }

@@ -1,11 +1,15 @@
-// Package dispatch is the room of who executes: connected workers, what they hold, and which of
-// them gets which ready turn or step.
+// Package dispatch matches ready turns and pending steps with connected workers.
 //
-// Owns: connections, leases and their alarms, the matching, the output of turns that are under way.
-// All of it is memory, but for one row: which worker a step goes to.
-// Keeps: a step is sent only after its holder was stored; no work is left while a worker that
-// serves it is free; no worker holds more than its capacity or is given work without a credit;
-// packs that contend for the same workers are served in turn, independent of their number of runs, and so
-// are the runs of one pack. The [Matcher] is pure and single-threaded: a namespace's shard locks,
-// and tells it what happens.
+// Owns: the connections of workers; leases and their timers; the matching; the output of active
+// turns. All of it is in memory, except the holder of a step, which is stored.
+//
+// Guarantees:
+//   - A step is sent only after its holder has been stored.
+//   - Ready work does not wait while a worker that serves it is free.
+//   - No worker holds more than its capacity or gets work without a credit.
+//   - Packs that compete for the same workers are served in turn, regardless of how many runs each
+//     has. The runs of one pack are served in turn as well.
+//
+// The [Matcher] is pure and single-threaded. The shard of a namespace locks it and calls it for
+// each change.
 package dispatch

@@ -13,34 +13,35 @@ import (
 const (
 	maxListedWorkers = 1000
 	maxListedClasses = 1000
-	// maxListedHeld is per worker and kind of work.
+	// maxListedHeld is the bound for each worker and kind of work.
 	maxListedHeld = 100
 )
 
-// WorkerView is a connected worker.
+// WorkerView describes a connected worker.
 type WorkerView struct {
 	ID, Principal, Client string
 	Offer                 machine.WorkOffer
-	// Turns and Steps that it holds, by run; at most 100 of each.
+	// Turns and Steps are the work that the worker holds, ordered by run; at most 100 of each.
 	Turns []HeldTurn
 	Steps []StepLease
-	// HeldTurns and HeldSteps count all.
+	// HeldTurns and HeldSteps are the complete counts.
 	HeldTurns, HeldSteps int
-	// ConnectedAt and SeenAt are Unix nanoseconds; any request is a sign of life.
+	// ConnectedAt and SeenAt are Unix nanoseconds. Any request of the worker updates SeenAt.
 	ConnectedAt, SeenAt int64
 	Draining            bool
-	// Serving is how many runs it serves.
+	// Serving is the number of runs that the worker serves.
 	Serving int
 }
 
 // HeldTurn is the lease of a turn, without its token.
 type HeldTurn struct {
 	TurnLease
-	// Since is when it was handed out, Unix nanoseconds.
+	// Since is when the turn was assigned, Unix nanoseconds.
 	Since int64
 }
 
-// ReadyWork is the work of a class that nobody has, and how many workers serve it.
+// ReadyWork is the amount of unassigned work of one class, and the number of workers that serve the
+// class.
 type ReadyWork struct {
 	Class          machine.WorkClass
 	Count, Workers int
@@ -48,15 +49,15 @@ type ReadyWork struct {
 
 // Listing is the workers and the ready work of a namespace at one moment.
 type Listing struct {
-	// Workers by id and principal; at most 1000 of Total.
+	// Workers are ordered by id and principal; at most 1000 of Total.
 	Workers []WorkerView
 	Total   int
-	// Ready is the most first; at most 1000 classes.
+	// Ready has the largest amount first; at most 1000 classes.
 	Ready []ReadyWork
 }
 
-// List tells who is connected and what waits. Empty before the first worker
-// of the namespace connected. Errors: PERMISSION_DENIED SCOPE_MISSING; NOT_FOUND
+// List returns the connected workers and the ready work of a namespace. It is empty before the
+// first worker of the namespace connects. Errors: PERMISSION_DENIED SCOPE_MISSING; NOT_FOUND
 // NAMESPACE_NOT_FOUND.
 func (r *Dispatcher) List(call runtime.Call) (Listing, error) {
 	ns, err := r.cfg.Engine.Admit(call, policy.RunsRead|policy.RunsWrite)
@@ -79,7 +80,7 @@ func (r *Dispatcher) List(call runtime.Call) (Listing, error) {
 	return list, nil
 }
 
-// compareClasses orders the classes of which there is equally much.
+// compareClasses orders classes that have the same amount of work.
 func compareClasses(a, b *machine.WorkClass) int {
 	return cmp.Or(
 		cmp.Compare(a.PackID, b.PackID), cmp.Compare(a.PackVersion, b.PackVersion), cmp.Compare(a.Digest, b.Digest),
@@ -87,7 +88,7 @@ func compareClasses(a, b *machine.WorkClass) int {
 	)
 }
 
-// list copies what is told under the lock; it is sorted and cut without it.
+// list copies the listing under the lock. The caller sorts and truncates it without the lock.
 func (sp *namespaceShard) list() Listing {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
@@ -101,7 +102,7 @@ func (sp *namespaceShard) list() Listing {
 	return list
 }
 
-// view is called with the lock held.
+// view returns a description of the worker. The caller holds the lock of the shard.
 func (w *Worker) view() WorkerView {
 	out := WorkerView{
 		ID: w.name.id, Principal: w.name.principal, Client: w.client, Offer: w.offer, Draining: w.drains,
@@ -130,5 +131,5 @@ func (w *Worker) view() WorkerView {
 	return out
 }
 
-// Seen notes a sign of life.
+// Seen records that the worker is alive.
 func (w *Worker) Seen() { w.seen.Store(w.shard.now()) }

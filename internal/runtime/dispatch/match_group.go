@@ -9,22 +9,22 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// workerGroup is the workers that offer the same of one kind of work, whatever their
-// capacities. Work looks for a worker team by team: what it costs grows with the
-// number of different offers, not with that of the workers.
+// workerGroup is the set of workers with the same offer of one kind of work, whatever their
+// capacities. Work is matched with groups, so the cost of an assignment grows with the number of
+// different offers and not with the number of workers.
 type workerGroup struct {
 	key  string
 	kind machine.WorkKind
-	// offer is that of its first member.
+	// offer is the offer of the first member.
 	offer   machine.WorkOffer
 	members int
-	// free are the members that may be given more, the next one first.
+	// free are the members that may get more work, the next one first.
 	free freeHeap
-	// queues are those that it serves, waiting those of them that have work.
+	// queues are the queues that the group serves; waiting are those of them that have work.
 	queues, waiting map[*taskQueue]struct{}
 }
 
-// groupKey names what an offer says of a kind; "": nothing.
+// groupKey returns a key of what an offer contains for a kind of work; "" = no work of the kind.
 func groupKey(kind machine.WorkKind, o *machine.WorkOffer) string {
 	var key strings.Builder
 	fmt.Fprintf(&key, "%d", kind)
@@ -46,7 +46,7 @@ func groupKey(kind machine.WorkKind, o *machine.WorkOffer) string {
 	return key.String()
 }
 
-// enlist puts a worker into its team of a kind; it is not free yet.
+// enlist adds a worker to its group of a kind. The worker is not free yet.
 func (m *Matcher) enlist(w *worker, kind machine.WorkKind, offer *machine.WorkOffer) {
 	key := groupKey(kind, offer)
 	if key == "" {
@@ -67,7 +67,7 @@ func (m *Matcher) enlist(w *worker, kind machine.WorkKind, offer *machine.WorkOf
 	w.of(kind).group = t
 }
 
-// dismiss takes a worker out of its team of a kind.
+// dismiss removes a worker from its group of a kind.
 func (m *Matcher) dismiss(w *worker, kind machine.WorkKind) {
 	l := w.of(kind)
 	t := l.group
@@ -87,8 +87,8 @@ func (m *Matcher) dismiss(w *worker, kind machine.WorkKind) {
 	delete(m.groups, t.key)
 }
 
-// next is the class whose work a member is to be given: of the pack that was
-// served longest ago, the class that was. nil: nothing waits for it.
+// next returns the queue that a member is assigned work from: of the pack that was served longest
+// ago, the class that was served longest ago. It returns nil if no queue of the group has work.
 func (t *workerGroup) next() *taskQueue {
 	var best *taskQueue
 	for c := range t.waiting {
@@ -99,8 +99,8 @@ func (t *workerGroup) next() *taskQueue {
 	return best
 }
 
-// rank puts a worker at its place among the free ones of its teams, or takes it
-// from there. To be called after each change of what it holds or may be given.
+// rank moves a worker to its place among the free workers of its groups, or removes it from there.
+// Call it after each change of the work that the worker holds or may get.
 func (w *worker) rank() {
 	for _, kind := range []machine.WorkKind{machine.TurnWork, machine.StepWork} {
 		l := w.of(kind)
@@ -118,7 +118,8 @@ func (w *worker) rank() {
 	}
 }
 
-// freeHeap is ordered by [worker.before]; a worker that is not in it has place -1.
+// freeHeap is a heap of free workers, ordered by [worker.before]. A worker outside the heap has
+// place -1.
 type freeHeap struct {
 	kind    machine.WorkKind
 	workers []*worker

@@ -2,16 +2,15 @@ package dispatch
 
 import "github.com/pawl-dev/pawl/internal/runtime/machine"
 
-// taskQueue is the work of one class that waits, and the teams that serve it.
-// Runs take turns; the work of one run keeps its order.
+// taskQueue is the waiting work of one class, and the groups that serve it. Runs take turns; the
+// work of one run keeps its order.
 type taskQueue struct {
 	of     machine.WorkClass
 	pack   *packQueue
 	served uint64
 	groups map[*workerGroup]struct{}
 	runs   map[string]*runQueue
-	// head is the sentinel of a ring of the runs that have work, in the order of
-	// service.
+	// head is the sentinel of a ring of the runs that have work, in service order.
 	head  runQueue
 	count int
 }
@@ -29,7 +28,7 @@ func newTaskQueue(of machine.WorkClass, pack *packQueue) *taskQueue {
 	return c
 }
 
-// join adds a team if it serves the class.
+// join adds a group if it serves the class.
 func (c *taskQueue) join(t *workerGroup) {
 	if c.of.Kind != t.kind || !t.offer.Serves(&c.of) {
 		return
@@ -40,7 +39,7 @@ func (c *taskQueue) join(t *workerGroup) {
 	}
 }
 
-// workers is how many serve the class, whether free or not.
+// workers returns how many workers serve the class, free or not.
 func (c *taskQueue) workers() int {
 	n := 0
 	for t := range c.groups {
@@ -49,9 +48,9 @@ func (c *taskQueue) workers() int {
 	return n
 }
 
-// choose picks the worker for new work: the one that had the run last if it is
-// free, else of the free ones the one that holds least, of those the one that
-// was served longest ago. nil: none is free.
+// choose returns the worker for new work: the worker that had the run last if it is free, else the
+// free worker that holds the least work. Of equals it returns the one that was served longest ago.
+// It returns nil if no worker is free.
 func (c *taskQueue) choose(last *worker) *worker {
 	if last != nil && last.free(c.of.Kind) {
 		if _, serves := c.groups[last.of(c.of.Kind).group]; serves {
@@ -67,7 +66,7 @@ func (c *taskQueue) choose(last *worker) *worker {
 	return best
 }
 
-// add counts work that came or went, and tells the teams whether any waits.
+// add changes the amount of waiting work by n, and updates the waiting sets of the groups.
 func (c *taskQueue) add(n int) {
 	before := c.count
 	c.count += n
@@ -94,8 +93,8 @@ func (c *taskQueue) push(work machine.Work) {
 	run.work = append(run.work, work)
 }
 
-// pop takes the oldest work of the run whose turn it is; that run is served last
-// from then on. There must be work.
+// pop removes and returns the oldest work of the run that is next in service order, and moves that
+// run to the end. The queue must not be empty.
 func (c *taskQueue) pop() machine.Work {
 	run := c.head.next
 	work := run.work[0]
@@ -107,7 +106,7 @@ func (c *taskQueue) pop() machine.Work {
 	return work
 }
 
-// remove takes one piece of work out; it must be there.
+// remove removes one piece of work, which must be in the queue.
 func (c *taskQueue) remove(id machine.WorkID) {
 	run := c.runs[id.RunID]
 	for i := range run.work {
@@ -129,7 +128,7 @@ func (c *taskQueue) drop(run *runQueue, i int) {
 	}
 }
 
-// link puts a run at the end of the order of service.
+// link puts a run at the end of the service order.
 func (c *taskQueue) link(run *runQueue) {
 	run.prev, run.next = c.head.prev, &c.head
 	run.prev.next, c.head.prev = run, run

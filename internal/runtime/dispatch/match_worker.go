@@ -2,10 +2,10 @@ package dispatch
 
 import "github.com/pawl-dev/pawl/internal/runtime/machine"
 
-// worker is one worker as the matcher knows it.
+// worker is the matcher's view of one worker.
 type worker struct {
 	id uint64
-	// turns and steps are what it holds and may still be given.
+	// turns and steps are the work that the worker holds and may still get.
 	turns, steps load
 	served       uint64
 	draining     bool
@@ -14,8 +14,8 @@ type worker struct {
 // load is a worker's share of one kind of work.
 type load struct {
 	held, credits, capacity int
-	// group is nil for a worker that serves nothing of the kind; place is the
-	// worker's among the team's free ones, -1: it is not free.
+	// group is nil for a worker that serves no work of the kind. place is the worker's index among
+	// the group's free workers; -1 = not free.
 	group *workerGroup
 	place int
 }
@@ -27,13 +27,14 @@ func (w *worker) of(kind machine.WorkKind) *load {
 	return &w.turns
 }
 
-// free: the worker may be given one more piece of work of a kind.
+// free reports whether the worker may get one more piece of work of a kind.
 func (w *worker) free(kind machine.WorkKind) bool {
 	l := w.of(kind)
 	return !w.draining && l.credits > 0 && l.held < l.capacity
 }
 
-// before orders free workers.
+// before reports whether the worker comes before other in the order of free workers: less held work
+// first, then the one that was served longest ago.
 func (w *worker) before(other *worker, kind machine.WorkKind) bool {
 	mine, theirs := w.of(kind).held, other.of(kind).held
 	if mine != theirs {
@@ -53,8 +54,8 @@ func (w *worker) take(kind machine.WorkKind, clock uint64) {
 	w.rank()
 }
 
-// before orders classes that have work by their pack, then by themselves; the
-// names decide between those that were never served.
+// before reports whether the queue is served before other. Packs are compared first, then classes:
+// the one served longest ago comes first. Names order those that were never served.
 func (c *taskQueue) before(other *taskQueue) bool {
 	switch {
 	case c.pack.served != other.pack.served:
@@ -71,8 +72,8 @@ func (c *taskQueue) before(other *taskQueue) bool {
 	return c.of.Tool < other.of.Tool
 }
 
-// AddWorker adds a worker that holds that much already and has no credits yet. The
-// number must not be in use.
+// AddWorker adds a worker that already holds the given amount of work and has no credits. The id
+// must not be in use.
 func (m *Matcher) AddWorker(id uint64, offer machine.WorkOffer, turns, steps int) {
 	w := &worker{id: id}
 	w.turns = load{held: turns, capacity: offer.Turns, place: -1}
@@ -82,7 +83,7 @@ func (m *Matcher) AddWorker(id uint64, offer machine.WorkOffer, turns, steps int
 	m.enlist(w, machine.StepWork, &offer)
 }
 
-// RemoveWorker forgets a worker. What it held is its caller's to add again.
+// RemoveWorker removes a worker. The caller adds the work that it held again.
 func (m *Matcher) RemoveWorker(id uint64) {
 	w := m.workers[id]
 	if w == nil {
@@ -93,10 +94,11 @@ func (m *Matcher) RemoveWorker(id uint64) {
 	delete(m.workers, id)
 }
 
-// maxCredits bounds what a worker can hoard.
+// maxCredits bounds the credits that a worker can collect.
 const maxCredits = 1 << 20
 
-// Credit lets a worker be given that much more work, at most a million in all.
+// Credit raises the number of turns and steps that a worker may still get; at most about a million
+// of each.
 func (m *Matcher) Credit(id uint64, turns, steps int) {
 	w := m.workers[id]
 	if w == nil {
@@ -109,8 +111,8 @@ func (m *Matcher) Credit(id uint64, turns, steps int) {
 	m.feed(w, machine.StepWork)
 }
 
-// Done says that a worker no longer holds a piece of work that it was assigned
-// or joined with. Its credit does not come back.
+// Done records that a worker no longer holds a piece of work, which it was assigned or had when it
+// was added. The credit is not returned.
 func (m *Matcher) Done(id uint64, kind machine.WorkKind) {
 	w := m.workers[id]
 	if w == nil || w.of(kind).held == 0 {
@@ -121,7 +123,7 @@ func (m *Matcher) Done(id uint64, kind machine.WorkKind) {
 	m.feed(w, kind)
 }
 
-// Drain gives a worker no more work.
+// Drain stops assignments to a worker.
 func (m *Matcher) Drain(id uint64) {
 	if w := m.workers[id]; w != nil {
 		w.draining = true
@@ -129,5 +131,5 @@ func (m *Matcher) Drain(id uint64) {
 	}
 }
 
-// Workers is how many workers there are.
+// Workers returns the number of workers.
 func (m *Matcher) Workers() int { return len(m.workers) }

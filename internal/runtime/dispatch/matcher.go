@@ -2,30 +2,43 @@ package dispatch
 
 import "github.com/pawl-dev/pawl/internal/runtime/machine"
 
-// Assigner takes an assignment. The work is the worker's, and counted as held by
-// it, until Done. Assign must not call the matcher. It is an alias, so that others
-// can name the same contract without this package.
+// Assigner receives the assignments of a [Matcher]. The work belongs to the worker and counts as
+// held until [Matcher.Done]. Assign must not call the matcher. It is an alias, so that other
+// packages can declare the same contract without importing this one.
 type Assigner = interface {
 	Assign(worker uint64, work machine.Work)
 }
 
-// Matcher matches the ready work of one namespace with its workers. Not safe for
-// concurrent use.
+// Matcher assigns the ready work of one namespace to its workers. It is pure: no clock, no lock, no
+// I/O. Not safe for concurrent use.
+//
+// Problem: thousands of runs of several packs compete for workers with different offers. Each
+// assignment must be fair and cheap.
+//
+// Invariants: ready work waits only while no worker that serves it is free. No worker gets work
+// beyond its capacity or its credits.
+//
+// Order, when work becomes ready ([taskQueue.choose]): the worker that had the run last, else the
+// one with the least work. Order, when a worker becomes free ([workerGroup.next]): the pack, then
+// the class, then the run that was served longest ago; within a run the oldest work.
+//
+// Cost: workers with the same offer form a group, so an assignment looks at groups and queues and
+// not at every worker or run.
 type Matcher struct {
 	to      Assigner
 	workers map[uint64]*worker
 	groups  map[string]*workerGroup
 	queues  map[machine.WorkClass]*taskQueue
 	packs   map[string]*packQueue
-	// ready finds the queue of each piece of work that waits.
+	// ready maps each piece of waiting work to its queue.
 	ready map[machine.WorkID]*taskQueue
-	// clock counts assignments; a pack, class or worker that was served at a lower
-	// count is served before others.
+	// clock counts assignments. Packs, classes and workers with a lower count at their last
+	// assignment are served first.
 	clock uint64
 }
 
-// NewMatcher is a matcher without workers or work. to receives its assignments during
-// the calls that make them possible.
+// NewMatcher returns a matcher without workers or work. The matcher calls to.Assign during the
+// calls that make an assignment possible.
 func NewMatcher(to Assigner) *Matcher {
 	return &Matcher{
 		to: to, workers: make(map[uint64]*worker), groups: make(map[string]*workerGroup),
@@ -33,13 +46,13 @@ func NewMatcher(to Assigner) *Matcher {
 	}
 }
 
-// packQueue is one pack's place in the order of service.
+// packQueue is the position of one pack in the service order.
 type packQueue struct {
 	served uint64
 	queues int
 }
 
-// Add makes work ready. Work that has the ID of other work replaces it.
+// Add makes work ready. It replaces work with the same ID.
 func (m *Matcher) Add(work machine.Work) {
 	m.Remove(work.ID())
 	c := m.queueOf(&work.WorkClass)
@@ -52,7 +65,7 @@ func (m *Matcher) Add(work machine.Work) {
 	m.ready[work.ID()] = c
 }
 
-// Remove takes work back that was not assigned yet; other IDs are ignored.
+// Remove removes work that is not assigned yet. Other IDs are ignored.
 func (m *Matcher) Remove(id machine.WorkID) {
 	c := m.ready[id]
 	if c == nil {
@@ -63,11 +76,11 @@ func (m *Matcher) Remove(id machine.WorkID) {
 	m.dropIdle(c)
 }
 
-// Waiting is the amount of work that nobody has.
+// Waiting returns the amount of unassigned work.
 func (m *Matcher) Waiting() int { return len(m.ready) }
 
-// Unserved calls see with each class of work that waits and that no worker
-// serves, and how much there is of it, until it returns false.
+// Unserved calls see for each class with waiting work that no worker serves, with the amount, until
+// see returns false.
 func (m *Matcher) Unserved(see func(machine.WorkClass, int) bool) {
 	for of, c := range m.queues {
 		if c.count > 0 && len(c.groups) == 0 && !see(of, c.count) {
@@ -76,8 +89,8 @@ func (m *Matcher) Unserved(see func(machine.WorkClass, int) bool) {
 	}
 }
 
-// Queues calls see with each class of work that waits, how much there is of it and
-// how many workers serve it.
+// Queues calls see for each class with waiting work, with the amount and the number of workers that
+// serve the class.
 func (m *Matcher) Queues(see func(of machine.WorkClass, count, workers int)) {
 	for of, c := range m.queues {
 		if c.count > 0 {
@@ -86,7 +99,7 @@ func (m *Matcher) Queues(see func(of machine.WorkClass, count, workers int)) {
 	}
 }
 
-// IsQueued reports whether the work with this ID is ready and nobody's.
+// IsQueued reports whether the work with this ID is ready and not assigned.
 func (m *Matcher) IsQueued(id machine.WorkID) bool { return m.ready[id] != nil }
 
 func (m *Matcher) assign(c *taskQueue, w *worker, work machine.Work) {
@@ -96,7 +109,7 @@ func (m *Matcher) assign(c *taskQueue, w *worker, work machine.Work) {
 	m.to.Assign(w.id, work)
 }
 
-// feed gives a worker work of a kind until it is no longer free or there is none.
+// feed assigns work of a kind to a worker until the worker is not free or no work is left.
 func (m *Matcher) feed(w *worker, kind machine.WorkKind) {
 	for w.free(kind) {
 		c := w.of(kind).group.next()
@@ -110,7 +123,8 @@ func (m *Matcher) feed(w *worker, kind machine.WorkKind) {
 	}
 }
 
-// queueOf finds or makes the queue of a class and the teams that serve it.
+// queueOf returns the queue of a class. It creates the queue, with the groups that serve it, if
+// needed.
 func (m *Matcher) queueOf(of *machine.WorkClass) *taskQueue {
 	if c := m.queues[*of]; c != nil {
 		return c
@@ -129,11 +143,11 @@ func (m *Matcher) queueOf(of *machine.WorkClass) *taskQueue {
 	return c
 }
 
-// maxIdleQueues is how many classes without work are kept, so that the place
-// of their packs in the order of service is not forgotten.
+// maxIdleQueues bounds the queues that are kept without work. They are kept because they hold the
+// position of their packs in the service order.
 const maxIdleQueues = 4096
 
-// dropIdle forgets a class without work where there are too many.
+// dropIdle removes a queue without work if there are too many queues.
 func (m *Matcher) dropIdle(c *taskQueue) {
 	if c.count > 0 || len(m.queues) <= maxIdleQueues {
 		return

@@ -8,15 +8,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/render"
 )
 
-// Bounds of the output that is held in memory.
+// Bounds of the turn output that is held in memory.
 const (
-	// OutputWindow is how much of one turn's output is kept at least, bytes.
+	// OutputWindow is how much of one turn's output is kept at least, in bytes.
 	OutputWindow = 256 << 10
 	maxOutputs   = 32 << 20
-	// outputOverhead is about what an output takes beside its text, so that empty ones are
-	// bounded as well.
+	// outputOverhead is the approximate memory of an output without its text, so that empty outputs
+	// are bounded as well.
 	outputOverhead = 256
-	// spanOverhead is what one change of what the text is takes.
+	// spanOverhead is the memory of one span.
 	spanOverhead = 24
 )
 
@@ -25,30 +25,31 @@ type output struct {
 	run     string
 	turn    uint64
 	attempt int
-	// lease is the delivery that it is of, and delivery what readers are told: more than
-	// that of any output before it, so that they notice.
+	// lease is the delivery of the turn that wrote the output. delivery is the number that readers
+	// get: it is higher than that of every earlier output, so that readers notice a new one.
 	lease    int
 	delivery int
 	// text begins at offset from.
 	from int64
 	text []byte
-	// spans say what the text is, by where they begin; the first one holds offset from.
+	// spans give the kind of each part of the text, by its first offset. The first span holds
+	// offset from.
 	spans []span
 	over  bool
 }
 
-// span is text of one kind, which goes to the next one.
+// span is a part of the text with one kind. It ends where the next span begins.
 type span struct {
 	from int64
 	kindOfPiece
 }
 
-// kindOfPiece is what a piece is told with.
+// kindOfPiece holds the attributes of a piece of output.
 type kindOfPiece struct {
-	// reasoning: it is what a model thinks, not what the turn says.
+	// reasoning reports whether the text is reasoning of a model instead of output of the turn.
 	reasoning bool
-	// seq is the run's newest record when the piece came: it is told behind that one, and
-	// before any other.
+	// seq is the newest record of the run when the piece arrived. Readers get the piece after that
+	// record and before the next one.
 	seq uint64
 }
 
@@ -58,7 +59,7 @@ func (o *output) add(text string, kind kindOfPiece) {
 		o.spans = append(o.spans, span{from: o.end(), kindOfPiece: kind})
 	}
 	o.text = append(o.text, text...)
-	// Cut now and then, not with each piece: a cut copies the window.
+	// A cut copies the window, so the text is cut only when it is twice as long.
 	if cut := len(o.text) - OutputWindow; cut > OutputWindow {
 		o.text = append(o.text[:0:0], o.text[cut:]...)
 		o.from += int64(cut)
@@ -66,25 +67,26 @@ func (o *output) add(text string, kind kindOfPiece) {
 	}
 }
 
-// end is the offset behind the text.
+// end returns the offset after the text.
 func (o *output) end() int64 { return o.from + int64(len(o.text)) }
 
-// spanAt is the span that holds an offset, the last one for the end; 0 without spans.
+// spanAt returns the index of the span that holds an offset, the last span for the end of the text,
+// and 0 without spans.
 func (o *output) spanAt(offset int64) int {
 	i := sort.Search(len(o.spans), func(i int) bool { return o.spans[i].from > offset })
 	return max(i-1, 0)
 }
 
-// weight is about what it takes of memory, bytes.
+// weight returns the approximate memory of the output, in bytes.
 func (o *output) weight() int { return outputOverhead + len(o.text) + len(o.spans)*spanOverhead }
 
-// outputs keeps the newest outputs, those used longest ago going first.
+// outputs keeps the newest output of each run in memory and evicts the least recently used.
 type outputs struct{ byRun *cache.LRU[string, *output] }
 
 func newOutputs() outputs { return outputs{byRun: cache.New[string, *output](maxOutputs)} }
 
-// add appends a piece to the output of a lease's delivery and returns the end.
-// What was there already is skipped; a gap is refused with ok = false.
+// add appends a piece to the output of a lease's delivery and returns the new end. Text that was
+// there already is skipped. A gap is refused with ok = false.
 func (o *outputs) add(lease *turnLease, offset int64, text string, kind kindOfPiece) (end int64, ok bool) {
 	out := o.of(lease)
 	end = out.end()
@@ -99,7 +101,7 @@ func (o *outputs) add(lease *turnLease, offset int64, text string, kind kindOfPi
 	return out.end(), true
 }
 
-// of finds or begins the output of a delivery.
+// of returns the output of a delivery and creates it if needed.
 func (o *outputs) of(lease *turnLease) *output {
 	if out, ok := o.byRun.Get(lease.run); ok && out.turn == lease.turn && out.lease == lease.delivery {
 		return out
@@ -107,7 +109,8 @@ func (o *outputs) of(lease *turnLease) *output {
 	return o.begin(lease)
 }
 
-// begin makes an empty output of a delivery. Those who read the one before forget it.
+// begin creates an empty output of a delivery. Readers of the earlier output discard what they
+// read.
 func (o *outputs) begin(lease *turnLease) *output {
 	out := &output{run: lease.run, turn: lease.turn, attempt: lease.attempt, lease: lease.delivery, delivery: lease.delivery}
 	if before, ok := o.byRun.Get(lease.run); ok && before.turn == lease.turn {
@@ -117,18 +120,18 @@ func (o *outputs) begin(lease *turnLease) *output {
 	return out
 }
 
-// over notes that a turn has ended: those who read its output may read on, others
-// find all of it in the journal.
+// over records that a turn has ended. Readers of its output may read the rest. New readers find the
+// complete output in the journal.
 func (o *outputs) over(run string, turn uint64) {
 	if out, ok := o.byRun.Peek(run); ok && out.turn == turn {
 		out.over = true
 	}
 }
 
-// maxChunk bounds one piece that is told.
+// maxChunk bounds one piece that a reader gets, in bytes.
 const maxChunk = 64 << 10
 
-// after is the next piece behind a position; false: there is none.
+// after returns the next piece after a position, or false if there is none.
 func (o *outputs) after(run string, pos render.OutputPosition) (render.OutputChunk, bool) {
 	out, ok := o.byRun.Peek(run)
 	if !ok || out.over && pos.Turn != out.turn {
@@ -156,8 +159,8 @@ func (o *outputs) after(run string, pos render.OutputPosition) (render.OutputChu
 	return chunk, chunk.Text != "" || chunk.Reset
 }
 
-// runeStart is the first begin of a character at or behind i: the window may
-// have cut one in two.
+// runeStart returns the first start of a character at or after i. The window may have cut a
+// character in two.
 func runeStart(text []byte, i int) int {
 	for i < len(text) && !utf8.RuneStart(text[i]) {
 		i++

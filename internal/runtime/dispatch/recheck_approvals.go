@@ -10,16 +10,21 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// RecheckApprovals looks at an answer to requests before a caller that makes its calls itself gets it. An
-// approved call whose approval is over is held again, and one whose tool the operator's allowlist
-// admits no longer is answered with that, as they would be before a worker gets them; one that
-// an earlier answer gave out may have been made since: its outcome is unknown, and on_unknown
-// says what follows. A call that a worker has went out in time. What the answer gives out is noted
-// before it leaves (ADR 0083). True: the caller is answered by the request that
-// is given back, for the same steps under their keys.
+// RecheckApprovals checks the approved calls in an answer again, before a caller that executes its
+// calls itself receives the answer.
+//
+// An approved call with an expired approval is held again. A call of a tool that the operator's
+// allowlist no longer admits is answered with that refusal. Both are the same as for a worker. If
+// an earlier answer released the call, the caller may have made it since: its outcome is unknown,
+// and on_unknown decides what follows. A call that a worker holds was sent in time and is not
+// checked.
+//
+// RecheckApprovals records the calls that the answer releases before the answer leaves (ADR 0083).
+// If lapsed is true, the caller must be answered by the returned request instead, which is for the
+// same steps under their keys.
 func (r *Dispatcher) RecheckApprovals(ctx context.Context, req runtime.StepsRequest, answer *runtime.Answer) (again runtime.StepsRequest, lapsed bool, err error) {
 	s := answer.State
-	if s == nil || req.Worker != nil { // what is asked for under a lease goes out to workers
+	if s == nil || req.Worker != nil { // A step requested under a lease is sent to workers.
 		return req, false, nil
 	}
 	key := runtime.RunKey{Namespace: s.Namespace, ID: s.RunID}
@@ -51,8 +56,8 @@ func (r *Dispatcher) RecheckApprovals(ctx context.Context, req runtime.StepsRequ
 	return again, lapsed, nil
 }
 
-// withholdCommand is the input that says of a call that no worker has why it does not leave. Whether a
-// caller that was given it made it is unknown.
+// withholdCommand returns the input that records why a call that no worker holds is not released.
+// If a caller may have received the call, whether it was made is unknown.
 func withholdCommand(g *machine.Graph, s *machine.State, step *machine.ToolStep, holder machine.StepHolder, wrong error) machine.Command {
 	command := approval.Refusal(step, wrong)
 	answer, denied := command.(machine.ResolveStep)
@@ -66,10 +71,10 @@ func withholdCommand(g *machine.Graph, s *machine.State, step *machine.ToolStep,
 	return machine.LoseStep{Step: step.Step, Attempt: step.Attempt, Worker: holder.Principal}
 }
 
-// unnoted: an answer may have given the call out without a note of that. The record of a request
-// says by itself that the caller has the first attempt of a call that it makes; approved calls and
-// further attempts are noted. What no worker asked for, and no caller said that it makes, has no
-// notes.
+// unnoted reports whether an answer may have released the call without recording that. The record
+// of a request already says that the caller has the first attempt of a call that it makes itself.
+// Approved calls and further attempts are recorded. A call that no worker requested and that no
+// caller declared as its own is not recorded.
 func unnoted(g *machine.Graph, s *machine.State, step *machine.ToolStep) bool {
 	switch {
 	case step.Approval != nil:
@@ -80,15 +85,15 @@ func unnoted(g *machine.Graph, s *machine.State, step *machine.ToolStep) bool {
 	return !s.Execution.Leased() || outside(g, s)
 }
 
-// outside: the turn is not offered to workers, callers from outside execute it.
+// outside reports whether external callers execute the turn, so that it is not offered to workers.
 func outside(g *machine.Graph, s *machine.State) bool {
 	node := g.States[s.Current]
 	return node != nil && node.Orchestration == machine.External
 }
 
-// recordHandout stores which calls of an answer its caller may make from now on: a holder without a
-// worker, in whose place comes the worker that gets the step. A call that needs no approval has no
-// note in its first attempt.
+// recordHandout stores which calls of an answer the caller may make from now on. The stored holder
+// has a principal but no worker. A worker that gets the step later replaces it. The first attempt
+// of a call that needs no approval is not recorded.
 func (r *Dispatcher) recordHandout(ctx context.Context, caller string, answer *runtime.Answer) error {
 	s := answer.State
 	for _, step := range approval.Given(s, answer.Steps) {
@@ -110,7 +115,7 @@ func (r *Dispatcher) recordHandout(ctx context.Context, caller string, answer *r
 	return nil
 }
 
-// hasWorker: a worker has the step, or is about to get it.
+// hasWorker reports whether a worker holds the step or is about to receive it.
 func (r *Dispatcher) hasWorker(s *machine.State, step uint32) bool {
 	sp := r.shard(s.Namespace)
 	if sp == nil {
@@ -122,7 +127,8 @@ func (r *Dispatcher) hasWorker(s *machine.State, step uint32) bool {
 	return run != nil && run.steps[step] != nil && run.steps[step].lease != nil
 }
 
-// holderOf is who has a step: a worker, a caller that was given it, or nobody.
+// holderOf returns the stored holder of a step: a worker, a caller that received it, or the zero
+// value.
 func (r *Dispatcher) holderOf(ctx context.Context, s *machine.State, g *machine.Graph, step uint32) (machine.StepHolder, error) {
 	holder, err := r.cfg.Store.StepHolder(ctx, outgoing(g, s, step))
 	if errors.Is(err, machine.ErrNoStep) {
@@ -131,7 +137,7 @@ func (r *Dispatcher) holderOf(ctx context.Context, s *machine.State, g *machine.
 	return holder, err
 }
 
-// keyed are requests under the keys that they were answered with.
+// keyed returns the requests with the keys that they were answered with.
 func keyed(requests []machine.StepRequest, answers []runtime.StepAnswer) []machine.StepRequest {
 	requests = slices.Clone(requests)
 	for i := range min(len(requests), len(answers)) {

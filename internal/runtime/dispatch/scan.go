@@ -14,8 +14,8 @@ const (
 	maxScanSteps = 65536
 )
 
-// scan finds ready turns and pending steps in the store. What changes meanwhile
-// is seen by [Dispatcher.OnCommit]; a state that is older than what was seen is skipped.
+// scan finds ready turns and pending steps in the store. Concurrent changes reach the shard through
+// [Dispatcher.OnCommit]. A state older than one already seen is skipped.
 func (sp *namespaceShard) scan() {
 	ctx := context.Background()
 	for after := ""; sp.dispatcher.cfg.Engine.Health() == nil; {
@@ -35,7 +35,7 @@ func (sp *namespaceShard) scan() {
 	sp.scanSteps(ctx)
 }
 
-// putOff notes work of which there is too much to hold.
+// putOff records that work exceeds the memory bound of its pack and is left in the store.
 func (sp *namespaceShard) putOff(work *machine.Work) {
 	if work.Kind == machine.StepWork {
 		sp.leftSteps[work.Digest] = true
@@ -46,8 +46,8 @@ func (sp *namespaceShard) putOff(work *machine.Work) {
 	}
 }
 
-// full: a pack has no room for more; what a scan has not reached, from run on, is
-// left to the store.
+// full reports whether a pack has reached its memory bound. If so, it records that the turns from
+// run on are left in the store.
 func (sp *namespaceShard) full(digest, run string) bool {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
@@ -58,8 +58,9 @@ func (sp *namespaceShard) full(digest, run string) bool {
 	return true
 }
 
-// resume goes on where turns of a pack were left to the store, until there is no room
-// for more: a pack whose work is taken as it is found is read once.
+// resume continues the scan at the run where turns of a pack were left in the store, until the
+// memory bound is reached. So the turns of a pack that are assigned as fast as they are found are
+// read only once.
 func (sp *namespaceShard) resume(digest, from string) {
 	for runs := []string{from}; len(runs) > 0 && sp.dispatcher.cfg.Engine.Health() == nil; {
 		for _, run := range runs {

@@ -11,50 +11,49 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// Served names a run of execution CALLER that a worker serves, and the tools whose steps it
-// executes there; "*" is all.
+// Served names a run of execution CALLER that a worker serves, and the tools of the steps that it
+// executes there; "*" is all tools.
 type Served struct {
 	RunID string
 	Tools []string
 }
 
-// UnservedCause says why a worker serves a run no more.
+// UnservedCause is the reason why a worker no longer serves a run.
 type UnservedCause uint8
 
 const (
-	// UnservedEnded: the run has ended.
+	// UnservedEnded means that the run has ended.
 	UnservedEnded UnservedCause = iota + 1
-	// UnservedWaiting: nothing of the run is to be executed until something comes from outside.
+	// UnservedWaiting means that the run has no work until an external input arrives.
 	UnservedWaiting
-	// UnservedTaken: another worker has taken the run over.
+	// UnservedTaken means that another worker has taken the run over.
 	UnservedTaken
-	// UnservedRefused: the run is not the worker's to serve.
+	// UnservedRefused means that the worker may not serve the run.
 	UnservedRefused
 )
 
-// serving says that one worker executes a run of execution CALLER. Its turns and steps go
-// there past the matcher: they use up neither capacity nor credit.
+// serving records that one worker executes a run of execution CALLER. The turns and steps of the
+// run bypass the matcher and use neither capacity nor credit.
 type serving struct {
 	worker *Worker
 	tools  []string
-	// asking counts the requests under way that send the turns which they lead to; given are
-	// those turns.
+	// asking counts the active requests that send the turns that they open. given are those turns.
 	asking int
 	given  []*turnLease
 }
 
-// servesTool: the worker executes steps of the tool.
+// servesTool reports whether the worker executes steps of the tool.
 func (s *serving) servesTool(tool string) bool {
 	return s != nil && (slices.Contains(s.tools, tool) || slices.Contains(s.tools, "*"))
 }
 
-// Serve makes the worker execute a run of execution CALLER: its turns, and its steps of the
-// tools. What is ready is assigned at once. A worker that served the run before hears that it
-// is taken over.
+// Serve makes the worker execute a run of execution CALLER: its turns, and its steps of the named
+// tools. Ready work is assigned at once. A worker that served the run before receives
+// UnservedTaken.
 //
 // Errors: NOT_FOUND RUN_NOT_FOUND; PERMISSION_DENIED TURN_LEASED, SCOPE_MISSING;
-// FAILED_PRECONDITION IMPORTED; RESOURCE_EXHAUSTED MAX_SERVED_RUNS; UNAVAILABLE
-// COMMIT_UNKNOWN, DATABASE_AWAY.
+// FAILED_PRECONDITION IMPORTED; RESOURCE_EXHAUSTED MAX_SERVED_RUNS; UNAVAILABLE COMMIT_UNKNOWN,
+// DATABASE_AWAY.
 func (w *Worker) Serve(ctx context.Context, served Served) error {
 	sp := w.shard
 	key, err := sp.servable(ctx, w.call, served.RunID)
@@ -80,8 +79,8 @@ func (w *Worker) Serve(ctx context.Context, served Served) error {
 	})
 }
 
-// Release ends the serving of a run: its turn is nobody's until another worker serves it. What
-// the worker has of its steps it still answers. Without effect for a run that it does not
+// Release ends the serving of a run. Its turn waits until another worker serves the run. The worker
+// may still answer the steps that it holds. Release does nothing for a run that the worker does not
 // serve.
 func (w *Worker) Release(run string) {
 	w.shard.mu.Lock()
@@ -96,9 +95,10 @@ func (sp *namespaceShard) release(w *Worker, run string) {
 	}
 }
 
-// Deliver makes a request of the worker that ends a turn of a run, and sends the turns that it
-// leads to before it returns: so they share a message with its receipt. The request waits for
-// nothing but its commit, since turns that others open meanwhile wait for it.
+// Deliver executes a request of the worker that ends a turn of a run. It sends the turns that the
+// request opens before it returns, so that they share a message with the receipt of the request.
+// The request must wait only for its own commit, because turns that other requests open meanwhile
+// wait for it.
 func (w *Worker) Deliver(run string, request func()) {
 	sp := w.shard
 	sp.mu.Lock()
@@ -123,19 +123,19 @@ func (w *Worker) Deliver(run string, request func()) {
 	request()
 }
 
-// servedBy: the worker serves the run.
+// servedBy reports whether the worker serves the run.
 func (run *workRun) servedBy(w *Worker) bool {
 	return run != nil && run.serving != nil && run.serving.worker == w
 }
 
-// Serving is how many runs the worker serves.
+// Serving returns how many runs the worker serves.
 func (w *Worker) Serving() int {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
 	return len(w.served)
 }
 
-// Serves says whether a worker serves a run: tokens of its turns do not count then.
+// Serves reports whether a worker serves a run. Turn tokens of other callers are not valid then.
 func (r *Dispatcher) Serves(key runtime.RunKey) bool {
 	sp := r.shard(key.Namespace)
 	if sp == nil {
@@ -147,15 +147,15 @@ func (r *Dispatcher) Serves(key runtime.RunKey) bool {
 	return run != nil && run.serving != nil
 }
 
-// forget drops an open turn that is for nobody here: nobody serves its run of execution CALLER. One
-// of which deliveries were lost stays, so that they are counted on by whom it is served next.
+// forget drops an open turn of a run of execution CALLER that no worker serves. A turn with lost
+// deliveries stays, so that the count continues when a worker serves the run again.
 func (run *workRun) forget(s *machine.State) {
 	if turn := run.turn; turn != nil && turn.lease == nil && turn.lost == 0 && run.serving == nil && !s.Execution.Leased() {
 		run.turn = nil
 	}
 }
 
-// servable finds a run that a caller may serve.
+// servable finds a run and checks that the caller may serve it.
 func (sp *namespaceShard) servable(ctx context.Context, call runtime.Call, run string) (runtime.RunKey, error) {
 	if _, err := sp.dispatcher.cfg.Engine.Admit(call, policy.RunsWrite); err != nil {
 		return runtime.RunKey{}, err
@@ -175,10 +175,10 @@ func (sp *namespaceShard) servable(ctx context.Context, call runtime.Call, run s
 	return key, runtime.Denied(err)
 }
 
-// serve notes that the worker serves the run, and ends the serving of another.
+// serve records that the worker serves the run, and ends the serving by another worker.
 func (sp *namespaceShard) serve(w *Worker, served Served) error {
 	if w.gone {
-		return nil // Its stream has ended: it reads no answer.
+		return nil // The stream of the worker has ended and reads no answer.
 	}
 	run := sp.run(served.RunID)
 	if err := w.checkServedLimit(&served); err != nil {
@@ -193,8 +193,8 @@ func (sp *namespaceShard) serve(w *Worker, served Served) error {
 	return nil
 }
 
-// unserve ends the serving of a run and the lease of its turn. The steps that its worker has
-// stay with it: their tools may be at work.
+// unserve ends the serving of a run and the lease of its turn. The worker keeps its steps, because
+// their tools may be running.
 func (sp *namespaceShard) unserve(run *workRun, cause RevokeCause) {
 	w := run.serving.worker
 	run.serving = nil
@@ -204,7 +204,7 @@ func (sp *namespaceShard) unserve(run *workRun, cause RevokeCause) {
 	}
 }
 
-// settleServing ends the serving of a run of which nothing is left to execute.
+// settleServing ends the serving of a run that has no work left.
 func (sp *namespaceShard) settleServing(run *workRun, s *machine.State, g *machine.Graph) {
 	if run.serving == nil || !rules.Rests(g, s) {
 		return
@@ -215,21 +215,22 @@ func (sp *namespaceShard) settleServing(run *workRun, s *machine.State, g *machi
 	}
 	sp.unserve(run, RevokedAbandoned)
 	w.sink.Unserved(run.id, cause)
-	go sp.refresh(run.id) // What is left of its steps is for others.
+	go sp.refresh(run.id) // Other workers execute the remaining steps.
 }
 
-// ready: the run's turn is to be executed, by the worker that serves the run or by any.
+// ready reports whether the turn of the run can be executed now, by the worker that serves the run
+// or by any worker.
 func (run *workRun) ready(g *machine.Graph, s *machine.State) bool {
 	return rules.Ready(g, s) || run.serving != nil && rules.Executable(g, s)
 }
 
-// resumeServing lets a worker that connected again go on with the runs that it served, unless
-// another worker serves them since.
+// resumeServing lets a reconnected worker continue to serve its runs, unless another worker serves
+// them since.
 func (sp *namespaceShard) resumeServing(w, old *Worker, req *WorkerRequest) {
 	for _, served := range req.Served {
 		run := sp.runs[served.RunID]
 		if old != nil && run.servedBy(old) {
-			// Only its connection is another one: it keeps what it has.
+			// Only the connection is new: the worker keeps its work.
 			old.dropServed(run.id)
 			run.serving.worker = w
 			w.takeServed(&served)
@@ -248,7 +249,8 @@ func (sp *namespaceShard) resumeServing(w, old *Worker, req *WorkerRequest) {
 	}
 }
 
-// counted is how much a worker holds of what its capacities bound.
+// counted returns the turns and steps that count against the capacities of the worker. Work of
+// served runs does not count.
 func (w *Worker) counted() (turns, steps int) {
 	for _, lease := range w.turns {
 		if !lease.served {
@@ -263,8 +265,8 @@ func (w *Worker) counted() (turns, steps int) {
 	return turns, steps
 }
 
-// keeps: the worker may go on with a turn or a step of a run: it serves the run, or it offers
-// work of the class and has room for it.
+// keeps reports whether the worker may keep a turn or step of a run, and whether it does so as the
+// worker that serves the run. Otherwise it must offer work of the class and have capacity for it.
 func (w *Worker) keeps(run *workRun, class *machine.WorkClass) (served, ok bool) {
 	if run.servedBy(w) && (class.Kind == machine.TurnWork || run.serving.servesTool(class.Tool)) {
 		return true, true
@@ -276,7 +278,7 @@ func (w *Worker) keeps(run *workRun, class *machine.WorkClass) (served, ok bool)
 	return false, turns < w.offer.Turns && w.offer.Serves(class)
 }
 
-// checkServed notes the runs that the worker says it serves and may not serve.
+// checkServed finds the runs that the worker names as served but may not serve.
 func (r *Dispatcher) checkServed(ctx context.Context, ns uint32, req *WorkerRequest) error {
 	req.refused = make(map[string]bool)
 	for _, served := range req.Served {

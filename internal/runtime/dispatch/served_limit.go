@@ -6,24 +6,28 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// A worker that connects again names the runs that it serves, and their turns and steps that it
-// has, in one message. It is given no more than that message can name: else it would be refused,
-// with everything that it has at work.
+// A worker that reconnects names, in one message, the runs that it serves and the turns and steps
+// of them that it holds. So a worker gets no more than that message can name. Otherwise the
+// registration would be refused, and the worker would lose all its active work.
 
 const (
-	// maxServed bounds the runs that one worker serves, and the steps of them that it has at once.
+	// maxServed bounds the runs that one worker serves, and the steps of those runs that it holds
+	// at once.
 	maxServed = 10_000
-	// namedBytes is what a turn and a step take of a registration, with half a message for all.
+	// namedBytes is the size of one turn and one step in a registration message, if these may take
+	// half of the message.
 	namedBytes = 400
 )
 
-// maxServedRuns is how many runs one worker serves, and how many steps of them it has at once.
+// maxServedRuns returns how many runs one worker may serve, and how many steps of those runs it may
+// hold at once.
 func (r *Dispatcher) maxServedRuns() int { return min(maxServed, r.cfg.MaxMessageBytes/namedBytes) }
 
-// maxServedNameBytes is how many bytes the runs that one worker serves have by name, with their tools.
+// maxServedNameBytes returns how many bytes the names of the served runs and their tools may take
+// for one worker.
 func (r *Dispatcher) maxServedNameBytes() int { return r.cfg.MaxMessageBytes * 3 / 8 }
 
-// names is how many bytes a registration has for a run that is served.
+// names returns how many bytes a served run takes in a registration message.
 func (s *Served) names() int {
 	n := 40
 	for _, tool := range s.Tools {
@@ -32,7 +36,8 @@ func (s *Served) names() int {
 	return n
 }
 
-// checkServedLimit refuses a run that the worker could not name beside those that it serves.
+// checkServedLimit refuses a run that would not fit in the registration message beside the runs
+// that the worker already serves.
 func (w *Worker) checkServedLimit(served *Served) error {
 	r := w.shard.dispatcher
 	bytes, serves := w.served[served.RunID]
@@ -51,22 +56,22 @@ func (w *Worker) checkServedLimit(served *Served) error {
 	return nil
 }
 
-// takeServed notes that the worker serves a run.
+// takeServed records that the worker serves a run.
 func (w *Worker) takeServed(served *Served) {
 	names := served.names()
 	w.names += names - w.served[served.RunID]
 	w.served[served.RunID] = names
 }
 
-// dropServed notes that the worker serves a run no more.
+// dropServed records that the worker no longer serves a run.
 func (w *Worker) dropServed(run string) {
 	w.names -= w.served[run]
 	delete(w.served, run)
 	delete(w.full, run)
 }
 
-// leaseServed makes a step of a run the one's that serves it, or lets it wait until that one has
-// answered others.
+// leaseServed leases a step to the worker that serves its run. If that worker holds too many steps,
+// the step waits until it has answered others.
 func (sp *namespaceShard) leaseServed(run *workRun, step *stepWork) {
 	w := run.serving.worker
 	switch {
@@ -78,8 +83,8 @@ func (sp *namespaceShard) leaseServed(run *workRun, step *stepWork) {
 	}
 }
 
-// fill looks at a run whose steps wait until the worker has answered others, once it has. The run
-// looks at the next one in its turn.
+// fill refreshes one run with steps that wait for the worker, once the worker holds fewer steps.
+// The refresh of that run calls fill again for the next one.
 func (sp *namespaceShard) fill(w *Worker) {
 	if w.gone || w.servedSteps >= sp.dispatcher.maxServedRuns() {
 		return

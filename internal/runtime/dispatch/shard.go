@@ -9,10 +9,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// namespaceShard is the work and the workers of one namespace, all of which this process
-// matches: that no other one hands out work of the namespace is assumed here and in
-// [Dispatcher.open], and nowhere else. All fields are guarded by mu; so are those of the runs,
-// leases and workers in it. Nothing waits for a disk, a network or a run's turn under it.
+// namespaceShard holds the work and the workers of one namespace. It and [Dispatcher.open] assume
+// that no other process assigns work of the namespace. The mutex mu guards all fields, and the
+// fields of the runs, leases and workers in the shard. No code waits for a disk, a network or the
+// lock of a run while it holds mu.
 type namespaceShard struct {
 	dispatcher *Dispatcher
 	ns         uint32
@@ -23,56 +23,57 @@ type namespaceShard struct {
 	names   map[workerName]*Worker
 	runs    map[string]*workRun
 	last    uint64
-	// waiting counts, per pack, what is in the matcher. Of a pack in left, turns are
-	// ready in the store from that run on which are not held here; of one in leftSteps,
-	// steps are.
+	// waiting counts the work in the matcher for each pack. Work above the bound stays in the
+	// store: left has the first run with a ready turn that is not held here, for each pack;
+	// leftSteps has the packs with steps that are not held here.
 	waiting   map[string]int
 	left      map[string]string
 	leftSteps map[string]bool
 	draining  bool
-	// scanned: somebody looks, or has looked, for what is ready.
+	// scanned reports whether the scan for ready work has started.
 	scanned bool
-	// disconnected are the steps that wait for the worker that was lost with them, and
-	// their runs.
+	// disconnected are the steps that wait for their disconnected worker, with the ids of their
+	// runs.
 	disconnected map[*stepWork]string
 	sticky       stickyNames
 	outputs      outputs
-	// counts number what goes to the processes of workers that were connected last.
+	// counts number the deliveries to the most recently connected worker processes.
 	counts *cache.LRU[machine.StepHolder, *outgoingSteps]
 }
 
-// maxWaiting bounds, per pack, the ready work that is held in memory; the rest
-// is found in the store once there is room.
+// maxWaiting bounds, for each pack, the ready work that is held in memory. The rest is read from
+// the store as work is assigned.
 const maxWaiting = 16384
 
 // workRun is a run with an open turn or pending steps that workers may execute.
 type workRun struct {
 	id string
-	// seq is the newest record that was seen.
+	// seq is the newest record that the shard has seen.
 	seq   uint64
 	turn  *turnWork
 	steps map[uint32]*stepWork
-	// serving is who executes the run, where that is one worker; nil: any.
+	// serving is set if one worker executes the run; nil = any worker.
 	serving *serving
 }
 
-// turnWork is an open turn. It stays while the turn does, also while it is
-// suspended or waits for its next attempt, so that deliveries are counted on.
+// turnWork is an open turn. It exists as long as the turn is open, also while the turn is suspended
+// or waits for its next attempt, so that its deliveries are counted on.
 type turnWork struct {
 	seq     uint64
 	attempt int
 	class   machine.WorkClass
-	// lease is its execution; nil: none.
+	// lease is the current delivery; nil = none.
 	lease *turnLease
-	// past are earlier leases of this attempt, whose completion may still win.
+	// past are earlier leases of this attempt. A completion under one of them may still be
+	// accepted.
 	past []*turnLease
-	// deliveries is the last delivery's number, lost how many of them ended with
-	// their worker's connection.
+	// deliveries is the number of the last delivery. lost counts the deliveries that ended because
+	// the worker's connection broke.
 	deliveries int
 	lost       int
-	// assigned: a worker was told of it.
+	// assigned reports whether a worker has received the turn.
 	assigned bool
-	// paused: it is not to be offered for now.
+	// paused reports whether the run is paused, so that the turn is not offered.
 	paused bool
 }
 
@@ -83,18 +84,17 @@ type stepWork struct {
 	turn    uint64
 	class   machine.WorkClass
 	lease   *stepLease
-	// reconnectTimer is the alarm that ends the wait for the worker that was lost with it;
-	// nil: it was not lost.
+	// reconnectTimer ends the wait for the disconnected worker of the step; nil = no wait.
 	reconnectTimer *timer
 	// lostBy is that worker.
 	lostBy machine.StepHolder
-	// pause is the alarm that offers it when it is due, which it is not yet; nil: it is.
+	// pause is the timer that offers the step when its attempt is due; nil = it is due.
 	pause *timer
-	// row is its outgoing work; storing: whoever holds it is being stored there,
-	// and it must not be offered meanwhile.
+	// row is the outbox row of the step. storing reports whether a new holder is being stored in
+	// the row; the step must not be offered meanwhile.
 	row     machine.OutboxRow
 	storing bool
-	// limited: it waits for the operator's limits.
+	// limited reports whether the step waits for the operator's rate limits.
 	limited bool
 }
 
@@ -123,9 +123,9 @@ func (sp *namespaceShard) run(id string) *workRun {
 	return run
 }
 
-// settle brings a run's work in line with its state. c is the commit that made
-// the state, nil for one that was read, and held what is known of its steps. It
-// returns what is to be done without the lock, or nil.
+// settle updates the work of a run from a state. c is the commit that made the state; nil for a
+// state that was read. held are the known holders of its steps. settle returns a function that the
+// caller must run without the lock, or nil.
 func (sp *namespaceShard) settle(s *machine.State, g *machine.Graph, c *runtime.Commit, held holders) func() {
 	run := sp.run(s.RunID)
 	if s.Seq < run.seq {
@@ -149,8 +149,8 @@ func (sp *namespaceShard) settle(s *machine.State, g *machine.Graph, c *runtime.
 	return told
 }
 
-// endWork drops what the state no longer holds. It comes before any offer, so
-// that a worker that is through with a turn can get the next one.
+// endWork drops the work that the state no longer contains. It runs before any offer, so that a
+// worker that has finished a turn can get the next one.
 func (sp *namespaceShard) endWork(run *workRun, s *machine.State, c *runtime.Commit) {
 	for n, step := range run.steps {
 		if !pendingAt(s, n, step.attempt) {
@@ -186,7 +186,7 @@ func pendingAt(s *machine.State, step uint32, attempt int) bool {
 	return false
 }
 
-// offerTurn puts a ready turn among the waiting work.
+// offerTurn offers a ready turn to the matcher, or leases it to the worker that serves the run.
 func (sp *namespaceShard) offerTurn(run *workRun, s *machine.State, g *machine.Graph) {
 	id := machine.WorkID{RunID: run.id}
 	if run.turn != nil {
@@ -213,7 +213,7 @@ func (sp *namespaceShard) offerTurn(run *workRun, s *machine.State, g *machine.G
 	}
 }
 
-// track finds or makes what is known of the state's open turn.
+// track returns the turnWork of the state's open turn and creates it if needed.
 func (sp *namespaceShard) track(run *workRun, s *machine.State, g *machine.Graph) *turnWork {
 	if run.turn == nil {
 		run.turn = &turnWork{seq: s.Turn.Seq, attempt: s.Turn.Attempt, class: turnClass(s, g)}
@@ -226,13 +226,12 @@ func classOf(s *machine.State) machine.WorkClass {
 	return machine.WorkClass{Digest: s.Digest, PackID: s.PackID, PackVersion: s.PackVersion}
 }
 
-// forWorkers: a worker may make the call, no agent, model or caller has it.
+// forWorkers reports whether a worker may make the call, and not an agent, a model or a caller.
 func forWorkers(p *machine.ToolStep) bool {
 	return p.Dispatchable() && !p.Delegation && p.Model == nil && !p.ByCaller
 }
 
-// offerSteps puts pending steps among the waiting work. False: of some it is not
-// known who holds them.
+// offerSteps offers pending steps. It returns false if the holder of some step is not known.
 func (sp *namespaceShard) offerSteps(run *workRun, s *machine.State, g *machine.Graph, held holders) (all bool) {
 	all = true
 	for i := range s.Steps {
@@ -265,7 +264,7 @@ func (sp *namespaceShard) offerSteps(run *workRun, s *machine.State, g *machine.
 	return all
 }
 
-// offerStep offers a step that nobody has, unless its last holder may come back.
+// offerStep offers a step that no worker holds, unless its last holder may still reconnect.
 func (sp *namespaceShard) offerStep(run *workRun, step *stepWork) {
 	id := machine.WorkID{RunID: run.id, Step: step.step}
 	if step.lease != nil || step.reconnectTimer != nil || step.pause != nil || step.storing || step.limited {
@@ -286,8 +285,8 @@ func (sp *namespaceShard) offerStep(run *workRun, step *stepWork) {
 	}
 }
 
-// offer adds work to the matcher. False: there is too much of its pack already;
-// it is left to the store.
+// offer adds work to the matcher. It returns false if the pack has reached its memory bound; the
+// work is then left in the store.
 func (sp *namespaceShard) offer(work machine.Work) bool {
 	if sp.waiting[work.Digest] >= sp.dispatcher.waiting {
 		sp.putOff(&work)
@@ -301,7 +300,7 @@ func (sp *namespaceShard) offer(work machine.Work) bool {
 	return true
 }
 
-// withdraw takes work back that nobody has.
+// withdraw removes unassigned work from the matcher.
 func (sp *namespaceShard) withdraw(id machine.WorkID, class machine.WorkClass) {
 	if sp.matcher.IsQueued(id) {
 		sp.matcher.Remove(id)
@@ -309,8 +308,8 @@ func (sp *namespaceShard) withdraw(id machine.WorkID, class machine.WorkClass) {
 	}
 }
 
-// taken counts one less of a pack's waiting work, and fetches more of it from
-// the store when it runs low.
+// taken lowers the count of a pack's waiting work, and reads more from the store when the count is
+// low.
 func (sp *namespaceShard) taken(digest string) {
 	n := sp.waiting[digest] - 1
 	if n > 0 {
@@ -331,7 +330,7 @@ func (sp *namespaceShard) taken(digest string) {
 	}
 }
 
-// Assign takes an assignment of the matcher; it is called with the lock held.
+// Assign receives an assignment of the matcher. The caller holds the lock.
 func (sp *namespaceShard) Assign(worker uint64, work machine.Work) {
 	sp.taken(work.Digest)
 	w, run := sp.workers[worker], sp.runs[work.RunID]

@@ -11,17 +11,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// Stats says how work stands, for metrics.
+// Stats counts workers and work, for metrics.
 type Stats struct {
-	// Workers that are connected; Turns and Steps that they hold.
+	// Workers are the connected workers; Turns and Steps are the work that they hold.
 	Workers, Turns, Steps int
-	// Waiting is ready work that nobody has; Unserved is what of it no connected
-	// worker serves. Both are bounded by what is held in memory.
+	// Waiting is the unassigned ready work. Unserved is the part of it that no connected worker
+	// serves. Both include only work that is held in memory.
 	Waiting, Unserved int
 }
 
-// Stats tells how the work of all namespaces stands; zero before the first worker
-// connected.
+// Stats returns the counts over all namespaces. They are zero before the first worker connects.
 func (r *Dispatcher) Stats() Stats {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -49,22 +48,23 @@ func (sp *namespaceShard) count(stats *Stats) {
 	})
 }
 
-// maxUnservedScan bounds the runs that one page of unserved ones looks at.
+// maxUnservedScan bounds the runs that one page of [Dispatcher.Unserved] examines.
 const maxUnservedScan = 10_000
 
 // UnservedRequest is the argument of [Dispatcher.Unserved].
 type UnservedRequest struct {
 	runtime.Call
-	// Filter, but for its statuses: what waits for a worker is RUNNING.
+	// Filter selects runs. Its statuses are ignored, because a run that waits for a worker is
+	// RUNNING.
 	Filter machine.RunFilter
-	// PageToken is the previous page's next; "" = from the start.
+	// PageToken is the next token of the previous page; "" = from the start.
 	PageToken string
 	// PageSize is at most 1 000; 0 = 100.
 	PageSize int
 }
 
-// Unserved lists the runs whose ready turn no connected worker serves, and the token of
-// the next page, "" after the last. A page may be short although more follow.
+// Unserved lists the runs with a ready turn that no connected worker serves. next is the token of
+// the next page, "" after the last. A page may be short although more pages follow.
 func (r *Dispatcher) Unserved(ctx context.Context, req UnservedRequest) (runs []*machine.State, next string, err error) {
 	ns, err := r.cfg.Engine.Admit(req.Call, policy.RunsRead|policy.RunsWrite)
 	if err != nil {
@@ -100,8 +100,8 @@ func (r *Dispatcher) Unserved(ctx context.Context, req UnservedRequest) (runs []
 	return runs, next, nil
 }
 
-// unserved: the run's turn is ready and no worker serves it. served remembers the
-// classes that were asked for.
+// unserved reports whether the run's turn is ready and no worker serves it. served caches the
+// result for each class.
 func (r *Dispatcher) unserved(ctx context.Context, ns uint32, s *machine.State, served map[machine.WorkClass]bool) (bool, error) {
 	prog, err := r.cfg.Packs.Of(ctx, ns, s)
 	if err != nil {
@@ -119,7 +119,7 @@ func (r *Dispatcher) unserved(ctx context.Context, ns uint32, s *machine.State, 
 	return !known, nil
 }
 
-// turnClass is the class of a state's open turn.
+// turnClass returns the work class of a state's open turn.
 func turnClass(s *machine.State, g *machine.Graph) machine.WorkClass {
 	class := classOf(s)
 	class.Kind, class.Prompt, class.Agent = machine.TurnWork, g.States[s.Current].Prompt, s.Agent
@@ -127,7 +127,7 @@ func turnClass(s *machine.State, g *machine.Graph) machine.WorkClass {
 	return class
 }
 
-// serves: some connected worker executes work of the class.
+// serves reports whether a connected worker executes work of the class.
 func (r *Dispatcher) serves(ns uint32, class *machine.WorkClass) bool {
 	sp := r.shard(ns)
 	if sp == nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/trace"
 )
 
-// stepLease is one delivery of a step. It ends with the step's own deadline, a
-// durable timer of the run, so it has no alarm. Guarded by the space's mutex.
+// stepLease is one delivery of a step. It has no timer, because it ends with the deadline of the
+// step, which is a durable timer of the run. The mutex of the shard guards it.
 type stepLease struct {
 	run     string
 	worker  *Worker
@@ -24,8 +24,8 @@ type stepLease struct {
 	tool    string
 	attempt int
 	token   string
-	// number is that of the delivery among those to the worker's instance; 0: it presented the
-	// step, so that it has it, under whatever number.
+	// number is the delivery number for the worker's process. It is 0 if the worker presented the
+	// step when it connected: then the worker has the step under an earlier number.
 	number             uint64
 	sent, over, served bool
 }
@@ -34,7 +34,8 @@ func (l *stepLease) snapshot() StepLease {
 	return StepLease{RunID: l.run, Step: l.step, Tool: l.tool, Attempt: l.attempt, Token: l.token}
 }
 
-// leaseStep makes a pending step a worker's and sends it; served: it serves the run.
+// leaseStep leases a pending step to a worker and sends it. served reports whether the worker
+// serves the run.
 func (sp *namespaceShard) leaseStep(w *Worker, run *workRun, step *stepWork, served bool) {
 	lease := &stepLease{
 		run: run.id, worker: w, work: step, step: step.step, tool: step.class.Tool, attempt: step.attempt,
@@ -45,7 +46,7 @@ func (sp *namespaceShard) leaseStep(w *Worker, run *workRun, step *stepWork, ser
 	go sp.deliverStep(lease)
 }
 
-// register adds the step to those that its worker has.
+// register adds the lease to its worker.
 func (l *stepLease) register() {
 	l.worker.steps[l.token] = l
 	if l.served {
@@ -53,7 +54,7 @@ func (l *stepLease) register() {
 	}
 }
 
-// unregister takes the step from those that its worker has.
+// unregister removes the lease from its worker.
 func (l *stepLease) unregister() {
 	if _, has := l.worker.steps[l.token]; has && l.served {
 		l.worker.servedSteps--
@@ -61,8 +62,8 @@ func (l *stepLease) unregister() {
 	delete(l.worker.steps, l.token)
 }
 
-// deliverStep queues a step for its worker, once it is stored that it goes there,
-// unless it was taken back.
+// deliverStep stores the worker as the holder of a step and then queues the step for the worker,
+// unless the lease has ended.
 func (sp *namespaceShard) deliverStep(lease *stepLease) {
 	delivery, err := sp.openStep(context.Background(), lease)
 	if err == nil && sp.limits(lease, delivery.Run) {
@@ -84,8 +85,8 @@ func (sp *namespaceShard) deliverStep(lease *stepLease) {
 	lease.worker.outgoing.end(place, func() { sp.sendStep(lease, queue, err) })
 }
 
-// sendStep queues a step that is held for its worker, in the order of the numbers; err is why
-// it is not held.
+// sendStep queues a step for its worker, in the order of the delivery numbers. err is the reason
+// why the step cannot be sent.
 func (sp *namespaceShard) sendStep(lease *stepLease, queue func(), err error) {
 	switch {
 	case err != nil && !lease.over:
@@ -102,8 +103,8 @@ func (sp *namespaceShard) sendStep(lease *stepLease, queue func(), err error) {
 	}
 }
 
-// limits says whether a step has to wait for the operator's limits: then nobody has it. That
-// it may go is asked under the lock, which whoever ends it needs too.
+// limits reports whether a step has to wait for the operator's rate limits. If so, its lease ends.
+// The limits are asked under the lock, so that the step cannot end at the same time.
 func (sp *namespaceShard) limits(lease *stepLease, s *machine.State) bool {
 	if sp.dispatcher.cfg.Limits == nil {
 		return false
@@ -124,7 +125,7 @@ func (sp *namespaceShard) limits(lease *stepLease, s *machine.State) bool {
 	return true
 }
 
-// unlimited offers a step again that waited for the operator's limits.
+// unlimited offers a step again that waited for the operator's rate limits.
 func (sp *namespaceShard) unlimited(run string, step *stepWork) {
 	sp.mu.Lock()
 	step.limited = false
@@ -132,18 +133,18 @@ func (sp *namespaceShard) unlimited(run string, step *stepWork) {
 	sp.refresh(run)
 }
 
-// unplace gives back the place that the operator's limits gave to a pending step which is with
-// nobody after all: nobody serves it, its worker released or never got it, its run is paused.
-// Whoever gets it asks for another one. Of a step that is not pending any more the room of
-// limits hears by the commit.
+// unplace returns the rate-limit capacity of a pending step that no worker holds: no worker serves
+// it, its worker released or never received it, or its run is paused. The next holder asks for
+// capacity again. When a step is no longer pending, the rate limiter frees the capacity itself, at
+// the commit.
 func (sp *namespaceShard) unplace(run string, step *stepWork) {
 	if sp.dispatcher.cfg.Limits != nil {
 		sp.dispatcher.cfg.Limits.Requeue(sp.key(run), step.step, step.attempt)
 	}
 }
 
-// awaitDue keeps a step that is to pause before this attempt until its outgoing work is
-// due. The row says so durably; the alarm is this process's.
+// awaitDue holds back a step until its attempt is due. The due time is stored in the outbox row;
+// the timer exists only in this process.
 func (sp *namespaceShard) awaitDue(run *workRun, step *stepWork) {
 	left := time.Duration(step.row.Due - sp.now())
 	if left <= 0 {
@@ -160,7 +161,7 @@ func (sp *namespaceShard) awaitDue(run *workRun, step *stepWork) {
 	})
 }
 
-// openStep reads the step that was assigned.
+// openStep reads the assigned step and checks that it may be sent.
 func (sp *namespaceShard) openStep(ctx context.Context, lease *stepLease) (StepDelivery, error) {
 	key := sp.key(lease.run)
 	s, prog, err := sp.dispatcher.cfg.Engine.Current(ctx, key)
@@ -187,9 +188,9 @@ func (sp *namespaceShard) openStep(ctx context.Context, lease *stepLease) (StepD
 	return StepDelivery{}, fmt.Errorf("step %d of run %s is not pending any more", lease.step, lease.run)
 }
 
-// verifyDispatch makes sure that a call may go out: the operator's allowlist admits its tool still, and it
-// is what was approved. What may not is answered, held again, or unknown where a caller was given
-// it before. row is its outgoing work.
+// verifyDispatch checks that a call may be sent: the operator's allowlist still admits its tool,
+// and the call is the one that was approved. A call that may not be sent is answered or held again;
+// its outcome is unknown if a caller has received it before. row is the outbox row of the step.
 func (sp *namespaceShard) verifyDispatch(ctx context.Context, key runtime.RunKey, s *machine.State, g *machine.Graph, view *history.StepView, row machine.OutboxRow) error {
 	step := &view.ToolStep
 	wrong := approval.Allowed(sp.dispatcher.cfg.Allow, g, step)
@@ -215,7 +216,7 @@ func (sp *namespaceShard) verifyDispatch(ctx context.Context, key runtime.RunKey
 	return wrong
 }
 
-// detachStepLease takes a lease off its step.
+// detachStepLease removes a lease from its step.
 func (sp *namespaceShard) detachStepLease(lease *stepLease) {
 	if run := sp.runs[lease.run]; run != nil {
 		if step := run.steps[lease.step]; step != nil && step.lease == lease {
@@ -224,7 +225,7 @@ func (sp *namespaceShard) detachStepLease(lease *stepLease) {
 	}
 }
 
-// endStep drops a step that is not pending any more, or not in this attempt.
+// endStep drops a step that is no longer pending, or no longer in this attempt.
 func (sp *namespaceShard) endStep(run *workRun, step *stepWork, s *machine.State, c *runtime.Commit) {
 	delete(run.steps, step.step)
 	sp.dispatcher.timers.cancel(step.reconnectTimer)
@@ -262,8 +263,7 @@ func (sp *namespaceShard) closeStepLease(lease *stepLease) {
 	sp.matcher.Done(w.id, machine.StepWork)
 }
 
-// disconnectStep lets the worker of a step that lost its connection come back for
-// it, for a while.
+// disconnectStep lets a step wait for some time for the worker that lost its connection.
 func (sp *namespaceShard) disconnectStep(lease *stepLease) {
 	run := sp.runs[lease.run]
 	if run == nil || run.steps[lease.step] == nil || run.steps[lease.step].lease != lease {
@@ -272,12 +272,12 @@ func (sp *namespaceShard) disconnectStep(lease *stepLease) {
 	step := run.steps[lease.step]
 	step.lease = nil
 	if !lease.sent {
-		return // deliverStep offers it again
+		return // deliverStep offers the step again.
 	}
 	sp.awaitReconnect(run, step, lease.worker.holder(lease.number), sp.dispatcher.cfg.StepGrace)
 }
 
-// loseStep: the worker did not come back, nobody knows whether the tool ran.
+// loseStep records that the outcome of a step is unknown, because its worker did not reconnect.
 func (sp *namespaceShard) loseStep(run string, step *stepWork) {
 	sp.mu.Lock()
 	current := sp.runs[run] != nil && sp.runs[run].steps[step.step] == step && step.lease == nil
@@ -298,8 +298,8 @@ func (sp *namespaceShard) loseStep(run string, step *stepWork) {
 	}
 }
 
-// answered finds the answers of a commit to steps that the holder of the run's
-// turn waits for, and returns what tells it of them.
+// answered returns a function that sends the holder of the run's turn the step answers of a commit,
+// or nil.
 func (sp *namespaceShard) answered(run *workRun, c *runtime.Commit) func() {
 	if c == nil || run.turn == nil || run.turn.lease == nil {
 		return nil
@@ -315,15 +315,16 @@ func (sp *namespaceShard) answered(run *workRun, c *runtime.Commit) func() {
 	}
 	lease := run.turn.lease
 	if !lease.sent {
-		// The assignment may have been rendered before: it must come first.
+		// The turn may have been rendered before the answer but not sent yet. It must be sent
+		// first.
 		lease.missedAnswers = append(lease.missedAnswers, numbers...)
 		return nil
 	}
 	return func() { sp.sendAnswers(lease, numbers) }
 }
 
-// sendAnswers tells the holder of a turn of answered steps, again where the store does not let
-// them be read: nobody else will; nil numbers are all those of the visit.
+// sendAnswers sends the holder of a turn the answers of steps; nil numbers = all steps of the
+// visit. It retries if the store cannot be read, because no other code sends them.
 func (sp *namespaceShard) sendAnswers(lease *turnLease, numbers []uint32) {
 	if sp.trySendAnswers(lease, numbers) == nil || sp.dispatcher.cfg.Engine.Health() != nil {
 		return
@@ -335,7 +336,7 @@ func (sp *namespaceShard) sendAnswers(lease *turnLease, numbers []uint32) {
 	}
 }
 
-// trySendAnswers does so once.
+// trySendAnswers sends the answers once.
 func (sp *namespaceShard) trySendAnswers(lease *turnLease, numbers []uint32) error {
 	ctx, key := context.Background(), sp.key(lease.run)
 	s, _, err := sp.dispatcher.cfg.Engine.Current(ctx, key)
@@ -343,7 +344,7 @@ func (sp *namespaceShard) trySendAnswers(lease *turnLease, numbers []uint32) err
 		return err
 	}
 	if s.Turn == nil || s.Turn.Seq != lease.turn {
-		return nil // the turn is over, or its next assignment has the answers
+		return nil // The turn is over, or its next assignment contains the answers.
 	}
 	var steps []machine.ToolStep
 	for i := range s.Steps {
@@ -362,10 +363,10 @@ func (sp *namespaceShard) trySendAnswers(lease *turnLease, numbers []uint32) err
 	return nil
 }
 
-// maxAnswersMessageBytes is about what one message of answers holds.
+// maxAnswersMessageBytes is the approximate bound of one message of answers.
 const maxAnswersMessageBytes = 4 << 20
 
-// someViews reads the first of the steps, at least one, that a message holds.
+// someViews reads as many of the first steps as fit in one message, at least one.
 func (r *Dispatcher) someViews(ctx context.Context, key runtime.RunKey, steps []machine.ToolStep) ([]history.StepView, error) {
 	var views []history.StepView
 	held := int64(0)

@@ -2,31 +2,33 @@ package dispatch
 
 import "github.com/pawl-dev/pawl/internal/runtime/machine"
 
-// maxCounts bounds the processes of workers whose numbers are remembered, per namespace. One
-// that is forgotten counts on from what it says that it received: then a step that was lost on
-// the way may count as received, and is unknown instead of sent again.
+// maxCounts bounds the worker processes with remembered delivery numbers, for each namespace. For
+// an evicted process, the numbers continue from what the process says it has received. A step that
+// was lost on the way may then count as received, and its outcome is unknown instead of the step
+// being sent again.
 const maxCounts = 4096
 
-// outgoingSteps numbers the deliveries of steps to one process of a worker, over all its
-// streams, and hands them out in that order: what it received on a stream is all up to its
-// highest number. Guarded by the space's mutex.
+// outgoingSteps numbers the step deliveries to one worker process, over all its streams. It sends
+// them in the order of the numbers, so the highest number that a process has received on a stream
+// covers all lower ones. The mutex of the shard guards it.
 type outgoingSteps struct {
 	last uint64
-	// first is what the process had received when it first connected to this process of ours:
-	// all that was sent before and has a higher number is lost. counted: it said so.
+	// first is the highest number that the worker process had received when it first connected to
+	// this server process. Everything sent earlier with a higher number is lost. counted reports
+	// whether the worker process stated the number.
 	first   uint64
 	counted bool
-	// waiting are the deliveries that are not handed out yet, in order.
+	// waiting are the deliveries that are not sent yet, in order.
 	waiting []*outgoingStep
 }
 
-// outgoingStep is one delivery on its way; hand is set once it may go.
+// outgoingStep is one delivery that is not sent yet. hand sends it and is set once it may be sent.
 type outgoingStep struct {
 	number uint64
 	hand   func()
 }
 
-// numbersOf finds or makes the numbers of a worker's process.
+// numbersOf returns the delivery numbers of a worker's process and creates them if needed.
 func (sp *namespaceShard) numbersOf(name workerName, req *WorkerRequest) *outgoingSteps {
 	key := machine.StepHolder{Principal: name.principal, Worker: name.id, Instance: req.Instance}
 	known, ok := sp.counts.Get(key)
@@ -45,7 +47,7 @@ func (sp *namespaceShard) numbersOf(name workerName, req *WorkerRequest) *outgoi
 	return known
 }
 
-// lost reports whether a step that an earlier process of ours sent never arrived.
+// lost reports whether a step that an earlier server process sent never arrived.
 func (o *outgoingSteps) lost(h machine.StepHolder) bool { return o.counted && h.Delivery > o.first }
 
 // begin gives a delivery its number.
@@ -56,7 +58,7 @@ func (o *outgoingSteps) begin() *outgoingStep {
 	return d
 }
 
-// end lets a delivery go, once all before it have gone or were given up.
+// end sends a delivery with hand, after all earlier ones have been sent or given up.
 func (o *outgoingSteps) end(d *outgoingStep, hand func()) {
 	for d.hand = hand; len(o.waiting) > 0 && o.waiting[0].hand != nil; o.waiting = o.waiting[1:] {
 		o.waiting[0].hand()

@@ -10,15 +10,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// A tool that began must not begin again because the sidecar died. So the store
-// knows to whom a step goes before it is sent (docs/dev/adr/0011-step-holders.md); it is
-// the one fact about deliveries that is not memory only.
+// A tool call that has begun must not begin again because the sidecar crashed. So the holder of a
+// step is stored before the step is sent (docs/dev/adr/0011-step-holders.md). It is the only fact
+// about deliveries that is stored.
 
-// holders says who holds pending steps, as the store has it; a step that is not
-// in it was not looked up, or is not pending any more.
+// holders maps pending steps to their stored holders. A step that is not in the map was not looked
+// up, or is no longer pending.
 type holders map[uint32]machine.StepHolder
 
-// issued are the steps that a commit made pending: nobody holds them.
+// issued returns the steps that a commit made pending. They have no holder.
 func issued(c *runtime.Commit) holders {
 	if c == nil || len(c.Batch.OutboxAdded) == 0 {
 		return nil
@@ -30,7 +30,7 @@ func issued(c *runtime.Commit) holders {
 	return held
 }
 
-// holders reads who holds the pending steps of a state.
+// holders reads the stored holders of the pending steps of a state.
 func (r *Dispatcher) holders(ctx context.Context, g *machine.Graph, s *machine.State) (holders, error) {
 	held := make(holders)
 	for _, row := range rules.Outbox(g, s) {
@@ -48,7 +48,7 @@ func (r *Dispatcher) holders(ctx context.Context, g *machine.Graph, s *machine.S
 	return held, nil
 }
 
-// outgoing is the row of a step's outgoing work.
+// outgoing returns the outbox row of a step.
 func outgoing(g *machine.Graph, s *machine.State, step uint32) machine.OutboxRow {
 	for _, row := range rules.Outbox(g, s) {
 		if row.Step == step {
@@ -58,14 +58,14 @@ func outgoing(g *machine.Graph, s *machine.State, step uint32) machine.OutboxRow
 	return machine.OutboxRow{}
 }
 
-// awaitHolder gives the worker that had a step when an earlier process died time
-// to connect again, from the start of this one.
+// awaitHolder lets a step wait for the worker that held it when an earlier process ended. The wait
+// is measured from the start of this process.
 func (sp *namespaceShard) awaitHolder(run *workRun, step *stepWork, holder machine.StepHolder) {
 	if holder.Worker == "" {
-		return // Nobody had it, or the caller that drives the run.
+		return // The step had no holder, or the caller that drives the run has it.
 	}
 	if w := sp.names[workerName{principal: holder.Principal, id: holder.Worker}]; w != nil && w.is(holder) && w.outgoing.lost(holder) {
-		// It is connected, and the step never reached it.
+		// The worker is connected and never received the step.
 		step.storing = true
 		go sp.releaseStep(run.id, step)
 		return
@@ -73,21 +73,21 @@ func (sp *namespaceShard) awaitHolder(run *workRun, step *stepWork, holder machi
 	sp.awaitReconnect(run, step, holder, max(0, sp.dispatcher.started+sp.dispatcher.cfg.RestartGrace-sp.dispatcher.cfg.Clock.Elapsed()))
 }
 
-// awaitReconnect lets a step wait for its worker for a while.
+// awaitReconnect lets a step wait for its worker, at most for the given time.
 func (sp *namespaceShard) awaitReconnect(run *workRun, step *stepWork, holder machine.StepHolder, most time.Duration) {
 	step.lostBy, sp.disconnected[step] = holder, run.id
 	step.reconnectTimer = sp.dispatcher.timers.set(most, func() { sp.loseStep(run.id, step) })
 }
 
-// releaseUnreceived offers the steps again that a worker never got although they were
-// sent to it: it is the same process, and has received no delivery of their number. What
-// it has received and does not present waits out its grace: nobody knows what it did.
+// releaseUnreceived offers steps again that were sent to a worker but not received: the same
+// process has reconnected, and its highest received number is lower. A step that it has received
+// but does not present waits for the full grace period, because its outcome is unknown.
 func (sp *namespaceShard) releaseUnreceived(w *Worker, req *WorkerRequest, presented map[machine.WorkID]bool) {
 	for step, run := range sp.disconnected {
 		switch {
 		case !w.is(step.lostBy):
 		case presented[machine.WorkID{RunID: run, Step: step.step}]:
-			// It has it, and may not keep it: nobody knows what becomes of it.
+			// The worker has the step but may not keep it, so its outcome is unknown.
 			step.lostBy.Instance = ""
 		case req.Counts && step.lostBy.Delivery > req.Received:
 			sp.dispatcher.timers.cancel(step.reconnectTimer)
@@ -98,7 +98,7 @@ func (sp *namespaceShard) releaseUnreceived(w *Worker, req *WorkerRequest, prese
 	}
 }
 
-// holder is the worker as the store knows it, of a delivery of that number.
+// holder returns the stored form of the worker for a delivery with that number.
 func (w *Worker) holder(delivery uint64) machine.StepHolder {
 	return machine.StepHolder{Principal: w.name.principal, Worker: w.name.id, Instance: w.instance, Delivery: delivery}
 }
@@ -108,13 +108,13 @@ func (w *Worker) is(h machine.StepHolder) bool {
 	return w.instance != "" && h == w.holder(h.Delivery)
 }
 
-// recordHolder stores to whom a step is about to be sent.
+// recordHolder stores the worker that a step is about to be sent to.
 func (sp *namespaceShard) recordHolder(lease *stepLease) error {
 	return sp.dispatcher.cfg.Store.HoldStep(context.Background(), lease.work.row, lease.worker.holder(lease.number))
 }
 
-// releaseStep stores that a step was not begun by the one that it was for, and offers it
-// again.
+// releaseStep stores that a step has no holder, because its worker has not begun it, and offers the
+// step again.
 func (sp *namespaceShard) releaseStep(run string, step *stepWork) {
 	sp.unplace(run, step)
 	err := sp.dispatcher.cfg.Store.HoldStep(context.Background(), step.row, machine.StepHolder{})

@@ -5,13 +5,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-// workerName is a worker over its reconnects: nobody else can be it.
+// workerName identifies a worker across reconnects. It is unique among the connected workers.
 type workerName struct{ principal, id string }
 
-// maxSticky bounds the runs whose last worker is remembered.
+// maxSticky bounds the runs with a remembered last worker.
 const maxSticky = 8192
 
-// stickyNames remembers which worker had a run last.
+// stickyNames remembers the last worker of each run.
 type stickyNames struct {
 	byRun *cache.LRU[string, workerName]
 }
@@ -20,7 +20,7 @@ func newStickyNames() stickyNames {
 	return stickyNames{byRun: cache.New[string, workerName](maxSticky)}
 }
 
-// of is the zero name for a run that nobody had, or not lately.
+// of returns the last worker of a run; the zero name = none or forgotten.
 func (s *stickyNames) of(run string) workerName {
 	name, _ := s.byRun.Get(run)
 	return name
@@ -28,12 +28,11 @@ func (s *stickyNames) of(run string) workerName {
 
 func (s *stickyNames) put(run string, name workerName) { s.byRun.Put(run, name, 1) }
 
-// maxPastSteps bounds, per worker, the steps that are remembered after they were
-// its own.
+// maxPastSteps bounds, for each worker, the past steps that are remembered.
 const maxPastSteps = 1024
 
-// pastSteps are steps that a worker had: an answer that comes too late is told
-// what became of it, not that it never had a say.
+// pastSteps are steps that a worker held. They let a late answer get the recorded outcome of the
+// step instead of a refusal.
 type pastSteps struct{ byToken *cache.LRU[string, StepLease] }
 
 func newPastSteps() pastSteps {
@@ -42,14 +41,14 @@ func newPastSteps() pastSteps {
 
 func (p *pastSteps) put(lease StepLease) { p.byToken.Put(lease.Token, lease, 1) }
 
-// maxPastTurns bounds, per worker, the turns that are remembered after they were its own.
+// maxPastTurns bounds, for each worker, the past turns that are remembered.
 const maxPastTurns = 1024
 
-// pastTurn is a turn that a worker had: what a call of a model consumed that outlasted it
-// is counted.
+// pastTurn is a turn that a worker held. The usage of a model call that ends after the turn is
+// still counted.
 type pastTurn struct {
 	run   string
 	grant runtime.Grant
-	// own: the worker ended it, and knows without being told.
+	// own reports whether the worker ended the turn itself, so that it needs no revocation.
 	own bool
 }

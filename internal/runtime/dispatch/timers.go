@@ -10,22 +10,22 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-// timers calls functions after a while, each in a goroutine of its own. They are
-// memory: leases and the wait for lost workers, never a run's own timers. That the
-// wall clock is set does not move them.
+// timers calls functions after a delay, each in its own goroutine. They exist only in memory and
+// serve leases and grace periods, never the durable timers of a run. Changes of the wall clock do
+// not affect them. Safe for concurrent use.
 type timers struct {
 	clock runtime.Clock
 	mu    sync.Mutex
 	heap  timerHeap
-	// until is what the clock's Elapsed is when the loop wakes by itself.
+	// until is the clock's Elapsed at which the loop wakes by itself.
 	until time.Duration
-	// wake tells the loop that an alarm is due before that.
+	// wake wakes the loop for a timer that is due earlier.
 	wake chan struct{}
 }
 
-// timer is one call to come. Its fields are guarded by the mutex of its alarms.
+// timer is one scheduled call. The mutex of its timers guards its fields.
 type timer struct {
-	// due is what the clock's Elapsed is then.
+	// due is the clock's Elapsed at which the timer fires.
 	due   time.Duration
 	fire  func()
 	index int
@@ -37,7 +37,7 @@ func newTimers(clock runtime.Clock) *timers {
 	return &timers{clock: clock, until: never, wake: make(chan struct{}, 1)}
 }
 
-// set calls fire after a while.
+// set calls fire after the given delay.
 func (a *timers) set(after time.Duration, fire func()) *timer {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -47,7 +47,8 @@ func (a *timers) set(after time.Duration, fire func()) *timer {
 	return al
 }
 
-// move makes an alarm due after a while from now. False: it was fired or cancelled.
+// move reschedules a timer to the given delay from now. It returns false if the timer has fired or
+// was cancelled.
 func (a *timers) move(al *timer, after time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -60,7 +61,7 @@ func (a *timers) move(al *timer, after time.Duration) bool {
 	return true
 }
 
-// cancel takes an alarm back; nil and those that were fired are ignored.
+// cancel cancels a timer. Nil and fired timers are ignored.
 func (a *timers) cancel(al *timer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -79,7 +80,7 @@ func (a *timers) first(al *timer) {
 	}
 }
 
-// run fires alarms until ctx ends.
+// run fires timers until ctx ends.
 func (a *timers) run(ctx context.Context) {
 	for {
 		var sleep <-chan time.Time
@@ -95,7 +96,8 @@ func (a *timers) run(ctx context.Context) {
 	}
 }
 
-// fireDue fires what is due and says how long to sleep, if anything is left.
+// fireDue fires the timers that are due. It returns the time until the next one, and false if none
+// is left.
 func (a *timers) fireDue() (time.Duration, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -111,7 +113,7 @@ func (a *timers) fireDue() (time.Duration, bool) {
 	return 0, false
 }
 
-// timerHeap is ordered by due time; an alarm that is not in it has index -1.
+// timerHeap is ordered by due time. A timer that is not in the heap has index -1.
 type timerHeap []*timer
 
 func (h timerHeap) Len() int           { return len(h) }

@@ -13,16 +13,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/render"
 )
 
-// maxLost is how many deliveries of a turn may be lost with their workers'
-// connections, without a drain notice, before the run ends (semantics §5).
+// maxLost is how many deliveries of a turn may be lost with the connections of their workers,
+// without a drain notice, before the run ends (docs/reference/semantics.md §5).
 const maxLost = 10
 
-// workRetry is the pause after the store or a run's queue refused what the work
-// of a worker needs.
+// workRetry is the delay before a retry after the store or a run's queue refused an operation that
+// the dispatcher needs.
 const workRetry = time.Second
 
-// turnLease is one delivery of a turn. What may change is guarded by the
-// space's mutex.
+// turnLease is one delivery of a turn. The mutex of the shard guards the fields that change.
 type turnLease struct {
 	run      string
 	worker   *Worker
@@ -30,15 +29,16 @@ type turnLease struct {
 	attempt  int
 	delivery int
 	token    string
-	// at is when it was delivered, Unix nanoseconds.
+	// at is when the turn was assigned, Unix nanoseconds.
 	at       int64
 	duration time.Duration
 	deadline int64
 	timer    *timer
-	// requests counts the steps that it asked for.
+	// requests counts the steps that the execution has requested.
 	requests int
-	// sent: the worker was told; over: it is no lease any more; served: the worker serves the
-	// run, and the lease counts for none of its capacity.
+	// sent reports whether the turn was sent to the worker; over, whether the lease has ended;
+	// served, whether the worker serves the run, so that the lease does not count against its
+	// capacity.
 	sent, over, served bool
 	// missedAnswers are steps that were answered between the assignment and its sending.
 	missedAnswers []uint32
@@ -55,7 +55,8 @@ func (l *turnLease) assignment() *machine.Assignment {
 	return &machine.Assignment{Worker: l.worker.name.id, Delivery: l.delivery, At: l.at}
 }
 
-// leaseTurn makes the open turn of a run a worker's and sends it; served: it serves the run.
+// leaseTurn leases the open turn of a run to a worker and sends it. served reports whether the
+// worker serves the run.
 func (sp *namespaceShard) leaseTurn(w *Worker, run *workRun, served bool) {
 	turn := run.turn
 	turn.deliveries++
@@ -73,8 +74,7 @@ func (sp *namespaceShard) leaseTurn(w *Worker, run *workRun, served bool) {
 
 func (sp *namespaceShard) now() int64 { return sp.dispatcher.cfg.Clock.Now().UnixNano() }
 
-// deliverTurn renders a turn and queues it for its worker, unless it was taken
-// back or is not open any more.
+// deliverTurn renders a turn and queues it for its worker, unless the lease or the turn has ended.
 func (sp *namespaceShard) deliverTurn(lease *turnLease) {
 	view, g, err := sp.openTurn(context.Background(), lease)
 	if err != nil {
@@ -110,7 +110,7 @@ func (sp *namespaceShard) deliverTurn(lease *turnLease) {
 
 var errNotOpen = errors.New("the turn is not open any more")
 
-// openTurn reads and renders the turn that was assigned.
+// openTurn reads and renders the assigned turn.
 func (sp *namespaceShard) openTurn(ctx context.Context, lease *turnLease) (render.TurnView, *machine.Graph, error) {
 	key := sp.key(lease.run)
 	s, prog, err := sp.dispatcher.cfg.Engine.Current(ctx, key)
@@ -124,8 +124,8 @@ func (sp *namespaceShard) openTurn(ctx context.Context, lease *turnLease) (rende
 	return view, prog.Graph, err
 }
 
-// undelivered takes a lease back that was not sent. What cannot be rendered
-// counts as a failed attempt, so that it cannot be tried for ever.
+// undelivered ends a lease that was not sent. A turn that cannot be rendered counts as a failed
+// attempt, so that the attempts are bounded.
 func (sp *namespaceShard) undelivered(lease *turnLease, err error) {
 	sp.mu.Lock()
 	if lease.over {
@@ -137,7 +137,7 @@ func (sp *namespaceShard) undelivered(lease *turnLease, err error) {
 	}
 	sp.closeTurnLease(lease, false)
 	sp.mu.Unlock()
-	// Of a store that is away the attempt knows nothing: it is not the turn's fault.
+	// An unavailable store is not the fault of the turn: it does not count as an attempt.
 	if errors.Is(err, errNotOpen) || !away(err) && sp.failUnrendered(lease, err) {
 		sp.refresh(lease.run)
 		return
@@ -145,13 +145,13 @@ func (sp *namespaceShard) undelivered(lease *turnLease, err error) {
 	sp.dispatcher.timers.set(workRetry, func() { sp.refresh(lease.run) })
 }
 
-// away reports whether an error says that the store cannot be read now.
+// away reports whether an error means that the store cannot be read now.
 func away(err error) bool {
 	refusal, ok := errors.AsType[*machine.Error](err)
 	return ok && refusal.Code == machine.CodeUnavailable || errors.Is(err, machine.ErrIndeterminate)
 }
 
-// failUnrendered fails the attempt of a turn that cannot be handed to anyone.
+// failUnrendered fails the attempt of a turn that cannot be rendered.
 func (sp *namespaceShard) failUnrendered(lease *turnLease, cause error) bool {
 	_, err := sp.dispatcher.cfg.Engine.ApplyInternal(context.Background(), sp.key(lease.run), machine.FailTurn{
 		TurnSeq: lease.turn, Attempt: lease.attempt, Retryable: true,
@@ -160,9 +160,8 @@ func (sp *namespaceShard) failUnrendered(lease *turnLease, cause error) bool {
 	return err == nil
 }
 
-// refresh brings a run's work in line with its state as it is read, in the run's
-// own turn: a commit that is under way is settled by [Dispatcher.OnCommit] first, which
-// knows whose it is.
+// refresh reads the state of a run and updates its work, under the lock of the run. So
+// [Dispatcher.OnCommit] handles an active commit first; only it knows the lease of the commit.
 func (sp *namespaceShard) refresh(run string) {
 	key := sp.key(run)
 	err := sp.dispatcher.cfg.Engine.WithRunLock(key, func() error { return sp.settleRead(key) })
@@ -171,7 +170,7 @@ func (sp *namespaceShard) refresh(run string) {
 	}
 }
 
-// settleRead settles the state of a run whose turn is held.
+// settleRead reads the state of a run and settles its work. The caller holds the lock of the run.
 func (sp *namespaceShard) settleRead(key runtime.RunKey) error {
 	ctx := context.Background()
 	s, prog, err := sp.dispatcher.cfg.Engine.Current(ctx, key)
@@ -188,7 +187,7 @@ func (sp *namespaceShard) settleRead(key runtime.RunKey) error {
 	return nil
 }
 
-// unlease ends the execution of a run's turn, or its wait for one.
+// unlease ends the lease of a run's turn, or takes the turn out of its queue.
 func (sp *namespaceShard) unlease(run *workRun, s *machine.State, c *runtime.Commit) {
 	turn := run.turn
 	lease := turn.lease
@@ -200,7 +199,8 @@ func (sp *namespaceShard) unlease(run *workRun, s *machine.State, c *runtime.Com
 	sp.endLease(turn, revokeCause(s, c), by(c, lease.worker, lease.token))
 }
 
-// endLease ends the execution of a turn; own: its worker did so, and is not told.
+// endLease ends the lease of a turn. own reports whether its worker ended the turn itself and needs
+// no revocation.
 func (sp *namespaceShard) endLease(turn *turnWork, cause RevokeCause, own bool) {
 	lease := turn.lease
 	turn.lease = nil
@@ -211,7 +211,7 @@ func (sp *namespaceShard) endLease(turn *turnWork, cause RevokeCause, own bool) 
 	sp.closeTurnLease(lease, own)
 }
 
-// maxPast bounds the earlier deliveries of an attempt that are remembered.
+// maxPast bounds the remembered earlier deliveries of an attempt.
 const maxPast = 2 * maxLost
 
 func (t *turnWork) keepPast(lease *turnLease) {
@@ -220,8 +220,8 @@ func (t *turnWork) keepPast(lease *turnLease) {
 	}
 }
 
-// closeTurnLease ends a lease on the worker's side. own: a request of the worker under this lease
-// ended it.
+// closeTurnLease ends a lease on the worker's side. own reports whether a request of the worker
+// under this lease ended it.
 func (sp *namespaceShard) closeTurnLease(lease *turnLease, own bool) {
 	w := lease.worker
 	lease.over = true
@@ -238,13 +238,13 @@ func (sp *namespaceShard) closeTurnLease(lease *turnLease, own bool) {
 	sp.matcher.Done(w.id, machine.TurnWork)
 }
 
-// by: the commit was made under this lease of this worker; false for a state that was
-// read.
+// by reports whether the commit was made under this lease of this worker. It is false for a state
+// that was read.
 func by(c *runtime.Commit, w *Worker, token string) bool {
 	return c != nil && c.Holder == runtime.LeaseHolder(w) && c.Token == token
 }
 
-// revokeCause says why the commit took work back.
+// revokeCause returns the reason why the commit ended a lease.
 func revokeCause(s *machine.State, c *runtime.Commit) RevokeCause {
 	if s.Status.Terminal() {
 		return RevokedRunEnded
@@ -265,8 +265,8 @@ func revokeCause(s *machine.State, c *runtime.Commit) RevokeCause {
 	return RevokedAbandoned
 }
 
-// expire counts a failed attempt for a lease that ran out while its worker was
-// connected. From the moment it begins no heartbeat extends the lease.
+// expire counts a failed attempt for a lease that ran out while its worker was connected. Once
+// expire has begun, no heartbeat extends the lease.
 func (sp *namespaceShard) expire(lease *turnLease) {
 	sp.mu.Lock()
 	over := lease.over
@@ -291,8 +291,8 @@ func (sp *namespaceShard) loseTurn(lease *turnLease, cmd machine.LoseTurn) (runt
 	return sp.dispatcher.cfg.Engine.ApplyInternal(context.Background(), sp.key(lease.run), cmd)
 }
 
-// requeue offers the turn of a lease that ended with its worker, or was given
-// back. lost counts it among those that were lost.
+// requeue offers the turn of a lease again, after its worker disconnected or released it. lost
+// counts the delivery as lost.
 func (sp *namespaceShard) requeue(lease *turnLease, lost bool) {
 	run := sp.runs[lease.run]
 	if run == nil || run.turn == nil || run.turn.lease != lease {
@@ -309,14 +309,14 @@ func (sp *namespaceShard) requeue(lease *turnLease, lost bool) {
 		return
 	}
 	if lease.served {
-		return // It is its server's alone.
+		return // Only the worker that serves the run executes it.
 	}
 	if !turn.paused && !sp.offer(machine.Work{WorkClass: turn.class, RunID: run.id, Turn: turn.seq, Attempt: turn.attempt}) {
 		run.turn = nil
 	}
 }
 
-// undeliverable ends a run whose turn takes its workers down.
+// undeliverable ends a run with a turn that crashes its workers.
 func (sp *namespaceShard) undeliverable(lease *turnLease) {
 	if _, err := sp.loseTurn(lease, machine.LoseTurn{Undeliverable: true}); err != nil && sp.dispatcher.cfg.Engine.Health() == nil {
 		sp.dispatcher.timers.set(workRetry, func() { sp.undeliverable(lease) })

@@ -10,52 +10,52 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Worker is a connected worker. Requests that carry it in their [Call] have the
-// authority of its leases. Close it when its connection ends. Safe for concurrent
-// use.
+// Worker is a connected worker. Requests that carry it in their [Call] have the rights of its
+// leases. Close it when its connection ends. Safe for concurrent use.
 type Worker struct {
 	shard *namespaceShard
 	call  runtime.Call
 	name  workerName
-	// instance is its process, as it names it; "" = it does not.
+	// instance is the process id that the worker reported; "" = none.
 	instance string
-	// address is from where it connected, for people.
+	// address is the network address of the worker, for display.
 	address string
-	// client is its program, as it names it; "" = it does not.
+	// client is the program name that the worker reported; "" = none.
 	client string
 	sink   WorkerSink
 	offer  machine.WorkOffer
-	// since is when it connected, seen when it was heard of last, Unix nanoseconds.
+	// since is when the worker connected, and seen when it last made a request, Unix nanoseconds.
 	since int64
 	seen  atomic.Int64
 
-	// All below is guarded by the space's mutex.
+	// The mutex of the shard guards all fields below.
 	id    uint64
 	turns map[string]*turnLease
 	steps map[string]*stepLease
 	past  pastSteps
-	// served are the runs that it serves, with the bytes of their names, of which it has so many
-	// in all; servedSteps is how many steps of them it has; full are those of which steps wait
-	// until it has fewer.
+	// served are the served runs, with the size of their names in bytes; names is the sum.
+	// servedSteps counts the held steps of those runs. full are the served runs with steps that
+	// wait until servedSteps is lower.
 	served             map[string]int
 	names, servedSteps int
 	full               map[string]struct{}
-	// outgoing numbers the steps that go to its instance.
+	// outgoing numbers the steps that are sent to the worker's process.
 	outgoing *outgoingSteps
-	// over are turns that were its own, by their tokens.
+	// over are turns that the worker held, by token.
 	over *cache.LRU[string, pastTurn]
-	// drains: it said that it is going; gone: it was closed or replaced.
+	// drains reports whether the worker announced its shutdown; gone, whether it was closed or
+	// replaced.
 	drains, gone bool
 }
 
-// Call returns what requests of the worker carry.
+// Call returns the call that requests of the worker carry.
 func (w *Worker) Call() runtime.Call {
 	call := w.call
 	call.Worker = w
 	return call
 }
 
-// Credit lets the worker be given so many more turns and steps.
+// Credit raises the number of turns and steps that the worker may still get.
 func (w *Worker) Credit(turns, steps int) {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
@@ -64,8 +64,7 @@ func (w *Worker) Credit(turns, steps int) {
 	}
 }
 
-// Drain gives the worker nothing more, and what it holds when it is closed is
-// not counted as lost.
+// Drain stops assignments to the worker. Its leases do not count as lost when it is closed.
 func (w *Worker) Drain() {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
@@ -75,16 +74,16 @@ func (w *Worker) Drain() {
 	}
 }
 
-// Held is how many turns and steps the worker holds.
+// Held returns how many turns and steps the worker holds.
 func (w *Worker) Held() (turns, steps int) {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
 	return len(w.turns), len(w.steps)
 }
 
-// Heartbeat extends the leases of the given tokens, and no other. It returns
-// them, and the tokens that are no lease of the worker's any more, those left out
-// whose turn it ended itself: it may not have read the receipt yet.
+// Heartbeat extends the leases with the given tokens, and no other leases. It returns the extended
+// leases and the tokens that are no longer leases of the worker. A turn that the worker ended
+// itself is left out of lost, because the worker may not have read the receipt yet.
 func (w *Worker) Heartbeat(tokens []string) (extended []TurnLease, lost []string) {
 	sp := w.shard
 	sp.mu.Lock()
@@ -99,7 +98,7 @@ func (w *Worker) Heartbeat(tokens []string) (extended []TurnLease, lost []string
 			}
 		case !lease.sent:
 		case !sp.dispatcher.timers.move(lease.timer, lease.duration):
-			// It has run out; the run is about to hear of it.
+			// The lease has expired; its end is about to be recorded.
 			lost = append(lost, token)
 		default:
 			lease.deadline = now + int64(lease.duration)
@@ -109,22 +108,21 @@ func (w *Worker) Heartbeat(tokens []string) (extended []TurnLease, lost []string
 	return extended, lost
 }
 
-// Shown is a piece that a worker shows of a turn.
+// Shown is a piece of turn output that a worker sends.
 type Shown struct {
-	// Token is that of the turn's lease.
+	// Token is the token of the turn's lease.
 	Token string
-	// Offset is how many bytes were shown before.
+	// Offset is the number of bytes of output before this piece.
 	Offset int64
 	Text   string
-	// Reset: it is the first one, and what was shown before is void.
+	// Reset reports whether this piece starts the output anew and replaces all earlier pieces.
 	Reset bool
-	// Reasoning: it is what a model thinks.
+	// Reasoning reports whether the piece is reasoning of a model.
 	Reasoning bool
 }
 
-// Output adds a piece of the output of a turn that the worker holds and returns
-// the offset of the next one. Errors: PERMISSION_DENIED TURN_TOKEN_STALE, INVALID_ARGUMENT
-// CHUNK_GAP.
+// Output adds a piece of output of a turn that the worker holds. It returns the offset of the next
+// piece. Errors: PERMISSION_DENIED TURN_TOKEN_STALE, INVALID_ARGUMENT CHUNK_GAP.
 func (w *Worker) Output(piece Shown) (int64, error) {
 	sp := w.shard
 	sp.mu.Lock()
@@ -159,8 +157,9 @@ func tokenStale(field string) error {
 	}
 }
 
-// ReleaseTurn gives a turn back; it is delivered again, at no attempt. Of a run that the worker
-// serves it gives up the run. Error: PERMISSION_DENIED TURN_TOKEN_STALE.
+// ReleaseTurn ends the lease of a turn. The turn is delivered again and the attempt is not counted.
+// For a run that the worker serves, it also ends the serving. Error: PERMISSION_DENIED
+// TURN_TOKEN_STALE.
 func (w *Worker) ReleaseTurn(token string) error {
 	sp := w.shard
 	sp.mu.Lock()
@@ -177,8 +176,8 @@ func (w *Worker) ReleaseTurn(token string) error {
 	return nil
 }
 
-// ReleaseStep gives a step back whose tool has not begun; it is delivered again
-// with the same attempt. Error: PERMISSION_DENIED STEP_NOT_HELD.
+// ReleaseStep ends the lease of a step before its tool has begun. The step is delivered again with
+// the same attempt. Error: PERMISSION_DENIED STEP_NOT_HELD.
 func (w *Worker) ReleaseStep(token string) error {
 	sp := w.shard
 	sp.mu.Lock()
@@ -197,9 +196,10 @@ func (w *Worker) ReleaseStep(token string) error {
 	return nil
 }
 
-// Close ends the worker's leases: its turns go to others at once, at no attempt;
-// its steps wait a while for it to connect again, then their outcome is unknown.
-// lost says that the connection broke, rather than that this side ended it.
+// Close ends the worker's leases. Its turns are offered to other workers at once, and the attempt
+// is not counted. Its steps wait for the worker to reconnect for the grace period; then their
+// outcome is unknown. lost reports whether the connection broke, instead of being closed by this
+// side.
 func (w *Worker) Close(lost bool) {
 	sp := w.shard
 	sp.mu.Lock()
@@ -207,7 +207,7 @@ func (w *Worker) Close(lost bool) {
 	sp.removeWorker(w, lost)
 }
 
-// removeWorker forgets a worker and hands on what it held.
+// removeWorker removes a worker and offers the work that it held again.
 func (sp *namespaceShard) removeWorker(w *Worker, lost bool) {
 	if w.gone {
 		return
@@ -219,7 +219,8 @@ func (sp *namespaceShard) removeWorker(w *Worker, lost bool) {
 	}
 	sp.matcher.RemoveWorker(w.id)
 	for id := range w.served {
-		// Its turn is nobody's; of its steps others may have tools.
+		// The turn of a served run loses its executor; other workers may still hold steps of the
+		// run.
 		sp.runs[id].serving = nil
 		go sp.refresh(id)
 	}
@@ -237,8 +238,8 @@ func (sp *namespaceShard) removeWorker(w *Worker, lost bool) {
 	clear(w.steps)
 }
 
-// Holds judges the token of a request of this worker: whether it is a lease
-// that gives the right to act, and which execution it is.
+// Holds checks the token of a request of this worker. It reports whether the token is a lease that
+// permits the act, and returns the execution that it belongs to.
 func (w *Worker) Holds(run, word string, act policy.Act, command machine.Command) (runtime.Grant, bool) {
 	sp := w.shard
 	sp.mu.Lock()
@@ -260,8 +261,8 @@ func (w *Worker) Holds(run, word string, act policy.Act, command machine.Command
 	if act != policy.Complete && act != policy.AnswerModel || sp.runs[run] == nil || sp.runs[run].turn == nil {
 		return runtime.Grant{}, false
 	}
-	// The first completion of an attempt wins, from whichever delivery, and what a model
-	// answered is whose who asked it.
+	// The first completion of an attempt wins, from any of its deliveries. The answer of a model
+	// call is accepted from the delivery that made the call.
 	for _, lease := range sp.runs[run].turn.past {
 		if lease.token == word && lease.worker.name == w.name {
 			return lease.grant(), true
@@ -270,7 +271,7 @@ func (w *Worker) Holds(run, word string, act policy.Act, command machine.Command
 	return runtime.Grant{}, false
 }
 
-// grant is the lease as a request is stamped with it.
+// grant returns the part of the lease that requests are stamped with.
 func (l *turnLease) grant() runtime.Grant {
 	return runtime.Grant{
 		Token: l.token, Turn: l.turn, Attempt: l.attempt, Delivery: l.delivery, Requests: l.requests,
@@ -278,7 +279,7 @@ func (l *turnLease) grant() runtime.Grant {
 	}
 }
 
-// Counted adds the step requests of an execution.
+// Counted adds the number of steps that an execution has requested.
 func (w *Worker) Counted(token string, requests int) {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()

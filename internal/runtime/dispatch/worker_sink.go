@@ -8,22 +8,21 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/render"
 )
 
-// WorkerSink is the way to a connected worker. Its methods are called in the
-// order in which things happen, some of them under the engine's locks: they must
-// neither block nor call the engine, except where they say so.
+// WorkerSink sends messages to a connected worker. The dispatcher calls its methods in the order of
+// events, partly under the engine's locks. The methods must neither block nor call the engine,
+// except where noted.
 type WorkerSink interface {
-	// PrepareTurn and PrepareStep convert an assignment and may take their time;
-	// the function that they return queues it and must not block. It is not called
-	// if the work was taken back meanwhile.
+	// PrepareTurn and PrepareStep encode an assignment and may take time. The returned function
+	// queues the message and must not block. It is not called if the lease has ended meanwhile.
 	PrepareTurn(TurnDelivery) (queue func(), err error)
 	PrepareStep(StepDelivery) (queue func(), err error)
-	// Revoke takes work back that was queued.
+	// Revoke revokes work that was queued.
 	Revoke(Revocation)
-	// StepsAnswered tells of answers to steps of a turn that the worker holds.
+	// StepsAnswered sends the answers of steps of a turn that the worker holds.
 	StepsAnswered(run string, turn uint64, steps []history.StepView)
-	// Unserved tells that the worker serves a run no more.
+	// Unserved reports that the worker no longer serves a run.
 	Unserved(run string, cause UnservedCause)
-	// End ends the connection because of err; [Worker.Close] follows.
+	// End ends the connection with err. A call of [Worker.Close] follows.
 	End(err error)
 }
 
@@ -35,11 +34,12 @@ type TurnLease struct {
 	Delivery int
 	// Token is the TurnToken of requests about the turn.
 	Token string
-	// Deadline is when it runs out, Unix nanoseconds; each heartbeat sets it to
-	// Duration from then on.
+	// Deadline is when the lease expires, Unix nanoseconds. Each heartbeat sets it to Duration from
+	// then on.
 	Deadline int64
 	Duration time.Duration
-	// Requests is how many steps the execution has asked for; only of held ones.
+	// Requests is how many steps the execution has requested; set only in leases that a worker
+	// presents.
 	Requests int
 }
 
@@ -56,41 +56,41 @@ type StepLease struct {
 type TurnDelivery struct {
 	TurnLease
 	View render.TurnView
-	// Traceparent is the context of the execution; "" = the run is in no trace.
+	// Traceparent is the trace context of the execution; "" = the run has no trace.
 	Traceparent string
 }
 
 // StepDelivery is one assignment of a step.
 type StepDelivery struct {
 	StepLease
-	// Delivery is its number among those to the worker's instance.
+	// Delivery is the delivery number for the worker's process.
 	Delivery uint64
 	Step     history.StepView
 	// Run is the state that the step was read from.
 	Run *machine.State
-	// RequestedAt is when the step was asked for, Unix nanoseconds.
+	// RequestedAt is when the step was requested, Unix nanoseconds.
 	RequestedAt int64
 	// Left is the time until the step's deadline.
 	Left time.Duration
-	// Traceparent is the context of the attempt; "" = the run is in no trace.
+	// Traceparent is the trace context of the attempt; "" = the run has no trace.
 	Traceparent string
 }
 
-// RevokeCause says why work was taken back.
+// RevokeCause is the reason why work was revoked.
 type RevokeCause uint8
 
 const (
-	// RevokedAbandoned: the visit was left.
+	// RevokedAbandoned means that the run left the visit.
 	RevokedAbandoned RevokeCause = iota + 1
-	// RevokedRunEnded: the run has ended.
+	// RevokedRunEnded means that the run has ended.
 	RevokedRunEnded
-	// RevokedLeaseExpired: the lease, or the step's deadline, ran out.
+	// RevokedLeaseExpired means that the lease or the step's deadline expired.
 	RevokedLeaseExpired
-	// RevokedSuperseded: somebody else completed, failed or answered it.
+	// RevokedSuperseded means that another request completed, failed or answered the work.
 	RevokedSuperseded
 )
 
-// Revocation takes one piece of work back; exactly one of Turn and Step is set.
+// Revocation revokes one piece of work. Exactly one of Turn and Step is set.
 type Revocation struct {
 	Turn  *TurnLease
 	Step  *StepLease

@@ -1,7 +1,10 @@
-// Package streams is the room of those who read what happens: streams of records of one run or of
-// all, their filters and snapshots, waits, lists of records.
+// Package streams serves callers that read records as they are committed: streams of records of one
+// run or of all runs, with filters and snapshots; waits; lists of records.
 //
-// Owns: the newest entries in memory, who is to be woken, what readers have not taken.
-// Keeps: records come in order and without a gap, each with the one before it; no committer
-// waits for a reader, and slow readers hold bounded memory together.
+// Owns: the newest entries in memory; the subscriptions and their wakes; the memory budget for
+// pages that readers have not taken.
+//
+// Guarantees: a reader gets records in order and without a gap, and each record names the previous
+// one that matched. A commit never waits for a reader. All slow readers together hold bounded
+// memory.
 package streams

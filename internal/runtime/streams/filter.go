@@ -6,26 +6,27 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Filter selects records. Every field that is set must match; whether a
-// record matches depends on the journal alone, never on when it is read.
+// Filter selects records. A record must match every field that is set. Whether a record matches
+// depends only on the journal, never on the time of reading.
 type Filter struct {
-	// RunID watches one run.
+	// RunID selects the records of one run.
 	RunID string
 	// Pack is an id, id@version or digest.
 	Pack string
-	// States: the run is in one of them at the record (a Transition: after it).
+	// States selects records at which the run is in one of these states; for a Transition, the
+	// state after it.
 	States []string
-	// Status: the run has one of them after the record.
+	// Status selects records after which the run has one of these statuses.
 	Status []machine.Status
-	// Labels must all be on the run.
+	// Labels must all be set on the run.
 	Labels []machine.Label
-	// Kinds of records; empty = transitions and the end.
+	// Kinds are the kinds of records; empty = transitions and the end.
 	Kinds []machine.RecordKind
-	// Parent is the run that delegated.
+	// Parent is the run that delegated to the run of the record.
 	Parent string
 }
 
-// defaultKinds of a watch.
+// defaultKinds are the kinds of a filter without kinds.
 var defaultKinds = []machine.RecordKind{machine.RecTransition, machine.RecEnded}
 
 // kindSet has one bit per record kind.
@@ -44,16 +45,16 @@ func newKindSet(kinds []machine.RecordKind) kindSet {
 
 func (s kindSet) has(k machine.RecordKind) bool { return s&(1<<k) != 0 }
 
-// once: no run has two records of these kinds.
+// once reports whether each run has at most one record of these kinds.
 func (s kindSet) once() bool { return s&^(1<<machine.RecEnded|1<<machine.RecOrigin) == 0 }
 
-// ofRuns: the filter asks for properties of runs, which never change.
+// ofRuns reports whether the filter selects by properties of runs, which never change.
 func (f *Filter) ofRuns() bool { return f.Pack != "" || len(f.Labels) > 0 || f.Parent != "" }
 
-// ofMoments: the filter asks for where the run stood at the record.
+// ofMoments reports whether the filter selects by the state or status of the run at the record.
 func (f *Filter) ofMoments() bool { return len(f.States) > 0 || len(f.Status) > 0 }
 
-// matchesRun says whether a run has the properties asked for.
+// matchesRun reports whether a run has the selected properties.
 func (f *Filter) matchesRun(s *machine.State) bool {
 	if f.Pack != "" && f.Pack != s.PackID && f.Pack != s.Digest && f.Pack != s.PackID+"@"+s.PackVersion {
 		return false
@@ -69,13 +70,13 @@ func (f *Filter) matchesRun(s *machine.State) bool {
 	return true
 }
 
-// moment is where a run stands after a record.
+// moment is the state and status of a run after a record.
 type moment struct {
 	state  string
 	status machine.Status
 }
 
-// after follows one record. g may be nil if nobody asks for the status.
+// after returns the moment after one more record. g may be nil if the status is not needed.
 func (m moment) after(body machine.Body, g *machine.Graph) moment {
 	switch b := body.(type) {
 	case *machine.Transition:
@@ -104,7 +105,7 @@ func (m moment) after(body machine.Body, g *machine.Graph) moment {
 	return m
 }
 
-// matches says whether a record passes, the run's own properties aside.
+// matches reports whether a record matches, without regard to the properties of its run.
 func (f *Filter) matches(kinds kindSet, body machine.Body, m moment) bool {
 	return kinds.has(machine.RecordKindOf(body)) &&
 		(len(f.States) == 0 || slices.Contains(f.States, m.state)) &&

@@ -5,15 +5,15 @@ import (
 	"fmt"
 )
 
-// Followers says how the streams over all runs stand, for metrics.
+// Followers counts the open streams over all runs, for metrics.
 type Followers struct {
-	// Streams that are open.
+	// Streams is the number of open streams.
 	Streams int
-	// Lag is how many commits the slowest one has not read yet.
+	// Lag is how many commits the slowest stream has not read yet.
 	Lag uint64
 }
 
-// Followers looks at the streams of every namespace.
+// Followers returns the counts over all namespaces.
 func (r *Service) Followers(ctx context.Context) (Followers, error) {
 	var out Followers
 	for _, ns := range r.cfg.Engine.NamespaceNumbers() {
@@ -30,7 +30,7 @@ func (r *Service) Followers(ctx context.Context) (Followers, error) {
 	return out, nil
 }
 
-// followers counts a namespace's and finds the position of the slowest.
+// followers returns the number of streams of a namespace and the position of the slowest.
 func (h *hub) followers(ns uint32) (streams int, slowest uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

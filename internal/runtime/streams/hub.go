@@ -9,52 +9,63 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-// maxGone bounds the deleted and erased runs that are remembered. A commit is told within moments.
+// maxGone bounds the deleted and erased runs that are remembered. The time between a commit and its
+// OnCommit is short, so few are enough.
 const maxGone = 4096
 
-// The followers of a namespace are woken together, and at most once in a while:
-// what is committed in between reaches them as one page. The pause grows with
-// their number, so that all of them make at most about 2 000 wakes a second.
-// Real time, not the clock's: it paces goroutines, no run depends on it.
+// Limits of wakes. All followers of a namespace are woken together, and at most once per interval;
+// the commits of the interval reach them as one page. The interval grows with the number of
+// followers, so that they make about 2 000 wakes a second at most. It is measured in real time and
+// not with the runtime's clock, because it only paces goroutines and no run depends on it.
 const (
 	wakePerFollower = 500 * time.Microsecond
 	wakeSoonest     = 2 * time.Millisecond
 	wakeLatest      = 50 * time.Millisecond
 )
 
-// hub tells watchers that there is something to read; what, they read
-// themselves. Nobody who publishes ever waits for a watcher.
+// hub wakes watches after a commit, and keeps the newest entries for the followers of a namespace.
+//
+// Problem: many readers follow commits and must not slow them down.
+//
+// Invariants: a commit never waits for a reader. A wake carries no data: a woken watch reads the
+// entries itself, from recentEntries or from the store. So a lost or merged wake loses no record.
+//
+// Order: OnCommit puts the entry in recentEntries before it wakes the followers. It checks for a
+// deletion or erasure of the run after the put, so that either this check or [hub.forget] removes
+// the entry.
 type hub struct {
 	tailBytes int64
-	// feedSubs and runSubs let publishers pass by when nobody listens.
+	// feedSubs and runSubs count the subscriptions, so that a commit without readers takes no lock.
 	feedSubs atomic.Int64
 	runSubs  atomic.Int64
 
 	mu    sync.Mutex
 	feeds map[uint32]*namespaceFeed
 	runs  map[runtime.RunKey]map[*subscription]struct{}
-	// gone are the runs that were deleted or erased last: their last commit may be told after
-	// that.
+	// gone are the most recently deleted or erased runs. The OnCommit of their last commit may come
+	// later.
 	gone   *cache.LRU[runtime.RunKey, struct{}]
 	closed chan struct{}
 	once   sync.Once
 }
 
-// namespaceFeed is one namespace's followers and its newest entries.
+// namespaceFeed holds the followers of one namespace and its newest entries.
 type namespaceFeed struct {
 	recent *recentEntries
 	subs   map[*subscription]struct{}
-	// flushed is when the followers were last woken; pending: a wake is on its way.
+	// flushed is when the followers were last woken. pending reports whether the next wake is
+	// scheduled.
 	flushed time.Time
 	pending bool
 }
 
-// subscription is one watcher. wake holds at most one token: "look again".
+// subscription is the wake channel of one watch. wake holds at most one token, which means "read
+// again".
 type subscription struct {
 	wake chan struct{}
 	feed *namespaceFeed
 	key  runtime.RunKey
-	// at is the cursor behind what a follower of a namespace has read.
+	// at is the journal position up to which the follower of a namespace has read.
 	at atomic.Uint64
 }
 
@@ -66,7 +77,7 @@ func newHub(tailBytes int64) *hub {
 	}
 }
 
-// subscribe subscribes to a namespace, or to one run if the key has an id.
+// subscribe subscribes to a run, or to all runs of a namespace if the key has no id.
 func (h *hub) subscribe(key runtime.RunKey) *subscription {
 	sub := &subscription{wake: make(chan struct{}, 1), key: key}
 	h.mu.Lock()
@@ -90,7 +101,7 @@ func (h *hub) subscribe(key runtime.RunKey) *subscription {
 	return sub
 }
 
-// unsubscribe ends a subscription; the last one of a namespace takes its tail along.
+// unsubscribe ends a subscription. The last one of a namespace also removes the newest entries.
 func (h *hub) unsubscribe(sub *subscription) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -111,7 +122,7 @@ func (h *hub) unsubscribe(sub *subscription) {
 
 func (h *hub) close() { h.once.Do(func() { close(h.closed) }) }
 
-// OnCommit keeps the entry of a commit for followers and wakes who sleeps.
+// OnCommit stores the entry of a commit for followers and wakes the subscriptions that wait.
 func (h *hub) OnCommit(c *runtime.Commit) {
 	if h.runSubs.Load() > 0 {
 		h.wakeRun(c.Key)
@@ -127,13 +138,13 @@ func (h *hub) OnCommit(c *runtime.Commit) {
 	}
 	sp.recent.put(c.Entry)
 	if h.isGone(c.Key) {
-		// Behind the put: a deletion or erasure after this look finds the entry.
+		// The check comes after the put, so that a later deletion or erasure finds the entry.
 		sp.recent.forget(c.Key.ID)
 	}
 	h.wakeFeed(sp)
 }
 
-// forget lets go of the entries of a run that was deleted or erased.
+// forget removes the entries of a run that was deleted or erased.
 func (h *hub) forget(key runtime.RunKey) {
 	h.mu.Lock()
 	sp := h.feeds[key.Namespace]
@@ -144,7 +155,7 @@ func (h *hub) forget(key runtime.RunKey) {
 	}
 }
 
-// isGone: the run is one of those that were deleted or erased last.
+// isGone reports whether the run was deleted or erased recently.
 func (h *hub) isGone(key runtime.RunKey) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -160,8 +171,8 @@ func (h *hub) wakeRun(key runtime.RunKey) {
 	}
 }
 
-// wakeFeed wakes a namespace's followers now, or with the next wake if they
-// were woken just before.
+// wakeFeed wakes the followers of a namespace now, or at the end of the interval if they were woken
+// in it.
 func (h *hub) wakeFeed(sp *namespaceFeed) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -190,7 +201,7 @@ func (sp *namespaceFeed) flush() {
 	}
 }
 
-// notify never waits: a token that is there already says the same.
+// notify never blocks. If the channel already holds a token, no second one is needed.
 func (s *subscription) notify() {
 	select {
 	case s.wake <- struct{}{}:

@@ -13,27 +13,26 @@ import (
 // ListRecordsRequest is the argument of [Service.ListTransitions].
 type ListRecordsRequest struct {
 	runtime.RunRef
-	// Kinds of records; empty = transitions and the end.
+	// Kinds are the kinds of records; empty = transitions and the end.
 	Kinds []machine.RecordKind
 	// AfterSeq is exclusive; a PageToken overrides it.
 	AfterSeq  uint64
 	PageToken string
 	// PageSize is at most 1 000; 0 = 100. A page of large records holds fewer.
 	PageSize int
-	// Snapshots asks for the run as of each record, artifact values included.
+	// Snapshots adds the run as of each record, with the values of its artifacts.
 	Snapshots bool
 }
 
 // RecordPage is one page of records.
 type RecordPage struct {
 	Records []runtime.RecordRow
-	// NextPage is "" if the run has no further record now; a full last page has
-	// one, behind which nothing may follow.
+	// NextPage is the token of the next page; "" if the run has no further record now. After a full
+	// page it is set even if no record follows.
 	NextPage string
 }
 
-// Cut leaves the first n records of the page, n >= 1; the next page begins
-// behind them.
+// Cut shortens the page to its first n records, n >= 1. The next page begins after them.
 func (p *RecordPage) Cut(n int) {
 	if n < len(p.Records) {
 		p.Records, p.NextPage = p.Records[:n], strconv.FormatUint(p.Records[n-1].Record.Seq, 10)
@@ -42,7 +41,7 @@ func (p *RecordPage) Cut(n int) {
 
 // ListTransitions lists a run's records in order.
 func (r *Service) ListTransitions(ctx context.Context, req ListRecordsRequest) (RecordPage, error) {
-	// A watch without a run is one of all runs.
+	// Without this check, an empty run id would open a watch of all runs.
 	if _, err := r.cfg.Engine.FindReadable(req.RunRef); err != nil {
 		return RecordPage{}, err
 	}
@@ -67,11 +66,11 @@ func (r *Service) ListTransitions(ctx context.Context, req ListRecordsRequest) (
 	return collect(ctx, w, size)
 }
 
-// maxListBytes bounds about what the records of one page hold; the record that
-// passes it is the last one.
+// maxListBytes is the approximate size of the records of one page. The record that exceeds it is
+// the last one of the page.
 const maxListBytes = 2 << 20
 
-// collect takes one page from a watch that does not follow.
+// collect reads one page from a watch that does not follow.
 func collect(ctx context.Context, w *Watch, size int) (RecordPage, error) {
 	var page RecordPage
 	held := int64(0)

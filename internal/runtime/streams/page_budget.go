@@ -7,22 +7,22 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// watchPage bounds one page of a watch; oneEntry is what one reads that no more room
-// is left for.
+// watchPage bounds one page of a watch. oneEntry is the page that a watch reads when the shared
+// budget is used up.
 var (
 	watchPage = machine.Page{Records: 256, Bytes: 1 << 20}
 	oneEntry  = machine.Page{Records: 1, Bytes: 1}
 )
 
-// pages is the room that all watches share for what they have read and their readers
-// have not taken. A watch that finds none goes on entry by entry, so that slow readers
-// make others read in smaller pieces, and never wait.
+// pages is the memory budget that all watches share for pages that were read but not yet taken. A
+// watch that finds no budget left reads single entries. So slow readers make other readers use
+// smaller pages but never block them. Safe for concurrent use.
 type pages struct {
 	limit int64
 	used  atomic.Int64
 }
 
-// take reserves room for a whole page, or none.
+// take reserves the bytes of a whole page, or returns 0.
 func (p *pages) take() int64 {
 	const want = 1 << 20
 	if p.used.Add(want) <= p.limit {
@@ -34,7 +34,7 @@ func (p *pages) take() int64 {
 
 func (p *pages) give(room int64) { p.used.Add(-room) }
 
-// mayRead is how much the watch may read now.
+// mayRead releases the last page and returns the bounds of the next one.
 func (w *Watch) mayRead() machine.Page {
 	w.forget()
 	if w.pageBytes = w.r.pages.take(); w.pageBytes == 0 {
@@ -43,13 +43,13 @@ func (w *Watch) mayRead() machine.Page {
 	return watchPage
 }
 
-// forget gives back the room of the page that was read last.
+// forget releases the budget of the last page.
 func (w *Watch) forget() {
 	w.r.pages.give(w.pageBytes)
 	w.pageBytes = 0
 }
 
-// rowBytes estimates what a row holds in memory.
+// rowBytes estimates the memory of a row, in bytes.
 func rowBytes(row *runtime.RecordRow) int64 {
 	return recordBytes(row.Record.Body) + snapshotBytes(row.Snapshot)
 }

@@ -9,10 +9,10 @@ import (
 // tailSlots bounds the number of recent entries held; a power of two.
 const tailSlots = 4096
 
-// recentEntries is a ring of a namespace's newest entries by cursor, so that many
-// followers cost one read. Commits are published in any order; a reader is
-// served only what follows its cursor without a gap, and goes to the store for
-// everything else. No cache.LRU: what goes is decided by cursor, whoever reads it.
+// recentEntries is a ring of a namespace's newest entries by cursor, so that many followers cost
+// one read of the store. Commits arrive in any order. A reader gets only entries that follow its
+// cursor without a gap, and reads everything else from the store. It is not a cache.LRU, because
+// entries leave in order of their cursors and not of their use. Safe for concurrent use.
 type recentEntries struct {
 	mu     sync.Mutex
 	ring   [tailSlots]machine.Entry
@@ -51,7 +51,7 @@ func (t *recentEntries) put(e machine.Entry) {
 	}
 }
 
-// dropThrough forgets every entry up to a cursor.
+// dropThrough removes every entry up to a cursor.
 func (t *recentEntries) dropThrough(cursor uint64) {
 	for ; t.oldest <= cursor; t.oldest++ {
 		i := t.oldest % tailSlots
@@ -62,8 +62,8 @@ func (t *recentEntries) dropThrough(cursor uint64) {
 	}
 }
 
-// forget empties the slots of a run that was deleted: who comes there goes to the store,
-// which has a gap.
+// forget empties the slots of a deleted run. A reader at an empty slot reads the store, where the
+// run is a gap.
 func (t *recentEntries) forget(run string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -75,8 +75,8 @@ func (t *recentEntries) forget(run string) {
 	}
 }
 
-// after returns the entries that directly follow a cursor, within the page;
-// none if the next one is not held.
+// after returns the entries that directly follow a cursor, within the bounds of page. It returns
+// none if the next entry is not held.
 func (t *recentEntries) after(cursor uint64, page machine.Page) []machine.Entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -93,7 +93,7 @@ func (t *recentEntries) after(cursor uint64, page machine.Page) []machine.Entry 
 	return entries
 }
 
-// entryBytes estimates what an entry holds in memory.
+// entryBytes estimates the memory of an entry, in bytes.
 func entryBytes(e *machine.Entry) int64 {
 	const fixed = 700 // the entry, its input and the fixed part of a record or two
 	size := int64(fixed)

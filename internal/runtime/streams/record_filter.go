@@ -10,33 +10,32 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// maxTracks bounds the runs that a watch remembers; what it forgets it finds
-// out again from the journal.
+// maxTracks bounds the runs that a watch remembers. It derives an evicted run from the journal
+// again.
 const maxTracks = 8192
 
-// recordFilter applies a [Filter] to entries in order and gives each
-// record the previous one of its run that passed.
+// recordFilter applies a [Filter] to entries in order, and gives each matching record the number of
+// the previous matching record of its run. Not safe for concurrent use.
 type recordFilter struct {
 	r         *Service
 	ns        uint32
 	want      Filter
 	kinds     kindSet
 	snapshots bool
-	// statuses: rows have the status of their run.
+	// statuses reports whether rows include the status of their run.
 	statuses bool
-	// tracks are the runs that were met last.
+	// tracks are the runs that were seen most recently.
 	tracks *cache.LRU[string, *track]
 }
 
-// track is what a watch knows of one run.
+// track is what a watch knows about one run.
 type track struct {
-	// skip: the run has not the properties asked for.
+	// skip reports whether the run lacks the selected properties.
 	skip bool
-	// seq is the last record that was looked at, passed the last that passed.
+	// seq is the last record examined; passed is the last record that matched.
 	seq, passed uint64
 	now         moment
-	// graph is set only where a status or snapshots are asked for, state only for
-	// snapshots.
+	// graph is set only if a status or snapshots are needed; state, only for snapshots.
 	graph *machine.Graph
 	state *machine.State
 }
@@ -48,16 +47,16 @@ func newRecordFilter(r *Service, ns uint32, want Filter, snapshots bool) *record
 	}
 }
 
-// entry returns the records of an entry that pass, those that the caller has
-// had already included. After an error the run is found out about anew.
+// entry returns the matching records of an entry, including records that the caller has already
+// received. After an error, the run is derived from the journal again.
 func (f *recordFilter) entry(ctx context.Context, entry *machine.Entry) ([]runtime.RecordRow, error) {
 	tr, err := f.track(ctx, entry)
 	if err != nil || tr.skip {
 		return nil, err
 	}
 	rows, err := f.take(ctx, tr, entry)
-	// A run that has ended has told all: to remember it would make each of many readers
-	// that are far behind hold every run that they passed.
+	// An ended run has no further records. If it were remembered, each of many readers that are far
+	// behind would hold all runs that it has passed.
 	if err != nil || ends(entry) {
 		f.tracks.Remove(entry.RunID)
 	}
@@ -101,7 +100,7 @@ func (f *recordFilter) take(ctx context.Context, tr *track, entry *machine.Entry
 	return rows, nil
 }
 
-// status is that of a run behind an entry; 0 where nobody asked.
+// status returns the status of a run after an entry; 0 if rows include no status.
 func (f *recordFilter) status(tr *track, entry *machine.Entry) machine.Status {
 	if !f.statuses {
 		return 0
@@ -121,7 +120,7 @@ func (f *recordFilter) snapshot(ctx context.Context, run string, s *machine.Stat
 	return &runtime.RunView{State: s, Artifacts: values}, nil
 }
 
-// track returns what is known of the entry's run right before the entry.
+// track returns the track of the entry's run, as of the record before the entry.
 func (f *recordFilter) track(ctx context.Context, entry *machine.Entry) (*track, error) {
 	tr, ok := f.tracks.Get(entry.RunID)
 	if ok && (tr.skip || tr.seq+1 == entry.First) {
@@ -135,7 +134,7 @@ func (f *recordFilter) track(ctx context.Context, entry *machine.Entry) (*track,
 	return tr, nil
 }
 
-// prime finds out what the filter needs of a run that it meets at an entry.
+// prime derives a track for a run that the filter sees first at this entry.
 func (f *recordFilter) prime(ctx context.Context, tr *track, entry *machine.Entry) error {
 	key := runtime.RunKey{Namespace: f.ns, ID: entry.RunID}
 	if f.want.ofRuns() || f.snapshots || f.statuses || len(f.want.Status) > 0 {
@@ -171,9 +170,9 @@ func (f *recordFilter) prime(ctx context.Context, tr *track, entry *machine.Entr
 	return f.lookBack(ctx, tr, key)
 }
 
-// retrace finds out where a run stood at the track's record, and the last record that
-// passed: back by one visit after the other, of which the last says where the run
-// stands and most often what passed.
+// retrace derives the state and status of a run at the track's record, and the last record that
+// matched. It goes back visit by visit. The last visit gives the state and status, and most often
+// the matching record as well.
 func (f *recordFilter) retrace(ctx context.Context, tr *track, key runtime.RunKey) error {
 	for last := tr.seq; last > 0; {
 		first, err := f.visitStart(ctx, key, last)
@@ -195,8 +194,8 @@ func (f *recordFilter) retrace(ctx context.Context, tr *track, key runtime.RunKe
 	return nil
 }
 
-// visitStart is the last record at or before seq that says alone where the run stands
-// after it; 1 if there is none.
+// visitStart returns the last record at or before seq that determines the state of the run by
+// itself; 1 if there is none.
 func (f *recordFilter) visitStart(ctx context.Context, key runtime.RunKey, seq uint64) (uint64, error) {
 	for seq > 0 {
 		entry, err := f.r.cfg.Store.Entry(ctx, key.Namespace, key.ID, seq)
@@ -213,8 +212,8 @@ func (f *recordFilter) visitStart(ctx context.Context, key runtime.RunKey, seq u
 	return 1, nil
 }
 
-// follow goes over the records [first, last] of a run, of which the first says where
-// it stands: to where it stands then, and the last of them that passed.
+// follow reads the records [first, last] of a run, where the first determines the state of the run.
+// It returns the moment after the last one, and the last of them that matched.
 func (f *recordFilter) follow(ctx context.Context, g *machine.Graph, key runtime.RunKey, first, last uint64) (now moment, passed uint64, err error) {
 	for next := first; next <= last; {
 		page := history.Page
@@ -242,7 +241,7 @@ func (f *recordFilter) follow(ctx context.Context, g *machine.Graph, key runtime
 	return now, passed, nil
 }
 
-// advance replays one entry where snapshots are asked for.
+// advance replays one entry if snapshots are needed.
 func (f *recordFilter) advance(tr *track, entry *machine.Entry) error {
 	if !f.snapshots || entry.Erased {
 		return nil
@@ -255,7 +254,7 @@ func (f *recordFilter) advance(tr *track, entry *machine.Entry) error {
 	return nil
 }
 
-// lookBack finds the last record before the track's that passes by its kind.
+// lookBack finds the last record up to the track's record with a selected kind.
 func (f *recordFilter) lookBack(ctx context.Context, tr *track, key runtime.RunKey) error {
 	for seq := tr.seq; seq > 0; {
 		entry, err := f.r.cfg.Store.Entry(ctx, key.Namespace, key.ID, seq)

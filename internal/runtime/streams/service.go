@@ -21,64 +21,65 @@ const (
 	DefaultHeartbeat = 15 * time.Second
 )
 
-// Engine is what the room needs of the way of a transition.
+// Engine is the part of the runtime engine that the streams use.
 type Engine interface {
 	// Admit resolves a namespace for a caller that has one of the scopes.
 	Admit(call runtime.Call, scopes runtime.Scopes) (uint32, error)
 	// FindReadable resolves the address of a run that the caller may read.
 	FindReadable(ref runtime.RunRef) (runtime.RunKey, error)
-	// Head returns a run's newest state, never older than a record that the store has
-	// shown; RUN_NOT_FOUND.
+	// Head returns the newest state of a run, never older than a record that the store has
+	// returned. Error: RUN_NOT_FOUND.
 	Head(ctx context.Context, key runtime.RunKey) (*machine.State, error)
-	// NamespaceNumbers are those that are served, NamespaceName the name of one of them.
+	// NamespaceNumbers returns the served namespaces; NamespaceName returns the name of one of
+	// them.
 	NamespaceNumbers() []uint32
 	NamespaceName(number uint32) string
 }
 
-// Store is what is read here besides the past.
+// Store is the part of the store that the streams use besides [history.Reader].
 type Store interface {
 	// Entries returns a run's entries that hold records >= from, in order.
 	Entries(ctx context.Context, ns uint32, run string, from uint64, page machine.Page) ([]machine.Entry, error)
 	// Entry returns the one entry that holds the record seq; [machine.ErrNoRecord].
 	Entry(ctx context.Context, ns uint32, run string, seq uint64) (machine.Entry, error)
-	// Journal returns entries of all runs with cursor > after, in cursor order, and the
-	// cursor scanned so far.
+	// Journal returns entries of all runs with cursor > after, in cursor order, and the cursor up
+	// to which it scanned.
 	Journal(ctx context.Context, ns uint32, after uint64, page machine.Page) ([]machine.Entry, uint64, error)
-	// Tail is the newest cursor of a namespace, Epoch the name of the store.
+	// Tail returns the newest cursor of a namespace; Epoch returns the id of the store.
 	Tail(ctx context.Context, ns uint32) (uint64, error)
 	Epoch() [16]byte
 }
 
-// Readers know the named readers of a namespace, and where they stand.
+// Readers stores the consumers of a namespace and their positions.
 type Readers interface {
-	// Resume says where one goes on; known: there is one of that name.
+	// Resume returns the position of a consumer. known reports whether the consumer exists.
 	Resume(ctx context.Context, ns uint32, name, owner string) (at runtime.Cursor, known bool, err error)
-	// Enter makes a watch the one of its reader, which is stored if it is new.
+	// Enter makes a watch the current one of its consumer. A new consumer is stored.
 	Enter(ctx context.Context, ns uint32, name, owner string, at runtime.Cursor, known bool) (Reading, error)
 }
 
-// Reading is the watch of a named reader, of which there is one at a time.
+// Reading is the watch of a consumer. A consumer has one at a time.
 type Reading interface {
-	// Ended is closed when the watch has to end, Why is why, once it has.
+	// Ended is closed when the watch has to end. Why then returns the reason.
 	Ended() <-chan struct{}
 	Why() error
-	// Close says that the watch has ended.
+	// Close records that the watch has ended.
 	Close()
 }
 
-// Live is what is under way and no record: it lives in the memory of this process, and
-// those who watch a run are told of it.
+// Live gives access to progress that is not a record. It exists only in the memory of this process,
+// and watches of a run can include it.
 type Live interface {
-	// Output is the next piece of the output of a run's turn behind a position; false:
+	// Output returns the next piece of a run's turn output after a position. It returns false if
 	// there is none yet.
 	Output(key runtime.RunKey, after render.OutputPosition) (render.OutputChunk, bool)
-	// AssignedTurn is the turn of a run that was handed out and is not known to be over; 0 =
+	// AssignedTurn returns the turn of a run that was assigned and is not known to be over; 0 =
 	// none.
 	AssignedTurn(key runtime.RunKey) uint64
 }
 
-// Config is everything that a [Service] needs. Zero figures take their default; all of the
-// rest but Live is required.
+// Config configures a [Service]. Numbers have a default for zero. Live is optional; all other
+// fields are required.
 type Config struct {
 	Engine   Engine
 	Store    Store
@@ -86,27 +87,27 @@ type Config struct {
 	Programs *packcache.Cache
 	Readers  Readers
 	Clock    runtime.Clock
-	// Live is what watches are told of beside records; nil = nothing.
+	// Live adds output and assignments to watches; nil = only records.
 	Live Live
-	// TailBytes bounds the recent entries held for watchers. Default 16 MiB.
+	// TailBytes bounds the recent entries held for followers, in bytes. Default 16 MiB.
 	TailBytes int64
-	// Bytes bounds what all watches together hold of what was read and not yet taken,
-	// one entry of each aside. Default 64 MiB.
+	// Bytes bounds the pages that all watches together have read and not yet delivered, in bytes.
+	// Each watch may hold one more entry. Default 64 MiB.
 	Bytes int64
-	// Heartbeat is the longest silence of a watch. Default 15 s.
+	// Heartbeat is the longest time between two pages of a watch. Default 15 s.
 	Heartbeat time.Duration
 }
 
-// Service is where runs are watched. It follows commits ([Service.OnCommit]), which never wait
-// for a watcher: who is behind finds in the store what it has missed. Its owner is the
-// wiring, which ends it ([Service.End]) after the way has drained. Safe for concurrent use.
+// Service serves watches, waits and lists of records. It observes commits ([Service.OnCommit]),
+// which never wait for a watch: a watch that is behind reads the missed entries from the store. The
+// server that creates it calls [Service.End] after the engine has drained. Safe for concurrent use.
 type Service struct {
 	cfg   Config
 	hub   *hub
 	pages *pages
 }
 
-// New checks the configuration, all faults at once; it starts nothing.
+// New checks the configuration, returns all errors at once, and starts no goroutine.
 func New(cfg Config) (*Service, error) {
 	var faults []error
 	if cfg.Engine == nil || cfg.Store == nil || cfg.Past == nil || cfg.Programs == nil || cfg.Readers == nil || cfg.Clock == nil {
@@ -134,15 +135,15 @@ func New(cfg Config) (*Service, error) {
 	return &Service{cfg: cfg, hub: newHub(cfg.TailBytes), pages: &pages{limit: cfg.Bytes}}, nil
 }
 
-// OnCommit implements [runtime.Observer]: it keeps the entry of a commit for followers and
-// wakes who sleeps.
+// OnCommit implements [runtime.Observer]: it stores the entry of a commit for followers and wakes
+// the watches that wait.
 func (r *Service) OnCommit(c *runtime.Commit) { r.hub.OnCommit(c) }
 
-// Forget lets go of what is held of a run that was deleted: who reads from here on finds
-// the gap that the store has in its place.
+// Forget removes the held entries of a deleted run. Later readers find the gap that the store has
+// in its place.
 func (r *Service) Forget(key runtime.RunKey) { r.hub.forget(key) }
 
-// NotifyChanged wakes those who watch a run for what is no record.
+// NotifyChanged wakes the watches of a run after a change that is not a record.
 func (r *Service) NotifyChanged(key runtime.RunKey) {
 	if r.hub.runSubs.Load() > 0 {
 		r.hub.wakeRun(key)
@@ -152,5 +153,5 @@ func (r *Service) NotifyChanged(key runtime.RunKey) {
 // End ends all watches.
 func (r *Service) End() { r.hub.close() }
 
-// figure is a seq or position as a refusal's figure, which is signed.
+// figure converts a seq or position to the signed number of an error.
 func figure(n uint64) int64 { return int64(min(n, math.MaxInt64)) }

@@ -14,92 +14,92 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// ErrEnded ends a watch: a run that is followed has ended, or everything
-// up to the start of a watch that does not follow was told.
+// ErrEnded ends a watch. A run that is followed has ended, or a watch that does not follow has
+// reached the end of the journal at its start.
 var ErrEnded = errors.New("the watch has ended")
 
 // Request is the argument of [Service.Watch].
 type Request struct {
 	runtime.Call
 	Filter Filter
-	// AfterSeq resumes a watch of one run behind this record.
+	// AfterSeq resumes a watch of one run after this record.
 	AfterSeq uint64
-	// AfterCursor resumes behind a row's or heartbeat's cursor; "" = from the start.
+	// AfterCursor resumes after the cursor of a row or heartbeat; "" = from the start.
 	AfterCursor string
-	// FromNow begins behind the newest record; the first page is then a heartbeat.
+	// FromNow begins after the newest record. The first page is then a heartbeat.
 	FromNow bool
-	// Follow waits for what is yet to come.
+	// Follow waits for records that are committed later.
 	Follow bool
 	// Snapshots adds to each row the run as it was after the row's commit.
 	Snapshots bool
 	// Statuses adds to each row the run's status after the row's commit; only for one run.
 	Statuses bool
-	// Output adds pieces of the output of turns that workers have under way; only
-	// for a run that is followed. OutputAfter is what was read of it already.
+	// Output adds output of turns that workers are executing; only for a run that is followed.
+	// OutputAfter is the position up to which the caller has read it.
 	Output      bool
 	OutputAfter render.OutputPosition
-	// Assignments adds a page when the open turn of a run was handed out, which no record
-	// shows; only for one run.
+	// Assignments adds a page when the open turn of a run was assigned, which no record shows; only
+	// for one run.
 	Assignments bool
-	// Consumer is the named reader that watches all runs; "" = none. Without
-	// AfterCursor it begins behind what was acknowledged. A newer watch of the same one
-	// ends the older.
+	// Consumer is the consumer that watches all runs; "" = none. Without AfterCursor the watch
+	// begins after the consumer's acknowledged position. A newer watch of the same consumer ends
+	// the older.
 	Consumer string
 }
 
-// Page is what [Watch.Next] returns: records, or a heartbeat.
+// Page is the result of [Watch.Next]: records, or a heartbeat.
 type Page struct {
 	Records []runtime.RecordRow
-	// Cursor is what was looked at so far, filtered-out records included.
+	// Cursor is the position up to which the watch has read, including records that did not match.
 	Cursor runtime.Cursor
-	// Heartbeat: nothing matched for a while.
+	// Heartbeat reports whether the page has no records because none matched for a while.
 	Heartbeat bool
-	// Output are pieces of output, where they were asked for; such a page has no
-	// records.
+	// Output are pieces of turn output, if requested. A page with output has no records.
 	Output []render.OutputChunk
-	// AssignedTurn is the turn that was handed out, where that was asked for; 0 = none. Such a
-	// page has no records either.
+	// AssignedTurn is the turn that was assigned, if requested; 0 = none. A page with it has no
+	// records.
 	AssignedTurn uint64
 }
 
-// Watch reads records in order, as fast as its caller takes them. What it has
-// not read yet waits in the store: a slow reader gets everything, late, and
-// holds up nobody. Not safe for concurrent use.
+// Watch reads records in order, as fast as its caller takes them. Unread records stay in the store,
+// so a slow reader gets all of them late and blocks no other code. Not safe for concurrent use.
 type Watch struct {
 	r      *Service
 	key    runtime.RunKey
 	follow bool
 	filter *recordFilter
-	// at is the place behind what was read; until where a watch that does not
-	// follow ends (a position, or a seq of one run).
+	// at is the position after the last record read. until is the end of a watch that does not
+	// follow: a position, or a seq of one run.
 	at    runtime.Cursor
 	seq   uint64
 	until uint64
 	// sub is nil for a watch that does not follow.
 	sub       *subscription
 	heartbeat <-chan time.Time
-	// lastPageAt is what the clock's Elapsed was at the last page.
+	// lastPageAt is the clock's Elapsed at the last page.
 	lastPageAt time.Duration
 	over       bool
-	// pageBytes is what the page that was read last takes of the room that all share.
+	// pageBytes is the shared budget that the last page occupies.
 	pageBytes int64
-	// greet: the first page says where the watch begins.
+	// greet reports whether the first page is a heartbeat with the start position.
 	greet bool
-	// output: pieces of output are told, too; those behind heard.
+	// output reports whether pages of turn output are requested. outputAfter is the position up to
+	// which they were read.
 	output      bool
 	outputAfter render.OutputPosition
-	// assignments: pages tell of turns that were handed out, which reportedTurn is the last of.
+	// assignments reports whether assigned turns are requested. reportedTurn is the last one
+	// reported.
 	assignments  bool
 	reportedTurn uint64
-	// reading is that of the named reader; nil without one.
+	// reading is the watch of the consumer; nil without one.
 	reading Reading
 }
 
-// Watch opens a stream of records of one run or of a namespace. Close it.
+// Watch opens a stream of records of one run or of a namespace. The caller must close it.
 //
-// Errors: NOT_FOUND for a run, OUT_OF_RANGE CURSOR_FOREIGN or CURSOR_AHEAD for
-// a cursor that is not of this journal, SEQ_AHEAD for a record that is yet to be;
-// for a consumer CONSUMER_TAKEN and MAX_CONSUMERS.
+// Errors: NOT_FOUND for a run; OUT_OF_RANGE CURSOR_FOREIGN or CURSOR_AHEAD for a cursor that is not
+// of this journal; SEQ_AHEAD for a record that does not exist yet; for a consumer CONSUMER_TAKEN
+// and MAX_CONSUMERS.
 func (r *Service) Watch(ctx context.Context, req Request) (*Watch, error) {
 	w := &Watch{r: r, follow: req.Follow, output: req.Output && req.Follow, outputAfter: req.OutputAfter, assignments: req.Assignments}
 	var err error
@@ -134,8 +134,8 @@ func (r *Service) Watch(ctx context.Context, req Request) (*Watch, error) {
 	return w, nil
 }
 
-// resume lets a watch of a named reader begin where that one has acknowledged, unless
-// the request says where.
+// resume sets the start of a consumer's watch to its acknowledged position, unless the request has
+// a cursor.
 func (r *Service) resume(ctx context.Context, ns uint32, req *Request) (known bool, err error) {
 	at, known, err := r.cfg.Readers.Resume(ctx, ns, req.Consumer, req.Principal.Name())
 	if err != nil || !known {
@@ -160,7 +160,7 @@ func (w *Watch) Close() {
 	}
 }
 
-// begin finds the place to resume at and, without follow, the one to end at.
+// begin determines the start of the watch and, without follow, its end.
 func (w *Watch) begin(ctx context.Context, req *Request) error {
 	w.at.Epoch = w.r.cfg.Store.Epoch()
 	tail, err := w.r.cfg.Store.Tail(ctx, w.key.Namespace)
@@ -206,8 +206,8 @@ func (w *Watch) beginRun(ctx context.Context, req *Request) error {
 	return err
 }
 
-// seqBehind finds the run's last record at or before the cursor by bisection:
-// positions grow with seqs.
+// seqBehind finds the run's last record at or before the cursor by binary search, because cursors
+// increase with seqs.
 func (w *Watch) seqBehind(ctx context.Context, last uint64) (uint64, error) {
 	var failed error
 	n := sort.Search(int(last), func(i int) bool {
@@ -225,11 +225,11 @@ func (w *Watch) seqBehind(ctx context.Context, last uint64) (uint64, error) {
 	return uint64(n), nil
 }
 
-// Next waits for the next page of records, or for a heartbeat after
-// Config.Heartbeat of silence. [ErrEnded] ends the watch, and so do
-// CONSUMER_REPLACED and CONSUMER_NOT_FOUND that of a consumer; other errors are ctx's
-// or the store's, after which Next may be called again. The page before is taken for
-// done with.
+// Next waits for the next page of records, or for a heartbeat after Config.Heartbeat without a
+// page. The previous page counts as taken, and its memory is released.
+//
+// Errors: [ErrEnded] ends the watch. CONSUMER_REPLACED and CONSUMER_NOT_FOUND end the watch of a
+// consumer. All other errors come from ctx or the store, and Next may be called again.
 func (w *Watch) Next(ctx context.Context) (Page, error) {
 	w.forget()
 	if err := w.replaced(); err != nil {
@@ -244,7 +244,7 @@ func (w *Watch) Next(ctx context.Context) (Page, error) {
 		if err != nil {
 			return Page{}, err
 		}
-		// Pieces that came before the entries are told before them; these are read again.
+		// Output that arrived before the entries comes first. The entries are read again later.
 		if chunks := w.chunks(); len(chunks) > 0 {
 			return Page{Output: chunks, Cursor: w.at}, nil
 		}
@@ -275,7 +275,7 @@ func (w *Watch) Next(ctx context.Context) (Page, error) {
 // maxChunks bounds the pieces of output of one page.
 const maxChunks = 16
 
-// chunks are the pieces of output that are to be told before the next record.
+// chunks returns the pieces of output that come before the next record.
 func (w *Watch) chunks() []render.OutputChunk {
 	var chunks []render.OutputChunk
 	for len(chunks) < maxChunks {
@@ -289,7 +289,8 @@ func (w *Watch) chunks() []render.OutputChunk {
 	return chunks
 }
 
-// chunk is the next piece of output; false: there is none, or a record comes before it.
+// chunk returns the next piece of output. It returns false if there is none or a record comes
+// first.
 func (w *Watch) chunk() (chunk render.OutputChunk, ok bool) {
 	if !w.output || w.key.ID == "" || w.r.cfg.Live == nil {
 		return chunk, false
@@ -298,7 +299,8 @@ func (w *Watch) chunk() (chunk render.OutputChunk, ok bool) {
 	return chunk, ok && (chunk.Behind <= w.seq || w.over)
 }
 
-// newlyAssignedTurn is the turn that the watch has told of and that was handed out since; 0 = none.
+// newlyAssignedTurn returns a turn that was assigned since the last call and that the watch has
+// already read the opening of; 0 = none.
 func (w *Watch) newlyAssignedTurn() uint64 {
 	if !w.assignments || w.key.ID == "" || w.r.cfg.Live == nil {
 		return 0
@@ -320,7 +322,7 @@ func (w *Watch) silent() bool {
 	return w.follow && w.r.cfg.Clock.Elapsed()-w.lastPageAt >= w.r.cfg.Heartbeat
 }
 
-// read gets the entries that follow the watch's place; none: it has caught up.
+// read returns the entries after the watch's position; none if it has caught up.
 func (w *Watch) read(ctx context.Context) ([]machine.Entry, error) {
 	if w.over {
 		return nil, nil
@@ -358,7 +360,7 @@ func (w *Watch) read(ctx context.Context) ([]machine.Entry, error) {
 	return entries, nil
 }
 
-// readRun reads one run and notices that it has been told to its end.
+// readRun reads the entries of one run. It sets over when the watch has read all of them.
 func (w *Watch) readRun(ctx context.Context) ([]machine.Entry, error) {
 	head, err := w.r.cfg.Engine.Head(ctx, w.key)
 	if err != nil {
@@ -375,15 +377,15 @@ func (w *Watch) readRun(ctx context.Context) ([]machine.Entry, error) {
 	return entries, nil
 }
 
-// rows turns entries into the records that pass and moves the watch behind them.
-// What was read before an error is told first; the error comes again.
+// rows converts entries to the matching records and moves the watch after them. If an error comes
+// after some records, rows returns the records, and the error occurs again in the next call.
 func (w *Watch) rows(ctx context.Context, entries []machine.Entry) ([]runtime.RecordRow, error) {
 	var rows []runtime.RecordRow
 	held := int64(0)
 	for i := range entries {
 		entry := &entries[i]
 		if len(rows) > 0 && held >= w.pageBytes || i > 0 && w.interrupted() {
-			break // the rest is read again
+			break // The rest is read again.
 		}
 		if w.key.ID == "" && !w.follow && entry.Cursor > w.until {
 			w.over = true
@@ -391,11 +393,11 @@ func (w *Watch) rows(ctx context.Context, entries []machine.Entry) ([]runtime.Re
 		}
 		seen, err := w.filter.entry(ctx, entry)
 		if w.key.ID == "" && machine.IsDeleted(err) {
-			// It was deleted since it was read: a gap by now.
+			// The run was deleted after the entry was read. It is a gap now.
 			seen, err = nil, nil
 		}
 		if machine.IsErased(err) && !entry.Erased {
-			break // since it was read: it is read again
+			break // The run was erased after the entry was read. The entry is read again.
 		}
 		if err != nil && len(rows) > 0 {
 			return rows, nil
@@ -415,13 +417,13 @@ func (w *Watch) rows(ctx context.Context, entries []machine.Entry) ([]runtime.Re
 	return rows, nil
 }
 
-// interrupted: a piece of output is to be told before the next entry.
+// interrupted reports whether a piece of output comes before the next entry.
 func (w *Watch) interrupted() bool {
 	_, now := w.chunk()
 	return now
 }
 
-// behind: the record was not told before the watch was resumed.
+// behind reports whether the record comes after the position at which the watch was resumed.
 func (w *Watch) behind(entry *machine.Entry, seq uint64) bool {
 	if w.key.ID != "" {
 		return seq > w.seq && (w.follow || seq <= w.until)
@@ -429,7 +431,7 @@ func (w *Watch) behind(entry *machine.Entry, seq uint64) bool {
 	return entry.Cursor != w.at.Position || seq-entry.First > uint64(w.at.Index)
 }
 
-// wait sleeps until something was committed, a heartbeat is due or ctx ends.
+// wait blocks until a commit, the next heartbeat or the end of ctx.
 func (w *Watch) wait(ctx context.Context) error {
 	w.forget()
 	if w.heartbeat == nil {
@@ -449,7 +451,8 @@ func (w *Watch) wait(ctx context.Context) error {
 	return nil
 }
 
-// consumed is closed when the watch of a consumer has to end; nil for others.
+// consumed returns a channel that is closed when the watch of a consumer has to end; nil for
+// others.
 func (w *Watch) consumed() <-chan struct{} {
 	if w.reading == nil {
 		return nil
@@ -457,7 +460,7 @@ func (w *Watch) consumed() <-chan struct{} {
 	return w.reading.Ended()
 }
 
-// replaced says why the watch of a consumer has to end.
+// replaced returns the reason why the watch of a consumer has to end, or nil.
 func (w *Watch) replaced() error {
 	select {
 	case <-w.consumed():

@@ -1,6 +1,6 @@
 // Starts the self-correcting pack, runs its turns here, and prints the trace.
 import { readFileSync } from "node:fs";
-import { PawlClient, RunStatus, type Turn } from "pawl-client";
+import { PawlClient, type Turn } from "pawl-client";
 import { Sidecar } from "pawl-client/testing";
 
 const pack = process.argv[2] ?? "../../testdata/packs/rfc0009-3-self-correcting.json";
@@ -25,6 +25,6 @@ for await (const { seq, body } of client.attach(result.run.runId).transitions())
     console.log(seq, body.value.event || "start", "->", body.value.toState, "visit", body.value.visit);
   }
 }
-console.log(RunStatus[result.status], result.artifacts);
+console.log(result.statusName, result.artifacts);
 client.close();
 await sidecar.close();

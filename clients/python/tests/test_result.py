@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -13,10 +13,12 @@ from pawl_client import (
     Client,
     JsonValue,
     NotFoundError,
+    PackInvalidError,
     Part,
     Reply,
     RunResult,
     RunStatus,
+    SchemaError,
     Turn,
     Worker,
 )
@@ -113,3 +115,33 @@ def test_a_last_turn_far_from_the_end(client: Client) -> None:
 def test_an_unknown_run(client: Client) -> None:
     with pytest.raises(NotFoundError):
         client.attach("01J9Z3NDEKTSV4RRFFQ69G5FAV").result()
+
+
+@dataclass
+class Sum:
+    """The artifact of the tests, as a class."""
+
+    of: list[int]
+
+
+def test_values_of_a_result(client: Client) -> None:
+    result = client.run("steps", handler, variables={"n": 1})
+    assert result.text == "all"
+    assert result.artifact("sum", Sum) == Sum([1, 2])
+    with pytest.raises(SchemaError, match=r"(?s)^artifact sum: .*integer") as other:
+        result.artifact("sum", int)
+    assert other.value.reason == "ARTIFACT_INVALID"
+    with pytest.raises(SchemaError, match="artifact log: it was not written; written: sum"):
+        result.artifact("log", Sum)
+
+
+@pytest.mark.parametrize("path", ["shop.pack.yaml", "packs/my shop.json", "C:\\packs\\SHOP.YML"])
+def test_a_path_as_text_is_no_pack(client: Client, path: str) -> None:
+    for call in (client.register_pack, client.validate_pack):
+        with pytest.raises(PackInvalidError) as caught:
+            call(path)
+        assert f"pass Path({path!r}) to read the file" in str(caught.value)
+    with pytest.raises(PackInvalidError, match="PACK_INVALID"):
+        client.register_pack("id: shop.yaml")
+    with pytest.raises(PackInvalidError, match="PACK_INVALID"):
+        client.register_pack("{id: shop.yaml}")

@@ -4,6 +4,7 @@ import { type BlobContent, type BlobHead, getBlob, putBlob } from "./blobs.js";
 import { brand } from "./brand.js";
 import { BaseClient } from "./client_base.js";
 import { type Driven, type DriveOptions, driven, type OnOutput, startDrive } from "./drive.js";
+import { PawlError } from "./errors.js";
 import type { ExactHandlers } from "./exact_types.js";
 import {
   type RegisterPackResponse,
@@ -322,11 +323,27 @@ export class PawlClient extends BaseClient {
   #document(document: string | Uint8Array, options: PackOptions) {
     return {
       namespace: this.connection.namespace,
-      content: typeof document === "string" ? new TextEncoder().encode(document) : document,
+      content: contentOf(document),
       filename: options.filename ?? "",
       strictSchema: options.strictSchema ?? "",
     };
   }
+}
+
+/**
+ * The path of a pack's file. No pack has this form: YAML on one line has a colon or a brace.
+ */
+const PATH = /^(?!.*: )[^\n{]*\.(?:json|ya?ml)$/i;
+
+function contentOf(document: string | Uint8Array): Uint8Array {
+  if (typeof document !== "string") {
+    return document;
+  }
+  if (PATH.test(document)) {
+    const text = `document: "${document}" is a path, not a pack; pass await readFile("${document}") of node:fs/promises`;
+    throw new PawlError("request", text, { reason: "PACK_INVALID" });
+  }
+  return new TextEncoder().encode(document);
 }
 
 function entryOf(options: { readonly agent?: string; readonly state?: string }) {

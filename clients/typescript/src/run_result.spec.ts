@@ -1,6 +1,7 @@
 /** What came out of a run is the same however one asks. */
 
 import { describe, expect, test } from "vitest";
+import { z } from "zod";
 import { STEPS, serving, stepsPack, useSidecar } from "./fixture.js";
 import { json, type Part, PawlError, type RunResult, RunStatus, type Turn } from "./index.js";
 import { newId } from "./retry.js";
@@ -107,3 +108,62 @@ describe("the result of a run", () => {
     expect(PawlError.is(error, "RUN_NOT_FOUND")).toBe(true);
   });
 });
+
+describe("the values of a result", () => {
+  const Sum = z.object({ of: z.array(z.number()) });
+
+  test("its text, the name of its status, and an artifact by a schema", async () => {
+    const result = await shared.client.run("steps", handler, { variables });
+    expect([result.text, result.statusName]).toEqual(["all", "COMPLETED"]);
+    const sum: { of: number[] } = await result.artifact("sum", Sum);
+    expect(sum).toEqual({ of: [1, 2] });
+    expect(await result.artifact("sum", (value) => JSON.stringify(value))).toBe('{"of":[1,2]}');
+    await expect(result.artifact("sum", z.string())).rejects.toMatchObject({
+      reason: "ARTIFACT_INVALID",
+      message: expect.stringMatching(/^artifact sum: at \$: /),
+    });
+    await expect(result.artifact("sum", () => fail("no sum"))).rejects.toMatchObject({
+      reason: "ARTIFACT_INVALID",
+      message: "artifact sum: no sum",
+    });
+    await expect(result.artifact("log", Sum)).rejects.toThrow("was not written; written: sum");
+  });
+
+  test("by JSON.stringify", async () => {
+    const large = { n: 2n ** 60n };
+    const big = (turn: Turn) =>
+      turn.terminal ? {} : { event: "Done", artifacts: { sum: { of: large } } };
+    let failing = true;
+    const once = (turn: Turn) => {
+      if (failing) {
+        failing = false;
+        fail("once");
+      }
+      return big(turn);
+    };
+    const result = await shared.client.run("steps", once, { variables });
+    const { run, ...read } = JSON.parse(JSON.stringify(result));
+    expect(read).toEqual({
+      status: "COMPLETED",
+      reason: "completed",
+      artifacts: { sum: { of: { n: String(2n ** 60n) } } },
+      output: [],
+      text: "",
+      errors: [{ name: "Error", message: "once" }],
+    });
+    expect(run.runId).toBe(result.run.runId);
+  });
+});
+
+function fail(text: string): never {
+  throw new Error(text);
+}
+
+test.each(["shop.pack.yaml", "packs/my shop.json", "C:\\packs\\SHOP.YML"])(
+  "a path as text is no pack: %s",
+  async (path) => {
+    const expected = { reason: "PACK_INVALID", message: expect.stringContaining("readFile(") };
+    await expect((async () => shared.client.registerPack(path))()).rejects.toMatchObject(expected);
+    await expect((async () => shared.client.validatePack(path))()).rejects.toMatchObject(expected);
+  },
+);

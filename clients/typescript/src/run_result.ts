@@ -1,24 +1,132 @@
 /** The result of a run that any program executed. */
 
-import { RecordKind, type RunStatus } from "./gen/pawl/v1/record_pb.js";
+import { PawlError } from "./errors.js";
+import { RecordKind, RunStatus } from "./gen/pawl/v1/record_pb.js";
+import type { ArtifactData } from "./plain_message.js";
 import type { CallOptions } from "./retry.js";
 import { type RunInfo, type RunReader, valuesOf } from "./run_reader.js";
+import { fitting, type StandardSchema } from "./standard_schema.js";
 import type { AnyPack, PackTypes, Values } from "./types.js";
-import type { Part } from "./values.js";
+import { type Part, textOf } from "./values.js";
 
 /** Result of a run that has ended, or that waits for an outside input. */
 export interface RunResult<P extends PackTypes = AnyPack> {
   readonly run: RunInfo;
   /** Status of the run. */
   readonly status: RunStatus;
+  /** Name of the status, for example "COMPLETED". */
+  readonly statusName: keyof typeof RunStatus;
   /** Why the run ended, for example "completed"; empty while it has not. */
   readonly reason: string;
   /** The newest values by name. */
   readonly artifacts: Values<P["artifacts"]>;
   /** Output of the last completed turn, by any executor. */
   readonly output: readonly Part[];
+  /** The text of the output, without its other parts; empty if it has none. */
+  readonly text: string;
   /** Errors of handlers of this process, in order. */
   readonly errors: readonly unknown[];
+  /**
+   * Returns an artifact as a schema of zod, or of another library with Standard Schema, or a
+   * function converts it. Throws a PawlError (ARTIFACT_INVALID) if the artifact was not written, or
+   * does not fit.
+   *
+   *     const plan = await result.artifact("plan", z.object({ steps: z.array(z.string()) }));
+   */
+  artifact<T>(
+    name: keyof P["artifacts"] & string,
+    schema: StandardSchema<unknown, T> | ((value: ArtifactData) => T | Promise<T>),
+  ): Promise<T>;
+  /**
+   * Returns the result for JSON.stringify: statuses by name, errors by name, reason and message,
+   * and whole numbers that a number cannot hold as text.
+   */
+  toJSON(): { readonly [name: string]: unknown };
+}
+
+class Result<P extends PackTypes> implements RunResult<P> {
+  constructor(
+    readonly run: RunInfo,
+    readonly artifacts: Values<P["artifacts"]>,
+    readonly output: readonly Part[],
+    readonly errors: readonly unknown[],
+  ) {}
+
+  get status(): RunStatus {
+    return this.run.status;
+  }
+
+  get statusName(): keyof typeof RunStatus {
+    return RunStatus[this.status] as keyof typeof RunStatus;
+  }
+
+  get reason(): string {
+    return this.run.reason;
+  }
+
+  get text(): string {
+    return textOf(this.output);
+  }
+
+  async artifact<T>(
+    name: string,
+    schema: StandardSchema<unknown, T> | ((value: ArtifactData) => T | Promise<T>),
+  ): Promise<T> {
+    const artifacts = this.artifacts as Readonly<{ [name: string]: ArtifactData | undefined }>;
+    const value = artifacts[name];
+    if (value === undefined) {
+      const written = Object.keys(artifacts).join(", ") || "none";
+      throw invalid(`artifact ${name}: it was not written; written: ${written}`);
+    }
+    if (typeof schema !== "function" || "~standard" in schema) {
+      return fitting(
+        schema as StandardSchema<unknown, T>,
+        value,
+        ARTIFACT_INVALID,
+        `artifact ${name}`,
+      );
+    }
+    try {
+      return await schema(value);
+    } catch (error) {
+      throw invalid(`artifact ${name}: ${error instanceof Error ? error.message : error}`, error);
+    }
+  }
+
+  toJSON(): { readonly [name: string]: unknown } {
+    const { run, statusName, reason, artifacts, output, text, errors } = this;
+    const all = { run, status: statusName, reason, artifacts, output, text, errors };
+    return printable(all) as { readonly [name: string]: unknown };
+  }
+}
+
+const ARTIFACT_INVALID = "ARTIFACT_INVALID";
+
+function invalid(text: string, cause?: unknown): PawlError {
+  return new PawlError("schema", text, { reason: ARTIFACT_INVALID, cause });
+}
+
+/** Returns a value of the result without bigint and without Error. */
+function printable(value: unknown): unknown {
+  if (typeof value === "bigint") {
+    return String(value);
+  }
+  if (value instanceof Error) {
+    const { name, message } = value;
+    return PawlError.is(value) ? { name, reason: value.reason, message } : { name, message };
+  }
+  if (Array.isArray(value)) {
+    return value.map(printable);
+  }
+  if (
+    typeof value !== "object" ||
+    value === null ||
+    "toJSON" in value ||
+    ArrayBuffer.isView(value)
+  ) {
+    return value;
+  }
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, printable(item)]));
 }
 
 // How many records are read first, from the end; and the factor for each further read.
@@ -33,14 +141,9 @@ export async function readResult<P extends PackTypes>(
 ): Promise<RunResult<P>> {
   const snapshot = await run.snapshot(options);
   const info = snapshot.run as RunInfo;
-  return {
-    run: info,
-    status: info.status,
-    reason: info.reason,
-    artifacts: valuesOf(snapshot) as Values<P["artifacts"]>,
-    output: known.output ?? (await lastOutput(run, info.seq, options)),
-    errors: known.errors ?? [],
-  };
+  const artifacts = valuesOf(snapshot) as Values<P["artifacts"]>;
+  const output = known.output ?? (await lastOutput(run, info.seq, options));
+  return new Result<P>(info, artifacts, output, known.errors ?? []);
 }
 
 async function lastOutput<P extends PackTypes>(

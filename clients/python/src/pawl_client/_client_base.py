@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pawl_client._blobs import AsyncBlobData, Download, Upload, source_of
 from pawl_client._consumers import Consumers, ConsumerTail
 from pawl_client._control_operations import Controls
+from pawl_client._errors import PackInvalidError
 from pawl_client._event_reader import EventReader
 from pawl_client._event_source import EventSource
 from pawl_client._flow import Flow, Operation, T, attempt
@@ -150,10 +152,21 @@ class BaseClient:
         )
 
 
+_PATH = re.compile(r"(?!.*: )[^\n{]*\.(?:json|ya?ml)", re.IGNORECASE)
+"""The path of a pack's file. No pack has this form: YAML on one line has a colon or a brace."""
+
+
 def document(source: Path | str | bytes, filename: str) -> tuple[bytes, str]:
     """Returns the bytes of a pack and its file name. A Path is read; str and bytes are the
     document.
+
+    Raises PackInvalidError for a text that is the path of a file.
     """
+    if isinstance(source, str) and _PATH.fullmatch(source):
+        raise PackInvalidError(
+            f"source: {source!r} is a path, not a pack; pass Path({source!r}) to read the file",
+            reason="PACK_INVALID",
+        )
     if isinstance(source, Path):
         return source.read_bytes(), filename or source.name
     return (source.encode() if isinstance(source, str) else source), filename

@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, TypeVar, cast
 from pawl_client import _output_schema
 from pawl_client._convert import enum_of, from_proto, optional, optional_record
 from pawl_client._enums import Awaiting, Disposition, RunStatus
-from pawl_client._errors import HandlerError
+from pawl_client._errors import HandlerError, SchemaError
 from pawl_client._records import Record
 from pawl_client._runs import RunInfo, Snapshot, StepOutcome, TurnRef
 from pawl_client._types import ReplyArtifactsT, ReplyEventT, ValuesT
@@ -132,6 +132,23 @@ class RunResult(Generic[ValuesT]):
     def reason(self) -> str:
         """Why it ended, for example "completed"; empty while it is active."""
         return self.run.reason
+
+    @property
+    def text(self) -> str:
+        """The text of the output, without its other parts; empty if it has none."""
+        return "".join(part.text for part in self.output if part.text is not None)
+
+    def artifact(self, name: str, cls: type[T]) -> T:
+        """Returns an artifact as a validated instance of a class that pydantic supports.
+
+        Raises SchemaError (ARTIFACT_INVALID) if the artifact was not written, or does not fit.
+        """
+        artifacts = cast("Mapping[str, Any]", self.artifacts)
+        if name not in artifacts:
+            written = ", ".join(artifacts) or "none"
+            text = f"artifact {name}: it was not written; written: {written}"
+            raise SchemaError(text, reason="ARTIFACT_INVALID")
+        return _output_schema.artifact_of(cls, name, artifacts[name])
 
     def output_as(self, cls: type[T]) -> T:
         """Returns the output as a validated instance of a class that pydantic supports.

@@ -134,6 +134,14 @@ def embedded(schema: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]
     return part, roots
 
 
+def artifact_of(cls: type[T], name: str, value: Any) -> T:
+    """Implements `RunResult.artifact`."""
+    instance, fault = OutputSchema.of(cls).value(value)
+    if fault:
+        raise SchemaError(f"artifact {name}: {fault}", reason="ARTIFACT_INVALID")
+    return cast("T", instance)
+
+
 def instance_of(cls: type[T], output: Sequence[Part]) -> T:
     """Implements `RunResult.output_as`."""
     values = [part.json.value for part in output if part.json is not None]

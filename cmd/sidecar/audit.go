@@ -21,12 +21,12 @@ func newAuditVerify(p *output.Printer) *cobra.Command {
 	key, head := "", ""
 	cmd := &cobra.Command{
 		Use:   "verify DIR",
-		Short: "Prove that no line of an audit was changed, added or taken out",
-		Long: `Proves the chain of an audit, also of one that is being written, from its first file
-to its last, and prints where it ends: NUMBER:HASH. Keep that elsewhere: with --head an earlier
-end is looked for, so that lines which were cut off at the end since are found as well.
+		Short: "Check that no line of an audit log was changed, added or removed",
+		Long: `Checks the hash chain of an audit log from its first file to its last, also while a sidecar writes
+it, and prints its end as NUMBER:HASH. Keep that value outside of the machine: a later check with
+--head finds lines that were cut off at the end.
 
-Exit codes: 0 it is whole; 1 it is not; 2 it cannot be read.`,
+Exit codes: 0 the log is intact; 1 it is not; 2 it cannot be read.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			secret, err := auditKey(key)
@@ -40,8 +40,8 @@ Exit codes: 0 it is whole; 1 it is not; 2 it cannot be read.`,
 			return printEnd(p, end)
 		},
 	}
-	cmd.Flags().StringVar(&key, "key", "", "file of the key that it was written with")
-	cmd.Flags().StringVar(&head, "head", "", "NUMBER:HASH of an earlier end, which must still be there")
+	cmd.Flags().StringVar(&key, "key", "", "file with the HMAC key of the log (default: the log has none)")
+	cmd.Flags().StringVar(&head, "head", "", "NUMBER:HASH of an earlier end of the log, which it must still contain")
 	return cmd
 }
 
@@ -90,9 +90,9 @@ func newAuditExport(p *output.Printer) *cobra.Command {
 	key, principal, method, after := "", "", "", uint64(0)
 	cmd := &cobra.Command{
 		Use:   "export DIR",
-		Short: "Print the lines of an audit, each proven",
-		Long: `Prints lines as they stand in the files, one JSON object each, and ends with an error at the
-first that is not whole.`,
+		Short: "Verify an audit log and print its lines",
+		Long: `Prints the lines of an audit log as they are stored, one JSON object each. It checks the hash chain
+and fails at the first line that does not match.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			secret, err := auditKey(key)
@@ -109,9 +109,9 @@ first that is not whole.`,
 			return errors.Join(err)
 		},
 	}
-	cmd.Flags().StringVar(&key, "key", "", "file of the key that it was written with")
-	cmd.Flags().Uint64Var(&after, "after", 0, "only lines behind this number")
-	cmd.Flags().StringVar(&principal, "principal", "", "only those of this principal")
-	cmd.Flags().StringVar(&method, "method", "", "only those of methods that end so: StartRun")
+	cmd.Flags().StringVar(&key, "key", "", "file with the HMAC key of the log (default: the log has none)")
+	cmd.Flags().Uint64Var(&after, "after", 0, "only lines after this number; 0 = all")
+	cmd.Flags().StringVar(&principal, "principal", "", "only lines of this principal")
+	cmd.Flags().StringVar(&method, "method", "", "only lines of methods with this ending, for example StartRun")
 	return cmd
 }

@@ -20,33 +20,31 @@ func newBackup(p *output.Printer) *cobra.Command {
 	c, to := &command.Client{}, server.BackupTo{}
 	cmd := &cobra.Command{
 		Use:   "backup TO [--addr ADDR | --data DIR | --store URL]",
-		Short: "Write a backup of a sidecar's store, or what is new since the last",
-		Long: `Writes what the store of a running sidecar holds at this moment (--data, --store: that of a
-data directory or a database that no sidecar has open) into a file in the directory TO: everything the
-first time, then what is new since the last file there (--full: everything again). The
-sidecar works on meanwhile. A file has a digest of all its bytes and names the one that it
-follows on; one that is cut, changed or missing is refused. It has its name once it is
-whole and on disk.
+		Short: "Back up a store, in full or since the last backup",
+		Long: `Writes a backup of the store into a file in the directory TO. The store is that of the running
+sidecar at --addr, or with --data or --store one that no sidecar has open. The first backup in TO is a
+full one. Each later one has only what is new, unless you give --full. The sidecar continues to serve.
+Each file has a digest of its bytes and names the file that it follows. A restore refuses a file that
+is cut, changed or missing. A file gets its name when it is complete and synced.
 
-The file is NOT ENCRYPTED, also where the data directory is, and has everything, unless
---recipient names who may read it: age recipients (age1..., of age-keygen). The identity
-stays where restores are made; who backs up needs none, and pawl restore --identity
-proves the files. Each is a file of age as any other.
+A backup contains everything and is NOT ENCRYPTED, even if the data directory is, unless you name
+--recipient: age recipients (age1..., of age-keygen). The backup needs no identity; pawl restore
+--identity reads the file. It is an ordinary age file.
 
-The values of runs that can be erased are not in it without their keys. With --data and --store
-one copy of these (RUNKEYS) lies beside all backups and is written over by each: what was erased
-before the last one stays erased. A running sidecar never hands out its keys: copy RUNKEYS
-from its data directory then, behind each backup; a database's own backups have them.
+The keys of erasable runs are not in the backup. With --data and --store, one copy of them (RUNKEYS)
+is beside the backups and each backup replaces it, so that values erased before the last backup stay
+erased. A running sidecar does not send these keys: copy RUNKEYS from its data directory after each
+backup. A database has the keys in its own backups.
 
-With --store each partition of the database but the first has a directory of its own in TO,
-partition-01 and so on, and one line is printed for each. Broken off, what has a name is whole:
-call it again.
+With --store, each partition of the database except the first gets a directory in TO, partition-01
+and so on, and the command prints one line for each. You can repeat an interrupted backup. Files with
+a name are complete.
 
-pawl restore TO --data NEW makes a data directory of it, --store URL a schema. A sidecar asks for the scope
-store:read, and makes one backup at a time.
+Restore with pawl restore TO --data NEW or --store URL. A sidecar requires the scope store:read and
+makes one backup at a time.
 
-Exit codes: 0 done; 1 the directory or a backup is damaged, or the sidecar refused; 2 it
-cannot be opened or reached.`,
+Exit codes: 0 done; 1 the store or a backup is damaged, or the sidecar refused; 2 the store cannot be
+opened or reached.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			to.Dir = args[0]
@@ -61,12 +59,12 @@ cannot be opened or reached.`,
 		},
 	}
 	dataOrTarget(cmd, &data, c)
-	cmd.Flags().BoolVar(&to.Full, "full", false, "everything, though there are backups to follow on")
-	cmd.Flags().StringSliceVar(&to.Recipients, "recipient", nil, "age recipient that the file is encrypted for; may be repeated")
+	cmd.Flags().BoolVar(&to.Full, "full", false, "write a full backup even if there are earlier ones")
+	cmd.Flags().StringSliceVar(&to.Recipients, "recipient", nil, "age recipient that can decrypt the backup (repeatable)")
 	return cmd
 }
 
-// runBackup tells of each partition's as it is written, and as JSON of all at the end.
+// runBackup prints a line for each partition when its backup is written, or JSON about all at the end.
 func runBackup(ctx context.Context, p *output.Printer, c *command.Client, data server.Data, to server.BackupTo) error {
 	var all []server.BackupDone
 	err := takeBackup(ctx, c, data, to, func(done server.BackupDone) {
@@ -95,7 +93,7 @@ func takeBackup(ctx context.Context, c *command.Client, data server.Data, to ser
 	}
 	return c.Store(func(store pawlv1.StoreServiceClient) error {
 		parts, unserved, err := servedPartitions(ctx, store)
-		// The owner of one may be dead, and the next one about to take it.
+		// The owner of a partition may have died, and another node may be about to take it over.
 		for began := time.Now(); err == nil && len(unserved) > 0 && time.Since(began) < takenWithin; {
 			select {
 			case <-time.After(takenWithin / 10):
@@ -110,10 +108,10 @@ func takeBackup(ctx context.Context, c *command.Client, data server.Data, to ser
 	})
 }
 
-// takenWithin is how soon a partition has an owner again that somebody serves.
+// takenWithin bounds the time until a served partition has an owner again.
 const takenWithin = 5 * time.Second
 
-// servedPartitions are those with something that somebody serves, and the others.
+// servedPartitions returns the partitions with an owner or with served namespaces, and the others.
 func servedPartitions(ctx context.Context, store pawlv1.StoreServiceClient) (parts, unserved []int32, err error) {
 	all, err := store.ListPartitions(ctx, &pawlv1.ListPartitionsRequest{})
 	for _, one := range all.GetPartitions() {
@@ -126,7 +124,7 @@ func servedPartitions(ctx context.Context, store pawlv1.StoreServiceClient) (par
 	return parts, unserved, err
 }
 
-// servedBackup is that of a partition of a running sidecar's store.
+// servedBackup backs up one partition of a running sidecar's store.
 func servedBackup(store pawlv1.StoreServiceClient, part int32) server.TakeBackup {
 	return func(ctx context.Context, after string, out io.Writer) error {
 		stream, err := store.Backup(ctx, &pawlv1.BackupRequest{After: after, Partition: uint32(part)})
@@ -137,7 +135,7 @@ func servedBackup(store pawlv1.StoreServiceClient, part int32) server.TakeBackup
 	}
 }
 
-// copyBackup writes what a sidecar streams.
+// copyBackup writes the backup that a sidecar streams.
 func copyBackup(stream grpc.ServerStreamingClient[pawlv1.BackupResponse], out io.Writer) error {
 	for {
 		piece, err := stream.Recv()
@@ -157,7 +155,8 @@ func backupObject(done server.BackupDone) output.Object {
 	return output.Object{{Key: "file", Value: done.File}, {Key: "follows", Value: done.BasedOn}, {Key: "bytes", Value: done.Bytes}, {Key: "run_keys", Value: done.RunKeys}}
 }
 
-// backupsObject has that of the first partition, which was the last, and beside it those of the others.
+// backupsObject returns the JSON about the backups: the fields of the first partition's, and a list of
+// the others.
 func backupsObject(all []server.BackupDone) output.Object {
 	first := len(all) - 1
 	object, others := backupObject(all[first]), []any{}
@@ -183,26 +182,25 @@ func newRestore(p *output.Printer) *cobra.Command {
 	var from server.RestoreFrom
 	cmd := &cobra.Command{
 		Use:   "restore FROM --data NEW | restore FROM --store URL",
-		Short: "Make a data directory, or a schema of a database, of backups",
-		Long: `Makes a data directory of the backups in the directory FROM: of the last that has
-everything and all that follow on it, or up to --to FILE. NEW must be empty or absent; it
-has its name only when everything in it was proven ('pawl check').
+		Short: "Restore backups into a new data directory or database schema",
+		Long: `Restores the last full backup in the directory FROM and all backups that follow it, up to the newest
+or to --to FILE. NEW must be empty or absent. It gets its name after 'pawl check' has passed.
 
-Backups that were encrypted for --recipient take --identity. With --encryption-key-file NEW
-is an encrypted directory, also where the one that was backed up was not.
+Encrypted backups need --identity. With --encryption-key-file NEW is encrypted, even if the original
+store was not.
 
-With --store it is made in a database, in the schema --store-schema, which has no store
-yet: in a directory under TMPDIR first, in the clear, which goes again, and then in one
-transaction. A process that is killed leaves that directory, and nothing in the schema or all.
-Backups of several partitions (directories partition-01 and so on in FROM) are made partitions
-again, of the newest backup of each: they go into a database only, without --to and --run-keys.
+With --store, the command restores into the schema --store-schema, which must have no store. It first
+restores, unencrypted, into a directory under TMPDIR, copies that in one transaction and removes it. A killed
+process leaves that directory, and the complete store or nothing in the schema. Backups of several
+partitions (directories partition-01 and so on in FROM) can only go into a database, each from its newest
+backup, without --to and --run-keys.
 
-It is another store than the one that was backed up: what callers hold of that one's
-cursors is refused (CURSOR_FOREIGN) instead of passing over records. Named consumers and
-webhooks go on where they were when the backup was made. Never serve both.
+The result is a different store from the original one. It refuses cursors of the original
+(CURSOR_FOREIGN), because records could be missing between them. Named consumers and webhooks continue at
+their position in the backup. Never serve both stores.
 
-Exit codes: 0 done; 1 a backup is cut, changed, missing or in the wrong order; 2 NEW is
-not empty, the schema has a store, or the backups are of several partitions and NEW is a directory.`,
+Exit codes: 0 done; 1 a backup is cut, changed, missing or out of order; 2 NEW is not empty, the
+schema has a store, or the backups are of several partitions and NEW is a directory.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !data.Given() {
@@ -226,10 +224,10 @@ not empty, the schema has a store, or the backups are of several partitions and 
 			return printReport(p, report, nil)
 		},
 	}
-	dataFlag(cmd, &data, "directory to make, empty or absent")
+	dataFlag(cmd, &data, "directory to create, empty or absent")
 	storeFlag(cmd, &data)
-	cmd.Flags().StringVar(&from.RunKeys, "run-keys", "", "file of the keys of erasable runs, the newest that there is; default RUNKEYS beside the backups")
-	cmd.Flags().StringVar(&from.Identity, "identity", "", "file of the age identity that opens encrypted backups")
-	cmd.Flags().StringVar(&from.UpTo, "to", "", "file of the last backup to take; default the newest")
+	cmd.Flags().StringVar(&from.RunKeys, "run-keys", "", "file with the newest keys of erasable runs (default: RUNKEYS beside the backups)")
+	cmd.Flags().StringVar(&from.Identity, "identity", "", "file with the age identity that decrypts the backups")
+	cmd.Flags().StringVar(&from.UpTo, "to", "", "file of the last backup to restore (default: the newest)")
 	return cmd
 }

@@ -21,26 +21,23 @@ func newBench(p *output.Printer) *cobra.Command {
 	rounds, moves := 0, 0
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure speed and size against yardsticks of this machine",
-		Long: `Measures throughput, latency, memory and disk use of the sidecar on this machine.
-Every commit is synced. Each comparison is the median of interleaved rounds, with
-its spread, against yardsticks of the same rounds: fsync, a gRPC echo, Badger
-written naively, and the committer without an engine. Servers and load run in
-processes of their own; nothing of them stays.
+		Short: "Measure throughput, latency and size on this machine",
+		Long: `Measures throughput, latency, memory and disk use of the sidecar on this machine. Every commit is
+synced. Each comparison is the median of interleaved rounds, with its spread. The reference values of
+the same rounds are fsync, a gRPC echo, direct writes to Badger, and the committer without an engine.
+Servers and load run in separate processes, which all end with the command.
 
-The data goes to a directory that is made in --dir and removed afterwards; it
-takes up to 2 GB, with --quick up to 1 GB. Use the file system that the sidecar
-will use: on tmpfs the figures mean nothing.
+The data is in a temporary directory in --dir, up to 2 GB, or up to 1 GB with --quick. Choose the file
+system that the sidecar will use: on tmpfs the figures are meaningless.
 
-With --store, a PostgreSQL database is measured beside the embedded store, in the same
-interleaved rounds (parts store and store-million), and three sidecars that share it (part
-cluster): calls through another node, throughput, hand-overs and take-overs (--moves).
+With --store, the bench measures a PostgreSQL database beside the embedded store in the same rounds
+(parts store and store-million), and three sidecars that share it (part cluster): calls through
+another node, throughput, handovers and takeovers (--moves).
 
-It waits up to two minutes (--wait) until the machine is quiet, and says how busy it
-was.
+The bench waits up to two minutes (--wait) for an idle machine and reports how busy it was.
 
-Exit codes: 0 everything was measured, whether or not a bar was reached; 1 a part
-could not be measured.`,
+Exit codes: 0 everything was measured, also where a target was missed; 1 a part could not be
+measured.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if rounds < 0 || moves < 0 {
@@ -64,15 +61,15 @@ could not be measured.`,
 		},
 	}
 	cmd.Flags().BoolVar(&opts.Quick, "quick", false, "smaller sizes and fewer rounds, within two minutes on two cores")
-	cmd.Flags().DurationVar(&opts.Wait, "wait", load.QuietWait, "wait so long at most until the load of the machine is under 0.5 (with --quick 0)")
-	cmd.Flags().StringVar(&opts.Dir, "dir", "", "where to put the data (default the temporary directory)")
-	cmd.Flags().IntVar(&rounds, "rounds", 0, "rounds of each comparison (default 5, with --quick 3)")
-	cmd.Flags().IntVar(&moves, "moves", 0, "how often the store moves by SIGTERM of its owner, and by SIGKILL, with --store (default 10, with --quick 3)")
-	cmd.Flags().Var(&opts.Store, "store", "PostgreSQL database whose store is measured beside the embedded one: postgres://USER@HOST[:PORT]/DATABASE; the bench makes schemas of its own there and drops them")
+	cmd.Flags().DurationVar(&opts.Wait, "wait", load.QuietWait, "longest wait until the load of the machine is below 0.5 (with --quick: 0)")
+	cmd.Flags().StringVar(&opts.Dir, "dir", "", "directory for the data (default: the temporary directory)")
+	cmd.Flags().IntVar(&rounds, "rounds", 0, "rounds of each comparison; 0 = 5, with --quick 3")
+	cmd.Flags().IntVar(&moves, "moves", 0, "with --store: number of moves of the store after SIGTERM of its owner, and after SIGKILL; 0 = 10, with --quick 3")
+	cmd.Flags().Var(&opts.Store, "store", "PostgreSQL database to measure beside the embedded store: postgres://USER@HOST[:PORT]/DATABASE; the bench creates schemas there and drops them")
 	cmd.Flags().StringSliceVar(&opts.Parts, "part", nil, "measure only this part (repeatable): "+strings.Join(load.PartNames(), ", "))
-	cmd.Flags().StringVar(&opts.Python, "python", "", "Python that has the pawl package (default the source tree's, if there is one)")
-	cmd.Flags().StringVar(&opts.Node, "node", "", "Node for the source tree's TypeScript client (default node)")
-	cmd.Flags().StringVar(&opts.Profiles, "cpuprofile", "", "directory for a CPU profile of every process")
+	cmd.Flags().StringVar(&opts.Python, "python", "", "Python with the pawl package (default: that of the source tree)")
+	cmd.Flags().StringVar(&opts.Node, "node", "", "Node for the TypeScript client of the source tree (default: node)")
+	cmd.Flags().StringVar(&opts.Profiles, "cpuprofile", "", "directory for the CPU profiles of all processes (default: no profiles)")
 	return cmd
 }
 

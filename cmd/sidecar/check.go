@@ -21,24 +21,23 @@ func newCheck(p *output.Printer) *cobra.Command {
 	c, repair, online := &command.Client{}, false, false
 	cmd := &cobra.Command{
 		Use:   "check --data DIR | check --store URL | check --online [--addr ADDR]",
-		Short: "Prove that everything in a store is in order",
-		Long: `Opens a data directory or a database whose store no sidecar has open and proves every invariant: hash
-chains, dense seqs, heads and rows equal to the replay of the records, indexes,
-timers and cursors. It prints counts, or the first fault.
+		Short: "Check every invariant of a store",
+		Long: `Opens a data directory or a database that no sidecar has open and checks every invariant: hash
+chains, consecutive seqs, indexes, timers and cursors, and that all rows equal the replay of the
+records. It prints counts, or the first fault.
 
-With --online a running sidecar proves its store as it is at this moment and works on
-meanwhile; it takes at most about half of one core, and the scope store:read. How far it
-has come is printed on stderr.
+With --online, the running sidecar checks its own store while it serves. That uses at most about half a
+core and needs the scope store:read. The command prints the progress on standard error.
 
-With --repair it first rebuilds every row that follows from the entries of its run
-and is not as they make it, says how many of each kind, and checks then. Entries are
-never written: a run whose entries are damaged is named and left as it is.
+With --repair, the command first rebuilds every row that differs from the replay of its run's records,
+and prints how many rows of each kind it rebuilt. It never writes records: it names a run with damaged
+records and leaves it unchanged.
 
-Of a database with several partitions one is looked at after the other; counts are of all, and
-what is printed of one that is not the first begins with its number.
+It checks the partitions of a database in turn. Counts are over all partitions. A line about a
+partition other than the first begins with its number.
 
-Exit codes: 0 in order; 1 a fault was found; 2 the store cannot be opened, or the
-sidecar not be reached.`,
+Exit codes: 0 in order; 1 a fault was found; 2 the store cannot be opened, or the sidecar cannot
+be reached.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := errors.Join(exclusive(cmd, "data", "store", "addr"), exclusive(cmd, "data", "store", "online"), exclusive(cmd, "online", "repair")); err != nil {
@@ -59,11 +58,11 @@ sidecar not be reached.`,
 			return printReport(p, report, err)
 		},
 	}
-	dataFlag(cmd, &data, "directory of a store that no sidecar has open")
+	dataFlag(cmd, &data, "data directory that no sidecar has open")
 	storeFlag(cmd, &data)
 	c.BindTarget(cmd)
-	cmd.Flags().BoolVar(&online, "online", false, "the store of the running sidecar at --addr")
-	cmd.Flags().BoolVar(&repair, "repair", false, "rebuild what follows from entries where it differs")
+	cmd.Flags().BoolVar(&online, "online", false, "check the store of the running sidecar at --addr")
+	cmd.Flags().BoolVar(&repair, "repair", false, "rebuild rows that differ from the replay of the records")
 	return cmd
 }
 

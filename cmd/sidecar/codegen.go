@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 )
 
-// generation is what `pawl codegen` was asked for.
+// generation holds the flags and the pack of `pawl codegen`.
 type generation struct {
 	lang, out, strict string
 	check             bool
@@ -23,14 +23,14 @@ func newCodegen(p *output.Printer) *cobra.Command {
 	g := generation{}
 	cmd := &cobra.Command{
 		Use:   "codegen --lang LANGUAGE [--out FILE] [--check] PACK",
-		Short: "Write the types of a pack for Python or TypeScript",
-		Long: `Writes a module with the types of a pack's events, artifacts and variables and of the
-arguments of its tools, so that a misspelt name is a type error. PACK is a file (JSON or
-YAML; - is standard input). "pawl codegen" of the Python package and "npx pawl codegen" of
-the npm package do the same for their own language. docs/guides/typed-packs.md shows its use.
+		Short: "Write the types of a pack as a Python or TypeScript module",
+		Long: `Writes a module with the types of a pack's events, artifacts and variables and of the arguments of its
+tools, so that a misspelt name is a type error. PACK is a JSON or YAML file; - is standard input.
+"pawl codegen" of the Python package and "npx pawl codegen" of the npm package do the same for their
+language. docs/guides/typed-packs.md shows the use of the module.
 
-Exit codes: 0 written, or with --check the same; 1 the pack has errors, or with --check FILE
-differs or is missing; 2 it could not be read or written.`,
+Exit codes: 0 written, or with --check the file is up to date; 1 the pack has errors, or with --check
+the file differs or is missing; 2 a file could not be read or written.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := checkChoice("lang", g.lang, codegen.Languages()...); err != nil {
@@ -42,9 +42,9 @@ differs or is missing; 2 it could not be read or written.`,
 			return g.run(p, args[0])
 		},
 	}
-	cmd.Flags().StringVar(&g.lang, "lang", "", "python or typescript")
-	cmd.Flags().StringVar(&g.out, "out", "", "file to write; default standard output")
-	cmd.Flags().BoolVar(&g.check, "check", false, "write nothing; say whether --out is up to date")
+	cmd.Flags().StringVar(&g.lang, "lang", "", "language of the module: python or typescript (required)")
+	cmd.Flags().StringVar(&g.out, "out", "", "file to write (default: standard output)")
+	cmd.Flags().BoolVar(&g.check, "check", false, "write no file; report whether --out is up to date")
 	completeFrom(cmd, "lang", codegen.Languages()...)
 	bindStrict(cmd, &g.strict)
 	return cmd
@@ -80,7 +80,7 @@ func (g *generation) run(p *output.Printer, path string) error {
 	return nil
 }
 
-// compare says whether the file is what would be written.
+// compare reports whether the file has the generated content.
 func (g *generation) compare(p *output.Printer, made []byte) error {
 	there, err := os.ReadFile(g.out)
 	switch {
@@ -96,7 +96,7 @@ func (g *generation) compare(p *output.Printer, made []byte) error {
 	return nil
 }
 
-// replaceFile writes a file whole or not at all, so that nobody reads a part of a module.
+// replaceFile replaces a file in one step, so that no reader sees a part of a module.
 func replaceFile(path string, content []byte) error {
 	file, err := os.CreateTemp(filepath.Dir(path), ".codegen-*")
 	if err != nil {

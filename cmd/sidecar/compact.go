@@ -14,19 +14,18 @@ func newCompact(p *output.Printer) *cobra.Command {
 	to := ""
 	cmd := &cobra.Command{
 		Use:   "compact DIR",
-		Short: "Rewrite a data directory without what was superseded and removed",
-		Long: `Rewrites the rows of a data directory that no sidecar has open, as they are now:
-what was superseded or removed is in no file afterwards. An encrypted directory stays
-encrypted, under new data keys. It is the same store: cursors stay valid, and the next
-backup may follow on the last.
+		Short: "Rewrite a data directory without superseded and removed data",
+		Long: `Rewrites a data directory that no sidecar has open. The new files contain only the current rows, no
+superseded or removed data. An encrypted directory stays encrypted, with new data keys. The store
+stays the same: cursors remain valid, and the next backup can follow the last one.
 
-The new directory is made beside the old one, as DIR.compact, proven ('pawl check')
-and then takes its place in one step; the old one is removed. It takes as much room again.
-Broken off at any moment, DIR is what it was: call it again. Where DIR cannot be renamed
-(it is a mount point) give --to. Run it as the user that serves: the files are its owner's.
+The command writes the new directory beside the old one, as DIR.compact, checks it ('pawl check') and
+then replaces the old one in one step. That needs as much free space as the store has. You can repeat an
+interrupted command: DIR is unchanged until the last step. Use --to if DIR cannot be renamed, for example
+a mount point. Run the command as the user of the sidecar, which has to own the files.
 
-Exit codes: 0 done; 1 the store is not in order, or there is no room; 2 the directory
-cannot be opened, or not be renamed.`,
+Exit codes: 0 done; 1 the store has a fault, or the disk is full; 2 the directory cannot be opened
+or renamed.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			data.Dir = args[0]
@@ -46,7 +45,7 @@ cannot be opened, or not be renamed.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&to, "to", "", "new directory, empty or absent, instead of the old one's place")
+	cmd.Flags().StringVar(&to, "to", "", "new directory, empty or absent; default: replace DIR")
 	completeDir(cmd, "to")
 	dataKeyFlag(cmd, &data)
 	return cmd

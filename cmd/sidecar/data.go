@@ -16,33 +16,33 @@ import (
 // keyFlag is the file of a directory's encryption key, here as for serve.
 const keyFlag = "encryption-key-file"
 
-// dataFlag adds --data, and what opens the directory.
+// dataFlag adds --data and the flags that open a directory.
 func dataFlag(cmd *cobra.Command, data *server.Data, usage string) {
 	cmd.Flags().StringVar(&data.Dir, "data", "", usage)
 	completeDir(cmd, "data")
 	dataKeyFlag(cmd, data)
 }
 
-// storeFlag adds --store besides --data, and what opens a database.
+// storeFlag adds --store and the flags that open a database.
 func storeFlag(cmd *cobra.Command, data *server.Data) {
-	cmd.Flags().Var(&data.Database.URL, "store", "PostgreSQL database of a store that no sidecar has open, instead of --data: postgres://USER@HOST[:PORT]/DATABASE")
+	cmd.Flags().Var(&data.Database.URL, "store", "PostgreSQL database that no sidecar has open, instead of --data: postgres://USER@HOST[:PORT]/DATABASE")
 	databaseFlags(cmd, data)
 }
 
-// databaseFlags adds what opens a database; its variables in the environment are those of serve.
+// databaseFlags adds the flags that open a database. Their environment variables are those of serve.
 func databaseFlags(cmd *cobra.Command, data *server.Data) {
 	schema := config.Default().StoreSchema
 	if set := os.Getenv(config.EnvName("store-schema")); set != "" {
 		schema = set
 	}
-	cmd.Flags().StringVar(&data.Database.PasswordFile, "store-password-file", os.Getenv(config.EnvName("store-password-file")), "file of the password of the database")
-	cmd.Flags().StringVar(&data.Database.Schema, "store-schema", schema, "schema of the database that has the tables")
+	cmd.Flags().StringVar(&data.Database.PasswordFile, "store-password-file", os.Getenv(config.EnvName("store-password-file")), "file with the password of the database")
+	cmd.Flags().StringVar(&data.Database.Schema, "store-schema", schema, "schema with the tables of the store")
 }
 
-// dataOrTarget adds what leads to a store: the directory of one that is stopped, or the
-// sidecar that serves it.
+// dataOrTarget adds the flags that select a store: a data directory that no sidecar has open, or the
+// sidecar that serves the store.
 func dataOrTarget(cmd *cobra.Command, data *server.Data, c *command.Client) {
-	dataFlag(cmd, data, "directory of a store that no sidecar has open; none: ask the sidecar at --addr")
+	dataFlag(cmd, data, "data directory that no sidecar has open (default: the sidecar at --addr)")
 	storeFlag(cmd, data)
 	c.BindTarget(cmd)
 }
@@ -61,7 +61,7 @@ func exclusive(cmd *cobra.Command, flags ...string) error {
 	return output.Usage(fmt.Errorf("%s: give one of them", strings.Join(given, " and ")))
 }
 
-// dataKeyFlag adds the key alone; its variable in the environment is that of serve.
+// dataKeyFlag adds the flag of the key. Its environment variable is that of serve.
 func dataKeyFlag(cmd *cobra.Command, data *server.Data) {
-	cmd.Flags().StringVar(&data.KeyFile, keyFlag, os.Getenv(config.EnvName(keyFlag)), "file of the key under which the directory is encrypted")
+	cmd.Flags().StringVar(&data.KeyFile, keyFlag, os.Getenv(config.EnvName(keyFlag)), "file with the encryption key of the directory: 16, 24 or 32 bytes, hex or base64")
 }

@@ -58,7 +58,7 @@ func newDeliveriesList(p *output.Printer, c *command.Client) *cobra.Command {
 	req := &pawlv1.ListDeliveriesRequest{}
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List receivers, with the last error of what they are sent next",
+		Short: "List the receivers with the last error of their next event",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			req.Namespace, req.PageSize = c.Namespace, maxPage
@@ -77,7 +77,7 @@ func newDeliveriesList(p *output.Printer, c *command.Client) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&req.Troubled, "troubled", false, "only those whose next event has failed, or that made dead letters")
+	cmd.Flags().BoolVar(&req.Troubled, "troubled", false, "only receivers with a failed next event or with dead letters")
 	return cmd
 }
 
@@ -97,7 +97,7 @@ func printDeliveries(p *output.Printer, all []*pawlv1.Delivery) error {
 func newDeliveriesConsumers(p *output.Printer, c *command.Client) *cobra.Command {
 	return &cobra.Command{
 		Use:   "consumers",
-		Short: "List named consumers of runs, and how far each has acknowledged",
+		Short: "List the named consumers with their acknowledged positions",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return deliveries(c, func(service pawlv1.DeliveryServiceClient) error {

@@ -18,7 +18,7 @@ func newDeliveriesDead(p *output.Printer, c *command.Client) *cobra.Command {
 	body := false
 	cmd := &cobra.Command{
 		Use:   "dead RECEIVER",
-		Short: "List the events that were not delivered to a receiver (webhook/ID, push/RUN/ID)",
+		Short: "List the dead letters of a receiver (webhook/ID or push/RUN/ID)",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ref, err := readReceiver(args[0])
@@ -34,7 +34,7 @@ func newDeliveriesDead(p *output.Printer, c *command.Client) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&body, "body", false, "add the bodies")
+	cmd.Flags().BoolVar(&body, "body", false, "show the bodies too")
 	return cmd
 }
 
@@ -75,8 +75,7 @@ func printDeadLetters(p *output.Printer, letters []*pawlv1.DeadLetter, body bool
 
 var errNumberRequired = errors.New("give the number of a dead letter, or --all")
 
-// deadLetterCommand makes the command that does something to one dead letter of a receiver,
-// or to all of them.
+// deadLetterCommand returns a command that applies do to one dead letter of a receiver, or to all.
 func deadLetterCommand(c *command.Client, use, short, all string, do func(context.Context, pawlv1.DeliveryServiceClient, *pawlv1.DeliveryRef, []uint64) error) *cobra.Command {
 	every := false
 	cmd := &cobra.Command{
@@ -102,7 +101,7 @@ func deadLetterCommand(c *command.Client, use, short, all string, do func(contex
 	return cmd
 }
 
-// parseDeadLetterArgs reads a receiver and the number of a letter, none where it is every one.
+// parseDeadLetterArgs reads a receiver and the number of a dead letter. With --all there is no number.
 func parseDeadLetterArgs(args []string, every bool) (*pawlv1.DeliveryRef, []uint64, error) {
 	ref, err := readReceiver(args[0])
 	if err != nil {
@@ -122,8 +121,8 @@ func parseDeadLetterArgs(args []string, every bool) (*pawlv1.DeliveryRef, []uint
 }
 
 func newDeliveriesResend(p *output.Printer, c *command.Client) *cobra.Command {
-	return deadLetterCommand(c, "resend", "Send a dead letter of a receiver again; one that arrives is removed",
-		"send all, oldest first, up to the first that does not arrive",
+	return deadLetterCommand(c, "resend", "Send a dead letter of a receiver again and remove it on success",
+		"send all, oldest first, and stop at the first failure",
 		func(ctx context.Context, service pawlv1.DeliveryServiceClient, ref *pawlv1.DeliveryRef, numbers []uint64) error {
 			return forEachDeadLetter(p, ref, numbers, "arrived", func(n uint64) error {
 				_, err := service.ResendDeadLetter(ctx, &pawlv1.ResendDeadLetterRequest{Namespace: c.Namespace, DeliveryRef: ref, N: n})
@@ -134,7 +133,7 @@ func newDeliveriesResend(p *output.Printer, c *command.Client) *cobra.Command {
 
 func newDeliveriesDiscard(p *output.Printer, c *command.Client) *cobra.Command {
 	return deadLetterCommand(c, "discard", "Remove a dead letter of a receiver without sending it",
-		"remove all that there are now",
+		"remove all current dead letters",
 		func(ctx context.Context, service pawlv1.DeliveryServiceClient, ref *pawlv1.DeliveryRef, numbers []uint64) error {
 			return forEachDeadLetter(p, ref, numbers, "discarded", func(n uint64) error {
 				_, err := service.DiscardDeadLetter(ctx, &pawlv1.DiscardDeadLetterRequest{Namespace: c.Namespace, DeliveryRef: ref, N: n})
@@ -152,8 +151,8 @@ func deadLetterNumbers(ctx context.Context, service pawlv1.DeliveryServiceClient
 	return numbers, err
 }
 
-// forEachDeadLetter stops at the first that fails: of letters that are sent, the others would
-// not arrive either, or would overtake it.
+// forEachDeadLetter calls do for each number and stops at the first failure. Later dead letters would
+// fail too, or arrive before the failed one.
 func forEachDeadLetter(p *output.Printer, ref *pawlv1.DeliveryRef, numbers []uint64, done string, do func(n uint64) error) error {
 	for _, n := range numbers {
 		if err := do(n); err != nil {

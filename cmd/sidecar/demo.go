@@ -15,15 +15,15 @@ func newDemo(p *output.Printer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Show an agent that survives a crash, waits for a person and keeps a budget",
-		Long: `Runs an agent that pays refunds. Each payment is a line in a ledger file. The command kills app
-and sidecar with SIGKILL between a payment and its record and starts them again; a payment above
-100 waits for a person; the budget of the run ends a model that would go on paying. At the end it
-compares the ledger with the journal. The model is recorded: the demo needs no network, no key and
-no toolchain.
+		Long: `Runs an agent that pays refunds. Each payment is a line in a ledger file. The command kills the app
+and the sidecar with SIGKILL between a payment and its record, and starts them again. A payment above
+100 waits for a person. The budget of the run ends a model that would continue to pay. At the end
+the command compares the ledger with the journal. The model is recorded: the demo needs no network, no
+key and no toolchain.
 
 At a terminal the demo waits up to a minute for your decision; otherwise it approves by itself.
 
-Exit codes: 0 everything was as it must be; 1 something was not.`,
+Exit codes: 0 all checks passed; 1 a check failed.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if o.Binary, err = os.Executable(); err != nil {
@@ -67,12 +67,12 @@ func newDemoCodegen(p *output.Printer) *cobra.Command {
 	o := demo.Options{Printer: p}
 	cmd := &cobra.Command{
 		Use:   "codegen",
-		Short: "Run a codegen loop end to end, with a crash in the middle",
-		Long: `Runs RFC 0009's codegen loop on a sidecar process of its own: the model's answers
-are recorded, the tools are real. In the middle the sidecar is killed with SIGKILL
-and started again; the run goes on with no count changed. Needs the go command.
+		Short: "Run the codegen loop of RFC 0009 with a crash in the middle",
+		Long: `Runs RFC 0009's codegen loop on a sidecar in a separate process. The model's answers are recorded; the
+tools are real. The command kills the sidecar with SIGKILL in the middle and starts it again; the run
+then continues with the same counts. Needs the go command.
 
-Exit codes: 0 everything was as it must be; 1 something was not; 2 no go command.`,
+Exit codes: 0 all checks passed; 1 a check failed; 2 there is no go command.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if o.Binary, err = os.Executable(); err != nil {
@@ -81,7 +81,7 @@ Exit codes: 0 everything was as it must be; 1 something was not; 2 no go command
 			return demo.Run(cmd.Context(), o)
 		},
 	}
-	cmd.Flags().Var(&o.Store, "store", "PostgreSQL database that has the store instead of a directory, in a schema of its own that the demo leaves there")
-	cmd.Flags().BoolVar(&o.Keep, "keep", false, "keep data and workspace, and say where they are")
+	cmd.Flags().Var(&o.Store, "store", "PostgreSQL database for the store instead of a directory; the demo creates a schema and does not drop it")
+	cmd.Flags().BoolVar(&o.Keep, "keep", false, "keep data and workspace and print their directories")
 	return cmd
 }

@@ -1,8 +1,8 @@
 // Command pawl runs PromptPack agent loops durably and serves them over gRPC.
 //
-// It owns the command line: one file per command, its flags, its words and its exit code. A command
-// parses, calls one package (server, bench, demo, export, pack) or the contract over gRPC, and
-// prints through [output.Printer].
-// Invariant: 0 is done, 1 a fault found or a request refused, 2 wrong usage; nothing is decided
-// here that a client in another language could not do.
+// It owns the command line: one file per command, with its flags, texts and exit codes. A command
+// parses its arguments, calls one package (server, bench, demo, export, pack) or an RPC, and prints
+// through [output.Printer].
+// Two rules hold. The exit code is 0 for success, 1 for a fault or a refused request, 2 for wrong usage.
+// A command has no logic that a client in another language could not have.
 package main

@@ -23,10 +23,11 @@ func newGraph(p *output.Printer) *cobra.Command {
 	format, c := "", &command.Client{}
 	cmd := &cobra.Command{
 		Use:   "graph FILE | graph --run RUN",
-		Short: "Draw a pack's states and agents, or a run in them, as Mermaid, DOT, SVG or JSON",
-		Long: `Draws a pack's states and agents; with --run those of a run's pack, with its visits,
-the events that it followed and the state that it is in. Exit codes: 0 drawn; 1 the
-pack has errors; 2 it could not be read.`,
+		Short: "Draw a pack or a run as Mermaid, DOT, SVG or JSON",
+		Long: `Draws the states and agents of a pack. With --run it draws the pack of a run with the run's visits,
+its events and its current state.
+
+Exit codes: 0 done; 1 the pack has errors; 2 the file could not be read.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if (len(args) == 1) == (run != "") || len(args) > 1 {
 				return errors.New("name either a FILE or a run with --run")
@@ -50,10 +51,10 @@ pack has errors; 2 it could not be read.`,
 			return drawFile(p, args[0], strict, format)
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "", "mermaid, dot, svg or json; default as -o")
-	cmd.Flags().StringVarP(&output, "output", "o", "table", "mermaid, dot, svg or json; table is mermaid")
-	cmd.Flags().StringVar(&run, "run", "", "run to draw instead of a file")
-	cmd.Flags().Uint64Var(&at, "at", 0, "with --run: seq of a record; 0 = as it is")
+	cmd.Flags().StringVar(&format, "format", "", "mermaid, dot, svg or json (default: that of --output)")
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "mermaid, dot, svg or json; table means mermaid")
+	cmd.Flags().StringVar(&run, "run", "", "id of a run to draw instead of a file")
+	cmd.Flags().Uint64Var(&at, "at", 0, "with --run: draw the run at the record with this seq; 0 = its current state")
 	completeFrom(cmd, "format", graphFormats...)
 	completeFrom(cmd, "output", graphFormats...)
 	bindStrict(cmd, &strict)
@@ -125,7 +126,7 @@ func printDiagram(p *output.Printer, d *diagram.Diagram, format string) error {
 	return nil
 }
 
-// refusedPack tells the findings about a pack that cannot be used.
+// refusedPack prints the diagnostics of a pack with errors.
 func refusedPack(p *output.Printer, path string, found []pack.Diagnostic) error {
 	if p.JSON {
 		if err := output.WriteJSON(p.Out, output.Object{{Key: "files", Value: []checked{{Path: path, Diagnostics: found}}}}); err != nil {

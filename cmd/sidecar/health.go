@@ -17,9 +17,10 @@ func newHealth(p *output.Printer) *cobra.Command {
 	var patience time.Duration
 	cmd := &cobra.Command{
 		Use:   "health",
-		Short: "Ask a sidecar whether it serves",
-		Long: `Asks the health service of a sidecar, for scripts and containers. It prints the
-status. Exit codes: 0 SERVING; 1 anything else; 2 no answer.`,
+		Short: "Print the health status of a sidecar",
+		Long: `Calls the health service of a sidecar and prints its status. Use it in scripts and container probes.
+
+Exit codes: 0 SERVING; 1 another status; 2 no answer.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), patience)
@@ -28,7 +29,7 @@ status. Exit codes: 0 SERVING; 1 anything else; 2 no answer.`,
 		},
 	}
 	c.Bind(cmd)
-	cmd.Flags().DurationVar(&patience, "timeout", 3*time.Second, "how long to wait for the answer")
+	cmd.Flags().DurationVar(&patience, "timeout", 3*time.Second, "longest wait for the answer")
 	return cmd
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-// TestShownWaits: who shows or lists a run that waits for a limit is told so, as JSON too.
+// TestShownWaits: `runs show` and `runs list` say that a run waits for a limit, as JSON too.
 func TestShownWaits(t *testing.T) {
 	t.Parallel()
 	run := &pawlv1.Run{RunId: "R", WaitingFor: []*pawlv1.LimitWait{

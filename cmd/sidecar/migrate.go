@@ -14,29 +14,26 @@ func newMigrate(p *output.Printer) *cobra.Command {
 	from, to, part := "", "", int32(0)
 	cmd := &cobra.Command{
 		Use:   "migrate DIR | migrate --from DIR --to URL | migrate --from URL --to DIR",
-		Short: "Bring a data directory to this program's format, or a store to another place",
-		Long: `With --from it makes the same store in another place: of a directory in a PostgreSQL
-database, postgres://USER@HOST[:PORT]/DATABASE, or of a database in a directory, which is
-empty or absent. Its sidecar is stopped. All pairs are copied as they are, with the keys of
-runs that can be erased; both stores are checked, and compared. A database has all of it or
-nothing, a directory has its name once it is whole and proven: broken off at any moment, call
-it again. The first place is left as it was, and is the same store: never serve both, and
-remove it, or what is erased in the one stays in the other. An encrypted directory is opened,
-or made, with --encryption-key-file; in a database nothing is encrypted by Pawl. A store of several
-partitions becomes one directory for each, --partition by --partition: their numbers and
-cursors are not those of one directory.
+		Short: "Upgrade a data directory to the current format, or copy a store",
+		Long: `With --from, the command copies a store: a directory into a PostgreSQL database,
+postgres://USER@HOST[:PORT]/DATABASE, or a database into a new directory. Stop the sidecar first. The
+command copies all rows unchanged, with the keys of erasable runs, then checks both stores and compares
+them. A database gets everything or nothing. A directory gets its name when it is complete and
+checked. You can repeat an interrupted command. The source is unchanged and remains the same store: never serve
+both, and remove the source, or values erased in the copy remain there. An encrypted directory needs
+--encryption-key-file. Pawl does not encrypt a database. A store of several partitions becomes one
+directory for each --partition, and their numbers and cursors are not valid in another directory.
 
-With DIR it makes a store of this program's format from one of the format before, whose
-sidecar is stopped. Entries, packs, blobs, subscriptions and who holds a step are
-copied as they are, everything else is rebuilt from the entries, and all of it is
-proven ('pawl check') before it counts.
+With DIR, the command upgrades a directory of the previous format. Stop the sidecar first. It copies
+entries, packs, blobs, subscriptions and the holders of steps unchanged and rebuilds everything else from
+the entries. It checks the result ('pawl check') before it takes effect.
 
-Without --to the new directory takes the old one's place, and the old one is kept
-beside it as DIR.format1, unchanged: remove it once you need no way back. It takes as
-much room again. Broken off at any moment, call it again.
+Without --to, the new directory replaces the old one, which stays beside it as DIR.format1. Remove that
+when you no longer need to go back. The upgrade needs as much free space as the store has. You can
+repeat an interrupted upgrade.
 
-Exit codes: 0 done, or nothing to do; 1 the old store is not in order; 2 the
-directory cannot be migrated.`,
+Exit codes: 0 done, or nothing to do; 1 the old store has a fault; 2 the directory cannot be
+migrated.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if from != "" {
@@ -60,9 +57,9 @@ directory cannot be migrated.`,
 			return printMigration(p, done)
 		},
 	}
-	cmd.Flags().StringVar(&from, "from", "", "directory or database of the store that is copied")
-	cmd.Flags().StringVar(&to, "to", "", "new directory, empty or absent, instead of the old one's place; with --from: directory or database that gets the store")
-	cmd.Flags().Int32Var(&part, "partition", 0, "with --from URL: the partition that is copied, of a store that has several")
+	cmd.Flags().StringVar(&from, "from", "", "directory or database to copy")
+	cmd.Flags().StringVar(&to, "to", "", "new directory, empty or absent (default: replace DIR); with --from: directory or database to create the store in")
+	cmd.Flags().Int32Var(&part, "partition", 0, "with --from URL: number of the partition to copy")
 	completeDir(cmd, "from")
 	completeDir(cmd, "to")
 	dataKeyFlag(cmd, &data)
@@ -72,7 +69,7 @@ directory cannot be migrated.`,
 
 var errNoParts = errors.New("--partition is of the database that --from names")
 
-// runMove makes a store in another place.
+// runMove copies a store to another place.
 func runMove(cmd *cobra.Command, p *output.Printer, args []string, from, to string, data server.Data) error {
 	if len(args) > 0 || to == "" {
 		return output.Usage(errors.New("--from takes --to and no DIR: both places are named"))

@@ -40,8 +40,8 @@ func newPacksRegister(p *output.Printer, c *command.Client) *cobra.Command {
 	fs := cmd.Flags()
 	bindStrict(cmd, &req.StrictSchema)
 	bindBounded(cmd, &req.RequireBounded)
-	fs.BoolVar(&keepDefault, "keep-default", false, "leave the version that the bare id means")
-	fs.BoolVar(&req.MoveVersion, "move", false, "let a taken id@version point to these bytes")
+	fs.BoolVar(&keepDefault, "keep-default", false, "do not make this version the default of the bare id")
+	fs.BoolVar(&req.MoveVersion, "move", false, "move an existing id@version to these bytes")
 	return cmd
 }
 
@@ -58,14 +58,14 @@ func printRegistered(p *output.Printer, path string, got *pawlv1.RegisterPackRes
 
 // bindStrict adds --strict, which without a value means the specification.
 func bindStrict(cmd *cobra.Command, schema *string) {
-	cmd.Flags().StringVar(schema, "strict", "", fmt.Sprintf("apply one published schema exactly: %s; alone: %s", "1.4.0 or 1.5.0", strictDefault))
+	cmd.Flags().StringVar(schema, "strict", "", fmt.Sprintf("check against one published schema: %s; without a value: %s", "1.4.0 or 1.5.0", strictDefault))
 	cmd.Flags().Lookup("strict").NoOptDefVal = strictDefault
 	completeFrom(cmd, "strict", "1.4.0", "1.5.0")
 }
 
 // bindBounded adds --require-bounded.
 func bindBounded(cmd *cobra.Command, bounded *bool) {
-	cmd.Flags().BoolVar(bounded, "require-bounded", false, "refuse a pack with a loop that nothing of the pack bounds")
+	cmd.Flags().BoolVar(bounded, "require-bounded", false, "refuse a pack with a loop that the pack does not bound")
 }
 
 // strictDefault is the schema of the specification.

@@ -35,7 +35,7 @@ func newPacksShow(p *output.Printer, c *command.Client) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&content, "content", false, "print the document as it was registered")
+	cmd.Flags().BoolVar(&content, "content", false, "print the registered document unchanged")
 	c.CompleteArgs(cmd, c.PackWords)
 	return cmd
 }

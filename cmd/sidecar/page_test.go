@@ -6,6 +6,7 @@ import (
 	"iter"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -43,6 +44,45 @@ func TestCLIPage(t *testing.T) {
 	docpage.Check(t, "../../docs/reference/cli.md", "commands", page.String())
 }
 
+// TestExamples: every command has an example, and each line of it is a valid call of the command.
+func TestExamples(t *testing.T) {
+	started := false
+	root := newRoot(&output.Printer{Out: io.Discard, Err: io.Discard}, &started)
+	unused := maps.Clone(examples)
+	for cmd := range commandsBelow(root) {
+		for line := range strings.SplitSeq(strings.TrimSpace(cmd.Example), "\n") {
+			calls := strings.Split(line, " && ")
+			if err := validCall(root, cmd, calls[len(calls)-1]); err != nil {
+				t.Errorf("%s: example %q: %v", cmd.CommandPath(), line, err)
+			}
+		}
+		delete(unused, strings.TrimPrefix(cmd.CommandPath(), "pawl "))
+	}
+	for name := range unused {
+		t.Errorf("examples has %q, which is no command", name)
+	}
+}
+
+// validCall checks that a line calls cmd with flags and arguments that cmd accepts.
+func validCall(root, cmd *cobra.Command, line string) error {
+	_, line, _ = strings.Cut(line, "pawl ") // skips what comes before, as in "TOKEN=$(pawl ..."
+	words := regexp.MustCompile(`'[^']*'|(?:[^\s'"]|"[^"]*")+`).FindAllString(line, -1)
+	if end := slices.IndexFunc(words, func(w string) bool { return w == ">" }); end >= 0 {
+		words = words[:end]
+	}
+	found, rest, err := root.Find(words)
+	if err != nil {
+		return err
+	}
+	if found != cmd {
+		return fmt.Errorf("it calls %s", found.CommandPath())
+	}
+	if err := cmd.ParseFlags(rest); err != nil {
+		return err
+	}
+	return cmd.ValidateArgs(cmd.Flags().Args())
+}
+
 // withoutSettings unsets the variables PAWL_* for one test: they change the defaults of flags.
 func withoutSettings(t *testing.T) {
 	t.Helper()
@@ -77,6 +117,7 @@ func (p *cliPage) command(cmd *cobra.Command) {
 		text = strings.TrimSuffix(cmd.Short, ".") + "."
 	}
 	p.write("### %s\n\n%s\n\n```\n%s\n```\n\n", cmd.CommandPath(), text, cmd.UseLine())
+	p.write("For example:\n\n```sh\n%s\n```\n\n", strings.TrimSpace(strings.ReplaceAll(cmd.Example, "\n  ", "\n")))
 	if cmd.Name() == "serve" {
 		p.write("Its flags are the [settings](configuration.md) and the [limits](limits.md).\n\n")
 		return
@@ -101,14 +142,15 @@ func (p *cliPage) table(in func(string) bool, rows []string) {
 	}
 }
 
-// commandsBelow are the commands below cmd that do something, in the order of the help.
+// commandsBelow are the commands below cmd that can be called, in the order of the help. Groups are left
+// out, except those that are commands too, which have an example.
 func commandsBelow(cmd *cobra.Command) iter.Seq[*cobra.Command] {
 	return func(yield func(*cobra.Command) bool) {
 		for _, child := range cmd.Commands() {
 			if !child.IsAvailableCommand() || child.Name() == "help" || child.Name() == "completion" {
 				continue
 			}
-			if !child.HasAvailableSubCommands() && !yield(child) {
+			if (!child.HasAvailableSubCommands() || child.Example != "") && !yield(child) {
 				return
 			}
 			for below := range commandsBelow(child) {

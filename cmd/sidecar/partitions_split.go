@@ -41,7 +41,7 @@ Exit codes: 0 done, or nothing to do; 1 a fault was found; 2 it cannot be done n
 			return printSpread(p, done)
 		},
 	}
-	cmd.Flags().Var(&data.Database.URL, "store", "PostgreSQL database of a store that no sidecar has open: postgres://USER@HOST[:PORT]/DATABASE")
+	cmd.Flags().Var(&data.Database.URL, "store", "PostgreSQL database that no sidecar has open: postgres://USER@HOST[:PORT]/DATABASE (required)")
 	databaseFlags(cmd, &data)
 	return cmd
 }

@@ -15,13 +15,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/script"
 )
 
-const rootHelp = `Pawl runs PromptPack agent loops as a sidecar: bounded, event driven, and
-durable before anything is acknowledged.
+const rootHelp = `Pawl runs PromptPack agent loops as a sidecar. Every loop is bounded, and every
+acknowledged change is durable.
+
+Start with 'pawl demo', or with 'pawl init' and 'pawl dev'.
 
 Exit codes: 0 done; 1 a fault was found or a request was refused; 2 wrong usage,
 unreadable input, or a server that cannot be reached.`
 
-// execute runs one command line, tells its error and returns the exit code.
+// execute runs one command line, prints its error and returns the exit code.
 func execute(ctx context.Context, p *output.Printer, args []string) int {
 	started := false
 	root := newRoot(p, &started)
@@ -37,20 +39,21 @@ func execute(ctx context.Context, p *output.Printer, args []string) int {
 	return output.ExitCode(err)
 }
 
-// badInput tells errors of files and settings from refusals.
+// badInput reports whether err is about a file or a setting, not a refusal.
 func badInput(err error) bool {
 	var settings *config.Error
 	var script *script.Error
 	return errors.As(err, &settings) || errors.As(err, &script)
 }
 
-// newRoot builds the tree of commands, which print with p. started is set once
-// the command line is known to be well formed.
+// newRoot returns the tree of commands, which print with p. It sets started once the command line is
+// parsed without error.
 func newRoot(p *output.Printer, started *bool) *cobra.Command {
 	root := group("pawl", "Runs PromptPack agent loops durably",
 		newInit(p), newDev(p), newServe(p), newValidate(p), newGraph(p), newCodegen(p), newRun(p), newDemo(p),
 		newRuns(p), newPacks(p), newDeliveries(p), newBudgets(p), command.NewApprovals(p), command.NewSchedules(p), command.NewLimits(p), command.NewPartitions(p, newPartitionsSplit(p)), newCheck(p), newBackup(p), newRestore(p), newStats(p), newCompact(p), newMigrate(p), newRotateKey(p), newBench(p), newBenchChild(p), newToken(p), newAudit(p), newHealth(p), newVersion(p),
 	)
+	addExamples(root)
 	root.Long = rootHelp
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetOut(p.Out)
@@ -69,7 +72,7 @@ func newRoot(p *output.Printer, started *bool) *cobra.Command {
 	return root
 }
 
-// group is a command that only holds others.
+// group returns a command that only has subcommands.
 func group(use, short string, children ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   use,
@@ -86,7 +89,7 @@ func group(use, short string, children ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// unknownCommand names the commands that there are, and the one that was meant.
+// unknownCommand returns an error that lists the commands and suggests the nearest one.
 func unknownCommand(cmd *cobra.Command, given string) error {
 	var names []string
 	for _, child := range cmd.Commands() {
@@ -101,7 +104,8 @@ func unknownCommand(cmd *cobra.Command, given string) error {
 	return errors.New(text)
 }
 
-// unknownFlag adds the flag that was meant. After an unknown command the flag is not the mistake.
+// unknownFlag adds the nearest flag to the error as a suggestion. After an unknown command the error is
+// about the command.
 func unknownFlag(cmd *cobra.Command, err error) error {
 	if args := cmd.Flags().Args(); len(args) > 0 && cmd.HasSubCommands() {
 		return unknownCommand(cmd, args[0])

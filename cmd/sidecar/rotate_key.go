@@ -14,19 +14,18 @@ func newRotateKey(p *output.Printer) *cobra.Command {
 	to := ""
 	cmd := &cobra.Command{
 		Use:   "rotate-key --data DIR --encryption-key-file OLD --new-key-file NEW",
-		Short: "Put an encrypted data directory under another key",
-		Long: `Changes the key of an encrypted data directory that no sidecar has open. The key
-encrypts the data keys, and only these are rewritten, in one rename: it takes no
-time, and at every moment the directory opens with the old key or with the new one.
-Data keys change by themselves (serve --data-key-age).
+		Short: "Change the key of an encrypted data directory",
+		Long: `Changes the key of an encrypted data directory that no sidecar has open. The key encrypts the data
+keys. The command rewrites only the data keys, in one rename, so it is fast, and the directory always
+opens with the old key or the new one. Data keys rotate without a command (serve --data-key-age).
 
-A database has no such key: --store is refused.
+A database has no encryption key, and the command refuses --store.
 
-Who had the old key and a copy of the directory can still read that copy, and with
-the data keys in it the files that were written under them.
+The old key still opens old copies of the directory, and with the data keys in a copy all files that
+were written under them.
 
-Exit codes: 0 done; 1 the directory has this key already, or holds less than was
-acknowledged; 2 the directory cannot be opened.`,
+Exit codes: 0 done; 1 the directory already has this key, or lacks acknowledged data; 2 the directory
+cannot be opened.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if !data.Database.URL.IsZero() {
@@ -51,6 +50,6 @@ acknowledged; 2 the directory cannot be opened.`,
 	}
 	dataFlag(cmd, &data, "directory of the store (required)")
 	storeFlag(cmd, &data)
-	cmd.Flags().StringVar(&to, "new-key-file", "", "file of the new key: 16, 24 or 32 bytes, hex or base64 (required)")
+	cmd.Flags().StringVar(&to, "new-key-file", "", "file with the new key: 16, 24 or 32 bytes, hex or base64 (required)")
 	return cmd
 }

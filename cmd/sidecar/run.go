@@ -14,36 +14,39 @@ import (
 	"github.com/pawl-dev/pawl/internal/server"
 )
 
-const runHelp = `Drives one run of a pack in this process, on a temporary store: the same engine and
-the same synced commits as serve, nothing of it kept.
+const runHelp = `Executes one run of a pack in this process, on a temporary store that is removed at the
+end. The engine and the synced commits are those of serve.
 
-With --model the sidecar asks models itself: --model NAME=BASE_URL[#MODEL], where
-MODEL is what the endpoint calls it (default NAME), and "anthropic+" before the URL
-for Anthropic's form, "responses+" for OpenAI's Responses. The key is in
-PAWL_MODEL_KEY_NAME or in the file of --model-key NAME=FILE. What the model says is shown as it comes, states as they are entered. Where
-the run waits for a person, standard input is read, a line each. Tools are refused,
-and the model gets the refusal: no worker serves them here. Exit codes: 0 the run completed, or
-waits and nothing more is said; 1 it ended otherwise; 2 pack or flags could not be read.
+With --model, the sidecar calls models: --model NAME=BASE_URL[#MODEL]. MODEL is the endpoint's
+name of the model (default: NAME). "anthropic+" before the URL selects Anthropic's API, and
+"responses+" OpenAI's Responses API. The key is in PAWL_MODEL_KEY_NAME or in the file of --model-key
+NAME=FILE. The command prints the model's output as it arrives and each state that the run enters.
+When the run waits for a person, the command reads a line from standard input. Tool calls are
+refused, because no worker executes them, and the model receives the refusal.
 
-With --answers the turns are answered from a YAML or JSON file. The file has variables, input, entry (a state, or agent:MEMBER) and turns, a list
-whose items each do one thing. Input and output are a text, or any other value,
-which travels as JSON:
+Exit codes: 0 the run ended COMPLETED, or waits and standard input has ended; 1 it ended with another
+status; 2 the pack or the flags are invalid.
 
-  - state: implement            # asserted when given
-    steps:                      # requested and resolved one after another
+With --answers, the turns are answered from a YAML or JSON file. The file has variables, input, entry
+(a state, or agent:MEMBER) and turns, a list of items. Input and output are a text, or another
+value, which is encoded as JSON:
+
+  - state: implement            # optional: the expected state
+    steps:                      # requested and answered in this order
       - {tool: write_file, payload: {path: a.go}, status: ok, result: {bytes: 3}}
     artifacts: {commit_sha: abc123}
-    event: CodeReady            # none: the turn is completed without an event
+    event: CodeReady            # without it the turn completes without an event
     output: done
   - {fail: {message: no model, retryable: true}}
   - {external: Approved, artifacts: {note: looks good}}
   - {input: one more thing}     # a message for the next turn of the visit
-  - {after: 10m}                # lets time pass for deadlines and timeouts
+  - {after: 10m}                # advances the clock for deadlines and timeouts
   - {cancel: not needed}
 
-Answers that are left over are a warning; answers that run out leave the run
-where it is. Exit codes: 0 every answer was taken; 1 an answer was refused; 2 the
-pack or the answers could not be read.`
+Unused answers are a warning. When no answers are left, the run stays in its state.
+
+Exit codes: 0 every answer was accepted; 1 an answer was refused; 2 the pack or the answers
+could not be read.`
 
 func newRun(p *output.Printer) *cobra.Command {
 	var file string
@@ -52,7 +55,7 @@ func newRun(p *output.Printer) *cobra.Command {
 	c.AllowTools = []string{"*"}
 	cmd := &cobra.Command{
 		Use:   "run PACK (--answers FILE | --model NAME=URL)",
-		Short: "Drive one run with a model, or with scripted answers, on a temporary store",
+		Short: "Execute one run with a model or scripted answers, on a temporary store",
 		Long:  runHelp,
 		Example: `  pawl run my.pack.yaml --model gpt=https://api.openai.com/v1#gpt-5-mini --input "Hello"
   pawl run my.pack.yaml --answers turns.yaml`,
@@ -79,22 +82,22 @@ func newRun(p *output.Printer) *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&file, "answers", "", "file of scripted turns, - for standard input")
+	fs.StringVar(&file, "answers", "", "file with scripted turns; - is standard input")
 	config.ModelFlags(fs, &c)
-	fs.StringVar(&flags.input, "input", "", "first message of the run, text; with --model")
-	fs.StringVar(&flags.agent, "agent", "", "agent of the pack to start; with --model")
-	fs.StringArrayVar(&flags.vars, "var", nil, "variable NAME=TEXT; with --model (repeatable)")
-	fs.StringArrayVar(&flags.varsJSON, "var-json", nil, "variable NAME=JSON; with --model (repeatable)")
+	fs.StringVar(&flags.input, "input", "", "with --model: first message of the run, as text")
+	fs.StringVar(&flags.agent, "agent", "", "with --model: agent of the pack to start")
+	fs.StringArrayVar(&flags.vars, "var", nil, "with --model: text variable NAME=TEXT (repeatable)")
+	fs.StringArrayVar(&flags.varsJSON, "var-json", nil, "with --model: JSON variable NAME=JSON (repeatable)")
 	cmd.MarkFlagsMutuallyExclusive("answers", "model")
 	for _, name := range []string{"input", "agent", "var", "var-json", "model-key"} {
 		cmd.MarkFlagsMutuallyExclusive("answers", name)
 	}
-	fs.IntVar(&c.Limits.MaxTransitions, "max-transitions", c.Limits.MaxTransitions, "end the run when it makes more transitions")
-	fs.StringArrayVar(&c.AllowTools, "allow-tool", c.AllowTools, "tool that may be called (repeatable)")
+	fs.IntVar(&c.Limits.MaxTransitions, "max-transitions", c.Limits.MaxTransitions, "most transitions of the run; more end it")
+	fs.StringArrayVar(&c.AllowTools, "allow-tool", c.AllowTools, "tool that the run may call, * for all (repeatable)")
 	return cmd
 }
 
-// outcome is what a script left behind.
+// outcome is the result of a script.
 type outcome struct {
 	run       *pawlv1.Run
 	artifacts []*pawlv1.Artifact
@@ -127,7 +130,7 @@ func runScript(ctx context.Context, p *output.Printer, c config.Config, content 
 	return out.print(p)
 }
 
-// describe tells a driver what the pack declares.
+// describe returns the declarations of the pack that a driver needs.
 func describe(d *script.Driver, content []byte) error {
 	loaded, _, err := pack.Load(content, pack.Options{})
 	if err != nil || loaded == nil {

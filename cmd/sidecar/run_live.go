@@ -14,18 +14,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/server"
 )
 
-// live is one run whose turns the sidecar executes, shown as it goes.
+// live follows one run whose turns the sidecar executes, and prints its progress.
 type live struct {
 	p    *output.Printer
 	in   *bufio.Scanner
 	runs pawlv1.RunServiceClient
 	run  string
-	// open: the cursor is behind text of the model's; said: the turn's text was streamed.
+	// open is true while the cursor is behind text of the model. said is true once text of the turn was
+	// streamed.
 	open, streamed bool
 }
 
-// runLive starts the run and follows it to its end, or until it waits for a person who
-// says nothing more.
+// runLive starts the run and follows it until it ends, or until it waits for a person and standard
+// input has ended.
 func runLive(ctx context.Context, p *output.Printer, in io.Reader, c config.Config, content []byte, flags *startFlags) (err error) {
 	req := &pawlv1.StartRunRequest{}
 	flags.execution = "SIDECAR"
@@ -54,7 +55,7 @@ func runLive(ctx context.Context, p *output.Printer, in io.Reader, c config.Conf
 	return l.end(ctx)
 }
 
-// follow shows what happens until nothing more does.
+// follow prints the records of the run until it has ended or waits without further input.
 func (l *live) follow(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -86,7 +87,7 @@ func (l *live) follow(ctx context.Context) error {
 	}
 }
 
-// output shows a piece of the model's text.
+// output prints a piece of the model's text.
 func (l *live) output(out *pawlv1.OutputChunk) {
 	if out.GetReset_() {
 		l.line()
@@ -119,7 +120,7 @@ func (l *live) printf(format string, args ...any) {
 	}
 }
 
-// record shows a record; over: the run waits for a person who has nothing to say.
+// record prints a record. over is true when the run waits for a person and standard input has ended.
 func (l *live) record(ctx context.Context, r *pawlv1.Record) (over bool, err error) {
 	switch {
 	case r.GetTransition() != nil:
@@ -137,8 +138,8 @@ func (l *live) record(ctx context.Context, r *pawlv1.Record) (over bool, err err
 	return false, nil
 }
 
-// completed shows what of a turn's output was not streamed and, where the run waits for a
-// person, asks.
+// completed prints the output of a turn that was not streamed. When the run waits for a person, it asks
+// for input.
 func (l *live) completed(ctx context.Context, t *pawlv1.TurnCompleted) (over bool, err error) {
 	if !l.streamed {
 		for _, part := range t.GetOutput() {
@@ -164,7 +165,7 @@ func (l *live) completed(ctx context.Context, t *pawlv1.TurnCompleted) (over boo
 	return false, err
 }
 
-// end shows the run as it is then.
+// end prints the final state of the run.
 func (l *live) end(ctx context.Context) error {
 	o := outcome{result: &script.Result{RunID: l.run}}
 	if err := o.read(ctx, l.runs); err != nil {

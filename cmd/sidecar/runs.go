@@ -35,11 +35,11 @@ type runFilter struct {
 
 func (f *runFilter) bind(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringVar(&f.pack, "pack", "", "pack: id, id@version or digest")
-	fs.StringVar(&f.state, "state", "", "state visited now, or last")
-	fs.StringVar(&f.parent, "parent", "", "run that delegated")
-	fs.StringSliceVar(&f.statuses, "status", nil, "status, for example RUNNING,WAITING")
-	fs.StringSliceVar(&f.labels, "label", nil, "label KEY=VALUE (repeatable; all must hold)")
+	fs.StringVar(&f.pack, "pack", "", "only runs of this pack: id, id@version or digest")
+	fs.StringVar(&f.state, "state", "", "only runs in this state, or that ended in it")
+	fs.StringVar(&f.parent, "parent", "", "only runs that this run delegated to")
+	fs.StringSliceVar(&f.statuses, "status", nil, "only runs with one of these statuses, for example RUNNING,WAITING")
+	fs.StringSliceVar(&f.labels, "label", nil, "only runs with this label, KEY=VALUE (repeatable; all must match)")
 	completeFrom(cmd, "status", enumNames(pawlv1.RunStatus_name, "RunStatus")...)
 }
 

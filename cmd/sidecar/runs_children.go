@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// child is one attempt of a delegation, and what it became: a task of an agent
-// elsewhere, or a run of this sidecar.
+// child is one attempt of a delegation with its task: a task of a remote agent, or a run of this
+// sidecar.
 type child struct {
 	step    uint32
 	attempt int32
@@ -22,7 +22,7 @@ type child struct {
 	status string
 }
 
-// childKinds are the records that tell of delegations.
+// childKinds are the kinds of records about delegations.
 var childKinds = []pawlv1.RecordKind{
 	pawlv1.RecordKind_RECORD_KIND_STEP_REQUESTED, pawlv1.RecordKind_RECORD_KIND_STEP_DELEGATED,
 	pawlv1.RecordKind_RECORD_KIND_STEP_RESOLVED, pawlv1.RecordKind_RECORD_KIND_STEP_CANCELLED,
@@ -138,7 +138,7 @@ func printChildren(p *output.Printer, list []*child) {
 	}
 }
 
-// parentOf tells which step of which run started a run; "" = none did.
+// parentOf returns the step and the run that started a run; "" = the run has no parent.
 func parentOf(r *pawlv1.Run) string {
 	p := r.GetParent()
 	if p == nil {

@@ -15,10 +15,10 @@ import (
 // ended are the statuses of runs that have ended.
 var ended = []string{"COMPLETED", "BUDGET_EXHAUSTED", "ESCALATED", "FAILED", "CANCELLED"}
 
-// deletion is what runs delete was asked for.
+// deletion holds the flags of runs delete.
 type deletion struct {
 	filter runFilter
-	// age is how long ago the runs ended at least.
+	// age is the shortest time since the end of a selected run.
 	age time.Duration
 	all bool
 	yes bool
@@ -28,14 +28,13 @@ func newRunsDelete(p *output.Printer, c *command.Client) *cobra.Command {
 	var d deletion
 	cmd := &cobra.Command{
 		Use:   "delete RUN... | delete [--status ...] [--label ...] [--ended-before 720h] [--yes]",
-		Short: "Delete runs that have ended, for ever",
-		Long: `Deletes the named runs, or those that the flags select. Only runs that have ended are
-deleted: a running or waiting one is refused (cancel it first), and so is one whose
-parent goes on. What is kept is that the run was deleted, when and by which principal; the id that
-it was started with stays used up.
+		Short: "Delete ended runs permanently",
+		Long: `Deletes the named runs, or the runs that the flags select. It refuses a run that is running or waiting
+(cancel it first), and a run whose parent has not ended. The store keeps that the run was deleted, when
+and by which principal. The id that started the run cannot be used again.
 
-With flags it only says what it would delete, until --yes is given. To keep a copy,
-write it first: runs export RUN FILE --format file.`,
+With flags, the command only lists the runs until you give --yes. To keep a copy, first write
+it: pawl runs export RUN FILE --format file.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			chosen := d.filter.pack+d.filter.state+d.filter.parent != "" || len(d.filter.statuses)+len(d.filter.labels) > 0 || d.age > 0 || d.all
 			if chosen == (len(args) > 0) {
@@ -51,9 +50,9 @@ write it first: runs export RUN FILE --format file.`,
 	}
 	d.filter.bind(cmd)
 	fs := cmd.Flags()
-	fs.DurationVar(&d.age, "ended-before", 0, "only runs that ended at least so long ago, for example 720h")
-	fs.BoolVar(&d.all, "all", false, "every run that has ended")
-	fs.BoolVar(&d.yes, "yes", false, "delete what the flags select, instead of listing it")
+	fs.DurationVar(&d.age, "ended-before", 0, "only runs that ended at least this long ago, for example 720h; 0 = any time")
+	fs.BoolVar(&d.all, "all", false, "all ended runs")
+	fs.BoolVar(&d.yes, "yes", false, "delete the selected runs instead of listing them")
 	c.CompleteArgs(cmd, c.RunWords)
 	return cmd
 }
@@ -91,8 +90,8 @@ func deleteSelected(cmd *cobra.Command, p *output.Printer, runs pawlv1.RunServic
 	return deleteRuns(cmd.Context(), p, runs, ns, ids)
 }
 
-// deleteRuns deletes runs one after the other and says what became of each; it goes on
-// behind one that is refused, and returns the first refusal.
+// deleteRuns deletes runs in turn and prints the result of each. It continues after a refusal and
+// returns the first one.
 func deleteRuns(ctx context.Context, p *output.Printer, runs pawlv1.RunServiceClient, ns string, ids []string) error {
 	var first error
 	out := []output.Object{}

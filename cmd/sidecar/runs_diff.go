@@ -16,9 +16,9 @@ func newRunsDiff(p *output.Printer, c *command.Client) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff RUN[:SEQ] [RUN][:SEQ]",
 		Short: "Compare two points of a run, or of two runs",
-		Long: `Compares two points: the way through the states behind what both share, visits,
-edges, what counts against bounds, artifacts, variables and messages. A point
-without :SEQ is the run as it is; a point that is only :SEQ is one of the first run.`,
+		Long: `Compares two points of one run or of two runs: the path through the states after their common part,
+visits, transitions, counts against bounds, artifacts, variables and messages. A point without :SEQ is
+the current state of the run. A point of only :SEQ belongs to the first run.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			req := &pawlv1.DiffRunsRequest{Namespace: c.Namespace}

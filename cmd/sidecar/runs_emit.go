@@ -19,11 +19,10 @@ func newRunsEmit(p *output.Printer, c *command.Client) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "emit RUN EVENT",
 		Short: "Emit an event of the run's current state from outside",
-		Long: `Emits an event of the run's current state. Without a turn token it comes from
-outside, which a state of orchestration external or hybrid takes. The graph, not
-the caller, decides which state follows. With --id a repeat is answered with the
-first answer; with --expected-seq (visit_seq of the run) only the first of two
-racing events is taken.`,
+		Long: `Emits an event of the run's current state. The event comes from outside, which a state of the
+orchestration external or hybrid accepts. The workflow, not the caller, decides which state follows.
+A repeat with the same --id gets the first answer. With --expected-seq (visit_seq of the run), only the
+first of two racing events takes effect.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			req.Namespace, req.RunId, req.Event = c.Namespace, args[0], args[1]
@@ -46,8 +45,8 @@ racing events is taken.`,
 	fs := cmd.Flags()
 	fs.StringArrayVar(&texts, "artifact", nil, "text artifact NAME=TEXT (repeatable)")
 	fs.StringArrayVar(&jsons, "artifact-json", nil, "JSON artifact NAME=JSON (repeatable)")
-	fs.StringVar(&req.EventId, "id", "", "idempotency id; default a new one")
-	fs.Uint64Var(&req.ExpectedSeq, "expected-seq", 0, "visit_seq that the run must have; 0 = not asked")
+	fs.StringVar(&req.EventId, "id", "", "idempotency id; a repeat with the same id has no second effect (default: a new id)")
+	fs.Uint64Var(&req.ExpectedSeq, "expected-seq", 0, "visit_seq that the run must have; 0 = any")
 	c.CompleteArgs(cmd, c.RunWords, c.EventWords)
 	return cmd
 }

@@ -15,14 +15,14 @@ func newRunsErase(p *output.Printer, c *command.Client) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use:   "erase RUN... --reason WHY",
-		Short: "Erase the values of runs that have ended, for ever",
-		Long: `Erases the values of the named runs: artifacts, variables, inputs, messages,
-payloads and answers of tools, errors and notes. What is left are ids, labels, statuses,
-states, events, times, counts and the chain of hashes, which runs verify proves as before.
+		Short: "Erase the values of ended runs permanently",
+		Long: `Erases the values of the named runs: artifacts, variables, inputs, messages, arguments and answers of
+tools, errors and notes. Ids, labels, statuses, states, events, times, counts and the hash chain remain,
+and 'pawl runs verify' still passes.
 
-Only a run that has ended is erased, and only one whose pack says x_pawl.erasable. The
-reason is kept with the run. Copies of RUNKEYS that were made before bring the values
-back for who has the rows, too: replace them.`,
+The run must have ended, and its pack must say x_pawl.erasable. The reason is stored with the run. An
+older copy of RUNKEYS can restore the values for anyone with a copy of the rows, so replace those
+copies.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if reason == "" {
@@ -33,13 +33,13 @@ back for who has the rows, too: replace them.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why; kept with the run")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason, stored with the run (required)")
 	c.CompleteArgs(cmd, c.RunWords)
 	return cmd
 }
 
-// eraseRuns erases runs one after the other and says what became of each; it goes on behind
-// one that is refused, and returns the first refusal.
+// eraseRuns erases runs in turn and prints the result of each. It continues after a refusal and returns
+// the first one.
 func eraseRuns(ctx context.Context, p *output.Printer, runs pawlv1.RunServiceClient, ns, reason string, ids []string) error {
 	var first error
 	out := []output.Object{}

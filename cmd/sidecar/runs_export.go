@@ -14,12 +14,14 @@ func newRunsExport(p *output.Printer, c *command.Client) *cobra.Command {
 	format := exportWorkspace
 	cmd := &cobra.Command{
 		Use:   "export RUN DIR | export RUN FILE --format file",
-		Short: "Write the workspace of a run into a directory, or the run into one file",
-		Long: `With --format file: writes the whole run into one portable file, for runs import
-and runs verify. Otherwise writes RFC-103's workspace of a run, as it is, into DIR, which must be empty or
-absent: context.md (pack, variables, input), plan.md and memory.md (the artifacts
-of those names, or else the conversation of persistent states), trace.jsonl (every
-record) and artifacts/ (each artifact as a file, blobs included).`,
+		Short: "Export the workspace of a run, or the whole run as one file",
+		Long: `Writes the workspace of a run (RFC-103) in its current state into DIR, which must be empty or absent:
+context.md (pack, variables, input), plan.md and memory.md (the artifacts of those names, else the
+conversation of persistent states), trace.jsonl (every record) and artifacts/ (each artifact as a file,
+with blobs).
+
+With --format file, it writes the whole run into one portable file for 'pawl runs import' and
+'pawl runs verify'.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkChoice("format", format, exportWorkspace, exportPortable); err != nil {
@@ -46,7 +48,7 @@ record) and artifacts/ (each artifact as a file, blobs included).`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", format, "workspace: RFC-103's directory; file: one portable file")
+	cmd.Flags().StringVar(&format, "format", format, "workspace (the directory of RFC-103) or file (one portable file)")
 	completeFrom(cmd, "format", exportWorkspace, exportPortable)
 	c.CompleteArgs(cmd, c.RunWords)
 	return cmd

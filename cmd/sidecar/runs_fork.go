@@ -25,11 +25,11 @@ func newRunsFork(p *output.Printer, c *command.Client) *cobra.Command {
 	var flags forkFlags
 	cmd := &cobra.Command{
 		Use:   "fork RUN",
-		Short: "Begin a new run as a copy of another at one of its records",
-		Long: `Begins a new run as a copy of RUN at a record, as it is now or, with --at, as it
-was. The source is only read. Visits, artifacts and conversations are copied,
-totals and wall time start at zero, the open turn is offered again. To repair a
-run that ended, fork it at a record before its end (see runs trace --all).`,
+		Short: "Start a new run as a copy of another run at one of its records",
+		Long: `Starts a new run as a copy of RUN in its current state or, with --at, at an earlier record. It does not
+change RUN. The new run has the visits, artifacts and conversations of RUN. Its totals and wall time
+start at zero, and its open turn is executed again. To repair an ended run, fork it at a record before
+its end (see pawl runs trace --all).`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req.Namespace, req.RunId = c.Namespace, args[0]
@@ -52,18 +52,18 @@ run that ended, fork it at a record before its end (see runs trace --all).`,
 
 func (f *forkFlags) bind(cmd *cobra.Command, req *pawlv1.ForkRunRequest) {
 	fs := cmd.Flags()
-	fs.Uint64Var(&req.AtSeq, "at", 0, "seq of a record; 0 = as it is")
-	fs.StringVar(&req.Pack, "pack", "", "other pack: id, id@version or digest")
-	fs.StringArrayVar(&f.artifacts, "artifact", nil, "text artifact NAME=TEXT to begin with (repeatable)")
-	fs.StringArrayVar(&f.artifactsJSON, "artifact-json", nil, "JSON artifact NAME=JSON to begin with (repeatable)")
-	fs.StringArrayVar(&f.vars, "var", nil, "variable NAME=TEXT to change (repeatable)")
-	fs.StringArrayVar(&f.varsJSON, "var-json", nil, "variable NAME=JSON to change (repeatable)")
-	fs.StringSliceVar(&f.labels, "label", nil, "label KEY=VALUE to set (repeatable)")
-	fs.StringVar(&f.execution, "execution", "", "CALLER or WORKERS; default as in the source")
-	fs.BoolVar(&f.reuse, "reuse-steps", false, "answer the visit's answered steps from the record; default unless pack or artifacts change")
-	fs.Int32Var(&req.MaxSteps, "max-steps", 0, "lowers the pack's max_steps")
-	fs.Int32Var(&req.MaxWallTimeSec, "max-wall-time-sec", 0, "lowers the pack's wall time")
-	fs.StringVar(&req.RequestId, "id", "", "idempotency id; default a new one")
+	fs.Uint64Var(&req.AtSeq, "at", 0, "seq of the record at which to read the run; 0 = its current state")
+	fs.StringVar(&req.Pack, "pack", "", "pack of the new run: id, id@version or digest (default: that of RUN)")
+	fs.StringArrayVar(&f.artifacts, "artifact", nil, "text artifact to set at the start, NAME=TEXT (repeatable)")
+	fs.StringArrayVar(&f.artifactsJSON, "artifact-json", nil, "JSON artifact to set at the start, NAME=JSON (repeatable)")
+	fs.StringArrayVar(&f.vars, "var", nil, "text variable to change, NAME=TEXT (repeatable)")
+	fs.StringArrayVar(&f.varsJSON, "var-json", nil, "JSON variable to change, NAME=JSON (repeatable)")
+	fs.StringSliceVar(&f.labels, "label", nil, "label to set, KEY=VALUE (repeatable)")
+	fs.StringVar(&f.execution, "execution", "", "executor of the turns: CALLER or WORKERS (default: that of RUN)")
+	fs.BoolVar(&f.reuse, "reuse-steps", false, "take the answers of the visit's steps from the records (default: true unless pack or artifacts change)")
+	fs.Int32Var(&req.MaxSteps, "max-steps", 0, "lower limit of steps than the pack's max_steps; 0 = that of the pack")
+	fs.Int32Var(&req.MaxWallTimeSec, "max-wall-time-sec", 0, "lower limit of the wall time than the pack's, in seconds; 0 = that of the pack")
+	fs.StringVar(&req.RequestId, "id", "", "idempotency id; a repeat with the same id has no second effect (default: a new id)")
 	completeFrom(cmd, "execution", enumNames(pawlv1.Execution_name, "Execution")...)
 }
 

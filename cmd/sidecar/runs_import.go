@@ -18,9 +18,9 @@ import (
 func newRunsImport(p *output.Printer, c *command.Client) *cobra.Command {
 	return &cobra.Command{
 		Use:   "import FILE",
-		Short: "Import an exported run, to be looked at, compared and forked",
-		Long: `Imports a run that runs export --format file has written. The whole file is proven
-before anything is stored. The run is never driven: it takes no input.`,
+		Short: "Import an exported run to inspect, compare or fork it",
+		Long: `Imports a run from a file of 'pawl runs export --format file'. It checks the whole file before it
+stores anything. An imported run is read-only: it executes no turns and accepts no input.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.Runs(func(runs pawlv1.RunServiceClient) error {
@@ -42,7 +42,7 @@ before anything is stored. The run is never driven: it takes no input.`,
 	}
 }
 
-// importPiece is what one message of an import holds.
+// importPiece is the size of one message of an import, in bytes.
 const importPiece = 256 << 10
 
 func importFile(ctx context.Context, runs pawlv1.RunServiceClient, ns, path string) (got *pawlv1.ImportRunResponse, err error) {
@@ -61,7 +61,7 @@ func importFile(ctx context.Context, runs pawlv1.RunServiceClient, ns, path stri
 	for sent := false; ; sent = true {
 		n, err := io.ReadFull(file, piece)
 		if n > 0 || !sent {
-			// EOF: the server has refused it already; CloseAndRecv says why.
+			// EOF means that the server has refused the import; CloseAndRecv returns the reason.
 			if err := stream.Send(&pawlv1.ImportRunRequest{Namespace: ns, Data: piece[:n]}); err != nil {
 				break
 			}
@@ -76,7 +76,7 @@ func importFile(ctx context.Context, runs pawlv1.RunServiceClient, ns, path stri
 	return stream.CloseAndRecv()
 }
 
-// exportFile writes the portable file of a run; it is there whole or not at all.
+// exportFile writes the portable file of a run. The file appears when it is complete.
 func exportFile(ctx context.Context, runs pawlv1.RunServiceClient, ns, run, path string) (size int64, err error) {
 	if _, err := os.Stat(path); err == nil {
 		return 0, output.Usage(fmt.Errorf("%s exists", path))

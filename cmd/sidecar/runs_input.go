@@ -12,10 +12,10 @@ func newRunsInput(p *output.Printer, c *command.Client) *cobra.Command {
 	req := &pawlv1.SendInputRequest{}
 	cmd := &cobra.Command{
 		Use:   "input RUN TEXT",
-		Short: "Send a message to a run, for its next turn or an agent that asks",
-		Long: `Sends a message to a run: it opens the next turn of the present visit, or waits
-for it while a turn is open. With --step it answers the agent of that delegation,
-which asks for input. With --id a repeat is answered with the first answer.`,
+		Short: "Send a message to a run or to an agent that it delegated to",
+		Long: `Sends a message to a run. The message opens the next turn of the current visit, or waits until the open
+turn ends. With --step, it goes to the agent of that delegation, which has asked for input. A repeat
+with the same --id gets the first answer.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req.Namespace, req.RunId, req.Parts = c.Namespace, args[0], []*pawlv1.Part{textPart(args[1])}
@@ -40,9 +40,9 @@ which asks for input. With --id a repeat is answered with the first answer.`,
 		},
 	}
 	fs := cmd.Flags()
-	fs.Uint32Var(&req.Step, "step", 0, "delegation whose agent asks; 0 = the run's own turn")
-	fs.StringVar(&req.MessageId, "id", "", "idempotency id; default a new one")
-	fs.Uint64Var(&req.ExpectedSeq, "expected-seq", 0, "visit_seq that the run must have; 0 = not asked")
+	fs.Uint32Var(&req.Step, "step", 0, "step of the delegation whose agent asks; 0 = the run itself")
+	fs.StringVar(&req.MessageId, "id", "", "idempotency id; a repeat with the same id has no second effect (default: a new id)")
+	fs.Uint64Var(&req.ExpectedSeq, "expected-seq", 0, "visit_seq that the run must have; 0 = any")
 	c.CompleteArgs(cmd, c.RunWords)
 	return cmd
 }

@@ -45,9 +45,9 @@ func newRunsList(p *output.Printer, c *command.Client) *cobra.Command {
 	}
 	filter.bind(cmd)
 	c.CompleteFlag(cmd, "pack", c.PackWords)
-	cmd.Flags().IntVar(&limit, "limit", 100, "most runs to list; 0 = all")
+	cmd.Flags().IntVar(&limit, "limit", 100, "largest number of runs to list; 0 = all")
 	cmd.Flags().BoolVar(&filter.unserved, "unserved", false, "only runs whose turn no connected worker serves")
-	cmd.Flags().BoolVar(&oldest, "oldest", false, "oldest first")
+	cmd.Flags().BoolVar(&oldest, "oldest", false, "list the oldest first")
 	cmd.Flags().StringVar(&created.after, "created-after", "", "only runs started at this time or later: RFC 3339, or a duration back from now, for example 24h")
 	cmd.Flags().StringVar(&created.before, "created-before", "", "only runs started before this time: RFC 3339, or a duration back from now")
 	return cmd

@@ -12,27 +12,27 @@ import (
 )
 
 func newRunsPause(p *output.Printer, c *command.Client) *cobra.Command {
-	return runCommand(p, c, "pause", "Hand out nothing of a run until it is resumed",
+	return runCommand(p, c, "pause", "Start no turn or step of a run until it is resumed",
 		func(ctx context.Context, runs pawlv1.RunServiceClient, run, note, id string) (moved, error) {
 			return runs.PauseRun(ctx, &pawlv1.PauseRunRequest{Namespace: c.Namespace, RunId: run, Note: note, RequestId: id})
 		})
 }
 
 func newRunsResume(p *output.Printer, c *command.Client) *cobra.Command {
-	return runCommand(p, c, "resume", "Go on with a run that was paused",
+	return runCommand(p, c, "resume", "Resume a paused run",
 		func(ctx context.Context, runs pawlv1.RunServiceClient, run, note, id string) (moved, error) {
 			return runs.ResumeRun(ctx, &pawlv1.ResumeRunRequest{Namespace: c.Namespace, RunId: run, Note: note, RequestId: id})
 		})
 }
 
 func newRunsCancel(p *output.Printer, c *command.Client) *cobra.Command {
-	return runCommand(p, c, "cancel", "End a run CANCELLED, and the runs that it delegated to",
+	return runCommand(p, c, "cancel", "Cancel a run and the runs that it delegated to",
 		func(ctx context.Context, runs pawlv1.RunServiceClient, run, note, id string) (moved, error) {
 			return runs.CancelRun(ctx, &pawlv1.CancelRunRequest{Namespace: c.Namespace, RunId: run, Note: note, RequestId: id})
 		})
 }
 
-// moved is what the calls that pause, resume and cancel answer.
+// moved is the common part of the responses of PauseRun, ResumeRun and CancelRun.
 type moved interface {
 	proto.Message
 	GetStatus() pawlv1.RunStatus
@@ -40,7 +40,7 @@ type moved interface {
 	GetDuplicate() bool
 }
 
-// runCommand makes a command that does one thing to one run.
+// runCommand returns a command that calls do for one run.
 func runCommand(p *output.Printer, c *command.Client, name, short string, do func(ctx context.Context, runs pawlv1.RunServiceClient, run, note, id string) (moved, error)) *cobra.Command {
 	note, id := "", ""
 	cmd := &cobra.Command{
@@ -65,8 +65,8 @@ func runCommand(p *output.Printer, c *command.Client, name, short string, do fun
 			})
 		},
 	}
-	cmd.Flags().StringVar(&note, "note", "", "words that are kept in the record")
-	cmd.Flags().StringVar(&id, "id", "", "idempotency id; default a new one")
+	cmd.Flags().StringVar(&note, "note", "", "note, stored in the record")
+	cmd.Flags().StringVar(&id, "id", "", "idempotency id; a repeat with the same id has no second effect (default: a new id)")
 	c.CompleteArgs(cmd, c.RunWords)
 	return cmd
 }

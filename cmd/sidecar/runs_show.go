@@ -51,12 +51,12 @@ func newRunsShow(p *output.Printer, c *command.Client) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().Uint64Var(&at, "at", 0, "seq of a record; 0 = as it is")
+	cmd.Flags().Uint64Var(&at, "at", 0, "seq of the record at which to read the run; 0 = its current state")
 	c.CompleteArgs(cmd, c.RunWords)
 	return cmd
 }
 
-// lostOf says which event the end of a run took with it; "" = none, or it goes on.
+// lostOf describes the event that was lost with the end of a run; "" = none, or the run has not ended.
 func lostOf(ctx context.Context, runs pawlv1.RunServiceClient, r *pawlv1.Run) (string, error) {
 	if r.GetReason() == "" {
 		return "", nil
@@ -70,7 +70,7 @@ func lostOf(ctx context.Context, runs pawlv1.RunServiceClient, r *pawlv1.Run) (s
 	return output.Lost(page.GetRecords()[0].GetEnded()), nil
 }
 
-// printRun shows a run to a person.
+// printRun prints a run as text.
 func printRun(p *output.Printer, r *pawlv1.Run, artifacts []*pawlv1.Artifact) {
 	line := func(label, format string, args ...any) { printLine(p, label, fmt.Sprintf(format, args...)) }
 	line("run", "%s", r.GetRunId())
@@ -109,7 +109,7 @@ func printRun(p *output.Printer, r *pawlv1.Run, artifacts []*pawlv1.Artifact) {
 // maxShownGoal bounds a goal on a line, characters; JSON has all of it.
 const maxShownGoal = 200
 
-// printBeginning shows what a run was started with and for, and what bounds it.
+// printBeginning prints the start of a run: its pack, its goal and its bounds.
 func printBeginning(p *output.Printer, got *pawlv1.GetRunResponse) {
 	printLine(p, "goal", output.Short(got.GetGoal(), maxShownGoal))
 	printLine(p, "request id", got.GetRequestId())

@@ -23,10 +23,9 @@ func newRunsStart(p *output.Printer, c *command.Client) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "start PACK",
 		Short: "Start a run of a registered pack",
-		Long: `Starts a run of a registered pack and prints its id. Its turns are executed by
-connected workers unless --execution CALLER says that the caller of GetTurn does, or
-SIDECAR that the sidecar asks its models itself (serve --model).
-With --id a repeat is answered with the first answer.`,
+		Long: `Starts a run of a registered pack and prints its id. Connected workers execute its turns. With
+--execution CALLER, the caller of GetTurn executes them. With SIDECAR, the sidecar calls its own models
+(serve --model). A repeat with the same --id gets the first answer.`,
 		Example: `  pawl runs start code-agent --var goal="Fix the tests" --input "Begin." --label team=a`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -50,16 +49,16 @@ With --id a repeat is answered with the first answer.`,
 
 func (f *startFlags) bind(cmd *cobra.Command, req *pawlv1.StartRunRequest) {
 	fs := cmd.Flags()
-	fs.StringVar(&f.agent, "agent", "", "agent of the pack to start, or a prompt of a pack without workflow and agents")
-	fs.StringVar(&f.state, "state", "", "state to enter instead of the workflow's entry; takes the scope admin")
-	fs.StringVar(&f.execution, "execution", "WORKERS", "who executes the turns: CALLER, WORKERS or SIDECAR")
-	fs.StringArrayVar(&f.vars, "var", nil, "variable NAME=TEXT (repeatable)")
-	fs.StringArrayVar(&f.varsJSON, "var-json", nil, "variable NAME=JSON (repeatable)")
-	fs.StringVar(&f.variables, "variables", "", "file that holds the variables as one JSON object, instead of --var")
-	fs.StringVar(&f.input, "input", "", "first message of the run, text")
-	fs.StringArrayVar(&f.labels, "label", nil, "label KEY=VALUE (repeatable)")
-	fs.Int32Var(&req.MaxSteps, "max-steps", 0, "lowers the pack's max_steps")
-	fs.StringVar(&req.RequestId, "id", "", "idempotency id; default a new one")
+	fs.StringVar(&f.agent, "agent", "", "agent of the pack to start, or prompt of a pack without workflow and agents")
+	fs.StringVar(&f.state, "state", "", "state to enter instead of the workflow's entry; needs the scope admin")
+	fs.StringVar(&f.execution, "execution", "WORKERS", "executor of the turns: CALLER, WORKERS or SIDECAR")
+	fs.StringArrayVar(&f.vars, "var", nil, "text variable NAME=TEXT (repeatable)")
+	fs.StringArrayVar(&f.varsJSON, "var-json", nil, "JSON variable NAME=JSON (repeatable)")
+	fs.StringVar(&f.variables, "variables", "", "file with the variables as one JSON object, instead of --var")
+	fs.StringVar(&f.input, "input", "", "first message of the run, as text")
+	fs.StringArrayVar(&f.labels, "label", nil, "label of the run, KEY=VALUE (repeatable)")
+	fs.Int32Var(&req.MaxSteps, "max-steps", 0, "lower limit of steps than the pack's max_steps; 0 = that of the pack")
+	fs.StringVar(&req.RequestId, "id", "", "idempotency id; a repeat with the same id has no second effect (default: a new id)")
 	completeFrom(cmd, "execution", enumNames(pawlv1.Execution_name, "Execution")...)
 	cmd.MarkFlagsMutuallyExclusive("agent", "state")
 	cmd.MarkFlagsMutuallyExclusive("variables", "var")

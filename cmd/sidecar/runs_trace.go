@@ -19,10 +19,10 @@ func newRunsTrace(p *output.Printer, c *command.Client) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trace RUN",
 		Short: "Print the records of a run in order",
-		Long: `Prints RFC 0009's trace of a run: a row for each transition with the artifacts
-as they were then, or with --diff only what the row changed. --watch prints a line
-for each row as it comes, until the run has ended. --all lists every record instead.
-With -o json the records themselves, as one array, or with --watch one per line.`,
+		Long: `Prints RFC 0009's trace of a run: one row for each transition, with all artifacts or, with --diff, only
+the changed ones. --watch prints each row when it is committed, until the run ends. --all lists every
+record instead. With -o json, the command prints the records as one array, or one per line with
+--watch.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			wanted, err := kindsOf(kinds)
@@ -58,9 +58,9 @@ With -o json the records themselves, as one array, or with --watch one per line.
 			})
 		},
 	}
-	cmd.Flags().StringSliceVar(&kinds, "kind", nil, "kinds of records, for example TRANSITION,ENDED; default all")
-	cmd.Flags().StringSliceVar(&artifacts, "artifacts", nil, "artifacts to show as columns; default all")
-	cmd.Flags().BoolVar(&watched, "watch", false, "print rows as they come, until the run has ended")
+	cmd.Flags().StringSliceVar(&kinds, "kind", nil, "only records of these kinds, for example TRANSITION,ENDED (default: all)")
+	cmd.Flags().StringSliceVar(&artifacts, "artifacts", nil, "artifacts to show as columns (default: all)")
+	cmd.Flags().BoolVar(&watched, "watch", false, "print each row when it is committed, until the run has ended")
 	cmd.Flags().BoolVar(&diff, "diff", false, "show only what each row changed")
 	cmd.Flags().BoolVar(&all, "all", false, "list every record instead of the trace")
 	completeFrom(cmd, "kind", enumNames(pawlv1.RecordKind_name, "RecordKind")...)
@@ -95,14 +95,14 @@ func printTrace(p *output.Printer, run *pawlv1.Run, records []*pawlv1.Record, co
 	trace.Print(p)
 }
 
-// watchTrace prints a line for each row of the trace as it comes.
+// watchTrace prints a line for each row of the trace when it is committed.
 func watchTrace(ctx context.Context, p *output.Printer, runs pawlv1.RunServiceClient, req *pawlv1.StreamTransitionsRequest, columns []string) error {
 	if p.JSON {
 		return watch(ctx, runs, req, func(r *pawlv1.Record) error { return printWatched(p, r) })
 	}
 	trace := output.NewTrace(columns, nil)
 	return watch(ctx, runs, req, func(r *pawlv1.Record) error {
-		// What is written for the first time is known as appended or not only then.
+		// The first write of an artifact shows whether its mode is append.
 		got, err := runs.GetRun(ctx, &pawlv1.GetRunRequest{Namespace: req.GetNamespace(), RunId: req.GetRunId()})
 		if err != nil {
 			return err

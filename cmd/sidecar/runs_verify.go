@@ -21,14 +21,13 @@ func newRunsVerify(p *output.Printer, c *command.Client) *cobra.Command {
 	var data server.Data
 	cmd := &cobra.Command{
 		Use:   "verify RUN | verify FILE | verify --data DIR [RUN] | verify --store URL [RUN]",
-		Short: "Prove that a run's journal is what its inputs made",
-		Long: `Replays the inputs of a run through the state machine, compares every stored byte
-and follows the hash chain; nothing is executed. The run is one of a sidecar, one
-in an exported file, or, with --data or --store, one or all of those in a data directory
-or a database whose store no sidecar has open, in all its partitions.
+		Short: "Check a run's journal by a replay of its inputs",
+		Long: `Replays the inputs of a run through the state machine, compares every stored byte and checks the hash
+chain. It executes nothing. The run is in a sidecar or in an exported file. With --data or --store the
+command checks one run or all runs of a data directory or a database that no sidecar has open, in all its
+partitions.
 
-Exit codes: 0 in order; 1 a fault was found, named by its first bad seq; 2 the
-store cannot be looked at.`,
+Exit codes: 0 in order; 1 a fault was found, with its first bad seq; 2 the store cannot be read.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := exclusive(cmd, "data", "store"); err != nil {
@@ -44,7 +43,7 @@ store cannot be looked at.`,
 			return printVerified(p, found, data.Given())
 		},
 	}
-	dataFlag(cmd, &data, "directory of a store that no sidecar has open")
+	dataFlag(cmd, &data, "data directory that no sidecar has open")
 	storeFlag(cmd, &data)
 	c.CompleteArgs(cmd, c.RunWords)
 	return cmd
@@ -82,8 +81,8 @@ func first(args []string) string {
 	return args[0]
 }
 
-// printVerified tells each run, and of those of a store in which partition it is; one that is not in
-// order makes the exit code 1.
+// printVerified prints the result of each run, with the partition for runs of a store. A fault makes the
+// exit code 1.
 func printVerified(p *output.Printer, found []server.Verified, stored bool) error {
 	bad := false
 	list := []any{}

@@ -13,18 +13,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-// longestWait is how long one call of WaitRun may take; the command asks again.
+// longestWait bounds one call of WaitRun. The command repeats the call.
 const longestWait = 5 * time.Minute
 
 func newRunsWait(p *output.Printer, c *command.Client) *cobra.Command {
 	until, timeout := "TERMINAL", time.Duration(0)
 	cmd := &cobra.Command{
 		Use:   "wait RUN",
-		Short: "Wait for the end of a run, or until it needs a person",
-		Long: `Waits for the end of a run, or with --until WAITING until only something from
-outside can move it.
+		Short: "Wait until a run has ended or waits for an outside event",
+		Long: `Waits until a run has ended. With --until WAITING it also returns when the run waits for an event,
+an input or a decision from outside.
 
-Exit codes: 0 it ended COMPLETED, or waits; 1 it ended otherwise, or --timeout is over.`,
+Exit codes: 0 the run ended COMPLETED, or waits; 1 it ended with another status, or --timeout passed.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			n, err := enumValue(pawlv1.WaitUntil_value, pawlv1.WaitUntil_name, "WaitUntil", "--until", until)
@@ -41,14 +41,14 @@ Exit codes: 0 it ended COMPLETED, or waits; 1 it ended otherwise, or --timeout i
 			})
 		},
 	}
-	cmd.Flags().StringVar(&until, "until", until, "TERMINAL or WAITING")
-	cmd.Flags().DurationVar(&timeout, "timeout", 0, "longest wait; 0 = no bound")
+	cmd.Flags().StringVar(&until, "until", until, "condition to wait for: TERMINAL or WAITING")
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "longest wait; 0 = no limit")
 	completeFrom(cmd, "until", enumNames(pawlv1.WaitUntil_name, "WaitUntil")...)
 	c.CompleteArgs(cmd, c.RunWords)
 	return cmd
 }
 
-// waitFor asks until the run is where it is waited for or the time is over.
+// waitFor calls WaitRun until the condition holds or the time is over.
 func waitFor(ctx context.Context, runs pawlv1.RunServiceClient, req *pawlv1.WaitRunRequest, timeout time.Duration) (*pawlv1.Run, error) {
 	end := time.Now().Add(timeout)
 	for {

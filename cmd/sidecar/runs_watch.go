@@ -22,12 +22,11 @@ func newRunsWatch(p *output.Printer, c *command.Client) *cobra.Command {
 	req := &pawlv1.StreamTransitionsRequest{Follow: true}
 	cmd := &cobra.Command{
 		Use:   "watch [RUN]",
-		Short: "Stream records as they are committed; of one run, or of all",
-		Long: `Streams records as they are committed. With RUN it ends when that run has ended;
-without, it streams the records of all runs that the flags select. With -o json
-one record per line. A cursor of an earlier record resumes without gap or repeat.
-With --format agentic it prints RFC-103's events instead, as JSON, with their
-dedupe keys; --event selects some of them.`,
+		Short: "Stream the records of one run or of many as they are committed",
+		Long: `Streams records as they are committed. With RUN, it ends when that run has ended. Without, it streams
+the records of all runs that the flags select. With -o json, it prints one record per line. With
+--after-cursor it continues after an earlier record without gap or repeat. With --format agentic, it
+prints the events of RFC-103 as JSON, with their dedupe keys; --event selects some of them.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			req.Namespace = c.Namespace
@@ -57,14 +56,14 @@ dedupe keys; --event selects some of them.`,
 	filter.bind(cmd)
 	c.CompleteFlag(cmd, "pack", c.PackWords)
 	fs := cmd.Flags()
-	fs.StringSliceVar(&kinds, "kind", nil, "kinds of records; default TRANSITION,ENDED")
-	fs.StringVar(&req.AfterCursor, "after-cursor", "", "resume after this cursor")
-	fs.Uint64Var(&req.AfterSeq, "after-seq", 0, "resume after this seq of RUN")
-	fs.StringVar(&format, "format", formatRecords, "records, or agentic for RFC-103's events")
-	fs.StringSliceVar(&events, "event", nil, "events of --format agentic; default all")
+	fs.StringSliceVar(&kinds, "kind", nil, "only records of these kinds (default: TRANSITION,ENDED)")
+	fs.StringVar(&req.AfterCursor, "after-cursor", "", "start after this cursor")
+	fs.Uint64Var(&req.AfterSeq, "after-seq", 0, "start after this seq of RUN")
+	fs.StringVar(&format, "format", formatRecords, "records, or agentic for the events of RFC-103")
+	fs.StringSliceVar(&events, "event", nil, "with --format agentic: only these events (default: all)")
 	completeFrom(cmd, "format", formatRecords, formatAgentic)
 	completeFrom(cmd, "event", export.Types...)
-	fs.BoolVar(&req.Follow, "follow", true, "go on with what is to come")
+	fs.BoolVar(&req.Follow, "follow", true, "continue with new records")
 	completeFrom(cmd, "kind", enumNames(pawlv1.RecordKind_name, "RecordKind")...)
 	c.CompleteArgs(cmd, c.RunWords)
 	return cmd

@@ -46,7 +46,8 @@ func TestScripts(t *testing.T) {
 		pooler = database.Bouncer(t)
 	}
 	testscript.Run(t, testscript.Params{
-		// [postgres]: there is a server, at $PGADDR, whose user is pawl, and a pooler before it at $PGPOOL.
+		// [postgres] holds when there is a server at $PGADDR with the user pawl, and a pooler for it at
+		// $PGPOOL.
 		Condition:           func(name string) (bool, error) { return name == "postgres" && database != nil, nil },
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,

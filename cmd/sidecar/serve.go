@@ -17,11 +17,10 @@ func newServe(p *output.Printer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve --data DIR | serve --store URL",
 		Short: "Serve runs over gRPC",
-		Long: `Serves runs over gRPC, on a Unix socket and as JSON over HTTP. Settings come from
-a YAML file (--config), then PAWL_* environment variables (--tls-cert is
-PAWL_TLS_CERT), then flags. When it serves it prints one line of JSON on standard
-output, with the addresses that it has bound. SIGTERM drains: calls under way
-finish, then it exits with 0.`,
+		Long: `Serves runs over gRPC, on a Unix socket and as JSON over HTTP. It reads settings from a YAML file
+(--config), then from PAWL_* environment variables (PAWL_TLS_CERT for --tls-cert), then from flags.
+When it is ready, it prints one line of JSON with the bound addresses on standard output. On SIGTERM it
+finishes the calls in flight and exits with 0.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := config.Load(cmd.Flags(), os.LookupEnv)
@@ -41,7 +40,7 @@ finish, then it exits with 0.`,
 	return cmd
 }
 
-// onlyData reports whether nothing is wrong but that no directory was named.
+// onlyData reports whether the missing directory is the only fault.
 func onlyData(err error) bool {
 	var faults *config.Error
 	if !errors.As(err, &faults) {

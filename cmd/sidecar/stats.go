@@ -19,16 +19,15 @@ func newStats(p *output.Printer) *cobra.Command {
 	c := &command.Client{}
 	cmd := &cobra.Command{
 		Use:   "stats [--addr ADDR | --data DIR | --store URL]",
-		Short: "Show what a sidecar's store holds and what that takes",
-		Long: `Counts what the store of a running sidecar holds at this moment (--data, --store: that of a
-data directory or a database that no sidecar has open): runs by status, records, blobs, consumers,
-webhooks, dead letters and deleted runs of each namespace, and the rows of each kind with
-the bytes of their keys and values, before compression. Those of a database with --store are of all
-its partitions. It reads every key, at most at
-about half of one core's pace, and takes the scope store:read.
+		Short: "Show the contents and the size of a store",
+		Long: `Counts the contents of the store of a running sidecar, or with --data or --store of one that no sidecar
+has open: runs by status, records, blobs, consumers, webhooks, dead letters and deleted runs of each
+namespace, and the rows of each kind with the bytes of their keys and values before compression. With
+--store the figures are over all partitions. The command reads every key, uses at most about half a
+core and needs the scope store:read.
 
-Exit codes: 0 done; 1 the directory is damaged, or the sidecar refused; 2 it cannot be
-opened or reached.`,
+Exit codes: 0 done; 1 the store is damaged, or the sidecar refused; 2 the store cannot be opened or
+reached.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := exclusive(cmd, "data", "store", "addr"); err != nil {
@@ -81,7 +80,7 @@ func printStats(p *output.Printer, s *pawlv1.StoreStats) error {
 	return nil
 }
 
-// runsOf tells the runs of a namespace by status, those that there are.
+// runsOf returns the counts of a namespace's runs by status, without zeros.
 func runsOf(space *pawlv1.NamespaceStats) string {
 	var words []string
 	for _, count := range space.GetRuns() {

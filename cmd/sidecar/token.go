@@ -22,10 +22,10 @@ func newTokenNew(p *output.Printer) *cobra.Command {
 	file := ""
 	cmd := &cobra.Command{
 		Use:   "new PRINCIPAL SCOPE[,SCOPE...][@NAMESPACE[,NAMESPACE...]]",
-		Short: "Make a token, which is shown this once",
-		Long: `Makes a token of 256 random bits and prints it: nothing keeps it. Its line for the
-tokens file, which has the token's digest alone, goes to the end of --file, else to
-standard error. A sidecar that serves takes it up with SIGHUP.`,
+		Short: "Create a token and print it once",
+		Long: `Creates a token of 256 random bits and prints it. It is stored nowhere. The line for the tokens file has
+only its digest. The command appends that line to --file, or prints it on standard error. A running
+sidecar reads the file again on SIGHUP.`,
 		Example: "  TOKEN=$(pawl token new approvals runs:read,events:external@red --file tokens)",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -42,7 +42,7 @@ standard error. A sidecar that serves takes it up with SIGHUP.`,
 			return printToken(p, secret, line, file == "")
 		},
 	}
-	cmd.Flags().StringVar(&file, "file", "", "tokens file that gets the line; made with mode 0600 if it is not there")
+	cmd.Flags().StringVar(&file, "file", "", "tokens file to append the line to; a new file gets mode 0600")
 	return cmd
 }
 
@@ -57,7 +57,7 @@ func printToken(p *output.Printer, secret, line string, show bool) error {
 	return nil
 }
 
-// appendLine adds a line to a file that nobody else can write or read.
+// appendLine adds a line to a file that only its owner can read and write.
 func appendLine(path, line string) (err error) {
 	old, err := secretfile.Read(path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -78,11 +78,10 @@ func appendLine(path, line string) (err error) {
 func newTokenHash(p *output.Printer) *cobra.Command {
 	return &cobra.Command{
 		Use:   "hash FILE",
-		Short: "Put digests in the place of the tokens of a file",
-		Long: `Rewrites a tokens file of PRINCIPAL SCOPES TOKEN lines: each token becomes
-sha256: and its digest, everything else stays. The tokens themselves go on being
-what callers send. The file is replaced at once or not at all; a copy that you have
-of it still has the tokens.`,
+		Short: "Replace the tokens of a file by their digests",
+		Long: `Rewrites a tokens file with lines of PRINCIPAL SCOPES TOKEN: it replaces each token by sha256: and its
+digest and changes nothing else. Callers continue to send the same tokens. The file is replaced in
+one step. Other copies of the file still have the tokens.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			n, err := hashFile(args[0])
@@ -95,7 +94,7 @@ of it still has the tokens.`,
 	}
 }
 
-// hashFile replaces a file by one with its permissions.
+// hashFile replaces a tokens file by one with digests and keeps its permissions.
 func hashFile(path string) (n int, err error) {
 	text, err := secretfile.Read(path)
 	if err != nil {

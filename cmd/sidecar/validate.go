@@ -15,16 +15,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 )
 
-// checked is what was found about one file.
+// checked is the result of checking one file.
 type checked struct {
 	Path        string            `json:"path"`
 	OK          bool              `json:"ok"`
 	Digest      string            `json:"digest"`
 	Diagnostics []pack.Diagnostic `json:"diagnostics"`
 	Termination *pack.Termination `json:"termination"`
-	// Leases are what agents have of the run's bounds.
+	// Leases are the shares of the run's bounds that its agents get.
 	Leases []command.Lease `json:"leases,omitempty"`
-	// Error says why the file could not be read.
+	// Error is why the file could not be read.
 	Error string `json:"error,omitempty"`
 }
 
@@ -32,10 +32,10 @@ func newValidate(p *output.Printer) *cobra.Command {
 	opts := pack.Options{}
 	cmd := &cobra.Command{
 		Use:   "validate [--strict] [--require-bounded] FILE...",
-		Short: "Check PromptPack files and say whether their loops end",
-		Long: `Checks PromptPack files (JSON or YAML; - is standard input) against all rules of
-the format and says of each entry what bounds its loop, or which cycle nothing
-bounds. What each code of a finding means and how to fix it: docs/reference/diagnostics.md.
+		Short: "Check PromptPack files and the bounds of their loops",
+		Long: `Checks PromptPack files (JSON or YAML; - is standard input) against all rules of the format. For each
+entry it prints what bounds its loop, or a cycle without a bound. docs/reference/diagnostics.md
+explains each code and its fix.
 
 Exit codes: 0 no errors; 1 errors were found; 2 a file could not be read.`,
 		Args: cobra.MinimumNArgs(1),
@@ -98,7 +98,7 @@ func readPack(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(in, int64(pack.DefaultLimits().Bytes)+1))
 }
 
-// validateExit gives the worst of the files its exit code.
+// validateExit returns the highest exit code of the files.
 func validateExit(files []checked) error {
 	exit := error(nil)
 	for _, f := range files {

@@ -16,7 +16,7 @@ func NewBudgets(p *output.Printer, c *Client) *cobra.Command {
 	req := &pawlv1.ListBudgetsRequest{}
 	cmd := &cobra.Command{
 		Use:   "budgets",
-		Short: "Show the operator's accounts over runs: settled, reserved, limit",
+		Short: "Show the accounts of the operator: settled, reserved and limit of each",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			req.Namespace = c.Namespace
@@ -29,7 +29,7 @@ func NewBudgets(p *output.Printer, c *Client) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&req.NamePrefix, "name", "", "what the names begin with, for example tenant=acme/")
+	cmd.Flags().StringVar(&req.NamePrefix, "name", "", "only accounts whose name has this prefix, for example tenant=acme/")
 	return cmd
 }
 
@@ -70,7 +70,7 @@ func printAccounts(p *output.Printer, all []*pawlv1.Account) error {
 	return nil
 }
 
-// of is a limit in words.
+// of returns a limit as text.
 func of(shown string, limit int64) string {
 	if limit == 0 {
 		return "no limit"

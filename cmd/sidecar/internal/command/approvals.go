@@ -16,14 +16,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-// NewApprovals is the group of commands about what waits for a person.
+// NewApprovals returns the commands about held calls.
 func NewApprovals(p *output.Printer) *cobra.Command {
 	c := &Client{}
 	cmd := &cobra.Command{
 		Use:   "approvals",
 		Short: "Calls that wait for a person: list, show, approve, deny, edit",
-		Long: `A call that its pack holds (x_pawl.tools.NAME.approve) goes nowhere until somebody has decided
-about that very call. Deciding takes the scope steps:approve.`,
+		Long: `A pack can hold calls of a tool until a person decides (x_pawl.tools.NAME.approve). These commands
+list the held calls and decide about them. A decision needs the scope steps:approve.`,
 	}
 	cmd.AddCommand(newList(p, c), newShow(p, c))
 	for _, d := range decisions {
@@ -37,7 +37,7 @@ func newList(p *output.Printer, c *Client) *cobra.Command {
 	req := &pawlv1.ListApprovalsRequest{}
 	var oldest bool
 	cmd := &cobra.Command{
-		Use: "list", Short: "List what waits, the newest first", Args: cobra.NoArgs,
+		Use: "list", Short: "List the calls and runs that wait for a decision, newest first", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			req.Namespace = c.Namespace
 			if oldest {
@@ -53,10 +53,10 @@ func newList(p *output.Printer, c *Client) *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	fs.BoolVar(&oldest, "oldest", false, "the oldest first")
-	fs.Int32Var(&req.PageSize, "limit", 0, "most entries, 1 to 1000; default 100")
-	fs.StringVar(&req.PageToken, "page-token", "", "next page, as the one before says")
-	fs.StringVar(&req.RunId, "run", "", "only those of this run")
+	fs.BoolVar(&oldest, "oldest", false, "list the oldest first")
+	fs.Int32Var(&req.PageSize, "limit", 0, "entries of a page, 1 to 1000; 0 = 100")
+	fs.StringVar(&req.PageToken, "page-token", "", "token of the next page, as printed by the previous one")
+	fs.StringVar(&req.RunId, "run", "", "only calls of this run")
 	return cmd
 }
 
@@ -89,7 +89,7 @@ func events(a *pawlv1.Approval) []string {
 
 func newShow(p *output.Printer, c *Client) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "show RUN STEP", Short: "Show the very call, and where each answer leads", Args: cobra.ExactArgs(2),
+		Use: "show RUN STEP", Short: "Show a held call with its arguments, its deadline and its digest", Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.With(func(conn *grpc.ClientConn) error {
 				a, err := find(cmd.Context(), conn, c.Namespace, args)
@@ -156,9 +156,9 @@ type decision struct {
 }
 
 var decisions = []decision{
-	{"approve RUN STEP", "Let the call go out as it is", pawlv1.StepDecision_STEP_DECISION_APPROVE, 2},
-	{"deny RUN STEP", "Answer the call with the error DENIED", pawlv1.StepDecision_STEP_DECISION_DENY, 2},
-	{"edit RUN STEP JSON", "Let the call go out with other arguments", pawlv1.StepDecision_STEP_DECISION_EDIT, 3},
+	{"approve RUN STEP", "Approve a held call unchanged", pawlv1.StepDecision_STEP_DECISION_APPROVE, 2},
+	{"deny RUN STEP", "Deny a held call: its answer is the error DENIED", pawlv1.StepDecision_STEP_DECISION_DENY, 2},
+	{"edit RUN STEP JSON", "Approve a held call with other arguments", pawlv1.StepDecision_STEP_DECISION_EDIT, 3},
 }
 
 func newDecide(p *output.Printer, c *Client, d decision) *cobra.Command {
@@ -166,8 +166,8 @@ func newDecide(p *output.Printer, c *Client, d decision) *cobra.Command {
 	var expires time.Duration
 	cmd := &cobra.Command{
 		Use: d.use, Short: d.short, Args: cobra.ExactArgs(d.args),
-		Long: d.short + `. Without --digest it is the call that waits now; with the digest that
-"approvals show" printed it is that one or none.`,
+		Long: d.short + `. The decision is about the call that waits now. With
+--digest it is refused if that call is not the one that "approvals show" printed.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if expires < 0 {
 				return output.Usage(errors.New("--expires is a time from now"))
@@ -188,17 +188,17 @@ func newDecide(p *output.Printer, c *Client, d decision) *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&req.Digest, "digest", "", "digest of the call that was looked at")
-	fs.StringVar(&req.Reason, "reason", "", "why, kept in the record; a denial's is sent to the model")
-	fs.StringVar(&req.RequestId, "id", "", "idempotency id; default a new one")
+	fs.StringVar(&req.Digest, "digest", "", "digest of the call as printed by \"approvals show\"; default: the call that waits now")
+	fs.StringVar(&req.Reason, "reason", "", "reason, stored in the record; the model receives that of a denial")
+	fs.StringVar(&req.RequestId, "id", "", "idempotency id; a repeat with the same id has no second effect (default: a new id)")
 	if d.is != pawlv1.StepDecision_STEP_DECISION_DENY {
-		fs.DurationVar(&expires, "expires", 0, "the call goes out within this time, or is held again")
+		fs.DurationVar(&expires, "expires", 0, "time within which the call must start, else it is held again, for example 10m; 0 = no limit")
 	}
 	c.CompleteArgs(cmd, c.RunWords)
 	return cmd
 }
 
-// prepare fills in what the arguments and the call that waits say.
+// prepare fills in the request from the arguments and from the call that waits.
 func prepare(ctx context.Context, conn *grpc.ClientConn, namespace string, args []string, req *pawlv1.DecideStepRequest) error {
 	step, err := strconv.ParseUint(args[1], 10, 32)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-// Client is how the commands that talk to a sidecar reach it.
+// Client connects commands to a sidecar.
 type Client struct {
 	Target    output.Target
 	tokenFile string
@@ -28,12 +28,12 @@ func (c *Client) Bind(cmd *cobra.Command) {
 	cmd.PersistentFlags().StringVar(&c.Namespace, "namespace", "", "namespace (default \"default\")")
 }
 
-// BindTarget adds those of a command about the sidecar as a whole.
+// BindTarget adds the flags of a connection to a command about the whole sidecar.
 func (c *Client) BindTarget(cmd *cobra.Command) {
 	fs := cmd.PersistentFlags()
 	fs.StringVar(&c.Target.Addr, "addr", fromEnv("PAWL_ADDR", config.Default().Listen), "HOST:PORT or unix:PATH of the sidecar (PAWL_ADDR)")
-	fs.StringVar(&c.tokenFile, "token-file", os.Getenv("PAWL_TOKEN_FILE"), "file that holds the bearer token (PAWL_TOKEN_FILE; or the token in PAWL_TOKEN)")
-	fs.StringVar(&c.Target.CA, "ca", os.Getenv("PAWL_CA"), "PEM file of the authority of the server's certificate (PAWL_CA); none: no TLS")
+	fs.StringVar(&c.tokenFile, "token-file", os.Getenv("PAWL_TOKEN_FILE"), "file with the bearer token (PAWL_TOKEN_FILE; PAWL_TOKEN holds the token itself)")
+	fs.StringVar(&c.Target.CA, "ca", os.Getenv("PAWL_CA"), "PEM file of the CA of the server's certificate (PAWL_CA; default: no TLS)")
 }
 
 func fromEnv(name, fallback string) string {
@@ -43,8 +43,8 @@ func fromEnv(name, fallback string) string {
 	return fallback
 }
 
-// With runs a function over a connection. The token never stands on the command
-// line, where other users of the machine could read it.
+// With calls a function with a connection. The token is never a flag, because other users of the
+// machine can read command lines.
 func (c *Client) With(do func(*grpc.ClientConn) error) (err error) {
 	if c.Target.Token, err = c.token(); err != nil {
 		return output.Usage(err)
@@ -82,5 +82,5 @@ func (c *Client) Packs(do func(pawlv1.PackServiceClient) error) error {
 	return c.With(func(conn *grpc.ClientConn) error { return do(pawlv1.NewPackServiceClient(conn)) })
 }
 
-// NewID is an idempotency id for one call of a command.
+// NewID returns a new idempotency id for one call of a command.
 func NewID(command string) string { return fmt.Sprintf("cli-%s-%d", command, time.Now().UnixNano()) }

@@ -17,7 +17,7 @@ const completionWait = 2 * time.Second
 // completed is how many words a completion offers.
 const completed = 50
 
-// Words finds what an argument may be; nothing where no sidecar answers.
+// Words returns the possible values of an argument. It returns none without a sidecar.
 type Words func(ctx context.Context, conn *grpc.ClientConn, args []string, begun string) ([]string, error)
 
 // CompleteArgs completes the arguments of a command from the sidecar: the n-th by the

@@ -1,4 +1,4 @@
-// Package command is what the commands that talk to a sidecar share: how they reach it, what
-// the shell completes, and beginnings of ids. Commands of one noun are packages below it;
-// cmd/sidecar has the others and puts all together.
+// Package command has the shared parts of the commands that call a sidecar: the connection, the shell
+// completion and the prefixes of ids. It also has the commands that need them most; cmd/sidecar has the
+// others and builds the command tree.
 package command

@@ -10,20 +10,20 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// Lease is what an agent is leased of a run's bounds that is asked for first, while nothing is
-// spent; later ones have their share of what is left then. Zero = no such bound.
+// Lease is an agent's share of a run's bounds if it is the first agent called and the run has spent
+// nothing. Later agents share the rest. Zero = the run has no bound of that kind.
 type Lease struct {
 	Agent        string `json:"agent"`
 	Tokens       int64  `json:"tokens,omitempty"`
 	CostMicroUSD int64  `json:"cost_micro_usd,omitempty"`
 	// ToolCalls the agent's run may make; the delegation itself is one more.
 	ToolCalls int `json:"tool_calls,omitempty"`
-	// Refused is the code with which the first call of the agent is refused; "" = it is not.
+	// Refused is the code with which the first call of the agent is refused; "" = it is accepted.
 	Refused string `json:"refused,omitempty"`
 }
 
-// LeasesOf asks the machine itself: a run of one state that calls the agent. None where the
-// pack has no bound that is shared.
+// LeasesOf computes the leases with the state machine, in a run of one state that calls the agent. It
+// returns none if the pack shares no bound.
 func LeasesOf(p *pack.Pack) ([]Lease, error) {
 	listed := map[string]bool{}
 	for _, prompt := range p.Doc.Prompts {
@@ -53,7 +53,7 @@ func LeasesOf(p *pack.Pack) ([]Lease, error) {
 	return out, nil
 }
 
-// firstLease has the machine ask for a first delegation.
+// firstLease makes the first delegation in the state machine and returns its lease.
 func firstLease(of *machine.Graph, agent string, tool machine.Tool) (Lease, error) {
 	tool.Approval = nil
 	g := &machine.Graph{
@@ -83,8 +83,7 @@ func firstLease(of *machine.Graph, agent string, tool machine.Tool) (Lease, erro
 	return out, nil
 }
 
-// PrintLeases says what the first call of each agent is leased; of a bound that the pack does
-// not have, nothing.
+// PrintLeases prints the lease of the first call of each agent, without the bounds that the pack lacks.
 func PrintLeases(p *output.Printer, indent string, leases []Lease) {
 	for _, l := range leases {
 		if l.Refused != "" {

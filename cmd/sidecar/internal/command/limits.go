@@ -17,10 +17,10 @@ func NewLimits(p *output.Printer) *cobra.Command {
 	c := &Client{}
 	cmd := &cobra.Command{
 		Use:   "limits",
-		Short: "Show how many calls of models and tools there are, may be, and wait",
-		Long: `Lists the limits of the operator's file (serve --limits): for each key what is open, began in
-the last minute and took of the tokens, of how much, and which tenants wait. Of all namespaces
-together. Takes the scope store:read.`,
+		Short: "Show the use of the limits of model and tool calls",
+		Long: `Lists the limits of the operator's file (serve --limits). For each key it shows the open calls, the
+calls and the tokens of the last minute, the limit of each, and which tenants wait. The figures are
+over all namespaces. Needs the scope store:read.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.With(func(conn *grpc.ClientConn) error {
@@ -55,7 +55,7 @@ func showLimits(p *output.Printer, all []*pawlv1.Limit) error {
 	return nil
 }
 
-// limitText is what there is of a bound; one that is none is not shown.
+// limitText returns the use of a bound as text; "" for a value without a bound.
 func limitText(n, most int64) string {
 	if most == 0 {
 		return ""
@@ -63,7 +63,7 @@ func limitText(n, most int64) string {
 	return fmt.Sprintf("%d/%d", n, most)
 }
 
-// queue is how many calls wait, and how many of each tenant.
+// queue returns the number of waiting calls, in total and of each tenant.
 func queue(u *pawlv1.LimitUse) (n int64, tenants string) {
 	var words []string
 	for _, q := range u.GetWaiting() {

@@ -12,7 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-// TestShow: what there is of each bound, who waits, and what is not bounded not at all.
+// TestShow: the table has the use of each bound and the waiting tenants, and leaves out values without
+// a bound.
 func TestShow(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

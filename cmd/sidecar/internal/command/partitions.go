@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-// NewPartitions is the command that lists partitions; its children are what else is done with them.
+// NewPartitions returns the command that lists partitions, with the given subcommands.
 func NewPartitions(p *output.Printer, children ...*cobra.Command) *cobra.Command {
 	c := &Client{}
 	cmd := &cobra.Command{
@@ -47,7 +47,7 @@ func showPartitions(p *output.Printer, all []*pawlv1.Partition) error {
 	return nil
 }
 
-// ownerOf is who has it, in words.
+// ownerOf describes the owner of a partition.
 func ownerOf(one *pawlv1.Partition) string {
 	switch {
 	case one.GetHere():

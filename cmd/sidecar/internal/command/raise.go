@@ -12,13 +12,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// NewRaiseBudget is the command that lets a run spend more.
+// NewRaiseBudget returns the command that raises the budget of a run.
 func NewRaiseBudget(p *output.Printer, c *Client) *cobra.Command {
 	var usd float64
 	req := &pawlv1.RaiseBudgetRequest{}
 	cmd := &cobra.Command{
 		Use:   "raise-budget RUN --cost USD --reason WHY",
-		Short: "Let a run spend more than its pack says",
+		Short: "Raise the budget of a run above the limit of its pack",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := limits(req, usd); err != nil {
@@ -38,10 +38,10 @@ func NewRaiseBudget(p *output.Printer, c *Client) *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	fs.Float64Var(&usd, "cost", 0, "US dollars in all, above the limit that holds")
-	fs.Int64Var(&req.MaxTokens, "tokens", 0, "tokens in all, above the limit that holds")
-	fs.StringVar(&req.Reason, "reason", "", "why, kept in the record; required")
-	fs.StringVar(&req.RequestId, "id", "", "idempotency id; default a new one")
+	fs.Float64Var(&usd, "cost", 0, "new limit in US dollars, above the current one; 0 = unchanged")
+	fs.Int64Var(&req.MaxTokens, "tokens", 0, "new limit in tokens, above the current one; 0 = unchanged")
+	fs.StringVar(&req.Reason, "reason", "", "reason, stored in the record (required)")
+	fs.StringVar(&req.RequestId, "id", "", "idempotency id; a repeat with the same id has no second effect (default: a new id)")
 	c.CompleteArgs(cmd, c.RunWords)
 	return cmd
 }

@@ -17,16 +17,16 @@ import (
 // runFields are the fields of requests that name a run.
 var runFields = []protoreflect.Name{"run_id", "other_run_id", "parent_run_id"}
 
-// idPrefix is the beginning of a ULID, not the whole.
+// idPrefix matches a proper prefix of a ULID.
 var idPrefix = regexp.MustCompile(`^[0-7][0-9A-HJKMNP-TV-Z]{0,24}$`)
 
-// runIDs lets every command take the beginning of a run's id where only one run's id
-// begins so: requests get the whole id before they are sent.
+// runIDs lets every command accept a unique prefix of a run's id. It replaces the prefix by the whole id
+// before a request is sent.
 type runIDs struct{ namespace string }
 
 // unary is the interceptor of calls.
 func (r *runIDs) unary(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	// A call that this one makes itself carries a prefix on purpose, in another field.
+	// The lookup call of runIDs has the prefix in another field, which stays.
 	if err := r.complete(ctx, conn, req); err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (r *runIDs) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.C
 	return &completing{ClientStream: s, ids: r, conn: conn}, err
 }
 
-// completing is a stream whose requests get whole ids.
+// completing is a stream that replaces prefixes of ids in its requests.
 type completing struct {
 	grpc.ClientStream
 
@@ -80,7 +80,7 @@ func (r *runIDs) complete(ctx context.Context, conn *grpc.ClientConn, req any) e
 	return nil
 }
 
-// only finds the one run whose id begins with a prefix.
+// only returns the id of the single run with the given prefix.
 func (r *runIDs) only(ctx context.Context, conn *grpc.ClientConn, prefix string) (string, error) {
 	const shown = 5
 	page, err := pawlv1.NewRunServiceClient(conn).ListRuns(ctx, &pawlv1.ListRunsRequest{

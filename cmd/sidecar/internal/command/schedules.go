@@ -16,10 +16,10 @@ func NewSchedules(p *output.Printer) *cobra.Command {
 	c := &Client{}
 	cmd := &cobra.Command{
 		Use:   "schedules",
-		Short: "Show the runs that begin by the clock: when next, what came of the last, what is wrong",
-		Long: `Lists the schedules of the operator's file (serve --schedules) with their next instant, the
-run of the last one, how many instants were fired, missed and skipped, and why a run could
-not be started. Takes the scope runs:read.`,
+		Short: "List the schedules with their next and their last run",
+		Long: `Lists the schedules of the operator's file (serve --schedules): the next time, the run of the last
+time, how many times were fired, missed and skipped, and why a run could not start. Needs the
+scope runs:read.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.With(func(conn *grpc.ClientConn) error {
@@ -55,7 +55,7 @@ func showSchedules(p *output.Printer, all []*pawlv1.Schedule) error {
 	return nil
 }
 
-// fault tells in a cell what is wrong.
+// fault returns the error of a schedule for a table cell.
 func fault(p *output.Printer, f *pawlv1.ScheduleFault) string {
 	if f == nil {
 		return ""

@@ -16,12 +16,12 @@ import (
 // whens are the words of --when, in the order of the contract's numbers from 1.
 var whens = []string{"next_model_call", "now", "next_turn"}
 
-// NewSteer is the command that says something to a run.
+// NewSteer returns the command that adds a message to an active run.
 func NewSteer(p *output.Printer, c *Client) *cobra.Command {
 	when, req := whens[0], &pawlv1.SteerRunRequest{}
 	cmd := &cobra.Command{
 		Use:   "steer RUN TEXT",
-		Short: "Say something to a run that goes on: its next request to a model includes it",
+		Short: "Add a message to the next model call of an active run",
 		Args:  cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if req.When, err = whenOf(when); err != nil {
@@ -40,8 +40,8 @@ func NewSteer(p *output.Printer, c *Client) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&when, "when", when, "when it counts: "+strings.Join(whens, ", "))
-	cmd.Flags().StringVar(&req.RequestId, "id", "", "idempotency id; default a new one")
+	cmd.Flags().StringVar(&when, "when", when, "when the message takes effect: "+strings.Join(whens, ", "))
+	cmd.Flags().StringVar(&req.RequestId, "id", "", "idempotency id; a repeat with the same id has no second effect (default: a new id)")
 	c.CompleteArgs(cmd, c.RunWords)
 	return cmd
 }
@@ -60,7 +60,7 @@ func NewStop(p *output.Printer, c *Client) *cobra.Command {
 	req := &pawlv1.StopRunRequest{}
 	cmd := &cobra.Command{
 		Use:   "stop RUN",
-		Short: "Put away what a run is at; it then waits for an input",
+		Short: "Stop the open turn of a run; the run then waits for an input",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req.Namespace, req.RunId = c.Namespace, args[0]
@@ -73,13 +73,13 @@ func NewStop(p *output.Printer, c *Client) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&req.Note, "note", "", "words that are kept in the record")
-	cmd.Flags().StringVar(&req.RequestId, "id", "", "idempotency id; default a new one")
+	cmd.Flags().StringVar(&req.Note, "note", "", "note, stored in the record")
+	cmd.Flags().StringVar(&req.RequestId, "id", "", "idempotency id; a repeat with the same id has no second effect (default: a new id)")
 	c.CompleteArgs(cmd, c.RunWords)
 	return cmd
 }
 
-// answer is what both calls answer.
+// answer is the common part of the responses of both calls.
 type answer interface {
 	proto.Message
 	GetStatus() pawlv1.RunStatus

@@ -25,7 +25,7 @@ type Options struct {
 	Keep bool
 	// Store is a database that has the store; the zero value: Dir has it.
 	Store dsn.URL
-	// Printer tells what happens.
+	// Printer receives the output of the demo.
 	Printer *output.Printer
 }
 
@@ -143,7 +143,7 @@ func (d *demo) executor() *executor {
 
 func (d *demo) runs() pawlv1.RunServiceClient { return pawlv1.NewRunServiceClient(d.process.conn) }
 
-// place are the flags that say where the store is.
+// place returns the flags that select the store.
 func (d *demo) place() []string {
 	if d.Store.IsZero() {
 		return []string{"--data", filepath.Join(d.Dir, "data")}
@@ -151,7 +151,7 @@ func (d *demo) place() []string {
 	return []string{"--store", d.Store.Secret(), "--store-schema", d.schema}
 }
 
-// serving are those of who serves it.
+// serving returns the flags of the sidecar that serves the store.
 func (d *demo) serving() []string {
 	if d.Store.IsZero() {
 		return d.place()

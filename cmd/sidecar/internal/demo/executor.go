@@ -14,9 +14,8 @@ import (
 // errPowerCut is what a plan returns to stop the executor in the middle of a turn.
 var errPowerCut = errors.New("power cut")
 
-// executor drives one run: it fetches each turn, lets the recorded model answer,
-// runs the tools that it asks for and completes the turn. It remembers nothing
-// between turns.
+// executor executes one run: it fetches each turn, gets the recorded model's answer, runs the tools of
+// that answer and completes the turn. It has no state between turns.
 type executor struct {
 	runs      pawlv1.RunServiceClient
 	model     *model

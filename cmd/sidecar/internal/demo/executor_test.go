@@ -27,7 +27,7 @@ func (a *asked) ResolveStep(context.Context, *pawlv1.ResolveStepRequest, ...grpc
 	return &pawlv1.ResolveStepResponse{Disposition: pawlv1.Disposition_DISPOSITION_ACCEPTED}, nil
 }
 
-// TestOnlyReleasedCallsAreMade: the executor makes a pending call alone that nothing holds.
+// TestOnlyReleasedCallsAreMade: the executor makes only pending calls that are not held.
 func TestOnlyReleasedCallsAreMade(t *testing.T) {
 	t.Parallel()
 	const pending = pawlv1.StepStatus_STEP_STATUS_PENDING

@@ -19,8 +19,8 @@ var assets embed.FS
 // maxFileBytes bounds one file that write_file takes.
 const maxFileBytes = 256 << 10
 
-// Workspace is the directory that the demo's tools work in. Paths cannot leave
-// it. It holds a small Go module whose tests are the specification.
+// Workspace is the directory in which the demo's tools work. Paths cannot leave it. It holds a small Go
+// module. The module's tests are the specification.
 type Workspace struct {
 	// Dir is the directory's path.
 	Dir  string
@@ -46,7 +46,7 @@ func NewWorkspace(dir string) (*Workspace, error) {
 	return w, nil
 }
 
-// Close releases the directory; it deletes nothing.
+// Close closes the directory handle. It deletes no file.
 func (w *Workspace) Close() error { return w.root.Close() }
 
 // WriteFile writes a file, making its directories.

@@ -64,7 +64,7 @@ func (a *app) once(ctx context.Context, before *map[string]stamp, say func(forma
 	defer cancel()
 	process := exec.CommandContext(ctx, a.command[0], a.command[1:]...) //nolint:gosec // It is the developer's own command.
 	process.Dir, process.Env, process.Stdout, process.Stderr = a.dir, append(os.Environ(), a.env...), a.out, a.out
-	// A group of its own: the app may be a shell or npm, whose children must end too.
+	// The app gets a new process group, because the children of a shell or npm must end too.
 	process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	process.Cancel = func() error { return syscall.Kill(-process.Process.Pid, syscall.SIGTERM) }
 	process.WaitDelay = stopTime

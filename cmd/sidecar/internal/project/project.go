@@ -68,8 +68,7 @@ type Created struct {
 	Files []string
 }
 
-// Create writes a project. It writes nothing when one of its files exists already, and never
-// overwrites a file.
+// Create writes a project. It never overwrites a file: if one of its files exists, it writes none.
 func Create(o Options) (*Created, error) {
 	c, err := o.resolve()
 	if err != nil {

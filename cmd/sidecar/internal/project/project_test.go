@@ -100,7 +100,7 @@ func TestCompose(t *testing.T) {
 	}
 }
 
-// TestRefused: bad options and files that are there are refused, and nothing is written.
+// TestRefused: Create refuses bad options and existing files, and then writes no file.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	full := t.TempDir()

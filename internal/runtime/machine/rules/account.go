@@ -7,19 +7,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Accounts of the operator over runs. Which of them an input is counted in, and whether
-// they hold it, is stamped into the input; what the run takes of them is what its state
-// says, before and after.
+// The operator's accounts over many runs. The host stamps into each input the accounts in which it is
+// counted, and whether they can cover it. The amount that a run has in an account is computed from the run's
+// state before and after the input.
 
-// AccountExhausted begins the reason of a run that ended because an account did not hold
-// what it asked for; the account's name follows.
+// AccountExhausted is the first part of the reason of a run that ended because an account could not cover a
+// request; the account's name follows.
 const AccountExhausted = "account_exhausted"
 
-// ReservedInAccounts is what pending steps may consume, in the accounts of the run. What runs of agents of
-// this store may, these reserve themselves.
+// ReservedInAccounts returns what pending steps may consume, as counted in the accounts of the run. Runs of
+// agents of this store reserve their own amounts, so they are left out.
 func ReservedInAccounts(s *machine.State) (tokens, cost int64) { return reservedInAccountsBut(s, -1) }
 
-// reservedInAccountsBut leaves out the step at an index.
+// reservedInAccountsBut is ReservedInAccounts without the step at the index `but`.
 func reservedInAccountsBut(s *machine.State, but int) (tokens, cost int64) {
 	if s == nil {
 		return 0, 0
@@ -27,8 +27,8 @@ func reservedInAccountsBut(s *machine.State, but int) (tokens, cost int64) {
 	return reserved(s, func(i int) bool { return i == but || s.Steps[i].Local })
 }
 
-// SettledInAccounts is what was settled in the accounts of the run, without what runs of agents of this
-// store consumed.
+// SettledInAccounts returns what was settled in the accounts of the run, without the consumption of runs of
+// agents of this store.
 func SettledInAccounts(s *machine.State) (tokens, cost int64) {
 	if s == nil {
 		return 0, 0
@@ -36,7 +36,7 @@ func SettledInAccounts(s *machine.State) (tokens, cost int64) {
 	return max(0, s.Tokens-s.Apart.Tokens), max(0, s.CostMicro-s.Apart.CostMicro)
 }
 
-// settleOf settles what a step consumed.
+// settleOf settles what a step consumed. For a local agent it also counts the amount as Apart.
 func (t *txn) settleOf(step *machine.ToolStep, u machine.Usage) {
 	t.settle(u)
 	if step.Local {
@@ -45,14 +45,14 @@ func (t *txn) settleOf(step *machine.ToolStep, u machine.Usage) {
 	}
 }
 
-// countsItself: the run of the agent that is called counts itself in the accounts of this one.
-// A run that is in none has none to count in: the step that began it settles all.
+// countsItself reports whether the run of the called agent is counted itself in the accounts of this run. If
+// this run is counted in no account, it is not: the step that began this run settles everything.
 func (t *txn) countsItself(a *ask) bool {
 	_, counted := t.s.Accountable()
 	return t.rules.agentsCount && counted && a.Local && t.g.Tools[a.Tool].Agent
 }
 
-// ChargeOf is what a run takes of an account; zero but for its name if it takes nothing.
+// ChargeOf returns a run's charge in an account; zero except for its name if there is none.
 func ChargeOf(s *machine.State, account string) machine.Charge {
 	if s != nil {
 		for _, c := range s.Charges {
@@ -64,8 +64,8 @@ func ChargeOf(s *machine.State, account string) machine.Charge {
 	return machine.Charge{Account: account}
 }
 
-// Charged is a charge after an input that is counted in a window of its account. What was
-// reserved in a window before is settled in the one in which its answer comes.
+// Charged returns a charge after an input that is counted in a window of its account. An amount that was
+// reserved in an earlier window is settled in the window in which its answer comes.
 func Charged(c machine.Charge, window int64, before, after *machine.State) machine.Charge {
 	if window > c.Window {
 		c.Window, c.Tokens, c.CostMicro = window, 0, 0
@@ -80,7 +80,7 @@ func Charged(c machine.Charge, window int64, before, after *machine.State) machi
 
 func atMost(n int64) int64 { return min(n, machine.MaxCharge) }
 
-// applyCharges brings the run's charges up to date with what the input made of it.
+// applyCharges updates the run's charges after the input.
 func (t *txn) applyCharges(b *machine.Batch) {
 	for _, bill := range t.in.Billed {
 		before := ChargeOf(t.s, bill.Account)
@@ -99,8 +99,8 @@ func (t *txn) applyCharges(b *machine.Batch) {
 	}
 }
 
-// exhausted is the first account that does not hold what the run would then have settled
-// and reserved, the step at an index left out, with what it asks for more; "" = all do.
+// exhausted returns the reason with the first account that cannot cover the run's settled and reserved
+// amounts plus `asked`; "" = all can. The step at index i is left out.
 func (t *txn) exhausted(i int, asked machine.Amount) string {
 	now, had := inAccounts(t.s, i), inAccounts(t.old, -1)
 	now.Tokens, now.CostMicro = AddCapped(now.Tokens, asked.Tokens), AddCapped(now.CostMicro, asked.CostMicro)
@@ -116,14 +116,16 @@ func (t *txn) exhausted(i int, asked machine.Amount) string {
 	return ""
 }
 
-// inAccounts is what a run has settled and reserved in its accounts, but for the step at an index.
+// inAccounts returns what a run has settled and reserved in its accounts, without the step at the index
+// `but`.
 func inAccounts(s *machine.State, but int) machine.Amount {
 	spent, spentCost := SettledInAccounts(s)
 	held, heldCost := reservedInAccountsBut(s, but)
 	return machine.Amount{Tokens: AddCapped(spent, held), CostMicro: AddCapped(spentCost, heldCost)}
 }
 
-// more is what comes to a figure; a figure that is as large as any is more than all.
+// more returns the increase of a figure. For a figure at the largest number it returns that number, because a
+// capped figure must exceed every limit.
 func more(now, before int64) int64 {
 	if now == math.MaxInt64 {
 		return now

@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// resolve takes an answer to a step, in the order of section 9. An answer that
-// is ignored is no error.
+// resolve takes an answer to a step, with the checks in the order of semantics §9. An ignored answer is no
+// error.
 func (t *txn) resolve(c *machine.ResolveStep) (machine.Disposition, error) {
 	if t.s.Status.Terminal() {
 		return machine.IgnoredTerminal, nil
@@ -45,7 +45,7 @@ func (t *txn) resolve(c *machine.ResolveStep) (machine.Disposition, error) {
 	case !c.OK && c.Attempt != step.Attempt && c.Attempt != 0:
 		return machine.IgnoredStale, nil
 	case c.Unknown && step.Inquiry != 0:
-		return machine.IgnoredStale, nil // somebody is asked already
+		return machine.IgnoredStale, nil // an inquiry about the outcome is under way
 	}
 	told, err := t.stepUsage(step, c.Usage)
 	if err != nil {
@@ -53,7 +53,7 @@ func (t *txn) resolve(c *machine.ResolveStep) (machine.Disposition, error) {
 	}
 	used, exceeded := consumed(step, told, c.Metered)
 	if exceeded != nil {
-		c.OK, c.Error, c.Final, c.Unknown = false, *exceeded, true, c.OK || c.Unknown // who says so did the work
+		c.OK, c.Error, c.Final, c.Unknown = false, *exceeded, true, c.OK || c.Unknown // a reported usage means that the work was done
 	}
 	if c.OK {
 		return t.accept(i, c, used)
@@ -64,18 +64,18 @@ func (t *txn) resolve(c *machine.ResolveStep) (machine.Disposition, error) {
 		policy = tool.OnUnknown
 	}
 	if c.Unknown && policy == machine.Reconcile {
-		used = machine.Usage{} // it stays reserved, until somebody knows
+		used = machine.Usage{} // it stays reserved until the outcome is known
 	}
 	t.settleOf(step, used)
 	answer := machine.StepResolved{Error: c.Error, Worker: c.Worker, Unknown: c.Unknown, Usage: used}
 	return t.failStep(i, policy, answer, c.Final, c.RetryAfter), nil
 }
 
-// made: the attempt was given out, whatever the one after it waits for.
+// made reports whether the attempt was handed out, even if the next attempt waits for a decision.
 func made(step *machine.ToolStep, attempt int) bool { return attempt > 0 && attempt < step.Attempt }
 
-// stepUsage is what an answer consumed, priced. That of a delegation was priced where it
-// was consumed, and stands as it is told.
+// stepUsage returns the priced usage of an answer. The usage of a delegation was priced where it was consumed
+// and is taken unchanged.
 func (t *txn) stepUsage(step *machine.ToolStep, u machine.Usage) (machine.Usage, error) {
 	if step.Delegation {
 		return u, nil
@@ -83,13 +83,14 @@ func (t *txn) stepUsage(step *machine.ToolStep, u machine.Usage) (machine.Usage,
 	return t.price(u)
 }
 
-// violate ends a run whose tool side answers what was never asked.
+// violate ends a run because the tool side answered a step that was never requested.
 func (t *txn) violate() machine.Disposition {
 	t.end(ending{status: machine.Escalated, reason: "protocol_violation"})
 	return machine.DispEscalated
 }
 
-// repeated tells the same answer again from a late other one.
+// repeated returns IgnoredDuplicate for a late repeat of the same answer, and IgnoredStale for a different
+// late answer.
 func repeated(steps []machine.ToolStep, i int, c *machine.ResolveStep) machine.Disposition {
 	if i >= 0 && steps[i].Tool == c.Tool && steps[i].AnswerHash == answerHash(c.OK, c.Result, c.Error) {
 		return machine.IgnoredDuplicate
@@ -97,8 +98,7 @@ func repeated(steps []machine.ToolStep, i int, c *machine.ResolveStep) machine.D
 	return machine.IgnoredStale
 }
 
-// accept records a good answer, from whichever attempt, and writes the
-// artifact that is bound to the tool.
+// accept records a successful answer of any attempt and writes the artifact that is bound to the tool.
 func (t *txn) accept(i int, c *machine.ResolveStep, used machine.Usage) (machine.Disposition, error) {
 	artifacts, err := t.boundArtifact(c)
 	if err != nil {
@@ -117,7 +117,7 @@ func (t *txn) accept(i int, c *machine.ResolveStep, used machine.Usage) (machine
 	return t.closeStep(i, machine.StepStatusOK, seq, answerHash(true, c.Result, machine.Fault{}), c.Result, machine.Fault{}), nil
 }
 
-// answered is the attempt that an answer names; 0 means the current one.
+// answered returns the attempt that an answer names; 0 means the current one.
 func (t *txn) answered(i, attempt int) int {
 	if attempt == 0 {
 		return t.s.Steps[i].Attempt
@@ -125,8 +125,8 @@ func (t *txn) answered(i, attempt int) int {
 	return attempt
 }
 
-// boundArtifact is the write of x_pawl.result_bindings. Into a text artifact a
-// JSON string goes as its text; anything else as the compact JSON it is.
+// boundArtifact returns the write for x_pawl.result_bindings. A text artifact gets a JSON string as its text;
+// every other value is written as compact JSON.
 func (t *txn) boundArtifact(c *machine.ResolveStep) ([]machine.ArtifactWrite, error) {
 	name := t.g.Tools[c.Tool].ResultArtifact
 	if name == "" {
@@ -141,7 +141,7 @@ func (t *txn) boundArtifact(c *machine.ResolveStep) ([]machine.ArtifactWrite, er
 	return writes, t.checkWrites(writes)
 }
 
-// settleStep closes a step with the answer that the record seq holds.
+// settleStep closes a step with the answer in the record seq.
 func (t *txn) settleStep(i int, status machine.StepStatus, seq uint64, hash [32]byte) {
 	step := &t.steps()[i]
 	step.Status, step.AnswerSeq, step.AnswerHash, step.Deadline, step.Bound = status, seq, hash, 0, machine.Amount{}
@@ -152,12 +152,12 @@ func (t *txn) settleStep(i int, status machine.StepStatus, seq uint64, hash [32]
 	}
 }
 
-// failStep is the way of every attempt without a good answer: the same step
-// again while policy and attempts allow it, else its error is handed to the
-// turn or ends the run. answer holds error, worker and whether the outcome is
-// unknown; final: no attempt follows; after: how long to wait at least, if one does. The
-// next attempt is issued with the pause in its deadline, so that the work that stands for
-// it is due when the pause is over.
+// failStep handles every attempt without a successful answer. It issues the same step again while policy and
+// attempts allow it; otherwise it gives the error to the turn or ends the run.
+//
+// answer holds the error, the worker, and whether the outcome is unknown. final means that no attempt
+// follows; after is the shortest pause before the next attempt. The pause is added to the deadline of the
+// next attempt, so that the outbox row of that attempt is due when the pause is over.
 func (t *txn) failStep(i int, policy machine.OnFault, answer machine.StepResolved, final bool, after time.Duration) machine.Disposition {
 	t.dropInquiry(i)
 	step := &t.steps()[i]
@@ -201,8 +201,8 @@ func (t *txn) failStep(i int, policy machine.OnFault, answer machine.StepResolve
 	return t.closeStep(i, machine.StepStatusError, seq, hash, nil, answer.Error)
 }
 
-// mayRepeat: a further attempt is no second effect that nobody wants. While effects are
-// undone no turn's step is tried again; a question is, whatever came of it.
+// mayRepeat reports whether a further attempt cannot cause an unwanted second effect. While effects are
+// undone, no step of a turn is tried again. An inquiry is tried again after any outcome.
 func (t *txn) mayRepeat(step *machine.ToolStep, unknown bool, policy machine.OnFault) bool {
 	if step.About != nil && step.About.Role == machine.RoleReconcile {
 		return true
@@ -210,8 +210,8 @@ func (t *txn) mayRepeat(step *machine.ToolStep, unknown bool, policy machine.OnF
 	return (t.s.Undo == nil || step.About != nil) && (!unknown || policy == machine.Retry)
 }
 
-// unknown: nobody can say whether the tool ran. A delegation is never sent as a
-// new attempt on that ground (the agent may be at work): it is called off.
+// unknown handles a step with an unknown outcome. A delegation is cancelled instead of sent again in a new
+// attempt, because the agent may still be at work.
 func (t *txn) unknown(i int, fault machine.Fault, worker string) machine.Disposition {
 	step := &t.s.Steps[i]
 	policy := ToolOf(t.g, step.Tool).OnUnknown
@@ -229,8 +229,8 @@ func (t *txn) unknown(i int, fault machine.Fault, worker string) machine.Disposi
 	return t.failStep(i, policy, answer, false, 0)
 }
 
-// loseStep: the worker that executed a pending step is gone. A call of a model has none: it
-// is lost with the turn's execution.
+// loseStep handles the loss of the worker that executed a pending step. A model call has no worker of its
+// own: it is lost with the execution of the turn.
 func (t *txn) loseStep(c *machine.LoseStep) machine.Disposition {
 	if t.s.Status.Terminal() {
 		return machine.IgnoredTerminal
@@ -248,7 +248,7 @@ func (t *txn) cancelSteps(why string) {
 	t.cancelStepsBut(why, func(*machine.ToolStep) bool { return false })
 }
 
-// cancelStepsBut closes every pending step that is not kept.
+// cancelStepsBut closes every pending step for which keep returns false.
 func (t *txn) cancelStepsBut(why string, keep func(*machine.ToolStep) bool) {
 	var kept []bool
 	for i := range t.s.Steps {
@@ -279,8 +279,8 @@ func (t *txn) cancelStep(i int, why string) {
 	}
 }
 
-// callOff tells the agent of a delegation that went out earlier; one of this
-// very batch was never sent.
+// callOff sends a cancellation to the agent of a delegation that was sent by an earlier input. A delegation
+// of this batch was never sent and needs none.
 func (t *txn) callOff(step *machine.ToolStep) {
 	if t.old == nil || step.HeldForApproval() || !StillOut(t.old.Steps, step) {
 		return
@@ -290,7 +290,7 @@ func (t *txn) callOff(step *machine.ToolStep) {
 	})
 }
 
-// answerHash tells equal answers: of a good one its result, of an error its
+// answerHash returns a hash by which equal answers are recognized: of a success the result, of an error its
 // code and message.
 func answerHash(ok bool, result []byte, fault machine.Fault) [32]byte {
 	if ok {

@@ -6,13 +6,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Calls that a person approves (section 9): a call that the pack holds gets its number and
-// its record, and no work stands for it until somebody has decided about that very call.
+// Calls that a person approves (semantics §9). A held call gets its number and its record, but no outbox row
+// until a decision was made about exactly that call.
 
-// DeniedCode is the error of a call that was denied, or about which nobody decided in time.
+// DeniedCode is the error of a call that was denied, or that was not decided in time.
 const DeniedCode = "DENIED"
 
-// await makes a step that is about to be issued wait for a decision. asked is its record.
+// await makes a step that is about to be issued wait for a decision, if its tool requires that. asked is the
+// step's record.
 func (t *txn) await(step *machine.ToolStep, asked *machine.StepRequested, h machine.Holding) {
 	tool := ToolOf(t.g, step.Tool)
 	if !MustWait(tool.Approval, h) {
@@ -67,7 +68,7 @@ func (t *txn) checkDecided(i int, c *machine.DecideStep) error {
 	return First(Starter(tool.Approval, c, t.in.Principal), Digest(step, c), CheckDecision(c, t.in.At))
 }
 
-// decided begins the record of a decision, and what the step keeps of it.
+// decided starts the record of a decision and updates the approval data of the step.
 func (t *txn) decided(i int, c *machine.DecideStep) (*machine.StepApproval, *machine.StepDecided) {
 	step := &t.steps()[i]
 	approval := *step.Approval
@@ -83,7 +84,7 @@ func (t *txn) decided(i int, c *machine.DecideStep) (*machine.StepApproval, *mac
 	}
 }
 
-// release lets the call go out; its time counts from now.
+// release lets the call be handed out; its timeout starts now.
 func (t *txn) release(i int, c *machine.DecideStep) {
 	_, record := t.decided(i, c)
 	step := &t.steps()[i]
@@ -92,8 +93,8 @@ func (t *txn) release(i int, c *machine.DecideStep) {
 	t.record(record)
 }
 
-// turnDown answers a held call with an error, whatever the tool's on_error says: a person has
-// spoken, and the turn is to hear it. No attempt follows.
+// turnDown answers a held call with an error, regardless of the tool's on_error: a person has decided, and
+// the turn must get that answer. No attempt follows.
 func (t *txn) turnDown(i int, v machine.Verdict, reason, words string) {
 	_, record := t.decided(i, &machine.DecideStep{Verdict: v, Reason: reason})
 	t.record(record)
@@ -105,7 +106,7 @@ func (t *txn) turnDown(i int, v machine.Verdict, reason, words string) {
 	t.settleStep(i, machine.StepStatusError, seq, answerHash(false, nil, fault))
 }
 
-// undecided: the time of a held call is over.
+// undecided answers a held call that was not decided in time.
 func (t *txn) undecided(i int) machine.Disposition {
 	step := &t.s.Steps[i]
 	tool := ToolOf(t.g, step.Tool)
@@ -117,8 +118,8 @@ func (t *txn) undecided(i int) machine.Disposition {
 	return machine.DispEscalated
 }
 
-// expireApproval holds a call again that was approved and did not go out in time. Only the host asks
-// for it, which knows whether it went out.
+// expireApproval holds a call again that was approved and not handed out in time. Only the host requests it,
+// because only the host knows whether the call was handed out.
 func (t *txn) expireApproval(i int, c *machine.DecideStep) machine.Disposition {
 	switch {
 	case t.s.Status.Terminal():

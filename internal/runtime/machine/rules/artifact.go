@@ -24,8 +24,8 @@ func (t *txn) setArtifacts(c *machine.SetArtifacts) error {
 	return nil
 }
 
-// checkWrites is check (8), made write by write in the order given: declared,
-// named once, small enough, of its type; last the run's total.
+// checkWrites is check (8) of semantics §4. It checks each write in the given order: declared, named once,
+// small enough, of the declared type; then the total size of the run.
 func (t *txn) checkWrites(writes []machine.ArtifactWrite) error {
 	if len(writes) == 0 {
 		return nil
@@ -92,7 +92,7 @@ func (t *txn) checkTotal(total int64) error {
 	}
 }
 
-// write notes checked writes as made by the record seq, which holds the values.
+// write adds checked writes to the state; the record seq holds their values.
 func (t *txn) write(writes []machine.ArtifactWrite, seq uint64) {
 	if len(writes) == 0 {
 		return
@@ -115,9 +115,9 @@ func (t *txn) write(writes []machine.ArtifactWrite, seq uint64) {
 	}
 }
 
-// updateHead takes one write. Hash is SHA-256 of the value for Replace; for Append
-// SHA-256 of the previous hash (zero at first) and the value, so that it never
-// needs what was written before.
+// updateHead adds one write to an artifact's head. Hash is the SHA-256 of the value for Replace. For Append
+// it is the SHA-256 of the previous hash (zero at first) and the value, so that the earlier values are not
+// needed.
 func updateHead(h *machine.ArtifactHead, seq uint64, value []byte) {
 	h.Seq = seq
 	h.Writes++

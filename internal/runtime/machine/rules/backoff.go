@@ -9,15 +9,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// What pauses are where the pack does not say.
+// Defaults for pauses that the pack does not set.
 const (
 	defaultMultiplier = 2000
 	defaultJitter     = 200_000
 )
 
-// Backoff is the pause after a failed attempt: Initial, multiplied per attempt,
-// capped by Max, then moved by the share that Jitter is either way at most, by a number
-// that run, turn or step, and attempt decide, so that a replay finds the same pause.
+// Backoff returns the pause after a failed attempt: Initial, multiplied per attempt, capped by Max, then
+// moved by up to the share Jitter in either direction. The jitter number depends only on the run, the turn or
+// step, and the attempt, so that a replay computes the same pause.
 func Backoff(p machine.RetryPolicy, jitter uint32, attempt int) time.Duration {
 	pause, most := cmp.Or(p.Initial, machine.DefaultInitialPause), cmp.Or(p.Max, machine.DefaultMaxPause)
 	by := time.Duration(cmp.Or(p.Multiplier, defaultMultiplier))
@@ -42,8 +42,8 @@ func Backoff(p machine.RetryPolicy, jitter uint32, attempt int) time.Duration {
 	return max(1, time.Duration(nanos+nanos/million*shift+nanos%million*shift/million))
 }
 
-// Jitter is the first 4 bytes of SHA-256(run ‖ turn seq or step ‖ attempt), the numbers
-// as 8 bytes big-endian.
+// Jitter returns the first 4 bytes of SHA-256(run ‖ turn seq or step ‖ attempt), with the numbers as 8 bytes
+// big-endian.
 func Jitter(run string, of uint64, attempt int) uint32 {
 	buf := append(make([]byte, 0, 64), run...)
 	buf = binary.BigEndian.AppendUint64(buf, of)

@@ -4,18 +4,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Budgets (section 6). Zero is no limit everywhere. Counters are settled
-// before anything else is decided: an input that leaves the run over a budget
-// ends it BUDGET_EXHAUSTED whatever else the input asks for, be it a
-// completion of a terminal state or a final failure; only Cancel and the
-// guards of a state's entry come with an end of their own. What the input
-// brought (output, answers, artifacts) is recorded all the same.
+// Budgets (semantics §6). Zero means no limit.
+//
+// Counters are settled before any other decision. An input that leaves the run over a budget ends it
+// BUDGET_EXHAUSTED, even if the input completes a terminal state or reports a final failure. The exceptions
+// are Cancel and the guards of a state's entry, which have an end status of their own. The data of the input
+// (output, answers, artifacts) is recorded in every case.
 
-// overdue: the wall clock has run out, whether or not its timer fired yet.
+// overdue reports whether the wall time is used up, even if its timer has not fired yet.
 func (t *txn) overdue() bool { return t.s.Deadline != 0 && t.in.At >= t.s.Deadline }
 
-// overBudget returns the first budget that is exceeded, or "". N tool calls,
-// tokens or micro-dollars are allowed exactly; one more exceeds.
+// overBudget returns the first exceeded budget, or "". Exactly N tool calls, tokens or micro-dollars are
+// allowed; one more exceeds the budget.
 func (t *txn) overBudget() string {
 	calls, limit := CallsOf(t.g, t.s), LimitOf(t.g, t.s)
 	switch {
@@ -31,7 +31,7 @@ func (t *txn) overBudget() string {
 	return ""
 }
 
-// settle adds what a turn consumed outside the sidecar; its cost was made by price.
+// settle adds what a turn consumed outside the sidecar. The cost in u was computed by price.
 func (t *txn) settle(u machine.Usage) {
 	t.s.Tokens = AddCapped(t.s.Tokens, AddCapped(u.InputTokens, u.OutputTokens))
 	t.s.CostMicro = AddCapped(t.s.CostMicro, u.CostMicro)
@@ -41,8 +41,8 @@ func (t *txn) settle(u machine.Usage) {
 	t.s.ToolCalls = int(AddCapped(int64(t.s.ToolCalls), int64(u.ToolCalls)))
 }
 
-// wallClock stops the clock while the run waits and starts it again
-// (wall_time_excludes_waiting). Without that option the deadline stands.
+// wallClock stops the clock while the run waits and starts it again (wall_time_excludes_waiting). Without
+// that option the deadline does not move.
 func (t *txn) wallClock(waiting bool) {
 	s := t.s
 	if !t.g.WallExcludesWaiting {

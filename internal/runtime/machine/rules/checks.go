@@ -8,10 +8,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// The checks of section 4 that the machine makes, in their order. Each returns
-// a *Refusal as an error or nil, and none changes anything.
+// The checks of semantics §4 that the machine makes, in their order. Each returns a *[machine.Error] as an
+// error, or nil. None changes anything.
 
-// checkOpen is check (4): a terminal run takes nothing any more.
+// checkOpen is check (4): a run that has ended takes no input.
 func (t *txn) checkOpen() error {
 	if !t.s.Status.Terminal() {
 		return nil
@@ -33,7 +33,7 @@ func (t *txn) checkUnpaused() error {
 	}
 }
 
-// checkTurn demands that the named turn is the open one in its current attempt.
+// checkTurn requires that the named turn is the open one in its current attempt.
 func (t *txn) checkTurn(seq uint64, attempt int) error {
 	turn := t.s.Turn
 	if turn != nil && turn.Seq == seq && turn.Attempt == attempt {
@@ -49,10 +49,10 @@ func (t *txn) checkTurn(seq uint64, attempt int) error {
 	return r
 }
 
-// CheckExpected is check (5) of every command that may ask for it: the run's last
-// transition is the one that the caller judged by. A host makes it before it judges
-// authority, so that the second of two who decide hears who was first; [Step] makes it
-// in any case. A run that has ended is told as such, by check (4).
+// CheckExpected is check (5) of every command with an expected seq: the run's last transition must be the one
+// that the caller knew. The host makes the check before it checks the authority, so that the second of two
+// competing callers learns which one was first; [Step] makes it in every case. Check (4) reports a run that
+// has ended.
 func CheckExpected(s *machine.State, c machine.Command) error {
 	want := ExpectedSeq(c)
 	if want == 0 || want == s.VisitSeq || s.Status.Terminal() || s.Imported {
@@ -65,7 +65,7 @@ func CheckExpected(s *machine.State, c machine.Command) error {
 	}
 }
 
-// checkEvent is check (7). A terminal state's on_event never fires.
+// checkEvent is check (7). The on_event of a terminal state never fires.
 func (t *txn) checkEvent(event string) error {
 	n := t.node()
 	if !n.Terminal && n.OnEvent[event] != "" {

@@ -7,11 +7,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Compensation (section 9): before a run ends otherwise than well, and before an event is
-// followed that says so, its effects are undone one after the other, the last one first. What
-// may still have an effect is waited for; no turn is handed out.
+// Compensation (semantics §9). Before a run ends other than COMPLETED, and before an event listed in
+// compensate_on is followed, the run's effects are undone one after the other, the last one first. Steps that
+// may still have an effect are awaited first. No turn is handed out meanwhile.
 
-// recordEffect keeps the effect of a step that is over, and can be undone.
+// recordEffect adds the effect of a finished step to the state, if it can be undone.
 func (t *txn) recordEffect(step *machine.ToolStep) {
 	if !t.undoable(step) || step.Status == machine.StepStatusPending || step.Status != machine.StepStatusOK && !step.Doubt {
 		return
@@ -24,12 +24,12 @@ func (t *txn) recordEffect(step *machine.ToolStep) {
 	t.s.Effects = append(slices.Clip(t.s.Effects), effect)
 }
 
-// undoable: a turn asked for the step, and there is a tool that undoes it.
+// undoable reports whether a turn requested the step and its tool has a compensating tool.
 func (t *txn) undoable(step *machine.ToolStep) bool {
 	return step.About == nil && step.Model == nil && t.g.Tools[step.Tool].Compensate != ""
 }
 
-// tooMany refuses an effect that a run could not keep in mind to undo.
+// tooMany refuses a step if the run would have more than MaxEffects effects to undo.
 func (t *txn) tooMany(a *ask, earlier []ask) *machine.Denial {
 	if t.g.Tools[a.Tool].Compensate == "" {
 		return nil
@@ -51,7 +51,7 @@ func (t *txn) tooMany(a *ask, earlier []ask) *machine.Denial {
 	return &machine.Denial{Code: "MAX_EFFECTS", Message: fmt.Sprintf("the run has %d effects that can be undone, at most %d", n, machine.MaxEffects)}
 }
 
-// mayHappen: the pending step may have an effect that can be undone, or tells of one.
+// mayHappen reports whether the pending step may still have an effect that can be undone, or may report one.
 func (t *txn) mayHappen(step *machine.ToolStep) bool {
 	if step.Status != machine.StepStatusPending {
 		return false
@@ -66,8 +66,8 @@ func (t *txn) mayHappen(step *machine.ToolStep) bool {
 	return j >= 0 && t.s.Steps[j].About == nil && t.mayHappen(&t.s.Steps[j])
 }
 
-// startCompensation begins the compensation before the run ends, or before an event is followed, and
-// says whether there is anything to undo. cause is why the event happened.
+// startCompensation begins the compensation before the run ends or before an event is followed. It reports
+// whether there is an effect to undo. cause is the cause of the transition by the event.
 func (t *txn) startCompensation(e ending, cause machine.Cause) bool {
 	if len(t.s.Effects) == 0 && !t.anyMayHappen() {
 		return false
@@ -86,7 +86,7 @@ func (t *txn) startCompensation(e ending, cause machine.Cause) bool {
 	return true
 }
 
-// doomed: a run that will end has no clock and no inputs any more.
+// doomed clears the clock and the queued inputs of a run that will end after its compensation.
 func (t *txn) doomed() {
 	if s := t.s; s.Undo.Status != machine.StatusUnset {
 		s.Deadline, s.WallLeft, s.Queue = 0, 0, nil
@@ -102,7 +102,7 @@ func (t *txn) anyMayHappen() bool {
 	return false
 }
 
-// lastFirst are the effects in the order in which they are undone.
+// lastFirst returns the steps with effects in the order in which they are undone.
 func (t *txn) lastFirst() []uint32 {
 	var steps []uint32
 	for _, effect := range slices.Backward(t.s.Effects) {
@@ -111,8 +111,8 @@ func (t *txn) lastFirst() []uint32 {
 	return steps
 }
 
-// divert: the run is to end while its effects are undone. The first end stands; an event
-// that was to be followed is lost.
+// divert handles an end of the run while its effects are being undone. The first end is kept; an event that
+// was to be followed is dropped.
 func (t *txn) divert(e ending) {
 	if t.s.Undo.Status != machine.StatusUnset {
 		return
@@ -126,8 +126,8 @@ func (t *txn) divert(e ending) {
 	t.doomed()
 }
 
-// undoNext goes on with the compensation once nothing is waited for: with the last effect, or
-// with what comes after the first.
+// undoNext continues the compensation when no step is awaited: with the last effect, or, when none is left,
+// with the end or event that started the compensation.
 func (t *txn) undoNext() {
 	for t.s.Undo != nil && len(PendingSteps(t.s)) == 0 {
 		n := len(t.s.Effects)
@@ -152,14 +152,14 @@ func (t *txn) undoNext() {
 	}
 }
 
-// replaceLast changes the last effect of a copy of the list.
+// replaceLast changes the last effect in a copy of the list.
 func (t *txn) replaceLast(change func(*machine.CompensableEffect)) {
 	t.s.Effects = append([]machine.CompensableEffect(nil), t.s.Effects...)
 	change(&t.s.Effects[len(t.s.Effects)-1])
 }
 
-// foundOf goes on with an effect of which it was asked, before it is undone, whether it
-// happened: one that did not is none.
+// foundOf takes the outcome of an inquiry about an effect that is about to be undone. An effect that did not
+// happen is removed.
 func (t *txn) foundOf(by *machine.ToolStep, found finding) {
 	n := len(t.s.Effects)
 	if t.s.Undo == nil || n == 0 || t.s.Effects[n-1].Step != by.About.Step {
@@ -174,7 +174,8 @@ func (t *txn) foundOf(by *machine.ToolStep, found finding) {
 	}
 }
 
-// compensated: an effect is undone, and its key free again, or it stands.
+// compensated takes the answer of a compensating step. On success the business key of the effect is released;
+// otherwise the effect is listed as uncompensated.
 func (t *txn) compensated(by *machine.ToolStep, fault machine.Fault) {
 	if t.s.Undo == nil || t.s.Undo.By != by.Step {
 		return
@@ -190,7 +191,7 @@ func (t *txn) compensated(by *machine.ToolStep, fault machine.Fault) {
 	t.s.Undo = &undo
 }
 
-// freeKey gives the business key of an effect back.
+// freeKey releases the business key of an effect.
 func (t *txn) freeKey(e *machine.CompensableEffect) {
 	if e.Key != [32]byte{} {
 		t.effects = append(t.effects, machine.EffectChange{Op: machine.EffectFreed, Effect: machine.Effect{
@@ -199,7 +200,7 @@ func (t *txn) freeKey(e *machine.CompensableEffect) {
 	}
 }
 
-// undone: what was to come before the effects were undone comes now.
+// undone ends the run or follows the event, whichever was delayed by the compensation.
 func (t *txn) undone() {
 	undo := t.s.Undo
 	t.s.Undo, t.uncompensated = nil, undo.Uncompensated
@@ -210,7 +211,7 @@ func (t *txn) undone() {
 	t.move(undo.Event, undo.Cause, nil)
 }
 
-// checkSettled refuses what a turn or a person would do while effects are undone.
+// checkSettled refuses commands of turns and people while effects are undone.
 func (t *txn) checkSettled() error {
 	if t.s.Undo == nil {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// VisitsOf is how often a state was entered.
+// VisitsOf returns how often a state was entered.
 func VisitsOf(s *machine.State, state string) int {
 	for i := range s.Visits {
 		if s.Visits[i].State == state {
@@ -17,7 +17,7 @@ func VisitsOf(s *machine.State, state string) int {
 	return 0
 }
 
-// CalledTimes is how often a tool was called that has a bound of its own.
+// CalledTimes returns how often a tool with a bound of its own was called.
 func CalledTimes(s *machine.State, tool string) int {
 	for i := range s.Called {
 		if s.Called[i].State == tool {
@@ -27,7 +27,7 @@ func CalledTimes(s *machine.State, tool string) int {
 	return 0
 }
 
-// FollowedTimes is how often an edge was followed.
+// FollowedTimes returns how often an edge was followed.
 func FollowedTimes(s *machine.State, state, event string) int {
 	for i := range s.Edges {
 		if s.Edges[i].State == state && s.Edges[i].Event == event {
@@ -37,7 +37,7 @@ func FollowedTimes(s *machine.State, state, event string) int {
 	return 0
 }
 
-// OrDefault is n, or the default if it is not set.
+// OrDefault returns n, or the default if n is 0.
 func OrDefault[N int | int64 | time.Duration](n, def N) N {
 	if n == 0 {
 		return def
@@ -45,8 +45,8 @@ func OrDefault[N int | int64 | time.Duration](n, def N) N {
 	return n
 }
 
-// AddCapped adds two figures >= 0 and stops at the largest number, so that no
-// report can wrap a counter round to "plenty left".
+// AddCapped adds two figures >= 0 and stops at the largest number, so that a counter cannot overflow and
+// appear small.
 func AddCapped(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -54,7 +54,8 @@ func AddCapped(a, b int64) int64 {
 	return a + b
 }
 
-// KeepsLedger: steps of tools and agents are held to the budget before they are made.
+// KeepsLedger reports whether steps of tools and agents are checked against the budget before they are
+// issued.
 func KeepsLedger(g *machine.Graph, s *machine.State) bool {
 	return g.Ledger || s.Account != nil && s.Account.Leased
 }

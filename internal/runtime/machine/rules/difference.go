@@ -8,9 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Difference returns the path of the first field in which two records differ, or "". Paths
-// are put together on the way back from a difference: nearly all that is compared is equal,
-// and most of it is bytes.
+// Difference returns the path of the first field in which two records differ, or "". The path is built only
+// after a difference was found, because nearly all compared values are equal.
 func Difference(a, b machine.Record) string {
 	at, _ := differAt(reflect.ValueOf(a), reflect.ValueOf(b))
 	return at

@@ -6,11 +6,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Business keys (section 9): the step that asks first has the effect, in the same commit as
-// its request. What is written here are rows; that nobody has the key is the store's to
-// check, and the host's to stamp as a refusal when somebody does.
+// Business keys (semantics §9): the step that first requests an effect owns its key, in the same commit as
+// the request. This file only makes the rows. The store checks that no other step has the key, and the host
+// stamps a refusal if another step has it.
 
-// sameEffect refuses the second of two requests of one input that would do the same.
+// sameEffect refuses the second of two requests of one input that have the same effect.
 func sameEffect(a *ask, earlier []ask) *machine.Denial {
 	if a.Effect == [32]byte{} {
 		return nil
@@ -23,8 +23,8 @@ func sameEffect(a *ask, earlier []ask) *machine.Denial {
 	return nil
 }
 
-// want tells the host which business keys are asked for, before any bound is looked at: a
-// request that another step's key refuses passes none.
+// want lists the requested business keys for the host, before any bound is checked, because a request that is
+// refused by another step's key does not count against a bound.
 func (t *txn) want(asks []ask) {
 	for i := range asks {
 		if a := &asks[i]; a.fresh() && a.Effect != [32]byte{} {
@@ -33,22 +33,22 @@ func (t *txn) want(asks []ask) {
 	}
 }
 
-// takeEffect makes the business key the step's.
+// takeEffect makes the step the owner of its business key.
 func (t *txn) takeEffect(step *machine.ToolStep) {
 	if step.Effect != [32]byte{} {
 		t.effects = append(t.effects, machine.EffectChange{Op: machine.EffectTaken, Effect: effectOf(t.s, step)})
 	}
 }
 
-// doubt: an attempt may have had its effect.
+// doubt marks a step that may have had its effect.
 func (t *txn) doubt(step *machine.ToolStep) {
 	if step.Effect != [32]byte{} || t.undoable(step) {
 		step.Doubt = true
 	}
 }
 
-// settleEffect follows the answer of a step: a good one stays with the key, a definite error
-// gives it back. Where nobody knows what came of the step, the key stays taken.
+// settleEffect updates the business key after the answer of a step. After a success the key keeps the answer;
+// after a definite error it is released. If the outcome is unknown, the key stays taken.
 func (t *txn) settleEffect(step *machine.ToolStep) {
 	switch {
 	case step.Effect == [32]byte{}:
@@ -59,7 +59,7 @@ func (t *txn) settleEffect(step *machine.ToolStep) {
 	}
 }
 
-// freeEffect gives the key back; one that was taken by this very input never was.
+// freeEffect releases the key. If this same input took it, the two changes are dropped.
 func (t *txn) freeEffect(step *machine.ToolStep) {
 	if step.Effect == [32]byte{} {
 		return
@@ -73,8 +73,8 @@ func (t *txn) freeEffect(step *machine.ToolStep) {
 	t.effects = append(t.effects, machine.EffectChange{Op: machine.EffectFreed, Effect: effectOf(t.s, step)})
 }
 
-// unsent: no attempt of the pending step can have had an effect: it was asked for by this
-// very input, waits for a decision, or all its attempts failed definitely and the next one is not due.
+// unsent reports whether no attempt of the pending step can have had an effect: this input requested it, it
+// waits for a decision, or all its attempts failed definitely and the next one is not due.
 func (t *txn) unsent(step *machine.ToolStep) bool {
 	if step.Doubt || step.Model != nil {
 		return false

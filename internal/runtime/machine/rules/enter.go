@@ -4,21 +4,21 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// entry is one wish to enter a state: the run's entry, an event or a timeout.
+// entry is one attempt to enter a state: the run's entry, an event or a timeout.
 type entry struct {
 	// from is nil for the run's entry.
 	from   *machine.Node
 	event  string
 	target string
 	cause  machine.Cause
-	// artifacts were checked and are stored with the record that results.
+	// artifacts were checked and are stored with the resulting record.
 	artifacts []machine.ArtifactWrite
-	// noProgress: the loop repeats itself, and its target is refused.
+	// noProgress means that the loop repeats without progress, so that its target is refused.
 	noProgress bool
 }
 
-// enter is section 3, the one algorithm for entry, event and forced exit. It
-// ends in one Transition, or in Ended if nothing can be entered.
+// enter is the algorithm of semantics §3 for entry, event and forced exit. It produces one Transition, or
+// Ended if no state can be entered.
 func (t *txn) enter(e entry) {
 	t.cancelSteps(whyVisitLeft)
 	if reason := t.visitsUsedUp(); reason != "" {
@@ -51,11 +51,12 @@ func (t *txn) visitsUsedUp() string {
 	return ""
 }
 
-// route makes check 3: it follows on_max_visits from one refused state to the
-// next and returns the state that can be entered, or nil. A used-up edge
-// refuses its target and goes on with the source's on_max_visits; a loop that
-// repeats itself has its target refused as a used-up state is. No state is
-// tried twice, so the walk ends even where a pack's forced exits form a cycle.
+// route makes check 3: it follows on_max_visits from one refused state to the next and returns the first
+// state that can be entered, or nil.
+//
+// A used-up edge refuses its target and continues with the source's on_max_visits. A loop without progress
+// refuses its target in the same way as a used-up state. No state is tried twice, so route terminates even if
+// a pack's forced exits form a cycle.
 func (t *txn) route(e entry) (*machine.Node, []machine.Redirect) {
 	var redirects []machine.Redirect
 	next := e.target
@@ -77,8 +78,7 @@ func (t *txn) route(e entry) (*machine.Node, []machine.Redirect) {
 	return nil, redirects
 }
 
-// edgeUsedUp returns the guard of an edge that was followed as often as
-// max_iterations allows, else "".
+// edgeUsedUp returns the guard of an edge that was followed as often as max_iterations allows, else "".
 func (t *txn) edgeUsedUp(e entry) string {
 	if e.from == nil {
 		return ""
@@ -99,9 +99,8 @@ func refused(redirects []machine.Redirect, state string) bool {
 	return false
 }
 
-// visit makes the one Transition and everything that comes with a new visit:
-// its first turn, the timeout, the conversation and the queued inputs.
-// An edge counts as followed only if its own target was entered.
+// visit makes the one Transition and everything that belongs to a new visit: its first turn, the timeout, the
+// conversation and the queued inputs. An edge counts as followed only if its own target was entered.
 func (t *txn) visit(e entry, to *machine.Node, redirects []machine.Redirect) {
 	tr := &machine.Transition{
 		Event: e.event, To: to.Name, Intended: e.target,
@@ -136,8 +135,8 @@ func (t *txn) visit(e entry, to *machine.Node, redirects []machine.Redirect) {
 	t.drainQueue()
 }
 
-// armTimeout sets the timeout of the state that was just entered. A terminal
-// state has none: its events never fire.
+// armTimeout sets the timeout of the state that was just entered. A terminal state has none: its events never
+// fire.
 func (t *txn) armTimeout(n *machine.Node) {
 	t.s.StateTimeoutAt = 0
 	if n.Timeout != nil && !n.Terminal {

@@ -4,7 +4,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Why a turn or step was closed by something else than its own answer.
+// Reasons why a turn or step was closed without its own answer.
 const (
 	whyOutsideEvent = "outside_event"
 	whyStateTimeout = "state_timeout"
@@ -42,8 +42,7 @@ func (t *txn) checkEmit(c *machine.EmitEvent) error {
 	return t.checkEvent(c.Event)
 }
 
-// move follows a declared event, unless the run is over its budget: then the
-// event ends it.
+// move follows a declared event. If the run is over its budget, the event ends it instead.
 func (t *txn) move(event string, cause machine.Cause, artifacts []machine.ArtifactWrite) {
 	if t.endIfOverBudget(event, artifacts) {
 		return

@@ -4,8 +4,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// fail takes a failed execution of the open turn. The repeat of the report that
-// opened the current attempt is a duplicate, not stale.
+// fail takes a failed execution of the open turn. A repeat of the report that opened the current attempt is a
+// duplicate, not stale.
 func (t *txn) fail(c *machine.FailTurn) (machine.Disposition, error) {
 	if err := t.checkOpen(); err != nil {
 		return 0, err
@@ -33,12 +33,11 @@ func (t *txn) repeatsFailure(c *machine.FailTurn) bool {
 		turn.LastFailure != [32]byte{} && turn.LastFailure == t.in.BodyHash
 }
 
-// turnFailed is the reason of runs whose turn was not executed.
+// turnFailed is the reason of a run that ended because its turn failed.
 const turnFailed = "turn_failed"
 
-// failTurn ends the current attempt as failed says, of which it fills in the rest: the next one
-// follows after a pause, or the run ends for the given reason. Pending steps belong to the visit
-// and stay.
+// failTurn ends the current attempt of the turn and fills in the rest of `failed`. The next attempt follows
+// after a pause, or the run ends with the given reason. Pending steps belong to the visit and stay pending.
 func (t *txn) failTurn(failed *machine.TurnFailed, reason string) {
 	turn := t.turn()
 	failed.TurnSeq, failed.Attempt = turn.Seq, turn.Attempt
@@ -97,18 +96,17 @@ func (t *txn) suspend(c *machine.SuspendTurn) error {
 	return nil
 }
 
-// markTurnReady makes an open turn ready: its backoff is over, or all the steps
-// that it was suspended for are answered. What executes it next is a new
-// execution, whose default step keys count from 1.
+// markTurnReady makes an open turn ready: its backoff is over, or all the steps that it was suspended for are
+// answered. The next execution is a new one, and its default step keys count from 1.
 func (t *txn) markTurnReady() {
 	turn := t.turn()
 	turn.NotBefore, turn.Suspended, turn.Requests = 0, false, 0
 	t.record(&machine.TurnReady{TurnSeq: turn.Seq, Attempt: turn.Attempt})
 }
 
-// loseTurn: the executor is gone. A plain disconnect changes nothing here:
-// deliveries are the host's memory. The turn of a CALLER run is lost only with a worker that
-// serves it, which the assignment names.
+// loseTurn handles the loss of the turn's executor. A plain disconnect has no effect here: the host remembers
+// deliveries. The turn of a CALLER run can be lost only with a worker that serves it; the assignment names
+// that worker.
 func (t *txn) loseTurn(c *machine.LoseTurn) machine.Disposition {
 	if t.s.Status.Terminal() {
 		return machine.IgnoredTerminal

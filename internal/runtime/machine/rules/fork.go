@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// beginFork is Step for [machine.Fork]: seq 1 is the Origin, on which everything that
-// was copied lies; queued inputs follow it.
+// beginFork is Step for [machine.Fork]. Seq 1 is the Origin, which holds everything that was copied; queued
+// inputs follow it.
 func beginFork(g *machine.Graph, s *machine.State, in machine.Input, c machine.Fork) (machine.Result, error) {
 	if s != nil {
 		return machine.Result{State: s}, RunExists(s)
@@ -28,7 +28,7 @@ func beginFork(g *machine.Graph, s *machine.State, in machine.Input, c machine.F
 	return t.result(machine.Accepted), nil
 }
 
-// Imported is the answer to every input of a run that was imported.
+// Imported returns the error for every input of an imported run.
 func Imported() error {
 	return &machine.Error{
 		Code: machine.CodeFailedPrecondition, Reason: "IMPORTED", Field: "run_id",
@@ -40,9 +40,9 @@ func Imported() error {
 func (t *txn) takeOver(c *machine.Fork) error {
 	s, from := t.s, c.From
 	s.Forked = &machine.Forked{RunID: from.RunID, Seq: c.Seq}
-	// What could be erased there can be here.
+	// If the source can be erased, the copy can be, too.
 	s.Erasable = s.Erasable || from.Erasable
-	// What it may not call the copy may not either.
+	// Tools that the source may not call are also forbidden for the copy.
 	s.Policy = from.Policy
 	for _, v := range from.Visits {
 		s.Forked.Visits += v.N
@@ -66,8 +66,8 @@ func (t *txn) takeOver(c *machine.Fork) error {
 	return nil
 }
 
-// takeArtifacts copies the heads of all artifacts but the changed ones, which
-// are written anew. The values lie on the Origin.
+// takeArtifacts copies the heads of all artifacts except the changed ones, which are written anew. The Origin
+// holds the values.
 func (t *txn) takeArtifacts(c *machine.Fork, origin *machine.Origin, seq uint64) error {
 	for i := range c.From.Artifacts {
 		head := c.From.Artifacts[i]
@@ -97,7 +97,7 @@ func holds(writes []machine.ArtifactWrite, name string) int {
 	return slices.IndexFunc(writes, func(w machine.ArtifactWrite) bool { return w.Name == name })
 }
 
-// takeMessages makes each conversation one row, which lies on the Origin.
+// takeMessages makes each conversation one row, held by the Origin.
 func (t *txn) takeMessages(c *machine.Fork, seq uint64) error {
 	var size int64
 	for i := range c.Conversations {
@@ -122,8 +122,8 @@ func (t *txn) takeMessages(c *machine.Fork, seq uint64) error {
 	return nil
 }
 
-// takeSteps copies the answered steps of the visit under way, numbered anew.
-// Pending ones are not copied: their tools run again when they are asked for.
+// takeSteps copies the answered steps of the open visit with new numbers. Pending steps are not copied: their
+// tools run again when the steps are requested again.
 func (t *txn) takeSteps(from *machine.State, seq uint64) {
 	s := t.s
 	t.own.steps = true
@@ -138,7 +138,7 @@ func (t *txn) takeSteps(from *machine.State, seq uint64) {
 			p.Call = &machine.CallRef{Step: numbers[p.Call.Step], Index: p.Call.Index}
 		}
 		p.Step, p.TurnSeq, p.RequestSeq, p.AnswerSeq, p.Approval = s.LastStep, seq, seq, seq, nil
-		p.Effect, p.Doubt, p.Local = [32]byte{}, false, false // the source's
+		p.Effect, p.Doubt, p.Local = [32]byte{}, false, false // these belong to the source
 		if p.Model != nil {
 			p.Model = &machine.ModelStep{Calls: p.Model.Calls, Rejected: p.Model.Rejected}
 		} else {
@@ -152,8 +152,8 @@ func (t *txn) takeSteps(from *machine.State, seq uint64) {
 	}
 }
 
-// takeTurn offers the open turn as attempt 1, with the inputs that waited for it
-// to end. The default keys of its steps stay what they were.
+// takeTurn opens the source's open turn as attempt 1, with the inputs that waited for its end. The default
+// keys of its steps are the same as in the source.
 func (t *txn) takeTurn(c *machine.Fork, seq uint64) {
 	if c.From.Turn == nil {
 		t.s.Awaiting = TurnAwaitingOf(c.From)
@@ -179,8 +179,8 @@ func (t *txn) takeTurn(c *machine.Fork, seq uint64) {
 	}
 }
 
-// Resolved lists the steps of a state's visit that a fork of it takes over, in
-// the order of their new numbers from 1.
+// Resolved returns the steps of a state's visit that a fork of it copies, in the order of their new numbers
+// from 1.
 func Resolved(s *machine.State) []machine.ToolStep {
 	var steps []machine.ToolStep
 	for i := range s.Steps {

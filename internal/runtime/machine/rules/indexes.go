@@ -8,9 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Of lists a run's rows in the list indexes. An imported run is found by
-// pack, label and, if it had ended, by status: it is not one that goes on, nor
-// anybody's child or task.
+// Of returns a run's rows in the list indexes. An imported run is found by pack, label and, if it had ended,
+// by status. It is not an active run, and not a child or task of another run.
 func Of(s *machine.State) []machine.IndexChange {
 	var out []machine.IndexChange
 	if !s.Imported || s.Status.Terminal() {
@@ -34,8 +33,7 @@ func Of(s *machine.State) []machine.IndexChange {
 	return append(out, taskIndexes(s)...)
 }
 
-// taskIndexes are the rows by which an owner's tasks are found: newest status
-// first, and by context.
+// taskIndexes returns the rows by which an owner's tasks are found: newest status first, and by context.
 func taskIndexes(s *machine.State) []machine.IndexChange {
 	if s.Task == nil {
 		return nil
@@ -46,12 +44,12 @@ func taskIndexes(s *machine.State) []machine.IndexChange {
 	}
 }
 
-// Task sorts an owner's tasks by the time of their last status, newest first.
+// Task returns the row that sorts an owner's tasks by the time of their last status, newest first.
 func Task(s *machine.State, add bool) machine.IndexChange {
 	return machine.IndexChange{Index: "task", Value: fmt.Sprintf("%s\x00%016x", s.Task.Owner, uint64(math.MaxInt64-s.StatusAt)), Add: add}
 }
 
-// heldIndex are the rows by which what waits for a person is found.
+// heldIndex returns the rows of the calls and events of a run that wait for a person.
 func heldIndex(s *machine.State) []machine.IndexChange {
 	var rows []machine.IndexChange
 	for _, row := range machine.HeldRows(s) {
@@ -60,7 +58,7 @@ func heldIndex(s *machine.State) []machine.IndexChange {
 	return rows
 }
 
-// HeldChanges are the rows of what waits for a person that an input adds and removes.
+// HeldChanges returns the rows of heldIndex that an input adds and removes.
 func HeldChanges(old, s *machine.State) (changes []machine.IndexChange) {
 	before, after := heldIndex(old), heldIndex(s)
 	for _, row := range before {

@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// CheckUsage refuses negative figures, which would give budget back, and parts that are
-// more than the whole.
+// CheckUsage refuses negative figures, which would increase the remaining budget, and parts that exceed their
+// total.
 func CheckUsage(u machine.Usage) error {
 	refusal := &machine.Error{Code: machine.CodeInvalidArgument, Reason: "BAD_USAGE"}
 	switch {
@@ -26,7 +26,7 @@ func CheckUsage(u machine.Usage) error {
 	return refusal
 }
 
-// ExpectedSeq is what a command asks of the run's VisitSeq; 0 = nothing.
+// ExpectedSeq returns the VisitSeq that a command expects; 0 = not checked.
 func ExpectedSeq(c machine.Command) uint64 {
 	switch c := c.(type) {
 	case machine.EmitEvent:
@@ -51,8 +51,8 @@ func First(checks ...error) error {
 	return nil
 }
 
-// CheckDelegation: an attempt has one task for its whole life, and an answer
-// that waits to be sent is the caller's.
+// CheckDelegation checks that an attempt keeps one task for its whole life, and that a noted answer is the
+// one that waits to be sent.
 func CheckDelegation(step *machine.ToolStep, c *machine.NoteDelegation) error {
 	if !step.Delegation {
 		return &machine.Error{
@@ -76,7 +76,7 @@ func CheckDelegation(step *machine.ToolStep, c *machine.NoteDelegation) error {
 	return nil
 }
 
-// CheckReject refuses a refusal of work that asks for another attempt.
+// CheckReject refuses a rejection of work that also asks for another attempt.
 func CheckReject(c *machine.FailTurn) error {
 	if !c.Reject || !c.Retryable {
 		return nil
@@ -87,12 +87,12 @@ func CheckReject(c *machine.FailTurn) error {
 	}
 }
 
-// PieceBytes is what a piece of an answer counts against the bound of a run's messages.
+// PieceBytes returns the size that a piece of output adds to the run's messages.
 func PieceBytes(p *machine.OutputPiece) int64 {
 	return PartsBytes(p.Parts) + int64(len(p.ID)+len(p.Name)+len(p.Description)+len(p.Metadata))
 }
 
-// CheckPiece: a piece belongs to an artifact, and only the last one may be empty.
+// CheckPiece checks that a piece names an artifact, and that only the last piece is empty.
 func CheckPiece(p *machine.OutputPiece) error {
 	if p.ID == "" {
 		return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "OUTPUT_ID_REQUIRED", Field: "piece.id", Message: "name the artifact that the parts belong to"}
@@ -103,7 +103,7 @@ func CheckPiece(p *machine.OutputPiece) error {
 	return nil
 }
 
-// CheckSteer: a person says something, and when it counts.
+// CheckSteer checks that a steering message has a text and a valid time.
 func CheckSteer(c *machine.Steer) error {
 	if c.Text == "" {
 		return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "NO_TEXT", Field: "text", Message: "say something"}
@@ -117,7 +117,7 @@ func CheckSteer(c *machine.Steer) error {
 	return nil
 }
 
-// CheckModelRequest: a call of a model says what it is asked.
+// CheckModelRequest checks that a model call has a request.
 func CheckModelRequest(c *machine.RequestModel) error {
 	if c.Model != nil {
 		return nil
@@ -125,7 +125,7 @@ func CheckModelRequest(c *machine.RequestModel) error {
 	return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "NO_REQUESTS", Field: "request", Message: "say what the model is asked"}
 }
 
-// NotModel refuses a model's answer to a step that calls a tool.
+// NotModel returns the error for a model's answer to a step that calls a tool.
 func NotModel(step *machine.ToolStep, key string) error {
 	return &machine.Error{
 		Code: machine.CodeFailedPrecondition, Reason: "STEP_KIND", Field: "key",
@@ -133,7 +133,7 @@ func NotModel(step *machine.ToolStep, key string) error {
 	}
 }
 
-// RequestBytes is what a request adds to the run's messages.
+// RequestBytes returns the size that a model request adds to the run's messages.
 func RequestBytes(r *machine.ModelRequest) int64 {
 	n := int64(len(r.System.Text) + len(r.Tools.Text) + len(r.Parameters.Text))
 	for i := range r.Messages {
@@ -144,7 +144,7 @@ func RequestBytes(r *machine.ModelRequest) int64 {
 	return n
 }
 
-// AnswerBytes is what an answer adds to them.
+// AnswerBytes returns the size that a model's answer adds to the run's messages.
 func AnswerBytes(a *machine.ModelAnswer) int64 {
 	n := PartsBytes(a.Parts) + int64(len(a.Refusal)+len(a.Provider))
 	for _, call := range a.Calls {
@@ -153,8 +153,8 @@ func AnswerBytes(a *machine.ModelAnswer) int64 {
 	return n
 }
 
-// CallKey is the key of the step that makes a model's call, and whether there is such a
-// call. field names it in the request.
+// CallKey returns the key of the step that makes a call in a model's answer, or an error if there is no such
+// call. field is the path of the request field for the error.
 func CallKey(steps []machine.ToolStep, ref *machine.CallRef, field string) (string, error) {
 	i := FindStep(steps, ref.Step)
 	if i < 0 || steps[i].Model == nil || steps[i].Status != machine.StepStatusOK {

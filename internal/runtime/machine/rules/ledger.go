@@ -8,13 +8,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// What costs is kept a ledger of where the pack says what its tools cost or what follows
-// when the budget does not hold a step, and in every run that spends of a lease. There
-// nothing is asked for that could pass the budget, and what nobody tells of counts as
-// consumed to the full. That of agents is kept in every run with a bound: it leases each of
-// them a part, of tool calls too.
+// The ledger of a run. It is kept if the pack gives costs of tools or sets on_budget, and in every run that
+// spends from a lease.
+//
+// In a run with a ledger, a step is issued only if its maximum consumption fits in the budget, and
+// consumption that is never reported counts in full. For agents the ledger is kept in every run with a bound:
+// each agent gets a lease of a part of the budget, including tool calls.
 
-// account returns the run's account for changing.
+// account returns the run's account for modification.
 func (t *txn) account() *machine.Account {
 	account := machine.Account{Limit: LimitOf(t.g, t.s)}
 	if t.s.Account != nil {
@@ -24,9 +25,9 @@ func (t *txn) account() *machine.Account {
 	return &account
 }
 
-// refusedBy is the budget, or the operator's account, that does not hold so much beside what was consumed and what
-// pending steps but the one at index i may; "" = it fits. What is local is in no account of the
-// run: the agent's run is.
+// refusedBy returns the budget or the operator's account that cannot cover `more` in addition to what was
+// consumed and what pending steps may consume; "" = it fits. The pending step at index i is left out. A local
+// delegation is not charged to the run's accounts, because the agent's run is.
 func (t *txn) refusedBy(i int, more machine.Amount, local bool) string {
 	limit := LimitOf(t.g, t.s)
 	if more.ToolCalls > 0 && t.callsLeft(i) < more.ToolCalls {
@@ -45,9 +46,9 @@ func (t *txn) refusedBy(i int, more machine.Amount, local bool) string {
 	return t.exhausted(i, more)
 }
 
-// boundFor is what a call of the tool may consume: its cost, or the agent's lease. What the
-// pack does not say of an agent is its share of what is left: as much as for every other
-// step that could be pending with it.
+// boundFor returns what a call of the tool may consume: its cost, or the agent's lease. If the pack sets no
+// lease for an agent, its lease is an equal share of the remaining budget for each step that could be pending
+// at the same time.
 func (t *txn) boundFor(tool *machine.Tool) machine.Amount {
 	if !KeepsLedger(t.g, t.s) && !(t.rules.agentsAreLeased && tool.Agent) {
 		return machine.Amount{}
@@ -63,7 +64,7 @@ func (t *txn) boundFor(tool *machine.Tool) machine.Amount {
 	}
 	if left := limit.Tokens - committed.Tokens; limit.Tokens > 0 {
 		bound.Tokens = max(1, left/free)
-		if t.rules.agentsAreLeased { // one turn, if there is so much
+		if t.rules.agentsAreLeased { // one turn, if the budget has that much
 			bound.Tokens = max(bound.Tokens, min(left, OrDefault(tool.TurnTokens, machine.DefaultTurnTokens)))
 		}
 	}
@@ -73,8 +74,8 @@ func (t *txn) boundFor(tool *machine.Tool) machine.Amount {
 	return bound
 }
 
-// callsLeft is how many tool calls the run and its agents may still make, beside those that
-// agents have leased but for the step at an index; a run without a bound has no end of them.
+// callsLeft returns how many more tool calls the run and its agents may make, without those leased to agents.
+// The lease of the step at the index `but` is left out. A run without a bound has the largest number.
 func (t *txn) callsLeft(but int) int64 {
 	limit := CallsOf(t.g, t.s)
 	if limit == 0 {
@@ -83,14 +84,13 @@ func (t *txn) callsLeft(but int) int64 {
 	return limit - AddCapped(int64(t.s.ToolCalls), lentBut(t.s, but).ToolCalls)
 }
 
-// usageOfBound is a bound as usage.
+// usageOfBound returns a bound as usage.
 func usageOfBound(b machine.Amount) machine.Usage {
 	return machine.Usage{InputTokens: b.Tokens, CostMicro: b.CostMicro, ToolCalls: int(b.ToolCalls)}
 }
 
-// consumed is what an answer to a step settles, and the fault that takes the place of what
-// it says: an agent that consumed more than its lease was not held to it, and no more is
-// taken from the account than the lease.
+// consumed returns what an answer to a step settles. It also returns an error that replaces the answer if an
+// agent consumed more than its lease; then at most the lease is charged.
 func consumed(step *machine.ToolStep, told machine.Usage, metered bool) (machine.Usage, *machine.Fault) {
 	lease := step.Bound
 	if lease == (machine.Amount{}) {
@@ -125,8 +125,9 @@ func consumed(step *machine.ToolStep, told machine.Usage, metered bool) (machine
 	return told, fault
 }
 
-// forgo settles what a step of a tool or an agent may have consumed that is cancelled while
-// it is out: nobody will tell any more. What never went out consumed nothing.
+// forgo settles the maximum consumption of a step of a tool or agent that is cancelled after it was handed
+// out, because its real consumption will never be reported. A step that was never handed out consumed
+// nothing.
 func (t *txn) forgo(step *machine.ToolStep) (used machine.Usage) {
 	if step.Model != nil {
 		t.keepReservation(step)
@@ -140,12 +141,12 @@ func (t *txn) forgo(step *machine.ToolStep) (used machine.Usage) {
 	return used
 }
 
-// Closing a run, or a visit, for its budget.
+// whyBudget is the reason for closing a turn or a visit because of the budget.
 
 const whyBudget = "budget"
 
-// wrapsUp: a refusal for the reason leads to x_pawl.on_budget. A run that is at its end, or
-// wraps up, has no other state to go to.
+// wrapsUp reports whether a refusal for the reason leads to the state x_pawl.on_budget. It does not if the
+// run is in a terminal state or has already entered that state for this reason.
 func (t *txn) wrapsUp(reason string) bool {
 	if t.g.OnBudget == "" || reason != "max_tokens" && reason != "max_cost_usd" && !strings.HasPrefix(reason, AccountExhausted) {
 		return false
@@ -153,7 +154,7 @@ func (t *txn) wrapsUp(reason string) bool {
 	return t.s.Current != t.g.OnBudget && !t.node().Terminal && (t.s.Account == nil || !t.s.Account.WrappedUp)
 }
 
-// refusal is what is recorded of a step that a bound does not hold.
+// refusal returns the denial that is recorded for a step that exceeds a bound.
 func (t *txn) refusal(status machine.Status, reason string) *machine.Denial {
 	bound, name, _ := strings.Cut(reason, ":")
 	denial := &machine.Denial{Code: strings.ToUpper(bound), Message: fmt.Sprintf("the run's bound is reached: it ended %s", status)}
@@ -170,7 +171,7 @@ func (t *txn) refusal(status machine.Status, reason string) *machine.Denial {
 	return denial
 }
 
-// closeFor ends the run for a bound that is reached, or enters x_pawl.on_budget, once.
+// closeFor ends the run because of a bound, or enters x_pawl.on_budget, once.
 func (t *txn) closeFor(status machine.Status, reason string) {
 	if !t.wrapsUp(reason) {
 		t.end(ending{status: status, reason: reason})
@@ -182,7 +183,7 @@ func (t *txn) closeFor(status machine.Status, reason string) {
 	t.enter(entry{from: t.node(), target: t.g.OnBudget, cause: machine.CauseBudget})
 }
 
-// notMade is what the requests are told that come behind the refused one.
+// notMade returns the denial for the requests after the refused one.
 func (t *txn) notMade() *machine.Denial {
 	if undo := t.s.Undo; undo != nil {
 		return &machine.Denial{Code: "RUN_TERMINAL", Message: fmt.Sprintf("the run ends %s (%s)", undo.Status, undo.Reason)}
@@ -193,8 +194,8 @@ func (t *txn) notMade() *machine.Denial {
 	return &machine.Denial{Code: "VISIT_LEFT", Message: fmt.Sprintf("the run went to state %q, since its budget does not hold a step", t.s.Current)}
 }
 
-// raiseBudget lets the run spend more. What was refused may be asked for again;
-// x_pawl.on_budget is not entered again, so that the run's visits keep their bound.
+// raiseBudget raises the run's budget. Refused steps may be requested again. x_pawl.on_budget is not entered
+// again, so that the run's visits stay bounded.
 func (t *txn) raiseBudget(c *machine.RaiseBudget) error {
 	if err := First(t.checkOpen(), t.checkRaise(c)); err != nil {
 		return err
@@ -207,7 +208,7 @@ func (t *txn) raiseBudget(c *machine.RaiseBudget) error {
 	return nil
 }
 
-// checkRaise: each figure that is named is above the limit that holds.
+// checkRaise requires that each given figure is above the current limit.
 func (t *txn) checkRaise(c *machine.RaiseBudget) error {
 	limit := LimitOf(t.g, t.s)
 	refuse := func(reason, field, message string, limit, got int64) error {

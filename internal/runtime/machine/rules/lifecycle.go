@@ -9,13 +9,13 @@ type ending struct {
 	status    machine.Status
 	reason    string
 	redirects []machine.Redirect
-	// event was asked for and leads to intended; "" = none is lost.
+	// event was requested and leads to intended; "" = no event is lost.
 	event, intended string
 	// artifacts were checked and are stored with the Ended record.
 	artifacts []machine.ArtifactWrite
 }
 
-// end leads the run to its end, by way of the effects that are to be undone before.
+// end ends the run, after its effects were undone if there are any.
 func (t *txn) end(e ending) {
 	switch {
 	case t.s.Undo != nil:
@@ -25,7 +25,7 @@ func (t *txn) end(e ending) {
 	}
 }
 
-// finish makes the run's end and clears all that could move it.
+// finish ends the run and clears everything that could move it.
 func (t *txn) finish(e ending) {
 	t.cancelSteps(whyRunEnded)
 	t.closeAccount()
@@ -41,8 +41,8 @@ func (t *txn) finish(e ending) {
 	s.Deadline, s.WallLeft, s.StateTimeoutAt, s.Effects = 0, 0, 0, nil
 }
 
-// endIfOverBudget ends a run that is over a budget and says whether it did. event
-// is lost by that; "" = none was asked for.
+// endIfOverBudget ends a run that is over a budget and reports whether it did. event is the event lost by
+// that; "" = none.
 func (t *txn) endIfOverBudget(event string, artifacts []machine.ArtifactWrite) bool {
 	reason := t.overBudget()
 	if reason == "" {
@@ -56,7 +56,7 @@ func (t *txn) endIfOverBudget(event string, artifacts []machine.ArtifactWrite) b
 	return true
 }
 
-// pause sets the flag; pausing a paused run changes nothing.
+// pause sets the paused flag; pausing a paused run has no effect.
 func (t *txn) pause(c *machine.Pause) error {
 	if err := t.checkOpen(); err != nil || t.s.Paused {
 		return err
@@ -66,7 +66,7 @@ func (t *txn) pause(c *machine.Pause) error {
 	return nil
 }
 
-// resume clears the flag; a state timeout that passed meanwhile fires then.
+// resume clears the paused flag; a state timeout that passed during the pause fires then.
 func (t *txn) resume(c *machine.Resume) error {
 	if err := t.checkOpen(); err != nil || !t.s.Paused {
 		return err
@@ -76,7 +76,7 @@ func (t *txn) resume(c *machine.Resume) error {
 	return nil
 }
 
-// cancel ends the run CANCELLED; the input's note stays in its entry.
+// cancel ends the run CANCELLED; the input's note is kept in its entry.
 func (t *txn) cancel() error {
 	if err := t.checkOpen(); err != nil {
 		return err

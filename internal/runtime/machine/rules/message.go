@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// sendInput opens the next turn of the visit, or is queued for it.
+// sendInput opens the next turn of the visit with the input, or queues the input for that turn.
 func (t *txn) sendInput(c *machine.SendInput) error {
 	if err := t.checkOpen(); err != nil {
 		return err
@@ -33,7 +33,7 @@ func (t *txn) sendInput(c *machine.SendInput) error {
 	return nil
 }
 
-// checkQueue bounds the inputs that wait for a turn that is still open.
+// checkQueue bounds the inputs that wait while a turn is open.
 func (t *txn) checkQueue() error {
 	limit := t.s.Limits.MaxQueuedInputs
 	if t.s.Turn == nil || len(t.s.Queue) < limit {
@@ -56,7 +56,7 @@ func (t *txn) checkMessageBytes(more int64) error {
 	}
 }
 
-// nextTurn opens a further turn of the visit for all queued inputs.
+// nextTurn opens a further turn of the visit with all queued inputs.
 func (t *txn) nextTurn() {
 	t.queueSteering()
 	seq := t.record(&machine.TurnOpened{State: t.s.Current, Inputs: t.s.Queue})
@@ -64,7 +64,7 @@ func (t *txn) nextTurn() {
 	t.drainQueue()
 }
 
-// drainQueue makes the queued inputs messages of the state visited now.
+// drainQueue makes the queued inputs messages of the current state.
 func (t *txn) drainQueue() {
 	for _, seq := range t.s.Queue {
 		t.addMessage(seq)
@@ -73,14 +73,14 @@ func (t *txn) drainQueue() {
 	t.s.Queue = nil
 }
 
-// addMessage appends the message row that the record seq holds.
+// addMessage appends a message row for the record seq.
 func (t *txn) addMessage(seq uint64) {
 	c := t.conversation(t.s.Current)
 	t.messages = append(t.messages, machine.MessageRow{State: c.State, N: c.Next, Seq: seq})
 	c.Next++
 }
 
-// resetConversation hides the messages of earlier visits from the next.
+// resetConversation hides the messages of earlier visits from the next visit.
 func (t *txn) resetConversation(state string) {
 	for i := range t.s.Conversations {
 		c := &t.s.Conversations[i]
@@ -92,7 +92,7 @@ func (t *txn) resetConversation(state string) {
 	}
 }
 
-// conversation returns a state's window for changing.
+// conversation returns a state's window of messages for modification.
 func (t *txn) conversation(state string) *machine.Conversation {
 	if !t.own.conversations {
 		t.s.Conversations, t.own.conversations = slices.Clone(t.s.Conversations), true

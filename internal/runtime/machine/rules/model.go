@@ -7,12 +7,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Calls of models (section 9). Whoever executes the turn makes them, so that a MODEL step
-// is no work that is handed out; what keeps it from being made twice is its key and that
-// its answer is a record.
+// Model calls (semantics §9). The executor of the turn makes them, so a MODEL step has no outbox row. Two
+// things keep a call from being made twice: the step's key, and the record of its answer.
 
-// requestModel asks for a round: a known one is answered from the record, one that an
-// earlier execution asked for in vain is asked for again.
+// requestModel requests a round of the turn. An answered round is answered from the record; a round that an
+// earlier execution requested without getting an answer is requested again.
 func (t *txn) requestModel(c *machine.RequestModel) error {
 	if err := First(t.checkOpen(), t.checkUnpaused(), t.checkTurn(c.TurnSeq, c.Attempt), CheckModelRequest(c)); err != nil {
 		return err
@@ -49,7 +48,7 @@ func (t *txn) requestModel(c *machine.RequestModel) error {
 	return nil
 }
 
-// Round is the step of the round that is asked for, if there is one; only for an open turn.
+// Round returns the step of the requested round, or nil. Only for an open turn.
 func Round(s *machine.State, c *machine.RequestModel) *machine.ToolStep {
 	if s.Turn == nil {
 		return nil
@@ -61,19 +60,19 @@ func Round(s *machine.State, c *machine.RequestModel) *machine.ToolStep {
 	return &s.Steps[i]
 }
 
-// settled: there is nothing to ask. The round was answered, or this execution has asked
-// for it before and waits for the answer, or has used up its attempts.
+// settled reports whether there is no call to make: the round was answered, or this execution has requested
+// it before and either waits for the answer or has used up its attempts.
 func (t *txn) settled(i int, c *machine.RequestModel) bool {
 	step := &t.s.Steps[i]
 	return step.Status == machine.StepStatusOK || t.requestedBy(step, c.TurnSeq, c.Attempt, c.Assigned)
 }
 
-// requestedBy: the execution is the one that asked for the step last.
+// requestedBy reports whether the given execution requested the step last.
 func (t *txn) requestedBy(step *machine.ToolStep, turn uint64, attempt int, by *machine.Assignment) bool {
 	return step.TurnSeq == turn && step.Model.TurnAttempt == attempt && step.Model.By == ValueOf(by)
 }
 
-// replayModel answers from the record, and notes once that something else was asked.
+// replayModel answers from the record. If the request differs from the recorded one, that is recorded once.
 func (t *txn) replayModel(i int, c *machine.RequestModel) {
 	step := &t.s.Steps[i]
 	outcome := OutcomeOf(step)
@@ -86,7 +85,7 @@ func (t *txn) replayModel(i int, c *machine.RequestModel) {
 	t.outcomes = []machine.StepOutcome{outcome}
 }
 
-// model returns a MODEL step's own part for changing.
+// model returns the MODEL part of a step for modification.
 func (t *txn) model(i int) *machine.ModelStep {
 	step := &t.steps()[i]
 	m := *step.Model
@@ -94,7 +93,7 @@ func (t *txn) model(i int) *machine.ModelStep {
 	return &m
 }
 
-// checkPendingModel bounds the open steps as those of tools are.
+// checkPendingModel bounds the pending steps, with the same limit as for tools.
 func (t *txn) checkPendingModel(i int) error {
 	limit := OrDefault(t.g.MaxPendingSteps, machine.DefaultMaxPendingSteps)
 	got := OfTurns(t.s) + 1
@@ -111,15 +110,14 @@ func (t *txn) checkPendingModel(i int) error {
 	}
 }
 
-// checkAnswerSpace: the request, and an answer behind it, have a place among the run's
-// messages. No answer that was paid for is refused for want of it.
+// checkAnswerSpace checks that the run's messages have space for the request and an answer, so that a paid
+// answer is not refused for lack of space.
 func (t *txn) checkAnswerSpace(size int64) error {
 	return t.checkMessageBytes(AddCapped(size, 1))
 }
 
-// priceBound makes the cost of what the call may consume. What nobody has a price of is
-// asked only where the executor says what it costs: no answer that was paid for is to be
-// refused for want of it.
+// priceBound computes the cost of the call's bound. A model without a price may be called only if the
+// executor gives the cost, so that a paid answer is not refused for lack of a price.
 func (t *txn) priceBound(c *machine.RequestModel) (err error) {
 	if t.rules.costIsKnown && LimitOf(t.g, t.s).CostMicro > 0 && c.Bound.CostMicro == 0 && PriceOf(t.g, &c.Bound) == nil {
 		return Unpriced(c.Model.Model, "request.model")
@@ -128,13 +126,13 @@ func (t *txn) priceBound(c *machine.RequestModel) (err error) {
 	return err
 }
 
-// AnswerSpace is how much a model's answer may hold now.
+// AnswerSpace returns the largest size that a model's answer may have now.
 func AnswerSpace(s *machine.State) int64 {
 	return max(0, min(machine.MaxAnswerBytes, s.Limits.MaxMessageBytes-s.MessageBytes))
 }
 
-// modelBound returns how the run ends if a call is made that may consume so much: that, and
-// what pending calls but the step at index i may, has to fit into what is left.
+// modelBound returns how the run ends if a call is made that may consume that much. The maximum of the call,
+// and of the pending calls except the step at index i, must fit in the remaining budget.
 func (t *txn) modelBound(i int, mayTokens, mayCost int64) (machine.Status, string) {
 	if t.overdue() {
 		return machine.BudgetExhausted, "max_wall_time_sec"
@@ -145,7 +143,7 @@ func (t *txn) modelBound(i int, mayTokens, mayCost int64) (machine.Status, strin
 	return machine.Running, ""
 }
 
-// denyModel ends the run, or the visit, before the call.
+// denyModel refuses the call and ends the run, or the visit.
 func (t *txn) denyModel(key string, c *machine.RequestModel, status machine.Status, reason string) {
 	denial := t.refusal(status, reason)
 	t.record(&machine.StepRejected{Key: key, Tool: c.Model.Model, TurnSeq: t.s.Turn.Seq, Denial: *denial, Kind: machine.KindModel})
@@ -172,7 +170,7 @@ func (t *txn) issueModel(key string, c *machine.RequestModel) int {
 	return len(s.Steps) - 1
 }
 
-// hold makes a pending step that of the execution that asks.
+// hold assigns a pending step to the requesting execution.
 func (t *txn) hold(i int, c *machine.RequestModel) {
 	m := t.model(i)
 	m.TurnAttempt, m.By, m.Failed, m.NotBefore = c.Attempt, ValueOf(c.Assigned), 0, 0
@@ -183,17 +181,17 @@ func (t *txn) hold(i int, c *machine.RequestModel) {
 	}
 }
 
-// reopenModel asks for a round again that an earlier execution did not get an answer to:
-// the same step, the next attempt. What a call under way comes to is unknown then.
+// reopenModel requests a round again that an earlier execution requested without getting an answer: the same
+// step, the next attempt. The outcome of a call that was under way is then unknown.
 func (t *txn) reopenModel(i int, c *machine.RequestModel) {
 	step := &t.steps()[i]
 	if step.Status == machine.StepStatusPending {
 		t.unanswered(step, executionLost)
 	}
 	changed := step.PayloadHash != c.Model.Hash
-	// A request of another turn is a record of that turn. So is one that contains what was said
-	// behind the record that has it, as a fork says again what its source had not heard: what
-	// is heard with the answer is older than the request.
+	// A request in another turn gets a record of its own. So does a request that includes messages recorded
+	// after the step's request record; a fork, for example, repeats steering messages of its source. This
+	// way, every message included in an answered request is older than the record of that request.
 	asks := changed || step.TurnSeq != c.TurnSeq ||
 		slices.ContainsFunc(c.Model.IncludedSeqs, func(seq uint64) bool { return seq > step.RequestSeq })
 	step.Attempt++
@@ -212,12 +210,12 @@ func (t *txn) reopenModel(i int, c *machine.RequestModel) {
 		t.knowTexts(c.Model, seq)
 	}
 	if changed {
-		t.model(i).ResponseID = "" // the response is one to another request
+		t.model(i).ResponseID = "" // the response belongs to the other request
 	}
 	t.hold(i, c)
 }
 
-// knowTexts remembers where texts are that the record seq brought.
+// knowTexts remembers the texts that the record seq holds.
 func (t *txn) knowTexts(r *machine.ModelRequest, seq uint64) {
 	for _, text := range []*machine.ModelText{&r.System, &r.Tools, &r.Parameters} {
 		if text.Hash == ([32]byte{}) || text.Seq != 0 {
@@ -230,8 +228,8 @@ func (t *txn) knowTexts(r *machine.ModelRequest, seq uint64) {
 	}
 }
 
-// answerModel takes what came of a call. What is not waited for changes nothing but what
-// was consumed.
+// answerModel takes the outcome of a model call. An answer that no execution waits for only settles its
+// usage.
 func (t *txn) answerModel(c *machine.AnswerModel) (machine.Disposition, error) {
 	if t.s.Status.Terminal() && t.s.Erased != nil {
 		return machine.IgnoredTerminal, nil
@@ -272,8 +270,8 @@ func (t *txn) answerModel(c *machine.AnswerModel) (machine.Disposition, error) {
 	return machine.Accepted, nil
 }
 
-// expectsAnswer: the step is pending, and it is the execution that asked for it that answers;
-// of its attempts any good answer is taken, and the failure of the current one.
+// expectsAnswer reports whether the step is pending and the answering execution is the one that requested it.
+// A successful answer of any of its attempts is accepted, a failure only of the current attempt.
 func (t *txn) expectsAnswer(i int, c *machine.AnswerModel) bool {
 	if i < 0 || t.s.Steps[i].Status != machine.StepStatusPending || t.s.Turn == nil {
 		return false
@@ -285,8 +283,8 @@ func (t *txn) expectsAnswer(i int, c *machine.AnswerModel) bool {
 	return c.Attempt == step.Attempt || c.Answer != nil && c.Attempt < step.Attempt
 }
 
-// checkModelStep refuses a number that is no MODEL step of the run. One of an earlier
-// visit is taken for what it says that it is.
+// checkModelStep refuses a number that is no MODEL step of the run. A step of an earlier visit is not
+// checked, because its data is no longer in the state.
 func (t *txn) checkModelStep(step uint32) error {
 	if step == 0 || step > t.s.LastStep {
 		return &machine.Error{
@@ -311,7 +309,7 @@ func (t *txn) checkAnswerSize(size int64) error {
 	}
 }
 
-// failModel: the same step again while attempts allow, else its error.
+// failModel issues the same step again while attempts allow it; otherwise the step gets the error.
 func (t *txn) failModel(i int, c *machine.AnswerModel) {
 	t.settle(c.Usage)
 	step := &t.steps()[i]
@@ -334,15 +332,15 @@ func (t *txn) failModel(i int, c *machine.AnswerModel) {
 	t.settleStep(i, machine.StepStatusError, seq, [32]byte{})
 }
 
-// affords: the budgets hold another attempt of the call, as they have to hold a new call.
-// Who asks for the round again is told which of them does not.
+// affords reports whether the budgets cover another attempt of the call, as they must cover a new call. If
+// not, an execution that requests the round again gets the exceeded budget as its error.
 func (t *txn) affords(i int) bool {
 	m := t.s.Steps[i].Model
 	_, reason := t.modelBound(i, m.Tokens, m.CostMicro)
 	return reason == "" && t.overBudget() == ""
 }
 
-// updateModelCall keeps the provider's id of a response.
+// updateModelCall stores the provider's id of a response.
 func (t *txn) updateModelCall(c *machine.UpdateModelCall) (machine.Disposition, error) {
 	if t.s.Status.Terminal() {
 		return machine.IgnoredTerminal, nil
@@ -363,7 +361,7 @@ func (t *txn) updateModelCall(c *machine.UpdateModelCall) (machine.Disposition, 
 	return machine.Accepted, nil
 }
 
-// dropModels closes the calls of a turn that is over: nobody makes them.
+// dropModels closes the pending model calls of a turn that is over, because no execution makes them any more.
 func (t *txn) dropModels(why string) {
 	for i := range t.s.Steps {
 		if p := &t.s.Steps[i]; p.Model == nil || p.Status != machine.StepStatusPending {
@@ -376,7 +374,8 @@ func (t *txn) dropModels(why string) {
 	}
 }
 
-// conversationThrough finds the MODEL step up to which a completed turn's words join the conversation.
+// conversationThrough finds the MODEL step up to which the messages of a completed turn join the
+// conversation.
 func (t *txn) conversationThrough(c *machine.CompleteTurn) (machine.StepRef, error) {
 	if c.ConversationThroughStep == 0 {
 		return machine.StepRef{}, nil

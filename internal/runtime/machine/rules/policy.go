@@ -8,12 +8,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Rights of runs that agents begin (section 10). The lists of tools that hold for a run go
-// along with its delegations, and what came with a run's own start goes on with them, so
-// that no run below calls what one above it may not.
+// The tool policy of runs that agents execute (semantics §10). A run's lists of tools are sent with its
+// delegations, together with the lists that the run itself received at its start. So no run can call a tool
+// that is forbidden for a run above it.
 
-// denied is the refusal of a tool by the policy that the run began with; nil = it has none.
-// As with the operator's list, a tool is admitted with those that answer for it.
+// denied returns the denial of a tool by the policy that the run received at its start; nil = allowed. As
+// with the operator's list, a tool needs its reconciling and compensating tools to be allowed, too.
 func (t *txn) denied(name string) *machine.Denial {
 	if t.s.Policy == nil {
 		return nil
@@ -30,8 +30,8 @@ func (t *txn) denied(name string) *machine.Denial {
 	return nil
 }
 
-// passOn is what an agent's run may call: what the operator admits here and the run's own
-// policy does, but for what either that or the prompt blocks. nil = no list.
+// passOn returns the tools that an agent's run may call: those allowed by both the operator and the run's own
+// policy, without those that the policy or the prompt blocks. nil = no list.
 func (t *txn) passOn(operator *machine.ToolPolicy) *machine.ToolPolicy {
 	out := &machine.ToolPolicy{}
 	if operator != nil {

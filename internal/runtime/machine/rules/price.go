@@ -6,12 +6,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Prices (section 6). What tokens cost is the machine's to say, of the pack's price, else
-// of the operator's that is stamped into the input: an input is priced once, for ever.
+// Prices (semantics §6). The machine computes the cost of tokens from the pack's price, or else from the
+// operator's price, which is stamped into the input. So the cost of an input never changes.
 
-// price checks usage and makes its cost: that of the model's price, whatever the executor
-// says; what the executor says, where the model has none or is not named. Tokens with
-// neither are refused in a run that has a budget of cost: they are not free.
+// price checks usage and computes its cost. If the model has a price, that price applies and the executor's
+// figure is ignored. If the model has none or is not named, the executor's figure applies. Tokens with
+// neither are refused in a run that has a cost budget, because they are not free.
 func (t *txn) price(u machine.Usage) (machine.Usage, error) {
 	if err := CheckUsage(u); err != nil {
 		return u, err
@@ -26,7 +26,7 @@ func (t *txn) price(u machine.Usage) (machine.Usage, error) {
 	return u, Unpriced(u.Model, "usage.model")
 }
 
-// PriceOf is the price of the model that usage names; nil = nobody has one.
+// PriceOf returns the price of the model in the usage; nil = it has none.
 func PriceOf(g *machine.Graph, u *machine.Usage) *machine.Price {
 	if u.Model == "" {
 		return nil
@@ -37,8 +37,8 @@ func PriceOf(g *machine.Graph, u *machine.Usage) *machine.Price {
 	return u.Price
 }
 
-// Unpriced refuses what a run with a budget of cost would do by a model of which nobody
-// knows what it costs; field is where the model is named. "" = it is not named at all.
+// Unpriced returns the error for using a model without a price in a run with a cost budget. field is the
+// request field that names the model. model "" = the request does not name it.
 func Unpriced(model, field string) error {
 	what := fmt.Sprintf("nobody says what the model %q costs", model)
 	if model == "" {

@@ -10,16 +10,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Loops that repeat themselves (x_pawl.no_progress, section 6). A visit that ends as an
-// earlier one did brought nothing new; one that ends as none did before is progress, and
-// so is everything that comes from outside.
+// Loops without progress (x_pawl.no_progress, semantics §6). A visit that ends in the same way as an earlier
+// one brought no progress. A visit that ends in a new way is progress, and so is every input from outside.
 
 // noProgress is the guard that refuses a target, and the reason of the end.
 const noProgress = "no_progress"
 
-// madeNoProgress counts the end of the visit and says whether the target is to be refused. One
-// that has no way out (on_max_visits) is let pass once, if another state of the loop has
-// one: it is refused there.
+// madeNoProgress counts the end of the visit and reports whether the target is to be refused. A target
+// without a fallback (on_max_visits) is entered once more if another state of the loop has a fallback: the
+// run is refused there.
 func (t *txn) madeNoProgress(e entry) bool {
 	rule := t.g.NoProgress
 	if rule == nil {
@@ -32,7 +31,7 @@ func (t *txn) madeNoProgress(e entry) bool {
 	return n > rule.Window || t.g.States[e.target].OnMaxVisits != "" || !t.hasFallbackState()
 }
 
-// repeated notes how the visit ends and returns how often one ended so, with this time.
+// repeated records how the visit ends and returns how many visits ended in that way, this one included.
 func (t *txn) repeated(e entry) int {
 	end := t.endOfVisit(e)
 	list := slices.Clone(t.s.Repeats)
@@ -50,17 +49,17 @@ func (t *txn) repeated(e entry) int {
 	return list[i].N
 }
 
-// hasFallbackState: a state of the loop declares where a run goes that cannot enter it.
+// hasFallbackState reports whether a state of the loop has an on_max_visits.
 func (t *txn) hasFallbackState() bool {
 	return slices.ContainsFunc(t.s.Repeats, func(r machine.Repeat) bool {
 		return r.N > 0 && t.g.States[r.State].OnMaxVisits != ""
 	})
 }
 
-// resetProgress: what came before is no loop with what comes now.
+// resetProgress forgets the ends of earlier visits, so that they do not count as a loop with later ones.
 func (t *txn) resetProgress() { t.s.Repeats = nil }
 
-// endOfVisit is what two visits have in common that are the same.
+// endOfVisit returns a hash that is equal for two visits that ended in the same way.
 func (t *txn) endOfVisit(e entry) (out [32]byte) {
 	sum := sha256.New()
 	addText(sum, e.from.Name)
@@ -75,7 +74,7 @@ func (t *txn) endOfVisit(e entry) (out [32]byte) {
 	return out
 }
 
-// addText adds a text behind its length, so that two are not taken for two others.
+// addText adds a text with its length before it, so that different pairs of texts never give the same bytes.
 func addText(sum hash.Hash, text string) {
 	var size [8]byte
 	binary.BigEndian.PutUint64(size[:], uint64(len(text)))
@@ -83,7 +82,7 @@ func addText(sum hash.Hash, text string) {
 	sum.Write([]byte(text))
 }
 
-// addArtifacts adds the run's artifacts as they are behind the writes.
+// addArtifacts adds the run's artifacts as they are after the writes.
 func (t *txn) addArtifacts(sum hash.Hash, writes []machine.ArtifactWrite) {
 	heads := slices.Clone(t.s.Artifacts)
 	for i := range writes {
@@ -102,8 +101,8 @@ func (t *txn) addArtifacts(sum hash.Hash, writes []machine.ArtifactWrite) {
 	}
 }
 
-// addCalls adds the calls of tools and agents that the visit made, in whatever order. The
-// sidecar's own are none of them: each has the number of the step that it is about.
+// addCalls adds the calls of tools and agents that the visit made, independent of their order. The sidecar's
+// own steps are left out, because each contains a step number and so differs.
 func (t *txn) addCalls(sum hash.Hash) {
 	var calls []string
 	for i := range t.s.Steps {

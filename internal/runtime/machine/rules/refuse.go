@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Nothing refuses a decision about a step that waits for none.
+// Nothing returns the error for a decision about a step that waits for none.
 func Nothing(step uint32) error {
 	return &machine.Error{
 		Code: machine.CodeFailedPrecondition, Reason: "NOTHING_TO_DECIDE", Field: "step",
@@ -16,7 +16,7 @@ func Nothing(step uint32) error {
 	}
 }
 
-// Already tells the second of two who decide what the first did.
+// Already returns the error for the second of two deciders, with the first decision.
 func Already(step *machine.ToolStep) error {
 	a := step.Approval
 	return &machine.Error{
@@ -25,7 +25,7 @@ func Already(step *machine.ToolStep) error {
 	}
 }
 
-// Starter refuses whoever started the run, where the pack asks for somebody else.
+// Starter refuses a decision by the principal that started the run if the pack excludes it.
 func Starter(a *machine.Approval, c *machine.DecideStep, by string) error {
 	if a == nil || !a.NotStarter || !slices.Contains(c.Starters, by) {
 		return nil
@@ -36,8 +36,8 @@ func Starter(a *machine.Approval, c *machine.DecideStep, by string) error {
 	}
 }
 
-// Digest refuses a decision about another call than the one that waits. It does not tell the
-// digest: who may not see the call decides nothing about it.
+// Digest refuses a decision about a different call than the held one. The error does not contain the digest:
+// a caller that may not see the call must not decide about it.
 func Digest(step *machine.ToolStep, c *machine.DecideStep) error {
 	if step.Approval.Digest == c.Digest {
 		return nil
@@ -48,7 +48,7 @@ func Digest(step *machine.ToolStep, c *machine.DecideStep) error {
 	}
 }
 
-// CheckDecision refuses a decision that is none.
+// CheckDecision refuses a decision that is incomplete or contradictory.
 func CheckDecision(c *machine.DecideStep, now int64) error {
 	switch {
 	case c.Verdict != machine.Approved && c.Verdict != machine.Refused && c.Verdict != machine.Edited:
@@ -70,7 +70,7 @@ func CheckDecision(c *machine.DecideStep, now int64) error {
 	return nil
 }
 
-// NotGivenOut refuses an answer to an attempt that was not given out yet.
+// NotGivenOut returns the error for an answer to an attempt that was not handed out yet.
 func NotGivenOut(step *machine.ToolStep) error {
 	return &machine.Error{
 		Code: machine.CodeFailedPrecondition, Reason: "STEP_HELD", Field: "step",

@@ -6,9 +6,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// An executor that rejects what a model answered (section 13, ADR 0086): the answer stays a
-// record and stays paid, but the turn's next attempt asks for the round anew, as another step,
-// and the request says why.
+// Rejection of a model's answer by the executor (semantics §13, ADR 0086). The answer remains recorded and
+// paid. The turn's next attempt requests the round again as another step, and that request contains the
+// reason.
 
 // answerRejected is the code of the notice that tells a model why it is asked again.
 const answerRejected = "ANSWER_REJECTED"
@@ -27,13 +27,14 @@ func (t *txn) checkRejected(c *machine.FailTurn) error {
 	}
 }
 
-// falls: the step is the rejected answer, or one of the open turn that was asked for behind it.
+// falls reports whether the step is the rejected answer, or an answer of the open turn that was requested
+// after it.
 func (t *txn) falls(p *machine.ToolStep, rejected uint32) bool {
 	return IsTurnAnswer(p, p.TurnSeq) && (p.Step == rejected || p.Step > rejected && p.TurnSeq == t.s.Turn.Seq)
 }
 
-// mayReject: no call was made that an answer asked for which falls. What is asked anew would make
-// that call twice.
+// mayReject reports whether no tool call of an answer to be dropped was requested. Otherwise the new round
+// would make that call a second time.
 func (t *txn) mayReject(rejected uint32) bool {
 	for i := range t.s.Steps {
 		call := t.s.Steps[i].Call
@@ -47,8 +48,8 @@ func (t *txn) mayReject(rejected uint32) bool {
 	return true
 }
 
-// rejectAnswer makes the turn's rounds from the rejected one on open again, and lets the
-// next request say why.
+// rejectAnswer marks the turn's rounds from the rejected one on as rejected, so that they are requested
+// again, and adds a notice with the reason.
 func (t *txn) rejectAnswer(failed *machine.TurnFailed) {
 	if failed.Rejected == 0 {
 		return

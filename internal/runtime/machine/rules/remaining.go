@@ -6,8 +6,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// RemainingAt tells what is left at a time, Unix nanoseconds. Nothing is ever less
-// than 0: what passes a budget ends the run.
+// RemainingAt returns what is left of the budgets at a time, Unix nanoseconds. Figures are never below 0:
+// exceeding a budget ends the run.
 func RemainingAt(g *machine.Graph, s *machine.State, at int64) machine.Remaining {
 	left := func(limit, used int64) *int64 {
 		if limit == 0 {
@@ -34,9 +34,8 @@ func RemainingAt(g *machine.Graph, s *machine.State, at int64) machine.Remaining
 	return r
 }
 
-// EffectiveBudget is what holds for a run: its pack's budget, lowered by its start or a
-// lease, raised by whoever may.
-// asked is the wall time that the start asked for; 0 = none.
+// EffectiveBudget returns the budget that applies to a run: its pack's budget, lowered by its start or a
+// lease, or raised by RaiseBudget. asked is the wall time given at the start; 0 = none.
 func EffectiveBudget(g *machine.Graph, s *machine.State, asked time.Duration) machine.Budget {
 	b := g.Budget
 	limit := LimitOf(g, s)

@@ -6,8 +6,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// ReplayError names the first record of a journal that is not what its inputs
-// make.
+// ReplayError is the first record of a journal that differs from what its input makes.
 type ReplayError struct {
 	// Seq is the first bad record.
 	Seq    uint64
@@ -16,15 +15,14 @@ type ReplayError struct {
 
 func (e *ReplayError) Error() string { return fmt.Sprintf("record %d: %s", e.Seq, e.Detail) }
 
-// Replay feeds a run's entries, from the first on, through Step and returns the
-// state after the last. Records are compared field by field; the first that
-// differs is told as a *[ReplayError]. Nothing is executed and nothing changed.
-// State.PrevHash is the last entry's hash; the chain itself is not checked here.
+// Replay runs a run's entries, from the first on, through Step and returns the state after the last. Records
+// are compared field by field; the first difference is returned as a *[ReplayError]. Replay executes no
+// effects and changes no data. State.PrevHash is the last entry's hash; the chain itself is not checked here.
 func Replay(g *machine.Graph, entries []machine.Entry) (*machine.State, error) {
 	return ReplayFrom(g, nil, entries)
 }
 
-// ReplayFrom goes on from a checkpoint: the state before the first entry.
+// ReplayFrom replays from a checkpoint: s is the state before the first entry.
 func ReplayFrom(g *machine.Graph, s *machine.State, entries []machine.Entry) (*machine.State, error) {
 	for i := range entries {
 		next, err := replayOne(g, s, &entries[i])
@@ -46,8 +44,8 @@ func replayOne(g *machine.Graph, s *machine.State, e *machine.Entry) (*machine.S
 	return &next, nil
 }
 
-// Repeat takes an entry's input once more and proves that it makes the entry's
-// records. The error is a *[ReplayError].
+// Repeat applies an entry's input again and checks that it makes the entry's records. The error is a
+// *[ReplayError].
 func Repeat(g *machine.Graph, s *machine.State, e *machine.Entry) (machine.Result, error) {
 	var last uint64
 	if s != nil {
@@ -66,7 +64,7 @@ func Repeat(g *machine.Graph, s *machine.State, e *machine.Entry) (machine.Resul
 	return r, compareRecords(e.First, e.Records, r.Batch.Records)
 }
 
-// compareRecords tells the first difference of what is stored and what was made.
+// compareRecords returns the first difference between the stored records and the made ones.
 func compareRecords(first uint64, stored, made []machine.Record) error {
 	for i := range made {
 		seq := first + uint64(i)
@@ -83,6 +81,6 @@ func compareRecords(first uint64, stored, made []machine.Record) error {
 	return nil
 }
 
-// EqualRecords reports whether two records say the same; an empty list and
-// none are equal, since storage does not tell them apart.
+// EqualRecords reports whether two records are equal. An empty list equals nil, because storage does not
+// distinguish them.
 func EqualRecords(a, b machine.Record) bool { return Difference(a, b) == "" }

@@ -6,21 +6,20 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// ask is one request of a RequestSteps and what it turned out to be.
+// ask is one request of a RequestSteps with the result of its checks.
 type ask struct {
 	*machine.StepRequest
 	key    string
 	denial *machine.Denial
-	// known is the index among the visit's steps of the step that the request
-	// repeats, -1 for none; twin the index among the asks.
+	// known is the index among the visit's steps of the step that the request repeats, -1 for none; twin is
+	// the index of an earlier request of the same input that it repeats, -1 for none.
 	known, twin int
 }
 
 func (a *ask) fresh() bool { return a.denial == nil && a.known < 0 && a.twin < 0 }
 
-// request asks for tool calls. All requests are judged before any takes effect:
-// a key that is known with another call fails the attempt and issues nothing;
-// too many pending steps refuse the whole request.
+// request requests tool calls. All requests are checked before any is issued. A known key with another call
+// fails the attempt, and no step is issued. Too many pending steps refuse the whole input.
 func (t *txn) request(c *machine.RequestSteps) error {
 	if err := First(t.checkOpen(), t.checkUnpaused(), t.checkTurn(c.TurnSeq, c.Attempt), checkRequest(c)); err != nil {
 		return err
@@ -52,7 +51,7 @@ func (t *txn) request(c *machine.RequestSteps) error {
 	return nil
 }
 
-// maxOrdinal bounds RequestSteps.First far above what any turn asks for.
+// maxOrdinal bounds RequestSteps.First, far above the number of requests of any real turn.
 const maxOrdinal = 1 << 30
 
 func checkRequest(c *machine.RequestSteps) error {
@@ -68,7 +67,7 @@ func checkRequest(c *machine.RequestSteps) error {
 	return nil
 }
 
-// judge decides what each request is, in order; a mismatch ends it.
+// judge decides what each request is, in order; it stops at a mismatch.
 func (t *txn) judge(requests []machine.StepRequest, from int) ([]ask, *machine.Error, error) {
 	asks := make([]ask, len(requests))
 	calls := t.s.Turn.Calls
@@ -100,7 +99,7 @@ func (t *txn) judge(requests []machine.StepRequest, from int) ([]ask, *machine.E
 	return asks, nil, nil
 }
 
-// keyOf is the key of the i-th request: its own, that of the model's call, or its ordinal.
+// keyOf sets the key of the i-th request: its own, that of the model's call, or its ordinal.
 func (t *txn) keyOf(a *ask, i, ordinal int) (err error) {
 	switch {
 	case a.Call != nil:
@@ -111,8 +110,7 @@ func (t *txn) keyOf(a *ask, i, ordinal int) (err error) {
 	return err
 }
 
-// lookUp finds the step or earlier request that has a's key. It reports false
-// if that one is another call.
+// lookUp finds the step or earlier request that has a's key. It returns false if that one is another call.
 func (t *txn) lookUp(a *ask, earlier []ask) bool {
 	for i := range t.s.Steps {
 		if s := &t.s.Steps[i]; s.Key == a.key {
@@ -129,8 +127,8 @@ func (t *txn) lookUp(a *ask, earlier []ask) bool {
 	return true
 }
 
-// deny is the order of refusals: the prompt's list, its blocklist, the lists of the run that
-// delegated, the host's verdict, the calls per turn.
+// deny checks the refusals in this order: the prompt's list, its blocklist, the lists of the delegating run,
+// the host's denial, the calls per turn.
 func (t *txn) deny(a *ask, calls int) *machine.Denial {
 	p := t.g.Prompts[t.node().Prompt]
 	switch {
@@ -170,8 +168,8 @@ func (t *txn) checkPending(asks []ask) error {
 	}
 }
 
-// takeAsks issues, rejects and replays in order. The first step that passes a
-// bound ends the run; those before it were issued.
+// takeAsks issues, rejects and replays the requests in order. The first step that exceeds a bound ends the
+// run; the steps before it stay issued.
 func (t *txn) takeAsks(asks []ask) {
 	t.outcomes = make([]machine.StepOutcome, len(asks))
 	t.want(asks)
@@ -200,7 +198,7 @@ func (t *txn) takeAsks(asks []ask) {
 	}
 }
 
-// kindOf is what the step would have been.
+// kindOf returns the kind that the step would have.
 func (t *txn) kindOf(a *ask) machine.StepKind {
 	if t.g.Tools[a.Tool].Agent {
 		return t.recordedKind(machine.KindDelegation)
@@ -208,7 +206,7 @@ func (t *txn) kindOf(a *ask) machine.StepKind {
 	return t.recordedKind(machine.KindTool)
 }
 
-// recordedKind is the kind as records of the input's version say it.
+// recordedKind returns the kind as records of the input's semantics version contain it.
 func (t *txn) recordedKind(kind machine.StepKind) machine.StepKind {
 	if kind == machine.KindModel || t.rules.kindIsRecorded {
 		return kind
@@ -216,8 +214,7 @@ func (t *txn) recordedKind(kind machine.StepKind) machine.StepKind {
 	return 0
 }
 
-// rejectLast records the request that passes a bound, without a number, and ends
-// the run with it.
+// rejectLast records the request that exceeds a bound, without a number, and ends the run.
 func (t *txn) rejectLast(rest []ask, status machine.Status, reason string) {
 	a := &rest[0]
 	denial := t.refusal(status, reason)
@@ -226,7 +223,7 @@ func (t *txn) rejectLast(rest []ask, status machine.Status, reason string) {
 	t.outcomes[len(t.outcomes)-len(rest)].Denial = denial
 }
 
-// endAsks ends the run, or the visit, before the remaining requests; none is issued.
+// endAsks ends the run, or the visit, before the remaining requests; none of them is issued.
 func (t *txn) endAsks(rest []ask, status machine.Status, reason string) {
 	if t.outcomes == nil {
 		t.outcomes = make([]machine.StepOutcome, len(rest))

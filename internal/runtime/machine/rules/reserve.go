@@ -4,19 +4,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// The ledger of a run (section 6): what its pending steps may consume at most is reserved
-// from the record that asks for them to the one that answers them, and what they consumed
-// is settled with that one. Both are functions of the state alone, so that the difference
-// of two states is what an input moved.
+// Reservations in the ledger of a run (semantics §6). The maximum consumption of a pending step is reserved
+// from the record of its request to the record of its answer, and its real consumption is settled with the
+// answer. Both are functions of the state alone, so that the effect of an input is the difference between two
+// states.
 
-// Reserved is what pending steps may consume at most, the step at index but left out
-// (-1: none): calls of models, also those of which nobody knows what they consumed, tools
-// with a cost, delegations with their leases. A run that has ended has nothing reserved.
+// Reserved returns what pending steps may consume at most, without the step at the index `but` (-1: none). It
+// includes model calls, also those with unknown consumption, tools with a cost, and delegations with their
+// leases. A run that has ended has no reservations.
 func Reserved(s *machine.State, but int) (tokens, cost int64) {
 	return reserved(s, func(i int) bool { return i == but })
 }
 
-// reserved leaves out the steps that are passed over.
+// reserved is Reserved without the steps for which passed returns true.
 func reserved(s *machine.State, passed func(i int) bool) (tokens, cost int64) {
 	for i := range s.Steps {
 		p := &s.Steps[i]
@@ -36,11 +36,12 @@ func reserved(s *machine.State, passed func(i int) bool) (tokens, cost int64) {
 	return tokens, cost
 }
 
-// Lent is what of that the runs of agents may consume: the leases of delegations under way.
+// Lent returns the part of the reservations that runs of agents may consume: the leases of delegations under
+// way.
 func Lent(s *machine.State) (lent machine.Amount) { return lentBut(s, -1) }
 
-// lentBut is that of all delegations but the step at an index. Tool calls are reserved for
-// agents alone: that of a step itself counts as soon as it is asked for.
+// lentBut is Lent without the step at the index `but`. Tool calls are reserved only for agents: the call of a
+// step itself counts as soon as the step is issued.
 func lentBut(s *machine.State, but int) (lent machine.Amount) {
 	for i := range s.Steps {
 		if p := &s.Steps[i]; i != but && p.Delegation && p.Status == machine.StepStatusPending {
@@ -52,13 +53,12 @@ func lentBut(s *machine.State, but int) (lent machine.Amount) {
 	return lent
 }
 
-// Settled is what a run has consumed, its children with it.
+// Settled returns what a run has consumed, including its children.
 func Settled(s *machine.State) machine.Amount {
 	return machine.Amount{Tokens: s.Tokens, CostMicro: s.CostMicro}
 }
 
-// Committed is what a run has consumed and what it may by what is under way: what it keeps
-// others from spending.
+// Committed returns what a run has consumed plus what its pending steps may consume.
 func Committed(s *machine.State) machine.Amount {
 	tokens, cost := Reserved(s, -1)
 	return machine.Amount{Tokens: AddCapped(s.Tokens, tokens), CostMicro: AddCapped(s.CostMicro, cost)}

@@ -4,9 +4,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// result turns what the input made into a Batch. Status, timers, outbox rows
-// and index changes are not kept track of on the way: they are functions of the
-// state, and the batch holds the difference between before and after.
+// result builds the Batch from the changes of the input. Status, timers, outbox rows and index rows are not
+// tracked during the Step: they are functions of the state, and the batch holds the difference between before
+// and after.
 func (t *txn) result(d machine.Disposition) machine.Result {
 	if len(t.records) == 0 && !t.consumeIDOnly() {
 		return machine.Result{State: t.old, Disposition: d, Steps: t.outcomes, Refused: t.refused}
@@ -37,8 +37,8 @@ func (t *txn) result(d machine.Disposition) machine.Result {
 	return machine.Result{State: t.s, Batch: b, Disposition: d, Steps: t.outcomes, Refused: t.refused}
 }
 
-// close goes on with a compensation, and ends a run that is over a budget; while effects are
-// undone only the time can run out.
+// close continues a compensation, and ends a run that is over a budget. While effects are undone, only the
+// wall time can end the run.
 func (t *txn) close() {
 	t.undoNext()
 	switch {
@@ -53,8 +53,8 @@ func (t *txn) close() {
 	t.undoNext()
 }
 
-// consumeIDOnly keeps the id of an input that changes nothing, and says whether it did. A run
-// that has ended answers the same for ever without.
+// consumeIDOnly stores the id of an input that changed nothing else, and reports whether it did. A run that
+// has ended always gives the same answer, so its ids need not be stored.
 func (t *txn) consumeIDOnly() bool {
 	if t.in.ID == "" || t.s.Status.Terminal() {
 		return false
@@ -63,7 +63,7 @@ func (t *txn) consumeIDOnly() bool {
 	return true
 }
 
-// consume uses up the input's idempotency id.
+// consume marks the input's idempotency id as used.
 func (t *txn) consume(b *machine.Batch) {
 	if t.in.ID == "" {
 		return
@@ -96,8 +96,8 @@ func diffTimer(b *machine.Batch, before, after machine.Timer) {
 	}
 }
 
-// diffSteps removes timer and outbox row of each step execution that is over
-// and adds them for each new one.
+// diffSteps removes the timer and outbox row of each step execution that is over and adds them for each new
+// one.
 func (t *txn) diffSteps(b *machine.Batch) {
 	if !t.own.steps {
 		return
@@ -118,8 +118,8 @@ func (t *txn) diffSteps(b *machine.Batch) {
 	}
 }
 
-// appendOutbox adds the work of a pending step; a call of a model is nobody's but the
-// turn's executor's, and one that waits for a decision nobody's at all.
+// appendOutbox adds the outbox row of a pending step. A model call has none, because the turn's executor
+// makes it; a held call has none until it is approved.
 func appendOutbox(rows []machine.OutboxRow, g *machine.Graph, s *machine.State, p *machine.ToolStep) []machine.OutboxRow {
 	if p.Model != nil || p.HeldForApproval() {
 		return rows
@@ -127,7 +127,7 @@ func appendOutbox(rows []machine.OutboxRow, g *machine.Graph, s *machine.State, 
 	return append(rows, outboxRow(g, s, p))
 }
 
-// outboxRow is the work that a pending step stands for, due since it was issued.
+// outboxRow returns the outbox row of a pending step, due from the time at which the step was issued.
 func outboxRow(g *machine.Graph, s *machine.State, p *machine.ToolStep) machine.OutboxRow {
 	row := machine.OutboxRow{Namespace: s.Namespace, Kind: machine.OutboxStep, RunID: s.RunID, Step: p.Step, Attempt: p.Attempt}
 	row.Due = p.Deadline - int64(ToolOf(g, p.Tool).Timeout)
@@ -137,8 +137,8 @@ func outboxRow(g *machine.Graph, s *machine.State, p *machine.ToolStep) machine.
 	return row
 }
 
-// Outbox lists the rows of steps that a run must have; rows of kind
-// [machine.OutboxCancel] outlive what made them and are not among them.
+// Outbox returns the rows of steps that a run must have. Rows of kind [machine.OutboxCancel] are not
+// included, because they stay after the step has ended.
 func Outbox(g *machine.Graph, s *machine.State) []machine.OutboxRow {
 	if s.Imported {
 		return nil
@@ -175,14 +175,13 @@ func (t *txn) diffIndexes(b *machine.Batch) {
 // Ready reports whether a run's turn belongs in the ready index.
 func Ready(g *machine.Graph, s *machine.State) bool { return !s.Imported && ReadyOf(g, s) }
 
-// Executable reports whether a run's turn can be executed now, by the one who may.
+// Executable reports whether a run's turn can be executed now by its executor.
 func Executable(g *machine.Graph, s *machine.State) bool {
 	return !s.Imported && ExecutableOf(g, s)
 }
 
-// Rests reports whether nothing of a run is to be executed until something comes from outside,
-// or ever.
+// Rests reports whether a run has no work to execute until an input or event comes from outside, or for ever.
 func Rests(g *machine.Graph, s *machine.State) bool { return RestsOf(g, s) }
 
-// Indexes lists a run's rows in the list indexes.
+// Indexes returns a run's rows in the list indexes.
 func Indexes(s *machine.State) []machine.IndexChange { return Of(s) }

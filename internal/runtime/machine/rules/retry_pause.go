@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Pauses between attempts (sections 5 and 9).
+// backoff and jitter compute pauses between attempts (semantics §5, §9).
 
 func backoff(p machine.RetryPolicy, jitter uint32, attempt int) time.Duration {
 	return Backoff(p, jitter, attempt)
@@ -15,9 +15,9 @@ func backoff(p machine.RetryPolicy, jitter uint32, attempt int) time.Duration {
 
 func jitter(run string, of uint64, attempt int) uint32 { return Jitter(run, of, attempt) }
 
-// stepPause is the pause after the failed attempt of a step that is the n-th in a row: the
-// pack's, if it has any, and at least what whoever failed asks for, up to the pack's
-// longest.
+// stepPause returns the pause after the n-th failed attempt of a step in a row: the pack's pause, if it sets
+// one, or the pause requested with the failure if that is longer. The requested pause is capped by the pack's
+// longest one.
 func (t *txn) stepPause(p *machine.RetryPolicy, step *machine.ToolStep, n int, asked time.Duration) time.Duration {
 	if p == nil {
 		return min(asked, machine.DefaultMaxPause)
@@ -26,7 +26,7 @@ func (t *txn) stepPause(p *machine.RetryPolicy, step *machine.ToolStep, n int, a
 	return max(wait, min(asked, OrDefault(p.Max, machine.DefaultMaxPause)))
 }
 
-// isFinal: no attempt follows an error of this code.
+// isFinal reports whether no attempt follows an error of this code.
 func isFinal(p *machine.RetryPolicy, code string) bool {
 	return p != nil && slices.Contains(p.NonRetryable, code)
 }

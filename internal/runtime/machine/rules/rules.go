@@ -6,15 +6,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Step applies one input to a run. A nil state is a run that does not exist
-// yet, for which only [machine.Start] and [machine.Fork] are taken.
+// Step applies one input to a run. A nil state is a run that does not exist yet; for it only [machine.Start]
+// and [machine.Fork] are accepted.
 //
-// The error is always a *[machine.Error] and means that nothing changed. A Result
-// without Batch changed nothing either: the input was stale, a duplicate or
-// without effect, as Result.Disposition says, and has no id or came too late for the
-// run; otherwise a [machine.NoChange] keeps the id. Neither g, s nor anything that
-// they refer to is changed; what the Result refers to must not be changed by
-// the caller. g must satisfy [machine.CheckGraph].
+// The error is always a *[machine.Error] and means that the input had no effect. A Result without a Batch had
+// no effect either: Result.Disposition says whether the input was stale, a duplicate or without effect. If an
+// input without effect has an id and the run has not ended, a [machine.NoChange] record stores the id.
+//
+// Step does not change g, s or anything that they refer to. The caller must not change what the Result refers
+// to. g must satisfy [machine.CheckGraph].
 func Step(g *machine.Graph, s *machine.State, in machine.Input) (machine.Result, error) {
 	if start, ok := in.Command.(machine.Start); ok {
 		return begin(g, s, in, start)
@@ -48,7 +48,7 @@ func Step(g *machine.Graph, s *machine.State, in machine.Input) (machine.Result,
 	return t.result(disposition), nil
 }
 
-// dispatch calls the one method of the input's command.
+// dispatch calls the method of the input's command.
 func (t *txn) dispatch() (machine.Disposition, error) {
 	if err := t.checkSettled(); err != nil {
 		return 0, err

@@ -6,31 +6,29 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// ruleset is what one version does in another way than another one.
+// ruleset holds the rules that differ between semantics versions.
 type ruleset struct {
-	// jitter moves the pause before a further attempt of a turn.
+	// jitter returns the random part of the pause before a further attempt of a turn.
 	jitter func(run string, turnSeq uint64, attempt int) uint32
-	// endNamesEvent: Ended names the event that was asked for, and its target.
+	// endNamesEvent: the record Ended contains the lost event and its target.
 	endNamesEvent bool
-	// budgetsBeforeEscalation: a failed step of policy escalate in a run that is over
-	// a budget ends it BUDGET_EXHAUSTED.
+	// budgetsBeforeEscalation: a failed step with the policy escalate in a run that is over a budget ends it
+	// BUDGET_EXHAUSTED.
 	budgetsBeforeEscalation bool
-	// costIsKnown: tokens without a cost and without a price are refused in a run that
-	// has a budget of cost.
+	// costIsKnown: tokens without a cost and without a price are refused in a run that has a cost budget.
 	costIsKnown bool
-	// kindIsRecorded: records of steps of tools and agents say their kind.
+	// kindIsRecorded: records of steps of tools and agents contain their kind.
 	kindIsRecorded bool
-	// silenceCosts: what nobody reports of a call of a model is what it reserved.
+	// silenceCosts: usage of a model call that is not reported counts as the reserved amount.
 	silenceCosts bool
-	// agentsAreLeased: each delegation of a run with a bound has a lease of it, of tool
-	// calls too, and takes the lists of tools along.
+	// agentsAreLeased: each delegation of a run with a bound has a lease of it, including tool calls, and
+	// passes the tool lists on.
 	agentsAreLeased bool
-	// agentsCount: runs of agents of this store count themselves in the operator's accounts.
+	// agentsCount: runs of agents of this store are counted themselves in the operator's accounts.
 	agentsCount bool
 }
 
-// versions holds the rules of each version, from the first on. What stands here for
-// a version that was ever released never changes.
+// versions holds the rules of each version, from the first on. The entry of a released version never changes.
 var versions = [...]ruleset{
 	machine.SemanticsFirst: {jitter: jitter},
 	machine.SemanticsEnds:  {jitter: jitter, endNamesEvent: true, budgetsBeforeEscalation: true},
@@ -53,8 +51,8 @@ var versions = [...]ruleset{
 	},
 }
 
-// rulesOf finds the rules of an input. An unknown version is of a newer program: to
-// guess at its rules would make another run of it.
+// rulesOf returns the rules for an input. An unknown version comes from a newer program and is an error:
+// other rules would produce a different run.
 func rulesOf(v machine.Semantics) (*ruleset, error) {
 	v = max(v, machine.SemanticsFirst)
 	if int(v) < len(versions) {

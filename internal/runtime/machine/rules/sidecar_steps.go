@@ -8,11 +8,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Steps of the sidecar's own (section 9): one asks whether an attempt of another step
-// happened, one undoes an effect. They are steps as others are, with attempts and
-// deadlines; no turn sees them, and no budget stops them.
+// Steps of the sidecar's own (semantics §9): one kind asks whether an attempt of another step happened, one
+// undoes an effect. Like other steps they have attempts and deadlines. Turns do not see them, and budgets do
+// not stop them.
 
-// ask issues a step of the sidecar's own. Its payload is the host's to stamp: see [Unfilled].
+// ask issues a step of the sidecar's own. The host stamps its payload: see [Unfilled].
 func (t *txn) ask(name string, about machine.About) uint32 {
 	tool, s := ToolOf(t.g, name), t.s
 	s.LastStep++
@@ -32,7 +32,7 @@ func (t *txn) ask(name string, about machine.About) uint32 {
 	return s.LastStep
 }
 
-// fill is the stamped payload of a step, empty while there is none.
+// fill returns the stamped payload of a step; empty if there is none yet.
 func (t *txn) fill(step uint32) machine.Fill {
 	for i := range t.in.Fills {
 		if t.in.Fills[i].Step == step {
@@ -42,8 +42,8 @@ func (t *txn) fill(step uint32) machine.Fill {
 	return machine.Fill{}
 }
 
-// Unfilled lists the requests of a batch whose payloads the host is to stamp, before it
-// decides over the same input again.
+// Unfilled returns the requests in a batch that need a payload from the host. The host stamps the payloads
+// into the same input and calls Step again.
 func Unfilled(b *machine.Batch) []*machine.StepRequested {
 	var missing []*machine.StepRequested
 	for i := range b.Records {
@@ -54,7 +54,7 @@ func Unfilled(b *machine.Batch) []*machine.StepRequested {
 	return missing
 }
 
-// ownKey names what the step does, and is longer where a turn has taken that for a key.
+// ownKey returns the key of the step; it adds "+" while a step of a turn has the same key.
 func (t *txn) ownKey(about *machine.About) string {
 	word := "reconcile"
 	if about.Role == machine.RoleCompensate {
@@ -69,7 +69,7 @@ func (t *txn) ownKey(about *machine.About) string {
 	return key
 }
 
-// finding is what is known of an attempt.
+// finding is the result of an inquiry about an attempt.
 type finding uint8
 
 const (
@@ -78,8 +78,8 @@ const (
 	didNot
 )
 
-// inquire asks whether the current attempt of a step happened. Until there is an answer
-// nobody has the step.
+// inquire asks whether the current attempt of a step happened. Until the inquiry is answered, no worker has
+// the step.
 func (t *txn) inquire(i int, answer *machine.StepResolved) machine.Disposition {
 	step := &t.steps()[i]
 	step.Doubt, step.Inquiry, step.Deadline = true, t.s.LastStep+1, 0
@@ -90,7 +90,7 @@ func (t *txn) inquire(i int, answer *machine.StepResolved) machine.Disposition {
 	return machine.Accepted
 }
 
-// dropInquiry: the step was answered while somebody was asked about it.
+// dropInquiry cancels the inquiry about a step that was answered meanwhile.
 func (t *txn) dropInquiry(i int) {
 	asked := t.s.Steps[i].Inquiry
 	if asked == 0 {
@@ -102,14 +102,14 @@ func (t *txn) dropInquiry(i int) {
 	}
 }
 
-// reconcileAnswer is the answer of a tool that knows.
+// reconcileAnswer is the answer of a reconciling tool.
 type reconcileAnswer struct {
 	Happened *bool           `json:"happened"`
 	Result   json.RawMessage `json:"result"`
 }
 
-// ReadOutcome reads the answer of a tool that knows the outcome of a call: whether the call
-// happened, and its result (null where the answer has none). known is false for another answer.
+// ReadOutcome reads the answer of a reconciling tool: whether the call happened, and its result (null if the
+// answer has none). known is false if the answer has another form.
 func ReadOutcome(result []byte) (known, did bool, value []byte) {
 	var v reconcileAnswer
 	if json.Unmarshal(result, &v) != nil || v.Happened == nil {
@@ -122,8 +122,8 @@ func ReadOutcome(result []byte) (known, did bool, value []byte) {
 	return true, *v.Happened, compact.Bytes()
 }
 
-// checkVerdict refuses the answer of a tool that knows if the result that it tells cannot be
-// the other step's.
+// checkVerdict refuses the answer of a reconciling tool if its result is not valid as the result of the other
+// step.
 func (t *txn) checkVerdict(step *machine.ToolStep, result []byte) error {
 	if step.About == nil || step.About.Role != machine.RoleReconcile {
 		return nil
@@ -137,7 +137,7 @@ func (t *txn) checkVerdict(step *machine.ToolStep, result []byte) error {
 	return err
 }
 
-// concluded follows the end of a step of the sidecar's own.
+// concluded handles the end of a step of the sidecar's own.
 func (t *txn) concluded(i int, result []byte, fault machine.Fault) machine.Disposition {
 	step := t.s.Steps[i]
 	if step.About.Role == machine.RoleCompensate {
@@ -161,8 +161,8 @@ func (t *txn) concluded(i int, result []byte, fault machine.Fault) machine.Dispo
 	return machine.Accepted
 }
 
-// found goes on with a step of which somebody was asked: with its answer, with the next
-// attempt, or, where nobody knows, with the end of the run.
+// found continues a step after an inquiry about it: with its answer, with the next attempt, or, if the
+// outcome is still unknown, with the end of the run.
 func (t *txn) found(j int, found finding, value []byte) machine.Disposition {
 	step := &t.steps()[j]
 	step.Inquiry = 0
@@ -188,7 +188,8 @@ var (
 	outcomeUnknown = machine.Fault{Code: "OUTCOME_UNKNOWN", Message: "nobody knows whether the attempt happened"}
 )
 
-// closeStep closes a step, and what hangs on it if it is the sidecar's own.
+// closeStep closes a step. If it is one of the sidecar's own, it also continues the step or compensation that
+// waited for it.
 func (t *txn) closeStep(i int, status machine.StepStatus, seq uint64, hash [32]byte, result []byte, fault machine.Fault) machine.Disposition {
 	t.settleStep(i, status, seq, hash)
 	if t.s.Steps[i].About == nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// begin is Step for [machine.Start]: the entry state is entered by section 3.
+// begin is Step for [machine.Start]: it enters the entry state as in semantics §3.
 func begin(g *machine.Graph, s *machine.State, in machine.Input, c machine.Start) (machine.Result, error) {
 	if s != nil {
 		return machine.Result{State: s}, RunExists(s)
@@ -36,7 +36,7 @@ func begin(g *machine.Graph, s *machine.State, in machine.Input, c machine.Start
 	return t.result(machine.Accepted), nil
 }
 
-// newState is the run before its first record.
+// newState returns the state of a run before its first record.
 func newState(g *machine.Graph, c *machine.Start, at int64) *machine.State {
 	labels := slices.Clone(c.Labels)
 	slices.SortFunc(labels, func(a, b machine.Label) int { return strings.Compare(a.Key, b.Key) })
@@ -62,7 +62,7 @@ func newState(g *machine.Graph, c *machine.Start, at int64) *machine.State {
 	return s
 }
 
-// smaller of two bounds of which 0 is none.
+// smaller returns the smaller of two bounds, where 0 is no bound.
 func smaller[N int | int64 | time.Duration](a, b N) N {
 	if a == 0 || b != 0 && b < a {
 		return b

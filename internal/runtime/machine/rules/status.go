@@ -4,9 +4,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// StatusOf derives the status of a run that has not ended (section 2): RUNNING
-// while its turn is ready or out, WAITING while only an input, an outside
-// event, a step's answer or a timer can move it. Paused is a flag of its own.
+// StatusOf returns the status of a run that has not ended (semantics §2): RUNNING while its turn is ready or
+// being executed, WAITING while only an input, an outside event, a step's answer or a timer can move it.
+// Paused is a separate flag.
 func StatusOf(g *machine.Graph, s *machine.State) machine.Status {
 	if s.Status.Terminal() {
 		return s.Status
@@ -18,25 +18,24 @@ func StatusOf(g *machine.Graph, s *machine.State) machine.Status {
 	return machine.Running
 }
 
-// ReadyOf says whether the run's turn is to be offered to workers.
+// ReadyOf reports whether the run's turn is to be offered to workers.
 func ReadyOf(g *machine.Graph, s *machine.State) bool {
 	return s.Execution.Leased() && ExecutableOf(g, s)
 }
 
-// ExecutableOf says whether the run's turn can be executed now.
+// ExecutableOf reports whether the run's turn can be executed now.
 func ExecutableOf(g *machine.Graph, s *machine.State) bool {
 	return !s.Paused && StatusOf(g, s) == machine.Running
 }
 
-// RestsOf says whether no turn can be executed until something comes from outside: an input or
-// an event. A turn that waits for its steps does not rest, nor do calls that undo others.
+// RestsOf reports whether no turn can be executed until an input or event comes from outside. A turn that
+// waits for its steps does not rest, and neither does a run with a compensation under way.
 func RestsOf(g *machine.Graph, s *machine.State) bool {
 	return s.Status.Terminal() || s.Undo == nil && (s.Turn == nil || g.States[s.Current].Orchestration == machine.External)
 }
 
-// AwaitingOf derives what a run waits for: the first delegation that asks, else a person
-// where a call is held, else
-// what its completed turn asked for, else the outside where that moves it.
+// AwaitingOf returns what a run waits for: first, an agent's question; then, a person's decision about a held
+// call; then, what its completed turn asked for; then, an input or event from outside if that can move it.
 func AwaitingOf(g *machine.Graph, s *machine.State) machine.Awaiting {
 	if s.Status.Terminal() {
 		return machine.AwaitNothing
@@ -57,8 +56,8 @@ func AwaitingOf(g *machine.Graph, s *machine.State) machine.Awaiting {
 	return machine.AwaitNothing
 }
 
-// TurnAwaitingOf is what a run's last turn asked for, whatever else is waited for before it; what an
-// agent asks for is no word of the turn.
+// TurnAwaitingOf returns what a run's last turn asked for, even if the run waits for something else first. An
+// agent's question is not a request of the turn.
 func TurnAwaitingOf(s *machine.State) machine.Awaiting {
 	switch {
 	case s.Status.Terminal() || s.Turn != nil:
@@ -69,12 +68,12 @@ func TurnAwaitingOf(s *machine.State) machine.Awaiting {
 	return s.Awaiting
 }
 
-// Covered: something is waited for before what the last turn asked for.
+// Covered reports whether the run must wait for another thing before what its last turn asked for.
 func Covered(s *machine.State) bool {
 	return s.Undo != nil || Asking(s.Steps) != nil || FirstHeld(s.Steps) != nil
 }
 
-// Asking returns the first pending delegation whose agent asks, or nil.
+// Asking returns the first pending delegation with a question of its agent, or nil.
 func Asking(steps []machine.ToolStep) *machine.ToolStep {
 	for i := range steps {
 		if p := &steps[i]; p.Status == machine.StepStatusPending && p.Remote != nil && p.Remote.Asking != machine.AwaitNothing {
@@ -94,7 +93,7 @@ func FirstHeld(steps []machine.ToolStep) *machine.ToolStep {
 	return nil
 }
 
-// OutcomeAt is status and reason of a run that completes this terminal state.
+// OutcomeAt returns the status and reason of a run that completes in this terminal state.
 func OutcomeAt(n *machine.Node) (machine.Status, string) {
 	if n.Outcome == machine.Failed {
 		return machine.Failed, "outcome:" + n.Name

@@ -8,13 +8,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// What people say to a run that goes on, and how they stop it (section 15). Whatever is
-// open at that moment gets an answer, so that no call of a model is left without one.
+// Steering an active run, and stopping it (semantics §15). Every open model call and step gets an answer at
+// that moment, so that the conversation has no call without one.
 
 const whyByUser = "cancelled_by_user"
 
-// steer takes what is said. A turn that is open hears it with its next request to a model;
-// now puts that turn away, and the next one begins with it.
+// steer takes a steering message. The next request to a model in the open turn contains it; with SteerNow the
+// open turn is ended, and the next one begins with the message.
 func (t *txn) steer(c *machine.Steer) error {
 	if err := First(t.checkOpen(), CheckSteer(c), t.checkMessageBytes(int64(len(c.Text))), t.checkSteeringQueue(c)); err != nil {
 		return err
@@ -32,7 +32,7 @@ func (t *txn) steer(c *machine.Steer) error {
 	return nil
 }
 
-// stop puts the open turn away, and the run waits; one that has nothing under way is not
+// stop ends the open turn, and the run waits for an input. A run without a turn or pending step is not
 // changed.
 func (t *txn) stop(c *machine.Stop) error {
 	if err := t.checkOpen(); err != nil {
@@ -47,10 +47,10 @@ func (t *txn) stop(c *machine.Stop) error {
 	return nil
 }
 
-// busy: a turn is open, or a step is not answered.
+// busy reports whether a turn is open or a step is pending.
 func (t *txn) busy() bool { return t.s.Turn != nil || len(PendingSteps(t.s)) > 0 }
 
-// checkSteeringQueue bounds what waits to be heard as inputs that wait are.
+// checkSteeringQueue bounds the waiting steering messages together with the queued inputs.
 func (t *txn) checkSteeringQueue(c *machine.Steer) error {
 	limit, got := t.s.Limits.MaxQueuedInputs, len(t.s.Queue)+t.pendingSteering()
 	if t.s.Turn == nil || c.When == machine.SteerNow || got < limit {
@@ -62,19 +62,19 @@ func (t *txn) checkSteeringQueue(c *machine.Steer) error {
 	}
 }
 
-// addRequiredMessage adds what requests to models have to contain.
+// addRequiredMessage adds a message that requests to models must contain.
 func (t *txn) addRequiredMessage(h machine.RequiredMessage) {
 	t.s.RequiredMessages = append(slices.Clip(t.s.RequiredMessages), h)
 }
 
-// notice records what the next request to a model has to tell the model. It is the door for
-// all rules that have something to say. Once: only as long as the open turn is.
+// notice records a notice that the next request to a model must contain. All rules that add notices use it.
+// once limits the notice to the open turn.
 func (t *txn) notice(n machine.NoticeAdded, once bool) {
 	t.addRequiredMessage(machine.RequiredMessage{Seq: t.record(&n), Notice: true, Once: once})
 }
 
-// putAway ends what is under way: calls of models and steps are answered, and what the turn
-// said joins the conversation.
+// putAway ends the open turn: model calls and steps are answered, and the messages of the turn join the
+// conversation.
 func (t *txn) putAway(note string) {
 	t.dropModels(whyByUser)
 	t.answerCancelled()
@@ -91,8 +91,8 @@ func (t *txn) putAway(note string) {
 	t.s.Turn, t.s.Awaiting = nil, machine.AwaitNothing
 }
 
-// answerCancelled answers the pending steps of the visit: nobody knows how far the tools of
-// those came that were out.
+// answerCancelled answers the pending steps of the visit. The outcome of steps that were handed out is
+// unknown.
 func (t *txn) answerCancelled() {
 	for i := range t.s.Steps {
 		if t.s.Steps[i].Status != machine.StepStatusPending {
@@ -117,8 +117,7 @@ func (t *txn) answerCancelled() {
 	}
 }
 
-// lastAnswer is the last answer that a model gave in the turn, and what each of its calls
-// came to.
+// lastAnswer returns the last answer of a model in the turn, and the steps of its calls.
 func (t *txn) lastAnswer(turn uint64) (said machine.StepRef, calls []machine.StepRef) {
 	for i := len(t.s.Steps) - 1; i >= 0; i-- {
 		p := &t.s.Steps[i]
@@ -139,7 +138,8 @@ func (t *txn) lastAnswer(turn uint64) (said machine.StepRef, calls []machine.Ste
 	return said, calls
 }
 
-// pendingSteering counts what people said that no turn began with, and no answered request had.
+// pendingSteering counts the steering messages that are not yet in the conversation or in an answered
+// request.
 func (t *txn) pendingSteering() (n int) {
 	for _, h := range t.s.RequiredMessages {
 		if !h.Notice && h.Row == 0 {
@@ -149,8 +149,8 @@ func (t *txn) pendingSteering() (n int) {
 	return n
 }
 
-// queueSteering makes what was not heard inputs of the turn that is about to be opened. What the
-// turn before began with is in the conversation, heard or not.
+// queueSteering makes the steering messages that were not yet used inputs of the turn that is about to be
+// opened. Messages with which the previous turn began are in the conversation already.
 func (t *txn) queueSteering() {
 	if len(t.s.RequiredMessages) == 0 {
 		return
@@ -170,7 +170,7 @@ func (t *txn) queueSteering() {
 	t.s.RequiredMessages, t.s.Queue = left, queue
 }
 
-// placed notes that what the record seq says is the newest message of the conversation.
+// placed records that the message of the record seq is now the newest of the conversation.
 func (t *txn) placed(seq uint64) {
 	i := slices.IndexFunc(t.s.RequiredMessages, func(h machine.RequiredMessage) bool { return h.Seq == seq })
 	if i < 0 {
@@ -180,7 +180,8 @@ func (t *txn) placed(seq uint64) {
 	t.s.RequiredMessages[i].Row = t.conversation(t.s.Current).Next
 }
 
-// dropIncluded: a request was answered that record seq made, and so contained all there was before.
+// dropIncluded removes the required messages that the answered request contained: the request was made by the
+// record seq and contained all earlier ones.
 func (t *txn) dropIncluded(seq uint64) {
 	over := func(h machine.RequiredMessage) bool { return h.Seq < seq && !h.Later }
 	if slices.ContainsFunc(t.s.RequiredMessages, over) {
@@ -191,7 +192,7 @@ func (t *txn) dropIncluded(seq uint64) {
 	}
 }
 
-// checkRequiredIncluded refuses a request that leaves out what has to be in it, and names the records.
+// checkRequiredIncluded refuses a request that lacks required messages; the error names their records.
 func (t *txn) checkRequiredIncluded(r *machine.ModelRequest) error {
 	var missing []string
 	for _, h := range t.s.RequiredMessages {
@@ -208,7 +209,7 @@ func (t *txn) checkRequiredIncluded(r *machine.ModelRequest) error {
 	}
 }
 
-// copySteering says again to a copy what was not heard.
+// copySteering adds the steering messages that the source of a fork had not used yet.
 func (t *txn) copySteering(queued []machine.QueuedInput) {
 	for _, q := range queued {
 		if q.Steer != "" {

@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// stepBound returns how the run ends if one more step is asked for.
+// stepBound returns how the run ends if one more step is issued.
 func (t *txn) stepBound(a *ask) (machine.Status, string) {
 	b, calls := &t.g.Budget, int64(1)
 	if t.rules.agentsAreLeased && t.g.Tools[a.Tool].Agent {
@@ -61,11 +61,11 @@ func (t *txn) issue(a *ask, bound machine.Amount) machine.StepOutcome {
 	return out
 }
 
-// maxCalls begins the reason of a run that ended because a tool has no call left
+// maxCalls is the first part of the reason of a run that ended because a tool has no calls left
 // (x_pawl.tools.NAME.max_calls); the tool's name follows.
 const maxCalls = "max_calls"
 
-// countCall counts a call of a tool that has a bound of its own; 0 = it has none.
+// countCall counts a call of a tool that has a bound of its own; limit 0 = it has none.
 func (t *txn) countCall(tool string, limit int) {
 	if limit == 0 {
 		return
@@ -80,7 +80,7 @@ func (t *txn) countCall(tool string, limit int) {
 	s.Called[i].N++
 }
 
-// OutcomeOf is the answer to the repeat of a known request: the step as it is.
+// OutcomeOf returns the answer to a repeated request: the current state of the step.
 func OutcomeOf(s *machine.ToolStep) machine.StepOutcome {
 	out := machine.StepOutcome{Key: s.Key, Step: s.Step, Replayed: true, Status: s.Status, AnswerSeq: s.AnswerSeq}
 	if s.HeldForApproval() {
@@ -92,8 +92,8 @@ func OutcomeOf(s *machine.ToolStep) machine.StepOutcome {
 	return out
 }
 
-// defaultKey is a request's ordinal among the turn's requests; in further turns
-// of a visit prefixed by the turn, since keys are unique in the visit.
+// defaultKey returns a request's ordinal among the turn's requests. In later turns of a visit the turn's
+// number comes before it, because keys are unique in the visit.
 func (t *txn) defaultKey(ordinal int) string {
 	if turn := KeysOf(t.s); turn != 0 {
 		return strconv.FormatUint(turn, 10) + "." + strconv.Itoa(ordinal)

@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// ToolOf is how a tool's steps are run, defaults filled in.
+// ToolOf returns how a tool's steps are executed, with defaults filled in.
 func ToolOf(g *machine.Graph, name string) machine.Tool {
 	tool := g.Tools[name]
 	if tool.Agent {
@@ -18,7 +18,7 @@ func ToolOf(g *machine.Graph, name string) machine.Tool {
 	return tool
 }
 
-// PendingSteps lists the numbers of the steps that are not answered, in issue order.
+// PendingSteps returns the numbers of the pending steps, in issue order.
 func PendingSteps(s *machine.State) []uint32 {
 	var steps []uint32
 	for i := range s.Steps {
@@ -29,7 +29,7 @@ func PendingSteps(s *machine.State) []uint32 {
 	return steps
 }
 
-// AwaitedSteps counts the steps that others are to answer than the turn's executor.
+// AwaitedSteps returns the pending steps that are answered by others than the turn's executor.
 func AwaitedSteps(s *machine.State) []uint32 {
 	var steps []uint32
 	for i := range s.Steps {
@@ -40,7 +40,7 @@ func AwaitedSteps(s *machine.State) []uint32 {
 	return steps
 }
 
-// OfTurns counts the pending steps that turns asked for.
+// OfTurns returns the number of pending steps that turns requested.
 func OfTurns(s *machine.State) int {
 	n := 0
 	for i := range s.Steps {
@@ -51,7 +51,7 @@ func OfTurns(s *machine.State) int {
 	return n
 }
 
-// ToolSteps counts the calls of tools and agents that turns asked for in this run.
+// ToolSteps returns the number of calls of tools and agents that turns requested in this run.
 func ToolSteps(s *machine.State) int64 {
 	return int64(s.LastStep) - int64(TakenBy(s).Steps) - int64(s.ModelSteps) - int64(s.OwnSteps)
 }
@@ -66,14 +66,15 @@ func FindStep(steps []machine.ToolStep, step uint32) int {
 	return -1
 }
 
-// StillOut: the same execution of the step is pending among steps, and held as it is.
+// StillOut reports whether the same execution of the step is pending among steps, with the same approval
+// state.
 func StillOut(steps []machine.ToolStep, p *machine.ToolStep) bool {
 	i := FindStep(steps, p.Step)
 	return i >= 0 && steps[i].AwaitingAnswer() && steps[i].Attempt == p.Attempt && steps[i].HeldForApproval() == p.HeldForApproval()
 }
 
-// ModelKey is that of the round, made like those of tool steps. Behind a rejected answer the
-// round is another step: its key says which answer it asks for, from ~2.
+// ModelKey returns the key of a round, made like the keys of tool steps. After a rejected answer the round is
+// another step: its key has a suffix that counts the answers, from ~2.
 func ModelKey(s *machine.State, c *machine.RequestModel) string {
 	first := roundKey(s, c)
 	key := first
@@ -86,7 +87,7 @@ func ModelKey(s *machine.State, c *machine.RequestModel) string {
 	}
 }
 
-// IsTurnAnswer: the step is an answer of a model in the turn that holds.
+// IsTurnAnswer reports whether the step is a model's answer in the turn that was not rejected.
 func IsTurnAnswer(p *machine.ToolStep, turn uint64) bool {
 	return p.Model != nil && p.Status == machine.StepStatusOK && p.TurnSeq == turn && !p.Model.Rejected
 }
@@ -102,12 +103,12 @@ func roundKey(s *machine.State, c *machine.RequestModel) string {
 	return key
 }
 
-// FindKey is the index of the step with a key; -1 = there is none.
+// FindKey returns the index of the step with a key; -1 = there is none.
 func FindKey(steps []machine.ToolStep, key string) int {
 	return slices.IndexFunc(steps, func(s machine.ToolStep) bool { return s.Key == key })
 }
 
-// ValueOf is a copy of an assignment, the empty one if there is none.
+// ValueOf returns a copy of an assignment; the zero value for nil.
 func ValueOf(a *machine.Assignment) machine.Assignment {
 	if a == nil {
 		return machine.Assignment{}
@@ -115,7 +116,7 @@ func ValueOf(a *machine.Assignment) machine.Assignment {
 	return *a
 }
 
-// StartOf is what a fork has in common with a start.
+// StartOf returns the fields of a fork that a start has, too.
 func StartOf(c *machine.Fork) *machine.Start {
 	return &machine.Start{
 		Namespace: c.Namespace, RunID: c.RunID, EntryOverride: c.EntryOverride, Execution: c.Execution,
@@ -123,7 +124,7 @@ func StartOf(c *machine.Fork) *machine.Start {
 	}
 }
 
-// IsAnswered says whether a step has an answer for the turn, which steps about other steps have not.
+// IsAnswered reports whether a step has an answer for the turn. Steps about other steps never have one.
 func IsAnswered(p *machine.ToolStep) bool {
 	if p.About != nil {
 		return false
@@ -131,8 +132,8 @@ func IsAnswered(p *machine.ToolStep) bool {
 	return p.Status == machine.StepStatusOK || p.Status == machine.StepStatusError
 }
 
-// KeysOf is the number that the default keys of the open turn begin with; 0 =
-// none: it is the visit's first turn.
+// KeysOf returns the number at the begin of the default keys of the open turn; 0 = none, because it is the
+// visit's first turn.
 func KeysOf(s *machine.State) uint64 {
 	turn := s.Turn
 	switch {
@@ -146,7 +147,7 @@ func KeysOf(s *machine.State) uint64 {
 	return turn.Seq
 }
 
-// TakenBy counts the visits and steps that a fork took over.
+// TakenBy returns the numbers of visits and steps that a fork copied.
 func TakenBy(s *machine.State) machine.Forked {
 	if s.Forked == nil {
 		return machine.Forked{}
@@ -154,7 +155,7 @@ func TakenBy(s *machine.State) machine.Forked {
 	return *s.Forked
 }
 
-// BoundOf is what a pending step may consume at most.
+// BoundOf returns what a pending step may consume at most.
 func BoundOf(p *machine.ToolStep) machine.Amount {
 	if p.Model != nil {
 		return machine.Amount{Tokens: p.Model.Tokens, CostMicro: p.Model.CostMicro}

@@ -4,14 +4,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// fire takes a durable timer that came due. One that no longer matches the
-// state was replaced or cleared meanwhile and changes nothing.
+// fire takes a durable timer that is due. A timer that does not match the state was replaced or cleared
+// meanwhile and has no effect.
 func (t *txn) fire(c *machine.FireTimer) machine.Disposition {
 	if t.s.Status.Terminal() {
 		return machine.IgnoredTerminal
 	}
-	// A timer that fired proves that its time has come, whatever a clock that
-	// was set back says.
+	// A timer that fired proves that its time has come, even if the clock was set back.
 	at := t.in.At
 	t.in.At = max(at, c.Due)
 	disposition := t.fireOne(c)

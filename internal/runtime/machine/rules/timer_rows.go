@@ -4,8 +4,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// WallTimer, stateTimer and retryTimer are the timers that a state implies; a
-// zero Timer is none.
+// WallTimer returns the timer of the run's wall time. Like the other functions of this file it returns a zero
+// Timer if the state implies none.
 func WallTimer(s *machine.State) machine.Timer {
 	if s == nil || s.Deadline == 0 {
 		return machine.Timer{}
@@ -13,7 +13,8 @@ func WallTimer(s *machine.State) machine.Timer {
 	return machine.Timer{Namespace: s.Namespace, Due: s.Deadline, RunID: s.RunID, Kind: machine.TimerWall}
 }
 
-// StateTimer is off while the run is paused: a paused run takes no events.
+// StateTimer returns the timer of the state's timeout. There is none while the run is paused, because a
+// paused run takes no events.
 func StateTimer(s *machine.State) machine.Timer {
 	if s == nil || s.StateTimeoutAt == 0 || s.Paused {
 		return machine.Timer{}
@@ -21,7 +22,7 @@ func StateTimer(s *machine.State) machine.Timer {
 	return machine.Timer{Namespace: s.Namespace, Due: s.StateTimeoutAt, RunID: s.RunID, Kind: machine.TimerState}
 }
 
-// RetryTimer begins the next attempt of a turn.
+// RetryTimer returns the timer that starts the next attempt of a turn.
 func RetryTimer(s *machine.State) machine.Timer {
 	if s == nil || s.Turn == nil || s.Turn.NotBefore == 0 {
 		return machine.Timer{}
@@ -29,14 +30,13 @@ func RetryTimer(s *machine.State) machine.Timer {
 	return machine.Timer{Namespace: s.Namespace, Due: s.Turn.NotBefore, RunID: s.RunID, Kind: machine.TimerRetry, Turn: s.Turn.Seq}
 }
 
-// StepTimer is the deadline of a step.
+// StepTimer returns the timer of a step's deadline.
 func StepTimer(s *machine.State, step *machine.ToolStep) machine.Timer {
 	return machine.Timer{Namespace: s.Namespace, Due: step.Deadline, RunID: s.RunID, Kind: machine.TimerStep, Step: step.Step}
 }
 
-// Timers lists the durable timers that a run must have, no more and no less;
-// the store's check compares them with its rows.
-// An imported run has none, no outbox rows and no turn to offer.
+// Timers returns exactly the durable timers that a run must have; the store's check compares them with its
+// rows. An imported run has no timers, no outbox rows and no turn to offer.
 func Timers(s *machine.State) []machine.Timer {
 	if s.Imported {
 		return nil

@@ -4,10 +4,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// AttemptsOf is how often a turn is tried.
+// AttemptsOf returns how often a turn is tried.
 func AttemptsOf(g *machine.Graph) int { return OrDefault(g.Retry.MaxAttempts, machine.DefaultAttempts) }
 
-// ModelCalls is how a graph's calls of models are made, with the defaults filled in.
+// ModelCalls returns how model calls of a graph are made, with the defaults filled in.
 func ModelCalls(g *machine.Graph) machine.Calls {
 	var c machine.Calls
 	if g.ModelCalls != nil {

@@ -6,15 +6,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// txn is one Step under way: a private copy of the state and what the input
-// has made so far. The copy is shallow; a slice or turn is copied before its
-// first change, as noted in own.
+// txn is one Step in progress: a private copy of the state, and what the input has produced so far. The copy
+// is shallow; a slice or turn is copied before its first change, which own records.
 type txn struct {
 	g   *machine.Graph
 	old *machine.State
 	s   *machine.State
 	in  machine.Input
-	// rules are those of the input's version.
+	// rules are those of the input's semantics version.
 	rules *ruleset
 
 	records  []machine.Record
@@ -30,7 +29,7 @@ type txn struct {
 	own           owned
 }
 
-// owned says which parts of txn.s are no longer shared with the old state.
+// owned marks the parts of txn.s that are no longer shared with the old state.
 type owned struct{ turn, steps, artifacts, conversations bool }
 
 func newTxn(g *machine.Graph, s *machine.State, in machine.Input) (txn, error) {
@@ -41,7 +40,7 @@ func newTxn(g *machine.Graph, s *machine.State, in machine.Input) (txn, error) {
 	return txn{g: g, old: s, s: &state, in: in, rules: rules}, err
 }
 
-// node is the state that the run visits now.
+// node returns the state of the workflow that the run is in.
 func (t *txn) node() *machine.Node { return t.g.States[t.s.Current] }
 
 // record appends one record and returns its seq.
@@ -54,7 +53,7 @@ func (t *txn) record(b machine.Body) uint64 {
 	return t.s.Seq
 }
 
-// turn returns the open turn for changing.
+// turn returns the open turn for modification.
 func (t *txn) turn() *machine.Turn {
 	if !t.own.turn {
 		turn := *t.s.Turn
@@ -63,12 +62,12 @@ func (t *txn) turn() *machine.Turn {
 	return t.s.Turn
 }
 
-// openTurn opens the turn that the record seq stands for.
+// openTurn opens a turn; its seq is that of the record.
 func (t *txn) openTurn(seq uint64) {
 	t.s.Turn, t.own.turn = &machine.Turn{Seq: seq, Attempt: 1}, true
 }
 
-// steps returns the visit's steps for changing.
+// steps returns the visit's steps for modification.
 func (t *txn) steps() []machine.ToolStep {
 	if !t.own.steps {
 		t.s.Steps, t.own.steps = slices.Clone(t.s.Steps), true
@@ -76,7 +75,7 @@ func (t *txn) steps() []machine.ToolStep {
 	return t.s.Steps
 }
 
-// bump adds one visit of a state.
+// bump adds one visit of a state and returns its number of visits.
 func (t *txn) bump(state string) int {
 	i := slices.IndexFunc(t.s.Visits, func(c machine.Count) bool { return c.State == state })
 	if i < 0 {

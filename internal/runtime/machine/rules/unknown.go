@@ -6,16 +6,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Calls of models of which nobody knows what came (section 9): their execution is over, or
-// its time. on_unknown says what follows; what was consumed is counted whenever it is told.
+// Model calls with an unknown outcome (semantics §9): their execution is over, or their time. on_unknown says
+// what follows; their usage is counted when it is reported later.
 
-// executionLost and deadlineExceeded are why there is no answer.
+// executionLost and deadlineExceeded are the errors of calls without an answer.
 var (
 	executionLost    = machine.Fault{Code: "EXECUTION_LOST", Message: "the execution that made the call is over"}
 	deadlineExceeded = machine.Fault{Code: "DEADLINE_EXCEEDED", Message: "no answer within the step's deadline"}
 )
 
-// unanswered records that the attempt came to nothing that anybody knows of.
+// unanswered records that the outcome of the attempt is unknown.
 func (t *txn) unanswered(step *machine.ToolStep, why machine.Fault) uint64 {
 	t.keepReservation(step)
 	return t.record(&machine.StepResolved{
@@ -23,8 +23,8 @@ func (t *txn) unanswered(step *machine.ToolStep, why machine.Fault) uint64 {
 	})
 }
 
-// lost decides over a call under way whose round another execution asks for, and says
-// whether that is the answer: with on_unknown retry the round is asked for again.
+// lost decides about a pending call if another execution requests its round. It reports whether the decision
+// is the answer; with on_unknown retry it is not, and the round is requested again.
 func (t *txn) lost(i int, c *machine.RequestModel) bool {
 	policy := t.g.ModelCalls.Unknown()
 	if t.s.Steps[i].Status != machine.StepStatusPending || policy == machine.Retry {
@@ -45,7 +45,8 @@ func (t *txn) lost(i int, c *machine.RequestModel) bool {
 	return true
 }
 
-// escalateModel ends the run with the error of a step, and says so to whoever asks for it.
+// escalateModel ends the run with the error of a step, and returns the denial for the execution that
+// requested the step.
 func (t *txn) escalateModel(step *machine.ToolStep, seq uint64) *machine.Denial {
 	step.Status, step.AnswerSeq, step.Deadline = machine.StepStatusError, seq, 0
 	if !t.endIfOverBudget("", nil) {
@@ -58,10 +59,9 @@ func (t *txn) escalateModel(step *machine.ToolStep, seq uint64) *machine.Denial 
 	return &machine.Denial{Code: "RUN_TERMINAL", Message: fmt.Sprintf("the run ended %s (%s)", status, reason)}
 }
 
-// expireModel: no answer came in time. Nobody but an execution of the turn makes the call:
-// with on_unknown retry the one that let the time pass is over, and the next one, offered
-// after the turn's pause, asks for the round again; with return the step has an error, and
-// the turn is left to do what it will.
+// expireModel handles a model call without an answer in time. Only an execution of the turn can make the
+// call. With on_unknown retry, the execution that exceeded the time is over, and the next one, offered after
+// the turn's pause, requests the round again. With return, the step gets an error, and the turn continues.
 func (t *txn) expireModel(i int) machine.Disposition {
 	step := &t.steps()[i]
 	policy, live := t.g.ModelCalls.Unknown(), t.inProgress(step)
@@ -77,17 +77,20 @@ func (t *txn) expireModel(i int) machine.Disposition {
 	return machine.Accepted
 }
 
-// inProgress: the execution that asked for the step last is the one at work on the turn.
+// inProgress reports whether the execution that requested the step last is the one that executes the turn
+// now.
 func (t *txn) inProgress(step *machine.ToolStep) bool {
 	turn, m := t.s.Turn, step.Model
 	return turn != nil && !turn.Suspended && turn.Seq == step.TurnSeq && turn.Attempt == m.TurnAttempt &&
 		(m.By == turn.Assigned || m.By == machine.Assignment{})
 }
 
-// checkAttempt refuses what nobody asked for: an attempt that was never made, or the
-// outcome of one that another execution is at. What an older delivery was given is older.
-// Whoever cannot say which execution it is (a caller whose token a restart forgot) gets the
-// turn anew and tells it again: its answer is not to be paid for twice.
+// checkAttempt refuses an answer for an attempt that was never made, or for an attempt that another execution
+// is making.
+//
+// A delivery before that execution is over, so its answers are old and not refused here. A caller that cannot
+// prove its execution, because a restart forgot its token, must fetch the turn again and repeat the answer.
+// Otherwise the answer would have to be paid for twice.
 func (t *txn) checkAttempt(i int, c *machine.AnswerModel) error {
 	if i < 0 || t.s.Steps[i].Model == nil {
 		return nil
@@ -115,16 +118,16 @@ func (t *txn) checkAttempt(i int, c *machine.AnswerModel) error {
 	}
 }
 
-// succeeds: whoever tells it was given the turn after the execution that is recorded last,
-// which so is over.
+// succeeds reports whether the answering execution received the turn after the last recorded execution, which
+// is therefore over.
 func (t *txn) succeeds(c *machine.AnswerModel) bool {
 	turn := t.s.Turn
 	return c.Assigned != nil && c.TurnSeq == turn.Seq && c.TurnAttempt == turn.Attempt && c.Assigned.Delivery > turn.Assigned.Delivery
 }
 
-// settleStale counts what an attempt consumed that nobody waits for any more: its step is
-// answered, another execution's or the run's is over. The host sees to it that an attempt
-// is told once. It is priced if anybody can: what was consumed counts in any case.
+// settleStale counts the usage of an attempt that no execution waits for any more: the step is answered, or
+// the execution or the run is over. The host ensures that an attempt is reported once. The usage is counted
+// even if it has no price.
 func (t *txn) settleStale(c *machine.AnswerModel) (machine.Disposition, error) {
 	ignored := machine.IgnoredStale
 	if t.s.Status.Terminal() {

@@ -7,10 +7,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Calls of models of which nobody knows what they consumed stay reserved where a ledger is
-// kept: whoever made them may tell it yet. What is told takes the place of the bound.
+// Model calls with unreported usage stay reserved in the ledger, because the usage may be reported later. A
+// report replaces the reserved bound.
 
-// keepReservation keeps the bound of a call that ends without anybody's word.
+// keepReservation keeps the bound of a call that ends without reported usage.
 func (t *txn) keepReservation(step *machine.ToolStep) {
 	if step.Model == nil || !t.keepsReservations() || BoundOf(step) == (machine.Amount{}) {
 		return
@@ -24,20 +24,20 @@ func (t *txn) keepReservation(step *machine.ToolStep) {
 	}
 }
 
-// bounded: a budget of tokens or cost holds the run.
+// bounded reports whether the run has a budget of tokens or cost.
 func (t *txn) bounded() bool { return LimitOf(t.g, t.s) != (machine.Amount{}) }
 
-// keepsReservations: what calls of models may have consumed stays reserved until somebody tells.
+// keepsReservations reports whether unreported usage of model calls stays reserved until it is reported.
 func (t *txn) keepsReservations() bool {
 	return KeepsLedger(t.g, t.s) || t.rules.silenceCosts && t.bounded()
 }
 
-// boundOfCall is what a call of a model may consume.
+// boundOfCall returns what a model call may consume.
 func boundOfCall(step *machine.ToolStep) machine.UnreportedUsage {
 	return machine.UnreportedUsage{Step: step.Step, Attempt: step.Attempt, Bound: BoundOf(step), Output: step.Model.Output}
 }
 
-// usageOfCall is the bound of a call as usage, where nobody says what it consumed.
+// usageOfCall returns the bound of a call as its usage, for a call without reported usage.
 func (t *txn) usageOfCall(o machine.UnreportedUsage) machine.Usage {
 	used := usageOfBound(o.Bound)
 	if t.rules.silenceCosts {
@@ -46,10 +46,10 @@ func (t *txn) usageOfCall(o machine.UnreportedUsage) machine.Usage {
 	return used
 }
 
-// reported is what an answer says that its call consumed. What it does not say is that of
-// the bound: nothing that was said was written for nothing, and nothing is read for nothing.
-// Where the executor says that it did not hear all of it ([machine.Usage.Estimated]), no less
-// than the bound was written.
+// reported returns the usage of an answer. Figures that the answer lacks come from the bound, because an
+// answer that has text has consumed output tokens, and every answer has consumed input tokens. If the
+// executor marks the usage as incomplete ([machine.Usage.Estimated]), the output is at least that of the
+// bound.
 func (t *txn) reported(c *machine.AnswerModel, bound machine.UnreportedUsage) machine.Usage {
 	u := c.Usage
 	noRead := u.InputTokens == 0 && (c.Answer != nil || u.Estimated)
@@ -63,12 +63,12 @@ func (t *txn) reported(c *machine.AnswerModel, bound machine.UnreportedUsage) ma
 		u.CostMicro = all.CostMicro
 	}
 	if bound.Bound.Tokens == 0 {
-		all.InputTokens, all.OutputTokens = 1, 1 // the bound does not say any
+		all.InputTokens, all.OutputTokens = 1, 1 // the bound has no tokens
 	}
 	if noRead {
 		u.InputTokens = all.InputTokens
 	}
-	if noWrite && all.OutputTokens == 0 { // the bound does not say which are which
+	if noWrite && all.OutputTokens == 0 { // the bound does not separate input and output
 		all.OutputTokens = max(0, bound.Bound.Tokens-u.InputTokens)
 	}
 	if noWrite {
@@ -80,8 +80,8 @@ func (t *txn) reported(c *machine.AnswerModel, bound machine.UnreportedUsage) ma
 	return u
 }
 
-// releasableStep is the step whose bound is free once it is asked for again: of a call under way,
-// in an execution that is over, nobody knows what it consumes.
+// releasableStep returns the step with a bound that becomes free when the step is requested again. It returns
+// -1 for a pending call of an execution that is over, because its usage is unknown.
 func (t *txn) releasableStep(i int) int {
 	if i >= 0 && t.s.Steps[i].Status == machine.StepStatusPending && t.keepsReservations() {
 		return -1
@@ -89,15 +89,15 @@ func (t *txn) releasableStep(i int) int {
 	return i
 }
 
-// settleAtBound takes the bound of a call for what it consumed.
+// settleAtBound counts the bound of a call as its usage.
 func (t *txn) settleAtBound(o machine.UnreportedUsage) {
 	used := t.usageOfCall(o)
 	t.record(&machine.ModelUpdated{Step: o.Step, Attempt: o.Attempt, Usage: used})
 	t.settle(used)
 }
 
-// releaseReservation gives back the bound of a call that somebody tells of, and says whether there was
-// one. A round that waits to be asked for again has none any more.
+// releaseReservation releases the bound of a call with reported usage, and reports whether there was one. It
+// clears the bound of a pending round that waits to be requested again.
 func (t *txn) releaseReservation(step uint32, attempt int) (owed machine.UnreportedUsage, had bool) {
 	if !t.keepsReservations() {
 		return owed, false
@@ -124,8 +124,8 @@ func (t *txn) releaseReservation(step uint32, attempt int) (owed machine.Unrepor
 	return owed, true
 }
 
-// settleOlder: the answer is that of an attempt before the one that is under way, of which
-// nobody knows now what it consumes.
+// settleOlder handles an answer of an earlier attempt than the pending one: the usage of the pending attempt
+// is then unknown and stays reserved.
 func (t *txn) settleOlder(i, attempt int) {
 	if step := &t.s.Steps[i]; attempt != step.Attempt {
 		t.keepReservation(step)
@@ -133,9 +133,8 @@ func (t *txn) settleOlder(i, attempt int) {
 	}
 }
 
-// closeAccount gives back what is reserved of a run that ends. Of a lease it is taken for
-// consumed instead: the account is another run's, which hears what was consumed now, and
-// nothing later.
+// closeAccount releases the reservations of a run that ends. If the run spends from a lease, they count as
+// consumed instead: the account belongs to another run, which receives the usage now and no correction later.
 func (t *txn) closeAccount() {
 	if t.s.Account == nil || len(t.s.Account.Unreported) == 0 {
 		return
@@ -151,15 +150,17 @@ func (t *txn) closeAccount() {
 	}
 }
 
-// closedLease: what the run consumed was told to whoever lent it, once for ever.
+// closedLease reports whether the run's usage was reported to the run that gave the lease, which happens only
+// once.
 func closedLease(s *machine.State) bool {
 	return s.Status.Terminal() && s.Account != nil && s.Account.Leased
 }
 
-// noticeAt is the share of a budget, in percent, at which models are told.
+// noticeAt is the used share of a budget, in percent, from which models get a notice.
 const noticeAt = 80
 
-// addBudgetNotice lets the next request to a model say that little is left, once for each limit.
+// addBudgetNotice adds a notice for the next request to a model that little budget is left, once for each
+// limit.
 func (t *txn) addBudgetNotice() {
 	if !KeepsLedger(t.g, t.s) || t.s.Account != nil && t.s.Account.BudgetNoticeAdded {
 		return
@@ -178,7 +179,7 @@ func (t *txn) addBudgetNotice() {
 	t.notice(machine.NoticeAdded{Code: "BUDGET_LOW", Text: text + " Bring the work to an end with what is left."}, false)
 }
 
-// budgetLow: so much of a limit is gone that models are told; 0 is no limit.
+// budgetLow reports whether the used share of a limit has reached noticeAt; a limit of 0 is no limit.
 func budgetLow(gone, limit int64) bool {
 	return limit > 0 && gone >= limit-limit/100*(100-noticeAt)-limit%100*(100-noticeAt)/100
 }

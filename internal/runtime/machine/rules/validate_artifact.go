@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// CheckType holds a value against its media type: JSON must parse, text must be
-// UTF-8, anything else is bytes; a claim of the caller must agree.
+// CheckType checks a value against its media type: JSON must parse, text must be UTF-8, all else is bytes.
+// What the caller says about the value must agree.
 func CheckType(w *machine.ArtifactWrite, mediaType string) error {
 	form := machine.FormOf(mediaType)
 	refuse := func(format string, args ...any) error {
@@ -29,5 +29,5 @@ func CheckType(w *machine.ArtifactWrite, mediaType string) error {
 	return nil
 }
 
-// Field names an artifact in a refusal.
+// Field returns the path of an artifact in an error.
 func Field(artifact string) string { return "artifacts[" + artifact + "]" }

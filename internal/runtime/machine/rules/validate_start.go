@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// CheckStart: a start says who executes what, and its bounds are bounds.
+// CheckStart checks the execution, the id, the depth, the labels and the bounds of a start.
 func CheckStart(g *machine.Graph, c *machine.Start) error {
 	if !c.Execution.Known() {
 		return &machine.Error{
@@ -31,7 +31,7 @@ func CheckStart(g *machine.Graph, c *machine.Start) error {
 	return First(CheckLabels(c.Labels), CheckBounds(c))
 }
 
-// CheckLabels: a key has one value.
+// CheckLabels checks that label keys are unique and not empty.
 func CheckLabels(labels []machine.Label) error {
 	seen := make(map[string]bool, len(labels))
 	for _, l := range labels {
@@ -46,7 +46,7 @@ func CheckLabels(labels []machine.Label) error {
 	return nil
 }
 
-// CheckBounds refuses bounds below zero: they are no "unlimited".
+// CheckBounds refuses bounds below zero, which do not mean "unlimited".
 func CheckBounds(c *machine.Start) error {
 	l := &c.Limits
 	bounds := []struct {
@@ -75,7 +75,7 @@ func CheckBounds(c *machine.Start) error {
 	return nil
 }
 
-// WithDefaults has the default of every limit that is not set.
+// WithDefaults returns the limits with the default for each limit that is not set.
 func WithDefaults(l machine.Limits) machine.Limits {
 	return machine.Limits{
 		MaxTransitions:      OrDefault(l.MaxTransitions, machine.DefaultMaxTransitions),
@@ -86,14 +86,14 @@ func WithDefaults(l machine.Limits) machine.Limits {
 	}
 }
 
-// RunExists refuses a start under an id that is taken.
+// RunExists returns the error for a start with an id that is taken.
 func RunExists(s *machine.State) error {
 	return &machine.Error{
 		Code: machine.CodeAlreadyExists, Reason: "RUN_EXISTS", Field: "run_id", Message: "the run exists: " + s.RunID, Seq: s.Seq,
 	}
 }
 
-// CheckSource: the run had not ended, and the graph has all that the copy needs.
+// CheckSource checks that the run had not ended and that the graph has everything that the copy needs.
 func CheckSource(g *machine.Graph, c *machine.Fork) error {
 	if c.From == nil {
 		return &machine.Error{Code: machine.CodeInternal, Reason: "FORK_INVALID", Field: "from", Message: "a fork needs its source's state"}
@@ -113,7 +113,7 @@ func CheckSource(g *machine.Graph, c *machine.Fork) error {
 	return First(CheckStates(g, c.From), CheckHeads(g, c.From), CheckQueued(c))
 }
 
-// CheckStates: every state that was visited exists.
+// CheckStates checks that every visited state exists in the graph.
 func CheckStates(g *machine.Graph, from *machine.State) error {
 	var missing []string
 	for _, v := range append([]machine.Count{{State: from.Current}}, from.Visits...) {
@@ -130,7 +130,7 @@ func CheckStates(g *machine.Graph, from *machine.State) error {
 	}
 }
 
-// StateNames are the states of a graph in order.
+// StateNames returns the states of a graph, sorted.
 func StateNames(g *machine.Graph) []string {
 	names := make([]string, 0, len(g.States))
 	for name := range g.States {
@@ -140,7 +140,7 @@ func StateNames(g *machine.Graph) []string {
 	return names
 }
 
-// CheckHeads: every artifact is declared with the type and mode that it has.
+// CheckHeads checks that every artifact is declared with its type and mode.
 func CheckHeads(g *machine.Graph, from *machine.State) error {
 	for i := range from.Artifacts {
 		h := &from.Artifacts[i]
@@ -154,7 +154,8 @@ func CheckHeads(g *machine.Graph, from *machine.State) error {
 	return nil
 }
 
-// CheckQueued: what waited for the open turn fits the queue of the copy; what people said does not count.
+// CheckQueued checks that the inputs that waited for the open turn fit in the queue of the copy. Steering
+// messages do not count.
 func CheckQueued(c *machine.Fork) error {
 	limit, got := WithDefaults(c.Limits).MaxQueuedInputs, 0
 	for i := range c.Queued {

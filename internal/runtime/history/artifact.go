@@ -19,8 +19,7 @@ type Artifact struct {
 	Seq uint64
 }
 
-// Artifacts reads the values of a state's artifacts as of record seq, in the
-// order of their names.
+// Artifacts reads the values of a state's artifacts as of record seq, ordered by name.
 func (r *Reader) Artifacts(ctx context.Context, key machine.RunKey, s *machine.State, seq uint64) ([]Artifact, error) {
 	values := make([]Artifact, 0, len(s.Artifacts))
 	for i := range s.Artifacts {
@@ -36,8 +35,8 @@ func (r *Reader) Artifacts(ctx context.Context, key machine.RunKey, s *machine.S
 	return values, nil
 }
 
-// Artifact folds the writes of one artifact up to record seq; false: there was
-// none yet.
+// Artifact combines the writes of one artifact up to record seq. It returns false if there was no
+// write yet.
 func (r *Reader) Artifact(ctx context.Context, key machine.RunKey, head *machine.ArtifactHead, seq uint64) (Artifact, bool, error) {
 	value := Artifact{Name: head.Name, Type: head.Type, Mode: head.Mode}
 	at := segmentKey{run: key, name: head.Name}
@@ -70,8 +69,8 @@ func (r *Reader) Artifact(ctx context.Context, key machine.RunKey, head *machine
 	return value, true, nil
 }
 
-// versions lists the writes of an artifact in (after, seq]; of one that is replaced
-// the last alone.
+// versions lists the writes of an artifact in (after, seq]. For an artifact with the mode Replace
+// it returns only the last one.
 func (r *Reader) versions(ctx context.Context, key machine.RunKey, head *machine.ArtifactHead, after, seq uint64) (versions []machine.ArtifactVersion, err error) {
 	if head.Mode == machine.Replace {
 		versions, err = r.store.ArtifactVersions(ctx, key.Namespace, key.ID, head.Name, seq, true)
@@ -84,7 +83,7 @@ func (r *Reader) versions(ctx context.Context, key machine.RunKey, head *machine
 	return versions, nil
 }
 
-// written is the value that a record wrote to an artifact.
+// written returns the value that a record wrote to an artifact.
 func (r *Reader) written(ctx context.Context, key machine.RunKey, name string, seq uint64) ([]byte, error) {
 	body, err := r.Body(ctx, key, seq)
 	if err != nil {

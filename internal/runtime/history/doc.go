@@ -1,8 +1,9 @@
-// Package history reads what was: records, states as of a record, artifacts and conversations, out
-// of what the store keeps.
+// Package history reads the past of a run: records, states as of a record, artifacts and
+// conversations.
 //
-// Owns: replay from the last checkpoint, and the beginnings of long artifacts and of runs, which it
-// remembers.
-// Keeps: what was is immutable: the same question has the same answer for ever, and costs the same
-// however long the journal is.
+// Owns: replay from the last checkpoint, and caches of the segments of long artifacts and of the
+// variables of runs.
+//
+// Guarantees: the past is immutable, so the same question always has the same answer. Its cost does
+// not grow with the length of the journal.
 package history

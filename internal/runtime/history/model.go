@@ -10,10 +10,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Requests to models name what was said before by its record. Here the names become what
-// they stand for: a function of the run's records and of nothing else.
+// A request to a model refers to earlier messages by their records. This file resolves the
+// references. The result depends only on the records of the run.
 
-// modelBytes is what an answer holds.
+// modelBytes returns the size of an answer.
 func modelBytes(a *machine.ModelAnswer) int64 {
 	if a == nil {
 		return 0
@@ -25,7 +25,7 @@ func modelBytes(a *machine.ModelAnswer) int64 {
 	return int64(n)
 }
 
-// requestBytes is what a request holds itself.
+// requestBytes returns the size of a request without the messages that it refers to.
 func requestBytes(r *machine.ModelRequest) int64 {
 	if r == nil {
 		return 0
@@ -46,7 +46,7 @@ func partsBytes(parts []machine.Part) (n int) {
 	return n
 }
 
-// AnswerMessage is what a model answered, as a message of a conversation.
+// AnswerMessage returns the answer of a model as a message of a conversation.
 func AnswerMessage(a *machine.ModelAnswer) machine.Message {
 	m := machine.Message{Role: "assistant", Parts: a.Parts, Provider: a.Provider, Refusal: a.Refusal}
 	if len(a.Calls) == 0 {
@@ -65,7 +65,8 @@ func AnswerMessage(a *machine.ModelAnswer) machine.Message {
 	return m
 }
 
-// ResultMessage is what a tool step's answer says to the model that asked for it.
+// ResultMessage returns the answer of a tool step as a message for the model that requested the
+// step.
 func ResultMessage(callID string, answer *Recorded) machine.Message {
 	data := answer.Result
 	if data == nil {
@@ -78,12 +79,12 @@ func ResultMessage(callID string, answer *Recorded) machine.Message {
 	return machine.Message{Role: "tool", ToolCallID: callID, Parts: []machine.Part{{Kind: machine.PartJSON, Data: data}}}
 }
 
-// plainJSON writes texts as they are, without escapes for HTML.
+// plainJSON encodes v without HTML escapes.
 func plainJSON(v any) []byte {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // texts always have a form in JSON
+	_ = enc.Encode(v) // texts can always be encoded
 	return bytes.TrimRight(out.Bytes(), "\n")
 }
 
@@ -122,7 +123,7 @@ func (r *Reader) Answered(ctx context.Context, key machine.RunKey, said machine.
 	return AnswerMessage(answer.Model), nil
 }
 
-// Text reads a text of a request.
+// Text resolves a text of a request.
 func (r *Reader) Text(ctx context.Context, key machine.RunKey, text machine.ModelText) (string, error) {
 	if text.Seq == 0 {
 		return text.Text, nil
@@ -159,8 +160,8 @@ type link struct {
 	turn    uint64
 }
 
-// chain reads a request and those that it follows, the oldest first; of one turn, if it is
-// not 0.
+// chain returns a request and the requests that it follows, oldest first. If within is not 0, it
+// returns only the requests of that turn.
 func (r *Reader) chain(ctx context.Context, key machine.RunKey, last link, within uint64) ([]link, error) {
 	links := []link{last}
 	for follows := last.request.PreviousStep; follows.Step != 0; {
@@ -177,7 +178,7 @@ func (r *Reader) chain(ctx context.Context, key machine.RunKey, last link, withi
 	return links, nil
 }
 
-// Messages are all those of a request, oldest first.
+// Messages returns all messages of a request, oldest first.
 func (r *Reader) Messages(ctx context.Context, key machine.RunKey, request *machine.ModelRequest) ([]machine.Message, error) {
 	links, err := r.chain(ctx, key, link{request: request}, 0)
 	if err != nil {
@@ -186,7 +187,8 @@ func (r *Reader) Messages(ctx context.Context, key machine.RunKey, request *mach
 	return r.spoken(ctx, key, links, true)
 }
 
-// spoken puts the messages of a chain together; talk: with those of the conversation.
+// spoken joins the messages of a chain. talk reports whether to include the messages of the
+// conversation.
 func (r *Reader) spoken(ctx context.Context, key machine.RunKey, links []link, talk bool) ([]machine.Message, error) {
 	var messages []machine.Message
 	for i, l := range links {
@@ -212,7 +214,7 @@ func (r *Reader) spoken(ctx context.Context, key machine.RunKey, links []link, t
 	return messages, nil
 }
 
-// Meant are the messages that one element of a request stands for.
+// Meant returns the messages that one element of a request refers to.
 func (r *Reader) Meant(ctx context.Context, key machine.RunKey, m *machine.ModelMessage) ([]machine.Message, error) {
 	switch {
 	case m.Message != nil:
@@ -240,8 +242,8 @@ func (r *Reader) Meant(ctx context.Context, key machine.RunKey, m *machine.Model
 	return nil, nil
 }
 
-// turnMessages is what a turn said up to a MODEL step: what its requests have that is not of
-// the conversation, and every answer.
+// turnMessages returns the messages of a turn up to a MODEL step: the messages of its requests
+// without those of the conversation, and every answer.
 func (r *Reader) turnMessages(ctx context.Context, key machine.RunKey, turn uint64, said machine.StepRef) ([]machine.Message, error) {
 	request, made, err := r.ModelRequest(ctx, key, said)
 	if err != nil {
@@ -259,8 +261,8 @@ func (r *Reader) turnMessages(ctx context.Context, key machine.RunKey, turn uint
 	return append(messages, answer), err
 }
 
-// FindStep finds a step of a run: among those of the visit under way, else by reading the
-// run's records. STEP_NOT_FOUND.
+// FindStep finds a step of a run, first among the steps of the current visit, then in the records
+// of the run. Error: STEP_NOT_FOUND.
 func (r *Reader) FindStep(ctx context.Context, key machine.RunKey, s *machine.State, step uint32) (*machine.ToolStep, error) {
 	for i := range s.Steps {
 		if s.Steps[i].Step == step {
@@ -293,7 +295,7 @@ func (r *Reader) FindStep(ctx context.Context, key machine.RunKey, s *machine.St
 	return found, nil
 }
 
-// stepAfter is what is known of a step after one more record.
+// stepAfter returns the step after one more record.
 func stepAfter(s *machine.ToolStep, rec *machine.Record, step uint32) *machine.ToolStep {
 	switch b := rec.Body.(type) {
 	case *machine.StepRequested:
@@ -347,7 +349,7 @@ func stepAfter(s *machine.ToolStep, rec *machine.Record, step uint32) *machine.T
 	return s
 }
 
-// decidedAfter is what is known of a call after a decision about it.
+// decidedAfter updates a step with a decision about its approval.
 func decidedAfter(s *machine.ToolStep, rec *machine.Record, b *machine.StepDecided) {
 	a := machine.StepApproval{}
 	if s.Approval != nil {

@@ -30,7 +30,7 @@ func (r *Reader) Record(ctx context.Context, key machine.RunKey, seq uint64) (ma
 	return entry.Records[seq-entry.First], nil
 }
 
-// Variables is the object that a run was started or forked with. Read only.
+// Variables returns the object that a run was started or forked with. Read only.
 func (r *Reader) Variables(ctx context.Context, key machine.RunKey) ([]byte, error) {
 	if held, ok := r.variables.of(key); ok {
 		return held, nil
@@ -44,7 +44,8 @@ func (r *Reader) Variables(ctx context.Context, key machine.RunKey) ([]byte, err
 	return raw, nil
 }
 
-// First is the input that made a run; of one whose values were erased that is refused.
+// First returns the input that created a run. It returns an error if the values of the run were
+// erased.
 func (r *Reader) First(ctx context.Context, key machine.RunKey) (*machine.Input, error) {
 	first, err := r.firstEntry(ctx, key)
 	if err == nil {
@@ -53,7 +54,7 @@ func (r *Reader) First(ctx context.Context, key machine.RunKey) (*machine.Input,
 	return &first.Input, err
 }
 
-// Left is what there is still of the input that made a run, whose values were erased.
+// Left returns the remaining part of the input that created a run with erased values.
 func (r *Reader) Left(ctx context.Context, key machine.RunKey) (*machine.Input, error) {
 	first, err := r.firstEntry(ctx, key)
 	return &first.Input, err
@@ -70,8 +71,8 @@ func (r *Reader) firstEntry(ctx context.Context, key machine.RunKey) (machine.En
 	return first, nil
 }
 
-// StartedWith reads a command that makes a run: its variables, {} for none, its input
-// and the wall time that was asked for.
+// StartedWith returns the parts of a command that creates a run: the variables, {} for none; the
+// input; and the requested wall time.
 func StartedWith(c machine.Command) (variables []byte, input []machine.Part, wall time.Duration) {
 	switch c := c.(type) {
 	case machine.Start:
@@ -118,8 +119,8 @@ func (r *Reader) Conversation(ctx context.Context, key machine.RunKey, window ma
 	return messages, nil
 }
 
-// messagesOf is what a record adds to a state's conversation. An output without
-// messages is the assistant's.
+// messagesOf returns the messages that a record adds to a state's conversation. An output without
+// messages becomes one message of the assistant.
 func messagesOf(body machine.Body, state string) []machine.Message {
 	switch b := body.(type) {
 	case *machine.InputReceived:

@@ -9,12 +9,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// Page bounds what a replay holds of the journal at once.
+// Page bounds the part of the journal that a replay holds at once.
 var Page = machine.Page{Records: 256, Bytes: 1 << 20}
 
-// Replay returns a run's state after the entry that holds record seq, by feeding
-// the inputs recorded since the last checkpoint through the machine; nil for
-// seq 0. Nothing is executed.
+// Replay returns a run's state after the entry that holds record seq; nil for seq 0. It applies the
+// inputs recorded since the last checkpoint to the machine. It executes no tools or models.
 func (r *Reader) Replay(ctx context.Context, key machine.RunKey, g *machine.Graph, seq uint64) (*machine.State, error) {
 	if seq == 0 {
 		return nil, nil
@@ -55,8 +54,8 @@ func (r *Reader) Replay(ctx context.Context, key machine.RunKey, g *machine.Grap
 	return s, nil
 }
 
-// Follow goes on from a state of a run over the entries behind it. It serves what it makes,
-// so that it proves it: each entry follows the one before, and its input makes its records.
+// Follow applies the entries after a state of a run. It also verifies them: each entry follows the
+// one before, and its input produces its records.
 func Follow(g *machine.Graph, s *machine.State, tail []machine.Entry) (*machine.State, error) {
 	for i := range tail {
 		if e := &tail[i]; e.PrevHash != s.PrevHash {
@@ -71,7 +70,7 @@ func Follow(g *machine.Graph, s *machine.State, tail []machine.Entry) (*machine.
 	return s, nil
 }
 
-// ReplayEntry makes one recorded input again; the state has the entry's hash.
+// ReplayEntry applies one recorded input again. The resulting state has the hash of the entry.
 func ReplayEntry(g *machine.Graph, s *machine.State, entry *machine.Entry) (machine.Result, error) {
 	result, err := rules.Step(g, s, entry.Input)
 	if err != nil {
@@ -86,8 +85,9 @@ func ReplayEntry(g *machine.Graph, s *machine.State, entry *machine.Entry) (mach
 	return result, nil
 }
 
-// Result makes the result of a committed entry of a run again; head is the run's newest
-// state. The newest commit of the plain kinds needs no replay: its state is the head.
+// Result recomputes the result of a committed entry of a run. head is the newest state of the run.
+// The newest commit needs no replay if its answer is plain (plainAnswer), because its state is
+// head.
 func (r *Reader) Result(ctx context.Context, head *machine.State, g *machine.Graph, entry *machine.Entry) (machine.Result, error) {
 	last := entry.Records[len(entry.Records)-1].Seq
 	if head.Seq == last && plainAnswer(entry.Input.Command) {
@@ -104,7 +104,7 @@ func (r *Reader) Result(ctx context.Context, head *machine.State, g *machine.Gra
 	return result, nil
 }
 
-// plainAnswer: the answer holds nothing but the state and the records.
+// plainAnswer reports whether the answer of a command contains only the state and the records.
 func plainAnswer(c machine.Command) bool {
 	switch machine.KindOf(c) {
 	case machine.CmdRequestSteps, machine.CmdResolveStep, machine.CmdFailTurn,
@@ -114,8 +114,8 @@ func plainAnswer(c machine.Command) bool {
 	return true
 }
 
-// StateAt returns a run's state as it was after the commit that holds record seq, which is
-// before head, its newest; RECORD_NOT_FOUND beyond that.
+// StateAt returns a run's state after the commit that holds record seq, which is at most the seq of
+// head, the newest state. Error: RECORD_NOT_FOUND for a later record.
 func (r *Reader) StateAt(ctx context.Context, key machine.RunKey, head *machine.State, g *machine.Graph, seq uint64) (*machine.State, error) {
 	if seq > head.Seq {
 		return nil, NoRecord(seq)
@@ -129,7 +129,7 @@ func (r *Reader) StateAt(ctx context.Context, key machine.RunKey, head *machine.
 	return &shown, nil
 }
 
-// NoRecord is the refusal for a record that a run has not.
+// NoRecord returns the error for a record that a run does not have.
 func NoRecord(seq uint64) error {
 	return &machine.Error{
 		Code: machine.CodeNotFound, Reason: "RECORD_NOT_FOUND", Field: "at_seq",

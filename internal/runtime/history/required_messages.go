@@ -6,8 +6,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// RequiredText is what a model is told by a record that requests have to contain; false: it is
-// another record.
+// RequiredText returns the text that a record adds for models and that their requests have to
+// contain. It returns false for other records.
 func RequiredText(body machine.Body) (text string, ok bool) {
 	switch b := body.(type) {
 	case *machine.Steered:
@@ -22,8 +22,8 @@ func userMessage(text string) machine.Message {
 	return machine.Message{Role: "user", Parts: []machine.Part{{Kind: machine.PartText, Text: text}}}
 }
 
-// stoppedTurnMessages is what a turn said until a person put it away. Each call of its last answer has
-// one: the recorded one of its step, else that it was cancelled.
+// stoppedTurnMessages returns the messages of a turn that a person stopped. It adds a result for
+// each call of the last answer: the recorded result of the step, or that the call was cancelled.
 func (r *Reader) stoppedTurnMessages(ctx context.Context, key machine.RunKey, stopped *machine.Stopped) ([]machine.Message, error) {
 	messages, err := r.turnMessages(ctx, key, stopped.TurnSeq, stopped.ConversationThrough)
 	if err != nil {

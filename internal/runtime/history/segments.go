@@ -7,19 +7,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// segmentWrites is how many writes of an appended artifact make one segment: as
-// many records at most are read one by one for a value whose segments are held.
+// segmentWrites is how many writes of an appended artifact make one segment. If the segments of a
+// value are cached, at most this many records are read one by one.
 const segmentWrites = 64
 
-// maxSegmentBytes bounds what the segments of all artifacts hold together.
+// maxSegmentBytes bounds the segments of all artifacts together, in bytes.
 const maxSegmentBytes = 32 << 20
 
-// listBytes is what a list of segments weighs besides their values, so that many that are
-// empty are bounded too, as is the time to look through them.
+// listBytes is the size of a list of segments without their values. It bounds the number of empty
+// lists, and the time to search them.
 const listBytes = 256
 
-// segment is what some writes of an artifact, in a row, amount to. Writes are
-// immutable and so are segments: a value folded from them is exact for ever.
+// segment is the combined value of some consecutive writes of an artifact. Writes are immutable, so
+// a segment never changes.
 type segment struct {
 	// last is the record of its last write.
 	last  uint64
@@ -31,11 +31,11 @@ type segmentKey struct {
 	name string
 }
 
-// segments holds the beginnings of artifacts that were read lately, so that a long
-// one is not read write by write each time. Safe for concurrent use.
+// segments caches the segments of recently read artifacts, so that a long artifact is not read
+// write by write each time. Safe for concurrent use.
 type segments struct {
 	mu sync.Mutex
-	// held are weighed in bytes.
+	// held counts bytes.
 	held *cache.LRU[segmentKey, []segment]
 }
 
@@ -43,7 +43,7 @@ func newSegments() *segments {
 	return &segments{held: cache.New[segmentKey, []segment](maxSegmentBytes)}
 }
 
-// upTo returns the segments whose writes all lie at or before a record.
+// upTo returns the segments with all their writes at or before a record.
 func (s *segments) upTo(key segmentKey, seq uint64) []segment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,14 +55,14 @@ func (s *segments) upTo(key segmentKey, seq uint64) []segment {
 	return found[:n:n]
 }
 
-// forget lets go of the artifacts of a run.
+// forget removes the artifacts of a run.
 func (s *segments) forget(run machine.RunKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held.RemoveEach(func(key segmentKey) bool { return key.run == run })
 }
 
-// keep holds a longer list of segments than before.
+// keep stores a list of segments if it is longer than the stored one.
 func (s *segments) keep(key segmentKey, longer []segment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,16 +76,16 @@ func (s *segments) keep(key segmentKey, longer []segment) {
 	s.held.Put(key, longer, bytes)
 }
 
-// folding makes the value of an appended artifact out of segments and writes.
+// folding combines segments and writes to the value of an appended artifact.
 type folding struct {
 	head     *machine.ArtifactHead
 	segments []segment
-	// grown: there are segments that were not held.
+	// grown reports whether there are segments that were not cached.
 	grown  bool
 	writes [][]byte
 }
 
-// add takes the next write; enough of them become a segment.
+// add takes the next write. Enough writes become a segment.
 func (f *folding) add(seq uint64, value []byte) {
 	if f.writes = append(f.writes, value); len(f.writes) == segmentWrites {
 		f.segments = append(f.segments, segment{last: seq, value: machine.FoldArtifact(f.head.Type, f.head.Mode, f.writes)})

@@ -8,16 +8,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// MaxStepBytes bounds the payloads and answers of steps that one answer carries: those
-// of a turn, newest first, or those that a request of steps repeats. More than one
-// step can hold; the rest is told without, and can be asked for by its key.
+// MaxStepBytes bounds the payloads and results of steps in one answer, in bytes: the newest steps
+// of a turn, or the steps that a request repeats. Steps can exceed it; the rest comes without
+// bodies, which the caller can request by key.
 const MaxStepBytes = 16 << 20
 
-// FaultBytes is what a fault holds.
+// FaultBytes returns the size of a fault.
 func FaultBytes(f machine.Fault) int64 { return int64(len(f.Code) + len(f.Message) + len(f.Trace)) }
 
-// Recorded is the answer of a step: Result (StepStatusOK), Error (StepStatusError), or
-// Model with its Usage, of a MODEL step.
+// Recorded is the answer of a step: Result (StepStatusOK), Error (StepStatusError), or Model with
+// its Usage for a MODEL step.
 type Recorded struct {
 	Result []byte
 	Error  machine.Fault
@@ -25,12 +25,13 @@ type Recorded struct {
 	Usage  machine.Usage
 }
 
-// Bytes is what the answer holds.
+// Bytes returns the size of the answer.
 func (r *Recorded) Bytes() int64 {
 	return int64(len(r.Result)) + FaultBytes(r.Error) + modelBytes(r.Model)
 }
 
-// Answer reads the recorded answer of a step, from the record seq; nothing for 0.
+// Answer reads the recorded answer of a step from the record seq. It returns a zero value for seq
+// 0.
 func (r *Reader) Answer(ctx context.Context, key machine.RunKey, step uint32, seq uint64) (out Recorded, err error) {
 	if seq == 0 {
 		return out, nil
@@ -52,15 +53,14 @@ func (r *Reader) Answer(ctx context.Context, key machine.RunKey, step uint32, se
 // StepAnswer is one step as its turn sees it.
 type StepAnswer struct {
 	machine.StepOutcome
-	// Payload is the recorded one where it counts instead of the request's.
+	// Payload is the recorded payload if it replaces the one in the request.
 	Payload []byte
 	Recorded
-	// Omitted: they are left out, see [MaxStepBytes].
+	// Omitted reports whether payload, result and error are left out, see [MaxStepBytes].
 	Omitted bool
 }
 
-// Answers reads what was recorded for outcomes, in their order, as long as something is
-// left of what one answer carries.
+// Answers reads the recorded answers of outcomes, in order, within [MaxStepBytes].
 func (r *Reader) Answers(ctx context.Context, key machine.RunKey, outcomes []machine.StepOutcome) ([]StepAnswer, error) {
 	var answers []StepAnswer
 	left := int64(MaxStepBytes)
@@ -80,7 +80,7 @@ func (r *Reader) Answers(ctx context.Context, key machine.RunKey, outcomes []mac
 	return answers, nil
 }
 
-// fill reads what was recorded for an outcome.
+// fill reads the recorded answer of an outcome.
 func (r *Reader) fill(ctx context.Context, key machine.RunKey, step *StepAnswer) (err error) {
 	if step.PayloadSeq != 0 {
 		if step.Payload, _, err = r.requestAt(ctx, key, step.Step, step.PayloadSeq); err != nil {
@@ -91,7 +91,8 @@ func (r *Reader) fill(ctx context.Context, key machine.RunKey, step *StepAnswer)
 	return err
 }
 
-// requestAt reads what the record seq asked for: the payload, of a MODEL step the request.
+// requestAt reads the request of a step from the record seq: the payload, or the model request of a
+// MODEL step.
 func (r *Reader) requestAt(ctx context.Context, key machine.RunKey, step uint32, seq uint64) ([]byte, *machine.ModelRequest, error) {
 	body, err := r.Body(ctx, key, seq)
 	if err != nil {
@@ -109,7 +110,7 @@ func (r *Reader) requestAt(ctx context.Context, key machine.RunKey, step uint32,
 	return nil, nil, nil
 }
 
-// takenStep finds a step that a fork took over.
+// takenStep finds a step that a fork copied.
 func takenStep(origin *machine.Origin, step uint32) machine.TakenStep {
 	for i := range origin.Steps {
 		if origin.Steps[i].Step == step {
@@ -124,14 +125,14 @@ type StepView struct {
 	machine.ToolStep
 	// Payload is the request's compact JSON.
 	Payload []byte
-	// Request is what was asked, of a MODEL step.
+	// Request is the request of a MODEL step.
 	Request *machine.ModelRequest
 	Recorded
-	// Omitted: payload, result and error are left out, see [MaxStepBytes].
+	// Omitted reports whether payload, result and error are left out, see [MaxStepBytes].
 	Omitted bool
 }
 
-// Bytes is what the view's bodies hold.
+// Bytes returns the size of the view's bodies.
 func (v *StepView) Bytes() int64 {
 	return int64(len(v.Payload)) + v.Recorded.Bytes() + requestBytes(v.Request)
 }
@@ -160,7 +161,8 @@ func (r *Reader) Steps(ctx context.Context, key machine.RunKey, steps []machine.
 	return views, nil
 }
 
-// VisitSteps reads those of a visit, the bodies of the newest [MaxStepBytes] only.
+// VisitSteps reads the steps of a visit. It reads the bodies of the newest steps only, within
+// [MaxStepBytes].
 func (r *Reader) VisitSteps(ctx context.Context, key machine.RunKey, steps []machine.ToolStep) ([]StepView, error) {
 	views := make([]StepView, len(steps))
 	left := int64(MaxStepBytes)
@@ -179,9 +181,9 @@ func (r *Reader) VisitSteps(ctx context.Context, key machine.RunKey, steps []mac
 	return views, nil
 }
 
-// Refused is the refusal of an earlier request of an open turn that asked for the same effect
-// as a step that is asked for now, under the same key; nil: there was none. Records after until
-// are not looked at.
+// Refused returns the recorded refusal of an earlier request of an open turn, if that request had
+// the same effect and key as the step that is requested now. It returns nil if there was none.
+// Records after until are ignored.
 func (r *Reader) Refused(ctx context.Context, key machine.RunKey, step *machine.ToolStep, until uint64) (*machine.Denial, error) {
 	for from := step.TurnSeq; from <= until; {
 		entries, err := r.store.Entries(ctx, key.Namespace, key.ID, from, Page)
@@ -202,7 +204,8 @@ func (r *Reader) Refused(ctx context.Context, key machine.RunKey, step *machine.
 	return nil, nil
 }
 
-// refusedIn: the entry refuses a step's key since another step has its effect.
+// refusedIn returns the refusal if the entry refuses a step's key because another step has its
+// effect.
 func refusedIn(entry *machine.Entry, step *machine.ToolStep) *machine.Denial {
 	asked, ok := entry.Input.Command.(machine.RequestSteps)
 	same := func(r machine.StepRequest) bool {

@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// maxVariables bounds the runs whose variables are held, and maxVariableBytes those
-	// of one of them: each turn asks for them, and most are small.
+	// maxVariables bounds the runs with cached variables; maxVariableBytes, the bytes of one run.
+	// Each turn needs the variables, and most are small.
 	maxVariables     = 2048
 	maxVariableBytes = 2048
 )
 
-// variables holds what runs that had turns lately were started with, which never
-// changes. Safe for concurrent use.
+// variables caches the variables of runs with recent turns. Variables never change. Safe for
+// concurrent use.
 type variables struct {
 	mu   sync.Mutex
 	held *cache.LRU[machine.RunKey, []byte]

@@ -19,9 +19,10 @@ import (
 // ApprovalsRequest is the argument of [Service.Approvals].
 type ApprovalsRequest struct {
 	runtime.Call
-	// RunID leaves those of one run; "" = all.
+	// RunID selects the approvals of one run; "" = all.
 	RunID string
-	// OldestFirst turns the order round, which is by the time since when they wait.
+	// OldestFirst reverses the order. The default is newest first, by the time since when they
+	// wait.
 	OldestFirst bool
 	// PageToken is the previous page's NextPage; "" = from the start.
 	PageToken string
@@ -29,20 +30,20 @@ type ApprovalsRequest struct {
 	PageSize int
 }
 
-// Waiting is one thing that waits for a person.
+// Waiting is a held call or a run that waits for a person.
 type Waiting struct {
 	Namespace string
 	State     *machine.State
 	Graph     *machine.Graph
 	Since     int64
-	// Starter is who started the run.
+	// Starter is the principal that started the run.
 	Starter string
-	// Call is the held call; nil: an event from outside is waited for. Why its condition
-	// could not be evaluated.
+	// Call is the held call; nil = the run waits for an external event. Why is the reason why the
+	// condition of its approval could not be evaluated.
 	Call *history.StepView
 	Why  string
-	// Exits lead out of the state, and Artifacts are the run's; where no call is held. Omitted:
-	// they are left out, since they are large.
+	// Exits are the ways out of the state, and Artifacts are the artifacts of the run; both only if
+	// no call is held. Omitted reports whether the artifacts are left out because they are large.
 	Exits     []Exit
 	Artifacts []runtime.ArtifactValue
 	Omitted   bool
@@ -54,22 +55,22 @@ type Exit struct {
 	Terminal               bool
 }
 
-// WaitingPage is one page of what waits.
+// WaitingPage is one page of [Service.Approvals].
 type WaitingPage struct {
 	Waiting []Waiting
 	// NextPage is "" after the last page.
 	NextPage string
 }
 
-// maxShownArtifacts bounds the artifacts of one run that a list shows, and maxWaitingBytes
-// what a page shows of values before it ends.
+// maxShownArtifacts bounds the listed artifacts of one run, in bytes. maxWaitingBytes is the size
+// of values at which a page ends.
 const (
 	maxShownArtifacts = 64 << 10
 	maxWaitingBytes   = 1 << 20
 )
 
-// Approvals lists what waits for a person: held calls, and runs that only an event from
-// outside moves on. What was decided meanwhile is left out.
+// Approvals lists held calls, and runs that need an external event to continue. Entries that were
+// decided meanwhile are left out.
 func (r *Service) Approvals(ctx context.Context, req ApprovalsRequest) (WaitingPage, error) {
 	ns, err := r.cfg.Engine.Admit(req.Call, policy.RunsRead|policy.RunsWrite|policy.StepsApprove)
 	if err != nil {
@@ -117,7 +118,7 @@ func (w *Waiting) bytes() int64 {
 	return n
 }
 
-// heldRows finds what a page and one more hold.
+// heldRows returns the places of one page, and one more.
 func (r *Service) heldRows(ctx context.Context, ns uint32, req *ApprovalsRequest, after machine.HeldPlace, size int) ([]machine.HeldPlace, error) {
 	if req.RunID == "" {
 		return r.cfg.Store.Held(ctx, ns, after, !req.OldestFirst, size+1)
@@ -144,7 +145,7 @@ func (r *Service) heldRows(ctx context.Context, ns uint32, req *ApprovalsRequest
 	return places[behind:], nil
 }
 
-// waiting reads what stands at a place; false: it waits no more.
+// waiting reads the entry at a place. It returns false if the entry no longer waits.
 func (r *Service) waiting(ctx context.Context, ns uint32, req *ApprovalsRequest, place machine.HeldPlace) (Waiting, bool, error) {
 	since, step, err := machine.ParseHeldValue(place.Value)
 	if err != nil {
@@ -195,7 +196,7 @@ func (r *Service) call(ctx context.Context, key runtime.RunKey, w *Waiting, step
 	return false, nil
 }
 
-// event reads where a run goes on from a state that an event from outside leaves.
+// event reads the exits of a state that a run can leave only by an external event.
 func (r *Service) event(ctx context.Context, key runtime.RunKey, w *Waiting) (bool, error) {
 	s := w.State
 	node := w.Graph.States[s.Current]

@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// ConflictRecord reads the record that a SEQ_MISMATCH names, for whoever may see the run: an
-// approver without the right to read it is told who decided, too.
+// ConflictRecord reads the record that a SEQ_MISMATCH names. It needs only the right to see the
+// run, so that an approver without the right to read it can learn who decided.
 func (r *Service) ConflictRecord(ctx context.Context, ref runtime.RunRef, seq uint64) (runtime.RecordRow, error) {
 	key, err := r.cfg.Engine.Find(ref)
 	if err != nil {

@@ -1,6 +1,8 @@
-// Package query is the room of what is asked about runs: one run now or at a seq, how it began,
-// lists and counts of runs, a turn as it was, tasks, the record that won a race.
+// Package query answers questions about runs: one run now or at a seq, its origin, lists and counts
+// of runs, a past turn, tasks, and the record that won a conflict.
 //
-// Owns: nothing; each answer is a read of the store, of the past or of a program.
-// Keeps: it changes nothing and takes no turn; nothing is told to who may not read it.
+// Owns: no data. Each answer is read from the store, from the history of the run or from a program.
+//
+// Guarantees: a query changes no state and assigns no turn. A caller gets only data that it may
+// read.
 package query

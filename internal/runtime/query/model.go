@@ -14,13 +14,13 @@ type ModelView struct {
 	// Run is the newest state of the run.
 	Run  *machine.State
 	Step history.StepView
-	// System, Tools (JSON) and Parameters (JSON) are what held; "" = none.
+	// System, Tools (JSON) and Parameters (JSON) are the resolved texts of the request; "" = none.
 	System, Tools, Parameters string
-	// Messages are all that the model was shown, oldest first.
+	// Messages are all messages of the request, oldest first.
 	Messages []machine.Message
 }
 
-// ShowModel shows a MODEL step of any visit: a function of the run's records alone.
+// ShowModel returns a MODEL step of any visit. The result depends only on the records of the run.
 //
 // Errors: NOT_FOUND STEP_NOT_FOUND, FAILED_PRECONDITION STEP_KIND.
 func (r *Service) ShowModel(ctx context.Context, ref runtime.RunRef, step uint32) (ModelView, error) {

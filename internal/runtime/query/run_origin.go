@@ -12,21 +12,21 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// RunOrigin is what a run was started or forked with.
+// RunOrigin is the input that a run was started or forked with.
 type RunOrigin struct {
 	// RequestID is the caller's own id of the start; "" = none was given.
 	RequestID string
-	// Variables are one compact JSON object, defaults applied.
+	// Variables are one compact JSON object, with defaults applied.
 	Variables []byte
-	// Goal is RFC-103's: the text of the input, else the variable "goal"; "" = none.
+	// Goal is the goal of RFC-103: the text of the input, else the variable "goal"; "" = none.
 	Goal string
-	// Budget is the pack's as it was lowered at the start.
+	// Budget is the budget of the pack as the start lowered it.
 	Budget machine.Budget
-	// WallExcludesWaiting: the wall clock stands while it waits.
+	// WallExcludesWaiting reports whether the wall clock of the budget stops while the run waits.
 	WallExcludesWaiting bool
 }
 
-// RunOriginOf reads what the run of a state was started or forked with.
+// RunOriginOf reads the origin of a state's run.
 func (r *Service) RunOriginOf(ctx context.Context, namespace string, s *machine.State) (RunOrigin, error) {
 	ns, err := r.cfg.Engine.Namespace(namespace)
 	if err != nil {
@@ -46,7 +46,7 @@ func (r *Service) RunOriginOf(ctx context.Context, namespace string, s *machine.
 	}
 	variables, input, wall := history.StartedWith(first.Command)
 	if s.Erased != nil {
-		// {} would be a value.
+		// After an erasure the variables are unknown; {} would be a value.
 		variables = nil
 	}
 	return RunOrigin{
@@ -56,7 +56,7 @@ func (r *Service) RunOriginOf(ctx context.Context, namespace string, s *machine.
 	}, nil
 }
 
-// textOf is a message as words, a part a line.
+// textOf returns a message as text, one line for each part.
 func textOf(parts []machine.Part) string {
 	lines := make([]string, len(parts))
 	for i, p := range parts {
@@ -72,7 +72,7 @@ func textOf(parts []machine.Part) string {
 	return strings.Join(lines, "\n")
 }
 
-// goalOf is the text of an input, else the variable "goal" where that is a string.
+// goalOf returns the text of an input, else the variable "goal" if it is a string.
 func goalOf(input []machine.Part, variables []byte) string {
 	if text := textOf(input); text != "" {
 		return text

@@ -12,15 +12,14 @@ import (
 // GetRunRequest is the argument of [Service.GetRun].
 type GetRunRequest struct {
 	runtime.RunRef
-	// AtSeq asks for the run as it was after the commit that holds this record;
-	// 0 = now.
+	// AtSeq asks for the run after the commit that holds this record; 0 = now.
 	AtSeq uint64
-	// Artifacts asks for the values, as of AtSeq exactly.
+	// Artifacts asks for the values of the artifacts, exactly as of AtSeq.
 	Artifacts bool
 }
 
-// GetRun reads a run. A past state is a replay of its inputs from the store's
-// last checkpoint before it; nothing is executed.
+// GetRun reads a run. A past state is replayed from the last checkpoint before it. A replay
+// executes no tools or models.
 func (r *Service) GetRun(ctx context.Context, req GetRunRequest) (runtime.RunView, error) {
 	key, err := r.cfg.Engine.FindReadable(req.RunRef)
 	if err != nil {
@@ -59,16 +58,14 @@ type RunPage struct {
 	NextPage string
 }
 
-// Cut leaves the first n runs of the page, n >= 1; the next page begins behind
-// them.
+// Cut shortens the page to its first n runs, n >= 1. The next page begins after them.
 func (p *RunPage) Cut(n int) {
 	if n < len(p.Runs) {
 		p.Runs, p.NextPage = p.Runs[:n], p.Runs[n-1].RunID
 	}
 }
 
-// ListRuns lists runs in the order of their creation, newest first unless the
-// filter says otherwise.
+// ListRuns lists runs in order of creation, newest first unless the filter says otherwise.
 func (r *Service) ListRuns(ctx context.Context, req ListRunsRequest) (RunPage, error) {
 	ns, err := r.readable(req.Call)
 	if err != nil {
@@ -85,9 +82,9 @@ func (r *Service) ListRuns(ctx context.Context, req ListRunsRequest) (RunPage, e
 	return RunPage{Runs: runs, NextPage: next}, nil
 }
 
-// StateAt returns a run's state as it was after the commit that holds record
-// seq; 0 = now. A past state is a replay from the store's last checkpoint before
-// it, so it costs the same however long the journal is.
+// StateAt returns a run's state after the commit that holds record seq; 0 = now. A past state is
+// replayed from the last checkpoint before it, so the cost does not grow with the length of the
+// journal.
 func (r *Service) StateAt(ctx context.Context, ref runtime.RunRef, seq uint64) (*machine.State, error) {
 	key, err := r.cfg.Engine.FindReadable(ref)
 	if err != nil {

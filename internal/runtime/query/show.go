@@ -10,11 +10,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// ShowTurn renders a turn as it was when the record turn opened it. It gives no
-// token and takes no turn from anybody.
+// ShowTurn renders a turn as it was when the record turn opened it. It returns no turn token and
+// does not affect the executor of the turn.
 //
-// Errors: NOT_FOUND RECORD_NOT_FOUND, FAILED_PRECONDITION NO_OPEN_TURN for a record
-// that opened none.
+// Errors: NOT_FOUND RECORD_NOT_FOUND, FAILED_PRECONDITION NO_OPEN_TURN for a record that opened no
+// turn.
 func (r *Service) ShowTurn(ctx context.Context, ref runtime.RunRef, turn uint64) (render.TurnView, error) {
 	key, err := r.cfg.Engine.FindReadable(ref)
 	if err != nil {
@@ -34,13 +34,13 @@ func (r *Service) ShowTurn(ctx context.Context, ref runtime.RunRef, turn uint64)
 	return r.cfg.Turns.Turn(ctx, key, prog, s)
 }
 
-// everyStatus in the order of the wire.
+// everyStatus lists all statuses in the order of the proto enum.
 var everyStatus = []machine.Status{
 	machine.Running, machine.Waiting, machine.Completed, machine.BudgetExhausted,
 	machine.Escalated, machine.Failed, machine.Cancelled,
 }
 
-// StatusCount is how many runs have a status.
+// StatusCount is the number of runs with a status.
 type StatusCount struct {
 	Status machine.Status
 	Runs   int

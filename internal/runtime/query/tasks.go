@@ -12,19 +12,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// maxTaskLook bounds the tasks that one list looks at: beyond it the total is what
-// was counted so far.
+// maxTaskLook bounds the tasks that one list examines. If there are more, the total counts only the
+// examined ones.
 const maxTaskLook = 10_000
 
 // ListTasksRequest is the argument of [Service.ListTasks].
 type ListTasksRequest struct {
 	runtime.Call
-	// Tenant, ContextID: the tasks of one route, of one context; "" = all.
+	// Tenant and ContextID select the tasks of one route and of one context; "" = all.
 	Tenant    string
 	ContextID string
-	// StatusFrom: the status is of this time or later, Unix nanoseconds; 0 = all.
+	// StatusFrom selects tasks with a status of this time or later, Unix nanoseconds; 0 = all.
 	StatusFrom int64
-	// Match leaves the tasks that it is true for; nil = all.
+	// Match selects the tasks for which it returns true; nil = all.
 	Match func(*machine.State) bool
 	// PageToken is the previous page's NextPage; "" = from the start.
 	PageToken string
@@ -37,12 +37,12 @@ type TaskPage struct {
 	Runs []*machine.State
 	// NextPage is "" after the last page.
 	NextPage string
-	// Total counts the tasks of all pages, among the 10 000 that are looked at.
+	// Total counts the tasks of all pages, among the 10 000 that are examined.
 	Total int
 }
 
-// ListTasks lists the caller's tasks, newest status first; those of everybody for
-// a principal with the scope admin.
+// ListTasks lists the caller's tasks, newest status first. A principal with the scope admin gets
+// the tasks of all principals.
 func (r *Service) ListTasks(ctx context.Context, req ListTasksRequest) (TaskPage, error) {
 	ns, err := r.readable(req.Call)
 	if err != nil {
@@ -86,16 +86,16 @@ func (r *Service) ListTasks(ctx context.Context, req ListTasksRequest) (TaskPage
 	return page, nil
 }
 
-// taskPlace is a task's place in a list.
+// taskPlace is the position of a task in a list.
 type taskPlace struct {
 	statusAt int64
 	run      string
 }
 
-// String is the page token that begins behind the place.
+// String returns the page token that begins after the place.
 func (p taskPlace) String() string { return strconv.FormatInt(p.statusAt, 36) + "." + p.run }
 
-// behind: the place comes after another one; the zero place is before all.
+// behind reports whether the place comes after o. The zero place comes before all others.
 func (p taskPlace) behind(o taskPlace) bool {
 	return o == taskPlace{} || p.statusAt < o.statusAt || p.statusAt == o.statusAt && p.run > o.run
 }

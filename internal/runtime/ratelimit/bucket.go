@@ -2,24 +2,24 @@ package ratelimit
 
 import "time"
 
-// bucket is what is counted together: one key of one limit.
+// bucket is the usage of one key of one limit.
 type bucket struct {
 	limit *Limit
 	key   string
-	// open are the calls that have a place.
+	// open counts the calls that are active.
 	open          int64
 	calls, tokens meter
-	// until: a provider asked to send nothing before.
+	// until is the time before which a provider asked not to send calls.
 	until time.Duration
-	// typical is what calls consume, as far as it was told; 0 = of none.
+	// typical is the average token usage of recent calls; 0 = unknown.
 	typical int64
-	// queues wait for it, among others perhaps.
+	// queues are the queues that wait for this bucket; a queue may also wait for others.
 	queues map[*queue]struct{}
-	// served is the order of service: how much of the bucket each tenant has had by its
-	// weight. now is what the one that was served last had.
+	// served is how much of the bucket each tenant has received, divided by its weight. It gives
+	// the order of service. now is the value of the tenant that was served last.
 	served map[string]float64
 	now    float64
-	// counted for metrics.
+	// admitted and waited are counts for metrics.
 	admitted, waited int64
 }
 
@@ -31,18 +31,18 @@ func newBucket(l *Limit, key string, now time.Duration) *bucket {
 	return b
 }
 
-// bound puts other bounds in force.
+// bound applies new limits.
 func (b *bucket) bound(l *Limit) {
 	b.limit, b.calls.most, b.tokens.most = l, l.PerMinute, l.TokensPerMinute
 }
 
-// full: as many are open as may be.
+// full reports whether the limit of concurrent calls is reached.
 func (b *bucket) full() bool { return b.limit.Concurrent > 0 && b.open >= b.limit.Concurrent }
 
-// never is the pause of who waits for somebody else to be through.
+// never is the wait of a call that can begin only after another call ends.
 const never = time.Duration(1<<63 - 1)
 
-// wait is how long a ticket has to wait for the bucket; 0 = it may go.
+// wait returns how long a reservation has to wait for the bucket; 0 = it may begin.
 func (b *bucket) wait(now time.Duration, t *reservation) time.Duration {
 	if b.full() {
 		return never
@@ -52,8 +52,8 @@ func (b *bucket) wait(now time.Duration, t *reservation) time.Duration {
 	return max(pause, b.tokens.wait(now, b.tokenCost(t)))
 }
 
-// tokenCost is what a ticket takes of the tokens: what it may consume, and where nobody says so,
-// what others did.
+// tokenCost returns the tokens that a reservation takes: its declared maximum, else the typical
+// usage of other calls.
 func (b *bucket) tokenCost(t *reservation) int64 {
 	if t.tokens > 0 {
 		return t.tokens
@@ -61,7 +61,8 @@ func (b *bucket) tokenCost(t *reservation) int64 {
 	return b.typical
 }
 
-// share is what a ticket is worth of a minute, for the order of service.
+// share returns the fraction of a minute's limit that a reservation uses, divided by the tenant's
+// weight. It gives the order of service.
 func (b *bucket) share(t *reservation) float64 {
 	worth := 0.0
 	if most := b.limit.PerMinute; most > 0 {
@@ -76,11 +77,11 @@ func (b *bucket) share(t *reservation) float64 {
 	return worth / b.limit.weight(t.tenant)
 }
 
-// begins is where a tenant stands in the order of service.
+// begins returns the position of a tenant in the order of service.
 func (b *bucket) begins(tenant string) float64 { return max(b.served[tenant], b.now) }
 
-// maxServed bounds the tenants whose place in the order is remembered, once they are not
-// ahead of the others.
+// maxServed bounds the remembered tenants. Only tenants that are not ahead of the others are
+// removed.
 const maxServed = 1024
 
 func (b *bucket) serve(t *reservation) {
@@ -97,20 +98,21 @@ func (b *bucket) serve(t *reservation) {
 	}
 }
 
-// idle: it is as a new one.
+// idle reports whether the bucket is equal to a new one.
 func (b *bucket) idle(now time.Duration) bool {
 	return b.open == 0 && len(b.queues) == 0 && b.until <= now && b.calls.idle(now) && b.tokens.idle(now)
 }
 
-// observeProviderLimits takes what a provider told: what it says is left is the most that is.
+// observeProviderLimits applies limits that a provider reported. What the provider reports as left
+// is the upper bound of what is left.
 func (b *bucket) observeProviderLimits(now time.Duration, told *ProviderLimits) {
 	b.until = max(b.until, now+told.Wait)
 	observeProviderLimit(&b.calls, now, told.Requests, told.RequestsReset)
 	observeProviderLimit(&b.tokens, now, told.Tokens, told.TokensReset)
 }
 
-// observeProviderLimit counts what the provider counted and we did not as taken so long ago that it is
-// over when the provider says.
+// observeProviderLimit records usage that the provider counted and this process did not. The usage
+// is dated so that it expires at the provider's reset time.
 func observeProviderLimit(m *meter, now time.Duration, left *int64, reset time.Duration) {
 	if left == nil || m.most == 0 {
 		return

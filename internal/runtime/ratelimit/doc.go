@@ -1,10 +1,12 @@
-// Package ratelimit makes calls of models and tools wait until the operator's limits have room.
+// Package ratelimit delays calls of models and tools until the operator's limits allow them.
 //
-// Owns: the table of limits in force, what of each was taken in the last minute, who has a place
-// and which calls wait. [Limiter] is pure and single-threaded: the time is an argument, and it decides; [Service] locks
-// it, knows the clock and follows the commits of runs.
-// Keeps: in no minute are there more calls or tokens than a limit allows, and never more open at
-// once, in any process that counted them: after a restart the last minute is read from the journal,
-// and who is open from the runs. Of tenants that wait for the same, each is served by its weight,
-// however much the others have queued; who waits first of a tenant goes first.
+// Owns: the current table of limits; the usage of each limit in the last minute; the active and the
+// waiting calls. [Limiter] is pure and single-threaded: it takes the time as an argument and
+// decides. [Service] locks it, reads the clock and follows the commits of runs.
+//
+// Guarantees: no minute has more calls or tokens than a limit allows, and there are never more
+// concurrent calls than allowed. This holds across restarts: the usage of the last minute is read
+// from the journal, and the active calls from the runs. Tenants that wait for the same limit are
+// served in proportion to their weights, however many calls each has queued. The calls of one
+// tenant are served first come, first served.
 package ratelimit

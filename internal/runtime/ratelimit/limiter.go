@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// ID names one call: a step of a run by its key. Attempts of a tool are calls of their own;
-// of a model the executor makes them under one call, and Attempt is 0.
+// ID identifies one call: a step of a run, by its key. Each attempt of a tool step is a separate
+// call. All attempts of a model step share one call, and Attempt is 0.
 type ID struct {
 	Namespace uint32
 	Run, Key  string
@@ -20,14 +20,15 @@ type ID struct {
 type Request struct {
 	ID   ID
 	Call Call
-	// Step is the number of a step that a tool does; 0 = a call of a model, which has one
-	// once it is recorded.
+	// Step is the number of a tool step. It is 0 for a model call, which has a number only after it
+	// is recorded.
 	Step uint32
-	// Tokens is what it may consume; 0 = nobody says.
+	// Tokens is the most that the call may consume; 0 = unknown.
 	Tokens int64
 }
 
-// reservation is a call that waits or has a place.
+// reservation is a call that waits or is active. An active call occupies a slot in each of its
+// buckets.
 type reservation struct {
 	Request
 	tokens  int64
@@ -35,16 +36,17 @@ type reservation struct {
 	buckets []*bucket
 	queue   *queue
 	seq     uint64
-	// requestedAt and began are when.
+	// requestedAt and startedAt are the times of the request and of its start.
 	requestedAt, startedAt time.Duration
 	granted                bool
-	// recorded: the run's record has it.
+	// recorded reports whether the call is in a record of the run.
 	recorded bool
-	// step is its number, as soon as there is one.
+	// step is the step number, once it is known.
 	step uint32
 }
 
-// maxTokens is what a ticket takes of tokens from now on, whatever others consume meanwhile.
+// maxTokens returns the largest number of tokens that the reservation takes from one of its
+// buckets. A granted reservation keeps this number, even if the typical usage changes later.
 func (t *reservation) maxTokens() (n int64) {
 	for _, b := range t.buckets {
 		n = max(n, b.tokenCost(t))
@@ -52,7 +54,8 @@ func (t *reservation) maxTokens() (n int64) {
 	return n
 }
 
-// queue is those that wait for the same buckets and are of one tenant, first come first.
+// queue holds the waiting calls of one tenant for the same set of buckets, first come, first
+// served.
 type queue struct {
 	name    string
 	tenant  string
@@ -60,8 +63,19 @@ type queue struct {
 	waiting []*reservation
 }
 
-// Limiter decides who may begin. Not safe for concurrent use. Its times are of one clock that
-// goes on evenly.
+// Limiter decides which calls may begin. Not safe for concurrent use. All times come from one
+// monotonic clock.
+//
+// Problem: a call counts against several limits at once, may need many tokens, and competes with
+// other tenants.
+//
+// Invariants: a granted call has its calls and tokens charged, and its slot taken, in all of its
+// buckets. A call that was never recorded gets all of that refunded when it is released.
+//
+// Order: queues are sorted by how much their tenant has received, in the bucket of which it has
+// received most; then by the time of the request. If the first queue has to wait for a bucket,
+// that bucket is closed to all queues behind it in this round. Otherwise small calls would overtake
+// a large one forever.
 type Limiter struct {
 	table        *Table
 	buckets      map[string]*bucket
@@ -69,19 +83,19 @@ type Limiter struct {
 	reservations map[ID]*reservation
 	seq          uint64
 	sweep        int
-	// totals are by entry.
+	// totals are by limit.
 	totals map[string]*Total
 }
 
-// NewLimiter is one with a table; nil limits nothing.
+// NewLimiter returns a Limiter with a table; nil = no limits.
 func NewLimiter(table *Table) *Limiter {
 	d := &Limiter{buckets: map[string]*bucket{}, queues: map[string]*queue{}, reservations: map[ID]*reservation{}, sweep: minSweep, totals: map[string]*Total{}}
 	d.table = cmp.Or(table, &Table{})
 	return d
 }
 
-// Replace puts another table in force. What was counted of an entry stays with the entry of
-// the same name and key; who has a place keeps it, and who waits is asked of the new entries.
+// Replace applies a new table. Usage is kept for a limit with the same name and key. Active calls
+// stay active. Waiting calls are matched with the new limits.
 func (d *Limiter) Replace(now time.Duration, table *Table) {
 	before := d.buckets
 	d.table, d.buckets, d.queues = table, map[string]*bucket{}, map[string]*queue{}
@@ -101,7 +115,7 @@ func (d *Limiter) Replace(now time.Duration, table *Table) {
 	slices.SortFunc(all, func(a, b *reservation) int { return cmp.Compare(a.seq, b.seq) })
 	for _, t := range all {
 		if !t.granted && t.queue == nil {
-			continue // is placed when it asks
+			continue // The reservation is matched when its call asks again.
 		}
 		d.matchBuckets(now, t)
 		if t.granted {
@@ -114,7 +128,7 @@ func (d *Limiter) Replace(now time.Duration, table *Table) {
 	}
 }
 
-// matchBuckets finds the buckets of a ticket.
+// matchBuckets finds the buckets of a reservation.
 func (d *Limiter) matchBuckets(now time.Duration, t *reservation) {
 	t.buckets = nil
 	vars := t.Call.vars()
@@ -126,7 +140,7 @@ func (d *Limiter) matchBuckets(now time.Duration, t *reservation) {
 	t.tenant = t.Call.Labels[d.table.Tenant]
 }
 
-// minSweep is how many buckets there are before those are forgotten that count nothing.
+// minSweep is the number of buckets above which idle ones are removed.
 const minSweep = 1024
 
 func (d *Limiter) bucket(now time.Duration, l *Limit, key string) *bucket {
@@ -156,8 +170,9 @@ func (d *Limiter) newReservation(now time.Duration, ask *Request) *reservation {
 	return t
 }
 
-// Acquire says whether a call may begin now. If not it waits, and [Limiter.Admit] tells when it may.
-// Who asks again has the place that it had. limited is false for a call that no entry is about.
+// Acquire reports whether a call may begin now. If not, the call waits until [Limiter.Admit]
+// returns it. A call that asks again keeps its position. limited is false for a call that no limit
+// covers.
 func (d *Limiter) Acquire(now time.Duration, ask Request) (granted, limited bool) {
 	t := d.reservations[ask.ID]
 	switch {
@@ -180,7 +195,8 @@ func (d *Limiter) Acquire(now time.Duration, ask Request) (granted, limited bool
 	return false, true
 }
 
-// free: nobody is before the ticket, and there is room.
+// free reports whether the reservation may begin now: no other call waits for its buckets, and all
+// of them have room.
 func (d *Limiter) free(now time.Duration, t *reservation) bool {
 	for _, b := range t.buckets {
 		if len(b.queues) > 0 || b.wait(now, t) > 0 {
@@ -190,7 +206,7 @@ func (d *Limiter) free(now time.Duration, t *reservation) bool {
 	return true
 }
 
-// enqueue puts a ticket into its line, behind those that asked before it.
+// enqueue adds a reservation to its queue, behind the earlier requests.
 func (d *Limiter) enqueue(t *reservation) {
 	var name strings.Builder
 	name.WriteString(strconv.Quote(t.tenant))
@@ -213,7 +229,7 @@ func (d *Limiter) enqueue(t *reservation) {
 	l.waiting = slices.Insert(l.waiting, i, t)
 }
 
-// dequeue takes a ticket out of its line.
+// dequeue removes a reservation from its queue.
 func (d *Limiter) dequeue(t *reservation) {
 	l := t.queue
 	if t.queue = nil; l == nil {
@@ -235,7 +251,7 @@ func (d *Limiter) dequeue(t *reservation) {
 	}
 }
 
-// grant gives a ticket its place.
+// grant starts a reservation: it takes a slot and charges the usage in each bucket.
 func (d *Limiter) grant(now time.Duration, t *reservation) {
 	t.granted, t.startedAt, t.tokens = true, now, t.maxTokens()
 	for _, b := range t.buckets {
@@ -260,7 +276,7 @@ func (d *Limiter) total(limit string) *Total {
 	return d.totals[limit]
 }
 
-// charge counts a call of a ticket as begun at a time.
+// charge counts a call that begins at the given time.
 func (b *bucket) charge(now, at time.Duration, t *reservation) {
 	if b.calls.most > 0 {
 		b.calls.take(now, at, 1)
@@ -270,7 +286,7 @@ func (b *bucket) charge(now, at time.Duration, t *reservation) {
 	}
 }
 
-// tag is where a line stands in the order of service.
+// tag returns the position of a queue in the order of service.
 func (l *queue) tag() float64 {
 	tag := 0.0
 	for _, b := range l.buckets {
@@ -279,17 +295,17 @@ func (l *queue) tag() float64 {
 	return tag
 }
 
-// before orders lines by service, then by who asked first.
+// before compares queues by the order of service, then by the time of their first request.
 func (l *queue) before(other *queue) int {
 	return cmp.Or(cmp.Compare(l.tag(), other.tag()), cmp.Compare(l.waiting[0].seq, other.waiting[0].seq))
 }
 
-// Admit lets those begin that may, in the order of service, and says after how long it is to
-// be called again; [never] = once something is told.
+// Admit starts the waiting calls that may begin, in the order of service, and returns their IDs.
+// again is the time until the next call of Admit; [never] = only after another change.
 func (d *Limiter) Admit(now time.Duration) (begun []ID, again time.Duration) {
 	again = never
-	// A bucket for which the first in order has to wait is closed to all behind it: whoever
-	// is small would else go for ever before who is large.
+	// A bucket for which an earlier queue has to wait is closed to all queues behind it. Otherwise
+	// small calls would overtake a large one forever.
 	closed := map[*bucket]bool{}
 	waiting := make([]*queue, 0, len(d.queues))
 	for _, l := range d.queues {
@@ -315,7 +331,8 @@ func (d *Limiter) Admit(now time.Duration) (begun []ID, again time.Duration) {
 	return begun, again
 }
 
-// blocked says how long the first of a line has to wait, at least, and closes what it waits for.
+// blocked returns how long the first call of a queue has to wait at least. It closes the buckets
+// that the call waits for.
 func (l *queue) blocked(now time.Duration, closed map[*bucket]bool) time.Duration {
 	longest := time.Duration(0)
 	shut := false
@@ -335,7 +352,7 @@ func (l *queue) blocked(now time.Duration, closed map[*bucket]bool) time.Duratio
 	return longest
 }
 
-// MarkRecorded says that the call of a ticket is recorded, as the step of a number.
+// MarkRecorded notes that a call was recorded as the given step.
 func (d *Limiter) MarkRecorded(now time.Duration, ask Request, step uint32) {
 	t := d.reservations[ask.ID]
 	if t == nil {
@@ -345,14 +362,14 @@ func (d *Limiter) MarkRecorded(now time.Duration, ask Request, step uint32) {
 		}
 	}
 	if !t.granted {
-		// It was begun without us: it counts all the same.
+		// The call began without a grant. It counts all the same.
 		d.dequeue(t)
 		d.grant(now, t)
 	}
 	t.recorded, t.step = true, step
 }
 
-// ChargeRetry counts another call of a ticket that has its place, at a time that may be to come.
+// ChargeRetry counts one more attempt of an active call, at a time that may be in the future.
 func (d *Limiter) ChargeRetry(now, at time.Duration, id ID) {
 	t := d.reservations[id]
 	if t == nil {
@@ -365,7 +382,8 @@ func (d *Limiter) ChargeRetry(now, at time.Duration, id ID) {
 	}
 }
 
-// Settle says what a call has consumed; 0 = nobody says.
+// Settle replaces the reserved tokens of a call with the tokens that it used; 0 = unknown, and the
+// reservation stays.
 func (d *Limiter) Settle(now time.Duration, id ID, used int64) {
 	t := d.reservations[id]
 	if t == nil || used <= 0 {
@@ -381,7 +399,7 @@ func (d *Limiter) Settle(now time.Duration, id ID, used int64) {
 	t.tokens = used
 }
 
-// ObserveProviderLimits takes what a provider told with what came of a call.
+// ObserveProviderLimits applies the limits that a provider reported with the outcome of a call.
 func (d *Limiter) ObserveProviderLimits(now time.Duration, id ID, told *ProviderLimits) {
 	t := d.reservations[id]
 	if t == nil {
@@ -394,8 +412,7 @@ func (d *Limiter) ObserveProviderLimits(now time.Duration, id ID, told *Provider
 	}
 }
 
-// Retry says that the executor calls again after a pause, and returns the pause that the
-// limits ask for.
+// Retry counts another attempt after a pause, and returns the pause that the limits require.
 func (d *Limiter) Retry(now time.Duration, id ID, pause time.Duration) time.Duration {
 	t := d.reservations[id]
 	if t == nil {
@@ -409,8 +426,8 @@ func (d *Limiter) Retry(now time.Duration, id ID, pause time.Duration) time.Dura
 	return pause
 }
 
-// Release ends a ticket: a place is free, and what was taken for a call that was never recorded
-// is given back.
+// Release ends a reservation. It frees the slot, and refunds the usage of a call that was never
+// recorded.
 func (d *Limiter) Release(now time.Duration, id ID) {
 	t := d.reservations[id]
 	if t == nil {
@@ -423,8 +440,8 @@ func (d *Limiter) Release(now time.Duration, id ID) {
 	}
 }
 
-// Requeue takes the place of a call that did not begin: it counts as if it had never been let
-// go, and has its place in the order when it asks again.
+// Requeue ends the grant of a call that did not begin. Its usage is refunded, and the call keeps
+// its position when it asks again.
 func (d *Limiter) Requeue(now time.Duration, id ID) {
 	t := d.reservations[id]
 	if t == nil || !t.granted {
@@ -435,7 +452,7 @@ func (d *Limiter) Requeue(now time.Duration, id ID) {
 	t.granted, t.tokens = false, t.Request.Tokens
 }
 
-// releaseSlot frees a ticket's place, and gives back what was taken for a call that never was.
+// releaseSlot frees a reservation's slot, and refunds the usage of a call that was never recorded.
 func (d *Limiter) releaseSlot(now time.Duration, t *reservation) {
 	for _, b := range t.buckets {
 		b.open--
@@ -454,8 +471,8 @@ func (d *Limiter) releaseSlot(now time.Duration, t *reservation) {
 	}
 }
 
-// ReplayPast counts a call that another process made at a time, and keeps what a provider asked
-// for then: to send nothing before until.
+// ReplayPast counts a call that an earlier process made, and a provider's request not to send calls
+// before until.
 func (d *Limiter) ReplayPast(now, at, until time.Duration, call *Call, tokens int64) {
 	t := &reservation{Request: Request{Call: *call}, tokens: tokens}
 	d.matchBuckets(now, t)
@@ -468,14 +485,14 @@ func (d *Limiter) ReplayPast(now, at, until time.Duration, call *Call, tokens in
 	}
 }
 
-// Recorded: the call of a ticket is recorded.
+// Recorded reports whether a call is recorded.
 func (d *Limiter) Recorded(id ID) bool {
 	t := d.reservations[id]
 	return t != nil && t.recorded
 }
 
-// Restore seats a call that another process let begin; counted says that nobody else counts
-// it as begun in the last minute.
+// Restore makes a call active that an earlier process started. count charges the call now, because
+// no other code counts it in the last minute.
 func (d *Limiter) Restore(now time.Duration, ask Request, step uint32, count bool) {
 	t := d.newReservation(now, &ask)
 	if len(t.buckets) == 0 {

@@ -8,20 +8,20 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-// Wait is what a run waits for.
+// Wait describes one waiting call of a run.
 type Wait struct {
-	// Limits and Keys are the entries that its call is counted with, and as what.
+	// Limits and Keys are the limits that apply to the call, and its key in each.
 	Limits, Keys []string
-	// Model or Tool is what it wants to call; Step is 0 for a call of a model, which gets its
-	// number with its place.
+	// Model or Tool is the target of the call. Step is 0 for a model call, which gets its number
+	// when it begins.
 	Model, Tool string
 	Step        uint32
-	// For is how long it has waited, Ahead how many of its tenant go before it.
+	// For is how long the call has waited. Ahead is how many calls of the same queue come first.
 	For   time.Duration
 	Ahead int
 }
 
-// Waiting lists what the calls of a run wait for, those that wait longest first.
+// Waiting lists the waiting calls of a run, longest wait first.
 func (r *Service) Waiting(key runtime.RunKey) []Wait {
 	if !r.on.Load() {
 		return nil
@@ -47,33 +47,33 @@ func (t *reservation) wait(now time.Duration) Wait {
 	return w
 }
 
-// Figure is the state of one key of an entry.
+// Figure is the state of one key of a limit.
 type Figure struct {
 	Limit, Key string
-	// Concurrent, PerMinute and TokensPerMinute are the bounds, 0 = none; Open, Begun and
-	// Tokens what there is of them, the latter two of the last minute.
+	// Concurrent, PerMinute and TokensPerMinute are the bounds, 0 = none. Open counts the active
+	// calls. Started and Tokens are the calls and tokens of the last minute.
 	Concurrent, PerMinute, TokensPerMinute int64
 	Open, Started, Tokens                  int64
-	// Waiting are calls that wait, by tenant.
+	// Waiting counts the waiting calls by tenant.
 	Waiting map[string]int64
-	// Held is how long a provider asked to send nothing.
+	// Held is how long the provider still asks not to send calls.
 	Held time.Duration
 	// Admitted and Waited count since the key was first used.
 	Admitted, Waited int64
 }
 
-// Total is what was counted of one entry since the process began, and what there is now.
+// Total holds the counts of one limit since the process started, and its current state.
 type Total struct {
 	Limit string
-	// Admitted are the calls that began, Waited those of them that had waited, WaitedFor how
-	// long all of them together.
+	// Admitted counts the calls that began; Waited, those of them that had to wait. WaitedFor is
+	// the sum of their waits.
 	Admitted, Waited int64
 	WaitedFor        time.Duration
-	// Open and Queued are those that are open, and that wait.
+	// Open counts the active calls; Queued, the waiting calls.
 	Open, Queued int64
 }
 
-// Totals lists the entries in force, in their order.
+// Totals lists the limits of the current table, in its order.
 func (r *Service) Totals() []Total {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,7 +93,7 @@ func (r *Service) Totals() []Total {
 	return out
 }
 
-// Figures lists all keys that are known, by entry as in the table, then by key.
+// Figures lists all known keys, ordered by limit as in the table, then by key.
 func (r *Service) Figures() []Figure {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -112,7 +112,7 @@ func (r *Service) Figures() []Figure {
 	return out
 }
 
-// Queued is how many calls wait.
+// Queued returns how many calls wait.
 func (f *Figure) Queued() (n int64) {
 	for _, calls := range f.Waiting {
 		n += calls
@@ -134,7 +134,7 @@ func (b *bucket) figure(now time.Duration) Figure {
 	return f
 }
 
-// Limits are the entries in force.
+// Limits returns the current table.
 func (r *Service) Limits() *Table {
 	r.mu.Lock()
 	defer r.mu.Unlock()

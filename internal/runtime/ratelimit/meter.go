@@ -6,22 +6,22 @@ import (
 )
 
 const (
-	// minute is the time in which a limit holds. It is half a second longer than one: calls
-	// arrive later than they are let go, and not all of them equally late.
+	// minute is the window in which a limit holds. It is half a second longer than a minute,
+	// because calls reach the provider with varying delay after they are granted.
 	minute = 60*time.Second + 500*time.Millisecond
-	// grain is how near to each other what was taken counts as taken at once, at the later
-	// time. It bounds what is remembered.
+	// grain is the interval within which usage is stored as one entry, dated with the latest time.
+	// It bounds the memory.
 	grain = 100 * time.Millisecond
 )
 
-// meter is one rate: no minute has more than most, and what comes does so evenly, but for a
-// burst of a tenth.
+// meter enforces one rate: no window exceeds most, and usage is spread evenly, except for a burst
+// of a tenth of the limit.
 type meter struct {
 	most int64
-	// level is what may be taken at once, as of at; below zero after something large.
+	// level is how much may be taken at once, as of at. It is negative after a large call.
 	level float64
 	at    time.Duration
-	// slots are what was taken in the last minute, oldest first, and sum all of them.
+	// slots are the usage of the last window, oldest first, and sum is their total.
 	slots []slot
 	sum   int64
 }
@@ -31,14 +31,14 @@ type slot struct {
 	n           int64
 }
 
-// burst is the most that level reaches: nothing is saved up while the minute is used up, or
-// each minute would begin as unevenly as the first.
+// burst returns the maximum of level. It is lower when the window is nearly used up. Otherwise a
+// burst would be saved up, and each minute would begin as unevenly as the first.
 func (m *meter) burst() float64 { return max(1, min(float64(m.most)/10, float64(m.most-m.sum))) }
 
 // perSecond is how fast level rises.
 func (m *meter) perSecond() float64 { return float64(m.most) / 60 }
 
-// advance brings the meter to a time; one that is over changes nothing.
+// advance moves the meter to a time. An earlier time changes nothing in level.
 func (m *meter) advance(now time.Duration) {
 	if now > m.at {
 		m.level = max(m.level, min(m.burst(), m.level+m.perSecond()*(now-m.at).Seconds()))
@@ -52,14 +52,15 @@ func (m *meter) advance(now time.Duration) {
 	m.slots = slices.Delete(m.slots, 0, gone)
 }
 
-// need is what of n the level has to have: a call that is larger than the burst waits for a
-// full one, and the calls after it for what it owes.
+// need returns how high level must be to take n. A call larger than the burst waits for a full
+// burst, and later calls wait for the level to recover.
 func (m *meter) need(n int64) float64 { return min(float64(n), m.burst()) }
 
-// fits is what n counts as: who may take more than a minute has waits for a whole one.
+// fits limits n to a whole window: a call that may use more than the limit waits for an empty
+// window.
 func (m *meter) fits(n int64) int64 { return min(n, m.most) }
 
-// wait is how long it takes until n may be taken; 0 = at once. most 0 is no limit.
+// wait returns how long until n may be taken; 0 = at once. most 0 means no limit.
 func (m *meter) wait(now time.Duration, n int64) time.Duration {
 	if m.most == 0 {
 		return 0
@@ -78,8 +79,7 @@ func (m *meter) wait(now time.Duration, n int64) time.Duration {
 	return pause
 }
 
-// take counts n as taken at a time, which may be one to come or one that was, whether there
-// is room or not.
+// take counts n at a time, which may be in the past or the future, even if it exceeds the limit.
 func (m *meter) take(now, at time.Duration, n int64) {
 	m.advance(now)
 	m.level -= float64(n)
@@ -87,7 +87,8 @@ func (m *meter) take(now, at time.Duration, n int64) {
 	m.advance(now)
 }
 
-// replayPast counts n as taken at a time by somebody else; from now on what comes comes evenly.
+// replayPast counts n as used at a time by another process. Later usage is spread evenly, without a
+// burst.
 func (m *meter) replayPast(now, at time.Duration, n int64) {
 	if m.most > 0 && n > 0 {
 		m.level = min(m.level, 0)
@@ -96,7 +97,7 @@ func (m *meter) replayPast(now, at time.Duration, n int64) {
 	}
 }
 
-// put remembers n at a time.
+// put stores n at a time.
 func (m *meter) put(at time.Duration, n int64) {
 	m.sum += n
 	i := len(m.slots)
@@ -111,8 +112,8 @@ func (m *meter) put(at time.Duration, n int64) {
 	m.slots = slices.Insert(m.slots, i, slot{first: at, last: at, n: n})
 }
 
-// correct changes what was taken at a time by as much as it was too much (below zero) or too
-// little: a minute after it was taken nobody counts it any more.
+// correct changes the usage counted at a time by the difference. A negative difference means that
+// too much was counted. A window later the change has no effect.
 func (m *meter) correct(now, at time.Duration, by int64) {
 	m.advance(now)
 	if by > 0 {
@@ -129,7 +130,7 @@ func (m *meter) correct(now, at time.Duration, by int64) {
 	}
 }
 
-// idle: nothing is known that would have to be remembered.
+// idle reports whether the meter has no usage to remember.
 func (m *meter) idle(now time.Duration) bool {
 	m.advance(now)
 	return len(m.slots) == 0

@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// OnCommit is told of a commit, in the run's own turn: what was asked for has its place from
-// here on, and what is over gives it back.
+// OnCommit updates the calls of a run after a commit, under the lock of the run. A requested model
+// call becomes recorded, and ended calls are released.
 func (r *Service) OnCommit(c *runtime.Commit) {
 	if !r.on.Load() {
 		return
@@ -37,7 +37,7 @@ func (r *Service) OnCommit(c *runtime.Commit) {
 	}
 }
 
-// calls: a commit asks for a call of a model.
+// calls reports whether a commit requests a model call.
 func calls(c *runtime.Commit) bool {
 	for i := range c.Entry.Records {
 		if rec, ok := c.Entry.Records[i].Body.(*machine.StepRequested); ok && rec.Kind == machine.KindModel {
@@ -47,7 +47,7 @@ func calls(c *runtime.Commit) bool {
 	return false
 }
 
-// asks seats a call that was recorded.
+// asks records a model call that was requested.
 func (r *Service) asks(now time.Duration, c *runtime.Commit, rec *machine.StepRequested) {
 	ask := Request{
 		ID:   ID{Namespace: c.Key.Namespace, Run: c.Key.ID, Key: rec.Key},
@@ -61,7 +61,7 @@ func (r *Service) asks(now time.Duration, c *runtime.Commit, rec *machine.StepRe
 	r.ofRun(ask.ID)
 }
 
-// answers settles what came of a call, and counts the next one that its executor makes.
+// answers settles the outcome of a model call, and counts the next attempt of the executor.
 func (r *Service) answers(now time.Duration, c *runtime.Commit, rec *machine.StepResolved, at int64) {
 	id, ok := r.ofStep(c.Key, rec.Step)
 	if !ok {
@@ -81,7 +81,7 @@ func (r *Service) answers(now time.Duration, c *runtime.Commit, rec *machine.Ste
 	}
 }
 
-// ofStep finds the ticket of a step.
+// ofStep finds the reservation of a step.
 func (r *Service) ofStep(key runtime.RunKey, step uint32) (ID, bool) {
 	for id := range r.runs[key] {
 		if t := r.limiter.reservations[id]; t != nil && t.recorded && t.step == step {
@@ -91,12 +91,12 @@ func (r *Service) ofStep(key runtime.RunKey, step uint32) (ID, bool) {
 	return ID{}, false
 }
 
-// over ends the tickets of a run that its state has no more use for.
+// over releases the reservations that the run's state no longer needs.
 func (r *Service) over(key runtime.RunKey, s *machine.State) (some bool) {
 	for id := range r.runs[key] {
 		t := r.limiter.reservations[id]
 		if t == nil || t.Call.Model != "" && t.granted && !t.recorded {
-			continue // its caller is on the way
+			continue // Its caller is about to commit it.
 		}
 		if t.granted || t.Call.Tool != "" {
 			if pending(s, id) {
@@ -118,8 +118,9 @@ func (r *Service) over(key runtime.RunKey, s *machine.State) (some bool) {
 	return some
 }
 
-// pending: the step of a ticket may be with somebody. One of which nobody knows, about which
-// somebody is asked, and one that is held again are with nobody.
+// pending reports whether a worker may be executing the step of a reservation. It is false for a
+// step with an unknown outcome, a step that waits for an outcome decision, and a step that is held
+// again.
 func pending(s *machine.State, id ID) bool {
 	if s.Status.Terminal() {
 		return false

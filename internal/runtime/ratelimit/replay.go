@@ -12,18 +12,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// What the last minute had before this process began, or before there were limits, is in the
-// journal; who has a place is in the runs. Nothing else is stored.
+// This file restores the usage of the last minute from before this process started, or before there
+// were limits. The journal has the usage, and the runs have the active calls. No other data is
+// stored.
 
 const (
-	// lookPage is how many entries, and runs, are read at once.
+	// lookPage is how many entries, or runs, are read at once.
 	lookPage = 512
-	// maxLookSteps bounds the pending steps that are looked at.
+	// maxLookSteps bounds the pending steps that are read.
 	maxLookSteps = 65536
 	lookRetry    = time.Second
 )
 
-// look finds out what was before, once there are limits.
+// look restores the past usage, once there are limits.
 func (r *Service) look(ctx context.Context) {
 	if !r.on.Load() || r.looking {
 		return
@@ -74,15 +75,16 @@ func (r *Service) lookOnce(ctx context.Context) error {
 	wall, now := r.cfg.Clock.Now().UnixNano(), r.now()
 	for i := range past {
 		p := &past[i]
-		// What is to come is the next attempt of a call; a clock that was set back makes
-		// nothing later than that.
+		// A time in the future is that of a call's next attempt. It is limited to one window, in
+		// case the clock was set back.
 		at := min(now-time.Duration(wall-p.at), now+minute)
 		r.limiter.ReplayPast(now, at, now+time.Duration(max(0, p.until-wall)), &p.call, p.tokens)
 	}
 	return nil
 }
 
-// behind notes up to where the journal says what was; behind it commits do.
+// behind stores the journal positions up to which the past is read. Later records arrive as
+// commits.
 func (r *Service) behind(ctx context.Context, namespaces []uint32) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,7 +103,7 @@ func (r *Service) behind(ctx context.Context, namespaces []uint32) error {
 	return nil
 }
 
-// pastCall is a call that the journal has.
+// pastCall is a call found in the journal.
 type pastCall struct {
 	call      Call
 	run       string
@@ -110,8 +112,8 @@ type pastCall struct {
 	tokens    int64
 }
 
-// lastMinute reads the calls that began in it, or that came to something in it where nobody
-// has recorded when they began.
+// lastMinute reads the calls that began in the last minute. It also reads those that ended in it,
+// if their start is not recorded.
 func (r *Service) lastMinute(ctx context.Context, ns uint32) (calls []pastCall, err error) {
 	since := r.cfg.Clock.Now().Add(-minute).UnixNano()
 	tail := r.tails[ns]
@@ -135,7 +137,7 @@ func (r *Service) lastMinute(ctx context.Context, ns uint32) (calls []pastCall, 
 	return calls, nil
 }
 
-// firstSince finds the cursor behind which entries are of since or later.
+// firstSince finds the cursor after which entries have the time since or later.
 func (r *Service) firstSince(ctx context.Context, ns uint32, since int64, tail uint64) (uint64, error) {
 	low, high := uint64(0), tail
 	for low < high {
@@ -145,7 +147,7 @@ func (r *Service) firstSince(ctx context.Context, ns uint32, since int64, tail u
 		case err != nil:
 			return 0, err
 		case len(entries) == 0 && scanned > mid && scanned < tail:
-			low = scanned // nothing is left of what was in between
+			low = scanned // no entries are left in between
 		case len(entries) == 0 || entries[0].Input.At >= since:
 			high = mid
 		default:
@@ -155,7 +157,7 @@ func (r *Service) firstSince(ctx context.Context, ns uint32, since int64, tail u
 	return low, nil
 }
 
-// readEntry adds the calls that an entry tells of.
+// readEntry adds the calls that an entry records.
 func (r *Service) readEntry(ctx context.Context, ns uint32, e *machine.Entry, heads map[string]*machine.State, calls []pastCall) []pastCall {
 	for i := range e.Records {
 		at := e.Records[i].At
@@ -178,7 +180,7 @@ func (r *Service) readEntry(ctx context.Context, ns uint32, e *machine.Entry, he
 	return calls
 }
 
-// readAnswer settles a call that began in the last minute, and adds the one that was to follow.
+// readAnswer settles a call that began in the last minute, and adds its next attempt.
 func (r *Service) readAnswer(ctx context.Context, ns uint32, run string, rec *machine.StepResolved, at int64, heads map[string]*machine.State, calls []pastCall) []pastCall {
 	for i := len(calls) - 1; i >= 0; i-- {
 		if calls[i].run == run && calls[i].step == rec.Step {
@@ -198,7 +200,7 @@ func (r *Service) readAnswer(ctx context.Context, ns uint32, run string, rec *ma
 	return append(calls, next)
 }
 
-// limited: a provider refused a call because there were too many.
+// limited reports whether a provider refused a call because of its rate limit.
 func limited(code string) bool {
 	return strings.Contains(code, "RATE_LIMIT") || strings.Contains(code, "429")
 }
@@ -215,8 +217,8 @@ func (r *Service) pastCall(ctx context.Context, ns uint32, run, model, tool stri
 	return r.call(s, model, tool)
 }
 
-// lookOpen seats the calls of models that nobody has answered: their runs have an open turn,
-// which may wait for its next attempt.
+// lookOpen restores model calls without an answer. Their runs have an open turn, which may wait for
+// its next attempt.
 func (r *Service) lookOpen(ctx context.Context, ns uint32) error {
 	open := machine.RunFilter{Status: []machine.Status{machine.Running, machine.Waiting}}
 	for after := ""; ; {
@@ -241,7 +243,8 @@ func asksModel(p machine.ToolStep) bool {
 	return p.Model != nil && p.Dispatchable()
 }
 
-// lookSteps seats the steps that a worker has. Calls that a caller makes itself take no place.
+// lookSteps restores the steps that a worker holds. Calls that a caller executes itself occupy no
+// slot.
 func (r *Service) lookSteps(ctx context.Context) error {
 	rows, err := r.cfg.Store.Outbox(ctx, machine.OutboxStep, math.MaxInt64, maxLookSteps)
 	if err != nil {
@@ -263,9 +266,9 @@ func (r *Service) lookSteps(ctx context.Context) error {
 	return nil
 }
 
-// restorePending gives pending steps of a run their place, in the run's own turn: whatever ends them
-// comes before or behind it. A call of a model was counted when it was asked for. An error says
-// that the store cannot be read now; a run that cannot be read at all has no place.
+// restorePending makes pending steps of a run active, under the lock of the run, so that the commit
+// that ends a step comes before or after. A model call is already counted by its request. An error
+// means that the store cannot be read now. A run that can never be read is skipped.
 func (r *Service) restorePending(ctx context.Context, key runtime.RunKey, which func(machine.ToolStep) bool) error {
 	err := r.cfg.Engine.WithRunLock(key, func() error {
 		s, _, err := r.cfg.Engine.Current(ctx, key)
@@ -299,8 +302,8 @@ func (r *Service) restorePending(ctx context.Context, key runtime.RunKey, which 
 	return nil
 }
 
-// unread: the store was not read, or does not answer now; it is asked again. A refusal says what
-// there is: no run, or one that is damaged.
+// unread reports whether the store could not be read now, so that the read must be retried. A final
+// error, like a missing or damaged run, returns false.
 func unread(err error) bool {
 	if err == nil || errors.Is(err, machine.ErrNoStep) {
 		return false

@@ -14,24 +14,24 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/packcache"
 )
 
-// Engine is what the room needs of the way of a transition.
+// Engine is the part of the runtime engine that the rate limiter uses.
 type Engine interface {
-	// Apply takes an input through the way.
+	// Apply applies an input.
 	Apply(ctx context.Context, req runtime.Request) (runtime.Answer, error)
 	// Find resolves the address of a run that a principal may see.
 	Find(ref runtime.RunRef) (runtime.RunKey, error)
-	// Current is a run's newest state and its program.
+	// Current returns the newest state of a run and its program.
 	Current(ctx context.Context, key runtime.RunKey) (*machine.State, *packcache.Program, error)
-	// WithRunLock calls do in the run's own turn.
+	// WithRunLock calls do under the lock of the run.
 	WithRunLock(key runtime.RunKey, do func() error) error
-	// Health is nil while inputs are taken, else why they are not.
+	// Health returns nil while the engine accepts inputs, else the reason why it does not.
 	Health() error
-	// NamespaceName is the name of a namespace, NamespaceNumbers are all of them.
+	// NamespaceName returns the name of a namespace; NamespaceNumbers returns all namespaces.
 	NamespaceName(number uint32) string
 	NamespaceNumbers() []uint32
 }
 
-// Store is what is read after a restart.
+// Store is the part of the store that is read after a restart.
 type Store interface {
 	Tail(ctx context.Context, ns uint32) (uint64, error)
 	Journal(ctx context.Context, ns uint32, after uint64, page machine.Page) ([]machine.Entry, uint64, error)
@@ -40,59 +40,62 @@ type Store interface {
 	StepHolder(ctx context.Context, row machine.OutboxRow) (machine.StepHolder, error)
 }
 
-// Config is what a [Service] needs; all of it is required.
+// Config configures a [Service]. All fields are required.
 type Config struct {
 	Engine Engine
 	Store  Store
 	Clock  runtime.Clock
 }
 
-// Service keeps a [Limiter] for all runs of a sidecar. It takes no lock of others while it holds its
-// own, and is called in the turns of runs. Safe for concurrent use.
+// Service runs a [Limiter] for all runs of a sidecar. It takes no other lock while it holds its
+// own, and is called under the locks of runs. Safe for concurrent use.
 type Service struct {
 	cfg Config
-	// on: there is a table with limits, and commits are followed.
+	// on reports whether a table with limits was set, so that commits are followed.
 	on atomic.Bool
-	// draining is closed when nobody is to wait any more.
+	// draining is closed when no call may wait any longer.
 	draining chan struct{}
 	drain    sync.Once
-	// wake tells the loop that there is something to do earlier than it knows of.
+	// wake wakes the loop earlier than its next time.
 	wake chan struct{}
 
 	mu      sync.Mutex
 	limiter *Limiter
-	// waiters are those of tickets that somebody waits for, or is about to use.
+	// waiters are the reservations with waiting callers, or with callers that are about to use
+	// them.
 	waiters map[ID]*waiter
-	// runs has the tickets of each run.
+	// runs maps each run to its reservations.
 	runs map[runtime.RunKey]map[ID]struct{}
-	// due is when the desk is to be asked again, [never] = not by time.
+	// due is when [Limiter.Admit] is called next; [never] = not by time.
 	due time.Duration
-	// known is closed once it is known what was before; nil: nobody looks yet. Up to tails
-	// the journal says it, behind them commits do.
+	// known is closed when the past usage has been restored. looking reports whether the restore
+	// has started. tails are the journal positions up to which the restore reads; later records
+	// arrive as commits.
 	known   chan struct{}
 	looking bool
 	tails   map[uint32]uint64
-	// providerLimits is what providers told with answers that are on their way.
+	// providerLimits are limits that providers reported with answers that are not committed yet.
 	providerLimits map[answerOf]*ProviderLimits
-	// later are told once it is known.
+	// later are called when the past usage has been restored.
 	later []func()
 }
 
-// waiter is a ticket that callers wait for.
+// waiter is a reservation with waiting callers.
 type waiter struct {
 	done    chan struct{}
 	callers int
-	// turn and attempt are the execution that asks.
+	// turn and attempt are the execution that requests the call.
 	turn    uint64
 	attempt int
-	// then is told in place of callers.
+	// then is called instead of waking callers.
 	then func()
-	// over: it ended without a place, since that execution did. Who waited asks anew: the way
-	// refuses it, or the next execution is its own. Set before done is closed.
+	// over reports whether the wait ended without a grant because the execution ended. Callers then
+	// ask again: the engine refuses the request, or the next execution has its own reservation. It
+	// is set before done is closed.
 	over bool
 }
 
-// New makes a room without limits; see [Service.Replace].
+// New returns a Service without limits; see [Service.Replace].
 func New(cfg Config) (*Service, error) {
 	if cfg.Engine == nil || cfg.Store == nil || cfg.Clock == nil {
 		return nil, errors.New("ratelimit: Engine, Store and Clock are required")
@@ -103,7 +106,7 @@ func New(cfg Config) (*Service, error) {
 	}, nil
 }
 
-// Replace puts another table in force.
+// Replace applies a new table of limits.
 func (r *Service) Replace(table *Table) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -124,7 +127,8 @@ func (r *Service) wakeLoop() {
 	}
 }
 
-// Run looks for what was before, then lets those begin whose time has come, until ctx ends.
+// Run restores the past usage, then starts waiting calls when they may begin. It returns when ctx
+// ends.
 func (r *Service) Run(ctx context.Context) {
 	for {
 		r.look(ctx)
@@ -144,7 +148,7 @@ func (r *Service) Run(ctx context.Context) {
 	}
 }
 
-// admit lets those begin that may; the mutex is held.
+// admit starts the waiting calls that may begin. The caller holds the mutex.
 func (r *Service) admit() {
 	now := r.now()
 	begun, again := r.limiter.Admit(now)
@@ -161,7 +165,7 @@ func (r *Service) admit() {
 	r.due = due
 }
 
-// notifyWaiter tells who waits for a ticket.
+// notifyWaiter wakes the callers of a granted reservation.
 func (r *Service) notifyWaiter(id ID) {
 	w := r.waiters[id]
 	if w == nil {
@@ -175,10 +179,10 @@ func (r *Service) notifyWaiter(id ID) {
 	close(w.done)
 }
 
-// RequestModel is Apply for a call of a model: it waits before it is asked for, as long as the
-// caller does.
+// RequestModel is Apply for a request to a model. It waits for the limits before it applies the
+// request, as long as ctx lasts.
 //
-// Errors: as of Apply; RESOURCE_EXHAUSTED LIMIT_QUEUE_FULL.
+// Errors: those of Apply; RESOURCE_EXHAUSTED LIMIT_QUEUE_FULL.
 func (r *Service) RequestModel(ctx context.Context, req runtime.Request) (runtime.Answer, error) {
 	cmd, ok := req.Command.(machine.RequestModel)
 	if !ok || !r.on.Load() {
@@ -201,16 +205,16 @@ func (r *Service) RequestModel(ctx context.Context, req runtime.Request) (runtim
 	}
 }
 
-// answerOf names what came of an attempt of a call.
+// answerOf identifies the outcome of one attempt of a call.
 type answerOf struct {
 	key     runtime.RunKey
 	step    uint32
 	attempt int
 }
 
-// AnswerModel is Apply for what came of a call of a model, with what the provider told of its
-// limits; nil = nothing. pause is how long the limits ask the executor to wait before the next
-// attempt, where one follows.
+// AnswerModel is Apply for the outcome of a model call. told are the limits that the provider
+// reported; nil = none. pause is how long the executor must wait before the next attempt, if there
+// is one.
 func (r *Service) AnswerModel(ctx context.Context, req runtime.Request, told *ProviderLimits) (answer runtime.Answer, pause time.Duration, err error) {
 	cmd, ok := req.Command.(machine.AnswerModel)
 	key, found := r.cfg.Engine.Find(req.RunRef)
@@ -234,8 +238,8 @@ func (r *Service) AnswerModel(ctx context.Context, req runtime.Request, told *Pr
 	return answer, pause, err
 }
 
-// requestFor is what a request asks for. wanted is false for one that the way refuses, or answers
-// from the record.
+// requestFor returns the limiter's request for a model call. wanted is false if the engine will
+// refuse the call or answer it from a record.
 func (r *Service) requestFor(ctx context.Context, req *runtime.Request, cmd *machine.RequestModel) (ask Request, s *machine.State, wanted bool) {
 	key, err := r.cfg.Engine.Find(req.RunRef)
 	if err != nil || cmd.Model == nil {
@@ -257,7 +261,7 @@ func (r *Service) requestFor(ctx context.Context, req *runtime.Request, cmd *mac
 	}, s, true
 }
 
-// foregone: no call of a model begins in a state.
+// foregone reports whether no model call can begin in a state.
 func foregone(s *machine.State) bool { return s.Status.Terminal() || s.Paused || s.Turn == nil }
 
 func tokensOf(u *machine.Usage) int64 {
@@ -276,10 +280,10 @@ func (r *Service) call(s *machine.State, model, tool string) Call {
 	return call
 }
 
-// maxQueue bounds the calls that wait.
+// maxQueue bounds the waiting calls.
 const maxQueue = 100_000
 
-// enter waits for a place. Without an error [Service.releaseWaiter] must follow.
+// enter waits for a grant. After a call without an error, [Service.releaseWaiter] must follow.
 func (r *Service) enter(ctx context.Context, ask Request, s *machine.State) (*waiter, error) {
 	select {
 	case <-r.known:
@@ -313,15 +317,15 @@ func (r *Service) enter(ctx context.Context, ask Request, s *machine.State) (*wa
 	return w, r.await(ctx, ask.ID, w)
 }
 
-// by notes the latest execution that asks: another one may have asked before it was told that
-// it is over.
+// by stores the latest execution that requests the call. An earlier execution may have requested it
+// before it learned that it is over.
 func (w *waiter) by(turn *machine.Turn) {
 	if turn.Seq > w.turn || turn.Seq == w.turn && turn.Attempt > w.attempt {
 		w.turn, w.attempt = turn.Seq, turn.Attempt
 	}
 }
 
-// await waits until a place is the caller's.
+// await waits until the reservation is granted.
 func (r *Service) await(ctx context.Context, id ID, w *waiter) error {
 	select {
 	case <-w.done:
@@ -346,14 +350,14 @@ func (r *Service) await(ctx context.Context, id ID, w *waiter) error {
 	return err
 }
 
-// Drain lets nobody wait any more: a server is going, perhaps one of several.
+// Drain ends all waits, because a server is shutting down.
 func (r *Service) Drain() { r.drain.Do(func() { close(r.draining) }) }
 
 func going() error {
 	return &machine.Error{Code: machine.CodeUnavailable, Reason: "DRAINING", Message: "the server is shutting down; repeat the request with the same id at its successor", RetryAfter: int64(time.Second)}
 }
 
-// gone is why a caller waits no longer.
+// gone returns the reason why a caller stopped waiting.
 func (r *Service) gone(ctx context.Context) error {
 	if err := r.cfg.Engine.Health(); err != nil {
 		return err
@@ -361,7 +365,7 @@ func (r *Service) gone(ctx context.Context) error {
 	return fmt.Errorf("wait for the operator's limits: %w", context.Cause(ctx))
 }
 
-// ofRun notes a ticket of a run.
+// ofRun adds a reservation to its run.
 func (r *Service) ofRun(id ID) {
 	key := runtime.RunKey{Namespace: id.Namespace, ID: id.Run}
 	if r.runs[key] == nil {
@@ -370,8 +374,9 @@ func (r *Service) ofRun(id ID) {
 	r.runs[key][id] = struct{}{}
 }
 
-// releaseWaiter ends a caller's use of a ticket. What was not recorded by then is given back, unless
-// the wait was ended meanwhile: what has that name now is of a later execution.
+// releaseWaiter ends a caller's use of a reservation. A call that was not recorded by then is
+// released. If the wait was ended meanwhile, the reservation belongs to a later execution and
+// stays.
 func (r *Service) releaseWaiter(id ID, w *waiter) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -385,7 +390,7 @@ func (r *Service) releaseWaiter(id ID, w *waiter) {
 	}
 }
 
-// release ends a ticket.
+// release ends a reservation.
 func (r *Service) release(id ID) {
 	r.limiter.Release(r.now(), id)
 	key := runtime.RunKey{Namespace: id.Namespace, ID: id.Run}
@@ -394,9 +399,9 @@ func (r *Service) release(id ID) {
 	}
 }
 
-// Step says whether a pending step may be handed out now; if not, then is called in a
-// goroutine of its own once it may be asked again. Whoever calls it makes sure that the step is
-// not told to be over meanwhile.
+// Step reports whether a pending step may be sent now. If not, it calls then in a goroutine of its
+// own as soon as the caller may ask again. The caller makes sure that the step does not end before
+// Step returns.
 func (r *Service) Step(key runtime.RunKey, s *machine.State, step *machine.ToolStep, then func()) bool {
 	if !r.on.Load() {
 		return true
@@ -411,7 +416,7 @@ func (r *Service) Step(key runtime.RunKey, s *machine.State, step *machine.ToolS
 	delete(r.waiters, ask.ID)
 	granted, limited := r.limiter.Acquire(r.now(), ask)
 	if !limited {
-		r.release(ask.ID) // it may have been before
+		r.release(ask.ID) // It may have been limited before.
 		return true
 	}
 	r.ofRun(ask.ID)
@@ -427,8 +432,8 @@ func (r *Service) Step(key runtime.RunKey, s *machine.State, step *machine.ToolS
 	return false
 }
 
-// Requeue says that nobody has an attempt of a pending step: if it had a place, that is free,
-// since its tool never began.
+// Requeue records that no worker has an attempt of a pending step. If the attempt had a slot, the
+// slot is free, because the tool never began.
 func (r *Service) Requeue(key runtime.RunKey, step uint32, attempt int) {
 	if !r.on.Load() {
 		return
@@ -460,11 +465,11 @@ func (r *Service) isKnown() bool {
 	}
 }
 
-// waitKey is that of what a context tells of waiting.
+// waitKey is the context key of [OnWait].
 type waitKey struct{}
 
-// OnWait returns a context whose calls say so before they wait; what begin returns is called
-// when they are through. An error of begin is theirs.
+// OnWait returns a context with a function that is called before a call waits. The function that
+// begin returns is called when the wait ends. If begin returns an error, the call fails with it.
 func OnWait(ctx context.Context, begin func() (end func(), err error)) context.Context {
 	return context.WithValue(ctx, waitKey{}, begin)
 }

@@ -8,34 +8,34 @@ import (
 
 // Limit is one entry of the operator's table.
 type Limit struct {
-	// ID is the entry's name, unique in the table.
+	// ID is the name of the entry, unique in the table.
 	ID string
-	// Key names what is counted together; "" = the entry is not about the call.
+	// Key computes the key that calls are counted by; "" = the entry does not apply to the call.
 	Key *expr.Program
 	// Source is the text of Key.
 	Source string
-	// Concurrent, PerMinute and TokensPerMinute bound calls that are open at once, that begin
-	// in a minute, and what they may consume in one; 0 = no bound.
+	// Concurrent bounds the active calls; PerMinute, the calls that begin in a minute;
+	// TokensPerMinute, the tokens of a minute. 0 = no bound.
 	Concurrent, PerMinute, TokensPerMinute int64
-	// Weights of tenants; 1 for those that are not in it.
+	// Weights are the weights of tenants; 1 for tenants that are not listed.
 	Weights map[string]int64
-	// TrackProvider: what providers tell of their own limits moves those of the entry.
+	// TrackProvider reports whether limits that providers report adjust this entry.
 	TrackProvider bool
 }
 
-// Table is what is in force. It does not change.
+// Table is the set of limits. It is immutable.
 type Table struct {
-	// Tenant is the label whose value is a run's tenant.
+	// Tenant is the label with a run's tenant.
 	Tenant string
 	Limits []*Limit
 }
 
-// Language is what keys are written in: CEL over the call.
+// Language returns the language of keys: CEL over the call.
 func Language() (*expr.Language, error) {
 	return expr.Of([]string{"labels"}, []string{"model", "tool", "namespace", "pack"})
 }
 
-// Call is what an expression sees of a call of a model or a tool; the other is "".
+// Call is the data of a model call or a tool call that expressions use. Either Model or Tool is "".
 type Call struct {
 	Model, Tool     string
 	Namespace, Pack string
@@ -50,11 +50,11 @@ func (c *Call) vars() map[string]any {
 	return map[string]any{"model": c.Model, "tool": c.Tool, "namespace": c.Namespace, "pack": c.Pack, "labels": labels}
 }
 
-// unknownKey counts calls together of which an expression cannot say what they are: they are
-// limited, not let through.
+// unknownKey is the key of calls for which the expression fails. They are limited together instead
+// of being unlimited.
 const unknownKey = "?"
 
-// key is what a call is counted with; "" = with nothing.
+// key returns the key of a call; "" = the limit does not apply.
 func (l *Limit) key(vars map[string]any) string {
 	key, err := l.Key.Text(vars)
 	if err != nil {
@@ -70,11 +70,11 @@ func (l *Limit) weight(tenant string) float64 {
 	return 1
 }
 
-// ProviderLimits is what a provider told of its limits with an answer. A nil figure was not told.
+// ProviderLimits are limits that a provider reported with an answer. A nil field was not reported.
 type ProviderLimits struct {
-	// Requests and Tokens are what is left of them; the durations say until when.
+	// Requests and Tokens are how many are left; the durations are the time until their reset.
 	Requests, Tokens           *int64
 	RequestsReset, TokensReset time.Duration
-	// Wait is how long it asks to send nothing more.
+	// Wait is how long the provider asks not to send calls.
 	Wait time.Duration
 }

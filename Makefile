@@ -238,6 +238,10 @@ browser: ## Test the web page in Chromium against the binary (VITESTFLAGS); inst
 dist: ## Build binary, wheel, npm package and their sums into dist/ for this platform (PLATFORMS=OS/ARCH ... or all)
 	GO="$(GO)" P="$(P)" VERSION="$(VERSION)" .ci/dist $(PLATFORMS)
 
+.PHONY: first-hour
+first-hour: dist ## Follow the pages for newcomers word for word, and print commands and seconds
+	.ci/first-hour
+
 .PHONY: test-dist
 test-dist: ## Install this platform's wheel and npm package and run the quickstarts from them
 	GO="$(GO)" P="$(P)" .ci/test-dist

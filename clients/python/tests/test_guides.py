@@ -1,11 +1,13 @@
 """The programs of README.md, docs/getting-started and docs/guides, as they stand there.
 
 A block of a page whose first line is `# file: NAME` is a file. The packs of a page are registered
-with a sidecar, each program runs against it, and the block behind a program is its output.
+with a sidecar that allows all tools, as `pawl dev` does. Each program runs against it. The block
+behind "`python NAME` prints:" is its output.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import subprocess
@@ -28,15 +30,21 @@ PAGES = [
 
 def programs(page: Path) -> tuple[dict[str, str], list[tuple[str, str]]]:
     """Returns the files of a page, and its Python programs with their output."""
-    blocks = BLOCK.findall(page.read_text())
+    content = page.read_text()
+    blocks = list(BLOCK.finditer(content))
     files: dict[str, str] = {}
     found: list[tuple[str, str]] = []
-    for index, (language, text) in enumerate(blocks):
-        if named := FILE.match(text):
-            files[named[1]] = text
-            if language == "python":
-                assert blocks[index + 1][0] == "text", f"{page}: {named[1]} has no output"
-                found.append((named[1], blocks[index + 1][1]))
+    for block, behind in itertools.pairwise([*blocks, None]):
+        assert block
+        if named := FILE.match(block[2]):
+            files[named[1]] = block[2]
+            if block[1] == "python":
+                assert behind, f"{page}: {named[1]} has no output"
+                assert behind[1] == "text", f"{page}: {named[1]} has no output"
+                prose = content[block.end() : behind.start()]
+                assert f"`python {named[1]}` prints:" in prose, f"{page}: how to run {named[1]}"
+                found.append((named[1], behind[2]))
+    assert not found or "pawl dev" in content or "pawl serve" in content, page
     return files, found
 
 

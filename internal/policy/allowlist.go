@@ -5,15 +5,14 @@ import (
 	"slices"
 )
 
-// Allowlist is the operator's list of tools that may be called at all. The
-// zero value admits nothing.
+// Allowlist is the operator's list of tools that may be called. The zero value allows no tool.
 type Allowlist struct {
 	all   bool
 	tools map[string]bool
 }
 
-// NewAllowlist takes exact tool names; the name "*" admits every tool. No name,
-// no tool: an empty list never means "everything".
+// NewAllowlist makes the list from exact tool names; the name "*" allows every tool. An empty list allows no
+// tool, it never means "all".
 func NewAllowlist(names []string) Allowlist {
 	list := Allowlist{tools: make(map[string]bool, len(names))}
 	for _, name := range names {
@@ -26,7 +25,8 @@ func NewAllowlist(names []string) Allowlist {
 	return list
 }
 
-// Names lists the tools that are admitted by name, sorted; all: others are, too.
+// Names returns the tools that are allowed by name, sorted; all reports whether all other tools are allowed,
+// too.
 func (l Allowlist) Names() (names []string, all bool) {
 	return slices.Sorted(maps.Keys(l.tools)), l.all
 }

@@ -1,32 +1,32 @@
 package policy
 
-// Act is what a caller wants to do to a run.
+// Act is the kind of action that a caller requests on a run.
 type Act uint8
 
 const (
-	// Emit is an event that asks for a transition.
+	// Emit is an event that requests a transition.
 	Emit Act = iota + 1
-	// Write sets artifacts without a transition; it follows Emit.
+	// Write sets artifacts without a transition; it needs the same authority as Emit.
 	Write
 	// Complete ends the open turn with its output.
 	Complete
-	// Execute fails or suspends the open turn, or asks for its steps.
+	// Execute fails or suspends the open turn, or requests its steps.
 	Execute
 	// Fetch reads the open turn to execute it.
 	Fetch
 	// Resolve answers a step.
 	Resolve
-	// Drive is what needs no turn: inputs, pause, resume, cancel.
+	// Drive is an action that needs no turn: input, pause, resume, cancel.
 	Drive
-	// AnswerModel says what came of a call of a model.
+	// AnswerModel reports the outcome of a model call.
 	AnswerModel
-	// Fund lets a run spend more.
+	// Fund raises the budget of a run.
 	Fund
 	// Approve decides about a held call.
 	Approve
 )
 
-// Orchestration says who may move a run out of a state (RFC 0005).
+// Orchestration is the kind of principal that may move a run out of a state (RFC 0005).
 type Orchestration uint8
 
 const (
@@ -38,15 +38,15 @@ const (
 	Hybrid
 )
 
-// Token says how the turn token of a request stands.
+// Token is the state of the turn token of a request.
 type Token uint8
 
 const (
-	// TokenAbsent: the request has none.
+	// TokenAbsent: the request has no token.
 	TokenAbsent Token = iota
-	// TokenStale: it is not, or no longer, the open turn's.
+	// TokenStale: the token is not, or no longer, the open turn's.
 	TokenStale
-	// TokenHeld: it is the open turn's.
+	// TokenHeld: the token is the open turn's.
 	TokenHeld
 )
 
@@ -54,18 +54,18 @@ const (
 type Ask struct {
 	Act       Act
 	Principal Principal
-	// Orchestration of the state that the run is in.
+	// Orchestration is that of the run's current state.
 	Orchestration Orchestration
 	Token         Token
-	// Leased: the run's turns are leased to workers; its callers hold no tokens.
+	// Leased means that the run's turns are leased to workers, so that its callers have no valid tokens.
 	Leased bool
-	// HoldsLease: the request comes through the lease of the turn or the step.
+	// HoldsLease means that the request comes under the lease of the turn or the step.
 	HoldsLease bool
 }
 
-// Verdict is a granted ask.
+// Verdict is the result of a granted ask.
 type Verdict struct {
-	// Outside: by the right to move the run from outside, not as the turn's holder.
+	// Outside means that the right to move the run from outside was used, not that of the turn's holder.
 	Outside bool
 }
 
@@ -73,10 +73,10 @@ type Verdict struct {
 type Denied struct {
 	// Reason is a stable UPPER_SNAKE word.
 	Reason string
-	// Field is the request field at fault, "" if it is the caller.
+	// Field is the invalid request field, "" if the caller itself lacks a right.
 	Field   string
 	Message string
-	// Scopes would have been enough, each by itself.
+	// Scopes are scopes of which any one would have been enough.
 	Scopes Scopes
 }
 
@@ -84,8 +84,8 @@ func (d *Denied) Error() string { return d.Reason + ": " + d.Message }
 
 // Decide grants or refuses an ask (semantics §4 "Authority", §9 "Answering").
 //
-// A token that is shown must be current wherever a token counts: an executor
-// that was fenced off does not fall back to the right to act from outside.
+// A token in a request must be current wherever tokens are checked: an executor that was fenced off must not
+// use the right to act from outside instead.
 func Decide(ask Ask) (Verdict, error) {
 	switch ask.Act {
 	case Drive:
@@ -118,7 +118,7 @@ func decideTurn(ask Ask) (Verdict, error) {
 	return Verdict{}, holdsTurn(ask)
 }
 
-// holdsTurn asks for the lease of a leased turn or for the token of another.
+// holdsTurn requires the lease of a leased turn, or the token of any other turn.
 func holdsTurn(ask Ask) error {
 	switch {
 	case ask.HoldsLease:
@@ -136,8 +136,8 @@ func holdsTurn(ask Ask) error {
 	}
 }
 
-// decideAnswerModel: whoever lost the turn may still say what it consumed; the machine then takes
-// it for nothing else.
+// decideAnswerModel lets an executor that lost the turn report usage; the machine then takes only the usage
+// from the report.
 func decideAnswerModel(ask Ask) (Verdict, error) {
 	verdict, err := decideTurn(ask)
 	if err != nil && ask.Token == TokenStale && !ask.Leased && ask.Principal.Scopes.Any(RunsWrite|Work) {
@@ -197,7 +197,7 @@ func needScope(p Principal, scope Scopes) error {
 
 func quote(name string) string { return `"` + name + `"` }
 
-// Require refuses a principal that has none of the scopes.
+// Require returns an error if a principal has none of the scopes.
 func Require(p Principal, anyOf Scopes) error {
 	if p.Scopes.Any(anyOf) {
 		return nil

@@ -1,4 +1,4 @@
-// Package policy decides who may do what: scopes of principals, the authority
-// over a turn by its state's orchestration, and the operator's allowlist of
-// tools. It is pure: every fact that a decision rests on is an argument.
+// Package policy decides about authority: the scopes of principals, the right to act on a turn according to
+// its state's orchestration, and the operator's allowlist of tools. It is pure: all facts for a decision are
+// arguments.
 package policy

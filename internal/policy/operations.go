@@ -1,42 +1,42 @@
 package policy
 
-// Operation is one thing that a caller can ask for, over whatever binding.
+// Operation is one thing that a caller can request, over any binding.
 type Operation struct {
-	// Name is the full name of the gRPC method, or "METHOD /path" of what is served
-	// over HTTP alone. JSON over HTTP and the HTTP bindings of A2A are the gRPC method.
+	// Name is the full name of the gRPC method, or "METHOD /path" for operations that only HTTP serves. JSON
+	// over HTTP and the HTTP bindings of A2A use the name of the gRPC method.
 	Name string
-	// Scopes admit to it, each by itself; Admin always does. None: every caller who is
-	// known may ask. Whether a scope is enough for this run, state and turn is decided
-	// by [Decide].
+	// Scopes are scopes of which any one allows the operation; Admin always does. None = every authenticated
+	// caller may request it. [Decide] decides whether a scope is enough for a given run, state and turn.
 	Scopes Scopes
-	// Public needs no caller: a probe has no token.
+	// Public operations need no authentication, because a probe has no token.
 	Public bool
-	// KeepsScopes: a stream of it ends when its principal loses any of its scopes that it had.
+	// KeepsScopes means that a stream of the operation ends when its principal loses any of the scopes that
+	// it had.
 	KeepsScopes bool
-	// Changes: what it does stays. The audit has a line of each such call; of all others of
-	// those that were refused.
+	// Changes means that the operation changes stored data. The audit has a line for each call of it; for all
+	// other operations it has only the refused calls.
 	Changes bool
-	// Space says of which namespace it is, for callers that are kept to some.
+	// Space selects the namespace of the operation, for callers that are limited to some.
 	Space Space
 }
 
-// Space is of which namespace an operation is.
+// Space is the way to find the namespace of an operation.
 type Space uint8
 
 const (
-	// SpaceNamed: of the one that its request names, else the caller's first.
+	// SpaceNamed: the namespace that the request names, else the caller's first.
 	SpaceNamed Space = iota
-	// SpaceAll: of all of them together, so that who is kept to some may not ask.
+	// SpaceAll: all namespaces together; a caller that is limited to some may not request it.
 	SpaceAll
-	// SpaceNone: it tells nothing that is of a namespace.
+	// SpaceNone: the answer contains no data of a namespace.
 	SpaceNone
 )
 
-// everyScope admits whoever has any right at all.
+// everyScope allows every caller that has any scope.
 const everyScope = AllScopes &^ Admin
 
-// Operations is the one table of who may ask for what. The proto comments and
-// docs/reference/scopes.md repeat it; tests hold them against it.
+// Operations is the only table of the scopes for each operation. The proto comments and
+// docs/reference/scopes.md repeat it; tests compare them with it.
 var Operations = []Operation{
 	{Name: "/pawl.v1.PackService/ValidatePack", Scopes: PacksWrite | RunsRead},
 	{Name: "/pawl.v1.PackService/RegisterPack", Scopes: PacksWrite, Changes: true},
@@ -80,7 +80,7 @@ var Operations = []Operation{
 	{Name: "/pawl.v1.RunService/CancelRun", Scopes: RunsWrite, Changes: true},
 	{Name: "/pawl.v1.RunService/DeleteRun", Scopes: RunsDelete, Changes: true},
 	{Name: "/pawl.v1.RunService/EraseRun", Scopes: RunsErase, Changes: true},
-	// Each command is held against the row of its own RPC besides.
+	// Each command is also checked against the row of its own RPC.
 	{Name: "/pawl.v1.RunService/PutBlob", Scopes: RunsWrite | Work, Changes: true},
 	{Name: "/pawl.v1.RunService/GetBlob", Scopes: RunsRead | Work},
 
@@ -89,7 +89,7 @@ var Operations = []Operation{
 	{Name: "/pawl.v1.ControlService/RaiseBudget", Scopes: BudgetsWrite, Changes: true},
 	{Name: "/pawl.v1.ControlService/ListBudgets", Scopes: RunsRead},
 
-	// A worker that offers work needs Work, one that serves runs RunsWrite: the room looks.
+	// A worker that offers work needs Work, one that serves runs RunsWrite: the service checks that.
 	{Name: "/pawl.v1.WorkerService/Work", Scopes: Work | RunsWrite, KeepsScopes: true, Changes: true},
 	{Name: "/pawl.v1.WorkerService/ListWorkers", Scopes: RunsRead},
 
@@ -109,7 +109,7 @@ var Operations = []Operation{
 
 	{Name: "/pawl.v1.ControlService/ListLimits", Scopes: StoreRead, Space: SpaceAll},
 
-	// It stays known that a backup was made; and who took everything has a line.
+	// The audit keeps that a backup was made, and which principal received the whole store.
 	{Name: "/pawl.v1.StoreService/Backup", Scopes: StoreRead, Changes: true, Space: SpaceAll},
 	{Name: "/pawl.v1.StoreService/CheckStore", Scopes: StoreRead, Space: SpaceAll},
 	{Name: "/pawl.v1.StoreService/GetStoreStats", Scopes: StoreRead, Space: SpaceAll},
@@ -128,9 +128,9 @@ var Operations = []Operation{
 	{Name: "/lf.a2a.v1.A2AService/GetExtendedAgentCard", Scopes: RunsRead | RunsWrite},
 
 	{Name: "GET /metrics", Scopes: RunsRead, Space: SpaceAll},
-	// The page is files; what it shows it asks for with its visitor's token. Cards are
-	// how agents are found, and tell of the default namespace which it has; those of others
-	// are told to who may be in them.
+	// The page consists of files; it requests all data with its visitor's token. Cards are public so that
+	// agents can be found: those of the default namespace, if it is served. Cards of other namespaces are
+	// only for callers with access to them.
 	{Name: "GET /", Public: true, Space: SpaceNone},
 	{Name: "GET /ui", Public: true, Space: SpaceNone},
 	{Name: "GET /openapi.json", Public: true, Space: SpaceNone},

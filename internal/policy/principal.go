@@ -8,14 +8,14 @@ import (
 // AnonymousName is the principal of every caller while authentication is off.
 const AnonymousName = "anonymous"
 
-// Proof says how the name of a principal came to be known.
+// Proof is how the name of a principal was authenticated.
 type Proof uint8
 
 const (
-	// Recorded: nothing proved the name now. It stands in the store or in the operator's
-	// configuration, or is one of the sidecar's own.
+	// Recorded: the name was not authenticated now. It comes from the store or the operator's configuration,
+	// or is one of the sidecar's own.
 	Recorded Proof = iota
-	// Unauthenticated: authentication is off, and every caller has the one name.
+	// Unauthenticated: authentication is off, and every caller has the same name.
 	Unauthenticated
 	// ByToken: a bearer token of the tokens file.
 	ByToken
@@ -23,33 +23,29 @@ const (
 	ByIssuer
 	// ByCertificate: a client certificate.
 	ByCertificate
-	// BySidecar: the secret that the process made for itself, which no file of rights can give.
+	// BySidecar: the secret that the process made for itself; no configuration file can grant it.
 	BySidecar
-	// Claimed: the caller says so, which takes the scope AnswerFor.
+	// Claimed: the caller claims the name, which needs the scope AnswerFor.
 	Claimed
 )
 
-// Identity is a name by its parts: whose word something is, and through which principals it
-// came. Identities are compared by their parts; the text of one, by [Identity.String], is for
-// what is stored and shown.
+// Identity is a name by its parts: the subject, and the principals through which its request came. Identities
+// are compared by their parts; the text of one, by [Identity.String], is for storage and display.
 type Identity struct {
-	// Subject is whose word it is.
+	// Subject is the principal that made the statement.
 	Subject string
-	// Chain are the principals that passed the word on, the caller of this sidecar first;
-	// nil = the subject called.
+	// Chain are the principals that passed it on, the caller of this sidecar first; nil = the subject called.
 	Chain []string
 }
 
-// chainMark stands between the parts of a stored name. No principal that authentication makes
-// has it in its own name.
+// chainMark separates the parts of a stored name. Authentication never accepts a name that contains it.
 const chainMark = ">"
 
-// IsPrincipalName reports whether a text can be the name of a principal that speaks for itself: it has
-// no mark by which stored names show that others passed a word on.
+// IsPrincipalName reports whether a text can be the name of a principal that speaks for itself: it contains
+// no mark of a chain.
 func IsPrincipalName(name string) bool { return name != "" && !strings.Contains(name, chainMark) }
 
-// IdentityOf reads the stored form of a name: "bridge>dave" is dave's word, which bridge
-// passed on.
+// IdentityOf reads the stored form of a name: "bridge>dave" is a statement of dave that bridge passed on.
 func IdentityOf(stored string) Identity {
 	parts := strings.Split(stored, chainMark)
 	last := len(parts) - 1
@@ -59,7 +55,7 @@ func IdentityOf(stored string) Identity {
 	return Identity{Subject: parts[last], Chain: parts[:last:last]}
 }
 
-// String is the stored form; [IdentityOf] reads it.
+// String returns the stored form; [IdentityOf] reads it.
 func (i Identity) String() string {
 	if len(i.Chain) == 0 {
 		return i.Subject
@@ -67,10 +63,10 @@ func (i Identity) String() string {
 	return strings.Join(i.Chain, chainMark) + chainMark + i.Subject
 }
 
-// Parts are the names in it, the caller's first.
+// Parts returns the names in it, the caller's first.
 func (i Identity) Parts() []string { return append(slices.Clone(i.Chain), i.Subject) }
 
-// Speaker is the principal that called: the one that authentication knows.
+// Speaker returns the principal that called: the one that was authenticated.
 func (i Identity) Speaker() string {
 	if len(i.Chain) > 0 {
 		return i.Chain[0]
@@ -78,55 +74,54 @@ func (i Identity) Speaker() string {
 	return i.Subject
 }
 
-// Shares reports whether somebody has a part in both, as the subject or as one that passed the
-// word on.
+// Shares reports whether one principal is part of both identities, as the subject or in the chain.
 func (i Identity) Shares(other Identity) bool {
 	mine := i.Parts()
 	return slices.ContainsFunc(other.Parts(), func(part string) bool { return slices.Contains(mine, part) })
 }
 
-// Principal is who calls, or whose word something is, with rights.
+// Principal is a caller, or the author of a statement, with its scopes.
 type Principal struct {
-	// Subject is whose word it is: the caller's, unless Chain names the caller.
+	// Subject is the author: the caller, unless Chain names the caller.
 	Subject string
-	// Chain are the principals that passed the word on; see [Identity].
+	// Chain are the principals that passed the statement on; see [Identity].
 	Chain  []string
 	Scopes Scopes
-	// Namespaces are the only ones that exist for the principal, the first being what
-	// its calls mean that name none; nil = every one that is served, and the default.
+	// Namespaces are the only ones that exist for the principal. Its calls without a namespace use the first
+	// of them. nil = every namespace that is served, and the default for calls without one.
 	Namespaces []string
-	// Proof says how the subject is known.
+	// Proof is how the subject was authenticated.
 	Proof Proof
 }
 
-// Identity is the name by its parts.
+// Identity returns the name by its parts.
 func (p Principal) Identity() Identity { return Identity{Subject: p.Subject, Chain: p.Chain} }
 
-// Name is the one text under which everything that the principal causes is recorded.
+// Name returns the one text under which all actions of the principal are recorded.
 func (p Principal) Name() string { return p.Identity().String() }
 
-// Speaker is the principal that called, which quotas are charged to.
+// Speaker returns the principal that called; quotas are charged to it.
 func (p Principal) Speaker() string { return p.Identity().Speaker() }
 
-// Owns reports whether an owner that is stored is this very principal: the same subject through
-// the same chain. What is said in another's name owns nothing of either.
+// Owns reports whether a stored owner is exactly this principal: the same subject through the same chain. A
+// principal with a chain owns nothing of the principals in it.
 func (p Principal) Owns(stored string) bool {
 	owner := IdentityOf(stored)
 	return owner.Subject == p.Subject && slices.Equal(owner.Chain, p.Chain)
 }
 
-// Own reports whether it is the sidecar itself, as a caller of its own services.
+// Own reports whether the principal is the sidecar itself, as a caller of its own services.
 func (p Principal) Own() bool { return p.Proof == BySidecar }
 
-// Bound reports whether the principal is kept to some namespaces.
+// Bound reports whether the principal is limited to some namespaces.
 func (p Principal) Bound() bool { return p.Namespaces != nil }
 
-// In reports whether a namespace exists for the principal, as far as its rights say.
+// In reports whether a namespace exists for the principal, according to its rights.
 func (p Principal) In(namespace string) bool {
 	return !p.Bound() || slices.Contains(p.Namespaces, namespace)
 }
 
-// DefaultNamespace is what a call of the principal means that names no namespace; "" = the default.
+// DefaultNamespace returns the namespace of the principal's calls that name none; "" = the default.
 func (p Principal) DefaultNamespace() string {
 	if len(p.Namespaces) == 0 {
 		return ""
@@ -134,15 +129,14 @@ func (p Principal) DefaultNamespace() string {
 	return p.Namespaces[0]
 }
 
-// MaySeeRuns reports whether runs exist at all for the principal. To one that
-// may not, every run is as absent as one that never was.
+// MaySeeRuns reports whether the principal may see runs. For a principal that may not, every run is reported
+// as not existing.
 func (p Principal) MaySeeRuns() bool {
 	return p.Scopes.Any(RunsRead | RunsWrite | EventsExternal | RunsDelete | RunsErase | BudgetsWrite | StepsApprove)
 }
 
-// Names of the sidecar itself, which no caller may have: of what nobody asked for and of
-// delegations, of what it does at its start and for its figures, of who looks cards up, and
-// of the rules of retention.
+// Names of the sidecar itself, which no caller may have: for internal inputs and delegations, for its actions
+// at start and for metrics, for readers of agent cards, and for the retention rules.
 const (
 	OwnName       = "pawl"
 	SidecarName   = "sidecar"
@@ -150,20 +144,20 @@ const (
 	RetentionName = "retention"
 )
 
-// Reserved are the names that no caller may have.
+// Reserved returns the names that no caller may have.
 func Reserved() []string {
 	return []string{AnonymousName, OwnName, SidecarName, CardsName, RetentionName}
 }
 
-// Anonymous is the caller while authentication is off: every right but Admin. It may pass on
-// the word of others, which gives it nothing: it has no name of its own, what it passes on keeps
-// the part "anonymous", and an approval that is not the starter's is refused to that part.
+// Anonymous returns the caller while authentication is off: every scope but Admin. It may pass on statements
+// of others, which gives it no rights: it has no name of its own, the chain of what it passes on contains
+// "anonymous", and an approval that excludes the starter is refused because of that part.
 func Anonymous() Principal {
 	return Principal{Subject: AnonymousName, Scopes: AnonymousScopes, Proof: Unauthenticated}
 }
 
-// Answerer is the principal of an answer that was kept with the names of its rights.
-// Names that are not known give no right.
+// Answerer returns the principal of an answer that was stored with the names of its scopes. Unknown names
+// give no scope.
 func Answerer(stored string, scopes []string) Principal {
 	by := IdentityOf(stored)
 	p := Principal{Subject: by.Subject, Chain: by.Chain}
@@ -174,9 +168,9 @@ func Answerer(stored string, scopes []string) Principal {
 	return p
 }
 
-// Behalf is the principal of what p says in another's name, where the sidecar of p is
-// not this one: nobody here has seen the other. It takes the scope AnswerFor, has no right that
-// p lacks and none that the other lacks, and keeps p as the first part of its name.
+// Behalf returns the principal for a statement that p passes on in another name, from a sidecar that
+// authenticated the other principal. It needs the scope AnswerFor. The result has only the scopes that both
+// have, and p is the first part of its name.
 func (p Principal) Behalf(of Principal) (Principal, error) {
 	if !p.Scopes.Has(AnswerFor) {
 		return Principal{}, &Denied{
@@ -191,8 +185,8 @@ func (p Principal) Behalf(of Principal) (Principal, error) {
 	}, nil
 }
 
-// Wire is a principal on its way to another node of a cluster, whose version may be another:
-// names are in their stored form, and Own stands beside the proof that older nodes do not send.
+// Wire is a principal as it is sent to another node of a cluster, which may have another version: names are
+// in their stored form, and Own is beside the proof, because older nodes do not send the proof.
 type Wire struct {
 	Name       string   `json:"Name"`
 	Scopes     Scopes   `json:"Scopes"`
@@ -201,12 +195,12 @@ type Wire struct {
 	Proof      Proof    `json:"Proof"`
 }
 
-// Wire is the principal as it is sent.
+// Wire returns the principal as it is sent.
 func (p Principal) Wire() Wire {
 	return Wire{Name: p.Name(), Scopes: p.Scopes, Namespaces: p.Namespaces, Own: p.Own(), Proof: p.Proof}
 }
 
-// Principal is what was sent.
+// Principal returns the principal that was sent.
 func (w Wire) Principal() Principal {
 	by := IdentityOf(w.Name)
 	p := Principal{Subject: by.Subject, Chain: by.Chain, Scopes: w.Scopes, Namespaces: w.Namespaces, Proof: w.Proof}

@@ -17,31 +17,29 @@ const (
 	EventsExternal
 	// Work executes turns and steps as a worker.
 	Work
-	// Admin may, besides everything else, enter a workflow in the middle and
-	// answer any step.
+	// Admin may do everything, also enter a workflow in the middle and answer any step.
 	Admin
 	// RunsDelete deletes runs that have ended.
 	RunsDelete
-	// ValuesSensitive reads values that a pack calls sensitive; by itself it admits to
-	// nothing.
+	// ValuesSensitive reads values that a pack marks as sensitive; by itself it allows no operation.
 	ValuesSensitive
-	// StoreRead reads the whole store at once: backups, proofs, figures.
+	// StoreRead reads the whole store at once: backups, proofs, statistics.
 	StoreRead
 	// RunsErase erases the values of runs that have ended.
 	RunsErase
-	// BudgetsWrite lets runs spend more than they may.
+	// BudgetsWrite raises the budgets of runs.
 	BudgetsWrite
-	// StepsApprove decides about calls that are held for a person.
+	// StepsApprove decides about held calls.
 	StepsApprove
-	// AnswerFor passes on answers in the names of others, who may be unknown here; by itself it
-	// admits to nothing.
+	// AnswerFor passes on answers in the names of others, which may be unknown here; by itself it allows no
+	// operation.
 	AnswerFor
 )
 
 const (
 	// AllScopes is every right.
 	AllScopes = PacksWrite | RunsWrite | RunsRead | EventsExternal | Work | Admin | RunsDelete | ValuesSensitive | StoreRead | RunsErase | BudgetsWrite | StepsApprove | AnswerFor
-	// AnonymousScopes are everybody's rights while authentication is off.
+	// AnonymousScopes are the scopes of every caller while authentication is off.
 	AnonymousScopes = AllScopes &^ Admin
 )
 
@@ -65,8 +63,7 @@ func (s Scopes) Names() []string {
 	return names
 }
 
-// Bounded leaves those rights of the set that are within another; Admin holds every
-// right.
+// Bounded returns the scopes of the set that are also in another set; Admin holds every scope.
 func (s Scopes) Bounded(by Scopes) Scopes {
 	switch {
 	case by&Admin != 0:
@@ -80,7 +77,7 @@ func (s Scopes) Bounded(by Scopes) Scopes {
 // String joins the names with spaces.
 func (s Scopes) String() string { return strings.Join(s.Names(), " ") }
 
-// ScopeByName finds one scope by its name on the wire.
+// ScopeByName finds one scope by its name in the contract.
 func ScopeByName(name string) (Scopes, bool) {
 	for i, known := range scopeNames {
 		if known == name {

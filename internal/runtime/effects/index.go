@@ -13,9 +13,9 @@ import (
 
 // Store keeps the rows of business keys.
 type Store interface {
-	// Effect returns the row of a business key; false: nobody has it.
+	// Effect returns the row of a business key; false = no step has it.
 	Effect(ctx context.Context, ns uint32, key [32]byte) (machine.Effect, bool, error)
-	// Head is the newest state of a run; [machine.ErrNoRun].
+	// Head returns the newest state of a run. Error: [machine.ErrNoRun].
 	Head(ctx context.Context, ns uint32, run string) (*machine.State, error)
 }
 
@@ -24,22 +24,21 @@ type Programs interface {
 	Of(ctx context.Context, ns uint32, s *machine.State) (*packcache.Program, error)
 }
 
-// Index says who has which business key. Safe for concurrent use.
+// Index finds the step that has a business key. Safe for concurrent use.
 type Index struct {
 	store    Store
 	past     *history.Reader
 	programs Programs
 }
 
-// New makes a book of a store, of what was, and of packs.
+// New makes an index of a store, with the reader of past records and the packs.
 func New(store Store, past *history.Reader, programs Programs) *Index {
 	return &Index{store: store, past: past, programs: programs}
 }
 
-// Stamp refuses the requests of an input that would take a business key which another step
-// has, or had when their turn asked for the same before, and says whether there are any: then
-// the input is to be decided over again. older are the keys that earlier programs gave the
-// same calls.
+// Stamp refuses the requests of an input that would take a business key of another step. It also repeats
+// refusals that the same request of the turn got before. It reports whether there are any; then the machine
+// must decide about the input again. older are the keys of the same calls as earlier programs derived them.
 func (b *Index) Stamp(ctx context.Context, ns uint32, in *machine.Input, batch *machine.Batch, older Older) (bool, error) {
 	stamped := false
 	for _, key := range batch.Wanted {
@@ -62,11 +61,12 @@ func (b *Index) Stamp(ctx context.Context, ns uint32, in *machine.Input, batch *
 	return stamped, nil
 }
 
-// Older are, for business keys, the keys that earlier programs gave the same calls; a store
-// may still have them.
+// Older maps business keys to the keys that earlier programs derived for the same calls; a store may still
+// have them.
 type Older map[[32]byte][][32]byte
 
-// KeyOf is the business key that a call has today, or why it has none; an older one is noted.
+// KeyOf returns the current business key of a call, or the reason why it has none. It also records the older
+// key.
 func (o *Older) KeyOf(tool string, fields []string, payload []byte) ([32]byte, *machine.Denial) {
 	keys, denial := KeysOf(tool, fields, payload)
 	if keys.Key != keys.Older {
@@ -78,7 +78,7 @@ func (o *Older) KeyOf(tool string, fields []string, payload []byte) ([32]byte, *
 	return keys.Key, denial
 }
 
-// row is that of the first of some keys that has one.
+// row returns the row of the first of the keys that has one.
 func (b *Index) row(ctx context.Context, ns uint32, keys [][32]byte) (row machine.Effect, taken bool, err error) {
 	for _, key := range keys {
 		if row, taken, err = b.store.Effect(ctx, ns, key); err != nil || taken {
@@ -88,9 +88,9 @@ func (b *Index) row(ctx context.Context, ns uint32, keys [][32]byte) (row machin
 	return row, taken, err
 }
 
-// before is what the open turn was told when it asked for an effect before, under the same key
-// of a step: a repeated execution is told the same, though the business key is free by now, or
-// the first step answered. It may have done something else instead, and that is recorded.
+// before returns the refusal that the open turn got when it requested the effect before, under the same step
+// key. A repeated execution gets the same answer, even if the business key is free by now or the first step
+// was answered. The earlier execution may have acted on the refusal, and those actions are recorded.
 func (b *Index) before(ctx context.Context, ns uint32, batch *machine.Batch, effect [32]byte) (*machine.Denial, error) {
 	for i := range batch.State.Steps {
 		step := &batch.State.Steps[i]
@@ -101,8 +101,8 @@ func (b *Index) before(ctx context.Context, ns uint32, batch *machine.Batch, eff
 	return nil, nil
 }
 
-// deny stamps the refusal of all requests with a key that are not refused for something else;
-// the caller's own command stays.
+// deny stamps the refusal into all requests with the key that have no other refusal. The caller's own command
+// is not changed.
 func deny(in *machine.Input, key [32]byte, denial *machine.Denial) {
 	cmd, ok := in.Command.(machine.RequestSteps)
 	if !ok {
@@ -117,11 +117,11 @@ func deny(in *machine.Input, key [32]byte, denial *machine.Denial) {
 	in.Command = cmd
 }
 
-// maxRepeatedAnswer bounds what a refusal repeats of the first step's answer, in bytes.
+// maxRepeatedAnswer bounds the part of the first step's answer that a refusal repeats, in bytes.
 const maxRepeatedAnswer = 16 << 10
 
-// open: what came of the first run's step may be told in the records of the second, since
-// both are under the same rules, or the first under none.
+// open reports whether the outcome of the first run's step may be shown in the records of the second run:
+// both have the same pack, or the first pack has no sensitive values.
 func (b *Index) open(ctx context.Context, ns uint32, second *machine.State, run string) (bool, error) {
 	first, err := b.store.Head(ctx, ns, run)
 	if err != nil || first.Digest == second.Digest {
@@ -131,7 +131,7 @@ func (b *Index) open(ctx context.Context, ns uint32, second *machine.State, run 
 	return err == nil && prog.Pack.XPawl().Sensitive == nil, err
 }
 
-// denial tells who has the key, and what came of it.
+// denial returns the refusal with the step that has the key, and its outcome.
 func (b *Index) denial(ctx context.Context, ns uint32, second *machine.State, row *machine.Effect) (*machine.Denial, error) {
 	first := machine.IdempotencyKey(row.RunID, row.Step)
 	denial := &machine.Denial{Code: machine.DuplicateEffect, Message: fmt.Sprintf("step %s has this effect, and no answer that is known", first)}

@@ -16,21 +16,21 @@ import (
 // domain separates business keys from all other hashes.
 const domain = "pawl business key 1\x00"
 
-// MissingField is the code of the refusal of a call without its business key: without one
-// nobody could say whether it was made before.
+// MissingField is the code for refusing a call without its business key: without a key it could not be known
+// whether the call was made before.
 const MissingField = "DEDUPE_FIELD_MISSING"
 
 // Keys are the business keys of one call.
 type Keys struct {
-	// Key is SHA-256 over the tool and the fields of the payload that the pack names, in
-	// canonical form, equal numbers spelled alike. Zero: it has none.
+	// Key is the SHA-256 over the tool and the payload fields that the pack names, in canonical form, with
+	// equal numbers in the same form. Zero = it has none.
 	Key [32]byte
-	// Older is the key that programs before ADR 0070 gave the call, which spelled some equal
-	// numbers differently; the same as Key for most calls. Such a key may be in a store.
+	// Older is the key that programs before ADR 0070 derived, which wrote some equal numbers in different
+	// forms. For most calls it equals Key. A store may contain an older key.
 	Older [32]byte
 }
 
-// KeysOf are the business keys of a call whose payload is JSON, or why it has none.
+// KeysOf returns the business keys of a call with a JSON payload, or the reason why it has none.
 func KeysOf(tool string, fields []string, payload []byte) (Keys, *machine.Denial) {
 	if len(fields) == 0 {
 		return Keys{}, nil
@@ -58,7 +58,7 @@ func KeysOf(tool string, fields []string, payload []byte) (Keys, *machine.Denial
 	return keys, nil
 }
 
-// at follows a JSON pointer (RFC 6901); nil: it leads to null or nowhere.
+// at follows a JSON pointer (RFC 6901); nil = it leads to null or to no value.
 func at(doc any, pointer string) any {
 	for _, token := range strings.Split(pointer, "/")[1:] {
 		token = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
@@ -78,7 +78,7 @@ func at(doc any, pointer string) any {
 	return doc
 }
 
-// spelled is a copy of a value with its numbers written by spell.
+// spelled returns a copy of a value with its numbers written by spell.
 func spelled(v any, spell func(json.Number) json.Number) any {
 	switch v := v.(type) {
 	case json.Number:
@@ -99,11 +99,11 @@ func spelled(v any, spell func(json.Number) json.Number) any {
 	return v
 }
 
-// exactly spells equal numbers alike, and no two others.
+// exactly gives equal numbers the same form, and different numbers different forms.
 func exactly(n json.Number) json.Number { return json.Number(strictjson.Decimal(n.String())) }
 
-// before is the spelling of keys before ADR 0070: whole numbers below 2^53 alike, all others
-// as they are written.
+// before returns the form of numbers before ADR 0070: whole numbers below 2^53 in one form, all others as
+// they were written.
 func before(n json.Number) json.Number {
 	if !strings.ContainsAny(n.String(), ".eE") {
 		return n

@@ -12,22 +12,22 @@ import (
 
 // stepPayload is the payload of a step of the sidecar's own.
 type stepPayload struct {
-	// Key is that of the call that it is about.
+	// Key is the idempotency key of the call that the step is about.
 	Key     string          `json:"idempotency_key"`
 	Tool    string          `json:"tool"`
 	Payload json.RawMessage `json:"payload"`
-	// Outcome is told to who undoes: "ok", with the result, or "unknown".
+	// Outcome is for a compensating tool: "ok", with the result, or "unknown".
 	Outcome string          `json:"outcome,omitempty"`
 	Result  json.RawMessage `json:"result,omitempty"`
-	// Omitted: payload and result are too long to be repeated.
+	// Omitted means that payload and result are too long to be repeated.
 	Omitted bool `json:"omitted,omitempty"`
 }
 
-// maxRepeated bounds what the payload of such a step repeats, in bytes.
+// maxRepeated bounds the data that the payload repeats, in bytes.
 const maxRepeated = 1 << 20
 
-// LoadPayloads stamps the payloads of the steps that the sidecar itself asks for, and says whether
-// there are any: then the input is to be decided over again.
+// LoadPayloads stamps the payloads of the steps that the sidecar itself requests. It reports whether there
+// are any; then the machine must decide about the input again.
 func (b *Index) LoadPayloads(ctx context.Context, key machine.RunKey, in *machine.Input, batch *machine.Batch) (bool, error) {
 	missing := rules.Unfilled(batch)
 	for _, r := range missing {
@@ -49,7 +49,7 @@ func (b *Index) payload(ctx context.Context, key machine.RunKey, about *machine.
 	switch r := body.(type) {
 	case *machine.StepRequested:
 		told.Payload = r.Payload
-	case *machine.StepDecided: // went out with other arguments
+	case *machine.StepDecided: // made with other arguments
 		told.Payload = r.Payload
 	}
 	if about.Role == machine.RoleCompensate {
@@ -74,8 +74,8 @@ func (b *Index) payload(ctx context.Context, key machine.RunKey, about *machine.
 	return payload, nil
 }
 
-// resultOf is the result of the step that a step is about: its own answer, or what was said
-// of it by who knew.
+// resultOf returns the result of the step that another step is about: its own answer, or the result that the
+// reconciling tool reported.
 func resultOf(r *machine.StepResolved, about *machine.About) json.RawMessage {
 	if r.Step == about.Step {
 		return r.Result

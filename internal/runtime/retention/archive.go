@@ -15,24 +15,24 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Names of archived files: the run, the beginning of its last hash, and this.
+// Names of archived files: the run, the first part of its last hash, and this suffix.
 const (
 	archiveSuffix = ".pawlrun"
-	// partSuffix follows while the file is not whole.
+	// partSuffix is added while the file is incomplete.
 	partSuffix    = ".part"
 	hashPrefixLen = 16
 )
 
-// archived writes the file of a run that has ended into a directory of the namespace, and
-// returns when file and name are on disk. One that is there already is of the same records:
-// its name has their hash, and it got that when it was whole.
+// archived writes the file of a run that has ended into a directory of the namespace, and returns when file
+// and name are on disk. An existing file has the same records: its name contains their hash, and a file gets
+// that name only when it is complete.
 func (r *Service) archived(ctx context.Context, dir, namespace string, key runtime.RunKey, st *machine.State) (path string, size int64, err error) {
 	if dir, err = r.madeDir(dir, namespace); err != nil {
 		return "", 0, err
 	}
 	path = filepath.Join(dir, fmt.Sprintf("%s.%s%s", key.ID, hex.EncodeToString(st.PrevHash[:])[:hashPrefixLen], archiveSuffix))
 	if info, err := os.Stat(path); err == nil {
-		// The crash that came between may have been one of the whole machine.
+		// The crash before this point may have been one of the whole machine.
 		return path, info.Size(), r.syncDir(dir)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return "", 0, err
@@ -43,10 +43,10 @@ func (r *Service) archived(ctx context.Context, dir, namespace string, key runti
 	return path, size, err
 }
 
-// spaceCheckBytes is how many bytes are written between two looks at the room.
+// spaceCheckBytes is how many bytes are written between two checks of the disk space.
 const spaceCheckBytes = 8 << 20
 
-// guardedWriter asks for room before the first byte, and again now and then.
+// guardedWriter checks the disk space before the first byte and again after every spaceCheckBytes.
 type guardedWriter struct {
 	out        io.Writer
 	checkSpace func() error
@@ -63,8 +63,8 @@ func (c *guardedWriter) Write(p []byte) (int, error) {
 	return c.out.Write(p)
 }
 
-// Clear removes what a crash left of files in a directory of archives, of the namespaces that are the
-// caller's; nil: of all. Nobody else writes those.
+// Clear removes incomplete files that a crash left in a directory of archives, in the namespaces for which
+// own returns true; nil = in all. No other process writes these files.
 func Clear(dir string, own func(namespace string) bool) error {
 	namespaces, err := os.ReadDir(dir)
 	for _, ns := range namespaces {
@@ -75,7 +75,7 @@ func Clear(dir string, own func(namespace string) bool) error {
 	return err
 }
 
-// clearParts removes the files of one directory that are not whole.
+// clearParts removes the incomplete files of one directory.
 func clearParts(dir string) error {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
@@ -86,7 +86,7 @@ func clearParts(dir string) error {
 	return err
 }
 
-// written makes a file that has its name only when it is whole and on disk.
+// written makes a file that gets its name only when it is complete and on disk.
 func (r *Service) written(path string, write func(out io.Writer) error) (size int64, err error) {
 	part := path + partSuffix
 	f, err := os.OpenFile(part, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
@@ -104,15 +104,15 @@ func (r *Service) written(path string, write func(out io.Writer) error) (size in
 		return 0, errors.Join(err, os.Remove(part))
 	}
 	if err := r.syncDir(filepath.Dir(path)); err != nil {
-		// By its name the next round would take it for one that is on disk.
+		// By its name, the next round would think that the file is on disk.
 		return 0, errors.Join(err, os.Remove(path))
 	}
 	return size, nil
 }
 
-// madeDir makes the directory of a namespace, and returns when its name is on disk. One that
-// is there may be of a moment before the machine crashed. The archive itself was there at the
-// start: if it is gone a disk is, and nothing is written in its place.
+// madeDir makes the directory of a namespace, and returns when its name is on disk, because an existing one
+// may have been made shortly before the machine crashed. The archive directory itself existed at the start.
+// If it is missing now, a disk is missing, and no directory is made in its place.
 func (r *Service) madeDir(archive, namespace string) (dir string, err error) {
 	dir = filepath.Join(archive, namespace)
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {

@@ -10,17 +10,17 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Reasons of the refusal while a parent goes on, and while an agent is not told.
+// Reasons of refusals while a parent run is active, and while an agent has not received its cancellation.
 const (
 	runNeeded   = "RUN_NEEDED"
 	agentUntold = "AGENT_UNTOLD"
 )
 
-// DeleteRun deletes a run that has ended, for ever; the same run again is a duplicate.
+// DeleteRun deletes a run that has ended, for ever; deleting the same run again is a duplicate.
 //
-// Errors: PERMISSION_DENIED without the scope runs:delete; FAILED_PRECONDITION
-// RUN_NOT_ENDED, RUN_NEEDED while the run that delegated to it goes on, AGENT_UNTOLD while
-// an agent that it delegated to was not told that it is over.
+// Errors: PERMISSION_DENIED without the scope runs:delete; FAILED_PRECONDITION RUN_NOT_ENDED, RUN_NEEDED
+// while the run that delegated to it is active, AGENT_UNTOLD while an agent that it delegated to has not
+// received its cancellation.
 func (r *Service) DeleteRun(ctx context.Context, ref runtime.RunRef) (d machine.Deleted, duplicate bool, err error) {
 	key, err := r.cfg.Engine.Find(ref)
 	if err == nil {
@@ -37,7 +37,7 @@ func (r *Service) DeleteRun(ctx context.Context, ref runtime.RunRef) (d machine.
 	return r.delete(ctx, key, machine.Deleted{By: ref.Principal.Name()})
 }
 
-// delete deletes a run for whoever is in asked.
+// delete deletes a run for the principal or rule in asked.
 func (r *Service) delete(ctx context.Context, key runtime.RunKey, asked machine.Deleted) (d machine.Deleted, duplicate bool, err error) {
 	head, err := r.cfg.Engine.Head(ctx, key)
 	if err != nil && !machine.IsDeleted(err) {
@@ -51,7 +51,7 @@ func (r *Service) delete(ctx context.Context, key runtime.RunKey, asked machine.
 	asked.At = r.cfg.Clock.Now().UnixNano()
 	err = r.cfg.Engine.Inside(func() error {
 		return r.cfg.Engine.Evict(key, func() error {
-			// A removal that was begun is ended, whoever waits for it.
+			// A removal that was begun is finished, even if the caller has gone.
 			d, duplicate, err = r.cfg.Store.DeleteRun(context.WithoutCancel(ctx), key.Namespace, key.ID, asked)
 			if err == nil && r.cfg.Deleted != nil {
 				r.cfg.Deleted(key)
@@ -62,14 +62,14 @@ func (r *Service) delete(ctx context.Context, key runtime.RunKey, asked machine.
 	return d, duplicate, err
 }
 
-// unneeded refuses a run whose parent goes on: it may not have heard how it ended.
+// unneeded refuses a run with an active parent, which may not have received its result yet.
 func (r *Service) unneeded(ctx context.Context, key runtime.RunKey, st *machine.State) error {
 	if st.Parent == nil || st.Parent.Origin != "" || st.Imported {
 		return nil
 	}
 	parent, err := r.cfg.Engine.Head(ctx, runtime.RunKey{Namespace: key.Namespace, ID: st.Parent.RunID})
 	if refusal, ok := errors.AsType[*machine.Error](err); ok && refusal.Code == machine.CodeNotFound {
-		// A parent that is not here asks nothing here.
+		// A parent in another store requests nothing here.
 		return nil
 	}
 	if err != nil || parent.Status.Terminal() || parent.Imported {
@@ -81,8 +81,8 @@ func (r *Service) unneeded(ctx context.Context, key runtime.RunKey, st *machine.
 	}
 }
 
-// checkAgentsNotified refuses a run that has ended while an agent works for it that was not told so: who
-// is out of reach is given up after some minutes.
+// checkAgentsNotified refuses a run that has ended while an agent works for it that has not received the
+// cancellation. Delivery to an unreachable agent is given up after some minutes.
 func (r *Service) checkAgentsNotified(ctx context.Context, key runtime.RunKey, st *machine.State) error {
 	if !r.cfg.NotifiesAgents || !st.Status.Terminal() || st.Imported {
 		return nil
@@ -97,12 +97,12 @@ func (r *Service) checkAgentsNotified(ctx context.Context, key runtime.RunKey, s
 	}
 }
 
-// EraseRun erases the values of a run that has ended, for ever; the same run again is a
-// duplicate, answered with the first erasure.
+// EraseRun erases the values of a run that has ended, for ever; erasing the same run again is a duplicate,
+// answered with the first erasure.
 //
 // Errors: PERMISSION_DENIED without the scope runs:erase; INVALID_ARGUMENT REASON_REQUIRED;
-// FAILED_PRECONDITION RUN_NOT_ENDED, RUN_NOT_ERASABLE, RUN_NEEDED while the run that delegated
-// to it goes on, ERASURE_OFF.
+// FAILED_PRECONDITION RUN_NOT_ENDED, RUN_NOT_ERASABLE, RUN_NEEDED while the run that delegated to it is
+// active, ERASURE_OFF.
 func (r *Service) EraseRun(ctx context.Context, ref runtime.RunRef, reason string) (st *machine.State, duplicate bool, err error) {
 	key, err := r.cfg.Engine.Find(ref)
 	if err == nil {
@@ -124,7 +124,7 @@ func (r *Service) EraseRun(ctx context.Context, ref runtime.RunRef, reason strin
 		err = r.unneeded(ctx, key, head)
 	}
 	if err == nil && head.Erased == nil {
-		// Whom to tell is a value.
+		// The address of the agent is one of the erased values.
 		err = r.checkAgentsNotified(ctx, key, head)
 	}
 	if err != nil {
@@ -133,10 +133,10 @@ func (r *Service) EraseRun(ctx context.Context, ref runtime.RunRef, reason strin
 	asked := machine.Erased{At: r.cfg.Clock.Now().UnixNano(), By: ref.Principal.Name(), Why: reason}
 	err = r.cfg.Engine.Inside(func() error {
 		return r.cfg.Engine.Evict(key, func() error {
-			// An erasure that was begun is ended, whoever waits for it.
+			// An erasure that was begun is finished, even if the caller has gone.
 			st, duplicate, err = eraser.EraseRun(context.WithoutCancel(ctx), key.Namespace, key.ID, asked)
 			if r.cfg.Deleted != nil && MayHaveErased(err) {
-				// Also of one that failed.
+				// This is also called after a failed erasure.
 				r.cfg.Deleted(key)
 			}
 			return err
@@ -145,8 +145,8 @@ func (r *Service) EraseRun(ctx context.Context, ref runtime.RunRef, reason strin
 	return st, duplicate, err
 }
 
-// MayHaveErased: what [Service.EraseRun] answers with this error may have begun, so that what is remembered
-// of the run has to go; one that was refused has not.
+// MayHaveErased reports whether an erasure that returned this error may have begun, so that cached data of
+// the run must be dropped. A refused erasure has not begun.
 func MayHaveErased(err error) bool {
 	refusal, refused := errors.AsType[*machine.Error](err)
 	if !refused {

@@ -12,50 +12,51 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Principal is whom deletions by a rule are told to be asked for by.
+// Principal is the recorded principal of deletions by a rule.
 const Principal = policy.RetentionName
 
-// pageRuns is how many runs are looked at before others have the disk for a while.
+// pageRuns is how many runs are examined before the round pauses.
 const pageRuns = 100
 
-// rest is how many times as long as it worked a round waits before it goes on.
+// rest is the length of a pause, as a multiple of the time worked before it.
 const rest = 3
 
-// mostFaults in a row, and a rule waits for the next round: its archive is full, perhaps.
+// mostFaults is the number of errors in a row after which a rule waits for the next round; its archive may be
+// full.
 const mostFaults = 10
 
-// Outcome is what became of something that was not to be kept.
+// Outcome is the result for a run that no rule keeps.
 type Outcome string
 
 const (
-	// Deleted: the run is gone. WouldDelete: it would be, see Config.Preview.
+	// Deleted: the run was deleted. WouldDelete: it would have been, see Config.Preview.
 	Deleted     Outcome = "deleted"
 	WouldDelete Outcome = "would_delete"
-	// Needed: it stays for the parent that goes on, or for the agent that was not told.
+	// Needed: the run stays because its parent is active, or an agent has not received its cancellation.
 	Needed Outcome = "needed"
-	// Unarchived: its file could not be written, so it stays. Failed: it could not be deleted.
+	// Unarchived: its file could not be written, so the run stays. Failed: the run could not be deleted.
 	Unarchived Outcome = "unarchived"
 	Failed     Outcome = "failed"
-	// Gone: a caller has deleted it meanwhile, and no rule did.
+	// Gone: a caller deleted the run meanwhile.
 	Gone Outcome = "gone"
 )
 
-// Taken is what became of one run.
+// Taken is the result for one run.
 type Taken struct {
 	Rule      string
 	Namespace string
 	RunID     string
 	Outcome   Outcome
-	// Bytes is about what its rows took; Archive its file, of ArchivedBytes.
+	// Bytes is the approximate size of its rows; Archive is its file, of ArchivedBytes.
 	Bytes         int64
 	Archive       string
 	ArchivedBytes int64
 	Err           error
-	// Announced: Policy.Before was told of it.
+	// Announced reports whether Policy.Before was called for it.
 	Announced bool
 }
 
-// Run looks at the rules now and then, until ctx ends.
+// Run starts a round at regular intervals, until ctx ends.
 func (r *Service) Run(ctx context.Context) error {
 	for {
 		select {
@@ -69,8 +70,8 @@ func (r *Service) Run(ctx context.Context) error {
 	}
 }
 
-// Round deletes what no rule keeps, and forgets what is older than it has to be. A fault of
-// one run is told and keeps nobody else, nor what other rooms forget.
+// Round deletes the runs that no rule keeps, and drops old data about deleted runs. An error of one run is
+// reported and does not stop the others, nor the function Also.
 func (r *Service) Round(ctx context.Context) error {
 	err := r.runs(ctx)
 	if r.cfg.Also != nil && !r.cfg.Preview {
@@ -79,7 +80,7 @@ func (r *Service) Round(ctx context.Context) error {
 	return err
 }
 
-// runs goes through the runs of all namespaces, unless nothing is said of runs.
+// runs examines the runs of all namespaces. It does nothing if no rule is configured.
 func (r *Service) runs(ctx context.Context) error {
 	if len(r.cfg.Rules) == 0 && r.cfg.ForgetAfter == 0 {
 		return nil
@@ -98,11 +99,11 @@ func (r *Service) runs(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// ready: something may be deleted now.
+// ready returns nil if deletions are possible now, else the reason.
 func (r *Service) ready(ctx context.Context) error {
 	err := errors.Join(ctx.Err(), r.cfg.Engine.Health())
 	if err == nil && r.cfg.Store != nil && !r.cfg.Preview {
-		// Else each run would be archived first, and refused then.
+		// Otherwise each run would be archived first and then refused.
 		err = r.cfg.Store.Removes()
 	}
 	if err == nil && r.cfg.Ready != nil {
@@ -111,7 +112,7 @@ func (r *Service) ready(ctx context.Context) error {
 	return err
 }
 
-// fresh: the run has ended so lately that it is kept whatever the rules say.
+// fresh reports whether the run ended so recently that it is kept regardless of the rules.
 func (r *Service) fresh(st *machine.State, now time.Time) bool {
 	grace := r.cfg.Grace
 	if st.Parent != nil && st.Parent.Origin != "" {
@@ -120,7 +121,7 @@ func (r *Service) fresh(st *machine.State, now time.Time) bool {
 	return now.Sub(time.Unix(0, st.StatusAt)) < grace
 }
 
-// forget forgets the runs of a namespace that were deleted long ago.
+// forget drops the entries of runs that were deleted long ago.
 func (r *Service) forget(ctx context.Context, ns uint32) error {
 	if r.cfg.ForgetAfter == 0 || r.cfg.Preview {
 		return nil
@@ -135,7 +136,7 @@ func (r *Service) forget(ctx context.Context, ns uint32) error {
 	})
 }
 
-// look goes through the runs of a namespace that have ended, newest first.
+// look examines the ended runs of a namespace, newest first.
 func (r *Service) look(ctx context.Context, ns uint32) error {
 	if len(r.cfg.Rules) == 0 {
 		return nil
@@ -160,7 +161,7 @@ func (r *Service) look(ctx context.Context, ns uint32) error {
 	}
 }
 
-// pause lets others work, so that a round never takes more than its share of the disk.
+// pause waits, so that a round never takes more than its share of the disk.
 func (r *Service) pause(ctx context.Context, began time.Duration) {
 	worked := r.cfg.Clock.Elapsed() - began
 	if worked <= 0 {
@@ -172,7 +173,7 @@ func (r *Service) pause(ctx context.Context, began time.Duration) {
 	}
 }
 
-// sweep is one look at the runs of a namespace.
+// sweep is one pass over the runs of a namespace.
 type sweep struct {
 	*Service
 	ns    uint32
@@ -180,11 +181,11 @@ type sweep struct {
 	usage []ruleUsage
 }
 
-// run judges one run; an error ends the sweep.
+// run examines one run; an error ends the sweep.
 func (s *sweep) run(ctx context.Context, st *machine.State) error {
 	n := ruleOf(s.cfg.Rules, s.name, st)
 	if n < 0 || st.Imported {
-		// Who imported a run wants to look at it, however old it is.
+		// An imported run is kept for inspection, regardless of its age.
 		return nil
 	}
 	rule, tally, began := &s.cfg.Rules[n], &s.usage[n], s.cfg.Clock.Elapsed()
@@ -247,8 +248,8 @@ func (s *sweep) take(ctx context.Context, key runtime.RunKey, st *machine.State,
 	return t
 }
 
-// judged says what an error means: a run that is needed will go later, and one that is gone
-// has gone.
+// judged translates an error into an outcome: a needed run will be deleted later, and a missing run was
+// deleted by a caller.
 func (t Taken) judged(otherwise Outcome) Taken {
 	t.Outcome = otherwise
 	if machine.IsDeleted(t.Err) {

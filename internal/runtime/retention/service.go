@@ -12,36 +12,36 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Engine is what the room needs of the way of a transition.
+// Engine is the part of the engine that the service calls.
 type Engine interface {
-	// Find resolves the address of a run that the caller may see.
+	// Find returns the key of a run that the caller may see.
 	Find(ref runtime.RunRef) (runtime.RunKey, error)
-	// Head returns a run's newest state; RUN_NOT_FOUND, RUN_DELETED.
+	// Head returns a run's newest state. Errors: RUN_NOT_FOUND, RUN_DELETED.
 	Head(ctx context.Context, key runtime.RunKey) (*machine.State, error)
-	// Evict calls do in the run's own turn, after which nothing of the run is remembered.
+	// Evict calls do in the run's own turn; afterwards no state of the run is cached.
 	Evict(key runtime.RunKey, do func() error) error
-	// Inside calls do while inputs are taken, which a drain waits for.
+	// Inside calls do as an input in flight, which a drain waits for.
 	Inside(do func() error) error
-	// Health is nil while inputs are taken, else why they are not.
+	// Health returns nil while inputs are accepted, otherwise the reason why they are not.
 	Health() error
-	// NamespaceNumbers are those that are served, NamespaceName their names.
+	// NamespaceNumbers returns the served namespaces, NamespaceName the name of one.
 	NamespaceNumbers() []uint32
 	NamespaceName(number uint32) string
 }
 
-// Store is what deletes.
+// Store deletes runs.
 type Store interface {
-	// DeleteRun deletes a run that has ended, synced; the same run again is a duplicate.
-	// [machine.ErrNoRun], a *machine.Refusal RUN_NOT_ENDED.
+	// DeleteRun deletes a run that has ended, synced; deleting the same run again is a duplicate. Errors:
+	// [machine.ErrNoRun], a *[machine.Error] RUN_NOT_ENDED.
 	DeleteRun(ctx context.Context, ns uint32, run string, asked machine.Deleted) (d machine.Deleted, duplicate bool, err error)
-	// RunBytes is about what the rows of a run take on disk, without blobs.
+	// RunBytes returns the approximate size of a run's rows on disk, without blobs.
 	RunBytes(ctx context.Context, ns uint32, run string) (int64, error)
-	// Untold: an agent was not told yet that a delegation of the run is no longer wanted. Of
-	// a run that has ended it can only become false.
+	// Untold reports whether an agent has not yet received the cancellation of a delegation of the run. For a
+	// run that has ended it can only become false.
 	Untold(ctx context.Context, ns uint32, run string) (bool, error)
-	// ForgetDeleted forgets the runs that were deleted before a time, Unix nanoseconds.
+	// ForgetDeleted drops the entries of runs that were deleted before a time, Unix nanoseconds.
 	ForgetDeleted(ctx context.Context, ns uint32, before int64) (int, error)
-	// Removes is nil while there is room on the disk for removals, else why there is none.
+	// Removes returns nil while the disk has space for removals, otherwise the reason why not.
 	Removes() error
 }
 
@@ -55,39 +55,39 @@ type Archive interface {
 	Export(ctx context.Context, ns uint32, run string, out io.Writer) error
 }
 
-// Policy is what the operator says of what is not kept; the zero value keeps everything.
+// Policy is the operator's retention policy; the zero value keeps everything.
 type Policy struct {
-	// Rules: the first that is about a run decides; on a run that none is about, nobody.
+	// Rules are in order: the first that selects a run decides. A run that no rule selects is kept.
 	Rules []Rule
-	// Grace is how long every run is kept after its end, whatever the rules say: who waits for
-	// it must hear how it ended. Default 1 h, of a run that another sidecar asked for 24 h.
+	// Grace is how long every run is kept after its end, regardless of the rules, so that waiting callers can
+	// read how it ended. Default 1 h; for a run requested by another sidecar 24 h.
 	Grace time.Duration
 	// Every is the pause between two rounds. Default 10 min.
 	Every time.Duration
-	// Preview: the rules only say what they would do.
+	// Preview means that the rules only report what they would do.
 	Preview bool
-	// ForgetAfter is how long it is known that a run was deleted; 0 = for ever.
+	// ForgetAfter is how long the store remembers that a run was deleted; 0 = for ever.
 	ForgetAfter time.Duration
 
-	// Ready is nil, or the reason why nothing may be deleted now; nil: it may always.
+	// Ready returns nil, or the reason why no run may be deleted now; a nil function = always.
 	Ready func() error
-	// Before is told of each run right before it is deleted, and keeps it by an error; nil:
-	// nobody is.
+	// Before is called for each run right before it is deleted, and keeps the run by returning an error; nil
+	// = not called.
 	Before func(Taken) error
-	// CheckSpace is nil, or the reason why nothing more may be written into a directory of archives:
-	// it may be on the disk of the store; nil: there is always room.
+	// CheckSpace returns nil, or the reason why no more may be written into a directory of archives, which
+	// may be on the disk of the store. A nil function = there is always space.
 	CheckSpace func(dir string) error
-	// OnResult is told of each run that no rule keeps, Forgot how many deleted runs of a namespace
-	// were forgotten, Fault of a round that could not do all; nil: nobody is.
+	// OnResult is called for each run that no rule keeps, Forgot with the number of dropped entries of
+	// deleted runs of a namespace, OnError for a round with errors; nil = not called.
 	OnResult    func(Taken)
 	OnForgotten func(namespace string, runs int)
 	OnError     func(error)
 }
 
-// Eraser is a store that erases, too.
+// Eraser is a store that can also erase values.
 type Eraser interface {
-	// EraseRun erases the values of a run that has ended, synced; the same run again is a
-	// duplicate. [machine.ErrNoRun], a *machine.Refusal RUN_NOT_ENDED or RUN_NOT_ERASABLE.
+	// EraseRun erases the values of a run that has ended, synced; erasing the same run again is a duplicate.
+	// Errors: [machine.ErrNoRun], a *[machine.Error] RUN_NOT_ENDED or RUN_NOT_ERASABLE.
 	EraseRun(ctx context.Context, ns uint32, run string, asked machine.Erased) (st *machine.State, duplicate bool, err error)
 }
 
@@ -95,39 +95,39 @@ type Eraser interface {
 type Config struct {
 	Engine Engine
 	Clock  runtime.Clock
-	// Store deletes; nil: nothing is deleted here (DELETION_OFF).
+	// Store deletes runs; nil = deletion is off (DELETION_OFF).
 	Store Store
-	// Deleted is told of each run that was deleted or erased, also of one that was before, in
-	// the run's own turn; nil: nobody is.
+	// Deleted is called for each run that was deleted or erased, also for a duplicate, in the run's own turn;
+	// nil = not called.
 	Deleted func(key runtime.RunKey)
 
 	Policy
-	// Runs lists the runs that rules are about, Archive writes their files; both may be nil
-	// where no rule needs them.
+	// Runs lists the runs for the rules, Archive writes their files; both may be nil if no rule needs them.
 	Runs    Runs
 	Archive Archive
-	// NotifiesAgents: agents are told what is no longer wanted, so that it is waited for.
+	// NotifiesAgents means that agents receive cancellations, so that the service waits for them.
 	NotifiesAgents bool
-	// Also is called with each round, and forgets what other rooms keep; nil: nothing.
+	// Also is called in each round, and drops old data of other packages; nil = not called.
 	Also func(ctx context.Context) error
 }
 
-// defaultEvery is the pause between two rounds, defaultGrace what every run is kept after its
-// end, and remoteGrace that of one whose parent is in another sidecar, which is not seen here.
+// defaultEvery is the pause between two rounds, defaultGrace how long every run is kept after its end, and
+// remoteGrace how long one is kept if its parent is in another sidecar, because the state of that parent is
+// not known here.
 const (
 	defaultEvery = 10 * time.Minute
 	defaultGrace = time.Hour
 	remoteGrace  = 24 * time.Hour
 )
 
-// Service deletes runs, and erases their values. Its owner is the wiring. Safe for concurrent use.
+// Service deletes runs and erases their values. The wiring owns it. Safe for concurrent use.
 type Service struct {
 	cfg Config
-	// syncDir brings the names in a directory onto the disk.
+	// syncDir syncs the names in a directory to disk.
 	syncDir func(dir string) error
 }
 
-// New checks the configuration; it starts nothing.
+// New checks the configuration; it starts no goroutine.
 func New(cfg Config) (*Service, error) {
 	if cfg.Engine == nil || cfg.Clock == nil {
 		return nil, errors.New("retention: configuration: Engine and Clock are required")

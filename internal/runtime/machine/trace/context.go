@@ -9,14 +9,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Label is the run label that holds the W3C trace context of a run: the caller's,
-// or the run's own root where the caller had none. A run without it is in no trace.
+// Label is the run label that holds the W3C trace context of a run: the caller's, or the run's own root if
+// the caller sent none. A run without it is in no trace.
 const Label = "traceparent"
 
-// TraceID is that of W3C trace context; zero = none.
+// TraceID is the trace id of W3C trace context; zero = none.
 type TraceID [16]byte
 
-// SpanID is that of W3C trace context; zero = none.
+// SpanID is the span id of W3C trace context; zero = none.
 type SpanID [8]byte
 
 // Context is W3C trace context, level 1.
@@ -26,10 +26,10 @@ type Context struct {
 	Sampled bool
 }
 
-// version is the only one that is written; newer ones are read as this one.
+// version is the only version that is written; newer versions are read in the same way.
 const version = "00"
 
-// Parse reads a traceparent; false if it is none (W3C Trace Context, section 3.2).
+// Parse reads a traceparent. It returns false if the text is not one (W3C Trace Context, section 3.2).
 func Parse(text string) (Context, bool) {
 	var c Context
 	parts := strings.Split(text, "-")
@@ -42,7 +42,7 @@ func Parse(text string) (Context, bool) {
 	return c, ok && c.Trace != TraceID{} && c.Span != SpanID{}
 }
 
-// unhex takes lower case only, as the standard has it.
+// unhex decodes hex digits; only lower case is valid, as the standard says.
 func unhex(to []byte, text string) bool {
 	if len(text) != 2*len(to) || strings.ToLower(text) != text {
 		return false
@@ -51,7 +51,7 @@ func unhex(to []byte, text string) bool {
 	return err == nil
 }
 
-// String is the traceparent.
+// String returns the traceparent.
 func (c Context) String() string {
 	flags := "00"
 	if c.Sampled {
@@ -60,25 +60,25 @@ func (c Context) String() string {
 	return version + "-" + hex.EncodeToString(c.Trace[:]) + "-" + hex.EncodeToString(c.Span[:]) + "-" + flags
 }
 
-// at is another span of the same trace.
+// at returns the context of another span of the same trace.
 func (c Context) at(span SpanID) Context {
 	return Context{Trace: c.Trace, Span: span, Sampled: c.Sampled}
 }
 
-// Root is the context of a run that begins a trace of its own.
+// Root returns the context of a run that begins a trace of its own.
 func Root(run string) Context {
 	sum := sha256.Sum256([]byte("pawl.trace\x00" + run))
 	return Context{Trace: TraceID(sum[:16]), Span: runSpan(run), Sampled: true}
 }
 
-// Picked says whether a run that begins a trace is among the given share of all,
-// 0 to 1. The same run is picked at each higher share as well.
+// Picked reports whether a run that begins a trace is in the given share of all runs, 0 to 1. A run in one
+// share is also in every higher share.
 func Picked(run string, share float64) bool {
 	root := Root(run)
 	return float64(binary.BigEndian.Uint64(root.Trace[8:])>>1) < share*(1<<63)
 }
 
-// Of is the context that a run was started with; false: it is in no trace.
+// Of returns the context that a run was started with; false = the run is in no trace.
 func Of(s *machine.State) (Context, bool) {
 	for _, l := range s.Labels {
 		if l.Key == Label {
@@ -88,7 +88,7 @@ func Of(s *machine.State) (Context, bool) {
 	return Context{}, false
 }
 
-// span derives the id of a span from what it is.
+// span derives the id of a span from the kind and numbers that identify it.
 func span(run, kind string, numbers ...uint64) SpanID {
 	text := []byte("pawl.span\x00" + run + "\x00" + kind)
 	for _, n := range numbers {
@@ -112,18 +112,18 @@ func delegationSpan(run string, step uint32, attempt int) SpanID {
 	return span(run, "delegation", uint64(step), uint64(attempt))
 }
 
-// Turn is the traceparent for the executor of an attempt of a turn; "" = none.
+// Turn returns the traceparent for the executor of an attempt of a turn; "" = none.
 func Turn(s *machine.State, seq uint64, attempt int) string {
 	return out(s, turnSpan(s.RunID, seq, attempt))
 }
 
-// Step is the traceparent for the executor of an attempt of a step; "" = none.
+// Step returns the traceparent for the executor of an attempt of a step; "" = none.
 func Step(s *machine.State, step uint32, attempt int) string {
 	return out(s, stepSpan(s.RunID, step, attempt))
 }
 
-// Delegation is the traceparent for the agent that gets an attempt of a step; "" =
-// none. It is the same for each sending.
+// Delegation returns the traceparent for the agent that gets an attempt of a step; "" = none. It is the same
+// each time the message is sent.
 func Delegation(s *machine.State, step uint32, attempt int) string {
 	return out(s, delegationSpan(s.RunID, step, attempt))
 }

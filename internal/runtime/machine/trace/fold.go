@@ -6,13 +6,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Fold turns the records of one run, from the first on and in order, into spans:
-// run, visit, turn (one per attempt), step (one per attempt), delegation. A span
-// is told by the record that ends it.
+// Fold turns the records of one run, from the first on and in order, into spans: run, visit, turn (one per
+// attempt), step (one per attempt), delegation. A span is returned at the record that ends it.
 type Fold struct {
 	run string
 	ctx Context
-	// seq is the last record that was taken.
+	// seq is the last record that was added.
 	seq   uint64
 	root  *Span
 	visit *Span
@@ -21,7 +20,7 @@ type Fold struct {
 	ended []Span
 }
 
-// openStep is an attempt of a step that is not answered.
+// openStep is an attempt of a pending step.
 type openStep struct {
 	span *Span
 	// agent is set for a delegation.
@@ -30,8 +29,8 @@ type openStep struct {
 	kind  machine.StepKind
 }
 
-// NewFold makes the fold of a run before its first record. Of the state only what
-// never changes is read. False: the run is in no trace, or its trace is not kept.
+// NewFold makes the fold of a run before its first record. It reads only the parts of the state that never
+// change. It returns false if the run is in no trace, or its trace is not sampled.
 func NewFold(s *machine.State) (*Fold, bool) {
 	ctx, ok := Of(s)
 	if !ok || !ctx.Sampled {
@@ -43,7 +42,7 @@ func NewFold(s *machine.State) (*Fold, bool) {
 	return f, true
 }
 
-// describe says on the root what the run is.
+// describe adds attributes of the run to the root span.
 func (f *Fold) describe(s *machine.State) {
 	if f.ctx.Span != f.root.ID {
 		f.root.Parent, f.root.Kind = f.ctx.Span, Server
@@ -65,14 +64,13 @@ func (f *Fold) describe(s *machine.State) {
 	}
 }
 
-// Seq is the last record that was taken.
+// Seq returns the last record that was added.
 func (f *Fold) Seq() uint64 { return f.seq }
 
-// Done: the run has ended.
+// Done reports whether the run has ended.
 func (f *Fold) Done() bool { return f.root == nil }
 
-// Take adds one record, the one after [Fold.Seq], and returns the spans that it
-// ends.
+// Take adds one record, the one after [Fold.Seq], and returns the spans that it ends.
 func (f *Fold) Take(r *machine.Record) []Span {
 	f.seq, f.ended = r.Seq, nil
 	if f.Done() {
@@ -106,7 +104,7 @@ func (f *Fold) open(id, parent SpanID, name string, at int64) *Span {
 	return s
 }
 
-// end tells a span; nil = it is not open.
+// end finishes a span; nil = it is not open.
 func (f *Fold) end(s *Span, at int64) {
 	if s != nil {
 		s.End = max(at, s.Start)
@@ -127,7 +125,7 @@ func (f *Fold) enter(r *machine.Record, b *machine.Transition) {
 	f.beginTurn(r.At, r.Seq, 1, b.To)
 }
 
-// endVisit ends the visit with all that is open in it.
+// endVisit ends the visit with all open spans in it.
 func (f *Fold) endVisit(at int64, event string) {
 	f.endTurn(at, "abandoned", "")
 	for _, step := range f.pending() {
@@ -140,7 +138,7 @@ func (f *Fold) endVisit(at int64, event string) {
 	f.visit = nil
 }
 
-// pending lists the steps that are not answered, in order.
+// pending returns the pending steps, in order.
 func (f *Fold) pending() []uint32 {
 	var numbers []uint32
 	for n := range f.steps {
@@ -150,7 +148,7 @@ func (f *Fold) pending() []uint32 {
 	return numbers
 }
 
-// copied begins a fork in the midst of the visit that it took over.
+// copied starts the spans of a fork in the middle of the visit that it copied.
 func (f *Fold) copied(r *machine.Record, b *machine.Origin) {
 	link := Link{Trace: Root(b.RunID).Trace, Span: runSpan(b.RunID), Attrs: []Attr{{"pawl.run.id", b.RunID}, {"pawl.seq", int64(b.Seq)}}}
 	f.visit = f.open(visitSpan(f.run, r.Seq), f.root.ID, "visit", r.At)
@@ -220,7 +218,7 @@ func stateOf(s *Span) string {
 	return ""
 }
 
-// usage is GenAI's: what the models of an execution took.
+// usage adds the token attributes of an execution, named as in the GenAI conventions.
 func (f *Fold) usage(u *machine.Usage) {
 	if f.turn == nil || *u == (machine.Usage{}) {
 		return

@@ -2,7 +2,7 @@ package trace
 
 import "github.com/pawl-dev/pawl/internal/runtime/machine"
 
-// Kind of a span, numbered as OTLP does.
+// Kind is the kind of a span, numbered as in OTLP.
 type Kind int32
 
 const (
@@ -17,14 +17,14 @@ type Attr struct {
 	Value any
 }
 
-// Link is a span of another trace, or of another branch of this one.
+// Link refers to a span of another trace, or of another branch of this one.
 type Link struct {
 	Trace TraceID
 	Span  SpanID
 	Attrs []Attr
 }
 
-// Span is one that has ended.
+// Span is a finished span.
 type Span struct {
 	Trace  TraceID
 	ID     SpanID
@@ -35,7 +35,7 @@ type Span struct {
 	Start, End int64
 	Attrs      []Attr
 	Links      []Link
-	// Error is a code, never a text that somebody wrote; "" = none.
+	// Error is a code, never a free text; "" = none.
 	Error string
 }
 
@@ -45,14 +45,15 @@ func (s *Span) text(key, value string) {
 	}
 }
 
-// texts is a list of one, as the conventions have some attributes; none for "".
+// texts adds an attribute with a list of one text, which the conventions require for some attributes. It adds
+// none for "".
 func (s *Span) texts(key, value string) {
 	if value != "" {
 		s.Attrs = append(s.Attrs, Attr{key, []string{value}})
 	}
 }
 
-// consumed tells what models took, as the conventions name it.
+// consumed adds the token usage of models, named as in the conventions.
 func (s *Span) consumed(u *machine.Usage) {
 	s.number("gen_ai.usage.input_tokens", u.InputTokens)
 	s.number("gen_ai.usage.output_tokens", u.OutputTokens)
@@ -74,10 +75,10 @@ func (s *Span) number(key string, value int64) {
 	s.Attrs = append(s.Attrs, Attr{key, value})
 }
 
-// maxErrorBytes bounds a code that a caller chose.
+// maxErrorBytes bounds an error code that a caller chose.
 const maxErrorBytes = 64
 
-// fail marks the span. What is no word of a code may hold anything and is not told.
+// fail marks the span as failed. A text that does not look like a code may contain any data and is left out.
 func (s *Span) fail(code string) {
 	s.Error = word(code)
 	s.text("error.type", s.Error)

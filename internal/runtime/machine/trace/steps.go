@@ -4,7 +4,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// takeStep adds a record about a step, or the run's last one.
+// takeStep adds a record about a step, or the run's last record.
 func (f *Fold) takeStep(r *machine.Record) {
 	switch b := r.Body.(type) {
 	case *machine.StepRequested:
@@ -20,7 +20,7 @@ func (f *Fold) takeStep(r *machine.Record) {
 	}
 }
 
-// executor is the span of whoever asks for a step.
+// executor returns the span of the turn's executor, which requests steps.
 func (f *Fold) executor() SpanID {
 	switch {
 	case f.turn != nil:
@@ -53,7 +53,7 @@ func (f *Fold) beginStep(at int64, b *machine.StepRequested, parent SpanID) {
 	f.steps[b.Step] = step
 }
 
-// beginModel opens the span of an attempt of a model's call.
+// beginModel opens the span of an attempt of a model call.
 func (f *Fold) beginModel(at int64, b *machine.StepRequested, parent SpanID) {
 	step := &openStep{tool: b.Tool, kind: b.Kind, span: f.open(stepSpan(f.run, b.Step, b.Attempt), parent, "chat "+b.Tool, at)}
 	s := step.span
@@ -65,7 +65,7 @@ func (f *Fold) beginModel(at int64, b *machine.StepRequested, parent SpanID) {
 	f.steps[b.Step] = step
 }
 
-// answered tells what a model's call took, and what answered it.
+// answered adds the usage of a model call and the model that answered it.
 func answered(s *Span, b *machine.StepResolved) {
 	if b.Kind != machine.KindModel {
 		return
@@ -79,7 +79,7 @@ func answered(s *Span, b *machine.StepResolved) {
 	}
 }
 
-// delegated notes the first news of a delegation's task.
+// delegated records the task of a delegation when it first becomes known.
 func (f *Fold) delegated(b *machine.StepDelegated) {
 	step := f.steps[b.Step]
 	if step == nil || step.agent == nil || b.Remote.TaskID == "" {

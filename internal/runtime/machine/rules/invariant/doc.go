@@ -1,6 +1,5 @@
-// Package invariant proves that a state could have been made by the rules, and that a change of one
-// is what its records say.
+// Package invariant checks that a state could have been made by the rules, and that the change between two
+// states is what its records say.
 //
-// Owns: what holds of every state.
-// Keeps: it reads states alone, apart from the rules that make them.
+// Owns: the invariants of every state. Keeps: it reads states only and does not use the rules that make them.
 package invariant

@@ -5,8 +5,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// ledger: what was consumed is within what holds, and where a ledger is kept so is what is
-// reserved besides; what is over has nothing reserved.
+// ledger checks that the consumption is within the limits. With a ledger, the consumption plus the
+// reservations must be within them, too. Finished steps must have no reservation.
 func (c *checker) ledger() {
 	s, limit := c.s, rules.LimitOf(c.g, c.s)
 	c.must(limit.Tokens == 0 || s.Tokens <= limit.Tokens, "%d tokens", s.Tokens)
@@ -22,7 +22,7 @@ func (c *checker) ledger() {
 	}
 }
 
-// account: nothing is owed of a run that has ended, or that no budget holds.
+// account checks that a run that has ended, or that has no budget, has no unreported usage.
 func (c *checker) account() {
 	if a := c.s.Account; a != nil && len(a.Unreported) > 0 {
 		c.must(len(a.Unreported) <= machine.MaxUnreportedUsage && !c.s.Status.Terminal() && (rules.KeepsLedger(c.g, c.s) || rules.LimitOf(c.g, c.s) != machine.Amount{}), "%d calls are owed in status %s", len(a.Unreported), c.s.Status)

@@ -9,9 +9,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// Invariants of calls of models, of a state and from one to the next.
+// Invariants of model calls, in one state and between two states.
 
-// requiredMessages: what has to be heard is recorded, in order, and is where it says.
+// requiredMessages checks that required messages are recorded, in order, and at their given rows.
 func (c *checker) requiredMessages() {
 	last, next := uint64(0), uint64(0)
 	for _, v := range c.s.Conversations {
@@ -39,7 +39,7 @@ func (c *checker) models() {
 	c.must(len(c.s.Texts) <= machine.MaxTextRefs, "%d texts are known", len(c.s.Texts))
 }
 
-// model: what is answered holds no bound, and what is pending is the open turn's.
+// model checks that an answered model step has no bound, and that a pending one belongs to the open turn.
 func (c *checker) model(p *machine.ToolStep) {
 	m, turn := p.Model, c.s.Turn
 	c.must(!p.Delegation && p.Remote == nil && p.Call == nil, "step %d is of a model and of an agent", p.Step)
@@ -56,7 +56,7 @@ func (c *checker) model(p *machine.ToolStep) {
 	c.must(m.Calls == 0 || p.Status == machine.StepStatusOK, "step %d has %d calls without an answer", p.Step, m.Calls)
 }
 
-// modelCallRef: a step that a model asked for stands in that model's answer.
+// modelCallRef checks that a step requested by a model refers to a call in that model's answer.
 func (c *checker) modelCallRef(p *machine.ToolStep) {
 	i := rules.FindStep(c.s.Steps, p.Call.Step)
 	if i < 0 || c.s.Steps[i].Model == nil || c.s.Steps[i].Status != machine.StepStatusOK || p.Call.Step >= p.Step {
@@ -67,9 +67,8 @@ func (c *checker) modelCallRef(p *machine.ToolStep) {
 	c.must(err == nil && key == p.Key, "step %d is call %d of step %d with the key %q", p.Step, p.Call.Index, p.Call.Step, p.Key)
 }
 
-// CheckChange proves that records led from one state to the next, as far as an answer once
-// given stays, and as what was used is what the records say. before is nil for a run's
-// beginning. It is for tests and for the simulation.
+// CheckChange checks that records led from one state to the next: answers do not change, and the consumption
+// is what the records say. before is nil for a run's beginning. It is for tests and for the simulation.
 func CheckChange(before, after *machine.State, records []machine.Record) error {
 	c := &checker{s: after}
 	if before == nil {
@@ -98,7 +97,7 @@ func CheckChange(before, after *machine.State, records []machine.Record) error {
 	return c.found()
 }
 
-// kept: within a visit what was answered, or asked by a model, is what it was.
+// kept checks that, within a visit, answered steps and calls requested by a model do not change.
 func (c *checker) kept(before, after *machine.State) {
 	if before.VisitSeq != after.VisitSeq {
 		return
@@ -125,7 +124,7 @@ func (c *checker) kept(before, after *machine.State) {
 	}
 }
 
-// usageOf is what a record says that was used, and the calls that it is itself.
+// usageOf returns the usage in a record, and the number of tool calls that the record itself is.
 func usageOf(b machine.Body) (used machine.Usage, calls int64) {
 	switch b := b.(type) {
 	case *machine.TurnCompleted:
@@ -146,7 +145,7 @@ func usageOf(b machine.Body) (used machine.Usage, calls int64) {
 	return used, 0
 }
 
-// found is what a checker found, all at once.
+// found returns all faults that the checker found.
 func (c *checker) found() error {
 	if len(c.faults) == 0 {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// Check proves that a state could have been made by Step on g. All
-// faults are told at once. It is for tests.
+// Check checks that a state could have been made by Step on g. It returns all faults at once. It is for
+// tests.
 func Check(s *machine.State, g *machine.Graph) error {
 	c := &checker{s: s, g: g}
 	if g.States[s.Current] == nil {
@@ -36,7 +36,7 @@ type checker struct {
 	faults []error
 }
 
-// must notes a fault unless ok.
+// must adds a fault unless ok.
 func (c *checker) must(ok bool, format string, args ...any) {
 	if !ok {
 		c.faults = append(c.faults, fmt.Errorf(format, args...))
@@ -92,7 +92,7 @@ func (c *checker) bounds() {
 	c.ledger()
 }
 
-// life: status and reason say the same as everything else.
+// life checks that status and reason agree with the rest of the state.
 func (c *checker) life() {
 	s := c.s
 	c.must(s.Status == rules.StatusOf(c.g, s), "status %s, should be %s", s.Status, rules.StatusOf(c.g, s))
@@ -152,7 +152,7 @@ func (c *checker) steps() {
 	c.must(rules.OfTurns(s) <= most, "%d steps pending", rules.OfTurns(s))
 }
 
-// approval: what is held is named, and what was decided says by whom.
+// approval checks that a held call has a digest, and that a decision has a principal.
 func (c *checker) approval(p *machine.ToolStep) {
 	a := p.Approval
 	if a == nil {
@@ -192,7 +192,7 @@ func (c *checker) conversations() {
 	c.must(c.s.MessageBytes >= 0 && c.s.MessageBytes <= c.s.Limits.MaxMessageBytes, "messages hold %d bytes", c.s.MessageBytes)
 }
 
-// clocks: a live run's clock is either running or stopped.
+// clocks checks that the clock of an active run is either running or stopped.
 func (c *checker) clocks() {
 	s := c.s
 	if s.Status.Terminal() {
@@ -208,8 +208,8 @@ func (c *checker) clocks() {
 	c.must((n.Timeout != nil && !n.Terminal && s.Undo == nil) == (s.StateTimeoutAt != 0), "state timeout at %d", s.StateTimeoutAt)
 }
 
-// effects: what can be undone is known with the tool that does it, one is undone at a time,
-// and who is asked about a step waits as long as it does.
+// effects checks that every effect has a compensating tool, that one effect is undone at a time, and that an
+// inquiry is pending exactly as long as the step that it is about.
 func (c *checker) effects() {
 	s := c.s
 	c.must(len(s.Effects) <= machine.MaxEffects, "%d effects", len(s.Effects))

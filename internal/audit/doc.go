@@ -1,8 +1,7 @@
-// Package audit keeps who did what: one line for each call that changed something or was
-// refused, each chained to the one before by a hash, in files that are turned over by size.
+// Package audit records which principal did what: one line for each call that changed data or was refused.
+// Each line is chained to the one before by a hash. The lines are in files that are rotated by size.
 //
-// It owns the files and their chain. grpcapi writes it, app opens it, the command line
-// reads it; it imports nothing of ours. Invariants: a line was handed to the operating
-// system before the call that it is about is answered; no line is changed or taken out
-// without the chain telling; no line has a payload.
+// It owns the files and their chain. Package grpcapi writes it, the server opens it, the command line reads
+// it. Invariants: a line was handed to the operating system before its call is answered; a changed or removed
+// line breaks the chain; no line contains a payload.
 package audit

@@ -18,41 +18,41 @@ type Entry struct {
 	Seq uint64 `json:"n"`
 	// At is when the call was answered.
 	At time.Time `json:"at"`
-	// Principal called; "" = nobody knows who.
+	// Principal is the caller; "" = not known.
 	Principal string `json:"principal,omitempty"`
-	// Namespace and Resource are what it was about: a run, a pack, a webhook, ...
+	// Namespace and Resource are the subject of the call: a run, a pack, a webhook, ...
 	Namespace string `json:"namespace,omitempty"`
 	Resource  string `json:"resource,omitempty"`
-	// Method is the gRPC method without its first slash, or what the process did itself.
+	// Method is the gRPC method without its first slash, or the name of an action of the process itself.
 	Method string `json:"method"`
-	// Outcome is OK or the name of the status, Reason that of the refusal; BEGUN before the whole
-	// store leaves.
+	// Outcome is OK or the name of the status, Reason that of the error; BEGUN before the whole store is
+	// sent.
 	Outcome string `json:"outcome"`
 	Reason  string `json:"reason,omitempty"`
-	// RequestID is the id that the caller gave the call.
+	// RequestID is the caller's id of the call.
 	RequestID string `json:"request_id,omitempty"`
-	// Peer is the address that it came from.
+	// Peer is the caller's address.
 	Peer string `json:"peer,omitempty"`
-	// LeftOut counts refused calls of nobody knows whom that have no line, there being too
-	// many, since the line before.
+	// LeftOut counts refused calls of unknown callers since the line before that have no line, because there
+	// were too many.
 	LeftOut int64 `json:"left_out,omitempty"`
-	// Note is what the process says of itself, or in whose name the caller says that it speaks.
+	// Note is a message of the process, or the name for which the caller speaks.
 	Note string `json:"note,omitempty"`
 	// Prev is the hash of the line before; 64 zeros in the first.
 	Prev string `json:"prev"`
 }
 
-// A line ends with the hash of all that stands before it.
+// A line ends with the hash of everything before it in the line.
 const (
 	hashBefore = `,"hash":"`
 	hashAfter  = `"}`
 	tailBytes  = len(hashBefore) + 2*sha256.Size + len(hashAfter)
 )
 
-// zero is what the first line follows.
+// zero is the previous hash of the first line.
 var zero = hex.EncodeToString(make([]byte, sha256.Size))
 
-// hashOf is the hash of the body of a line: HMAC-SHA256 where there is a key.
+// hashOf returns the hash of the body of a line: HMAC-SHA256 if there is a key.
 func hashOf(key, body []byte) string {
 	var h hash.Hash
 	if len(key) == 0 {
@@ -64,7 +64,7 @@ func hashOf(key, body []byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// line encodes an entry and tells its hash.
+// line encodes an entry and returns its hash.
 func (e *Entry) line(key []byte) (line []byte, sum string, err error) {
 	body, err := json.Marshal(e)
 	if err != nil {
@@ -75,7 +75,7 @@ func (e *Entry) line(key []byte) (line []byte, sum string, err error) {
 	return fmt.Appendf(body, "%s%s%s\n", hashBefore, sum, hashAfter), sum, nil
 }
 
-// parse reads a line without its end and proves its own hash.
+// parse reads a line without its end and verifies its own hash.
 func parse(key, line []byte) (e Entry, sum string, err error) {
 	if len(line) < tailBytes || !bytes.HasSuffix(line, []byte(hashAfter)) {
 		return e, "", errors.New("it is no line of an audit")

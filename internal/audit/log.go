@@ -15,20 +15,20 @@ import (
 type Options struct {
 	// Dir holds the files; made if it is not there. Required.
 	Dir string
-	// MaxBytes is when a file is full and the next one begins. Default 64 MiB.
+	// MaxBytes is the size at which a file is full and the next one begins. Default 64 MiB.
 	MaxBytes int64
-	// Key makes the chain one that only its holder can make; nil = a plain hash.
+	// Key makes a chain that only its holder can make; nil = a plain hash.
 	Key []byte
 }
 
 const (
 	defaultMaxBytes = 64 << 20
-	// syncEvery is how often what was written is synced.
+	// syncEvery is the interval of syncs.
 	syncEvery = time.Second
 	lockName  = "LOCK"
 )
 
-// Log is an audit that is being written. Safe for concurrent use.
+// Log writes an audit. Safe for concurrent use.
 type Log struct {
 	opts Options
 	lock *os.File
@@ -37,19 +37,19 @@ type Log struct {
 
 	mu   sync.Mutex
 	file *os.File
-	// size is that of the whole lines in the file.
+	// size is that of the complete lines in the file.
 	size int64
 	// seq and sum are those of the last line.
 	seq uint64
 	sum string
-	// fault is why the last line could not be written; nil = it could.
+	// fault is the error of the last line that could not be written; nil = none.
 	fault error
 	dirty bool
 }
 
-// Open continues the audit of a directory. The last file is proven; a line that a crash
-// tore is cut off, and the first new line says so. Errors: another process has it open; its
-// last file is not in order, which is not written behind.
+// Open continues the audit of a directory. It verifies the last file; it removes a line that a crash left
+// incomplete, and the first new line records that. Errors: another process has the audit open; the last file
+// is not valid, and no lines are added after it.
 func Open(opts Options) (*Log, error) {
 	if opts.MaxBytes == 0 {
 		opts.MaxBytes = defaultMaxBytes
@@ -76,7 +76,7 @@ func Open(opts Options) (*Log, error) {
 	return l, nil
 }
 
-// resume finds the end of what is there.
+// resume finds the end of the existing audit.
 func (l *Log) resume() (cut int64, err error) {
 	files, err := filesOf(l.opts.Dir)
 	if err != nil || len(files) == 0 {
@@ -104,8 +104,8 @@ func (l *Log) resume() (cut int64, err error) {
 	return end.Torn, nil
 }
 
-// Add writes a line. It has left the process when Add returns: it outlives a crash of the
-// process, and within a second of the machine. After an error nothing was added.
+// Add writes a line. When Add returns, the line has left the process: it survives a crash of the process and,
+// after at most a second, of the machine. After an error the line was not added.
 func (l *Log) Add(e Entry) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,7 +129,7 @@ func (l *Log) add(e *Entry) error {
 	}
 	if err != nil {
 		l.fault = fmt.Errorf("audit: %w", err)
-		// What is left of the line must not stand before the next one.
+		// An incomplete line must not be before the next one.
 		_ = l.file.Truncate(l.size)
 		return l.fault
 	}
@@ -155,8 +155,7 @@ func (l *Log) turnOver() error {
 	return syncDir(l.opts.Dir)
 }
 
-// Ready is nil while lines can be written. After a fault it tries again, and a line
-// tells of the gap.
+// Ready returns nil while lines can be written. After a fault it tries again, and a line records the gap.
 func (l *Log) Ready() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -166,7 +165,7 @@ func (l *Log) Ready() error {
 	return l.add(&Entry{Method: "audit", Outcome: "OK", Note: "lines could not be written before this one: " + l.fault.Error()})
 }
 
-// syncs brings what was written to the disk until the log is closed.
+// syncs syncs the written lines until the log is closed.
 func (l *Log) syncs() {
 	defer close(l.done)
 	tick := time.NewTicker(syncEvery)

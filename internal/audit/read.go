@@ -13,22 +13,22 @@ import (
 // maxLineBytes bounds a line.
 const maxLineBytes = 64 << 10
 
-// End is where an audit ends.
+// End is the end of an audit.
 type End struct {
-	// Lines is how many were read, First and Seq the numbers of the first and the last.
+	// Lines is the number of lines read, First and Seq the numbers of the first and the last.
 	Lines      uint64
 	First, Seq uint64
-	// Hash is that of the last line: who keeps it elsewhere can prove later that nothing
-	// up to it was changed or cut off.
+	// Hash is that of the last line. An operator that stores it elsewhere can later prove that no line up to
+	// it was changed or removed.
 	Hash string
-	// Size is that of the last file's whole lines; Torn how many bytes of a line that is
-	// not whole stand behind them.
+	// Size is that of the last file's complete lines; Torn the number of bytes of an incomplete line after
+	// them.
 	Size, Torn int64
 }
 
 func fileName(first uint64) string { return fmt.Sprintf("audit-%020d.jsonl", first) }
 
-// filesOf are the files of a directory in their order.
+// filesOf returns the files of a directory in their order.
 func filesOf(dir string) ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "audit-*.jsonl"))
 	if err != nil {
@@ -38,9 +38,9 @@ func filesOf(dir string) ([]string, error) {
 	return files, nil
 }
 
-// Verify proves an audit from its first file to its last, and shows each line with its
-// bytes; see, which may be nil, ends it with an error. Files from the beginning may have
-// been taken away: then the first line's word is taken for what was before.
+// Verify verifies an audit from its first file to its last, and calls see with each line and its bytes; see
+// may be nil, and an error from it stops Verify. The first files may have been removed: then the previous
+// hash in the first line is not checked.
 func Verify(dir string, key []byte, see func(e *Entry, hash string, line []byte) error) (End, error) {
 	files, err := filesOf(dir)
 	if err != nil {
@@ -65,7 +65,7 @@ func verify(files []string, key []byte, see func(e *Entry, hash string, line []b
 	return end, nil
 }
 
-// read proves one file.
+// read verifies one file.
 func (end *End) read(path string, key []byte, see func(e *Entry, hash string, line []byte) error) (err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -90,7 +90,7 @@ func (end *End) read(path string, key []byte, see func(e *Entry, hash string, li
 	}
 }
 
-// follow proves that a line is the next one.
+// follow verifies that a line is the next one.
 func (end *End) follow(line, key []byte, see func(e *Entry, hash string, line []byte) error) error {
 	e, sum, err := parse(key, line)
 	switch {

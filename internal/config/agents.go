@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// Agent says where an agent lives that runs delegate to. Nothing but the
-// configuration can name one.
+// Agent is the address of an agent to which runs delegate. Only the configuration can name one.
 type Agent struct {
 	// Card is the URL of its A2A card. Required.
 	Card string `yaml:"card" json:"card"`
@@ -18,15 +17,14 @@ type Agent struct {
 	// Allow are hosts (HOST or HOST:PORT) that its card's interfaces may be on,
 	// besides the card's own.
 	Allow []string `yaml:"allow" json:"allow,omitempty"`
-	// CA is a PEM file of the authorities that sign its certificate; "" = the
-	// system's.
+	// CA is a PEM file of the authorities that sign the agent's certificate; "" = the system's.
 	CA string `yaml:"ca" json:"ca,omitempty"`
-	// Cert and Key are PEM files of the certificate that is shown to it; "" = none.
+	// Cert and Key are PEM files of the client certificate for the agent; "" = none.
 	Cert string `yaml:"cert" json:"cert,omitempty"`
 	Key  string `yaml:"key" json:"key,omitempty"`
 }
 
-// Remotes are the agents of the file and of --agent together; the latter wins.
+// Remotes returns the agents of the file and of --agent together; --agent takes precedence.
 func (c *Config) Remotes() map[string]Agent {
 	out := maps.Clone(c.Agents)
 	if out == nil {
@@ -39,7 +37,7 @@ func (c *Config) Remotes() map[string]Agent {
 	return out
 }
 
-// remotes checks where agents live.
+// remotes checks the addresses of agents.
 func (c *Config) remotes(l *list) {
 	for i, text := range c.Agent {
 		if name, card, ok := strings.Cut(text, "="); !ok || name == "" || card == "" {

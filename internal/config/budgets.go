@@ -1,7 +1,6 @@
 package config
 
-// Budgets are the contents of [Config.Budgets]: accounts over runs. What they may hold
-// knows whoever keeps them.
+// Budgets are the contents of [Config.Budgets]: accounts over runs. Package budget checks the contents.
 type Budgets struct {
 	Accounts []Budget `yaml:"accounts"`
 }
@@ -17,9 +16,9 @@ type Budget struct {
 	MaxTokens  int64   `yaml:"max_tokens"`
 }
 
-// ReadBudgets reads the file, YAML or JSON. Its labels, windows and figures are not checked; place
-// is where one of its fields is, as "accounts[2].window", for whoever does. Faults are an
-// [*Error] with all of them; an empty file is refused.
+// ReadBudgets reads the file, YAML or JSON. It does not check labels, windows and figures. place returns the
+// position of a field, for example "accounts[2].window", for errors of later checks. Faults are an [*Error]
+// with all of them; an empty file is refused.
 func ReadBudgets(path string) (b Budgets, place func(field string) string, err error) {
 	d, err := readDocument("budgets file", path, &b)
 	if err == nil {

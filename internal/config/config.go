@@ -7,37 +7,35 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 )
 
-// Config is every setting of `pawl serve`. The zero value is not usable:
-// start from [Default]. Each field has one name in three spellings: tls_cert in
-// the file, PAWL_TLS_CERT in the environment, --tls-cert as a flag.
+// Config is every setting of `pawl serve`. The zero value is not usable: start from [Default]. Each field has
+// one name in three spellings: tls_cert in the file, PAWL_TLS_CERT in the environment, --tls-cert as a flag.
 type Config struct {
 	// Data is the directory of the store; created when absent. Required without Store.
 	Data string `yaml:"data" json:"data"`
 
-	// Store is the PostgreSQL database that has the store instead of a directory; the zero value
-	// = none. Its password is shown nowhere.
+	// Store is the PostgreSQL database that holds the store instead of a directory; the zero value = none.
+	// Its password is never shown.
 	Store dsn.URL `yaml:"store" json:"store"`
 	// StorePasswordFile holds the password of Store; "" = it is in the URL, PGPASSWORD or
 	// PGPASSFILE.
 	StorePasswordFile string `yaml:"store_password_file" json:"store_password_file"`
-	// StoreSchema is the schema of the database that has the store's tables. Default pawl.
+	// StoreSchema is the schema with the store's tables in the database. Default pawl.
 	StoreSchema string `yaml:"store_schema" json:"store_schema"`
-	// AcceptLossOnFailover serves on a database that may lose what it has acknowledged.
+	// AcceptLossOnFailover allows a database that may lose acknowledged data.
 	AcceptLossOnFailover bool `yaml:"accept_loss_on_failover" json:"accept_loss_on_failover"`
-	// RequireSync refuses a database without a synchronous standby that follows now.
+	// RequireSync refuses a database that has no connected synchronous standby.
 	RequireSync bool `yaml:"require_sync" json:"require_sync"`
 
-	// PeerListen is HOST:PORT of the port for the other sidecars on Store, with which this one
-	// shares it: one has it, the others stand by and take every call for it; "" = it is alone.
+	// PeerListen is HOST:PORT of the port for the other sidecars that share Store: one of them serves the
+	// store, the others stand by and forward every call to it; "" = it does not share the store.
 	PeerListen string `yaml:"peer_listen" json:"peer_listen"`
-	// PeerAddress is HOST:PORT at which the others reach that port. Default: the one that is bound.
+	// PeerAddress is HOST:PORT at which the others reach that port. Default: the bound address.
 	PeerAddress string `yaml:"peer_address" json:"peer_address"`
 
-	// EncryptionKeyFile holds the key under which the store is encrypted: 16, 24 or 32
-	// bytes as hex or base64; "" = it is not.
+	// EncryptionKeyFile holds the key that encrypts the store: 16, 24 or 32 bytes as hex or base64; "" = no
+	// encryption.
 	EncryptionKeyFile string `yaml:"encryption_key_file" json:"encryption_key_file"`
-	// DataKeyAge is how long new files of an encrypted store are written under one data
-	// key. Default 240h.
+	// DataKeyAge is how long one data key is used for new files of an encrypted store. Default 240h.
 	DataKeyAge time.Duration `yaml:"data_key_age" json:"-"`
 	// Listen is HOST:PORT of the gRPC port; port 0 takes a free one.
 	// Default 127.0.0.1:7291.
@@ -46,17 +44,16 @@ type Config struct {
 	Socket string `yaml:"socket" json:"socket"`
 	// HTTP is HOST:PORT of the JSON gateway; "" = off.
 	HTTP string `yaml:"http" json:"http"`
-	// HTTPHosts are values of the Host header that the gateway takes besides
-	// loopback names, and the metrics besides loopback names and addresses.
+	// HTTPHosts are values of the Host header that are accepted: by the gateway besides loopback names, by
+	// the metrics besides loopback names and addresses.
 	HTTPHosts []string `yaml:"http_host" json:"http_host"`
 	// HTTPOrigins are web origins (scheme://host[:port]) that may call the gateway.
 	HTTPOrigins []string `yaml:"http_origin" json:"http_origin"`
-	// A2A serves the agents of registered packs over A2A: on the gRPC port, and on
-	// the HTTP port where there is one. Default true.
+	// A2A serves the agents of registered packs over A2A: on the gRPC port, and on the HTTP port if there is
+	// one. Default true.
 	A2A bool `yaml:"a2a" json:"a2a"`
-	// A2ARoot is the agent that callers without a tenant reach, PACK or PACK/AGENT;
-	// "" = the entry agent of the first of Packs that has agents, else of the only
-	// registered pack that has.
+	// A2ARoot is the agent for callers without a tenant, PACK or PACK/AGENT; "" = the entry agent of the
+	// first of Packs that has agents, else of the only registered pack that has agents.
 	A2ARoot string `yaml:"a2a_root" json:"a2a_root"`
 	// A2AURL is the public base URL of the HTTP port, as agent cards name it; "" =
 	// the bound address.
@@ -64,14 +61,14 @@ type Config struct {
 	// A2AGRPC is the public HOST:PORT of the gRPC port; "" = the host of A2AURL with
 	// the bound port, else the bound address.
 	A2AGRPC string `yaml:"a2a_grpc" json:"a2a_grpc"`
-	// A2AExecution says who executes the tasks of A2A callers: WORKERS or SIDECAR; "" = the
-	// sidecar where it has models, else workers.
+	// A2AExecution is the execution of the tasks of A2A callers: WORKERS or SIDECAR; "" = SIDECAR if the
+	// sidecar has models, else WORKERS.
 	A2AExecution string `yaml:"a2a_execution" json:"a2a_execution"`
-	// A2ALenientVersion takes calls without A2A-Version as 1.0. Default false: they
-	// mean 0.3, which is not spoken.
+	// A2ALenientVersion treats calls without A2A-Version as version 1.0. Default false: they mean 0.3, which
+	// is not supported.
 	A2ALenientVersion bool `yaml:"a2a_lenient_version" json:"a2a_lenient_version"`
-	// A2AStreaming serves streams over A2A, A2APush sends push notifications; the cards
-	// say which. Default true.
+	// A2AStreaming serves streams over A2A, A2APush sends push notifications; the agent cards show both.
+	// Default true.
 	A2AStreaming bool `yaml:"a2a_streaming" json:"a2a_streaming"`
 	A2APush      bool `yaml:"a2a_push" json:"a2a_push"`
 	// A2ARequire are extension URIs that callers must declare.
@@ -79,135 +76,126 @@ type Config struct {
 	// A2ACardKey is a PEM file with the private key that signs agent cards; "" = they
 	// are not signed.
 	A2ACardKey string `yaml:"a2a_card_key" json:"a2a_card_key"`
-	// Agents are where the agents that runs delegate to live, by AGENT or PACK/AGENT;
-	// all others are members of the run's own pack.
+	// Agents are the addresses of agents to which runs delegate, by AGENT or PACK/AGENT; all others are
+	// members of the run's own pack.
 	Agents map[string]Agent `yaml:"agents" json:"agents,omitempty"`
 	// Agent is the same for agents that need no credentials: AGENT=CARD_URL.
 	Agent []string `yaml:"agent" json:"agent"`
-	// PushAllow are addresses (CIDR, or one address) that push notifications and
-	// webhooks may go to although they are private, loopback or link-local.
+	// PushAllow are private, loopback or link-local addresses (CIDR, or one address) to which push
+	// notifications and webhooks may be sent. Other private addresses are refused.
 	PushAllow []string `yaml:"push_allow" json:"push_allow"`
 	// Packs are files registered before the sidecar reports ready.
 	Packs []string `yaml:"pack" json:"pack"`
-	// Namespaces are served besides "default", which always is. A name keeps its data,
-	// in whichever order they stand, also while it is not among them.
+	// Namespaces are served besides "default", which is always served. A namespace keeps its data in any
+	// order of the list, and also while it is not in the list.
 	Namespaces []string `yaml:"namespace" json:"namespace"`
-	// Strict is the published schema, 1.4.0 or 1.5.0, that packs must follow to the
-	// letter to be registered, where the caller names none; "" = the union of both.
+	// Strict is the published schema, 1.4.0 or 1.5.0, that packs must follow exactly to be registered, if the
+	// caller names none; "" = the union of both.
 	Strict string `yaml:"strict" json:"strict"`
-	// RequireBounded refuses packs with a loop that nothing of the pack bounds.
+	// RequireBounded refuses packs with a loop that the pack does not bound.
 	RequireBounded bool `yaml:"require_bounded" json:"require_bounded"`
-	// AllowTools are the tools that may be called at all; "*" is every tool.
-	// Default none: an empty list admits nothing.
+	// AllowTools are the tools that may be called; "*" is every tool. Default none: an empty list allows no
+	// tool.
 	AllowTools []string `yaml:"allow_tool" json:"allow_tool"`
 
-	// Models are what the sidecar asks itself in runs of the execution SIDECAR:
-	// NAME=BASE_URL[#MODEL], "anthropic+" before the URL for Anthropic's form, "responses+" for OpenAI's Responses. The key of
-	// NAME is in the environment, PAWL_MODEL_KEY_NAME, or in a file, ModelKeys: NAME=FILE.
-	// Default none: there are no such runs.
+	// Models are the models that the sidecar itself calls in runs of the execution SIDECAR:
+	// NAME=BASE_URL[#MODEL], "anthropic+" before the URL for Anthropic's form, "responses+" for OpenAI's
+	// Responses. The key of NAME is in the environment, PAWL_MODEL_KEY_NAME, or in a file, ModelKeys:
+	// NAME=FILE. Default none: then such runs are not possible.
 	Models    []string `yaml:"model" json:"model"`
 	ModelKeys []string `yaml:"model_key" json:"model_key"`
 	// ModelsFile has further models, NAME: BASE_URL[#MODEL] or NAME: {url, key_file}; "" =
 	// none. It and all files of keys are read again at SIGHUP.
 	ModelsFile string `yaml:"models" json:"models"`
-	// ModelTimeout bounds one call of a model. Default 5m.
+	// ModelTimeout bounds one model call. Default 5m.
 	ModelTimeout time.Duration `yaml:"model_timeout" json:"-"`
 
-	// InsecureBind permits an address other than loopback to callers who show neither
-	// tokens nor certificates.
+	// InsecureBind allows an address other than loopback without authentication of callers.
 	InsecureBind bool `yaml:"insecure_bind" json:"insecure_bind"`
 	// TLSCert and TLSKey are PEM files; both or neither.
 	TLSCert string `yaml:"tls_cert" json:"tls_cert"`
 	TLSKey  string `yaml:"tls_key" json:"tls_key"`
-	// TLSClientCA is a PEM file; set, callers must show a certificate signed by it.
+	// TLSClientCA is a PEM file; if set, callers must have a certificate signed by it.
 	TLSClientCA string `yaml:"tls_client_ca" json:"tls_client_ca"`
-	// CertificatesFile lists names of client certificates with their scopes; who is not
-	// in it has none. "" = nobody is.
+	// CertificatesFile lists names of client certificates with their scopes; a certificate that is not in it
+	// has no scopes. "" = none has any.
 	CertificatesFile string `yaml:"certificates_file" json:"certificates_file"`
 	// TokensFile lists digests of bearer tokens with principal and scopes; without it,
 	// OIDCFile and TLSClientCA there is no authentication.
 	TokensFile string `yaml:"tokens_file" json:"tokens_file"`
-	// OIDCFile says which issuers' JSON web tokens count, and what they give; "" = none.
+	// OIDCFile lists the issuers of accepted JSON web tokens, and the scopes that they give; "" = none.
 	OIDCFile string `yaml:"oidc_file" json:"oidc_file"`
 
-	// QuotasFile says how much of the sidecar namespaces and principals may have; "" = no
-	// bounds of their own. It is read again at SIGHUP.
+	// QuotasFile has the quotas of namespaces and principals; "" = no quotas. It is read again at SIGHUP.
 	QuotasFile string `yaml:"quotas_file" json:"quotas_file"`
 
-	// Prices is a file that says what models cost which packs do not price themselves
-	// (x_pawl.prices); "" = nobody does. It is read again at SIGHUP.
+	// Prices is a file with the prices of models that packs do not price themselves (x_pawl.prices); "" =
+	// none. It is read again at SIGHUP.
 	Prices string `yaml:"prices" json:"prices"`
-	// CallLimits is a file that says how many calls of models and tools there may be at once and
-	// in a minute, of what is counted together; "" = any number. It is read again at SIGHUP.
+	// CallLimits is a file with the limits of calls of models and tools: how many at once and per minute, for
+	// each group that is counted together; "" = no limits. It is read again at SIGHUP.
 	CallLimits string `yaml:"call_limits" json:"call_limits"`
 
-	// Budgets is a file of accounts over runs: what all that have a label may reserve and
-	// spend in a day, a month or ever; "" = none. It is read again at SIGHUP.
+	// Budgets is a file of accounts over runs: what all runs with a label may reserve and spend per day, per
+	// month or in total; "" = none. It is read again at SIGHUP.
 	Budgets string `yaml:"budgets" json:"budgets"`
 
-	// Schedules is a file that says which runs begin when; "" = none do. It is read again at
-	// SIGHUP.
+	// Schedules is a file of schedules that start runs; "" = none. It is read again at SIGHUP.
 	Schedules string `yaml:"schedules" json:"schedules"`
 
-	// Audit is a directory for a line of each call that changes something or is refused;
+	// Audit is a directory for the audit log, which has a line for each call that changes data or is refused;
 	// created when absent. "" = none.
 	Audit string `yaml:"audit" json:"audit"`
 	// AuditKey is a file with the key of the audit's chain; "" = a plain hash.
 	AuditKey string `yaml:"audit_key" json:"audit_key"`
-	// AuditBytes is when a file of the audit is full and the next one begins. Default
-	// 64MiB.
+	// AuditBytes is the size at which a file of the audit is full and the next one begins. Default 64MiB.
 	AuditBytes Bytes `yaml:"audit_bytes" json:"audit_bytes"`
 
-	// Metrics is HOST:PORT of a listener that serves metrics for Prometheus at
-	// /metrics, under the rules of Listen; "" = none.
+	// Metrics is HOST:PORT of a listener that serves metrics for Prometheus at /metrics, under the same rules
+	// as Listen; "" = none.
 	Metrics string `yaml:"metrics" json:"metrics"`
-	// OTLPEndpoint is the URL of a collector that takes OpenTelemetry traces and
-	// metrics by OTLP over gRPC; "" = none are sent.
+	// OTLPEndpoint is the URL of a collector that takes OpenTelemetry traces and metrics by OTLP over gRPC;
+	// "" = none are sent.
 	OTLPEndpoint string `yaml:"otlp_endpoint" json:"otlp_endpoint"`
-	// TraceSample is the share of runs that begin a trace, 0 to 1; a run whose caller
-	// sent a trace context is in the caller's, as sampled as that. Default 0.1.
+	// TraceSample is the share of runs that begin a trace, 0 to 1. A run whose caller sent a trace context
+	// belongs to the caller's trace and is sampled like that. Default 0.1.
 	TraceSample float64 `yaml:"trace_sample" json:"trace_sample"`
 
-	// Channelz serves gRPC's own introspection to principals with the scope admin.
+	// Channelz serves gRPC's channelz service to principals with the scope admin.
 	Channelz bool `yaml:"channelz" json:"channelz"`
 
 	// DrainTimeout bounds how long calls in flight may finish after SIGTERM. Default 20s.
 	DrainTimeout time.Duration `yaml:"drain_timeout" json:"-"`
-	// WallTime is how long a run may take whose pack and starter do not say; 0 = no
-	// bound. Default 0.
+	// WallTime is the wall time of a run if neither its pack nor its start sets one; 0 = no bound. Default 0.
 	WallTime time.Duration `yaml:"wall_time" json:"-"`
-	// MaxWallTime is how long any run may take, whatever its pack says; 0 = no bound.
-	// Default 0.
+	// MaxWallTime is the longest wall time of any run, regardless of its pack; 0 = no bound. Default 0.
 	MaxWallTime time.Duration `yaml:"max_wall_time" json:"-"`
-	// Lease is how long a worker holds a turn without a sign of life, where the pack
-	// does not say (x_pawl.lease_sec). Default 1m.
+	// Lease is how long a worker holds a turn without a heartbeat, if the pack does not set it
+	// (x_pawl.lease_sec). Default 1m.
 	Lease time.Duration `yaml:"lease" json:"-"`
-	// StepGrace is how long a step waits for the worker that was lost with it.
-	// Default 5s.
+	// StepGrace is how long a step waits for its worker after the worker was lost. Default 5s.
 	StepGrace time.Duration `yaml:"step_grace" json:"-"`
-	// RestartGrace is how long, from the start, a step waits for the worker that had
-	// it before. Default 20s.
+	// RestartGrace is how long, from the start, a step waits for the worker that had it before the restart.
+	// Default 20s.
 	RestartGrace time.Duration `yaml:"restart_grace" json:"-"`
-	// BlobGrace is how long a blob, or an unfinished upload, is kept that nothing
-	// refers to. Default 24h.
+	// BlobGrace is how long an unreferenced blob, or an unfinished upload, is kept. Default 24h.
 	BlobGrace time.Duration `yaml:"blob_grace" json:"-"`
-	// Retention are the rules by which runs that have ended are deleted; Retain are more of
-	// them, a line each: "older_than=720h status=COMPLETED archive=DIR". Default none: all are
-	// kept for ever.
+	// Retention are the rules by which ended runs are deleted; Retain are more of them, a line each:
+	// "older_than=720h status=COMPLETED archive=DIR". Default none: all runs are kept for ever.
 	Retention []Retention `yaml:"retention" json:"retention,omitempty"`
 	Retain    []string    `yaml:"retain" json:"retain"`
-	// RetentionEvery is the pause between two looks at the rules. Default 10m.
+	// RetentionEvery is the pause between two rounds of the rules. Default 10m.
 	RetentionEvery time.Duration `yaml:"retention_every" json:"-"`
-	// RetentionGrace is how long every run is kept after its end, whatever the rules say; one
-	// that another sidecar asked for at least a day. Default 1h.
+	// RetentionGrace is how long every run is kept after its end, regardless of the rules; a run that another
+	// sidecar requested is kept for at least a day. Default 1h.
 	RetentionGrace time.Duration `yaml:"retention_grace" json:"-"`
-	// RetentionPreview only says what the rules would delete.
+	// RetentionPreview only reports what the rules would delete.
 	RetentionPreview bool `yaml:"retention_preview" json:"retention_preview"`
-	// DeletedRunRetention is how long it is known that a run was deleted, and the id that began
-	// it stays used up; 0 = for ever. Default 0.
+	// DeletedRunRetention is how long the store remembers that a run was deleted, and keeps the id that
+	// started it used; 0 = for ever. Default 0.
 	DeletedRunRetention time.Duration `yaml:"retention_deleted" json:"-"`
-	// ConsumerRetention is how long the place of a named consumer is kept that does not
-	// read; 0 = for ever. Default 0.
+	// ConsumerRetention is how long the position of a named consumer is kept while it does not read; 0 = for
+	// ever. Default 0.
 	ConsumerRetention time.Duration `yaml:"retention_consumers" json:"-"`
 	// DeadLetterRetention is how long dead letters are kept; 0 = for ever. Default 0.
 	DeadLetterRetention time.Duration `yaml:"retention_dead_letters" json:"-"`
@@ -219,7 +207,7 @@ type Config struct {
 	Limits Limits `yaml:"limits" json:"limits"`
 }
 
-// Limits are the operator's bounds. An error that names one of them tells its value.
+// Limits are the operator's bounds. An error about one of them contains its value.
 type Limits struct {
 	// PackBytes bounds a pack document. Default 1MiB.
 	PackBytes Bytes `yaml:"pack_bytes" json:"pack_bytes"`
@@ -227,7 +215,7 @@ type Limits struct {
 	MessageBytes Bytes `yaml:"message_bytes" json:"message_bytes"`
 	// ArtifactBytes bounds one written artifact value. Default 64KiB.
 	ArtifactBytes Bytes `yaml:"artifact_bytes" json:"artifact_bytes"`
-	// RunArtifactBytes bounds what the artifacts of a run hold together. Default 1MiB.
+	// RunArtifactBytes bounds all artifacts of a run together. Default 1MiB.
 	RunArtifactBytes Bytes `yaml:"run_artifact_bytes" json:"run_artifact_bytes"`
 	// ConversationBytes bounds the messages of a run. Default 4MiB.
 	ConversationBytes Bytes `yaml:"conversation_bytes" json:"conversation_bytes"`
@@ -235,15 +223,15 @@ type Limits struct {
 	VariablesBytes Bytes `yaml:"variables_bytes" json:"variables_bytes"`
 	// CacheBytes bounds the run states held in memory. Default 64MiB.
 	CacheBytes Bytes `yaml:"cache_bytes" json:"cache_bytes"`
-	// WatchBytes bounds what all streams together hold of records that their readers
-	// have not taken, one record of each aside. Default 64MiB.
+	// WatchBytes bounds the undelivered records that all streams together hold, without one record of each
+	// stream. Default 64MiB.
 	WatchBytes Bytes `yaml:"watch_bytes" json:"watch_bytes"`
 	// BlobBytes bounds one blob. Default 64MiB.
 	BlobBytes Bytes `yaml:"blob_bytes" json:"blob_bytes"`
 	// Workers bounds the connected workers of a namespace. Default 10000.
 	Workers int `yaml:"workers" json:"workers"`
-	// WorkerTurns and WorkerSteps bound what one worker holds at once; what it
-	// registers with is lowered to that. Default 256 each.
+	// WorkerTurns and WorkerSteps bound what one worker holds at once; larger values of a worker are lowered
+	// to them. Default 256 each.
 	WorkerTurns int `yaml:"worker_turns" json:"worker_turns"`
 	WorkerSteps int `yaml:"worker_steps" json:"worker_steps"`
 	// Streams bounds the streams and waits that are open at once. Default 20000.
@@ -252,8 +240,8 @@ type Limits struct {
 	Labels int `yaml:"labels" json:"labels"`
 	// RunsInFlight bounds the runs that have not ended. Default 1000000.
 	RunsInFlight int `yaml:"runs_in_flight" json:"runs_in_flight"`
-	// Inputs bounds the inputs of all runs that are under way when one comes that asks for
-	// new work. Default 1024.
+	// Inputs is the number of inputs in flight, of all runs, from which an input that asks for new work is
+	// rejected. Default 1024.
 	Inputs int `yaml:"inputs" json:"inputs"`
 	// QueuedInputs bounds inputs that wait for the next turn. Default 16.
 	QueuedInputs int `yaml:"queued_inputs" json:"queued_inputs"`
@@ -261,8 +249,8 @@ type Limits struct {
 	RunQueue int `yaml:"run_queue" json:"run_queue"`
 	// MaxTransitions ends a run that makes more transitions. Default 10000.
 	MaxTransitions int `yaml:"max_transitions" json:"max_transitions"`
-	// ListDeadLetters bounds the dead letters of a namespace: the oldest go; 0 = no bound but that
-	// of each subscription. Default 0.
+	// DeadLetters bounds the dead letters of a namespace; the oldest are removed. 0 = only the bound of each
+	// subscription applies. Default 0.
 	DeadLetters int `yaml:"dead_letters" json:"dead_letters"`
 	// RequestsPerSecond bounds the calls of one principal; 0 = no bound. Default 0.
 	RequestsPerSecond int `yaml:"requests_per_second" json:"requests_per_second"`
@@ -273,7 +261,7 @@ const (
 	defaultSchema     = "pawl"
 )
 
-// Default is the configuration that only lacks a data directory.
+// Default returns the configuration that lacks only a data directory.
 func Default() Config {
 	return Config{
 		Listen:      "127.0.0.1:7291",
@@ -321,7 +309,7 @@ func defaultLimits() Limits {
 	}
 }
 
-// MarshalJSON writes durations as text, as the file has them.
+// MarshalJSON writes durations as text, as in the file.
 func (c Config) MarshalJSON() ([]byte, error) {
 	type plain Config
 	return json.Marshal(struct {
@@ -347,6 +335,6 @@ func (c Config) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// Secured reports whether callers are authenticated, which is what an address other
-// than loopback asks for. An encrypted wire alone is not enough.
+// Secured reports whether callers are authenticated, which is required for an address other than loopback.
+// Encryption of the connection alone is not enough.
 func (c *Config) Secured() bool { return c.TokensFile != "" || c.OIDCFile != "" || c.TLSClientCA != "" }

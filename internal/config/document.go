@@ -11,19 +11,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack/source"
 )
 
-// document is an operator's file of entries, YAML or JSON, that is read again while the sidecar
-// runs: limits, accounts, schedules. Whatever is wrong with it is told with its line and column,
-// the field by its path ("accounts[2].window") and what is allowed, and nothing of it is taken.
+// document is an operator's file of entries, YAML or JSON, that is read again while the sidecar runs: limits,
+// accounts, schedules. Every fault is reported with line and column, the path of the field
+// ("accounts[2].window") and the allowed values. A file with a fault is not applied at all.
 type document struct {
 	placed
-	// positions are where the fields of the file are, by their paths.
+	// positions are the positions of the file's fields, by their paths.
 	positions map[string][2]int
 	// faulty are the fields that have a fault.
 	faulty map[string]bool
 }
 
-// readDocument reads a file into what into points to: a struct with yaml tags, or a map of
-// such. An error is that of the file; faults of its content are collected in the document.
+// readDocument reads a file into the value that into points to: a struct with yaml tags, or a map of them.
+// The error is that of reading the file; faults of its content are collected in the document.
 func readDocument(what, path string, into any) (*document, error) {
 	raw, err := readTable(what, path)
 	if err != nil {
@@ -40,7 +40,7 @@ func readDocument(what, path string, into any) (*document, error) {
 	return d, nil
 }
 
-// pathOf is a path as fields are named.
+// pathOf returns a path in the form in which fields are named.
 func pathOf(tokens []string) (path string) {
 	for _, token := range tokens {
 		if _, err := strconv.ParseUint(token, 10, 32); err == nil {
@@ -52,7 +52,7 @@ func pathOf(tokens []string) (path string) {
 	return strings.TrimPrefix(path, ".")
 }
 
-// err has all that is wrong; nil: nothing is.
+// err returns all faults; nil = none.
 func (d *document) err() error {
 	if len(d.list) == 0 {
 		return nil
@@ -60,19 +60,19 @@ func (d *document) err() error {
 	return &Error{Faults: d.list}
 }
 
-// has reports whether the file says anything of a field.
+// has reports whether the file has a field.
 func (d *document) has(field string) bool {
 	_, ok := d.positions[field]
 	return ok
 }
 
-// wrong adds a fault of a field, at its place, or at that of what it belongs to.
+// wrong adds a fault of a field, at its position, or at that of its parent.
 func (d *document) wrong(field, format string, args ...any) {
 	d.faulty[field] = true
 	d.add(d.where(field), format, args...)
 }
 
-// where is a field with its place.
+// where returns a field with its position.
 func (d *document) where(field string) string {
 	for of := field; ; of = of[:max(0, strings.LastIndexAny(of, ".["))] {
 		if at, ok := d.positions[of]; ok || of == "" {
@@ -81,7 +81,7 @@ func (d *document) where(field string) string {
 	}
 }
 
-// required adds a fault for each field of an entry that the file does not give.
+// required adds a fault for each of the fields that an entry lacks.
 func (d *document) required(entry string, fields ...string) {
 	for _, name := range fields {
 		if !d.has(entry + "." + name) {
@@ -90,20 +90,20 @@ func (d *document) required(entry string, fields ...string) {
 	}
 }
 
-// between adds a fault of a whole number that is out of bounds.
+// between adds a fault for a whole number that is out of range.
 func (d *document) between(field string, n, least, most int64) {
 	if !d.faulty[field] && (n < least || n > most) {
 		d.wrong(field, "is %d, want a whole number from %d to %d", n, least, most)
 	}
 }
 
-// fill puts a value of the file into v, whose place is at.
+// fill puts a value of the file into v; field is its path.
 func (d *document) fill(n *source.Node, field string, v reflect.Value) {
 	if !d.has(field) {
 		d.positions[field] = [2]int{n.Line, n.Col}
 	}
 	if n.Kind == source.Null {
-		return // as if nothing was said
+		return // as if the field were missing
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -122,7 +122,7 @@ func (d *document) fill(n *source.Node, field string, v reflect.Value) {
 	}
 }
 
-// object fills a struct by its yaml tags; nothing else may stand there.
+// object fills a struct by its yaml tags; other members are faults.
 func (d *document) object(n *source.Node, field string, v reflect.Value) {
 	byTag, names := map[string]reflect.Value{}, []string{}
 	for i := range v.NumField() {
@@ -146,7 +146,7 @@ func (d *document) object(n *source.Node, field string, v reflect.Value) {
 	}
 }
 
-// member notes where a member is, and is its path.
+// member records the position of a member and returns its path.
 func (d *document) member(m *source.Member, of string) string {
 	at := strings.TrimPrefix(of+"."+source.Clip(m.Name, 80), ".")
 	d.positions[at] = [2]int{m.Line, m.Col}
@@ -178,7 +178,7 @@ func (d *document) items(n *source.Node, field string, v reflect.Value) {
 	}
 }
 
-// maxWhole bounds whole numbers: above it not each has a place among the numbers of JSON.
+// maxWhole bounds whole numbers: above it, JSON numbers cannot represent each of them.
 const maxWhole = 1 << 53
 
 func (d *document) scalar(n *source.Node, field string, v reflect.Value) {
@@ -197,7 +197,7 @@ func (d *document) scalar(n *source.Node, field string, v reflect.Value) {
 	}
 }
 
-// wanted are the words for what a field takes.
+// wanted describes the values that a field accepts.
 var wanted = map[reflect.Kind]string{
 	reflect.String: "a text", reflect.Bool: "true or false", reflect.Float64: "a number", reflect.Int: "a whole number", reflect.Int64: "a whole number",
 }

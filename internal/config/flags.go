@@ -83,7 +83,7 @@ func bindA2A(fs *pflag.FlagSet, c *Config) {
 	fs.StringVar(&c.A2ACardKey, "a2a-card-key", c.A2ACardKey, "PEM file of the private key that signs agent cards")
 }
 
-// bindStore adds the flags of a store that is in a database.
+// bindStore adds the flags of a store in a database.
 func bindStore(fs *pflag.FlagSet, c *Config) {
 	fs.Var(&c.Store, "store", "PostgreSQL database for the store, instead of a directory: postgres://USER@HOST[:PORT]/DATABASE?sslmode=verify-full")
 	fs.StringVar(&c.StorePasswordFile, "store-password-file", c.StorePasswordFile, "file of the password of --store (or in its URL, PGPASSWORD or PGPASSFILE)")
@@ -99,7 +99,7 @@ func bindLog(fs *pflag.FlagSet, c *Config) {
 	fs.StringVar(&c.LogFormat, "log-format", c.LogFormat, "text or json")
 }
 
-// ModelFlags adds the flags that say which models the sidecar asks itself.
+// ModelFlags adds the flags for the models that the sidecar itself calls.
 func ModelFlags(fs *pflag.FlagSet, c *Config) {
 	fs.StringArrayVar(&c.Models, "model", c.Models, "model for runs that the sidecar executes: NAME=BASE_URL[#MODEL], anthropic+BASE_URL for Anthropic's form, responses+BASE_URL for OpenAI's Responses; its key is PAWL_MODEL_KEY_NAME (repeatable)")
 	fs.StringArrayVar(&c.ModelKeys, "model-key", c.ModelKeys, "file of a model's key: NAME=FILE (repeatable)")

@@ -12,23 +12,23 @@ import (
 
 // CallLimits are the contents of [Config.CallLimits].
 type CallLimits struct {
-	// Tenant is the label whose value is a run's tenant.
+	// Tenant is the label that has a run's tenant as its value.
 	Tenant string      `yaml:"tenant"`
 	List   []CallLimit `yaml:"limits"`
 }
 
-// CallLimit is one entry: what is counted together, and how much of it there may be. 0 = no bound.
+// CallLimit is one entry: a group of calls that are counted together, and their limits. 0 = no limit.
 type CallLimit struct {
 	ID string `yaml:"id"`
-	// Key is an expression, which whoever counts compiles; At is where it begins.
+	// Key is an expression, compiled by the rate limiter; At is its position.
 	Key             string `yaml:"key"`
 	At              string `yaml:"-"`
 	Concurrent      int64  `yaml:"concurrent"`
 	PerMinute       int64  `yaml:"per_minute"`
 	TokensPerMinute int64  `yaml:"tokens_per_minute"`
-	// Weights by tenant.
+	// Weights are by tenant.
 	Weights map[string]int64 `yaml:"weights"`
-	// Provider: what providers tell of their own limits moves these.
+	// Provider means that the limits that providers report adjust these.
 	Provider bool `yaml:"provider"`
 }
 
@@ -41,8 +41,8 @@ const (
 
 var limitID = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
-// ReadCallLimits reads the file of [Config.CallLimits], YAML or JSON. Faults of the content are an
-// [*Error] with all of them; keys are not compiled.
+// ReadCallLimits reads the file of [Config.CallLimits], YAML or JSON. Faults of the content are an [*Error]
+// with all of them; keys are not compiled.
 func ReadCallLimits(path string) (CallLimits, error) {
 	limits := CallLimits{Tenant: tenantsLabel}
 	d, err := readDocument("limits file", path, &limits)
@@ -96,7 +96,7 @@ func (d *document) limit(e *CallLimit, at string) {
 	}
 }
 
-// placed collects faults by their place in a file.
+// placed collects faults with their positions in a file.
 type placed struct {
 	list
 	path string

@@ -52,7 +52,7 @@ func fileName(flags *pflag.FlagSet, env Lookup) string {
 
 func readFile(path string, c *Config) error { return readYAML("config file", path, c) }
 
-// fileLimits bound what a file holds, aliases expanded.
+// fileLimits bound the contents of a file, aliases expanded.
 var fileLimits = source.Limits{Bytes: maxFileBytes, Depth: 32, Scalar: 64 << 10, Nodes: 10_000}
 
 // readBounded reads a file of settings.
@@ -71,8 +71,8 @@ func readBounded(what, path string) ([]byte, error) {
 	return raw, nil
 }
 
-// readTable is readBounded for a file that is read again while the sidecar runs: one that is
-// empty is about to be written, and would take away what holds.
+// readTable is readBounded for a file that is read again while the sidecar runs. An empty file is an error:
+// it is probably about to be written, and would remove the current settings.
 func readTable(what, path string) ([]byte, error) {
 	raw, err := readBounded(what, path)
 	if err == nil && len(bytes.TrimSpace(raw)) == 0 {
@@ -81,7 +81,7 @@ func readTable(what, path string) ([]byte, error) {
 	return raw, err
 }
 
-// readYAML reads a file of settings into what into points to.
+// readYAML reads a file of settings into the value that into points to.
 func readYAML(what, path string, into any) error {
 	raw, err := readBounded(what, path)
 	if err != nil || len(bytes.TrimSpace(raw)) == 0 {
@@ -101,12 +101,12 @@ func decodeYAML(path string, raw []byte, into any) error {
 	return nil
 }
 
-// EnvName is the environment variable of a flag: "tls-cert" is PAWL_TLS_CERT.
+// EnvName returns the environment variable of a flag: "tls-cert" is PAWL_TLS_CERT.
 func EnvName(flag string) string {
 	return "PAWL_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// applyEnv sets what the environment says; a list is separated by commas.
+// applyEnv applies the environment; a list is separated by commas.
 func applyEnv(settings *pflag.FlagSet, env Lookup) (faults []Fault) {
 	settings.VisitAll(func(f *pflag.Flag) {
 		text, ok := env(EnvName(f.Name))
@@ -140,8 +140,7 @@ func setFromEnv(f *pflag.Flag, text string) error {
 	return list.Replace(items)
 }
 
-// applyFlags copies the flags that were given; they were parsed already, so a
-// fault here is one of the setting itself.
+// applyFlags copies the given flags. They were parsed already, so a fault here is one of the setting itself.
 func applyFlags(settings, given *pflag.FlagSet) (faults []Fault) {
 	given.Visit(func(f *pflag.Flag) {
 		to := settings.Lookup(f.Name)
@@ -157,7 +156,7 @@ func applyFlags(settings, given *pflag.FlagSet) (faults []Fault) {
 
 func copyFlag(to, from pflag.Value) error {
 	if url, ok := from.(*dsn.URL); ok {
-		// Its text is not what it was given.
+		// The text of the URL does not contain the password that was given.
 		return to.Set(url.Secret())
 	}
 	list, ok := from.(pflag.SliceValue)

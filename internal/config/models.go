@@ -13,13 +13,13 @@ type Model struct {
 	Name string
 	// URL is BASE_URL[#MODEL], as in [Config.Models].
 	URL string
-	// KeyFile has its key; "" = the environment has it, or there is none.
+	// KeyFile is the file with its key; "" = the key is in the environment, or there is none.
 	KeyFile string
-	// At is its place in the file, for faults.
+	// At is its position in the file, for faults.
 	At string
 }
 
-// modelFields are what an entry may say; url has to be there.
+// modelFields are the fields of an entry; url is required.
 var modelFields = []string{"key_file", "url"}
 
 // ReadModels reads the file of [Config.ModelsFile], YAML or JSON: NAME: BASE_URL[#MODEL], or

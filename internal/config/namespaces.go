@@ -11,11 +11,10 @@ const maxNamespaces = 1000
 // defaultNamespace is always served.
 const defaultNamespace = "default"
 
-// namespaceName is what requests may name (see the contract).
+// namespaceName is the form of names in requests (see the contract).
 var namespaceName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
 
-// digestName begins references to packs by their digest: in NAMESPACE:PACK/AGENT it names no
-// namespace.
+// digestName is the prefix of pack references by digest, so in NAMESPACE:PACK/AGENT it is not a namespace.
 const digestName = "sha256"
 
 // namespaces checks the names.
@@ -38,7 +37,7 @@ func (c *Config) namespaces(l *list) {
 	}
 }
 
-// Served are the names of all namespaces that are served.
+// Served returns the names of all served namespaces.
 func (c Config) Served() []string {
 	if slices.Contains(c.Namespaces, defaultNamespace) {
 		return slices.Clone(c.Namespaces)

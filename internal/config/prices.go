@@ -8,18 +8,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack/source"
 )
 
-// Price is what a model costs, in US dollars for a million tokens: what x_pawl.prices of a
-// pack says of one.
+// Price is the price of a model's tokens, in US dollars per million tokens, with the same fields as in
+// x_pawl.prices of a pack.
 type Price struct {
 	Input, Output float64
-	// Cached and Reasoning; nil = as Input, as Output.
+	// Cached and Reasoning are optional; nil = the same as Input and as Output.
 	Cached, Reasoning *float64
 }
 
 // maxPrice bounds a price, as x_pawl.prices of a pack does.
 const maxPrice = 1_000_000
 
-// priceFields are the names of the figures; input and output have to be there.
+// priceFields are the names of the figures; input and output are required.
 var priceFields = []string{"cached", "input", "output", "reasoning"}
 
 // ReadPrices reads the file of [Config.Prices], YAML or JSON: prices by model. Faults of the
@@ -102,7 +102,7 @@ func (l *priceList) dollars(m *source.Member, field string) float64 {
 	return 0
 }
 
-// shown is a value as a fault repeats it.
+// shown returns a value as a fault repeats it.
 func shown(v *source.Node) string {
 	text, err := json.Marshal(v.Plain())
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 )
 
-// PushPrefixes are PushAllow as the configuration was checked to be.
+// PushPrefixes returns PushAllow as prefixes; the configuration must have been validated.
 func (c *Config) PushPrefixes() []netip.Prefix {
 	prefixes, _ := c.pushPrefixes()
 	return prefixes

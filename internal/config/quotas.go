@@ -1,10 +1,10 @@
 package config
 
-// Quotas are the contents of [Config.QuotasFile]: how much of what, by the names of the
-// resources, which whoever holds them to it knows. 0 = no bound.
+// Quotas are the contents of [Config.QuotasFile]: limits by the names of the resources. Package quota checks
+// the names. 0 = no limit.
 type Quotas struct {
-	// Namespace and Principal hold for each that is not named below, and for what is not
-	// said of one that is.
+	// Namespace and Principal are the defaults: for each one that is not named below, and for the limits that
+	// a named one does not set.
 	Namespace map[string]int64 `yaml:"namespace"`
 	Principal map[string]int64 `yaml:"principal"`
 	// Namespaces and Principals are by name.
@@ -12,8 +12,7 @@ type Quotas struct {
 	Principals map[string]map[string]int64 `yaml:"principals"`
 }
 
-// ReadQuotas reads the file. Its names and figures are not checked; an empty
-// one is refused.
+// ReadQuotas reads the file. Its names and figures are not checked; an empty file is refused.
 func ReadQuotas(path string) (Quotas, error) {
 	var q Quotas
 	raw, err := readTable("quotas file", path)

@@ -11,31 +11,31 @@ import (
 	"time"
 )
 
-// Retention is one rule of what becomes of runs that have ended: which it is about, and
-// how long those are kept. Of all rules the first that is about a run decides on it.
+// Retention is one retention rule: which ended runs it selects, and how long they are kept. The first rule
+// that selects a run decides.
 type Retention struct {
-	// Name is told by logs, metrics and the audit; "" = retention[N].
+	// Name is shown in logs, metrics and the audit; "" = retention[N].
 	Name string `yaml:"name,omitempty" json:"name,omitempty"`
 	// Namespace, Status and Label select runs: of one namespace, in one of the statuses, with
 	// all of the labels; empty = all.
 	Namespace string            `yaml:"namespace,omitempty" json:"namespace,omitempty"`
 	Status    []string          `yaml:"status,omitempty" json:"status,omitempty"`
 	Label     map[string]string `yaml:"label,omitempty" json:"label,omitempty"`
-	// Keep keeps them for ever; else at least one of the next three is set, and a run goes
-	// as soon as one of those that are set does not keep it.
+	// Keep keeps the runs for ever. Otherwise at least one of the next three fields is set, and a run is
+	// deleted as soon as one of them does not keep it.
 	Keep bool `yaml:"keep,omitempty" json:"keep,omitempty"`
 	// OlderThan is how long a run is kept after its end.
 	OlderThan time.Duration `yaml:"older_than,omitempty" json:"-"`
-	// KeepNewest is how many are kept in each namespace, those that began last.
+	// KeepNewest is how many runs are kept in each namespace, those that began last.
 	KeepNewest int `yaml:"keep_newest,omitempty" json:"keep_newest,omitempty"`
-	// MaxBytes is how much the kept ones of a namespace take together, without their blobs:
-	// those that began first go.
+	// MaxBytes is the total size of the kept runs of a namespace, without their blobs; the runs that began
+	// first are deleted.
 	MaxBytes Bytes `yaml:"max_bytes,omitempty" json:"max_bytes,omitempty"`
-	// Archive is the directory that the run's file is written to before it is deleted; "" = none.
+	// Archive is the directory to which the run's file is written before it is deleted; "" = none.
 	Archive string `yaml:"archive,omitempty" json:"archive,omitempty"`
 }
 
-// MarshalJSON writes the duration as text, as the file has it.
+// MarshalJSON writes the duration as text, as in the file.
 func (r Retention) MarshalJSON() ([]byte, error) {
 	type plain Retention
 	older := ""
@@ -54,7 +54,7 @@ const maxRules = 100
 // endedStatuses are the statuses of runs that have ended.
 var endedStatuses = []string{"COMPLETED", "BUDGET_EXHAUSTED", "ESCALATED", "FAILED", "CANCELLED"}
 
-// Rules are those of the file and then those of --retain, each with its name.
+// Rules returns the rules of the file and then those of --retain, each with its name.
 func (c *Config) Rules() []Retention {
 	rules, _ := c.rules()
 	return rules
@@ -110,7 +110,7 @@ var ruleWords = map[string]func(r *Retention, value string) error{
 	},
 }
 
-// readRule reads a rule in one line: words NAME=VALUE, parted by spaces.
+// readRule reads a rule in one line: words NAME=VALUE, separated by spaces.
 func readRule(text string) (r Retention, err error) {
 	for word := range strings.FieldsSeq(text) {
 		name, value, ok := strings.Cut(word, "=")
@@ -125,7 +125,7 @@ func readRule(text string) (r Retention, err error) {
 	return r, nil
 }
 
-// retention checks the rules, and the ages of what is forgotten.
+// retention checks the rules, and the ages of other data that is deleted.
 func (c *Config) retention(l *list) {
 	rules, faults := c.rules()
 	*l = append(*l, faults...)
@@ -150,14 +150,14 @@ func (c *Config) retention(l *list) {
 	age(l, "retention_dead_letters", c.DeadLetterRetention)
 }
 
-// age checks how long something is kept, 0 = for ever.
+// age checks how long data is kept, 0 = for ever.
 func age(l *list, field string, got time.Duration) {
 	if got != 0 {
 		between(l, field, got, time.Second, longestRun)
 	}
 }
 
-// selects checks which runs a rule is about.
+// selects checks which runs a rule selects.
 func (c *Config) selects(l *list, field string, r *Retention) {
 	if served := c.Served(); r.Namespace != "" && !slices.Contains(served, r.Namespace) {
 		l.add(field+".namespace", "%q is none of %s", r.Namespace, strings.Join(served, ", "))
@@ -170,7 +170,7 @@ func (c *Config) selects(l *list, field string, r *Retention) {
 	}
 }
 
-// keeps checks how long it keeps them.
+// keeps checks how long a rule keeps the runs.
 func (c *Config) keeps(l *list, field string, r *Retention) {
 	bounded := r.OlderThan != 0 || r.KeepNewest != 0 || r.MaxBytes != 0
 	switch {

@@ -9,29 +9,29 @@ import (
 	"time"
 )
 
-// Schedule is an entry of [Config.Schedules]: when a run is begun, which one, and by whom.
+// Schedule is an entry of [Config.Schedules]: when a run is started, which run, and by which principal.
 type Schedule struct {
 	// ID is its key in the file.
 	ID string `yaml:"-"`
-	// Cron has five fields, or is a word like @daily; TimeZone is a name of the IANA's
-	// database, default UTC.
+	// Cron has five fields, or is a word like @daily; TimeZone is a name of the IANA time zone database,
+	// default UTC.
 	Cron     string `yaml:"cron"`
 	TimeZone string `yaml:"time_zone"`
-	// CatchUp says what becomes of missed instants: none (the default), last, all;
-	// CatchUpMost bounds all, default 100.
+	// CatchUp selects the missed instants that are fired later: none (the default), last, all; CatchUpMost
+	// bounds all, default 100.
 	CatchUp     string `yaml:"catch_up"`
 	CatchUpMost *int   `yaml:"catch_up_most"`
-	// MissedAfterSec is from when on an instant is missed, default 60; JitterSec is how long one is put
-	// off at most.
+	// MissedAfterSec is the delay after which an instant counts as missed, default 60; JitterSec is the
+	// longest random delay of an instant.
 	MissedAfterSec *int `yaml:"late_sec"`
 	JitterSec      int  `yaml:"jitter_sec"`
-	// Paused: nothing is fired until it is not.
+	// Paused means that no run is started.
 	Paused bool `yaml:"paused"`
-	// Overlap: allow (the default), or skip while the run before goes on.
+	// Overlap is allow (the default), or skip if the previous run has not ended.
 	Overlap string `yaml:"overlap"`
 
-	// Namespace, Pack, Agent, Entry, Variables, Input, Labels, Execution (WORKERS, the default,
-	// or SIDECAR) and MaxWallTimeSec are those of the run.
+	// Namespace, Pack, Agent, Entry, Variables, Input, Labels, Execution (WORKERS, the default, or SIDECAR)
+	// and MaxWallTimeSec are those of the run.
 	Namespace string            `yaml:"namespace"`
 	Pack      string            `yaml:"pack"`
 	Agent     string            `yaml:"agent"`
@@ -40,14 +40,14 @@ type Schedule struct {
 	Input     string            `yaml:"input"`
 	Labels    map[string]string `yaml:"labels"`
 	Execution string            `yaml:"execution"`
-	// MaxWallTimeSec lowers the pack's; 0 = as that is.
+	// MaxWallTimeSec lowers the pack's wall time; 0 = the pack's.
 	MaxWallTimeSec int `yaml:"max_wall_time_sec"`
 
 	// Principal starts the run, default "schedule:ID"; with Scopes, default runs:write.
 	Principal string   `yaml:"principal"`
 	Scopes    []string `yaml:"scopes"`
 
-	// Zone and JSON are TimeZone and Variables, read.
+	// Zone and JSON are TimeZone and Variables in parsed form.
 	Zone *time.Location `yaml:"-"`
 	JSON []byte         `yaml:"-"`
 }
@@ -59,10 +59,10 @@ const (
 	maxScheduleSec = 24 * 60 * 60
 )
 
-// ReadSchedules reads the file of [Config.Schedules], YAML or JSON: schedules by id, given
-// back in the order of the ids with their defaults. served are the namespaces that there are; place
-// is where a field of a schedule is, as "nightly.cron". Faults of the content are an [*Error] with
-// all of them, each naming its schedule.
+// ReadSchedules reads the file of [Config.Schedules], YAML or JSON. It returns the schedules in the order of
+// their ids, with defaults set. served are the existing namespaces. place returns the position of a field of
+// a schedule, for example "nightly.cron". Faults of the content are an [*Error] with all of them, each with
+// the name of its schedule.
 func ReadSchedules(path string, served []string) (all []Schedule, place func(field string) string, err error) {
 	var file map[string]*Schedule
 	d, err := readDocument("schedules file", path, &file)
@@ -106,7 +106,7 @@ var (
 	principalName = regexp.MustCompile(`^[!-~]{1,128}$`)
 )
 
-// schedule checks one and sets its defaults.
+// schedule checks one schedule and sets its defaults.
 func (l *scheduleList) schedule(s *Schedule) {
 	if !scheduleID.MatchString(s.ID) {
 		l.wrong(s.ID, "%q is no id of a schedule: 1 to 63 of A-Z, a-z, 0-9, '.', '_', '-', the first a letter or digit", s.ID)
@@ -147,7 +147,7 @@ func (l *scheduleList) schedule(s *Schedule) {
 	}
 }
 
-// times checks what is said of when.
+// times checks the fields about times.
 func (l *scheduleList) times(s *Schedule) {
 	if s.TimeZone == "" {
 		s.TimeZone = "UTC"
@@ -163,7 +163,7 @@ func (l *scheduleList) times(s *Schedule) {
 	l.number("max_wall_time_sec", &wall, 0, 0, int(longestRun/time.Second))
 }
 
-// word checks a word and sets the first where there is none.
+// word checks a word and sets the first allowed one if it is missing.
 func (l *scheduleList) word(field string, got *string, allowed ...string) {
 	if *got == "" {
 		*got = allowed[0]
@@ -173,7 +173,7 @@ func (l *scheduleList) word(field string, got *string, allowed ...string) {
 	}
 }
 
-// number checks a number and sets what holds where there is none.
+// number checks a number and sets the default if it is missing.
 func (l *scheduleList) number(field string, got **int, fallback, least, most int) {
 	if *got == nil {
 		*got = &fallback

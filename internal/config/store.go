@@ -7,10 +7,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 )
 
-// schemaName is what a schema may be called: what needs no quotes anywhere.
+// schemaName is the allowed form of a schema name: one that never needs quotes.
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
-// SchemaFault says what is wrong with the name of a schema, "": nothing is.
+// SchemaFault returns the fault of a schema name; "" = it is valid.
 func SchemaFault(name string) string {
 	if !schemaName.MatchString(name) || len(name) > 2 && name[:3] == "pg_" {
 		return "is no name of a schema: want 1 to 63 of a-z, 0-9 and _, no digit first, not pg_..."
@@ -18,7 +18,7 @@ func SchemaFault(name string) string {
 	return ""
 }
 
-// store checks where the store is: in a directory or in a database.
+// store checks the place of the store: a directory or a database.
 func (c *Config) store(l *list) {
 	switch {
 	case c.Store.IsZero() && c.Data == "":
@@ -68,7 +68,7 @@ func (c *Config) peers(l *list) {
 	}
 }
 
-// storeless refuses settings of a database where there is none.
+// storeless refuses settings of a database if there is none.
 func (c *Config) storeless(l *list) {
 	if c.StorePasswordFile != "" {
 		l.add("store_password_file", "needs store: the database that it is for")

@@ -13,16 +13,16 @@ import (
 
 // Fault is one setting that cannot be used.
 type Fault struct {
-	// Field is the setting's name as in the file, or where the value came from.
+	// Field is the setting's name as in the file, or the origin of the value.
 	Field string `json:"field"`
-	// Message says what is wrong and what would be taken.
+	// Message says what is wrong and which values are allowed.
 	Message string `json:"message"`
 }
 
 // Error lists every fault of a configuration.
 type Error struct{ Faults []Fault }
 
-// Error has one line per fault.
+// Error returns one line per fault.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "configuration: %d fault(s)", len(e.Faults))
@@ -32,7 +32,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// maxSocketPath is what a Unix socket address holds on Linux.
+// maxSocketPath is the longest path of a Unix socket on Linux.
 const maxSocketPath = 107
 
 // Validate returns an [*Error] with all faults at once, or nil.
@@ -77,8 +77,8 @@ func (c *Config) faults() []Fault {
 	return l
 }
 
-// address checks HOST:PORT, the same for every listener, and that an open address is
-// wanted or secured.
+// address checks HOST:PORT, in the same way for every listener, and that an address other than loopback is
+// allowed or authenticated.
 func (c *Config) address(l *list, field, addr string) {
 	host, ok := hostPort(l, field, addr, 0)
 	if ok && !loopback(host) && !c.Secured() && !c.InsecureBind {
@@ -86,7 +86,7 @@ func (c *Config) address(l *list, field, addr string) {
 	}
 }
 
-// hostPort checks HOST:PORT, with a port from least up; false: it has no host.
+// hostPort checks HOST:PORT, with a port of at least `least`; false = it has no host.
 func hostPort(l *list, field, addr string, least int) (host string, ok bool) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -99,7 +99,7 @@ func hostPort(l *list, field, addr string, least int) (host string, ok bool) {
 	return host, true
 }
 
-// telemetry checks where figures and spans go.
+// telemetry checks the addresses for metrics and spans.
 func (c *Config) telemetry(l *list) {
 	if c.Metrics != "" {
 		c.address(l, "metrics", c.Metrics)
@@ -141,8 +141,7 @@ func (c *Config) gateway(l *list) {
 	}
 }
 
-// agents checks what the A2A settings say; keys and extensions are read when the
-// sidecar starts.
+// agents checks the A2A settings; keys and extensions are read when the sidecar starts.
 func (c *Config) agents(l *list) {
 	if !c.A2A && (c.A2ARoot != "" || c.A2AURL != "" || c.A2AGRPC != "" || c.A2ACardKey != "" || c.A2ALenientVersion || len(c.A2ARequire) > 0) {
 		l.add("a2a", "is off, but another a2a setting is set")
@@ -210,7 +209,7 @@ func (c *Config) words(l *list) {
 	between(l, "blob_grace", c.BlobGrace, time.Minute, 10*365*24*time.Hour)
 }
 
-// longestRun bounds the wall times, as packs do theirs: 100 years.
+// longestRun bounds the wall times, with the same bound as in packs: 100 years.
 const longestRun = 876_000 * time.Hour
 
 func oneOf(l *list, field, got string, allowed ...string) {

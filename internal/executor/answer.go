@@ -20,8 +20,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// take says what an answer means: the end of the turn, or, nil, what is said in the next
-// round.
+// take interprets an answer: it returns the end of the turn, or nil if another round follows.
 func (x *exchange) take(ctx context.Context, step *pawlv1.Step) (*pawl.Completion, error) {
 	answer := step.GetModel().GetAnswer()
 	x.last, x.used, x.fresh = step.GetStep(), step.GetModel().GetUsage(), reading{}
@@ -66,18 +65,18 @@ func cutAt(name string, most int64) error {
 		"model %s: the answer was longer than the %d tokens that the call reserved: parameters.max_tokens of the pack says how many", name, most)}
 }
 
-// codeCut is an answer that was cut at its bound.
+// codeCut is the code for an answer that was cut at its bound.
 const codeCut = "TRUNCATED"
 
-// paused is the finish of an answer that its provider interrupted.
+// paused is the finish reason of an answer that its provider interrupted.
 const paused = "pause_turn"
 
-// spoke takes a text without a call: the answer, to a person where one can answer it, unless
-// the state is to be left.
+// spoke handles an answer that is a text without a call. The text completes the turn, or is sent to a person
+// who can reply, unless the state must be left.
 func (x *exchange) spoke(answer *pawlv1.ModelAnswer) *pawl.Completion {
 	switch {
 	case answer.GetFinishReason() == paused:
-		return nil // the provider goes on with it, when the next request repeats it
+		return nil // the provider continues the answer when the next request repeats it
 	case x.chat:
 		return x.answered(answer, &pawl.Completion{ConversationThroughStep: x.last, Await: pawlv1.Awaiting_AWAITING_INPUT})
 	case x.exitTool == "":
@@ -106,7 +105,7 @@ func (x *exchange) asks(answer *pawlv1.ModelAnswer, call *pawlv1.ModelCall) *paw
 	}
 }
 
-// toolMessage is the answer to a call that no step makes.
+// toolMessage returns the result of a call that no step makes.
 func toolMessage(call *pawlv1.ModelCall, value string) *pawlv1.Message {
 	return &pawlv1.Message{Role: "tool", ToolCallId: call.GetId(), Parts: []*pawlv1.Part{{Content: &pawlv1.Part_Json{Json: value}}}}
 }
@@ -159,7 +158,7 @@ func (x *exchange) parseExitCall(arguments string) (*pawl.Completion, error) {
 	return done, nil
 }
 
-// properties are those of the call that leaves the state.
+// properties returns the properties of the call that leaves the state.
 func (x *exchange) properties() string {
 	if x.output != nil {
 		return "event, output and artifacts"
@@ -167,7 +166,7 @@ func (x *exchange) properties() string {
 	return "event and artifacts"
 }
 
-// writes are the artifacts of the call that leaves the state.
+// writes returns the artifacts in the call that leaves the state.
 func (x *exchange) writes(given map[string]json.RawMessage) (writes []*pawlv1.ArtifactWrite, err error) {
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		slot, value := x.slots[name], given[name]
@@ -187,7 +186,7 @@ func (x *exchange) writes(given map[string]json.RawMessage) (writes []*pawlv1.Ar
 	return writes, nil
 }
 
-// strict reads one JSON object whose properties are exactly known ones.
+// strict reads one JSON object that has only known properties.
 func strict(raw string, into any) error {
 	if err := strictjson.Decode([]byte(raw), into, strictjson.Closed); err != nil {
 		return fmt.Errorf("the arguments: %w", err)
@@ -195,7 +194,7 @@ func strict(raw string, into any) error {
 	return nil
 }
 
-// mistake tells the model what is wrong with a call of its own.
+// mistake adds the error of a call to the next request, for the model.
 func (x *exchange) mistake(call *pawlv1.ModelCall, err error) {
 	x.refuse(call, "INVALID_CALL", err.Error())
 }
@@ -205,21 +204,20 @@ func (x *exchange) refuse(call *pawlv1.ModelCall, code, why string) {
 	x.addMessage(toolMessage(call, string(fault)))
 }
 
-// holdTurn is how long a turn is held whose tools are at work; then it is given back until
-// they are done.
+// holdTurn is how long a turn is held while its tools run; after that it is suspended until they are done.
 const holdTurn = 30 * time.Second
 
-// tooMany: no step more may be pending.
+// tooMany means that no more steps may be pending.
 const tooMany = "MAX_PENDING_STEPS"
 
-// requestedCall is a tool call of an answer: the step that makes it, or why there is none.
+// requestedCall is a tool call of an answer: its step, or the reason why it has none.
 type requestedCall struct {
 	step         *pawlv1.Step
 	code, reason string
 }
 
-// make has the calls of an answer made, as many at once as may be pending, and says what
-// came of them, in the order of the calls.
+// make requests the steps for the calls of an answer, as many at once as may be pending, and adds their
+// results to the next request in the order of the calls.
 func (x *exchange) make(ctx context.Context, calls []*pawlv1.ModelCall) error {
 	limited, cancel := context.WithTimeout(ctx, holdTurn)
 	defer cancel()
@@ -263,8 +261,7 @@ func (x *exchange) make(ctx context.Context, calls []*pawlv1.ModelCall) error {
 	return nil
 }
 
-// await waits for the first call from a place on that is not answered, and returns the
-// place behind it.
+// await waits for the first unanswered call from the index `from` on, and returns the index after it.
 func (x *exchange) await(limited, ctx context.Context, out []requestedCall, from int) (int, error) {
 	for ; from < len(out); from++ {
 		step := out[from].step
@@ -283,7 +280,7 @@ func (x *exchange) await(limited, ctx context.Context, out []requestedCall, from
 	return from, nil
 }
 
-// requestCall asks for the step of one call. full: too many are pending.
+// requestCall requests the step of one call. full means that too many steps are pending.
 func (x *exchange) requestCall(ctx context.Context, i int, call *pawlv1.ModelCall) (out requestedCall, full bool, err error) {
 	if call.GetBrokenArguments() != "" {
 		_, err := strictjson.Object([]byte(call.GetBrokenArguments()))
@@ -305,13 +302,13 @@ func (x *exchange) requestCall(ctx context.Context, i int, call *pawlv1.ModelCal
 		return requestedCall{step: got.GetStep()}, false, nil
 	case code == tooMany && i > 0:
 		return requestedCall{}, true, nil
-	case status.Code(err) == codes.InvalidArgument: // the model's mistake, and not the turn's being over
+	case status.Code(err) == codes.InvalidArgument: // a mistake of the model; the turn itself is not over
 		return requestedCall{code: code, reason: err.Error()}, false, nil
 	}
 	return requestedCall{}, false, err
 }
 
-// wrong says what is wrong with a call before anybody is asked; "" = nothing.
+// wrong checks a call before it is requested and returns its fault; "" = none.
 func (x *exchange) wrong(call *pawlv1.ModelCall) string {
 	if name := call.GetName(); name != "" && (name == x.exitTool || name == x.ask) {
 		return "call " + name + " alone, once all other calls are answered"

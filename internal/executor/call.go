@@ -61,7 +61,7 @@ func (e *Executor) call(ctx context.Context, x *exchange, step *pawlv1.Step, lim
 	}
 }
 
-// outcome is what came of one attempt.
+// outcome is the result of one attempt.
 type outcome struct {
 	answer  *pawlv1.ModelAnswer
 	failure *model.Failure
@@ -70,7 +70,7 @@ type outcome struct {
 	limits *pawlv1.ProviderLimits
 }
 
-// attempt asks the model once.
+// attempt calls the model once.
 func (x *exchange) attempt(ctx context.Context, req *model.Request) (came outcome) {
 	var err error
 	req.OnThought = func(text string) { x.streamThought(ctx, text) }
@@ -96,7 +96,7 @@ func (x *exchange) attempt(ctx context.Context, req *model.Request) (came outcom
 func (o *outcome) submit(ctx context.Context, turn *pawl.Turn, step uint32, attempt int32) (*pawlv1.AnswerModelResponse, error) {
 	if ctx.Err() != nil {
 		if o.failure != nil && o.usage == nil {
-			return nil, ctx.Err() // nothing is known of it
+			return nil, ctx.Err() // the outcome is unknown
 		}
 		var done context.CancelFunc
 		ctx, done = context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
@@ -164,7 +164,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// modelRequest reads what the record says that the model is asked.
+// modelRequest reads the recorded request for the model.
 func (e *Executor) modelRequest(ctx context.Context, x *exchange, step *pawlv1.Step) (*model.Request, error) {
 	got, err := e.runs.GetModelStep(ctx, &pawlv1.GetModelStepRequest{
 		Namespace: e.cfg.Namespace, RunId: x.turn.Assignment.GetLease().GetRunId(), Step: step.GetStep(),
@@ -176,8 +176,8 @@ func (e *Executor) modelRequest(ctx context.Context, x *exchange, step *pawlv1.S
 	return readRequest(got)
 }
 
-// warnOf says once of each library whose messages are in a conversation that they are made anew:
-// what the provider wanted to have back with them is lost.
+// warnOf reports, once for each library, that its messages in a conversation are rebuilt, and that data for
+// the provider is lost by that.
 func (e *Executor) warnOf(messages []*pawlv1.Message) {
 	for _, m := range messages {
 		library := model.ForeignLibrary(m)
@@ -190,7 +190,7 @@ func (e *Executor) warnOf(messages []*pawlv1.Message) {
 	}
 }
 
-// maxMessage bounds an error's text, bytes, as the contract does.
+// maxMessage bounds an error's text, in bytes, as in the contract.
 const maxMessage = 16 << 10
 
 func failureOf(f *model.Failure) *pawlv1.ModelFailure {

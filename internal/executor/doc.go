@@ -1,9 +1,8 @@
-// Package executor executes turns inside the sidecar: it is a worker like any other, with
-// a loop on MODEL steps instead of code of an app's.
+// Package executor executes turns inside the sidecar. It is a worker like any other, with a loop over MODEL
+// steps in place of an application's code.
 //
-// It owns what a model is told of a turn (tools, the function that leaves the state) and
-// what its answers mean. The app runs it; it knows the contract only, besides the worker
-// and the endpoints of models. Invariant: it remembers nothing between rounds that the
-// record does not have; a model is asked only for a round that the record has no answer
-// for, with what the record says that it is asked.
+// It owns what a model receives about a turn (tools, the function that leaves the state) and what its answers
+// mean. The server runs it; it uses only the contract, besides the worker and the endpoints of models.
+// Invariant: between rounds it remembers only what is recorded. A model is called only for a round without a
+// recorded answer, with the recorded request.
 package executor

@@ -19,28 +19,27 @@ import (
 )
 
 const (
-	// defaultExitTool is the function by which a model leaves a state, as in every client.
+	// defaultExitTool is the function by which a model leaves a state, the same as in every client.
 	defaultExitTool = "leave_state"
-	// askUser is the function by which it asks the person.
+	// askUser is the function by which a model asks the person.
 	askUser = "ask_user"
-	// defaultRounds bounds the answers of a turn where the pack does not
-	// (tool_policy.max_rounds).
+	// defaultRounds bounds the answers of a turn if the pack sets no bound (tool_policy.max_rounds).
 	defaultRounds = 100
 )
 
 func durationOf(d time.Duration) *durationpb.Duration { return durationpb.New(d) }
 
-// settings are what a pack says to the executor.
+// settings are the pack's settings for the executor.
 type settings struct {
 	Parameters     map[string]json.RawMessage `json:"parameters"`
 	ModelOverrides map[string]override        `json:"model_overrides"`
-	// Model is the one that the pack names; "" = it names none.
+	// Model is the model that the pack names; "" = none.
 	Model string `json:"model"`
-	// Chat: the pack says that the state talks with a person.
+	// Chat means that the state is a conversation with a person.
 	Chat bool `json:"chat"`
-	// OutputSchema is the JSON Schema of what the turn puts out.
+	// OutputSchema is the JSON Schema of the turn's output.
 	OutputSchema json.RawMessage `json:"output_schema"`
-	// Orchestration of the state.
+	// Orchestration is that of the state.
 	Orchestration string `json:"orchestration"`
 	ToolPolicy    struct {
 		ToolChoice json.RawMessage `json:"tool_choice"`
@@ -48,7 +47,7 @@ type settings struct {
 	} `json:"tool_policy"`
 }
 
-// override is what a pack says to one model alone.
+// override has the pack's settings for one model.
 type override struct {
 	SystemTemplate string                     `json:"system_template"`
 	Prefix         string                     `json:"system_template_prefix"`
@@ -61,18 +60,18 @@ type exchange struct {
 	turn     *pawl.Turn
 	view     *pawlv1.GetTurnResponse
 	endpoint *model.Endpoint
-	// exitTool is the name of the function that leaves the state; "" = none does.
+	// exitTool is the name of the function that leaves the state; "" = there is none.
 	exitTool string
-	// chat: a text that does not leave the state is said to a person, who may answer; ask is
-	// the name of the function by which the model asks them.
+	// chat means that a text that does not leave the state goes to a person, who may reply. ask is the name
+	// of the function by which the model asks the person.
 	chat      bool
 	ask       string
 	slots     map[string]*pawlv1.ArtifactSlot
 	maxRounds int
-	// output is what the turn puts out; nil: what the model says.
+	// output is the form of the turn's output; nil = the model's text.
 	output *output
-	// most bounds an answer, tokens, where the pack says so; 0 = it does not. used is what the
-	// last call consumed, fresh what is said since, said all that is said.
+	// most bounds an answer, in tokens, if the pack sets a bound; 0 = none. used is the usage of the last
+	// call, fresh the content added since, said all content.
 	most         int64
 	used         *pawlv1.Usage
 	fresh, total reading
@@ -80,12 +79,12 @@ type exchange struct {
 	next *pawlv1.ModelRequest
 	// offered are the tools that the model may call.
 	offered []*pawlv1.ToolSpec
-	// last is the step of the last answer, round the round that is asked for.
+	// last is the step of the last answer, round the round to request.
 	last  uint32
 	round int32
 }
 
-// exchange reads what a turn says.
+// exchange reads the data of a turn.
 func (e *Executor) exchange(t *pawl.Turn) (*exchange, error) {
 	x := &exchange{turn: t, view: t.Assignment.GetTurn(), slots: map[string]*pawlv1.ArtifactSlot{}}
 	var s settings
@@ -160,7 +159,7 @@ func (x *exchange) first(s *settings, own *override) error {
 		}
 	})
 	if said := x.view.GetMessages(); len(said) == 0 || said[len(said)-1].GetRole() == "assistant" {
-		// A model is never asked with a system prompt alone.
+		// A model is never called with a system prompt alone.
 		x.addMessage(message("user", text("Go on.")))
 	}
 	return nil
@@ -181,7 +180,7 @@ func text(s string) *pawlv1.Part { return &pawlv1.Part{Content: &pawlv1.Part_Tex
 // streamText streams text to the readers of the run. A reader that misses it gets it from the record.
 func (x *exchange) streamText(ctx context.Context, s string) { inPieces(ctx, s, x.turn.Output) }
 
-// streamThought streams what the model thinks.
+// streamThought streams the model's reasoning.
 func (x *exchange) streamThought(ctx context.Context, s string) { inPieces(ctx, s, x.turn.Reasoning) }
 
 func inPieces(ctx context.Context, s string, to func(context.Context, string) error) {
@@ -197,15 +196,15 @@ func inPieces(ctx context.Context, s string, to func(context.Context, string) er
 	}
 }
 
-// replay shows what an answer from the record says: what was shown of it before is gone with
-// the execution that had it.
+// replay streams the text of a recorded answer again, because the streams of the execution that received the
+// answer are gone.
 func (x *exchange) replay(ctx context.Context, step *pawlv1.Step) {
 	for _, part := range step.GetModel().GetAnswer().GetParts() {
 		x.streamText(ctx, part.GetText())
 	}
 }
 
-// maxPiece bounds a piece of output, bytes, as the contract does.
+// maxPiece bounds a piece of output, in bytes, as in the contract.
 const maxPiece = 64 << 10
 
 // tools returns the tools that the request offers to the model.
@@ -230,7 +229,7 @@ func (x *exchange) tools() []model.Tool {
 
 const askSchema = `{"type":"object","properties":{"question":{"type":"string","minLength":1}},"required":["question"],"additionalProperties":false}`
 
-// free is a name that no tool has.
+// free returns a name that no tool has.
 func free(name string, tools []model.Tool) string {
 	for slices.ContainsFunc(tools, func(t model.Tool) bool { return t.Name == name }) {
 		name += "_"
@@ -266,7 +265,7 @@ func isJSON(s *pawlv1.ArtifactSlot) bool {
 	return s.GetMediaType() == "application/json" || strings.HasSuffix(s.GetMediaType(), "+json")
 }
 
-// readRequest is a recorded request as an endpoint is given it.
+// readRequest returns a recorded request in the form for an endpoint.
 func readRequest(got *pawlv1.GetModelStepResponse) (*model.Request, error) {
 	req := &model.Request{System: got.GetSystem(), Messages: got.GetMessages()}
 	for _, part := range []struct {

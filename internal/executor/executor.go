@@ -17,21 +17,21 @@ import (
 
 // Config is what an executor needs.
 type Config struct {
-	// Conn leads to the sidecar, with the rights of the sidecar's own executor. Required.
+	// Conn is the connection to the sidecar, with the rights of the sidecar's own executor. Required.
 	Conn grpc.ClientConnInterface
-	// ID is what it is called among workers and in records: another one of the same name takes
-	// its place. Default [WorkerID].
+	// ID is its name among workers and in records; a new worker with the same name replaces it. Default
+	// [WorkerID].
 	ID string
-	// Namespace whose runs it executes.
+	// Namespace is the namespace of the runs that it executes.
 	Namespace string
-	// Models are the endpoints; turns ask the one that their pack names, else the first that
-	// their prompt has overrides for, else the first of all. Required.
+	// Models are the endpoints. A turn calls the model that its pack names, else the first one that its
+	// prompt has overrides for, else the first of all. Required.
 	Models *model.Table
-	// Turns bounds what is executed at once.
+	// Turns bounds the turns executed at once.
 	Turns int
-	// Grace bounds how long Run finishes what it has after its context ended.
+	// Grace bounds how long Run completes its turns after its context ended.
 	Grace time.Duration
-	// OnError is told of failed executions.
+	// OnError is called with the errors of failed executions.
 	OnError func(error)
 }
 
@@ -40,11 +40,11 @@ type Executor struct {
 	cfg    Config
 	runs   pawlv1.RunServiceClient
 	worker *pawl.Worker
-	// warned are the libraries whose messages were made anew, by name and version.
+	// warned are the libraries with rebuilt messages that were reported, by name and version.
 	warned sync.Map
 }
 
-// WorkerID is what the executor of a sidecar is called that has the store to itself.
+// WorkerID is the name of the executor of a sidecar that does not share its store.
 const WorkerID = "sidecar"
 
 // New makes an executor; [Executor.Run] connects it.
@@ -67,7 +67,7 @@ func New(cfg Config) (*Executor, error) {
 // Run executes turns until ctx ends.
 func (e *Executor) Run(ctx context.Context) error { return e.worker.Run(ctx) }
 
-// endpoint is the model that a turn asks. What there was when the run began may be gone.
+// endpoint returns the model that a turn calls. A model that existed when the run began may be missing now.
 func (e *Executor) endpoint(s *settings) (*model.Endpoint, error) {
 	all := e.cfg.Models.All()
 	if s.Model != "" {
@@ -119,7 +119,7 @@ func valueOf(done *pawl.Completion) pawl.Completion {
 	return *done
 }
 
-// round asks for a round and, if the record has no answer to it, asks the model.
+// round requests a round and, if no answer is recorded for it, calls the model.
 func (e *Executor) round(ctx context.Context, x *exchange, round int32) (*pawlv1.Step, error) {
 	x.round = round
 	got, err := x.turn.RequestModel(ctx, round, x.next, x.bound())

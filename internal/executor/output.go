@@ -14,13 +14,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// output is what the pack wants a turn to put out: JSON of a schema.
+// output is the required form of a turn's output: JSON with a schema.
 type output struct {
 	raw      json.RawMessage
 	compiled *jsonschema.Schema
 }
 
-// outputOf compiles a schema, which the pack was checked with; nil: there is none.
+// outputOf compiles a schema, which was checked with the pack; nil = there is none.
 func outputOf(raw json.RawMessage) (*output, error) {
 	if len(raw) == 0 {
 		return nil, nil
@@ -50,10 +50,10 @@ func (noLoader) Load(string) (any, error) {
 	return nil, errors.New("references to other documents are not followed")
 }
 
-// maxMisfit bounds the words to a model about a value that does not fit, bytes.
+// maxMisfit bounds the message to a model about an invalid value, in bytes.
 const maxMisfit = 2 << 10
 
-// part is what a model gave as the output; an error says what does not fit.
+// part returns a model's output as a part, or an error that says why it does not match the schema.
 func (o *output) part(given string) (*pawlv1.Part, error) {
 	given = strings.TrimSpace(given)
 	value, err := strictjson.Value([]byte(given))
@@ -70,14 +70,14 @@ func (o *output) part(given string) (*pawlv1.Part, error) {
 	return &pawlv1.Part{Content: &pawlv1.Part_Json{Json: given}}, nil
 }
 
-// format asks the provider for the output, where it is the answer itself.
+// format returns the response format for the provider, if the output is the answer itself.
 func (o *output) format() json.RawMessage {
 	raw, _ := json.Marshal(object{"type": "json_schema", "json_schema": object{"name": "output", "schema": o.raw}}) // of JSON that was read
 	return raw
 }
 
-// within puts the schema into that of the function that leaves the state. What it refers to in itself
-// is where it was.
+// within puts the schema into the schema of the function that leaves the state. Its internal references stay
+// valid.
 func (o *output) within(schema object) {
 	properties, _ := schema["properties"].(object)
 	properties["output"] = o.raw
@@ -93,7 +93,8 @@ func (o *output) within(schema object) {
 	}
 }
 
-// answered takes a text as the output; nil: the next request says what does not fit.
+// answered takes a text as the output. It returns nil if the output is invalid; then the next request says
+// why.
 func (x *exchange) answered(answer *pawlv1.ModelAnswer, done *pawl.Completion) *pawl.Completion {
 	if x.output == nil {
 		done.Output = answer.GetParts()

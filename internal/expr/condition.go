@@ -12,19 +12,19 @@ import (
 
 // Bounds of an expression.
 const (
-	// MaxBytes of its text.
+	// MaxBytes bounds its text.
 	MaxBytes = 4096
-	// MaxCost of one evaluation, in the units of CEL: about one for each call, and one for
-	// ten bytes that are looked at.
+	// MaxCost bounds one evaluation, in the units of CEL: about one for each call, and one for ten bytes that
+	// are read.
 	MaxCost = 100_000
-	// maxNodes and maxDepth of its tree.
+	// maxNodes and maxDepth bound its tree.
 	maxNodes = 1000
 	maxDepth = 32
-	// maxKey is how long a text may be that [Text] gives, in bytes.
+	// maxKey bounds the result of [Text], in bytes.
 	maxKey = 1024
 )
 
-// Kind is what an expression gives.
+// Kind is the type of an expression's result.
 type Kind uint8
 
 const (
@@ -34,9 +34,9 @@ const (
 	Text
 )
 
-// Error is what is wrong with an expression, or came of its evaluation.
+// Error is a fault of an expression or of its evaluation.
 type Error struct {
-	// Line and Column from 1; 0 = of the whole.
+	// Line and Column count from 1; 0 = the whole expression.
 	Line, Column int
 	Message      string
 }
@@ -48,10 +48,10 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%d:%d: %s", e.Line, e.Column, e.Message)
 }
 
-// Language is what expressions of one purpose may name. Immutable, for all goroutines.
+// Language has the names that expressions of one purpose may use. Immutable, safe for concurrent use.
 type Language struct{ env *cel.Env }
 
-// Of makes the language whose names hold objects (JSON) and texts.
+// Of makes a language with variables that hold objects (JSON) and texts.
 func Of(objects, texts []string) (*Language, error) {
 	opts := []cel.EnvOption{
 		cel.CrossTypeNumericComparisons(true),
@@ -74,7 +74,7 @@ func Of(objects, texts []string) (*Language, error) {
 	return &Language{env: env}, nil
 }
 
-// Program is a compiled expression. Immutable, for all goroutines.
+// Program is a compiled expression. Immutable, safe for concurrent use.
 type Program struct {
 	program cel.Program
 	kind    Kind
@@ -107,13 +107,13 @@ func (l *Language) Compile(text string, kind Kind) (*Program, error) {
 	return &Program{program: program, kind: kind, names: namesOf(checked)}, nil
 }
 
-// least is what an evaluation costs at least.
+// least returns the minimum cost of an evaluation.
 func (l *Language) least(checked *cel.Ast) (uint64, error) {
 	cost, err := l.env.EstimateCost(checked, sizes{})
 	return cost.Min, err
 }
 
-// issueOf is the first thing that is wrong.
+// issueOf returns the first fault.
 func issueOf(issues *cel.Issues) *Error {
 	all := issues.Errors()
 	if len(all) == 0 {
@@ -121,12 +121,12 @@ func issueOf(issues *cel.Issues) *Error {
 	}
 	first := all[0]
 	if first.Location.Line() < 1 {
-		return &Error{Message: first.Message} // of the expression as a whole
+		return &Error{Message: first.Message} // of the whole expression
 	}
 	return &Error{Line: first.Location.Line(), Column: first.Location.Column() + 1, Message: first.Message}
 }
 
-// namesOf are the variables that an expression may read.
+// namesOf returns the variables that an expression may read.
 func namesOf(checked *cel.Ast) map[string]bool {
 	names := map[string]bool{}
 	ast.PreOrderVisit(checked.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
@@ -137,13 +137,11 @@ func namesOf(checked *cel.Ast) map[string]bool {
 	return names
 }
 
-// Reads says whether the expression looks at a variable: what is not looked at need not be
-// read for it.
+// Reads reports whether the expression reads a variable; other variables need not be loaded for it.
 func (p *Program) Reads(name string) bool { return p.names[name] }
 
-// Holds evaluates an expression of kind [Bool]. vars are by name: objects as
-// map[string]any of what [Value] makes of JSON, texts as string.
-// The error is an [*Error].
+// Holds evaluates an expression of kind [Bool]. vars are by name: objects as map[string]any made by [Value]
+// from JSON, texts as string. The error is an [*Error].
 func (p *Program) Holds(vars map[string]any) (bool, error) {
 	out, err := p.eval(vars)
 	if err != nil {
@@ -156,7 +154,7 @@ func (p *Program) Holds(vars map[string]any) (bool, error) {
 	return holds, nil
 }
 
-// Text evaluates an expression of kind [Text], as [Program.Holds] does.
+// Text evaluates an expression of kind [Text], in the same way as [Program.Holds].
 func (p *Program) Text(vars map[string]any) (string, error) {
 	out, err := p.eval(vars)
 	if err != nil {
@@ -172,7 +170,7 @@ func (p *Program) Text(vars map[string]any) (string, error) {
 	return text, nil
 }
 
-// eval never panics: whoever wrote the expression does not decide whether the process lives.
+// eval never panics, so that an expression cannot end the process.
 func (p *Program) eval(vars map[string]any) (out any, err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -1,9 +1,7 @@
-// Package expr compiles and evaluates the expressions (CEL) by which packs and the operator's files
-// decide.
+// Package expr compiles and evaluates the expressions (CEL) in packs and in the operator's files.
 //
-// Owns: the environment of the language, the bounds of an expression and of its evaluation.
-// Keeps: an evaluation is pure and bounded. It knows no clock, no random source and nothing but the
-// values that it is given, takes at most [MaxCost] steps, and never panics: what it cannot say is
-// an [Error], and the caller decides what follows from that. A decision that guards something
-// takes it as "hold".
+// Owns: the environment of the language, the bounds of an expression and of its evaluation. Keeps: an
+// evaluation is pure and bounded. It uses no clock and no random source, only the given values, takes at most
+// [MaxCost] steps, and never panics. If it has no result it returns an [Error], and the caller decides what
+// follows. A caller that guards an action treats an error as "hold".
 package expr

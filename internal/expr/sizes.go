@@ -4,7 +4,7 @@ import (
 	"cel.dev/cel-go/common/cost"
 )
 
-// sizes says nothing of what values weigh: the least that an evaluation costs is asked for.
+// sizes gives no size estimates for values, so that CEL computes the minimum cost of an evaluation.
 type sizes struct{}
 
 func (sizes) EstimateSize(cost.AstNode) *cost.SizeEstimate { return nil }

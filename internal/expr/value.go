@@ -11,10 +11,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// Value is what an expression sees of a JSON text: the same value as every other reader of the
-// text. Numbers are doubles; whole numbers from 2^53 on are int or uint, which compare exactly.
-// A number that is neither, such as 1e400 or one with 20 digits behind the point, is an error:
-// the expression would see another one. Errors: [*strictjson.Fault].
+// Value converts a JSON text to the value that expressions use, equal to the value for every other reader of
+// the text. Numbers are doubles; whole numbers from 2^53 on are int or uint, which compare exactly. A number
+// that fits in neither, for example 1e400 or one with 20 decimals, is an error, because the expression would
+// use a different number. Errors: [*strictjson.Fault].
 func Value(raw []byte) (any, error) {
 	value, err := strictjson.Value(raw)
 	if err != nil {
@@ -29,7 +29,7 @@ func Value(raw []byte) (any, error) {
 	return seen, nil
 }
 
-// see converts a value in place. lit is a number that no expression sees exactly, where its path.
+// see converts a value in place. lit is a number without an exact representation, where its path.
 func see(value any, path []string) (seen any, where []string, lit string) {
 	switch v := value.(type) {
 	case json.Number:
@@ -54,10 +54,10 @@ func see(value any, path []string) (seen any, where []string, lit string) {
 	return value, nil, ""
 }
 
-// maxWhole is up to where doubles tell every whole number from its neighbours.
+// maxWhole is the limit up to which doubles represent every whole number exactly.
 const maxWhole = 1 << 53
 
-// numberOf is a number as an expression sees it, and whether that is the same number.
+// numberOf returns a number for an expression, and whether it is exact.
 func numberOf(lit string) (any, bool) {
 	f, exact := strictjson.Double(lit)
 	if math.Abs(f) < maxWhole {

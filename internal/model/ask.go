@@ -12,7 +12,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// Codes of failures; those of an HTTP status are "MODEL_" and its number.
+// Codes of failures; the code for an HTTP status is "MODEL_" and its number.
 const (
 	CodeUnauthorized = "MODEL_UNAUTHORIZED"
 	CodeRateLimited  = "MODEL_RATE_LIMITED"
@@ -27,31 +27,31 @@ const (
 	CodeNoAnswer     = "NO_ANSWER"
 )
 
-// Request is what a model is asked, as it is recorded.
+// Request is the request to a model as it is recorded.
 type Request struct {
 	System string
 	Tools  []Tool
-	// Parameters by the pack's names; tool_choice among them.
+	// Parameters are by the pack's names; tool_choice is one of them.
 	Parameters map[string]json.RawMessage
 	Messages   []*pawlv1.Message
-	// MaxTokens is how many tokens the answer may have, of which the endpoint is told; 0 = the
-	// endpoint's own default, where it has one.
+	// MaxTokens bounds the tokens of the answer and is sent to the endpoint; 0 = the endpoint's own default,
+	// if it has one.
 	MaxTokens int64
-	// MaxAnswer bounds the answer, bytes of its texts; 0 = no bound.
+	// MaxAnswer bounds the answer, in bytes of its texts; 0 = no bound.
 	MaxAnswer int64
-	// Round is the round of the turn that is asked for, from 1: it is in the ids that are made for calls
-	// without one.
+	// Round is the requested round of the turn, from 1. It is part of the ids that are made for calls without
+	// one.
 	Round int32
-	// OnThought is called with what the model thinks, as it comes in; nil: it is dropped.
+	// OnThought is called with the model's reasoning as it arrives; nil = it is dropped.
 	OnThought func(string)
-	// OnProviderLimits is called with what the provider tells of its limits, before the call is over; nil:
-	// nobody wants to know.
+	// OnProviderLimits is called with the rate limits that the provider reports, before the call returns; nil
+	// = not called.
 	OnProviderLimits func(*pawlv1.ProviderLimits)
 
 	names *names
 }
 
-// wired are the names of its tools as endpoints take them.
+// wired returns the names of its tools in the form that endpoints accept.
 func (r *Request) wired() names {
 	if r.names == nil {
 		n := namesOf(r.Tools)
@@ -60,28 +60,27 @@ func (r *Request) wired() names {
 	return *r.names
 }
 
-// Tool is what a model is told of a tool.
+// Tool is the description of a tool for a model.
 type Tool struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
 	Parameters  json.RawMessage `json:"parameters,omitempty"`
 }
 
-// Failure is a call that came to nothing.
+// Failure is the error of a failed call.
 type Failure struct {
 	Code, Message string
-	// Final: no further attempt can help.
+	// Final means that no further attempt can help.
 	Final bool
-	// RetryAfter is how long the endpoint asks to wait; 0 = it does not say.
+	// RetryAfter is the pause that the endpoint asks for; 0 = none given.
 	RetryAfter time.Duration
 }
 
 func (f *Failure) Error() string { return f.Code + ": " + f.Message }
 
-// Ask makes one call. told gets the text as it comes in. What was consumed is told also of
-// a call that failed, as far as the endpoint said so; it is estimated where that is not all of
-// it, and nil where the endpoint was not at work on the call. The error is a [*Failure], or that of
-// the context where that is over.
+// Ask makes one call. told receives the text as it arrives. The usage is returned also for a failed call, as
+// far as the endpoint reported it: it is marked as estimated if it may be incomplete, and nil if the endpoint
+// did not work on the call. The error is a [*Failure], or that of the context if the context has ended.
 func (e *Endpoint) Ask(ctx context.Context, req *Request, told func(string)) (*pawlv1.ModelAnswer, *pawlv1.Usage, error) {
 	call, cancel := context.WithTimeoutCause(ctx, e.Timeout, errTimeout)
 	defer cancel()
@@ -93,7 +92,7 @@ func (e *Endpoint) Ask(ctx context.Context, req *Request, told func(string)) (*p
 	tell.end()
 	usage = settled(usage)
 	if err == nil {
-		// A whole answer is one, whatever ended meanwhile: it is paid for.
+		// A complete answer is returned even if the context ended meanwhile, because it is paid for.
 		var answer *pawlv1.ModelAnswer
 		if answer, err = e.clean(got, req); err == nil {
 			return answer, usage, nil
@@ -105,7 +104,7 @@ func (e *Endpoint) Ask(ctx context.Context, req *Request, told func(string)) (*p
 	if errors.Is(context.Cause(call), errTimeout) {
 		err = &Failure{Code: CodeTimeout, Message: fmt.Sprintf("model %s: no whole answer in %s", e.Name, e.Timeout)}
 		if usage == nil {
-			usage = unheard() // it may be at work on it yet
+			usage = unheard() // the endpoint may still be working on it
 		}
 	}
 	return nil, usage, e.failure(err)
@@ -113,7 +112,7 @@ func (e *Endpoint) Ask(ctx context.Context, req *Request, told func(string)) (*p
 
 var errTimeout = errors.New("the call took too long")
 
-// failure makes any error a failure without the key in it.
+// failure turns any error into a failure that does not contain the key.
 func (e *Endpoint) failure(err error) *Failure {
 	f, ok := errors.AsType[*Failure](err)
 	if !ok {
@@ -138,7 +137,7 @@ type byteBudget struct {
 	limit, used int64
 }
 
-// take counts bytes of an answer; an error: there are too many.
+// take counts bytes of an answer; it returns an error if there are too many.
 func (r *byteBudget) take(texts ...string) error {
 	for _, text := range texts {
 		r.used += int64(len(text))

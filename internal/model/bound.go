@@ -11,15 +11,14 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// The names of the bound of an answer in chat completions. OpenAI's own newer models refuse the
-// older one, which is the only one that many other endpoints know: one that does not know the
-// newer one may pass over it without a word.
+// The names of the bound of an answer in chat completions. OpenAI's newer models refuse the older name. Many
+// other endpoints know only the older name, and may ignore the newer one without an error.
 const (
 	chatLimit         = "max_tokens"
 	chatLimitOfOpenAI = "max_completion_tokens"
 )
 
-// MaxTokens is the bound of an answer that the parameters of a pack say; 0 = they say none.
+// MaxTokens returns the bound of an answer in the parameters of a pack; 0 = none.
 func (e *Endpoint) MaxTokens(parameters map[string]json.RawMessage) (int64, error) {
 	value, ok := parameters[chatLimit]
 	if !ok {
@@ -32,8 +31,8 @@ func (e *Endpoint) MaxTokens(parameters map[string]json.RawMessage) (int64, erro
 	return int64(n.Num), nil
 }
 
-// limitName is the name by which the endpoint is told of the answer's bound: the one that it has
-// asked for, else OpenAI's for OpenAI.
+// limitName returns the name by which the bound is sent to the endpoint: the one that it has asked for, else
+// OpenAI's newer name for OpenAI.
 func (e *Endpoint) limitName() string {
 	if e.newer != nil && e.newer.Load() {
 		return chatLimitOfOpenAI
@@ -44,9 +43,8 @@ func (e *Endpoint) limitName() string {
 	return chatLimit
 }
 
-// wantsOther: the endpoint refuses the bound of the answer by its older name, and names the newer
-// one. Nothing else is taken for that: an endpoint that knows only the older one would pass over
-// the newer.
+// wantsOther reports whether the endpoint refuses the older name of the bound and asks for the newer one. No
+// other error counts, because an endpoint that knows only the older name would ignore the newer one.
 func wantsOther(err error, name string) bool {
 	f, ok := errors.AsType[*Failure](err)
 	return ok && name == chatLimit && f.Code == "MODEL_400" && strings.Contains(f.Message, chatLimitOfOpenAI)

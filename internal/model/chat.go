@@ -12,15 +12,15 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// object is a JSON object on its way out.
+// object is a JSON object to be sent.
 type object = map[string]any
 
-// chatParameters are those of a pack that chat completions take, by the same names.
+// chatParameters are the pack's parameters that chat completions accept under the same names.
 var chatParameters = []string{
 	"temperature", "top_p", chatLimit, "seed", "stop", "frequency_penalty", "presence_penalty", "reasoning_effort", "response_format", "tool_choice",
 }
 
-// askChat asks an endpoint of chat completions.
+// askChat calls an endpoint of chat completions.
 func (e *Endpoint) askChat(ctx context.Context, req *Request, tell *streamWriter) (*reply, *pawlv1.Usage, error) {
 	events, err := e.beginChat(ctx, req)
 	if err != nil {
@@ -39,15 +39,16 @@ func (e *Endpoint) askChat(ctx context.Context, req *Request, tell *streamWriter
 	if events.err != nil {
 		return nil, take.usage, events.err
 	}
-	// An endpoint that says the end of the stream has said all, with a reason or without one.
+	// An endpoint that sends the end of the stream has sent the whole answer, with a finish reason or without
+	// one.
 	if take.answer.GetFinishReason() == "" && !events.ended {
 		return nil, take.usage, e.cut()
 	}
 	return take.whole(req), take.usage, nil
 }
 
-// beginChat sends a request, and sends it again where the endpoint asks for the bound of the
-// answer by its other name: what it refuses it does not make.
+// beginChat sends a request. If the endpoint asks for the other name of the answer's bound, beginChat sends
+// the request again; a refused request is not executed.
 func (e *Endpoint) beginChat(ctx context.Context, req *Request) (*eventStream, error) {
 	name := e.limitName()
 	events, err := e.sendChat(ctx, req, name)
@@ -72,7 +73,7 @@ func (e *Endpoint) sendChat(ctx context.Context, req *Request, limit string) (*e
 	return e.ask(ctx, req, "chat/completions", header, body)
 }
 
-// chatBody is the request as chat completions have it; limit is the name of the answer's bound.
+// chatBody returns the request in the form of chat completions; limit is the name of the answer's bound.
 func (e *Endpoint) chatBody(req *Request, limit string) ([]byte, error) {
 	body := object{"model": e.Model, "stream": true, "stream_options": object{"include_usage": true}}
 	for name, value := range req.Parameters {
@@ -115,7 +116,7 @@ func (e *Endpoint) chatBody(req *Request, limit string) ([]byte, error) {
 	return plain(body), nil
 }
 
-// unknownParameter refuses a parameter by its name.
+// unknownParameter returns the error for an unknown parameter, with its name.
 func (e *Endpoint) unknownParameter(name string, known []string) error {
 	return &Failure{
 		Code: CodeParameter, Final: true,
@@ -135,7 +136,7 @@ func chatTools(req *Request) (out []any) {
 	return out
 }
 
-// schema is that of the tool's parameters.
+// schema returns the schema of the tool's parameters.
 func (t *Tool) schema() json.RawMessage {
 	if len(t.Parameters) == 0 {
 		return anything
@@ -143,8 +144,7 @@ func (t *Tool) schema() json.RawMessage {
 	return t.Parameters
 }
 
-// chatMessage is a message as chat completions have it; nil: it says nothing, which endpoints
-// refuse.
+// chatMessage returns a message in the form of chat completions; nil = it is empty, which endpoints refuse.
 func chatMessage(m *pawlv1.Message, wired names) (any, error) {
 	if raw := recorded(Chat, m); raw != nil && m.GetRole() == "assistant" {
 		return raw, nil
@@ -185,7 +185,7 @@ func chatCallOf(id, name, arguments string) object {
 	return object{"id": id, "type": "function", "function": object{"name": name, "arguments": arguments}}
 }
 
-// chatContent is a text where all parts are, else a list.
+// chatContent returns a text if all parts are texts, else a list.
 func chatContent(m *pawlv1.Message) (any, error) {
 	text, err := textsOf(m)
 	if err == nil {
@@ -202,10 +202,10 @@ func chatContent(m *pawlv1.Message) (any, error) {
 	return list, nil
 }
 
-// audioForms are the audio that chat completions take.
+// audioForms are the audio formats that chat completions accept.
 var audioForms = map[string]string{"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 
-// chatPart is a part as chat completions have it; nil: they have none like it.
+// chatPart returns a part in the form of chat completions; nil = there is no form for it.
 func chatPart(p *pawlv1.Part) object {
 	if text, ok := textOf(p); ok {
 		return object{"type": "text", "text": text}

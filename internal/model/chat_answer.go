@@ -12,32 +12,32 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// reply is an answer that came in whole.
+// reply is a complete answer.
 type reply struct {
 	rawAnswer
 	answer *pawlv1.ModelAnswer
-	// seal makes the message of the form, out of what is normal of it.
+	// seal makes the message in the endpoint's form from the normalized texts and calls.
 	seal func(texts []string, calls []*pawlv1.ModelCall, wired names) any
 }
 
-// chatAnswer is an answer as its pieces come in.
+// chatAnswer collects an answer from its pieces.
 type chatAnswer struct {
 	byteBudget
 	stream  *streamWriter
 	answer  pawlv1.ModelAnswer
 	usage   *pawlv1.Usage
 	content []*contentPart
-	// listed: the content came as a list of parts.
+	// listed means that the content came as a list of parts.
 	listed  bool
 	refusal strings.Builder
-	// kept is what else the endpoint says, which it wants to have back.
+	// kept are other fields of the endpoint that it needs back in the next request.
 	kept map[string]*keptField
-	// open are the calls that pieces are of, by their index; calls are all of them.
+	// open are the calls to which pieces belong, by their index; calls are all of them.
 	open  map[int64]*chatCall
 	calls []*chatCall
 }
 
-// contentPart is a text, or what the model thinks.
+// contentPart is a text, or a piece of the model's reasoning.
 type contentPart struct {
 	thinking bool
 	text     strings.Builder
@@ -50,15 +50,15 @@ type chatCall struct {
 	extra     map[string]json.RawMessage
 }
 
-// keptFields are those of a message that endpoints want to have back. Others that they say they may
-// refuse: OpenAI does so with its own annotations.
+// keptFields are the message fields that endpoints need back. Other fields must not be sent back: OpenAI, for
+// example, refuses its own annotations.
 var keptFields = []string{"reasoning_content", "reasoning", "reasoning_details", "extra_content", "thinking_blocks", "provider_specific_fields", "thought_signature", "reasoning_opaque"}
 
-// thoughts are those fields whose texts are what the model thinks.
+// thoughts are the fields with the model's reasoning as text.
 var thoughts = []string{"reasoning_content", "reasoning"}
 
-// keptField is one of them as its pieces come in: texts are one, lists are one, of others the last
-// one counts.
+// keptField collects one of these fields from its pieces: texts are joined, lists are joined, and of other
+// values the last one counts.
 type keptField struct {
 	text strings.Builder
 	list []json.RawMessage
@@ -126,7 +126,7 @@ func (a *chatAnswer) chunk(c gjson.Result) error {
 	return nil
 }
 
-// keep takes what else the endpoint says. Some say a thought by two names.
+// keep collects the other fields of a piece. Some endpoints send the same reasoning under two names.
 func (a *chatAnswer) keep(delta gjson.Result) error {
 	thought := false
 	for _, name := range keptFields {
@@ -173,7 +173,7 @@ func (a *chatAnswer) contents(v gjson.Result) error {
 	return nil
 }
 
-// textsIn is the text of a value: itself, or the texts of a list of parts.
+// textsIn returns the text of a value: the value itself, or the texts of a list of parts.
 func textsIn(v gjson.Result) string {
 	if !v.IsArray() {
 		return textIn(v)
@@ -211,7 +211,7 @@ func (a *chatAnswer) call(piece gjson.Result) error {
 	name, arguments := textAt(piece, "function.name"), piece.Get("function.arguments")
 	written := textIn(arguments)
 	if arguments.IsObject() || arguments.IsArray() {
-		written = arguments.Raw // some endpoints give them as they are
+		written = arguments.Raw // some endpoints send arguments as an object
 	}
 	c.name += name
 	c.arguments.WriteString(written)
@@ -230,9 +230,9 @@ func (a *chatAnswer) call(piece gjson.Result) error {
 	return a.take(written, name)
 }
 
-// callOf is the call that a piece is of. Another id under the same index is another call: some
-// endpoints give all of them the index 0, and some none. Without an index and an id, a name begins
-// the next one.
+// callOf returns the call to which a piece belongs. A different id under the same index is a different call:
+// some endpoints give all calls the index 0, and some give none. Without an index and an id, a name begins
+// the next call.
 func (a *chatAnswer) callOf(piece gjson.Result) (*chatCall, error) {
 	at := piece.Get("index")
 	index, id := at.Int(), textAt(piece, "id")
@@ -256,7 +256,7 @@ func (a *chatAnswer) callOf(piece gjson.Result) (*chatCall, error) {
 	return c, nil
 }
 
-// whole is the answer once it is over.
+// whole returns the complete answer.
 func (a *chatAnswer) whole(req *Request) *reply {
 	out := &reply{answer: &a.answer, seal: a.seal}
 	out.refusal = a.refusal.String()
@@ -272,7 +272,7 @@ func (a *chatAnswer) whole(req *Request) *reply {
 	return out
 }
 
-// seal is the message as chat completions take it back.
+// seal returns the message in the form in which chat completions accept it back.
 func (a *chatAnswer) seal(texts []string, calls []*pawlv1.ModelCall, wired names) any {
 	wire := object{"role": "assistant", "content": nil}
 	switch {
@@ -301,7 +301,7 @@ func (a *chatAnswer) seal(texts []string, calls []*pawlv1.ModelCall, wired names
 	return wire
 }
 
-// list is the content as the list of parts that it came as.
+// list returns the content as a list of parts, as it came.
 func (a *chatAnswer) list(calls bool) any {
 	var out []any
 	for _, part := range a.content {

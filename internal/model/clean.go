@@ -9,19 +9,19 @@ import (
 )
 
 const (
-	// maxParts, maxCalls, maxFinish and maxTokens bound an answer and its usage, as the
-	// contract does: what it refused would be paid for and lost.
+	// maxParts, maxCalls, maxFinish and maxTokens bound an answer and its usage, as in the contract. An
+	// answer that the contract refuses would be paid for and lost.
 	maxParts  = 64
 	maxCalls  = 256
 	maxFinish = 128
 	maxTokens = 1_000_000_000_000
-	// maxName bounds names, as the contract does.
+	// maxName bounds names, as in the contract.
 	maxName = 256
-	// hidden stands for the key.
+	// hidden replaces the key in texts.
 	hidden = "[key]"
 )
 
-// hide takes the key out of what an endpoint says.
+// hide removes the key from a text of an endpoint.
 func (e *Endpoint) hide(text string) string {
 	if e.Key == "" {
 		return text
@@ -29,12 +29,12 @@ func (e *Endpoint) hide(text string) string {
 	return strings.ReplaceAll(text, e.Key, hidden)
 }
 
-// clip is the beginning of a text without half a letter at its end.
+// clip returns the first part of a text, without a cut character at its end.
 func clip(text string, limit int) string {
 	return strings.ToValidUTF8(text[:min(len(text), limit)], "")
 }
 
-// clean makes of what was read an answer that the contract takes, without the key.
+// clean makes an answer that the contract accepts from what was read, without the key.
 func (e *Endpoint) clean(r *reply, req *Request) (*pawlv1.ModelAnswer, error) {
 	if len(r.calls) > maxCalls {
 		return nil, tooManyCalls(e.Name)
@@ -56,7 +56,7 @@ func (e *Endpoint) clean(r *reply, req *Request) (*pawlv1.ModelAnswer, error) {
 	text := func(s string) string { return e.hide(wellFormed(s)) }
 	a := r.answer
 	a.Refusal, a.Calls, a.ProviderName = text(r.refusal), calls, e.Form.provider()
-	// What the sidecar would refuse is made anew: an answer that is paid for is not lost by it.
+	// A message that the sidecar would refuse is rebuilt, so that a paid answer is not lost.
 	if message := wholeEscapes(text(sealed(e.Form, r.seal(texts, calls, req.wired())))); strictjson.Valid([]byte(message)) {
 		a.ProviderJson = message
 	}
@@ -68,8 +68,8 @@ func (e *Endpoint) clean(r *reply, req *Request) (*pawlv1.ModelAnswer, error) {
 	return a, r.fit(a, req.MaxAnswer, e.Name)
 }
 
-// fit: the answer holds no more than it may, if need be without the message of its form, which is made
-// anew then.
+// fit shortens the answer to the limit. If necessary it drops the message in the endpoint's form, which is
+// then rebuilt from the parts.
 func (r *reply) fit(a *pawlv1.ModelAnswer, limit int64, name string) error {
 	held := byteBudget{name: name, limit: limit}
 	for _, p := range a.GetParts() {
@@ -88,7 +88,7 @@ func tooManyCalls(name string) error {
 	return &Failure{Code: CodeTooLarge, Final: true, Message: fmt.Sprintf("model %s: the answer has more than %d tool calls", name, maxCalls)}
 }
 
-// joined are parts, all of them texts, as many as there may be: the last is all that follow.
+// joined limits text parts to the allowed number; the last one contains all that follow.
 func joined(parts []*pawlv1.Part) []*pawlv1.Part {
 	if len(parts) <= maxParts {
 		return parts
@@ -100,10 +100,10 @@ func joined(parts []*pawlv1.Part) []*pawlv1.Part {
 	return append(parts[:maxParts-1:maxParts-1], &pawlv1.Part{Content: &pawlv1.Part_Text{Text: rest.String()}})
 }
 
-// unheard is the usage of a call of which the endpoint has told nothing yet.
+// unheard returns the usage of a call for which the endpoint has not reported any yet.
 func unheard() *pawlv1.Usage { return &pawlv1.Usage{Estimated: true} }
 
-// settled is usage that the contract takes, whatever an endpoint counts.
+// settled returns usage with values that the contract accepts, for any values of the endpoint.
 func settled(u *pawlv1.Usage) *pawlv1.Usage {
 	if u == nil {
 		return nil
@@ -114,14 +114,14 @@ func settled(u *pawlv1.Usage) *pawlv1.Usage {
 	return u
 }
 
-// streamWriter tells text and thoughts as they come in, without the key: an end that may be its beginning,
-// or half of a character, waits for what follows.
+// streamWriter passes text and reasoning on as they arrive, without the key. A last part that could be the
+// begin of the key, or half of a character, is held until more text arrives.
 type streamWriter struct {
 	e             *Endpoint
 	text, thought flow
 }
 
-// flow is one of them.
+// flow is one of the two streams.
 type flow struct {
 	to         func(string)
 	held, half string
@@ -144,7 +144,7 @@ func (f *flow) take(e *Endpoint, piece string) {
 	}
 }
 
-// keyPrefixLen is how many bytes at the end of a text are the beginning of the key.
+// keyPrefixLen returns how many bytes at the end of a text could be the begin of the key.
 func (e *Endpoint) keyPrefixLen(text string) int {
 	for n := min(len(text), len(e.Key)-1); n > 0; n-- {
 		if strings.HasSuffix(text, e.Key[:n]) {
@@ -154,7 +154,7 @@ func (e *Endpoint) keyPrefixLen(text string) int {
 	return 0
 }
 
-// end tells what was held.
+// end passes on the held text.
 func (t *streamWriter) end() {
 	for _, f := range []*flow{&t.text, &t.thought} {
 		if held := f.held + wellFormed(f.half); held != "" && f.to != nil {

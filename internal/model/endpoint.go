@@ -21,27 +21,27 @@ import (
 type Form uint8
 
 const (
-	// Chat is OpenAI's chat completions, which most endpoints speak.
+	// Chat is OpenAI's chat completions, which most endpoints support.
 	Chat Form = iota
-	// Messages is Anthropic's.
+	// Messages is Anthropic's format.
 	Messages
-	// Responses is OpenAI's newer one.
+	// Responses is OpenAI's newer format.
 	Responses
 )
 
 const (
-	// anthropicScheme begins the URL of an endpoint of the form [Messages].
+	// anthropicScheme is the prefix of the URL of an endpoint of the form [Messages].
 	anthropicScheme = "anthropic+"
-	// responsesScheme begins the URL of an endpoint of the form [Responses].
+	// responsesScheme is the prefix of the URL of an endpoint of the form [Responses].
 	responsesScheme = "responses+"
 )
 
-// name is what the form is called in records.
+// name returns the name of the form in records.
 func (f Form) name() string {
 	return [...]string{Chat: "openai-chat", Messages: "anthropic-messages", Responses: "openai-responses"}[f]
 }
 
-// provider is who speaks the form first.
+// provider returns the provider that defined the form.
 func (f Form) provider() string {
 	if f == Messages {
 		return "anthropic"
@@ -49,29 +49,28 @@ func (f Form) provider() string {
 	return "openai"
 }
 
-// Endpoint is where a model is asked.
+// Endpoint is an address and a name under which a model is called.
 type Endpoint struct {
-	// Name is the model as packs and records call it.
+	// Name is the name of the model in packs and records.
 	Name string
 	Form Form
-	// URL is the base URL, without a path of the form's own.
+	// URL is the base URL, without the form's own path.
 	URL string
-	// Model is what the endpoint calls it.
+	// Model is the endpoint's name for the model.
 	Model string
-	// Key is sent to it; "" = none.
+	// Key is sent to the endpoint; "" = none.
 	Key string
 	// Timeout bounds one call.
 	Timeout time.Duration
-	// newer: the endpoint has asked for the bound of an answer by its newer name; nil = it is
-	// not remembered.
+	// newer reports whether the endpoint has asked for the newer name of an answer's bound; nil = not
+	// remembered.
 	newer *atomic.Bool
 }
 
-// usualMaxTokens is what an answer of a chat is taken to have at most where the pack does not
-// say, as in every client.
+// usualMaxTokens is the assumed bound of a chat answer if the pack sets none, the same as in every client.
 const usualMaxTokens = 4096
 
-// DefaultMaxTokens is how many tokens an answer is taken to have at most where the pack does not say.
+// DefaultMaxTokens returns the assumed bound of an answer, in tokens, if the pack sets none.
 func (e *Endpoint) DefaultMaxTokens() int64 {
 	if e.Form == Messages {
 		return defaultMaxTokens
@@ -81,9 +80,9 @@ func (e *Endpoint) DefaultMaxTokens() int64 {
 
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$`)
 
-// ParseEndpoint reads NAME=BASE_URL[#MODEL]: MODEL is what the endpoint calls the model,
-// NAME unless it is said. A scheme with "anthropic+" before it is an endpoint of Anthropic's
-// form, one with "responses+" of OpenAI's Responses. No error repeats the URL, which may hold a password.
+// ParseEndpoint reads NAME=BASE_URL[#MODEL]: MODEL is the endpoint's name for the model; the default is NAME.
+// A scheme with the prefix "anthropic+" is an endpoint of Anthropic's form, one with "responses+" of OpenAI's
+// Responses. No error contains the URL, which may have a password.
 func ParseEndpoint(text string) (Endpoint, error) {
 	name, address, ok := strings.Cut(text, "=")
 	if !ok || !nameForm.MatchString(name) {
@@ -115,16 +114,15 @@ func ParseEndpoint(text string) (Endpoint, error) {
 	return e, nil
 }
 
-// keyChars are those of a name that no variable's name has.
+// keyChars match the characters of a name that are not allowed in a variable's name.
 var keyChars = regexp.MustCompile(`[^A-Z0-9]+`)
 
-// KeyVariable is the environment variable with a model's key: that of "gpt-5" is
-// PAWL_MODEL_KEY_GPT_5.
+// KeyVariable returns the environment variable with a model's key: for "gpt-5" it is PAWL_MODEL_KEY_GPT_5.
 func KeyVariable(name string) string {
 	return "PAWL_MODEL_KEY_" + keyChars.ReplaceAllString(strings.ToUpper(name), "_")
 }
 
-// CheckKey says what is wrong with a key, without repeating it.
+// CheckKey returns the fault of a key, without repeating the key.
 func CheckKey(key string) error {
 	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return fmt.Errorf("a key is printable ASCII without spaces")
@@ -132,10 +130,10 @@ func CheckKey(key string) error {
 	return nil
 }
 
-// maxBodyBytes bounds what is read of one response, whatever is in it.
+// maxBodyBytes bounds what is read of one response.
 const maxBodyBytes = 64 << 20
 
-// client follows no redirect: the key is for the operator's endpoint alone.
+// client returns a client that follows no redirect, because the key is only for the operator's endpoint.
 func (e *Endpoint) client(req *Request) *http.Client {
 	return &http.Client{Transport: bounded{e, req.OnProviderLimits}}
 }
@@ -165,10 +163,10 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// noStream is an answer that is none, with what it says.
+// noStream returns the failure for a response that is not an event stream, with its text.
 func (b bounded) noStream(kind string, res *http.Response) *Failure {
 	f := &Failure{Code: CodeNoStream, Message: fmt.Sprintf("model %s: the endpoint answers with %s, want text/event-stream: is the base URL one of a model?", b.e.Name, kind)}
-	said, _ := io.ReadAll(io.LimitReader(res.Body, maxFaultBytes)) // what is there of it says more than nothing
+	said, _ := io.ReadAll(io.LimitReader(res.Body, maxFaultBytes)) // a partial text is better than none
 	if kind == "application/json" {
 		if fault := seen(said).Get("error"); fault.Type != gjson.Null {
 			f.Message = "model " + b.e.Name + ": the endpoint answers 200 with an error"

@@ -12,26 +12,25 @@ import (
 )
 
 const (
-	// Library names the forms of this package in what is recorded of an answer; see ADR 0091.
+	// Library is the name of this package's message forms in recorded answers; see ADR 0091.
 	Library = "pawl"
 	// LibraryVersion is the version of the forms.
 	LibraryVersion = "1"
 )
 
-// envelope is what is recorded of an answer for the endpoint: its message, under the name of its form.
+// envelope is the recorded message of an answer in the endpoint's form, with the name of that form.
 type envelope struct {
 	Library string                     `json:"library"`
 	Version string                     `json:"version"`
 	Message map[string]json.RawMessage `json:"message"`
 }
 
-// sealed is a message of a form as it is recorded.
+// sealed returns a message of a form as it is recorded.
 func sealed(form Form, message any) string {
 	return string(plain(object{"library": Library, "version": LibraryVersion, "message": object{form.name(): message}}))
 }
 
-// plain writes JSON as it is, without escapes for HTML. It is for values of texts and of JSON that
-// was read.
+// plain writes JSON without escapes for HTML. It is for values made of texts and of JSON that was read.
 func plain(v any) []byte {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
@@ -40,8 +39,8 @@ func plain(v any) []byte {
 	return bytes.TrimRight(out.Bytes(), "\n")
 }
 
-// recorded is the message of a form that was recorded, to be told again as it is; nil: there is none,
-// and the message is made from its part for people.
+// recorded returns the recorded message of a form, to be sent again unchanged; nil = there is none, and the
+// message is made from its readable parts.
 func recorded(form Form, m *pawlv1.Message) json.RawMessage {
 	text := m.GetProviderJson()
 	var e envelope
@@ -66,7 +65,7 @@ func recorded(form Form, m *pawlv1.Message) json.RawMessage {
 	return raw
 }
 
-// callIDs are the ids of the calls in a message of a form.
+// callIDs returns the ids of the calls in a message of a form.
 func (f Form) callIDs(message gjson.Result) (ids []string) {
 	list, kind, id := message.Get("tool_calls"), "function", "id"
 	switch f {
@@ -83,8 +82,8 @@ func (f Form) callIDs(message gjson.Result) (ids []string) {
 	return ids
 }
 
-// ForeignLibrary is the library, with its version, whose message of an answer this package does not
-// read; "" where there is none: the message was made anew then from its part for people.
+// ForeignLibrary returns the library, with its version, that recorded a message in a form that this package
+// cannot read; the message is then rebuilt from its readable parts. "" = there is none.
 func ForeignLibrary(m *pawlv1.Message) string {
 	if m.GetProviderJson() == "" {
 		return ""

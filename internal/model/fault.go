@@ -14,10 +14,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// maxErrorText bounds an endpoint's own words in a failure, bytes.
+// maxErrorText bounds an endpoint's error text in a failure, in bytes.
 const maxErrorText = 1 << 10
 
-// refused is what an HTTP status says.
+// refused returns the failure for an HTTP status.
 func (e *Endpoint) refused(status int, header http.Header, said string) *Failure {
 	f := &Failure{Code: "MODEL_" + strconv.Itoa(status), RetryAfter: retryAfter(header)}
 	f.Message = strings.TrimSpace(fmt.Sprintf("model %s: %d %s", e.Name, status, http.StatusText(status)))
@@ -36,22 +36,22 @@ func (e *Endpoint) refused(status int, header http.Header, said string) *Failure
 	return f
 }
 
-// final: no further attempt helps after a status.
+// final reports whether no further attempt helps after a status.
 func final(status int) bool {
 	return status < 500 && status != http.StatusRequestTimeout && status != http.StatusConflict && status != http.StatusTooEarly && status != http.StatusTooManyRequests
 }
 
-// errorText is an endpoint's own words as a failure has them. The key goes first: cut in two it would not
-// be known any more.
+// errorText returns an endpoint's error text for a failure. The key is removed before the text is cut,
+// because half a key would not be recognized.
 func (e *Endpoint) errorText(said string) string {
 	return clip(e.hideParts(e.hide(said)), maxErrorText)
 }
 
-// partOfKey is how many bytes of the key in a row are hidden in an endpoint's error: what it says of a
-// key that it does not take often has the beginning and the end of it.
+// partOfKey is how many consecutive bytes of the key are removed from an endpoint's error: an error about an
+// invalid key often contains the first and last part of it.
 const partOfKey = 4
 
-// hideParts takes parts of the key out of a text.
+// hideParts removes parts of the key from a text.
 func (e *Endpoint) hideParts(text string) string {
 	if len(e.Key) < 2*partOfKey {
 		return text
@@ -74,7 +74,7 @@ func (e *Endpoint) hideParts(text string) string {
 	return out.String()
 }
 
-// longestWait is the longest that the contract takes.
+// longestWait is the longest pause that the contract allows.
 const longestWait = 24 * time.Hour
 
 // retryAfter reads the header, in milliseconds, seconds or as a date.
@@ -102,17 +102,17 @@ func wait(ns float64) time.Duration {
 	return time.Duration(min(ns, float64(longestWait)))
 }
 
-// cut says that a stream ended before its answer did.
+// cut returns the failure for a stream that ended before its answer was complete.
 func (e *Endpoint) cut() *Failure {
 	return &Failure{Code: CodeCut, Message: "model " + e.Name + ": the stream ended in the midst of the answer"}
 }
 
-// broken is a fault that an endpoint tells of in the midst of its answer.
+// broken returns the failure for an error that an endpoint reports in the middle of its answer.
 func (e *Endpoint) broken(fault gjson.Result) *Failure {
 	return e.faulty(fault, &Failure{Code: CodeCut, Message: "model " + e.Name + ": the endpoint broke off its answer"})
 }
 
-// faulty says what a fault in a body says: f, of another code where the fault's own words say which.
+// faulty returns f with the code of the error in a body, if that can be determined.
 func (e *Endpoint) faulty(fault gjson.Result, f *Failure) *Failure {
 	f.Code, f.Final = classOf(fault, f.Code)
 	if f.Code == CodeUnauthorized {
@@ -124,7 +124,7 @@ func (e *Endpoint) faulty(fault gjson.Result, f *Failure) *Failure {
 	return f
 }
 
-// classes are words of a fault's type or code, and what they mean.
+// classes are words of an error's type or code, with their meaning.
 var classes = []struct {
 	word  string
 	code  string
@@ -136,8 +136,8 @@ var classes = []struct {
 	{"invalid_request", "MODEL_400", true}, {"invalid_argument", "MODEL_400", true}, {"context_length", "MODEL_400", true}, {"invalid_prompt", "MODEL_400", true},
 }
 
-// classOf is the code of a fault, and whether a further attempt can help: by a status that it says,
-// else by its words.
+// classOf returns the code of an error, and whether no further attempt can help. It uses the status in the
+// error, else its words.
 func classOf(fault gjson.Result, usual string) (code string, last bool) {
 	for _, name := range []string{"code", "status", "status_code"} {
 		switch status := int(fault.Get(name).Int()); {
@@ -160,7 +160,7 @@ func classOf(fault gjson.Result, usual string) (code string, last bool) {
 	return usual, false
 }
 
-// faultWords are what a body says of a fault, in any shape of JSON; the title of a page, or its first
+// faultWords returns the error text of a body in any JSON structure; for an HTML page its title, or its first
 // words.
 func faultWords(body []byte) string {
 	if text := strings.TrimSpace(string(body)); strictjson.CheckLenient(body) != nil {
@@ -169,10 +169,10 @@ func faultWords(body []byte) string {
 	return wordsIn(seen(body), 0)
 }
 
-// wordsAt are where faults have their words, in order.
+// wordsAt are the fields that may contain an error text, in order.
 var wordsAt = []string{"error", "message", "detail", "error_description", "msg", "title", "errors", "reason", "code", "type"}
 
-// maxWordsDepth bounds how deep the words of a fault are.
+// maxWordsDepth bounds the depth at which an error text is searched.
 const maxWordsDepth = 6
 
 func wordsIn(v gjson.Result, depth int) string {
@@ -203,10 +203,10 @@ var (
 	notWords    = regexp.MustCompile(`(?is)<(script|style)[^>]*>.*?</(script|style)>|<[^>]*>`)
 )
 
-// maxWords bounds the first words of a page, bytes.
+// maxWords bounds the first words of a page, in bytes.
 const maxWords = 200
 
-// firstWords are those of a page, or of a text.
+// firstWords returns the first words of a page or of a text.
 func firstWords(page string) string {
 	if title := titleOfPage.FindStringSubmatch(page); title != nil && strings.TrimSpace(title[1]) != "" {
 		page = title[1]

@@ -10,14 +10,14 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// limitHeaders are where providers tell what is left of a limit, and when all of it is there
-// again: OpenAI's names, which most endpoints have, then Anthropic's.
+// limitHeaders are the headers with the remaining amount of a limit and its reset time: OpenAI's names, which
+// most endpoints use, then Anthropic's.
 var limitHeaders = []struct{ requests, requestsReset, tokens, tokensReset string }{
 	{"X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests", "X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens"},
 	{"Anthropic-Ratelimit-Requests-Remaining", "Anthropic-Ratelimit-Requests-Reset", "Anthropic-Ratelimit-Tokens-Remaining", "Anthropic-Ratelimit-Tokens-Reset"},
 }
 
-// limitsOf reads what a provider tells of its limits; nil = nothing.
+// limitsOf reads the rate limits that a provider reports; nil = none.
 func limitsOf(header http.Header, now time.Time) *pawlv1.ProviderLimits {
 	for _, names := range limitHeaders {
 		out := &pawlv1.ProviderLimits{}
@@ -30,7 +30,7 @@ func limitsOf(header http.Header, now time.Time) *pawlv1.ProviderLimits {
 	return nil
 }
 
-// leftOf reads one limit. A header that nobody can read tells nothing.
+// leftOf reads one limit. An invalid header is ignored.
 func leftOf(header http.Header, left, reset string, now time.Time) (*int64, *durationpb.Duration) {
 	n, err := strconv.ParseInt(header.Get(left), 10, 64)
 	if err != nil || n < 0 {
@@ -43,7 +43,7 @@ func leftOf(header http.Header, left, reset string, now time.Time) (*int64, *dur
 	return &n, durationpb.New(after)
 }
 
-// resetAfter reads a time: one of RFC 3339, "6m0s" or seconds.
+// resetAfter reads a time: RFC 3339, "6m0s" or seconds.
 func resetAfter(text string, now time.Time) (time.Duration, bool) {
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return wait(float64(at.Sub(now))), true

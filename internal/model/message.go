@@ -15,7 +15,7 @@ type call struct {
 	ID        string `json:"id"`
 	Name      string `json:"name"`
 	Arguments string `json:"arguments"`
-	// Function is where other executors put both.
+	// Function has name and arguments in the messages of other executors.
 	Function *struct {
 		Name      string `json:"name"`
 		Arguments string `json:"arguments"`
@@ -39,8 +39,8 @@ func callsOf(m *pawlv1.Message) ([]call, error) {
 	return calls, nil
 }
 
-// whole is the conversation with an answer behind every tool call: endpoints refuse one
-// that has none, as of a state that was left in the midst of it.
+// whole returns the conversation with an answer after every tool call. Endpoints refuse a call without an
+// answer, which exists if a state was left while its call was pending.
 func whole(messages []*pawlv1.Message) ([]*pawlv1.Message, error) {
 	var out []*pawlv1.Message
 	for i, m := range messages {
@@ -61,8 +61,8 @@ func whole(messages []*pawlv1.Message) ([]*pawlv1.Message, error) {
 	return out, nil
 }
 
-// unanswered are the ids of the last message's calls, or of those that the messages of
-// role tool at the end answer, that have no answer there.
+// unanswered returns the ids of the last message's calls without an answer. If messages of role tool follow
+// the calls, they count as answers.
 func unanswered(messages []*pawlv1.Message) ([]string, error) {
 	var answered []string
 	for _, m := range slices.Backward(messages) {
@@ -82,13 +82,13 @@ func unanswered(messages []*pawlv1.Message) ([]string, error) {
 	return nil, nil
 }
 
-// mediaOf is the media type of a part.
+// mediaOf returns the media type of a part.
 func mediaOf(p *pawlv1.Part) string {
 	media, _, _ := strings.Cut(p.GetMediaType(), ";")
 	return strings.ToLower(strings.TrimSpace(media))
 }
 
-// textOf is a part as text; false: it is none.
+// textOf returns a part as text; false = it is not a text.
 func textOf(p *pawlv1.Part) (string, bool) {
 	switch c := p.GetContent().(type) {
 	case *pawlv1.Part_Text:
@@ -99,7 +99,7 @@ func textOf(p *pawlv1.Part) (string, bool) {
 	return "", false
 }
 
-// textsOf is the text of all parts; a part that is none is refused by its name.
+// textsOf returns the text of all parts; a part that is not a text is an error with its name.
 func textsOf(m *pawlv1.Message) (string, error) {
 	var texts []string
 	for i, p := range m.GetParts() {
@@ -112,7 +112,7 @@ func textsOf(m *pawlv1.Message) (string, error) {
 	return strings.Join(texts, "\n"), nil
 }
 
-// unsupported says which part the endpoint cannot take.
+// unsupported returns the error for a part that the endpoint cannot take.
 func unsupported(m *pawlv1.Message, i int) error {
 	p := m.GetParts()[i]
 	what := "data"
@@ -131,7 +131,7 @@ func unsupported(m *pawlv1.Message, i int) error {
 
 func encoded(p *pawlv1.Part) string { return base64.StdEncoding.EncodeToString(p.GetData()) }
 
-// fetchable is a URI that an endpoint can fetch; "" = it is none.
+// fetchable returns a URI that an endpoint can fetch; "" = the part has none.
 func fetchable(p *pawlv1.Part) string {
 	if uri := p.GetUri(); strings.HasPrefix(uri, "https://") || strings.HasPrefix(uri, "http://") || strings.HasPrefix(uri, "data:") {
 		return uri

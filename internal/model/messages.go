@@ -16,16 +16,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// messagesParameters are those of a pack that Anthropic's messages take.
+// messagesParameters are the pack's parameters that Anthropic's messages accept.
 var messagesParameters = []string{"temperature", "top_p", "top_k", "max_tokens", "stop", "thinking", "tool_choice", "response_format"}
 
-// defaultMaxTokens is asked for where a pack does not say: the endpoint wants a number.
+// defaultMaxTokens is sent if a pack sets no bound, because the endpoint requires one.
 const defaultMaxTokens = 8192
 
-// messagesVersion is the version of Anthropic's contract that is spoken.
+// messagesVersion is the version of Anthropic's API that is used.
 const messagesVersion = "2023-06-01"
 
-// askMessages asks an endpoint of Anthropic's messages.
+// askMessages calls an endpoint of Anthropic's messages.
 func (e *Endpoint) askMessages(ctx context.Context, req *Request, tell *streamWriter) (*reply, *pawlv1.Usage, error) {
 	body, err := e.messagesBody(req)
 	if err != nil {
@@ -58,7 +58,7 @@ func (e *Endpoint) askMessages(ctx context.Context, req *Request, tell *streamWr
 	return take.whole(req), take.usage, nil
 }
 
-// messagesAnswer is an answer as its pieces come in.
+// messagesAnswer collects an answer from its pieces.
 type messagesAnswer struct {
 	byteBudget
 	stream  *streamWriter
@@ -68,10 +68,10 @@ type messagesAnswer struct {
 	blocks  []*block
 }
 
-// block is a content block: of a text, a tool call or a thought.
+// block is a content block: a text, a tool call or reasoning.
 type block struct {
 	kind, id, name string
-	// raw is the block as it began, where it is kept as it is.
+	// raw is the block as it began, if it is kept unchanged.
 	raw             json.RawMessage
 	text, signature strings.Builder
 }
@@ -79,7 +79,7 @@ type block struct {
 // maxBlocks bounds the blocks of an answer.
 const maxBlocks = 1024
 
-// event takes one event. How much was written is told with the end.
+// event takes one event. The number of output tokens comes with the end.
 func (a *messagesAnswer) event(ev gjson.Result) error {
 	switch textAt(ev, "type") {
 	case "message_start":
@@ -90,7 +90,7 @@ func (a *messagesAnswer) event(ev gjson.Result) error {
 	case "message_delta":
 		said := ev.Get("usage.output_tokens")
 		if u := ev.Get("usage"); u.Get("input_tokens").Int() > 0 || u.Get("cache_read_input_tokens").Int() > 0 {
-			a.read(u) // the newest count is of all
+			a.read(u) // the newest count includes all earlier ones
 		}
 		a.usage.OutputTokens, a.usage.Estimated = max(a.usage.GetOutputTokens(), said.Int()), said.Type == gjson.Null
 		a.usage.ReasoningTokens = ev.Get("usage.output_tokens_details.thinking_tokens").Int()
@@ -105,13 +105,13 @@ func (a *messagesAnswer) event(ev gjson.Result) error {
 	return nil
 }
 
-// read takes what a call has read.
+// read takes the count of input tokens.
 func (a *messagesAnswer) read(u gjson.Result) {
 	a.usage.CachedTokens = u.Get("cache_read_input_tokens").Int()
 	a.usage.InputTokens = u.Get("input_tokens").Int() + a.usage.GetCachedTokens() + u.Get("cache_creation_input_tokens").Int()
 }
 
-// finishOf is a reason to stop in the record's words.
+// finishOf returns the recorded finish reason for a stop reason.
 func finishOf(reason string) string {
 	switch reason {
 	case "end_turn", "stop_sequence":
@@ -153,7 +153,7 @@ func (a *messagesAnswer) delta(index int64, d gjson.Result) error {
 	return a.take(append(said, signature)...)
 }
 
-// whole is the answer once it is over.
+// whole returns the complete answer.
 func (a *messagesAnswer) whole(req *Request) *reply {
 	out := &reply{answer: &a.answer, seal: a.seal}
 	for _, b := range a.blocks {
@@ -167,8 +167,8 @@ func (a *messagesAnswer) whole(req *Request) *reply {
 	return out
 }
 
-// seal is the message as it goes back: blocks of thought, and those that this package does not know,
-// as they came.
+// seal returns the message in the form in which it is sent back: reasoning blocks and unknown blocks are
+// unchanged.
 func (a *messagesAnswer) seal(_ []string, calls []*pawlv1.ModelCall, wired names) any {
 	content := []any{}
 	n := 0
@@ -190,7 +190,7 @@ func (a *messagesAnswer) seal(_ []string, calls []*pawlv1.ModelCall, wired names
 	return object{"role": "assistant", "content": content}
 }
 
-// whole is a block of a kind of its own, with the input that came in pieces.
+// whole returns a block of an unknown kind, with the input that came in pieces.
 func (b *block) whole(input string) any {
 	if _, err := strictjson.Object([]byte(input)); err != nil {
 		return b.raw
@@ -207,7 +207,7 @@ func toolUse(id, name, arguments string) object {
 	return object{"type": "tool_use", "id": wireID(id), "name": name, "input": json.RawMessage(arguments)}
 }
 
-// arguments are the pieces of the input, else the input that the block began with.
+// arguments returns the joined pieces of the input, or the input with which the block began.
 func (b *block) arguments() string {
 	if b.text.Len() == 0 {
 		if input := seen(b.raw).Get("input"); input.Exists() {
@@ -217,7 +217,7 @@ func (b *block) arguments() string {
 	return b.text.String()
 }
 
-// messagesBody is the request as Anthropic's messages have it.
+// messagesBody returns the request in the form of Anthropic's messages.
 func (e *Endpoint) messagesBody(req *Request) ([]byte, error) {
 	body := object{"model": e.Model, "max_tokens": cmp.Or(req.MaxTokens, defaultMaxTokens), "stream": true}
 	for name, value := range req.Parameters {
@@ -269,7 +269,7 @@ func (e *Endpoint) messagesBody(req *Request) ([]byte, error) {
 	return plain(body), nil
 }
 
-// messagesFormat is a response_format of chat completions in Anthropic's words.
+// messagesFormat converts a response_format of chat completions to Anthropic's form.
 func messagesFormat(value json.RawMessage) any {
 	if schema := seen(value).Get("json_schema.schema"); schema.IsObject() {
 		return object{"type": "json_schema", "schema": json.RawMessage(schema.Raw)}
@@ -277,7 +277,7 @@ func messagesFormat(value json.RawMessage) any {
 	return value
 }
 
-// listed is a value as a list of it.
+// listed returns a value as a list.
 func listed(value json.RawMessage) json.RawMessage {
 	if v := bytes.TrimSpace(value); len(v) > 0 && v[0] != '[' {
 		return json.RawMessage("[" + string(v) + "]")
@@ -285,7 +285,7 @@ func listed(value json.RawMessage) json.RawMessage {
 	return value
 }
 
-// messagesChoice is a tool_choice in Anthropic's words.
+// messagesChoice converts a tool_choice to Anthropic's form.
 func messagesChoice(value json.RawMessage, wired names) any {
 	var word string
 	if strictjson.Decode(value, &word, strictjson.Closed) != nil {
@@ -308,8 +308,8 @@ func messagesTools(req *Request) (out []any) {
 	return out
 }
 
-// addMessage adds a message; neighbours of one role become one, as the endpoint wants it. One that
-// was recorded goes as it is.
+// addMessage adds a message. Neighbours of one role become one message, as the endpoint requires. A recorded
+// message is sent unchanged.
 func addMessage(wire []object, m *pawlv1.Message, wired names) ([]object, error) {
 	role, content, err := messagesContent(m, wired)
 	if err != nil || len(content) == 0 {
@@ -323,7 +323,7 @@ func addMessage(wire []object, m *pawlv1.Message, wired names) ([]object, error)
 	return append(wire, object{"role": role, "content": content}), nil
 }
 
-// messagesContent is a message's role and blocks.
+// messagesContent returns a message's role and blocks.
 func messagesContent(m *pawlv1.Message, wired names) (role string, content []any, err error) {
 	if m.GetRole() == "tool" {
 		text, err := textsOf(m)
@@ -342,7 +342,7 @@ func messagesContent(m *pawlv1.Message, wired names) (role string, content []any
 		if part == nil || m.GetRole() != "user" && part["type"] != "text" {
 			return "", nil, unsupported(m, i)
 		}
-		if text, ok := part["text"].(string); !ok || strings.TrimSpace(text) != "" { // the endpoint refuses blank ones
+		if text, ok := part["text"].(string); !ok || strings.TrimSpace(text) != "" { // the endpoint refuses blank texts
 			content = append(content, part)
 		}
 	}
@@ -357,7 +357,7 @@ func messagesContent(m *pawlv1.Message, wired names) (role string, content []any
 	return m.GetRole(), content, err
 }
 
-// messagesPart is a part as Anthropic's messages have it; nil: they have none like it.
+// messagesPart returns a part in the form of Anthropic's messages; nil = there is no form for it.
 func messagesPart(p *pawlv1.Part) object {
 	if text, ok := textOf(p); ok {
 		return object{"type": "text", "text": text}

@@ -10,16 +10,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// Providers take names of tools, and Anthropic ids of calls, of these letters alone.
+// Providers allow only these characters in names of tools, and Anthropic in ids of calls.
 var (
 	wireName    = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 	notWireName = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
 )
 
-// names are the tools' names as an endpoint takes them, both ways.
+// names maps the tools' names to the names for an endpoint, in both directions.
 type names struct{ out, in map[string]string }
 
-// namesOf gives each tool a name that endpoints take: its own where it is one.
+// namesOf gives each tool a name that endpoints accept: its own if it is valid.
 func namesOf(tools []Tool) names {
 	n := names{out: map[string]string{}, in: map[string]string{}}
 	for _, t := range tools {
@@ -45,7 +45,7 @@ func wiredName(name string) string {
 	return fmt.Sprintf("%.64s", notWireName.ReplaceAllString(name, "_"))
 }
 
-// toWire is a name as the request has it.
+// toWire returns a name as the request has it.
 func (n names) toWire(name string) string {
 	if out := n.out[name]; out != "" {
 		return out
@@ -56,7 +56,7 @@ func (n names) toWire(name string) string {
 	return wiredName(name)
 }
 
-// fromWire is a name as the pack has it.
+// fromWire returns a name as the pack has it.
 func (n names) fromWire(name string) string {
 	if in := n.in[name]; in != "" {
 		return in
@@ -64,8 +64,8 @@ func (n names) fromWire(name string) string {
 	return name
 }
 
-// wireID is an id of a call for endpoints that do not take every one: ids of other endpoints have
-// other letters, and are longer.
+// wireID returns a call id that the endpoint accepts: ids of other endpoints may be longer or have other
+// characters.
 func wireID(id string) string {
 	if wireName.MatchString(id) {
 		return id
@@ -74,7 +74,7 @@ func wireID(id string) string {
 	return "call_" + hex.EncodeToString(sum[:16])
 }
 
-// choice is a tool_choice by the names that the endpoint takes.
+// choice returns a tool_choice with the names for the endpoint.
 func (n names) choice(value json.RawMessage) json.RawMessage {
 	v := seen(value)
 	for _, path := range []string{"function.name", "name"} {

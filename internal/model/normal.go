@@ -8,18 +8,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// rawAnswer is what an endpoint said, piece by piece put together.
+// rawAnswer is an endpoint's answer, joined from its pieces.
 type rawAnswer struct {
 	texts   []string
 	calls   []rawCall
 	refusal string
 }
 
-// rawCall is a call as the endpoint said it: each of the texts may be missing.
+// rawCall is a call as the endpoint sent it: each of the texts may be missing.
 type rawCall struct{ id, name, arguments string }
 
-// normal is what is recorded of an answer (ADR 0087); false: it says nothing, and is no answer.
-// round is the turn's round, known the ids of the calls in the conversation. It is pure.
+// normal returns the normalized answer for the record (ADR 0087); false = it is empty and not an answer.
+// round is the turn's round, known the ids of the calls in the conversation. It is a pure function.
 func normal(s rawAnswer, round int32, known map[string]bool) (texts []string, calls []*pawlv1.ModelCall, ok bool) {
 	taken := make(map[string]bool, len(known)+len(s.calls))
 	for id := range known {
@@ -41,15 +41,15 @@ func normal(s rawAnswer, round int32, known map[string]bool) (texts []string, ca
 	return texts, calls, spoken || len(calls) > 0 || strings.TrimSpace(s.refusal) != ""
 }
 
-// keepsText: a text is kept in an answer with calls, or without.
+// keepsText reports whether a text is kept in an answer with or without calls.
 func keepsText(text string, calls bool) bool {
 	return text != "" && !(calls && strings.TrimSpace(text) == "")
 }
 
-// maxID bounds the id of a call, bytes, as the contract does.
+// maxID bounds the id of a call, in bytes, as in the contract.
 const maxID = 4096
 
-// freeID is the provider's id where it is one and no other call has it, else one of ours.
+// freeID returns the provider's id if it is valid and unique, else a generated one.
 func freeID(id string, round int32, index int, taken map[string]bool) string {
 	if id != "" && len(id) <= maxID && !taken[id] {
 		return id
@@ -62,7 +62,7 @@ func freeID(id string, round int32, index int, taken map[string]bool) string {
 	return id
 }
 
-// normalArguments are the text of a JSON object, and what the model wrote where that is none.
+// normalArguments returns the text of a JSON object, and the model's text if that is not one.
 func normalArguments(written string) (arguments, broken string) {
 	written = wellFormed(written)
 	text := strings.TrimSpace(written)
@@ -76,7 +76,7 @@ func normalArguments(written string) (arguments, broken string) {
 	return text, ""
 }
 
-// knownIDs are the ids of the calls in a conversation.
+// knownIDs returns the ids of the calls in a conversation.
 func knownIDs(messages []*pawlv1.Message) (map[string]bool, error) {
 	known := map[string]bool{}
 	for _, m := range messages {

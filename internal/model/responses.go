@@ -12,10 +12,10 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// responsesParameters are those of a pack that OpenAI's Responses take.
+// responsesParameters are the pack's parameters that OpenAI's Responses accept.
 var responsesParameters = []string{"temperature", "top_p", "max_tokens", "reasoning_effort", "response_format", "tool_choice"}
 
-// askResponses asks an endpoint of OpenAI's Responses.
+// askResponses calls an endpoint of OpenAI's Responses.
 func (e *Endpoint) askResponses(ctx context.Context, req *Request, tell *streamWriter) (*reply, *pawlv1.Usage, error) {
 	body, err := e.responsesBody(req)
 	if err != nil {
@@ -48,7 +48,7 @@ func (e *Endpoint) askResponses(ctx context.Context, req *Request, tell *streamW
 	return take.whole(req), take.usage, nil
 }
 
-// responsesAnswer is an answer as its events come in.
+// responsesAnswer collects an answer from its events.
 type responsesAnswer struct {
 	byteBudget
 	stream *streamWriter
@@ -58,7 +58,7 @@ type responsesAnswer struct {
 	over   bool
 }
 
-// event takes one event; a fault is what it says of one.
+// event takes one event; fault is the error in it, if there is one.
 func (a *responsesAnswer) event(ev gjson.Result) (fault gjson.Result, failed bool) {
 	response := ev.Get("response")
 	switch textAt(ev, "type") {
@@ -101,7 +101,7 @@ func (a *responsesAnswer) counted(response gjson.Result) {
 	}
 }
 
-// end takes the response as it is in the end.
+// end takes the final response.
 func (a *responsesAnswer) end(response gjson.Result) {
 	a.over = true
 	a.counted(response)
@@ -122,7 +122,7 @@ func (a *responsesAnswer) end(response gjson.Result) {
 	}
 }
 
-// whole is the answer once it is over.
+// whole returns the complete answer.
 func (a *responsesAnswer) whole(req *Request) *reply {
 	out := &reply{answer: &a.answer, seal: a.seal}
 	for _, item := range a.items {
@@ -147,9 +147,9 @@ func (a *responsesAnswer) whole(req *Request) *reply {
 	return out
 }
 
-// seal is the answer as the list of items that goes back. Nothing is stored at the provider, so that
-// it knows no item by its id: reasoning goes back with its encrypted content, and without one not at
-// all.
+// seal returns the answer as the list of items that is sent back. The provider stores no data, so items
+// cannot be referenced by id: reasoning is sent back with its encrypted content, and reasoning without that
+// content is left out.
 func (a *responsesAnswer) seal(_ []string, calls []*pawlv1.ModelCall, wired names) any {
 	items := []any{}
 	n := 0
@@ -171,7 +171,7 @@ func (a *responsesAnswer) seal(_ []string, calls []*pawlv1.ModelCall, wired name
 	return items
 }
 
-// messageContent is the content of a message as it goes back; nil: it says nothing.
+// messageContent returns the content of a message for sending it back; nil = it is empty.
 func messageContent(item gjson.Result, calls bool) (content []any) {
 	for _, part := range item.Get("content").Array() {
 		if text := wellFormed(textAt(part, "text")); keepsText(text, calls) {
@@ -188,7 +188,7 @@ func functionCall(id, name, arguments string) object {
 	return object{"type": "function_call", "call_id": wireID(id), "name": name, "arguments": arguments}
 }
 
-// responsesBody is the request as Responses have it.
+// responsesBody returns the request in the form of Responses.
 func (e *Endpoint) responsesBody(req *Request) ([]byte, error) {
 	body := object{"model": e.Model, "stream": true, "store": false, "include": []string{"reasoning.encrypted_content"}}
 	for name, value := range req.Parameters {
@@ -232,7 +232,7 @@ func (e *Endpoint) responsesBody(req *Request) ([]byte, error) {
 	return plain(body), nil
 }
 
-// flatFormat is a response_format of chat completions as Responses have it.
+// flatFormat converts a response_format of chat completions to the form of Responses.
 func flatFormat(value json.RawMessage) any {
 	format := seen(value)
 	schema := format.Get("json_schema")
@@ -247,7 +247,7 @@ func flatFormat(value json.RawMessage) any {
 	return out
 }
 
-// flatChoice is a tool_choice of chat completions as Responses have it.
+// flatChoice converts a tool_choice of chat completions to the form of Responses.
 func flatChoice(value json.RawMessage) any {
 	if name := textAt(seen(value), "function.name"); name != "" {
 		return object{"type": "function", "name": name}
@@ -264,7 +264,7 @@ func responsesTools(req *Request) (out []any) {
 	return out
 }
 
-// responsesItems is a message as items of the input. One that was recorded goes as it is.
+// responsesItems returns a message as items of the input. A recorded message is sent unchanged.
 func responsesItems(m *pawlv1.Message, wired names) (items []any, err error) {
 	switch m.GetRole() {
 	case "tool":
@@ -317,7 +317,7 @@ func responsesContent(m *pawlv1.Message) (content []any, err error) {
 	return content, nil
 }
 
-// responsesPart is a part that is no text as Responses have it; nil: they have none like it.
+// responsesPart returns a part other than text in the form of Responses; nil = there is no form for it.
 func responsesPart(p *pawlv1.Part) object {
 	part := chatPart(p)
 	switch part["type"] {

@@ -14,20 +14,20 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// maxFaultBytes bounds what is read of an answer that says why there is none.
+// maxFaultBytes bounds what is read of an error response.
 const maxFaultBytes = 1 << 20
 
-// eventStream is an answer as it comes in, event by event.
+// eventStream reads an answer event by event.
 type eventStream struct {
 	events ssestream.Decoder
-	// at is what the newest event says: JSON.
+	// at is the newest event: JSON.
 	at gjson.Result
-	// ended: the endpoint has said the end of the stream.
+	// ended reports whether the endpoint has sent the end of the stream.
 	ended bool
 	err   error
 }
 
-// ask sends a request to a path of the endpoint. Whoever gets the stream closes it.
+// ask sends a request to a path of the endpoint. The caller must close the stream.
 func (e *Endpoint) ask(ctx context.Context, req *Request, path string, header http.Header, body []byte) (*eventStream, error) {
 	call, err := http.NewRequestWithContext(ctx, http.MethodPost, e.URL+path, bytes.NewReader(body))
 	if err != nil {
@@ -47,14 +47,13 @@ func (e *Endpoint) ask(ctx context.Context, req *Request, path string, header ht
 	return &eventStream{events: ssestream.NewDecoder(res)}, nil
 }
 
-// refusedBy reads why an endpoint refuses a request.
+// refusedBy reads the reason for which an endpoint refuses a request.
 func (e *Endpoint) refusedBy(res *http.Response) error {
-	said, _ := io.ReadAll(io.LimitReader(res.Body, maxFaultBytes)) // what is there of it says more than nothing
+	said, _ := io.ReadAll(io.LimitReader(res.Body, maxFaultBytes)) // a partial text is better than none
 	return e.refused(res.StatusCode, res.Header, faultWords(said))
 }
 
-// next reads the next event; false: there is none, because the stream is over or, as err
-// says, because it failed.
+// next reads the next event. It returns false if the stream is over or, as err says, has failed.
 func (s *eventStream) next() bool {
 	for s.err == nil && s.events.Next() {
 		data := bytes.TrimSpace(s.events.Event().Data)
@@ -64,7 +63,7 @@ func (s *eventStream) next() bool {
 			s.ended = true
 			return false
 		default:
-			// It bounds the depth, too, and refuses a member of which gjson would take the first.
+			// This also bounds the depth, and refuses duplicate members, of which gjson would take the first.
 			if err := strictjson.CheckLenient(data); err != nil {
 				s.err = fmt.Errorf("an event of the stream is no JSON that every reader sees alike: %w", err)
 				return false
@@ -79,9 +78,9 @@ func (s *eventStream) next() bool {
 	return false
 }
 
-func (s *eventStream) close() { _ = s.events.Close() } // of a body that was read: nothing is lost by it
+func (s *eventStream) close() { _ = s.events.Close() } // the body was read, so no data is lost
 
-// seen reads JSON that all readers see alike; of any other there is nothing.
+// seen returns JSON that all readers interpret in the same way; other JSON is treated as missing.
 func seen(raw []byte) gjson.Result {
 	if strictjson.CheckLenient(raw) != nil {
 		return gjson.Result{}

@@ -8,8 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// textAt is a text in an event, with halves of characters as [unquoted] has them; "" where there
-// is none.
+// textAt returns a text in an event, with halves of characters as in [unquoted]; "" if there is none.
 func textAt(at gjson.Result, path string) string {
 	return textIn(at.Get(path))
 }
@@ -24,8 +23,8 @@ func textIn(v gjson.Result) string {
 	return v.String()
 }
 
-// unquoted is a JSON string as text. Half of a surrogate pair is written as UTF-8 would write it
-// if it were a character: the other half may come in the next piece, and [wellFormed] joins them.
+// unquoted returns a JSON string as text. Half of a surrogate pair is written in the UTF-8 form of its code
+// unit: the other half may come in the next piece, and [wellFormed] joins them.
 func unquoted(raw string) string {
 	raw = strings.TrimSuffix(strings.TrimPrefix(raw, `"`), `"`)
 	if strings.IndexByte(raw, '\\') < 0 {
@@ -48,7 +47,7 @@ func unquoted(raw string) string {
 	return string(out)
 }
 
-// plainOf is the byte that an escape of one letter stands for.
+// plainOf returns the byte for an escape of one letter.
 func plainOf(c byte) byte {
 	if i := strings.IndexByte("bfnrt", c); i >= 0 {
 		return "\b\f\n\r\t"[i]
@@ -74,13 +73,13 @@ func appendUnit(out []byte, unit uint16) []byte {
 
 const (
 	firstHalf, secondHalf, afterHalves = 0xD800, 0xDC00, 0xE000
-	// halfBytes is how many bytes half of a pair has.
+	// halfBytes is the number of bytes of half a pair.
 	halfBytes = 3
 )
 
 func isHalf(unit uint16) bool { return unit >= firstHalf && unit < afterHalves }
 
-// halfAt is half of a pair at the beginning of a text.
+// halfAt returns half of a pair at the begin of a text.
 func halfAt(s string) (unit uint16, ok bool) {
 	if len(s) < halfBytes || s[0] != 0xED || s[1] < 0xA0 || s[1] > 0xBF || s[2] < 0x80 || s[2] > 0xBF {
 		return 0, false
@@ -88,7 +87,7 @@ func halfAt(s string) (unit uint16, ok bool) {
 	return 0xD000 | uint16(s[1]&0x3F)<<6 | uint16(s[2]&0x3F), true
 }
 
-// wellFormed joins halves of pairs, and has U+FFFD for a half alone and for bytes that are no UTF-8.
+// wellFormed joins halves of pairs, and replaces a single half, and bytes that are not UTF-8, by U+FFFD.
 func wellFormed(s string) string {
 	if utf8.ValidString(s) {
 		return s
@@ -116,7 +115,7 @@ func wellFormed(s string) string {
 	return out.String()
 }
 
-// withoutHalf is a text without the first half of a pair at its end, and that half.
+// withoutHalf returns a text without the first half of a pair at its end, and that half.
 func withoutHalf(s string) (whole, half string) {
 	if n := len(s) - halfBytes; n >= 0 {
 		if unit, ok := halfAt(s[n:]); ok && unit < secondHalf {
@@ -126,7 +125,7 @@ func withoutHalf(s string) (whole, half string) {
 	return s, ""
 }
 
-// wholeEscapes has \ufffd for each escape in a JSON text that is half of a pair alone.
+// wholeEscapes replaces each escape of half a pair alone in a JSON text by \ufffd.
 func wholeEscapes(s string) string {
 	if !strings.Contains(s, `\u`) {
 		return s

@@ -27,7 +27,7 @@ var (
 	ErrTooLarge = errors.New("the rendered text is too large")
 )
 
-// Scope is what placeholders are resolved in.
+// Scope has the values for placeholders.
 type Scope struct {
 	// Variables are JSON values: what encoding/json decodes to (json.Number and
 	// json.RawMessage included). A missing one is empty text.
@@ -41,9 +41,9 @@ type Scope struct {
 	MaxBytes int
 }
 
-// Render parses and renders a template. Strings go in as they are, numbers and
-// booleans as JSON, objects and arrays as compact JSON, null and whatever does
-// not exist as empty text. Errors: those above, for fragments and size only.
+// Render parses and renders a template. Strings are inserted unchanged, numbers and booleans as JSON, objects
+// and arrays as compact JSON, null and missing values as empty text. Errors: those above, for fragments and
+// size only.
 func Render(src string, scope Scope) (string, error) {
 	return Parse(src).Render(scope)
 }
@@ -66,9 +66,9 @@ type renderer struct {
 	limit int
 	// open are the fragments being expanded, outermost first.
 	open []string
-	// parsed are the fragments met so far: each is parsed once.
+	// parsed are the fragments found so far: each is parsed once.
 	parsed map[string]*Template
-	// steps bounds the work where fragments multiply without output.
+	// steps bounds the work if fragments multiply without output.
 	steps int
 }
 
@@ -86,7 +86,7 @@ func (r *renderer) template(t *Template) error {
 	return r.write(t.src[at:])
 }
 
-// ref writes what a placeholder stands for.
+// ref writes the value of a placeholder.
 func (r *renderer) ref(ref Ref) error {
 	if r.steps++; r.steps > r.limit {
 		return fmt.Errorf("%w: more than %d placeholders", ErrTooLarge, r.limit)
@@ -132,7 +132,7 @@ func (r *renderer) write(s string) error {
 	return nil
 }
 
-// lookupPath follows a path into a value; nil where it leads nowhere.
+// lookupPath follows a path into a value; nil if there is no value.
 func lookupPath(v any, path []Segment) any {
 	for _, seg := range path {
 		switch x := decoded(v).(type) {
@@ -153,7 +153,7 @@ func lookupPath(v any, path []Segment) any {
 	return v
 }
 
-// decoded opens raw JSON; what does not parse is nothing.
+// decoded decodes raw JSON; invalid JSON is treated as missing.
 func decoded(v any) any {
 	raw, ok := v.(json.RawMessage)
 	if !ok {

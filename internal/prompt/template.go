@@ -8,7 +8,7 @@ const (
 	fragmentsName = "fragments"
 )
 
-// Namespace says where the first name of a path is looked up.
+// Namespace is the set in which the first name of a path is looked up.
 type Namespace uint8
 
 const (
@@ -43,8 +43,8 @@ type Template struct {
 	refs []Ref
 }
 
-// Parse finds the placeholders of a template. It cannot fail: what is not a
-// placeholder is literal. Linear in the length of the source.
+// Parse finds the placeholders of a template. It cannot fail: all else is literal text. Linear in the length
+// of the source.
 func Parse(src string) *Template {
 	t := &Template{src: src}
 	for i := 0; i < len(src); {
@@ -182,12 +182,12 @@ func (p *parser) blanks() {
 	}
 }
 
-// isIdentifier says whether c belongs to an identifier; digits not at its start.
+// isIdentifier reports whether c may be part of an identifier; digits not at its start.
 func isIdentifier(c byte, inside bool) bool {
 	return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || inside && c >= '0' && c <= '9'
 }
 
-// IsIdentifier says whether a template can write the name.
+// IsIdentifier reports whether a template can contain the name as an identifier.
 func IsIdentifier(name string) bool {
 	for i := range len(name) {
 		if !isIdentifier(name[i], i > 0) {

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from conftest import ROOT
 from pawl_client import InvalidJsonError, Reply, RunStatus, Turn
 from pawl_client.pack import Pack, append
 from pawl_client.testing import Sidecar
@@ -191,3 +192,35 @@ def lost_limit(pack: Pack) -> None:
 def test_a_mistake_is_raised_where_it_is_made(make: Callable[[Pack], Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make(Pack("p"))
+
+
+def test_both_languages_build_the_same_document() -> None:
+    """The pack is that of clients/typescript/src/pack.spec.ts."""
+    pack = Pack("built", name="Shop", description="Sells.")
+
+    @pack.tool(
+        description="Charges an order.",
+        parameters={
+            "type": "object",
+            "properties": {"order": {"type": "string"}, "amount": {"type": "number"}},
+            "required": ["order"],
+        },
+        attempts=1,
+        on_unknown="escalate",
+    )
+    def charge(order: str, amount: float = 1.0) -> str:
+        return f"charged {order}: {amount}"
+
+    sell = pack.state(
+        "sell",
+        "Charge what {{customer}} orders. Last: {{artifacts.receipt}}",
+        tools=[charge],
+        artifacts={"receipt": str, "log": append(), "page": "text/html", "facts": dict},
+        variables=["customer"],
+        max_visits=2,
+        on_max_visits="sold",
+    )
+    sold = pack.state("sold", "Thank the customer.", terminal=True)
+    sell.on("Again", sell).on("Sold", sold)
+    pack.limits(max_tool_calls=3, max_cost_usd=0.5)
+    assert pack.document() == json.loads((ROOT / "testdata/built.pack.json").read_text())

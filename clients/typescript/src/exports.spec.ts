@@ -66,6 +66,7 @@ const VALUES: { readonly [entry: string]: readonly string[] } = {
     "textOf",
   ],
   models: ["modelHandler"],
+  pack: ["Pack", "append", "definePack", "tool"],
   testing: ["Sidecar", "script", "sidecarPath"],
 };
 
@@ -228,6 +229,17 @@ const TYPES: { readonly [entry: string]: readonly string[] } = {
     "WriteOptions",
   ],
   models: ["LanguageModel", "ModelHandler", "ModelOptions", "Output", "ValueOf"],
+  pack: [
+    "Appended",
+    "ArtifactKind",
+    "FromSchema",
+    "JsonSchema",
+    "PackDefinition",
+    "PackTool",
+    "StateDefinition",
+    "ToolAbout",
+    "TypesOf",
+  ],
   testing: ["Answer", "Script", "SidecarOptions"],
 };
 

@@ -92,7 +92,7 @@ function jsonForm(schema: { readonly [word: string]: Json }, field: string): For
 }
 
 function standardForm(schema: StandardSchema, field: string): Form {
-  return read(closed(feedbackOf(schema, field)), async (value) => {
+  return read(closed(jsonSchemaOf(schema, field)), async (value) => {
     return (await fitting(schema, value, "SCHEMA", "the answer")) as Json;
   });
 }
@@ -126,7 +126,7 @@ function bare(text: string): string {
 }
 
 /** Returns the JSON Schema of a schema's input: https://standardschema.dev/json-schema */
-function feedbackOf(schema: StandardSchema, field: string): Json {
+export function jsonSchemaOf(schema: StandardSchema, field: string): Json {
   const { jsonSchema, vendor } = schema["~standard"] as unknown as {
     readonly jsonSchema?: { readonly input?: (options: { target: string }) => unknown };
     readonly vendor: string;

@@ -31,6 +31,7 @@ export interface RunResult<P extends PackTypes = AnyPack> {
    * function converts it. Throws a PawlError (ARTIFACT_INVALID) if the artifact was not written, or
    * does not fit.
    *
+   *     const result = await run.result();
    *     const plan = await result.artifact("plan", z.object({ steps: z.array(z.string()) }));
    */
   artifact<T>(

@@ -1,0 +1,76 @@
+/**
+ * The TypeScript programs of docs/guides, as they stand there. A block whose first line is
+ * `// file: NAME.ts` is a program, which has to compile. A `text` block that follows is its output
+ * against a sidecar.
+ */
+
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { afterAll, expect, test, vi } from "vitest";
+import { useSidecar } from "./fixture.js";
+
+const client = fileURLToPath(new URL("..", import.meta.url));
+const guides = join(client, "../../docs/guides");
+const directory = mkdtempSync(join(client, ".examples-guides-"));
+const shared = useSidecar({ packs: [], allowTools: ["*"] });
+
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
+
+const PROGRAM = /^```ts\n\/\/ file: (\w+\.ts)\n([\s\S]*?)^```$(?:\n\n^```text\n([\s\S]*?)^```$)?/gm;
+
+const programs = readdirSync(guides).flatMap((page) => {
+  const text = readFileSync(join(guides, page), "utf8");
+  return [...text.matchAll(PROGRAM)].map(([, name = "", code = "", output]) => {
+    return { page, name, code, output };
+  });
+});
+
+test("the guides have programs", () => {
+  expect(programs.map(({ name }) => name)).toEqual(["orders.ts", "hello.ts"]);
+});
+
+test("they compile", () => {
+  const settings = {
+    extends: "../tsconfig.json",
+    compilerOptions: {
+      rootDir: "..",
+      noEmit: true,
+      declaration: false,
+      paths: { "pawl-client": ["../src/index.ts"], "pawl-client/*": ["../src/*.ts"] },
+    },
+    include: ["*.ts"],
+  };
+  writeFileSync(join(directory, "tsconfig.json"), JSON.stringify(settings));
+  for (const { name, code } of programs) {
+    writeFileSync(join(directory, name), code);
+  }
+  const tsc = join(client, "node_modules/.bin/tsc");
+  const done = spawnSync(tsc, ["--project", directory], { encoding: "utf8" });
+  expect(done.stdout + done.stderr).toBe("");
+});
+
+const running = programs.filter(({ output }) => output !== undefined);
+
+test.each(running)("$page: $name prints what the page shows", async ({ name, code, output }) => {
+  const own = code
+    .replace('from "pawl-client"', 'from "../src/index.ts"')
+    .replace(/from "pawl-client\/(\w+)"/g, 'from "../src/$1.ts"')
+    // The compiler of the specs leaves `using` to Node, which knows it from version 24 on.
+    .replace("using client", "const client");
+  const file = join(directory, `run_${name}`);
+  writeFileSync(file, `${own}client.close();\n`);
+  const lines: string[] = [];
+  const log = vi.spyOn(console, "log").mockImplementation((...words: unknown[]) => {
+    lines.push(`${words.join(" ")}\n`);
+  });
+  vi.stubEnv("PAWL_ADDR", shared.sidecar.address);
+  try {
+    await import(pathToFileURL(file).href);
+  } finally {
+    log.mockRestore();
+    vi.unstubAllEnvs();
+  }
+  expect(lines.join("")).toBe(output);
+});

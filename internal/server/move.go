@@ -11,7 +11,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/check"
 	"github.com/pawl-dev/pawl/internal/store/engine"
-	"github.com/pawl-dev/pawl/internal/store/move"
 	"github.com/pawl-dev/pawl/internal/store/pg"
 	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 	"github.com/pawl-dev/pawl/internal/store/pg/preflight"
@@ -105,7 +104,7 @@ func (m *Moved) intoDirectory(ctx context.Context, source engine.Engine, to Data
 		return err
 	}
 	final, err := emptyAt(to.Dir)
-	if move.Left(to.Dir) {
+	if store.UnfinishedMove(to.Dir) {
 		final, err = filepath.EvalSymlinks(to.Dir)
 	}
 	if err != nil {
@@ -145,7 +144,7 @@ func (m *Moved) intoDatabase(ctx context.Context, from []source, to Database, st
 	for i := 0; err == nil && i < len(from); i++ {
 		err = InPart(from[i].part, from[i].compare(ctx, to.part(from[i].part), url))
 	}
-	if _, differs := errors.AsType[*move.Differ](err); differs && m.Before {
+	if _, differs := errors.AsType[*store.PairsDifferError](err); differs && m.Before {
 		err = fmt.Errorf("%w: %s has a store already, which is another one or went on: name another schema with --store-schema (%w)", ErrUnusable, to, err)
 	}
 	if err == nil {

@@ -17,7 +17,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/backup"
 	"github.com/pawl-dev/pawl/internal/store/check"
 	"github.com/pawl-dev/pawl/internal/store/datadir"
-	"github.com/pawl-dev/pawl/internal/store/gauge"
 	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 )
 
@@ -153,7 +152,7 @@ func statsPart(ctx context.Context, data Data) (out *pawlv1.StoreStats, err erro
 	return (&storeAdmin{store: s, part: data.Database.Part}).Stats(ctx)
 }
 
-func statsToProto(s *gauge.Stats, partition uint32) *pawlv1.StoreStats {
+func statsToProto(s *store.ContentStats, partition uint32) *pawlv1.StoreStats {
 	out := &pawlv1.StoreStats{Shared: rowsToProto(s.Shared)}
 	for _, space := range s.Namespaces {
 		one := spaceToProto(space)
@@ -163,7 +162,7 @@ func statsToProto(s *gauge.Stats, partition uint32) *pawlv1.StoreStats {
 	return out
 }
 
-func spaceToProto(s *gauge.Namespace) *pawlv1.NamespaceStats {
+func spaceToProto(s *store.NamespaceStats) *pawlv1.NamespaceStats {
 	out := &pawlv1.NamespaceStats{
 		Name: s.Name, Number: s.Number, Entries: s.Entries, Records: s.Records, DeletedRuns: s.Deleted, Blobs: s.Blobs,
 		Consumers: s.Consumers, Webhooks: s.Webhooks, PushConfigs: s.Pushes, DeadLetters: s.DeadLetters, Rows: rowsToProto(s.Rows),
@@ -181,7 +180,7 @@ func spaceToProto(s *gauge.Namespace) *pawlv1.NamespaceStats {
 	return out
 }
 
-func rowsToProto(rows []*gauge.Rows) []*pawlv1.RowStats {
+func rowsToProto(rows []*store.RowStats) []*pawlv1.RowStats {
 	out := make([]*pawlv1.RowStats, len(rows))
 	for i, r := range rows {
 		out[i] = &pawlv1.RowStats{Kind: r.Kind, Rows: r.Rows, KeyBytes: r.Keys, ValueBytes: r.Values}

@@ -12,7 +12,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
 	"github.com/pawl-dev/pawl/internal/store/layout"
-	"github.com/pawl-dev/pawl/internal/store/letters"
 )
 
 // tooMany is more rows than one commit of a test's store takes.
@@ -229,10 +228,10 @@ func TestDeadLettersAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(left) != letters.MostRows || left[0].N != n-letters.MostRows+1 || left[letters.MostRows-1].N != n {
+	if len(left) != maxDeadLetters || left[0].N != n-maxDeadLetters+1 || left[maxDeadLetters-1].N != n {
 		t.Fatalf("%d letters, the first is %d, the newest %d", len(left), left[0].N, n)
 	}
-	old, err := s.deadLetterTrimmer().Oldest(layout.SubscriptionKey(layout.KindDeadLetter, key), letters.MostRows, 20)
+	old, err := s.deadLetterTrimmer().Oldest(layout.SubscriptionKey(layout.KindDeadLetter, key), maxDeadLetters, 20)
 	if err != nil || len(old) < dropPage {
 		t.Errorf("too many bytes: %d letters go, %v", len(old), err)
 	}

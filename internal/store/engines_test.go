@@ -175,7 +175,7 @@ var onBadger = strings.Fields(`
 `)
 
 // onNoOther are the tests that choose their engines themselves.
-var onNoOther = []string{"TestAReadThatFailsIsTold", "TestAStartWhoseReadFails", "TestAWriteWhoseReadFails", "TestEveryMethodIsKnown", "TestEveryTestIsOnEachEngine", "TestForEachKV", "TestFormatIsRaised", "TestMoveIntoADirectory", "TestMoveThroughADatabase", "TestReadsTakeOneView", "TestSamePairs"}
+var onNoOther = []string{"TestAReadThatFailsIsTold", "TestAStartWhoseReadFails", "TestAnEngineThatCounts", "TestAWriteWhoseReadFails", "TestEveryMethodIsKnown", "TestEveryTestIsOnEachEngine", "TestForEachKV", "TestFormatIsRaised", "TestMoveIntoADirectory", "TestMoveThroughADatabase", "TestReadsTakeOneView", "TestSamePairs", "TestTakesMissedChanges"}
 
 // notOnPostgres are tests of onEach that hold for an engine in this process alone, with why.
 var notOnPostgres = map[string]string{

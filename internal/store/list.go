@@ -10,7 +10,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/codec"
 	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
-	"github.com/pawl-dev/pawl/internal/store/walk"
 )
 
 // Bounds of one page of a list: heads returned, and heads looked at.
@@ -33,7 +32,7 @@ func (s *Store) ListRuns(ctx context.Context, ns uint32, filter machine.RunFilte
 	var out []*machine.State
 	position := ""
 	err := s.view(func(txn *layout.Txn) error {
-		runs := walk.New(txn, shortest(txn, ns, filter), filter.IDPrefix, !filter.Oldest, after)
+		runs := newRunMerge(txn, shortest(txn, ns, filter), filter.IDPrefix, !filter.Oldest, after)
 		defer runs.Close()
 		for looked := 0; ctx.Err() == nil; looked++ {
 			run, ok, err := runs.Next()

@@ -11,7 +11,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/engine"
 	"github.com/pawl-dev/pawl/internal/store/keyring"
 	"github.com/pawl-dev/pawl/internal/store/layout"
-	"github.com/pawl-dev/pawl/internal/store/move"
 )
 
 // MoveOut opens the engine of a store while do runs, so that do can copy it. No other process
@@ -50,7 +49,7 @@ func openQuiet(opts Options) (*Store, error) {
 // proven; broken off at any moment, and called again, it begins again.
 func MoveIn(ctx context.Context, opts Options, from engine.Engine, graphs func(*Store) check.Graphs) (report check.Report, err error) {
 	opts = opts.withDefaults()
-	place := move.At(opts.Dir)
+	place := stagedAt(opts.Dir)
 	if err := place.Clear(); err != nil {
 		return report, err
 	}
@@ -89,15 +88,15 @@ func (o Options) sameAs(ctx context.Context, from engine.Engine) error {
 	return errors.Join(SamePairs(ctx, from, dir), dir.Close())
 }
 
-// SamePairs compares what two engines have. Errors: *[move.Differ].
+// SamePairs compares what two engines have. Errors: *[PairsDifferError].
 func SamePairs(ctx context.Context, from, to engine.Engine) error {
-	want, err := move.Of(ctx, from)
+	want, err := sumOf(ctx, from)
 	if err != nil {
 		return err
 	}
-	got, err := move.Of(ctx, to)
+	got, err := sumOf(ctx, to)
 	if err == nil && got != want {
-		err = &move.Differ{From: want, To: got}
+		err = &PairsDifferError{From: want, To: got}
 	}
 	return err
 }

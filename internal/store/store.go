@@ -11,7 +11,6 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/badgerengine"
-	"github.com/pawl-dev/pawl/internal/store/census"
 	"github.com/pawl-dev/pawl/internal/store/codec"
 	"github.com/pawl-dev/pawl/internal/store/diskspace"
 	"github.com/pawl-dev/pawl/internal/store/engine"
@@ -39,7 +38,7 @@ type Store struct {
 	watermarks     *watermarks
 	stats          stats
 	// runCounts is fed by the committer.
-	runCounts census.RunCounts
+	runCounts runCounts
 
 	committer   *committer
 	maintenance *maintenance

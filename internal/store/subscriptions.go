@@ -7,11 +7,9 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/store/agenda"
 	"github.com/pawl-dev/pawl/internal/store/codec"
 	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
-	"github.com/pawl-dev/pawl/internal/store/letters"
 )
 
 // PutSubscription stores a subscription, synced. before is what it was read as, nil
@@ -47,7 +45,7 @@ func (s *Store) writeSubscription(ctx context.Context, sub machine.Subscription,
 	if letter == nil {
 		return s.write(ctx, w)
 	}
-	old, err := s.deadLetterTrimmer().Oldest(box, letters.MostRows, letters.MostBytes)
+	old, err := s.deadLetterTrimmer().Oldest(box, maxDeadLetters, maxDeadLetterBytes)
 	if err != nil {
 		return fmt.Errorf("dead letters of %q: %w", sub.ID, err)
 	}
@@ -162,20 +160,20 @@ func (s *Store) DiscardDeadLetter(ctx context.Context, key machine.SubscriptionK
 }
 
 // TrimDeadLetters removes letters of a namespace that are old or too many; see
-// [letters.Trimmer.Trim].
+// [letterTrimmer.Trim].
 func (s *Store) TrimDeadLetters(ctx context.Context, ns uint32, before int64, most int) (int, error) {
 	return s.deadLetterTrimmer().Trim(ctx, ns, before, most)
 }
 
-func (s *Store) deadLetterTrimmer() *letters.Trimmer {
-	return &letters.Trimmer{View: s.view, Write: func(ctx context.Context, ns uint32, ops []layout.Op) error {
+func (s *Store) deadLetterTrimmer() *letterTrimmer {
+	return &letterTrimmer{View: s.view, Write: func(ctx context.Context, ns uint32, ops []layout.Op) error {
 		return s.write(ctx, &Writes{ns: ns, entry: -1, ops: ops, reclaimsSpace: true})
 	}}
 }
 
 // Schedules keeps how far schedules are.
-func (s *Store) Schedules() *agenda.ScheduleStore {
-	return &agenda.ScheduleStore{View: s.view, Write: func(ctx context.Context, ns uint32, ops []layout.Op) error {
+func (s *Store) Schedules() *ScheduleStore {
+	return &ScheduleStore{View: s.view, Write: func(ctx context.Context, ns uint32, ops []layout.Op) error {
 		return s.write(ctx, &Writes{ns: ns, entry: -1, ops: ops})
 	}}
 }

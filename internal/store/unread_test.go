@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/store/census"
 	"github.com/pawl-dev/pawl/internal/store/check"
 	"github.com/pawl-dev/pawl/internal/store/engine"
 	"github.com/pawl-dev/pawl/internal/store/kv"
@@ -136,7 +135,7 @@ func readers(w *world, blob machine.Blob, step machine.OutboxRow) map[string]fun
 			return fmt.Sprint(d, found), err
 		},
 		"CountRuns": func(s *Store) (any, error) {
-			s.runCounts = census.RunCounts{}
+			s.runCounts = runCounts{}
 			return s.CountRuns(ctx, 0, []machine.Status{machine.Running, machine.Cancelled})
 		},
 		"ListDeadLetters": func(s *Store) (any, error) { return s.ListDeadLetters(ctx, webhook, 0, 10) },

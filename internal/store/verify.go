@@ -5,10 +5,8 @@ import (
 	"io"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/store/archive"
 	"github.com/pawl-dev/pawl/internal/store/backup"
 	"github.com/pawl-dev/pawl/internal/store/check"
-	"github.com/pawl-dev/pawl/internal/store/gauge"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -24,10 +22,10 @@ func (s *Store) CheckWatched(graphs check.Graphs, step func(soFar *check.Report)
 }
 
 // Measure counts what the store holds at this moment; step is called for each row and ends
-// it early. See [gauge.Measure].
-func (s *Store) Measure(step func() error) (stats gauge.Stats, err error) {
+// it early. See [measure].
+func (s *Store) Measure(step func() error) (stats ContentStats, err error) {
 	err = s.hold(func(_ uint64, view backup.View) error {
-		stats, err = gauge.Measure(gauge.View(view), step)
+		stats, err = measure(viewFunc(view), step)
 		return err
 	})
 	return stats, err
@@ -55,9 +53,9 @@ func (s *Store) ProveAll(ctx context.Context, run string, graphs check.Graphs, r
 	return check.ProveAll(ctx, s.view, run, graphs, report)
 }
 
-// Export writes the portable file of a run; see [archive.Export].
+// Export writes the portable file of a run; see [exportRun].
 func (s *Store) Export(ctx context.Context, ns uint32, run string, out io.Writer) error {
-	return archive.Export(ctx, s, ns, run, out)
+	return exportRun(ctx, s, ns, run, out)
 }
 
 // Unpack is the function [check.Unpack], for the engine.

@@ -1,4 +1,4 @@
-package archive
+package store
 
 import (
 	"bytes"
@@ -14,42 +14,25 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/runfile"
 )
 
-// Source is what is read here of a store.
-type Source interface {
-	// View reads at the last synced group.
-	View(read func(txn *layout.Txn) error) error
-	// Pack resolves the digest of a pack; [machine.ErrNoPack].
-	Pack(ctx context.Context, ns uint32, ref string) (machine.PackRow, error)
-	// Blob returns what is known of a blob; [machine.ErrNoBlob]. Piece is its n-th piece.
-	Blob(ctx context.Context, ns uint32, sum [32]byte) (machine.Blob, error)
-	Piece(ctx context.Context, ns uint32, pieces [16]byte, n int) ([]byte, error)
-}
-
-// Bounds of one read: no transaction stays open for longer than that takes.
-const (
-	pageRecords = 256
-	pageBytes   = 1 << 20
-)
-
-// Export writes the portable file of a run as it is now: its pack, its entries as
+// exportRun writes the portable file of a run as it is now: its pack, its entries as
 // they are stored, and the blobs that it refers to and that are there. Errors:
 // machine.ErrNoRun, and those of the writer.
-func Export(ctx context.Context, from Source, ns uint32, run string, out io.Writer) error {
-	x := &exporter{Source: from, ns: ns, run: run}
+func exportRun(ctx context.Context, s *Store, ns uint32, run string, out io.Writer) error {
+	x := &runExporter{Store: s, ns: ns, run: run}
 	if err := x.export(ctx, out); err != nil {
 		return fmt.Errorf("export run %q: %w", run, err)
 	}
 	return nil
 }
 
-// exporter is one export under way.
-type exporter struct {
-	Source
+// runExporter is one export under way.
+type runExporter struct {
+	*Store
 	ns  uint32
 	run string
 }
 
-func (x *exporter) export(ctx context.Context, out io.Writer) error {
+func (x *runExporter) export(ctx context.Context, out io.Writer) error {
 	var end layout.RunEnd
 	err := x.View(func(txn *layout.Txn) (err error) {
 		end, err = layout.EndOf(txn, x.ns, x.run)
@@ -96,7 +79,7 @@ func (x *exporter) export(ctx context.Context, out io.Writer) error {
 
 // entries writes the journal and returns the blobs that it refers to, in
 // the order of their first mention.
-func (x *exporter) entries(ctx context.Context, last uint64, w *runfile.Writer) ([][32]byte, error) {
+func (x *runExporter) entries(ctx context.Context, last uint64, w *runfile.Writer) ([][32]byte, error) {
 	var refs [][32]byte
 	seen := make(map[[32]byte]bool)
 	for next := uint64(1); next <= last; {
@@ -123,7 +106,7 @@ func (x *exporter) entries(ctx context.Context, last uint64, w *runfile.Writer) 
 
 // raw reads the stored entries from a first record on, one page, and the
 // record after them.
-func (x *exporter) raw(ctx context.Context, next, last uint64) ([][]byte, uint64, error) {
+func (x *runExporter) raw(ctx context.Context, next, last uint64) ([][]byte, uint64, error) {
 	var values [][]byte
 	err := x.View(func(txn *layout.Txn) error {
 		for read := 0; len(values) < pageRecords && read < pageBytes && next <= last; {
@@ -146,7 +129,7 @@ func (x *exporter) raw(ctx context.Context, next, last uint64) ([][]byte, uint64
 }
 
 // blob writes a blob; one that is not there any more is left out.
-func (x *exporter) blob(ctx context.Context, sum [32]byte, w *runfile.Writer) error {
+func (x *runExporter) blob(ctx context.Context, sum [32]byte, w *runfile.Writer) error {
 	blob, err := x.Blob(ctx, x.ns, sum)
 	if errors.Is(err, machine.ErrNoBlob) {
 		return nil

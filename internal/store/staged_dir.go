@@ -1,4 +1,4 @@
-package move
+package store
 
 import (
 	"os"
@@ -8,19 +8,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/datadir"
 )
 
-// inPlace is what a directory says of itself that has its name, and not yet all of it.
-const inPlace = "moved\n"
+// movedMark is what a directory says of itself that has its name, and not yet all of it.
+const movedMark = "moved\n"
 
-// StagedDir is where a directory is made, and what it is called then. Final is empty or absent.
-type StagedDir struct{ Final, Next string }
+// stagedDir is where a directory is made, and what it is called then. Final is empty or absent.
+type stagedDir struct{ Final, Next string }
 
-// At is the place of a directory.
-func At(final string) StagedDir { return StagedDir{Final: final, Next: final + ".migrating"} }
+// stagedAt is the place of a directory.
+func stagedAt(final string) stagedDir { return stagedDir{Final: final, Next: final + ".migrating"} }
 
 // Clear removes only the remains of an interrupted call, under the final name or the temporary
 // one. Errors: [datadir.ErrLocked].
-func (p StagedDir) Clear() error {
-	if Left(p.Final) {
+func (p stagedDir) Clear() error {
+	if UnfinishedMove(p.Final) {
 		err := datadir.WithLock(p.Final, func() error { return datadir.Remove(p.Final) })
 		if err != nil {
 			return err
@@ -30,8 +30,8 @@ func (p StagedDir) Clear() error {
 }
 
 // Settle gives the directory that was made its name. Until then none opens.
-func (p StagedDir) Settle(step func(string)) error {
-	if err := datadir.SetProgress(p.Next, inPlace); err != nil {
+func (p stagedDir) Settle(step func(string)) error {
+	if err := datadir.SetProgress(p.Next, movedMark); err != nil {
 		return err
 	}
 	step("complete")
@@ -46,6 +46,6 @@ func (p StagedDir) Settle(step func(string)) error {
 	return datadir.SettleIn(p.Final)
 }
 
-// Left: a directory was given its name by a call that was broken off then; the next one makes
-// it anew.
-func Left(dir string) bool { return datadir.Progress(dir) == inPlace }
+// UnfinishedMove reports whether a move was interrupted after the directory dir got its name. The next
+// move makes the directory anew.
+func UnfinishedMove(dir string) bool { return datadir.Progress(dir) == movedMark }

@@ -1,4 +1,4 @@
-package census
+package store
 
 import (
 	"bytes"
@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/memkv"
 )
 
-func rowOf(run string) []byte {
-	return layout.IndexKey(nil, 0, run, &machine.IndexChange{Index: StatusIndex, Value: machine.Running.String()})
+func statusRow(run string) []byte {
+	return layout.IndexKey(nil, 0, run, &machine.IndexChange{Index: statusIndex, Value: machine.Running.String()})
 }
 
 // TestTakesMissedChanges: what is synced while the rows are counted is added once,
@@ -24,7 +24,7 @@ func TestTakesMissedChanges(t *testing.T) {
 	const now = 1
 	batch := db.Batch()
 	for _, run := range []string{"a", "b", "c"} {
-		batch.Set(rowOf(run), nil)
+		batch.Set(statusRow(run), nil)
 	}
 	stored := make(chan kv.Result, 1)
 	batch.Commit(now, func(r kv.Result) { stored <- r })
@@ -34,9 +34,9 @@ func TestTakesMissedChanges(t *testing.T) {
 	view := func(read func(txn *layout.Txn) error) error {
 		return read(&layout.Txn{View: kv.On(db.View(now))})
 	}
-	var c RunCounts
+	var c runCounts
 	synced := func(ts uint64, remove bool) {
-		c.Synced(ts, slices.Values([]*layout.Op{{Key: rowOf("r"), Delete: remove}, {Key: layout.HeadKey(0, "r")}}))
+		c.Synced(ts, slices.Values([]*layout.Op{{Key: statusRow("r"), Delete: remove}, {Key: layout.HeadKey(0, "r")}}))
 	}
 	tally, mine := c.countOf(0)
 	if !mine {
@@ -52,10 +52,10 @@ func TestTakesMissedChanges(t *testing.T) {
 	}
 }
 
-// counting is an engine that counts, two keys at once.
-type counting struct{ kv.Snapshot }
+// countingSnapshot is an engine that counts, two keys at once.
+type countingSnapshot struct{ kv.Snapshot }
 
-func (c counting) Count(prefix, behind []byte, _ int) (n int, last []byte, err error) {
+func (c countingSnapshot) Count(prefix, behind []byte, _ int) (n int, last []byte, err error) {
 	it := c.Scan(kv.Range{Prefix: prefix, KeysOnly: true})
 	defer it.Close()
 	for err = it.Seek(behind); err == nil && it.Valid(); err = it.Next() {
@@ -78,7 +78,7 @@ func TestAnEngineThatCounts(t *testing.T) {
 	for n := range 40 {
 		status := machine.Running + machine.Status(n*n)%machine.Cancelled
 		want[status]++
-		change := &machine.IndexChange{Index: StatusIndex, Value: status.String()}
+		change := &machine.IndexChange{Index: statusIndex, Value: status.String()}
 		batch.Set(layout.IndexKey(nil, 1, fmt.Sprint(n), change), nil)
 		batch.Set(layout.IndexKey(nil, 2, fmt.Sprint(n), change), nil)
 		batch.Set(layout.IndexKey(nil, 1, fmt.Sprint(n), &machine.IndexChange{Index: "pack", Value: status.String()}), nil)
@@ -88,8 +88,8 @@ func TestAnEngineThatCounts(t *testing.T) {
 	if r := <-stored; r.Err != nil {
 		t.Fatal(r.Err)
 	}
-	for name, snap := range map[string]kv.Snapshot{"counts": counting{db.View(1)}, "shows": db.View(1)} {
-		var c RunCounts
+	for name, snap := range map[string]kv.Snapshot{"counts": countingSnapshot{db.View(1)}, "shows": db.View(1)} {
+		var c runCounts
 		view := func(read func(txn *layout.Txn) error) error { return read(&layout.Txn{View: kv.On(snap)}) }
 		for status := machine.Running; status <= machine.Cancelled; status++ {
 			if got, err := c.Count(t.Context(), view, 1, []string{status.String()}); err != nil || got != want[status] {

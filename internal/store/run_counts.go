@@ -1,4 +1,4 @@
-package census
+package store
 
 import (
 	"bytes"
@@ -12,13 +12,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// View reads the store at its last synced group.
-type View func(read func(txn *layout.Txn) error) error
+// viewFunc reads the store at its last synced group.
+type viewFunc func(read func(txn *layout.Txn) error) error
 
-// RunCounts counts the runs of each namespace by status. The first request counts the rows of
+// runCounts counts the runs of each namespace by status. The first request counts the rows of
 // the status index; afterwards every synced group adds its changes, so that a count reads no
 // rows. Counts are only in memory. The zero value is ready.
-type RunCounts struct {
+type runCounts struct {
 	mu         sync.Mutex
 	namespaces map[uint32]*namespaceCount
 }
@@ -44,11 +44,11 @@ type statusChange struct {
 	ts uint64
 }
 
-// StatusIndex is the name of the index that is counted.
-const StatusIndex = "status"
+// statusIndex is the name of the index that is counted.
+const statusIndex = "status"
 
 // Synced takes over what a group has stored, after its timestamp was published.
-func (c *RunCounts) Synced(ts uint64, ops iter.Seq[*layout.Op]) {
+func (c *runCounts) Synced(ts uint64, ops iter.Seq[*layout.Op]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.namespaces) == 0 {
@@ -62,7 +62,7 @@ func (c *RunCounts) Synced(ts uint64, ops iter.Seq[*layout.Op]) {
 	}
 }
 
-func (c *RunCounts) apply(change statusChange) {
+func (c *runCounts) apply(change statusChange) {
 	t := c.namespaces[change.ns]
 	switch {
 	case t == nil:
@@ -76,7 +76,7 @@ func (c *RunCounts) apply(change statusChange) {
 
 // statusChangeOf reads a key of the status index; false for every other key.
 func statusChangeOf(op *layout.Op) (change statusChange, ok bool) {
-	if change.status, ok = StatusOf(op.Key); !ok {
+	if change.status, ok = statusOf(op.Key); !ok {
 		return change, false
 	}
 	change.ns, change.by = binary.BigEndian.Uint32(op.Key[1:]), 1
@@ -86,12 +86,12 @@ func statusChangeOf(op *layout.Op) (change statusChange, ok bool) {
 	return change, ok
 }
 
-// StatusOf reads the status off a key of the status index; false for every other key.
-func StatusOf(key []byte) (status string, ok bool) {
-	if key[0] != layout.KindIndex || len(key) < indexValueAt {
+// statusOf reads the status off a key of the status index; false for every other key.
+func statusOf(key []byte) (status string, ok bool) {
+	if key[0] != layout.KindIndex || len(key) < indexNameAt {
 		return "", false
 	}
-	rest, ok := bytes.CutPrefix(key[indexValueAt:], statusName)
+	rest, ok := bytes.CutPrefix(key[indexNameAt:], statusName)
 	if !ok {
 		return "", false
 	}
@@ -99,14 +99,14 @@ func StatusOf(key []byte) (status string, ok bool) {
 	return status, ok
 }
 
-// indexValueAt is where the name of an index begins in its keys.
-const indexValueAt = 1 + 4
+// indexNameAt is where the name of an index begins in its keys.
+const indexNameAt = 1 + 4
 
-var statusName = layout.AppendName(nil, StatusIndex)
+var statusName = layout.AppendName(nil, statusIndex)
 
 // Count returns how many runs of a namespace have one of the statuses, as of the last
 // synced group or later. The first caller counts; others wait for it, or until ctx ends.
-func (c *RunCounts) Count(ctx context.Context, view View, ns uint32, statuses []string) (int, error) {
+func (c *runCounts) Count(ctx context.Context, view viewFunc, ns uint32, statuses []string) (int, error) {
 	for {
 		t, mine := c.countOf(ns)
 		if mine {
@@ -127,7 +127,7 @@ func (c *RunCounts) Count(ctx context.Context, view View, ns uint32, statuses []
 	}
 }
 
-func (c *RunCounts) sum(t *namespaceCount, statuses []string) int {
+func (c *runCounts) sum(t *namespaceCount, statuses []string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := 0
@@ -138,7 +138,7 @@ func (c *RunCounts) sum(t *namespaceCount, statuses []string) int {
 }
 
 // countOf returns the namespace's count; mine: the caller has to fill it.
-func (c *RunCounts) countOf(ns uint32) (t *namespaceCount, mine bool) {
+func (c *runCounts) countOf(ns uint32) (t *namespaceCount, mine bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if t = c.namespaces[ns]; t != nil {
@@ -154,7 +154,7 @@ func (c *RunCounts) countOf(ns uint32) (t *namespaceCount, mine bool) {
 
 // fill counts the rows. The namespace is known to Synced by now, so a group that the
 // snapshot does not have is among the missed ones.
-func (c *RunCounts) fill(ctx context.Context, view View, ns uint32, t *namespaceCount) {
+func (c *runCounts) fill(ctx context.Context, view viewFunc, ns uint32, t *namespaceCount) {
 	runs, ts := make(map[string]int), uint64(0)
 	err := view(func(txn *layout.Txn) error {
 		ts = txn.Group()
@@ -174,15 +174,15 @@ func (c *RunCounts) fill(ctx context.Context, view View, ns uint32, t *namespace
 	t.missed = nil
 }
 
-// contextEvery is how many rows are read between two looks at a context, countedAtOnce how many an
+// rowsBetweenChecks is how many rows are read between two looks at a context, countedAtOnce how many an
 // engine counts.
 const (
-	contextEvery  = 4096
-	countedAtOnce = 1 << 16
+	rowsBetweenChecks = 4096
+	countedAtOnce     = 1 << 16
 )
 
-// statuses are all that runs have.
-var statuses = func() (all []string) {
+// runStatuses are all that runs have.
+var runStatuses = func() (all []string) {
 	for s := machine.Running; s <= machine.Cancelled; s++ {
 		all = append(all, s.String())
 	}
@@ -190,9 +190,9 @@ var statuses = func() (all []string) {
 }()
 
 func countStatuses(ctx context.Context, txn *layout.Txn, ns uint32, runs map[string]int) error {
-	p := layout.AppendName(layout.Prefix(nil, layout.KindIndex, ns), StatusIndex)
+	p := layout.AppendName(layout.Prefix(nil, layout.KindIndex, ns), statusIndex)
 	if txn.Counts() {
-		return counted(ctx, txn, p, runs)
+		return engineCounts(ctx, txn, p, runs)
 	}
 	it := txn.Scan(kv.Range{Prefix: p, KeysOnly: true})
 	defer it.Close()
@@ -201,7 +201,7 @@ func countStatuses(ctx context.Context, txn *layout.Txn, ns uint32, runs map[str
 	var at []byte
 	status, counted := "", 0
 	for it.Rewind(); layout.Has(it, p); it.Next() {
-		if n++; n%contextEvery == 0 && ctx.Err() != nil {
+		if n++; n%rowsBetweenChecks == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if key := it.Key(); at == nil || !bytes.HasPrefix(key, at) {
@@ -215,9 +215,9 @@ func countStatuses(ctx context.Context, txn *layout.Txn, ns uint32, runs map[str
 	return ctx.Err()
 }
 
-// counted has the engine count each status by itself.
-func counted(ctx context.Context, txn *layout.Txn, p []byte, runs map[string]int) error {
-	for _, status := range statuses {
+// engineCounts has the engine count each status by itself.
+func engineCounts(ctx context.Context, txn *layout.Txn, p []byte, runs map[string]int) error {
+	for _, status := range runStatuses {
 		of := layout.AppendName(bytes.Clone(p), status)
 		for behind, more := []byte(nil), true; more; more = behind != nil {
 			if err := ctx.Err(); err != nil {

@@ -1,4 +1,4 @@
-package walk
+package store
 
 import (
 	"fmt"
@@ -8,19 +8,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Runs merges the rows under several prefixes, each sorted by run, into one
+// runMerge merges the rows under several prefixes, each sorted by run, into one
 // order of runs.
-type Runs struct {
+type runMerge struct {
 	newest  bool
-	sources []*source
+	sources []*runSource
 	// Head is that of the run that Next returned, where the rows are heads; else nil.
 	// It is good until the next call.
 	Head []byte
 }
 
-// source is one prefix under way; run is its current row. The run's name begins
+// runSource is one prefix under way; run is its current row. The run's name begins
 // behind the first base bytes of the key.
-type source struct {
+type runSource struct {
 	it   kv.Iterator
 	p    []byte
 	base int
@@ -28,12 +28,12 @@ type source struct {
 	ok   bool
 }
 
-// New starts at the runs whose id begins with id, after the run after.
-func New(txn *layout.Txn, prefixes [][]byte, id string, newest bool, after string) *Runs {
-	w := &Runs{newest: newest}
+// newRunMerge starts at the runs whose id begins with id, after the run after.
+func newRunMerge(txn *layout.Txn, prefixes [][]byte, id string, newest bool, after string) *runMerge {
+	w := &runMerge{newest: newest}
 	for _, base := range prefixes {
 		p := append(slices.Clone(base), id...)
-		src := &source{p: p, base: len(base), it: *txn.Scan(kv.Range{Prefix: p, Reverse: newest})}
+		src := &runSource{p: p, base: len(base), it: *txn.Scan(kv.Range{Prefix: p, Reverse: newest})}
 		start := slices.Clone(p)
 		switch {
 		case after != "":
@@ -55,7 +55,7 @@ func New(txn *layout.Txn, prefixes [][]byte, id string, newest bool, after strin
 }
 
 // read takes the run from the current row's key.
-func (src *source) read() {
+func (src *runSource) read() {
 	src.run, src.ok = "", layout.Has(&src.it, src.p)
 	if src.ok {
 		src.run, _, _ = layout.CutName(src.it.Key()[src.base:])
@@ -63,8 +63,8 @@ func (src *source) read() {
 }
 
 // Next returns the next run in order; false at the end.
-func (w *Runs) Next() (string, bool, error) {
-	var best *source
+func (w *runMerge) Next() (string, bool, error) {
+	var best *runSource
 	for _, src := range w.sources {
 		if !src.ok {
 			continue
@@ -99,7 +99,7 @@ func (w *Runs) Next() (string, bool, error) {
 }
 
 // Close lets go of the rows.
-func (w *Runs) Close() {
+func (w *runMerge) Close() {
 	for _, src := range w.sources {
 		src.it.Close()
 	}

@@ -1,10 +1,11 @@
-package letters
+package store
 
 import (
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 
 	"github.com/pawl-dev/pawl/internal/store/codec"
@@ -12,18 +13,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// page is how many letters one commit removes.
-const page = 1024
+// trimPage is how many letters one commit removes.
+const trimPage = 1024
 
-// Trimmer removes letters of one store. Safe for concurrent use.
-type Trimmer struct {
+// letterTrimmer removes letters of one store. Safe for concurrent use.
+type letterTrimmer struct {
 	// View reads at the last synced group; Write stores rows of a namespace, synced.
 	View  func(read func(txn *layout.Txn) error) error
 	Write func(ctx context.Context, ns uint32, ops []layout.Op) error
 }
 
-// box is the letters of one subscription: what their keys begin with, and how many there are.
-type box struct {
+// letterBox is the letters of one subscription: what their keys begin with, and how many there are.
+type letterBox struct {
 	prefix []byte
 	n      int
 	// old is how many of the first go: they were given up too long ago, or are too many.
@@ -33,8 +34,8 @@ type box struct {
 // Trim removes, in one namespace, letters that were given up before a time, Unix
 // nanoseconds, and then the oldest of the subscription that has most, until there are at most so
 // many; 0 = any number.
-func (t *Trimmer) Trim(ctx context.Context, ns uint32, before int64, most int) (removed int, err error) {
-	var boxes []*box
+func (t *letterTrimmer) Trim(ctx context.Context, ns uint32, before int64, most int) (removed int, err error) {
+	var boxes []*letterBox
 	err = t.View(func(txn *layout.Txn) (err error) {
 		boxes, err = boxesOf(txn, ns, before)
 		return errors.Join(err, ctx.Err())
@@ -42,7 +43,7 @@ func (t *Trimmer) Trim(ctx context.Context, ns uint32, before int64, most int) (
 	if err != nil {
 		return 0, fmt.Errorf("dead letters: %w", err)
 	}
-	level(boxes, most)
+	levelBoxes(boxes, most)
 	for _, b := range boxes {
 		n, err := t.remove(ctx, ns, b.prefix, b.old)
 		if removed += n; err != nil {
@@ -53,11 +54,11 @@ func (t *Trimmer) Trim(ctx context.Context, ns uint32, before int64, most int) (
 }
 
 // boxesOf counts the letters of each subscription; those of one are in their order.
-func boxesOf(txn *layout.Txn, ns uint32, before int64) (boxes []*box, err error) {
+func boxesOf(txn *layout.Txn, ns uint32, before int64) (boxes []*letterBox, err error) {
 	p := layout.Prefix(nil, layout.KindDeadLetter, ns)
 	it := txn.Scan(kv.Range{Prefix: p})
 	defer it.Close()
-	var at *box
+	var at *letterBox
 	for it.Rewind(); layout.Has(it, p); it.Next() {
 		key := it.Key()
 		if at == nil || !bytes.HasPrefix(key, at.prefix) {
@@ -65,11 +66,11 @@ func boxesOf(txn *layout.Txn, ns uint32, before int64) (boxes []*box, err error)
 			if err != nil {
 				return nil, err
 			}
-			at = &box{prefix: bytes.Clone(key[:len(key)-len(rest)])}
+			at = &letterBox{prefix: bytes.Clone(key[:len(key)-len(rest)])}
 			boxes = append(boxes, at)
 		}
 		if at.old == at.n && before > 0 {
-			is, err := old(it, before)
+			is, err := givenUpBefore(it, before)
 			if err != nil {
 				return nil, err
 			}
@@ -82,7 +83,7 @@ func boxesOf(txn *layout.Txn, ns uint32, before int64) (boxes []*box, err error)
 	return boxes, nil
 }
 
-func old(item *kv.Iterator, before int64) (is bool, err error) {
+func givenUpBefore(item *kv.Iterator, before int64) (is bool, err error) {
 	err = layout.ValueOf(item, func(v []byte) error {
 		letter, err := codec.DecodeDeadLetter(v)
 		is = letter.At < before
@@ -91,8 +92,8 @@ func old(item *kv.Iterator, before int64) (is bool, err error) {
 	return is, err
 }
 
-// level takes letters from the fullest boxes until all together hold at most most.
-func level(boxes []*box, most int) {
+// levelBoxes takes letters from the fullest boxes until all together hold at most most.
+func levelBoxes(boxes []*letterBox, most int) {
 	left, tallest := 0, 0
 	for _, b := range boxes {
 		left, tallest = left+b.n-b.old, max(tallest, b.n-b.old)
@@ -117,9 +118,9 @@ func level(boxes []*box, most int) {
 }
 
 // remove removes the first so many letters under a prefix.
-func (t *Trimmer) remove(ctx context.Context, ns uint32, prefix []byte, n int) (removed int, err error) {
+func (t *letterTrimmer) remove(ctx context.Context, ns uint32, prefix []byte, n int) (removed int, err error) {
 	for removed < n {
-		ops, err := t.first(ctx, prefix, min(n-removed, page))
+		ops, err := t.first(ctx, prefix, min(n-removed, trimPage))
 		if err != nil || len(ops) == 0 {
 			return removed, err
 		}
@@ -131,7 +132,7 @@ func (t *Trimmer) remove(ctx context.Context, ns uint32, prefix []byte, n int) (
 	return removed, nil
 }
 
-func (t *Trimmer) first(ctx context.Context, prefix []byte, n int) (ops []layout.Op, err error) {
+func (t *letterTrimmer) first(ctx context.Context, prefix []byte, n int) (ops []layout.Op, err error) {
 	err = t.View(func(txn *layout.Txn) error {
 		it := txn.Scan(kv.Range{Prefix: prefix, KeysOnly: true})
 		defer it.Close()
@@ -141,4 +142,36 @@ func (t *Trimmer) first(ctx context.Context, prefix []byte, n int) (ops []layout
 		return ctx.Err()
 	})
 	return ops, err
+}
+
+// Bounds of the dead letters of one subscription: for a new one the oldest go.
+const (
+	maxDeadLetters     = 10_000
+	maxDeadLetterBytes = 256 << 20
+)
+
+// oldestRows and oldestBytes are how many letters, and bytes of their keys, go at once.
+const (
+	oldestRows  = 4096
+	oldestBytes = 256 << 10
+)
+
+// Oldest removes the oldest letters under a prefix that exceed the limits mostRows and
+// mostBytes together with a new one. It removes at most a page; the next new letter removes
+// more.
+func (t *letterTrimmer) Oldest(p []byte, mostRows int, mostBytes int64) (old []layout.Op, err error) {
+	err = t.View(func(txn *layout.Txn) error {
+		it := txn.Scan(kv.Range{Prefix: p, Reverse: true, KeysOnly: true})
+		defer it.Close()
+		rows, bytes := 1, int64(0)
+		for it.Seek(append(slices.Clone(p), 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF)); layout.Has(it, p); it.Next() {
+			rows, bytes = rows+1, bytes+it.Size()
+			if rows > mostRows || bytes > mostBytes {
+				old = append(old, layout.Op{Key: it.KeyCopy(), Delete: true})
+			}
+		}
+		return nil
+	})
+	most := min(oldestRows, oldestBytes/(len(p)+8))
+	return old[max(0, len(old)-most):], err
 }

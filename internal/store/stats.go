@@ -1,4 +1,4 @@
-package gauge
+package store
 
 import (
 	"cmp"
@@ -6,24 +6,20 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/store/census"
 	"github.com/pawl-dev/pawl/internal/store/codec"
 	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// View reads the store, each time at the same moment.
-type View func(read func(txn *layout.Txn) error) error
-
-// Stats are the figures of a store.
-type Stats struct {
+// ContentStats are the figures of what a store holds: rows, runs and bytes, by namespace.
+type ContentStats struct {
 	// Namespaces are by number; Shared are the rows that belong to no namespace.
-	Namespaces []*Namespace
-	Shared     []*Rows
+	Namespaces []*NamespaceStats
+	Shared     []*RowStats
 }
 
-// Namespace are the figures of a namespace.
-type Namespace struct {
+// NamespaceStats are the figures of a namespace.
+type NamespaceStats struct {
 	Number uint32
 	// Name is "" if only rows of its number are there, and of the default one.
 	Name string
@@ -33,26 +29,27 @@ type Namespace struct {
 	Consumers, Webhooks, Pushes, DeadLetters int64
 	// Oldest and Newest are when runs were started, Unix nanoseconds; 0 = there are none.
 	Oldest, Newest int64
-	Rows           []*Rows
+	Rows           []*RowStats
 }
 
-// Rows is what the rows of a kind take.
-type Rows struct {
+// RowStats is what the rows of a kind take.
+type RowStats struct {
 	Kind string
 	// Rows are counted, Keys and Values are their bytes.
 	Rows, Keys, Values int64
 }
 
-// pageRows bounds one read.
-const pageRows = 4096
+// statsPage bounds one read.
+const statsPage = 4096
 
-// shared are the kinds whose rows belong to no namespace, although their keys have the form of
+// sharedKinds are the kinds whose rows belong to no namespace, although their keys have the form of
 // one.
-var shared = []byte{layout.KindFormat, layout.KindPack, layout.KindNamespace, layout.KindBackup}
+var sharedKinds = []byte{layout.KindFormat, layout.KindPack, layout.KindNamespace, layout.KindBackup}
 
-// Measure reads the whole store. step is called for each row and ends it early.
-func Measure(view View, step func() error) (Stats, error) {
-	m := &meter{step: step, namespaces: map[uint32]*Namespace{}}
+// measure reads the whole store in pages of one moment, decodes no entry, and needs memory that does
+// not depend on the size of the store. step is called for each row and ends it early.
+func measure(view viewFunc, step func() error) (ContentStats, error) {
+	m := &meter{step: step, namespaces: map[uint32]*NamespaceStats{}}
 	m.namespace(0)
 	for kind := range layout.Kinds {
 		if layout.Kinds[kind].Row == "" && kind != layout.KindFormat {
@@ -64,7 +61,7 @@ func Measure(view View, step func() error) (Stats, error) {
 				return err
 			})
 			if err != nil {
-				return Stats{}, err
+				return ContentStats{}, err
 			}
 		}
 	}
@@ -73,14 +70,14 @@ func Measure(view View, step func() error) (Stats, error) {
 
 type meter struct {
 	step       func() error
-	namespaces map[uint32]*Namespace
-	shared     []*Rows
+	namespaces map[uint32]*NamespaceStats
+	shared     []*RowStats
 }
 
-func (m *meter) namespace(number uint32) *Namespace {
+func (m *meter) namespace(number uint32) *NamespaceStats {
 	s := m.namespaces[number]
 	if s == nil {
-		s = &Namespace{Number: number, Runs: map[string]int64{}}
+		s = &NamespaceStats{Number: number, Runs: map[string]int64{}}
 		m.namespaces[number] = s
 	}
 	return s
@@ -93,7 +90,7 @@ func (m *meter) page(txn *layout.Txn, from []byte) (next []byte, err error) {
 	defer it.Close()
 	rows := 0
 	for it.Seek(from); layout.Has(it, kind); it.Next() {
-		if rows++; rows > pageRows {
+		if rows++; rows > statsPage {
 			return it.KeyCopy(), nil
 		}
 		if err := m.row(txn, it); err != nil {
@@ -108,8 +105,8 @@ func (m *meter) row(txn *layout.Txn, item *kv.Iterator) error {
 		return err
 	}
 	key := item.Key()
-	if slices.Contains(shared, key[0]) {
-		m.shared = added(m.shared, item)
+	if slices.Contains(sharedKinds, key[0]) {
+		m.shared = addRow(m.shared, item)
 		if key[0] == layout.KindNamespace {
 			return m.named(item)
 		}
@@ -119,16 +116,16 @@ func (m *meter) row(txn *layout.Txn, item *kv.Iterator) error {
 		return layout.Damaged("", "malformed key %x", key)
 	}
 	s := m.namespace(binary.BigEndian.Uint32(key[1:]))
-	s.Rows = added(s.Rows, item)
+	s.Rows = addRow(s.Rows, item)
 	return s.count(txn, key)
 }
 
-// added counts a row among those of its kind.
-func added(all []*Rows, item *kv.Iterator) []*Rows {
+// addRow counts a row among those of its kind.
+func addRow(all []*RowStats, item *kv.Iterator) []*RowStats {
 	kind := cmp.Or(layout.Kinds[item.Key()[0]].Row, "format")
-	at := slices.IndexFunc(all, func(r *Rows) bool { return r.Kind == kind })
+	at := slices.IndexFunc(all, func(r *RowStats) bool { return r.Kind == kind })
 	if at < 0 {
-		at, all = len(all), append(all, &Rows{Kind: kind})
+		at, all = len(all), append(all, &RowStats{Kind: kind})
 	}
 	all[at].Rows++
 	all[at].Keys += int64(len(item.Key()))
@@ -147,7 +144,7 @@ func (m *meter) named(item *kv.Iterator) error {
 }
 
 // count takes what a key says of the namespace besides its size.
-func (s *Namespace) count(txn *layout.Txn, key []byte) error {
+func (s *NamespaceStats) count(txn *layout.Txn, key []byte) error {
 	switch key[0] {
 	case layout.KindEntry:
 		s.Entries++
@@ -158,7 +155,7 @@ func (s *Namespace) count(txn *layout.Txn, key []byte) error {
 	case layout.KindDeadLetter:
 		s.DeadLetters++
 	case layout.KindIndex:
-		if status, ok := census.StatusOf(key); ok {
+		if status, ok := statusOf(key); ok {
 			s.Runs[status]++
 		}
 	case layout.KindHead:
@@ -169,7 +166,7 @@ func (s *Namespace) count(txn *layout.Txn, key []byte) error {
 	return nil
 }
 
-func (s *Namespace) run(txn *layout.Txn, key []byte) error {
+func (s *NamespaceStats) run(txn *layout.Txn, key []byte) error {
 	records, err := layout.LastSeq(txn, key)
 	if err != nil {
 		return err
@@ -190,7 +187,7 @@ func (s *Namespace) run(txn *layout.Txn, key []byte) error {
 	return nil
 }
 
-func (s *Namespace) subscription(key []byte) error {
+func (s *NamespaceStats) subscription(key []byte) error {
 	of, _, err := layout.ReadSubscriptionKey(key)
 	switch of.Kind {
 	case machine.SubscriptionConsumer:
@@ -204,15 +201,15 @@ func (s *Namespace) subscription(key []byte) error {
 }
 
 // stats are what was counted, in order.
-func (m *meter) stats() Stats {
-	out := Stats{Shared: m.shared}
+func (m *meter) stats() ContentStats {
+	out := ContentStats{Shared: m.shared}
 	for _, s := range m.namespaces {
 		out.Namespaces = append(out.Namespaces, s)
-		slices.SortFunc(s.Rows, byKind)
+		slices.SortFunc(s.Rows, byRowKind)
 	}
-	slices.SortFunc(out.Namespaces, func(a, b *Namespace) int { return cmp.Compare(a.Number, b.Number) })
-	slices.SortFunc(out.Shared, byKind)
+	slices.SortFunc(out.Namespaces, func(a, b *NamespaceStats) int { return cmp.Compare(a.Number, b.Number) })
+	slices.SortFunc(out.Shared, byRowKind)
 	return out
 }
 
-func byKind(a, b *Rows) int { return cmp.Compare(a.Kind, b.Kind) }
+func byRowKind(a, b *RowStats) int { return cmp.Compare(a.Kind, b.Kind) }

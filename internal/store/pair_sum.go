@@ -1,4 +1,4 @@
-package move
+package store
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Sum is a checksum of all pairs of an engine. It does not depend on the order of reading.
-type Sum struct {
+// pairSum is a checksum of all pairs of an engine. It does not depend on the order of reading.
+type pairSum struct {
 	Rows  int64
 	Bytes int64
 	// Group is the newest that set a pair.
@@ -21,7 +21,7 @@ type Sum struct {
 }
 
 // Add takes in a pair.
-func (s *Sum) Add(key, value []byte, group uint64) {
+func (s *pairSum) Add(key, value []byte, group uint64) {
 	h := sha256.New()
 	var head [16]byte
 	binary.BigEndian.PutUint64(head[:], group)
@@ -36,18 +36,18 @@ func (s *Sum) Add(key, value []byte, group uint64) {
 	s.Rows, s.Bytes, s.Group = s.Rows+1, s.Bytes+int64(len(key)+len(value)), max(s.Group, group)
 }
 
-// Of sums up the contents of an engine that has no writer.
-func Of(ctx context.Context, e kv.KV) (s Sum, err error) {
-	err = Each(ctx, e, func(key, value []byte, group uint64) error {
+// sumOf sums up the contents of an engine that has no writer.
+func sumOf(ctx context.Context, e kv.KV) (s pairSum, err error) {
+	err = eachPair(ctx, e, func(key, value []byte, group uint64) error {
 		s.Add(key, value, group)
 		return nil
 	})
 	return s, err
 }
 
-// Each calls do for all pairs of an engine that has no writer, in the order of their keys. Key
+// eachPair calls do for all pairs of an engine that has no writer, in the order of their keys. Key
 // and value are valid until do returns.
-func Each(ctx context.Context, e kv.KV, do func(key, value []byte, group uint64) error) error {
+func eachPair(ctx context.Context, e kv.KV, do func(key, value []byte, group uint64) error) error {
 	view := kv.On(e.View(e.Last()))
 	defer view.Close()
 	it := view.Scan(kv.Range{})
@@ -67,11 +67,11 @@ func Each(ctx context.Context, e kv.KV, do func(key, value []byte, group uint64)
 	return view.Err()
 }
 
-// Differ is a copy that is not what it is a copy of.
-type Differ struct{ From, To Sum }
+// PairsDifferError is the error of a move whose copy does not equal the original.
+type PairsDifferError struct{ From, To pairSum }
 
 // Error has both counts.
-func (e *Differ) Error() string {
+func (e *PairsDifferError) Error() string {
 	return fmt.Sprintf("the copy is not what was copied: %d pairs of %d bytes up to group %d, of %d pairs of %d bytes up to group %d",
 		e.To.Rows, e.To.Bytes, e.To.Group, e.From.Rows, e.From.Bytes, e.From.Group)
 }

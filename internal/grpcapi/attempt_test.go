@@ -9,7 +9,6 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
-	"github.com/pawl-dev/pawl/internal/grpcapi/tally"
 )
 
 // TestAnAnswerNamesItsAttempt: an answer that leaves the attempt to the sidecar is refused,
@@ -35,7 +34,7 @@ func TestAnAnswerNamesItsAttempt(t *testing.T) {
 	}
 	h := r.hand(ctx, registration("w"))
 	_, err := h.ask(&pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_ResolveStep{ResolveStep: answer(0)}})
-	if st := status.Convert(err); tally.ReasonOf(st) != apierror.InvalidRequest {
+	if st := status.Convert(err); statusReason(st) != apierror.InvalidRequest {
 		t.Errorf("of a worker: %v", err)
 	}
 	// Told twice, an error is that of one attempt.

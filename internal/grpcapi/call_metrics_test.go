@@ -9,11 +9,10 @@ import (
 	"google.golang.org/grpc/codes"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/grpcapi/tally"
 	"github.com/pawl-dev/pawl/internal/services"
 )
 
-// counted is a [tally.Counts] that tests read.
+// counted is a [CallCounts] that tests read.
 type counted struct {
 	mu  sync.Mutex
 	all map[string]int
@@ -96,17 +95,17 @@ func TestRefusalsDoNotFloodTheLog(t *testing.T) {
 	})
 	r.server.edge.metrics.Lines.SetLimit(0)
 	ctx := testContext(t)
-	for range 3 * tally.Burst {
+	for range 3 * logBurst {
 		_, err := r.runs.GetRun(ctx, &pawlv1.GetRunRequest{RunId: "01J99999999999999999999999"})
 		wantError(t, err, codes.Unauthenticated, "TOKEN_MISSING")
 	}
-	if n := strings.Count(log.String(), "call refused"); n != tally.Burst {
-		t.Errorf("%d lines, want %d", n, tally.Burst)
+	if n := strings.Count(log.String(), "call refused"); n != logBurst {
+		t.Errorf("%d lines, want %d", n, logBurst)
 	}
-	if n := counts.of("pawl.v1.RunService/GetRun TOKEN_MISSING"); n != 3*tally.Burst {
+	if n := counts.of("pawl.v1.RunService/GetRun TOKEN_MISSING"); n != 3*logBurst {
 		t.Errorf("%d counted", n)
 	}
-	r.server.edge.metrics.Lines.SetBurst(tally.Burst)
+	r.server.edge.metrics.Lines.SetBurst(logBurst)
 	r.server.edge.metrics.Lines.SetLimit(1e9)
 	if _, err := r.runs.GetRun(ctx, &pawlv1.GetRunRequest{}); err == nil || !strings.Contains(log.String(), "left_out=") {
 		t.Errorf("the next line does not say how many were left out: %v\n%s", err, log.String())

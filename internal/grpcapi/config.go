@@ -10,9 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/audit"
 	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 	"github.com/pawl-dev/pawl/internal/grpcapi/auth/oidc"
-	"github.com/pawl-dev/pawl/internal/grpcapi/depot"
 	"github.com/pawl-dev/pawl/internal/grpcapi/gateway"
-	"github.com/pawl-dev/pawl/internal/grpcapi/tally"
 	"github.com/pawl-dev/pawl/internal/runtime/quota"
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 	"github.com/pawl-dev/pawl/internal/services"
@@ -30,7 +28,7 @@ type Config struct {
 	// Quotas limits the use of this server by callers. Default: the quotas of Runtime, if any.
 	Quotas *quota.Limits
 	// Store serves the calls about the whole store; nil = they are refused.
-	Store depot.Store
+	Store StoreBackend
 	// Failed is closed when the store can no longer commit: the server then
 	// reports NOT_SERVING. nil = never.
 	Failed <-chan struct{}
@@ -42,7 +40,7 @@ type Config struct {
 	// caller of New keeps its ownership.
 	Audit *audit.Log
 	// Counts is called for refused calls and ignored answers; nil = no counts.
-	Counts tally.Counts
+	Counts CallCounts
 
 	// Listen is HOST:PORT of the gRPC port; "" = none. Port 0 takes a free one.
 	// Where callers show neither tokens nor certificates an empty HOST is loopback

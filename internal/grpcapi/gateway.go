@@ -8,7 +8,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pawl-dev/pawl/internal/grpcapi/gateway"
-	"github.com/pawl-dev/pawl/internal/grpcapi/tally"
 )
 
 // jsonPort serves the unary methods and StreamTransitions as ProtoJSON. It is a client
@@ -27,7 +26,7 @@ func newJSONPort(s *Server) (*jsonPort, error) {
 	cfg := gateway.Config{
 		Page: s.cfg.Page, PagePath: s.cfg.PagePath, Hosts: s.cfg.HTTPHosts, Origins: s.cfg.HTTPOrigins,
 		MaxBody: 2 * int64(s.cfg.MaxMessageBytes),
-		Refused: func(ctx context.Context, st *status.Status) { s.edge.metrics.Refused(ctx, tally.HTTP, st) },
+		Refused: func(ctx context.Context, st *status.Status) { s.edge.metrics.Refused(ctx, methodHTTP, st) },
 	}
 	if s.plugin != nil {
 		cfg.Plugin, cfg.PluginMatches = s.plugin.HTTP, s.plugin.Matches

@@ -22,7 +22,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 	"github.com/pawl-dev/pawl/internal/grpcapi/calllimit"
 	"github.com/pawl-dev/pawl/internal/grpcapi/codec"
-	"github.com/pawl-dev/pawl/internal/grpcapi/tally"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -113,7 +112,7 @@ func reasonField(err error) logging.Fields {
 // status here, and what is withheld from the caller is logged here, once.
 type edge struct {
 	log     *slog.Logger
-	metrics *tally.CallMetrics
+	metrics *callMetrics
 	// auditLog is nil unless there is an audit.
 	auditLog *auditlog.Logger
 	// calls counts the unary calls under way.

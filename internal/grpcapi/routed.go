@@ -8,7 +8,6 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
-	"github.com/pawl-dev/pawl/internal/grpcapi/tally"
 )
 
 // Router takes calls to the services that execute them. The caller was authenticated, the
@@ -77,7 +76,7 @@ func (s *Server) Known(r *http.Request) (context.Context, error) {
 	if err == nil {
 		ctx, err = s.limit.Enter(auth.WithCaller(ctx, p))
 	}
-	s.refused(ctx, tally.HTTP, p, err)
+	s.refused(ctx, methodHTTP, p, err)
 	return ctx, err
 }
 

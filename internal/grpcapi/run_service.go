@@ -9,7 +9,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
 	"github.com/pawl-dev/pawl/internal/grpcapi/redact"
-	"github.com/pawl-dev/pawl/internal/grpcapi/tally"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/blob"
 	"github.com/pawl-dev/pawl/internal/runtime/dispatch"
@@ -42,7 +41,7 @@ type runService struct {
 	// streams bounds the streams and waits that are open at once.
 	streams  *calllimit.Streams
 	settings *convert.SettingsCache
-	metrics  *tally.CallMetrics
+	metrics  *callMetrics
 	// sent are the records that were sent lately, as bytes.
 	sent *encoded.Records
 	// redactor hides sensitive values from callers that may not read them.

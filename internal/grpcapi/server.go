@@ -21,8 +21,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/calllimit"
 	"github.com/pawl-dev/pawl/internal/grpcapi/codec"
 	"github.com/pawl-dev/pawl/internal/grpcapi/resetlimit"
-	"github.com/pawl-dev/pawl/internal/grpcapi/sure"
-	"github.com/pawl-dev/pawl/internal/grpcapi/tally"
 )
 
 // streamWorkers handle calls on stacks that have grown already: a new goroutine
@@ -75,11 +73,11 @@ type Server struct {
 func New(cfg Config) (*Server, error) {
 	cfg = cfg.withDefaults()
 	s := &Server{
-		cfg: cfg, edge: &edge{log: cfg.Log, metrics: tally.New(cfg.Counts, cfg.Log), auditLog: auditlog.New(cfg.Audit, operations())},
+		cfg: cfg, edge: &edge{log: cfg.Log, metrics: newCallMetrics(cfg.Counts, cfg.Log), auditLog: auditlog.New(cfg.Audit, operations())},
 		draining: make(chan struct{}),
 		// A message's constraints are compiled at its first request: all of them together
 		// are a third of the start and 3 MB. That they compile, a test holds.
-		validator: sure.New(),
+		validator: newFastValidator(),
 	}
 	rights, err := readRights(cfg, nil, s.renew)
 	if err := errors.Join(cfg.validate(), err); err != nil {

@@ -10,7 +10,6 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/codec"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
-	"github.com/pawl-dev/pawl/internal/grpcapi/depot"
 	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
 	"github.com/pawl-dev/pawl/internal/grpcapi/inprocess"
 	"github.com/pawl-dev/pawl/internal/grpcapi/redact"
@@ -32,7 +31,7 @@ type ServiceConfig struct {
 	Runtime *services.Runtime
 	// Deliveries and Store are as in [Config].
 	Deliveries Deliveries
-	Store      depot.Store
+	Store      StoreBackend
 	// Plugin adds the service of another package; nil = none. Its host is the services: the
 	// server that was called has authenticated the callers.
 	Plugin func(*Services) (Plugin, error)
@@ -87,7 +86,7 @@ func (s *Server) servicesOf(of ServiceConfig) *Services {
 	o.board.Add(&pawlv1.RunService_ServiceDesc, runs)
 	o.board.Add(&pawlv1.ControlService_ServiceDesc, &controlService{runs: runs, schedules: h.Schedules})
 	o.board.Add(&pawlv1.DeliveryService_ServiceDesc, &deliveryService{subscriptions: h.Subscriptions, sends: of.Deliveries})
-	o.board.Add(&pawlv1.StoreService_ServiceDesc, depot.New(of.Store, h.Namespaces, runs.guarded))
+	o.board.Add(&pawlv1.StoreService_ServiceDesc, newStoreService(of.Store, h.Namespaces, runs.guarded))
 	o.board.Add(&pawlv1.WorkerService_ServiceDesc, &workerService{runs: runs, edge: s.edge, maxMessage: s.cfg.MaxMessageBytes, drainFor: drainFor})
 	return o
 }

@@ -12,7 +12,6 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
-	"github.com/pawl-dev/pawl/internal/grpcapi/sure"
 	"github.com/pawl-dev/pawl/internal/runtime/dispatch"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/ratelimit"
@@ -21,7 +20,7 @@ import (
 // checked holds one message of a stream against its constraints. The interceptor that
 // does so for all others ends the stream.
 func checked(in proto.Message) error {
-	err := sure.New().Validate(in)
+	err := newFastValidator().Validate(in)
 	if err == nil {
 		return nil
 	}

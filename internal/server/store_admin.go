@@ -30,10 +30,10 @@ type storeAdmin struct {
 	paced bool
 }
 
-// Partition implements depot.Store.
+// Partition implements grpcapi.StoreBackend.
 func (d *storeAdmin) Partition() uint32 { return uint32(d.part) }
 
-// Backup implements depot.Store.
+// Backup implements grpcapi.StoreBackend.
 func (d *storeAdmin) Backup(ctx context.Context, after string, out io.Writer) error {
 	_, err := d.store.Backup(ctx, after, time.Now().UnixNano(), out)
 	if errors.Is(err, backup.ErrForeign) {
@@ -45,7 +45,7 @@ func (d *storeAdmin) Backup(ctx context.Context, after string, out io.Writer) er
 // progressEvery is how often a check says how far it has come.
 const progressEvery = time.Second
 
-// Check implements depot.Store.
+// Check implements grpcapi.StoreBackend.
 func (d *storeAdmin) Check(ctx context.Context, progress func(*pawlv1.CheckCounts) error) (*pawlv1.CheckCounts, *pawlv1.CheckFault, error) {
 	pace, told := d.pace(ctx), time.Now()
 	report, err := d.store.CheckWatched(graphsOf(ctx, d.store), func(soFar *check.Report) error {
@@ -61,7 +61,7 @@ func (d *storeAdmin) Check(ctx context.Context, progress func(*pawlv1.CheckCount
 	return countsToProto(&report), nil, err
 }
 
-// Stats implements depot.Store.
+// Stats implements grpcapi.StoreBackend.
 func (d *storeAdmin) Stats(ctx context.Context) (*pawlv1.StoreStats, error) {
 	stats, err := d.store.Measure(d.pace(ctx))
 	if err != nil {

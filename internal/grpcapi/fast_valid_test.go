@@ -1,4 +1,4 @@
-package sure
+package grpcapi
 
 import (
 	"math/rand/v2"
@@ -12,10 +12,10 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-const someRun = "01J99999999999999999999999"
+const someRunID = "01J99999999999999999999999"
 
-// good are requests that are sure.
-func good() []proto.Message {
+// goodMessages are requests that the fast check accepts.
+func goodMessages() []proto.Message {
 	parts := []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: "x"}}, {Content: &pawlv1.Part_Json{Json: "1"}, MediaType: "m"}}
 	writes := []*pawlv1.ArtifactWrite{
 		{Name: "note", Value: &pawlv1.ArtifactValue{Value: &pawlv1.ArtifactValue_Text{Text: "x"}}},
@@ -23,33 +23,33 @@ func good() []proto.Message {
 	}
 	completion := func() *pawlv1.CompleteTurnRequest {
 		return &pawlv1.CompleteTurnRequest{
-			RunId: someRun, TurnSeq: 1, Attempt: 1, Output: parts, Event: "Again", Artifacts: writes,
+			RunId: someRunID, TurnSeq: 1, Attempt: 1, Output: parts, Event: "Again", Artifacts: writes,
 			Messages: []*pawlv1.Message{{Role: "tool", Parts: parts, ToolCallId: "1"}}, Usage: &pawlv1.Usage{InputTokens: 1},
 		}
 	}
 	return []proto.Message{
-		&pawlv1.EmitEventRequest{Namespace: "a-0", RunId: someRun, Event: "Again", EventId: "e", TurnToken: "t", Artifacts: writes},
-		&pawlv1.GetTurnRequest{RunId: someRun},
-		&pawlv1.SetArtifactsRequest{RunId: someRun, Artifacts: writes, WriteId: "w", TurnToken: "t"},
+		&pawlv1.EmitEventRequest{Namespace: "a-0", RunId: someRunID, Event: "Again", EventId: "e", TurnToken: "t", Artifacts: writes},
+		&pawlv1.GetTurnRequest{RunId: someRunID},
+		&pawlv1.SetArtifactsRequest{RunId: someRunID, Artifacts: writes, WriteId: "w", TurnToken: "t"},
 		completion(),
 		&pawlv1.WorkRequest{Id: 1, Credits: &pawlv1.WorkCredits{Turns: 1}, Item: &pawlv1.WorkRequest_CompleteTurn{CompleteTurn: completion()}},
 	}
 }
 
-// TestSureIsTheContract: what is sure keeps every constraint of the contract, however a
+// TestFastValidIsTheContract: what is sure keeps every constraint of the contract, however a
 // field is moved to the edges of what may be.
-func TestSureIsTheContract(t *testing.T) {
+func TestFastValidIsTheContract(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
 	moved, stayed := 0, 0
-	for _, m := range good() {
+	for _, m := range goodMessages() {
 		if !fastValid(m) {
 			t.Errorf("not sure of %v", m)
 		}
 		for range 2000 {
 			changed := proto.Clone(m)
 			for range 1 + rng.IntN(2) {
-				move(rng, changed.ProtoReflect())
+				moveField(rng, changed.ProtoReflect())
 			}
 			if !fastValid(changed) {
 				moved++
@@ -66,8 +66,8 @@ func TestSureIsTheContract(t *testing.T) {
 	}
 }
 
-// move changes one field of a message, or of one within it.
-func move(rng *rand.Rand, m protoreflect.Message) {
+// moveField changes one field of a message, or of one within it.
+func moveField(rng *rand.Rand, m protoreflect.Message) {
 	fields := m.Descriptor().Fields()
 	if fields.Len() == 0 {
 		return
@@ -78,7 +78,7 @@ func move(rng *rand.Rand, m protoreflect.Message) {
 	case field.IsList():
 		list := m.Mutable(field).List()
 		if n := list.Len(); n > 0 && field.Message() != nil && rng.IntN(3) > 0 {
-			move(rng, list.Get(rng.IntN(n)).Message())
+			moveField(rng, list.Get(rng.IntN(n)).Message())
 			return
 		}
 		list.Truncate(0)
@@ -90,7 +90,7 @@ func move(rng *rand.Rand, m protoreflect.Message) {
 			m.Clear(field)
 			return
 		}
-		move(rng, m.Mutable(field).Message())
+		moveField(rng, m.Mutable(field).Message())
 	case rng.IntN(8) == 0:
 		m.Clear(field)
 	default:
@@ -102,7 +102,7 @@ func move(rng *rand.Rand, m protoreflect.Message) {
 func atEdge(rng *rand.Rand, field protoreflect.FieldDescriptor) protoreflect.Value {
 	bounds := []int64{0, 1, 63, 64, 128, 255, 256, 1024, 8192, 10_000, 65536, 1_000_000, 1_000_000_000_000}
 	n := bounds[rng.IntN(len(bounds))] + int64(rng.IntN(3)) - 1
-	words := []string{"user", "robot", "a-1", "A", "-a", "a_b", someRun, "8" + someRun[1:], someRun[1:] + "U", someRun + "0", strings.ToLower(someRun)}
+	words := []string{"user", "robot", "a-1", "A", "-a", "a_b", someRunID, "8" + someRunID[1:], someRunID[1:] + "U", someRunID + "0", strings.ToLower(someRunID)}
 	switch field.Kind() {
 	case protoreflect.StringKind:
 		if rng.IntN(2) == 0 {

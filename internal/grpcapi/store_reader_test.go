@@ -1,4 +1,4 @@
-package depot
+package grpcapi
 
 import (
 	"bytes"
@@ -15,24 +15,24 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// endless is a store that goes on until its context ends or somebody refuses what it writes.
-type endless struct {
+// endlessBackend is a store that goes on until its context ends or somebody refuses what it writes.
+type endlessBackend struct {
 	// checked counts what a check told.
 	checked int
 }
 
-func (e *endless) Partition() uint32 { return 0 }
+func (e *endlessBackend) Partition() uint32 { return 0 }
 
-func (e *endless) Backup(ctx context.Context, _ string, out io.Writer) error {
+func (e *endlessBackend) Backup(ctx context.Context, _ string, out io.Writer) error {
 	for ctx.Err() == nil {
-		if _, err := out.Write(bytes.Repeat([]byte{1}, BackupPiece)); err != nil {
+		if _, err := out.Write(bytes.Repeat([]byte{1}, backupPiece)); err != nil {
 			return err
 		}
 	}
 	return ctx.Err()
 }
 
-func (e *endless) Check(ctx context.Context, progress func(*pawlv1.CheckCounts) error) (*pawlv1.CheckCounts, *pawlv1.CheckFault, error) {
+func (e *endlessBackend) Check(ctx context.Context, progress func(*pawlv1.CheckCounts) error) (*pawlv1.CheckCounts, *pawlv1.CheckFault, error) {
 	for ctx.Err() == nil {
 		time.Sleep(time.Second)
 		if err := progress(&pawlv1.CheckCounts{}); err != nil {
@@ -43,21 +43,21 @@ func (e *endless) Check(ctx context.Context, progress func(*pawlv1.CheckCounts) 
 	return nil, nil, ctx.Err()
 }
 
-func (e *endless) Stats(ctx context.Context) (*pawlv1.StoreStats, error) {
+func (e *endlessBackend) Stats(ctx context.Context) (*pawlv1.StoreStats, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
 
-// stuck is a stream of which nobody takes anything.
-type stuck[T any] struct {
+// stuckStream is a stream of which nobody takes anything.
+type stuckStream[T any] struct {
 	grpc.ServerStream
 	ctx   context.Context
 	taken int
 }
 
-func (s *stuck[T]) Context() context.Context { return s.ctx }
+func (s *stuckStream[T]) Context() context.Context { return s.ctx }
 
-func (s *stuck[T]) Send(*T) error {
+func (s *stuckStream[T]) Send(*T) error {
 	if s.taken--; s.taken >= 0 {
 		return nil
 	}
@@ -65,21 +65,21 @@ func (s *stuck[T]) Send(*T) error {
 	return s.ctx.Err()
 }
 
-func reasonOf(err error) string {
+func errorReason(err error) string {
 	if refusal, ok := errors.AsType[*machine.Error](err); ok {
 		return refusal.Reason
 	}
 	return ""
 }
 
-// calls are the three, by somebody who takes a few messages and then no more.
-func calls(s *Service) map[string]func(ctx context.Context) error {
+// storeCalls are the three, by somebody who takes a few messages and then no more.
+func storeCalls(s *storeService) map[string]func(ctx context.Context) error {
 	return map[string]func(ctx context.Context) error{
 		"backup": func(ctx context.Context) error {
-			return s.Backup(&pawlv1.BackupRequest{}, &stuck[pawlv1.BackupResponse]{ctx: ctx, taken: 3})
+			return s.Backup(&pawlv1.BackupRequest{}, &stuckStream[pawlv1.BackupResponse]{ctx: ctx, taken: 3})
 		},
 		"check": func(ctx context.Context) error {
-			return s.CheckStore(&pawlv1.CheckStoreRequest{}, &stuck[pawlv1.CheckStoreResponse]{ctx: ctx, taken: 3})
+			return s.CheckStore(&pawlv1.CheckStoreRequest{}, &stuckStream[pawlv1.CheckStoreResponse]{ctx: ctx, taken: 3})
 		},
 		"stats": func(ctx context.Context) error {
 			_, err := s.GetStoreStats(ctx, &pawlv1.GetStoreStatsRequest{})
@@ -94,21 +94,21 @@ func TestAReaderWhoStopsIsLetGo(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"backup", "check"} {
 		synctest.Test(t, func(t *testing.T) {
-			store := &endless{}
-			s := New(store, nil, func(ctx context.Context, _ string) (context.Context, context.CancelFunc) {
+			store := &endlessBackend{}
+			s := newStoreService(store, nil, func(ctx context.Context, _ string) (context.Context, context.CancelFunc) {
 				return context.WithCancel(ctx)
 			})
 			for range 2 {
 				begun := time.Now()
 				// The stream's context ends when the method has returned.
 				ctx, cancel := context.WithCancel(t.Context())
-				err := calls(s)[name](ctx)
+				err := storeCalls(s)[name](ctx)
 				cancel()
-				if reasonOf(err) != "READER_STALLED" || time.Since(begun) > SendTimeout+10*time.Second {
+				if errorReason(err) != "READER_STALLED" || time.Since(begun) > sendTimeout+10*time.Second {
 					t.Errorf("%s ended after %v: %v", name, time.Since(begun), err)
 				}
 			}
-			if name == "check" && store.checked < int(SendTimeout/time.Second) {
+			if name == "check" && store.checked < int(sendTimeout/time.Second) {
 				t.Errorf("the check waited: %d", store.checked)
 			}
 		})
@@ -122,7 +122,7 @@ func TestNothingOutlivesTheRightToIt(t *testing.T) {
 	for _, name := range []string{"backup", "check", "stats"} {
 		synctest.Test(t, func(t *testing.T) {
 			lost := make(chan struct{})
-			s := New(&endless{}, nil, func(ctx context.Context, _ string) (context.Context, context.CancelFunc) {
+			s := newStoreService(&endlessBackend{}, nil, func(ctx context.Context, _ string) (context.Context, context.CancelFunc) {
 				ctx, cancel := context.WithCancelCause(ctx)
 				go func() {
 					select {
@@ -136,30 +136,30 @@ func TestNothingOutlivesTheRightToIt(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			ended := make(chan error, 1)
-			go func() { ended <- calls(s)[name](ctx) }()
+			go func() { ended <- storeCalls(s)[name](ctx) }()
 			synctest.Wait()
 			begun := time.Now()
 			close(lost)
 			// A check may be between two rows.
-			if err := <-ended; reasonOf(err) != "DRAINING" || time.Since(begun) > time.Second {
+			if err := <-ended; errorReason(err) != "DRAINING" || time.Since(begun) > time.Second {
 				t.Errorf("%s ended after %v: %v", name, time.Since(begun), err)
 			}
 		})
 	}
 }
 
-// whole is a store that is partition 3 of one.
-type whole struct{ endless }
+// wholeBackend is a store that is partition 3 of one.
+type wholeBackend struct{ endlessBackend }
 
-func (*whole) Partition() uint32 { return 3 }
+func (*wholeBackend) Partition() uint32 { return 3 }
 
 // TestABackupIsOfOnePartition: another one than this is not here, and is named.
 func TestABackupIsOfOnePartition(t *testing.T) {
 	t.Parallel()
-	s := New(&whole{}, func() []string { return []string{"default", "red"} }, func(ctx context.Context, _ string) (context.Context, context.CancelFunc) {
+	s := newStoreService(&wholeBackend{}, func() []string { return []string{"default", "red"} }, func(ctx context.Context, _ string) (context.Context, context.CancelFunc) {
 		return context.WithCancel(ctx)
 	})
-	if err := s.Backup(&pawlv1.BackupRequest{}, &stuck[pawlv1.BackupResponse]{ctx: t.Context()}); reasonOf(err) != "PARTITION_NOT_FOUND" {
+	if err := s.Backup(&pawlv1.BackupRequest{}, &stuckStream[pawlv1.BackupResponse]{ctx: t.Context()}); errorReason(err) != "PARTITION_NOT_FOUND" {
 		t.Error(err)
 	}
 	got, err := s.ListPartitions(t.Context(), &pawlv1.ListPartitionsRequest{})

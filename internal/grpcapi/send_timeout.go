@@ -1,4 +1,4 @@
-package depot
+package grpcapi
 
 import (
 	"context"
@@ -7,11 +7,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// SendTimeout limits the wait for a reader to take a message. During the wait the store must
+// sendTimeout limits the wait for a reader to take a message. During the wait the store must
 // keep one moment's versions, perhaps for a client that is gone.
-const SendTimeout = 2 * time.Minute
+const sendTimeout = 2 * time.Minute
 
-// sendWithTimeout sends a message. It waits no longer than ctx and [SendTimeout] last. After an
+// sendWithTimeout sends a message. It waits no longer than ctx and [sendTimeout] last. After an
 // error the caller must send no more: the message may still be waiting until the call has
 // returned. Errors: the cause of ctx, *machine.Refusal READER_STALLED, those of send.
 func sendWithTimeout(ctx context.Context, send func() error) error {
@@ -20,7 +20,7 @@ func sendWithTimeout(ctx context.Context, send func() error) error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- send() }()
-	patience := time.NewTimer(SendTimeout)
+	patience := time.NewTimer(sendTimeout)
 	defer patience.Stop()
 	select {
 	case err := <-ended:
@@ -29,7 +29,7 @@ func sendWithTimeout(ctx context.Context, send func() error) error {
 		return context.Cause(ctx)
 	case <-patience.C:
 		return &machine.Error{
-			Code: machine.CodeResourceExhausted, Reason: "READER_STALLED", Limit: int64(SendTimeout / time.Second),
+			Code: machine.CodeResourceExhausted, Reason: "READER_STALLED", Limit: int64(sendTimeout / time.Second),
 			Message: "nothing was taken of the stream for so many seconds",
 		}
 	}

@@ -1,4 +1,4 @@
-package depot
+package grpcapi
 
 import (
 	"context"
@@ -15,9 +15,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Store is the store of the sidecar, or a partition of it. Each method that reads it reads one
+// StoreBackend is the store of the sidecar, or a partition of it. Each method that reads it reads one
 // moment, and ends early when its context ends or a callback returns an error.
-type Store interface {
+type StoreBackend interface {
 	// Partition is the number of the partition; 0 is the only one of a store that is not shared.
 	Partition() uint32
 	// Backup writes a backup, of what is new since the one of the id after, "" = of
@@ -29,37 +29,37 @@ type Store interface {
 	Stats(ctx context.Context) (*pawlv1.StoreStats, error)
 }
 
-// Guard is a context that ends when the caller of a method loses its right to it or the
+// storeGuard is a context that ends when the caller of a method loses its right to it or the
 // server drains, and what gives it back.
-type Guard func(ctx context.Context, method string) (context.Context, context.CancelFunc)
+type storeGuard func(ctx context.Context, method string) (context.Context, context.CancelFunc)
 
-// Service implements pawl.v1.StoreService.
-type Service struct {
+// storeService implements pawl.v1.StoreService.
+type storeService struct {
 	pawlv1.UnimplementedStoreServiceServer
-	store      Store
+	store      StoreBackend
 	namespaces func() []string
-	guard      Guard
+	guard      storeGuard
 	// Held by the one call that is under way.
 	backup, check, stats sync.Mutex
 }
 
-// New serves a store, nil = there is none to ask, with those namespaces.
-func New(store Store, namespaces func() []string, guard Guard) *Service {
-	return &Service{store: store, namespaces: namespaces, guard: guard}
+// newStoreService serves a store, nil = there is none to ask, with those namespaces.
+func newStoreService(store StoreBackend, namespaces func() []string, guard storeGuard) *storeService {
+	return &storeService{store: store, namespaces: namespaces, guard: guard}
 }
 
-// BackupPiece bounds what one message of a backup has, bytes.
-const BackupPiece = 256 << 10
+// backupPiece bounds what one message of a backup has, bytes.
+const backupPiece = 256 << 10
 
 // Backup implements pawl.v1.StoreService.
-func (s *Service) Backup(in *pawlv1.BackupRequest, stream grpc.ServerStreamingServer[pawlv1.BackupResponse]) error {
+func (s *storeService) Backup(in *pawlv1.BackupRequest, stream grpc.ServerStreamingServer[pawlv1.BackupResponse]) error {
 	ctx, end := s.guard(stream.Context(), pawlv1.StoreService_Backup_FullMethodName)
 	defer end()
 	return s.runExclusive(ctx, &s.backup, "a backup", func() error {
 		if in.GetPartition() != s.store.Partition() {
 			return noPartition(in.GetPartition())
 		}
-		out := encoded.Pieces(BackupPiece, func(piece []byte) error {
+		out := encoded.Pieces(backupPiece, func(piece []byte) error {
 			return sendWithTimeout(ctx, func() error { return stream.Send(&pawlv1.BackupResponse{Data: piece}) })
 		})
 		if err := s.store.Backup(ctx, in.GetAfter(), out); err != nil {
@@ -77,7 +77,7 @@ func noPartition(number uint32) error {
 }
 
 // CheckStore implements pawl.v1.StoreService.
-func (s *Service) CheckStore(_ *pawlv1.CheckStoreRequest, stream grpc.ServerStreamingServer[pawlv1.CheckStoreResponse]) error {
+func (s *storeService) CheckStore(_ *pawlv1.CheckStoreRequest, stream grpc.ServerStreamingServer[pawlv1.CheckStoreResponse]) error {
 	ctx, end := s.guard(stream.Context(), pawlv1.StoreService_CheckStore_FullMethodName)
 	defer end()
 	return s.runExclusive(ctx, &s.check, "a check", func() error {
@@ -99,7 +99,7 @@ func (s *Service) CheckStore(_ *pawlv1.CheckStoreRequest, stream grpc.ServerStre
 
 // watched checks the store, and reports progress to tell without waiting for it: a slow reader
 // gets the newest counts after it has taken the earlier ones.
-func (s *Service) watched(ctx context.Context, tell func(*pawlv1.CheckCounts) error) (*pawlv1.CheckCounts, *pawlv1.CheckFault, error) {
+func (s *storeService) watched(ctx context.Context, tell func(*pawlv1.CheckCounts) error) (*pawlv1.CheckCounts, *pawlv1.CheckFault, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	news, told := make(chan *pawlv1.CheckCounts, 1), make(chan error, 1)
@@ -130,7 +130,7 @@ func (s *Service) watched(ctx context.Context, tell func(*pawlv1.CheckCounts) er
 }
 
 // GetStoreStats implements pawl.v1.StoreService.
-func (s *Service) GetStoreStats(ctx context.Context, _ *pawlv1.GetStoreStatsRequest) (out *pawlv1.GetStoreStatsResponse, err error) {
+func (s *storeService) GetStoreStats(ctx context.Context, _ *pawlv1.GetStoreStatsRequest) (out *pawlv1.GetStoreStatsResponse, err error) {
 	ctx, end := s.guard(ctx, pawlv1.StoreService_GetStoreStats_FullMethodName)
 	defer end()
 	err = s.runExclusive(ctx, &s.stats, "a count", func() error {
@@ -142,7 +142,7 @@ func (s *Service) GetStoreStats(ctx context.Context, _ *pawlv1.GetStoreStatsRequ
 }
 
 // ListPartitions implements pawl.v1.StoreService: it lists the one.
-func (s *Service) ListPartitions(context.Context, *pawlv1.ListPartitionsRequest) (*pawlv1.ListPartitionsResponse, error) {
+func (s *storeService) ListPartitions(context.Context, *pawlv1.ListPartitionsRequest) (*pawlv1.ListPartitionsResponse, error) {
 	one := &pawlv1.Partition{Namespaces: s.namespaces(), Here: true}
 	if s.store != nil {
 		one.Number = s.store.Partition()
@@ -155,7 +155,7 @@ const busyFor = 5 * time.Second
 
 // runExclusive runs do unless it is running already. If a context ended, the error is its
 // cause.
-func (s *Service) runExclusive(ctx context.Context, busy *sync.Mutex, what string, do func() error) error {
+func (s *storeService) runExclusive(ctx context.Context, busy *sync.Mutex, what string, do func() error) error {
 	if s.store == nil {
 		return &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "STORE_OFF", Message: "this server has no store to ask"}
 	}

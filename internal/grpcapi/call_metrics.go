@@ -1,4 +1,4 @@
-package tally
+package grpcapi
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Counts counts answers that changed no state. Both methods are called often and must not wait.
-type Counts interface {
+// CallCounts counts answers that changed no state. Both methods are called often and must not wait.
+type CallCounts interface {
 	// Refused is called for a refused call: the method without gRPC's first slash, or "http"
 	// for a request that reached none, and the reason, or the name of the status where there is
 	// none. Neither is a text from the caller.
@@ -28,34 +28,34 @@ type Counts interface {
 // Limits of lines about refused calls and ignored answers, for all callers together: a burst,
 // and a rate per second. The next line counts the omitted ones.
 const (
-	Burst = 20
-	every = time.Second
+	logBurst = 20
+	logEvery = time.Second
 )
 
-// HTTP stands for requests over HTTP that were refused before they had a method.
-const HTTP = "http"
+// methodHTTP stands for requests over HTTP that were refused before they had a method.
+const methodHTTP = "http"
 
-// CallMetrics counts and logs, both bounded: neither grows with what callers send.
-type CallMetrics struct {
-	counts Counts // nil = nobody counts
+// callMetrics counts and logs, both bounded: neither grows with what callers send.
+type callMetrics struct {
+	counts CallCounts // nil = nobody counts
 	log    *slog.Logger
 	// Lines bounds how many are logged.
 	Lines *rate.Limiter
 	left  atomic.Int64
 }
 
-// New logs to log, and tells counts, which may be nil.
-func New(counts Counts, log *slog.Logger) *CallMetrics {
-	return &CallMetrics{counts: counts, log: log, Lines: rate.NewLimiter(rate.Every(every), Burst)}
+// newCallMetrics logs to log, and tells counts, which may be nil.
+func newCallMetrics(counts CallCounts, log *slog.Logger) *callMetrics {
+	return &callMetrics{counts: counts, log: log, Lines: rate.NewLimiter(rate.Every(logEvery), logBurst)}
 }
 
 // Refused takes note of a status that ends a call. Calls that their caller gave up
 // are none.
-func (t *CallMetrics) Refused(ctx context.Context, method string, st *status.Status) {
+func (t *callMetrics) Refused(ctx context.Context, method string, st *status.Status) {
 	if st.Code() == codes.OK || st.Code() == codes.Canceled {
 		return
 	}
-	method, reason := strings.TrimPrefix(method, "/"), ReasonOf(st)
+	method, reason := strings.TrimPrefix(method, "/"), statusReason(st)
 	if t.counts != nil {
 		t.counts.Refused(method, reason)
 	}
@@ -69,7 +69,7 @@ func (t *CallMetrics) Refused(ctx context.Context, method string, st *status.Sta
 
 // Ignored takes note of what became of an answer to a step. That one is repeated is
 // how workers are meant to behave.
-func (t *CallMetrics) Ignored(ctx context.Context, d machine.Disposition) {
+func (t *callMetrics) Ignored(ctx context.Context, d machine.Disposition) {
 	var word string
 	level := slog.LevelInfo
 	switch d {
@@ -92,7 +92,7 @@ func (t *CallMetrics) Ignored(ctx context.Context, d machine.Disposition) {
 	t.line(ctx, level, "step answer ignored", "disposition", word)
 }
 
-func (t *CallMetrics) line(ctx context.Context, level slog.Level, msg string, args ...any) {
+func (t *callMetrics) line(ctx context.Context, level slog.Level, msg string, args ...any) {
 	if !t.log.Enabled(ctx, level) {
 		return
 	}
@@ -106,8 +106,8 @@ func (t *CallMetrics) line(ctx context.Context, level slog.Level, msg string, ar
 	t.log.Log(ctx, level, msg, args...)
 }
 
-// ReasonOf is the reason that a status names, else the name of its code.
-func ReasonOf(st *status.Status) string {
+// statusReason is the reason that a status names, else the name of its code.
+func statusReason(st *status.Status) string {
 	for _, detail := range st.Details() {
 		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetReason() != "" {
 			return info.GetReason()

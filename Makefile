@@ -214,8 +214,12 @@ baseline: $(TOOLS) ## Accept the wire contract as the new baseline of buf breaki
 	$(BUF) build proto --exclude-source-info -o proto/baseline.binpb
 
 .PHONY: bench
-bench: build ## Run the benchmark (BENCHFLAGS, for example --quick)
-	bin/pawl bench $(BENCHFLAGS)
+bench: bin/pawl-bench ## Run the benchmark (BENCHFLAGS, for example --quick)
+	bin/pawl-bench $(BENCHFLAGS)
+
+.PHONY: bin/pawl-bench
+bin/pawl-bench: build ## Build the benchmark, which measures the sidecar of the same sources
+	GO="$(GO)" P="$(P)" VERSION="$(VERSION)" .ci/build bin/pawl-bench pawl-bench
 
 .PHONY: bench-peers
 bench-peers: build ## Measure Pawl beside its peers (PEERSFLAGS, for example --rounds 1); installs them itself

@@ -1,4 +1,4 @@
-// Measures turns of runs that the TypeScript client drives itself, for `pawl bench`. Its
+// Measures turns of runs that the TypeScript client drives itself, for `pawl-bench`. Its
 // argument is the client's index.js. It reads jobs as JSON lines ({target, mode, runs, pack,
 // warm_ms, window_ms, event, artifact, bytes}) and answers each with {per_sec, p50_us,
 // p99_us}: turns/s in the window, and the round trip of a turn of one run, from its handler

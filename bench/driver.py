@@ -1,4 +1,4 @@
-"""Measures turns through the Python client's driver, for `pawl bench`.
+"""Measures turns through the Python client's driver, for `pawl-bench`.
 
 Reads jobs as JSON lines ({target, runs, warm_ms, window_ms, event, artifact, bytes, pack,
 mode}) and answers each with {per_sec, p50_us, p99_us}: turns/s in the window, and the round

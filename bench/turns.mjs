@@ -1,4 +1,4 @@
-// What the programs of `pawl bench` in this directory share: jobs in, figures out.
+// What the programs of `pawl-bench` in this directory share: jobs in, figures out.
 import { createInterface } from "node:readline";
 
 /** The handler of a job's turns, which stops behind the window, and their figures. */

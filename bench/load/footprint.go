@@ -3,7 +3,6 @@ package load
 import (
 	"context"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/pawl-dev/pawl/bench/load/host"
@@ -54,15 +53,11 @@ func (s *suite) timed(ctx context.Context, args []string) (started, error) {
 	return started{server: server, target: target, readyMs: millis(time.Since(begin))}, err
 }
 
-// binaryPart weighs the binary that runs the children.
+// binaryPart measures the size of the sidecar's binary.
 func (s *suite) binaryPart(context.Context) (Samples, error) {
-	path, err := os.Executable()
+	size, err := host.StrippedMB(s.product)
 	if err != nil {
-		return nil, fmt.Errorf("own binary: %w", err)
-	}
-	size, err := host.StrippedMB(path)
-	if err != nil {
-		return nil, fmt.Errorf("own binary: %w", err)
+		return nil, fmt.Errorf("the sidecar's binary: %w", err)
 	}
 	return Samples{"binary_mb": {size}}, nil
 }

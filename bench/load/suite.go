@@ -30,6 +30,8 @@ type Options struct {
 	// Self is the command that runs [Child] with a role, flags and arguments
 	// appended. Required.
 	Self []string
+	// Product is the sidecar's binary, whose size is measured. Required for that part.
+	Product string
 	// Profiles is a directory for the children's CPU profiles; "" = none.
 	Profiles string
 	// Parts to measure, of [PartNames]; none = all.
@@ -58,9 +60,10 @@ const manyTimeout = time.Hour
 // suite is one bench under way.
 type suite struct {
 	launcher
-	sizes Sizes
-	root  string
-	packs []string
+	product string
+	sizes   Sizes
+	root    string
+	packs   []string
 	// foreign are the languages whose workers, and drivers, are measured besides Go's.
 	foreign  []language
 	progress io.Writer
@@ -219,6 +222,7 @@ func newSuite(opts Options) (*suite, func(), error) {
 	}
 	return &suite{
 		launcher: launcher{self: opts.Self, profiles: opts.Profiles},
+		product:  opts.Product,
 		sizes:    opts.Sizes, root: root, packs: packs,
 		progress: opts.Progress, began: time.Now(),
 	}, cleanup, nil

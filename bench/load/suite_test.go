@@ -17,7 +17,7 @@ func TestSuiteMeasuresEverything(t *testing.T) {
 		t.Skip("starts some dozens of processes")
 	}
 	dir := t.TempDir()
-	report, err := Run(t.Context(), Options{Sizes: tinySizes(), Quick: true, Self: self(t), Dir: dir})
+	report, err := Run(t.Context(), Options{Sizes: tinySizes(), Quick: true, Self: self(t), Product: self(t)[0], Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestSuiteMeasuresEverything(t *testing.T) {
 
 func TestPartsAreChosenByName(t *testing.T) {
 	t.Parallel()
-	report, err := Run(t.Context(), Options{Sizes: tinySizes(), Self: self(t), Dir: t.TempDir(), Parts: []string{"binary"}})
+	report, err := Run(t.Context(), Options{Sizes: tinySizes(), Self: self(t), Product: self(t)[0], Dir: t.TempDir(), Parts: []string{"binary"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,6 @@ var examples = map[string]string{
 	"audit verify":      `pawl audit verify /var/lib/pawl/audit --key /etc/pawl/audit.key`,
 	"backup": `pawl backup /backup/pawl
 pawl backup /backup/pawl --full --recipient age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p`,
-	"bench":                `pawl bench --quick --part wire --dir /var/lib`,
 	"budgets":              `pawl budgets --name tenant=acme/`,
 	"check":                "pawl check --data /var/lib/pawl\npawl check --online",
 	"codegen":              `pawl codegen --lang python --out pack_types.py shop.pack.yaml`,

@@ -28,6 +28,10 @@ var rules = []rule{
 		because: "the product does not depend on commands, the bench and the tests",
 	},
 	{
+		from: []string{"cmd/sidecar"}, not: []string{"bench", "test"},
+		because: "the product's binary does not carry the load generator and the tests",
+	},
+	{
 		from: []string{"internal", "cmd", "clients/go"}, except: []string{"internal/store/memkv", "internal/store/kv/kvtest", "internal/store/keyring/keyringtest"},
 		not:     []string{"internal/store/memkv", "internal/store/kv/kvtest", "internal/store/keyring/keyringtest", "testing"},
 		because: "test doubles have no place in the product",

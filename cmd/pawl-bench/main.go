@@ -1,3 +1,5 @@
+// Command pawl-bench measures the speed and the size of the sidecar on this machine. It is a binary of
+// its own, so that the product's binary does not carry the load generator.
 package main
 
 import (
@@ -5,23 +7,59 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/pawl-dev/pawl/bench/load"
+	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/output"
+	"github.com/pawl-dev/pawl/internal/server"
 )
+
+// version is set by the linker, as that of pawl; "" = not set.
+var version string
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	code := execute(ctx, output.NewPrinter(os.Stdout, os.Stderr), os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+// execute runs one command line and returns the exit code: 0 done, 1 a part could not be measured, 2
+// wrong usage.
+func execute(ctx context.Context, p *output.Printer, args []string) int {
+	started := false
+	cmd := newBench(p, &started)
+	cmd.SetArgs(args)
+	err := cmd.ExecuteContext(ctx)
+	if err != nil && !started {
+		err = output.Usage(err)
+	}
+	if err != nil && !output.Silent(err) {
+		p.FailTo(err, args)
+	}
+	return output.ExitCode(err)
+}
 
 // benchChild is the hidden command that every process of a bench is started by.
 const benchChild = "bench-child"
 
-func newBench(p *output.Printer) *cobra.Command {
+// newBench returns the root command, which prints with p. It sets started when the command line is well
+// formed.
+func newBench(p *output.Printer, started *bool) *cobra.Command {
 	opts := load.Options{}
-	rounds, moves := 0, 0
+	rounds, moves, format := 0, 0, "table"
 	cmd := &cobra.Command{
-		Use:   "bench",
-		Short: "Measure throughput, latency and size on this machine",
+		Use:     "pawl-bench",
+		Version: version,
+		Short:   "Measures throughput, latency and size on this machine",
 		Long: `Measures throughput, latency, memory and disk use of the sidecar on this machine. Every commit is
 synced. Each comparison is the median of interleaved rounds, with its spread. The reference values of
 the same rounds are fsync, a gRPC echo, direct writes to Badger, and the committer without an engine.
@@ -37,8 +75,17 @@ another node, throughput, handovers and takeovers (--moves).
 The bench waits up to two minutes (--wait) for an idle machine and reports how busy it was.
 
 Exit codes: 0 everything was measured, also where a target was missed; 1 a part could not be
-measured.`,
-		Args: cobra.NoArgs,
+measured; 2 wrong usage.`,
+		Args:          cobra.NoArgs,
+		Example:       "pawl-bench --quick --part wire --dir /var/lib",
+		SilenceErrors: true, SilenceUsage: true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if format != "table" && format != "json" {
+				return fmt.Errorf("--output %q is none of table, json", format)
+			}
+			p.JSON, *started = format == "json", true
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if rounds < 0 || moves < 0 {
 				return output.Usage(fmt.Errorf("--rounds %d, --moves %d: want at least 1, or 0 for the default", rounds, moves))
@@ -60,6 +107,13 @@ measured.`,
 			return runBench(cmd.Context(), p, opts)
 		},
 	}
+	cmd.AddCommand(newBenchChild(p))
+	cmd.CompletionOptions.DisableDefaultCmd = true
+	cmd.SetHelpCommand(&cobra.Command{Hidden: true})
+	cmd.SetOut(p.Out)
+	cmd.SetErr(p.Err)
+	cmd.PersistentFlags().StringVarP(&format, "output", "o", format, "table or json")
+	cmd.Flags().StringVar(&opts.Product, "pawl", "", "binary of the sidecar whose size the part binary measures (default: pawl beside this binary)")
 	cmd.Flags().BoolVar(&opts.Quick, "quick", false, "smaller sizes and fewer rounds, within two minutes on two cores")
 	cmd.Flags().DurationVar(&opts.Wait, "wait", load.QuietWait, "longest wait until the load of the machine is below 0.5 (with --quick: 0)")
 	cmd.Flags().StringVar(&opts.Dir, "dir", "", "directory for the data (default: the temporary directory)")
@@ -79,6 +133,9 @@ func runBench(ctx context.Context, p *output.Printer, opts load.Options) error {
 		return err
 	}
 	opts.Self = []string{path, benchChild}
+	if opts.Product == "" {
+		opts.Product = filepath.Join(filepath.Dir(path), "pawl")
+	}
 	report, err := load.Run(ctx, opts)
 	if err != nil {
 		return err
@@ -104,14 +161,24 @@ func newBenchChild(p *output.Printer) *cobra.Command {
 		Args:   cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			spec.Role, spec.Args = args[0], args[1:]
-			spec.Serve = func(ctx context.Context, flags []string, _ io.Writer) error {
-				serve := newServe(p)
-				serve.SetArgs(flags)
-				return serve.ExecuteContext(ctx)
-			}
+			spec.Serve = func(ctx context.Context, flags []string, out io.Writer) error { return serve(ctx, flags, out, p.Err) }
 			return load.Child(cmd.Context(), spec)
 		},
 	}
 	cmd.Flags().StringVar(&spec.CPUProfile, "cpuprofile", "", "file for a CPU profile")
 	return cmd
+}
+
+// serve runs the sidecar with the flags and the environment of `pawl serve`.
+func serve(ctx context.Context, args []string, out, log io.Writer) error {
+	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	config.Flags(flags)
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	c, err := config.Load(flags, os.LookupEnv)
+	if err != nil {
+		return err
+	}
+	return server.Serve(ctx, c, out, log)
 }

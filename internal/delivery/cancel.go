@@ -28,7 +28,7 @@ func (o *Outbox) callOff(ctx context.Context, row machine.OutboxRow) {
 			return
 		}
 		if err != nil && ctx.Err() == nil {
-			o.cfg.Log.WarnContext(ctx, "cancelling delegated task failed, retrying", "run", row.RunID, "step", row.Step, "attempt", row.Attempt, "error", err)
+			o.cfg.Log.WarnContext(ctx, "cancelling delegated task failed, retrying", "run_id", row.RunID, "step", row.Step, "attempt", row.Attempt, "error", err)
 		}
 		pause = o.sleep(ctx, pause)
 	}

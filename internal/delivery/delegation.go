@@ -219,7 +219,7 @@ func (d *delegation) answer(ctx context.Context, peer Peer, del *machine.Delegat
 	if !ok || fault.Kind != machine.AgentDenies {
 		return task, err
 	}
-	d.o.cfg.Log.WarnContext(ctx, "agent refused answer", "run", d.row.RunID, "step", d.row.Step, "principal", del.Answerer.Name, "error", err)
+	d.o.cfg.Log.WarnContext(ctx, "agent refused answer", "run_id", d.row.RunID, "step", d.row.Step, "principal", del.Answerer.Name, "error", err)
 	task, err = peer.Get(ctx, del.Remote.TaskID)
 	if err == nil && !task.State.Ended() {
 		refusal := fmt.Sprintf("The answer of %s was not taken: %s", del.Answerer.Name, clip(fault.Message, maxMessage))
@@ -255,7 +255,7 @@ func (d *delegation) follow(ctx context.Context, peer Peer, del *machine.Delegat
 	case interrupted != nil:
 		return machine.AgentTask{}, errLook
 	case err != nil:
-		d.o.cfg.Log.DebugContext(ctx, "delegation stream ended, reconnecting", "run", d.row.RunID, "step", d.row.Step, "error", err)
+		d.o.cfg.Log.DebugContext(ctx, "delegation stream ended, reconnecting", "run_id", d.row.RunID, "step", d.row.Step, "error", err)
 	}
 	task, err := peer.Get(ctx, del.Remote.TaskID)
 	if isFault(err, machine.AgentNoTask) {
@@ -371,7 +371,7 @@ func (d *delegation) failed(ctx context.Context, cause error) (over bool) {
 		}
 		cause = err
 	}
-	d.o.cfg.Log.WarnContext(ctx, "delegation failed, retrying", "run", d.row.RunID, "step", d.row.Step, "attempt", d.row.Attempt, "error", cause)
+	d.o.cfg.Log.WarnContext(ctx, "delegation failed, retrying", "run_id", d.row.RunID, "step", d.row.Step, "attempt", d.row.Attempt, "error", cause)
 	d.pause = d.o.sleep(ctx, d.pause)
 	return false
 }

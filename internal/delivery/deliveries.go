@@ -134,7 +134,7 @@ func (d *delivery) run(ctx context.Context) {
 			// Stop.
 			level = slog.LevelDebug
 		}
-		d.o.cfg.Log.Log(ctx, level, "delivery blocked by internal error, retrying", "subscription", d.key.ID, "run", d.key.Run, "doing", string(doing), "error", err)
+		d.o.cfg.Log.Log(ctx, level, "delivery blocked by internal error, retrying", "subscription_id", d.key.ID, "run_id", d.key.Run, "operation", string(doing), "error", err)
 		d.o.fault(d.key.Kind, doing)
 		pause = d.o.sleep(ctx, pause)
 	}
@@ -264,7 +264,7 @@ func (d *delivery) retry(ctx context.Context, event *machine.Delivery, cause err
 	now, sub := time.Now(), *d.sub
 	sub.Attempts++
 	sub.LastError = clip(publicMessage(cause), maxMessage)
-	d.o.cfg.Log.InfoContext(ctx, "delivery failed", "subscription", d.key.ID, "run", d.key.Run, "attempt", sub.Attempts, "error", withoutURL(cause))
+	d.o.cfg.Log.InfoContext(ctx, "delivery failed", "subscription_id", d.key.ID, "run_id", d.key.Run, "attempt", sub.Attempts, "error", withoutURL(cause))
 	if sub.Attempts < d.o.cfg.Tries {
 		d.o.count(d.key.Kind, Failed)
 		pause := d.o.cfg.Pause << min(sub.Attempts, 20)

@@ -167,7 +167,7 @@ func patient[T any](ctx context.Context, o *Outbox, read func() ([]T, error)) ([
 		if away, ok := errors.AsType[*machine.Error](err); !ok || away.Code != machine.CodeUnavailable {
 			return nil, fmt.Errorf("deliver: %w", err)
 		}
-		o.cfg.Log.Log(ctx, slog.LevelWarn, "delivery blocked by internal error, retrying", "doing", string(Reading), "error", err)
+		o.cfg.Log.Log(ctx, slog.LevelWarn, "delivery blocked by internal error, retrying", "operation", string(Reading), "error", err)
 		pause = o.sleep(ctx, pause)
 	}
 }

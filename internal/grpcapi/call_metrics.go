@@ -100,10 +100,11 @@ func (t *callMetrics) line(ctx context.Context, level slog.Level, msg string, ar
 		t.left.Add(1)
 		return
 	}
+	log := t.log
 	if left := t.left.Swap(0); left > 0 {
-		args = append(args, "left_out", left)
+		log = log.With("left_out", left)
 	}
-	t.log.Log(ctx, level, msg, args...)
+	log.Log(ctx, level, msg, args...)
 }
 
 // statusReason is the reason that a status names, else the name of its code.

@@ -134,7 +134,7 @@ func (s *clusterMember) place(ctx context.Context, names []string, log *slog.Log
 func (a *app) warnOfLimits(parts int) {
 	for _, limit := range a.files.Load().limits.Limits {
 		if parts > 1 && !strings.Contains(limit.Source, "namespace") {
-			a.opts.log.Warn("limit applies to each partition separately", "limit", limit.ID, "partitions", parts)
+			a.opts.log.Warn("limit applies to each partition separately", "limit_id", limit.ID, "partitions", parts)
 		}
 	}
 }
@@ -183,7 +183,7 @@ func (s *clusterMember) partitionOptions(opts options, part int32) options {
 	for _, bytes := range []*config.Bytes{&opts.config.Limits.CacheBytes, &opts.config.Limits.WatchBytes} {
 		*bytes = max(*bytes/config.Bytes(len(s.partitions())), min(*bytes, leastHeld))
 	}
-	opts.log = opts.log.With("part", part)
+	opts.log = opts.log.With("partition", part)
 	return opts
 }
 

@@ -184,7 +184,7 @@ func (d Database) open(ctx context.Context, url dsn.URL, want preflight.Wanted, 
 		return nil, err
 	}
 	where := d.URL.String()
-	e, err := pgengine.Open(pgengine.Config{URL: url, Schema: d.Schema, Part: d.Part, Address: address, Raise: want.Served || want.Make, Logger: log})
+	e, err := pgengine.Open(pgengine.Config{URL: url, Schema: d.Schema, Part: d.Part, Address: address, Raise: want.Served || want.Make, Logger: log.With("partition", d.Part)})
 	if err != nil {
 		return nil, d.userError(err)
 	}

@@ -65,7 +65,7 @@ func endsOf(opts options, names func(ns uint32) string, s *store.Store, counts *
 		ConsumerRetention: c.ConsumerRetention, DeadLetterRetention: c.DeadLetterRetention, MaxDeadLetters: c.Limits.DeadLetters, DeadLetters: s,
 		OnExpired: func(ns uint32, what string, n int) {
 			counts.Forgotten(what, n)
-			opts.log.Warn("retention expired records", "what", what, "namespace", names(ns), "number", n)
+			opts.log.Warn("retention expired records", "kind", what, "namespace", names(ns), "count", n)
 		},
 	}
 }
@@ -116,7 +116,7 @@ type retentionReporter struct {
 }
 
 func (t *retentionReporter) taken(r retention.Taken) {
-	what := []any{"rule", r.Rule, "namespace", r.Namespace, "run", r.RunID, "bytes", r.Bytes}
+	what := []any{"rule", r.Rule, "namespace", r.Namespace, "run_id", r.RunID, "bytes", r.Bytes}
 	switch r.Outcome {
 	case retention.Deleted:
 		t.counts.Retained(string(r.Outcome), r.Bytes, r.ArchivedBytes)
@@ -153,7 +153,7 @@ func (t *retentionReporter) undone(r retention.Taken) {
 		e.Reason = refusal.Reason
 	}
 	if err := t.audit.Add(e); err != nil {
-		t.log.Error("run logged in audit as deleted, but deletion failed", "run", r.RunID, "error", err)
+		t.log.Error("run logged in audit as deleted, but deletion failed", "run_id", r.RunID, "error", err)
 	}
 }
 

@@ -107,16 +107,16 @@ type scheduleReporter struct {
 
 func (t *scheduleReporter) onResult(of schedule.Result) {
 	t.counts.Instants(of.Schedule.ID, string(of.Outcome), of.N)
-	what := []any{"schedule", of.Schedule.ID, "namespace", of.Schedule.Namespace, "instant", of.Instant.UTC()}
+	what := []any{"schedule_id", of.Schedule.ID, "namespace", of.Schedule.Namespace, "instant", of.Instant.UTC()}
 	switch of.Outcome {
 	case schedule.Fired:
-		t.log.Info("schedule started run", append(what, "run", of.RunID)...)
+		t.log.Info("schedule started run", append(what, "run_id", of.RunID)...)
 	case schedule.Skipped:
 		t.log.Info("schedule skipped, previous run still active", what...)
 	case schedule.Missed:
-		t.log.Warn("schedule missed, not run later", append(what, "instants", of.N)...)
+		t.log.Warn("schedule missed, not run later", append(what, "count", of.N)...)
 	case schedule.Failed:
-		t.log.Error("schedule failed to start run, retrying", append(what, "attempts", of.Attempts, "error", of.Err)...)
+		t.log.Error("schedule failed to start run, retrying", append(what, "attempt", of.Attempts, "error", of.Err)...)
 	}
 	t.line(&of)
 }
@@ -139,7 +139,7 @@ func (t *scheduleReporter) line(of *schedule.Result) {
 		e.Reason = refusal.Reason
 	}
 	if err := t.audit.Add(e); err != nil {
-		t.log.Error("audit line of schedule not written", "schedule", of.Schedule.ID, "run", of.RunID, "error", err)
+		t.log.Error("audit line of schedule not written", "schedule_id", of.Schedule.ID, "run_id", of.RunID, "error", err)
 	}
 }
 
@@ -164,7 +164,7 @@ func (t *partition) schedule(ctx context.Context, schedules []*schedule.Schedule
 			_, err = t.store.Pack(ctx, ns, s.Start.Pack)
 		}
 		if err != nil {
-			t.opts.log.Warn("schedule blocked, its pack is not registered", "schedule", s.ID, "namespace", s.Namespace, "pack", s.Start.Pack, "error", err)
+			t.opts.log.Warn("schedule blocked, its pack is not registered", "schedule_id", s.ID, "namespace", s.Namespace, "pack", s.Start.Pack, "error", err)
 		}
 	}
 	return nil

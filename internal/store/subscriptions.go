@@ -53,7 +53,7 @@ func (s *Store) writeSubscription(ctx context.Context, sub machine.Subscription,
 	if err := s.write(ctx, w); err != nil || len(old) == 0 {
 		return err
 	}
-	s.opts.Logger.Warn("oldest dead letters removed, limit reached", "subscription", sub.ID, "run", sub.Run, "removed", len(old))
+	s.opts.Logger.Warn("oldest dead letters removed, limit reached", "subscription_id", sub.ID, "run_id", sub.Run, "count", len(old))
 	return nil
 }
 

@@ -29,7 +29,7 @@ func (l *RunLog) denied(s *machine.State, body *machine.StepRejected) {
 	}
 	if l.later(func(ctx context.Context) {
 		l.log.WarnContext(ctx, "tool denied by policy, logged once for each pack", "pack", s.PackID, "tool", body.Tool,
-			"code", body.Denial.Code, "why", body.Denial.Message, "remedy", remedy, runAttr, s.RunID)
+			"code", body.Denial.Code, "message", body.Denial.Message, "remedy", remedy, runAttr, s.RunID)
 	}) {
 		l.warned.Put(pair, struct{}{}, 1)
 	}

@@ -13,7 +13,7 @@ import (
 
 // Attributes of a log line that is about a run.
 const (
-	runAttr   = "run"
+	runAttr   = "run_id"
 	traceAttr = "trace_id"
 )
 
@@ -32,7 +32,7 @@ type logHandler struct {
 	traceOf func(ctx context.Context, run string) string
 }
 
-// WithTraces makes a handler that adds trace_id to each line with the attribute run.
+// WithTraces makes a handler that adds trace_id to each line with the attribute run_id.
 // traceOf finds the trace of a run; "" = none.
 func WithTraces(next slog.Handler, traceOf func(ctx context.Context, run string) string) slog.Handler {
 	return logHandler{next, traceOf}

@@ -20,13 +20,13 @@ func TestLogHasTraces(t *testing.T) {
 	log := slog.New(telemetry.WithTraces(slog.NewTextHandler(&out, nil), traceOf)).With("host", "h")
 	for line, want := range map[string]int{"R": 1, "other": 0} {
 		out.Reset()
-		log.Info("x", "run", line)
+		log.Info("x", "run_id", line)
 		if got := strings.Count(out.String(), "trace_id=abc"); got != want {
 			t.Errorf("run %s: %s", line, out.String())
 		}
 	}
 	out.Reset()
-	log.Info("x", "run", "R", "trace_id", "abc")
+	log.Info("x", "run_id", "R", "trace_id", "abc")
 	if strings.Count(out.String(), "trace_id") != 1 {
 		t.Errorf("twice: %s", out.String())
 	}

@@ -137,7 +137,7 @@ func (n *Node) balance() {
 	}
 	for _, m := range n.view.moves() {
 		if p := n.stateOf(m.part); m.from == n.cfg.Me.ID && p != nil && p.phase == open && n.count(closing) < atOnce {
-			n.cfg.Log.Info("partition handover to less loaded node started", "partition", p.part, "to", m.to)
+			n.cfg.Log.Info("partition handover to less loaded node started", "partition", p.part, "node", m.to)
 			p.given, p.to = now, m.to
 			if calm {
 				n.rebalanceUntil = now.Add(levelling)

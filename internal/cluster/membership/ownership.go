@@ -15,7 +15,7 @@ func (n *Node) acquire(ctx context.Context, p *partitionState) {
 		p.takeover.backOff(time.Now())
 		n.step(p, none)
 		if !n.leaving {
-			n.cfg.Log.Warn("opening partition failed, retrying", "partition", p.part, "error", err, "retry_at", p.takeover.backoff)
+			n.cfg.Log.Warn("opening partition failed, retrying", "partition", p.part, "error", err, "retry_after", p.takeover.backoff)
 		}
 		n.mu.Unlock()
 		n.notifyAll()
@@ -29,7 +29,7 @@ func (n *Node) acquire(ctx context.Context, p *partitionState) {
 	p.slot.ExtendLease(p.until)
 	p.slot.Attach(opened)
 	n.work.Go(func() { n.watchFailure(p, opened) })
-	n.cfg.Log.Info("partition acquired", "partition", p.part, "took", time.Since(began))
+	n.cfg.Log.Info("partition acquired", "partition", p.part, "duration", time.Since(began))
 	n.recordReturn(p)
 	n.reconcile()
 	n.mu.Unlock()
@@ -71,6 +71,6 @@ func (n *Node) handOver(p *partitionState) {
 	p.partition, p.failed, p.until = nil, false, time.Time{}
 	n.step(p, none)
 	n.mu.Unlock()
-	n.cfg.Log.Info("partition released", "partition", p.part, "took", time.Since(began), "drained_in", empty)
+	n.cfg.Log.Info("partition released", "partition", p.part, "duration", time.Since(began), "drain_duration", empty)
 	n.notifyAll()
 }

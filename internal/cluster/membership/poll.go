@@ -50,7 +50,7 @@ func (n *Node) logReachability(err error, sent time.Time) {
 	case err != nil && n.away == nil:
 		n.cfg.Log.Warn("database unreachable, retrying", "error", err)
 	case err == nil && n.away != nil:
-		n.cfg.Log.Info("database reachable again", "outage", sent.Sub(n.viewRequestedAt))
+		n.cfg.Log.Info("database reachable again", "duration", sent.Sub(n.viewRequestedAt))
 	}
 	n.away = err
 }
@@ -120,7 +120,7 @@ func (n *Node) logOwnerChange(part Partition) {
 	switch owner := part.Owner; {
 	case owner == (Member{}) || owner.ID == n.view.part(part.ID).Owner.ID || owner.ID == n.cfg.Me.ID:
 	case owner.outsideCluster():
-		n.cfg.Log.Warn("partition owned by a process outside the cluster, waiting", "partition", part.ID, "address", owner.Address)
+		n.cfg.Log.Warn("partition owned by a process outside the cluster, waiting", "partition", part.ID, "owner", owner.Address)
 	default:
 		n.cfg.Log.Info("partition acquired by another node", "partition", part.ID, "owner", owner.Address)
 	}
@@ -141,7 +141,7 @@ func (n *Node) checkLease(p *partitionState, asked OpenPartition, sent time.Time
 	}
 	switch {
 	case part.Owner != (Member{}) && part.Owner.ID != n.cfg.Me.ID:
-		n.abandon(p, "taken over", "new_owner", part.Owner.Address)
+		n.abandon(p, "taken over", "owner", part.Owner.Address)
 	case part.Owner == (Member{}) && sent.Sub(p.until) > n.cfg.Lease:
 		// Another node owned it in the meantime, or the owner is unknown: heartbeats no longer
 		// renew the lease, and no commit would report it, since no call comes in.

@@ -76,7 +76,7 @@ func (d *DB) seed() error {
 }
 
 func (d *DB) logEvent(what string, err error) {
-	d.cfg.Logger.Warn(what, "database", d.cfg.URL.String(), "partition", d.cfg.Part, "error", err)
+	d.cfg.Logger.Warn(what, "database", d.cfg.URL.String(), "error", err)
 }
 
 // Format is the one that the partition is kept in for as long as it is owned.

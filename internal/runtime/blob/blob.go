@@ -16,63 +16,62 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// RefPrefix begins every reference to a blob; 64 hex digits follow.
+// RefPrefix is the prefix of every reference to a blob; 64 hex digits follow.
 const RefPrefix = "blob:sha256:"
 
 // Bounds of blobs.
 const (
-	// PieceBytes is how large the stored pieces are, bytes.
+	// PieceBytes is the size of the stored pieces, in bytes.
 	PieceBytes = 256 << 10
-	// DefaultMaxBytes bounds one blob.
+	// DefaultMaxBytes bounds one blob, in bytes.
 	DefaultMaxBytes = 64 << 20
-	// DefaultGrace is how long a blob is kept that nothing refers to.
+	// DefaultGrace is how long an unreferenced blob is kept.
 	DefaultGrace = 24 * time.Hour
-	// sweepEvery is the pause between two sweeps.
+	// sweepEvery is the time between two sweeps.
 	sweepEvery = time.Hour
 )
 
-// Store keeps blobs: what is too large for a run's journal, which then holds
-// a reference.
+// Store stores blobs: values that are too large for a run's journal, which then has a reference.
 type Store interface {
-	// Upload returns what is stored of an upload; zero if nothing is.
+	// Upload returns the stored part of an upload; zero = none.
 	Upload(ctx context.Context, ns uint32, key machine.UploadKey) (machine.Upload, error)
-	// AppendUpload stores the next piece of an upload, which must be as before;
-	// [machine.ErrUploadChanged].
+	// AppendUpload stores the next piece of an upload. The upload must still be in the state
+	// before, else the error is [machine.ErrUploadChanged].
 	AppendUpload(ctx context.Context, ns uint32, key machine.UploadKey, before machine.Upload, piece []byte, at int64) (machine.Upload, error)
 	// FinishUpload makes an upload a blob; [machine.ErrUploadChanged].
 	FinishUpload(ctx context.Context, ns uint32, key machine.UploadKey, up machine.Upload, blob machine.Blob) (existed bool, err error)
-	// Blob returns what is known of a blob; [machine.ErrNoBlob].
+	// Blob returns the metadata of a blob; [machine.ErrNoBlob].
 	Blob(ctx context.Context, ns uint32, sum [32]byte) (machine.Blob, error)
 	// Piece returns the n-th piece of a blob or an upload; [machine.ErrNoBlob].
 	Piece(ctx context.Context, ns uint32, pieces [16]byte, n int) ([]byte, error)
-	// SweepBlobs removes what was last stored before a time, Unix nanoseconds, and
-	// what no run refers to.
+	// SweepBlobs removes uploads and unreferenced blobs that were last stored before a time, Unix
+	// nanoseconds.
 	SweepBlobs(ctx context.Context, ns uint32, before int64) (machine.BlobSweep, error)
 }
 
 // PutRequest is the argument of [Service.Put].
 type PutRequest struct {
 	runtime.Call
-	// UploadID names the upload among those of the principal; "" = one that cannot
-	// be gone on with.
+	// UploadID names the upload among those of the principal; "" = an upload that cannot be
+	// resumed.
 	UploadID  string
 	MediaType string
-	// Ref is what the whole must be; "" = not asked.
+	// Ref is the expected reference of the complete blob; "" = not checked.
 	Ref string
 }
 
-// Info is a blob as it is told, or how far its upload is.
+// Info describes a blob, or the progress of its upload.
 type Info struct {
 	// Ref is "" while the upload is not complete.
 	Ref string
-	// Size in bytes; of an upload: where to go on.
+	// Size is in bytes; for an upload, it is the offset to continue from.
 	Size      int64
 	MediaType string
-	// Duplicate: these bytes were stored before.
+	// Duplicate reports whether these bytes were already stored.
 	Duplicate bool
 }
 
-// Writer takes the pieces of one blob. Not safe for concurrent use.
+// Writer receives the pieces of one blob. Not safe for concurrent use.
 type Writer struct {
 	r    *Service
 	ns   uint32
@@ -83,12 +82,12 @@ type Writer struct {
 	hash hash.Hash
 	// pending are bytes that do not fill a piece yet.
 	pending []byte
-	// known is the blob that is there already.
+	// known is the blob if it is already stored.
 	known *machine.Blob
 }
 
-// Put begins an upload or goes on with it. Errors: PERMISSION_DENIED
-// SCOPE_MISSING, FAILED_PRECONDITION BLOBS_OFF, UNAVAILABLE DRAINING.
+// Put starts or resumes an upload. Errors: PERMISSION_DENIED SCOPE_MISSING, FAILED_PRECONDITION
+// BLOBS_OFF, UNAVAILABLE DRAINING.
 func (r *Service) Put(ctx context.Context, req PutRequest) (*Writer, error) {
 	ns, err := r.admit(req.Call, policy.RunsWrite|policy.Work)
 	if err != nil {
@@ -100,7 +99,7 @@ func (r *Service) Put(ctx context.Context, req PutRequest) (*Writer, error) {
 	w := &Writer{r: r, ns: ns, req: req, hash: sha256.New()}
 	w.key = machine.UploadKey{Principal: req.Principal.Name(), ID: req.UploadID}
 	if req.UploadID == "" {
-		// The word is nobody's to guess, and no caller's id begins like it.
+		// The id cannot be guessed, and callers may not use its prefix.
 		w.key.ID = validate.ReservedPrefix + r.cfg.IDs.Token()
 	}
 	if req.Ref != "" {
@@ -119,7 +118,7 @@ func (r *Service) Put(ctx context.Context, req PutRequest) (*Writer, error) {
 	return w, w.goOn(ctx)
 }
 
-// blobs checks that there are any, and the caller's right.
+// admit checks that blobs are enabled, and the caller's right.
 func (r *Service) admit(call runtime.Call, scopes runtime.Scopes) (uint32, error) {
 	ns, err := r.cfg.Engine.Admit(call, scopes)
 	if err != nil {
@@ -142,7 +141,7 @@ func parseRef(ref string) (sum [32]byte, err error) {
 	return [32]byte(raw), nil
 }
 
-// goOn hashes what is stored of the upload already.
+// goOn hashes the stored part of the upload.
 func (w *Writer) goOn(ctx context.Context) (err error) {
 	if w.up, err = w.r.cfg.Store.Upload(ctx, w.ns, w.key); err != nil {
 		return fmt.Errorf("runtime: %w", err)
@@ -157,14 +156,13 @@ func (w *Writer) goOn(ctx context.Context) (err error) {
 	return nil
 }
 
-// Known: the blob that was asked for is there; nothing has to be written.
+// Known reports whether the requested blob is already stored, so that no data has to be written.
 func (w *Writer) Known() bool { return w.known != nil }
 
 func (w *Writer) size() int64 { return w.up.Size + int64(len(w.pending)) }
 
-// Write takes the bytes from an offset on; those that it has already are skipped.
-// Errors: INVALID_ARGUMENT BLOB_GAP, RESOURCE_EXHAUSTED BLOB_TOO_LARGE, ABORTED
-// UPLOAD_CONTENDED.
+// Write appends the bytes from an offset on; bytes that it already has are skipped. Errors:
+// INVALID_ARGUMENT BLOB_GAP, RESOURCE_EXHAUSTED BLOB_TOO_LARGE, ABORTED UPLOAD_CONTENDED.
 func (w *Writer) Write(ctx context.Context, offset int64, data []byte) error {
 	have := w.size()
 	if offset > have {
@@ -208,14 +206,14 @@ func uploadFailed(err error) error {
 	if errors.Is(err, machine.ErrUploadChanged) {
 		return &machine.Error{
 			Code: machine.CodeAborted, Reason: "UPLOAD_CONTENDED", Field: "upload_id",
-			Message: "somebody else goes on with the same upload",
+			Message: "another caller continues the same upload",
 		}
 	}
 	return fmt.Errorf("runtime: upload: %w", err)
 }
 
-// Pause stores what was written and says where to go on. An upload without an
-// id of the caller's is only forgotten by a sweep.
+// Pause stores the received bytes and returns the offset to continue from. An upload without an id
+// of the caller cannot be resumed; a sweep removes it.
 func (w *Writer) Pause(ctx context.Context) (Info, error) {
 	if w.known != nil {
 		return infoOf(w.known, true), nil
@@ -229,8 +227,8 @@ func (w *Writer) Pause(ctx context.Context) (Info, error) {
 	return Info{Size: w.size()}, nil
 }
 
-// Finish makes what was written a blob. Beside the errors of Write:
-// INVALID_ARGUMENT BLOB_MISMATCH, after which the upload is as it was.
+// Finish makes the received bytes a blob. Errors: those of Write, and INVALID_ARGUMENT
+// BLOB_MISMATCH, which leaves the upload as it was.
 func (w *Writer) Finish(ctx context.Context) (Info, error) {
 	if w.known != nil {
 		return w.refresh(ctx)
@@ -259,8 +257,7 @@ func (w *Writer) Finish(ctx context.Context) (Info, error) {
 	return infoOf(&blob, existed), nil
 }
 
-// refresh stores a known blob anew, so that no sweep takes it before it is
-// referred to.
+// refresh stores a known blob again, so that no sweep removes it before a run refers to it.
 func (w *Writer) refresh(ctx context.Context) (Info, error) {
 	blob := *w.known
 	blob.At = w.r.cfg.Clock.Now().UnixNano()
@@ -277,8 +274,8 @@ func infoOf(b *machine.Blob, existed bool) Info {
 	}
 }
 
-// Get reads a blob from an offset on: emit is called for each piece, at least
-// once. Errors: NOT_FOUND BLOB_NOT_FOUND, OUT_OF_RANGE BLOB_OFFSET, those of emit.
+// Get reads a blob from an offset on. It calls emit for each piece, at least once. Errors:
+// NOT_FOUND BLOB_NOT_FOUND, OUT_OF_RANGE BLOB_OFFSET, those of emit.
 func (r *Service) Get(ctx context.Context, call runtime.Call, ref string, offset int64, emit func(info Info, at int64, piece []byte) error) error {
 	ns, err := r.admit(call, policy.RunsRead|policy.RunsWrite|policy.Work)
 	if err != nil {
@@ -327,7 +324,7 @@ func (r *Service) emit(ctx context.Context, ns uint32, blob *machine.Blob, offse
 	return emit(info, offset, nil)
 }
 
-// Run removes, now and then, what nothing refers to, until ctx ends; it returns nil.
+// Run sweeps unreferenced blobs periodically until ctx ends. It returns nil.
 func (r *Service) Run(ctx context.Context) error {
 	for {
 		select {
@@ -335,12 +332,12 @@ func (r *Service) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		_ = r.Sweep(ctx) // what is left is found by the next sweep
+		_ = r.Sweep(ctx) // The next sweep retries.
 	}
 }
 
-// Sweep removes, in every namespace, blobs that nothing refers to and
-// uploads that nobody goes on with, once they are older than Config.Grace.
+// Sweep removes, in every namespace, unreferenced blobs and abandoned uploads that are older than
+// Config.Grace.
 func (r *Service) Sweep(ctx context.Context) error {
 	if r.cfg.Store == nil {
 		return nil

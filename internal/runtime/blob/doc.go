@@ -1,7 +1,8 @@
-// Package blob is the room of what is too large for a run's journal, which then holds a reference:
-// uploads that can be gone on with, reading from an offset, the sweep.
+// Package blob stores values that are too large for a run's journal, which then has a reference. It
+// offers uploads that can be resumed, reads from an offset, and a sweep.
 //
-// Owns: pieces on their way into a blob, and when a blob is old enough to go.
-// Keeps: a blob is named by the hash of its bytes and is whole or not there; what a run refers to
-// is never swept.
+// Owns: the pieces of uploads, and when a blob is old enough to be removed.
+//
+// Guarantees: a blob is named by the hash of its bytes, and is complete or absent. A blob that a
+// run refers to is never removed.
 package blob

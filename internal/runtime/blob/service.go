@@ -9,35 +9,35 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-// Engine is what the room needs of the way of a transition.
+// Engine is the part of the runtime engine that blobs use.
 type Engine interface {
 	// Admit resolves a namespace for a caller that has one of the scopes.
 	Admit(call runtime.Call, scopes runtime.Scopes) (uint32, error)
-	// Health is nil while inputs are taken, else why they are not.
+	// Health returns nil while the engine accepts inputs, else the reason why it does not.
 	Health() error
-	// NamespaceNumbers are those that are served.
+	// NamespaceNumbers returns the served namespaces.
 	NamespaceNumbers() []uint32
 }
 
-// Config is everything that a [Service] needs. Engine, Clock and IDs are required; zero
-// fields of the rest take their default.
+// Config configures a [Service]. Engine, Clock and IDs are required. The other fields have a
+// default for zero.
 type Config struct {
 	Engine Engine
 	Clock  runtime.Clock
 	IDs    runtime.IDs
-	// Store keeps the blobs; nil: there are none (BLOBS_OFF).
+	// Store stores the blobs; nil = no blobs (BLOBS_OFF).
 	Store Store
-	// MaxBytes bounds one blob. Default [DefaultMaxBytes].
+	// MaxBytes bounds one blob, in bytes. Default [DefaultMaxBytes].
 	MaxBytes int64
-	// Grace is how long a blob is kept that nothing refers to. Default [DefaultGrace].
+	// Grace is how long an unreferenced blob is kept. Default [DefaultGrace].
 	Grace time.Duration
 }
 
-// Service takes, gives and sweeps blobs. Its owner is the wiring; it holds no state but
-// its configuration, so that it needs no lock. Safe for concurrent use.
+// Service stores, reads and sweeps blobs. The server creates it. It has no state besides its
+// configuration and needs no lock. Safe for concurrent use.
 type Service struct{ cfg Config }
 
-// New checks the configuration, all faults at once; it starts nothing.
+// New checks the configuration, returns all errors at once, and starts no goroutine.
 func New(cfg Config) (*Service, error) {
 	var faults []error
 	if cfg.Engine == nil || cfg.Clock == nil || cfg.IDs == nil {

@@ -1,10 +1,12 @@
-// Package budget counts what runs reserve and settle in the operator's accounts, over all runs of a
-// namespace that have a label, in windows of time.
+// Package budget counts the reservations and settled usage of the operator's accounts. An account
+// covers all runs of a namespace with a label, in a window of time.
 //
-// Owns: the table of accounts in force, the arithmetic of their windows, and in memory what is
-// reserved and settled of each; the store has the same in rows.
-// Keeps: no account is over its limit by what was reserved, however many runs ask at once: an input
-// is counted before its commit, in all of its accounts or in none. What it changes is read off the
-// run's states before and after, so that nothing has to be given back. A nil [Ledger]
-// counts nothing.
+// Owns: the current table of accounts and the operator's prices of models; the arithmetic of their
+// windows; the reserved and settled amounts of each account in memory. The store has the same
+// amounts in rows.
+//
+// Guarantees: reservations never exceed the limit of an account, however many runs ask at once. An
+// input is counted before its commit, in all of its accounts or in none. The changes of an input
+// are computed from the states of the run before and after, so no release can be forgotten. A nil
+// [Ledger] counts nothing.
 package budget

@@ -8,22 +8,22 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// key names an account of a namespace.
+// key identifies an account of a namespace.
 type key struct {
 	namespace uint32
 	account   string
 }
 
-// Ledger has what is reserved and settled of each account. Safe for concurrent use.
+// Ledger holds the reserved and settled amounts of each account. Safe for concurrent use.
 type Ledger struct {
 	mu    sync.Mutex
 	table *Table
 	rows  map[key]*machine.AccountRow
-	// refused counts the inputs that did not fit, since the start.
+	// refused counts the inputs that exceeded the limit, since the start.
 	refused map[key]int64
 }
 
-// New makes a ledger of the rows that a store has.
+// New returns a Ledger with the stored rows.
 func New(table *Table, rows []machine.AccountRow) *Ledger {
 	l := &Ledger{table: table, rows: make(map[key]*machine.AccountRow, len(rows)), refused: map[key]int64{}}
 	for i := range rows {
@@ -32,23 +32,23 @@ func New(table *Table, rows []machine.AccountRow) *Ledger {
 	return l
 }
 
-// Replace puts another table in force. What is reserved stays so, also where it is more
-// than is allowed now.
+// Replace applies a new table. Reservations stay, even above a new limit.
 func (l *Ledger) Replace(t *Table) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.table = t
 }
 
-// Reservation is what an input that is not committed yet has changed in the ledger; the zero
-// value changed nothing.
+// Reservation is the change that an uncommitted input makes in the ledger. The zero value is no
+// change.
 type Reservation struct {
 	ledger    *Ledger
 	namespace uint32
 	changes   []machine.ChargeChange
 }
 
-// Close says whether the input was stored; what was not is taken back. Nothing is held then.
+// Close ends the reservation. stored reports whether the input was committed; otherwise the change
+// is undone.
 func (h *Reservation) Close(stored bool) {
 	l, changes := h.ledger, h.changes
 	h.ledger, h.changes = nil, nil
@@ -62,9 +62,16 @@ func (h *Reservation) Close(stored bool) {
 	}
 }
 
-// Decide is [rules.Step] for a run with accounts: an input that moves money is stamped with
-// them and taken again, and where one does not hold what it would reserve, the machine is
-// told how much it does. The hold ends with the commit.
+// Decide is [rules.Step] for a run with accounts. An input that changes amounts is stamped with the
+// accounts and applied again. If an account cannot cover the reservation, the stamp says how much
+// is left. The returned reservation must be closed after the commit.
+//
+// Problem: many runs reserve from the same accounts concurrently, and the machine is pure and does
+// not know the accounts.
+//
+// Invariants: the mutex is held from the check of the limits until the amounts are added, so two
+// inputs cannot both use the last part of a limit. The amounts of an input are added to all of its
+// accounts or to none.
 func (l *Ledger) Decide(g *machine.Graph, s *machine.State, in machine.Input) (machine.Result, Reservation, error) {
 	result, err := rules.Step(g, s, in)
 	if l == nil || err != nil || result.Batch == nil {
@@ -92,9 +99,9 @@ func (l *Ledger) Decide(g *machine.Graph, s *machine.State, in machine.Input) (m
 	return result, hold, nil
 }
 
-// hits are the accounts that a run is counted in: those of its labels, and those in which
-// it holds something that are in the table no more. The labels are its own, or those of the run
-// in whose accounts it counts itself.
+// hits returns the accounts that a run is counted in: the accounts of its labels, and accounts that
+// are no longer in the table but still hold reservations of the run. A run that counts in the
+// accounts of another run has the labels of that run.
 func (l *Ledger) hits(before, after *machine.State) []hit {
 	labels, counted := after.Accountable()
 	if !counted {
@@ -121,19 +128,19 @@ func named(hits []hit, name string) bool {
 	return false
 }
 
-// moves: the input reserves, settles or releases, or asks a model, which may cost although
-// nobody says how much.
+// moves reports whether the input reserves, settles or releases an amount, or requests a model
+// call, which may cost an unknown amount.
 func moves(before, after *machine.State, c machine.Command) bool {
 	return asks(before, after, c) || settledAmount(before) != settledAmount(after) || held(before) != held(after)
 }
 
-// asks: a call of a model is asked for that was not under way.
+// asks reports whether the input starts a model call that was not active before.
 func asks(before, after *machine.State, c machine.Command) bool {
 	_, ok := c.(machine.RequestModel)
 	return ok && before != nil && open(before) < open(after)
 }
 
-// open counts the attempts of pending calls of models.
+// open counts the attempts of pending model calls.
 func open(s *machine.State) (n int) {
 	for i := range s.Steps {
 		if p := &s.Steps[i]; p.Model != nil && p.Status == machine.StepStatusPending {
@@ -153,8 +160,7 @@ func held(s *machine.State) machine.Amount {
 	return machine.Amount{Tokens: tokens, CostMicro: cost}
 }
 
-// priced refuses a call of a model that nobody has a price of, where an account counts
-// what calls cost.
+// priced refuses a model call without a known price, if an account limits the cost.
 func priced(g *machine.Graph, hits []hit, c machine.Command) error {
 	ask, ok := c.(machine.RequestModel)
 	if !ok || ask.Bound.CostMicro > 0 || rules.PriceOf(g, &ask.Bound) != nil {
@@ -168,11 +174,11 @@ func priced(g *machine.Graph, hits []hit, c machine.Command) error {
 	return nil
 }
 
-// bills stamps the accounts; all of those that do not hold the input say so.
+// bills stamps the accounts. Each account that cannot cover the input is marked.
 func (l *Ledger) bills(hits []hit, before, after *machine.State, c machine.Command) []machine.Bill {
 	var least int64
 	if asks(before, after, c) {
-		least = 1 // what is asked for is more than nothing
+		least = 1 // a request needs more than zero
 	}
 	bills := make([]machine.Bill, len(hits))
 	for i := range hits {
@@ -190,7 +196,8 @@ func (l *Ledger) bills(hits []hit, before, after *machine.State, c machine.Comma
 		if fits(needTokens, tokens, maxTokens) && fits(needCost, cost, maxCost) {
 			continue
 		}
-		// What the run holds elsewhere and not here yet comes to this account, too.
+		// Amounts that the run holds in other accounts, and not yet here, are counted for this
+		// account too.
 		tokens, cost = sum(tokens, held(before).Tokens-was.HeldTokens), sum(cost, held(before).CostMicro-was.HeldCostMicro)
 		bills[i].Short, bills[i].LeftTokens, bills[i].LeftCostMicro = true, left(maxTokens, tokens), left(maxCost, cost)
 		if h.entry != nil {
@@ -200,7 +207,7 @@ func (l *Ledger) bills(hits []hit, before, after *machine.State, c machine.Comma
 	return bills
 }
 
-// fits: so much more, if it is more, is within the limit.
+// fits reports whether an additional amount, if positive, is within the limit.
 func fits(need, have, limit int64) bool {
 	return limit == math.MaxInt64 || need <= 0 || need <= limit-have
 }
@@ -212,7 +219,7 @@ func left(limit, have int64) int64 {
 	return limit - have
 }
 
-// sum adds and stops at the largest number.
+// sum adds and saturates at the largest number.
 func sum(a, b int64) int64 {
 	if b > 0 && a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -220,7 +227,7 @@ func sum(a, b int64) int64 {
 	return a + b
 }
 
-// row is an account's, made where there is none; the mutex is held.
+// row returns the row of an account and creates it if needed. The caller holds the mutex.
 func (l *Ledger) row(namespace uint32, account string) *machine.AccountRow {
 	k := key{namespace, account}
 	if l.rows[k] == nil {

@@ -16,14 +16,14 @@ type Prices struct {
 	prices atomic.Pointer[map[string]machine.Price]
 }
 
-// New makes a table of prices that nobody changes any more.
+// NewPrices returns a table of prices.
 func NewPrices(prices map[string]machine.Price) *Prices {
 	t := &Prices{}
 	t.Replace(prices)
 	return t
 }
 
-// Replace puts another table in force.
+// Replace applies another table.
 func (t *Prices) Replace(prices map[string]machine.Price) { t.prices.Store(&prices) }
 
 func (t *Prices) all() map[string]machine.Price {
@@ -33,8 +33,8 @@ func (t *Prices) all() map[string]machine.Price {
 	return *t.prices.Load()
 }
 
-// Of is the operator's price of a model that its pack does not price; nil where the pack
-// does, where there is none, and where no model is named.
+// Of returns the operator's price of a model that its pack does not price. It returns nil if the
+// pack prices the model, if there is no price, or if model is "".
 func (t *Prices) Of(g *machine.Graph, model string) *machine.Price {
 	if _, ok := g.Prices[model]; ok || model == "" {
 		return nil
@@ -51,7 +51,7 @@ func (t *Prices) Stamp(g *machine.Graph, u machine.Usage) machine.Usage {
 	return u
 }
 
-// Priced names the models that have a price in runs of a graph, in order.
+// Priced lists the models that have a price in runs of a graph, in order.
 func (t *Prices) Priced(g *machine.Graph) []string {
 	all := maps.Clone(t.all())
 	if all == nil {
@@ -61,9 +61,9 @@ func (t *Prices) Priced(g *machine.Graph) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// Admit refuses a run that has a budget of cost and may ask a model which nobody prices:
-// one that it names for its prompts, or that they are written for. Where the sidecar itself executes it, own are the
-// sidecar's models, and the one that each prompt's turns will ask is known.
+// Admit refuses a run with a cost budget that may ask a model without a price. It checks the models
+// that the run names for its prompts, or that the prompts are written for. If the sidecar itself
+// executes the run, own are the sidecar's models, and the model of each prompt's turns is known.
 func (t *Prices) Admit(g *machine.Graph, own []string) error {
 	if g.Budget.MaxCostMicroUSD == 0 {
 		return nil
@@ -88,8 +88,8 @@ func (t *Prices) Admit(g *machine.Graph, own []string) error {
 	return nil
 }
 
-// Check refuses a model that nobody prices, in a run that has a budget of cost; field is
-// where the model is named.
+// Check refuses a model without a price in a run with a cost budget. field is where the model is
+// named.
 func (t *Prices) Check(g *machine.Graph, model, field string) error {
 	if _, ok := g.Prices[model]; ok || g.Budget.MaxCostMicroUSD == 0 || t.Of(g, model) != nil {
 		return nil
@@ -101,8 +101,8 @@ func (t *Prices) Check(g *machine.Graph, model, field string) error {
 	}
 }
 
-// StampOf is Stamp for usage of a model that is known: the one that was asked for, whatever
-// the provider calls the one that answered. "" = it is not known.
+// StampOf is Stamp for usage of a requested model, not the name that the provider reports; "" = not
+// known.
 func (t *Prices) StampOf(model string, g *machine.Graph, u machine.Usage) machine.Usage {
 	if model != "" {
 		u.Model = model

@@ -10,10 +10,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Each is the value of an account that there is of each value of its label.
+// Each is the value of an entry that makes each value of its label a separate account.
 const Each = "*"
 
-// MaxAccounts bounds a table.
+// MaxAccounts bounds the entries of a table.
 const MaxAccounts = 1000
 
 // maxName bounds labels and values in a table, in bytes.
@@ -21,20 +21,20 @@ const maxName = 256
 
 // Account is one entry of the operator's table.
 type Account struct {
-	// Label is the key of the label that a run has to have; "" = every run of a namespace
-	// has it, with the value "".
+	// Label is the key of the label that a run must have; "" = every run of a namespace, with the
+	// value "".
 	Label string
-	// Value is the label's, [Each] = each value is an account of its own.
+	// Value is the value of the label; [Each] = each value is a separate account.
 	Value  string
 	Window Window
-	// Zone is where the window's days begin; "" = UTC.
+	// Zone is the time zone in which the window's days begin; "" = UTC.
 	Zone string
 	// MaxTokens and MaxCostMicro are the limits; 0 = none.
 	MaxTokens, MaxCostMicro int64
 }
 
-// slot is what an entry is in its table: those that differ in nothing but the value are of
-// one slot, and of a run's label the entry with its value counts, else that of each.
+// slot groups the entries that differ only in their value. For a run's label the entry with its
+// value applies, else the entry with [Each].
 type slot struct {
 	label  string
 	window Window
@@ -43,13 +43,13 @@ type slot struct {
 	values map[string]*Account
 }
 
-// Table is the accounts in force.
+// Table is the set of accounts. It is immutable.
 type Table struct {
 	accounts []Account
 	slots    []*slot
 }
 
-// NewTable makes a table. The error names every fault.
+// NewTable checks the entries and returns a Table. The error contains every fault.
 func NewTable(accounts []Account) (*Table, error) {
 	t := &Table{accounts: slices.Clone(accounts)}
 	var faults Faults
@@ -78,8 +78,7 @@ func NewTable(accounts []Account) (*Table, error) {
 	return t, nil
 }
 
-// Fault is what is wrong with one field of the operator's accounts; Faults are the error that
-// has all of them.
+// Fault is an error in one field of the operator's accounts. Faults is an error with all of them.
 type (
 	Fault  struct{ Field, Message string }
 	Faults []Fault
@@ -93,7 +92,7 @@ func (f Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// check tells the faults of one entry; the answer is its zone, nil = it has none.
+// check reports the faults of one entry and returns its time zone; nil = the zone is invalid.
 func (a *Account) check(fault func(field, format string, args ...any)) *time.Location {
 	if len(a.Label) > maxName || strings.Contains(a.Label, "=") {
 		fault("label", "want the key of a label, at most %d bytes without \"=\"", maxName)
@@ -141,8 +140,8 @@ func (t *Table) slot(a *Account, zone *time.Location) *slot {
 	return s
 }
 
-// name of the account of a value, for example "tenant=acme/day@Europe/Berlin", or "/month"
-// of all runs.
+// name returns the name of the account of a value, for example "tenant=acme/day@Europe/Berlin", or
+// "/month" for all runs.
 func (s *slot) name(value string) string {
 	name := "/" + string(s.window)
 	if s.label != "" {
@@ -154,15 +153,15 @@ func (s *slot) name(value string) string {
 	return name
 }
 
-// hit is an account of a run at a time.
+// hit is an account that a run is counted in at a time.
 type hit struct {
 	name string
-	// entry is nil where the table has it no more.
+	// entry is nil if the table no longer has the account.
 	entry  *Account
 	window int64
 }
 
-// of lists the accounts of a run's labels.
+// of returns the accounts for a run's labels.
 func (t *Table) of(labels []machine.Label, at int64) []hit {
 	var hits []hit
 	for _, s := range t.slots {
@@ -175,7 +174,7 @@ func (t *Table) of(labels []machine.Label, at int64) []hit {
 	return hits
 }
 
-// valueOf is the value of a label; that of "" is "".
+// valueOf returns the value of a label; the value of "" is "".
 func valueOf(labels []machine.Label, key string) (string, bool) {
 	for _, l := range labels {
 		if l.Key == key && key != "" {
@@ -192,7 +191,7 @@ func (s *slot) entry(value string) *Account {
 	return s.values[Each]
 }
 
-// begin is when the window began, Unix nanoseconds; 0 = it always was.
+// begin returns when the window began, Unix nanoseconds; 0 = the window has no beginning.
 func (s *slot) begin(at int64) int64 {
 	begin := s.window.Begin(time.Unix(0, at), s.at)
 	if begin.IsZero() {
@@ -201,7 +200,7 @@ func (s *slot) begin(at int64) int64 {
 	return begin.UnixNano()
 }
 
-// limits are what may be reserved and settled.
+// limits returns how much may be reserved and settled together.
 func (h *hit) limits() (tokens, cost int64) {
 	tokens, cost = math.MaxInt64, math.MaxInt64
 	if h.entry != nil && h.entry.MaxTokens > 0 {

@@ -8,22 +8,22 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// View is one account as it stands.
+// View is the current state of one account.
 type View struct {
 	Name string
-	// Begin and End of the window, Unix nanoseconds; 0 = there is none.
+	// Begin and End are the bounds of the window, Unix nanoseconds; 0 = none.
 	Begin, End int64
-	// Settled in the window; Held by what is under way.
+	// Settled is the settled usage in the window; Held, the reservations of active calls.
 	Settled, Held machine.Amount
-	// Limit is 0 where there is none.
+	// Limit is 0 if there is none.
 	Limit machine.Amount
-	// Refused is how often an input did not fit, since the start.
+	// Refused is how often an input exceeded the limit, since the start.
 	Refused int64
 }
 
-// List shows the accounts of a namespace whose names begin with a prefix and come after
-// another, in order, at most so many; those that runs were counted in, and those of a
-// table's own values. more: there are others.
+// List lists accounts of a namespace in order: those with the prefix in their name that come after
+// the given name, at most the given number. It includes accounts with counted runs and accounts
+// with an explicit value in the table. more reports whether there are further ones.
 func (l *Ledger) List(namespace uint32, prefix, after string, most int, now time.Time) (views []View, more bool) {
 	if l == nil {
 		return nil, false
@@ -42,7 +42,7 @@ func (l *Ledger) List(namespace uint32, prefix, after string, most int, now time
 	return views, false
 }
 
-// names are those of a namespace's accounts, in order; the mutex is held.
+// names returns the names of a namespace's accounts, in order. The caller holds the mutex.
 func (l *Ledger) names(namespace uint32) []string {
 	var names []string
 	for k := range l.rows {
@@ -79,7 +79,7 @@ func (l *Ledger) view(namespace uint32, name string, now time.Time) View {
 	return v
 }
 
-// named finds the entry of an account by its name; nil: the table has none.
+// named finds the entry of an account by its name; nil = not in the table.
 func (t *Table) named(name string) (*slot, *Account) {
 	for _, s := range t.slots {
 		value, ok := s.valueIn(name)
@@ -104,18 +104,18 @@ func (s *slot) valueIn(name string) (string, bool) {
 	return strings.CutSuffix(value, empty[len(label):])
 }
 
-// Figure is what all accounts of one entry of the table have together.
+// Figure is the sum over all accounts of one entry of the table.
 type Figure struct {
-	// Name is that of the account, with the value "*" where each has one.
+	// Name is the name of the account, with the value "*" for [Each].
 	Name string
-	// Accounts are as many as runs were counted in.
+	// Accounts is the number of accounts with counted runs.
 	Accounts             int64
 	Settled, Held, Limit machine.Amount
-	// Refused is how often an input did not fit, since the start.
+	// Refused is how often an input exceeded a limit, since the start.
 	Refused int64
 }
 
-// Figures are as many as the table has entries, in its order.
+// Figures returns one Figure for each entry of the table, in its order.
 func (l *Ledger) Figures(now time.Time) []Figure {
 	if l == nil {
 		return nil

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	_ "time/tzdata" // zones are the same wherever the sidecar runs
+	_ "time/tzdata" // time zones are the same on every host
 )
 
-// Window is how long an account counts before it begins anew.
+// Window is the period after which an account starts from zero.
 type Window string
 
 // The windows.
@@ -17,10 +17,10 @@ const (
 	Ever  Window = "ever"
 )
 
-// windows are all of them, as faults list them.
+// windows lists all windows, as in error messages.
 var windows = []Window{Day, Month, Ever}
 
-// Begin is when the window began that an instant lies in; the zero time: it always was.
+// Begin returns when the window of an instant began; the zero time = it has no beginning.
 func (w Window) Begin(at time.Time, zone *time.Location) time.Time {
 	year, month, day := at.In(zone).Date()
 	switch w {
@@ -33,7 +33,7 @@ func (w Window) Begin(at time.Time, zone *time.Location) time.Time {
 	}
 }
 
-// End is when the window ends that an instant lies in; the zero time: it does not.
+// End returns when the window of an instant ends; the zero time = it has no end.
 func (w Window) End(at time.Time, zone *time.Location) time.Time {
 	year, month, day := at.In(zone).Date()
 	switch w {
@@ -46,13 +46,13 @@ func (w Window) End(at time.Time, zone *time.Location) time.Time {
 	}
 }
 
-// first is the first instant of a day: where clocks are put forward at midnight, the one
-// at which the day begins an hour later.
+// first returns the first instant of a day. If clocks are put forward at midnight, the day begins
+// an hour later.
 func first(year int, month time.Month, day int, zone *time.Location) time.Time {
 	at := time.Date(year, month, day, 0, 0, 0, 0, zone)
 	noon := time.Date(year, month, day, 12, 0, 0, 0, zone)
 	if at.Day() != noon.Day() {
-		// Midnight is not there: time.Date took the offset before the change.
+		// Midnight does not exist: time.Date used the offset before the change.
 		_, after := noon.Zone()
 		_, before := at.Zone()
 		at = at.Add(time.Duration(after-before) * time.Second)
@@ -60,7 +60,7 @@ func first(year int, month time.Month, day int, zone *time.Location) time.Time {
 	return at
 }
 
-// zoneOf finds a time zone of the IANA database; "" is UTC.
+// zoneOf returns a time zone of the IANA database; "" is UTC.
 func zoneOf(name string) (*time.Location, error) {
 	if name == "" {
 		return time.UTC, nil

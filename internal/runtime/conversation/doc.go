@@ -1,7 +1,8 @@
-// Package conversation prepares requests to models: it finds what they refer to, checks it, and
-// makes the digests by which equal requests are known, whatever of them was said before.
+// Package conversation prepares requests to models. It resolves and checks their references, and
+// computes the digests that identify equal requests, however their messages are referred to.
 //
-// Owns: nothing of a run; it reads what was.
-// Keeps: what is prepared refers to records alone, so that it is resolved for ever by them; its
-// cost is that of what is new in it, not of what was said before.
+// Owns: no data of runs; it reads their history.
+//
+// Guarantees: a prepared request refers only to records, so it can always be resolved from them.
+// The cost depends on the new part of the request, not on the length of the conversation.
 package conversation

@@ -11,8 +11,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// includeRequired says what the request contains of what it has to, and adds the rest where it was asked
-// to. A round that was answered gets what its recorded request has: it is the same request.
+// includeRequired lists the required messages that the request contains, and adds the missing ones
+// if the request asks for that. An answered round gets the messages of its recorded request,
+// because it is the same request.
 func (p *resolution) includeRequired(ctx context.Context, c *machine.RequestModel) error {
 	if c.IncludeRequired {
 		seqs, err := p.due(ctx, c)
@@ -38,7 +39,7 @@ func (p *resolution) includeRequired(ctx context.Context, c *machine.RequestMode
 	return nil
 }
 
-// due are the records that are to be added.
+// due returns the records that have to be added.
 func (p *resolution) due(ctx context.Context, c *machine.RequestModel) (seqs []uint64, err error) {
 	if step := rules.Round(p.state, c); step != nil && step.Status == machine.StepStatusOK {
 		return p.recorded(ctx, step)
@@ -55,7 +56,8 @@ func (p *resolution) due(ctx context.Context, c *machine.RequestModel) (seqs []u
 	return seqs, nil
 }
 
-// recorded are those of an answered round that the request does not have itself.
+// recorded returns the records that the recorded request of an answered round includes and this
+// request does not.
 func (p *resolution) recorded(ctx context.Context, step *machine.ToolStep) (seqs []uint64, err error) {
 	asked, _, err := p.past.ModelRequest(ctx, p.key, machine.StepRef{Step: step.Step, Request: step.RequestSeq})
 	if err != nil {
@@ -73,7 +75,8 @@ func (p *resolution) has(seq uint64) bool {
 	return slices.ContainsFunc(p.out.Messages, func(m machine.ModelMessage) bool { return m.IncludedSeq == seq })
 }
 
-// contains: the request refers to it, or to the part of the conversation that it is in.
+// contains reports whether the request refers to the message, or to the part of the conversation
+// that contains it.
 func (p *resolution) contains(ctx context.Context, h machine.RequiredMessage) (bool, error) {
 	if h.Row == 0 || p.has(h.Seq) {
 		return p.has(h.Seq), nil
@@ -94,10 +97,10 @@ func (p *resolution) contains(ctx context.Context, h machine.RequiredMessage) (b
 	}), nil
 }
 
-// checkIncluded checks that a record is one of what requests have to contain.
+// checkIncluded checks that a record is a message that requests can include.
 func (p *resolution) checkIncluded(ctx context.Context, field string, seq uint64) error {
 	refused := &machine.Error{
-		Code: machine.CodeFailedPrecondition, Reason: "NO_SUCH_STEERING", Field: field, Message: fmt.Sprintf("record %d is nothing that was said to the run", seq),
+		Code: machine.CodeFailedPrecondition, Reason: "NO_SUCH_STEERING", Field: field, Message: fmt.Sprintf("record %d is not a message that a request can include", seq),
 	}
 	if seq > p.state.Seq {
 		return refused
@@ -115,13 +118,13 @@ func (p *resolution) checkIncluded(ctx context.Context, field string, seq uint64
 	return nil
 }
 
-// IncludedMessage is what a request contains because it has to.
+// IncludedMessage is a required message that a request includes.
 type IncludedMessage struct {
 	Seq  uint64
 	Text string
 }
 
-// IncludedMessages are those of a request, in its order.
+// IncludedMessages returns the included messages of a request, in its order.
 func IncludedMessages(ctx context.Context, past *history.Reader, key machine.RunKey, r *machine.ModelRequest) (heeds []IncludedMessage, err error) {
 	for i := range r.Messages {
 		seq := r.Messages[i].IncludedSeq

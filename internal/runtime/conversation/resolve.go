@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// resolution is one request on its way to be stamped.
+// resolution is the state of one call of Resolve for a model request.
 type resolution struct {
 	past  *history.Reader
 	key   machine.RunKey
@@ -22,8 +22,8 @@ type resolution struct {
 	read         bool
 }
 
-// Resolve finds what a command about calls of models refers to; every other is given back
-// as it is. The error is a *[machine.Error], or that of a read.
+// Resolve resolves the references in a command about model calls. Other commands are returned
+// unchanged. The error is a *[machine.Error] or a read error.
 func Resolve(ctx context.Context, past *history.Reader, key machine.RunKey, s *machine.State, c machine.Command) (_ machine.Command, err error) {
 	out := c
 	switch cmd := c.(type) {
@@ -42,12 +42,12 @@ func Resolve(ctx context.Context, past *history.Reader, key machine.RunKey, s *m
 	return out, nil
 }
 
-// calledModel is the model whose call is told of: the one that was asked, whatever the provider
-// calls the one that answered. Of a visit that is over the machine knows no step, so that
-// what is told of one is held against the records.
+// calledModel returns the model of a reported call: the requested one, not the name that the provider
+// reports. The machine does not know the steps of an earlier visit, so the step is looked up in the
+// records.
 func calledModel(ctx context.Context, past *history.Reader, key machine.RunKey, s *machine.State, cmd *machine.AnswerModel) (string, error) {
 	if cmd.Step == 0 || cmd.Step > s.LastStep {
-		return cmd.Usage.Model, nil // the machine's to refuse
+		return cmd.Usage.Model, nil // The machine refuses it.
 	}
 	step, err := past.FindStep(ctx, key, s, cmd.Step)
 	switch {
@@ -67,9 +67,8 @@ func calledModel(ctx context.Context, past *history.Reader, key machine.RunKey, 
 	return step.Tool, nil
 }
 
-// resolveRequest fills in where the things are that a request refers to by number, and its
-// digests. Steps, answers and results come with their Step alone, texts that are set with
-// their Hash.
+// resolveRequest adds the records that a request refers to by number, and its digests. Before, a
+// reference to a step, answer or result has only its Step, and a text has its Hash.
 func resolveRequest(ctx context.Context, past *history.Reader, key machine.RunKey, s *machine.State, c *machine.RequestModel) (*machine.ModelRequest, error) {
 	asked := c.Model
 	out := *asked
@@ -93,15 +92,15 @@ func resolveRequest(ctx context.Context, past *history.Reader, key machine.RunKe
 	return &out, nil
 }
 
-// Text is a text that is set, perhaps to nothing.
+// Text returns a text that is set, perhaps to "".
 func Text(text string) machine.ModelText {
 	return machine.ModelText{Hash: sha256.Sum256([]byte(text)), Text: text}
 }
 
-// nothing is the hash of a text that was set to nothing.
-var nothing = sha256.Sum256(nil)
+// emptyHash is the hash of a text that was set to "".
+var emptyHash = sha256.Sum256(nil)
 
-// follow takes over what the followed step asked.
+// follow takes over the settings of the request of the previous step.
 func (p *resolution) follow(ctx context.Context) error {
 	step := p.out.PreviousStep.Step
 	if step == 0 {
@@ -126,7 +125,7 @@ func (p *resolution) follow(ctx context.Context) error {
 	return nil
 }
 
-// inherited is the request's own text, if it is set, else that of the record seq.
+// inherited returns the request's own text, if it is set, else the text of the record seq.
 func inherited(own, base machine.ModelText, seq uint64) machine.ModelText {
 	if own.Hash != ([32]byte{}) || base.Hash == ([32]byte{}) {
 		return own
@@ -138,7 +137,7 @@ func inherited(own, base machine.ModelText, seq uint64) machine.ModelText {
 	return base
 }
 
-// texts checks those that are set and leaves out those that a record has.
+// texts checks the texts that are set. It replaces a text that a record already has by a reference.
 func (p *resolution) texts() error {
 	for _, t := range []struct {
 		field string
@@ -147,7 +146,7 @@ func (p *resolution) texts() error {
 	}{
 		{"request.system", &p.out.System, false}, {"request.tools_json", &p.out.Tools, true}, {"request.parameters_json", &p.out.Parameters, true},
 	} {
-		if t.text.Hash == nothing {
+		if t.text.Hash == emptyHash {
 			*t.text = machine.ModelText{}
 		}
 		if t.text.Hash == ([32]byte{}) || t.text.Seq != 0 {
@@ -166,7 +165,7 @@ func (p *resolution) texts() error {
 	return nil
 }
 
-// message takes one element of the request.
+// message resolves one element of the request.
 func (p *resolution) message(ctx context.Context, field string, m machine.ModelMessage) error {
 	var err error
 	switch {
@@ -201,7 +200,7 @@ func (p *resolution) message(ctx context.Context, field string, m machine.ModelM
 	return nil
 }
 
-// meant reads what an element stands for, the conversation once.
+// meant returns the messages of an element. It reads the conversation only once.
 func (p *resolution) meant(ctx context.Context, m *machine.ModelMessage) ([]machine.Message, error) {
 	if m.Conversation != nil {
 		return p.conversation[m.Conversation.First : m.Conversation.First+m.Conversation.Count], nil
@@ -209,7 +208,7 @@ func (p *resolution) meant(ctx context.Context, m *machine.ModelMessage) ([]mach
 	return p.past.Meant(ctx, p.key, m)
 }
 
-// among is a range of the conversation that the turn sees; nil: it is empty.
+// among returns a checked range of the conversation that the turn sees; nil = empty.
 func (p *resolution) among(ctx context.Context, field string, r *machine.ConversationRange) (*machine.ConversationRange, error) {
 	window := machine.Conversation{State: p.state.Current}
 	for _, c := range p.state.Conversations {
@@ -240,7 +239,7 @@ func (p *resolution) among(ctx context.Context, field string, r *machine.Convers
 	return &machine.ConversationRange{State: window.State, From: window.From, Next: window.Next, First: r.First, Count: count}, nil
 }
 
-// answeredStep finds a step of the visit that is answered: a MODEL step, or one of a tool.
+// answeredStep finds an answered step of the visit: a MODEL step, or a tool step.
 func (p *resolution) answeredStep(field string, step uint32, model bool) (machine.StepRef, error) {
 	for i := range p.state.Steps {
 		s := &p.state.Steps[i]
@@ -261,7 +260,7 @@ func (p *resolution) answeredStep(field string, step uint32, model bool) (machin
 	}
 }
 
-// next is the digest of a thread that goes on with a message.
+// next returns the digest of a thread after one more message.
 func next(thread [32]byte, m *machine.Message) [32]byte {
 	b := validate.NewBody(machine.CmdRequestModel)
 	defer b.Free()
@@ -270,7 +269,7 @@ func next(thread [32]byte, m *machine.Message) [32]byte {
 	return b.Sum()
 }
 
-// digest is that of everything that a request says.
+// digest returns the digest of a complete request.
 func digest(r *machine.ModelRequest) [32]byte {
 	b := validate.NewBody(machine.CmdRequestModel)
 	defer b.Free()

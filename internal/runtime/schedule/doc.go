@@ -1,8 +1,9 @@
-// Package schedule starts runs at times that the operator declares: the operator's schedules.
+// Package schedule starts runs at the times of the operator's schedules.
 //
-// Owns: what an expression of cron means in a time zone, which instants are fired and which are
-// missed, and how far each schedule is.
-// Keeps: a run that an instant began is never begun again. How far a schedule is, is stored after
-// the run is, whose id is made of the schedule and the instant: a crash between the two repeats a
-// StartRun that the store knows.
+// Owns: the meaning of a cron expression in a time zone; which instants are fired and which are
+// missed; the progress of each schedule.
+//
+// Guarantees: an instant never starts a second run. The progress of a schedule is stored after the
+// run. The id of the start request is derived from the schedule and the instant. So a crash between
+// the two only repeats a StartRun that the store recognizes as a duplicate.
 package schedule

@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// fire does what is due of one schedule. What fails is left for a later round, which decides
-// anew: by then an instant may be missed.
+// fire processes the due instants of one schedule. After a failure, a later round decides anew; an
+// instant may be missed by then.
 func (r *Scheduler) fire(ctx context.Context, e *entry) {
 	p := e.plan(time.Unix(0, e.mark.After), r.cfg.Clock.Now())
 	err := r.giveUp(ctx, e, &p)
@@ -24,7 +24,7 @@ func (r *Scheduler) fire(ctx context.Context, e *entry) {
 	}
 }
 
-// closeFailed stores that instants are missed.
+// giveUp stores that instants are missed.
 func (r *Scheduler) giveUp(ctx context.Context, e *entry, p *plan) error {
 	if p.missed == 0 {
 		return nil
@@ -38,7 +38,7 @@ func (r *Scheduler) giveUp(ctx context.Context, e *entry, p *plan) error {
 	return nil
 }
 
-// one fires an instant, or skips it.
+// one fires or skips an instant.
 func (r *Scheduler) one(ctx context.Context, e *entry, instant time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -60,7 +60,7 @@ func (r *Scheduler) one(ctx context.Context, e *entry, instant time.Time) error 
 	return nil
 }
 
-// start begins the run of an instant, or finds that it was begun before the crash.
+// start starts the run of an instant, or finds the run that was started before a crash.
 func (r *Scheduler) start(ctx context.Context, e *entry, instant time.Time) (run string, outcome Outcome, err error) {
 	req := e.request(instant)
 	run, begun, err := r.findStarted(ctx, e, e.mark.Principal, req.RequestID)
@@ -85,19 +85,22 @@ func (r *Scheduler) start(ctx context.Context, e *entry, instant time.Time) (run
 	return answer.RunID, Fired, err
 }
 
-// findStarted finds the run that a principal began with an id, also one that was deleted or erased.
+// findStarted finds the run that a principal started with an id, also a run that was deleted or
+// erased.
 func (r *Scheduler) findStarted(ctx context.Context, e *entry, principal, id string) (run string, begun bool, err error) {
 	row, begun, err := r.cfg.Used.Consumed(ctx, e.mark.Namespace, machine.Dedupe{
 		Scope: machine.PerPrincipal, Kind: machine.CmdStart, Principal: principal, ID: id,
 	})
 	if refusal, ok := errors.AsType[*machine.Error](err); ok && refusal.Code == machine.CodeFailedPrecondition {
-		// Its values are gone, and what the request was: that there was one is known.
+		// The run was erased, so the values of the request are gone, but it is known that there was
+		// a run.
 		return row.RunID, true, nil
 	}
 	return row.RunID, begun, err
 }
 
-// over: the schedule does not mind the run of the instant before, or that has ended.
+// over reports whether the instant may start a run. It may not if the schedule has Skip set and the
+// previous run has not ended.
 func (r *Scheduler) over(ctx context.Context, e *entry) (bool, error) {
 	if !e.Skip || e.mark.RunID == "" {
 		return true, nil
@@ -109,7 +112,7 @@ func (r *Scheduler) over(ctx context.Context, e *entry) (bool, error) {
 	return err == nil && st.Status.Terminal(), err
 }
 
-// put stores how far the schedule is.
+// put stores the progress of the schedule.
 func (r *Scheduler) put(ctx context.Context, e *entry, instant time.Time, mark machine.ScheduleMark) error {
 	if err := r.cfg.Store.Put(ctx, mark); err != nil {
 		return r.fails(ctx, e, instant, err)
@@ -124,10 +127,11 @@ func (r *Scheduler) set(e *entry, mark machine.ScheduleMark) {
 	e.mark = mark
 }
 
-// draining is the reason of the refusal while the sidecar ends.
+// draining is the reason of errors while the sidecar shuts down.
 const draining = "DRAINING"
 
-// fails notes an attempt, which a drain alone is not, and gives its error back.
+// fails records a failed attempt and returns its error. An error that is only caused by a shutdown
+// is not recorded.
 func (r *Scheduler) fails(ctx context.Context, e *entry, instant time.Time, err error) error {
 	if refusal, ok := errors.AsType[*machine.Error](err); errors.Is(ctx.Err(), context.Canceled) || ok && refusal.Reason == draining {
 		return err

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	_ "time/tzdata" // Zones are the same where the host has none.
+	_ "time/tzdata" // Time zones are the same on hosts that have no database.
 
 	"github.com/robfig/cron/v3"
 )
@@ -13,25 +13,28 @@ import (
 // MaxCronBytes bounds an expression.
 const MaxCronBytes = 256
 
-// Rule is an expression of cron in a time zone. Its instants are whole minutes of the zone's
-// clock. An hour that is written out, as in "30 2 * * *", is meant to come once a day: where the
-// clock leaps over it, the instant is the one at which the clock leaps; where it comes twice,
-// it counts once. With an hour that begins with "*" the rule follows the clock as it runs.
+// Rule is a cron expression in a time zone. Its instants are whole minutes of the zone's clock.
+//
+// An expression with a fixed hour, like "30 2 * * *", fires once a day when the clock is changed.
+// If the clock skips the hour, it fires at the moment of the change. If the hour comes twice, it
+// fires the first time. An expression with an hour that begins with "*" follows the clock as it
+// runs.
 type Rule struct {
 	text string
 	spec *cron.SpecSchedule
 	zone *time.Location
-	// runs: every hour counts, also one that comes twice.
+	// runs reports whether every hour counts, also one that comes twice.
 	runs bool
 }
 
-// fields are minute, hour, day of the month, month, day of the week, or a word like @daily.
+// fields parses minute, hour, day of month, month, day of week, or a descriptor like @daily.
 var fields = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 
-// words are the descriptors that there are.
+// words are the supported descriptors.
 const words = "@hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually"
 
-// ParseCron reads an expression: five fields or a word. The zone is another setting.
+// ParseCron parses an expression: five fields or a descriptor. It must not contain a time zone,
+// which is a separate setting.
 func ParseCron(text string, zone *time.Location) (*Rule, error) {
 	text = strings.Join(strings.Fields(text), " ")
 	switch {
@@ -58,22 +61,22 @@ func ParseCron(text string, zone *time.Location) (*Rule, error) {
 	return r, nil
 }
 
-// String is the expression and the zone.
+// String returns the expression and the zone.
 func (r *Rule) String() string { return r.text + " " + r.zone.String() }
 
-// Cron is the expression.
+// Cron returns the expression.
 func (r *Rule) Cron() string { return r.text }
 
-// Zone is the name of the zone.
+// Zone returns the name of the zone.
 func (r *Rule) Zone() string { return r.zone.String() }
 
-// periods bounds a search; a zone has two a year.
+// periods bounds a search; a zone has two periods a year.
 const periods = 64
 
-// Next is the first instant after a time; the zero time: there is none within five years.
+// Next returns the first instant after a time, or the zero time if there is none within five years.
 //
-// It walks over the periods of the zone in which the offset stays the same: there the zone's
-// clock is read as if it were UTC's, whose days all have the same hours.
+// It goes through the periods in which the zone has one UTC offset. Within a period it treats the
+// zone's clock like UTC, where each day has 24 hours.
 func (r *Rule) Next(after time.Time) time.Time {
 	at := after.In(r.zone)
 	from := wall(at)
@@ -81,7 +84,7 @@ func (r *Rule) Next(after time.Time) time.Time {
 		_, offset := at.Zone()
 		start, end := at.ZoneBounds()
 		if !r.runs && !start.IsZero() {
-			// Hours that came before the clock was set back do not come again.
+			// Hours before the clock was set back do not count again.
 			from = later(from, wall(start.Add(-time.Nanosecond).In(r.zone)))
 		}
 		next := r.spec.Next(from)
@@ -101,7 +104,7 @@ func (r *Rule) Next(after time.Time) time.Time {
 	return time.Time{}
 }
 
-// wall is what a clock of the zone shows, as a time of UTC.
+// wall returns the clock time of the zone, as a time in UTC.
 func wall(t time.Time) time.Time {
 	_, offset := t.Zone()
 	return t.UTC().Add(time.Duration(offset) * time.Second)

@@ -9,58 +9,60 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// CatchUp says what becomes of instants that are missed: those that come later than
+// CatchUp says what happens to missed instants. An instant is missed if it is later than
 // [Schedule.StartingDeadline] allows, because the sidecar was down or the run could not be started.
 type CatchUp uint8
 
 const (
-	// CatchNone gives them up.
+	// CatchNone skips them.
 	CatchNone CatchUp = iota
-	// CatchLast fires the last of them, unless one is due that is not missed.
+	// CatchLast fires the last of them, unless an instant that is not missed is due.
 	CatchLast
-	// CatchAll fires the last Schedule.Most of them in their order.
+	// CatchAll fires the last Schedule.Most of them, in order.
 	CatchAll
 )
 
 var catchUps = [...]string{"none", "last", "all"}
 
-// String is the word of the file.
+// String returns the word of the configuration file.
 func (c CatchUp) String() string { return catchUps[c] }
 
-// Schedule is an entry of the operator's file. It is not changed after it was made.
+// Schedule is an entry of the operator's file. It is immutable.
 type Schedule struct {
-	// Namespace and ID name it.
+	// Namespace and ID identify it.
 	Namespace string
 	ID        string
 	Rule      *Rule
 	Catch     CatchUp
-	// Most bounds what CatchAll fires.
+	// Most bounds the instants that CatchAll fires.
 	Most int
-	// StartingDeadline is how much later than planned an instant may be fired and is not missed.
+	// StartingDeadline is how much later than planned an instant may be fired. After that it is
+	// missed.
 	StartingDeadline time.Duration
-	// Jitter is the longest that an instant is put off; how long is made of ID and instant.
+	// Jitter is the longest delay of an instant. The actual delay is derived from ID and instant.
 	Jitter time.Duration
-	// Skip: an instant is skipped while the run of the one before has not ended.
+	// Skip reports whether an instant is skipped while the previous run has not ended.
 	Skip bool
-	// Paused: nothing is fired, and its mark stays. Once it goes on, what came meanwhile is
-	// missed as if nobody had been there.
+	// Paused reports whether firing is stopped; the progress is kept. Instants during the pause
+	// count as missed, as if the sidecar had been down.
 	Paused bool
-	// Start is the run of each instant, less its RequestID; its principal has the rights.
+	// Start is the start request of each run, without a RequestID. The run has the rights of its
+	// principal.
 	Start runtime.StartRequest
 }
 
-// Prefix begins the request id of a firing.
+// Prefix is the prefix of the request ids of scheduled runs.
 const Prefix = "schedule/"
 
-// Labels that the run of a firing has besides its own: the schedule, its instant, and the rights
-// that it was started with.
+// Labels of scheduled runs, besides their own: the schedule, its instant, and the scopes of the
+// start.
 const (
 	LabelSchedule = "pawl.schedule"
 	LabelInstant  = "pawl.instant"
 	LabelScopes   = "pawl.scopes"
 )
 
-// request is the StartRun of an instant.
+// request returns the StartRun of an instant.
 func (s *Schedule) request(instant time.Time) runtime.StartRequest {
 	req := s.Start
 	at := instant.UTC().Format(time.RFC3339)
@@ -71,7 +73,7 @@ func (s *Schedule) request(instant time.Time) runtime.StartRequest {
 	return req
 }
 
-// planned is when an instant is fired: itself, put off by its jitter.
+// planned returns when an instant is fired: the instant plus its jitter.
 func (s *Schedule) planned(instant time.Time) time.Time {
 	if s.Jitter <= 0 {
 		return instant
@@ -81,33 +83,34 @@ func (s *Schedule) planned(instant time.Time) time.Time {
 	return instant.Add(time.Duration(mixed(h.Sum64()) % uint64(s.Jitter+1)))
 }
 
-// mixed spreads the bits of a hash of inputs that are much alike, as splitmix64 does.
+// mixed spreads the bits of a hash, as splitmix64 does, because the hashed inputs are very similar.
 func mixed(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
 }
 
-// plan is what is to be done about the instants behind a mark.
+// plan is the decision about the instants after a mark.
 type plan struct {
-	// missed instants are given up, before all that are fired; upto is the last of them.
+	// missed is the number of instants that are skipped, all before those that are fired; upto is
+	// the last of them.
 	missed int
 	upto   time.Time
-	// fire are to be fired, in this order.
+	// fire are the instants to fire, in this order.
 	fire []time.Time
-	// next is the first that is not due, planned when; zero = there is none in sight.
+	// next is the first instant that is not due, and when is its planned time; zero = none found.
 	next, when time.Time
 }
 
-// oldest bounds how far back instants are looked for.
+// oldest bounds how far back instants are searched.
 const oldest = 10 * 366 * 24 * time.Hour
 
-// plan decides about the instants behind a mark as of now.
+// plan decides about the instants after a mark, as of now.
 func (s *Schedule) plan(after, now time.Time) (p plan) {
 	after = later(after, now.Add(-oldest))
 	var missed []time.Time
 	for p.next = s.Rule.Next(after); !p.next.IsZero(); p.next = s.Rule.Next(p.next) {
-		// None overtakes the one before, whose jitter may be longer.
+		// An instant is never fired before the previous one, which may have a longer jitter.
 		if p.when = later(p.when, s.planned(p.next)); p.when.After(now) {
 			break
 		}
@@ -131,7 +134,7 @@ func (s *Schedule) plan(after, now time.Time) (p plan) {
 	return p
 }
 
-// most is how many missed instants are fired.
+// most returns how many missed instants are fired.
 func (s *Schedule) most() int {
 	if s.Catch == CatchLast {
 		return 1

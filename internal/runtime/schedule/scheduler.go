@@ -13,31 +13,31 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Engine is what the room needs of the way of a transition.
+// Engine is the part of the runtime engine that the scheduler uses.
 type Engine interface {
 	StartRun(ctx context.Context, req runtime.StartRequest) (runtime.Answer, error)
-	// Head returns a run's newest state; RUN_NOT_FOUND, RUN_DELETED.
+	// Head returns the newest state of a run; RUN_NOT_FOUND, RUN_DELETED.
 	Head(ctx context.Context, key runtime.RunKey) (*machine.State, error)
 	// Admit resolves a namespace for a caller that has one of the scopes.
 	Admit(call runtime.Call, scopes runtime.Scopes) (uint32, error)
 }
 
-// Used tells which ids were used up.
+// Used looks up idempotency ids that were used.
 type Used interface {
 	Consumed(ctx context.Context, ns uint32, key machine.Dedupe) (machine.Dedupe, bool, error)
 }
 
-// Store keeps how far schedules are; each write is synced when it returns.
+// Store stores the progress of schedules. Each write is synced when it returns.
 type Store interface {
 	Marks(ctx context.Context) ([]machine.ScheduleMark, error)
 	Put(ctx context.Context, m machine.ScheduleMark) error
 	Drop(ctx context.Context, m machine.ScheduleMark) error
 }
 
-// Outcome is what became of instants.
+// Outcome is the result of instants.
 type Outcome string
 
-// The outcomes. Failed ones are tried again, for as long as the schedule's policy has it.
+// The outcomes. A failed instant is retried as long as the settings of the schedule allow.
 const (
 	Fired   Outcome = "fired"
 	Missed  Outcome = "missed"
@@ -45,39 +45,39 @@ const (
 	Failed  Outcome = "failed"
 )
 
-// Outcomes are all of them.
+// Outcomes returns all outcomes.
 func Outcomes() []Outcome { return []Outcome{Fired, Missed, Skipped, Failed} }
 
-// Result is what is told of instants of a schedule.
+// Result reports an outcome of a schedule.
 type Result struct {
 	Schedule *Schedule
 	Outcome  Outcome
-	// Instant is the last of them, N how many there are.
+	// Instant is the last of the instants, N their number.
 	Instant time.Time
 	N       int
-	// RunID is the run of a fired one.
+	// RunID is the run of a fired instant.
 	RunID string
-	// Err is why one failed, Attempts how often it did.
+	// Err is the error of a failed instant, Attempts the number of failures.
 	Err      error
 	Attempts int
 }
 
-// Config is everything that a [Scheduler] needs.
+// Config configures a [Scheduler].
 type Config struct {
 	Engine Engine
 	Clock  runtime.Clock
-	// Store keeps how far schedules are, and Used the ids of runs; nil: there are no schedules.
+	// Store stores the progress of schedules, and Used the ids of runs; nil = no schedules.
 	Store Store
 	Used  Used
-	// OnResult is told what became of instants; nil: nobody is.
+	// OnResult is called with each result; nil = no call.
 	OnResult func(Result)
-	// Ready is nil, or the reason why no run may be begun now; nil: one always may.
+	// Ready returns nil, or the reason why no run may be started now; nil = always ready.
 	Ready func() error
 }
 
-// Bounds of the loop: a look is taken at least every look, since the clock may be set; so many
-// schedules are fired at once; a run that cannot be started is tried again after so long, at
-// first and at most; and one StartRun takes no longer than patience.
+// Bounds of the loop. It wakes at least every maxPollInterval, because the clock may be set. It
+// fires at most maxConcurrentFires schedules at once. A failed start is retried after firstPause,
+// and later after up to mostPause. One StartRun takes at most startTimeout.
 const (
 	maxPollInterval    = 15 * time.Second
 	maxConcurrentFires = 16
@@ -86,25 +86,25 @@ const (
 	startTimeout       = 30 * time.Second
 )
 
-// Scheduler fires schedules. Its owner is the wiring. Safe for concurrent use.
+// Scheduler fires schedules. The server creates and runs it. Safe for concurrent use.
 type Scheduler struct {
 	cfg     Config
 	changed chan struct{}
 
-	// turn is held by whoever fires or replaces, mu for a look at what follows.
+	// turn is held while schedules are fired or replaced. mu guards the fields that follow.
 	turn    sync.Mutex
 	mu      sync.Mutex
 	entries []*entry
 }
 
-// entry is a schedule with what is known of it.
+// entry is a schedule with its state.
 type entry struct {
 	*Schedule
 	mark machine.ScheduleMark
-	// when something is to be done next; zero = that is not known.
+	// when is the time of the next action; zero = not known.
 	when time.Time
-	// fault is of the instant that could not be fired; again is when, as Elapsed measures, the
-	// next attempt is made.
+	// fault describes the instant that could not be fired. retryAt is the time of the next attempt,
+	// by the clock's Elapsed.
 	fault   Fault
 	retryAt time.Duration
 }
@@ -112,13 +112,13 @@ type entry struct {
 // Fault says why an instant was not fired yet.
 type Fault struct {
 	Instant time.Time
-	// Attempts were made since Since; 0 = nothing is wrong. Err is what came of the last.
+	// Attempts were made since Since; 0 = no fault. Err is the error of the last one.
 	Attempts int
 	Since    time.Time
 	Err      error
 }
 
-// New checks the configuration; it starts nothing.
+// New checks the configuration and starts no goroutine.
 func New(cfg Config) (*Scheduler, error) {
 	if cfg.Engine == nil || cfg.Clock == nil {
 		return nil, errors.New("schedule: configuration: Engine and Clock are required")
@@ -132,8 +132,8 @@ func New(cfg Config) (*Scheduler, error) {
 	return &Scheduler{cfg: cfg, changed: make(chan struct{}, 1)}, nil
 }
 
-// Replace makes these the schedules: what is stored of others is dropped. A schedule that is new, or
-// has another rule, begins now: its first instant is the next.
+// Replace replaces all schedules and drops the stored progress of others. A schedule that is new,
+// or has another rule, begins now: its first instant is the next one.
 func (r *Scheduler) Replace(ctx context.Context, schedules []*Schedule) error {
 	if r.cfg.Store == nil || r.cfg.Used == nil {
 		if len(schedules) > 0 {
@@ -170,7 +170,8 @@ func (r *Scheduler) Replace(ctx context.Context, schedules []*Schedule) error {
 	return nil
 }
 
-// loadEntry is the entry of a schedule, whose mark is taken out of marks, or stored.
+// loadEntry returns the entry of a schedule. It takes the schedule's mark out of marks, or stores a
+// new one.
 func (r *Scheduler) loadEntry(ctx context.Context, s *Schedule, marks *[]machine.ScheduleMark) (*entry, error) {
 	ns, err := r.cfg.Engine.Admit(s.Start.Call, runtime.ScopeRunsWrite)
 	if err != nil {
@@ -191,7 +192,7 @@ func (r *Scheduler) loadEntry(ctx context.Context, s *Schedule, marks *[]machine
 	return e, nil
 }
 
-// Run fires what is due until ctx ends.
+// Run fires due instants until ctx ends.
 func (r *Scheduler) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		wait := r.round(ctx)
@@ -204,7 +205,7 @@ func (r *Scheduler) Run(ctx context.Context) error {
 	return nil
 }
 
-// round fires what is due and says when the next look is.
+// round fires due instants and returns the time until the next round.
 func (r *Scheduler) round(ctx context.Context) time.Duration {
 	r.turn.Lock()
 	defer r.turn.Unlock()
@@ -228,7 +229,7 @@ func (r *Scheduler) round(ctx context.Context) time.Duration {
 	return max(wait, 0)
 }
 
-// due: something may be to be done about it now.
+// due reports whether the entry may need an action now.
 func (r *Scheduler) due(e *entry) bool {
 	if e.Paused {
 		return false

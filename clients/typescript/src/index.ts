@@ -16,6 +16,7 @@ export {
 export type { Account, Approval, Limit, Pack, RunFilter, Schedule } from "./client_base.js";
 export type { ClientOptions, TokenSource } from "./connection.js";
 export type { ConsumeOptions, Consumer } from "./consumers.js";
+export { DiagnosticCode } from "./diagnostic_code.js";
 export type { Driven, DriveOptions, OnOutput } from "./drive.js";
 export { ErrorReason } from "./error_reason.js";
 export {

@@ -34,6 +34,7 @@ from pawl_client._control import (
     ScheduleFault,
     TenantQueue,
 )
+from pawl_client._diagnostic_codes import DiagnosticCode
 from pawl_client._enums import (
     ApprovalTimeout,
     ArtifactMode,
@@ -321,6 +322,7 @@ __all__ = [
     "Deletion",
     "Denial",
     "Diagnostic",
+    "DiagnosticCode",
     "Disposition",
     "Driven",
     "EdgeCount",

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"os/exec"
 	"strings"
 	"sync"
@@ -14,10 +15,11 @@ import (
 // waitTimeout bounds every wait for one thing; none of them takes near as long.
 const waitTimeout = 60 * time.Second
 
-// driver is a process of one language that makes calls through its client. It
-// reads one request a line and writes one answer a line, in any order, and events
-// of its worker in between.
+// driver is a process of one language that makes calls through its client, or a connection to
+// one. It reads one request a line and writes one answer a line, in any order, and events of its
+// worker in between.
 type driver struct {
+	// cmd is nil where the driver is a connection.
 	cmd    *exec.Cmd
 	input  io.WriteCloser
 	stderr tail
@@ -40,9 +42,17 @@ type reply struct {
 }
 
 func startDriver(lang language, all *processes) (*driver, error) {
-	d := &driver{
-		cmd: exec.Command(lang.command[0], lang.command[1:]...), answers: map[int]chan reply{}, news: make(chan struct{}),
+	d := &driver{answers: map[int]chan reply{}, news: make(chan struct{})}
+	if lang.network != "" {
+		conn, err := net.DialTimeout(lang.network, lang.address, waitTimeout)
+		if err != nil {
+			return nil, fmt.Errorf("driver %s: %w", lang.name, err)
+		}
+		d.input = conn
+		go d.read(conn, all)
+		return d, nil
 	}
+	d.cmd = exec.Command(lang.command[0], lang.command[1:]...)
 	var err error
 	if d.input, err = d.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -73,7 +83,9 @@ func (d *driver) read(output io.Reader, all *processes) {
 		}
 		d.take(r)
 	}
-	all.wait(d.cmd)
+	if d.cmd != nil {
+		all.wait(d.cmd)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.over = true
@@ -203,9 +215,13 @@ func (d *driver) settled() ([]map[string]any, error) {
 	return d.events, nil
 }
 
-// kill sends SIGKILL and waits until the process is gone.
+// kill sends SIGKILL and waits until the process is gone. A connection is closed.
 func (d *driver) kill() error {
-	_ = d.cmd.Process.Kill()
+	if d.cmd == nil {
+		_ = d.input.Close()
+	} else {
+		_ = d.cmd.Process.Kill()
+	}
 	return d.gone()
 }
 

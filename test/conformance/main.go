@@ -81,16 +81,41 @@ func parse(args []string) (*settings, error) {
 	only := flags.String("only", "", "regular expression of the scenarios, and of the rows "+answersRow+"CASE, to run (default: all)")
 	parts := flags.String("parts", scenariosPart+","+answersPart+","+killsPart, "what to run: the scenarios, the answers of the scripted endpoint to every executor, and kills of programs and sidecars")
 	kills := flags.Int("kills", 200, "programs to kill, in all columns together")
-	names := flags.String("languages", "go,python,typescript", "columns to run")
+	names := flags.String("languages", "", "columns to run with the drivers of this repository (default go,python,typescript, or none with -driver)")
+	var drivers []string
+	flags.Func("driver", "another driver: NAME=COMMAND, NAME=tcp:HOST:PORT or NAME=unix:PATH (repeatable)", func(text string) error {
+		drivers = append(drivers, text)
+		return nil
+	})
+	word := flags.String("level", coreLevel.String(), "what the drivers of -driver play: "+strings.Join(levels, ", ")+", each with those before it")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
 	if set.parallel < 1 {
 		return nil, fmt.Errorf("lanes: at least 1, not %d", set.parallel)
 	}
-	var err error
-	if set.languages, err = languagesOf(set.root, *names); err != nil {
+	most, err := levelOf(*word)
+	if err != nil {
 		return nil, err
+	}
+	if *names == "" && len(drivers) == 0 {
+		*names = strings.Join(builtIn, ",")
+	}
+	if *names != "" {
+		if set.languages, err = languagesOf(set.root, *names); err != nil {
+			return nil, err
+		}
+	}
+	for _, text := range drivers {
+		lang, err := driverOf(text, most)
+		if err != nil {
+			return nil, err
+		}
+		set.languages = append(set.languages, lang)
+	}
+	if len(drivers) > 0 && *names == "" {
+		// The scripted endpoint and the kills are for the executors of this repository.
+		*parts = scenariosPart
 	}
 	if set.binary, err = binaryOf(set.root, set.binary); err != nil {
 		return nil, err

@@ -39,7 +39,7 @@ func (m mode) accepts(only string) bool {
 // applies tells whether a scenario is played in a column. A scenario whose processes execute no
 // turns is the same in both kinds of mode, and is played with the workers.
 func (s *scenario) applies(lang language, m mode) bool {
-	if !s.appliesTo(lang.name) || !m.accepts(s.Only) {
+	if s.level() > lang.level || !s.appliesTo(lang.name) || !m.accepts(s.Only) {
 		return false
 	}
 	return s.executes() || !m.serves

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -49,9 +50,37 @@ func printTable(w io.Writer, set *settings, columns []*column, took time.Duratio
 	for _, fault := range faults {
 		fmt.Fprintln(w, fault)
 	}
+	printLevels(w, set, columns)
 	fmt.Fprintf(w, "conformance: %d scenarios and %d answers in %d columns: %d passed, %d failed, %d do not apply, %.1f s\n",
 		len(set.scenarios), len(set.cases), len(columns), passed, failed, not, took.Seconds())
 	return failed
+}
+
+// printLevels writes a line for each driver of -driver and each level: passed, or how many of its
+// scenarios failed.
+func printLevels(w io.Writer, set *settings, columns []*column) {
+	for _, c := range columns {
+		if slices.Contains(builtIn, c.lang.name) {
+			continue
+		}
+		for l := coreLevel; l <= c.lang.level; l++ {
+			passed, failed := 0, 0
+			for _, s := range set.scenarios {
+				if r, played := c.results[s.Name]; played && s.level() == l {
+					if r.passed {
+						passed++
+					} else {
+						failed++
+					}
+				}
+			}
+			if failed == 0 {
+				fmt.Fprintf(w, "%s: level %s passed (%d scenarios)\n", c.lang.name, l, passed)
+			} else {
+				fmt.Fprintf(w, "%s: level %s failed (%d of %d scenarios)\n", c.lang.name, l, failed, passed+failed)
+			}
+		}
+	}
 }
 
 // tableRow is a row of the table, and what is in it of each column.

@@ -45,6 +45,7 @@ deps: ## Fetch modules and build the tools, so that all else works offline
 	.ci/python-env generate
 	.ci/python-env sync
 	.ci/python-env site
+	.ci/typedoc-env
 	.ci/ui-env
 	.ci/browser-env
 	.ci/postgres-env
@@ -206,7 +207,7 @@ docs: ## Write the generated parts of the documentation: settings, limits, comma
 	$(GO) test -p $(P) -count=1 ./internal/config ./cmd/sidecar ./internal/grpcapi -run 'Page$$' -update
 
 .PHONY: site
-site: ## Build the documentation as a site into build/site; a warning is an error
+site: $(TOOLS) ## Build the documentation as a site into build/site; a warning is an error
 	.ci/site
 
 .PHONY: baseline

@@ -2,7 +2,7 @@
 
 - A link that leaves docs/ leads to the file in the repository on GitHub.
 - A directory of docs/ that is linked leads to its README.md.
-- dev/adr/README.md lists the decisions.
+- dev/adr/README.md lists the decisions; build/reference has the pages of the API.
 - Each page is written a second time as Markdown, beside the HTML; llms.txt is in the root.
 """
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parent.parent
+REFERENCE = ROOT / "build/reference"
 FENCE = re.compile(r"^\s*```")
 LINK = re.compile(r"(\]\()([^)\s]+)((?: \"[^\"]*\")?\))")
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:|#|/")
@@ -41,9 +42,30 @@ def decisions() -> str:
     return "\n".join(rows) + "\n"
 
 
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Puts the generated pages into the navigation, for each `generated: DIRECTORY`."""
+
+    def fill(entry: object) -> object:
+        if isinstance(entry, list):
+            return [fill(each) for each in entry]
+        if isinstance(entry, dict):
+            return {name: fill(each) for name, each in entry.items()}
+        if isinstance(entry, str) and entry.startswith("generated:"):
+            at = REFERENCE / entry.removeprefix("generated:")
+            rest = sorted(path.name for path in at.glob("*.md") if path.name != "README.md")
+            return [f"reference/{at.name}/{name}" for name in ["README.md", *rest]]
+        return entry
+
+    config.nav = fill(config.nav)
+    return config
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the pages that are generated, and llms.txt."""
     files.append(File.generated(config, "dev/adr/README.md", content=decisions()))
+    for path in sorted(REFERENCE.glob("*/*.md")):
+        name = f"reference/{path.relative_to(REFERENCE).as_posix()}"
+        files.append(File.generated(config, name, content=path.read_text(encoding="utf-8")))
     llms = (ROOT / "llms.txt").read_text(encoding="utf-8").replace("](docs/", "](")
     files.append(File.generated(config, "llms.txt", content=llms))
     return files

@@ -5,7 +5,6 @@ import { describe, expect, test } from "vitest";
 import { all, STEPS, useSidecar } from "./fixture.js";
 import { Endpoint } from "./fixture_endpoint.js";
 import {
-  Disposition,
   Execution,
   failTurn,
   json,
@@ -17,6 +16,7 @@ import {
   WaitUntil,
 } from "./index.js";
 import { Sidecar, script } from "./testing.js";
+import { Disposition } from "./v1.js";
 
 const shared = useSidecar();
 

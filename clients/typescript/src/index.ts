@@ -1,6 +1,7 @@
 /**
  * Client of Pawl: starts PromptPack runs, drives and follows them, and executes turns
- * and tools as a worker. The generated messages are in `pawl-client/v1`.
+ * and tools as a worker. The calls of models are in `pawl-client/models`, the generated messages and
+ * rarer enums in `pawl-client/v1`.
  */
 
 export { type BlobContent, type BlobHead, blobRef } from "./blobs.js";
@@ -31,11 +32,8 @@ export {
 export type { EventsOptions } from "./event_reader.js";
 export type { Json } from "./exact_json.js";
 export { ApprovalTimeout, StepDecision } from "./gen/pawl/v1/control_pb.js";
-export { EdgeKind, Orchestration, Severity } from "./gen/pawl/v1/pack_pb.js";
 export {
-  ArtifactMode,
   Awaiting,
-  Cause,
   Execution,
   RecordKind,
   RunStatus,
@@ -44,23 +42,9 @@ export {
   StepStatus,
   StepVerdict,
 } from "./gen/pawl/v1/record_pb.js";
-export { ChangeKind, Disposition, RunOrder, WaitUntil } from "./gen/pawl/v1/run_pb.js";
+export { RunOrder, WaitUntil } from "./gen/pawl/v1/run_pb.js";
 export type { ToolHandler, ToolOptions } from "./handlers.js";
 export type { Log } from "./log.js";
-export type {
-  ModelAnswer,
-  ModelAsk,
-  ModelCall,
-  ModelFailure,
-  ModelMessage,
-  ModelOutcome,
-  ModelReport,
-  ModelRequest,
-  ModelRound,
-  ModelView,
-  ProviderLimits,
-  ToolCallRef,
-} from "./model_step.js";
 export { DEFAULT_ADDRESS, type NodeOptions, type Tls } from "./node_transport.js";
 export type { ArtifactData, Plain } from "./plain_message.js";
 export type { Reply, Usage } from "./reply.js";

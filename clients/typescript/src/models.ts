@@ -12,4 +12,18 @@
 
 export type { LanguageModel } from "./language_model.js";
 export { type ModelHandler, type ModelOptions, modelHandler } from "./model_handler.js";
+export type {
+  ModelAnswer,
+  ModelAsk,
+  ModelCall,
+  ModelFailure,
+  ModelMessage,
+  ModelOutcome,
+  ModelReport,
+  ModelRequest,
+  ModelRound,
+  ModelView,
+  ProviderLimits,
+  ToolCallRef,
+} from "./model_step.js";
 export type { Output, ValueOf } from "./output_schema.js";

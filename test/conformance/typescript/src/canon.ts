@@ -1,9 +1,6 @@
 /** Values of the client as the scenarios have them. */
 
 import {
-  ArtifactMode,
-  Cause,
-  Disposition,
   type Part,
   PawlError,
   type Record as PawlRecord,
@@ -13,6 +10,7 @@ import {
   StepVerdict,
   textOf,
 } from "pawl-client";
+import { ArtifactMode, Cause, Disposition } from "pawl-client/v1";
 
 /** Fields with words; `status` is a step's where there is a `step` beside it. */
 const WORDS: Readonly<Record<string, Readonly<Record<number, string>>>> = {

@@ -1,15 +1,10 @@
 /** Calls of models as scenarios have them, and the rounds that handlers make. */
 
 import {
-  Disposition,
   type Fault,
   failTurn,
   type Json,
   json,
-  type ModelCall,
-  type ModelMessage,
-  type ModelOutcome,
-  type ModelRequest,
   type Step,
   type StepCall,
   StepStatus,
@@ -17,6 +12,8 @@ import {
   textOf,
   type Usage,
 } from "pawl-client";
+import type { ModelCall, ModelMessage, ModelOutcome, ModelRequest } from "pawl-client/models";
+import { Disposition } from "pawl-client/v1";
 import { event } from "./lines.js";
 
 /** What a model is asked. */

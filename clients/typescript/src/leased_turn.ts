@@ -26,7 +26,7 @@ import { LeasedWork } from "./leased_work.js";
 import { askRequest, noteRequest, outcomeRequest, stepRequest } from "./model_request.js";
 import type { ModelAsk, ModelReport, ModelRound } from "./model_step.js";
 import { PendingSteps } from "./pending_steps.js";
-import { type Plain, plain } from "./plain_message.js";
+import { type ArtifactData, type Plain, plain } from "./plain_message.js";
 import { newId } from "./retry.js";
 import type { Step, StepCall, TurnHost, TurnInfo } from "./turn.js";
 import { type SentPiece, TurnOutput } from "./turn_output.js";
@@ -37,8 +37,13 @@ import type { WorkInit } from "./worker_session.js";
 /** Sends a request, and repeats it over new streams, until it has its receipt. */
 export type Ask = (make: () => WorkInit, wanted: Cancellable) => Promise<WorkReceipt>;
 
-/** Sees what became of the tool calls that a turn requested. */
+/** The calls of a turn outside of its stream, and checks of the tool calls that it requested. */
 export interface CallChecks {
+  /** Reads the artifacts of a run. */
+  readonly artifacts: (
+    runId: string,
+    signal: AbortSignal,
+  ) => Promise<Readonly<{ [name: string]: ArtifactData }>>;
   /** Sees all outcomes, and warns of calls that a policy refused. */
   readonly refused: Denials["take"];
   /** Sees a call that waits for its answer. Throws if no program executes the tool. */
@@ -179,6 +184,11 @@ export class LeasedTurn extends LeasedWork implements TurnHost {
     await this.#report(() => {
       return { item: { case: "updateModelCall", value: noteRequest("", this.ref, note) } };
     });
+  }
+
+  artifacts(): Promise<Readonly<{ [name: string]: ArtifactData }>> {
+    const { runId } = this.lease;
+    return this.#idleness.during(() => this.#calls.artifacts(runId, this.signal));
   }
 
   async setArtifacts(artifacts: Artifacts): Promise<void> {

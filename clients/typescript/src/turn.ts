@@ -11,11 +11,11 @@ import type {
 } from "./gen/pawl/v1/run_pb.js";
 import type { ModelAsk, ModelReport, ModelRound, ToolCallRef } from "./model_step.js";
 import { milliseconds } from "./option_limits.js";
-import type { Json, Plain } from "./plain_message.js";
+import type { ArtifactData, Json, Plain } from "./plain_message.js";
 import type { Reply } from "./reply.js";
 import { checkSchema } from "./schema.js";
 import type { OutputPiece } from "./turn_requests.js";
-import type { AnyTurn, StepCalls, TurnTypes, Writes } from "./types.js";
+import type { AnyTurn, StepCalls, TurnTypes, Values, Writes } from "./types.js";
 import type { Artifacts } from "./values.js";
 
 /** The open turn, ready to be executed. */
@@ -79,6 +79,8 @@ export interface TurnHost {
   answerModel(report: ModelReport): Promise<Plain<AnswerModelResponse>>;
   /** Stores the provider's id of a response that is under way. */
   updateModelCall(step: number, attempt: number, responseId: string): Promise<void>;
+  /** Reads the values of the run's artifacts. */
+  artifacts(): Promise<Readonly<{ [name: string]: ArtifactData }>>;
   /** Writes artifacts; they are durable when the promise resolves. */
   setArtifacts(artifacts: Artifacts): Promise<void>;
   /** Shows a piece of output to the run's readers. */
@@ -257,6 +259,15 @@ export class Turn<T extends TurnTypes = AnyTurn> {
   /** Stores the provider's id of a response that is under way. */
   updateModelCall(step: number, attempt: number, responseId: string): Promise<void> {
     return this.#host.updateModelCall(step, attempt, responseId);
+  }
+
+  /**
+   * Returns the values of the run's artifacts by name, those of this turn included; one that was
+   * never written is missing. Each call reads the run. The error of a worker without the scope
+   * runs:read has the kind "permission".
+   */
+  async artifacts(): Promise<Values<T["artifacts"]>> {
+    return (await this.#host.artifacts()) as Values<T["artifacts"]>;
   }
 
   /** Writes artifacts during the turn; they are durable when the promise resolves. */

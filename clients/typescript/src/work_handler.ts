@@ -23,6 +23,7 @@ import { LeasedStep } from "./leased_step.js";
 import { LeasedTurn } from "./leased_turn.js";
 import { Leases } from "./leases.js";
 import { newId } from "./retry.js";
+import { RunReader } from "./run_reader.js";
 import { WorkerConnection } from "./worker_connection.js";
 import type { Session, WorkInit } from "./worker_session.js";
 
@@ -57,6 +58,7 @@ export class Work {
   readonly holdings = new Leases();
   readonly link: WorkerConnection;
   readonly #host: WorkHost;
+  readonly #connection: Connection;
   readonly #denials: Denials;
   readonly #instance = newId();
   /** The highest received step number; the sidecar does not send steps up to it again. */
@@ -65,6 +67,7 @@ export class Work {
   #heartbeat: Heartbeat | undefined;
 
   constructor(connection: Connection, host: WorkHost) {
+    this.#connection = connection;
     this.#host = host;
     this.#denials = connection.denials;
     this.link = new WorkerConnection(connection, {
@@ -155,6 +158,7 @@ export class Work {
     const held = new LeasedTurn(assignment, lease, this.link.ask, suspendAfterMs, {
       refused: this.#denials.take.bind(this.#denials),
       pending: executor.pending.bind(executor),
+      artifacts: (runId, signal) => new RunReader(this.#connection, runId).artifacts({ signal }),
     });
     this.holdings.turns.add(held);
     this.#heartbeat?.taken(held);

@@ -13,7 +13,7 @@ from pawl_client._runs import StepOutcome
 from pawl_client._turn_requests import StepCall
 from pawl_client._turn_view import TurnView, fewer
 from pawl_client._types import AsyncStepsT, ReadT, WrittenT
-from pawl_client._values import Json, OutputPiece, Usage
+from pawl_client._values import ArtifactLike, Json, OutputPiece, Usage
 
 
 class AsyncTurn(TurnView[ReadT], ABC, Generic[AsyncStepsT, WrittenT, ReadT]):
@@ -104,6 +104,14 @@ class AsyncTurn(TurnView[ReadT], ABC, Generic[AsyncStepsT, WrittenT, ReadT]):
         timeout: float | None = None,
     ) -> Json:
         """Implements `step`."""
+
+    @abstractmethod
+    async def artifacts(self) -> Mapping[str, ArtifactLike]:
+        """Returns the values of the run's artifacts by name, those of this turn included.
+
+        An artifact that was never written is missing. Each call reads the run. Raises
+        PermissionDeniedError for a worker without the scope runs:read.
+        """
 
     @abstractmethod
     async def set_artifacts(self, artifacts: WrittenT) -> None:

@@ -14,7 +14,7 @@ from pawl_client._runs import StepOutcome
 from pawl_client._turn_requests import StepCall
 from pawl_client._turn_view import TurnView, fewer
 from pawl_client._types import ReadT, StepsT, WrittenT
-from pawl_client._values import Json, OutputPiece, Usage
+from pawl_client._values import ArtifactLike, Json, OutputPiece, Usage
 
 
 class Turn(TurnView[ReadT], ABC, Generic[StepsT, WrittenT, ReadT]):
@@ -105,6 +105,14 @@ class Turn(TurnView[ReadT], ABC, Generic[StepsT, WrittenT, ReadT]):
         timeout: float | None = None,
     ) -> Json:
         """Implements `step`."""
+
+    @abstractmethod
+    def artifacts(self) -> Mapping[str, ArtifactLike]:
+        """Returns the values of the run's artifacts by name, those of this turn included.
+
+        An artifact that was never written is missing. Each call reads the run. Raises
+        PermissionDeniedError for a worker without the scope runs:read.
+        """
 
     @abstractmethod
     def set_artifacts(self, artifacts: WrittenT) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import grpc
+
 from pawl_client._advice import repeatable
 from pawl_client._async_io import open_channel
 from pawl_client._convert import seconds
@@ -21,8 +23,11 @@ from pawl_client._errors import (
 )
 from pawl_client._flow import Backoff, new_id
 from pawl_client._leases import LeasedStep, LeasedTurn, LeasedWork, lease_lost
+from pawl_client._operations import Runs
 from pawl_client._reconnect_log import ReconnectLog
+from pawl_client._runs import Snapshot
 from pawl_client._settings import Settings, version
+from pawl_client._status import error_from_rpc
 from pawl_client._worker_session import WORK, SessionEndedError, WorkerSession
 from pawl_client.v1 import worker_pb2
 
@@ -95,6 +100,7 @@ class WorkerConnection:
         self._every = self._pause = 5.0
         """Seconds between heartbeats: `_every` without turns, `_pause` with the held turns."""
         self._session: WorkerSession | None = None
+        self._channel: grpc.aio.Channel | None = None
         self._changed = asyncio.Event()
 
     async def run(self, prompts: list[str], agents: list[str], tools: list[str]) -> None:
@@ -106,6 +112,7 @@ class WorkerConnection:
         self._names = {"prompts": prompts, "agents": agents, "tools": tools}
         settings, backoff = self._settings, Backoff()
         async with open_channel(settings) as channel:
+            self._channel = channel
             work = channel.stream_stream(
                 WORK,
                 request_serializer=worker_pb2.WorkRequest.SerializeToString,
@@ -121,6 +128,30 @@ class WorkerConnection:
                     raise error
                 self._log_disconnect(error)
                 await asyncio.sleep(max(backoff.next(), error.retry_after or 0.0))
+
+    async def snapshot(self, run_id: str) -> Snapshot:
+        """Reads a run with its artifacts, and repeats the call while that may succeed."""
+        operation = Runs(self._settings.namespace).get(run_id, 0, artifacts=True)
+        end, backoff = time.monotonic() + self._settings.retry_for, Backoff()
+        assert self._channel is not None  # noqa: S101
+        method = self._channel.unary_unary(
+            operation.path,
+            request_serializer=type(operation.request).SerializeToString,
+            response_deserializer=operation.response.FromString,
+        )
+        while True:
+            metadata = await self._metadata()
+            try:
+                return operation.read(
+                    await method(
+                        operation.request, timeout=self._settings.timeout, metadata=metadata
+                    )
+                )
+            except grpc.RpcError as failed:
+                error = error_from_rpc(failed, self._settings.address)
+            if not repeatable(error) or time.monotonic() >= end:
+                raise error
+            await asyncio.sleep(backoff.next())
 
     def warn_not_executed(self, pack: str, tool: str) -> None:
         """Warns, once for each tool, that a turn of this worker waits for another worker."""

@@ -19,6 +19,7 @@ from pawl_client._flow import check_timeout, new_id
 from pawl_client._leases import LeasedTurn, lease_lost
 from pawl_client._model_calls import AnsweredModel, RequestedModel
 from pawl_client._models import ModelAnswer, ModelFailure, ModelRequest, ProviderLimits
+from pawl_client._outcomes import values_of
 from pawl_client._output_buffer import Piece
 from pawl_client._requests import artifacts as wire_artifacts
 from pawl_client._runs import Step, StepOutcome
@@ -222,6 +223,12 @@ class WorkerTurn(AsyncTurn):
                 ),
             )
 
+    async def artifacts(self) -> Mapping[str, ArtifactLike]:
+        """See `Turn.artifacts`."""
+        with self._calling():
+            snapshot = await self._connection.snapshot(self._leased.lease.run_id)
+        return values_of(snapshot.artifacts)
+
     async def output(self, text: str, *, durable: bool = False) -> None:
         """See `Turn.output`."""
         leased = self._leased
@@ -348,6 +355,10 @@ class ThreadTurn(Turn):
     def update_model_call(self, step: int, attempt: int, response_id: str) -> None:
         """See `Turn.update_model_call`."""
         self._wait(self._turn.update_model_call(step, attempt, response_id))
+
+    def artifacts(self) -> Mapping[str, ArtifactLike]:
+        """See `Turn.artifacts`."""
+        return self._wait(self._turn.artifacts())
 
     def set_artifacts(self, artifacts: Mapping[str, ArtifactLike]) -> None:
         """See `Turn.set_artifacts`."""

@@ -6,10 +6,10 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// LRU holds values of type V by keys of type K. Not safe for concurrent use: its
-// owner's mutex guards it together with what else the owner decides under it.
+// LRU holds values of type V by keys of type K. Not safe for concurrent use: its owner's mutex protects it
+// together with the owner's own data.
 type LRU[K comparable, V any] struct {
-	// held is bounded here, by weight, not by the library, which counts.
+	// held is bounded here, by weight, and not by the library, which counts entries.
 	held   *simplelru.LRU[K, weighed[V]]
 	weight int
 	limit  int
@@ -20,28 +20,28 @@ type weighed[V any] struct {
 	weight int
 }
 
-// New makes one whose values weigh at most limit together: bytes, or values where
-// each weighs 1. It takes no room before there are values.
+// New makes a cache with a limit of the total weight: bytes, or the number of values if each weighs 1. It
+// allocates no space before the first value.
 func New[K comparable, V any](limit int) *LRU[K, V] {
 	// The only error is a size below 1.
 	held, _ := simplelru.NewLRU[K, weighed[V]](math.MaxInt, nil)
 	return &LRU[K, V]{held: held, limit: limit}
 }
 
-// Get returns the value of a key, which is thereby the one used last.
+// Get returns the value of a key and makes it the one used last.
 func (c *LRU[K, V]) Get(key K) (V, bool) {
 	found, ok := c.held.Get(key)
 	return found.value, ok
 }
 
-// Peek is Get without a use.
+// Peek is Get without counting as a use.
 func (c *LRU[K, V]) Peek(key K) (V, bool) {
 	found, ok := c.held.Peek(key)
 	return found.value, ok
 }
 
-// Put holds a value, in place of what the key had, as the one used last, and drops
-// those used longest ago until the rest is within the limit; never this one.
+// Put stores a value in place of the key's old one, as the one used last. It then drops the values used
+// longest ago until the total is within the limit, but never the new one.
 func (c *LRU[K, V]) Put(key K, value V, weight int) {
 	before, _ := c.held.Peek(key)
 	c.held.Add(key, weighed[V]{value, weight})
@@ -59,7 +59,7 @@ func (c *LRU[K, V]) Remove(key K) {
 	c.weight -= found.weight
 }
 
-// RemoveEach drops the values of all keys that are such; it looks at each key.
+// RemoveEach drops the values of all keys for which the function returns true; it visits every key.
 func (c *LRU[K, V]) RemoveEach(such func(key K) bool) {
 	for _, key := range c.held.Keys() {
 		if such(key) {
@@ -74,8 +74,8 @@ func (c *LRU[K, V]) Clear() {
 	c.weight = 0
 }
 
-// Len is the number of values.
+// Len returns the number of values.
 func (c *LRU[K, V]) Len() int { return c.held.Len() }
 
-// Weight is what the values weigh together.
+// Weight returns the total weight of the values.
 func (c *LRU[K, V]) Weight() int { return c.weight }

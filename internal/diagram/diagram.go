@@ -8,17 +8,17 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Diagram is the graph of a pack for people and tools: states, agents and what
-// leads from one to the other. Its order depends on the content alone.
+// Diagram is the graph of a pack for display and tools: states, agents and the edges between them. Its order
+// depends only on the content.
 type Diagram struct {
 	Pack    string `json:"pack"`
 	Version string `json:"version"`
 	Digest  string `json:"digest"`
-	// Entry is the node at which a run begins without further say; "" if there is none.
+	// Entry is the node at which a run begins by default; "" if there is none.
 	Entry string `json:"entry"`
 	Nodes []Node `json:"nodes"`
 	Edges []Edge `json:"edges"`
-	// Tools of the pack, and the agents that its prompts list, by name.
+	// Tools are the tools of the pack, and the agents that its prompts list, by name.
 	Tools []Tool `json:"tools"`
 }
 
@@ -27,13 +27,13 @@ const (
 	NodeState = "state"
 	NodeAgent = "agent"
 
-	// EdgeEvent: a declared event.
+	// EdgeEvent is a declared event.
 	EdgeEvent = "event"
-	// EdgeRedirect: the forced exit of a used-up guard.
+	// EdgeRedirect is the forced exit of a used-up guard.
 	EdgeRedirect = "redirect"
-	// EdgeStart: where the runs of an agent begin.
+	// EdgeStart leads to the state at which the runs of an agent begin.
 	EdgeStart = "start"
-	// EdgeDelegation: a prompt lists an agent as its tool.
+	// EdgeDelegation leads to an agent that a prompt lists as its tool.
 	EdgeDelegation = "delegation"
 )
 
@@ -42,18 +42,19 @@ type Node struct {
 	// ID is the state's name, or "agent:" and the member key.
 	ID   string `json:"id"`
 	Kind string `json:"kind"`
-	// Prompt that runs there; "" for an agent that begins in a state.
+	// Prompt is the prompt executed there; "" for an agent that begins in a state.
 	Prompt   string `json:"prompt,omitempty"`
 	Entry    bool   `json:"entry,omitempty"`
 	Terminal bool   `json:"terminal,omitempty"`
-	// MaxVisits is the guard; 0 = none.
+	// MaxVisits bounds the entries into the state; 0 = none.
 	MaxVisits     int64    `json:"max_visits,omitempty"`
 	Orchestration string   `json:"orchestration,omitempty"`
 	Persistent    bool     `json:"persistent,omitempty"`
 	Artifacts     []string `json:"artifacts,omitempty"`
-	// Tools that its turns may call, agents among them, by name.
+	// Tools are the tools that its turns may call, including agents, by name.
 	Tools []string `json:"tools,omitempty"`
-	// Visits of a run ([Diagram.Mark]); Current: it is there now, or was last.
+	// Visits is the number of a run's visits ([Diagram.Mark]); Current reports whether the run is in this
+	// state, or ended in it.
 	Visits  int64 `json:"visits,omitempty"`
 	Current bool  `json:"current,omitempty"`
 }
@@ -63,32 +64,32 @@ type Edge struct {
 	From string `json:"from"`
 	To   string `json:"to"`
 	Kind string `json:"kind"`
-	// Event of an event edge.
+	// Event is the name of the event of an event edge.
 	Event string `json:"event,omitempty"`
 	// MaxIterations bounds the edge; 0 = no bound.
 	MaxIterations int64 `json:"max_iterations,omitempty"`
-	// TimeoutSec: the event fires by itself after so many seconds; 0 = never.
+	// TimeoutSec is the time after which the event fires automatically; 0 = never.
 	TimeoutSec int64 `json:"timeout_sec,omitempty"`
-	// Guard of a redirect, for example "max_visits:implement".
+	// Guard is the guard of a redirect, for example "max_visits:implement".
 	Guard string `json:"guard,omitempty"`
 	// Followed is how often a run has followed the event.
 	Followed int64 `json:"followed,omitempty"`
 }
 
-// agentMark is what the identifiers of agents begin with.
+// agentMark is the prefix of the identifiers of agents.
 const agentMark = "agent:"
 
-// sketch is a diagram on the way.
+// sketch is a diagram under construction.
 type sketch struct {
 	*Diagram
 	pack *pack.Pack
 	// members are the agents of the pack, sorted.
 	members []string
-	// calls are the tools of a prompt, once it was asked for.
+	// calls caches the tools of each prompt.
 	calls map[string][]string
 }
 
-// Of draws a pack. States come by name, then agents; edges by their node.
+// Of makes the diagram of a pack. States come by name, then agents; edges by their node.
 func Of(p *pack.Pack) *Diagram {
 	d := sketch{
 		Diagram: &Diagram{Pack: p.ID, Version: p.Version, Digest: p.Digest, Nodes: []Node{}, Edges: []Edge{}},
@@ -158,7 +159,7 @@ func (d sketch) delegations(from, prompt string) {
 	}
 }
 
-// ReachableFrom keeps of a drawing what one entry's graph reaches.
+// ReachableFrom returns the part of the diagram that one entry's graph reaches.
 func (d *Diagram) ReachableFrom(g *machine.Graph) *Diagram {
 	out := *d
 	out.Entry, out.Nodes, out.Edges = g.Entry, nil, nil

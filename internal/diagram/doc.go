@@ -1,7 +1,6 @@
-// Package diagram draws packs for people and tools: [Of] makes the graph of a pack, [Diagram.Mark]
-// puts a run into it, and it renders as Mermaid, DOT, SVG or JSON.
+// Package diagram draws packs: [Of] makes the graph of a pack, [Diagram.Mark] adds the progress of a run, and
+// the diagram is rendered as Mermaid, DOT, SVG or JSON.
 //
-// It owns the picture, pack owns what is true.
-// Invariant: a drawing depends on the content alone, and the names that a pack holds are only
-// text in it.
+// It owns the layout; package pack owns the content. Invariant: a drawing depends only on the content, and
+// names from a pack appear only as text.
 package diagram

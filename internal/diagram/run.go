@@ -1,17 +1,16 @@
 package diagram
 
-// Marks is how far a run has come, to be drawn into the diagram of its pack.
+// Marks is the progress of a run, to be added to the diagram of its pack.
 type Marks struct {
-	// Visits by state.
+	// Visits are the numbers of visits by state.
 	Visits map[string]int64
-	// Followed counts events that were followed, by state and event.
+	// Followed counts the followed events, by state and event.
 	Followed map[[2]string]int64
-	// Current is the state visited now, or last.
+	// Current is the current state of the run, or its last one.
 	Current string
 }
 
-// Mark draws a run into the diagram: its visits, the events it followed and where
-// it is.
+// Mark adds a run to the diagram: its visits, the events that it followed and its current state.
 func (d *Diagram) Mark(m Marks) {
 	for i := range d.Nodes {
 		if n := &d.Nodes[i]; n.Kind == NodeState {

@@ -22,10 +22,9 @@ const (
 	margin     = 24.0
 )
 
-// drawing is a simple layered layout: a state lies in the layer of its distance
-// from the entry, edges that lead back run in lanes of their own at the right.
-// Libraries that lay graphs out bring a browser's worth of code along; packs have
-// a handful of states.
+// drawing is a simple layered layout: a state is in the layer of its distance from the entry, and edges that
+// lead back have lanes of their own at the right. No layout library is used, because packs have few states
+// and these libraries are very large.
 type drawing struct {
 	d     *Diagram
 	ids   map[string]string
@@ -46,8 +45,7 @@ type box struct {
 	lines      []string
 }
 
-// SVG renders the diagram as one image that needs nothing else. Names are only
-// text in it.
+// SVG renders the diagram as one self-contained image. Names appear only as text in it.
 func (d *Diagram) SVG() string {
 	g := &drawing{d: d, ids: d.numbered(), at: map[string]int{}}
 	g.measure()
@@ -81,7 +79,7 @@ svg{background:#fff;font:12px ui-monospace,monospace;fill:#1c2128}
 <defs><marker id="a" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0L8 4L0 8z"/></marker></defs>
 `
 
-// measure gives each node its box.
+// measure computes the box of each node.
 func (g *drawing) measure() {
 	for i := range g.d.Nodes {
 		n := &g.d.Nodes[i]
@@ -96,7 +94,7 @@ func (g *drawing) measure() {
 	}
 }
 
-// ends are the boxes of an edge; false if the pack names one that is not there.
+// ends returns the boxes of an edge; false if the pack names one that does not exist.
 func (g *drawing) ends(i int) (from, to int, ok bool) {
 	a, b := g.d.Edges[i].ends(g.ids)
 	from, ok1 := g.at[a]
@@ -104,8 +102,7 @@ func (g *drawing) ends(i int) (from, to int, ok bool) {
 	return from, to, ok1 && ok2
 }
 
-// layer counts the distance from the entry; what cannot be reached from it begins
-// at the top.
+// layer computes the distance from the entry; unreachable states begin at the top.
 func (g *drawing) layer() {
 	var todo []int
 	begin := func(i int) {
@@ -147,7 +144,7 @@ func (g *drawing) spread(todo *[]int) {
 	}
 }
 
-// order puts the boxes of a layer under what leads to them, in a few sweeps.
+// order places the boxes of a layer below those that lead to them, in a few sweeps.
 func (g *drawing) order() {
 	for range 4 {
 		for _, layer := range g.layers {
@@ -164,7 +161,7 @@ func (g *drawing) order() {
 	}
 }
 
-// centre is the mean place of the boxes of a layer that lead to one.
+// centre returns the mean position of the boxes of a layer that lead to a given box.
 func (g *drawing) centre(i, layer int) float64 {
 	sum, n := 0.0, 0.0
 	for e := range g.d.Edges {
@@ -178,7 +175,7 @@ func (g *drawing) centre(i, layer int) float64 {
 	return sum / n
 }
 
-// place gives the boxes their coordinates, each layer centred.
+// place computes the coordinates of the boxes, each layer centred.
 func (g *drawing) place() {
 	widths := make([]float64, len(g.layers))
 	for l, layer := range g.layers {
@@ -240,7 +237,7 @@ func (g *drawing) edge(i int) string {
 		class, path, x, y, svgText(source.Clip(e.label(), 60)))
 }
 
-// down leads from below one box to above another; parallel edges stand apart.
+// down returns the path from below one box to above another; parallel edges have a distance.
 func (g *drawing) down(i, from, to int) (path string, x, y float64) {
 	a, b := &g.boxes[from], &g.boxes[to]
 	twin := 0
@@ -255,7 +252,7 @@ func (g *drawing) down(i, from, to int) (path string, x, y float64) {
 	return fmt.Sprintf("M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f", x1, y1, x1, mid, x2, mid, x2, y2), (x1 + x2) / 2, mid + float64(twin)*13
 }
 
-// around leads to the lane at the right, along it and back.
+// around returns the path to the lane at the right, along it and back.
 func (g *drawing) around(from, to int) (path string, x, y float64) {
 	a, b := &g.boxes[from], &g.boxes[to]
 	g.backEdges++
@@ -265,7 +262,7 @@ func (g *drawing) around(from, to int) (path string, x, y float64) {
 		(a.x+a.w+b.x+b.w)/8 + lane*0.75, (y1 + y2) / 2
 }
 
-// svgText is text in markup, control characters left out.
+// svgText returns a text for markup, without control characters.
 func svgText(s string) string {
 	return html.EscapeString(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == unicode.ReplacementChar || r == 0xFFFE || r == 0xFFFF {

@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack/source"
 )
 
-// numbered gives every node an identifier that no name can break out of.
+// numbered gives every node a generated identifier, so that a name cannot break the syntax.
 func (d *Diagram) numbered() map[string]string {
 	ids := make(map[string]string, len(d.Nodes))
 	for i, n := range d.Nodes {
@@ -32,7 +32,7 @@ func (e *Edge) ends(ids map[string]string) (from, to string) {
 	return ids[fromKind+"\x00"+e.From], ids[toKind+"\x00"+e.To]
 }
 
-// label is the text of an edge.
+// label returns the text of an edge.
 func (e *Edge) label() string {
 	switch e.Kind {
 	case EdgeRedirect:
@@ -55,7 +55,7 @@ func (e *Edge) label() string {
 	return text
 }
 
-// lines are the texts inside a node.
+// lines returns the texts inside a node.
 func (n *Node) lines() []string {
 	out := []string{n.ID}
 	if n.Prompt != "" && n.Kind == NodeState {
@@ -111,8 +111,8 @@ func (d *Diagram) Mermaid() string {
 	return b.String()
 }
 
-// mermaidText encodes everything but letters, digits and harmless signs as the
-// entities that Mermaid decodes after parsing.
+// mermaidText encodes all but letters, digits and harmless characters as entities, which Mermaid decodes
+// after parsing.
 func mermaidText(s string) string {
 	var b strings.Builder
 	for _, r := range source.Clip(s, 200) {
@@ -163,8 +163,8 @@ func (d *Diagram) DOT() string {
 	return b.String()
 }
 
-// dotText quotes lines as one DOT string. Backslashes are doubled, so that no
-// name makes one of Graphviz's own escapes.
+// dotText quotes lines as one DOT string. Backslashes are doubled, so that a name cannot contain one of
+// Graphviz's own escapes.
 func dotText(lines ...string) string {
 	var b strings.Builder
 	b.WriteByte('"')

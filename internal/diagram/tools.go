@@ -9,46 +9,46 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Tool is a tool of a pack, or an agent that a prompt lists, with what the pack says of its
-// calls: the words of x_pawl.tools, defaults filled in.
+// Tool is a tool of a pack, or an agent that a prompt lists, with the pack's settings for its calls: the
+// words of x_pawl.tools, with defaults filled in.
 type Tool struct {
 	Name string `json:"name"`
 	// Kind is "tool" or [NodeAgent].
 	Kind        string `json:"kind"`
 	Description string `json:"description,omitempty"`
-	// Prompts whose turns may call it, by name: they list it and do not block it. None: only
-	// the sidecar calls it, as what settles or undoes another tool's calls.
+	// Prompts are the prompts with turns that may call it, by name: they list it and do not block it. None
+	// means that only the sidecar calls it, to reconcile or undo another tool's calls.
 	Prompts []string `json:"prompts"`
-	// Approve is "never", "always" or the condition (CEL) under which a person decides;
-	// ApprovalTimeoutSec is how long a call waits for that, and what follows then is OnTimeout.
+	// Approve is "never", "always" or the condition (CEL) under which a person decides. ApprovalTimeoutSec is
+	// how long a call waits for the decision, OnTimeout what follows after that.
 	Approve            string `json:"approve"`
 	ApprovalTimeoutSec int64  `json:"approval_timeout_sec,omitempty"`
 	OnTimeout          string `json:"on_timeout,omitempty"`
 	NotStarter         bool   `json:"not_starter,omitempty"`
-	// Dedupe are the fields of the payload that make its business key, as JSON pointers.
+	// Dedupe are the payload fields that make its business key, as JSON pointers.
 	Dedupe []string `json:"dedupe,omitempty"`
 	// MaxCalls bounds its calls in a run; 0 = no bound of its own.
 	MaxCalls int64 `json:"max_calls,omitempty"`
-	// CostMicroUSD is what an attempt may cost at most, in millionths of a dollar; 0 = not said.
+	// CostMicroUSD is the maximum cost of an attempt, in millionths of a dollar; 0 = not given.
 	CostMicroUSD int64 `json:"cost_micro_usd,omitempty"`
 	TimeoutSec   int64 `json:"timeout_sec"`
 	Attempts     int64 `json:"attempts"`
-	// OnError is what an exhausted call does to its run, OnUnknown what one does of which
-	// nobody knows whether it happened.
+	// OnError is the consequence of an exhausted call for its run, OnUnknown that of a call with an unknown
+	// outcome.
 	OnError    string `json:"on_error"`
 	OnUnknown  string `json:"on_unknown"`
 	Reconcile  string `json:"reconcile,omitempty"`
 	Compensate string `json:"compensate,omitempty"`
-	// ResultArtifact receives an accepted answer.
+	// ResultArtifact is the artifact that receives an accepted answer.
 	ResultArtifact string `json:"result_artifact,omitempty"`
-	// Sensitive: payloads and results are shown to few.
+	// Sensitive means that payloads and results are shown only to principals with the scope values:sensitive.
 	Sensitive bool `json:"sensitive,omitempty"`
 }
 
-// KindTool is a [Tool] that is no agent.
+// KindTool is the kind of a [Tool] that is not an agent.
 const KindTool = "tool"
 
-// callable are the tools that turns of a prompt may call, sorted.
+// callable returns the tools that turns of a prompt may call, sorted.
 func (d sketch) callable(prompt string) []string {
 	if known, ok := d.calls[prompt]; ok {
 		return known
@@ -70,7 +70,7 @@ func (d sketch) callable(prompt string) []string {
 	return tools
 }
 
-// tools lists what the pack declares, and the agents that its prompts list.
+// tools returns the tools that the pack declares, and the agents that its prompts list.
 func (d sketch) tools() []Tool {
 	prompts := map[string][]string{}
 	for name := range d.pack.Doc.Tools {
@@ -120,7 +120,7 @@ func (t *Tool) approval(held *machine.Approval) {
 	}
 }
 
-// about is the description that models have of a tool, or that of the agent.
+// about returns the description of a tool for models, or that of the agent.
 func (d sketch) about(name string, agent bool) string {
 	if declared := d.pack.Doc.Tools[name]; declared != nil {
 		return declared.Description

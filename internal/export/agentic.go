@@ -24,10 +24,10 @@ const (
 	TypeEscalated   = "agent.escalated"
 )
 
-// Types are the names that a filter takes; TypeToolRequest also with ".<tool>".
+// Types are the names that a filter accepts; TypeToolRequest also with ".<tool>".
 var Types = []string{TypeStart, TypeToolRequest, TypeToolResult, TypeCompleted, TypeEscalated}
 
-// AgenticKinds are the records that RFC-103 has events for.
+// AgenticKinds are the kinds of records for which RFC-103 has events.
 var AgenticKinds = []pawlv1.RecordKind{
 	pawlv1.RecordKind_RECORD_KIND_TRANSITION, pawlv1.RecordKind_RECORD_KIND_STEP_REQUESTED,
 	pawlv1.RecordKind_RECORD_KIND_STEP_RESOLVED, pawlv1.RecordKind_RECORD_KIND_ENDED,
@@ -39,16 +39,16 @@ type Event struct {
 	// Type is one of the types above.
 	Type    string
 	Payload output.Object
-	// DedupeKey is the same whenever the event is told.
+	// DedupeKey is the same each time the event is sent.
 	DedupeKey string
 }
 
-// Object is the event's JSON form.
+// Object returns the event's JSON form.
 func (e *Event) Object() output.Object {
 	return output.Object{{Key: "type", Value: e.Type}, {Key: "payload", Value: e.Payload}, {Key: "dedupe_key", Value: e.DedupeKey}}
 }
 
-// CheckTypes refuses names of events that there are not.
+// CheckTypes returns an error for unknown names of events.
 func CheckTypes(names []string) error {
 	for _, name := range names {
 		tool, request := strings.CutPrefix(name, TypeToolRequest+".")
@@ -59,16 +59,15 @@ func CheckTypes(names []string) error {
 	return nil
 }
 
-// Agentic turns the records of runs, in order, into RFC-103's events. Not safe
-// for concurrent use.
+// Agentic turns the records of runs, in order, into RFC-103's events. Not safe for concurrent use.
 type Agentic struct {
 	Runs      pawlv1.RunServiceClient
 	Namespace string
-	// Types to tell; empty = all.
+	// Types are the types to return; empty = all.
 	Types []string
 }
 
-// Event returns the event that a record is, if it is one that is asked for.
+// Event returns the event for a record, if the record has one and its type is selected; else nil.
 func (a *Agentic) Event(ctx context.Context, r *pawlv1.Record) (*Event, error) {
 	event, err := a.event(ctx, r)
 	if err != nil || event == nil || !a.accepts(event.Type) {
@@ -91,7 +90,8 @@ func (a *Agentic) event(ctx context.Context, r *pawlv1.Record) (*Event, error) {
 		return a.start(ctx, r)
 	case *pawlv1.Record_StepRequested:
 		s := body.StepRequested
-		// Whoever hears of a request may execute it: one that is held is told when it is approved.
+		// A receiver of a request may execute it, so the event of a held call is sent only when the call is
+		// approved.
 		if s.GetKind() == pawlv1.StepKind_STEP_KIND_MODEL || s.GetHold() != nil {
 			return nil, nil
 		}
@@ -112,9 +112,8 @@ func (a *Agentic) event(ctx context.Context, r *pawlv1.Record) (*Event, error) {
 	return nil, nil
 }
 
-// start tells what the run was started with. Its key has the caller's own id of the
-// start, so that it is the key of the event that the caller sent; where none was given,
-// the run's.
+// start returns the event of the run's start. Its key contains the caller's own id of the start, so that it
+// equals the key of the event that the caller sent; without such an id, the run's id.
 func (a *Agentic) start(ctx context.Context, r *pawlv1.Record) (*Event, error) {
 	if !a.accepts(TypeStart) {
 		return nil, nil
@@ -138,8 +137,8 @@ func (a *Agentic) start(ctx context.Context, r *pawlv1.Record) (*Event, error) {
 	}, nil
 }
 
-// contextOf is the run's variables, with the RFC's max_steps where it has that bound
-// and no variable of the name.
+// contextOf returns the run's variables, and the RFC's max_steps if the run has that bound and no variable of
+// that name.
 func contextOf(got *pawlv1.GetRunResponse) any {
 	var variables map[string]json.RawMessage
 	steps := got.GetBudgets().GetMaxSteps()
@@ -150,7 +149,7 @@ func contextOf(got *pawlv1.GetRunResponse) any {
 	return variables
 }
 
-// about reads what a run was started with.
+// about reads the data with which a run was started.
 func (a *Agentic) about(ctx context.Context, run string) (*pawlv1.GetRunResponse, error) {
 	return a.Runs.GetRun(ctx, &pawlv1.GetRunRequest{Namespace: a.Namespace, RunId: run, IncludeVariables: true})
 }
@@ -170,7 +169,7 @@ func request(r *pawlv1.Record, step uint32, tool string, attempt int32, payload 
 	}
 }
 
-// retryRequest is the request of a further attempt: the same step, the same payload.
+// retryRequest returns the request event of a further attempt: the same step, the same payload.
 func (a *Agentic) retryRequest(ctx context.Context, r *pawlv1.Record, s *pawlv1.StepResolved) (*Event, error) {
 	payload, err := a.payload(ctx, r, s.GetStep())
 	if err != nil {
@@ -179,8 +178,8 @@ func (a *Agentic) retryRequest(ctx context.Context, r *pawlv1.Record, s *pawlv1.
 	return request(r, s.GetStep(), s.GetTool(), s.GetNext(), payload), nil
 }
 
-// approved is the request of a call that was held, once it goes out. One that was held again
-// has the key that it had.
+// approved returns the request event of a held call after its approval. A call that was held again has the
+// same key as before.
 func (a *Agentic) approved(ctx context.Context, r *pawlv1.Record, s *pawlv1.StepDecided) (*Event, error) {
 	switch s.GetVerdict() {
 	case pawlv1.StepVerdict_STEP_VERDICT_APPROVED, pawlv1.StepVerdict_STEP_VERDICT_EDITED:
@@ -194,7 +193,8 @@ func (a *Agentic) approved(ctx context.Context, r *pawlv1.Record, s *pawlv1.Step
 	return request(r, s.GetStep(), s.GetTool(), 1, payload), nil
 }
 
-// payload is what a step is asked with at a record: the request's, or what was approved instead.
+// payload returns the payload of a step as of a record: the request's, or the one that an approval replaced
+// it with.
 func (a *Agentic) payload(ctx context.Context, r *pawlv1.Record, step uint32) (payload string, err error) {
 	req := &pawlv1.ListTransitionsRequest{
 		Namespace: a.Namespace, RunId: r.GetRunId(), PageSize: 1000,
@@ -239,8 +239,7 @@ func result(r *pawlv1.Record, s *pawlv1.StepResolved) *Event {
 	}
 }
 
-// end is the run's one completion or escalation: whatever ended it other than
-// COMPLETED needs somebody's look.
+// end returns the run's one completion or escalation event: every end other than COMPLETED is an escalation.
 func (a *Agentic) end(ctx context.Context, r *pawlv1.Record, ended *pawlv1.Ended) (*Event, error) {
 	event := &Event{Type: TypeCompleted, DedupeKey: "agentic:run:" + r.GetRunId() + ":completed"}
 	if ended.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED {
@@ -271,8 +270,8 @@ func (a *Agentic) end(ctx context.Context, r *pawlv1.Record, ended *pawlv1.Ended
 	return event, nil
 }
 
-// lost is the event that the end took with it, the state that it leads to, and the
-// guards that refused it; nil = none.
+// lost returns the event that was lost by the end, its target state, and the guards that refused it; nil =
+// none.
 func lost(ended *pawlv1.Ended) any {
 	if ended.GetEvent() == "" && ended.GetIntendedState() == "" {
 		return nil
@@ -283,8 +282,8 @@ func lost(ended *pawlv1.Ended) any {
 	}
 }
 
-// outcome is the text of the run's last output, and how many steps it took: those that it
-// had requests of, so no calls of models.
+// outcome returns the text of the run's last output, and its number of steps: the steps that have request
+// events, so without model calls.
 func (a *Agentic) outcome(ctx context.Context, run string) (text string, steps int, err error) {
 	req := &pawlv1.ListTransitionsRequest{
 		Namespace: a.Namespace, RunId: run, PageSize: 1000,
@@ -307,7 +306,7 @@ func (a *Agentic) outcome(ctx context.Context, run string) (text string, steps i
 	}
 }
 
-// toolSteps is 1 for the record that a tool or an agent was asked by, else 0.
+// toolSteps counts the records that request a step of a tool or an agent.
 func toolSteps(records ...*pawlv1.Record) (n int) {
 	for _, r := range records {
 		if asked := r.GetStepRequested(); asked != nil && asked.GetKind() != pawlv1.StepKind_STEP_KIND_MODEL {
@@ -335,7 +334,7 @@ func Text(parts []*pawlv1.Part) string {
 	return strings.Join(lines, "\n")
 }
 
-// raw puts JSON text into an object as it is; null for none.
+// raw puts JSON text into an object unchanged; null for an empty text.
 func raw(text string) any {
 	if text == "" || !json.Valid([]byte(text)) {
 		return nil

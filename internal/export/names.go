@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// extensions by media type; a table of our own, so that a workspace has the same
-// names on every machine.
+// extensions are the file endings by media type. The table is our own, so that a workspace has the same names
+// on every machine.
 var extensions = map[string]string{
 	"text/plain": "txt", "text/markdown": "md", "text/html": "html", "text/css": "css", "text/csv": "csv",
 	"text/xml": "xml", "text/yaml": "yaml", "text/javascript": "js", "text/x-go": "go", "text/x-python": "py",
@@ -18,7 +18,7 @@ var extensions = map[string]string{
 	"image/svg+xml": "svg", "image/webp": "webp", "audio/mpeg": "mp3", "audio/wav": "wav", "video/mp4": "mp4",
 }
 
-// extension is the file ending for a media type, without its dot.
+// extension returns the file ending for a media type, without its dot.
 func extension(mediaType string) string {
 	base, _, err := mime.ParseMediaType(mediaType)
 	if err != nil {
@@ -37,15 +37,15 @@ func extension(mediaType string) string {
 	return "bin"
 }
 
-// maxFileName bounds a file's name without its ending, bytes.
+// maxFileName bounds a file's name without its ending, in bytes.
 const maxFileName = 120
 
-// fileNames gives each artifact a file name of its own that is safe everywhere.
+// fileNames gives each artifact a unique file name that is valid on every system.
 type fileNames struct{ taken map[string]bool }
 
 func newFileNames() *fileNames { return &fileNames{taken: make(map[string]bool)} }
 
-// of names the file of an artifact. A name that has the ending already keeps it.
+// of returns the file name of an artifact. A name that already has the ending keeps it.
 func (f *fileNames) of(name, mediaType string) string {
 	ext := "." + extension(mediaType)
 	stem := safe(strings.TrimSuffix(name, ext))
@@ -54,7 +54,7 @@ func (f *fileNames) of(name, mediaType string) string {
 		if n > 1 {
 			file = fmt.Sprintf("%s-%d%s", stem, n, ext)
 		}
-		// Some file systems do not tell capitals from small letters.
+		// Some file systems do not distinguish capitals from small letters.
 		if key := strings.ToLower(file); !f.taken[key] {
 			f.taken[key] = true
 			return file

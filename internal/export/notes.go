@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-// contextText is context.md: the pack, the variables and the input.
+// contextText returns context.md: the pack, the variables and the input.
 func contextText(got *pawlv1.GetRunResponse, records []*pawlv1.Record) string {
 	var b strings.Builder
 	run := got.GetRun()
@@ -41,7 +41,7 @@ func contextText(got *pawlv1.GetRunResponse, records []*pawlv1.Record) string {
 	return b.String()
 }
 
-// inBetween is what was said to the run while it went on, and what the sidecar told its models.
+// inBetween writes the steering messages to the run and the sidecar's notices to its models.
 func inBetween(b *strings.Builder, records []*pawlv1.Record) {
 	head := "\n## Said in between\n"
 	for _, r := range records {
@@ -56,7 +56,7 @@ func inBetween(b *strings.Builder, records []*pawlv1.Record) {
 	}
 }
 
-// fence writes a block of code whose fence is longer than any in it.
+// fence writes a block of code with a fence that is longer than any in the text.
 func fence(b *strings.Builder, language, text string) {
 	mark := "```"
 	for strings.Contains(text, mark) {
@@ -73,7 +73,7 @@ func indented(text string) string {
 	return b.String()
 }
 
-// artifactText is the value of the artifact of a name, with or without ".md".
+// artifactText returns the value of the artifact with a name, with or without ".md".
 func artifactText(artifacts []*pawlv1.Artifact, name string) string {
 	for _, a := range artifacts {
 		if n := a.GetHead().GetName(); n == name || n == name+".md" {
@@ -83,8 +83,7 @@ func artifactText(artifacts []*pawlv1.Artifact, name string) string {
 	return ""
 }
 
-// memory is the artifact of that name, else the messages of the states that hand
-// them on from visit to visit.
+// memory returns the artifact of that name, else the messages of the persistent states.
 func (w *Workspace) memory(ctx context.Context, got *pawlv1.GetRunResponse, records []*pawlv1.Record) (string, error) {
 	if text := artifactText(got.GetArtifacts(), "memory"); text != "" {
 		return text, nil
@@ -103,8 +102,8 @@ func (w *Workspace) memory(ctx context.Context, got *pawlv1.GetRunResponse, reco
 	return remembered(records, persistent), nil
 }
 
-// remembered writes the messages of persistent states in the order in which they
-// were spoken, with what models heard in between and what a turn had said that was stopped.
+// remembered writes the messages of persistent states in their order, including the steering messages between
+// them and the messages of a stopped turn.
 func remembered(records []*pawlv1.Record, persistent map[string]bool) string {
 	var b strings.Builder
 	say := func(role, state, text string) {

@@ -26,20 +26,20 @@ type Workspace struct {
 
 	root  *os.Root
 	files *fileNames
-	// written are the files, in order; missing the blobs that are not there.
+	// written are the files, in order; missing the blobs that could not be read.
 	written, missing []string
 }
 
-// Written says what an export wrote.
+// Written is the result of an export.
 type Written struct {
-	// Files below the directory, in order.
+	// Files are the paths below the directory, in order.
 	Files []string
-	// Missing are references to blobs that the sidecar does not have (any more).
+	// Missing are references to blobs that the sidecar does not have, or no longer has.
 	Missing []string
 }
 
-// Export writes the workspace of a run into a directory, which must be empty or
-// absent. The run may still be under way: it is written as it is.
+// Export writes the workspace of a run into a directory, which must be empty or absent. An active run is
+// written in its current state.
 func (w *Workspace) Export(ctx context.Context, run, dir string) (Written, error) {
 	if err := emptyDir(dir); err != nil {
 		return Written{}, err
@@ -131,7 +131,7 @@ func (w *Workspace) write(name string, from io.Reader) error {
 	return errors.Join(err, file.Close())
 }
 
-// traceLines has a record per line.
+// traceLines returns one record per line.
 func traceLines(records []*pawlv1.Record) (string, error) {
 	var b strings.Builder
 	for _, r := range records {
@@ -142,8 +142,7 @@ func traceLines(records []*pawlv1.Record) (string, error) {
 	return b.String(), nil
 }
 
-// artifacts writes each artifact into a file. One whose value is a reference to
-// a blob is written as that blob.
+// artifacts writes each artifact to a file. If a value is a reference to a blob, the blob is written instead.
 func (w *Workspace) artifacts(ctx context.Context, artifacts []*pawlv1.Artifact) error {
 	for _, a := range artifacts {
 		name := "artifacts/" + w.files.of(a.GetHead().GetName(), a.GetHead().GetMediaType())
@@ -180,7 +179,7 @@ var (
 	onlyRef = regexp.MustCompile(`^` + anyRef.String() + `$`)
 )
 
-// wholeRef is the reference that a text, or a JSON string, is; else "".
+// wholeRef returns the reference if a text, or a JSON string, consists only of one; else "".
 func wholeRef(v *pawlv1.ArtifactValue) string {
 	text := v.GetText()
 	if v.GetJson() != "" && json.Unmarshal([]byte(v.GetJson()), &text) != nil {
@@ -192,7 +191,7 @@ func wholeRef(v *pawlv1.ArtifactValue) string {
 	return ""
 }
 
-// blobs writes the other blobs that the trace refers to, under their hashes.
+// blobs writes the other blobs to which the trace refers, under their hashes.
 func (w *Workspace) blobs(ctx context.Context, trace string) error {
 	seen := map[string]bool{}
 	for _, ref := range anyRef.FindAllString(trace, -1) {
@@ -210,8 +209,8 @@ func (w *Workspace) blobs(ctx context.Context, trace string) error {
 	return nil
 }
 
-// blob writes a blob into the file that name gives for its media type. False: the
-// sidecar does not have it.
+// blob writes a blob to the file that name returns for its media type. It returns false if the sidecar does
+// not have the blob.
 func (w *Workspace) blob(ctx context.Context, ref string, name func(mediaType string) string) (bool, error) {
 	stream, err := w.Runs.GetBlob(ctx, &pawlv1.GetBlobRequest{Namespace: w.Namespace, BlobRef: ref})
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 // maxAnswerBytes bounds one message from a server.
 const maxAnswerBytes = 64 << 20
 
-// Target says how to reach a sidecar.
+// Target is the address of a sidecar and how to connect to it.
 type Target struct {
 	// Addr is HOST:PORT or unix:PATH.
 	Addr string
@@ -30,12 +30,12 @@ type Target struct {
 	// CA is a PEM file of the authority that signs the server's certificate;
 	// "" = no TLS.
 	CA string
-	// Options are further options of the connection.
+	// Options are additional options of the connection.
 	Options []grpc.DialOption
 }
 
-// refusals words the errors of connections that people meet: by what the library's text
-// has in it, what is wrong and what to do.
+// refusals give common connection errors a readable text: a part of the library's error, and the text with
+// cause and remedy.
 var refusals = []struct{ has, says string }{
 	{"connection refused", "nothing listens there; start one with: pawl serve --data DIR"},
 	{"no such file or directory", "there is no such socket; start one with: pawl serve --data DIR --socket PATH"},
@@ -48,8 +48,8 @@ var refusals = []struct{ has, says string }{
 	{"network is unreachable", "the network does not lead there"},
 }
 
-// Unreachable words an error of a connection: the address, what is wrong and what to do.
-// Answers of a sidecar, refusals too, are returned as they are.
+// Unreachable adds the address, the cause and a remedy to a connection error. Errors returned by a sidecar
+// are not changed.
 func (t Target) Unreachable(err error) error {
 	s, ok := status.FromError(err)
 	_, says, lost := strings.Cut(s.Message(), `connection error: desc = `)
@@ -67,8 +67,7 @@ func (t Target) Unreachable(err error) error {
 	return Usage(status.Error(codes.Unavailable, text))
 }
 
-// Dial opens a connection; nothing is sent before the first call. The caller
-// closes it.
+// Dial creates a connection; no data is sent before the first call. The caller closes it.
 func Dial(t Target) (*grpc.ClientConn, error) {
 	transport, err := t.transport()
 	if err != nil {
@@ -108,8 +107,7 @@ func (t Target) transport() (credentials.TransportCredentials, error) {
 	return credentials.NewTLS(&tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}), nil
 }
 
-// Bearer is a token sent with every call. It may go over loopback and Unix
-// sockets without TLS.
+// Bearer is a token sent with every call. It may be sent over loopback and Unix sockets without TLS.
 type Bearer string
 
 // GetRequestMetadata implements credentials.PerRPCCredentials.

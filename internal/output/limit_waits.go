@@ -8,8 +8,8 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// LimitWaitLines says, a line each, what the calls of a run wait for that the operator's limits hold
-// back; none where nothing waits.
+// LimitWaitLines returns one line for each call of a run that waits for a limit of the operator; none if no
+// call waits.
 func LimitWaitLines(r *pawlv1.Run) []string {
 	lines := make([]string, 0, len(r.GetWaitingFor()))
 	for _, w := range r.GetWaitingFor() {
@@ -26,7 +26,7 @@ func LimitWaitLines(r *pawlv1.Run) []string {
 	return lines
 }
 
-// WaitReason is what a run waits for longest, in a word; "" = nothing.
+// WaitReason returns the limit for which a run has waited longest; "" = it does not wait.
 func WaitReason(r *pawlv1.Run) string {
 	if len(r.GetWaitingFor()) == 0 {
 		return ""
@@ -34,7 +34,7 @@ func WaitReason(r *pawlv1.Run) string {
 	return "waits for " + limitsOf(r.GetWaitingFor()[0])
 }
 
-// limitsOf names the limits that a call is counted with, each with its key.
+// limitsOf returns the names of the limits that count a call, each with its key.
 func limitsOf(w *pawlv1.LimitWait) string {
 	names := make([]string, len(w.GetLimits()))
 	for i, l := range w.GetLimits() {

@@ -16,7 +16,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// Message gives a message its JSON form.
+// Message returns the JSON form of a message.
 func Message(m proto.Message) any {
 	switch m := m.(type) {
 	case *timestamppb.Timestamp:
@@ -33,7 +33,7 @@ func Message(m proto.Message) any {
 	return fields(m.ProtoReflect())
 }
 
-// Messages gives each message its JSON form; never nil.
+// Messages returns the JSON form of each message; never nil.
 func Messages[M proto.Message](list []M) []any {
 	out := make([]any, 0, len(list))
 	for _, m := range list {
@@ -42,7 +42,7 @@ func Messages[M proto.Message](list []M) []any {
 	return out
 }
 
-// ArtifactValue is a JSON value, a text, or bytes in base64; nil if unset.
+// ArtifactValue returns a JSON value, a text, or bytes in base64; nil if unset.
 func ArtifactValue(v *pawlv1.ArtifactValue) any {
 	switch v := v.GetValue().(type) {
 	case *pawlv1.ArtifactValue_Json:
@@ -55,7 +55,7 @@ func ArtifactValue(v *pawlv1.ArtifactValue) any {
 	return nil
 }
 
-// Artifacts is an object of values by name.
+// Artifacts returns an object of values by name.
 func Artifacts(list []*pawlv1.Artifact) Object {
 	o := Object{}
 	for _, a := range list {
@@ -64,7 +64,7 @@ func Artifacts(list []*pawlv1.Artifact) Object {
 	return o
 }
 
-// Record has the body under the name of its kind, which stands under "kind".
+// Record returns the JSON form of a record: the kind under "kind", the body under the name of its kind.
 func Record(r *pawlv1.Record) Object {
 	m := r.ProtoReflect()
 	o := Object{}
@@ -80,8 +80,8 @@ func Record(r *pawlv1.Record) Object {
 	return o
 }
 
-// Run names the run "id" and its artifacts without values "artifact_heads":
-// where their values are known, they stand under "artifacts".
+// Run returns the JSON form of a run. The id is under "id" and the artifacts without values under
+// "artifact_heads"; if their values are known, they are under "artifacts".
 func Run(r *pawlv1.Run) Object {
 	o := Object{{"id", r.GetRunId()}}
 	for _, key := range []string{"status", "reason", "state", "seq", "visits", "total_visits", "tool_calls"} {
@@ -116,7 +116,7 @@ func (o Object) has(key string) bool {
 	return slices.ContainsFunc(o, func(f Field) bool { return f.Key == key })
 }
 
-// fields lists every field; of a oneof only the one that is set.
+// fields returns all fields; of a oneof only the one that is set.
 func fields(m protoreflect.Message) Object {
 	o := Object{}
 	all := m.Descriptor().Fields()
@@ -171,8 +171,7 @@ func single(f protoreflect.FieldDescriptor, v protoreflect.Value) any {
 	return v.Interface()
 }
 
-// embedded puts JSON text into the output as it is; null if it is empty, a
-// string if it is no JSON.
+// embedded puts JSON text into the output unchanged: null if it is empty, a string if it is not JSON.
 func embedded(text string) any {
 	switch {
 	case text == "":
@@ -183,7 +182,7 @@ func embedded(text string) any {
 	return text
 }
 
-// enumName is the bare name: RUN_STATUS_COMPLETED is COMPLETED; nil for UNSPECIFIED.
+// enumName returns the bare name: RUN_STATUS_COMPLETED is COMPLETED; nil for UNSPECIFIED.
 func enumName(e protoreflect.EnumDescriptor, n protoreflect.EnumNumber) any {
 	v := e.Values().ByNumber(n)
 	if v == nil {
@@ -195,7 +194,7 @@ func enumName(e protoreflect.EnumDescriptor, n protoreflect.EnumNumber) any {
 	return nil
 }
 
-// Bare strips the enum's own name from one of its values.
+// Bare removes the enum's own name from one of its values.
 func Bare(enum, value string) string {
 	return strings.TrimPrefix(value, upperSnake(enum)+"_")
 }

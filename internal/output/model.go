@@ -8,7 +8,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// ModelText says what a record of a call of a model says, and of what models have to hear; "" = it is of none.
+// ModelText returns the text of a record about a model call or a required message; "" for other records.
 func ModelText(r *pawlv1.Record) string {
 	asks := pawlv1.StepKind_STEP_KIND_MODEL
 	switch body := r.GetBody().(type) {
@@ -37,7 +37,7 @@ func ModelText(r *pawlv1.Record) string {
 	return interventionText(r)
 }
 
-// effectText says what a record says of effects of which nobody knows, or that are undone.
+// effectText returns the text of a record about an unknown outcome or a compensation.
 func effectText(r *pawlv1.Record) string {
 	switch body := r.GetBody().(type) {
 	case *pawlv1.Record_StepResolved:
@@ -77,7 +77,7 @@ func uncompensatedText(list []*pawlv1.UncompensatedEffect) string {
 	return "stands: " + strings.Join(out, ", ")
 }
 
-// interventionText says what a record says that was said to the run in between.
+// interventionText returns the text of a record about steering.
 func interventionText(r *pawlv1.Record) string {
 	switch body := r.GetBody().(type) {
 	case *pawlv1.Record_Steered:
@@ -102,7 +102,7 @@ func stepRequestedText(s *pawlv1.StepRequested) string {
 	return text
 }
 
-// stepResolvedText is what came of an attempt, what it consumed first: a table cuts the rest.
+// stepResolvedText returns the text of a step's answer. The usage comes first, because a table cuts the end.
 func stepResolvedText(at time.Time, s *pawlv1.StepResolved) string {
 	used := usageText(s.GetUsage())
 	if !s.GetOk() {
@@ -133,7 +133,7 @@ func modelUpdatedText(n *pawlv1.ModelUpdated) string {
 	return text + " is made as " + n.GetResponseId()
 }
 
-// usageText is what was consumed, with a blank before it; "" = nothing was told.
+// usageText returns the usage, with a blank before it; "" = none reported.
 func usageText(u *pawlv1.Usage) string {
 	if u == nil {
 		return ""
@@ -158,7 +158,7 @@ func usageText(u *pawlv1.Usage) string {
 // Dollars writes millionths of a US dollar.
 func Dollars(micro int64) string { return fmt.Sprintf("$%d.%06d", micro/1e6, micro%1e6) }
 
-// ModelStepText is a call of a model that is under way, as a run shows it.
+// ModelStepText returns the text for a model call under way in the display of a run.
 func ModelStepText(s *pawlv1.Step) string {
 	text := fmt.Sprintf("%s #%d, %s, attempt %d", s.GetTool(), s.GetStep(), s.GetKey(), s.GetAttempt())
 	return text + ", " + strings.ToLower(Bare("StepStatus", s.GetStatus().String()))

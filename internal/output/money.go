@@ -6,11 +6,11 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// MoneyLine is one line about what a run spends.
+// MoneyLine is one line about the consumption of a run.
 type MoneyLine struct{ Label, Text string }
 
-// Money says what a run consumed and reserved, and in whose accounts it is counted; of a
-// run that has nothing of it, nothing.
+// Money returns what a run consumed and reserved, and the accounts in which it is counted; no lines for a run
+// without consumption.
 func Money(r *pawlv1.Run) (lines []MoneyLine) {
 	if r.GetTokens() > 0 || r.GetCostMicroUsd() > 0 {
 		text := amount(r.GetTokens(), r.GetCostMicroUsd())
@@ -33,8 +33,7 @@ func Money(r *pawlv1.Run) (lines []MoneyLine) {
 	return lines
 }
 
-// Cost is an amount of money that tokens came to: tokens that cost nothing are those of a model
-// without a price.
+// Cost returns the text for the cost of tokens. Tokens with cost 0 are those of a model without a price.
 func Cost(tokens, micro int64) string {
 	if micro == 0 && tokens != 0 {
 		return "no price"

@@ -6,15 +6,14 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// Nearest is the word that a mistyped one was probably meant to be, of those allowed; ""
-// if none is near: one typing mistake in words of up to four letters, two in longer ones.
-// Capitals do not count.
+// Nearest returns the allowed word that a mistyped one probably means; "" if none is near. It accepts one
+// typing mistake in words of up to four letters, two in longer ones, and ignores case.
 func Nearest(given string, allowed []string) string {
 	word, _ := nearest(given, allowed)
 	return word
 }
 
-// nearest says how near, too.
+// nearest also returns the number of mistakes.
 func nearest(given string, allowed []string) (best string, mistakes int) {
 	mistakes = 2
 	if len(given) > 4 {
@@ -22,7 +21,7 @@ func nearest(given string, allowed []string) (best string, mistakes int) {
 	}
 	for _, word := range allowed {
 		n := levenshtein.ComputeDistance(strings.ToLower(given), strings.ToLower(word))
-		// Letters that changed places are two mistakes, of a word of the same length.
+		// Two swapped letters count as two mistakes in a word of the same length.
 		better := n < mistakes || n == mistakes && best != "" && len(word) == len(given) && len(best) != len(given)
 		if better && word != given {
 			best, mistakes = word, n
@@ -31,8 +30,8 @@ func nearest(given string, allowed []string) (best string, mistakes int) {
 	return best, mistakes
 }
 
-// Meant is what one of the words of a command line was probably meant to be, the nearest,
-// of the values that a refusal allows; "" if nothing is near.
+// Meant returns the allowed value of an error that is nearest to a word of the command line; "" if none is
+// near.
 func (p Problem) Meant(args []string) string {
 	best, least := "", 3
 	for _, arg := range args {

@@ -13,7 +13,7 @@ type Field struct {
 	Value any
 }
 
-// Object is a JSON object whose keys keep their order.
+// Object is a JSON object with keys in a fixed order.
 type Object []Field
 
 // MarshalJSON writes the fields in order.

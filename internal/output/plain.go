@@ -13,10 +13,9 @@ var colours = []string{
 	"\x1b[" + cyan + "m", "\x1b[" + bold + "m", "\x1b[" + dim + "m",
 }
 
-// plain shows control characters instead of sending them to a terminal, which would
-// take them as commands: ids, labels and reasons may be anybody's. C0, DEL, C1 and
-// bytes that are no UTF-8 become escapes as Go writes them; what is in keep stays, and
-// so do the printer's colours where it has any.
+// plain makes control characters visible instead of sending them to a terminal, which would execute them:
+// ids, labels and reasons may come from any caller. C0, DEL, C1 and invalid UTF-8 become escapes as in Go.
+// The characters in keep are not changed, nor are the printer's own colours.
 func (p *Printer) plain(text, keep string) string {
 	if utf8.ValidString(text) && strings.IndexFunc(text, unicode.IsControl) < 0 {
 		return text
@@ -34,7 +33,7 @@ func (p *Printer) plain(text, keep string) string {
 	return b.String()
 }
 
-// colourAt is the length of the colour that a text begins with; 0 = none.
+// colourAt returns the length of the colour escape at the begin of a text; 0 = none.
 func (p *Printer) colourAt(text string) int {
 	if !p.Color || text[0] != '\x1b' {
 		return 0
@@ -60,7 +59,7 @@ func one(b *strings.Builder, text, keep string) int {
 	return n
 }
 
-// cells are the table with each cell on one line.
+// cells returns the table with each cell on one line.
 func (p *Printer) cells(t Table) Table {
 	out := Table{Headers: t.Headers}
 	for _, row := range t.Rows {

@@ -8,18 +8,17 @@ import (
 	"unicode/utf8"
 )
 
-// Printer writes the answers of a command.
+// Printer writes the output of a command.
 type Printer struct {
 	Out io.Writer
 	Err io.Writer
 	// JSON asks for the JSON form instead of tables.
 	JSON bool
-	// Color permits ANSI colours on Out.
+	// Color allows ANSI colours on Out.
 	Color bool
 }
 
-// NewPrinter prints to a file, with colour if it is a terminal and neither
-// NO_COLOR nor TERM=dumb says otherwise.
+// NewPrinter prints to a file, with colour if it is a terminal, unless NO_COLOR or TERM=dumb is set.
 func NewPrinter(out, err *os.File) *Printer {
 	return &Printer{Out: out, Err: err, Color: isTerminal(out) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 }
@@ -29,20 +28,20 @@ func isTerminal(f *os.File) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0 && info.Mode()&os.ModeDevice != 0 && f.Name() != os.DevNull
 }
 
-// Printf writes text to Out, with control characters but line breaks and tabs shown.
+// Printf writes text to Out; control characters except line breaks and tabs are made visible.
 func (p *Printer) Printf(format string, args ...any) {
 	fmt.Fprint(p.Out, p.plain(fmt.Sprintf(format, args...), "\n\t"))
 }
 
-// Warnf writes a line to Err as Printf does to Out.
+// Warnf writes a line to Err in the same way as Printf.
 func (p *Printer) Warnf(format string, args ...any) {
 	fmt.Fprint(p.Err, p.plain(fmt.Sprintf(format, args...), "\n\t")+"\n")
 }
 
-// Fail tells an error: as JSON under "error" on Out, or as text on Err.
+// Fail reports an error: as JSON under "error" on Out, or as text on Err.
 func (p *Printer) Fail(err error) { p.FailTo(err, nil) }
 
-// FailTo tells an error of a command line, and what a word of it may have been meant to be.
+// FailTo reports an error of a command line, with a suggestion for a mistyped word in args.
 func (p *Printer) FailTo(err error, args []string) {
 	problem := ProblemOf(err)
 	if p.JSON {
@@ -79,13 +78,13 @@ func (p *Printer) Bold(text string) string { return p.paint(bold, text) }
 // Dim makes text fainter on a terminal.
 func (p *Printer) Dim(text string) string { return p.paint(dim, text) }
 
-// Good, Bad and Warn colour text by what it means.
+// Good colours a good result.
 func (p *Printer) Good(text string) string { return p.paint(green, text) }
 
 // Bad colours a fault.
 func (p *Printer) Bad(text string) string { return p.paint(red, text) }
 
-// Warn colours what deserves a look.
+// Warn colours a warning.
 func (p *Printer) Warn(text string) string { return p.paint(yellow, text) }
 
 // Status colours the name of a run's status.
@@ -110,7 +109,7 @@ type Table struct {
 // Add appends a row.
 func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
 
-// Table writes columns as wide as their cells, parted by two spaces.
+// Table writes columns as wide as their cells, separated by two spaces.
 func (p *Printer) Table(t Table) {
 	t = p.cells(t)
 	widths := t.widths()
@@ -120,7 +119,7 @@ func (p *Printer) Table(t Table) {
 	}
 }
 
-// Ruled writes the table with lines between columns, as the tables of RFC 0009.
+// Ruled writes the table with lines between columns, as in the tables of RFC 0009.
 func (p *Printer) Ruled(t Table) {
 	t = p.cells(t)
 	widths := t.widths()

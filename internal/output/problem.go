@@ -18,22 +18,22 @@ import (
 
 // Exit codes of every command.
 const (
-	// ExitOK: done, and no fault was found.
+	// ExitOK means success without a fault.
 	ExitOK = 0
-	// ExitFault: a fault was found, or a request was refused.
+	// ExitFault means that a fault was found, or a request was refused.
 	ExitFault = 1
-	// ExitUsage: wrong usage, unreadable input, or a server that cannot be reached.
+	// ExitUsage means wrong usage, unreadable input, or a server that cannot be reached.
 	ExitUsage = 2
 )
 
-// Exit is an error that decides the exit code. Silent ones were told already.
+// Exit is an error with an exit code. A silent one was already reported.
 type Exit struct {
 	Code   int
 	Err    error
 	Silent bool
 }
 
-// Error is the cause's text.
+// Error returns the text of the cause.
 func (e *Exit) Error() string {
 	if e.Err == nil {
 		return "exit " + strconv.Itoa(e.Code)
@@ -41,16 +41,16 @@ func (e *Exit) Error() string {
 	return e.Err.Error()
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Exit) Unwrap() error { return e.Err }
 
 // Usage marks an error as one of usage or unreadable input.
 func Usage(err error) error { return &Exit{Code: ExitUsage, Err: err} }
 
-// Fault is the exit of a command that has printed what it found.
+// Fault returns the exit of a command that found a fault and has printed it.
 func Fault() error { return &Exit{Code: ExitFault, Silent: true} }
 
-// ExitCode is the exit code for an error of a command.
+// ExitCode returns the exit code for an error of a command.
 func ExitCode(err error) int {
 	var exit *Exit
 	switch {
@@ -75,29 +75,29 @@ type Problem struct {
 	// Reason is a stable UPPER_SNAKE word; may be empty.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
-	// Field is the request field at fault; may be empty.
+	// Field is the invalid request field; may be empty.
 	Field string `json:"field"`
-	// Allowed are the values that would have been taken.
+	// Allowed are the values that would have been accepted.
 	Allowed []string `json:"allowed"`
-	// Violations name further fields with what is wrong with each.
+	// Violations are further invalid fields, each with its fault.
 	Violations []Violation `json:"violations"`
-	// Metadata is what else the error carries.
+	// Metadata is the other data of the error.
 	Metadata map[string]string `json:"metadata"`
-	// RetryAfterMS is when a repeat may help; 0 = never by itself.
+	// RetryAfterMS is the pause after which a repeat may help; 0 = do not repeat automatically.
 	RetryAfterMS int64 `json:"retry_after_ms"`
-	// ConflictingRecord is the record that was first, where two raced for one visit.
+	// ConflictingRecord is the record that won if two callers competed for one visit.
 	ConflictingRecord any `json:"winner,omitempty"`
-	// first tells of it.
+	// first is the text about it.
 	first string
 }
 
-// Violation is one field at fault.
+// Violation is one invalid field.
 type Violation struct {
 	Field       string `json:"field"`
 	Description string `json:"description"`
 }
 
-// ProblemOf reads an error: a gRPC status with its details, or any other.
+// ProblemOf reads an error: a gRPC status with its details, or any other error.
 func ProblemOf(err error) Problem {
 	p := Problem{Code: "UNKNOWN", Message: err.Error(), Allowed: []string{}, Violations: []Violation{}, Metadata: map[string]string{}}
 	if ExitCode(err) == ExitUsage {
@@ -111,7 +111,7 @@ func ProblemOf(err error) Problem {
 		return p
 	}
 	s := remote.GRPCStatus()
-	// What was wrapped around it stays; gRPC's own "rpc error: code = ..." goes.
+	// Text wrapped around the error is kept; gRPC's own "rpc error: code = ..." is removed.
 	p.Code, p.Message = codeName(s.Code()), strings.Replace(err.Error(), remote.Error(), s.Message(), 1)
 	for _, detail := range s.Details() {
 		p.add(detail)
@@ -145,7 +145,7 @@ func (p *Problem) add(detail any) {
 	}
 }
 
-// String is what a person reads.
+// String returns the text for people.
 func (p Problem) String() string {
 	var b strings.Builder
 	b.WriteString(p.Message)
@@ -166,7 +166,7 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// firstText tells what was decided, by whom and when.
+// firstText returns the decision that was made first, with its principal and time.
 func firstText(r *pawlv1.Record) string {
 	what := "another record"
 	if t := r.GetTransition(); t != nil {
@@ -175,8 +175,7 @@ func firstText(r *pawlv1.Record) string {
 	return what + " by " + r.GetPrincipal() + " at " + r.GetAt().AsTime().UTC().Format(time.RFC3339) + ", record " + strconv.FormatUint(r.GetSeq(), 10)
 }
 
-// codeName is the code as the wire spells it: FailedPrecondition is
-// FAILED_PRECONDITION.
+// codeName returns the code as in the contract: FailedPrecondition is FAILED_PRECONDITION.
 func codeName(c codes.Code) string {
 	var b strings.Builder
 	for i, r := range c.String() {
@@ -188,7 +187,7 @@ func codeName(c codes.Code) string {
 	return b.String()
 }
 
-// Silent reports whether the command has told its error already.
+// Silent reports whether the command has already reported its error.
 func Silent(err error) bool {
 	var exit *Exit
 	return errors.As(err, &exit) && exit.Silent

@@ -17,15 +17,15 @@ import (
 // cellWidth bounds an artifact's cell in a trace.
 const cellWidth = 28
 
-// none stands for an artifact without a value.
+// none represents an artifact without a value.
 const none = "—"
 
-// Trace is RFC 0009's trace of a run: one row per transition, with the
-// artifacts as they were then. It is fed all records of the run in order.
+// Trace prints RFC 0009's trace of a run: one row per transition, with the artifacts as they were then. Add
+// must get all records of the run in order.
 type Trace struct {
 	// Columns are the artifacts to show, in order; nil = all, by first write.
 	Columns []string
-	// Diff shows in each row only what differs from the row before.
+	// Diff shows in each row only the differences from the row before.
 	Diff bool
 
 	heads  map[string]*pawlv1.ArtifactHead
@@ -40,27 +40,27 @@ type Trace struct {
 type traceRow struct {
 	to, event string
 	visit     int
-	// end is the text of the last row, fork that of a fork's first.
+	// end is the text of the last row, fork that of the first row of a fork.
 	end    string
 	fork   bool
 	values map[string]any
 }
 
-// NewTrace makes an empty trace; heads tell which artifacts append.
+// NewTrace makes an empty trace; heads say which artifacts append.
 func NewTrace(columns []string, heads []*pawlv1.ArtifactHead) *Trace {
 	t := &Trace{Columns: columns, heads: map[string]*pawlv1.ArtifactHead{}, values: map[string]any{}, visits: map[string]int{}}
 	t.Learn(heads)
 	return t
 }
 
-// Learn tells of artifacts that were not there before.
+// Learn adds artifacts that did not exist before.
 func (t *Trace) Learn(heads []*pawlv1.ArtifactHead) {
 	for _, h := range heads {
 		t.heads[h.GetName()] = h
 	}
 }
 
-// Add takes the next record.
+// Add adds the next record.
 func (t *Trace) Add(r *pawlv1.Record) {
 	switch body := r.GetBody().(type) {
 	case *pawlv1.Record_Transition:
@@ -102,8 +102,8 @@ func (t *Trace) end(body *pawlv1.Ended) {
 	t.rows = append(t.rows, traceRow{end: StatusText(body.GetStatus(), body.GetReason()), event: Lost(body), values: t.snapshot()})
 }
 
-// Lost says which event the end of a run took with it, where it leads, and the guards
-// that refused it: "Again → in, refused by max_visits:in"; "" = none.
+// Lost returns the event that was lost by the end of a run, its target, and the guards that refused it:
+// "Again → in, refused by max_visits:in"; "" = none.
 func Lost(body *pawlv1.Ended) string {
 	refused := guards(body.GetRedirects())
 	if body.GetIntendedState() == "" {
@@ -116,7 +116,7 @@ func Lost(body *pawlv1.Ended) string {
 	return lost + ", refused by " + refused
 }
 
-// StatusText is a status with its reason, where that says more.
+// StatusText returns a status, with its reason if that adds information.
 func StatusText(status pawlv1.RunStatus, reason string) string {
 	name := Bare("RunStatus", status.String())
 	if reason == "" || strings.EqualFold(name, reason) {
@@ -152,7 +152,7 @@ func (t *Trace) write(writes []*pawlv1.ArtifactWrite) {
 	}
 }
 
-// appended shows an accumulated artifact as its number of writes and the last.
+// appended shows an accumulated artifact as its number of writes and the last one.
 func appended(before, value any) any {
 	n := 1
 	if b, ok := before.(accumulated); ok {
@@ -205,7 +205,7 @@ func (t *Trace) cell(row int, name string) string {
 	return cell(t.rows[row].values[name])
 }
 
-// change is how an artifact differs from the row before; "" if it does not.
+// change returns the difference of an artifact from the row before; "" if there is none.
 func (t *Trace) change(row int, name string) string {
 	var before any
 	if row > 0 {

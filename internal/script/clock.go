@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// Clock is the real clock plus what a script let pass. It implements the
-// engine's clock.
+// Clock is the real clock plus the time that a script skipped. It implements the engine's clock.
 type Clock struct {
 	made    time.Time
 	mu      sync.Mutex
@@ -21,10 +20,10 @@ type waiter struct {
 	real *time.Timer
 }
 
-// NewClock shows the real time.
+// NewClock makes a clock that shows the real time.
 func NewClock() *Clock { return &Clock{made: time.Now(), waiting: map[*waiter]struct{}{}} }
 
-// Now is the script's time.
+// Now returns the script's time.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -33,7 +32,7 @@ func (c *Clock) Now() time.Time {
 
 func (c *Clock) now() time.Time { return time.Now().Add(c.skipped) }
 
-// Elapsed is the time since the clock was made, with what the script let pass.
+// Elapsed returns the time since the clock was made, including the skipped time.
 func (c *Clock) Elapsed() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -54,7 +53,7 @@ func (c *Clock) After(d time.Duration) <-chan time.Time {
 	return w.fire
 }
 
-// Advance lets d pass at once.
+// Advance skips d at once.
 func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,30 +18,28 @@ import (
 // Driver plays a script against a run service. The principal needs every scope.
 type Driver struct {
 	Runs pawlv1.RunServiceClient
-	// Clock is the engine's; the script moves it.
+	// Clock is the engine's clock; the script advances it.
 	Clock *Clock
 	// Types are the media types of the pack's artifacts.
 	Types map[string]string
-	// States and Agents are what the pack has to begin a run with.
+	// States and Agents are the possible entries of a run of the pack.
 	States, Agents []string
 }
 
-// Result is what a script did.
+// Result is the result of a script.
 type Result struct {
 	// RunID is empty if the run could not be started.
 	RunID string
-	// Refused is the first refusal, a gRPC status; nil = none. The script
-	// stopped there.
+	// Refused is the first error of a request, a gRPC status; nil = none. The script stopped there.
 	Refused error
 	// Answer is the index of the refused turn; -1 = the start itself.
 	Answer int
-	// Warnings tell what a script says that had no effect.
+	// Warnings are parts of the script that had no effect.
 	Warnings []string
 }
 
-// Play starts a run of a registered pack and plays the script until it is over,
-// the run has ended or an answer is refused. The error is for faults that are
-// not the script's, such as a lost connection.
+// Play starts a run of a registered pack and plays the script until it is finished, the run has ended or a
+// request is refused. The error is for faults outside the script, for example a lost connection.
 func (d *Driver) Play(ctx context.Context, pack string, f *File) (*Result, error) {
 	r := &Result{Answer: -1}
 	req, err := d.Start(pack, f)
@@ -67,7 +65,7 @@ func (d *Driver) Play(ctx context.Context, pack string, f *File) (*Result, error
 	return r, nil
 }
 
-// item plays one item as often as it says.
+// item plays one item, as often as its repeat says.
 func (d *Driver) item(ctx context.Context, r *Result, i int, a *Answer) (ended bool, err error) {
 	p := &play{Driver: d, result: r, run: r.RunID, at: fmt.Sprintf("turns[%d]", i)}
 	for n := range max(1, a.Repeat) {
@@ -82,7 +80,7 @@ func (d *Driver) item(ctx context.Context, r *Result, i int, a *Answer) (ended b
 	return ended, nil
 }
 
-// refuse keeps a status that is about the request; other errors pass through.
+// refuse stores a status about a request; other errors are returned.
 func (r *Result) refuse(err error) error {
 	s, ok := status.FromError(err)
 	if !ok || s.Code() == codes.Canceled {
@@ -96,8 +94,7 @@ func (r *Result) warn(format string, args ...any) {
 	r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...))
 }
 
-// Start is the request that starts the run of a registered pack, driven by its
-// caller.
+// Start returns the request that starts the run of a registered pack, with execution CALLER.
 func (d *Driver) Start(pack string, f *File) (*pawlv1.StartRunRequest, error) {
 	input, err := Parts(f.Input)
 	if err != nil {
@@ -123,7 +120,7 @@ func (d *Driver) Start(pack string, f *File) (*pawlv1.StartRunRequest, error) {
 
 func terminal(s pawlv1.RunStatus) bool { return s >= pawlv1.RunStatus_RUN_STATUS_COMPLETED }
 
-// play is one item of a script on its way.
+// play is one item of a script being played.
 type play struct {
 	*Driver
 	result *Result
@@ -132,7 +129,7 @@ type play struct {
 	at string
 }
 
-// answer does what one item says and reports whether the run has ended.
+// answer executes one item and reports whether the run has ended.
 func (p *play) answer(ctx context.Context, a *Answer) (ended bool, err error) {
 	if err := p.assert(ctx, a.State); err != nil {
 		return false, err
@@ -198,8 +195,8 @@ func (p *play) artifacts(a *Answer) ([]*pawlv1.ArtifactWrite, error) {
 	return out, nil
 }
 
-// settle waits until every timer that is due by now has fired. Timers fire on
-// their own, so it follows the run's records until nothing is overdue.
+// settle waits until every due timer has fired. Timers fire by themselves, so settle follows the run's
+// records until no timer is overdue.
 func (p *play) settle(ctx context.Context) (ended bool, err error) {
 	for {
 		got, err := p.Runs.GetRun(ctx, &pawlv1.GetRunRequest{RunId: p.run})

@@ -22,24 +22,24 @@ const maxRepeat = 1_000_000
 
 // File is one scripted run.
 type File struct {
-	// Variables of the run; keys are names, values as JSON.
+	// Variables are the run's variables; keys are names, values as JSON.
 	Variables map[string]any `yaml:"variables"`
 	// Input is the first message of the entry visit: a text, or any other value as
 	// JSON; absent = none.
 	Input any `yaml:"input"`
-	// Entry is a state, "agent:<member>", or "" for the pack's own entry. Where the
-	// pack has no such state, a bare member key is taken as well.
+	// Entry is a state, "agent:<member>", or "" for the pack's own entry. If the pack has no state of that
+	// name, a bare member key is accepted, too.
 	Entry string `yaml:"entry"`
 	// Turns are played in order.
 	Turns []Answer `yaml:"turns"`
 }
 
-// Answer is one item of a script. Its kind is the one of External, Input, After
-// and Cancel that is set; with none of them it answers the open turn.
+// Answer is one item of a script. Its kind is the one of External, Input, After and Cancel that is set; with
+// none of them it answers the open turn.
 type Answer struct {
-	// State is asserted when given: the run must be in it.
+	// State is checked if given: the run must be in it.
 	State string `yaml:"state"`
-	// Repeat plays the item so many times; 0 = once.
+	// Repeat plays the item that many times; 0 = once.
 	Repeat int `yaml:"repeat"`
 
 	// Steps are requested and resolved one after another before the turn ends.
@@ -59,7 +59,7 @@ type Answer struct {
 	External string `yaml:"external"`
 	// Input is sent to the run for the next turn of its visit; absent = none.
 	Input any `yaml:"input"`
-	// After lets this much time pass for timers and deadlines.
+	// After skips this much time for timers and deadlines.
 	After time.Duration `yaml:"after"`
 	// Cancel ends the run; the text is recorded with it.
 	Cancel string `yaml:"cancel"`
@@ -78,7 +78,7 @@ type Step struct {
 	Result any `yaml:"result"`
 	// Reframe counts one against max_reframes.
 	Reframe bool `yaml:"reframe"`
-	// Repeat makes the call so many times; 0 = once.
+	// Repeat makes the call that many times; 0 = once.
 	Repeat int `yaml:"repeat"`
 }
 
@@ -91,19 +91,18 @@ type Usage struct {
 	// CachedTokens are a part of InputTokens, ReasoningTokens of OutputTokens.
 	CachedTokens    int64 `yaml:"cached_tokens"`
 	ReasoningTokens int64 `yaml:"reasoning_tokens"`
-	// Model took the tokens; what it costs the pack says, or the sidecar's operator.
+	// Model is the model that consumed the tokens; the pack or the operator has its price.
 	Model string `yaml:"model"`
 }
 
-// Fail is a failed execution; written as a text it is the message of one that
-// is not retryable.
+// Fail is a failed execution; a plain text is the message of one that is not retryable.
 type Fail struct {
 	Code      string `yaml:"code"`
 	Message   string `yaml:"message"`
 	Retryable bool   `yaml:"retryable"`
 }
 
-// UnmarshalYAML takes a text or {code, message, retryable}.
+// UnmarshalYAML accepts a text or {code, message, retryable}.
 func (f *Fail) UnmarshalYAML(decode func(any) error) error {
 	var text string
 	if decode(&text) == nil {
@@ -133,10 +132,10 @@ func Load(path string) (*File, error) {
 	return Parse(raw)
 }
 
-// Error lists what is wrong with a script.
+// Error is the list of a script's faults.
 type Error struct{ Faults []string }
 
-// Error has one line per fault.
+// Error returns one line per fault.
 func (e *Error) Error() string { return "answers: " + strings.Join(e.Faults, "\n  ") }
 
 // Parse reads a script. Unknown keys and contradictions are an [*Error].
@@ -200,8 +199,7 @@ func (a *Answer) faults() (faults []string) {
 	return faults
 }
 
-// kinds names the fields that decide what the item does; "turn" for the fields
-// of an answered turn.
+// kinds returns the fields that decide what the item does; "turn" for the fields of an answered turn.
 func (a *Answer) kinds() (kinds []string) {
 	for _, k := range []struct {
 		name string

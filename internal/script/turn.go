@@ -88,15 +88,16 @@ func (p *play) step(ctx context.Context, turn *pawlv1.TurnRef, at string, s *Ste
 	return p.resolve(ctx, turn, at, outcome.GetStep(), s)
 }
 
-// Goes reports whether a caller may make a call that it asked for: the call is pending and the caller's to make, or an
-// agent's, for which a script answers; no person has to decide about it first, and no other step asks what came of its
-// attempt.
+// Goes reports whether a caller may make a call that it requested: the call is pending and is the caller's or
+// an agent's (the script answers for the agent), it does not wait for a person's decision, and no inquiry
+// about its attempt is under way.
 func Goes(step *pawlv1.Step) bool {
 	own := step.GetByCaller() || step.GetDelegation()
 	return own && step.GetStatus() == pawlv1.StepStatus_STEP_STATUS_PENDING && !step.GetApproval().GetHeld() && step.GetInquiry() == 0
 }
 
-// undecided lets the time of a call pass that waits for a decision: a script has no person, so the call is not made.
+// undecided skips the time of a call that waits for a decision: a script cannot decide, so the call is not
+// made.
 func (p *play) undecided(ctx context.Context, at string, step *pawlv1.Step) (ended bool, err error) {
 	p.result.warn("%s: the call waits for a person to decide, and a script has no person: the time for that passed; this answer was not used", at)
 	if left := step.GetDeadline().AsTime().Sub(p.Clock.Now()); step.GetDeadline() != nil && left > 0 {

@@ -51,7 +51,7 @@ func isJSON(mediaType string) bool {
 	return base == "application/json" || strings.HasSuffix(base, "+json")
 }
 
-// encode is compact JSON without escaping for HTML.
+// encode returns compact JSON without escaping for HTML.
 func encode(value any) (string, error) {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
@@ -62,8 +62,7 @@ func encode(value any) (string, error) {
 	return strings.TrimSuffix(b.String(), "\n"), nil
 }
 
-// Parts is a text, or any other value as JSON, as message parts; none for nil
-// and for the empty text.
+// Parts converts a text, or any other value as JSON, to message parts; none for nil and for the empty text.
 func Parts(value any) ([]*pawlv1.Part, error) {
 	switch value := value.(type) {
 	case nil:

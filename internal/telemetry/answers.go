@@ -2,24 +2,23 @@ package telemetry
 
 import "sync"
 
-// maxRefusals bounds the series of refused calls: methods and reasons are words of
-// this program, and there are far fewer pairs of them that occur. Were it otherwise,
-// what is beyond them would be counted together.
+// maxRefusals bounds the series of refused calls. Methods and reasons are constants of this program, and far
+// fewer pairs occur; pairs beyond the bound would be counted together.
 const maxRefusals = 1000
 
-// otherLabel stands for what is beyond a bound.
+// otherLabel is the label value for pairs beyond a bound.
 const otherLabel = "other"
 
 func (m *Metrics) countAnswers() {
 	m.refused = m.counters("pawl_calls_refused_total", "Calls that were refused, by method and reason.", "method", "reason")
 	m.ignored = m.counters("pawl_step_answers_ignored_total", "Answers to steps that changed nothing, by disposition: unknown_run, terminal, stale, duplicate.", "disposition")
-	// They are 0 before the first one, not absent: a rate over them begins there.
+	// They are 0 before the first count, not absent, so that a rate over them starts correctly.
 	for _, disposition := range []string{"unknown_run", "terminal", "stale", "duplicate"} {
 		m.ignored.WithLabelValues(disposition)
 	}
 }
 
-// Refused counts a call that was refused; nil counts nothing.
+// Refused counts a refused call; a nil Metrics does not count.
 func (m *Metrics) Refused(method, reason string) {
 	if m == nil {
 		return
@@ -30,15 +29,15 @@ func (m *Metrics) Refused(method, reason string) {
 	m.refused.WithLabelValues(method, reason).Inc()
 }
 
-// Ignored counts an answer to a step that changed nothing; nil counts nothing.
+// Ignored counts an answer to a step that had no effect; a nil Metrics does not count.
 func (m *Metrics) Ignored(disposition string) {
 	if m != nil {
 		m.ignored.WithLabelValues(disposition).Inc()
 	}
 }
 
-// pairs are the methods with reasons that have a series of their own. No LRU: a
-// series that began is there for ever.
+// pairs are the methods with reasons that have a series of their own. No LRU is used, because a series must
+// not disappear.
 type pairs struct {
 	mu    sync.Mutex
 	known map[[2]string]struct{}

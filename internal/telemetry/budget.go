@@ -6,16 +6,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Graphs gives the compiled pack of a run.
+// Graphs returns the compiled pack of a run.
 type Graphs func(ctx context.Context, s *machine.State) (*machine.Graph, error)
 
-// final is how a run ended, in a house that has these graphs.
+// final is the last state of an ended run, with the source of its graph.
 type final struct {
 	state  *machine.State
 	graphs Graphs
 }
 
-// Run looks at the budgets of runs that ended, until ctx ends.
+// Run measures the budgets of runs that ended, until ctx ends.
 func (m *Metrics) Run(ctx context.Context) {
 	for {
 		select {

@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Timed is a store whose commits are timed.
+// Timed is a store that measures the time of commits.
 type Timed struct {
 	runtime.Store
 	Metrics *Metrics
@@ -24,7 +24,7 @@ func (t Timed) Commit(ctx context.Context, b *machine.Batch) (machine.Committed,
 	return done, err
 }
 
-// Synced notes one synced transaction of the store with so many commits.
+// Synced records one synced transaction of the store with its number of commits.
 func (m *Metrics) Synced(took time.Duration, commits int) {
 	m.sync.Observe(took.Seconds())
 	m.group.Observe(float64(commits))

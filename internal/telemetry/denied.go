@@ -8,14 +8,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// mostDenied bounds the pairs of pack and tool that the log remembers a warning of.
+// mostDenied bounds the pairs of pack and tool for which the log remembers a warning.
 const mostDenied = 10_000
 
 func newWarned() *cache.LRU[[2]string, struct{}] { return cache.New[[2]string, struct{}](mostDenied) }
 
-// denied warns of a tool that the policy of tools refuses, once for each pack and tool: without the warning
-// the model alone knows, and its run goes on without the tool. A warning for which the log has no room is
-// made at the next refusal.
+// denied logs a warning about a tool that the tool policy denies, once for each pack and tool. Without the
+// warning only the model would get the denial, and its run would continue without the tool. If the log's
+// queue is full, the warning is logged at the next denial.
 func (l *RunLog) denied(s *machine.State, body *machine.StepRejected) {
 	remedy := remedyOf(body.Denial)
 	if remedy == "" {
@@ -35,7 +35,7 @@ func (l *RunLog) denied(s *machine.State, body *machine.StepRejected) {
 	}
 }
 
-// remedyOf is what admits the tool; "": the policy of tools did not refuse it.
+// remedyOf returns the setting that would allow the tool; "" = the tool policy did not deny it.
 func remedyOf(denial machine.Denial) string {
 	switch denial.Code {
 	case machine.ToolNotAllowed:

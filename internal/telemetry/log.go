@@ -11,13 +11,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/trace"
 )
 
-// Attributes of a log line that is about a run.
+// Attributes of a log line about a run.
 const (
 	runAttr   = "run_id"
 	traceAttr = "trace_id"
 )
 
-// TraceOf is the trace of a run as log lines have it; "" = it is in none.
+// TraceOf returns the trace id of a run for log lines; "" = it has none.
 func TraceOf(s *machine.State) string {
 	ctx, ok := trace.Of(s)
 	if !ok {
@@ -26,14 +26,14 @@ func TraceOf(s *machine.State) string {
 	return ctx.String()[3:35]
 }
 
-// logHandler adds the trace to lines that name a run.
+// logHandler adds the trace id to lines that name a run.
 type logHandler struct {
 	slog.Handler
 	traceOf func(ctx context.Context, run string) string
 }
 
-// WithTraces makes a handler that adds trace_id to each line with the attribute run_id.
-// traceOf finds the trace of a run; "" = none.
+// WithTraces makes a handler that adds trace_id to each line with the attribute run_id. traceOf finds the trace
+// of a run; "" = none.
 func WithTraces(next slog.Handler, traceOf func(ctx context.Context, run string) string) slog.Handler {
 	return logHandler{next, traceOf}
 }
@@ -67,17 +67,16 @@ func (h logHandler) WithGroup(name string) slog.Handler {
 	return logHandler{h.Handler.WithGroup(name), h.traceOf}
 }
 
-// maxLines bounds the lines that wait for the log; the log is no record of runs.
+// maxLines bounds the lines that wait to be written; lines beyond it are dropped.
 const maxLines = 256
 
-// RunLog writes a line for each run that ends other than well, and at debug level for
-// all others; and one for each tool that is denied to a pack. A log that is read slowly holds up
-// no commit.
+// RunLog writes a line for each run that ends other than COMPLETED, and at debug level for all others; and
+// one for each tool that is denied to a pack. A slow log does not delay commits.
 type RunLog struct {
 	log   *slog.Logger
 	lines chan func(context.Context)
 	mu    sync.Mutex
-	// warned are the pairs of pack and tool that the log has a warning of.
+	// warned are the pairs of pack and tool for which a warning was logged.
 	warned *cache.LRU[[2]string, struct{}]
 }
 
@@ -86,7 +85,7 @@ func NewRunLog(log *slog.Logger) *RunLog {
 	return &RunLog{log: log, lines: make(chan func(context.Context), maxLines), warned: newWarned()}
 }
 
-// Observe takes note of a commit. It never waits.
+// Observe queues the lines of a commit. It never waits.
 func (l *RunLog) Observe(b *machine.Batch) {
 	for i := range b.Records {
 		if body, ok := b.Records[i].Body.(*machine.StepRejected); ok {
@@ -99,7 +98,7 @@ func (l *RunLog) Observe(b *machine.Batch) {
 	l.later(func(ctx context.Context) { l.write(ctx, b.State) })
 }
 
-// later lets a line be written by Run; false: too many wait.
+// later queues a line for Run; false = too many are queued.
 func (l *RunLog) later(line func(context.Context)) bool {
 	select {
 	case l.lines <- line:
@@ -109,7 +108,7 @@ func (l *RunLog) later(line func(context.Context)) bool {
 	}
 }
 
-// ends: the run's end is in the commit; what a call consumed may be told of later.
+// ends reports whether the commit has the run's end. Usage of model calls may be committed after it.
 func ends(b *machine.Batch) bool {
 	return slices.ContainsFunc(b.Records, func(r machine.Record) bool { return machine.RecordKindOf(r.Body) == machine.RecEnded })
 }
@@ -124,7 +123,7 @@ func levelOf(s machine.Status) slog.Level {
 	return slog.LevelDebug
 }
 
-// Run writes until ctx ends, and then what is left.
+// Run writes the queued lines until ctx ends, and then the remaining ones.
 func (l *RunLog) Run(ctx context.Context) {
 	for {
 		select {

@@ -12,9 +12,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Metrics counts what is committed and shows it to Prometheus. Its names are those
-// of OpenTelemetry in Prometheus' spelling: units as suffix, base units only. No
-// label holds a run, a principal or anything that a caller wrote.
+// Metrics counts commits and exports the counts to Prometheus. Its names are those of OpenTelemetry in the
+// form of Prometheus: units as suffix, base units only. No label contains a run, a principal or a text of a
+// caller.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -42,7 +42,7 @@ type Metrics struct {
 	instants    *prometheus.CounterVec
 
 	causes map[machine.Cause]prometheus.Counter
-	// finals are the last states of runs, for the loop.
+	// finals are the last states of runs, for the loop in Run.
 	finals   chan final
 	runtimes *runtimes
 }
@@ -118,7 +118,7 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry, MaxRequestsInFlight: 4})
 }
 
-// Observe counts a commit of a house that has these graphs. It never waits.
+// Observe counts a commit of a runtime with these graphs. It never waits.
 func (m *Metrics) Observe(b *machine.Batch, graphs Graphs) {
 	if lost, ok := b.Input.Command.(machine.LoseTurn); ok && lost.LeaseExpired {
 		m.expiries.Inc()
@@ -156,7 +156,7 @@ func (m *Metrics) record(body machine.Body, of final) {
 		m.ended.WithLabelValues(r.Status.String(), reason).Inc()
 		select {
 		case m.finals <- of:
-		default: // The loop is behind: these budgets are not seen.
+		default: // The loop is behind: these budgets are not measured.
 		}
 	}
 }
@@ -171,7 +171,7 @@ func outcome(r *machine.StepResolved) string {
 	return "error"
 }
 
-// attempt bounds the values of the label.
+// attempt returns the label value of an attempt; it bounds the number of values.
 func attempt(n int) string {
 	if n >= 4 {
 		return "4+"
@@ -191,7 +191,7 @@ func (m *Metrics) usage(u *machine.Usage) {
 	}
 }
 
-// Spans counts what became of so many spans; nil counts nothing.
+// Spans counts spans by result; a nil Metrics does not count.
 func (m *Metrics) Spans(n int, exported bool) {
 	if m == nil {
 		return

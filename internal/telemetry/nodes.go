@@ -2,7 +2,7 @@ package telemetry
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Nodes counts what a sidecar does as one of several on a database. Nil counts nothing.
+// Nodes counts the work of a node of a cluster. A nil Nodes does not count.
 type Nodes struct {
 	parts     prometheus.Gauge
 	living    prometheus.Gauge
@@ -14,15 +14,15 @@ type Nodes struct {
 	ownerless *prometheus.CounterVec
 }
 
-// Ways in which a partition goes to another sidecar.
+// Ways in which a partition changes its owner.
 const (
-	// OutcomeHandover: this one gave it back.
+	// OutcomeHandover means that this node gave the partition away.
 	OutcomeHandover = "handed_over"
-	// StoreLost: another one took it, or nothing could be stored any more.
+	// StoreLost means that another node took the partition, or that commits were no longer possible.
 	StoreLost = "lost"
 )
 
-// Nodes adds the metrics of one sidecar of several.
+// Nodes adds the metrics of a node of a cluster.
 func (m *Metrics) Nodes() *Nodes {
 	if m == nil {
 		return nil
@@ -44,7 +44,7 @@ func (m *Metrics) Nodes() *Nodes {
 	return n
 }
 
-// Took counts that a partition is this sidecar's.
+// Took counts a partition that this node acquired.
 func (n *Nodes) Took() {
 	if n != nil {
 		n.parts.Inc()
@@ -52,7 +52,7 @@ func (n *Nodes) Took() {
 	}
 }
 
-// Gave counts that one is not any more.
+// Gave counts a partition that this node released or lost.
 func (n *Nodes) Gave(outcome string) {
 	if n != nil {
 		n.parts.Dec()
@@ -60,7 +60,7 @@ func (n *Nodes) Gave(outcome string) {
 	}
 }
 
-// Seen is how many sidecars live, and how many partitions nobody has.
+// Seen sets the number of alive nodes and of partitions without an owner.
 func (n *Nodes) Seen(living, ownerless int) {
 	if n != nil {
 		n.living.Set(float64(living))
@@ -68,22 +68,21 @@ func (n *Nodes) Seen(living, ownerless int) {
 	}
 }
 
-// Forwarded counts a call that went to another sidecar. Methods and outcomes are words of this
-// program.
+// Forwarded counts a call that was sent to another node. Methods and outcomes are constants of this program.
 func (n *Nodes) Forwarded(method, outcome string) {
 	if n != nil {
 		n.forwarded.WithLabelValues(method, outcome).Inc()
 	}
 }
 
-// Retried counts a call that is made once more.
+// Retried counts a call that is made again.
 func (n *Nodes) Retried(method string) {
 	if n != nil {
 		n.retried.WithLabelValues(method).Inc()
 	}
 }
 
-// NoOwner counts a call that found nobody with the store for too long.
+// NoOwner counts a call that found no owner of the store for too long.
 func (n *Nodes) NoOwner(method string) {
 	if n != nil {
 		n.ownerless.WithLabelValues(method).Inc()

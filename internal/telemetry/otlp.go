@@ -11,10 +11,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/trace"
 )
 
-// scope names who made the spans.
+// scope is the name of the instrumentation scope of the spans.
 const scope = "github.com/pawl-dev/pawl"
 
-// version is the program's, as the Go tool put it into the binary.
+// version returns the program's version, as the Go tool put it into the binary.
 var version = sync.OnceValue(func() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -17,12 +17,11 @@ import (
 // metricInterval is how often metrics are sent.
 const metricInterval = 30 * time.Second
 
-// MetricExport sends what Prometheus would scrape to an OTLP collector.
+// MetricExport sends the metrics, the same as Prometheus would read, to an OTLP collector.
 type MetricExport struct{ provider *metric.MeterProvider }
 
-// ExportMetrics sends the metrics to a collector that takes OTLP over gRPC at the
-// given URL, every 30 s and once more at the end. A collector that does not take
-// them is told of in the log.
+// ExportMetrics sends the metrics to a collector that takes OTLP over gRPC at the given URL, every 30 s and
+// once more at the end. Failures are logged.
 func ExportMetrics(ctx context.Context, endpoint string, m *Metrics, log *slog.Logger) (*MetricExport, error) {
 	exporter, err := otlpmetricgrpc.New(ctx, otlpmetricgrpc.WithEndpointURL(endpoint))
 	if err != nil {
@@ -37,11 +36,10 @@ func ExportMetrics(ctx context.Context, endpoint string, m *Metrics, log *slog.L
 	)}, nil
 }
 
-// Stop sends the metrics as they are and ends the export.
+// Stop sends the current metrics and ends the export.
 func (e *MetricExport) Stop(ctx context.Context) error { return e.provider.Shutdown(ctx) }
 
-// logged tells the log of failures, once in a row, instead of OpenTelemetry's global
-// error handler.
+// logged logs failures, once in a row, instead of OpenTelemetry's global error handler.
 type logged struct {
 	metric.Exporter
 	log  *slog.Logger

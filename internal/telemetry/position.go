@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// readPosition is the cursor in a file; without a file, or behind a journal that is
-// shorter, the journal's newest: nothing is owed.
+// readPosition returns the cursor in a file. Without a file, or if the journal is shorter than the cursor, it
+// returns the journal's newest cursor, so that no older spans are exported.
 func readPosition(path string, tail uint64) (uint64, error) {
 	if path == "" {
 		return tail, nil
@@ -29,8 +29,8 @@ func readPosition(path string, tail uint64) (uint64, error) {
 	return min(at, tail), nil
 }
 
-// writePosition replaces the file. It is not synced: an older cursor exports some
-// spans again, under the same ids.
+// writePosition replaces the file. It is not synced: with an older cursor some spans are exported again,
+// under the same ids.
 func writePosition(path string, at uint64) error {
 	if path == "" {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// figure is one of a house.
+// figure is one metric value of a runtime.
 type figure struct {
 	desc   *prometheus.Desc
 	kind   prometheus.ValueType
@@ -16,19 +16,18 @@ type figure struct {
 	labels []string
 }
 
-// largest are the figures of which several houses have together what the one has that has most; of
-// all others they have the sum.
+// largest are the figures for which the maximum over all runtimes is reported; for all others it is the sum.
 var largest = map[*prometheus.Desc]bool{
 	ageDesc: true, lagDesc: true, quotaDesc: true, accountLimitDesc: true,
-	// Partitions of a database lie in the same tables.
+	// Partitions of a database are in the same tables.
 	sizeDesc: true,
 }
 
-// runtimes is the collector of what is in all houses of the process.
+// runtimes is the collector of the figures of all runtimes in the process.
 type runtimes struct {
 	mu sync.Mutex
 	of []*gauges
-	// gone is what those counted last that are gone: no counter falls.
+	// gone has the last counts of removed runtimes, because a counter must not decrease.
 	gone []figure
 }
 
@@ -50,7 +49,7 @@ func (h *runtimes) remove(g *gauges) {
 	}
 }
 
-// keep adds up what a house counted that goes. The mutex is held.
+// keep adds the counts of a runtime that is being removed. The caller holds the mutex.
 func (h *runtimes) keep(g *gauges) {
 	for _, f := range g.read() {
 		if f.kind != prometheus.CounterValue {
@@ -65,7 +64,7 @@ func (h *runtimes) keep(g *gauges) {
 	}
 }
 
-// figures are those of all, with what is kept of those that are gone.
+// figures returns the figures of all runtimes, and the kept ones of removed runtimes.
 func (h *runtimes) figures() []figure {
 	h.mu.Lock()
 	of, all := h.of, slices.Clone(h.gone)
@@ -86,7 +85,7 @@ func (h *runtimes) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// series names a figure with its labels.
+// series identifies a figure by its name and labels.
 type series struct {
 	desc   *prometheus.Desc
 	labels string

@@ -5,7 +5,7 @@ func (m *Metrics) countSchedules() {
 	m.instants = m.counters("pawl_schedule_instants_total", "Scheduled times, by schedule and outcome: fired, missed (not run), skipped (the previous run had not ended), failed (an attempt, retried).", "schedule", "outcome")
 }
 
-// Instants counts instants of a schedule; nil counts nothing.
+// Instants counts instants of a schedule; a nil Metrics does not count.
 func (m *Metrics) Instants(schedule, outcome string, n int) {
 	if m != nil {
 		m.instants.WithLabelValues(schedule, outcome).Add(float64(n))

@@ -17,48 +17,48 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/streams"
 )
 
-// Source is what is asked for when the metrics are read.
+// Source provides figures when the metrics are read.
 type Source interface {
-	// Namespaces are the names of all that the figures are of.
+	// Namespaces returns the names of all namespaces with figures.
 	Namespaces() []string
 	CountRuns(ctx context.Context, call runtime.Call) ([]query.StatusCount, error)
-	// Work is of all namespaces together.
+	// Work returns the figures of all namespaces together.
 	Work() dispatch.Stats
 	Outbox(ctx context.Context, kind machine.OutboxKind, limit int) ([]machine.OutboxRow, error)
 	Followers(ctx context.Context) (streams.Followers, error)
-	// Quotas are what namespaces may have and what they have.
+	// Quotas returns the quotas of namespaces and their use.
 	Quotas() []quota.Figure
-	// AccountFigures are what runs reserve and settle in the operator's accounts.
+	// AccountFigures returns the amounts that runs reserve and settle in the operator's accounts.
 	AccountFigures() []budget.Figure
-	// Limits are the operator's, of calls of models and tools.
+	// Limits returns the figures of the operator's limits of model and tool calls.
 	Limits() []ratelimit.Total
 }
 
-// Sizes are the bytes that the store takes on disk.
+// Sizes returns the bytes of the store on disk.
 type Sizes func() (lsm, log int64)
 
-// maxOutboxScan bounds the rows that are counted; a longer outbox shows as this.
+// maxOutboxScan bounds the rows that are counted; a longer outbox is reported with this number.
 const maxOutboxScan = 10_000
 
-// scrapeEvery is the age up to which an answer is given again: reading metrics often
-// must not cost the runs anything.
+// scrapeEvery is the age up to which the figures are returned again, so that frequent reads do not slow down
+// the runs.
 const scrapeEvery = 5 * time.Second
 
-// Watch adds what is read off the engine and the store of a house when Prometheus asks, until
-// unwatch. Figures of several houses are one.
+// Watch adds the figures that are read from the engine and the store of a runtime when Prometheus asks, until
+// unwatch is called. Figures of several runtimes are combined.
 func (m *Metrics) Watch(source Source, sizes Sizes) (unwatch func()) {
 	g := &gauges{source: source, sizes: sizes}
 	m.runtimes.add(g)
 	return func() {
 		m.runtimes.remove(g)
-		// Who reads them now is let through before what they are read off is closed.
+		// A reader in progress is finished before its sources are closed.
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		g.gone = true
 	}
 }
 
-// gauges are what is in one house, as opposed to what happened.
+// gauges reads the current figures of one runtime, as opposed to counters of events.
 type gauges struct {
 	source Source
 	sizes  Sizes
@@ -92,7 +92,7 @@ var (
 	sizeDesc     = gauge("pawl_store_size_bytes", "Size of the store on disk, by part: lsm or log.", "part")
 )
 
-// read is what there is, or was a moment ago; nothing of a house that is closed.
+// read returns the current figures, at most scrapeEvery old; none of a closed runtime.
 func (g *gauges) read() []figure {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -118,7 +118,7 @@ func (g *gauges) add(d *prometheus.Desc, value float64, labels ...string) {
 	g.last = append(g.last, figure{d, prometheus.GaugeValue, value, labels})
 }
 
-// runs leaves a figure out that cannot be read, as do the others.
+// runs reads the figures of runs. A figure that cannot be read is left out; the other functions do the same.
 func (g *gauges) runs(ctx context.Context) {
 	total := make(map[machine.Status]int)
 	for _, ns := range g.source.Namespaces() {

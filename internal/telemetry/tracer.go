@@ -18,18 +18,18 @@ import (
 
 // Bounds of a [Tracer].
 const (
-	// maxPending bounds the records held for the exporter. What comes above it is
-	// read from the journal instead.
+	// maxPending bounds the records held for the exporter. Records beyond it are read from the journal.
 	maxPending = 1 << 16
-	// maxFolds bounds the runs whose open spans are held; others are read again.
+	// maxFolds bounds the runs with open spans in memory; the spans of other runs are built again from the
+	// journal.
 	maxFolds = 1 << 16
 	// maxUpload bounds the spans of one request to the collector.
 	maxUpload = 512
-	// uploadTimeout bounds one request with its repeats.
+	// uploadTimeout bounds one request with its retries.
 	uploadTimeout = 30 * time.Second
 )
 
-// Journal is what a [Tracer] reads of the store.
+// Journal is the part of the store that a [Tracer] reads.
 type Journal interface {
 	Head(ctx context.Context, ns uint32, run string) (*machine.State, error)
 	Entries(ctx context.Context, ns uint32, run string, from uint64, page machine.Page) ([]machine.Entry, error)
@@ -37,43 +37,41 @@ type Journal interface {
 	Tail(ctx context.Context, ns uint32) (uint64, error)
 }
 
-// TracerConfig makes a [Tracer]. Journal and Endpoint are required.
+// TracerConfig configures a [Tracer]. Journal and Endpoint are required.
 type TracerConfig struct {
 	Journal Journal
-	// Endpoint is the URL of a collector that takes OTLP over gRPC; http:// is not
-	// encrypted. Headers, certificates and the like come from the OTEL_EXPORTER_OTLP_*
-	// environment variables of the standard.
+	// Endpoint is the URL of a collector that takes OTLP over gRPC; http:// is not encrypted. Headers,
+	// certificates and other options come from the standard environment variables OTEL_EXPORTER_OTLP_*.
 	Endpoint string
-	// Position is a file that remembers up to where spans were exported, so that
-	// those of a process that died are exported by the next one; "" = none.
+	// Position is a file with the cursor up to which spans were exported, so that the next process exports
+	// the spans of one that crashed; "" = none.
 	Position string
-	// Log hears of a collector that does not take spans. Default: discarded.
+	// Log receives failures of the collector. Default: discarded.
 	Log *slog.Logger
 	// Interval is how often spans are sent. Default 1 s.
 	Interval time.Duration
 	// ShutdownTimeout bounds the export of what is left when Run ends. Default 5 s.
 	ShutdownTimeout time.Duration
-	// Counts gets what became of spans; nil = nobody.
+	// Counts counts the spans by result; nil = not counted.
 	Counts *Metrics
 }
 
-// Tracer exports the spans of the runs that are in a sampled trace. It follows the
-// commits from memory and goes back to the journal for what it has not got: it
-// loses no span that it can still read.
+// Tracer exports the spans of the runs in a sampled trace. It observes the commits in memory and reads the
+// journal for those that it missed, so it loses no span that it can still read.
 type Tracer struct {
 	cfg    TracerConfig
 	client otlptrace.Client
-	// begin is the cursor up to which an earlier process exported, end the journal's
-	// newest when this one began.
+	// begin is the cursor up to which an earlier process exported, end the journal's newest when this one
+	// began.
 	begin, end uint64
-	// ran: [Tracer.Run] has let go of the client, or will.
+	// ran reports whether [Tracer.Run] was called, which closes the client.
 	ran bool
 
 	mu      sync.Mutex
 	pending map[runKey]*backlog
 	held    int
 
-	// Only the loop's.
+	// The fields from here on are used only by the loop.
 	folds *cache.LRU[runKey, *trace.Fold]
 	spans []trace.Span
 	mark  uint64
@@ -85,14 +83,14 @@ type runKey struct {
 	run string
 }
 
-// backlog is what was committed of a run since the last flush.
+// backlog has the commits of a run since the last flush.
 type backlog struct {
 	records []machine.Record
-	// gap: there was no room for some of them; the journal has them.
+	// gap means that some records did not fit; they are in the journal.
 	gap bool
 }
 
-// NewTracer makes a tracer; nothing is sent before [Tracer.Run].
+// NewTracer makes a tracer; no span is sent before [Tracer.Run].
 func NewTracer(ctx context.Context, cfg TracerConfig) (*Tracer, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -121,7 +119,7 @@ func NewTracer(ctx context.Context, cfg TracerConfig) (*Tracer, error) {
 	return t, nil
 }
 
-// Observe takes note of a commit. It never waits for the collector or the store.
+// Observe queues a commit. It never waits for the collector or the store.
 func (t *Tracer) Observe(b *machine.Batch) {
 	if ctx, ok := trace.Of(b.State); !ok || !ctx.Sampled {
 		return
@@ -144,7 +142,7 @@ func (t *Tracer) Observe(b *machine.Batch) {
 	t.held += len(b.Records)
 }
 
-// Run exports until ctx ends, then what is left, no longer than TracerConfig.Leave.
+// Run exports until ctx ends, then the remaining spans, for at most TracerConfig.ShutdownTimeout.
 func (t *Tracer) Run(ctx context.Context) error {
 	t.ran = true
 	t.report(t.resume(ctx))
@@ -164,7 +162,7 @@ func (t *Tracer) Run(ctx context.Context) error {
 	return errors.Join(t.client.Stop(last))
 }
 
-// Close lets go of one that was never run; after [Tracer.Run] it does nothing.
+// Close closes a tracer that was never run; after [Tracer.Run] it has no effect.
 func (t *Tracer) Close(ctx context.Context) error {
 	if t.ran {
 		return nil
@@ -193,7 +191,7 @@ func (t *Tracer) resume(ctx context.Context) error {
 	return nil
 }
 
-// flush exports what was committed since the last one.
+// flush exports the spans of the commits since the last flush.
 func (t *Tracer) flush(ctx context.Context) {
 	tail, tailErr := t.cfg.Journal.Tail(ctx, 0)
 	t.mu.Lock()
@@ -210,15 +208,15 @@ func (t *Tracer) flush(ctx context.Context) {
 		}
 	}
 	t.upload(ctx)
-	// A commit is in the journal before it is observed: what this flush saw is sure
-	// up to where the journal was a flush before.
+	// A commit is in the journal before it is observed. So everything up to the journal's end at the previous
+	// flush is now exported.
 	t.report(writePosition(t.cfg.Position, t.mark))
 	if tailErr == nil {
 		t.mark = tail
 	}
 }
 
-// follow adds records of a run; none means that they are only in the journal.
+// follow adds records of a run; an empty list means that they are only in the journal.
 func (t *Tracer) follow(ctx context.Context, key runKey, records []machine.Record) {
 	fold, err := t.fold(ctx, key, records)
 	if err != nil || fold == nil {
@@ -242,7 +240,7 @@ func (t *Tracer) follow(ctx context.Context, key runKey, records []machine.Recor
 	}
 }
 
-// fold is the run's, read up to the first of the records if it is not held.
+// fold returns the run's fold. If it is not in memory, it is built up to the first of the records.
 func (t *Tracer) fold(ctx context.Context, key runKey, records []machine.Record) (*trace.Fold, error) {
 	if fold, ok := t.folds.Get(key); ok {
 		return fold, nil
@@ -264,7 +262,7 @@ func (t *Tracer) fold(ctx context.Context, key runKey, records []machine.Record)
 	return fold, nil
 }
 
-// read takes the records behind the fold's up to last, 0 = all, from the journal.
+// read adds the records after the fold's last one, up to last (0 = all), from the journal.
 func (t *Tracer) read(ctx context.Context, key runKey, fold *trace.Fold, last uint64, tell bool) error {
 	for {
 		entries, err := t.cfg.Journal.Entries(ctx, key.ns, key.run, fold.Seq()+1, machine.Page{Records: 256, Bytes: 1 << 20})
@@ -305,7 +303,7 @@ func (t *Tracer) upload(ctx context.Context) {
 	t.spans = nil
 }
 
-// logExportState says once that the collector is gone, and once that it is back.
+// logExportState logs once that the collector is unavailable, and once that it is available again.
 func (t *Tracer) logExportState(err error) {
 	switch {
 	case err != nil && !t.down:

@@ -147,7 +147,7 @@ func (l *scheduleList) schedule(s *Schedule) {
 	}
 }
 
-// times checks the fields about times.
+// times checks cron, time zone, catch-up, delay and jitter.
 func (l *scheduleList) times(s *Schedule) {
 	if s.TimeZone == "" {
 		s.TimeZone = "UTC"

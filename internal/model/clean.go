@@ -115,7 +115,7 @@ func settled(u *pawlv1.Usage) *pawlv1.Usage {
 }
 
 // streamWriter passes text and reasoning on as they arrive, without the key. A last part that could be the
-// begin of the key, or half of a character, is held until more text arrives.
+// start of the key, or half of a character, is held until more text arrives.
 type streamWriter struct {
 	e             *Endpoint
 	text, thought flow
@@ -144,7 +144,7 @@ func (f *flow) take(e *Endpoint, piece string) {
 	}
 }
 
-// keyPrefixLen returns how many bytes at the end of a text could be the begin of the key.
+// keyPrefixLen returns how many bytes at the end of a text could be the start of the key.
 func (e *Endpoint) keyPrefixLen(text string) int {
 	for n := min(len(text), len(e.Key)-1); n > 0; n-- {
 		if strings.HasSuffix(text, e.Key[:n]) {

@@ -79,7 +79,7 @@ const (
 
 func isHalf(unit uint16) bool { return unit >= firstHalf && unit < afterHalves }
 
-// halfAt returns half of a pair at the begin of a text.
+// halfAt returns half of a pair at the start of a text.
 func halfAt(s string) (unit uint16, ok bool) {
 	if len(s) < halfBytes || s[0] != 0xED || s[1] < 0xA0 || s[1] > 0xBF || s[2] < 0x80 || s[2] > 0xBF {
 		return 0, false

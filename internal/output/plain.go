@@ -33,7 +33,7 @@ func (p *Printer) plain(text, keep string) string {
 	return b.String()
 }
 
-// colourAt returns the length of the colour escape at the begin of a text; 0 = none.
+// colourAt returns the length of the colour escape at the start of a text; 0 = none.
 func (p *Printer) colourAt(text string) int {
 	if !p.Color || text[0] != '\x1b' {
 		return 0

@@ -87,7 +87,7 @@ type Problem struct {
 	RetryAfterMS int64 `json:"retry_after_ms"`
 	// ConflictingRecord is the record that won if two callers competed for one visit.
 	ConflictingRecord any `json:"winner,omitempty"`
-	// first is the text about it.
+	// first is the text about ConflictingRecord.
 	first string
 }
 

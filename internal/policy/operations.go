@@ -8,7 +8,7 @@ type Operation struct {
 	// Scopes are scopes of which any one allows the operation; Admin always does. None = every authenticated
 	// caller may request it. [Decide] decides whether a scope is enough for a given run, state and turn.
 	Scopes Scopes
-	// Public operations need no authentication, because a probe has no token.
+	// Public reports whether the operation needs no authentication. Probes, for example, have no token.
 	Public bool
 	// KeepsScopes means that a stream of the operation ends when its principal loses any of the scopes that
 	// it had.

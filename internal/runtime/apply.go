@@ -348,7 +348,7 @@ func (t *execution) unchanged(ctx context.Context, result machine.Result) (Answe
 	return t.withSteps(ctx, answer, result)
 }
 
-// recorded gives the answer to a step that was answered before the entry that recorded that answer.
+// recorded handles a repeated answer to a step: it sets the entry that recorded the first answer.
 func (t *execution) recorded(ctx context.Context, answer *Answer) error {
 	cmd, ok := t.op.command.(machine.ResolveStep)
 	if !ok || answer.Disposition != machine.IgnoredDuplicate {

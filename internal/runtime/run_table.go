@@ -138,7 +138,7 @@ func (s *runTable) release(sl *runEntry, state *machine.State, prog *packcache.P
 	shard.evict()
 }
 
-// committing marks the begin of a commit in the turn of an entry. Until its outcome is known, only the store
+// committing marks the start of a commit in the turn of an entry. Until its outcome is known, only the store
 // can say which state is the newest readable one.
 func (s *runTable) committing(sl *runEntry) {
 	shard := s.shard(sl.key)

@@ -13,8 +13,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// maxClockSleep is the longest sleep of a wait for a moment of the wall clock, because the clock may be set
-// meanwhile.
+// maxClockSleep bounds one sleep while the timers wait for a wall clock time. The clock may be set meanwhile,
+// so it is read again after each sleep.
 const maxClockSleep = time.Second
 
 // timerRetry is the pause after the store or a run refused a timer.

@@ -50,7 +50,7 @@ type Config struct {
 	Retention retention.Policy
 	// Ends are the retention times of unused subscriptions; the zero value keeps all of them.
 	Ends Ends
-	// NotifiesAgents: agents get cancellations of delegations that are no longer wanted.
+	// NotifiesAgents reports whether agents get cancellations of delegations that are no longer needed.
 	NotifiesAgents bool
 
 	// ScheduleStore stores the positions of schedules; nil: there are none. OnScheduleResult
@@ -80,13 +80,13 @@ type Runtime struct {
 	*runtime.Engine
 	*Watches
 	*Views
-	// Registry takes packs and tells them.
+	// Registry registers packs and returns them.
 	*packs.Registry
 
 	// Quotas are the limits for all services.
 	Quotas *quota.Limits
 
-	// Admission lets calls of models and tools begin.
+	// Admission limits the calls of models and tools.
 	Admission     *ratelimit.Service
 	Blobs         *blob.Service
 	Delegations   *delegation.Service
@@ -152,13 +152,13 @@ func New(cfg Config) (*Runtime, error) {
 	return h, nil
 }
 
-// forget lets go of what is remembered of a run that was deleted or erased.
+// forget drops the cached data of a run that was deleted or erased.
 func (h *Runtime) forget(key runtime.RunKey) {
 	h.Engine.Past().Forget(key)
 	h.Watches.Forget(key)
 }
 
-// Close drains the way without a limit of time, then ends all watches.
+// Close drains the engine without a limit of time, then ends all watches.
 func (h *Runtime) Close() error {
 	err := h.Engine.Close()
 	h.Watches.End()

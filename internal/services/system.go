@@ -13,7 +13,7 @@ import (
 // SystemClock is the machine's clock.
 type SystemClock struct{}
 
-// born is a reading of the monotonic clock.
+// born is the start of the process, by the monotonic clock.
 var born = time.Now()
 
 // Now returns the current time.
@@ -32,12 +32,12 @@ type SystemIDs struct {
 	entropy io.Reader
 }
 
-// NewSystemIDs draws from the operating system's random source.
+// NewSystemIDs makes ids from the operating system's random source.
 func NewSystemIDs() *SystemIDs {
 	return &SystemIDs{entropy: ulid.Monotonic(rand.Reader, 0)}
 }
 
-// RunID is a ULID; two of one millisecond sort in the order of the calls.
+// RunID returns a ULID; two of one millisecond sort in the order of the calls.
 func (s *SystemIDs) RunID(at time.Time) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,7 +49,7 @@ func (s *SystemIDs) RunID(at time.Time) string {
 	return id.String()
 }
 
-// Token is 22 characters of base64url.
+// Token returns 22 characters of base64url.
 func (s *SystemIDs) Token() string {
 	var word [16]byte
 	_, _ = rand.Read(word[:])

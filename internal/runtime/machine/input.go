@@ -305,7 +305,7 @@ type StepRequest struct {
 	// delegation. nil = every tool is allowed, and the agent is not named in the list.
 	Policy *ToolPolicy
 	// Local reports whether the called agent is in this store, stamped by the host. The run of a local agent
-	// is counted itself in the operator's accounts.
+	// is counted separately in the operator's accounts.
 	Local bool
 }
 

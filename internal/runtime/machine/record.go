@@ -171,7 +171,7 @@ type (
 		// ByCaller means that the requesting caller makes the call itself; see [StepRequest].
 		ByCaller bool
 		// Local means that the delegation goes to an agent of this store, even if the operator's
-		// configuration changes later, and that the agent's run is counted itself in the accounts of this
+		// configuration changes later, and that the agent's run is counted separately in the accounts of this
 		// one.
 		Local bool
 	}
@@ -250,7 +250,7 @@ type (
 		Seq uint64
 		// State is the source's state after the commit that holds the record.
 		State *State
-		// Artifacts are the values at the begin of the fork.
+		// Artifacts are the values at the start of the fork.
 		Artifacts     []ArtifactWrite
 		Conversations []ConversationCopy
 		// Steps are the bodies of the answered steps that were copied.

@@ -25,8 +25,8 @@ const (
 	// SemanticsLeases: each delegation of a run with a bound has a lease of it, including tool calls, and
 	// passes the tool lists on.
 	SemanticsLeases Semantics = 6
-	// SemanticsAccounts: the run of an agent of this store is counted itself in the operator's accounts, and
-	// the step that began it is not.
+	// SemanticsAccounts: the run of an agent of this store is counted separately in the operator's accounts,
+	// and the step that began it is not.
 	SemanticsAccounts Semantics = 7
 	// Current is the version that a host stamps into new inputs.
 	Current = SemanticsAccounts

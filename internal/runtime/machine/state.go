@@ -171,7 +171,7 @@ type State struct {
 	// this store started it, none: the step is counted instead.
 	Payer *Payer
 	// Apart is the part of Tokens and CostMicro that runs of agents of this store consumed: these are counted
-	// themselves in the operator's accounts.
+	// separately in the operator's accounts.
 	Apart Amount
 	// Charges are the run's amounts in the operator's accounts, in the order in which the accounts were first
 	// charged.
@@ -304,7 +304,7 @@ type ToolStep struct {
 	Inquiry uint32
 	// About makes it a step of the sidecar's own; nil = a turn requested it.
 	About *About
-	// Local means that its agent's run is counted itself in the operator's accounts, see [StepRequested].
+	// Local means that its agent's run is counted separately in the operator's accounts, see [StepRequested].
 	Local bool
 }
 

@@ -45,8 +45,8 @@ func (t *txn) settleOf(step *machine.ToolStep, u machine.Usage) {
 	}
 }
 
-// countsItself reports whether the run of the called agent is counted itself in the accounts of this run. If
-// this run is counted in no account, it is not: the step that began this run settles everything.
+// countsItself reports whether the run of the called agent is counted separately in the accounts of this run.
+// If this run is counted in no account, it is not: the step that began this run settles everything.
 func (t *txn) countsItself(a *ask) bool {
 	_, counted := t.s.Accountable()
 	return t.rules.agentsCount && counted && a.Local && t.g.Tools[a.Tool].Agent

@@ -16,7 +16,8 @@ func Nothing(step uint32) error {
 	}
 }
 
-// Already returns the error for the second of two deciders, with the first decision.
+// Already returns the error for a decision about a step that is already decided. It contains the first
+// decision.
 func Already(step *machine.ToolStep) error {
 	a := step.Approval
 	return &machine.Error{

@@ -8,7 +8,7 @@ import (
 
 // ruleset holds the rules that differ between semantics versions.
 type ruleset struct {
-	// jitter returns the random part of the pause before a further attempt of a turn.
+	// jitter returns the number that determines the random part of a pause before a further attempt.
 	jitter func(run string, turnSeq uint64, attempt int) uint32
 	// endNamesEvent: the record Ended contains the lost event and its target.
 	endNamesEvent bool
@@ -24,7 +24,7 @@ type ruleset struct {
 	// agentsAreLeased: each delegation of a run with a bound has a lease of it, including tool calls, and
 	// passes the tool lists on.
 	agentsAreLeased bool
-	// agentsCount: runs of agents of this store are counted themselves in the operator's accounts.
+	// agentsCount: runs of agents of this store are counted separately in the operator's accounts.
 	agentsCount bool
 }
 

@@ -132,7 +132,7 @@ func IsAnswered(p *machine.ToolStep) bool {
 	return p.Status == machine.StepStatusOK || p.Status == machine.StepStatusError
 }
 
-// KeysOf returns the number at the begin of the default keys of the open turn; 0 = none, because it is the
+// KeysOf returns the number at the start of the default keys of the open turn; 0 = none, because it is the
 // visit's first turn.
 func KeysOf(s *machine.State) uint64 {
 	turn := s.Turn

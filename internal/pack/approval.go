@@ -8,19 +8,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Words of x_pawl.tools.NAME.approve that are no conditions.
+// Values of x_pawl.tools.NAME.approve that are not conditions.
 const (
 	approveNever  = "never"
 	approveAlways = "always"
 )
 
-// conditions is the language of conditions: what they may name.
+// conditions is the language of conditions, with the names that they may use.
 var conditions = sync.OnceValues(func() (*expr.Language, error) {
 	return expr.Of([]string{"payload", "variables", "artifacts"}, nil)
 })
 
-// Condition compiles the condition of an approval. It names payload (the call's arguments),
-// variables and artifacts (those of the run). The error says what is wrong, and where.
+// Condition compiles the condition of an approval. It may use payload (the call's arguments), variables and
+// artifacts (those of the run). The error contains the fault and its position.
 func Condition(text string) (*expr.Program, error) {
 	language, err := conditions()
 	if err != nil {
@@ -33,7 +33,7 @@ func Condition(text string) (*expr.Program, error) {
 	return p, nil
 }
 
-// approval compiles the settings of a tool; nil: its calls are not held.
+// approval compiles the settings of a tool; nil = its calls are not held.
 func (l *ToolLimits) approval() *machine.Approval {
 	if l.Approve == "" || l.Approve == approveNever {
 		return nil

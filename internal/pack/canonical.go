@@ -9,7 +9,7 @@ import (
 	"github.com/gowebpki/jcs"
 )
 
-// canonical renders a JSON value in the form of RFC 8785.
+// canonical returns a JSON value in the form of RFC 8785.
 func canonical(v any) ([]byte, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -22,7 +22,7 @@ func canonical(v any) ([]byte, error) {
 	return out, nil
 }
 
-// digestOf addresses canonical bytes: "sha256:" and 64 hexadecimal digits.
+// digestOf returns the digest of canonical bytes: "sha256:" and 64 hexadecimal digits.
 func digestOf(canonical []byte) string {
 	sum := sha256.Sum256(canonical)
 	return "sha256:" + hex.EncodeToString(sum[:])

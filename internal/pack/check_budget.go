@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// costs checks what steps may cost, and where a run goes that cannot pay for one.
+// costs checks the maximum costs of steps, and the state for runs that cannot pay for a step.
 func (c *checker) costs(x *XPawl) {
 	at := func(tokens ...string) string {
 		return pointer(append([]string{"workflow", "engine", "x_pawl"}, tokens...)...)
@@ -28,8 +28,8 @@ func (c *checker) costs(x *XPawl) {
 	}
 }
 
-// unleased warns of agents that are never called: a delegation takes two tool calls, its own
-// and one of the agent's.
+// unleased warns of agents that can never be called: a delegation needs two tool calls, its own and one of
+// the agent's.
 func (c *checker) unleased(b *Budget) {
 	if b.MaxToolCalls == nil || *b.MaxToolCalls != 1 {
 		return
@@ -43,8 +43,8 @@ func (c *checker) unleased(b *Budget) {
 	}
 }
 
-// reachable are the states that a run can visit which begins in start: by events, by forced
-// exits, and where it cannot pay for a step.
+// reachable returns the states that a run starting in start can visit: by events, by forced exits, and by
+// on_budget.
 func (p *Pack) reachable(start string) []string {
 	states, found := p.Doc.Workflow.States, reachable(p.Doc.Workflow.States, start)
 	for _, name := range reachable(states, p.XPawl().OnBudget) {
@@ -56,8 +56,8 @@ func (p *Pack) reachable(start string) []string {
 	return found
 }
 
-// compileCosts says whether a ledger is kept, for all runs of the pack alike, and where a run
-// goes that cannot pay for a step; a graph of one prompt has no other state.
+// compileCosts sets whether the runs of the pack keep a ledger, and the state for runs that cannot pay for a
+// step. A graph of one prompt has no such state.
 func (p *Pack) compileCosts(g *machine.Graph) {
 	x := p.XPawl()
 	g.Ledger = x.keepsLedger()
@@ -66,7 +66,8 @@ func (p *Pack) compileCosts(g *machine.Graph) {
 	}
 }
 
-// keepsLedger: one cost, or on_budget, and all steps of the pack's runs are held to the budget.
+// keepsLedger reports whether all steps of the pack's runs are checked against the budget: if the pack has
+// one cost, or on_budget.
 func (x *XPawl) keepsLedger() bool {
 	for _, limits := range x.Tools {
 		if limits.Cost != nil {
@@ -76,7 +77,7 @@ func (x *XPawl) keepsLedger() bool {
 	return x.OnBudget != ""
 }
 
-// costOf is a cost in micro-dollars; 0 = not said.
+// costOf converts a cost to micro-dollars; 0 = not given.
 func costOf(usd *float64) int64 {
 	if usd == nil {
 		return 0
@@ -84,8 +85,8 @@ func costOf(usd *float64) int64 {
 	return machine.MicroUSD(*usd)
 }
 
-// wrapUp adds what a run may visit from x_pawl.on_budget on: it is entered once at most,
-// with whatever is left of the guards.
+// wrapUp adds the visits that a run may make from x_pawl.on_budget on. That state is entered at most once,
+// with the counts of the guards at that time.
 func (a *analysis) wrapUp(t *Termination) {
 	at := a.flow.at(a.pack.XPawl().OnBudget)
 	if at == none {
@@ -103,7 +104,8 @@ func (a *analysis) wrapUp(t *Termination) {
 	}
 }
 
-// union keeps the order; "acyclic" is the word of a flow that has nothing else.
+// union joins two lists and keeps the order. It drops "acyclic", which describes a flow without other bounds,
+// if there are others.
 func union(a, b []string) []string {
 	all := slices.Clone(a)
 	for _, s := range b {

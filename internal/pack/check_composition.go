@@ -48,11 +48,10 @@ type composing struct {
 	*checker
 	at string
 	in *Composition
-	// order is the place of each step id in document order, nested ones included, and
-	// places its pointer.
+	// order is the position of each step id in document order, nested ones included, and places its pointer.
 	order    map[string]int
 	pointers []string
-	// targets are the steps that some branch leads to.
+	// targets are the steps to which a branch leads.
 	targets map[string]bool
 	evalIDs map[string]bool
 }
@@ -124,7 +123,7 @@ func (w *composing) step(at string, s *Step) {
 	}
 }
 
-// stepRefs checks everything in a step that names something else.
+// stepRefs checks the references in a step.
 func (w *composing) stepRefs(at string, s *Step) {
 	for i, tool := range s.Tools {
 		w.stepTool(at+pointer("tools", index(i)), tool)
@@ -179,8 +178,8 @@ func (w *composing) references(at, step string, raw json.RawMessage) {
 	}
 }
 
-// join warns of a step that follows a branch or a parallel block and leaves open
-// what it waits for.
+// join warns of a step that follows a branch or a parallel block and does not say which of its steps it waits
+// for.
 func (w *composing) join(i int) {
 	s := &w.in.Steps[i]
 	if i == 0 || len(s.DependsOn) > 0 || w.targets[s.ID] {
@@ -192,8 +191,8 @@ func (w *composing) join(i int) {
 	}
 }
 
-// acyclic checks the order that sequence, depends_on and branches make, of nested
-// steps too.
+// acyclic checks that the order given by sequence, depends_on and branches has no cycle, including nested
+// steps.
 func (w *composing) acyclic() {
 	o := order{composing: w, graph: make([][]residualEdge, 2*len(w.order))}
 	steps := w.in.Steps
@@ -211,15 +210,14 @@ func (w *composing) acyclic() {
 	w.f.tightened("PP0010-15", w.pointers[start/2], "Loops belong into the workflow's states.", "the steps form a cycle: %s", names(append(ids, ids[0])))
 }
 
-// order is what must happen before what in a composition: of the step in place n the
-// beginning is node 2n and the end is node 2n+1, so that what is nested in a step lies
-// between the two.
+// order is the graph of what must happen before what in a composition. For the step at position n, node 2n is
+// its start and node 2n+1 its end, so that nested steps are between the two.
 type order struct {
 	*composing
 	graph [][]residualEdge
 }
 
-// step adds what is known of a step and of those nested in it.
+// step adds the known order of a step and of the steps nested in it.
 func (o *order) step(s *Step) {
 	own := 2 * o.order[s.ID]
 	o.edge(s.ID, own, own+1)

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// effects checks what the pack says of the effects of its tools.
+// effects checks the pack's settings for the effects of its tools.
 func (c *checker) effects(x *XPawl) {
 	for _, tool := range keys(x.Tools) {
 		at := func(tokens ...string) string {
@@ -49,9 +49,8 @@ func (c *checker) declaresEvent(event string) bool {
 	return false
 }
 
-// effectTool checks who is asked about another tool's calls, or undoes them: a tool of the
-// pack, of which nobody asks and which nobody undoes in turn. Only a compensation may be
-// asked about.
+// effectTool checks a reconciling or compensating tool. It must be a tool of the pack without a reconciling
+// or compensating tool of its own; only a compensating tool may have a reconciling tool.
 func (c *checker) effectTool(x *XPawl, at, name string, asks bool) {
 	if name == "" {
 		return
@@ -77,7 +76,7 @@ func (c *checker) effectTool(x *XPawl, at, name string, asks bool) {
 	}
 }
 
-// effectFields are what the sidecar's own calls of tools tell.
+// effectFields are the fields in the payloads of the sidecar's own calls.
 var effectFields = []string{"idempotency_key", "tool", "payload", "outcome", "result"}
 
 func requiredOf(t *Tool) map[string]bool {
@@ -85,8 +84,7 @@ func requiredOf(t *Tool) map[string]bool {
 	return required
 }
 
-// dedupe checks that a payload can have the field: a key that no call has would refuse all
-// of them.
+// dedupe checks that a payload can have the field: a key field that no call has would refuse all calls.
 func (c *checker) dedupe(at, tool, field string) {
 	if strings.HasPrefix(field, "/") && badPointer(field) {
 		c.f.err(ruleXPawl, at, "~ is written ~0, and / is written ~1.", "%s is no JSON pointer (RFC 6901)", quote(field))
@@ -110,13 +108,13 @@ func (c *checker) dedupe(at, tool, field string) {
 	}
 }
 
-// badPointer: a ~ that escapes nothing.
+// badPointer reports whether a pointer has a ~ that is not part of an escape.
 func badPointer(p string) bool {
 	plain := strings.NewReplacer("~0", "", "~1", "").Replace(p)
 	return strings.Contains(plain, "~")
 }
 
-// pointersOf makes JSON pointers of fields; a name is that of a member of the payload.
+// pointersOf makes JSON pointers from fields; a plain name is the name of a member of the payload.
 func pointersOf(fields []string) []string {
 	var out []string
 	for _, f := range fields {
@@ -128,8 +126,8 @@ func pointersOf(fields []string) []string {
 	return out
 }
 
-// parametersOf are the members that the parameters of a tool declare, and those that every
-// call has; nil: they do not say.
+// parametersOf returns the members that the parameters of a tool declare, and those that every call has; nil
+// = the schema does not say.
 func parametersOf(schema json.RawMessage) (known, required map[string]bool) {
 	var doc struct {
 		Properties map[string]json.RawMessage `json:"properties"`

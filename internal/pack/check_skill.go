@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// mediaRange is type/subtype, where the subtype may be a wildcard.
+// mediaRange is type/subtype; the subtype may be a wildcard.
 var mediaRange = regexp.MustCompile(`^[a-zA-Z0-9!#$&^_.+-]+/([a-zA-Z0-9!#$&^_.+-]+|\*)$|^\*/\*$`)
 
-// skills checks the skill sources (RFC 0008). Whether a path exists is only
-// known where the skills are loaded, by the executor.
+// skills checks the skill sources (RFC 0008). Only the executor, which loads the skills, can check whether a
+// path exists.
 func (c *checker) skills() {
 	seen := map[string]bool{}
 	for i := range c.doc.Skills {
@@ -41,7 +41,7 @@ func (c *checker) stateSkills(at string, filter *string) {
 	c.f.warn("PP0008-3", at, "Declare the source under skills.", "the skill filter %s matches no declared skill source", quote(*filter))
 }
 
-// skillSource says whether a path is a source, lies below one or above one.
+// skillSource reports whether a path is a source, is below one or above one.
 func (c *checker) skillSource(want string) bool {
 	if c.sources == nil {
 		c.sources = []string{}

@@ -6,8 +6,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack/cost"
 )
 
-// xpawl checks that the settings of this product name what exists. Their shape
-// is checked by the schema.
+// xpawl checks that names in the settings of this product exist. The schema checks their structure.
 func (c *checker) xpawl() {
 	x := c.p.XPawl()
 	at := func(tokens ...string) string {
@@ -64,7 +63,7 @@ func (c *checker) xpawl() {
 	c.retries(x)
 }
 
-// outputs checks the schemas of what turns put out.
+// outputs checks the schemas of turn outputs.
 func (c *checker) outputs(x *XPawl) {
 	all := cost.NewPatterns()
 	for _, prompt := range keys(x.OutputSchema) {
@@ -85,7 +84,7 @@ func (c *checker) outputs(x *XPawl) {
 	}
 }
 
-// retries checks the attempts of turns, tools and calls of models.
+// retries checks the attempts of turns, tools and model calls.
 func (c *checker) retries(x *XPawl) {
 	at := func(tokens ...string) string {
 		return pointer(append([]string{"workflow", "engine", "x_pawl"}, tokens...)...)
@@ -109,11 +108,11 @@ func (c *checker) retries(x *XPawl) {
 	}
 }
 
-// maxModelName bounds the name of a model, in bytes, as the contract does.
+// maxModelName bounds the name of a model, in bytes, as in the contract.
 const maxModelName = 256
 
-// prices checks names, and warns of models that nobody can be held to a budget of cost with, unless the
-// operator knows what they cost: without, no run of the pack begins.
+// prices checks names. It warns of models without a price in a pack with a cost budget: if the operator has
+// no price for them either, no run of the pack can start.
 func (c *checker) prices(x *XPawl) {
 	for _, model := range keys(x.Prices) {
 		if model == "" || len(model) > maxModelName {
@@ -165,8 +164,7 @@ func (c *checker) xpawlTool(at, tool string) {
 	c.f.warn(ruleXPawlRef, at, "Check the spelling.", "no prompt lists the tool %s", quote(tool))
 }
 
-// sensitive checks that what is to be kept from readers exists: a name that is
-// misspelled would leave a value in the open.
+// sensitive checks that sensitive names exist: a misspelled name would leave a value readable.
 func (c *checker) sensitive(s *Sensitive) {
 	if s == nil {
 		return

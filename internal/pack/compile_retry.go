@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// policy is what a pack says of attempts and pauses, with the defaults for the rest; those
-// of turns and of calls of models where it says nothing.
+// policy returns the pack's settings for attempts and pauses, with the defaults for the rest. If r is nil it
+// returns the defaults for turns and model calls.
 func (r *Retry) policy() machine.RetryPolicy {
 	if r == nil {
 		r = &Retry{}
@@ -31,8 +31,8 @@ func (r *Retry) policy() machine.RetryPolicy {
 	return p
 }
 
-// retry is the bound of a tool's attempts and their pauses. attempts is the short form: no
-// pauses, unless retry has them.
+// retry returns the bound of a tool's attempts and their pauses. attempts is the short form, without pauses
+// unless retry sets them.
 func (l *ToolLimits) retry() (attempts int, pauses *machine.RetryPolicy) {
 	if l.Retry == nil {
 		return clampInt(valueOr(l.Attempts, 1)), nil
@@ -45,7 +45,7 @@ func (l *ToolLimits) retry() (attempts int, pauses *machine.RetryPolicy) {
 	return attempts, &p
 }
 
-// modelCalls says how calls of models are made; nil where the pack does not.
+// modelCalls returns how model calls are made; nil if the pack does not set it.
 func modelCalls(x *XPawl) *machine.Calls {
 	if x.ModelCalls == nil {
 		return nil

@@ -29,11 +29,11 @@ type Diagnostic struct {
 	Severity Severity `json:"severity"`
 	// Pointer is the RFC 6901 JSON pointer of the value; "" is the document.
 	Pointer string `json:"pointer"`
-	// Line and Column are 1-based; columns count characters. 0 when the finding
-	// has no place in the source.
+	// Line and Column are 1-based; columns count characters. 0 when the finding has no position in the
+	// source.
 	Line   int `json:"line"`
 	Column int `json:"column"`
-	// Message says what is wrong and, where there is a choice, what is allowed.
+	// Message says what is wrong and which values are allowed.
 	Message string `json:"message"`
 	// Hint says how to repair it; may be empty.
 	Hint string `json:"hint"`
@@ -44,12 +44,12 @@ func (d Diagnostic) String() string {
 	return fmt.Sprintf("%d:%d: %s %s: %s", d.Line, d.Column, d.Severity, d.Code, d.Message)
 }
 
-// HasErrors says whether one of the findings refuses the pack.
+// HasErrors reports whether one of the findings refuses the pack.
 func HasErrors(ds []Diagnostic) bool {
 	return slices.ContainsFunc(ds, func(d Diagnostic) bool { return d.Severity == SeverityError })
 }
 
-// maxDiagnostics bounds what one document can make us report.
+// maxDiagnostics bounds the findings for one document.
 const maxDiagnostics = 200
 
 // findings collects diagnostics of one document.
@@ -60,25 +60,25 @@ type findings struct {
 	dropped int
 	// errors counts the findings of SeverityError, dropped ones included.
 	errors int
-	// accepted: the document was accepted by an earlier version of the rules.
+	// accepted means that an earlier version of the rules accepted the document.
 	accepted bool
 }
 
 func newFindings() *findings { return &findings{seen: map[string]bool{}} }
 
-// err reports what refuses the pack, about the value at pointer.
+// err reports an error about the value at pointer; the pack is refused.
 func (f *findings) err(code, pointer, hint, format string, args ...any) {
 	f.errors++
 	f.report(Diagnostic{Code: code, Severity: SeverityError, Pointer: pointer, Hint: hint}, format, args)
 }
 
-// warn reports what lets the pack pass, about the value at pointer.
+// warn reports a warning about the value at pointer; the pack is accepted.
 func (f *findings) warn(code, pointer, hint, format string, args ...any) {
 	f.report(Diagnostic{Code: code, Severity: SeverityWarning, Pointer: pointer, Hint: hint}, format, args)
 }
 
-// tightened reports what refuses a new pack, by a rule that is younger than packs that
-// may be registered: these stay as they are, since runs depend on them.
+// tightened reports an error of a rule that is newer than some registered packs. For those it is only a
+// warning, because runs depend on them.
 func (f *findings) tightened(code, pointer, hint, format string, args ...any) {
 	if f.accepted {
 		f.warn(code, pointer, hint, format, args...)
@@ -87,8 +87,8 @@ func (f *findings) tightened(code, pointer, hint, format string, args ...any) {
 	f.err(code, pointer, hint, format, args...)
 }
 
-// report places a finding in the source and files it. The same finding twice is
-// filed once; beyond the limit findings are only counted.
+// report adds a finding with its position. The same finding is added once; beyond the limit findings are only
+// counted.
 func (f *findings) report(d Diagnostic, format string, args []any) {
 	if len(f.list) >= maxDiagnostics && !f.evictWarning(d.Severity) {
 		f.dropped++
@@ -98,7 +98,7 @@ func (f *findings) report(d Diagnostic, format string, args []any) {
 	f.file(d, fmt.Sprintf(format, args...))
 }
 
-// place reports an error of the reader, which knows line and column itself.
+// place reports an error of the reader, which gives line and column itself.
 func (f *findings) place(code, pointer string, line, col int, hint, format string, args ...any) {
 	f.errors++
 	d := Diagnostic{Code: code, Severity: SeverityError, Pointer: pointer, Line: line, Column: col, Hint: hint}
@@ -120,10 +120,10 @@ func (f *findings) file(d Diagnostic, msg string) {
 	f.list = append(f.list, d)
 }
 
-// full says that further warnings would not be listed.
+// full reports whether further warnings would not be listed.
 func (f *findings) full() bool { return len(f.list) >= maxDiagnostics }
 
-// evictWarning drops the last warning for an error, so that no error hides behind warnings.
+// evictWarning replaces the last warning by an error, so that warnings never hide an error.
 func (f *findings) evictWarning(sev Severity) bool {
 	if sev != SeverityError {
 		return false
@@ -156,11 +156,11 @@ func (f *findings) sorted() []Diagnostic {
 	return f.list
 }
 
-// quote renders a name from the document inside a message.
+// quote returns a name from the document for use in a message.
 func quote(s string) string { return fmt.Sprintf("%q", source.Clip(s, 80)) }
 
-// LogWarnings logs what was found in the pack of a file that was registered: all of it at level
-// debug, and in one line at level warn what its author relies on and what does not hold here.
+// LogWarnings logs the findings in a registered pack: all of them at level debug, and one line at level warn
+// about settings that the author relies on and that have no effect here.
 func LogWarnings(ctx context.Context, log *slog.Logger, file string, found []Diagnostic) {
 	var loud []string
 	for _, d := range found {

@@ -6,25 +6,24 @@ import (
 	"strings"
 )
 
-// agentPrefix names the one-state graph of a prompt-backed agent.
+// agentPrefix is the prefix of the name of a prompt-backed agent's one-state graph.
 const agentPrefix = "agent:"
 
-// Entry says where a run begins. The zero value is the workflow's entry, the entry
-// agent of a pack without a workflow, or the only prompt of a pack without either.
+// Entry is where a run begins. The zero value is the workflow's entry, the entry agent of a pack without a
+// workflow, or the only prompt of a pack without either.
 type Entry struct {
-	// Agent is the key of an agent member; in a pack with neither a workflow nor agents,
-	// of any prompt.
+	// Agent is the key of an agent member; in a pack without a workflow and agents, of any prompt.
 	Agent string
-	// State begins at any state of the workflow; it needs the right to do so and
-	// is recorded as an override. Not together with Agent.
+	// State is any state of the workflow; starting there needs a scope and is recorded as an override. Not
+	// together with Agent.
 	State string
 }
 
-// EntryError says that a pack has no such entry.
+// EntryError means that a pack does not have the requested entry.
 type EntryError struct {
 	// Field is "agent", "state" or "entry".
 	Field string
-	// Name was asked for; empty when nothing was and the pack does not say what to take.
+	// Name is the requested name; empty if none was requested and the pack has no default.
 	Name string
 	// Allowed are the names that exist, sorted.
 	Allowed []string
@@ -37,7 +36,7 @@ func (e *EntryError) Error() string {
 	return "pack: " + e.Text() + "; allowed: " + strings.Join(e.Allowed, ", ")
 }
 
-// Text is the error without the names that are allowed.
+// Text returns the error without the allowed names.
 func (e *EntryError) Text() string {
 	switch {
 	case e.Name == "":
@@ -55,11 +54,11 @@ type Start struct {
 	State string
 	// Agent is the member key of a run of an agent, else "".
 	Agent string
-	// Prompt says that the agent is backed by a prompt: its State is of no workflow.
+	// Prompt reports whether the agent is backed by a prompt: then its State is in no workflow.
 	Prompt bool
 }
 
-// Start turns an entry into the state that a run enters first.
+// Start returns the state that a run with this entry enters first.
 func (p *Pack) Start(entry Entry) (Start, error) {
 	agents, states := p.Agents(), p.States()
 	switch {
@@ -86,14 +85,14 @@ func (p *Pack) Start(entry Entry) (Start, error) {
 	return Start{}, &EntryError{Field: "agent", Allowed: agents}
 }
 
-// Overrides reports whether an entry begins at another state than the workflow's
-// own entry, and so may skip what comes before it.
+// Overrides reports whether an entry begins at another state than the workflow's own entry, and so may skip
+// earlier states.
 func (p *Pack) Overrides(entry Entry) bool {
 	return entry.State != "" && (p.Doc.Workflow == nil || entry.State != p.Doc.Workflow.Entry)
 }
 
-// agentStart is where a member's runs begin: in its workflow state (RFC 0011) or
-// in the one-state graph of its prompt.
+// agentStart returns where a member's runs begin: in its workflow state (RFC 0011) or in the one-state graph
+// of its prompt.
 func (p *Pack) agentStart(member string) Start {
 	if p.bare() {
 		return Start{State: agentPrefix + member, Agent: member, Prompt: true}
@@ -104,7 +103,7 @@ func (p *Pack) agentStart(member string) Start {
 	return Start{State: agentPrefix + member, Agent: member, Prompt: true}
 }
 
-// stateBacked lists the distinct states that agents start in, sorted.
+// stateBacked returns the distinct states in which agents start, sorted.
 func (p *Pack) stateBacked() []string {
 	states := map[string]bool{}
 	if p.Doc.Agents != nil {
@@ -117,8 +116,7 @@ func (p *Pack) stateBacked() []string {
 	return keys(states)
 }
 
-// Members lists the agents of the pack, sorted; agents.entry is one even if the
-// members do not say so.
+// Members returns the agents of the pack, sorted; agents.entry is one even if the members do not list it.
 func (p *Pack) Members() []string {
 	if p.Doc.Agents == nil {
 		return nil
@@ -131,8 +129,8 @@ func (p *Pack) Members() []string {
 	return names
 }
 
-// Agents lists what a run can be started as by name, sorted: the members, or every
-// prompt of a pack with neither a workflow nor agents. Only members are agents to others.
+// Agents returns the names with which a run can be started, sorted: the members, or every prompt of a pack
+// without a workflow and agents. Only members are agents to others.
 func (p *Pack) Agents() []string {
 	if p.bare() {
 		return keys(p.Doc.Prompts)
@@ -140,10 +138,10 @@ func (p *Pack) Agents() []string {
 	return p.Members()
 }
 
-// bare says whether the pack is nothing but prompts.
+// bare reports whether the pack has only prompts.
 func (p *Pack) bare() bool { return p.Doc.Workflow == nil && p.Doc.Agents == nil }
 
-// States lists the workflow states, sorted; nil without a workflow.
+// States returns the workflow states, sorted; nil without a workflow.
 func (p *Pack) States() []string {
 	if p.Doc.Workflow == nil {
 		return nil
@@ -151,8 +149,8 @@ func (p *Pack) States() []string {
 	return keys(p.Doc.Workflow.States)
 }
 
-// reachable lists the states that events and forced exits lead to, sorted. A
-// terminal state's events never fire.
+// reachable returns the states that events and forced exits lead to, sorted. A terminal state's events never
+// fire.
 func reachable(states map[string]*State, start string) []string {
 	seen := map[string]bool{}
 	todo := []string{start}

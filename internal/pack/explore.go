@@ -6,22 +6,21 @@ import (
 	"slices"
 )
 
-// Bounds of the search through configurations. A pack with more of them is
-// judged by its residue alone.
+// Bounds of the search through configurations. A larger pack is judged only by its residue.
 const (
 	maxConfigs = 20_000
 	// maxWork bounds the hops and counters handled for all entries of a pack.
 	maxWork = 8_000_000
 )
 
-// config is where a run stands: the current state and how often each guarded
-// state was visited and each limited edge followed.
+// config is the position of a run: the current state, how often each guarded state was visited and each
+// limited edge followed.
 type config struct {
 	state            int
 	visits, followed []int64
 }
 
-// key is the configuration as a map key.
+// key returns the configuration as a map key.
 func (c config) key() string {
 	b := binary.AppendVarint(nil, int64(c.state))
 	for _, counters := range [][]int64{c.visits, c.followed} {
@@ -35,18 +34,17 @@ func (c config) key() string {
 // explorer searches the configurations of a flow depth first.
 type explorer struct {
 	f *flow
-	// longest is the number of visits from a configuration on, its own included;
-	// 0 while it is on the path.
+	// longest is the number of visits from a configuration on, including its own; 0 while it is on the path.
 	longest map[string]int64
 	path    []pathStep
-	// cycle is where the path closes on itself, none if it does not.
+	// cycle is the start of a cycle on the path, none if there is none.
 	cycle int
-	// full: the search was given up.
+	// full reports whether the search was stopped at its bounds.
 	full bool
 	work int
 }
 
-// pathStep is one configuration of the path and the event that leads on from it.
+// pathStep is one configuration of the path and the event that leads to the next one.
 type pathStep struct {
 	key, event string
 	state      int
@@ -61,16 +59,16 @@ func events(path []pathStep) []string {
 	return out
 }
 
-// explore searches from the entry visit of a state on. It returns the visits of
-// the longest run; explorer.cycle and explorer.full say when there is none.
+// explore searches from the entry visit of a state on. It returns the number of visits of the longest run;
+// explorer.cycle and explorer.full say if there is none.
 func (f *flow) explore(entry, work int) (*explorer, int64) {
 	x := &explorer{f: f, longest: map[string]int64{}, cycle: none, work: work}
 	c := x.visit(config{visits: make([]int64, f.guards), followed: make([]int64, f.limits)}, entry)
 	return x, x.run(c)
 }
 
-// run explores a configuration and returns the visits from it on. It gives up
-// when a cycle is found or the search is full.
+// run explores a configuration and returns the visits from it on. It stops when a cycle is found or the
+// search is full.
 func (x *explorer) run(c config) int64 {
 	key := c.key()
 	if n, seen := x.longest[key]; seen {
@@ -87,7 +85,7 @@ func (x *explorer) run(c config) int64 {
 	x.longest[key] = 0
 	x.path = append(x.path, pathStep{key: key, state: c.state})
 	at, best := len(x.path)-1, int64(0)
-	// First the events that change no counter: a cycle consists of nothing else.
+	// First the events that change no counter: every cycle consists only of these.
 	for _, progress := range []bool{false, true} {
 		for _, e := range x.f.states[c.state].edges {
 			to, direct := x.route(c, e)
@@ -106,15 +104,15 @@ func (x *explorer) run(c config) int64 {
 	return best + 1
 }
 
-// route finds the state that an event leads to, as the machine does: a used-up
-// edge goes on with the source's forced exit, a used-up state with its own, and
-// no state is tried twice. direct says that it is the edge's own target.
+// route finds the state that an event leads to, in the same way as the machine: a used-up edge continues with
+// the source's forced exit, a used-up state with its own, and no state is tried twice. direct reports whether
+// it is the edge's own target.
 func (x *explorer) route(c config, e flowEdge) (to int, direct bool) {
 	to, refused := e.to, none
 	if e.max > 0 && c.followed[e.limit] >= e.max {
 		to, refused = x.f.states[c.state].onMax, to
 	}
-	// More hops than states means that the forced exits go in a circle.
+	// More hops than states means that the forced exits form a cycle.
 	for range x.f.states {
 		x.work--
 		if to == none || to == refused {
@@ -129,7 +127,7 @@ func (x *explorer) route(c config, e flowEdge) (to int, direct bool) {
 	return none, false
 }
 
-// progress says whether following an edge to a state changes a counter.
+// progress reports whether following an edge to a state changes a counter.
 func (x *explorer) progress(e flowEdge, to int, direct bool) bool {
 	return x.f.states[to].max > 0 || direct && e.max > 0
 }
@@ -154,8 +152,8 @@ func (x *explorer) visit(c config, to int) config {
 	return c
 }
 
-// upperBound is how many visits a flow without residual cycle can have at most:
-// between two changes of a counter a run makes a path through the residue.
+// upperBound returns the maximum number of visits of a flow without a residual cycle: between two changes of
+// a counter a run makes a path through the residue.
 func (f *flow) upperBound(residue [][]residualEdge, within []bool) int64 {
 	progress, stretch := int64(0), int64(0)
 	depth := make([]int64, len(residue))

@@ -2,15 +2,15 @@ package pack
 
 import "slices"
 
-// flow is the control flow of a workflow, reduced to what decides how often
-// states are visited. States are numbered in the order of their names.
+// flow is the control flow of a workflow, reduced to what determines how often states are visited. States are
+// numbered in the order of their names.
 type flow struct {
 	states []flowState
 	number map[string]int
 	// guards counts the guarded states, limits the limited edges.
 	guards, limits int
-	// exits says for each state where a forced exit leads when every guard is used
-	// up: to the first unguarded state, or none.
+	// exits has for each state the target of its forced exit when every guard is used up: the first unguarded
+	// state, or none.
 	exits []int
 }
 
@@ -18,7 +18,7 @@ const none = -1
 
 type flowState struct {
 	name string
-	// max is the guard, 0 = none; guard is its place among the counters.
+	// max is the guard, 0 = none; guard is its index among the counters.
 	max   int64
 	guard int
 	onMax int
@@ -29,12 +29,12 @@ type flowState struct {
 type flowEdge struct {
 	event string
 	to    int
-	// max is the bound of max_iterations, 0 = none; limit its place among the counters.
+	// max is the bound of max_iterations, 0 = none; limit is its index among the counters.
 	max   int64
 	limit int
 }
 
-// newFlow reduces a workflow and what x_pawl has to say of it.
+// newFlow reduces a workflow and its settings in x_pawl.
 func newFlow(states map[string]*State, x *XPawl) *flow {
 	names := keys(states)
 	f := &flow{number: make(map[string]int, len(names))}
@@ -62,8 +62,8 @@ func newFlow(states map[string]*State, x *XPawl) *flow {
 	return f
 }
 
-// refuseAny lets every event lead to the forced exit of its target as well: a loop that
-// repeats itself has it refused, whatever is left of its guard.
+// refuseAny adds, for every event, an edge to the forced exit of its target, because a loop without progress
+// has its target refused, even if the target's guard is not used up.
 func (f *flow) refuseAny() {
 	for i := range f.states {
 		s := &f.states[i]
@@ -75,7 +75,7 @@ func (f *flow) refuseAny() {
 	}
 }
 
-// at numbers a state; none if there is no such state.
+// at returns the number of a state; none if the state does not exist.
 func (f *flow) at(name string) int {
 	if i, ok := f.number[name]; ok {
 		return i
@@ -114,7 +114,7 @@ func (f *flow) resolveExits() {
 			at = f.states[at].onMax
 		}
 		exit := none
-		// A chain that meets itself never leaves the used-up states.
+		// A chain with a cycle never leaves the used-up states.
 		if at != none && f.exits[at] != open {
 			exit = f.exits[at]
 		}
@@ -143,15 +143,14 @@ func (f *flow) reachable(start int) []bool {
 	return seen
 }
 
-// residualEdge is an event that can lead on without any counter changing.
+// residualEdge is an event that can lead to the next state without a change of a counter.
 type residualEdge struct {
 	event string
 	to    int
 }
 
-// residue is the flow that remains when every guard and limit is used up: for
-// each unguarded state the unguarded states that its events lead to. A run that
-// never ends stays inside it from some point on.
+// residue returns the flow that remains when every guard and limit is used up: for each unguarded state the
+// unguarded states that its events lead to. A run that never ends stays inside it from some point on.
 func (f *flow) residue() [][]residualEdge {
 	out := make([][]residualEdge, len(f.states))
 	for i := range f.states {
@@ -159,8 +158,8 @@ func (f *flow) residue() [][]residualEdge {
 			continue
 		}
 		for _, e := range f.states[i].edges {
-			// A limited edge counts as followed when its own target is entered, but
-			// not when that target is used up and refused.
+			// A limited edge counts as followed when its own target is entered, but not when that target is
+			// used up and refused.
 			if to := f.exits[e.to]; to != none && (e.max == 0 || to != e.to) {
 				out[i] = append(out[i], residualEdge{e.event, to})
 			}
@@ -172,8 +171,7 @@ func (f *flow) residue() [][]residualEdge {
 	return out
 }
 
-// exitWithout is exits[start] for a used-up edge, whose target counts as refused
-// and is not tried again.
+// exitWithout is exits[start] for a used-up edge: its target counts as refused and is not tried again.
 func (f *flow) exitWithout(start, refused int) int {
 	for range f.states {
 		switch {
@@ -187,7 +185,7 @@ func (f *flow) exitWithout(start, refused int) int {
 	return none
 }
 
-// drawn is the flow as it is drawn: events and forced exits, guards ignored.
+// drawn returns the flow with all events and forced exits, guards ignored.
 func (f *flow) drawn() [][]residualEdge {
 	out := make([][]residualEdge, len(f.states))
 	for i := range f.states {
@@ -201,8 +199,8 @@ func (f *flow) drawn() [][]residualEdge {
 	return out
 }
 
-// findCycle finds a cycle among the states that within marks: its first state
-// and its events; none if there is no cycle.
+// findCycle finds a cycle among the states marked in within: its first state and its events; none if there is
+// no cycle.
 func findCycle(graph [][]residualEdge, within []bool) (start int, evs []string) {
 	const fresh, open, done = 0, 1, 2
 	color := make([]int, len(graph))

@@ -2,20 +2,20 @@ package pack
 
 import "github.com/pawl-dev/pawl/internal/runtime/machine"
 
-// Hidden are the names of the values that a pack calls sensitive (x_pawl.sensitive), and of
-// those that follow from it; nil = nothing is sensitive. Safe for concurrent use.
+// Hidden has the names of the values that a pack marks as sensitive (x_pawl.sensitive), and of the values
+// derived from them; nil = no value is sensitive. Safe for concurrent use.
 type Hidden struct {
 	Variables, Artifacts, Tools map[string]bool
-	// Messages: what is said to and by the turns.
+	// Messages reports whether the messages to and from turns are sensitive.
 	Messages bool
-	// AllVariables: every variable, under any name.
+	// AllVariables reports whether every variable is sensitive.
 	AllVariables bool
 }
 
-// Hidden reads what is sensitive. An artifact that a sensitive tool's answer is written to
-// is sensitive too, and so is the tool of a sensitive artifact. So is the tool that is asked
-// whether a sensitive one's call happened, or that undoes it: it is told the payload and the
-// result. The answer of the tool that is asked becomes that of the one that it was asked about.
+// Hidden returns the sensitive names. An artifact to which a sensitive tool's answer is written is sensitive,
+// too, and so is the tool of a sensitive artifact. The reconciling and compensating tools of a sensitive tool
+// are sensitive, because they get its payload and result. The answer of a reconciling tool becomes the answer
+// of the other tool.
 func (x *XPawl) Hidden() *Hidden {
 	s := x.Sensitive
 	if s == nil {
@@ -26,8 +26,8 @@ func (x *XPawl) Hidden() *Hidden {
 	return h
 }
 
-// bind closes the names over the artifacts that answers of tools are written to, and over
-// the tools that are told of others' calls.
+// bind extends the names to the artifacts to which tool answers are written, and to the reconciling and
+// compensating tools.
 func (h *Hidden) bind(artifactOf map[string]string, tools map[string]ToolLimits) {
 	for size := -1; size != len(h.Tools)+len(h.Artifacts); {
 		size = len(h.Tools) + len(h.Artifacts)
@@ -48,8 +48,8 @@ func (h *Hidden) bind(artifactOf map[string]string, tools map[string]ToolLimits)
 	}
 }
 
-// In is what is hidden in one run. The child of a sensitive tool was asked with the payload
-// of a step and answers it: all that it is told and says is sensitive.
+// In returns the sensitive names in one run. The child of a sensitive tool was started with the payload of a
+// step and answers it, so all its messages are sensitive.
 func (h *Hidden) In(s *machine.State) *Hidden {
 	if h == nil || s.Parent == nil || s.Parent.Origin != "" || !h.Tools[s.Agent] {
 		return h

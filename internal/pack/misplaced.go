@@ -1,7 +1,7 @@
 package pack
 
-// places has the names of properties that stand in one place of a pack only, by that place. A name
-// that has a meaning elsewhere as well, such as tools or retry, is missing.
+// places has the names of properties that are allowed at only one place of a pack, by that place. Names with
+// a meaning at several places, for example tools or retry, are left out.
 var places = map[string][]string{
 	"workflow.engine":        {"x_pawl", "budget"},
 	"workflow.engine.budget": {"max_total_visits", "max_tool_calls", "max_wall_time_sec"},
@@ -27,8 +27,8 @@ var placeOf = func() map[string]string {
 	return out
 }()
 
-// belongs is where a misplaced property belongs, for a message; "": there is no such property, or
-// several places have it.
+// belongs returns the correct place of a misplaced property, for a message; "" = the property does not exist,
+// or is allowed at several places.
 func belongs(name string) string {
 	if place := placeOf[name]; place != "" {
 		return " (it belongs under " + place + ")"

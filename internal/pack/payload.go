@@ -32,7 +32,7 @@ func compileParameters(tool string, p *cost.Patterns, raw json.RawMessage) (*sch
 	return &schema{compiled: compiled, doc: doc}, nil
 }
 
-// schemaFaults words why a schema does not compile; the pointers lead into it.
+// schemaFaults returns the reasons why a schema does not compile; the pointers are relative to the schema.
 func schemaFaults(err error) []schemaFault {
 	var invalid *jsonschema.SchemaValidationError
 	var ve *jsonschema.ValidationError
@@ -42,11 +42,9 @@ func schemaFaults(err error) []schemaFault {
 	return []schemaFault{{msg: source.Clip(err.Error(), 300)}}
 }
 
-// CheckPayload checks the payload of a tool call, one JSON object (empty = {}),
-// against the parameters that the pack declares for the tool. A tool without
-// parameters, declared or not, takes any object. Faults come ordered by field. A
-// payload whose check would take more than 250 000 applications of a schema is
-// refused unchecked.
+// CheckPayload checks the payload of a tool call, one JSON object (empty = {}), against the tool's parameters
+// in the pack. A tool without parameters, declared or not, accepts any object. Faults are ordered by field. A
+// payload is refused unchecked if its check would take more than 250 000 applications of a schema.
 func (p *Pack) CheckPayload(tool string, payload []byte) []FieldError {
 	value, fault := payloadValue(payload)
 	if fault != nil {
@@ -66,8 +64,7 @@ func (p *Pack) CheckPayload(tool string, payload []byte) []FieldError {
 	return out
 }
 
-// Parameters is the compiled schema of a tool's parameters; nil: it takes any object.
-// Read only.
+// Parameters returns the compiled schema of a tool's parameters; nil = it accepts any object. Read-only.
 func (p *Pack) Parameters(tool string) *jsonschema.Schema {
 	if s := p.schemas[tool]; s != nil {
 		return s.compiled
@@ -75,7 +72,7 @@ func (p *Pack) Parameters(tool string) *jsonschema.Schema {
 	return nil
 }
 
-// payloadValue reads a payload; its numbers are checked as they are written.
+// payloadValue reads a payload; its numbers are checked in their written form.
 func payloadValue(payload []byte) (map[string]any, *FieldError) {
 	if len(payload) == 0 {
 		return map[string]any{}, nil

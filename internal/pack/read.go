@@ -2,8 +2,7 @@ package pack
 
 import "github.com/pawl-dev/pawl/internal/pack/source"
 
-// read turns bytes into a tree. A nil tree means that the faults filed in found are
-// all there is to say.
+// read turns bytes into a tree. If the tree is nil, found has the faults.
 func read(src []byte, limits Limits, found *findings) *source.Node {
 	root, f := source.Read(src, limits, found.twice)
 	if f == nil {
@@ -16,8 +15,7 @@ func read(src []byte, limits Limits, found *findings) *source.Node {
 	return root
 }
 
-// twice files a name that an object has twice. For artifacts of a state this is a rule
-// of RFC 0009.
+// twice reports a name that an object has twice. For artifacts of a state this is a rule of RFC 0009.
 func (f *findings) twice(t source.Twice) {
 	code := source.CodeDuplicate
 	if len(t.Path) == 5 && t.Path[0] == "workflow" && t.Path[1] == "states" && t.Path[3] == "artifacts" {
@@ -27,7 +25,7 @@ func (f *findings) twice(t source.Twice) {
 		"the name %s is given twice in one object", quote(t.Path[len(t.Path)-1]))
 }
 
-// checkRoot tells documents that are something else than a pack.
+// checkRoot recognizes documents that are not packs.
 func checkRoot(root *source.Node) *source.Fault {
 	at := func(code, msg, hint string) *source.Fault {
 		return &source.Fault{Code: code, Line: root.Line, Col: root.Col, Msg: msg, Hint: hint}

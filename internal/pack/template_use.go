@@ -8,19 +8,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/prompt"
 )
 
-// Bounds of what templates expand to without values, in bytes: one of them, and
-// the fragments included in all of them.
+// Bounds of the expanded size of templates without values, in bytes: of one template, and of the fragments
+// included in all of them.
 const (
 	maxExpanded    = 1 << 20
 	maxExpandedAll = 8 << 20
 )
 
-// templateUse is what a template refers to, through its fragments too.
+// templateUse is what a template refers to, including its fragments.
 type templateUse struct {
 	variables, artifacts map[string]bool
-	// size is the length with fragments expanded, depth how deep they nest.
+	// size is the length with fragments expanded, depth the nesting of fragments.
 	size, depth int
-	// literal is the text of the first double braces that are no placeholder.
+	// literal is the text of the first double braces that are not a placeholder.
 	literal string
 }
 
@@ -44,7 +44,7 @@ func newTemplates(fragments map[string]string) *templates {
 	return &templates{fragments: fragments, uses: map[string]*templateUse{}, open: map[string]bool{}}
 }
 
-// use resolves a template. On an error the use is what was found up to there.
+// use resolves a template. On an error the result has what was found before it.
 func (t *templates) use(src string) (*templateUse, error) {
 	tpl := prompt.Parse(src)
 	u := &templateUse{variables: map[string]bool{}, artifacts: map[string]bool{}, size: len(src)}

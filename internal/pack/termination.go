@@ -2,38 +2,35 @@ package pack
 
 import "slices"
 
-// Termination says whether the runs of one entry end by the pack's own guards:
-// no cycle, max_visits, max_iterations and max_total_visits. Time, tools and the
-// operator's limits are not counted.
+// Termination is whether the runs of one entry end by the pack's own guards: no cycle, max_visits,
+// max_iterations and max_total_visits. Time, tools and the operator's limits are not considered.
 type Termination struct {
 	// Entry is the state or agent that the analysis is about.
 	Entry string `json:"entry"`
-	// Bounded: every run ends, whatever events are emitted.
+	// Bounded reports whether every run ends, for any events.
 	Bounded bool `json:"bounded"`
-	// BoundedBy says what makes it so: "acyclic", "max_visits", "max_iterations",
-	// "max_total_visits".
+	// BoundedBy are the reasons: "acyclic", "max_visits", "max_iterations", "max_total_visits".
 	BoundedBy []string `json:"bounded_by"`
 	// MaxVisits is the number of visits that no run exceeds; nil if not bounded.
 	MaxVisits *int64 `json:"max_visits"`
-	// Exact: MaxVisits is reached by some run, or Cycle was shown to repeat for
-	// ever. Otherwise MaxVisits is a proven upper bound, or the cycle could not be
-	// excluded within the limits of the analysis.
+	// Exact reports whether a run can reach MaxVisits, or Cycle was shown to repeat for ever. Otherwise
+	// MaxVisits is a proven upper bound, or the cycle could not be excluded within the limits of the
+	// analysis.
 	Exact bool `json:"exact"`
-	// Cycle are the events that can be repeated for ever, when not bounded.
+	// Cycle are the events that can be repeated for ever, if not bounded.
 	Cycle []string `json:"cycle"`
 	// CycleStart is the state in which Cycle begins and ends, and Lead the events
 	// from the entry to the visit from which it can repeat.
 	CycleStart string   `json:"cycle_start,omitempty"`
 	Lead       []string `json:"lead,omitempty"`
-	// AlsoLimitedBy are the limits that end a run but are not counted here.
+	// AlsoLimitedBy are the limits that end a run but are not considered here.
 	AlsoLimitedBy []string `json:"also_limited_by"`
-	// Agents are the entries of the agent members, sorted by key; only on the
-	// analysis of a whole pack.
+	// Agents are the entries of the agent members, sorted by key; only in the analysis of a whole pack.
 	Agents []Termination `json:"agents,omitempty"`
 }
 
-// Analyze is the termination analysis of the workflow from its entry, with the
-// entries of all agents. nil without a workflow.
+// Analyze returns the termination analysis of the workflow from its entry, with the entries of all agents;
+// nil without a workflow.
 func (p *Pack) Analyze() *Termination {
 	if p.Doc.Workflow == nil {
 		return nil
@@ -48,7 +45,7 @@ func (p *Pack) Analyze() *Termination {
 	return t
 }
 
-// AnalyzeEntry is the termination analysis of one entry. Errors: [*EntryError].
+// AnalyzeEntry returns the termination analysis of one entry. Errors: [*EntryError].
 func (p *Pack) AnalyzeEntry(entry Entry) (*Termination, error) {
 	start, err := p.Start(entry)
 	if err != nil {
@@ -62,7 +59,7 @@ type analysis struct {
 	pack    *Pack
 	flow    *flow
 	residue [][]residualEdge
-	// done are the entry states analysed so far; work is left for each of them.
+	// done are the entry states analysed so far; work is what remains for each of them.
 	done map[string]*Termination
 	work int
 }
@@ -93,7 +90,7 @@ func (a *analysis) state(name string) *Termination {
 		t = a.flow.terminate(a.flow.at(name), a.residue, a.work)
 		a.wrapUp(t)
 		t.Entry, t.AlsoLimitedBy = name, a.pack.otherLimits()
-		// What is found beside edges that are not always open is a bound, but perhaps not reached.
+		// no_progress closes edges in some runs: the result is a bound, but perhaps no run reaches it.
 		t.Exact = t.Exact && a.pack.XPawl().NoProgress == nil
 		if b := a.pack.budget(); b != nil && b.MaxTotalVisits != nil {
 			t.limit(*b.MaxTotalVisits)

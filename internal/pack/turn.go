@@ -2,8 +2,8 @@ package pack
 
 import "encoding/json"
 
-// turnTokens is what one turn of an agent takes at most: an answer of its prompt's max_tokens,
-// and as much for what it is asked. 0 = the prompt bounds no answer, or it is a tool.
+// turnTokens returns the maximum consumption of one turn of an agent: an answer of its prompt's max_tokens,
+// and the same for the request. 0 = the prompt sets no bound, or it is a tool.
 func (p *Pack) turnTokens(name string, agent bool) int64 {
 	if !agent {
 		return 0

@@ -10,24 +10,24 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack/source"
 )
 
-// FieldError says what is wrong with one value of a request.
+// FieldError is the fault of one value of a request.
 type FieldError struct {
-	// Field is a path such as "variables.name".
+	// Field is a path, for example "variables.name".
 	Field string
-	// Message names the limit and the allowed values.
+	// Message contains the limit and the allowed values.
 	Message string
 }
 
 func (e FieldError) Error() string { return e.Field + ": " + e.Message }
 
-// Declared is a variable of a run: what the prompts that its entry can reach
-// declare under one name.
+// Declared is a variable of a run, merged from the declarations under one name in all prompts that the entry
+// can reach.
 type Declared struct {
 	Name string
-	// Type is string, number, boolean, object or array; "" for a name that is only
-	// used, not declared. Other types are not checked.
+	// Type is string, number, boolean, object or array; "" for a name that is used without a declaration.
+	// Other types are not checked.
 	Type string
-	// Required if one of the declarations says so.
+	// Required is set if one of the declarations sets it.
 	Required bool
 	// Default is the first default in the order of the prompt keys; nil if none.
 	Default     json.RawMessage
@@ -36,8 +36,8 @@ type Declared struct {
 	checks []*Validation
 }
 
-// Variables lists the variables of an entry by name, those included that a
-// template uses without any declaration. Errors: [*EntryError].
+// Variables returns the variables of an entry by name, including those that a template uses without a
+// declaration. Errors: [*EntryError].
 func (p *Pack) Variables(entry Entry) ([]Declared, error) {
 	start, err := p.Start(entry)
 	if err != nil {
@@ -80,7 +80,7 @@ func (d *Declared) merge(v *Variable) {
 	}
 }
 
-// promptsFrom lists the prompts that an entry can reach, sorted.
+// promptsFrom returns the prompts that an entry can reach, sorted.
 func (p *Pack) promptsFrom(s Start) []string {
 	if s.Prompt {
 		return []string{s.Agent}
@@ -94,10 +94,9 @@ func (p *Pack) promptsFrom(s Start) []string {
 	return keys(found)
 }
 
-// CheckVariables checks the variables that a run is started with, one JSON
-// object (empty = {}), and returns them with the defaults applied as canonical
-// JSON. Faults come ordered by field; the result is nil if there are any.
-// Errors: [*EntryError].
+// CheckVariables checks the variables at the start of a run, one JSON object (empty = {}), and returns them
+// with the defaults applied as canonical JSON. Faults are ordered by field; the result is nil if there are
+// any. Errors: [*EntryError].
 func (p *Pack) CheckVariables(entry Entry, object []byte) ([]byte, []FieldError, error) {
 	declared, err := p.Variables(entry)
 	if err != nil {
@@ -201,7 +200,7 @@ var kindNames = map[source.Kind]string{
 	source.Null: "null", source.String: "string", source.Number: "number", source.Bool: "boolean", source.Object: "object", source.Array: "array",
 }
 
-// checkType says how a value misses its type; "" if it does not.
+// checkType returns how a value misses its type; "" if it does not.
 func checkType(want string, v *source.Node) string {
 	kind, known := variableTypes[want]
 	if !known || kind == v.Kind {
@@ -210,7 +209,7 @@ func checkType(want string, v *source.Node) string {
 	return fmt.Sprintf("got %s, want %s", kindNames[v.Kind], want)
 }
 
-// check says how a value of the right type misses a validation; "" if it does not.
+// check returns how a value of the right type misses a validation; "" if it does not.
 func (val *Validation) check(v *source.Node) string {
 	switch v.Kind {
 	case source.String:
@@ -231,8 +230,8 @@ func (val *Validation) check(v *source.Node) string {
 	return checkEnum(val.Enum, v)
 }
 
-// checkString checks length in characters, and the pattern, which may match
-// anywhere in the value as in JSON Schema.
+// checkString checks the length in characters, and the pattern, which may match anywhere in the value as in
+// JSON Schema.
 func (val *Validation) checkString(s string) string {
 	n := int64(utf8.RuneCountInString(s))
 	if val.MinLength != nil && n < *val.MinLength {
@@ -264,7 +263,7 @@ func checkEnum(enum []json.RawMessage, v *source.Node) string {
 	}
 	allowed := make([]string, len(enum))
 	for i, e := range enum {
-		// The document was decoded from its canonical form, members included.
+		// The document was decoded from its canonical form, including its members.
 		if string(e) == string(form) {
 			return ""
 		}
@@ -273,7 +272,7 @@ func checkEnum(enum []json.RawMessage, v *source.Node) string {
 	return "not one of the allowed values: " + names(allowed)
 }
 
-// Enum lists the values that the first validation with a list allows; nil: none has one.
+// Enum returns the values that the first validation with a list allows; nil = none has one.
 func (d *Declared) Enum() []json.RawMessage {
 	for _, check := range d.checks {
 		if check.Enum != nil {

@@ -8,33 +8,31 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack/source"
 )
 
-// What the parameters of a tool may cost. A schema is small and its work is not: 24
-// definitions that each name the one before twice are 2^24 checks of one value. One
-// application of a schema to a value takes about a microsecond.
+// The cost of checking a tool's parameters. A small schema can need much work: 24 definitions that each refer
+// twice to the one before are 2^24 checks of one value. One application of a schema to a value takes about a
+// microsecond.
 const (
-	// maxApplied bounds the schemas that a pack may apply to one and the same value.
+	// maxApplied bounds the schemas that a pack may apply to the same value.
 	maxApplied = 4096
-	// MaxApplications bounds the work of one check of one payload, about a quarter of
-	// a second. It counts, rather than takes the time, so that a busy machine refuses
-	// no payload that a quiet one takes.
+	// MaxApplications bounds the work of one check of one payload, about a quarter of a second. The work is
+	// counted and not timed, so that the result does not depend on the load of the machine.
 	MaxApplications = 250_000
-	// constantsPerApplication are the values of an enum, or the required names, that
-	// weigh as much as one more schema.
+	// constantsPerApplication is the number of enum values, or of required names, that count as one more
+	// schema.
 	constantsPerApplication = 16
 )
 
-// schemaCost says how many schemas a compiled schema applies to one value. Its error
-// names what has no such number.
+// schemaCost counts how many schemas a compiled schema applies to one value. Its error names a schema without
+// a finite number.
 type schemaCost map[*jsonschema.Schema]int
 
-// applying marks a schema whose cost is being counted.
+// applying marks a schema while its cost is being counted.
 const applying = -1
 
-// Check refuses a schema that no payload could be checked against in bounded time.
+// Check refuses a schema if a check of a payload against it could take unbounded time.
 func Check(s *jsonschema.Schema) error { return schemaCost{}.check(s) }
 
-// check walks everything that a schema can apply, and refuses what no payload could
-// be checked against in bounded time.
+// check walks everything that a schema can apply, and refuses schemas without a bound.
 func (c schemaCost) check(s *jsonschema.Schema) error {
 	if s == nil {
 		return nil
@@ -79,7 +77,7 @@ func (c schemaCost) applied(s *jsonschema.Schema) (int, error) {
 	return total, nil
 }
 
-// location is where in the document a schema stands.
+// location returns the position of a schema in the document.
 func location(s *jsonschema.Schema) string {
 	for i := range s.Location {
 		if s.Location[i] == '#' {
@@ -89,7 +87,7 @@ func location(s *jsonschema.Schema) string {
 	return fmt.Sprintf("%q", source.Clip(s.Location, 80))
 }
 
-// weight is the work of a schema's own keywords.
+// weight returns the work of a schema's own keywords.
 func weight(s *jsonschema.Schema) int {
 	n := len(s.Required) + len(s.DependentRequired)
 	if s.Enum != nil {
@@ -98,7 +96,7 @@ func weight(s *jsonschema.Schema) int {
 	return 1 + n/constantsPerApplication
 }
 
-// sameValue lists the schemas that a schema applies to its own value.
+// sameValue returns the schemas that a schema applies to its own value.
 func sameValue(s *jsonschema.Schema) []*jsonschema.Schema {
 	out := make([]*jsonschema.Schema, 0, 4)
 	for _, sub := range []*jsonschema.Schema{s.Ref, s.Not, s.If, s.Then, s.Else} {
@@ -118,7 +116,7 @@ func sameValue(s *jsonschema.Schema) []*jsonschema.Schema {
 	return out
 }
 
-// innerValue lists the schemas that a schema applies to values inside of its own.
+// innerValue returns the schemas that a schema applies to values inside its own.
 func innerValue(s *jsonschema.Schema) []*jsonschema.Schema {
 	out := append(everyMember(s), present(s.PropertyNames)...)
 	for _, sub := range s.Properties {
@@ -130,17 +128,17 @@ func innerValue(s *jsonschema.Schema) []*jsonschema.Schema {
 	return append(append(out, everyItem(s)...), placedItems(s)...)
 }
 
-// everyMember lists the schemas for any member of an object.
+// everyMember returns the schemas for any member of an object.
 func everyMember(s *jsonschema.Schema) []*jsonschema.Schema {
 	return present(s.AdditionalProperties, s.UnevaluatedProperties)
 }
 
-// everyItem lists the schemas for any item of an array.
+// everyItem returns the schemas for any item of an array.
 func everyItem(s *jsonschema.Schema) []*jsonschema.Schema {
 	return present(s.Items, s.AdditionalItems, s.Items2020, s.Contains, s.UnevaluatedItems)
 }
 
-// placedItems lists the schemas for the items at their own places.
+// placedItems returns the schemas for items at fixed positions.
 func placedItems(s *jsonschema.Schema) []*jsonschema.Schema {
 	if items, ok := s.Items.([]*jsonschema.Schema); ok {
 		return items
@@ -148,7 +146,7 @@ func placedItems(s *jsonschema.Schema) []*jsonschema.Schema {
 	return s.PrefixItems
 }
 
-// present keeps what is a schema: keywords may be absent, or booleans.
+// present returns the keywords that are schemas: keywords may be absent, or booleans.
 func present(keywords ...any) []*jsonschema.Schema {
 	out := make([]*jsonschema.Schema, 0, len(keywords)+4)
 	for _, k := range keywords {
@@ -162,8 +160,8 @@ func present(keywords ...any) []*jsonschema.Schema {
 // applications counts the work of one check, up to a limit.
 type applications struct{ n, limit int }
 
-// count adds what a schema applies to a value and inside of it. It never counts less
-// than the library does: alternatives are counted whole. It says whether the limit holds.
+// count adds the schemas applied to a value and inside it. It never counts less than the library does:
+// alternatives are counted completely. It reports whether the limit is kept.
 func (a *applications) count(s *jsonschema.Schema, value any) bool {
 	if a.n += weight(s); a.n > a.limit {
 		return false
@@ -184,7 +182,7 @@ func (a *applications) count(s *jsonschema.Schema, value any) bool {
 	return true
 }
 
-// add counts work that is no application, and says whether the limit holds.
+// add counts other work, and reports whether the limit is kept.
 func (a *applications) add(n int) bool {
 	a.n += n
 	return a.n <= a.limit
@@ -233,7 +231,7 @@ func (a *applications) all(schemas []*jsonschema.Schema, value any) bool {
 	return true
 }
 
-// Affordable says whether a check of a value stays within [MaxApplications].
+// Affordable reports whether a check of a value stays within [MaxApplications].
 func Affordable(s *jsonschema.Schema, value any) bool {
 	a := applications{limit: MaxApplications}
 	return a.count(s, value)

@@ -1,6 +1,5 @@
-// Package cost bounds what the schemas and patterns of a pack may cost the process that checks a payload by
-// them.
+// Package cost bounds the work of checking a payload by the schemas and patterns of a pack.
 //
-// Owns: how the work of a schema, and of a regular expression, is counted.
-// Keeps: a count is never below the work that the library does.
+// Owns: how the work of a schema, and of a regular expression, is counted. Keeps: a count is never below the
+// work that the library does.
 package cost

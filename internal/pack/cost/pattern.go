@@ -8,27 +8,26 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// What a regular expression of a pack may cost. RE2 takes time in proportion to its
-// program and the text, and both may be large: the 17 characters (?:.*a){999}b are a
-// program of 3 000 instructions, which a text of 256 KiB keeps busy for half a minute.
+// The cost of a pack's regular expressions. RE2 takes time in proportion to its program and the text, and
+// both may be large: the 17 characters (?:.*a){999}b are a program of 3 000 instructions, which needs half a
+// minute for a text of 256 KiB.
 const (
 	// maxProgram bounds the instructions of one pattern, maxPrograms those of all patterns
 	// in the tools of a pack: a compiled instruction takes about 50 bytes.
 	maxProgram, maxPrograms = 10_000, 250_000
-	// stepsPerApplication are the steps of a program, one instruction at one byte, that
-	// weigh as much as the application of one schema.
+	// stepsPerApplication is the number of steps of a program, one instruction at one byte, that count as one
+	// application of a schema.
 	stepsPerApplication = 64
 )
 
-// Pattern is a compiled regular expression that knows what it costs.
+// Pattern is a compiled regular expression with its cost.
 type Pattern struct {
 	*regexp.Regexp
-	// program is the number of its instructions, or a little more.
+	// program is the number of its instructions, or slightly more.
 	program int
 }
 
-// Compile compiles RE2 syntax and refuses a program that is too large before it
-// is made.
+// Compile compiles RE2 syntax. It refuses a program that is too large before it is made.
 func Compile(text string) (*Pattern, error) {
 	program, err := count(text)
 	if err != nil {
@@ -37,7 +36,7 @@ func Compile(text string) (*Pattern, error) {
 	return compile(text, program)
 }
 
-// count counts the instructions of a pattern that is not too large.
+// count counts the instructions of a pattern, up to the limit.
 func count(text string) (int, error) {
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
@@ -59,23 +58,22 @@ func compile(text string, program int) (*Pattern, error) {
 	return &Pattern{compiled, program}, nil
 }
 
-// Patterns compiles those of all tools of one pack, as the library of JSON Schema wants
-// it.
+// Patterns compiles the patterns of all tools of one pack, in the form that the JSON Schema library requires.
 type Patterns struct {
-	// known has each text once: the library asks twice, and packs repeat themselves.
+	// known has each text once: the library asks twice, and packs repeat patterns.
 	known map[string]*Pattern
-	// left are the instructions that the pack may still have.
+	// left is the number of instructions that the pack may still have.
 	left int
 }
 
-// errPrograms refuses what is over the allowance of a pack.
+// errPrograms refuses patterns beyond the limit of a pack.
 var errPrograms = fmt.Errorf("the patterns of the pack's tools are programs of more than %d instructions; repeat less", maxPrograms)
 
-// NewPatterns compiles those of one pack.
+// NewPatterns makes the compiler of the patterns of one pack.
 func NewPatterns() *Patterns { return &Patterns{known: map[string]*Pattern{}, left: maxPrograms} }
 
-// Compile is the engine of the library. The pattern that is one too many is not made, and none
-// after it is looked at: a pack may have 40 000 of them.
+// Compile is the regular expression engine for the library. After the first pattern beyond the limit, no more
+// are compiled: a pack may have 40 000 of them.
 func (p *Patterns) Compile(text string) (jsonschema.Regexp, error) {
 	if known := p.known[text]; known != nil {
 		return known, nil
@@ -98,8 +96,8 @@ func (p *Patterns) Compile(text string) (jsonschema.Regexp, error) {
 	return compiled, nil
 }
 
-// programOf counts the instructions of a tree as its compiler will make them: each
-// repetition is written out. It stops counting behind the limit.
+// programOf counts the instructions of a syntax tree in the way its compiler makes them: each repetition is
+// expanded. It stops counting beyond the limit.
 func programOf(re *syntax.Regexp) int {
 	n := 1
 	switch re.Op {
@@ -122,7 +120,7 @@ func programOf(re *syntax.Regexp) int {
 	return n
 }
 
-// repeated counts a repetition; each copy that may be left out is one more choice.
+// repeated counts a repetition; each optional copy is one more choice.
 func repeated(re *syntax.Regexp) int {
 	one := programOf(re.Sub[0])
 	if re.Max < 0 {
@@ -131,13 +129,13 @@ func repeated(re *syntax.Regexp) int {
 	return min(re.Max*one+re.Max-re.Min, maxProgram+1)
 }
 
-// weigh is the work of matching a text, in applications of a schema.
+// weigh returns the work of matching a text, in applications of a schema.
 func (p *Pattern) weigh(text string) int { return 1 + p.program*len(text)/stepsPerApplication }
 
-// Affordable says whether a match stays within [MaxApplications].
+// Affordable reports whether a match stays within [MaxApplications].
 func (p *Pattern) Affordable(text string) bool { return p.weigh(text) <= MaxApplications }
 
-// weighPattern weighs a pattern as the library hands it back.
+// weighPattern returns the work of a pattern as the library returns it.
 func weighPattern(re jsonschema.Regexp, text string) int {
 	if p, ok := re.(*Pattern); ok {
 		return p.weigh(text)

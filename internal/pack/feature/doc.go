@@ -1,5 +1,5 @@
-// Package feature is the table of what becomes of every field of the format.
+// Package feature is the table of how each field of the format is treated.
 //
-// Owns: the table, and its form in docs/reference/semantics.md.
-// Keeps: every field of the schema has a row, and every row a test of what it says.
+// Owns: the table, and its form in docs/reference/semantics.md. Keeps: every field of the schema has a row,
+// and every row has a test.
 package feature

@@ -2,7 +2,7 @@ package source
 
 import "fmt"
 
-// Codes of faults, which are rules of the product; package pack words them.
+// Codes of faults, which are rules of the product; package pack has their texts.
 const (
 	CodeSize      = "PPPAWL-1"
 	CodeUTF8      = "PPPAWL-2"
@@ -17,7 +17,7 @@ const (
 	CodeRoot      = "PPPAWL-12"
 )
 
-// Fault is why a document cannot be read, with its place.
+// Fault is the reason why a document cannot be read, with its position.
 type Fault struct {
 	// Code is one of the codes above; stable.
 	Code string
@@ -40,5 +40,5 @@ func Clip(s string, n int) string {
 	return s[:n] + "…"
 }
 
-// quoted renders a name from the document inside a message.
+// quoted returns a name from the document for use in a message.
 func quoted(s string) string { return fmt.Sprintf("%q", Clip(s, 80)) }

@@ -2,12 +2,12 @@ package source
 
 import "fmt"
 
-// Limits bounds what one document may hold. They are checked by a linear pass
-// over the bytes before any parser sees them.
+// Limits bounds the contents of one document. They are checked by a linear pass over the bytes before any
+// parser reads them.
 type Limits struct {
 	// Bytes is the size of the document. Default 1 MiB.
 	Bytes int
-	// Depth is how deep objects and arrays nest, the root counted. Default 64.
+	// Depth is how deep objects and arrays nest, including the root. Default 64.
 	Depth int
 	// Scalar is the length of one string, number or key as written, in bytes.
 	// Default 256 KiB.
@@ -17,7 +17,7 @@ type Limits struct {
 	Nodes int
 }
 
-// DefaultLimits are the limits of a zero [Limits].
+// DefaultLimits returns the limits of a zero [Limits].
 func DefaultLimits() Limits {
 	return Limits{Bytes: 1 << 20, Depth: 64, Scalar: 256 << 10, Nodes: 100_000}
 }

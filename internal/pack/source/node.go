@@ -18,8 +18,8 @@ const (
 	Object
 )
 
-// Node is one value of a document with its place in the source. JSON and YAML
-// are read into the same tree; everything after reading works on it.
+// Node is one value of a document with its position in the source. JSON and YAML are read into the same tree;
+// all later code works on it.
 type Node struct {
 	Kind Kind
 	// Flag, Num and Text are the value of a scalar, by its kind.
@@ -78,9 +78,8 @@ func (n *Node) Plain() any {
 	}
 }
 
-// Position finds the place of the value at pointer, or of the deepest ancestor
-// that exists. Objects and arrays are placed at their member name, as is
-// everything when key is set.
+// Position finds the position of the value at pointer, or of the deepest existing ancestor. The position of
+// objects and arrays is that of their member name; if key is set, that holds for all values.
 func (n *Node) Position(pointer string, key bool) (line, col int) {
 	if n == nil {
 		return 0, 0
@@ -99,7 +98,7 @@ func (n *Node) Position(pointer string, key bool) (line, col int) {
 	return line, col
 }
 
-// Child returns the member or item of that name and the place of its name.
+// Child returns the member or item of that name and the position of its name.
 func (n *Node) Child(tok string) (*Node, int, int) {
 	if n.Kind == Array {
 		i, err := strconv.Atoi(tok)

@@ -10,8 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// maxInteger is the largest integer that a double, and therefore RFC 8785, keeps
-// exactly together with its neighbours.
+// maxInteger is the bound up to which a double, and therefore RFC 8785, represents all integers exactly.
 const maxInteger = 1 << 53
 
 var (
@@ -19,9 +18,9 @@ var (
 	errDouble  = errors.New("the number does not fit a 64-bit floating point number")
 )
 
-// parseNumber converts a decimal literal. Integers beyond ±2^53, however they
-// are written, numbers beyond the range of a double and those with more digits than it has
-// are errors: the canonical form would have another number.
+// parseNumber converts a decimal literal. Errors are integers beyond ±2^53 in any notation, numbers beyond
+// the range of a double, and numbers with more digits than a double has, because the canonical form would
+// contain a different number.
 func parseNumber(lit string) (float64, error) {
 	v, err := strconv.ParseFloat(lit, 64)
 	if err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
@@ -34,8 +33,8 @@ func parseNumber(lit string) (float64, error) {
 		}
 		return float64(n), nil
 	}
-	// At 2^53 and above every double is an integer; whether the literal was that
-	// integer or a neighbour cannot be told any more.
+	// At 2^53 and above every double is an integer; it is no longer known whether the literal was that
+	// integer or a neighbour.
 	if math.Abs(v) >= maxInteger {
 		return 0, errInteger
 	}

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// scanner is the state of the linear pass that bounds a document before a parser
-// sees it. Its memory is bounded by the depth limit.
+// scanner is the state of the linear pass that checks the limits of a document before a parser reads it. The
+// depth limit bounds its memory.
 type scanner struct {
 	src    []byte
 	limits Limits
@@ -81,8 +81,8 @@ func tooMany(line, col, limit int) *Fault {
 		Hint: "Keep bulk data outside of the pack."}
 }
 
-// scanJSON bounds a JSON document. Every child of an array or object follows a
-// bracket or a comma, which counts the values without parsing them.
+// scanJSON checks the limits of a JSON document. Every child of an array or object follows a bracket or a
+// comma, so values can be counted without parsing them.
 func (s *scanner) scanJSON() *Fault {
 	if f := s.count(0); f != nil {
 		return f

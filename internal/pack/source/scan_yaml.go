@@ -2,11 +2,10 @@ package source
 
 import "bytes"
 
-// yamlScanner bounds a YAML document without building anything: block
-// structure by columns, flow structure by brackets, quoted, block and plain
-// scalars skipped. It counts low rather than high, so that it refuses nothing that
-// lies within the limits; the tree is measured exactly after parsing, and where
-// a document is not YAML at all, the parser says so.
+// yamlScanner checks the limits of a YAML document without building a tree: block structure by columns, flow
+// structure by brackets; it skips quoted, block and plain scalars. It counts low rather than high, so that a
+// document within the limits is never refused. The tree is measured exactly after parsing, and the parser
+// reports documents that are not YAML.
 type yamlScanner struct {
 	scanner
 	// cols are the columns of the open block collections, outermost first.
@@ -25,8 +24,7 @@ func (s *yamlScanner) scanYAML() *Fault {
 	return nil
 }
 
-// line reads one line of block structure and whatever scalar or flow collection
-// starts on it, to its end.
+// line reads one line of block structure, and the scalar or flow collection that starts on it, to its end.
 func (s *yamlScanner) line() *Fault {
 	start := s.i
 	for s.i < len(s.src) && s.src[s.i] == ' ' {
@@ -67,7 +65,7 @@ func (s *yamlScanner) structure(lineStart int) *Fault {
 	return s.content(lineStart, s.i-lineStart)
 }
 
-// indicator says whether a "-" or "?" that opens a block entry is here.
+// indicator reports whether a "-" or "?" that opens a block entry is here.
 func (s *yamlScanner) indicator() bool {
 	if s.i >= len(s.src) || s.src[s.i] != '-' && s.src[s.i] != '?' {
 		return false
@@ -122,7 +120,7 @@ func (s *yamlScanner) value() (plain bool, f *Fault) {
 	}
 }
 
-// isKey says whether the value just skipped was a key.
+// isKey reports whether the value just skipped was a key.
 func (s *yamlScanner) isKey() bool {
 	j := s.i
 	for j < len(s.src) && (s.src[j] == ' ' || s.src[j] == '\t') {
@@ -135,7 +133,7 @@ func (s *yamlScanner) isKey() bool {
 	return false
 }
 
-// open notes a block collection at a column, if it is not open there already.
+// open records a block collection at a column, if it is not open there already.
 func (s *yamlScanner) open(col, off int) *Fault {
 	if n := len(s.cols); n > 0 && s.cols[n-1] >= col {
 		return nil
@@ -154,7 +152,7 @@ func (s *yamlScanner) close(col int) {
 	}
 }
 
-// parent is the column of the innermost open collection, -1 at the top.
+// parent returns the column of the innermost open collection, -1 at the top.
 func (s *yamlScanner) parent() int {
 	if len(s.cols) == 0 {
 		return -1
@@ -179,7 +177,7 @@ func (s *yamlScanner) peek(n int) byte {
 	return 0
 }
 
-// atMarker says whether a "---" or "..." line starts here.
+// atMarker reports whether a "---" or "..." line starts here.
 func (s *yamlScanner) atMarker() bool {
 	rest := s.src[s.i:]
 	return (bytes.HasPrefix(rest, []byte("---")) || bytes.HasPrefix(rest, []byte("..."))) &&
@@ -196,7 +194,7 @@ func (s *yamlScanner) skipSpaces() {
 	}
 }
 
-// skipLine moves behind the next line break.
+// skipLine moves after the next line break.
 func (s *yamlScanner) skipLine() {
 	n := bytes.IndexByte(s.src[min(s.i, len(s.src)):], '\n')
 	if n < 0 {

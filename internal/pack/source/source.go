@@ -13,9 +13,9 @@ type Twice struct {
 	Line, Col int
 }
 
-// Read turns the bytes of a document into a tree: limits first, then the parser of its
-// format. It is either a tree or a fault. What is named twice
-// is told on the way, as often as it is there: whoever listens bounds what he keeps.
+// Read turns the bytes of a document into a tree: it checks the limits, then calls the parser of the format.
+// It returns either a tree or a fault. For each repeated name it calls twice; the callee must bound what it
+// stores.
 func Read(src []byte, limits Limits, twice func(Twice)) (*Node, *Fault) {
 	if f := scanBytes(src, limits); f != nil {
 		return nil, f
@@ -46,16 +46,15 @@ func boundedJSON(src []byte, limits Limits, twice func(Twice)) (*Node, *Fault) {
 	return ParseJSON(src, twice)
 }
 
-// BoundJSON holds what may be a JSON text to the limits of depth, length and number
-// without parsing it.
+// BoundJSON checks a text that may be JSON against the limits of depth, length and number, without parsing
+// it.
 func BoundJSON(src []byte, limits Limits) *Fault {
 	s := scanner{src: src, limits: limits}
 	return s.scanJSON()
 }
 
-// BoundYAML holds a YAML text that another reader will decode to the limits, aliases
-// expanded, in time linear in the text. What is no YAML is left to that reader, unless it
-// may hide an alias.
+// BoundYAML checks a YAML text that another reader will decode against the limits, aliases expanded, in time
+// linear in the text. A text that is not YAML is left to that reader, unless it may contain an alias.
 func BoundYAML(src []byte, limits Limits) *Fault {
 	if f := scanBytes(src, limits); f != nil {
 		return f

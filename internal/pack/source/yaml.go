@@ -16,7 +16,7 @@ import (
 type yamlReader struct {
 	limits Limits
 	twice  func(Twice)
-	// sizes are the extents of anchored collections.
+	// sizes are the sizes of anchored collections.
 	sizes map[*yaml.Node]extent
 }
 
@@ -37,8 +37,8 @@ func readYAML(src []byte, limits Limits, twice func(Twice)) (*Node, *Fault) {
 	return root, nil
 }
 
-// parseYAML parses without expanding aliases. A parser that panics on foreign
-// input must not take the process with it.
+// parseYAML parses without expanding aliases. It recovers from a panic of the parser, so that foreign input
+// cannot end the process.
 func parseYAML(src []byte) (root *yaml.Node, f *Fault) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -81,10 +81,10 @@ func yamlFault(err error) *Fault {
 	return &Fault{Code: CodeSyntax, Line: line, Col: 1, Msg: "not valid YAML: " + Clip(msg, 300)}
 }
 
-// extent is how large a value is with its aliases expanded.
+// extent is the size of a value with its aliases expanded.
 type extent struct {
 	nodes, height int
-	// open while the value is being measured: an alias to it is a cycle.
+	// open is set while the value is being measured: an alias to it is a cycle.
 	open bool
 }
 
@@ -126,7 +126,7 @@ func (r *yamlReader) measure(n *yaml.Node, depth int) (extent, *Fault) {
 	return sum, nil
 }
 
-// measureAlias returns the size of what an alias stands for.
+// measureAlias returns the size of the value to which an alias refers.
 func (r *yamlReader) measureAlias(n *yaml.Node, depth int) (extent, *Fault) {
 	if n.Alias == nil {
 		return extent{}, r.fault(n, CodeSyntax, "not valid YAML: unknown anchor "+quoted(n.Value), "")
@@ -203,7 +203,7 @@ func (r *yamlReader) mapping(n *Node, src *yaml.Node, path []string) *Fault {
 	return nil
 }
 
-// key returns the name of a member: only strings have a place in JSON.
+// key returns the name of a member, which must be a string in JSON.
 func (r *yamlReader) key(k *yaml.Node) (string, *Fault) {
 	src := k
 	if k.Kind == yaml.AliasNode {

@@ -72,7 +72,7 @@ const codeCut = "TRUNCATED"
 const paused = "pause_turn"
 
 // spoke handles an answer that is a text without a call. The text completes the turn, or is sent to a person
-// who can reply, unless the state must be left.
+// for a reply, unless the state must be left.
 func (x *exchange) spoke(answer *pawlv1.ModelAnswer) *pawl.Completion {
 	switch {
 	case answer.GetFinishReason() == paused:

@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// reportTimeout bounds the report of a call whose turn is over. The call was paid for, so its usage
+	// reportTimeout bounds the report of a call after its turn has ended. The call was paid for, so its usage
 	// is still reported.
 	reportTimeout = 5 * time.Second
 	// reportAttempts is how many times an answer is sent while the sidecar is unavailable. The pauses
 	// begin with firstPause and double.
 	reportAttempts = 7
 	firstPause     = 100 * time.Millisecond
-	// codeAbandoned is the code of a call whose turn has ended or belongs to another worker.
+	// codeAbandoned is the code of a call after its turn has ended or was given to another worker.
 	codeAbandoned = "MODEL_ABANDONED"
 )
 

@@ -43,8 +43,8 @@ func (a *Answer) Ended() bool {
 
 // concluded adds the final artifacts to an answer if its input ended the run. It is called after the run's
 // turn is over, because a run that has ended does not change any more.
-func (e *Engine) concluded(ctx context.Context, ns uint32, who *Principal, answer Answer, err error) (Answer, error) {
-	if err != nil || answer.State == nil || !answer.Ended() || !who.Scopes.Any(ScopeRunsRead|ScopeRunsWrite) {
+func (e *Engine) concluded(ctx context.Context, ns uint32, by *Principal, answer Answer, err error) (Answer, error) {
+	if err != nil || answer.State == nil || !answer.Ended() || !by.Scopes.Any(ScopeRunsRead|ScopeRunsWrite) {
 		return answer, err
 	}
 	key := RunKey{Namespace: ns, ID: answer.RunID}

@@ -98,38 +98,38 @@ func (e *Engine) apply(ctx context.Context, c *operation) (Answer, error) {
 	if err := e.limiter.Acquire(c.maxLoad()); err != nil {
 		return Answer{}, err
 	}
-	sl, w, err := e.runTable.acquire(c.key)
+	entry, w, err := e.runTable.acquire(c.key)
 	if err != nil {
 		e.limiter.Release()
 		return Answer{}, err
 	}
 	if w == nil {
-		return e.execute(ctx, sl, c)
+		return e.execute(ctx, entry, c)
 	}
 	select {
 	case <-w.granted:
 		waiters.Put(w)
-		return e.execute(ctx, sl, c)
+		return e.execute(ctx, entry, c)
 	case <-ctx.Done():
-		go e.applyDetached(ctx, sl, w, c)
+		go e.applyDetached(ctx, entry, w, c)
 		return Answer{}, ctx.Err()
 	case <-e.limiter.Failed():
-		go e.applyDetached(ctx, sl, w, c)
+		go e.applyDetached(ctx, entry, w, c)
 		return Answer{}, commitUnknown()
 	}
 }
 
 // applyDetached executes an operation after its caller has gone, and drops the answer.
-func (e *Engine) applyDetached(ctx context.Context, sl *runEntry, w *waiter, c *operation) {
+func (e *Engine) applyDetached(ctx context.Context, entry *runEntry, w *waiter, c *operation) {
 	<-w.granted
 	waiters.Put(w)
-	_, _ = e.execute(ctx, sl, c)
+	_, _ = e.execute(ctx, entry, c)
 }
 
 // execute executes one operation while the run's turn is held, then releases the turn.
-func (e *Engine) execute(ctx context.Context, sl *runEntry, c *operation) (Answer, error) {
-	t := &execution{e: e, op: c, runEntry: sl, state: sl.state, program: sl.program}
-	defer e.finish(sl, t)
+func (e *Engine) execute(ctx context.Context, entry *runEntry, c *operation) (Answer, error) {
+	t := &execution{e: e, op: c, runEntry: entry, state: entry.state, program: entry.program}
+	defer e.finish(entry, t)
 	answer, err := t.execute(context.WithoutCancel(ctx))
 	t.ended = true
 	return answer, err
@@ -137,7 +137,7 @@ func (e *Engine) execute(ctx context.Context, sl *runEntry, c *operation) (Answe
 
 // finish ends the turn: it puts the new state in the run table, so that the next input finds it, and notifies
 // the observers. If the operation panicked, no state is kept in the run table.
-func (e *Engine) finish(sl *runEntry, t *execution) {
+func (e *Engine) finish(entry *runEntry, t *execution) {
 	if !t.ended {
 		t.state = nil
 	}
@@ -147,7 +147,7 @@ func (e *Engine) finish(sl *runEntry, t *execution) {
 		done = t.commitEvent()
 		notify(e.hooks.OnCommitLocked, done)
 	}
-	e.runTable.release(sl, t.state, t.program)
+	e.runTable.release(entry, t.state, t.program)
 	if done != nil {
 		e.timers.onCommit(t.batch)
 		notify(e.hooks.OnCommit, done)

@@ -103,14 +103,14 @@ func (t *execution) tokenStatus(act policy.Act) (policy.Token, Grant) {
 	if t.state != nil {
 		open = t.state.Turn
 	}
-	standing, tok := t.e.runTable.tokenStatus(t.op.key, open, t.op.token)
-	if standing == policy.TokenStale && (act == policy.Resolve || act == policy.AnswerModel) {
+	status, tok := t.e.runTable.tokenStatus(t.op.key, open, t.op.token)
+	if status == policy.TokenStale && (act == policy.Resolve || act == policy.AnswerModel) {
 		if past, ok := t.e.runTable.known(t.op.key, t.op.token); ok {
 			return policy.TokenHeld, past
 		}
 		tok = t.e.runTable.fenced(t.op.key, t.op.token)
 	}
-	return standing, tok
+	return status, tok
 }
 
 func orchestration(g *machine.Graph, s *machine.State) policy.Orchestration {

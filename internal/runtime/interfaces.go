@@ -95,9 +95,9 @@ type Store interface {
 	ListRuns(ctx context.Context, ns uint32, filter machine.RunFilter, after string, limit int) ([]*machine.State, string, error)
 
 	// Tasks calls visit with the heads of an owner's tasks, newest status first, equal ones by run id, until
-	// visit returns false or the newest `most` of them were shown. The parameter most bounds the memory of
-	// the call. The owner "" means every owner; a context id keeps only the tasks of that context.
-	Tasks(ctx context.Context, ns uint32, owner, contextID string, most int, visit func(*machine.State) bool) error
+	// visit returns false or the newest limit of them were shown. The limit bounds the memory of the call.
+	// The owner "" means every owner; a context id keeps only the tasks of that context.
+	Tasks(ctx context.Context, ns uint32, owner, contextID string, limit int, visit func(*machine.State) bool) error
 	// Held lists rows of [machine.HeldIndex] after a place (zero: from the start), by time, at most limit.
 	Held(ctx context.Context, ns uint32, after machine.HeldPlace, newest bool, limit int) ([]machine.HeldPlace, error)
 

@@ -27,21 +27,21 @@ func (e *Engine) ApplyInternal(ctx context.Context, key RunKey, command machine.
 // WithRunLock calls do in the run's own turn, after the inputs that came before and before those that come
 // after it. do must not make an input of the same run. Errors: the error of do, or QUEUE_FULL.
 func (e *Engine) WithRunLock(key RunKey, do func() error) error {
-	sl, err := e.runTable.acquireWait(key)
+	entry, err := e.runTable.acquireWait(key)
 	if err != nil {
 		return err
 	}
-	defer e.runTable.release(sl, sl.state, sl.program)
+	defer e.runTable.release(entry, entry.state, entry.program)
 	return do()
 }
 
 // Evict calls do in the run's own turn, like [Engine.WithRunLock]. Afterwards no state of the run is cached.
 func (e *Engine) Evict(key RunKey, do func() error) error {
-	sl, err := e.runTable.acquireWait(key)
+	entry, err := e.runTable.acquireWait(key)
 	if err != nil {
 		return err
 	}
-	defer e.runTable.release(sl, nil, nil)
+	defer e.runTable.release(entry, nil, nil)
 	return do()
 }
 

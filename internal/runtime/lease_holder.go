@@ -10,9 +10,9 @@ import (
 type LeaseHolder interface {
 	// Holds reports whether the token that a request shows is a lease that gives the right to act, and
 	// returns the execution of that lease. The returned grant is valid also if the result is false.
-	Holds(run, word string, act policy.Act, command machine.Command) (Grant, bool)
+	Holds(run, token string, act policy.Act, command machine.Command) (Grant, bool)
 	// Counted adds to the number of step requests made under a token.
-	Counted(word string, requests int)
+	Counted(token string, requests int)
 }
 
 // Grant is the right of one caller, or of one lease, to execute one attempt of a turn.

@@ -63,8 +63,8 @@ func (e *Engine) Attach(h Hooks) {
 
 // notifyChanged calls the OnVolatileChange hooks for a run.
 func (e *Engine) notifyChanged(key RunKey) {
-	for _, told := range e.hooks.OnVolatileChange {
-		told(key)
+	for _, hook := range e.hooks.OnVolatileChange {
+		hook(key)
 	}
 }
 

@@ -88,71 +88,71 @@ func (s *runTable) acquire(key RunKey) (*runEntry, *waiter, error) {
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	sl := shard.entries[key]
-	if sl == nil {
-		sl = &runEntry{key: key, busy: true}
-		shard.entries[key] = sl
-		return sl, nil, nil
+	entry := shard.entries[key]
+	if entry == nil {
+		entry = &runEntry{key: key, busy: true}
+		shard.entries[key] = entry
+		return entry, nil, nil
 	}
-	if !sl.busy {
-		sl.busy = true
-		shard.unlink(sl)
-		return sl, nil, nil
+	if !entry.busy {
+		entry.busy = true
+		shard.unlink(entry)
+		return entry, nil, nil
 	}
-	if sl.waiting >= shard.queue {
+	if entry.waiting >= shard.queue {
 		return nil, nil, queueFull(shard.queue)
 	}
 	w := waiters.Get().(*waiter)
-	sl.push(w)
-	return sl, w, nil
+	entry.push(w)
+	return entry, w, nil
 }
 
 // acquireWait takes the run's turn and waits for it without a limit.
 func (s *runTable) acquireWait(key RunKey) (*runEntry, error) {
-	sl, w, err := s.acquire(key)
+	entry, w, err := s.acquire(key)
 	if w != nil {
 		<-w.granted
 		waiters.Put(w)
 	}
-	return sl, err
+	return entry, err
 }
 
 // release ends the turn of an entry: state replaces the cached one (nil removes it), and the next waiter, if
 // any, gets the turn.
-func (s *runTable) release(sl *runEntry, state *machine.State, prog *packcache.Program) {
-	shard := s.shard(sl.key)
+func (s *runTable) release(entry *runEntry, state *machine.State, prog *packcache.Program) {
+	shard := s.shard(entry.key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	sl.state, sl.program, sl.commitInFlight = state, prog, false
-	if w := sl.pop(); w != nil {
+	entry.state, entry.program, entry.commitInFlight = state, prog, false
+	if w := entry.pop(); w != nil {
 		w.granted <- struct{}{}
 		return
 	}
-	sl.busy = false
+	entry.busy = false
 	if state == nil || state.Status.Terminal() {
-		delete(shard.entries, sl.key)
+		delete(shard.entries, entry.key)
 		return
 	}
-	sl.bytes = stateBytes(state)
-	shard.link(sl)
+	entry.bytes = stateBytes(state)
+	shard.link(entry)
 	shard.evict()
 }
 
 // committing marks the start of a commit in the turn of an entry. Until its outcome is known, only the store
 // can say which state is the newest readable one.
-func (s *runTable) committing(sl *runEntry) {
-	shard := s.shard(sl.key)
+func (s *runTable) committing(entry *runEntry) {
+	shard := s.shard(entry.key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	sl.commitInFlight = true
+	entry.commitInFlight = true
 }
 
 // committed publishes the stored state, before the turn is released.
-func (s *runTable) committed(sl *runEntry, state *machine.State) {
-	shard := s.shard(sl.key)
+func (s *runTable) committed(entry *runEntry, state *machine.State) {
+	shard := s.shard(entry.key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	sl.state, sl.commitInFlight = state, false
+	entry.state, entry.commitInFlight = state, false
 }
 
 // cached returns the cached state of a run, or nil. It is never older than the last answer to a caller, nor
@@ -161,47 +161,47 @@ func (s *runTable) cached(key RunKey) *machine.State {
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	if sl := shard.entries[key]; sl != nil && !sl.commitInFlight {
-		return sl.state
+	if entry := shard.entries[key]; entry != nil && !entry.commitInFlight {
+		return entry.state
 	}
 	return nil
 }
 
-func (sl *runEntry) push(w *waiter) {
+func (entry *runEntry) push(w *waiter) {
 	w.next = nil
-	if sl.last == nil {
-		sl.first = w
+	if entry.last == nil {
+		entry.first = w
 	} else {
-		sl.last.next = w
+		entry.last.next = w
 	}
-	sl.last = w
-	sl.waiting++
+	entry.last = w
+	entry.waiting++
 }
 
-func (sl *runEntry) pop() *waiter {
-	w := sl.first
+func (entry *runEntry) pop() *waiter {
+	w := entry.first
 	if w == nil {
 		return nil
 	}
-	sl.first = w.next
-	if sl.first == nil {
-		sl.last = nil
+	entry.first = w.next
+	if entry.first == nil {
+		entry.last = nil
 	}
-	sl.waiting--
+	entry.waiting--
 	return w
 }
 
 // link makes an idle entry the newest of the ring.
-func (sh *runShard) link(sl *runEntry) {
-	sl.older, sl.newer = sh.lru.older, &sh.lru
-	sl.older.newer, sh.lru.older = sl, sl
-	sh.bytes += sl.bytes
+func (sh *runShard) link(entry *runEntry) {
+	entry.older, entry.newer = sh.lru.older, &sh.lru
+	entry.older.newer, sh.lru.older = entry, entry
+	sh.bytes += entry.bytes
 }
 
-func (sh *runShard) unlink(sl *runEntry) {
-	sl.newer.older, sl.older.newer = sl.older, sl.newer
-	sl.newer, sl.older = nil, nil
-	sh.bytes -= sl.bytes
+func (sh *runShard) unlink(entry *runEntry) {
+	entry.newer.older, entry.older.newer = entry.older, entry.newer
+	entry.newer, entry.older = nil, nil
+	sh.bytes -= entry.bytes
 }
 
 // evict drops the oldest idle entries until the shard is within its share. One entry is always kept, so that

@@ -34,15 +34,15 @@ type tokenTable struct {
 func newTokenTable() tokenTable { return tokenTable{runs: make(map[RunKey]*tokenPair)} }
 
 // tokenStatus compares the token of a request with the token of the open turn.
-func (s *runTable) tokenStatus(key RunKey, turn *machine.Turn, word string) (policy.Token, Grant) {
-	if word == "" {
+func (s *runTable) tokenStatus(key RunKey, turn *machine.Turn, token string) (policy.Token, Grant) {
+	if token == "" {
 		return policy.TokenAbsent, Grant{}
 	}
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	pair := shard.tokens.runs[key]
-	if pair == nil || turn == nil || !pair.open.is(word) || !pair.open.of(turn) {
+	if pair == nil || turn == nil || !pair.open.is(token) || !pair.open.of(turn) {
 		return policy.TokenStale, Grant{}
 	}
 	return policy.TokenHeld, pair.open
@@ -63,29 +63,29 @@ func (s *runTable) holding(key RunKey) uint64 {
 }
 
 // known finds a token among the run's open and past token, whether or not its turn is still open.
-func (s *runTable) known(key RunKey, word string) (Grant, bool) {
+func (s *runTable) known(key RunKey, token string) (Grant, bool) {
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	pair := shard.tokens.runs[key]
 	switch {
-	case pair == nil || word == "":
+	case pair == nil || token == "":
 		return Grant{}, false
-	case pair.open.is(word):
+	case pair.open.is(token):
 		return pair.open, true
-	case pair.past.is(word):
+	case pair.past.is(token):
 		return pair.past, true
 	}
 	return Grant{}, false
 }
 
 // fenced returns the execution of a token that a newer token replaced; zero = the token is not known as one.
-func (s *runTable) fenced(key RunKey, word string) Grant {
+func (s *runTable) fenced(key RunKey, token string) Grant {
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	if pair := shard.tokens.runs[key]; pair != nil {
-		if i := slices.IndexFunc(pair.fenced, func(g Grant) bool { return g.is(word) }); i >= 0 {
+		if i := slices.IndexFunc(pair.fenced, func(g Grant) bool { return g.is(token) }); i >= 0 {
 			return pair.fenced[i]
 		}
 	}
@@ -156,17 +156,17 @@ func (t *tokenTable) age(key RunKey) {
 }
 
 // counted sets the number of step requests under a token, unless a newer token replaced it meanwhile.
-func (s *runTable) counted(key RunKey, word string, requests int) {
+func (s *runTable) counted(key RunKey, token string, requests int) {
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	if pair := shard.tokens.runs[key]; pair != nil && pair.open.is(word) {
+	if pair := shard.tokens.runs[key]; pair != nil && pair.open.is(token) {
 		pair.open.Requests = requests
 	}
 }
 
-func (t *Grant) is(word string) bool {
-	return t.Token != "" && subtle.ConstantTimeCompare([]byte(t.Token), []byte(word)) == 1
+func (t *Grant) is(token string) bool {
+	return t.Token != "" && subtle.ConstantTimeCompare([]byte(t.Token), []byte(token)) == 1
 }
 
 func (t *Grant) of(turn *machine.Turn) bool {

@@ -76,10 +76,10 @@ func (e *Engine) fetchTurn(ctx context.Context, key RunKey, p Principal) (TurnVi
 
 // takeToken issues a token for the turn as it was read. It returns false if that turn is over.
 func (e *Engine) takeToken(key RunKey, view *TurnView, p Principal) bool {
-	word := e.cfg.IDs.Token()
-	view.Token = word
+	token := e.cfg.IDs.Token()
+	view.Token = token
 	return e.runTable.issue(key, Grant{
-		Token: word, Turn: view.Seq, Attempt: view.Attempt, principal: p.Name(),
+		Token: token, Turn: view.Seq, Attempt: view.Attempt, principal: p.Name(),
 		Delivery: view.Run.Turn.Assigned.Delivery + 1,
 	})
 }

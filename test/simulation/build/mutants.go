@@ -156,7 +156,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "r8.4", what: "the cached state of a run is used while its commit is under way", file: "internal/runtime/run_table.go",
-		exchange: exchange{old: "sl != nil && !sl.commitInFlight {", new: "sl != nil {"},
+		exchange: exchange{old: "entry != nil && !entry.commitInFlight {", new: "entry != nil {"},
 	},
 	{
 		name: "r8.5", what: "the idempotency key of a tool has the attempt in it", file: "internal/grpcapi/convert/worker.go",

@@ -74,7 +74,7 @@ type outcome struct {
 func (x *exchange) attempt(ctx context.Context, req *model.Request) (came outcome) {
 	var err error
 	req.OnThought = func(text string) { x.streamThought(ctx, text) }
-	req.OnProviderLimits = func(told *pawlv1.ProviderLimits) { came.limits = told }
+	req.OnProviderLimits = func(limits *pawlv1.ProviderLimits) { came.limits = limits }
 	came.answer, came.usage, err = x.endpoint.Ask(ctx, req, func(text string) { x.streamText(ctx, text) })
 	if came.usage != nil {
 		came.usage.Model = x.endpoint.Name

@@ -158,7 +158,7 @@ func (x *exchange) first(s *settings, own *override) error {
 			r.message(m)
 		}
 	})
-	if said := x.view.GetMessages(); len(said) == 0 || said[len(said)-1].GetRole() == "assistant" {
+	if messages := x.view.GetMessages(); len(messages) == 0 || messages[len(messages)-1].GetRole() == "assistant" {
 		// A model is never called with a system prompt alone.
 		x.addMessage(message("user", text("Go on.")))
 	}

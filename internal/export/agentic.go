@@ -206,11 +206,11 @@ func (a *Agentic) payload(ctx context.Context, r *pawlv1.Record, step uint32) (p
 		if err != nil {
 			return "", err
 		}
-		for _, told := range page.GetRecords() {
-			if asked := told.GetStepRequested(); asked.GetStep() == step {
+		for _, record := range page.GetRecords() {
+			if asked := record.GetStepRequested(); asked.GetStep() == step {
 				payload, found = asked.GetPayloadJson(), true
 			}
-			if edit := told.GetStepDecided(); edit.GetStep() == step && edit.GetPayloadJson() != "" && told.GetSeq() <= r.GetSeq() {
+			if edit := record.GetStepDecided(); edit.GetStep() == step && edit.GetPayloadJson() != "" && record.GetSeq() <= r.GetSeq() {
 				payload = edit.GetPayloadJson()
 			}
 		}

@@ -45,12 +45,12 @@ func contextText(got *pawlv1.GetRunResponse, records []*pawlv1.Record) string {
 func inBetween(b *strings.Builder, records []*pawlv1.Record) {
 	head := "\n## Said in between\n"
 	for _, r := range records {
-		who, text := "the sidecar", r.GetNoticeAdded().GetText()
-		if said := r.GetSteered(); said != nil {
-			who, text = r.GetPrincipal()+" ("+output.Bare("SteerWhen", said.GetWhen().String())+")", said.GetText()
+		author, text := "the sidecar", r.GetNoticeAdded().GetText()
+		if steered := r.GetSteered(); steered != nil {
+			author, text = r.GetPrincipal()+" ("+output.Bare("SteerWhen", steered.GetWhen().String())+")", steered.GetText()
 		}
 		if text != "" {
-			fmt.Fprintf(b, "%s\n%s, %s:\n\n%s\n", head, who, moment(r.GetAt()), text)
+			fmt.Fprintf(b, "%s\n%s, %s:\n\n%s\n", head, author, moment(r.GetAt()), text)
 			head = ""
 		}
 	}

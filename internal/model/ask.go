@@ -78,16 +78,17 @@ type Failure struct {
 
 func (f *Failure) Error() string { return f.Code + ": " + f.Message }
 
-// Ask makes one call. told receives the text as it arrives. The usage is returned also for a failed call, as
-// far as the endpoint reported it: it is marked as estimated if it may be incomplete, and nil if the endpoint
-// did not work on the call. The error is a [*Failure], or that of the context if the context has ended.
-func (e *Endpoint) Ask(ctx context.Context, req *Request, told func(string)) (*pawlv1.ModelAnswer, *pawlv1.Usage, error) {
+// Ask makes one call. onText receives the text as it arrives. The usage is returned also for a failed call,
+// as far as the endpoint reported it: it is marked as estimated if it may be incomplete, and nil if the
+// endpoint did not work on the call. The error is a [*Failure], or that of the context if the context has
+// ended.
+func (e *Endpoint) Ask(ctx context.Context, req *Request, onText func(string)) (*pawlv1.ModelAnswer, *pawlv1.Usage, error) {
 	call, cancel := context.WithTimeoutCause(ctx, e.Timeout, errTimeout)
 	defer cancel()
 	ask := map[Form]func(context.Context, *Request, *streamWriter) (*reply, *pawlv1.Usage, error){
 		Chat: e.askChat, Messages: e.askMessages, Responses: e.askResponses,
 	}[e.Form]
-	tell := streamWriter{e: e, text: flow{to: told}, thought: flow{to: req.OnThought}}
+	tell := streamWriter{e: e, text: flow{to: onText}, thought: flow{to: req.OnThought}}
 	got, usage, err := ask(call, req, &tell)
 	tell.end()
 	usage = settled(usage)

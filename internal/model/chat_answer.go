@@ -90,9 +90,9 @@ func (k *keptField) value() any {
 
 func (a *chatAnswer) chunk(c gjson.Result) error {
 	if u := c.Get("usage"); u.IsObject() {
-		said := u.Get("completion_tokens")
+		tokens := u.Get("completion_tokens")
 		a.usage = &pawlv1.Usage{
-			InputTokens: u.Get("prompt_tokens").Int(), OutputTokens: said.Int(), Estimated: said.Type == gjson.Null,
+			InputTokens: u.Get("prompt_tokens").Int(), OutputTokens: tokens.Int(), Estimated: tokens.Type == gjson.Null,
 			CachedTokens:    u.Get("prompt_tokens_details.cached_tokens").Int(),
 			ReasoningTokens: u.Get("completion_tokens_details.reasoning_tokens").Int(),
 		}

@@ -150,8 +150,8 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if told := limitsOf(res.Header, time.Now()); told != nil && b.onLimits != nil {
-		b.onLimits(told)
+	if limits := limitsOf(res.Header, time.Now()); limits != nil && b.onLimits != nil {
+		b.onLimits(limits)
 	}
 	res.Body = http.MaxBytesReader(nil, res.Body, maxBodyBytes)
 	if res.StatusCode >= 300 && res.StatusCode < 400 {
@@ -166,14 +166,14 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 // noStream returns the failure for a response that is not an event stream, with its text.
 func (b bounded) noStream(kind string, res *http.Response) *Failure {
 	f := &Failure{Code: CodeNoStream, Message: fmt.Sprintf("model %s: the endpoint answers with %s, want text/event-stream: is the base URL one of a model?", b.e.Name, kind)}
-	said, _ := io.ReadAll(io.LimitReader(res.Body, maxFaultBytes)) // a partial text is better than none
+	body, _ := io.ReadAll(io.LimitReader(res.Body, maxFaultBytes)) // a partial text is better than none
 	if kind == "application/json" {
-		if fault := seen(said).Get("error"); fault.Type != gjson.Null {
+		if fault := seen(body).Get("error"); fault.Type != gjson.Null {
 			f.Message = "model " + b.e.Name + ": the endpoint answers 200 with an error"
 			return b.e.faulty(fault, f)
 		}
 	}
-	if text := faultWords(said); text != "" {
+	if text := faultWords(body); text != "" {
 		f.Message += ": " + b.e.errorText(text)
 	}
 	f.RetryAfter = retryAfter(res.Header)

@@ -18,7 +18,7 @@ import (
 const maxErrorText = 1 << 10
 
 // refused returns the failure for an HTTP status.
-func (e *Endpoint) refused(status int, header http.Header, said string) *Failure {
+func (e *Endpoint) refused(status int, header http.Header, text string) *Failure {
 	f := &Failure{Code: "MODEL_" + strconv.Itoa(status), RetryAfter: retryAfter(header)}
 	f.Message = strings.TrimSpace(fmt.Sprintf("model %s: %d %s", e.Name, status, http.StatusText(status)))
 	switch {
@@ -30,8 +30,8 @@ func (e *Endpoint) refused(status int, header http.Header, said string) *Failure
 	case final(status):
 		f.Final = true
 	}
-	if said != "" {
-		f.Message += ": " + e.errorText(said)
+	if text != "" {
+		f.Message += ": " + e.errorText(text)
 	}
 	return f
 }
@@ -43,8 +43,8 @@ func final(status int) bool {
 
 // errorText returns an endpoint's error text for a failure. The key is removed before the text is cut,
 // because half a key would not be recognized.
-func (e *Endpoint) errorText(said string) string {
-	return clip(e.hideParts(e.hide(said)), maxErrorText)
+func (e *Endpoint) errorText(text string) string {
+	return clip(e.hideParts(e.hide(text)), maxErrorText)
 }
 
 // partOfKey is how many consecutive bytes of the key are removed from an endpoint's error: an error about an
@@ -118,8 +118,8 @@ func (e *Endpoint) faulty(fault gjson.Result, f *Failure) *Failure {
 	if f.Code == CodeUnauthorized {
 		f.Message += ": it does not take the key of " + KeyVariable(e.Name) + " or --model-key"
 	}
-	if said := wordsIn(fault, 0); said != "" {
-		f.Message += ": " + e.errorText(said)
+	if text := wordsIn(fault, 0); text != "" {
+		f.Message += ": " + e.errorText(text)
 	}
 	return f
 }
@@ -181,8 +181,8 @@ func wordsIn(v gjson.Result, depth int) string {
 	}
 	if v.IsArray() {
 		for _, item := range v.Array() {
-			if said := wordsIn(item, depth+1); said != "" {
-				return said
+			if text := wordsIn(item, depth+1); text != "" {
+				return text
 			}
 		}
 		return ""
@@ -191,8 +191,8 @@ func wordsIn(v gjson.Result, depth int) string {
 		return wellFormed(textIn(v))
 	}
 	for _, name := range wordsAt {
-		if said := wordsIn(v.Get(name), depth+1); said != "" {
-			return said
+		if text := wordsIn(v.Get(name), depth+1); text != "" {
+			return text
 		}
 	}
 	return ""

@@ -88,11 +88,11 @@ func (a *messagesAnswer) event(ev gjson.Result) error {
 		a.read(u)
 		a.answer.ResponseId, a.answer.Model = textAt(ev, "message.id"), textAt(ev, "message.model")
 	case "message_delta":
-		said := ev.Get("usage.output_tokens")
+		tokens := ev.Get("usage.output_tokens")
 		if u := ev.Get("usage"); u.Get("input_tokens").Int() > 0 || u.Get("cache_read_input_tokens").Int() > 0 {
 			a.read(u) // the newest count includes all earlier ones
 		}
-		a.usage.OutputTokens, a.usage.Estimated = max(a.usage.GetOutputTokens(), said.Int()), said.Type == gjson.Null
+		a.usage.OutputTokens, a.usage.Estimated = max(a.usage.GetOutputTokens(), tokens.Int()), tokens.Type == gjson.Null
 		a.usage.ReasoningTokens = ev.Get("usage.output_tokens_details.thinking_tokens").Int()
 		a.answer.FinishReason = finishOf(textAt(ev, "delta.stop_reason"))
 	case "message_stop":
@@ -143,14 +143,14 @@ func (a *messagesAnswer) delta(index int64, d gjson.Result) error {
 		return errors.New("a piece of content is of no block")
 	}
 	b, text, signature := a.blocks[index], textAt(d, "text"), textAt(d, "signature")
-	said := []string{text, textAt(d, "partial_json"), textAt(d, "thinking")}
-	for _, s := range said {
+	pieces := []string{text, textAt(d, "partial_json"), textAt(d, "thinking")}
+	for _, s := range pieces {
 		b.text.WriteString(s)
 	}
 	b.signature.WriteString(signature)
 	a.stream.writeText(text)
-	a.stream.writeThought(said[2])
-	return a.take(append(said, signature)...)
+	a.stream.writeThought(pieces[2])
+	return a.take(append(pieces, signature)...)
 }
 
 // whole returns the complete answer.
@@ -287,14 +287,14 @@ func listed(value json.RawMessage) json.RawMessage {
 
 // messagesChoice converts a tool_choice to Anthropic's form.
 func messagesChoice(value json.RawMessage, wired names) any {
-	var word string
-	if strictjson.Decode(value, &word, strictjson.Closed) != nil {
+	var choice string
+	if strictjson.Decode(value, &choice, strictjson.Closed) != nil {
 		return wired.choice(value)
 	}
-	if word == "required" {
-		word = "any"
+	if choice == "required" {
+		choice = "any"
 	}
-	return object{"type": word}
+	return object{"type": choice}
 }
 
 func messagesTools(req *Request) (out []any) {

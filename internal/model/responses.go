@@ -93,9 +93,9 @@ func (a *responsesAnswer) counted(response gjson.Result) {
 	if !u.IsObject() {
 		return
 	}
-	said := u.Get("output_tokens")
+	tokens := u.Get("output_tokens")
 	a.usage = &pawlv1.Usage{
-		InputTokens: u.Get("input_tokens").Int(), OutputTokens: said.Int(), Estimated: said.Type == gjson.Null,
+		InputTokens: u.Get("input_tokens").Int(), OutputTokens: tokens.Int(), Estimated: tokens.Type == gjson.Null,
 		CachedTokens:    u.Get("input_tokens_details.cached_tokens").Int(),
 		ReasoningTokens: u.Get("output_tokens_details.reasoning_tokens").Int(),
 	}

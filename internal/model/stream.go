@@ -49,8 +49,8 @@ func (e *Endpoint) ask(ctx context.Context, req *Request, path string, header ht
 
 // refusedBy reads the reason for which an endpoint refuses a request.
 func (e *Endpoint) refusedBy(res *http.Response) error {
-	said, _ := io.ReadAll(io.LimitReader(res.Body, maxFaultBytes)) // a partial text is better than none
-	return e.refused(res.StatusCode, res.Header, faultWords(said))
+	body, _ := io.ReadAll(io.LimitReader(res.Body, maxFaultBytes)) // a partial text is better than none
+	return e.refused(res.StatusCode, res.Header, faultWords(body))
 }
 
 // next reads the next event. It returns false if the stream is over or, as err says, has failed.

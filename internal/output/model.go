@@ -112,14 +112,14 @@ func stepResolvedText(at time.Time, s *pawlv1.StepResolved) string {
 		}
 		return failed
 	}
-	var said []string
+	var parts []string
 	for _, call := range s.GetAnswer().GetCalls() {
-		said = append(said, "calls "+call.GetName())
+		parts = append(parts, "calls "+call.GetName())
 	}
 	for _, part := range s.GetAnswer().GetParts() {
-		said = append(said, part.GetText())
+		parts = append(parts, part.GetText())
 	}
-	return strings.TrimSpace("answered" + used + ", " + s.GetAnswer().GetFinishReason() + ": " + strings.Join(append(said, s.GetAnswer().GetRefusal()), " "))
+	return strings.TrimSpace("answered" + used + ", " + s.GetAnswer().GetFinishReason() + ": " + strings.Join(append(parts, s.GetAnswer().GetRefusal()), " "))
 }
 
 func modelUpdatedText(n *pawlv1.ModelUpdated) string {

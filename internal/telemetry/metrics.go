@@ -196,9 +196,9 @@ func (m *Metrics) Spans(n int, exported bool) {
 	if m == nil {
 		return
 	}
-	word := "lost"
+	outcome := "lost"
 	if exported {
-		word = "exported"
+		outcome = "exported"
 	}
-	m.exported.WithLabelValues(word).Add(float64(n))
+	m.exported.WithLabelValues(outcome).Add(float64(n))
 }

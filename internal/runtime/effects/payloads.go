@@ -41,19 +41,19 @@ func (b *Index) LoadPayloads(ctx context.Context, key machine.RunKey, in *machin
 }
 
 func (b *Index) payload(ctx context.Context, key machine.RunKey, about *machine.About, batch *machine.Batch) ([]byte, error) {
-	told := stepPayload{Key: machine.IdempotencyKey(key.ID, about.Step), Tool: about.Tool}
+	out := stepPayload{Key: machine.IdempotencyKey(key.ID, about.Step), Tool: about.Tool}
 	body, err := b.body(ctx, key, about.PayloadSeq, batch)
 	if err != nil {
 		return nil, err
 	}
 	switch r := body.(type) {
 	case *machine.StepRequested:
-		told.Payload = r.Payload
+		out.Payload = r.Payload
 	case *machine.StepDecided: // made with other arguments
-		told.Payload = r.Payload
+		out.Payload = r.Payload
 	}
 	if about.Role == machine.RoleCompensate {
-		told.Outcome = "unknown"
+		out.Outcome = "unknown"
 	}
 	if about.AnswerSeq != 0 {
 		body, err := b.body(ctx, key, about.AnswerSeq, batch)
@@ -61,13 +61,13 @@ func (b *Index) payload(ctx context.Context, key machine.RunKey, about *machine.
 			return nil, err
 		}
 		if r, ok := body.(*machine.StepResolved); ok {
-			told.Outcome, told.Result = "ok", resultOf(r, about)
+			out.Outcome, out.Result = "ok", resultOf(r, about)
 		}
 	}
-	if len(told.Payload)+len(told.Result) > maxRepeated {
-		told.Payload, told.Result, told.Omitted = nil, nil, true
+	if len(out.Payload)+len(out.Result) > maxRepeated {
+		out.Payload, out.Result, out.Omitted = nil, nil, true
 	}
-	payload, err := json.Marshal(&told)
+	payload, err := json.Marshal(&out)
 	if err != nil {
 		return nil, fmt.Errorf("runtime: the payload of a step about step %d of run %s: %w", about.Step, key.ID, err)
 	}

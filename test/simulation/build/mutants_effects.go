@@ -15,7 +15,7 @@ var effectMutants = []mutant{
 	},
 	{
 		name: "e03", what: "what happened is taken for what did not, and made once more", file: "internal/runtime/machine/rules/sidecar_steps.go",
-		exchange: exchange{old: "\t\t\tfound, value = happened, told\n", new: "\t\t\tfound, value = didNot, told\n"},
+		exchange: exchange{old: "\t\t\tfound, value = happened, reported\n", new: "\t\t\tfound, value = didNot, reported\n"},
 	},
 	{
 		name: "e04", what: "effects are undone first first", file: "internal/runtime/machine/rules/compensation.go",

@@ -47,11 +47,11 @@ func (t *txn) resolve(c *machine.ResolveStep) (machine.Disposition, error) {
 	case c.Unknown && step.Inquiry != 0:
 		return machine.IgnoredStale, nil // an inquiry about the outcome is under way
 	}
-	told, err := t.stepUsage(step, c.Usage)
+	reported, err := t.stepUsage(step, c.Usage)
 	if err != nil {
 		return 0, err
 	}
-	used, exceeded := consumed(step, told, c.Metered)
+	used, exceeded := consumed(step, reported, c.Metered)
 	if exceeded != nil {
 		c.OK, c.Error, c.Final, c.Unknown = false, *exceeded, true, c.OK || c.Unknown // a reported usage means that the work was done
 	}

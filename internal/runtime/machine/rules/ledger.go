@@ -91,38 +91,38 @@ func usageOfBound(b machine.Amount) machine.Usage {
 
 // consumed returns what an answer to a step settles. It also returns an error that replaces the answer if an
 // agent consumed more than its lease; then at most the lease is charged.
-func consumed(step *machine.ToolStep, told machine.Usage, metered bool) (machine.Usage, *machine.Fault) {
+func consumed(step *machine.ToolStep, used machine.Usage, metered bool) (machine.Usage, *machine.Fault) {
 	lease := step.Bound
 	if lease == (machine.Amount{}) {
-		return told, nil
+		return used, nil
 	}
-	silent := !metered && told.InputTokens|told.OutputTokens|told.CostMicro == 0 && (lease.ToolCalls == 0 || told.ToolCalls == 0)
+	silent := !metered && used.InputTokens|used.OutputTokens|used.CostMicro == 0 && (lease.ToolCalls == 0 || used.ToolCalls == 0)
 	if silent {
-		told.InputTokens, told.CostMicro = lease.Tokens, lease.CostMicro
+		used.InputTokens, used.CostMicro = lease.Tokens, lease.CostMicro
 		if lease.ToolCalls > 0 {
-			told.ToolCalls = int(lease.ToolCalls)
+			used.ToolCalls = int(lease.ToolCalls)
 		}
-		return told, nil
+		return used, nil
 	}
-	tokens, calls := AddCapped(told.InputTokens, told.OutputTokens), int64(told.ToolCalls)
-	if !step.Delegation || (lease.Tokens == 0 || tokens <= lease.Tokens) && (lease.CostMicro == 0 || told.CostMicro <= lease.CostMicro) &&
+	tokens, calls := AddCapped(used.InputTokens, used.OutputTokens), int64(used.ToolCalls)
+	if !step.Delegation || (lease.Tokens == 0 || tokens <= lease.Tokens) && (lease.CostMicro == 0 || used.CostMicro <= lease.CostMicro) &&
 		(lease.ToolCalls == 0 || calls <= lease.ToolCalls) {
-		return told, nil
+		return used, nil
 	}
 	fault := &machine.Fault{Code: "LEASE_EXCEEDED", Message: fmt.Sprintf(
 		"the agent says that it consumed %d tokens and %d micro-dollars, its lease is %d and %d (0: no bound)",
-		tokens, told.CostMicro, lease.Tokens, lease.CostMicro)}
+		tokens, used.CostMicro, lease.Tokens, lease.CostMicro)}
 	if lease.ToolCalls > 0 {
 		fault.Message += fmt.Sprintf("; it made %d tool calls, its lease is %d", calls, lease.ToolCalls)
-		told.ToolCalls = int(min(calls, lease.ToolCalls))
+		used.ToolCalls = int(min(calls, lease.ToolCalls))
 	}
 	if lease.Tokens > 0 && tokens > lease.Tokens {
-		told.InputTokens, told.OutputTokens, told.CachedTokens, told.ReasoningTokens = lease.Tokens, 0, 0, 0
+		used.InputTokens, used.OutputTokens, used.CachedTokens, used.ReasoningTokens = lease.Tokens, 0, 0, 0
 	}
 	if lease.CostMicro > 0 {
-		told.CostMicro = min(told.CostMicro, lease.CostMicro)
+		used.CostMicro = min(used.CostMicro, lease.CostMicro)
 	}
-	return told, fault
+	return used, fault
 }
 
 // forgo settles the maximum consumption of a step of a tool or agent that is cancelled after it was handed

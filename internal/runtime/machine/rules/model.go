@@ -349,8 +349,8 @@ func (t *txn) updateModelCall(c *machine.UpdateModelCall) (machine.Disposition, 
 		return 0, err
 	}
 	i := FindStep(t.s.Steps, c.Step)
-	told := machine.AnswerModel{TurnSeq: c.TurnSeq, TurnAttempt: c.TurnAttempt, Attempt: c.Attempt, Assigned: c.Assigned}
-	if !t.expectsAnswer(i, &told) {
+	answer := machine.AnswerModel{TurnSeq: c.TurnSeq, TurnAttempt: c.TurnAttempt, Attempt: c.Attempt, Assigned: c.Assigned}
+	if !t.expectsAnswer(i, &answer) {
 		return machine.IgnoredStale, nil
 	}
 	if t.s.Steps[i].Model.ResponseID == c.ResponseID {

@@ -146,10 +146,10 @@ func (t *txn) concluded(i int, result []byte, fault machine.Fault) machine.Dispo
 	}
 	found, value := unknownYet, []byte(nil)
 	if step.Status == machine.StepStatusOK {
-		known, did, told := ReadOutcome(result)
+		known, did, reported := ReadOutcome(result)
 		switch {
 		case known && did:
-			found, value = happened, told
+			found, value = happened, reported
 		case known:
 			found = didNot
 		}

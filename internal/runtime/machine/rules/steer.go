@@ -118,24 +118,24 @@ func (t *txn) answerCancelled() {
 }
 
 // lastAnswer returns the last answer of a model in the turn, and the steps of its calls.
-func (t *txn) lastAnswer(turn uint64) (said machine.StepRef, calls []machine.StepRef) {
+func (t *txn) lastAnswer(turn uint64) (last machine.StepRef, calls []machine.StepRef) {
 	for i := len(t.s.Steps) - 1; i >= 0; i-- {
 		p := &t.s.Steps[i]
 		if !IsTurnAnswer(p, turn) {
 			continue
 		}
-		said = machine.StepRef{Step: p.Step, Request: p.RequestSeq, Answer: p.AnswerSeq}
+		last = machine.StepRef{Step: p.Step, Request: p.RequestSeq, Answer: p.AnswerSeq}
 		if p.Model.Calls > 0 {
 			calls = make([]machine.StepRef, p.Model.Calls)
 		}
 		break
 	}
 	for i := range t.s.Steps {
-		if p := &t.s.Steps[i]; p.Call != nil && p.Call.Step == said.Step && said.Step != 0 && IsAnswered(p) {
+		if p := &t.s.Steps[i]; p.Call != nil && p.Call.Step == last.Step && last.Step != 0 && IsAnswered(p) {
 			calls[p.Call.Index] = machine.StepRef{Step: p.Step, Request: p.RequestSeq, Answer: p.AnswerSeq}
 		}
 	}
-	return said, calls
+	return last, calls
 }
 
 // pendingSteering counts the steering messages that are not yet in the conversation or in an answered

@@ -13,7 +13,7 @@ func (t *txn) complete(c *machine.CompleteTurn) error {
 	if err != nil {
 		return err
 	}
-	said, err := t.conversationThrough(c)
+	through, err := t.conversationThrough(c)
 	if err != nil {
 		return err
 	}
@@ -25,7 +25,7 @@ func (t *txn) complete(c *machine.CompleteTurn) error {
 	done := &machine.TurnCompleted{
 		TurnSeq: c.TurnSeq, Attempt: c.Attempt,
 		Output: c.Output, Messages: c.Messages, Usage: used, Event: c.Event,
-		Await: c.Await, Reply: c.Reply, ConversationThrough: said,
+		Await: c.Await, Reply: c.Reply, ConversationThrough: through,
 	}
 	seq := t.record(done)
 	t.s.MessageBytes += size

@@ -126,6 +126,14 @@ type Config struct {
 	// OIDCFile lists the issuers of accepted JSON web tokens, and the scopes that they give; "" = none.
 	OIDCFile string `yaml:"oidc_file" json:"oidc_file"`
 
+	// LinkURL is the public base URL of the HTTP port, as decision links name it; "" = there are none.
+	LinkURL string `yaml:"link_url" json:"link_url"`
+	// LinkKeysFile has the keys of decision links, a key in each line: 32 bytes or more as hex or
+	// base64. The first signs, all verify. It is read again at SIGHUP.
+	LinkKeysFile string `yaml:"link_keys_file" json:"link_keys_file"`
+	// LinkExpiry is how long a decision link holds; 0 = no time limit. Default 24h.
+	LinkExpiry time.Duration `yaml:"link_expiry" json:"-"`
+
 	// QuotasFile has the quotas of namespaces and principals; "" = no quotas. It is read again at SIGHUP.
 	QuotasFile string `yaml:"quotas_file" json:"quotas_file"`
 
@@ -273,6 +281,7 @@ func Default() Config {
 		StepGrace:    5 * time.Second,
 		RestartGrace: 20 * time.Second,
 		BlobGrace:    24 * time.Hour,
+		LinkExpiry:   24 * time.Hour,
 		ModelTimeout: 5 * time.Minute,
 		TraceSample:  0.1,
 
@@ -322,6 +331,7 @@ func (c Config) MarshalJSON() ([]byte, error) {
 		StepGrace            string `json:"step_grace"`
 		RestartGrace         string `json:"restart_grace"`
 		BlobGrace            string `json:"blob_grace"`
+		LinkExpiry           string `json:"link_expiry"`
 		ModelTimeout         string `json:"model_timeout"`
 		RetentionEvery       string `json:"retention_every"`
 		RetentionGrace       string `json:"retention_grace"`
@@ -330,7 +340,7 @@ func (c Config) MarshalJSON() ([]byte, error) {
 		ForgetLettersAfter   string `json:"retention_dead_letters"`
 	}{
 		plain(c), c.DataKeyAge.String(), c.DrainTimeout.String(), c.WallTime.String(), c.MaxWallTime.String(), c.Lease.String(), c.StepGrace.String(),
-		c.RestartGrace.String(), c.BlobGrace.String(), c.ModelTimeout.String(), c.RetentionEvery.String(), c.RetentionGrace.String(), c.DeletedRunRetention.String(), c.ConsumerRetention.String(),
+		c.RestartGrace.String(), c.BlobGrace.String(), c.LinkExpiry.String(), c.ModelTimeout.String(), c.RetentionEvery.String(), c.RetentionGrace.String(), c.DeletedRunRetention.String(), c.ConsumerRetention.String(),
 		c.DeadLetterRetention.String(),
 	})
 }

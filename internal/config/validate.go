@@ -176,6 +176,7 @@ func (c *Config) security(l *list) {
 	if c.CertificatesFile != "" && (c.TokensFile != "" || c.OIDCFile != "") {
 		l.add("certificates_file", "is not read where tokens_file or oidc_file is set: then the token says who calls")
 	}
+	c.links(l)
 	for i, tool := range c.AllowTools {
 		if strings.TrimSpace(tool) == "" {
 			l.add(fmt.Sprintf("allow_tool[%d]", i), "is empty: name a tool, or \"*\" for all")
@@ -186,6 +187,20 @@ func (c *Config) security(l *list) {
 			l.add(fmt.Sprintf("pack[%d]", i), "is empty: name a pack file")
 		}
 	}
+}
+
+// links checks the settings of decision links.
+func (c *Config) links(l *list) {
+	if (c.LinkURL == "") != (c.LinkKeysFile == "") {
+		l.add("link_url", "and link_keys_file are set together or not at all")
+	}
+	if c.LinkURL != "" && c.HTTP == "" {
+		l.add("link_url", "needs http: the port that serves the links")
+	}
+	if u, err := url.Parse(c.LinkURL); c.LinkURL != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "") {
+		l.add("link_url", "%q is no base URL: want http(s)://host[:port][/path]", c.LinkURL)
+	}
+	between(l, "link_expiry", c.LinkExpiry, 0, 10*366*24*time.Hour)
 }
 
 func (c *Config) words(l *list) {

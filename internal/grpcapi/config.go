@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/audit"
 	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 	"github.com/pawl-dev/pawl/internal/grpcapi/auth/oidc"
+	"github.com/pawl-dev/pawl/internal/grpcapi/decisionlink"
 	"github.com/pawl-dev/pawl/internal/grpcapi/gateway"
 	"github.com/pawl-dev/pawl/internal/runtime/quota"
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
@@ -65,6 +66,11 @@ type Config struct {
 	// Page is served by the gateway at PagePath and below; nil = none.
 	Page     http.Handler
 	PagePath string
+
+	// Links is what decision links are made with, and LinkKeys are their keys: the first signs, all
+	// verify. Without keys there are no links.
+	Links    LinkConfig
+	LinkKeys decisionlink.Keys
 
 	// Own is a secret of this process, at least 16 bytes. A caller with it is the sidecar
 	// itself; "" = the sidecar makes no calls of its own.

@@ -14,6 +14,7 @@ import (
 // those of RunService, see [handleUnary].
 type controlService struct {
 	pawlv1.UnimplementedControlServiceServer
+	server    *Server
 	runs      *runService
 	schedules *schedule.Scheduler
 }

@@ -19,6 +19,10 @@ func (s *controlService) DecideStep(ctx context.Context, in *pawlv1.DecideStepRe
 // ListApprovals implements pawl.v1.ControlService.
 func (s *controlService) ListApprovals(ctx context.Context, in *pawlv1.ListApprovalsRequest) (*pawlv1.ListApprovalsResponse, error) {
 	call := callOf(ctx, in.GetNamespace())
+	links, err := s.server.linksFor(call, in.GetLinkFor())
+	if err != nil {
+		return nil, err
+	}
 	page, err := s.runs.views.Approvals(ctx, query.ApprovalsRequest{
 		Call: call, RunID: in.GetRunId(), OldestFirst: in.GetOrder() == pawlv1.RunOrder_RUN_ORDER_OLDEST_FIRST,
 		PageToken: in.GetPageToken(), PageSize: int(in.GetPageSize()),
@@ -30,6 +34,9 @@ func (s *controlService) ListApprovals(ctx context.Context, in *pawlv1.ListAppro
 	for i := range page.Waiting {
 		w := &page.Waiting[i]
 		shown := convert.ApprovalToProto(w)
+		if err := links.add(ctx, s, call.Namespace, w, shown); err != nil {
+			return nil, err
+		}
 		if err := s.runs.redactor.Hide(ctx, call, w.State, shown); err != nil {
 			return nil, err
 		}

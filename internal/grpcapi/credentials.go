@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 	"github.com/pawl-dev/pawl/internal/grpcapi/auth/oidc"
+	"github.com/pawl-dev/pawl/internal/grpcapi/decisionlink"
 )
 
 // Rights are the tokens, certificates and keys that may change while a server serves.
@@ -17,6 +18,8 @@ type Rights struct {
 	Certificates []auth.Certificate
 	// Issuers are those of [Config]; their files of keys are read again.
 	Issuers []oidc.Issuer
+	// LinkKeys are those of [Config].
+	LinkKeys decisionlink.Keys
 }
 
 // rights is a checked [Rights] with the keys that were read with it.
@@ -108,6 +111,9 @@ func (s *Server) ReadyRights(r Rights) (set func(), err error) {
 	return func() {
 		if s.keys != nil {
 			s.keys.Current.Store(next.keys)
+		}
+		if s.links != nil && len(r.LinkKeys) > 0 {
+			s.links.Replace(r.LinkKeys)
 		}
 		s.auth.Replace(state)
 	}, nil

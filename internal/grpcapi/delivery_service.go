@@ -25,6 +25,7 @@ type Deliveries interface {
 // dead letters in delivery_letter.go.
 type deliveryService struct {
 	pawlv1.UnimplementedDeliveryServiceServer
+	server        *Server
 	subscriptions *subscription.Service
 	// sends is nil without deliveries.
 	sends Deliveries

@@ -15,9 +15,14 @@ func (s *deliveryService) PutWebhook(ctx context.Context, in *pawlv1.PutWebhookR
 	if err != nil {
 		return nil, err
 	}
+	call := callOf(ctx, in.GetNamespace())
+	if _, err := s.server.linksFor(call, in.GetLinkFor()); err != nil {
+		return nil, err
+	}
 	sub, created, err := s.subscriptions.PutWebhook(ctx, subscription.WebhookRequest{
-		Call: callOf(ctx, in.GetNamespace()), ID: in.GetWebhookId(), URL: in.GetUrl(), Secret: in.GetSecret(),
+		Call: call, ID: in.GetWebhookId(), URL: in.GetUrl(), Secret: in.GetSecret(),
 		Filter: convert.FilterFromProto(in.GetFilter()), Kinds: convert.KindsFromProto(in.GetKinds()), FromBeginning: in.GetFromBeginning(),
+		LinkFor: in.GetLinkFor(), Format: machine.MessageFormat(in.GetFormat()),
 	})
 	if err != nil {
 		return nil, err
@@ -66,6 +71,7 @@ func (s *deliveryService) webhook(sub *machine.Subscription) *pawlv1.Webhook {
 		WebhookId: sub.ID, Owner: sub.Owner, Url: sub.URL, Filter: filterToProto(&sub.Filter), Kinds: kindsToProto(sub.Kinds),
 		Cursor: s.subscriptions.SubscriptionCursor(sub).String(), Attempts: int32(sub.Attempts), NextAt: convert.TimeToProto(sub.NextAt),
 		LastError: sub.LastError, DeadLetters: sub.Dead, CreatedAt: convert.TimeToProto(sub.CreatedAt),
+		LinkFor: sub.LinkFor, Format: pawlv1.WebhookFormat(sub.Format),
 	}
 }
 

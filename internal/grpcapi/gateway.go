@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 
+	"github.com/pawl-dev/pawl/internal/grpcapi/decisionlink"
 	"github.com/pawl-dev/pawl/internal/grpcapi/gateway"
 )
 
@@ -30,6 +31,9 @@ func newJSONPort(s *Server) (*jsonPort, error) {
 	}
 	if s.plugin != nil {
 		cfg.Plugin, cfg.PluginMatches = s.plugin.HTTP, s.plugin.Matches
+	}
+	if links := s.linkHandler(conn); links != nil {
+		cfg.Links, cfg.LinksPath = links, decisionlink.Path
 	}
 	handler, err := gateway.New(conn, cfg)
 	if err != nil {

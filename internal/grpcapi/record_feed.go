@@ -25,14 +25,16 @@ const cloudEventType = "application/cloudevents+json"
 // cloudEvent is a record as CloudEvents 1.0 tells it. Source and id together name the
 // record among those of all stores.
 type cloudEvent struct {
-	SpecVersion     string          `json:"specversion"`
-	ID              string          `json:"id"`
-	Source          string          `json:"source"`
-	Type            string          `json:"type"`
-	Subject         string          `json:"subject"`
-	Time            string          `json:"time"`
-	DataContentType string          `json:"datacontenttype"`
-	Data            json.RawMessage `json:"data"`
+	SpecVersion     string `json:"specversion"`
+	ID              string `json:"id"`
+	Source          string `json:"source"`
+	Type            string `json:"type"`
+	Subject         string `json:"subject"`
+	Time            string `json:"time"`
+	DataContentType string `json:"datacontenttype"`
+	// DecisionLink is an extension attribute of held calls.
+	DecisionLink string          `json:"decisionlink,omitempty"`
+	Data         json.RawMessage `json:"data"`
 }
 
 // RecordFeed are the records of one webhook, as CloudEvents.
@@ -41,6 +43,9 @@ type RecordFeed struct {
 	watch *streams.Watch
 	show  *recordEncoder
 	owner string
+	// links makes the links of held calls, while the owner may decide; nil = there are none.
+	links  *linkMaker
+	format machine.MessageFormat
 	// at is the cursor of the last sent record.
 	at runtime.Cursor
 }
@@ -61,7 +66,8 @@ func (o *Services) RecordFeed(ctx context.Context, sub *machine.Subscription) (*
 	// values here.
 	show.redacts = true
 	return &RecordFeed{
-		auth: o.s.auth, watch: watch, show: show, owner: sub.Owner, at: o.runtime.Subscriptions.SubscriptionCursor(sub),
+		auth: o.s.auth, watch: watch, show: show, owner: sub.Owner,
+		links: o.s.webhookLinks(sub, show.namespace()), format: sub.Format, at: o.runtime.Subscriptions.SubscriptionCursor(sub),
 	}, nil
 }
 
@@ -112,28 +118,55 @@ func (f *RecordFeed) deliveries(ctx context.Context, page *streams.Page) ([]mach
 		if err != nil {
 			return nil, err
 		}
-		if out[i].Body, err = f.event(row, record); err != nil {
+		link, ends := f.link(row, record)
+		if out[i].Type, out[i].Body, err = f.message(row, record, link, ends); err != nil {
 			return nil, err
+		}
+		if out[i].Body == nil {
+			continue // the format leaves it out: only the position moves on
 		}
 		run, err := f.show.run(ctx, row.RunID)
 		if err != nil {
 			return nil, err
 		}
-		out[i].ID, out[i].Type, out[i].Erasable = recordID(row), cloudEventType, run.erasable
+		out[i].ID, out[i].Erasable = recordID(row), run.erasable
 	}
 	return out, nil
 }
 
 func recordID(row *runtime.RecordRow) string { return fmt.Sprintf("%s/%d", row.RunID, row.Record.Seq) }
 
-func (f *RecordFeed) event(row *runtime.RecordRow, record *pawlv1.Record) ([]byte, error) {
+// link makes the link of a held call; "" where there is none. It holds from the time of the record on,
+// so that each try sends the same body.
+func (f *RecordFeed) link(row *runtime.RecordRow, record *pawlv1.Record) (string, time.Time) {
+	asked := record.GetStepRequested()
+	if f.links == nil || asked.GetHold() == nil || f.auth.MayRead(f.owner, f.show.namespace(), runtime.ScopeStepsApprove) != nil {
+		return "", time.Time{}
+	}
+	return f.links.url(row.RunID, asked.GetStep(), asked.GetHold().GetDigest(), time.Unix(0, row.Record.At))
+}
+
+// message writes a record in the format of the webhook; nil = the format leaves it out.
+func (f *RecordFeed) message(row *runtime.RecordRow, record *pawlv1.Record, link string, ends time.Time) (mediaType string, body []byte, err error) {
+	if f.format == machine.FormatCloudEvents {
+		body, err = f.event(row, record, link)
+		return cloudEventType, body, err
+	}
+	note, ok := noteOf(record, link, ends)
+	if !ok {
+		return "", nil, nil
+	}
+	return note.write(f.format)
+}
+
+func (f *RecordFeed) event(row *runtime.RecordRow, record *pawlv1.Record, link string) ([]byte, error) {
 	data, err := protojson.Marshal(record)
 	if err != nil {
 		return nil, fmt.Errorf("record %s: %w", recordID(row), err)
 	}
 	kind := pawlv1.RecordKind(machine.RecordKindOf(row.Record.Body))
 	return json.Marshal(cloudEvent{
-		SpecVersion: "1.0", ID: recordID(row), Subject: row.RunID, DataContentType: "application/json", Data: data,
+		SpecVersion: "1.0", ID: recordID(row), Subject: row.RunID, DataContentType: "application/json", Data: data, DecisionLink: link,
 		Source: fmt.Sprintf("/pawl/%s/%s", hex.EncodeToString(row.Cursor.Epoch[:]), f.show.namespace()),
 		Type:   "dev.pawl.record." + strings.ToLower(strings.TrimPrefix(kind.String(), "RECORD_KIND_")),
 		Time:   time.Unix(0, row.Record.At).UTC().Format(time.RFC3339Nano),

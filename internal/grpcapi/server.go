@@ -20,6 +20,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 	"github.com/pawl-dev/pawl/internal/grpcapi/calllimit"
 	"github.com/pawl-dev/pawl/internal/grpcapi/codec"
+	"github.com/pawl-dev/pawl/internal/grpcapi/decisionlink"
 	"github.com/pawl-dev/pawl/internal/grpcapi/resetlimit"
 )
 
@@ -57,6 +58,8 @@ type Server struct {
 	limit *calllimit.Limiter
 	// streams bounds the calls that stay open.
 	streams *calllimit.Streams
+	// links makes and reads decision links; nil = there are none.
+	links *decisionlink.Signer
 	// own answer what does; guest is the other service, nil = there is none.
 	own    *Services
 	plugin *Plugin
@@ -77,7 +80,7 @@ func New(cfg Config) (*Server, error) {
 		draining: make(chan struct{}),
 		// A message's constraints are compiled at its first request: all of them together
 		// are a third of the start and 3 MB. That they compile, a test holds.
-		validator: newFastValidator(),
+		validator: newFastValidator(), links: newSigner(cfg),
 	}
 	rights, err := readRights(cfg, nil, s.renew)
 	if err := errors.Join(cfg.validate(), err); err != nil {

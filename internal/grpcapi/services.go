@@ -84,8 +84,8 @@ func (s *Server) servicesOf(of ServiceConfig) *Services {
 	o.runs = runs
 	o.board.Add(&pawlv1.PackService_ServiceDesc, &packService{packs: h.Registry})
 	o.board.Add(&pawlv1.RunService_ServiceDesc, runs)
-	o.board.Add(&pawlv1.ControlService_ServiceDesc, &controlService{runs: runs, schedules: h.Schedules})
-	o.board.Add(&pawlv1.DeliveryService_ServiceDesc, &deliveryService{subscriptions: h.Subscriptions, sends: of.Deliveries})
+	o.board.Add(&pawlv1.ControlService_ServiceDesc, &controlService{server: s, runs: runs, schedules: h.Schedules})
+	o.board.Add(&pawlv1.DeliveryService_ServiceDesc, &deliveryService{server: s, subscriptions: h.Subscriptions, sends: of.Deliveries})
 	o.board.Add(&pawlv1.StoreService_ServiceDesc, newStoreService(of.Store, h.Namespaces, runs.guarded))
 	o.board.Add(&pawlv1.WorkerService_ServiceDesc, &workerService{runs: runs, edge: s.edge, maxMessage: s.cfg.MaxMessageBytes, drainFor: drainFor})
 	return o

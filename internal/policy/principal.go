@@ -27,6 +27,8 @@ const (
 	BySidecar
 	// Claimed: the caller claims the name, which needs the scope AnswerFor.
 	Claimed
+	// ByLink: a signed decision link, which another principal has made.
+	ByLink
 )
 
 // Identity is a name by its parts: the subject, and the principals through which its request came. Identities

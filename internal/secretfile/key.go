@@ -36,6 +36,30 @@ func ReadKey(path string) ([]byte, error) {
 	return nil, &KeyError{Path: path, Detail: fmt.Sprintf("a key of %d bytes: want 16, 24 or 32", len(key))}
 }
 
+// ReadKeys reads keys of 32 bytes or more, one in each line, written as hex or base64. It leaves out
+// empty lines and lines that begin with #. Errors name the line and never what it holds; those of [Read].
+func ReadKeys(path string) (keys [][]byte, err error) {
+	text, err := Read(path)
+	if err != nil {
+		return nil, err
+	}
+	for i, line := range bytes.Split(text, []byte("\n")) {
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 || line[0] == '#' {
+			continue
+		}
+		key, ok := decodeKey(line)
+		if !ok || len(key) < 32 {
+			return nil, fmt.Errorf("%s: line %d has no key: want 32 bytes or more as hex or base64, as 'openssl rand -hex 32' writes them", path, i+1)
+		}
+		keys = append(keys, key)
+	}
+	if len(keys) == 0 {
+		return nil, fmt.Errorf("%s has no key: want a line for each, as 'openssl rand -hex 32' writes them", path)
+	}
+	return keys, nil
+}
+
 // decodeKey takes what is hex for hex: as base64 it would be a key of another length that
 // nobody drew at random.
 func decodeKey(text []byte) ([]byte, bool) {

@@ -245,6 +245,8 @@ func (a *app) serverConfig() grpcapi.Config {
 		Issuers:           opts.rights.Issuers,
 		Counts:            a.observers.metrics,
 		Own:               a.own,
+		Links:             grpcapi.LinkConfig{URL: c.LinkURL, Expiry: c.LinkExpiry, Now: opts.clock.Now},
+		LinkKeys:          opts.rights.LinkKeys,
 		Audit:             opts.audit,
 		MaxMessageBytes:   int(c.Limits.MessageBytes),
 		RequestsPerSecond: float64(c.Limits.RequestsPerSecond),

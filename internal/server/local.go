@@ -57,7 +57,7 @@ func startLocal(c config.Config, clock runtime.Clock, dir string) (*Local, error
 	}
 	token := auth.Token{Principal: "local", Secret: hex.EncodeToString(secret[:]), Scopes: runtime.ScopeAdmin}
 	c.EncryptionKeyFile, c.Store = "", dsn.URL{}
-	c.Data, c.Listen, c.Socket, c.HTTP, c.Metrics, c.TLSCert, c.TLSKey, c.TLSClientCA, c.Audit, c.AuditKey = dir, "", "", "", "", "", "", "", "", ""
+	c.Data, c.Listen, c.Socket, c.HTTP, c.Metrics, c.TLSCert, c.TLSKey, c.TLSClientCA, c.Audit, c.AuditKey, c.LinkURL, c.LinkKeysFile = dir, "", "", "", "", "", "", "", "", "", "", ""
 	a, err := open(context.Background(), options{config: c, rights: grpcapi.Rights{Tokens: []auth.Token{token}}, clock: clock, log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 
@@ -17,11 +18,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/quota"
 	"github.com/pawl-dev/pawl/internal/runtime/ratelimit"
 	"github.com/pawl-dev/pawl/internal/runtime/schedule"
+	"github.com/pawl-dev/pawl/internal/secretfile"
 )
 
 // readRights reads the files with tokens, certificates and keys.
 func readRights(c config.Config) (rights grpcapi.Rights, err error) {
-	var tokenErr, certErr, issuerErr error
+	var tokenErr, certErr, issuerErr, linkErr error
 	if c.TokensFile != "" {
 		rights.Tokens, tokenErr = auth.ReadTokens(c.TokensFile)
 	}
@@ -31,7 +33,12 @@ func readRights(c config.Config) (rights grpcapi.Rights, err error) {
 	if c.OIDCFile != "" {
 		rights.Issuers, issuerErr = oidc.Read(c.OIDCFile)
 	}
-	return rights, errors.Join(tokenErr, certErr, issuerErr)
+	if c.LinkKeysFile != "" {
+		if rights.LinkKeys, linkErr = secretfile.ReadKeys(c.LinkKeysFile); linkErr != nil {
+			linkErr = fmt.Errorf("link_keys_file: %w", linkErr)
+		}
+	}
+	return rights, errors.Join(tokenErr, certErr, issuerErr, linkErr)
 }
 
 // reloads reads the files of rights and keys again at each signal until ctx ends.

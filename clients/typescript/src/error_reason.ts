@@ -239,6 +239,7 @@ export const ErrorReason = {
   TOOL_REQUIRED: "TOOL_REQUIRED",
   TRANSPORT: "TRANSPORT",
   UNKNOWN_PART: "UNKNOWN_PART",
+  LINKS_OFF: "LINKS_OFF",
 } as const;
 
 /** One of the reasons that this version knows. */

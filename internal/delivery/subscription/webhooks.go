@@ -37,6 +37,9 @@ type WebhookRequest struct {
 	Kinds  []machine.RecordKind
 	// FromBeginning: a new one begins with the first record, else with what is to come.
 	FromBeginning bool
+	// LinkFor and Format are as in [machine.Subscription].
+	LinkFor string
+	Format  machine.MessageFormat
 }
 
 // PutWebhook makes a webhook, or changes one in place; it goes on where it was and
@@ -64,6 +67,9 @@ func (r *Service) PutWebhook(ctx context.Context, req WebhookRequest) (sub machi
 		}
 		if sub.URL, sub.Filter, sub.Kinds = req.URL, req.Filter, req.Kinds; secret != nil {
 			sub.Secret = secret
+		}
+		if sub.LinkFor, sub.Format = req.LinkFor, req.Format; len(sub.Kinds) == 0 && (sub.LinkFor != "" || sub.Format != machine.FormatCloudEvents) {
+			sub.Kinds = []machine.RecordKind{machine.RecStepRequested}
 		}
 		if sub.Secret == nil {
 			return nil, badSecret("a new webhook needs one", 0)

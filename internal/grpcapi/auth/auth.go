@@ -58,7 +58,8 @@ type Authenticator struct {
 	// Operations has, by name, what can be asked for.
 	Operations map[string]runtime.Operation
 	// own is nil unless the sidecar calls itself.
-	own *own
+	own  *own
+	lent lent
 }
 
 // AuthState holds the present rights of callers; changed is closed when another state replaces
@@ -127,6 +128,11 @@ func (a *Authenticator) Identify(ctx context.Context) (*Caller, error) {
 	now := a.Current.Load()
 	if p := a.ownCaller(ctx); p != nil {
 		return p, nil
+	}
+	if secret, err := mwauth.AuthFromMD(ctx, "bearer"); err == nil {
+		if p := a.lent.find(secret); p != nil {
+			return p, nil
+		}
 	}
 	switch {
 	case now.AsksToken():

@@ -39,6 +39,11 @@ type Config struct {
 	// there is none. Host and origin are checked, the type of the body is not.
 	Plugin        http.Handler
 	PluginMatches func(path string) bool
+	// Links serves the requests below LinksPath; nil = there is none. Neither host, origin nor the
+	// type of the body is checked: the unguessable path is the proof of the caller, and a browser
+	// sends the form of a page without referrer with the origin null.
+	Links     http.Handler
+	LinksPath string
 	// Refused is called for each request that is refused before it becomes a call.
 	Refused func(context.Context, *status.Status)
 }

@@ -33,6 +33,10 @@ var bodyMethods = []string{http.MethodPost, http.MethodPut, http.MethodPatch, ht
 
 // ServeHTTP refuses or hands on.
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if g.cfg.Links != nil && strings.HasPrefix(r.URL.Path, g.cfg.LinksPath) {
+		g.cfg.Links.ServeHTTP(w, r)
+		return
+	}
 	if refusal := g.refuse(r); refusal != nil {
 		g.cfg.Refused(r.Context(), apierror.Refused(refusal))
 		WriteRefusal(w, refusal)

@@ -45,6 +45,10 @@ type Subscription struct {
 	// Filter and Kinds select records (webhooks); empty = transitions and ends.
 	Filter RunFilter
 	Kinds  []RecordKind
+	// LinkFor is the name of the person that decides with the links of held calls; "" = there are
+	// no links. Format is the form of the messages.
+	LinkFor string
+	Format  MessageFormat
 
 	// After is the last delivered position: a record's seq for a push, otherwise a position in the journal of
 	// all runs; Index counts the records of its entry.
@@ -63,6 +67,21 @@ type Subscription struct {
 	// Dead counts all dead letters ever made.
 	Dead uint64
 }
+
+// MessageFormat is the form in which a webhook gets its records.
+type MessageFormat uint8
+
+// The forms. The numbers are stored.
+const (
+	// FormatCloudEvents is one CloudEvents event with the record.
+	FormatCloudEvents MessageFormat = iota
+	// FormatSlack is the message of an incoming webhook of Slack.
+	FormatSlack
+	// FormatTeams is the message of a workflow of Microsoft Teams.
+	FormatTeams
+	// FormatText is plain text, as for a mail.
+	FormatText
+)
 
 // Delivery is one message to a subscription.
 type Delivery struct {

@@ -3249,6 +3249,8 @@ func appendSubscription(b []byte, v *machine.Subscription) []byte {
 	b = appendBool(b, 15, v.Done)
 	b = appendUint(b, 16, uint64(v.Dead))
 	b = appendTime(b, 17, v.SeenAt)
+	b = appendString(b, 18, v.LinkFor)
+	b = appendUint(b, 19, uint64(v.Format))
 	return b
 }
 
@@ -3290,6 +3292,10 @@ func readSubscription(b []byte, v *machine.Subscription) error {
 			v.Dead = fit[uint64](s)
 		case 17:
 			v.SeenAt = s.time()
+		case 18:
+			v.LinkFor = s.string()
+		case 19:
+			v.Format = fit[machine.MessageFormat](s)
 		default:
 			s.unknown()
 		}

@@ -10935,6 +10935,8 @@ type Subscription struct {
 	Done          bool                   `protobuf:"varint,15,opt,name=done,proto3" json:"done,omitempty"`
 	Dead          uint64                 `protobuf:"varint,16,opt,name=dead,proto3" json:"dead,omitempty"`
 	SeenAt        uint64                 `protobuf:"fixed64,17,opt,name=seen_at,json=seenAt,proto3" json:"seen_at,omitempty"`
+	LinkFor       string                 `protobuf:"bytes,18,opt,name=link_for,json=linkFor,proto3" json:"link_for,omitempty"`
+	Format        uint32                 `protobuf:"varint,19,opt,name=format,proto3" json:"format,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -11084,6 +11086,20 @@ func (x *Subscription) GetDead() uint64 {
 func (x *Subscription) GetSeenAt() uint64 {
 	if x != nil {
 		return x.SeenAt
+	}
+	return 0
+}
+
+func (x *Subscription) GetLinkFor() string {
+	if x != nil {
+		return x.LinkFor
+	}
+	return ""
+}
+
+func (x *Subscription) GetFormat() uint32 {
+	if x != nil {
+		return x.Format
 	}
 	return 0
 }
@@ -12590,7 +12606,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x04size\x18\x01 \x01(\x03R\x04size\x12\x16\n" +
 	"\x06chunks\x18\x02 \x01(\rR\x06chunks\x12\x0e\n" +
 	"\x02at\x18\x03 \x01(\x06R\x02at\x12\x16\n" +
-	"\x06pieces\x18\x04 \x01(\fR\x06pieces\"\xd1\x03\n" +
+	"\x06pieces\x18\x04 \x01(\fR\x06pieces\"\x84\x04\n" +
 	"\fSubscription\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x1d\n" +
 	"\n" +
@@ -12611,7 +12627,9 @@ const file_storage_proto_rawDesc = "" +
 	"last_error\x18\x0e \x01(\tR\tlastError\x12\x12\n" +
 	"\x04done\x18\x0f \x01(\bR\x04done\x12\x12\n" +
 	"\x04dead\x18\x10 \x01(\x04R\x04dead\x12\x17\n" +
-	"\aseen_at\x18\x11 \x01(\x06R\x06seenAt\"\x9e\x01\n" +
+	"\aseen_at\x18\x11 \x01(\x06R\x06seenAt\x12\x19\n" +
+	"\blink_for\x18\x12 \x01(\tR\alinkFor\x12\x16\n" +
+	"\x06format\x18\x13 \x01(\rR\x06format\"\x9e\x01\n" +
 	"\x12SubscriptionFilter\x12\x12\n" +
 	"\x04pack\x18\x01 \x01(\tR\x04pack\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12.\n" +

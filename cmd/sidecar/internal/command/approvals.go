@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -57,6 +58,7 @@ func newList(p *output.Printer, c *Client) *cobra.Command {
 	fs.Int32Var(&req.PageSize, "limit", 0, "entries of a page, 1 to 1000; 0 = 100")
 	fs.StringVar(&req.PageToken, "page-token", "", "token of the next page, as printed by the previous one")
 	fs.StringVar(&req.RunId, "run", "", "only calls of this run")
+	fs.StringVar(&req.LinkFor, "link-for", "", linkForUsage)
 	return cmd
 }
 
@@ -65,12 +67,20 @@ func printList(p *output.Printer, got *pawlv1.ListApprovalsResponse) error {
 		return output.WriteJSON(p.Out, output.Message(got))
 	}
 	t := output.Table{Headers: []string{"RUN", "STEP", "STATE", "WHAT", "SINCE", "UNTIL"}}
+	links := slices.ContainsFunc(got.GetApprovals(), func(a *pawlv1.Approval) bool { return a.GetLink() != "" })
+	if links {
+		t.Headers = append(t.Headers, "LINK")
+	}
 	for _, a := range got.GetApprovals() {
 		step, what, until := "-", strings.Join(events(a), ", "), ""
 		if call := a.GetCall(); call != nil {
 			step, what, until = strconv.Itoa(int(call.GetStep())), call.GetTool()+" "+call.GetPayloadJson(), moment(call.GetDeadline())
 		}
-		t.Add(a.GetRunId(), step, a.GetState(), what, moment(a.GetSince()), until)
+		row := []string{a.GetRunId(), step, a.GetState(), what, moment(a.GetSince()), until}
+		if links {
+			row = append(row, a.GetLink())
+		}
+		t.Add(row...)
 	}
 	p.Table(t)
 	if token := got.GetNextPageToken(); token != "" {
@@ -87,12 +97,16 @@ func events(a *pawlv1.Approval) []string {
 	return names
 }
 
+// linkForUsage describes the flag of list and show.
+const linkForUsage = "add a decision link for this person, for example alice@example.com"
+
 func newShow(p *output.Printer, c *Client) *cobra.Command {
+	var person string
 	cmd := &cobra.Command{
 		Use: "show RUN STEP", Short: "Show a held call with its arguments, its deadline and its digest", Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.With(func(conn *grpc.ClientConn) error {
-				a, err := find(cmd.Context(), conn, c.Namespace, args)
+				a, err := find(cmd.Context(), conn, c.Namespace, args, person)
 				if err != nil {
 					return err
 				}
@@ -100,6 +114,7 @@ func newShow(p *output.Printer, c *Client) *cobra.Command {
 			})
 		},
 	}
+	cmd.Flags().StringVar(&person, "link-for", "", linkForUsage)
 	c.CompleteArgs(cmd, c.RunWords)
 	return cmd
 }
@@ -116,6 +131,9 @@ func printOne(p *output.Printer, a *pawlv1.Approval) error {
 		p.Printf("held     the condition could not be evaluated: %s\n", a.GetConditionError())
 	}
 	p.Printf("since    %s, until %s: then %s\n", moment(a.GetSince()), moment(call.GetDeadline()), timeouts[a.GetOnTimeout()])
+	if a.GetLink() != "" {
+		p.Printf("link     %s\n", a.GetLink())
+	}
 	p.Printf("approve  it goes out as it is; deny: the turn is answered with the error DENIED\n")
 	return nil
 }
@@ -125,13 +143,13 @@ var timeouts = map[pawlv1.ApprovalTimeout]string{
 	pawlv1.ApprovalTimeout_APPROVAL_TIMEOUT_ESCALATE: "the run ends ESCALATED",
 }
 
-// find reads the held call of a step.
-func find(ctx context.Context, conn *grpc.ClientConn, namespace string, args []string) (*pawlv1.Approval, error) {
+// find reads the held call of a step, with a link for a person; "" = without one.
+func find(ctx context.Context, conn *grpc.ClientConn, namespace string, args []string, person string) (*pawlv1.Approval, error) {
 	step, err := strconv.ParseUint(args[1], 10, 32)
 	if err != nil {
 		return nil, output.Usage(fmt.Errorf("STEP is a number, got %q", args[1]))
 	}
-	req := &pawlv1.ListApprovalsRequest{Namespace: namespace, RunId: args[0], PageSize: 1000}
+	req := &pawlv1.ListApprovalsRequest{Namespace: namespace, RunId: args[0], PageSize: 1000, LinkFor: person}
 	for {
 		got, err := pawlv1.NewControlServiceClient(conn).ListApprovals(ctx, req)
 		if err != nil {
@@ -214,7 +232,7 @@ func prepare(ctx context.Context, conn *grpc.ClientConn, namespace string, args 
 	if req.Digest != "" {
 		return nil
 	}
-	a, err := find(ctx, conn, namespace, args)
+	a, err := find(ctx, conn, namespace, args, "")
 	if err != nil {
 		return err
 	}

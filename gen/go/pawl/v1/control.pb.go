@@ -346,7 +346,11 @@ type ListApprovalsRequest struct {
 	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// next_page_token of the page before; the other fields must be the same.
 	// Default: empty, the first page.
-	PageToken     string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Name of a person, such as "alice@example.com". Set, each held call has a link with which the
+	// principal "link:" and this name decides about it. Requires the scope steps:approve, and that
+	// the operator has set up links. Default: empty, there are no links.
+	LinkFor       string `protobuf:"bytes,6,opt,name=link_for,json=linkFor,proto3" json:"link_for,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -412,6 +416,13 @@ func (x *ListApprovalsRequest) GetPageSize() int32 {
 func (x *ListApprovalsRequest) GetPageToken() string {
 	if x != nil {
 		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListApprovalsRequest) GetLinkFor() string {
+	if x != nil {
+		return x.LinkFor
 	}
 	return ""
 }
@@ -504,7 +515,12 @@ type Approval struct {
 	// True: artifacts are left out, because they are large; GetRun has them.
 	ArtifactsOmitted bool `protobuf:"varint,14,opt,name=artifacts_omitted,json=artifactsOmitted,proto3" json:"artifacts_omitted,omitempty"`
 	// Transition that the run stands at: expected_seq of EmitEvent.
-	VisitSeq      uint64 `protobuf:"varint,15,opt,name=visit_seq,json=visitSeq,proto3" json:"visit_seq,omitempty"`
+	VisitSeq uint64 `protobuf:"varint,15,opt,name=visit_seq,json=visitSeq,proto3" json:"visit_seq,omitempty"`
+	// URL with which the person of link_for decides about the call; empty: none was asked for, or
+	// the call is sensitive. Treat it as a secret.
+	Link string `protobuf:"bytes,16,opt,name=link,proto3" json:"link,omitempty"`
+	// When the link ends; unset: it has no time limit.
+	LinkExpires   *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=link_expires,json=linkExpires,proto3" json:"link_expires,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -642,6 +658,20 @@ func (x *Approval) GetVisitSeq() uint64 {
 		return x.VisitSeq
 	}
 	return 0
+}
+
+func (x *Approval) GetLink() string {
+	if x != nil {
+		return x.Link
+	}
+	return ""
+}
+
+func (x *Approval) GetLinkExpires() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LinkExpires
+	}
+	return nil
 }
 
 // ExternalEvent is one way out of a state.
@@ -2202,7 +2232,7 @@ const file_pawl_v1_control_proto_rawDesc = "" +
 	"\adecided\x18\x01 \x01(\v2\x0f.pawl.v1.RecordR\adecided\x12*\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x10\n" +
 	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12\x1c\n" +
-	"\tduplicate\x18\x04 \x01(\bR\tduplicate\"\x9b\x02\n" +
+	"\tduplicate\x18\x04 \x01(\bR\tduplicate\"\xe6\x02\n" +
 	"\x14ListApprovalsRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x121\n" +
 	"\x05order\x18\x02 \x01(\x0e2\x11.pawl.v1.RunOrderB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05order\x12>\n" +
@@ -2210,10 +2240,11 @@ const file_pawl_v1_control_proto_rawDesc = "" +
 	"\tpage_size\x18\x04 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"p\n" +
+	"page_token\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\x12I\n" +
+	"\blink_for\x18\x06 \x01(\tB.\xbaH+r)2'^([A-Za-z0-9][A-Za-z0-9._@+-]{0,127})?$R\alinkFor\"p\n" +
 	"\x15ListApprovalsResponse\x12/\n" +
 	"\tapprovals\x18\x01 \x03(\v2\x11.pawl.v1.ApprovalR\tapprovals\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x82\x05\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xd5\x05\n" +
 	"\bApproval\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x17\n" +
 	"\apack_id\x18\x02 \x01(\tR\x06packId\x12!\n" +
@@ -2232,7 +2263,9 @@ const file_pawl_v1_control_proto_rawDesc = "" +
 	"\x06events\x18\f \x03(\v2\x16.pawl.v1.ExternalEventR\x06events\x12/\n" +
 	"\tartifacts\x18\r \x03(\v2\x11.pawl.v1.ArtifactR\tartifacts\x12+\n" +
 	"\x11artifacts_omitted\x18\x0e \x01(\bR\x10artifactsOmitted\x12\x1b\n" +
-	"\tvisit_seq\x18\x0f \x01(\x04R\bvisitSeq\x1a9\n" +
+	"\tvisit_seq\x18\x0f \x01(\x04R\bvisitSeq\x12\x12\n" +
+	"\x04link\x18\x10 \x01(\tR\x04link\x12=\n" +
+	"\flink_expires\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\vlinkExpires\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"~\n" +
@@ -2452,49 +2485,50 @@ var file_pawl_v1_control_proto_depIdxs = []int32{
 	1,  // 9: pawl.v1.Approval.on_timeout:type_name -> pawl.v1.ApprovalTimeout
 	7,  // 10: pawl.v1.Approval.events:type_name -> pawl.v1.ExternalEvent
 	32, // 11: pawl.v1.Approval.artifacts:type_name -> pawl.v1.Artifact
-	28, // 12: pawl.v1.RaiseBudgetResponse.record:type_name -> pawl.v1.Record
-	33, // 13: pawl.v1.RaiseBudgetResponse.remaining:type_name -> pawl.v1.Remaining
-	29, // 14: pawl.v1.RaiseBudgetResponse.status:type_name -> pawl.v1.RunStatus
-	12, // 15: pawl.v1.ListSchedulesResponse.schedules:type_name -> pawl.v1.Schedule
-	27, // 16: pawl.v1.Schedule.next:type_name -> google.protobuf.Timestamp
-	27, // 17: pawl.v1.Schedule.last_at:type_name -> google.protobuf.Timestamp
-	13, // 18: pawl.v1.Schedule.fault:type_name -> pawl.v1.ScheduleFault
-	27, // 19: pawl.v1.ScheduleFault.instant:type_name -> google.protobuf.Timestamp
-	27, // 20: pawl.v1.ScheduleFault.since:type_name -> google.protobuf.Timestamp
-	34, // 21: pawl.v1.SteerRunRequest.when:type_name -> pawl.v1.SteerWhen
-	28, // 22: pawl.v1.SteerRunResponse.record:type_name -> pawl.v1.Record
-	29, // 23: pawl.v1.SteerRunResponse.status:type_name -> pawl.v1.RunStatus
-	35, // 24: pawl.v1.SteerRunResponse.turn:type_name -> pawl.v1.TurnRef
-	28, // 25: pawl.v1.StopRunResponse.record:type_name -> pawl.v1.Record
-	29, // 26: pawl.v1.StopRunResponse.status:type_name -> pawl.v1.RunStatus
-	20, // 27: pawl.v1.ListLimitsResponse.limits:type_name -> pawl.v1.Limit
-	21, // 28: pawl.v1.Limit.uses:type_name -> pawl.v1.LimitUse
-	36, // 29: pawl.v1.LimitUse.held:type_name -> google.protobuf.Duration
-	22, // 30: pawl.v1.LimitUse.waiting:type_name -> pawl.v1.TenantQueue
-	25, // 31: pawl.v1.ListBudgetsResponse.accounts:type_name -> pawl.v1.Account
-	27, // 32: pawl.v1.Account.window_start:type_name -> google.protobuf.Timestamp
-	27, // 33: pawl.v1.Account.window_end:type_name -> google.protobuf.Timestamp
-	2,  // 34: pawl.v1.ControlService.DecideStep:input_type -> pawl.v1.DecideStepRequest
-	4,  // 35: pawl.v1.ControlService.ListApprovals:input_type -> pawl.v1.ListApprovalsRequest
-	14, // 36: pawl.v1.ControlService.SteerRun:input_type -> pawl.v1.SteerRunRequest
-	16, // 37: pawl.v1.ControlService.StopRun:input_type -> pawl.v1.StopRunRequest
-	8,  // 38: pawl.v1.ControlService.RaiseBudget:input_type -> pawl.v1.RaiseBudgetRequest
-	10, // 39: pawl.v1.ControlService.ListSchedules:input_type -> pawl.v1.ListSchedulesRequest
-	18, // 40: pawl.v1.ControlService.ListLimits:input_type -> pawl.v1.ListLimitsRequest
-	23, // 41: pawl.v1.ControlService.ListBudgets:input_type -> pawl.v1.ListBudgetsRequest
-	3,  // 42: pawl.v1.ControlService.DecideStep:output_type -> pawl.v1.DecideStepResponse
-	5,  // 43: pawl.v1.ControlService.ListApprovals:output_type -> pawl.v1.ListApprovalsResponse
-	15, // 44: pawl.v1.ControlService.SteerRun:output_type -> pawl.v1.SteerRunResponse
-	17, // 45: pawl.v1.ControlService.StopRun:output_type -> pawl.v1.StopRunResponse
-	9,  // 46: pawl.v1.ControlService.RaiseBudget:output_type -> pawl.v1.RaiseBudgetResponse
-	11, // 47: pawl.v1.ControlService.ListSchedules:output_type -> pawl.v1.ListSchedulesResponse
-	19, // 48: pawl.v1.ControlService.ListLimits:output_type -> pawl.v1.ListLimitsResponse
-	24, // 49: pawl.v1.ControlService.ListBudgets:output_type -> pawl.v1.ListBudgetsResponse
-	42, // [42:50] is the sub-list for method output_type
-	34, // [34:42] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	27, // 12: pawl.v1.Approval.link_expires:type_name -> google.protobuf.Timestamp
+	28, // 13: pawl.v1.RaiseBudgetResponse.record:type_name -> pawl.v1.Record
+	33, // 14: pawl.v1.RaiseBudgetResponse.remaining:type_name -> pawl.v1.Remaining
+	29, // 15: pawl.v1.RaiseBudgetResponse.status:type_name -> pawl.v1.RunStatus
+	12, // 16: pawl.v1.ListSchedulesResponse.schedules:type_name -> pawl.v1.Schedule
+	27, // 17: pawl.v1.Schedule.next:type_name -> google.protobuf.Timestamp
+	27, // 18: pawl.v1.Schedule.last_at:type_name -> google.protobuf.Timestamp
+	13, // 19: pawl.v1.Schedule.fault:type_name -> pawl.v1.ScheduleFault
+	27, // 20: pawl.v1.ScheduleFault.instant:type_name -> google.protobuf.Timestamp
+	27, // 21: pawl.v1.ScheduleFault.since:type_name -> google.protobuf.Timestamp
+	34, // 22: pawl.v1.SteerRunRequest.when:type_name -> pawl.v1.SteerWhen
+	28, // 23: pawl.v1.SteerRunResponse.record:type_name -> pawl.v1.Record
+	29, // 24: pawl.v1.SteerRunResponse.status:type_name -> pawl.v1.RunStatus
+	35, // 25: pawl.v1.SteerRunResponse.turn:type_name -> pawl.v1.TurnRef
+	28, // 26: pawl.v1.StopRunResponse.record:type_name -> pawl.v1.Record
+	29, // 27: pawl.v1.StopRunResponse.status:type_name -> pawl.v1.RunStatus
+	20, // 28: pawl.v1.ListLimitsResponse.limits:type_name -> pawl.v1.Limit
+	21, // 29: pawl.v1.Limit.uses:type_name -> pawl.v1.LimitUse
+	36, // 30: pawl.v1.LimitUse.held:type_name -> google.protobuf.Duration
+	22, // 31: pawl.v1.LimitUse.waiting:type_name -> pawl.v1.TenantQueue
+	25, // 32: pawl.v1.ListBudgetsResponse.accounts:type_name -> pawl.v1.Account
+	27, // 33: pawl.v1.Account.window_start:type_name -> google.protobuf.Timestamp
+	27, // 34: pawl.v1.Account.window_end:type_name -> google.protobuf.Timestamp
+	2,  // 35: pawl.v1.ControlService.DecideStep:input_type -> pawl.v1.DecideStepRequest
+	4,  // 36: pawl.v1.ControlService.ListApprovals:input_type -> pawl.v1.ListApprovalsRequest
+	14, // 37: pawl.v1.ControlService.SteerRun:input_type -> pawl.v1.SteerRunRequest
+	16, // 38: pawl.v1.ControlService.StopRun:input_type -> pawl.v1.StopRunRequest
+	8,  // 39: pawl.v1.ControlService.RaiseBudget:input_type -> pawl.v1.RaiseBudgetRequest
+	10, // 40: pawl.v1.ControlService.ListSchedules:input_type -> pawl.v1.ListSchedulesRequest
+	18, // 41: pawl.v1.ControlService.ListLimits:input_type -> pawl.v1.ListLimitsRequest
+	23, // 42: pawl.v1.ControlService.ListBudgets:input_type -> pawl.v1.ListBudgetsRequest
+	3,  // 43: pawl.v1.ControlService.DecideStep:output_type -> pawl.v1.DecideStepResponse
+	5,  // 44: pawl.v1.ControlService.ListApprovals:output_type -> pawl.v1.ListApprovalsResponse
+	15, // 45: pawl.v1.ControlService.SteerRun:output_type -> pawl.v1.SteerRunResponse
+	17, // 46: pawl.v1.ControlService.StopRun:output_type -> pawl.v1.StopRunResponse
+	9,  // 47: pawl.v1.ControlService.RaiseBudget:output_type -> pawl.v1.RaiseBudgetResponse
+	11, // 48: pawl.v1.ControlService.ListSchedules:output_type -> pawl.v1.ListSchedulesResponse
+	19, // 49: pawl.v1.ControlService.ListLimits:output_type -> pawl.v1.ListLimitsResponse
+	24, // 50: pawl.v1.ControlService.ListBudgets:output_type -> pawl.v1.ListBudgetsResponse
+	43, // [43:51] is the sub-list for method output_type
+	35, // [35:43] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_control_proto_init() }

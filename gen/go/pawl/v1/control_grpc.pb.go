@@ -60,7 +60,8 @@ type ControlServiceClient interface {
 	// outside leaves, with where each answer leads. Scope runs:read, runs:write or
 	// steps:approve.
 	//
-	// Errors: INVALID_ARGUMENT (BAD_PAGE_TOKEN).
+	// Errors: INVALID_ARGUMENT (BAD_PAGE_TOKEN), FAILED_PRECONDITION (LINKS_OFF: the operator has
+	// not set up decision links), PERMISSION_DENIED (SCOPE_MISSING: link_for requires steps:approve).
 	ListApprovals(ctx context.Context, in *ListApprovalsRequest, opts ...grpc.CallOption) (*ListApprovalsResponse, error)
 	// Says something to a run that goes on: the next request to a model contains it, which is
 	// checked (STEERING_MISSING), or what is under way is put away for it. A run without an
@@ -214,7 +215,8 @@ type ControlServiceServer interface {
 	// outside leaves, with where each answer leads. Scope runs:read, runs:write or
 	// steps:approve.
 	//
-	// Errors: INVALID_ARGUMENT (BAD_PAGE_TOKEN).
+	// Errors: INVALID_ARGUMENT (BAD_PAGE_TOKEN), FAILED_PRECONDITION (LINKS_OFF: the operator has
+	// not set up decision links), PERMISSION_DENIED (SCOPE_MISSING: link_for requires steps:approve).
 	ListApprovals(context.Context, *ListApprovalsRequest) (*ListApprovalsResponse, error)
 	// Says something to a run that goes on: the next request to a model contains it, which is
 	// checked (STEERING_MISSING), or what is under way is put away for it. A run without an

@@ -79,6 +79,63 @@ func (DeliveryKind) EnumDescriptor() ([]byte, []int) {
 	return file_pawl_v1_delivery_proto_rawDescGZIP(), []int{0}
 }
 
+// WebhookFormat is the form of what a webhook sends.
+type WebhookFormat int32
+
+const (
+	// Not set: one CloudEvents 1.0 event for each record.
+	WebhookFormat_WEBHOOK_FORMAT_UNSPECIFIED WebhookFormat = 0
+	// The message of an incoming webhook of Slack.
+	WebhookFormat_WEBHOOK_FORMAT_SLACK WebhookFormat = 1
+	// The message of a workflow of Microsoft Teams, with an Adaptive Card.
+	WebhookFormat_WEBHOOK_FORMAT_TEAMS WebhookFormat = 2
+	// Plain text in UTF-8, as the body of a mail.
+	WebhookFormat_WEBHOOK_FORMAT_TEXT WebhookFormat = 3
+)
+
+// Enum value maps for WebhookFormat.
+var (
+	WebhookFormat_name = map[int32]string{
+		0: "WEBHOOK_FORMAT_UNSPECIFIED",
+		1: "WEBHOOK_FORMAT_SLACK",
+		2: "WEBHOOK_FORMAT_TEAMS",
+		3: "WEBHOOK_FORMAT_TEXT",
+	}
+	WebhookFormat_value = map[string]int32{
+		"WEBHOOK_FORMAT_UNSPECIFIED": 0,
+		"WEBHOOK_FORMAT_SLACK":       1,
+		"WEBHOOK_FORMAT_TEAMS":       2,
+		"WEBHOOK_FORMAT_TEXT":        3,
+	}
+)
+
+func (x WebhookFormat) Enum() *WebhookFormat {
+	p := new(WebhookFormat)
+	*p = x
+	return p
+}
+
+func (x WebhookFormat) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (WebhookFormat) Descriptor() protoreflect.EnumDescriptor {
+	return file_pawl_v1_delivery_proto_enumTypes[1].Descriptor()
+}
+
+func (WebhookFormat) Type() protoreflect.EnumType {
+	return &file_pawl_v1_delivery_proto_enumTypes[1]
+}
+
+func (x WebhookFormat) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use WebhookFormat.Descriptor instead.
+func (WebhookFormat) EnumDescriptor() ([]byte, []int) {
+	return file_pawl_v1_delivery_proto_rawDescGZIP(), []int{1}
+}
+
 // Consumer is a named reader of the records of all runs.
 type Consumer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -471,7 +528,11 @@ type Webhook struct {
 	// Dead letters made so far, those sent again included.
 	DeadLetters uint64 `protobuf:"varint,10,opt,name=dead_letters,json=deadLetters,proto3" json:"dead_letters,omitempty"`
 	// When it was made.
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// Name of the person that decides with the links; empty: there are no links.
+	LinkFor string `protobuf:"bytes,12,opt,name=link_for,json=linkFor,proto3" json:"link_for,omitempty"`
+	// Form of what is sent.
+	Format        WebhookFormat `protobuf:"varint,13,opt,name=format,proto3,enum=pawl.v1.WebhookFormat" json:"format,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -583,6 +644,20 @@ func (x *Webhook) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Webhook) GetLinkFor() string {
+	if x != nil {
+		return x.LinkFor
+	}
+	return ""
+}
+
+func (x *Webhook) GetFormat() WebhookFormat {
+	if x != nil {
+		return x.Format
+	}
+	return WebhookFormat_WEBHOOK_FORMAT_UNSPECIFIED
+}
+
 // PutWebhookRequest makes or changes a webhook.
 type PutWebhookRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -604,6 +679,14 @@ type PutWebhookRequest struct {
 	// True: a new webhook begins with the first record there is. Default false: with
 	// what is to come. No meaning for one that exists.
 	FromBeginning bool `protobuf:"varint,7,opt,name=from_beginning,json=fromBeginning,proto3" json:"from_beginning,omitempty"`
+	// Name of the person that decides with the links, such as "alice@example.com". Set, each
+	// record of a held call has a decision link, which the principal "link:" and this name uses.
+	// Requires the scope steps:approve, and that the operator has set up links. Default: empty,
+	// there are no links.
+	LinkFor string `protobuf:"bytes,8,opt,name=link_for,json=linkFor,proto3" json:"link_for,omitempty"`
+	// Form of what is sent. Other forms than CloudEvents leave out calls that are not held. With a
+	// form or link_for, empty kinds mean STEP_REQUESTED. Default: unspecified, CloudEvents.
+	Format        WebhookFormat `protobuf:"varint,9,opt,name=format,proto3,enum=pawl.v1.WebhookFormat" json:"format,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -685,6 +768,20 @@ func (x *PutWebhookRequest) GetFromBeginning() bool {
 		return x.FromBeginning
 	}
 	return false
+}
+
+func (x *PutWebhookRequest) GetLinkFor() string {
+	if x != nil {
+		return x.LinkFor
+	}
+	return ""
+}
+
+func (x *PutWebhookRequest) GetFormat() WebhookFormat {
+	if x != nil {
+		return x.Format
+	}
+	return WebhookFormat_WEBHOOK_FORMAT_UNSPECIFIED
 }
 
 // PutWebhookResponse is the webhook as it is stored.
@@ -1816,7 +1913,7 @@ const file_pawl_v1_delivery_proto_rawDesc = "" +
 	"\x15DeleteConsumerRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12E\n" +
 	"\bconsumer\x18\x02 \x01(\tB)\xbaH&r$2\"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$R\bconsumer\"\x18\n" +
-	"\x16DeleteConsumerResponse\"\x8d\x03\n" +
+	"\x16DeleteConsumerResponse\"\xd8\x03\n" +
 	"\aWebhook\x12\x1d\n" +
 	"\n" +
 	"webhook_id\x18\x01 \x01(\tR\twebhookId\x12\x14\n" +
@@ -1832,7 +1929,9 @@ const file_pawl_v1_delivery_proto_rawDesc = "" +
 	"\fdead_letters\x18\n" +
 	" \x01(\x04R\vdeadLetters\x129\n" +
 	"\n" +
-	"created_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\x80\x05\n" +
+	"created_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x19\n" +
+	"\blink_for\x18\f \x01(\tR\alinkFor\x12.\n" +
+	"\x06format\x18\r \x01(\x0e2\x16.pawl.v1.WebhookFormatR\x06format\"\x85\x06\n" +
 	"\x11PutWebhookRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12H\n" +
 	"\n" +
@@ -1842,7 +1941,9 @@ const file_pawl_v1_delivery_proto_rawDesc = "" +
 	"\x06secret\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x06secret\x12*\n" +
 	"\x06filter\x18\x05 \x01(\v2\x12.pawl.v1.RunFilterR\x06filter\x12>\n" +
 	"\x05kinds\x18\x06 \x03(\x0e2\x13.pawl.v1.RecordKindB\x13\xbaH\x10\x92\x01\r\x10 \x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x05kinds\x12%\n" +
-	"\x0efrom_beginning\x18\a \x01(\bR\rfromBeginning:\x8d\x02\xbaH\x89\x02\x1a\x86\x02\n" +
+	"\x0efrom_beginning\x18\a \x01(\bR\rfromBeginning\x12I\n" +
+	"\blink_for\x18\b \x01(\tB.\xbaH+r)2'^([A-Za-z0-9][A-Za-z0-9._@+-]{0,127})?$R\alinkFor\x128\n" +
+	"\x06format\x18\t \x01(\x0e2\x16.pawl.v1.WebhookFormatB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06format:\x8d\x02\xbaH\x89\x02\x1a\x86\x02\n" +
 	"\x0ewebhook.filter\x12Vunserved, reason, created_after, created_before and run_id_prefix are filters of lists\x1a\x9b\x01!this.filter.unserved && this.filter.reason == '' && !has(this.filter.created_after) && !has(this.filter.created_before) && this.filter.run_id_prefix == ''\"Z\n" +
 	"\x12PutWebhookResponse\x12*\n" +
 	"\awebhook\x18\x01 \x01(\v2\x10.pawl.v1.WebhookR\awebhook\x12\x18\n" +
@@ -1926,7 +2027,12 @@ const file_pawl_v1_delivery_proto_rawDesc = "" +
 	"\fDeliveryKind\x12\x1d\n" +
 	"\x19DELIVERY_KIND_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12DELIVERY_KIND_PUSH\x10\x01\x12\x19\n" +
-	"\x15DELIVERY_KIND_WEBHOOK\x10\x022\xf9\t\n" +
+	"\x15DELIVERY_KIND_WEBHOOK\x10\x02*|\n" +
+	"\rWebhookFormat\x12\x1e\n" +
+	"\x1aWEBHOOK_FORMAT_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14WEBHOOK_FORMAT_SLACK\x10\x01\x12\x18\n" +
+	"\x14WEBHOOK_FORMAT_TEAMS\x10\x02\x12\x17\n" +
+	"\x13WEBHOOK_FORMAT_TEXT\x10\x032\xf9\t\n" +
 	"\x0fDeliveryService\x12e\n" +
 	"\rListConsumers\x12\x1d.pawl.v1.ListConsumersRequest\x1a\x1e.pawl.v1.ListConsumersResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/consumers\x12q\n" +
 	"\vAckConsumer\x12\x1b.pawl.v1.AckConsumerRequest\x1a\x1c.pawl.v1.AckConsumerResponse\"'\x82\xd3\xe4\x93\x02!:\x01*\"\x1c/v1/consumers/{consumer}:ack\x12}\n" +
@@ -1955,90 +2061,93 @@ func file_pawl_v1_delivery_proto_rawDescGZIP() []byte {
 	return file_pawl_v1_delivery_proto_rawDescData
 }
 
-var file_pawl_v1_delivery_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_pawl_v1_delivery_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_pawl_v1_delivery_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_pawl_v1_delivery_proto_goTypes = []any{
 	(DeliveryKind)(0),                 // 0: pawl.v1.DeliveryKind
-	(*Consumer)(nil),                  // 1: pawl.v1.Consumer
-	(*ListConsumersRequest)(nil),      // 2: pawl.v1.ListConsumersRequest
-	(*ListConsumersResponse)(nil),     // 3: pawl.v1.ListConsumersResponse
-	(*AckConsumerRequest)(nil),        // 4: pawl.v1.AckConsumerRequest
-	(*AckConsumerResponse)(nil),       // 5: pawl.v1.AckConsumerResponse
-	(*DeleteConsumerRequest)(nil),     // 6: pawl.v1.DeleteConsumerRequest
-	(*DeleteConsumerResponse)(nil),    // 7: pawl.v1.DeleteConsumerResponse
-	(*Webhook)(nil),                   // 8: pawl.v1.Webhook
-	(*PutWebhookRequest)(nil),         // 9: pawl.v1.PutWebhookRequest
-	(*PutWebhookResponse)(nil),        // 10: pawl.v1.PutWebhookResponse
-	(*GetWebhookRequest)(nil),         // 11: pawl.v1.GetWebhookRequest
-	(*GetWebhookResponse)(nil),        // 12: pawl.v1.GetWebhookResponse
-	(*ListWebhooksRequest)(nil),       // 13: pawl.v1.ListWebhooksRequest
-	(*ListWebhooksResponse)(nil),      // 14: pawl.v1.ListWebhooksResponse
-	(*DeleteWebhookRequest)(nil),      // 15: pawl.v1.DeleteWebhookRequest
-	(*DeleteWebhookResponse)(nil),     // 16: pawl.v1.DeleteWebhookResponse
-	(*DeliveryRef)(nil),               // 17: pawl.v1.DeliveryRef
-	(*Delivery)(nil),                  // 18: pawl.v1.Delivery
-	(*ListDeliveriesRequest)(nil),     // 19: pawl.v1.ListDeliveriesRequest
-	(*ListDeliveriesResponse)(nil),    // 20: pawl.v1.ListDeliveriesResponse
-	(*DeadLetter)(nil),                // 21: pawl.v1.DeadLetter
-	(*ListDeadLettersRequest)(nil),    // 22: pawl.v1.ListDeadLettersRequest
-	(*ListDeadLettersResponse)(nil),   // 23: pawl.v1.ListDeadLettersResponse
-	(*ResendDeadLetterRequest)(nil),   // 24: pawl.v1.ResendDeadLetterRequest
-	(*ResendDeadLetterResponse)(nil),  // 25: pawl.v1.ResendDeadLetterResponse
-	(*DiscardDeadLetterRequest)(nil),  // 26: pawl.v1.DiscardDeadLetterRequest
-	(*DiscardDeadLetterResponse)(nil), // 27: pawl.v1.DiscardDeadLetterResponse
-	(*timestamppb.Timestamp)(nil),     // 28: google.protobuf.Timestamp
-	(*RunFilter)(nil),                 // 29: pawl.v1.RunFilter
-	(RecordKind)(0),                   // 30: pawl.v1.RecordKind
+	(WebhookFormat)(0),                // 1: pawl.v1.WebhookFormat
+	(*Consumer)(nil),                  // 2: pawl.v1.Consumer
+	(*ListConsumersRequest)(nil),      // 3: pawl.v1.ListConsumersRequest
+	(*ListConsumersResponse)(nil),     // 4: pawl.v1.ListConsumersResponse
+	(*AckConsumerRequest)(nil),        // 5: pawl.v1.AckConsumerRequest
+	(*AckConsumerResponse)(nil),       // 6: pawl.v1.AckConsumerResponse
+	(*DeleteConsumerRequest)(nil),     // 7: pawl.v1.DeleteConsumerRequest
+	(*DeleteConsumerResponse)(nil),    // 8: pawl.v1.DeleteConsumerResponse
+	(*Webhook)(nil),                   // 9: pawl.v1.Webhook
+	(*PutWebhookRequest)(nil),         // 10: pawl.v1.PutWebhookRequest
+	(*PutWebhookResponse)(nil),        // 11: pawl.v1.PutWebhookResponse
+	(*GetWebhookRequest)(nil),         // 12: pawl.v1.GetWebhookRequest
+	(*GetWebhookResponse)(nil),        // 13: pawl.v1.GetWebhookResponse
+	(*ListWebhooksRequest)(nil),       // 14: pawl.v1.ListWebhooksRequest
+	(*ListWebhooksResponse)(nil),      // 15: pawl.v1.ListWebhooksResponse
+	(*DeleteWebhookRequest)(nil),      // 16: pawl.v1.DeleteWebhookRequest
+	(*DeleteWebhookResponse)(nil),     // 17: pawl.v1.DeleteWebhookResponse
+	(*DeliveryRef)(nil),               // 18: pawl.v1.DeliveryRef
+	(*Delivery)(nil),                  // 19: pawl.v1.Delivery
+	(*ListDeliveriesRequest)(nil),     // 20: pawl.v1.ListDeliveriesRequest
+	(*ListDeliveriesResponse)(nil),    // 21: pawl.v1.ListDeliveriesResponse
+	(*DeadLetter)(nil),                // 22: pawl.v1.DeadLetter
+	(*ListDeadLettersRequest)(nil),    // 23: pawl.v1.ListDeadLettersRequest
+	(*ListDeadLettersResponse)(nil),   // 24: pawl.v1.ListDeadLettersResponse
+	(*ResendDeadLetterRequest)(nil),   // 25: pawl.v1.ResendDeadLetterRequest
+	(*ResendDeadLetterResponse)(nil),  // 26: pawl.v1.ResendDeadLetterResponse
+	(*DiscardDeadLetterRequest)(nil),  // 27: pawl.v1.DiscardDeadLetterRequest
+	(*DiscardDeadLetterResponse)(nil), // 28: pawl.v1.DiscardDeadLetterResponse
+	(*timestamppb.Timestamp)(nil),     // 29: google.protobuf.Timestamp
+	(*RunFilter)(nil),                 // 30: pawl.v1.RunFilter
+	(RecordKind)(0),                   // 31: pawl.v1.RecordKind
 }
 var file_pawl_v1_delivery_proto_depIdxs = []int32{
-	28, // 0: pawl.v1.Consumer.created_at:type_name -> google.protobuf.Timestamp
-	1,  // 1: pawl.v1.ListConsumersResponse.consumers:type_name -> pawl.v1.Consumer
-	29, // 2: pawl.v1.Webhook.filter:type_name -> pawl.v1.RunFilter
-	30, // 3: pawl.v1.Webhook.kinds:type_name -> pawl.v1.RecordKind
-	28, // 4: pawl.v1.Webhook.next_at:type_name -> google.protobuf.Timestamp
-	28, // 5: pawl.v1.Webhook.created_at:type_name -> google.protobuf.Timestamp
-	29, // 6: pawl.v1.PutWebhookRequest.filter:type_name -> pawl.v1.RunFilter
-	30, // 7: pawl.v1.PutWebhookRequest.kinds:type_name -> pawl.v1.RecordKind
-	8,  // 8: pawl.v1.PutWebhookResponse.webhook:type_name -> pawl.v1.Webhook
-	8,  // 9: pawl.v1.GetWebhookResponse.webhook:type_name -> pawl.v1.Webhook
-	8,  // 10: pawl.v1.ListWebhooksResponse.webhooks:type_name -> pawl.v1.Webhook
-	0,  // 11: pawl.v1.DeliveryRef.kind:type_name -> pawl.v1.DeliveryKind
-	17, // 12: pawl.v1.Delivery.delivery_ref:type_name -> pawl.v1.DeliveryRef
-	28, // 13: pawl.v1.Delivery.next_at:type_name -> google.protobuf.Timestamp
-	0,  // 14: pawl.v1.ListDeliveriesRequest.kind:type_name -> pawl.v1.DeliveryKind
-	18, // 15: pawl.v1.ListDeliveriesResponse.deliveries:type_name -> pawl.v1.Delivery
-	28, // 16: pawl.v1.DeadLetter.at:type_name -> google.protobuf.Timestamp
-	17, // 17: pawl.v1.ListDeadLettersRequest.delivery_ref:type_name -> pawl.v1.DeliveryRef
-	21, // 18: pawl.v1.ListDeadLettersResponse.dead_letters:type_name -> pawl.v1.DeadLetter
-	17, // 19: pawl.v1.ResendDeadLetterRequest.delivery_ref:type_name -> pawl.v1.DeliveryRef
-	17, // 20: pawl.v1.DiscardDeadLetterRequest.delivery_ref:type_name -> pawl.v1.DeliveryRef
-	2,  // 21: pawl.v1.DeliveryService.ListConsumers:input_type -> pawl.v1.ListConsumersRequest
-	4,  // 22: pawl.v1.DeliveryService.AckConsumer:input_type -> pawl.v1.AckConsumerRequest
-	6,  // 23: pawl.v1.DeliveryService.DeleteConsumer:input_type -> pawl.v1.DeleteConsumerRequest
-	9,  // 24: pawl.v1.DeliveryService.PutWebhook:input_type -> pawl.v1.PutWebhookRequest
-	11, // 25: pawl.v1.DeliveryService.GetWebhook:input_type -> pawl.v1.GetWebhookRequest
-	13, // 26: pawl.v1.DeliveryService.ListWebhooks:input_type -> pawl.v1.ListWebhooksRequest
-	15, // 27: pawl.v1.DeliveryService.DeleteWebhook:input_type -> pawl.v1.DeleteWebhookRequest
-	19, // 28: pawl.v1.DeliveryService.ListDeliveries:input_type -> pawl.v1.ListDeliveriesRequest
-	22, // 29: pawl.v1.DeliveryService.ListDeadLetters:input_type -> pawl.v1.ListDeadLettersRequest
-	24, // 30: pawl.v1.DeliveryService.ResendDeadLetter:input_type -> pawl.v1.ResendDeadLetterRequest
-	26, // 31: pawl.v1.DeliveryService.DiscardDeadLetter:input_type -> pawl.v1.DiscardDeadLetterRequest
-	3,  // 32: pawl.v1.DeliveryService.ListConsumers:output_type -> pawl.v1.ListConsumersResponse
-	5,  // 33: pawl.v1.DeliveryService.AckConsumer:output_type -> pawl.v1.AckConsumerResponse
-	7,  // 34: pawl.v1.DeliveryService.DeleteConsumer:output_type -> pawl.v1.DeleteConsumerResponse
-	10, // 35: pawl.v1.DeliveryService.PutWebhook:output_type -> pawl.v1.PutWebhookResponse
-	12, // 36: pawl.v1.DeliveryService.GetWebhook:output_type -> pawl.v1.GetWebhookResponse
-	14, // 37: pawl.v1.DeliveryService.ListWebhooks:output_type -> pawl.v1.ListWebhooksResponse
-	16, // 38: pawl.v1.DeliveryService.DeleteWebhook:output_type -> pawl.v1.DeleteWebhookResponse
-	20, // 39: pawl.v1.DeliveryService.ListDeliveries:output_type -> pawl.v1.ListDeliveriesResponse
-	23, // 40: pawl.v1.DeliveryService.ListDeadLetters:output_type -> pawl.v1.ListDeadLettersResponse
-	25, // 41: pawl.v1.DeliveryService.ResendDeadLetter:output_type -> pawl.v1.ResendDeadLetterResponse
-	27, // 42: pawl.v1.DeliveryService.DiscardDeadLetter:output_type -> pawl.v1.DiscardDeadLetterResponse
-	32, // [32:43] is the sub-list for method output_type
-	21, // [21:32] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	29, // 0: pawl.v1.Consumer.created_at:type_name -> google.protobuf.Timestamp
+	2,  // 1: pawl.v1.ListConsumersResponse.consumers:type_name -> pawl.v1.Consumer
+	30, // 2: pawl.v1.Webhook.filter:type_name -> pawl.v1.RunFilter
+	31, // 3: pawl.v1.Webhook.kinds:type_name -> pawl.v1.RecordKind
+	29, // 4: pawl.v1.Webhook.next_at:type_name -> google.protobuf.Timestamp
+	29, // 5: pawl.v1.Webhook.created_at:type_name -> google.protobuf.Timestamp
+	1,  // 6: pawl.v1.Webhook.format:type_name -> pawl.v1.WebhookFormat
+	30, // 7: pawl.v1.PutWebhookRequest.filter:type_name -> pawl.v1.RunFilter
+	31, // 8: pawl.v1.PutWebhookRequest.kinds:type_name -> pawl.v1.RecordKind
+	1,  // 9: pawl.v1.PutWebhookRequest.format:type_name -> pawl.v1.WebhookFormat
+	9,  // 10: pawl.v1.PutWebhookResponse.webhook:type_name -> pawl.v1.Webhook
+	9,  // 11: pawl.v1.GetWebhookResponse.webhook:type_name -> pawl.v1.Webhook
+	9,  // 12: pawl.v1.ListWebhooksResponse.webhooks:type_name -> pawl.v1.Webhook
+	0,  // 13: pawl.v1.DeliveryRef.kind:type_name -> pawl.v1.DeliveryKind
+	18, // 14: pawl.v1.Delivery.delivery_ref:type_name -> pawl.v1.DeliveryRef
+	29, // 15: pawl.v1.Delivery.next_at:type_name -> google.protobuf.Timestamp
+	0,  // 16: pawl.v1.ListDeliveriesRequest.kind:type_name -> pawl.v1.DeliveryKind
+	19, // 17: pawl.v1.ListDeliveriesResponse.deliveries:type_name -> pawl.v1.Delivery
+	29, // 18: pawl.v1.DeadLetter.at:type_name -> google.protobuf.Timestamp
+	18, // 19: pawl.v1.ListDeadLettersRequest.delivery_ref:type_name -> pawl.v1.DeliveryRef
+	22, // 20: pawl.v1.ListDeadLettersResponse.dead_letters:type_name -> pawl.v1.DeadLetter
+	18, // 21: pawl.v1.ResendDeadLetterRequest.delivery_ref:type_name -> pawl.v1.DeliveryRef
+	18, // 22: pawl.v1.DiscardDeadLetterRequest.delivery_ref:type_name -> pawl.v1.DeliveryRef
+	3,  // 23: pawl.v1.DeliveryService.ListConsumers:input_type -> pawl.v1.ListConsumersRequest
+	5,  // 24: pawl.v1.DeliveryService.AckConsumer:input_type -> pawl.v1.AckConsumerRequest
+	7,  // 25: pawl.v1.DeliveryService.DeleteConsumer:input_type -> pawl.v1.DeleteConsumerRequest
+	10, // 26: pawl.v1.DeliveryService.PutWebhook:input_type -> pawl.v1.PutWebhookRequest
+	12, // 27: pawl.v1.DeliveryService.GetWebhook:input_type -> pawl.v1.GetWebhookRequest
+	14, // 28: pawl.v1.DeliveryService.ListWebhooks:input_type -> pawl.v1.ListWebhooksRequest
+	16, // 29: pawl.v1.DeliveryService.DeleteWebhook:input_type -> pawl.v1.DeleteWebhookRequest
+	20, // 30: pawl.v1.DeliveryService.ListDeliveries:input_type -> pawl.v1.ListDeliveriesRequest
+	23, // 31: pawl.v1.DeliveryService.ListDeadLetters:input_type -> pawl.v1.ListDeadLettersRequest
+	25, // 32: pawl.v1.DeliveryService.ResendDeadLetter:input_type -> pawl.v1.ResendDeadLetterRequest
+	27, // 33: pawl.v1.DeliveryService.DiscardDeadLetter:input_type -> pawl.v1.DiscardDeadLetterRequest
+	4,  // 34: pawl.v1.DeliveryService.ListConsumers:output_type -> pawl.v1.ListConsumersResponse
+	6,  // 35: pawl.v1.DeliveryService.AckConsumer:output_type -> pawl.v1.AckConsumerResponse
+	8,  // 36: pawl.v1.DeliveryService.DeleteConsumer:output_type -> pawl.v1.DeleteConsumerResponse
+	11, // 37: pawl.v1.DeliveryService.PutWebhook:output_type -> pawl.v1.PutWebhookResponse
+	13, // 38: pawl.v1.DeliveryService.GetWebhook:output_type -> pawl.v1.GetWebhookResponse
+	15, // 39: pawl.v1.DeliveryService.ListWebhooks:output_type -> pawl.v1.ListWebhooksResponse
+	17, // 40: pawl.v1.DeliveryService.DeleteWebhook:output_type -> pawl.v1.DeleteWebhookResponse
+	21, // 41: pawl.v1.DeliveryService.ListDeliveries:output_type -> pawl.v1.ListDeliveriesResponse
+	24, // 42: pawl.v1.DeliveryService.ListDeadLetters:output_type -> pawl.v1.ListDeadLettersResponse
+	26, // 43: pawl.v1.DeliveryService.ResendDeadLetter:output_type -> pawl.v1.ResendDeadLetterResponse
+	28, // 44: pawl.v1.DeliveryService.DiscardDeadLetter:output_type -> pawl.v1.DiscardDeadLetterResponse
+	34, // [34:45] is the sub-list for method output_type
+	23, // [23:34] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_delivery_proto_init() }
@@ -2053,7 +2162,7 @@ func file_pawl_v1_delivery_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_delivery_proto_rawDesc), len(file_pawl_v1_delivery_proto_rawDesc)),
-			NumEnums:      1,
+			NumEnums:      2,
 			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,

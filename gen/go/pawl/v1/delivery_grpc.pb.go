@@ -78,8 +78,9 @@ type DeliveryServiceClient interface {
 	//
 	// Errors: INVALID_ARGUMENT (BAD_URL, BAD_SECRET), ALREADY_EXISTS (WEBHOOK_TAKEN: it
 	// is another principal's), RESOURCE_EXHAUSTED (MAX_WEBHOOKS), FAILED_PRECONDITION
-	// (DELIVERIES_OFF: this server sends nothing), ABORTED (SUBSCRIPTION_CONTENDED:
-	// others changed it several times in a row).
+	// (DELIVERIES_OFF: this server sends nothing; LINKS_OFF: the operator has not set up
+	// decision links), PERMISSION_DENIED (SCOPE_MISSING: link_for requires steps:approve),
+	// ABORTED (SUBSCRIPTION_CONTENDED: others changed it several times in a row).
 	PutWebhook(ctx context.Context, in *PutWebhookRequest, opts ...grpc.CallOption) (*PutWebhookResponse, error)
 	// Returns a webhook and how far it has come, without its secret. Scope runs:read.
 	//
@@ -280,8 +281,9 @@ type DeliveryServiceServer interface {
 	//
 	// Errors: INVALID_ARGUMENT (BAD_URL, BAD_SECRET), ALREADY_EXISTS (WEBHOOK_TAKEN: it
 	// is another principal's), RESOURCE_EXHAUSTED (MAX_WEBHOOKS), FAILED_PRECONDITION
-	// (DELIVERIES_OFF: this server sends nothing), ABORTED (SUBSCRIPTION_CONTENDED:
-	// others changed it several times in a row).
+	// (DELIVERIES_OFF: this server sends nothing; LINKS_OFF: the operator has not set up
+	// decision links), PERMISSION_DENIED (SCOPE_MISSING: link_for requires steps:approve),
+	// ABORTED (SUBSCRIPTION_CONTENDED: others changed it several times in a row).
 	PutWebhook(context.Context, *PutWebhookRequest) (*PutWebhookResponse, error)
 	// Returns a webhook and how far it has come, without its secret. Scope runs:read.
 	//

@@ -480,6 +480,8 @@ const (
 	ErrorReason_ERROR_REASON_TRANSPORT ErrorReason = 223
 	// Of INVALID_ARGUMENT.
 	ErrorReason_ERROR_REASON_UNKNOWN_PART ErrorReason = 224
+	// Of FAILED_PRECONDITION.
+	ErrorReason_ERROR_REASON_LINKS_OFF ErrorReason = 225
 )
 
 // Enum value maps for ErrorReason.
@@ -710,6 +712,7 @@ var (
 		222: "ERROR_REASON_TOOL_REQUIRED",
 		223: "ERROR_REASON_TRANSPORT",
 		224: "ERROR_REASON_UNKNOWN_PART",
+		225: "ERROR_REASON_LINKS_OFF",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":            0,
@@ -937,6 +940,7 @@ var (
 		"ERROR_REASON_TOOL_REQUIRED":          222,
 		"ERROR_REASON_TRANSPORT":              223,
 		"ERROR_REASON_UNKNOWN_PART":           224,
+		"ERROR_REASON_LINKS_OFF":              225,
 	}
 )
 
@@ -971,7 +975,7 @@ var File_pawl_v1_reason_proto protoreflect.FileDescriptor
 
 const file_pawl_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x14pawl/v1/reason.proto\x12\apawl.v1*\xb9:\n" +
+	"\x14pawl/v1/reason.proto\x12\apawl.v1*\xd6:\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cERROR_REASON_INVALID_REQUEST\x10\x01\x12\"\n" +
@@ -1198,7 +1202,8 @@ const file_pawl_v1_reason_proto_rawDesc = "" +
 	"\x1cERROR_REASON_RESULT_OF_ERROR\x10\xdd\x01\x12\x1f\n" +
 	"\x1aERROR_REASON_TOOL_REQUIRED\x10\xde\x01\x12\x1b\n" +
 	"\x16ERROR_REASON_TRANSPORT\x10\xdf\x01\x12\x1e\n" +
-	"\x19ERROR_REASON_UNKNOWN_PART\x10\xe0\x01B\x8a\x01\n" +
+	"\x19ERROR_REASON_UNKNOWN_PART\x10\xe0\x01\x12\x1b\n" +
+	"\x16ERROR_REASON_LINKS_OFF\x10\xe1\x01B\x8a\x01\n" +
 	"\vdev.pawl.v1B\vReasonProtoP\x01Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1\xaa\x02\aPawl.V1\xba\x02\x06PawlV1\xca\x02\aPawl\\V1\xe2\x02\x13Pawl\\V1\\GPBMetadata\xea\x02\bPawl::V1b\x06proto3"
 
 var (

@@ -69,18 +69,20 @@ class DecideStepResponse(_message.Message):
     def __init__(self, decided: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ..., duplicate: bool = ...) -> None: ...
 
 class ListApprovalsRequest(_message.Message):
-    __slots__ = ("namespace", "order", "run_id", "page_size", "page_token")
+    __slots__ = ("namespace", "order", "run_id", "page_size", "page_token", "link_for")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     ORDER_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    LINK_FOR_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     order: _run_pb2.RunOrder
     run_id: str
     page_size: int
     page_token: str
-    def __init__(self, namespace: _Optional[str] = ..., order: _Optional[_Union[_run_pb2.RunOrder, str]] = ..., run_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    link_for: str
+    def __init__(self, namespace: _Optional[str] = ..., order: _Optional[_Union[_run_pb2.RunOrder, str]] = ..., run_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., link_for: _Optional[str] = ...) -> None: ...
 
 class ListApprovalsResponse(_message.Message):
     __slots__ = ("approvals", "next_page_token")
@@ -91,7 +93,7 @@ class ListApprovalsResponse(_message.Message):
     def __init__(self, approvals: _Optional[_Iterable[_Union[Approval, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class Approval(_message.Message):
-    __slots__ = ("run_id", "pack_id", "pack_version", "state", "labels", "since", "starter", "call", "condition_error", "on_timeout", "not_starter", "events", "artifacts", "artifacts_omitted", "visit_seq")
+    __slots__ = ("run_id", "pack_id", "pack_version", "state", "labels", "since", "starter", "call", "condition_error", "on_timeout", "not_starter", "events", "artifacts", "artifacts_omitted", "visit_seq", "link", "link_expires")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -114,6 +116,8 @@ class Approval(_message.Message):
     ARTIFACTS_FIELD_NUMBER: _ClassVar[int]
     ARTIFACTS_OMITTED_FIELD_NUMBER: _ClassVar[int]
     VISIT_SEQ_FIELD_NUMBER: _ClassVar[int]
+    LINK_FIELD_NUMBER: _ClassVar[int]
+    LINK_EXPIRES_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     pack_id: str
     pack_version: str
@@ -129,7 +133,9 @@ class Approval(_message.Message):
     artifacts: _containers.RepeatedCompositeFieldContainer[_record_pb2.Artifact]
     artifacts_omitted: bool
     visit_seq: int
-    def __init__(self, run_id: _Optional[str] = ..., pack_id: _Optional[str] = ..., pack_version: _Optional[str] = ..., state: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., starter: _Optional[str] = ..., call: _Optional[_Union[_run_pb2.Step, _Mapping]] = ..., condition_error: _Optional[str] = ..., on_timeout: _Optional[_Union[ApprovalTimeout, str]] = ..., not_starter: bool = ..., events: _Optional[_Iterable[_Union[ExternalEvent, _Mapping]]] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.Artifact, _Mapping]]] = ..., artifacts_omitted: bool = ..., visit_seq: _Optional[int] = ...) -> None: ...
+    link: str
+    link_expires: _timestamp_pb2.Timestamp
+    def __init__(self, run_id: _Optional[str] = ..., pack_id: _Optional[str] = ..., pack_version: _Optional[str] = ..., state: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., starter: _Optional[str] = ..., call: _Optional[_Union[_run_pb2.Step, _Mapping]] = ..., condition_error: _Optional[str] = ..., on_timeout: _Optional[_Union[ApprovalTimeout, str]] = ..., not_starter: bool = ..., events: _Optional[_Iterable[_Union[ExternalEvent, _Mapping]]] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.Artifact, _Mapping]]] = ..., artifacts_omitted: bool = ..., visit_seq: _Optional[int] = ..., link: _Optional[str] = ..., link_expires: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ExternalEvent(_message.Message):
     __slots__ = ("event", "to_state", "description", "terminal")

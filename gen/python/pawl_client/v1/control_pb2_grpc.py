@@ -115,7 +115,8 @@ class ControlServiceServicer(object):
         outside leaves, with where each answer leads. Scope runs:read, runs:write or
         steps:approve.
 
-        Errors: INVALID_ARGUMENT (BAD_PAGE_TOKEN).
+        Errors: INVALID_ARGUMENT (BAD_PAGE_TOKEN), FAILED_PRECONDITION (LINKS_OFF: the operator has
+        not set up decision links), PERMISSION_DENIED (SCOPE_MISSING: link_for requires steps:approve).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

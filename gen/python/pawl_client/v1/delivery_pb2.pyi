@@ -18,9 +18,20 @@ class DeliveryKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DELIVERY_KIND_UNSPECIFIED: _ClassVar[DeliveryKind]
     DELIVERY_KIND_PUSH: _ClassVar[DeliveryKind]
     DELIVERY_KIND_WEBHOOK: _ClassVar[DeliveryKind]
+
+class WebhookFormat(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    WEBHOOK_FORMAT_UNSPECIFIED: _ClassVar[WebhookFormat]
+    WEBHOOK_FORMAT_SLACK: _ClassVar[WebhookFormat]
+    WEBHOOK_FORMAT_TEAMS: _ClassVar[WebhookFormat]
+    WEBHOOK_FORMAT_TEXT: _ClassVar[WebhookFormat]
 DELIVERY_KIND_UNSPECIFIED: DeliveryKind
 DELIVERY_KIND_PUSH: DeliveryKind
 DELIVERY_KIND_WEBHOOK: DeliveryKind
+WEBHOOK_FORMAT_UNSPECIFIED: WebhookFormat
+WEBHOOK_FORMAT_SLACK: WebhookFormat
+WEBHOOK_FORMAT_TEAMS: WebhookFormat
+WEBHOOK_FORMAT_TEXT: WebhookFormat
 
 class Consumer(_message.Message):
     __slots__ = ("consumer", "owner", "cursor", "created_at", "connected")
@@ -75,7 +86,7 @@ class DeleteConsumerResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class Webhook(_message.Message):
-    __slots__ = ("webhook_id", "owner", "url", "filter", "kinds", "cursor", "attempts", "next_at", "last_error", "dead_letters", "created_at")
+    __slots__ = ("webhook_id", "owner", "url", "filter", "kinds", "cursor", "attempts", "next_at", "last_error", "dead_letters", "created_at", "link_for", "format")
     WEBHOOK_ID_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     URL_FIELD_NUMBER: _ClassVar[int]
@@ -87,6 +98,8 @@ class Webhook(_message.Message):
     LAST_ERROR_FIELD_NUMBER: _ClassVar[int]
     DEAD_LETTERS_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
+    LINK_FOR_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
     webhook_id: str
     owner: str
     url: str
@@ -98,10 +111,12 @@ class Webhook(_message.Message):
     last_error: str
     dead_letters: int
     created_at: _timestamp_pb2.Timestamp
-    def __init__(self, webhook_id: _Optional[str] = ..., owner: _Optional[str] = ..., url: _Optional[str] = ..., filter: _Optional[_Union[_run_pb2.RunFilter, _Mapping]] = ..., kinds: _Optional[_Iterable[_Union[_record_pb2.RecordKind, str]]] = ..., cursor: _Optional[str] = ..., attempts: _Optional[int] = ..., next_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_error: _Optional[str] = ..., dead_letters: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    link_for: str
+    format: WebhookFormat
+    def __init__(self, webhook_id: _Optional[str] = ..., owner: _Optional[str] = ..., url: _Optional[str] = ..., filter: _Optional[_Union[_run_pb2.RunFilter, _Mapping]] = ..., kinds: _Optional[_Iterable[_Union[_record_pb2.RecordKind, str]]] = ..., cursor: _Optional[str] = ..., attempts: _Optional[int] = ..., next_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_error: _Optional[str] = ..., dead_letters: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., link_for: _Optional[str] = ..., format: _Optional[_Union[WebhookFormat, str]] = ...) -> None: ...
 
 class PutWebhookRequest(_message.Message):
-    __slots__ = ("namespace", "webhook_id", "url", "secret", "filter", "kinds", "from_beginning")
+    __slots__ = ("namespace", "webhook_id", "url", "secret", "filter", "kinds", "from_beginning", "link_for", "format")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     WEBHOOK_ID_FIELD_NUMBER: _ClassVar[int]
     URL_FIELD_NUMBER: _ClassVar[int]
@@ -109,6 +124,8 @@ class PutWebhookRequest(_message.Message):
     FILTER_FIELD_NUMBER: _ClassVar[int]
     KINDS_FIELD_NUMBER: _ClassVar[int]
     FROM_BEGINNING_FIELD_NUMBER: _ClassVar[int]
+    LINK_FOR_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     webhook_id: str
     url: str
@@ -116,7 +133,9 @@ class PutWebhookRequest(_message.Message):
     filter: _run_pb2.RunFilter
     kinds: _containers.RepeatedScalarFieldContainer[_record_pb2.RecordKind]
     from_beginning: bool
-    def __init__(self, namespace: _Optional[str] = ..., webhook_id: _Optional[str] = ..., url: _Optional[str] = ..., secret: _Optional[str] = ..., filter: _Optional[_Union[_run_pb2.RunFilter, _Mapping]] = ..., kinds: _Optional[_Iterable[_Union[_record_pb2.RecordKind, str]]] = ..., from_beginning: bool = ...) -> None: ...
+    link_for: str
+    format: WebhookFormat
+    def __init__(self, namespace: _Optional[str] = ..., webhook_id: _Optional[str] = ..., url: _Optional[str] = ..., secret: _Optional[str] = ..., filter: _Optional[_Union[_run_pb2.RunFilter, _Mapping]] = ..., kinds: _Optional[_Iterable[_Union[_record_pb2.RecordKind, str]]] = ..., from_beginning: bool = ..., link_for: _Optional[str] = ..., format: _Optional[_Union[WebhookFormat, str]] = ...) -> None: ...
 
 class PutWebhookResponse(_message.Message):
     __slots__ = ("webhook", "created")

@@ -162,8 +162,9 @@ class DeliveryServiceServicer(object):
 
         Errors: INVALID_ARGUMENT (BAD_URL, BAD_SECRET), ALREADY_EXISTS (WEBHOOK_TAKEN: it
         is another principal's), RESOURCE_EXHAUSTED (MAX_WEBHOOKS), FAILED_PRECONDITION
-        (DELIVERIES_OFF: this server sends nothing), ABORTED (SUBSCRIPTION_CONTENDED:
-        others changed it several times in a row).
+        (DELIVERIES_OFF: this server sends nothing; LINKS_OFF: the operator has not set up
+        decision links), PERMISSION_DENIED (SCOPE_MISSING: link_for requires steps:approve),
+        ABORTED (SUBSCRIPTION_CONTENDED: others changed it several times in a row).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

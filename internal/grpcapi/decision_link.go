@@ -1,0 +1,134 @@
+package grpcapi
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
+	"github.com/pawl-dev/pawl/internal/grpcapi/decisionlink"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/query"
+)
+
+// LinkConfig is what decision links are made with; the zero value makes none.
+type LinkConfig struct {
+	// URL is the public base URL of the gateway.
+	URL string
+	// Expiry is how long a link holds; 0 = no time limit.
+	Expiry time.Duration
+	// Now is the clock of the links' expiry. Default time.Now.
+	Now func() time.Time
+}
+
+// newSigner returns what makes links; nil = there are none.
+func newSigner(c Config) *decisionlink.Signer {
+	if c.Links.URL == "" || len(c.LinkKeys) == 0 {
+		return nil
+	}
+	now := c.Links.Now
+	if now == nil {
+		now = time.Now
+	}
+	return decisionlink.NewSigner(c.Links.URL, c.Links.Expiry, c.LinkKeys, now)
+}
+
+// linkHandler serves decision links over HTTP; nil = there are none.
+func (s *Server) linkHandler(conn grpc.ClientConnInterface) http.Handler {
+	if s.links == nil {
+		return nil
+	}
+	return &decisionlink.Handler{
+		Signer: s.links, Conn: conn,
+		Enter: func(r *http.Request, l *decisionlink.Link) (context.Context, func(), error) {
+			if err := s.auth.MayRead(l.By, l.Namespace, runtime.ScopeStepsApprove); err != nil {
+				s.refusedLink(r, err)
+				st, _ := apierror.Status(err)
+				return nil, nil, st.Err()
+			}
+			token, done := s.auth.Lend(auth.ByLink(l.By, l.For, l.Namespace))
+			return decisionlink.Bearer(r.Context(), auth.GatewayMetadata(r), token), done, nil
+		},
+		Refused: func(r *http.Request, err error) {
+			s.refusedLink(r, &machine.Error{Code: machine.CodeUnauthenticated, Reason: "TOKEN_UNKNOWN", Message: err.Error()})
+		},
+	}
+}
+
+// refusedLink takes note of a link that led to no call.
+func (s *Server) refusedLink(r *http.Request, err error) {
+	s.refused(auth.WithPeer(r.Context(), r.RemoteAddr), methodHTTP, nil, err)
+}
+
+// linkMaker makes the links of one person for calls of one namespace.
+type linkMaker struct {
+	signer            *decisionlink.Signer
+	namespace, person string
+	// by is the stored name of the principal that asks for the links.
+	by string
+}
+
+// linksFor checks that a caller may make links for a person; nil = none are asked for.
+func (s *Server) linksFor(call runtime.Call, person string) (*linkMaker, error) {
+	switch {
+	case person == "":
+		return nil, nil //nolint:nilnil // none are asked for
+	case s.links == nil:
+		return nil, &machine.Error{
+			Code: machine.CodeFailedPrecondition, Reason: "LINKS_OFF", Field: "link_for",
+			Message: "this server makes no decision links; the operator sets link_url and link_keys_file",
+		}
+	case !call.Principal.Scopes.Has(runtime.ScopeStepsApprove):
+		return nil, &machine.Error{
+			Code: machine.CodePermissionDenied, Reason: "SCOPE_MISSING", Field: "link_for", Allowed: runtime.ScopeStepsApprove.Names(),
+			Message: "a link lets another person decide, so only a principal that may decide makes one",
+		}
+	}
+	return &linkMaker{
+		signer: s.links, namespace: cmp.Or(call.Namespace, runtime.DefaultNamespace), person: person, by: call.Principal.Name(),
+	}, nil
+}
+
+// url makes the link for a call whose digest is shown; "" without one.
+func (m *linkMaker) url(run string, step uint32, digest string, from time.Time) (string, time.Time) {
+	d, ok := decisionlink.ParseDigest(digest)
+	if m == nil || !ok {
+		return "", time.Time{}
+	}
+	return m.signer.URL(decisionlink.Link{Namespace: m.namespace, RunID: run, Step: step, Digest: d, For: m.person, By: m.by}, from)
+}
+
+// webhookLinks makes the links of a webhook; nil = it has none.
+func (s *Server) webhookLinks(sub *machine.Subscription, namespace string) *linkMaker {
+	if s.links == nil || sub.LinkFor == "" {
+		return nil
+	}
+	return &linkMaker{signer: s.links, namespace: namespace, person: sub.LinkFor, by: sub.Owner}
+}
+
+// add puts the link into what a list shows of a held call. A call that is hidden from principals
+// without the scope values:sensitive gets none, because the person of the link lacks it.
+func (m *linkMaker) add(ctx context.Context, s *controlService, namespace string, w *query.Waiting, out *pawlv1.Approval) error {
+	if m == nil || out.GetCall() == nil {
+		return nil
+	}
+	rules, err := s.runs.redactor.Rules(ctx, namespace, w.State)
+	if err != nil {
+		return err
+	}
+	seen := proto.CloneOf(out)
+	rules.Apply(seen)
+	url, expires := m.url(out.GetRunId(), out.GetCall().GetStep(), seen.GetCall().GetApproval().GetDigest(), m.signer.Now())
+	if out.Link = url; url != "" && !expires.IsZero() {
+		out.LinkExpires = timestamppb.New(expires)
+	}
+	return nil
+}

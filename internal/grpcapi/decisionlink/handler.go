@@ -1,0 +1,282 @@
+package decisionlink
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+)
+
+// maxForm bounds the body of a decision, in bytes.
+const maxForm = 16 << 10
+
+// Handler serves links: GET shows the call, POST decides about it. Every call that it makes goes
+// through the server's own interceptors, with the rights, limits and audit of the principal of the
+// link. Safe for concurrent use.
+type Handler struct {
+	Signer *Signer
+	// Conn is an in-process connection to the server.
+	Conn grpc.ClientConnInterface
+	// Enter returns the context of calls as the principal of a link; leave ends it. The error is a
+	// status: the maker of the link has lost its right.
+	Enter func(r *http.Request, l *Link) (ctx context.Context, leave func(), err error)
+	// Refused is called for a request with a token that is not authentic.
+	Refused func(r *http.Request, err error)
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodPost:
+	default:
+		w.Header().Set("Allow", "GET, HEAD, POST")
+		write(w, r, http.StatusMethodNotAllowed, page{Title: "Not a decision", Text: "A decision link takes GET and POST."})
+		return
+	}
+	l, err := h.Signer.Read(strings.TrimPrefix(r.URL.Path, Path))
+	if err != nil {
+		h.Refused(r, err)
+		write(w, r, http.StatusForbidden, page{
+			Title: "This link is not valid",
+			Text:  "It is incomplete, was changed, or its key was replaced. Copy the whole link from the message, or ask for a new one.",
+		})
+		return
+	}
+	if l.Expired(h.Signer.now()) {
+		write(w, r, http.StatusGone, page{
+			Title: "This link has expired",
+			Text:  "It ended on " + moment(time.Unix(l.Expires, 0)) + ". Nothing was decided with it now. Ask for a new link.",
+		})
+		return
+	}
+	ctx, leave, err := h.Enter(r, &l)
+	if err != nil {
+		h.fail(w, r, err)
+		return
+	}
+	defer leave()
+	if r.Method == http.MethodPost {
+		h.decide(ctx, w, r, &l)
+		return
+	}
+	h.show(ctx, w, r, &l, http.StatusOK)
+}
+
+// show answers with the call if it waits, else with what was decided. decided is the status of the
+// latter.
+func (h *Handler) show(ctx context.Context, w http.ResponseWriter, r *http.Request, l *Link, decided int) {
+	waiting, err := h.waiting(ctx, l)
+	if err == nil && waiting == nil {
+		h.showDecided(ctx, w, r, l, decided)
+		return
+	}
+	if err != nil {
+		h.fail(w, r, err)
+		return
+	}
+	call := waiting.GetCall()
+	if call.GetApproval().GetDigest() != digestText(l) {
+		write(w, r, http.StatusGone, page{
+			Title: "Another call waits now",
+			Text:  "The call of this link is not the one that waits for a decision. Ask for a new link.",
+		})
+		return
+	}
+	write(w, r, http.StatusOK, page{
+		Title: "Approve this call of " + call.GetTool() + "?",
+		Text:  "The call waits for your decision. It is made with exactly these arguments, or not at all.",
+		Ask:   true, Call: shown(l, waiting),
+	})
+}
+
+func shown(l *Link, a *pawlv1.Approval) *shownCall {
+	call, then := a.GetCall(), "the call is denied"
+	if a.GetOnTimeout() == pawlv1.ApprovalTimeout_APPROVAL_TIMEOUT_ESCALATE {
+		then = "the run ends"
+	}
+	s := &shownCall{
+		Tool: call.GetTool(), Arguments: Arguments(call.GetPayloadJson()), Run: a.GetRunId(), Step: call.GetStep(),
+		Pack: a.GetPackId() + "@" + a.GetPackVersion(), State: a.GetState(), Digest: digestText(l), Person: l.For,
+		Since: moment(a.GetSince().AsTime()), Then: then, ConditionError: a.GetConditionError(),
+	}
+	if call.GetDeadline() != nil {
+		s.Until = moment(call.GetDeadline().AsTime())
+	}
+	if l.Expires != 0 {
+		s.LinkEnds = moment(time.Unix(l.Expires, 0))
+	}
+	return s
+}
+
+// showDecided answers with the last decision about the step, or that there is nothing to decide.
+func (h *Handler) showDecided(ctx context.Context, w http.ResponseWriter, r *http.Request, l *Link, code int) {
+	record, err := h.decided(ctx, l)
+	if err != nil {
+		h.fail(w, r, err)
+		return
+	}
+	if record == nil {
+		write(w, r, http.StatusGone, page{
+			Title: "This call no longer waits",
+			Text:  "The run has ended or gone on without a decision. There is nothing to decide.",
+		})
+		return
+	}
+	d := record.GetStepDecided()
+	text := fmt.Sprintf("%s decided about this call of %s on %s. The decision stands: %s.",
+		record.GetPrincipal(), d.GetTool(), moment(record.GetAt().AsTime()), verdicts[d.GetVerdict()])
+	if d.GetVerdict() == pawlv1.StepVerdict_STEP_VERDICT_TIMED_OUT {
+		text = "No decision came in time. It was due by " + moment(record.GetAt().AsTime()) + "."
+	}
+	if d.GetReason() != "" {
+		text += " Reason: " + d.GetReason()
+	}
+	write(w, r, code, page{Title: "Already decided: " + verdicts[d.GetVerdict()], Text: text})
+}
+
+// verdicts are the words for what was decided.
+var verdicts = map[pawlv1.StepVerdict]string{
+	pawlv1.StepVerdict_STEP_VERDICT_APPROVED:  "approved",
+	pawlv1.StepVerdict_STEP_VERDICT_DENIED:    "denied",
+	pawlv1.StepVerdict_STEP_VERDICT_EDITED:    "approved with other arguments",
+	pawlv1.StepVerdict_STEP_VERDICT_TIMED_OUT: "denied, no decision came in time",
+	pawlv1.StepVerdict_STEP_VERDICT_EXPIRED:   "approved, and not made in time",
+}
+
+// buttons are the decisions of the form.
+var buttons = map[string]pawlv1.StepDecision{
+	"approve": pawlv1.StepDecision_STEP_DECISION_APPROVE,
+	"deny":    pawlv1.StepDecision_STEP_DECISION_DENY,
+}
+
+// decide makes the decision of a form.
+func (h *Handler) decide(ctx context.Context, w http.ResponseWriter, r *http.Request, l *Link) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	// The query is no part of the form: a link with ?decision=approve decides nothing by itself.
+	if err := r.ParseForm(); err != nil || buttons[r.PostForm.Get("decision")] == 0 || len(r.PostForm["decision"]) != 1 {
+		write(w, r, http.StatusBadRequest, page{Title: "No decision", Text: "The form has to say approve or deny. Open the link again and press a button."})
+		return
+	}
+	got, err := pawlv1.NewControlServiceClient(h.Conn).DecideStep(ctx, &pawlv1.DecideStepRequest{
+		Namespace: l.Namespace, RunId: l.RunID, Step: l.Step, Digest: digestText(l),
+		Decision: buttons[r.PostForm.Get("decision")], Reason: r.PostForm.Get("reason"),
+	})
+	switch reasonOf(err) {
+	case "ALREADY_DECIDED", "NOTHING_TO_DECIDE", "RUN_TERMINAL", "DIGEST_MISMATCH":
+		h.show(ctx, w, r, l, http.StatusConflict)
+		return
+	}
+	if err != nil {
+		h.fail(w, r, err)
+		return
+	}
+	d := got.GetDecided()
+	verdict := verdicts[d.GetStepDecided().GetVerdict()]
+	write(w, r, http.StatusOK, page{
+		Title: "Decided: " + verdict,
+		Text:  fmt.Sprintf("The call of %s is %s. The record of the run names %s. You can close this page.", d.GetStepDecided().GetTool(), verdict, d.GetPrincipal()),
+	})
+}
+
+// waiting reads the held call of the link's step; nil = it does not wait.
+func (h *Handler) waiting(ctx context.Context, l *Link) (*pawlv1.Approval, error) {
+	req := &pawlv1.ListApprovalsRequest{Namespace: l.Namespace, RunId: l.RunID, PageSize: 1000}
+	for {
+		got, err := pawlv1.NewControlServiceClient(h.Conn).ListApprovals(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range got.GetApprovals() {
+			if a.GetCall() != nil && a.GetCall().GetStep() == l.Step {
+				return a, nil
+			}
+		}
+		if req.PageToken = got.GetNextPageToken(); req.PageToken == "" {
+			return nil, nil //nolint:nilnil // it does not wait
+		}
+	}
+}
+
+// decided reads the last decision about the link's step; nil = there is none.
+func (h *Handler) decided(ctx context.Context, l *Link) (last *pawlv1.Record, err error) {
+	req := &pawlv1.ListTransitionsRequest{
+		Namespace: l.Namespace, RunId: l.RunID, Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_STEP_DECIDED}, PageSize: 1000,
+	}
+	for {
+		got, err := pawlv1.NewRunServiceClient(h.Conn).ListTransitions(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		for _, record := range got.GetRecords() {
+			if record.GetStepDecided().GetStep() == l.Step {
+				last = record
+			}
+		}
+		if req.PageToken = got.GetNextPageToken(); req.PageToken == "" {
+			return last, nil
+		}
+	}
+}
+
+// fail answers an error of a call.
+func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
+	code, p := http.StatusServiceUnavailable, page{Title: "Try again later", Text: "The sidecar cannot answer now. Nothing was decided. Open the link again in a moment."}
+	switch st := status.Convert(err); st.Code() {
+	case codes.PermissionDenied, codes.Unauthenticated:
+		code, p = http.StatusForbidden, page{Title: "You cannot decide about this call", Text: refusals[reasonOf(err)]}
+		if p.Text == "" {
+			p.Text = st.Message()
+		}
+	case codes.NotFound:
+		code, p = http.StatusGone, page{Title: "This run does not exist", Text: "The run was deleted, or its namespace is no longer served. There is nothing to decide."}
+	case codes.ResourceExhausted:
+		w.Header().Set("Retry-After", "1")
+		code, p = http.StatusTooManyRequests, page{Title: "Too many requests", Text: "Nothing was decided. Open the link again in a moment."}
+	case codes.InvalidArgument:
+		code, p = http.StatusBadRequest, page{Title: "No decision", Text: st.Message()}
+	}
+	write(w, r, code, p)
+}
+
+// refusals are the sentences for the reasons that people meet.
+var refusals = map[string]string{
+	"APPROVER_IS_STARTER": "The principal that made this link started the run, and the pack does not let that principal decide. Ask for a link of another principal.",
+	"OWNER_LOST_RIGHT":    "The principal that made this link may no longer decide about calls.",
+	"SCOPE_MISSING":       "The call has sensitive arguments, which links do not show. Decide with pawl approvals.",
+}
+
+// digestText is the digest as the API writes it.
+func digestText(l *Link) string { return "sha256:" + hex.EncodeToString(l.Digest[:]) }
+
+// ParseDigest reads the digest of a call as the API writes it; false: it is none.
+func ParseDigest(text string) (digest [32]byte, ok bool) {
+	raw, err := hex.DecodeString(strings.TrimPrefix(text, "sha256:"))
+	if err != nil || len(raw) != len(digest) {
+		return digest, false
+	}
+	return [32]byte(raw), true
+}
+
+func reasonOf(err error) string {
+	for _, detail := range status.Convert(err).Details() {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok {
+			return info.GetReason()
+		}
+	}
+	return ""
+}
+
+// Bearer adds a token to the metadata of calls.
+func Bearer(ctx context.Context, md metadata.MD, token string) context.Context {
+	return metadata.NewOutgoingContext(ctx, metadata.Join(md, metadata.Pairs("authorization", "Bearer "+token)))
+}

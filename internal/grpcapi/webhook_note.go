@@ -1,0 +1,157 @@
+package grpcapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/decisionlink"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// note is what a message for people says of a record.
+type note struct {
+	// title is one line; facts are further ones.
+	title string
+	facts []string
+	// arguments are those of a held call, for reading; "" = none are shown.
+	arguments string
+	// link is where the call is decided about; "" = the message has none.
+	link string
+}
+
+// maxNoteArguments bounds the arguments in a message, in bytes: Slack takes 3000 characters in a
+// block. The page of the link has all of them.
+const maxNoteArguments = 2500
+
+// noteOf says what a message tells of a record; false: nothing, because the record is a call that
+// no person has to decide about.
+func noteOf(record *pawlv1.Record, link string, ends time.Time) (note, bool) {
+	run := "Run " + record.GetRunId()
+	asked := record.GetStepRequested()
+	if asked == nil {
+		kind := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(kindOf(record).String(), "RECORD_KIND_"), "_", " "))
+		return note{title: fmt.Sprintf("%s: %s", run, kind), facts: []string{"Record " + fmt.Sprint(record.GetSeq())}}, true
+	}
+	if asked.GetHold() == nil {
+		return note{}, false
+	}
+	n := note{
+		title: "Approve a call of " + asked.GetTool() + "?", link: link, arguments: clipped(decisionlink.Arguments(asked.GetPayloadJson())),
+		facts: []string{fmt.Sprintf("%s, step %d", run, asked.GetStep())},
+	}
+	if asked.GetDeadline() != nil {
+		n.facts = append(n.facts, "Decide until "+shortTime(asked.GetDeadline().AsTime()))
+	}
+	if !ends.IsZero() {
+		n.facts = append(n.facts, "The link ends "+shortTime(ends))
+	}
+	if link == "" {
+		n.facts = append(n.facts, fmt.Sprintf("Decide with: pawl approvals show %s %d", record.GetRunId(), asked.GetStep()))
+	}
+	return n, true
+}
+
+func kindOf(record *pawlv1.Record) pawlv1.RecordKind {
+	body := record.ProtoReflect().WhichOneof(record.ProtoReflect().Descriptor().Oneofs().ByName("body"))
+	if body == nil {
+		return pawlv1.RecordKind_RECORD_KIND_UNSPECIFIED
+	}
+	return pawlv1.RecordKind(pawlv1.RecordKind_value["RECORD_KIND_"+strings.ToUpper(string(body.Name()))])
+}
+
+func shortTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
+
+func clipped(text string) string {
+	if len(text) <= maxNoteArguments {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxNoteArguments], "") + "\n… the page of the link shows all"
+}
+
+// decideText is the word of the button.
+const decideText = "View and decide"
+
+// write makes the message in one of the forms for people.
+func (n note) write(format machine.MessageFormat) (mediaType string, body []byte, err error) {
+	switch format {
+	case machine.FormatSlack:
+		body, err = json.Marshal(n.slack())
+		return "application/json", body, err
+	case machine.FormatTeams:
+		body, err = json.Marshal(n.teams())
+		return "application/json", body, err
+	}
+	return "text/plain; charset=utf-8", n.text(), nil
+}
+
+// object is a JSON object of another product's form.
+type object map[string]any
+
+// slack is a message with blocks. All text of the run is in elements without markup, so that a model
+// cannot write a link or a mention.
+func (n note) slack() object {
+	plain := func(text string) object { return object{"type": "plain_text", "text": text} }
+	parts := []object{{"type": "rich_text_section", "elements": []object{{"type": "text", "text": strings.Join(n.facts, "\n")}}}}
+	if n.arguments != "" {
+		parts = append(parts, object{"type": "rich_text_preformatted", "elements": []object{{"type": "text", "text": n.arguments}}})
+	}
+	blocks := []object{{"type": "header", "text": plain(clipTo(n.title, 150))}, {"type": "rich_text", "elements": parts}}
+	if n.link != "" {
+		blocks = append(blocks, object{"type": "actions", "elements": []object{
+			{"type": "button", "text": plain(decideText), "url": n.link, "style": "primary"},
+		}})
+	}
+	return object{"text": slackEscape.Replace(n.title), "blocks": blocks, "unfurl_links": false, "unfurl_media": false}
+}
+
+// slackEscape escapes the characters that Slack's text gives a meaning.
+var slackEscape = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
+func clipTo(text string, most int) string {
+	if r := []rune(text); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return text
+}
+
+// teams is a message with an Adaptive Card. All text of the run is in text runs, which have no
+// Markdown.
+func (n note) teams() object {
+	run := func(text string, with object) object {
+		inline := object{"type": "TextRun", "text": text}
+		for k, v := range with {
+			inline[k] = v
+		}
+		return object{"type": "RichTextBlock", "inlines": []object{inline}}
+	}
+	body := []object{run(n.title, object{"weight": "Bolder", "size": "Medium"})}
+	for _, fact := range n.facts {
+		body = append(body, run(fact, nil))
+	}
+	if n.arguments != "" {
+		body = append(body, run(n.arguments, object{"fontType": "Monospace"}))
+	}
+	card := object{"$schema": "http://adaptivecards.io/schemas/adaptive-card.json", "type": "AdaptiveCard", "version": "1.4", "body": body}
+	if n.link != "" {
+		card["actions"] = []object{{"type": "Action.OpenUrl", "title": decideText, "url": n.link}}
+	}
+	return object{"type": "message", "attachments": []object{
+		{"contentType": "application/vnd.microsoft.card.adaptive", "contentUrl": nil, "content": card},
+	}}
+}
+
+// text is a body of a mail: the title, the facts, the arguments, the link on a line of its own.
+func (n note) text() []byte {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\n%s\n", n.title, strings.Join(n.facts, "\n"))
+	if n.arguments != "" {
+		fmt.Fprintf(&b, "\n%s\n", n.arguments)
+	}
+	if n.link != "" {
+		fmt.Fprintf(&b, "\n%s:\n%s\n", decideText, n.link)
+	}
+	return []byte(b.String())
+}

@@ -7,13 +7,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// NotAllowed is the error of a call whose tool the operator's allowlist admits no longer.
+// NotAllowed is the error of a call of a tool that the operator's allowlist no longer admits.
 type NotAllowed struct{ machine.Denial }
 
 func (n *NotAllowed) Error() string { return n.Code + ": " + n.Message }
 
-// Denied is the refusal of a tool by the operator's allowlist; nil: the list admits the tool,
-// and those that answer for it. It is asked when a call is asked for, and again when one leaves.
+// Denied returns the refusal of a tool by the operator's allowlist. It returns nil if the list
+// admits the tool, its reconcile tool and its compensate tool. It is checked when a call is
+// requested, and again when the call is sent.
 func Denied(allow policy.Allowlist, g *machine.Graph, tool string) *machine.Denial {
 	t := g.Tools[tool]
 	for _, name := range [...]string{tool, t.Reconcile, t.Compensate} {
@@ -25,9 +26,9 @@ func Denied(allow policy.Allowlist, g *machine.Graph, tool string) *machine.Deni
 	return nil
 }
 
-// Allowed is asked by what gives a call out: a call may wait for longer than the list stays as
-// it is. The error is a [*NotAllowed]. The sidecar's own questions and compensations were
-// admitted with the call that they are about, and pass.
+// Allowed checks the allowlist again before a call is sent, because the list may change while a
+// call waits. The error is a [*NotAllowed]. Steps that the sidecar makes about another call
+// (reconciliation, compensation) were admitted with that call and always pass.
 func Allowed(allow policy.Allowlist, g *machine.Graph, step *machine.ToolStep) error {
 	if step.About != nil {
 		return nil

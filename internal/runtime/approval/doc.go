@@ -1,9 +1,9 @@
-// Package approval is what stands between a call that a person has to approve and the world:
-// whether a call is held, what a decision is stamped with, and whether what is about to go out is
-// the very call that was approved.
+// Package approval decides whether a call is held for approval, stamps decisions about held calls,
+// and verifies that a call that is about to be sent is exactly the approved one.
 //
-// Owns: nothing of a run; it reads what was.
-// Keeps: it fails closed. A condition that cannot be evaluated holds the call, and nothing goes out
-// whose tool the operator's allowlist does not admit at that moment, or whose digest, computed again from
-// what is stored, is not the approved one.
+// Owns: no data of runs; it reads their history.
+//
+// Guarantees: it fails closed. A condition that cannot be evaluated holds the call. A call is not
+// sent if the operator's allowlist does not admit its tool at that moment, or if its digest,
+// computed again from the stored data, is not the approved one.
 package approval

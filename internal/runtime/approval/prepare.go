@@ -25,8 +25,8 @@ type RunContext struct {
 	By policy.Principal
 }
 
-// Prepare stamps what the host says of calls and of decisions about them; every other
-// command is given back as it is. The error is a *[machine.Error], or that of a read.
+// Prepare stamps requests of calls and decisions about calls. Other commands are returned
+// unchanged. The error is a *[machine.Error] or a read error.
 func (s *RunContext) Prepare(ctx context.Context, c machine.Command) (machine.Command, error) {
 	if s.State == nil || s.State.Status.Terminal() {
 		return c, nil
@@ -49,7 +49,7 @@ func (s *RunContext) Prepare(ctx context.Context, c machine.Command) (machine.Co
 	return c, nil
 }
 
-// judge evaluates the conditions of the tools that are asked for.
+// judge evaluates the approval conditions of the requested tools.
 func (s *RunContext) judge(ctx context.Context, cmd machine.RequestSteps) (machine.Command, error) {
 	var seen *values
 	for i := range cmd.Requests {
@@ -72,15 +72,15 @@ func (s *RunContext) judge(ctx context.Context, cmd machine.RequestSteps) (machi
 	return cmd, nil
 }
 
-// values are what conditions see of a run, each read once.
+// values are the values of a run that conditions use. Each is read once.
 type values struct {
 	scene                *RunContext
 	variables, artifacts map[string]any
-	// unseen says of either why no condition sees it.
+	// unseen maps a kind of values to the reason why conditions cannot use it.
 	unseen map[string]string
 }
 
-// unseen says that a condition would not see what leaves.
+// unseen returns the reason why a condition would not see the value that is sent.
 func unseen(what string, err error) string {
 	return short("no condition sees " + what + " as it is: " + err.Error())
 }
@@ -124,7 +124,7 @@ func (v *values) holding(ctx context.Context, r *machine.StepRequest) (machine.H
 	return machine.Holding{Free: !holds}, nil
 }
 
-// maxWhy bounds what is told of an evaluation that failed, in bytes.
+// maxWhy bounds the reason of a failed evaluation, in bytes.
 const maxWhy = 512
 
 func short(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxWhy)], "") }
@@ -151,7 +151,8 @@ func (v *values) readVariables(ctx context.Context) error {
 	return nil
 }
 
-// readArtifacts reads JSON artifacts as what they hold, texts as texts, and others as bytes.
+// readArtifacts reads JSON artifacts as JSON values, texts as strings, and other artifacts as
+// bytes.
 func (v *values) readArtifacts(ctx context.Context) error {
 	if v.artifacts != nil {
 		return nil
@@ -179,11 +180,12 @@ func (v *values) readArtifacts(ctx context.Context) error {
 	return nil
 }
 
-// decision stamps a decision: the hash of what goes out instead, and who may not decide.
+// decision stamps a decision with the hash of an edited payload and with the principals that may
+// not decide.
 func (s *RunContext) decision(ctx context.Context, cmd machine.DecideStep) (machine.Command, error) {
 	i := slices.IndexFunc(s.State.Steps, func(p machine.ToolStep) bool { return p.Step == cmd.Step })
 	if i < 0 || !s.State.Steps[i].HeldForApproval() {
-		return cmd, nil // the machine says why not
+		return cmd, nil // The machine refuses it.
 	}
 	step := &s.State.Steps[i]
 	tool := step.Tool
@@ -207,9 +209,9 @@ func (s *RunContext) decision(ctx context.Context, cmd machine.DecideStep) (mach
 	return cmd, err
 }
 
-// sees refuses a principal that may not see the call. It comes before everything that the payload
-// has a part in: the digest of a payload with few possible values is guessed, and what a refusal
-// says of it, or of the fields of an edit, would tell the right guess.
+// sees refuses a principal that may not see the call. It must come before every check that uses the
+// payload. If a payload has few possible values, its digest can be guessed, and the error of a
+// later check would confirm the right guess. The same holds for errors about the fields of an edit.
 func (s *RunContext) sees(tool string) error {
 	if s.By.Scopes.Has(policy.ValuesSensitive) || !s.Program.Pack.XPawl().Hidden().Payload(tool) {
 		return nil
@@ -220,9 +222,9 @@ func (s *RunContext) sees(tool string) error {
 	}
 }
 
-// Barred are the names that the machine takes no decision from, which compares whole names: those
-// that started the run, and that of the principal that decides where it has any part in common
-// with one of them, be it the subject or one that passed the word on.
+// Barred returns the names that may not decide. The machine compares whole names. The names are
+// those that started the run. The name of the deciding principal is added if it shares any part
+// with one of them: the subject, or a principal that acted on its behalf.
 func Barred(starters []policy.Identity, by policy.Identity) []string {
 	var names []string
 	add := func(name string) {
@@ -240,7 +242,7 @@ func Barred(starters []policy.Identity, by policy.Identity) []string {
 	return names
 }
 
-// wrong says why a payload is not what a tool takes; "" = it is.
+// wrong returns why a tool does not accept a payload; "" = it does.
 func (s *RunContext) wrong(tool string, payload []byte) string {
 	if d := validate.Denial(s.Program, &machine.StepRequest{Tool: tool, Payload: payload}); d != nil {
 		return d.Message
@@ -248,7 +250,7 @@ func (s *RunContext) wrong(tool string, payload []byte) string {
 	return ""
 }
 
-// Starter is who started the run.
+// Starter returns the principal that started the run.
 func (s *RunContext) Starter(ctx context.Context) (string, error) {
 	first, err := s.Past.First(ctx, s.Key)
 	if err != nil {
@@ -257,7 +259,8 @@ func (s *RunContext) Starter(ctx context.Context) (string, error) {
 	return first.Principal, nil
 }
 
-// Starters are the principals that started the run and those that led to it on this sidecar.
+// Starters returns the principals that started the run and the runs that delegated to it on this
+// sidecar.
 func (s *RunContext) Starters(ctx context.Context) ([]policy.Identity, error) {
 	var starters []policy.Identity
 	key := s.Key

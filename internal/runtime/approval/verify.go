@@ -9,20 +9,20 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// ErrExpired: what was approved did not go out while the approval held.
+// ErrExpired is the error of a call that was not sent before its approval expired.
 var ErrExpired = errors.New("the approval is over")
 
-// MismatchCode is the error of a call that is not the one that was approved.
+// MismatchCode is the error code of a call that is not the approved one.
 const MismatchCode = "APPROVAL_MISMATCH"
 
-// Mismatch is the error of what must not go out.
+// Mismatch is the error of a call that must not be sent.
 type Mismatch struct{ Message string }
 
 func (m *Mismatch) Error() string { return MismatchCode + ": " + m.Message }
 
-// Verify is made by whoever sends a call out, with the payload that it is about to send: it
-// makes the digest anew and compares it with the approved one. A call that nobody has to
-// approve passes. The error is a [*Mismatch] or [ErrExpired].
+// Verify checks a call before it is sent, with the payload that is about to be sent. It computes
+// the digest again and compares it with the approved one. A call that needs no approval passes. The
+// error is a [*Mismatch] or [ErrExpired].
 func Verify(s *machine.State, step *machine.ToolStep, payload []byte, now int64) error {
 	a := step.Approval
 	if a == nil {
@@ -38,8 +38,8 @@ func Verify(s *machine.State, step *machine.ToolStep, payload []byte, now int64)
 	return InTime(step, now)
 }
 
-// Refusal is the input that a failed [Allowed] or [Verify] makes of a call that was not given
-// out: it is held again, or answered with the error.
+// Refusal returns the input for a call that [Allowed] or [Verify] refused. The call is held again,
+// or answered with the error.
 func Refusal(step *machine.ToolStep, err error) machine.Command {
 	if errors.Is(err, ErrExpired) {
 		return machine.DecideStep{Step: step.Step, Digest: step.Approval.Digest, Verdict: machine.Expired}

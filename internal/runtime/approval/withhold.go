@@ -7,10 +7,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Changed is what a turn that is about to be shown to whoever executes its calls has to be
-// answered first: the input that answers a call which was approved and is another now. Nil:
-// each is the approved one. That an approval is over does not count here: nobody knows
-// whether the call is under way.
+// Changed checks the calls of a turn before the turn is sent to its executor. It returns the input
+// that answers an approved call which differs from the approved one now; nil = no call differs. An
+// expired approval is not an error here, because the call may already be active.
 func Changed(s *machine.State, steps []history.StepView) machine.Command {
 	for i := range steps {
 		if step := &steps[i]; !step.Omitted {
@@ -22,8 +21,7 @@ func Changed(s *machine.State, steps []history.StepView) machine.Command {
 	return nil
 }
 
-// Withhold takes those calls out of an answer to requests that are not the ones that were
-// approved, and says so.
+// Withhold replaces calls in an answer by an error if they are not the approved ones.
 func Withhold(s *machine.State, c machine.Command, answers []history.StepAnswer) {
 	asked, ok := c.(machine.RequestSteps)
 	for i := 0; ok && s != nil && i < min(len(answers), len(asked.Requests)); i++ {
@@ -42,8 +40,8 @@ func Withhold(s *machine.State, c machine.Command, answers []history.StepAnswer)
 	}
 }
 
-// Given lists the calls of an answer to requests that its caller may make: those that were
-// approved, and those that the caller said it makes. What agents are asked is not among them.
+// Given returns the calls in an answer that the caller may make: approved calls, and calls that the
+// caller declared as its own. Delegations to agents are not included.
 func Given(s *machine.State, answers []history.StepAnswer) []*machine.ToolStep {
 	var given []*machine.ToolStep
 	for i := range answers {
@@ -55,7 +53,7 @@ func Given(s *machine.State, answers []history.StepAnswer) []*machine.ToolStep {
 	return given
 }
 
-// InTime is the error of an approval that is over: [ErrExpired].
+// InTime returns [ErrExpired] if the approval of a step has expired.
 func InTime(step *machine.ToolStep, now int64) error {
 	if a := step.Approval; a != nil && a.Expires != 0 && now >= a.Expires {
 		return ErrExpired
@@ -72,7 +70,7 @@ func stepOf(s *machine.State, number uint32) *machine.ToolStep {
 	return nil
 }
 
-// changed says how a call that may go out differs from the approved one; nil: it does not.
+// changed returns how a call that may be sent differs from the approved one; nil = it does not.
 func changed(s *machine.State, step *machine.ToolStep, payload []byte) *Mismatch {
 	if step.Approval == nil || !step.AwaitingAnswer() || step.HeldForApproval() {
 		return nil

@@ -18,12 +18,12 @@ import (
 type Program struct {
 	Pack  *pack.Pack
 	Graph *machine.Graph
-	// Conditions are those of the tools whose calls are held under one; nil of one that
-	// does not compile any more: its calls are held.
+	// Conditions are the compiled approval conditions, by tool. A condition that no longer compiles
+	// is nil, and the calls of its tool are held.
 	Conditions map[string]*expr.Program
 }
 
-// conditionsOf compiles the conditions of a graph's tools.
+// conditionsOf compiles the approval conditions of a graph's tools.
 func conditionsOf(g *machine.Graph) map[string]*expr.Program {
 	var out map[string]*expr.Program
 	for name := range g.Tools {
@@ -41,18 +41,18 @@ func conditionsOf(g *machine.Graph) map[string]*expr.Program {
 	return out
 }
 
-// Shelf is where registered packs are kept, as narrowly as the cache needs it.
+// Shelf is the part of the store that the cache uses.
 type Shelf interface {
 	// Pack resolves "id", "id@version" or "sha256:<hex>"; [machine.ErrNoPack].
 	Pack(ctx context.Context, ns uint32, ref string) (machine.PackRow, error)
 }
 
-// maxRefs bounds the references whose digests are remembered.
+// maxRefs bounds the references with a cached digest.
 const maxRefs = 512
 
-// maxHeldBytes bounds the packs and programs held in memory by the size of their
-// documents, each program counted as its pack once more. What is read and compiled of a
-// document takes some ten times its size.
+// maxHeldBytes bounds the cached packs and programs, by the size of their documents in bytes. Each
+// program counts as much as its pack. A parsed and compiled document takes about ten times its
+// size.
 const maxHeldBytes = 32 << 20
 
 type programKey struct {
@@ -60,13 +60,13 @@ type programKey struct {
 	entry  pack.Entry
 }
 
-// heldPack is a pack with the programs that were made of it.
+// heldPack is a cached pack with its compiled programs.
 type heldPack struct {
 	pack     *pack.Pack
 	compiled map[pack.Entry]*Program
 }
 
-// bytes is what it counts for.
+// bytes returns the size that the entry counts for.
 func (h *heldPack) bytes() int { return len(h.pack.Canonical) * (1 + len(h.compiled)) }
 
 type refKey struct {
@@ -74,28 +74,28 @@ type refKey struct {
 	ref string
 }
 
-// programs loads and compiles packs once. A digest is content, so neither packs
-// nor programs ever go stale; references do, when a pack is registered.
+// Cache loads and compiles each pack once. A digest identifies the content, so packs and programs
+// never become stale. References do when a pack is registered. Safe for concurrent use.
 type Cache struct {
 	store Shelf
 	opts  pack.Options
 
-	// loading makes packs, by their digests: of a crowd that comes for one that nobody has yet the
-	// first makes it. compiling makes programs, by digest and entry.
+	// loading merges concurrent loads of one pack, by digest. compiling merges concurrent
+	// compilations of one program, by digest and entry.
 	loading, compiling singleflight.Group
 
 	mu sync.Mutex
-	// held are by digest and weigh at most limit bytes, but for one pack that is larger.
+	// held is by digest and bounded by limit bytes, except for one larger pack.
 	held  *cache.LRU[string, *heldPack]
 	limit int
 	refs  *cache.LRU[refKey, string]
-	// epoch counts the registrations: a reference that was looked up before one
-	// is not remembered after it. While one is under way, only the store knows what
-	// references mean.
+	// epoch counts the registrations. A reference that was looked up before a registration is not
+	// cached after it. registering counts the active registrations; meanwhile references are
+	// resolved only from the store.
 	epoch, registering int
 }
 
-// NewCache remembers what it finds on a shelf. opts are those that packs are checked with.
+// NewCache returns a Cache of a store. opts are the options for checking packs.
 func NewCache(store Shelf, opts pack.Options) *Cache { return newCache(store, opts, maxHeldBytes) }
 
 func newCache(store Shelf, opts pack.Options, limit int) *Cache {
@@ -118,7 +118,7 @@ func (p *Cache) Of(ctx context.Context, ns uint32, s *machine.State) (*Program, 
 	return prog, nil
 }
 
-// Start returns the program for a run that is to begin.
+// Start returns the program for a new run.
 func (p *Cache) Start(ctx context.Context, ns uint32, ref string, entry pack.Entry) (*Program, error) {
 	digest, err := p.Resolve(ctx, ns, ref)
 	if err != nil {
@@ -161,9 +161,8 @@ func (p *Cache) compiled(key programKey) *Program {
 	return nil
 }
 
-// hold remembers a pack and, unless entry is nil, its program for that entry. Packs that
-// were used longest ago are forgotten for it; one that alone is too large loses its
-// programs.
+// hold caches a pack and, unless entry is nil, its program for that entry. The least recently used
+// packs are evicted. A pack that alone exceeds the limit loses its programs.
 func (p *Cache) hold(loaded *pack.Pack, entry *pack.Entry, graph *machine.Graph) *Program {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -185,8 +184,8 @@ func (p *Cache) hold(loaded *pack.Pack, entry *pack.Entry, graph *machine.Graph)
 	return prog
 }
 
-// EntryRefused gives an entry that the pack does not have its typed form, INVALID_ARGUMENT
-// NO_SUCH_ENTRY with those that there are; other errors stay as they are.
+// EntryRefused converts the error of an entry that the pack does not have to INVALID_ARGUMENT
+// NO_SUCH_ENTRY with the allowed entries. Other errors are returned unchanged.
 func EntryRefused(err error) error {
 	var entry *pack.EntryError
 	if !errors.As(err, &entry) {
@@ -197,7 +196,7 @@ func EntryRefused(err error) error {
 	}
 }
 
-// Resolve turns a reference into a digest.
+// Resolve resolves a reference to a digest.
 func (p *Cache) Resolve(ctx context.Context, ns uint32, ref string) (string, error) {
 	key := refKey{ns: ns, ref: ref}
 	p.mu.Lock()
@@ -219,8 +218,8 @@ func (p *Cache) Resolve(ctx context.Context, ns uint32, ref string) (string, err
 	return row.Digest, nil
 }
 
-// register begins a registration; the function that it returns ends it, with all
-// that references meant before forgotten.
+// Registering starts a registration. The returned function ends it and clears all cached
+// references.
 func (p *Cache) Registering() (registered func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -234,7 +233,7 @@ func (p *Cache) Registering() (registered func()) {
 	}
 }
 
-// loaded is a pack that is held, else nil.
+// loaded returns a cached pack, or nil.
 func (p *Cache) loaded(digest string) *pack.Pack {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -260,7 +259,7 @@ func (p *Cache) Pack(ctx context.Context, ns uint32, digest string) (*pack.Pack,
 	return loaded.(*pack.Pack), nil
 }
 
-// load checks a stored pack, unless somebody has.
+// load checks a stored pack, unless it was cached meanwhile.
 func (p *Cache) load(row machine.PackRow, digest string) (*pack.Pack, error) {
 	if loaded := p.loaded(digest); loaded != nil {
 		return loaded, nil
@@ -279,7 +278,7 @@ func (p *Cache) load(row machine.PackRow, digest string) (*pack.Pack, error) {
 	return loaded, nil
 }
 
-// Row reads a pack as it is stored; NOT_FOUND PACK_NOT_FOUND.
+// Row reads the stored row of a pack; NOT_FOUND PACK_NOT_FOUND.
 func (p *Cache) Row(ctx context.Context, ns uint32, ref string) (machine.PackRow, error) {
 	row, err := p.store.Pack(ctx, ns, ref)
 	if errors.Is(err, machine.ErrNoPack) {

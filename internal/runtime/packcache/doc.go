@@ -1,7 +1,8 @@
-// Package packcache compiles registered packs, once per content and entry.
+// Package packcache compiles registered packs, once for each content and entry.
 //
-// Owns: the memory of compiled packs, bounded by their documents' size, and what references meant
-// when they were last looked up.
-// Keeps: a digest is content, so a [Program] never goes stale; a reference does, and is not
-// remembered across a registration. Programs are immutable and shared by all runs.
+// Owns: the compiled packs in memory, bounded by the size of their documents, and the last digests
+// of references.
+//
+// Guarantees: a digest identifies the content, so a [Program] never becomes stale. A reference
+// does, and is not cached across a registration. Programs are immutable and shared by all runs.
 package packcache

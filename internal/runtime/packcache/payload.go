@@ -6,23 +6,24 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// AgentParameters is the JSON Schema of what a turn gives an agent whose tool the
-// pack does not declare (semantics §10).
+// AgentParameters is the JSON Schema of the payload for an agent whose tool the pack does not
+// declare (docs/reference/semantics.md §10).
 var AgentParameters = json.RawMessage(`{"type":"object","additionalProperties":false,"required":["message"],"properties":{` +
 	`"message":{"type":"string","description":"What the agent is to do"},` +
 	`"variables":{"type":"object","description":"Values of the agent's variables"},` +
 	`"data":{"type":"array","items":{},"description":"Structured parts of the message"}}}`)
 
-// AgentPayload is what a turn gives an agent.
+// AgentPayload is the payload that a turn sends to an agent.
 type AgentPayload struct {
 	Message   *string                    `json:"message"`
 	Variables map[string]json.RawMessage `json:"variables"`
 	Data      []json.RawMessage          `json:"data"`
 }
 
-// ReadAgentPayload reads the payload of a delegation: what is decided about and what is sent are
-// read by it alike. A tool that the pack declares itself may have members of its own, which no
-// agent is sent; none of them differs from ours by case only. The error says what is wrong.
+// ReadAgentPayload parses the payload of a delegation. The check of a call and its sending both use
+// it, so they read the same values. A tool that the pack declares may have additional members,
+// which are not sent to the agent. An additional member must not differ from a known one only in
+// case. The error says what is wrong.
 func ReadAgentPayload(payload []byte, declared bool) (AgentPayload, error) {
 	names := strictjson.Closed
 	if declared {
@@ -33,7 +34,7 @@ func ReadAgentPayload(payload []byte, declared bool) (AgentPayload, error) {
 	return p, err
 }
 
-// CheckAgentPayload says what is wrong with the payload of a delegation, or "".
+// CheckAgentPayload returns what is wrong with the payload of a delegation, or "".
 func CheckAgentPayload(payload []byte, declared bool) string {
 	p, err := ReadAgentPayload(payload, declared)
 	switch {
@@ -42,8 +43,8 @@ func CheckAgentPayload(payload []byte, declared bool) string {
 	case !declared && p.Message == nil && len(p.Data) == 0:
 		return "message: is required"
 	}
-	// A2A carries data and variables as google.protobuf.Value: what nobody could be sent is
-	// refused before anybody approves it.
+	// A2A sends data and variables as google.protobuf.Value. A number that cannot be sent is
+	// refused before the call is approved.
 	if err := strictjson.Doubles(payload); err != nil {
 		return "an agent is sent numbers as doubles: " + err.Error()
 	}

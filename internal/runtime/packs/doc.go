@@ -1,6 +1,7 @@
-// Package packs is the room of packs: validating, registering, reading and listing.
+// Package packs validates, registers, reads and lists packs.
 //
-// Owns: what it takes for a document to be registered, and nothing of those that are.
-// Keeps: a digest names the same bytes for ever; a name that is taken moves only when it is asked
-// to; a registration whose outcome is unknown ends the process like any commit.
+// Owns: the rules for registering a document. The registered packs are in the store.
+//
+// Guarantees: a digest always names the same bytes. An existing name moves to other bytes only on
+// request. A registration with an unknown outcome ends the process, like any commit.
 package packs

@@ -20,28 +20,29 @@ type RegisterRequest struct {
 	Document []byte
 	// Strict names a published schema to apply exactly; "" = the operator's.
 	Strict string
-	// RequireBounded refuses a pack with an entry whose loop nothing of the pack
-	// bounds. The operator may ask for it of every pack.
+	// RequireBounded refuses a pack if the loop of one of its entries has no bound in the pack. The
+	// operator may require it for every pack.
 	RequireBounded bool
-	// Move lets a taken id@version name other bytes.
+	// Move lets an existing id@version name other bytes.
 	Move bool
-	// KeepDefault leaves what the bare id means; else it means this version.
+	// KeepDefault keeps the version that the bare id refers to; otherwise it refers to this
+	// version.
 	KeepDefault bool
 }
 
-// PackAnswer is a registered pack, or why a document is none.
+// PackAnswer is a registered pack, or the diagnostics of an invalid document.
 type PackAnswer struct {
-	// Row is as it is stored; zero if the document has errors.
+	// Row is the stored row; zero if the document has errors.
 	Row machine.PackRow
 	// Pack is nil if the document has errors.
 	Pack        *pack.Pack
 	Diagnostics []pack.Diagnostic
-	// Duplicate: the same bytes already had this name.
+	// Duplicate reports whether the same bytes already had this name.
 	Duplicate bool
 }
 
-// ValidatePack reads a document and stores nothing. Takes the scope packs:write
-// or runs:read.
+// ValidatePack checks a document and stores no data. It requires the scope packs:write or
+// runs:read.
 func (r *Registry) ValidatePack(req RegisterRequest) (PackAnswer, error) {
 	if err := policy.Require(req.Principal, policy.PacksWrite|policy.RunsRead); err != nil {
 		return PackAnswer{}, runtime.Denied(err)
@@ -65,10 +66,12 @@ func (r *Registry) loadPack(req *RegisterRequest) (PackAnswer, error) {
 	return PackAnswer{Pack: loaded, Diagnostics: found}, nil
 }
 
-// RegisterPack validates a document, stores it by its digest and names it
-// id@version. The same bytes again are the same answer. A document with errors
-// is INVALID_ARGUMENT PACK_INVALID; the answer still has the diagnostics. Other
-// bytes under a taken name are ALREADY_EXISTS PACK_VERSION_TAKEN without Move.
+// RegisterPack validates a document, stores it by its digest, and names it id@version. Registering
+// the same bytes again returns the same answer.
+//
+// Errors: INVALID_ARGUMENT PACK_INVALID for a document with errors, where the answer has the
+// diagnostics; ALREADY_EXISTS PACK_VERSION_TAKEN for other bytes under an existing name without
+// Move.
 func (r *Registry) RegisterPack(ctx context.Context, req RegisterRequest) (PackAnswer, error) {
 	ns, err := r.cfg.Engine.Admit(req.Call, policy.PacksWrite)
 	if err != nil {
@@ -85,7 +88,7 @@ func (r *Registry) RegisterPack(ctx context.Context, req RegisterRequest) (PackA
 	return answer, err
 }
 
-// put stores a pack that was accepted; references mean nothing to anybody meanwhile.
+// put stores a valid pack. Meanwhile the cache resolves references only from the store.
 func (r *Registry) put(ctx context.Context, ns uint32, req *RegisterRequest, answer *PackAnswer) (err error) {
 	if r.cfg.Quotas.Bounded(ns, quota.Packs) {
 		r.counting.Lock()
@@ -114,7 +117,7 @@ func (r *Registry) put(ctx context.Context, ns uint32, req *RegisterRequest, ans
 	if err == nil || errors.As(err, &refusal) {
 		return err
 	}
-	// Whatever it was: nobody knows whether the pack is stored.
+	// Any other error means that it is unknown whether the pack is stored.
 	return fmt.Errorf("%w: %w", machine.ErrIndeterminate, err)
 }
 
@@ -182,8 +185,7 @@ type PackPage struct {
 	NextPage string
 }
 
-// ListPacks lists the registered packs by id and version. size is at most
-// 1 000; 0 = 100.
+// ListPacks lists the registered packs by id and version. size is at most 1 000; 0 = 100.
 func (r *Registry) ListPacks(ctx context.Context, call runtime.Call, pageToken string, size int) (PackPage, error) {
 	ns, err := r.packNamespace(call)
 	if err != nil {
@@ -203,8 +205,8 @@ func (r *Registry) packNamespace(call runtime.Call) (uint32, error) {
 	return r.cfg.Engine.Admit(call, policy.PacksWrite|policy.RunsRead|policy.RunsWrite)
 }
 
-// PackContent returns a registered pack by its digest, without the diagnostics
-// of its document; its Source is the document as it was registered.
+// PackContent returns a registered pack by its digest, without the diagnostics of its document. Its
+// Source is the document as it was registered.
 func (r *Registry) PackContent(ctx context.Context, namespace, digest string) (*pack.Pack, error) {
 	ns, err := r.cfg.Engine.Namespace(namespace)
 	if err != nil {
@@ -213,8 +215,8 @@ func (r *Registry) PackContent(ctx context.Context, namespace, digest string) (*
 	return r.cfg.Programs.Pack(ctx, ns, digest)
 }
 
-// PackNamed resolves "id", "id@version" or a digest to a registered pack, without
-// the diagnostics of its document.
+// PackNamed resolves "id", "id@version" or a digest to a registered pack, without the diagnostics
+// of its document.
 func (r *Registry) PackNamed(ctx context.Context, call runtime.Call, ref string) (*pack.Pack, error) {
 	ns, err := r.packNamespace(call)
 	if err != nil {
@@ -227,7 +229,7 @@ func (r *Registry) PackNamed(ctx context.Context, call runtime.Call, ref string)
 	return r.cfg.Programs.Pack(ctx, ns, digest)
 }
 
-// PackRegistered is when a pack was registered, Unix nanoseconds.
+// PackRegistered returns when a pack was registered, Unix nanoseconds.
 func (r *Registry) PackRegistered(ctx context.Context, call runtime.Call, ref string) (int64, error) {
 	ns, err := r.packNamespace(call)
 	if err != nil {

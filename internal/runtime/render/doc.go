@@ -1,7 +1,8 @@
-// Package render shows a turn to its executor: the prompt with its variables and artifacts, the
-// conversation, tools, events and what is left of each budget; and names the pieces of output that
-// it writes meanwhile.
+// Package render renders a turn for its executor: the prompt with its variables and artifacts, the
+// conversation, tools, events, and the remaining budgets. It also defines the pieces of output that
+// the executor sends during the turn.
 //
-// Owns: nothing of a run; it reads what was and what the pack says.
-// Keeps: the same state renders the same, but for what is left of the time.
+// Owns: no data of runs; it reads their history and the pack.
+//
+// Guarantees: the same state renders the same turn, except for the remaining time.
 package render

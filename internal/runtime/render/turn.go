@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// TurnView is an open turn with all that its executor needs.
+// TurnView is an open turn with everything that its executor needs.
 type TurnView struct {
 	TurnRef
 	RunID string
@@ -25,31 +25,31 @@ type TurnView struct {
 	Orchestration machine.Orchestration
 	// System is the rendered prompt.
 	System string
-	// Definition is what the pack says of the prompt: parameters, overrides,
-	// validators and more, handed on as they are.
+	// Definition is the prompt in the pack: parameters, overrides, validators and more, unchanged.
 	Definition *pack.Prompt
-	// Messages of the state's conversation, oldest first.
+	// Messages are the state's conversation, oldest first.
 	Messages []machine.Message
-	// Tools that the prompt lists and neither it nor the run that delegated blocks, in its order.
+	// Tools are the tools that the prompt lists, in its order, without those that the prompt or the
+	// delegating run blocks.
 	Tools []ToolView
-	// Events that move the run from here, sorted; none in a terminal state.
+	// Events are the events that leave the state, sorted; none in a terminal state.
 	Events []string
 	// Slots are the artifacts that the state declares, sorted by name.
 	Slots []ArtifactSlot
-	// Steps of the visit so far, with their answers; see [history.MaxStepBytes].
+	// Steps are the steps of the visit so far, with their answers; see [history.MaxStepBytes].
 	Steps []history.StepView
-	// Remaining is what is left of each budget.
+	// Remaining is the remaining amount of each budget.
 	Remaining machine.Remaining
 }
 
 // ToolView is one tool that a turn may call.
 type ToolView struct {
-	// Name is the pack's key, or the member key of an agent.
+	// Name is the key in the pack, or the member key of an agent.
 	Name        string
 	Description string
 	// Parameters is a JSON Schema; empty = any object.
 	Parameters json.RawMessage
-	// Agent: calling it starts a run of that agent.
+	// Agent reports whether a call starts a run of an agent.
 	Agent bool
 }
 
@@ -59,7 +59,7 @@ type ArtifactSlot struct {
 	machine.Artifact
 }
 
-// TurnRef is the identity of an open turn.
+// TurnRef identifies an open turn.
 type TurnRef struct {
 	// Seq is the record that opened the turn.
 	Seq     uint64
@@ -68,13 +68,13 @@ type TurnRef struct {
 	Prompt  string
 	// NotBefore is the end of the backoff, Unix nanoseconds; 0 = now.
 	NotBefore int64
-	// Token is the caller's right to act on the turn; "" = the caller has none
-	// (a run of WORKERS, a turn that somebody else opened, a restarted server):
-	// GetTurn gives one.
+	// Token is the caller's right to act on the turn. It is "" for a caller without one: the run
+	// has the execution WORKERS, another caller opened the turn, or the server restarted. GetTurn
+	// then returns one.
 	Token string
 }
 
-// Ref is the identity of a state's open turn, without a token.
+// Ref returns the identity of a state's open turn, without a token.
 func Ref(g *machine.Graph, s *machine.State) *TurnRef {
 	ref := &TurnRef{Seq: s.Turn.Seq, Attempt: s.Turn.Attempt, State: s.Current, NotBefore: s.Turn.NotBefore}
 	if node := g.States[s.Current]; node != nil {
@@ -83,7 +83,7 @@ func Ref(g *machine.Graph, s *machine.State) *TurnRef {
 	return ref
 }
 
-// Turn reads and renders everything that belongs to the open turn.
+// Turn reads and renders the open turn of a state.
 func (r *Renderer) Turn(ctx context.Context, key machine.RunKey, prog *packcache.Program, s *machine.State) (TurnView, error) {
 	node := prog.Graph.States[s.Current]
 	view := TurnView{TurnRef: *Ref(prog.Graph, s), RunID: s.RunID, Run: s, Orchestration: node.Orchestration}
@@ -132,8 +132,8 @@ func toolsOf(prog *packcache.Program, promptKey string, policy *machine.ToolPoli
 	return tools
 }
 
-// prompt fills a template with the run's variables and its artifacts as
-// they are now; only those that the template names are read.
+// prompt renders a template with the variables and the current artifacts of the run. It reads only
+// the artifacts that the template names.
 func (r *Renderer) prompt(ctx context.Context, key machine.RunKey, prog *packcache.Program, s *machine.State, src string) (string, error) {
 	variables, err := r.variables(ctx, key)
 	if err != nil {
@@ -165,8 +165,8 @@ func scopeValue(v *history.Artifact) any {
 	return string(v.Value)
 }
 
-// artifactsNamed lists the artifacts that a template names, by itself or in the
-// fragments that it includes.
+// artifactsNamed returns the artifacts that a template names, directly or in the fragments that it
+// includes.
 func artifactsNamed(src string, fragments map[string]string) []string {
 	var names []string
 	seen := map[string]bool{}
@@ -187,7 +187,7 @@ func artifactsNamed(src string, fragments map[string]string) []string {
 	return names
 }
 
-// variables reads what the run was started with.
+// variables reads the variables that the run was started with.
 func (r *Renderer) variables(ctx context.Context, key machine.RunKey) (map[string]any, error) {
 	variables, err := r.past.Variables(ctx, key)
 	if err != nil {
@@ -204,7 +204,7 @@ func (r *Renderer) variables(ctx context.Context, key machine.RunKey) (map[strin
 	return values, nil
 }
 
-// messages reads the window of the conversation that the open turn sees.
+// messages reads the part of the conversation that the open turn sees.
 func (r *Renderer) messages(ctx context.Context, key machine.RunKey, s *machine.State) ([]machine.Message, error) {
 	i := slices.IndexFunc(s.Conversations, func(c machine.Conversation) bool { return c.State == s.Current })
 	if i < 0 {
@@ -213,7 +213,7 @@ func (r *Renderer) messages(ctx context.Context, key machine.RunKey, s *machine.
 	return r.past.Conversation(ctx, key, s.Conversations[i])
 }
 
-// NoTurn is the refusal of a run that has no open turn to show.
+// NoTurn returns the error for a run without an open turn.
 func NoTurn(reason, message string, s *machine.State) error {
 	return &machine.Error{
 		Code: machine.CodeFailedPrecondition, Reason: reason, Field: "run_id", Message: message, Seq: s.Seq,

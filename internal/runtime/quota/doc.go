@@ -1,7 +1,8 @@
-// Package quota says how much of the sidecar one namespace and one principal may have: calls and
-// starts in a time, runs that have not ended, streams, and of what others count how many.
+// Package quota limits how much of the sidecar one namespace and one principal may use: calls and
+// starts per time, open runs, streams, and resources that other packages count.
 //
-// Owns: the table of the bounds in force, the rates, and the counts of open runs and streams.
-// Keeps: a bound that no caller passes, however many ask at once; runs that are open are counted
-// from the store, so that a restart changes no count. A nil [Limits] bounds nothing.
+// Owns: the current table of bounds; the rates; the counts of open runs and streams.
+//
+// Guarantees: no bound is exceeded, however many callers ask at once. Open runs are counted from
+// the store, so a restart changes no count. A nil [Limits] has no bounds.
 package quota

@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// maxPrincipals bounds the principals whose rates are remembered at once. Forgetting one
-// gives it a full allowance again, nothing worse.
+// maxPrincipals bounds the principals with remembered rates. An evicted principal only gets its
+// full allowance again.
 const maxPrincipals = 10_000
 
 // key is one resource of one holder.
@@ -22,25 +22,25 @@ type key struct {
 	resource Resource
 }
 
-// Limits has the bounds in force and what is taken of those that are counted here. Safe for
-// concurrent use. The nil Book bounds nothing.
+// Limits holds the current bounds and the usage of resources that are counted here. A nil Limits
+// has no bounds. Safe for concurrent use.
 type Limits struct {
 	// names are the served namespaces by number.
 	names map[uint32]string
-	// served are the same names.
+	// served are the same names as a set.
 	served map[string]bool
 	table  atomic.Pointer[Table]
 
 	mu sync.Mutex
-	// rates of namespaces are at most as many as there are namespaces.
+	// spaces are the rates of namespaces, at most as many as there are namespaces.
 	spaces     map[key]*meter
 	principals *cache.LRU[key, *meter]
-	// open has what is taken and will be given back, refused how often there was too little.
+	// open counts what is in use until it is released. refused counts the refusals.
 	open    map[key]int64
 	refused map[key]int64
 }
 
-// New makes a book for these namespaces without any bound; see [Limits.Replace].
+// New returns Limits without any bound for these namespaces; see [Limits.Replace].
 func New(namespaces map[string]uint32) *Limits {
 	b := &Limits{
 		names: map[uint32]string{}, served: map[string]bool{}, spaces: map[key]*meter{},
@@ -52,11 +52,11 @@ func New(namespaces map[string]uint32) *Limits {
 	return b
 }
 
-// Replace puts another table in force. What is held stays held, also where it is more
-// than is allowed now; nothing is added to it.
+// Replace applies a new table. What is in use stays in use, even above a new bound; no more is
+// granted then.
 func (b *Limits) Replace(t *Table) { b.table.Store(t) }
 
-// Name is the name of a namespace's number.
+// Name returns the name of a namespace.
 func (b *Limits) Name(number uint32) string {
 	if b == nil {
 		return ""
@@ -64,7 +64,7 @@ func (b *Limits) Name(number uint32) string {
 	return b.names[number]
 }
 
-// Most is the bound of a holder; 0 = none.
+// Most returns the bound of a holder; 0 = none.
 func (b *Limits) Most(h Holder, r Resource) int64 {
 	if b == nil {
 		return 0
@@ -73,8 +73,8 @@ func (b *Limits) Most(h Holder, r Resource) int64 {
 	return most
 }
 
-// Within refuses a count of a namespace's resource that is more than it may have. Who asks
-// keeps others from counting meanwhile.
+// Within refuses a count of a namespace's resource that exceeds its bound. The caller must prevent
+// concurrent counting.
 func (b *Limits) Within(ns uint32, r Resource, count int) error {
 	h := Namespace(b.Name(ns))
 	if most := b.Most(h, r); most > 0 && int64(count) > most {
@@ -83,19 +83,21 @@ func (b *Limits) Within(ns uint32, r Resource, count int) error {
 	return nil
 }
 
-// Bounded reports whether a namespace has a bound of a resource.
+// Bounded reports whether a namespace has a bound for a resource.
 func (b *Limits) Bounded(ns uint32, r Resource) bool { return b.Most(Namespace(b.Name(ns)), r) > 0 }
 
-// Spend takes one of what there is so much of in a time; back gives it back, once or not
-// at all. now may be of any clock that goes on evenly.
+// Spend takes one unit of a rate. back returns the unit; call it at most once. now may be from any
+// monotonic clock.
 func (b *Limits) Spend(h Holder, r Resource, now time.Time) (back func(), err error) {
 	return b.SpendElse(h, r, 0, now)
 }
 
-// SpendElse is [Limits.Spend] with a rate a second, 0 = none, for who is not in the table.
+// SpendElse is [Limits.Spend] with a rate per second for holders without an entry in the table; 0 =
+// no bound.
 func (b *Limits) SpendElse(h Holder, r Resource, rate float64, now time.Time) (back func(), err error) {
 	back = func() {}
-	// The name of a namespace is its caller's: nothing is kept for one that is none.
+	// The caller chooses the name of the namespace. No data is kept for a namespace that is not
+	// served.
 	if b == nil || !h.principal && !b.served[h.name] {
 		return back, nil
 	}
@@ -120,7 +122,7 @@ func (b *Limits) SpendElse(h Holder, r Resource, rate float64, now time.Time) (b
 	}, nil
 }
 
-// meter is that of a resource, made anew where its pace is another one by now.
+// meter returns the meter of a resource. It creates a new one if the pace has changed.
 func (b *Limits) meter(k key, p pace) *meter {
 	m := b.spaces[k]
 	if k.principal {
@@ -138,7 +140,7 @@ func (b *Limits) meter(k key, p pace) *meter {
 	return m
 }
 
-// Enter takes a place of each holder, of all or of none; leave gives them back.
+// Enter takes one unit for each holder, for all or for none; leave releases them.
 func (b *Limits) Enter(r Resource, holders ...Holder) (leave func(), err error) {
 	if b == nil {
 		return func() {}, nil
@@ -173,8 +175,8 @@ func (b *Limits) refuse(h Holder, r Resource, most, got int64, wait time.Duratio
 	return b.refusal(h, r, most, got, wait)
 }
 
-// refusal counts a refusal and makes it; the mutex is held. Principals are counted
-// together: their names are the callers'.
+// refusal counts a refusal and returns its error. The caller holds the mutex. All principals share
+// one count, because callers choose their names.
 func (b *Limits) refusal(h Holder, r Resource, most, got int64, wait time.Duration) error {
 	counted := h
 	if h.principal {
@@ -191,16 +193,17 @@ func (b *Limits) refusal(h Holder, r Resource, most, got int64, wait time.Durati
 	}
 }
 
-// Figure is one resource of one namespace, or of all principals together.
+// Figure is the state of one resource of one namespace, or of all principals together.
 type Figure struct {
 	// Namespace is "" for principals.
 	Namespace string
 	Resource  Resource
-	// Most is the bound, 0 = none; Open what is taken, as far as it is counted here.
+	// Most is the bound, 0 = none. Open is the number in use, if it is counted here.
 	Most, Open, Refused int64
 }
 
-// Figures lists what is bounded, was refused or is taken, by namespace and resource.
+// Figures lists the resources that have a bound, a refusal or a unit in use, by namespace and
+// resource.
 func (b *Limits) Figures() []Figure {
 	if b == nil {
 		return nil

@@ -6,16 +6,16 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// maxBurst is the most of a rate beside the table that is let through at once.
+// maxBurst is the largest burst of a rate that is not in the table.
 const maxBurst = 1 << 20
 
-// pace is how much comes in a second, and how much is let through at once; zero: any number.
+// pace is a rate per second and its burst; zero = unlimited.
 type pace struct {
 	every rate.Limit
 	burst int
 }
 
-// paceOf is that of a bound: as much is let through at once as comes in its unit of time.
+// paceOf returns the pace of a bound. The burst is the number per unit of time.
 func paceOf(r Resource, most int64) pace {
 	every := rate.Limit(most)
 	if r == Starts {
@@ -24,11 +24,11 @@ func paceOf(r Resource, most int64) pace {
 	return pace{every, int(most)}
 }
 
-// perSecond is the pace of a rate that is in no table.
+// perSecond returns the pace of a rate that is not in a table.
 func perSecond(n float64) pace { return pace{rate.Limit(n), max(1, int(min(n, maxBurst)))} }
 
-// meter is what is left of a resource. Its time never goes back: who asks late, or gives back
-// what was taken before, would else bring the time in between a second time.
+// meter is a token bucket of one resource. Its time never goes back. Otherwise a caller with an
+// earlier time, or a returned unit, would earn the time in between twice.
 type meter struct {
 	pace
 	left *rate.Limiter
@@ -37,7 +37,7 @@ type meter struct {
 
 func newMeter(p pace) *meter { return &meter{pace: p, left: rate.NewLimiter(p.every, p.burst)} }
 
-// take takes one at a time, or says after how long there is one.
+// take takes one unit. If none is left, it returns the time until one is.
 func (m *meter) take(now time.Time) (wait time.Duration, ok bool) {
 	if now.After(m.now) {
 		m.now = now
@@ -49,5 +49,5 @@ func (m *meter) take(now time.Time) (wait time.Duration, ok bool) {
 	return max(time.Duration(missing/float64(m.every)*float64(time.Second)), time.Millisecond), false
 }
 
-// finish puts one back that was taken.
+// giveBack returns one unit.
 func (m *meter) giveBack() { m.left.ReserveN(m.now, -1) }

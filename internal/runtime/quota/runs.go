@@ -11,43 +11,45 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Counter counts what is stored.
+// Counter counts stored runs.
 type Counter interface {
 	// CountRuns counts the runs in any of the statuses.
 	CountRuns(ctx context.Context, ns uint32, statuses []machine.Status) (int, error)
 }
 
-// Runs counts the runs that have not ended, in each namespace and in all of them, those
-// that are about to begin included. The store is asked once, at the first start; commits
-// keep the count. A run that was imported before its end is counted from the next process on.
+// Runs counts the open runs of each namespace and of all namespaces, including runs that are about
+// to start. The store is asked once, at the first start; commits update the count. A run that was
+// imported before its end is counted only after the next restart.
 type Runs struct {
 	limits *Limits
 	store  Counter
-	// limit is that of all namespaces together.
+	// limit is the bound of all namespaces together.
 	limit int64
 
-	// first lets one ask; who comes meanwhile has the answer then, and stops nobody's commits.
+	// first serializes the first count. Concurrent starts wait for it; commits of other runs do
+	// not.
 	first sync.Mutex
-	// loading keeps those out that begin or end a run while the store is asked.
+	// loading blocks commits that start or end a run while the store is counted.
 	loading sync.RWMutex
 	loaded  atomic.Bool
-	// total is guarded by the book's mutex.
+	// total is guarded by the mutex of limits.
 	total int64
 }
 
-// activeStatuses are those of runs that have not ended.
+// activeStatuses are the statuses of open runs.
 var activeStatuses = []machine.Status{machine.Running, machine.Waiting}
 
-// drainRetry is the pause asked of who finds too many runs.
+// drainRetry is the retry delay of a start that is refused because of too many runs.
 const drainRetry = time.Second
 
-// NewRuns counts the runs of the book's namespaces; it asks nothing yet.
+// NewRuns returns Runs for the namespaces of book. It does not read the store yet.
 func NewRuns(book *Limits, store Counter, limit int) *Runs {
 	return &Runs{limits: book, store: store, limit: int64(limit)}
 }
 
-// Begin admits a run of a principal, or refuses what would pass a bound: of all runs, of
-// those of the namespace, of starts. settle is told, once, whether the run was begun.
+// Begin admits a run of a principal. It refuses a run that exceeds a bound: of all runs, of the
+// runs of the namespace, or of starts. The caller must call settle once, and say whether the run
+// was created.
 func (r *Runs) Begin(ctx context.Context, ns uint32, principal string, now time.Time) (settle func(begun bool), err error) {
 	if err := r.load(ctx); err != nil {
 		return nil, err
@@ -104,8 +106,8 @@ func (r *Runs) left(space Holder) {
 	r.limits.open[key{space, OpenRuns}]--
 }
 
-// load counts what is stored. The store's own count is made first, while others go on:
-// what it keeps of it makes the second one cheap.
+// load counts the stored runs. It counts once before it blocks commits, because the store caches
+// the result and the second count is fast.
 func (r *Runs) load(ctx context.Context) error {
 	if r.loaded.Load() {
 		return nil
@@ -146,15 +148,15 @@ func (r *Runs) count(ctx context.Context) (map[key]int64, error) {
 	return open, nil
 }
 
-// Committing says that a run is about to be led from one state to the next, before being
-// nil at its beginning. [Runs.Committed] must follow.
+// Committing announces a commit that leads a run from one state to the next; before is nil for a
+// new run. [Runs.Committed] must follow.
 func (r *Runs) Committing(before, after *machine.State) {
 	if counts(before, after) {
 		r.loading.RLock()
 	}
 }
 
-// Committed says whether that is stored, and returns whether a run has begun by it.
+// Committed records whether the commit was stored. It reports whether the commit created a run.
 func (r *Runs) Committed(before, after *machine.State, stored bool) (begun bool) {
 	if !counts(before, after) {
 		return false
@@ -166,7 +168,7 @@ func (r *Runs) Committed(before, after *machine.State, stored bool) (begun bool)
 	return stored && before == nil
 }
 
-// counts: the run begins or ends by it.
+// counts reports whether the commit creates or ends a run.
 func counts(before, after *machine.State) bool {
 	return before == nil || after.Status.Terminal() && !before.Status.Terminal()
 }

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Resource is what there is a bound of, by its name in the file of quotas.
+// Resource is a resource with a bound, by its name in the quota file.
 type Resource string
 
-// The resources. Principals have bounds of the first three alone.
+// The resources. Principals have bounds only for the first three.
 const (
 	Calls     Resource = "calls_per_second"
 	Starts    Resource = "starts_per_minute"
@@ -31,28 +31,28 @@ var (
 // maxBound is the largest bound.
 const maxBound = 1_000_000_000
 
-// Bounds are those of one holder; 0 = none.
+// Bounds are the bounds of one holder; 0 = none.
 type Bounds map[Resource]int64
 
-// Table says who may have how much. It does not change once it is in force.
+// Table holds the bounds of all holders. It is immutable once it is applied.
 type Table struct {
-	// Namespace and Principal hold for those that are not named below, and for what is not
-	// said of those that are.
+	// Namespace and Principal are the defaults: for holders that are not named below, and for
+	// resources that a named holder does not set.
 	Namespace, Principal Bounds
 	// Namespaces and Principals are by name.
 	Namespaces, Principals map[string]Bounds
 }
 
-// Holder is who has something: a namespace or a principal.
+// Holder is the user of a resource: a namespace or a principal.
 type Holder struct {
 	principal bool
 	name      string
 }
 
-// Namespace is the holder of what is of one namespace.
+// Namespace returns the holder for one namespace.
 func Namespace(name string) Holder { return Holder{name: name} }
 
-// Principal is the holder of what one principal has, in all namespaces together.
+// Principal returns the holder for one principal, over all namespaces.
 func Principal(name string) Holder { return Holder{principal: true, name: name} }
 
 func (h Holder) kind() string {
@@ -62,7 +62,7 @@ func (h Holder) kind() string {
 	return "namespace"
 }
 
-// of is a bound, 0 = none; said: the table has it.
+// of returns a bound, 0 = none. said reports whether the table sets it.
 func (t *Table) of(h Holder, r Resource) (most int64, said bool) {
 	if t == nil {
 		return 0, false
@@ -78,7 +78,7 @@ func (t *Table) of(h Holder, r Resource) (most int64, said bool) {
 	return most, said
 }
 
-// Validate lists all faults at once; served are the namespaces that there are.
+// Validate returns all errors of the table at once. served are the configured namespaces.
 func (t *Table) Validate(served []string) error {
 	faults := append(t.Namespace.faults("namespace", ofNamespace), t.Principal.faults("principal", ofPrincipal)...)
 	for _, name := range slices.Sorted(maps.Keys(t.Namespaces)) {

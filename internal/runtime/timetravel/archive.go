@@ -13,30 +13,30 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Archive proves what is stored of a run and makes a portable file of it. It is
-// optional: a store whose bytes are not the engine's to see has none.
+// Archive verifies the stored data of a run, and exports and imports runs as portable files. It is
+// optional: a store without access to the raw bytes has none.
 type Archive interface {
-	// Prove replays a run's journal and compares the stored bytes; what is wrong is
-	// in the proof. [machine.ErrNoRun].
+	// Prove replays a run's journal and compares the stored bytes. The proof contains the errors
+	// that it finds. [machine.ErrNoRun].
 	Prove(ctx context.Context, ns uint32, run string, g *machine.Graph) (machine.Proof, error)
-	// Export writes the file; [machine.ErrNoRun].
+	// Export writes the file of a run; [machine.ErrNoRun].
 	Export(ctx context.Context, ns uint32, run string, out io.Writer) error
-	// Unpack takes a file in, to be given back to Discard.
+	// Unpack reads a file. The caller must pass the result to Discard.
 	Unpack(in io.Reader) (machine.Export, error)
 	Discard(x machine.Export) error
-	// Import proves an unpacked file and stores its run, marked as imported.
+	// Import verifies an unpacked file and stores its run, marked as imported.
 	Import(ctx context.Context, ns uint32, x machine.Export, row machine.PackRow, g *machine.Graph, at int64) (st *machine.State, duplicate bool, err error)
 }
 
-// VerifyRun proves a run's journal: its chain over the stored bytes, and that its
-// inputs make exactly its records and state (§12). Nothing is executed. What is
-// wrong is in the proof, which names the first bad record.
+// VerifyRun verifies a run's journal: its hash chain over the stored bytes, and that its inputs
+// produce exactly its records and state (docs/reference/semantics.md §12). It executes no tools or
+// models. The proof contains the errors and names the first bad record.
 func (r *Service) VerifyRun(ctx context.Context, ref runtime.RunRef) (machine.Proof, error) {
 	key, err := r.archived(ref)
 	if err != nil {
 		return machine.Proof{}, err
 	}
-	// Not the cached state: what is stored is to be proven.
+	// The stored state is verified, not the cached one.
 	head, err := r.cfg.Store.Head(ctx, key.Namespace, key.ID)
 	if errors.Is(err, machine.ErrNoRun) {
 		return machine.Proof{}, history.Absent(err)
@@ -51,8 +51,8 @@ func (r *Service) VerifyRun(ctx context.Context, ref runtime.RunRef) (machine.Pr
 	return r.cfg.Archive.Prove(ctx, key.Namespace, key.ID, prog.Graph)
 }
 
-// ExportRun writes the portable file of a run as it is now. It takes the scope
-// runs:read: the file has the blobs that the run refers to.
+// ExportRun writes the portable file of a run as it is now. It requires the scope runs:read,
+// because the file contains the blobs that the run refers to.
 func (r *Service) ExportRun(ctx context.Context, ref runtime.RunRef, out io.Writer) error {
 	if err := policy.Require(ref.Principal, policy.RunsRead); err != nil {
 		return runtime.Denied(err)
@@ -81,12 +81,12 @@ func archiveOff() error {
 	}
 }
 
-// ImportRun stores the run of a portable file, to be read, compared and forked;
-// it takes no input (IMPORTED). The same file again is a duplicate.
+// ImportRun stores the run of a portable file. The run can be read, compared and forked, but
+// accepts no input (IMPORTED). Importing the same file again is a duplicate.
 //
-// Errors: PERMISSION_DENIED without the scope packs:write; INVALID_ARGUMENT
-// EXPORT_INVALID or EXPORT_TRUNCATED, FAILED_PRECONDITION EXPORT_NEWER,
-// RESOURCE_EXHAUSTED EXPORT_TOO_LARGE, ALREADY_EXISTS RUN_EXISTS. Nothing is stored then.
+// Errors: PERMISSION_DENIED without the scope packs:write; INVALID_ARGUMENT EXPORT_INVALID or
+// EXPORT_TRUNCATED, FAILED_PRECONDITION EXPORT_NEWER, RESOURCE_EXHAUSTED EXPORT_TOO_LARGE,
+// ALREADY_EXISTS RUN_EXISTS. After an error no data is stored.
 func (r *Service) ImportRun(ctx context.Context, call runtime.Call, in io.Reader) (st *machine.State, duplicate bool, err error) {
 	ns, err := r.cfg.Engine.Admit(call, policy.PacksWrite)
 	if err != nil {
@@ -106,7 +106,7 @@ func (r *Service) ImportRun(ctx context.Context, call runtime.Call, in io.Reader
 		if err != nil {
 			return err
 		}
-		// An import that was begun is ended, whoever waits for it.
+		// An import that has begun is completed even if its caller leaves.
 		st, duplicate, err = r.cfg.Archive.Import(context.WithoutCancel(ctx), ns, x, row, graph, at)
 		return err
 	})

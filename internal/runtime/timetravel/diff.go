@@ -11,19 +11,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// Bounds of what a comparison tells.
+// Bounds of one comparison.
 const (
 	maxPath    = 1000
 	maxChanges = 1000
 	maxText    = 256 << 10
-	// maxForkDepth bounds how far the way of a fork of a fork is followed back.
+	// maxForkDepth bounds how many forks a path is followed back.
 	maxForkDepth = 16
 )
 
 // DiffRequest is the argument of [Service.DiffRuns]; runtime.RunRef names the first run.
 type DiffRequest struct {
 	runtime.RunRef
-	// Seq and OtherSeq name records; 0 = as the run is now.
+	// Seq and OtherSeq name records; 0 = the current state.
 	Seq      uint64
 	Other    string
 	OtherSeq uint64
@@ -32,32 +32,34 @@ type DiffRequest struct {
 // RunPoint is a run at a record.
 type RunPoint struct {
 	State *machine.State
-	// Messages of its conversations.
+	// Messages is the number of messages in its conversations.
 	Messages int
 }
 
-// PathStep is one state on the way of a run: a Transition, or the Origin of a
-// fork whose source is not here.
+// PathStep is one state in the path of a run: a Transition, or the Origin of a fork with a source
+// that is not in this store.
 type PathStep struct {
 	RunID        string
 	Seq          uint64
 	Event, State string
 }
 
-// Diff is what differs between two points.
+// Diff is the difference between two points.
 type Diff struct {
 	Base, Other RunPoint
-	// Common is how many states both ways begin with; the paths are behind those.
+	// Common is the number of states that both paths begin with. The paths contain the states after
+	// those.
 	Common                 int
 	BasePath, OtherPath    []PathStep
 	Visits, Edges, Budgets []machine.CountChange
 	Artifacts              []ArtifactChange
 	Variables              []ValueChange
-	// Truncated: a path was longer than what is told.
+	// Truncated reports whether a path was cut.
 	Truncated bool
 }
 
-// DiffRuns compares two points of a run, or of two runs (§12). It only reads.
+// DiffRuns compares two points of a run, or of two runs (docs/reference/semantics.md §12). It
+// changes no data.
 func (r *Service) DiffRuns(ctx context.Context, req DiffRequest) (Diff, error) {
 	key, err := r.cfg.Engine.FindReadable(req.RunRef)
 	if err != nil {
@@ -88,7 +90,7 @@ func (r *Service) DiffRuns(ctx context.Context, req DiffRequest) (Diff, error) {
 	return d, err
 }
 
-// point is everything of a run at a record that is compared.
+// point is the data of a run at a record that is compared.
 type point struct {
 	RunPoint
 	path      []PathStep
@@ -105,7 +107,7 @@ func (r *Service) point(ctx context.Context, key runtime.RunKey, seq uint64) (po
 	if err != nil {
 		return p, err
 	}
-	// A commit is one moment: all of it is compared as it was after it.
+	// A commit is one moment, so all data is compared as of the end of the commit.
 	at := p.State.Seq
 	if p.artifacts, err = r.cfg.Past.Artifacts(ctx, key, p.State, at); err != nil {
 		return p, err
@@ -124,8 +126,8 @@ func (r *Service) point(ctx context.Context, key runtime.RunKey, seq uint64) (po
 	return p, err
 }
 
-// path lists the states that a run entered up to a record. The way of a fork
-// begins with that of its source, if that is here.
+// path lists the states that a run entered up to a record. The path of a fork begins with the path
+// of its source, if the source is in this store.
 func (r *Service) path(ctx context.Context, key runtime.RunKey, last uint64, depth int) ([]PathStep, error) {
 	var path []PathStep
 	for next := uint64(1); next <= last; {
@@ -175,7 +177,7 @@ func (r *Service) stepOf(ctx context.Context, key runtime.RunKey, rec *machine.R
 	return nil, nil
 }
 
-// notFoundIsNil: a source that is not here is no fault of its fork.
+// notFoundIsNil ignores a missing source, which is not an error of its fork.
 func notFoundIsNil(err error) error {
 	if refusal, ok := errors.AsType[*machine.Error](err); ok && refusal.Code == machine.CodeNotFound {
 		return nil
@@ -183,7 +185,7 @@ func notFoundIsNil(err error) error {
 	return err
 }
 
-// paths leaves out what both ways begin with.
+// paths removes the states that both paths begin with.
 func (d *Diff) paths(a, b []PathStep) {
 	for d.Common < len(a) && d.Common < len(b) && a[d.Common].Event == b[d.Common].Event && a[d.Common].State == b[d.Common].State {
 		d.Common++

@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// jsonDiff compares two JSON documents place by place. Libraries make patches, in
-// which a pointer means what it does after the operations before it; here every
-// pointer is one into the documents as they are.
+// jsonDiff compares two JSON documents, location by location. Libraries produce patches, in which a
+// pointer depends on the operations before it. Here every pointer refers to the unchanged
+// documents.
 type jsonDiff struct {
 	changes   []ValueChange
 	truncated bool
 }
 
-// diffJSON tells the differences in the order of the documents' keys; numbers are
-// compared as they are spelt.
+// diffJSON returns the differences in the order of the documents' keys. Numbers are compared as
+// text.
 func diffJSON(a, b []byte) ([]ValueChange, bool, error) {
 	x, err := decodeExact(a)
 	if err != nil {
@@ -90,7 +90,7 @@ func (d *jsonDiff) object(path string, a, b map[string]any) error {
 	return nil
 }
 
-// pointer escapes a key as RFC 6901 asks.
+// pointer escapes a key as in RFC 6901.
 var pointer = strings.NewReplacer("~", "~0", "/", "~1")
 
 func (d *jsonDiff) array(path string, a, b []any) error {
@@ -112,7 +112,7 @@ func (d *jsonDiff) array(path string, a, b []any) error {
 	return nil
 }
 
-// add notes one change unless there are enough.
+// add adds one change, unless the bound is reached.
 func (d *jsonDiff) add(path string, kind ChangeKind, a, b any) (err error) {
 	if len(d.changes) == maxChanges {
 		d.truncated = true

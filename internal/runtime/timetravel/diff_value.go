@@ -16,11 +16,11 @@ import (
 type ChangeKind uint8
 
 const (
-	// Added: only the other point has it.
+	// Added means that only the other point has the value.
 	Added ChangeKind = iota + 1
-	// Removed: only the first point has it.
+	// Removed means that only the first point has the value.
 	Removed
-	// Changed: both have it, not alike.
+	// Changed means that both points have different values.
 	Changed
 )
 
@@ -29,7 +29,7 @@ type ValueChange struct {
 	// Path is a JSON pointer into the documents that have the value.
 	Path string
 	Kind ChangeKind
-	// Base and Other are compact JSON; nil where there is none.
+	// Base and Other are compact JSON; nil if the point has no value.
 	Base, Other []byte
 }
 
@@ -39,15 +39,15 @@ type ArtifactChange struct {
 	Kind       ChangeKind
 	// BaseBytes and OtherBytes are the sizes of the values.
 	BaseBytes, OtherBytes int
-	// JSON tells the differences of JSON values, Text a unified diff of texts, both
-	// only where the kind is Changed.
+	// JSON lists the differences of JSON values. Text is a unified diff of texts. Both are set only
+	// for the kind Changed.
 	JSON []ValueChange
 	Text string
-	// Truncated: there are more differences than were told.
+	// Truncated reports whether differences were left out.
 	Truncated bool
 }
 
-// diffArtifacts compares two lists in the order of their names.
+// diffArtifacts compares two lists that are ordered by name.
 func diffArtifacts(a, b []history.Artifact) ([]ArtifactChange, error) {
 	var changes []ArtifactChange
 	for len(a) > 0 || len(b) > 0 {
@@ -90,7 +90,7 @@ func diffArtifact(a, b *history.Artifact) (ArtifactChange, error) {
 	return change, err
 }
 
-// diffText is a unified diff with three lines of context.
+// diffText returns a unified diff with three lines of context.
 func diffText(name, a, b string) (string, bool) {
 	text := udiff.Unified(name, name, a, b)
 	if len(text) <= maxText {
@@ -98,7 +98,7 @@ func diffText(name, a, b string) (string, bool) {
 	}
 	cut := strings.LastIndexByte(text[:maxText], '\n') + 1
 	if cut < maxText/2 {
-		// A line longer than all that is told.
+		// One line is longer than the bound.
 		for cut = maxText - utf8.UTFMax; !utf8.RuneStart(text[cut]); {
 			cut--
 		}

@@ -1,7 +1,8 @@
-// Package timetravel is the room of runs at other times and places: copies from a record,
-// comparisons, proofs, portable files.
+// Package timetravel works with past states and copies of runs: forks from a record, comparisons,
+// verification, and portable files.
 //
-// Owns: what is copied into a fork, and who may be behind an approval; diffs.
-// Keeps: the source of a copy is never changed, and nothing is executed to read what was; a run
-// that a file brought takes no input.
+// Owns: the data that a fork copies; who may fork past an approval; diffs.
+//
+// Guarantees: the source of a fork is never changed. Reading a past state executes no tools or
+// models. An imported run accepts no input.
 package timetravel

@@ -23,42 +23,41 @@ import (
 // ForkRequest is the argument of [Service.ForkRun]; runtime.RunRef names the source.
 type ForkRequest struct {
 	runtime.RunRef
-	// AtSeq is the record to begin from: the state after the commit that holds it;
-	// 0 = as the run is now.
+	// AtSeq is the record to start from: the state after the commit that holds it; 0 = the current
+	// state.
 	AtSeq uint64
 	// Pack is "id", "id@version" or "sha256:<hex>"; "" = the source's.
 	Pack string
-	// Variables is one JSON object, set over the source's; empty = {}.
+	// Variables is one JSON object that overrides the source's variables; empty = {}.
 	Variables []byte
-	// Artifacts replace what these artifacts hold, whatever their mode.
+	// Artifacts replace the values of these artifacts, whatever their mode.
 	Artifacts []machine.ArtifactWrite
-	// Labels are set over the source's.
+	// Labels override the source's labels.
 	Labels []machine.Label
-	// Execution of the new run; unset = the source's.
+	// Execution is the execution of the new run; unset = the source's.
 	Execution machine.Execution
-	// MaxSteps and MaxWallTime lower the pack's; 0 = the pack's.
+	// MaxSteps and MaxWallTime lower the bounds of the pack; 0 = the pack's.
 	MaxSteps    int
 	MaxWallTime time.Duration
-	// ReuseSteps: the answered steps of the visit are answered from the record; nil
-	// = unless pack or artifacts are changed.
+	// ReuseSteps says whether the answered steps of the visit keep their recorded answers; nil =
+	// yes, unless pack or artifacts are changed.
 	ReuseSteps *bool
-	// RequestID is the idempotency id, unique per principal and namespace; "" = none.
+	// RequestID is the idempotency id, unique for each principal and namespace; "" = none.
 	RequestID string
-	// Traceparent is that of [StartRequest]: a fork is no part of its source's trace.
+	// Traceparent is the same as in [StartRequest]. A fork is not part of its source's trace.
 	Traceparent string
 }
 
-// ForkRun begins a run as a copy of another at one of its records (§12) and
-// returns it with its Origin and its open turn. The copy stands alone; pending
-// steps are not copied. Idempotent by RequestID like StartRun.
+// ForkRun creates a run as a copy of another run at one of its records (docs/reference/semantics.md
+// §12). It returns the new run with its Origin and its open turn. The copy is independent of its
+// source. Pending steps are not copied. Idempotent by RequestID like StartRun.
 //
-// Errors: PERMISSION_DENIED without the scope runs:write, or without events:external
-// for an imported run, for one that has left a state of orchestration external, and
-// into the middle of a pack that has such a state, where that is another pack or the
-// source began there; NOT_FOUND
-// RECORD_NOT_FOUND or PACK_NOT_FOUND; FAILED_PRECONDITION FORK_TERMINAL,
-// FORK_STATE_MISSING or FORK_ARTIFACT_MISMATCH; those of StartRun for variables
-// and labels, and of SetArtifacts for artifacts.
+// Errors: NOT_FOUND RECORD_NOT_FOUND or PACK_NOT_FOUND; FAILED_PRECONDITION FORK_TERMINAL,
+// FORK_STATE_MISSING or FORK_ARTIFACT_MISMATCH; those of StartRun for variables and labels, and of
+// SetArtifacts for artifacts. PERMISSION_DENIED without the scope runs:write. PERMISSION_DENIED
+// without events:external in three cases: for an imported run; for a run that has left a state with
+// external orchestration; and for a fork into the middle of a pack with an external state, if the
+// pack is another one or the source started in the middle.
 func (r *Service) ForkRun(ctx context.Context, req ForkRequest) (runtime.Answer, error) {
 	source, err := r.cfg.Engine.FindReadable(req.RunRef)
 	if err != nil {
@@ -85,7 +84,7 @@ func (r *Service) checkFork(req *ForkRequest) error {
 	return r.cfg.Terms.CheckVariables(req.Variables)
 }
 
-// prepareFork reads everything that is copied.
+// prepareFork reads all data that is copied.
 func (r *Service) prepareFork(ctx context.Context, source runtime.RunKey, req *ForkRequest, run string) (machine.Command, *packcache.Program, error) {
 	from, err := r.cfg.Engine.StateOf(ctx, source, req.AtSeq)
 	if err == nil {
@@ -135,11 +134,11 @@ func (r *Service) prepareFork(ctx context.Context, source runtime.RunKey, req *F
 	return fork, prog, r.copyBodies(ctx, source, prog.Graph, &fork)
 }
 
-// checkApproval: nobody is to get behind an approval who could not approve. A copy
-// does once more, perhaps with other values, what the source was approved for; under
-// another pack, or where an admin let the source enter in the middle, it may begin behind
-// a state that it never was in; and the history of an imported run is whoever made the
-// file's.
+// checkApproval prevents a caller that may not approve from bypassing an approval with a fork. A
+// fork executes again, perhaps with other values, what was approved in the source. With another
+// pack, or if an admin started the source in the middle, the fork may begin behind a state that the
+// source was never in. The history of an imported run is not trusted, because any author could have
+// written its file.
 func (r *Service) checkApproval(ctx context.Context, ns uint32, p runtime.Principal, g *machine.Graph, from *machine.State) error {
 	behind := from.Imported || leftExternal(g, from) || from.EntryOverride && hasExternal(g, from.Current)
 	if from.Digest != g.Digest {
@@ -155,7 +154,8 @@ func (r *Service) checkApproval(ctx context.Context, ns uint32, p runtime.Princi
 	return runtime.Denied(policy.Require(p, policy.EventsExternal))
 }
 
-// leftExternal: the run has been in a state that is moved from outside, and gone on.
+// leftExternal reports whether the run has been in a state with external orchestration and has left
+// it.
 func leftExternal(g *machine.Graph, s *machine.State) bool {
 	for _, visited := range s.Visits {
 		node := g.States[visited.State]
@@ -166,7 +166,7 @@ func leftExternal(g *machine.Graph, s *machine.State) bool {
 	return false
 }
 
-// hasExternal: a state besides the current one is moved from outside.
+// hasExternal reports whether a state other than the current one has external orchestration.
 func hasExternal(g *machine.Graph, current string) bool {
 	for name, node := range g.States {
 		if node.Orchestration == machine.External && name != current {
@@ -176,8 +176,8 @@ func hasExternal(g *machine.Graph, current string) bool {
 	return false
 }
 
-// forkProgram is the program of the new run: the source's, or its entry in
-// another pack.
+// forkProgram returns the program of the new run: the source's, or the one for its entry in another
+// pack.
 func (r *Service) forkProgram(ctx context.Context, ns uint32, ref string, from *machine.State) (*packcache.Program, pack.Entry, error) {
 	entry := pack.Entry{Agent: from.Agent}
 	if from.EntryOverride {
@@ -190,8 +190,9 @@ func (r *Service) forkProgram(ctx context.Context, ns uint32, ref string, from *
 	return prog, entry, err
 }
 
-// labelsOf are those that a copy of a run has. One that an agent of this store made has no labels
-// but is counted by those of another run: a copy stands alone and is counted by the same.
+// labelsOf returns the labels of a copy. A run that an agent of this store started has no labels
+// and is counted by the labels of another run. A copy has no such run, so it gets those labels
+// itself.
 func labelsOf(from *machine.State) []machine.Label {
 	own := validate.Copied(from.Labels)
 	if from.Payer == nil {
@@ -200,7 +201,7 @@ func labelsOf(from *machine.State) []machine.Label {
 	return setOver(validate.Copied(from.Payer.Labels), own)
 }
 
-// setOver puts the labels of a request over those of the source.
+// setOver overrides the labels of the source with those of a request.
 func setOver(from, over []machine.Label) []machine.Label {
 	labels := slices.DeleteFunc(slices.Clone(from), func(l machine.Label) bool {
 		return slices.ContainsFunc(over, func(o machine.Label) bool { return o.Key == l.Key })
@@ -208,8 +209,8 @@ func setOver(from, over []machine.Label) []machine.Label {
 	return append(labels, over...)
 }
 
-// forkVariables puts the request's variables over the source's. Into another
-// pack only those go that it knows.
+// forkVariables overrides the source's variables with those of the request. For another pack it
+// keeps only the variables that the pack declares.
 func (r *Service) forkVariables(ctx context.Context, source runtime.RunKey, prog *packcache.Program, entry pack.Entry, digest string, given []byte) ([]byte, error) {
 	raw, err := r.cfg.Past.Variables(ctx, source)
 	if err != nil {
@@ -280,7 +281,8 @@ func (r *Service) copyBodies(ctx context.Context, source runtime.RunKey, g *mach
 	return err
 }
 
-// copySteering reads what was said to the source and not heard. Notices are the source's.
+// copySteering reads the steering messages that the source has not consumed. Notices are not
+// copied.
 func (r *Service) copySteering(ctx context.Context, source runtime.RunKey, fork *machine.Fork) error {
 	for _, h := range fork.From.RequiredMessages {
 		if h.Notice || h.Row != 0 {
@@ -296,8 +298,8 @@ func (r *Service) copySteering(ctx context.Context, source runtime.RunKey, fork 
 	return nil
 }
 
-// conversations reads the conversations that a turn can still see: that of the visit
-// under way and those of persistent states.
+// conversations reads the conversations that a turn can still see: the one of the current visit and
+// those of persistent states.
 func (r *Service) conversations(ctx context.Context, key runtime.RunKey, g *machine.Graph, s *machine.State) ([]machine.ConversationCopy, error) {
 	var talks []machine.ConversationCopy
 	for _, window := range s.Conversations {

@@ -8,11 +8,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// originSeq is the record of a fork that holds everything that it took over.
+// originSeq is the record of a fork that holds all copied data.
 const originSeq = 1
 
-// taken copies the steps that a fork takes over, numbered anew. A request to a model that
-// names records of the source names those of the copy, which is never to read the source.
+// taken copies the steps of the source and numbers them anew. References in model requests are
+// changed from records of the source to records of the copy, because a copy never reads its source.
 func (r *Service) taken(ctx context.Context, source runtime.RunKey, from *machine.State, views []history.StepView) ([]machine.TakenStep, error) {
 	numbers := make(map[uint32]uint32, len(views))
 	for i, v := range views {
@@ -43,7 +43,7 @@ func (r *Service) taken(ctx context.Context, source runtime.RunKey, from *machin
 	return steps, nil
 }
 
-// acquireText makes the copy hold a text of the source, once.
+// takeText stores a text of the source in the copy, once.
 func (r *Service) takeText(ctx context.Context, source runtime.RunKey, text *machine.ModelText, held map[[32]byte]bool) (err error) {
 	switch {
 	case text.Hash == [32]byte{}:
@@ -56,7 +56,8 @@ func (r *Service) takeText(ctx context.Context, source runtime.RunKey, text *mac
 	return err
 }
 
-// spelled is a request that holds what was said to its run: the copy has no record of it.
+// spelled replaces references to included messages by the messages, because the copy has no record
+// of them.
 func (r *Service) spelled(ctx context.Context, source runtime.RunKey, asked *machine.ModelRequest) (*machine.ModelRequest, error) {
 	asked.IncludedSeqs = nil
 	for i := range asked.Messages {
@@ -72,7 +73,8 @@ func (r *Service) spelled(ctx context.Context, source runtime.RunKey, asked *mac
 	return asked, nil
 }
 
-// renamed is a request whose references are those of the copy: its conversation is one row.
+// renamed returns a request with references to records of the copy, where the conversation is one
+// row.
 func renamed(in *machine.ModelRequest, said func(machine.StepRef) machine.StepRef) *machine.ModelRequest {
 	out := *in
 	if out.PreviousStep.Step != 0 {

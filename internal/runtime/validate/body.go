@@ -13,48 +13,48 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// Body collects what must be equal for a repeat to be a repeat, each value
-// framed by its length, and hashes it.
+// Body collects the values that must be equal for a request to count as a repeat, each prefixed
+// with its length, and hashes them.
 type Body struct{ buf *[]byte }
 
 var bodies = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b }}
 
-// maxPooledBody keeps the buffers of huge bodies out of the pool.
+// maxPooledBody keeps large buffers out of the pool.
 const maxPooledBody = 64 << 10
 
-// NewBody begins the body of a command of that kind. Its owner calls [Body.Free] once.
+// NewBody starts the body of a command of that kind. The caller must call [Body.Free] once.
 func NewBody(kind machine.CommandKind) Body {
 	b := Body{buf: bodies.Get().(*[]byte)}
 	*b.buf = append((*b.buf)[:0], byte(kind))
 	return b
 }
 
-// Sum is the SHA-256 of what was collected.
+// Sum returns the SHA-256 of the collected values.
 func (b Body) Sum() [32]byte { return sha256.Sum256(*b.buf) }
 
-// Free gives the buffer back; the Body must not be used after it.
+// Free returns the buffer to the pool. The Body must not be used after it.
 func (b Body) Free() {
 	if cap(*b.buf) <= maxPooledBody {
 		bodies.Put(b.buf)
 	}
 }
 
-// Number takes a number, eight bytes, most significant first.
+// Number adds a number: eight bytes, most significant first.
 func (b Body) Number(n uint64) { *b.buf = binary.BigEndian.AppendUint64(*b.buf, n) }
 
-// Text takes a string behind its length.
+// Text adds a string after its length.
 func (b Body) Text(s string) {
 	b.Number(uint64(len(s)))
 	*b.buf = append(*b.buf, s...)
 }
 
-// Bytes takes bytes behind their length.
+// Bytes adds bytes after their length.
 func (b Body) Bytes(v []byte) {
 	b.Number(uint64(len(v)))
 	*b.buf = append(*b.buf, v...)
 }
 
-// Flag takes a yes or no.
+// Flag adds a boolean.
 func (b Body) Flag(on bool) {
 	var n uint64
 	if on {
@@ -63,16 +63,16 @@ func (b Body) Flag(on bool) {
 	b.Number(n)
 }
 
-// JSON takes a value in its canonical form, so that spaces and the order of keys do not count.
+// JSON adds a value in canonical form, so that spaces and the order of keys do not matter.
 func (b Body) JSON(v []byte) { b.Bytes(Canonical(v)) }
 
-// Fault takes code and message; the trace is of no account.
+// Fault adds code and message; the trace is ignored.
 func (b Body) Fault(f machine.Fault) {
 	b.Text(f.Code)
 	b.Text(f.Message)
 }
 
-// Usage takes every figure that the caller gives.
+// Usage adds every number that the caller gives.
 func (b Body) Usage(u machine.Usage) {
 	b.Number(uint64(u.InputTokens))
 	b.Number(uint64(u.OutputTokens))
@@ -82,14 +82,14 @@ func (b Body) Usage(u machine.Usage) {
 	b.Number(uint64(u.ReasoningTokens))
 	b.Text(u.Model)
 	if u.Estimated {
-		b.Text("estimated") // only where it is set: digests of older bodies stay what they are
+		b.Text("estimated") // only if set: digests of older bodies do not change
 	}
 	if u.CountedBefore {
 		b.Text("counted")
 	}
 }
 
-// Writes takes artifacts in the order of their names; JSON in canonical form.
+// Writes adds artifacts, ordered by name; JSON in canonical form.
 func (b Body) Writes(g *machine.Graph, writes []machine.ArtifactWrite) {
 	b.Number(uint64(len(writes)))
 	if len(writes) > 1 {
@@ -106,7 +106,7 @@ func (b Body) Writes(g *machine.Graph, writes []machine.ArtifactWrite) {
 	}
 }
 
-// Parts takes parts in their order.
+// Parts adds parts in their order.
 func (b Body) Parts(parts []machine.Part) {
 	b.Number(uint64(len(parts)))
 	for i := range parts {
@@ -124,7 +124,7 @@ func (b Body) Parts(parts []machine.Part) {
 	}
 }
 
-// Messages takes messages in their order.
+// Messages adds messages in their order.
 func (b Body) Messages(messages []machine.Message) {
 	b.Number(uint64(len(messages)))
 	for i := range messages {
@@ -139,7 +139,7 @@ func (b Body) Messages(messages []machine.Message) {
 	}
 }
 
-// Envelope is part of what was said; nil is nothing.
+// Envelope adds the envelope of a message; nil = none.
 func (b Body) Envelope(e *machine.Envelope) {
 	if e == nil {
 		b.Number(0)
@@ -160,7 +160,7 @@ func (b Body) texts(list []string) {
 	}
 }
 
-// Piece takes a piece of output.
+// Piece adds a piece of output.
 func (b Body) Piece(p *machine.OutputPiece) {
 	b.Text(p.ID)
 	b.Text(p.Name)
@@ -171,7 +171,7 @@ func (b Body) Piece(p *machine.OutputPiece) {
 	b.JSON(p.Metadata)
 }
 
-// Plain takes the commands that have few fields.
+// Plain adds the commands with few fields.
 func (b Body) Plain(c machine.Command) {
 	switch c := c.(type) {
 	case machine.SendInput:
@@ -198,7 +198,7 @@ func (b Body) Plain(c machine.Command) {
 	}
 }
 
-// decision takes what is decided about a call, not what the host says of it.
+// decision adds the caller's fields of a decision, without the fields that the host stamps.
 func (b Body) decision(c *machine.DecideStep) {
 	b.Number(uint64(c.Step))
 	b.Bytes(c.Digest[:])
@@ -208,9 +208,9 @@ func (b Body) decision(c *machine.DecideStep) {
 	b.Number(uint64(c.Expires))
 }
 
-// Canonical gives JSON values that differ only in the order of keys or in
-// spaces the same bytes. Numbers keep their spelling: rounding them, as RFC 8785
-// does, would make different large integers equal. What the strict reader refuses stays.
+// Canonical returns the same bytes for JSON values that differ only in the order of keys or in
+// spaces. Numbers keep their spelling: rounding them, as RFC 8785 does, would make different large
+// integers equal. Values that the strict parser refuses are returned unchanged.
 func Canonical(v []byte) []byte {
 	if len(v) == 0 || v[0] != '{' && v[0] != '[' {
 		return v
@@ -226,11 +226,11 @@ func Canonical(v []byte) []byte {
 	return out
 }
 
-// PayloadHash is the SHA-256 of the canonical payload of a tool call.
+// PayloadHash returns the SHA-256 of the canonical payload of a tool call.
 func PayloadHash(payload []byte) [32]byte { return sha256.Sum256(Canonical(payload)) }
 
-// CompactWrites takes the spaces out of JSON values; values that do not parse
-// stay, for the machine to refuse. The caller's slice is not changed.
+// CompactWrites removes the spaces from JSON values. Values that do not parse are kept; the machine
+// refuses them. The caller's slice is not changed.
 func CompactWrites(g *machine.Graph, writes []machine.ArtifactWrite) []machine.ArtifactWrite {
 	owned := false
 	for i := range writes {
@@ -249,8 +249,8 @@ func CompactWrites(g *machine.Graph, writes []machine.ArtifactWrite) []machine.A
 	return writes
 }
 
-// CheckWrites refuses JSON that two readers would see differently. What is no JSON at all is left
-// to the machine, which knows more of its artifact.
+// CheckWrites refuses JSON that two parsers would read differently. A value that is not JSON is
+// left to the machine, which knows the type of the artifact.
 func CheckWrites(g *machine.Graph, c machine.Command) error {
 	var writes []machine.ArtifactWrite
 	switch cmd := c.(type) {
@@ -277,7 +277,7 @@ func CheckValues(g *machine.Graph, writes []machine.ArtifactWrite) error {
 	return nil
 }
 
-// Compact takes the spaces out of a JSON value; false: nothing to take out.
+// Compact removes the spaces from a JSON value. It returns false if there are none.
 func Compact(v []byte) ([]byte, bool) {
 	if !bytes.ContainsAny(v, " \t\r\n") {
 		return v, false
@@ -289,7 +289,7 @@ func Compact(v []byte) ([]byte, bool) {
 	return out.Bytes(), true
 }
 
-// IsJSON reads a media type like the machine does.
+// IsJSON reports whether a media type is JSON, by the same rule as the machine.
 func IsJSON(mediaType string) bool {
 	if mediaType == "application/json" {
 		return true

@@ -12,14 +12,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// MaxIDBytes bounds an idempotency id.
+// MaxIDBytes bounds an idempotency id, in bytes.
 const MaxIDBytes = 256
 
-// checkRequest is check (1) of section 4: what can be said of a request without
-// its run. JSON inside commands is brought into its compact form; the caller's
-// own slices are not changed.
-//
-// It returns the command as it is to be stamped.
+// Check is check (1) of docs/reference/semantics.md §4: the checks of a request that need no run.
+// It returns the command as it is to be stamped, with JSON in compact form; the caller's slices are
+// not changed.
 func Check(id string, command machine.Command) (machine.Command, error) {
 	if err := CheckID(IDField(machine.KindOf(command)), id); err != nil {
 		return nil, err
@@ -53,10 +51,10 @@ func Check(id string, command machine.Command) (machine.Command, error) {
 	return command, nil
 }
 
-// reservedPrefix begins the ids that the engine makes; callers' must not.
+// ReservedPrefix is the prefix of ids that the engine creates. Callers must not use it.
 const ReservedPrefix = "pawl:"
 
-// CheckID is what can be said of an idempotency id; field is how its request calls it.
+// CheckID checks an idempotency id; field is its name in the request.
 func CheckID(field, id string) error {
 	switch {
 	case len(id) > MaxIDBytes:
@@ -84,8 +82,8 @@ func checkCompletion(cmd *machine.CompleteTurn) error {
 
 var roles = []string{"user", "assistant", "tool", "system"}
 
-// CheckParts refuses parts without content, with two, or with metadata that is no object; field
-// is how the request calls the list.
+// CheckParts refuses parts without content, with two contents, or with metadata that is not an
+// object. field is the name of the list in the request.
 func CheckParts(field string, parts []machine.Part) error {
 	for i := range parts {
 		p := &parts[i]
@@ -127,8 +125,8 @@ func checkSteps(cmd machine.RequestSteps) (machine.Command, error) {
 	return cmd, nil
 }
 
-// Denial is the refusal of a step whose payload does not keep to the JSON Schema of the
-// tool's parameters; nil: it does.
+// Denial returns the refusal of a step with a payload that does not match the JSON Schema of the
+// tool's parameters; nil = it matches.
 func Denial(prog *packcache.Program, r *machine.StepRequest) *machine.Denial {
 	declared := prog.Pack.Doc.Tools[r.Tool] != nil
 	if prog.Graph.Tools[r.Tool].Agent {
@@ -142,7 +140,7 @@ func Denial(prog *packcache.Program, r *machine.StepRequest) *machine.Denial {
 	return nil
 }
 
-// maxReason bounds the words of a decision, in bytes.
+// maxReason bounds the reason of a decision, in bytes.
 const maxReason = 4096
 
 func checkDecision(cmd machine.DecideStep) (machine.Command, error) {
@@ -193,8 +191,8 @@ func checkAnswer(cmd machine.ResolveStep) (machine.Command, error) {
 	return cmd, nil
 }
 
-// CheckVerdict refuses the answer of a tool that says whether another call happened, if it has
-// a name that one reader takes for happened or result and another one does not.
+// CheckVerdict checks a tool's answer about the outcome of another call. It refuses a member name
+// that one parser reads as happened or result and another does not.
 func CheckVerdict(s *machine.State, c machine.Command) error {
 	cmd, ok := c.(machine.ResolveStep)
 	if !ok || !cmd.OK || s == nil || len(cmd.Result) == 0 || cmd.Result[0] != '{' {
@@ -215,8 +213,8 @@ func CheckVerdict(s *machine.State, c machine.Command) error {
 	return nil
 }
 
-// CheckJSON refuses what is no JSON value that every reader sees alike; field is how the request
-// calls it.
+// CheckJSON refuses a value that is not JSON or that parsers read differently; field is its name in
+// the request.
 func CheckJSON(field string, v []byte) error {
 	if err := strictjson.Check(v); err != nil {
 		return Malformed("INVALID_JSON", field, "is not JSON that every reader sees alike: "+err.Error())
@@ -224,7 +222,7 @@ func CheckJSON(field string, v []byte) error {
 	return nil
 }
 
-// CheckObject is [CheckJSON] for what has to be an object.
+// CheckObject is [CheckJSON] for a value that must be an object.
 func CheckObject(field string, v []byte) error {
 	if err := CheckJSON(field, v); err != nil {
 		return err
@@ -235,12 +233,12 @@ func CheckObject(field string, v []byte) error {
 	return nil
 }
 
-// Malformed is the refusal of a field that has not the form that it must have.
+// Malformed returns the error for a field with a wrong form.
 func Malformed(reason, field, message string) error {
 	return &machine.Error{Code: machine.CodeInvalidArgument, Reason: reason, Field: field, Message: message}
 }
 
-// IDField is how the request of a command calls its idempotency id.
+// IDField returns the name of the idempotency id in the request of a command.
 func IDField(kind machine.CommandKind) string {
 	switch kind {
 	case machine.CmdEmitEvent:
@@ -253,7 +251,7 @@ func IDField(kind machine.CommandKind) string {
 	return "request_id"
 }
 
-// TooLarge is the refusal of a field that passes its limit; nil if it does not.
+// TooLarge returns the error for a field that exceeds its limit; nil = it does not.
 func TooLarge(field, reason string, got, limit int) error {
 	if got <= limit {
 		return nil

@@ -9,23 +9,23 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Cursor is a place in the journal of all runs of a namespace: after record
-// Index of the entry at Position. Its text form is opaque to callers.
+// Cursor is a position in the journal of all runs of a namespace: after record Index of the entry
+// at Position. Its text form is opaque to callers.
 type Cursor struct {
-	// Epoch names the store that the cursor is of.
+	// Epoch is the id of the store that the cursor belongs to.
 	Epoch [16]byte
-	// Position is the entry's cursor, from 1; 0 = before everything.
+	// Position is the entry's cursor, from 1; 0 = before all entries.
 	Position uint64
 	// Index counts the entry's records from 0; WholeEntry = all of them.
 	Index uint16
 }
 
-// WholeEntry is the Index of a cursor that stands behind an entry.
+// WholeEntry is the Index of a cursor after a whole entry.
 const WholeEntry = 1<<16 - 1
 
 const cursorBytes = 16 + 8 + 2
 
-// String is the token that callers keep.
+// String returns the token for callers.
 func (c Cursor) String() string {
 	var raw [cursorBytes]byte
 	copy(raw[:], c.Epoch[:])
@@ -34,11 +34,12 @@ func (c Cursor) String() string {
 	return base64.RawURLEncoding.EncodeToString(raw[:])
 }
 
-// ParseCursor reads a token. That it is of this store is checked where it is used.
+// ParseCursor parses a token. It does not check that the cursor belongs to this store; see
+// [Cursor.Resumable].
 func ParseCursor(token string) (Cursor, error) {
 	var c Cursor
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
-	// The decoder skips line breaks, even a strict one.
+	// The decoder skips line breaks, even in strict mode.
 	if err != nil || len(raw) != cursorBytes || len(token) != base64.RawURLEncoding.EncodedLen(cursorBytes) {
 		return c, Malformed("BAD_CURSOR", "after_cursor", "is not a cursor of a stream")
 	}
@@ -48,8 +49,7 @@ func ParseCursor(token string) (Cursor, error) {
 	return c, nil
 }
 
-// Resumable checks a caller's cursor against the store; tail is its newest
-// position.
+// Resumable checks a caller's cursor against the store; tail is its newest position.
 func (c Cursor) Resumable(epoch [16]byte, tail uint64) error {
 	switch {
 	case c.Epoch != epoch:
@@ -67,5 +67,5 @@ func (c Cursor) Resumable(epoch [16]byte, tail uint64) error {
 	return nil
 }
 
-// figure is a position as a refusal's figure, which is signed.
+// figure converts a position to the signed number of an error.
 func figure(n uint64) int64 { return int64(min(n, math.MaxInt64)) }

@@ -1,8 +1,8 @@
-// Package validate is what can be said of a request without its run: the checks of its fields, the
-// compact form of its JSON, the hash of what a repeat must have in common, the terms on which runs
-// begin and the sizes of pages.
+// Package validate checks requests without their run: the fields, the compact form of JSON, the
+// hash that identifies a repeat, the terms for new runs, and page sizes.
 //
-// Owns: nothing. It is pure: it knows no clock, disk or run.
-// Keeps: what is refused names its field, the limit and what is allowed; a hash covers each value
-// framed by its length, so that no two requests share one.
+// Owns: no data. It is pure: it uses no clock, disk or run.
+//
+// Guarantees: each error names the field, the limit and the allowed values. A hash covers each
+// value with its length, so two different requests never hash the same bytes.
 package validate

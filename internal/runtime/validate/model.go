@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// CheckMessage refuses a message of an unknown role, or with parts or JSON that are none.
+// CheckMessage refuses a message with an unknown role, or with invalid parts or JSON.
 func CheckMessage(field string, m *machine.Message) error {
 	if !slices.Contains(roles, m.Role) {
 		return &machine.Error{
@@ -29,7 +29,7 @@ func CheckMessage(field string, m *machine.Message) error {
 	return nil
 }
 
-// checkModel is what can be said of a request to a model without its run.
+// checkModel makes the checks of a model request that need no run.
 func checkModel(cmd machine.RequestModel) (machine.Command, error) {
 	switch {
 	case cmd.Model == nil || cmd.Model.Model == "":
@@ -40,7 +40,7 @@ func checkModel(cmd machine.RequestModel) (machine.Command, error) {
 	return cmd, nil
 }
 
-// checkModelAnswer is what can be said of what came of a call.
+// checkModelAnswer makes the checks of a model outcome that need no run.
 func checkModelAnswer(cmd machine.AnswerModel) (machine.Command, error) {
 	a := cmd.Answer
 	if a == nil {
@@ -60,7 +60,7 @@ func checkModelAnswer(cmd machine.AnswerModel) (machine.Command, error) {
 	return cmd, nil
 }
 
-// ModelAnswer takes what came of a call.
+// ModelAnswer adds the outcome of a model call.
 func (b Body) ModelAnswer(c *machine.AnswerModel) {
 	b.Flag(c.Answer != nil)
 	if a := c.Answer; a != nil {
@@ -79,11 +79,12 @@ func (b Body) ModelAnswer(c *machine.AnswerModel) {
 	b.Flag(c.Final)
 	b.Number(uint64(c.RetryAfter))
 	used := c.Usage
-	used.Model = "" // that of the step
+	used.Model = "" // the model is that of the step
 	b.Usage(used)
 }
 
-// named takes what answers had not before; of an answer without it the digest is as it was.
+// named adds the fields that answers did not have before. The digest of an answer without them does
+// not change.
 func (b Body) named(a *machine.ModelAnswer) {
 	if a.ProviderName != "" {
 		b.Text(a.ProviderName)
@@ -96,13 +97,13 @@ func (b Body) named(a *machine.ModelAnswer) {
 	}
 }
 
-// AnswerID makes an attempt the idempotency id of what came of it, whoever tells it, and
-// whenever: no other execution ever makes that attempt, so what it consumed counts once.
+// AnswerID derives the idempotency id of a model outcome from its attempt, whichever caller reports
+// it and at any time. No other execution makes the same attempt, so its usage counts once.
 func AnswerID(c *machine.AnswerModel) string {
 	return fmt.Sprintf("%smodel/%d/%d", ReservedPrefix, c.Step, c.Attempt)
 }
 
-// AttemptOf is the attempt that a step of the visit is in; 0 = there is no such step.
+// AttemptOf returns the current attempt of a step of the visit; 0 = no step with that number.
 func AttemptOf(s *machine.State, step uint32) int {
 	for i := range s.Steps {
 		if s.Steps[i].Step == step {
@@ -112,7 +113,8 @@ func AttemptOf(s *machine.State, step uint32) int {
 	return 0
 }
 
-// TurnID is the idempotency id of a completion that has none of its own: the execution.
+// TurnID returns the idempotency id of a completion without an id of its own: it identifies the
+// execution.
 func TurnID(seq uint64, attempt int) string {
 	return fmt.Sprintf("%sturn/%d/%d", ReservedPrefix, seq, attempt)
 }

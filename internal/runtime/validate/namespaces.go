@@ -12,19 +12,18 @@ import (
 // DefaultNamespace is the namespace of calls that name none; its number is 0.
 const DefaultNamespace = "default"
 
-// Namespaces are the names that are served, each with its number, unique for ever.
-// Whoever made them owns them; they do not change while they are asked.
+// Namespaces maps the names of the served namespaces to their numbers. A number is never reused.
+// The map must not change while it is used.
 type Namespaces map[string]uint32
 
-// WithDefault is a copy in which the default namespace is, with number 0.
+// WithDefault returns a copy that includes the default namespace, with number 0.
 func (n Namespaces) WithDefault() Namespaces {
 	all := Namespaces{DefaultNamespace: 0}
 	maps.Copy(all, n)
 	return all
 }
 
-// Number resolves a name, "" being the default; unknown ones are NOT_FOUND
-// NAMESPACE_NOT_FOUND.
+// Number resolves a name, where "" is the default namespace. Error: NOT_FOUND NAMESPACE_NOT_FOUND.
 func (n Namespaces) Number(name string) (uint32, error) {
 	if name == "" {
 		return 0, nil
@@ -35,8 +34,8 @@ func (n Namespaces) Number(name string) (uint32, error) {
 	return 0, NotServed(name, n.Names())
 }
 
-// Within is [Namespaces.Number] for a principal that is kept to these; nil = it is not.
-// To it every other one, served or not, is as absent as one that never was.
+// Within is [Namespaces.Number] for a principal that is restricted to some namespaces; nil = no
+// restriction. Every other namespace, served or not, gives the same error.
 func (n Namespaces) Within(name string, only []string) (uint32, error) {
 	if only == nil {
 		return n.Number(name)
@@ -51,7 +50,8 @@ func (n Namespaces) Within(name string, only []string) (uint32, error) {
 	return number, nil
 }
 
-// NotServed refuses a namespace that is none for the caller, to whom these are.
+// NotServed returns the error for a namespace that the caller may not use; allowed are those that
+// it may use.
 func NotServed(name string, allowed []string) error {
 	return &machine.Error{
 		Code: machine.CodeNotFound, Reason: "NAMESPACE_NOT_FOUND", Field: "namespace",
@@ -62,7 +62,7 @@ func NotServed(name string, allowed []string) error {
 // Names lists the names in order.
 func (n Namespaces) Names() []string { return slices.Sorted(maps.Keys(n)) }
 
-// Name is the name of a number; "" = none that is configured.
+// Name returns the name of a number; "" = not configured.
 func (n Namespaces) Name(number uint32) string {
 	for name, of := range n {
 		if of == number {
@@ -72,7 +72,7 @@ func (n Namespaces) Name(number uint32) string {
 	return ""
 }
 
-// Validate lists all faults at once.
+// Validate returns all errors at once.
 func (n Namespaces) Validate() []error {
 	var faults []error
 	taken := map[uint32]string{0: DefaultNamespace}

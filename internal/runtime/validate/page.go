@@ -13,7 +13,7 @@ const (
 	MaxPageSize     = 1000
 )
 
-// PageSize is how many rows a page holds that asks for n; 0 = [DefaultPageSize].
+// PageSize returns the number of rows of a page for a request of n; 0 = [DefaultPageSize].
 func PageSize(n int) (int, error) {
 	switch {
 	case n == 0:
@@ -27,7 +27,8 @@ func PageSize(n int) (int, error) {
 	return n, nil
 }
 
-// ListFailed says which list could not be read; refusals stay what they are.
+// ListFailed adds the name of the list to an error of its read. A [machine.Error] is returned
+// unchanged.
 func ListFailed(what string, err error) error {
 	if _, ok := errors.AsType[*machine.Error](err); ok {
 		return err

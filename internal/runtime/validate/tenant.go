@@ -2,8 +2,8 @@ package validate
 
 import "strings"
 
-// SplitTenant takes the tenant of an A2A request apart: NAMESPACE:AGENT, or only the
-// agent, whose namespace is then its caller's own, "". A digest is no namespace.
+// SplitTenant splits the tenant of an A2A request: NAMESPACE:AGENT, or only the agent, where the
+// namespace is "", the caller's own. The prefix of a digest is not a namespace.
 func SplitTenant(tenant string) (namespace, agent string) {
 	namespace, agent, ok := strings.Cut(tenant, ":")
 	if !ok || namespace == digestPrefix || strings.Contains(namespace, "/") {
@@ -12,8 +12,9 @@ func SplitTenant(tenant string) (namespace, agent string) {
 	return namespace, agent
 }
 
-// JoinTenant is a tenant that [SplitTenant] takes apart. Without a namespace it is of its
-// caller's own, which for some is another than the default one: that is named as any other.
+// JoinTenant returns a tenant that [SplitTenant] splits. Without a namespace the tenant is in the
+// caller's own namespace, which is not the default one for every caller. So the default namespace
+// is named like any other.
 func JoinTenant(namespace, agent string) string {
 	if namespace == "" {
 		return agent
@@ -21,5 +22,5 @@ func JoinTenant(namespace, agent string) string {
 	return namespace + ":" + agent
 }
 
-// digestPrefix begins references to packs by their digest.
+// digestPrefix is the prefix of digests of packs.
 const digestPrefix = "sha256"

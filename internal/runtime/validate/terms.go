@@ -14,26 +14,24 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/packcache"
 )
 
-// Terms are what the operator fixes for every run that begins, by a start or a fork.
-// They are set once and read by all; a run keeps those that it began under.
+// Terms are the operator's settings for every new run, by a start or a fork. They are read only. A
+// run keeps the settings that it started with.
 type Terms struct {
 	// Limits are copied into the run.
 	Limits machine.Limits
-	// DefaultWallTime is the wall time of a run whose pack and starter give none; 0 =
-	// none. MaxWallTime is what no run's may exceed; 0 = no ceiling.
+	// DefaultWallTime is the wall time of a run if neither the pack nor the start request sets one;
+	// 0 = none. MaxWallTime is the maximum of every run; 0 = none.
 	DefaultWallTime, MaxWallTime time.Duration
-	// MaxVariableBytes and MaxLabels bound what a starter gives.
+	// MaxVariableBytes and MaxLabels bound the variables and labels of a start request.
 	MaxVariableBytes, MaxLabels int
-	// TraceShare is the share of runs without a caller's trace context that begin a
-	// trace, 0 to 1.
+	// TraceShare is the share of runs without a caller's trace context that begin a trace, 0 to 1.
 	TraceShare float64
-	// Models are what the sidecar asks itself, the first one by default; nil, or none of
-	// them: it executes nothing.
+	// Models returns the models that the sidecar can call, the default first. If Models is nil or
+	// returns none, the sidecar executes no runs.
 	Models func() []string
 }
 
-// CheckExecution refuses a run that nobody is said to execute, or whose executor there
-// is not.
+// CheckExecution refuses a run without an execution, or with one that is not available.
 func (t *Terms) CheckExecution(e machine.Execution) error {
 	if !e.Known() {
 		return &machine.Error{
@@ -50,8 +48,7 @@ func (t *Terms) CheckExecution(e machine.Execution) error {
 	return nil
 }
 
-// CheckVariables is what can be said of a starter's variables without a pack; empty
-// ones are {}.
+// CheckVariables makes the checks of variables that need no pack; empty variables are {}.
 func (t *Terms) CheckVariables(given []byte) error {
 	if err := TooLarge("variables", "VARIABLES_TOO_LARGE", len(given), t.MaxVariableBytes); err != nil {
 		return err
@@ -62,9 +59,8 @@ func (t *Terms) CheckVariables(given []byte) error {
 	return CheckObject("variables", given)
 }
 
-// WallTime is what a run may take where its starter asks for a time (0 = nothing asked):
-// the operator's default where the pack says nothing either, and never more than the
-// operator's ceiling.
+// WallTime returns the wall time of a run for a requested time (0 = not requested): the operator's
+// default if the pack sets none either, and at most the operator's maximum.
 func (t *Terms) WallTime(g *machine.Graph, asked time.Duration) time.Duration {
 	if g.Budget.MaxWallTime == 0 {
 		asked = cmp.Or(asked, t.DefaultWallTime)
@@ -75,8 +71,8 @@ func (t *Terms) WallTime(g *machine.Graph, asked time.Duration) time.Duration {
 	return asked
 }
 
-// Variables checks the variables and fills in the defaults. All faults are
-// told; the first names the field.
+// Variables checks the variables and adds the defaults. The error contains all faults and names the
+// field of the first.
 func Variables(prog *packcache.Program, entry pack.Entry, given []byte) ([]byte, error) {
 	values, faults, err := prog.Pack.CheckVariables(entry, given)
 	if err != nil {
@@ -90,7 +86,7 @@ func Variables(prog *packcache.Program, entry pack.Entry, given []byte) ([]byte,
 	}
 }
 
-// JoinFaults puts the faults of a document's fields into one message.
+// JoinFaults joins the errors of a document's fields to one message.
 func JoinFaults(faults []pack.FieldError) string {
 	words := make([]string, len(faults))
 	for i, f := range faults {
@@ -99,11 +95,11 @@ func JoinFaults(faults []pack.FieldError) string {
 	return strings.Join(words, "; ")
 }
 
-// OwnLabels begins the keys of labels that the sidecar itself gives to runs, and nobody else.
+// OwnLabels is the key prefix of labels that only the sidecar sets.
 const OwnLabels = "pawl."
 
-// CheckLabels bounds the caller's labels; that of a trace must be one, and none is the
-// sidecar's.
+// CheckLabels checks the caller's labels: their number, a valid trace context, and no label of the
+// sidecar.
 func (t *Terms) CheckLabels(labels []machine.Label) error {
 	if err := TooLarge("labels", "MAX_LABELS", len(labels), t.MaxLabels); err != nil {
 		return err
@@ -119,9 +115,9 @@ func (t *Terms) CheckLabels(labels []machine.Label) error {
 	return nil
 }
 
-// Traced adds the trace context that the run keeps: the caller's, or one of its own
-// for the share of runs that begin a trace. The choice is stored with the run, so
-// that neither a restart nor another configuration changes it.
+// Traced adds the trace context that the run keeps: the caller's, or a new one for the share of
+// runs that begin a trace. The choice is stored with the run, so neither a restart nor another
+// configuration changes it.
 func (t *Terms) Traced(run string, labels []machine.Label, traceparent string) []machine.Label {
 	if slices.ContainsFunc(labels, isTrace) {
 		return labels
@@ -137,15 +133,15 @@ func (t *Terms) Traced(run string, labels []machine.Label, traceparent string) [
 	return append(slices.Clone(labels), machine.Label{Key: trace.Label, Value: ctx.String()})
 }
 
-// Copied are the labels that a copy takes over: the trace context is the source's, and what
-// began that did not begin the copy.
+// Copied returns the labels that a copy takes over. It leaves out the trace context of the source,
+// and the labels of the sidecar, which say what started the source.
 func Copied(labels []machine.Label) []machine.Label {
 	return slices.DeleteFunc(slices.Clone(labels), func(l machine.Label) bool { return isTrace(l) || strings.HasPrefix(l.Key, OwnLabels) })
 }
 
 func isTrace(l machine.Label) bool { return l.Key == trace.Label }
 
-// OwnModels are the sidecar's models where it is to execute a run; nil: somebody else does.
+// OwnModels returns the sidecar's models if the sidecar executes the run, else nil.
 func (t *Terms) OwnModels(e machine.Execution) []string {
 	if e != machine.Sidecar || t.Models == nil {
 		return nil
@@ -153,8 +149,8 @@ func (t *Terms) OwnModels(e machine.Execution) []string {
 	return t.Models()
 }
 
-// Admit checks the models that the run which a command begins may ask: the sidecar has them
-// where it executes the run, and what else there is to be said of them.
+// Admit checks the models that a new run may ask. If the sidecar executes the run, it must have
+// them. also makes further checks.
 func (t *Terms) Admit(g *machine.Graph, command machine.Command, also func(g *machine.Graph, own []string) error) error {
 	own := t.OwnModels(executionOf(command))
 	if err := checkModels(g, own); err != nil {
@@ -163,7 +159,7 @@ func (t *Terms) Admit(g *machine.Graph, command machine.Command, also func(g *ma
 	return also(g, own)
 }
 
-// executionOf says who is to execute the run that a command begins.
+// executionOf returns the execution of the run that a command creates.
 func executionOf(command machine.Command) machine.Execution {
 	switch c := command.(type) {
 	case machine.Start:
@@ -174,8 +170,8 @@ func executionOf(command machine.Command) machine.Execution {
 	return machine.ExecutionUnset
 }
 
-// checkModels refuses a run that asks a model which the sidecar does not have; own are those
-// that it has, where it executes the run.
+// checkModels refuses a run that asks a model which the sidecar does not have. own are the
+// sidecar's models, if it executes the run.
 func checkModels(g *machine.Graph, own []string) error {
 	if len(own) == 0 {
 		return nil

@@ -6,9 +6,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Policy is the operator's list of tools, as it goes with a call of an agent: Names tells those
-// that it has, sorted, and whether it admits others, too. nil where it admits every tool and
-// does not name the agent.
+// Policy returns the operator's list of tools in the form that a call of an agent carries. Names
+// returns the listed tools, sorted, and whether other tools are admitted too. Policy returns nil if
+// the list admits every tool and does not name the agent.
 func Policy(list interface{ Names() ([]string, bool) }, agent string) *machine.ToolPolicy {
 	names, all := list.Names()
 	named := slices.Contains(names, agent)
@@ -21,7 +21,8 @@ func Policy(list interface{ Names() ([]string, bool) }, agent string) *machine.T
 	return &machine.ToolPolicy{Limited: !all, Allow: names, Named: named}
 }
 
-// Lent adds what a delegation lets a run consume and call; nothing without either.
+// Lent adds the amounts and tools that a delegation grants to a run. It adds no bytes if there are
+// none.
 func (b Body) Lent(lease machine.Amount, p *machine.ToolPolicy) {
 	if lease != (machine.Amount{}) {
 		b.Number(uint64(lease.Tokens))

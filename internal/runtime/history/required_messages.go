@@ -6,8 +6,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// RequiredText returns the text that a record adds for models and that their requests have to
-// contain. It returns false for other records.
+// RequiredText returns the text of a record that later requests to models must include, like a
+// steering message. It returns false for other records.
 func RequiredText(body machine.Body) (text string, ok bool) {
 	switch b := body.(type) {
 	case *machine.Steered:

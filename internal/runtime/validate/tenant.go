@@ -12,9 +12,8 @@ func SplitTenant(tenant string) (namespace, agent string) {
 	return namespace, agent
 }
 
-// JoinTenant returns a tenant that [SplitTenant] splits. Without a namespace the tenant is in the
-// caller's own namespace, which is not the default one for every caller. So the default namespace
-// is named like any other.
+// JoinTenant is the inverse of [SplitTenant]. An empty namespace means the caller's own, which may
+// differ from the default one. So the default namespace must be named like any other.
 func JoinTenant(namespace, agent string) string {
 	if namespace == "" {
 		return agent

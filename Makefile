@@ -240,7 +240,7 @@ browser: ## Test the web page in Chromium against the binary (VITESTFLAGS); inst
 	.ci/test-ui $(VITESTFLAGS)
 
 .PHONY: dist
-dist: ## Build binary, wheel, npm package and their sums into dist/ for this platform (PLATFORMS=OS/ARCH ... or all)
+dist: $(TOOLS) ## Build binary, wheel, npm package and their sums into dist/ for this platform (PLATFORMS=OS/ARCH ... or all)
 	GO="$(GO)" P="$(P)" VERSION="$(VERSION)" .ci/dist $(PLATFORMS)
 
 .PHONY: first-hour
@@ -248,7 +248,7 @@ first-hour: dist ## Follow the pages for newcomers word for word, and print comm
 	.ci/first-hour
 
 .PHONY: test-dist
-test-dist: ## Install this platform's wheel and npm package and run the quickstarts from them
+test-dist: $(TOOLS) ## Install this platform's wheel and npm package and run the quickstarts from them
 	GO="$(GO)" P="$(P)" .ci/test-dist
 
 .PHONY: audit

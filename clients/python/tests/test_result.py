@@ -20,6 +20,7 @@ from pawl_client import (
     RunStatus,
     SchemaError,
     Turn,
+    Usage,
     Worker,
 )
 from pawl_client.testing import Sidecar
@@ -145,3 +146,18 @@ def test_a_path_as_text_is_no_pack(client: Client, path: str) -> None:
         client.register_pack("id: shop.yaml")
     with pytest.raises(PackInvalidError, match="PACK_INVALID"):
         client.register_pack("{id: shop.yaml}")
+
+
+@pytest.mark.parametrize(
+    ("usage", "cost"),
+    [
+        (None, 0.0),
+        (Usage(input_tokens=10, output_tokens=5), None),
+        (Usage(input_tokens=10, output_tokens=5, cost_micro_usd=2500), 0.0025),
+    ],
+)
+def test_the_cost_of_a_run(client: Client, usage: Usage | None, cost: float | None) -> None:
+    def priced(turn: Turn) -> Reply:
+        return Reply() if turn.terminal else Reply(event="Done", usage=usage)
+
+    assert client.run("steps", priced, variables={"n": 1}).cost_usd == cost

@@ -3,7 +3,15 @@
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { STEPS, serving, stepsPack, useSidecar } from "./fixture.js";
-import { json, type Part, PawlError, type RunResult, RunStatus, type Turn } from "./index.js";
+import {
+  json,
+  type Part,
+  PawlError,
+  type RunResult,
+  RunStatus,
+  type Turn,
+  type Usage,
+} from "./index.js";
 import { newId } from "./retry.js";
 
 const shared = useSidecar({ packs: [STEPS] });
@@ -127,6 +135,16 @@ describe("the values of a result", () => {
       message: "artifact sum: no sum",
     });
     await expect(result.artifact("log", Sum)).rejects.toThrow("was not written; written: sum");
+  });
+
+  test.each<[string, Usage | undefined, number | undefined]>([
+    ["of no model", undefined, 0],
+    ["without a price", { inputTokens: 10, outputTokens: 5 }, undefined],
+    ["with a price", { inputTokens: 10, outputTokens: 5, costMicroUsd: 2500 }, 0.0025],
+  ])("its cost %s", async (_, usage, cost) => {
+    const priced = (turn: Turn) =>
+      turn.terminal ? {} : { event: "Done", ...(usage && { usage }) };
+    expect((await shared.client.run("steps", priced, { variables })).costUsd).toBe(cost);
   });
 
   test("by JSON.stringify", async () => {

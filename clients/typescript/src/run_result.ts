@@ -24,6 +24,8 @@ export interface RunResult<P extends PackTypes = AnyPack> {
   readonly output: readonly Part[];
   /** The text of the output, without its other parts; empty if it has none. */
   readonly text: string;
+  /** What its model calls cost in US dollars; undefined: unknown, because they have no price. */
+  readonly costUsd: number | undefined;
   /** Errors of handlers of this process, in order. */
   readonly errors: readonly unknown[];
   /**
@@ -63,6 +65,11 @@ class Result<P extends PackTypes> implements RunResult<P> {
 
   get reason(): string {
     return this.run.reason;
+  }
+
+  get costUsd(): number | undefined {
+    const { tokens, costMicroUsd } = this.run;
+    return costMicroUsd === 0 && tokens > 0 ? undefined : costMicroUsd / 1e6;
   }
 
   get text(): string {

@@ -134,6 +134,13 @@ class RunResult(Generic[ValuesT]):
         return self.run.reason
 
     @property
+    def cost_usd(self) -> float | None:
+        """What its model calls cost in US dollars; None: unknown, because they have no price."""
+        if self.run.cost_micro_usd == 0 and self.run.tokens > 0:
+            return None
+        return self.run.cost_micro_usd / 1_000_000
+
+    @property
     def text(self) -> str:
         """The text of the output, without its other parts; empty if it has none."""
         return "".join(part.text for part in self.output if part.text is not None)

@@ -53,7 +53,7 @@ test("of two decisions the second is told that the first has won", async () => {
   const { page, close } = await open(browser, `${free.url}/ui/runs/${run.id}`);
   await page.getByRole("button", { name: "Approved" }).click();
   await run.emit("Rejected");
-  await page.getByRole("alert").getByText("Somebody else was first").waitFor();
+  await page.getByRole("alert").getByText("The run has changed").waitFor();
   expect(await page.getByRole("button", { name: "Emit Approved" }).isDisabled()).toBe(true);
   await page.keyboard.press("Escape");
   await state(page, "diagnose");
@@ -89,17 +89,17 @@ test("input, pause, resume and cancel", async () => {
 test("what is said to a run is recorded with when it counts, and what it is at is stopped", async () => {
   const run = await codegen(free, {}, "test");
   const { page, faults, close } = await open(browser, `${free.url}/ui/runs/${run.id}`);
-  await page.getByRole("button", { name: "Say something" }).click();
+  await page.getByRole("button", { name: "Add a message" }).click();
   const dialog = page.getByRole("dialog");
-  await dialog.getByLabel("What the model has to hear").fill("Leave the tests alone.");
+  await dialog.getByLabel("Message for the model").fill("Leave the tests alone.");
   await dialog.getByRole("radio", { name: /^Next turn/ }).check();
-  await dialog.getByRole("button", { name: "Say it" }).click();
+  await dialog.getByRole("button", { name: "Add message" }).click();
   await dialog.waitFor({ state: "detached" });
   const records = page.getByRole("region", { name: "Timeline" });
   await records.getByText("next turn: Leave the tests alone.").waitFor();
   await page.getByRole("button", { name: "Stop", exact: true }).click();
   await dialog.getByLabel("Note, kept in the record").fill("wrong branch");
-  await dialog.getByRole("button", { name: "Stop what it is at" }).click();
+  await dialog.getByRole("button", { name: "Stop the open turn" }).click();
   await dialog.waitFor({ state: "detached" });
   await records.getByText("wrong branch").waitFor();
   expect(faults).toEqual([]);

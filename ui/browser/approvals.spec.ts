@@ -87,10 +87,10 @@ test("a held call is listed with its arguments, and goes out once it is approved
   const dialog = page.getByRole("dialog");
   await dialog.getByText("refunds@1.0.0, in s").waitFor();
   await dialog
-    .getByText("nothing goes out; the model is answered DENIED with the reason")
+    .getByText("the call is not made; the model receives DENIED with the reason")
     .waitFor();
   await dialog.getByLabel("Reason, kept in the record").fill("fine");
-  await dialog.getByRole("button", { name: "Let the call go out" }).click();
+  await dialog.getByRole("button", { name: "Approve the call" }).click();
   await dialog.waitFor({ state: "detached" });
   await card(page, run).waitFor({ state: "detached" });
   expect(await listed(run)).toBeUndefined();
@@ -102,8 +102,8 @@ test("other arguments go out, from the run's page, and the record tells it", asy
   await page.getByRole("button", { name: "Decide refund #1" }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByRole("radio", { name: /other arguments/ }).check();
-  await dialog.getByLabel("Arguments that go out").fill('{"order":"o-17","amount":7}');
-  await dialog.getByRole("button", { name: "Let the call go out" }).click();
+  await dialog.getByLabel("Arguments of the call").fill('{"order":"o-17","amount":7}');
+  await dialog.getByRole("button", { name: "Approve the call" }).click();
   await dialog.waitFor({ state: "detached" });
   const records = page.getByRole("region", { name: "Timeline" });
   await records.getByText("refund #1: edited").waitFor();
@@ -140,13 +140,13 @@ test("the second of two is told who decided what and when, keeps what was typed,
     }
     await route.continue();
   });
-  await dialog.getByRole("button", { name: "Let the call go out" }).click();
+  await dialog.getByRole("button", { name: "Approve the call" }).click();
   const report = dialog.getByRole("alert");
-  await report.getByText("Somebody else was first").waitFor();
+  await report.getByText("The run has changed").waitFor();
   await report.getByText("bob", { exact: true }).waitFor();
   await report.getByText("denied", { exact: true }).waitFor();
   await report.getByText(/not now/).waitFor();
-  const retry = dialog.getByRole("button", { name: "Let the call go out" });
+  const retry = dialog.getByRole("button", { name: "Approve the call" });
   expect(await retry.isDisabled()).toBe(true);
   await page.keyboard.press("Enter");
   expect(sent).toHaveLength(1);
@@ -170,7 +170,7 @@ test("an event from outside is listed with what it is about and where it leads",
   await waiting.getByText("leads to execute").waitFor();
   await waiting.getByText("drop index concurrently").first().waitFor();
   expect(await page.getByRole("button", { name: "Decide" }).count()).toBe(0);
-  await waiting.getByRole("link", { name: "Decide on its page" }).click();
+  await waiting.getByRole("link", { name: "Decide on the page of the run" }).click();
   await page.getByTestId("state").getByText("await_approval").waitFor();
   await close();
 });

@@ -115,7 +115,7 @@ test("accounts are kept up to date, with their windows and what they refused", a
   await day.waitFor({ state: "detached" });
   await month.waitFor();
   await page.getByLabel("Name begins with").fill("tenant=nobody");
-  await page.getByText("No account has such a name").waitFor();
+  await page.getByText("No account matches").waitFor();
   expect(faults).toEqual([]);
   await close();
 });

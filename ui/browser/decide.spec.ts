@@ -77,7 +77,7 @@ test("while the question is open, another's decision is shown with who, what and
   const dialog = page.getByRole("dialog");
   await decide(run, BOB, "Rejected");
   const report = dialog.getByRole("alert");
-  await report.getByText("Somebody else was first").waitFor();
+  await report.getByText("The run has changed").waitFor();
   await report.getByText("bob", { exact: true }).waitFor();
   await report.getByText("Rejected", { exact: true }).waitFor();
   await report.getByText("diagnose", { exact: true }).waitFor();
@@ -106,7 +106,7 @@ test("a page that did not hear of it is told by the refusal, keeps what was type
   });
   await dialog.getByRole("button", { name: "Emit Approved" }).click();
   const report = dialog.getByRole("alert");
-  await report.getByText("Somebody else was first").waitFor();
+  await report.getByText("The run has changed").waitFor();
   await report.getByText("bob", { exact: true }).waitFor();
   expect(await dialog.getByRole("button", { name: "Emit Approved" }).isDisabled()).toBe(true);
   await page.keyboard.press("Enter");
@@ -120,7 +120,7 @@ test("who was late decides again where the run waits once more", async () => {
   await page.getByRole("button", { name: "Approved" }).click();
   const dialog = page.getByRole("dialog");
   await decide(run, BOB, "Rejected");
-  await dialog.getByText("Somebody else was first").waitFor();
+  await dialog.getByText("The run has changed").waitFor();
   const driver = run.at(sidecar);
   await driver.fetch();
   await driver.complete("DiagnosisReady", "Again.", [text("diagnosis", "the index, for sure")]);

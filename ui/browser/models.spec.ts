@@ -1,4 +1,4 @@
-/** Calls of models: what was asked, answered, failed and taken over, of real runs. */
+/** Model calls: what was asked, answered, failed and taken over, of real runs. */
 
 import { readFileSync } from "node:fs";
 import type { Browser } from "playwright-core";
@@ -88,7 +88,7 @@ test("an answer shows its usage and its calls with the steps that they became", 
   const calls = record.getByRole("list", { name: "Tool calls of the answer" });
   // What is no JSON is shown as it came.
   await calls.getByText('{"test_path":"./..."', { exact: true }).waitFor();
-  await calls.getByText("no step was made of it").waitFor();
+  await calls.getByText("no step for this call").waitFor();
   await calls.getByRole("button", { name: "step #2" }).click();
   await page.getByRole("heading", { name: "#8 Tool call" }).waitFor();
   await record.getByText("the model, step #1, call 0").waitFor();
@@ -101,17 +101,17 @@ test("a request is shown byte for byte, its failures with their pauses", async (
   const record = page.locator(".record-view");
   await record.getByText("5\u202f000 in, 800 out").waitFor();
   const text = (label: string) => record.getByRole("group", { name: label }).textContent();
-  await record.getByRole("group", { name: "System prompt as asked" }).waitFor();
-  expect(await text("System prompt as asked")).toBe("Write code.  Two spaces stay two.");
+  await record.getByRole("group", { name: "System prompt of the request" }).waitFor();
+  expect(await text("System prompt of the request")).toBe("Write code.  Two spaces stay two.");
   expect(await text("Message of user")).toBe("Convert <b>Roman</b> numerals.");
   await record.getByText("Tools", { exact: true }).click();
-  expect(await text("Tools as asked")).toBe(TOOLS);
+  expect(await text("Tools of the request")).toBe(TOOLS);
   const request = await sidecar.call<{ parametersJson: string }>(
     "GET",
     `/v1/runs/${run.id}/steps/1/model`,
   );
   await record.getByText("Parameters", { exact: true }).click();
-  expect(await text("Parameters as asked")).toBe(request.parametersJson);
+  expect(await text("Parameters of the request")).toBe(request.parametersJson);
   // Before it was answered there is no answer; what came of it stands below.
   expect(await record.getByRole("heading", { name: "Answer" }).count()).toBe(0);
   await record.getByText(/^failed: MODEL_RATE_LIMITED slow down; attempt 2 after \d/).waitFor();
@@ -137,7 +137,7 @@ test("a request by reference is shown with what it refers to", async () => {
 test("a turn lists its rounds, times tell models apart from tools", async () => {
   const { page, faults, close } = await open(browser, at(12));
   await page.getByRole("tab", { name: "Turn" }).click();
-  await page.getByRole("heading", { name: "Calls of models" }).waitFor();
+  await page.getByRole("heading", { name: "Model calls" }).waitFor();
   await page.getByRole("row", { name: /round 2 gpt answered, stop 2\s460 no price/ }).waitFor();
   await page.getByText("step 2, call 0 of the model's step 1").waitFor();
   await page.getByRole("tab", { name: "Times" }).click();
@@ -175,7 +175,7 @@ test("a copy shows what it has from its source", async () => {
   const taken = page.locator("details", { hasText: "gpt #1, round 1: taken over from the source" });
   await taken.locator("summary").first().click();
   await taken.getByText("I look first.").waitFor();
-  await taken.getByRole("group", { name: "System prompt as asked" }).waitFor();
+  await taken.getByRole("group", { name: "System prompt of the request" }).waitFor();
   expect(faults).toEqual([]);
   await close();
 });

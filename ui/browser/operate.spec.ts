@@ -70,7 +70,7 @@ test("workers show what they serve and hold, queues what waits and for whom", as
   await worker.getByText("run_tests, write_file").waitFor();
   await worker.getByText("1 of 8 turns, 0 of 4 steps").waitFor();
   await worker.getByText("Going").waitFor();
-  await worker.getByText("What it holds").click();
+  await worker.getByText("Held turns and steps").click();
   await worker.getByRole("link", { name: RUN }).waitFor();
   await worker.getByText(/attempt 2/).waitFor();
   const ready = page.getByRole("region", { name: "Ready work" });
@@ -95,7 +95,7 @@ test("a webhook shows how it fares, and is deleted after a question", async () =
   await hooks.getByText("http://127.0.0.1:9/hook", { exact: true }).waitFor();
   await hooks.getByText(/tr(y|ies) failed/).waitFor();
   await hooks.getByRole("button", { name: "Delete webhook" }).click();
-  await page.getByRole("button", { name: "Leave it" }).click();
+  await page.getByRole("button", { name: "Back" }).click();
   await hooks.getByText("http://127.0.0.1:9/hook", { exact: true }).waitFor();
   await hooks.getByRole("button", { name: "Delete webhook" }).click();
   await page.getByRole("button", { name: "Delete it" }).click();
@@ -137,7 +137,7 @@ test("dead letters are read, sent again and deleted", async () => {
   await page.goto(`${sidecar.url}/ui/deliveries`);
   await page.getByText("Dead letters (2 so far)").click();
   await page.getByText("HTTP 501").waitFor();
-  await page.getByText("What was to be sent").first().click();
+  await page.getByText("Body of the delivery").first().click();
   await page.getByText('"hello": "there"').first().waitFor();
   await page.getByRole("button", { name: "Send again letter 1" }).click();
   await page.getByText("HTTP 501").waitFor({ state: "detached" });

@@ -72,11 +72,11 @@ test("a document is checked, with the places of what is wrong", async () => {
   const good = readFileSync(example("rfc0009-1-codegen-agent.yaml"), "utf8");
   await page.getByLabel("Document").fill(good.replace("CodeReady: test", "CodeReady: tset"));
   await page.getByRole("button", { name: "Check" }).click();
-  await page.getByText("It would be refused").waitFor();
+  await page.getByText("The pack would be refused").waitFor();
   await page.locator(".findings .error").first().getByRole("button").click();
   await page.locator(".source .here", { hasText: "CodeReady: tset" }).waitFor();
   await page.locator("input[type=file]").setInputFiles(example("rfc0009-1-codegen-agent.yaml"));
-  await page.getByText("codegen-agent@1.0.0 would be taken").waitFor();
+  await page.getByText("codegen-agent@1.0.0 would be accepted").waitFor();
   expect(faults).toEqual([]);
   await close();
 });
@@ -88,7 +88,7 @@ test("there is no pack: the page says what to do", async () => {
   await page.goto(`${empty.url}/ui/`);
   await page.getByText("No runs yet").waitFor();
   await page.goto(`${empty.url}/ui/nowhere`);
-  await page.getByText("There is no such page").waitFor();
+  await page.getByText("Page not found").waitFor();
   await close();
   await empty.stop();
 });

@@ -115,7 +115,7 @@ const VIEWS: View[] = [
     name: "run-model",
     path: () => `/ui/runs/${runs.spoken}?seq=7`,
     ready: async (page) => {
-      await page.getByText("no step was made of it").waitFor();
+      await page.getByText("no step for this call").waitFor();
       await page.getByText("Tools", { exact: true }).click();
     },
   },
@@ -124,7 +124,7 @@ const VIEWS: View[] = [
     path: () => `/ui/runs/${runs.spoken}?seq=12`,
     ready: async (page) => {
       await page.getByRole("tab", { name: "Turn" }).click();
-      await page.getByRole("heading", { name: "Calls of models" }).waitFor();
+      await page.getByRole("heading", { name: "Model calls" }).waitFor();
     },
   },
   {
@@ -176,8 +176,8 @@ const VIEWS: View[] = [
     name: "say",
     path: () => `/ui/runs/${runs.spending}`,
     ready: async (page) => {
-      await page.getByRole("button", { name: "Say something" }).click();
-      const text = page.getByRole("dialog").getByLabel("What the model has to hear");
+      await page.getByRole("button", { name: "Add a message" }).click();
+      const text = page.getByRole("dialog").getByLabel("Message for the model");
       await text.fill("The customer is in Austria: leave out what holds in Germany alone.");
     },
   },
@@ -192,7 +192,7 @@ const VIEWS: View[] = [
     ready: async (page) => {
       await page.route("**/v1/workers", (route) => route.fulfill({ json: WORKERS }));
       await page.reload();
-      await page.getByText("What it holds").first().click();
+      await page.getByText("Held turns and steps").first().click();
       await page.getByRole("link", { name: runs.queued }).first().waitFor();
     },
   },
@@ -226,7 +226,7 @@ const VIEWS: View[] = [
         .replace("max_visits: 10", "max_visits: 0");
       await page.getByLabel("Document").fill(broken);
       await page.getByRole("button", { name: "Check" }).click();
-      await page.getByText("It would be refused").waitFor();
+      await page.getByText("The pack would be refused").waitFor();
     },
   },
 ];

@@ -138,9 +138,9 @@ test("a list that cannot be read says why, and is asked for once", async () => {
   page.on("request", (request) => {
     prompt += request.url().includes("/v1/runs?") ? 1 : 0;
   });
-  await page.getByText("That did not work").waitFor();
+  await page.getByText("The request failed").waitFor();
   await page.getByRole("button", { name: "Try again" }).click();
-  await page.getByText("That did not work").waitFor();
+  await page.getByText("The request failed").waitFor();
   expect(prompt).toBeLessThanOrEqual(2);
   await close();
 });

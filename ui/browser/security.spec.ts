@@ -157,7 +157,7 @@ test("in lists, packs and reports", async () => {
   await page.goto(`${sidecar.url}/ui/check`);
   await page.getByLabel("Document").fill(PACK.replace('"gate"', `"${EVIL.replaceAll('"', "'")}"`));
   await page.getByRole("button", { name: "Check" }).click();
-  await page.getByText("It would be refused").waitFor();
+  await page.getByText("The pack would be refused").waitFor();
   await harmless(page, faults);
   await close();
 });

@@ -44,11 +44,10 @@ export function ApprovalsPage() {
       {request.error ? (
         <Failure problem={asProblem(request.error)} onRetry={() => void request.refetch()} />
       ) : null}
-      {request.isPending ? <Loading what="Asking what waits" /> : null}
+      {request.isPending ? <Loading what="Loading the approvals" /> : null}
       {request.data && approvals.length === 0 ? (
-        <Empty title="Nothing waits for a person">
-          Calls of tools that a pack has approved, and runs in states that an event from outside
-          leaves, stand here.
+        <Empty title="No approvals">
+          This page lists held tool calls and runs that wait for an event from outside.
         </Empty>
       ) : null}
       {approvals.map((a) => (
@@ -92,7 +91,7 @@ function Waiting({ approval: a, onDecide }: { approval: Approval; onDecide: () =
       ) : null}
       {a.call ? null : (
         <Link href={`/runs/${a.runId}`} className="button primary">
-          Decide on its page
+          Decide on the page of the run
         </Link>
       )}
     </section>
@@ -110,7 +109,7 @@ function Event({ of: a }: { of: Approval }) {
         </div>
       ))}
       {a.artifactsOmitted ? (
-        <p className="muted">Its artifacts are large: its page has them.</p>
+        <p className="muted">The artifacts are large. The page of the run shows them.</p>
       ) : null}
       <ul>
         {(a.events ?? []).map((e) => (

@@ -55,7 +55,7 @@ export function BudgetsPage() {
       {request.error ? (
         <Failure problem={asProblem(request.error)} onRetry={() => void request.refetch()} />
       ) : null}
-      {request.isPending ? <Loading what="Asking for the accounts" /> : null}
+      {request.isPending ? <Loading what="Loading the accounts" /> : null}
       {request.data && accounts.length === 0 ? <None name={name} /> : null}
       <div className="account-list">
         {accounts.map((a) => (
@@ -78,11 +78,11 @@ const useAccounts = (namePrefix: string) =>
 
 function None({ name }: { name: string }) {
   return name ? (
-    <Empty title="No account has such a name">Names are compared from their first letter on.</Empty>
+    <Empty title="No account matches">The filter matches the start of a name.</Empty>
   ) : (
     <Empty title="There are no accounts">
-      An operator makes them with <code>pawl serve --budgets FILE</code>: what all runs with a label
-      may spend in a day, a month, or ever. What one run may spend stands on its page.
+      An operator defines them with <code>pawl serve --budgets FILE</code>: what all runs with a
+      label may spend in a day, a month, or ever. What one run may spend stands on its page.
     </Empty>
   );
 }

@@ -115,16 +115,18 @@ function Checked({ report, text, line, onLine }: CheckedProps) {
     <div className="pack-grid">
       <section className="card" aria-label="Findings">
         <h2>
-          {report.ok ? `${report.id}@${report.version} would be taken` : "It would be refused"}
+          {report.ok
+            ? `${report.id}@${report.version} would be accepted`
+            : "The pack would be refused"}
         </h2>
         <Findings diagnostics={report.diagnostics ?? []} onLine={onLine} />
       </section>
       <section className="card" aria-label="Termination">
-        <h2>Does it end?</h2>
+        <h2>Termination</h2>
         {report.ok ? (
           <Terminations workflow={report.termination} agents={report.agentTerminations ?? []} />
         ) : (
-          <p className="muted">That is looked into once there is no error.</p>
+          <p className="muted">Pawl checks this once the pack has no errors.</p>
         )}
       </section>
       <section className="card wide" aria-label="Source">

@@ -53,10 +53,10 @@ export function DeliveriesPage() {
         </ul>
       </section>
       <section className="card" aria-label="Push notifications">
-        <h2>Push notifications in trouble</h2>
+        <h2>Push notifications with errors</h2>
         {pushes.error ? <Failure problem={asProblem(pushes.error)} /> : null}
         {pushes.data && troubled.length === 0 ? (
-          <p className="muted">None: every A2A push that is due arrives.</p>
+          <p className="muted">None. All due A2A push notifications were delivered.</p>
         ) : null}
         <ul className="receivers">
           {troubled.map((d) => (
@@ -68,7 +68,7 @@ export function DeliveriesPage() {
             />
           ))}
         </ul>
-        {pushes.data?.nextPageToken ? <p className="muted">And more.</p> : null}
+        {pushes.data?.nextPageToken ? <p className="muted">More follow.</p> : null}
       </section>
     </main>
   );
@@ -169,10 +169,10 @@ function ConsumerStatus({ of, now }: { of: Fares; now: number }) {
         <dd className="mono">{of.url}</dd>
       </div>
       <div>
-        <dt>Stands</dt>
+        <dt>Status</dt>
         <dd>
           {tries === 0 ? (
-            <span className="good">what is due has arrived or is on its way</span>
+            <span className="good">no errors</span>
           ) : (
             <span className="bad">
               {number(tries)} {tries === 1 ? "try" : "tries"} failed
@@ -239,7 +239,7 @@ function DeadLetters({ receiver, count, onChange }: DeadLettersProps) {
           <Letter key={letter.n} receiver={receiver} letter={letter} onChange={changed} />
         ))}
       </ul>
-      {request.data?.nextPageToken ? <p className="muted">Later ones follow these.</p> : null}
+      {request.data?.nextPageToken ? <p className="muted">More dead letters follow.</p> : null}
     </details>
   );
 }
@@ -289,7 +289,7 @@ function Letter({ receiver, letter, onChange }: LetterProps) {
             body={{ deliveryRef: receiver, n: letter.n }}
             onDone={onChange}
           >
-            <p>Its receiver will never get it. The record itself stays in the journal.</p>
+            <p>The receiver will never get it. The record stays in the journal.</p>
           </ConfirmButton>
         </span>
       </div>
@@ -301,7 +301,7 @@ function Letter({ receiver, letter, onChange }: LetterProps) {
       ) : null}
       {body ? (
         <details>
-          <summary>What was to be sent</summary>
+          <summary>Body of the delivery</summary>
           <Text text={pretty(body)} label={`Letter ${letter.n}`} />
         </details>
       ) : null}

@@ -30,7 +30,7 @@ export function PackPage({ reference }: { reference: string }) {
   if (!request.data) {
     return (
       <main id="main">
-        <Loading what="Reading the pack" />
+        <Loading what="Loading the pack" />
       </main>
     );
   }
@@ -46,7 +46,7 @@ export function PackPage({ reference }: { reference: string }) {
         </section>
         <div className="column">
           <section className="card" aria-label="Termination">
-            <h2>Does it end?</h2>
+            <h2>Termination</h2>
             <Terminations workflow={termination} agents={agentTerminations} />
           </section>
           <section className="card" aria-label="Agents">
@@ -129,7 +129,7 @@ function PackGraph({ pack }: { pack: Pack }) {
         {graph.data?.mermaid ? <CopyButton text={graph.data.mermaid} what="Mermaid" /> : null}
       </div>
       {entry === undefined ? (
-        <Empty title="Nothing to run">It has neither a workflow nor agents.</Empty>
+        <Empty title="Nothing to run">The pack has neither a workflow nor agents.</Empty>
       ) : null}
       {graph.error ? <Failure problem={asProblem(graph.error)} /> : null}
       {graph.data ? <GraphView graph={graph.data} /> : null}
@@ -140,7 +140,7 @@ function PackGraph({ pack }: { pack: Pack }) {
 function Agents({ pack, document }: { pack: Pack; document: Document }) {
   const members = Object.entries(document.agents?.members ?? {});
   if (members.length === 0) {
-    return <p className="muted">It exposes none.</p>;
+    return <p className="muted">The pack has no agents.</p>;
   }
   return (
     <ul className="agents">

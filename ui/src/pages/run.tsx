@@ -51,7 +51,7 @@ export function RunPage({ id }: { id: string }) {
   if (!run) {
     return (
       <main id="main">
-        <Loading what="Opening the run" />
+        <Loading what="Loading the run" />
       </main>
     );
   }
@@ -216,7 +216,7 @@ function ArtifactsCard({ runId, artifacts, seq, onSeq }: ArtifactsProps) {
       {artifacts ? (
         <Artifacts runId={runId} artifacts={artifacts} seq={seq} onSeq={onSeq} />
       ) : (
-        <Loading what="Reading the artifacts" />
+        <Loading what="Loading the artifacts" />
       )}
     </section>
   );
@@ -286,7 +286,7 @@ function Details({ feed, run, last, selected, live, onSeq }: DetailsProps) {
               entry ? (
                 <RecordView entry={entry} last={last} onSeq={onSeq} />
               ) : (
-                <Loading what="Reading the record" />
+                <Loading what="Loading the record" />
               ),
           ],
           [

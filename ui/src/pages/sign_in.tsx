@@ -22,7 +22,7 @@ export function SignIn({
       <form className="card sign-in" onSubmit={send}>
         <Logo />
         <h1>Sign in to Pawl</h1>
-        <p className="muted">This sidecar asks for a bearer token. It is kept in this tab only.</p>
+        <p className="muted">This sidecar requires a bearer token. Only this tab stores it.</p>
         <label htmlFor="token">Token</label>
         <input
           id="token"

@@ -32,7 +32,7 @@ export function StartPage() {
       ) : null}
       {packs.isPending ? <Loading what="Reading packs" /> : null}
       {may("runs:write") ? null : (
-        <Empty title="Your token may not start runs">It needs the scope runs:write.</Empty>
+        <Empty title="Your token cannot start runs">The scope runs:write is missing.</Empty>
       )}
       {packs.data && runnable.length === 0 ? (
         <Empty title="No pack can be run">

@@ -49,11 +49,11 @@ export function WorkersPage() {
       {request.error ? (
         <Failure problem={asProblem(request.error)} onRetry={() => void request.refetch()} />
       ) : null}
-      {request.isPending ? <Loading what="Asking who is connected" /> : null}
+      {request.isPending ? <Loading what="Loading the workers" /> : null}
       {request.data ? <Connected workers={workers} now={now} /> : null}
       <div className="pair">
         <section className="card" aria-label="Ready work">
-          <h2>Ready, and nobody's yet</h2>
+          <h2>Ready work</h2>
           <Queues ready={ready} />
         </section>
         <section className="card" aria-label="Waiting runs">
@@ -120,7 +120,7 @@ function Worker({ worker: w, now }: { worker: ConnectedWorker; now: number }) {
       </dl>
       {held.length > 0 ? (
         <details>
-          <summary>What it holds</summary>
+          <summary>Held turns and steps</summary>
           <ul className="held">
             {held.map((work) => (
               <Leases key={`${work.runId} ${work.turnSeq} ${work.step}`} work={work} now={now} />
@@ -162,7 +162,7 @@ const nameOf = (r: ReadyWork): string =>
 
 function Queues({ ready }: { ready: readonly ReadyWork[] }) {
   if (ready.length === 0) {
-    return <p className="muted">Nothing waits for a worker that is connected.</p>;
+    return <p className="muted">No work waits for a connected worker.</p>;
   }
   return (
     <Table
@@ -212,7 +212,7 @@ function Table({ heads, rows }: { heads: string[]; rows: ReactNode[][] }) {
 
 function Unserved({ runs, more, now }: { runs: readonly Run[]; more: boolean; now: number }) {
   if (runs.length === 0) {
-    return <p className="muted">None: whatever is ready, somebody connected could take.</p>;
+    return <p className="muted">None. A connected worker serves every ready run.</p>;
   }
   return (
     <>
@@ -227,7 +227,7 @@ function Unserved({ runs, more, now }: { runs: readonly Run[]; more: boolean; no
           ago(run.updatedAt, now),
         ])}
       />
-      {more ? <p className="muted">And more.</p> : null}
+      {more ? <p className="muted">More follow.</p> : null}
     </>
   );
 }

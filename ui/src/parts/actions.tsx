@@ -93,7 +93,7 @@ function SteeringButtons({ paused, onOpen }: { paused: boolean; onOpen: (kind: S
         Send input
       </button>
       <button type="button" className="button" onClick={() => onOpen("say")}>
-        Say something
+        Add a message
       </button>
       <button type="button" className="button" onClick={() => onOpen("stop")}>
         Stop
@@ -121,24 +121,25 @@ function Steering({ run, open, onClose }: SteeringProps) {
       {open === "input" ? <InputForm run={run} onClose={onClose} /> : null}
       {open === "say" ? <SteerForm run={run} onClose={onClose} /> : null}
       {open === "stop" ? (
-        <NoteForm run={run} verb="stop" title="Stop what it is at" onClose={onClose}>
-          The open turn and its calls are put away, and what was said joins the conversation. The
-          run waits; an input, or something that is said to it, goes on.
+        <NoteForm run={run} verb="stop" title="Stop the open turn" onClose={onClose}>
+          The open turn and its calls end, and their messages join the conversation. The run then
+          waits for an input or a message.
         </NoteForm>
       ) : null}
       {open === "pause" ? (
         <NoteForm run={run} verb="pause" title="Pause this run" onClose={onClose}>
-          Nothing is handed out and events are refused until it is resumed. Wall time goes on.
+          No turn or step starts, and events are refused, until you resume the run. Wall time
+          continues.
         </NoteForm>
       ) : null}
       {open === "resume" ? (
         <NoteForm run={run} verb="resume" title="Resume this run" onClose={onClose}>
-          Work is handed out again.
+          Turns and steps start again.
         </NoteForm>
       ) : null}
       {open === "cancel" ? (
         <NoteForm run={run} verb="cancel" title="Cancel this run" danger onClose={onClose}>
-          It ends for good, and so do the runs that it delegated to. Its artifacts stay.
+          The run and the runs that it delegated to end permanently. Artifacts stay.
         </NoteForm>
       ) : null}
     </>

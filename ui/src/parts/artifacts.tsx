@@ -109,7 +109,7 @@ function ArtifactBody({ runId, artifact }: { runId: string; artifact: Artifact }
       ) : request.error ? (
         <Failure problem={asProblem(request.error)} />
       ) : before > 0 && !request.data ? (
-        <Loading what="Reading the value before" />
+        <Loading what="Loading the previous value" />
       ) : (
         <DiffView before={was} after={now} label={`Change of ${name}`} />
       )}

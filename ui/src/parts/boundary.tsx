@@ -15,10 +15,7 @@ export class Boundary extends Component<{ children: ReactNode }, { fault: Error 
     if (fault === undefined) {
       return this.props.children;
     }
-    const problem = new Problem(
-      500,
-      `The page has met a fault of its own: ${String((fault as Error).message)}`,
-    );
+    const problem = new Problem(500, `The page failed: ${String((fault as Error).message)}`);
     return (
       <main id="main">
         <Failure problem={problem} onRetry={() => this.setState({ fault: undefined })} />

@@ -18,7 +18,7 @@ export function CauseView({ run }: { run: Run }) {
     return <Failure problem={asProblem(request.error)} onRetry={() => void request.refetch()} />;
   }
   if (!request.data) {
-    return <Loading what="Reading what led here" />;
+    return <Loading what="Loading the causes" />;
   }
   const { input, variables, since, output, artifacts } = request.data;
   const sorted = [...artifacts].sort((a, b) => Number(b.head.seq ?? 0) - Number(a.head.seq ?? 0));

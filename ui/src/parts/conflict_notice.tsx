@@ -25,18 +25,19 @@ export function ConflictNotice({ entries, run }: { entries: readonly Entry[]; ru
   const first = entries[0];
   return (
     <div className="notice decided" role="alert">
-      <p className="notice-title">Somebody else was first</p>
+      <p className="notice-title">The run has changed</p>
       {first ? (
         <p>
-          <b>{first.body.event || first.body.reason || "The run was moved"}</b>
+          <b>{first.body.event || first.body.reason || "The run was changed"}</b>
           {first.body.toState ? ` to ${first.body.toState}` : ""}, by{" "}
-          <b>{first.principal || "somebody"}</b>, {when(first.at).slice(0, 10)} {timeOf(first.at)}.
+          <b>{first.principal || "another caller"}</b>, {when(first.at).slice(0, 10)}{" "}
+          {timeOf(first.at)}.
         </p>
       ) : (
-        <p>The run is moved by somebody else at this moment.</p>
+        <p>Another caller is changing the run now.</p>
       )}
       <p className="muted">
-        It is now in <b>{run.state}</b>. What you typed is kept.
+        It is now in <b>{run.state}</b>. Your input is kept.
       </p>
     </div>
   );

@@ -13,7 +13,7 @@ export function CopyButton({ text, what }: { text: string; what: string }) {
   const copy = () =>
     navigator.clipboard.writeText(text).then(
       () => setDone("Copied"),
-      () => setDone("Copying was refused"),
+      () => setDone("The browser refused to copy"),
     );
   return (
     <button type="button" className="button quiet small" onClick={copy} aria-label={`Copy ${what}`}>

@@ -12,9 +12,9 @@ import { Text } from "./value";
 type Choice = "APPROVE" | "EDIT" | "DENY";
 
 const CHOICES: readonly (readonly [Choice, string, string])[] = [
-  ["APPROVE", "Approve", "the call goes out as it is shown, once"],
-  ["EDIT", "Approve with other arguments", "the call goes out with what stands below, once"],
-  ["DENY", "Deny", "nothing goes out; the model is answered DENIED with the reason"],
+  ["APPROVE", "Approve", "the call is made once, as shown"],
+  ["EDIT", "Approve with other arguments", "the call is made once, with the arguments below"],
+  ["DENY", "Deny", "the call is not made; the model receives DENIED with the reason"],
 ];
 
 /** Refusals that say that the call is no longer held. */
@@ -59,7 +59,7 @@ export function DecideForm({ approval, waiting, onClose }: Props) {
         <Choices chosen={choice} barred={expired} onChoose={setChoice} />
         {choice === "EDIT" ? (
           <label className="field">
-            Arguments that go out
+            Arguments of the call
             <textarea
               rows={8}
               className="mono"
@@ -83,7 +83,7 @@ export function DecideForm({ approval, waiting, onClose }: Props) {
         <SendRow
           busy={busy}
           problem={expired ? undefined : problem}
-          verb={choice === "DENY" ? "Deny the call" : "Let the call go out"}
+          verb={choice === "DENY" ? "Deny the call" : "Approve the call"}
           danger={choice === "DENY"}
           barred={expired}
           onClose={onClose}
@@ -98,7 +98,7 @@ function StepRequestView({ approval, call }: { approval: Approval; call: Step })
   const then =
     approval.onTimeout === "APPROVAL_TIMEOUT_ESCALATE" ? "the run is escalated" : "it is denied";
   return (
-    <section aria-label="What is decided">
+    <section aria-label="Held call">
       <dl className="facts">
         <DetailRow name="Tool">{call.tool}</DetailRow>
         <DetailRow name="Pack">
@@ -106,7 +106,7 @@ function StepRequestView({ approval, call }: { approval: Approval; call: Step })
         </DetailRow>
         {approval.starter ? <DetailRow name="Started by">{approval.starter}</DetailRow> : null}
         {approval.notStarter ? (
-          <DetailRow name="Who">anybody but who started the run</DetailRow>
+          <DetailRow name="Who">any principal except the one that started the run</DetailRow>
         ) : null}
         {approval.conditionError ? (
           <DetailRow name="Held because">{approval.conditionError}</DetailRow>
@@ -173,7 +173,7 @@ function DecidedFirst({ runId, step }: { runId: string; step: number }) {
   const first = (request.data?.records ?? []).map(entryOf).findLast((e) => e.body.step === step);
   return (
     <div className="notice decided" role="alert">
-      <p className="notice-title">Somebody else was first</p>
+      <p className="notice-title">The run has changed</p>
       {first ? (
         <p>
           <b>{verdictWord(first.body.verdict)}</b> by <b>{first.principal || "the sidecar"}</b>,{" "}
@@ -181,9 +181,9 @@ function DecidedFirst({ runId, step }: { runId: string; step: number }) {
           {first.body.reason ? `: ${first.body.reason}` : ""}.
         </p>
       ) : (
-        <p>The call waits no longer.</p>
+        <p>The call no longer waits.</p>
       )}
-      <p className="muted">What you typed is kept.</p>
+      <p className="muted">Your input is kept.</p>
     </div>
   );
 }

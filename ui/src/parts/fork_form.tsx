@@ -51,7 +51,7 @@ export function ForkForm({ run, seq, onClose }: Props) {
     <Dialog title="Fork" onClose={onClose}>
       {request.data ? <p>The run ended as it began: there is no record to fork it from.</p> : null}
       {request.error ? <Failure problem={asProblem(request.error)} /> : null}
-      {request.isPending ? <Loading what="Looking for a record to begin from" /> : null}
+      {request.isPending ? <Loading what="Looking for a record to fork from" /> : null}
     </Dialog>
   );
 }

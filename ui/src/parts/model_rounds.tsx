@@ -24,7 +24,7 @@ export function ModelRounds({ runId, entries, known, onSeq }: Props) {
   }
   return (
     <>
-      <h4>Calls of models</h4>
+      <h4>Model calls</h4>
       {taken.map((s) => (
         <Taken key={s.step} runId={runId} step={s} />
       ))}

@@ -37,7 +37,7 @@ export function ModelView({ entry, step, last, onSeq }: Props) {
     return <Failure problem={asProblem(shown.error)} />;
   }
   if (!request) {
-    return <Loading what="Reading what the model was asked" />;
+    return <Loading what="Loading the model request" />;
   }
   return (
     <div className="model-view">
@@ -61,7 +61,7 @@ export function StepView({ runId, step }: { runId: string; step: number }) {
     return <Failure problem={asProblem(shown.error)} />;
   }
   if (!shown.data) {
-    return <Loading what="Reading what the model was asked" />;
+    return <Loading what="Loading the model request" />;
   }
   const { answer } = shown.data.step.model ?? {};
   return (
@@ -101,8 +101,8 @@ function Answer({ answer, records, onSeq }: AnswerProps) {
       ) : null}
       {answer.providerJson ? (
         <details>
-          <summary>What the provider wants back</summary>
-          <Text text={pretty(answer.providerJson)} label="What the provider wants back" />
+          <summary>Provider data</summary>
+          <Text text={pretty(answer.providerJson)} label="Provider data" />
         </details>
       ) : null}
     </section>
@@ -115,7 +115,7 @@ function Call({ at, onSeq }: { at: Entry | undefined; onSeq: (seq: number) => vo
       step #{at.body.step}
     </button>
   ) : (
-    <span className="muted">no step was made of it</span>
+    <span className="muted">no step for this call</span>
   );
 }
 
@@ -200,28 +200,30 @@ function ModelRequestView({
   const other = hash !== undefined && hash !== request.step.model?.request?.hash;
   return (
     <section className="body-section">
-      <h4>As the model was asked</h4>
+      <h4>Model request</h4>
       {other ? (
-        <p className="muted">A later attempt asked something else: this is what that one asked.</p>
+        <p className="muted">
+          A later attempt sent a different request. This is the later request.
+        </p>
       ) : null}
       {request.redacted ? <p className="muted">Sensitive values are not shown to you.</p> : null}
       {request.system ? (
         <>
           <h5>System</h5>
-          <Text text={request.system} label="System prompt as asked" />
+          <Text text={request.system} label="System prompt of the request" />
         </>
       ) : null}
       {request.messages?.length ? <Messages messages={request.messages} exact /> : null}
       {request.toolsJson ? (
         <details>
           <summary>Tools</summary>
-          <Text text={request.toolsJson} label="Tools as asked" />
+          <Text text={request.toolsJson} label="Tools of the request" />
         </details>
       ) : null}
       {request.parametersJson ? (
         <details>
           <summary>Parameters</summary>
-          <Text text={request.parametersJson} label="Parameters as asked" />
+          <Text text={request.parametersJson} label="Parameters of the request" />
         </details>
       ) : null}
     </section>

@@ -26,7 +26,9 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
 export function Failure({ problem, onRetry }: { problem: Problem; onRetry?: () => void }) {
   return (
     <div className="notice failure" role="alert">
-      <p className="notice-title">{problem.status === 0 ? "No connection" : "That did not work"}</p>
+      <p className="notice-title">
+        {problem.status === 0 ? "No connection" : "The request failed"}
+      </p>
       <p>{problem.message}</p>
       {problem.reason ? <p className="mono muted">{problem.reason}</p> : null}
       {onRetry ? (
@@ -41,7 +43,7 @@ export function Failure({ problem, onRetry }: { problem: Problem; onRetry?: () =
 export function NotFound() {
   return (
     <main id="main">
-      <Empty title="There is no such page">
+      <Empty title="Page not found">
         <Link href="/">Go to the runs</Link>
       </Empty>
     </main>

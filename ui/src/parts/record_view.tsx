@@ -206,12 +206,12 @@ function Bodies({ entry }: { entry: Entry }) {
         </Section>
       ) : null}
       {body.text ? (
-        <Section title={entry.kind === "noticeAdded" ? "The model is told" : "Said"}>
-          <Text text={body.text} label="What is said" />
+        <Section title={entry.kind === "noticeAdded" ? "Notice to the model" : "Message"}>
+          <Text text={body.text} label="Message text" />
         </Section>
       ) : null}
       {body.question?.length ? (
-        <Section title="It asks">
+        <Section title="Question">
           <Text text={textOfParts(body.question)} label="Question" />
         </Section>
       ) : null}

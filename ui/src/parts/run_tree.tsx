@@ -19,7 +19,7 @@ export function RunTree({ run }: { run: Run }) {
     return <Failure problem={asProblem(above.error)} onRetry={() => void above.refetch()} />;
   }
   if (!above.data) {
-    return <Loading what="Reading the runs around" />;
+    return <Loading what="Loading related runs" />;
   }
   return (
     <ul className="tree" aria-label="Runs that belong together">
@@ -87,13 +87,13 @@ function Children({ run, here, open, depth }: BranchProps) {
     return <Failure problem={asProblem(request.error)} />;
   }
   if (!request.data) {
-    return <Loading what="Reading what it delegated" />;
+    return <Loading what="Loading the delegations" />;
   }
   const { runs, calls, answers, news } = request.data;
   const remote = calls.filter((c) => !runs.some((r) => r.parent?.step === c.body.step));
   if (runs.length + remote.length === 0) {
     return depth === 0 && run.runId === here ? (
-      <p className="muted leaf">It has not delegated anything.</p>
+      <p className="muted leaf">The run has no delegations.</p>
     ) : null;
   }
   return (

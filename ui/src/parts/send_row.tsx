@@ -21,7 +21,7 @@ export function SendRow({ busy, problem, verb, danger, barred, onClose }: Props)
       ) : null}
       <div className="dialog-foot">
         <button type="button" className="button" onClick={onClose}>
-          Leave it
+          Back
         </button>
         <button
           type="submit"

@@ -146,7 +146,7 @@ function Foot({ refused, busy }: { refused: string | undefined; busy: boolean })
       ) : null}
       <div className="dialog-foot">
         <Link href="/" className="button">
-          Leave it
+          Back
         </Link>
         <button type="submit" className="button primary" disabled={busy}>
           {busy ? "Starting…" : "Start"}
@@ -298,7 +298,7 @@ function ExecutionField({ execution, onExecution }: ExecutionProps) {
   const choices = useExecutions();
   return (
     <fieldset className="answers">
-      <legend>Who executes its turns</legend>
+      <legend>Executor of the turns</legend>
       {choices.map(([value, name, words]) => (
         <label key={value} className={value === execution ? "answer-choice on" : "answer-choice"}>
           <input

@@ -6,9 +6,17 @@ import { SendRow } from "./send_row";
 import { useSend } from "./use_send";
 
 const WHEN = [
-  ["STEER_WHEN_NEXT_MODEL_CALL", "Next call of a model", "the turn goes on and has to hear it"],
-  ["STEER_WHEN_NOW", "Now", "what is under way is put away, and the next turn begins with it"],
-  ["STEER_WHEN_NEXT_TURN", "Next turn", "the turn ends as it would have"],
+  [
+    "STEER_WHEN_NEXT_MODEL_CALL",
+    "Next model call",
+    "the turn continues, and its next model call includes the message",
+  ],
+  ["STEER_WHEN_NOW", "Now", "the open turn ends, and the next turn starts with the message"],
+  [
+    "STEER_WHEN_NEXT_TURN",
+    "Next turn",
+    "the open turn ends first, and the next turn includes the message",
+  ],
 ] as const;
 
 /** Sends a steering message to a running run. Its next turn or model request includes the message. */
@@ -18,7 +26,7 @@ export function SteerForm({ run, onClose }: { run: Run; onClose: () => void }) {
   const [requestId] = useState(() => crypto.randomUUID());
   const { busy, problem, send } = useSend(onClose);
   return (
-    <Dialog title="Say something to this run" onClose={onClose}>
+    <Dialog title="Add a message to this run" onClose={onClose}>
       <form
         onSubmit={(e) => {
           e.preventDefault();
@@ -26,7 +34,7 @@ export function SteerForm({ run, onClose }: { run: Run; onClose: () => void }) {
         }}
       >
         <label className="field">
-          What the model has to hear
+          Message for the model
           <textarea rows={4} value={text} onChange={(e) => setText(e.target.value)} required />
         </label>
         <fieldset className="answers">
@@ -46,7 +54,7 @@ export function SteerForm({ run, onClose }: { run: Run; onClose: () => void }) {
             </label>
           ))}
         </fieldset>
-        <SendRow busy={busy} problem={problem} verb="Say it" onClose={onClose} />
+        <SendRow busy={busy} problem={problem} verb="Add message" onClose={onClose} />
       </form>
     </Dialog>
   );

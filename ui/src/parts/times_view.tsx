@@ -33,7 +33,7 @@ export function TimesView({ run, last, selected, at, onSeq }: Props) {
     return <Failure problem={history.problem} />;
   }
   if (history.to === 0) {
-    return <Loading what="Reading the times" />;
+    return <Loading what="Loading the times" />;
   }
   if (all.length === 0) {
     return <Empty title="No state was visited yet" />;
@@ -86,7 +86,7 @@ function Shares({ title, unit, shares }: { title: string; unit: string; shares: 
             <tr key={share.name}>
               <th scope="row">
                 {share.name}
-                {share.open ? <span className="muted"> goes on</span> : null}
+                {share.open ? <span className="muted"> still open</span> : null}
               </th>
               <td className="figure">
                 {number(share.count)}

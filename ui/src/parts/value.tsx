@@ -72,9 +72,7 @@ export function Messages({ messages, exact = false }: MessagesProps) {
           ) : null}
           {m.refusal ? <Text text={m.refusal} label="Refusal" /> : null}
           {m.toolCallsJson ? <Text text={json(m.toolCallsJson)} label="Tool calls" /> : null}
-          {exact && m.providerJson ? (
-            <Text text={m.providerJson} label="What the provider wants back" />
-          ) : null}
+          {exact && m.providerJson ? <Text text={m.providerJson} label="Provider data" /> : null}
         </li>
       ))}
     </ol>

@@ -76,7 +76,8 @@ const (
 	DiagnosticCode_PPPAWL_20 = "PPPAWL-20"
 
 	// DiagnosticCode_PPPAWL_21: A state that runs can reach is orchestrated by a composition (RFC
-	// 0010), which is checked but not run.
+	// 0010). Compositions are checked and not run: a run that could reach the state does not start
+	// (`PACK_UNSUPPORTED`).
 	DiagnosticCode_PPPAWL_21 = "PPPAWL-21"
 
 	// DiagnosticCode_PPPAWL_23: A template names a fragment that does not exist, or a member of one;
@@ -130,6 +131,35 @@ const (
 	// bounded and approved by its key; the name has no effect, and bounds or approvals of a tool
 	// that has this name as its key do not bind it.
 	DiagnosticCode_PPPAWL_36 = "PPPAWL-36"
+
+	// DiagnosticCode_PPPAWL_37: A state that a transition enters has `control: user` (or none, in a
+	// pack that uses `control`). The format then wants the next turn to be the user's; here a run
+	// goes on. With a declared `user` a run that could enter the state does not start
+	// (`PACK_UNSUPPORTED`).
+	DiagnosticCode_PPPAWL_37 = "PPPAWL-37"
+
+	// DiagnosticCode_PPPAWL_38: `governance` is declared. It is kept and shown; nothing is refused
+	// or held because of it.
+	DiagnosticCode_PPPAWL_38 = "PPPAWL-38"
+
+	// DiagnosticCode_PPPAWL_39: A tool has an `action_scope`. It is kept and shown; no call is held
+	// because of it.
+	DiagnosticCode_PPPAWL_39 = "PPPAWL-39"
+
+	// DiagnosticCode_PPPAWL_40: The pack requires providers. Nothing here binds their keys, or
+	// checks that they can be met.
+	DiagnosticCode_PPPAWL_40 = "PPPAWL-40"
+
+	// DiagnosticCode_PPPAWL_41: Prompts or steps name more than one provider (none is `default`),
+	// and nothing here routes by them.
+	DiagnosticCode_PPPAWL_41 = "PPPAWL-41"
+
+	// DiagnosticCode_PPPAWL_42: Evals are on. They are handed to the executor, and nothing here runs
+	// them.
+	DiagnosticCode_PPPAWL_42 = "PPPAWL-42"
+
+	// DiagnosticCode_PPPAWL_43: A variable has a `binding`, which fills nothing here.
+	DiagnosticCode_PPPAWL_43 = "PPPAWL-43"
 
 	// DiagnosticCode_PP0001_1: A prompt lists a tool that is neither declared nor an agent member
 	// (an error in packs without agents, else a warning), or blocks one that does not exist
@@ -300,6 +330,71 @@ const (
 	// DiagnosticCode_PP0010_15: Steps depend on each other in a circle.
 	DiagnosticCode_PP0010_15 = "PP0010-15"
 
+	// DiagnosticCode_PP0012_1: Two requirements of `requires.providers` have one key; a key alone
+	// counts.
+	DiagnosticCode_PP0012_1 = "PP0012-1"
+
+	// DiagnosticCode_PP0012_2: The role of a requirement is not one of the usual.
+	DiagnosticCode_PP0012_2 = "PP0012-2"
+
+	// DiagnosticCode_PP0012_3: A requirement that is a key alone has characters that a key in its
+	// long form cannot have.
+	DiagnosticCode_PP0012_3 = "PP0012-3"
+
+	// DiagnosticCode_PP0013_4: A key of `vocabularies` is no prefix, or its value no absolute IRI.
+	DiagnosticCode_PP0013_4 = "PP0013-4"
+
+	// DiagnosticCode_PP0013_5: A term has a prefix that is neither declared in `vocabularies` nor
+	// well known.
+	DiagnosticCode_PP0013_5 = "PP0013-5"
+
+	// DiagnosticCode_PP0014_3: A terminal state says `control: agent`, which has no effect there.
+	DiagnosticCode_PP0014_3 = "PP0014-3"
+
+	// DiagnosticCode_PP0014_4: States with `control: agent` lead to each other in a circle, no state
+	// of the user and no end can be reached from it, and none of them has `max_visits`.
+	DiagnosticCode_PP0014_4 = "PP0014-4"
+
+	// DiagnosticCode_PP0015_3: A validator has `fail_on_violation`, which is deprecated and not
+	// read: a validator that is on always enforces.
+	DiagnosticCode_PP0015_3 = "PP0015-3"
+
+	// DiagnosticCode_PP0016_2: Two obligations, or two reviews, of one object have one id.
+	DiagnosticCode_PP0016_2 = "PP0016-2"
+
+	// DiagnosticCode_PP0016_4: The `eval` of an obligation or a review is neither an eval of the
+	// pack nor of a prompt.
+	DiagnosticCode_PP0016_4 = "PP0016-4"
+
+	// DiagnosticCode_PP0016_5: Two validators of the pack have one id, or the `validator` of an
+	// obligation is the id of none.
+	DiagnosticCode_PP0016_5 = "PP0016-5"
+
+	// DiagnosticCode_PP0016_6: The `field` of an obligation is no property of governance, or is not
+	// declared.
+	DiagnosticCode_PP0016_6 = "PP0016-6"
+
+	// DiagnosticCode_PP0016_7: A review satisfies an obligation that does not hold for the same
+	// agent.
+	DiagnosticCode_PP0016_7 = "PP0016-7"
+
+	// DiagnosticCode_PP0016_10: A term of an obligation or a review has a prefix that is neither
+	// declared nor well known.
+	DiagnosticCode_PP0016_10 = "PP0016-10"
+
+	// DiagnosticCode_PP0017_1: A `provider` is neither the key of a requirement nor `default`.
+	DiagnosticCode_PP0017_1 = "PP0017-1"
+
+	// DiagnosticCode_PP0017_2: A tool, branch or parallel step has a `provider`.
+	DiagnosticCode_PP0017_2 = "PP0017-2"
+
+	// DiagnosticCode_PP0017_4: A `provider` names a requirement that is optional.
+	DiagnosticCode_PP0017_4 = "PP0017-4"
+
+	// DiagnosticCode_PP0017_5: The prompt of a state, or a prompt step without `output_schema`,
+	// names a requirement of another role than `llm`.
+	DiagnosticCode_PP0017_5 = "PP0017-5"
+
 	// DiagnosticCode_PPSCHEMA_ADDITIONAL_PROPERTIES: A property is not known where it stands.
 	DiagnosticCode_PPSCHEMA_ADDITIONAL_PROPERTIES = "PPSCHEMA-additionalProperties"
 
@@ -337,10 +432,6 @@ const (
 	// DiagnosticCode_PPSCHEMA_MIN_PROPERTIES: An object has too few members.
 	DiagnosticCode_PPSCHEMA_MIN_PROPERTIES = "PPSCHEMA-minProperties"
 
-	// DiagnosticCode_PPSCHEMA_NOT: With `--strict`: a value has a form that the published schema
-	// excludes.
-	DiagnosticCode_PPSCHEMA_NOT = "PPSCHEMA-not"
-
 	// DiagnosticCode_PPSCHEMA_ONE_OF: A value has none, or more than one, of the allowed forms.
 	DiagnosticCode_PPSCHEMA_ONE_OF = "PPSCHEMA-oneOf"
 
@@ -361,13 +452,7 @@ const (
 	// DiagnosticCode_PPSCHEMA_UNIQUE_ITEMS: A list has one element twice.
 	DiagnosticCode_PPSCHEMA_UNIQUE_ITEMS = "PPSCHEMA-uniqueItems"
 
-	// DiagnosticCode_PPSCHEMA_1_4_0: The pack is accepted here, and the published schema 1.4.0
+	// DiagnosticCode_PPSCHEMA_PUBLISHED: The pack is accepted here, and the published schema 1.9.0
 	// refuses it.
-	DiagnosticCode_PPSCHEMA_1_4_0 = "PPSCHEMA-1.4.0"
-
-	// DiagnosticCode_PPSCHEMA_1_5_0: The same of the published schema 1.5.0.
-	DiagnosticCode_PPSCHEMA_1_5_0 = "PPSCHEMA-1.5.0"
-
-	// DiagnosticCode_PPSCHEMA_PUBLISHED: Both published schemas refuse what is accepted here.
 	DiagnosticCode_PPSCHEMA_PUBLISHED = "PPSCHEMA-published"
 )

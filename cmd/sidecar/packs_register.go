@@ -3,12 +3,14 @@ package main
 import (
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/output"
+	"github.com/pawl-dev/pawl/internal/pack"
 )
 
 func newPacksRegister(p *output.Printer, c *command.Client) *cobra.Command {
@@ -58,9 +60,10 @@ func printRegistered(p *output.Printer, path string, got *pawlv1.RegisterPackRes
 
 // bindStrict adds --strict, which without a value means the specification.
 func bindStrict(cmd *cobra.Command, schema *string) {
-	cmd.Flags().StringVar(schema, "strict", "", fmt.Sprintf("check against one published schema: %s; without a value: %s", "1.4.0 or 1.5.0", strictDefault))
-	cmd.Flags().Lookup("strict").NoOptDefVal = strictDefault
-	completeFrom(cmd, "strict", "1.4.0", "1.5.0")
+	versions := pack.PublishedSchemas()
+	cmd.Flags().StringVar(schema, "strict", "", fmt.Sprintf("check against one published version of the format: %s; without a value: %s", strings.Join(versions, ", "), pack.Newest))
+	cmd.Flags().Lookup("strict").NoOptDefVal = pack.Newest
+	completeFrom(cmd, "strict", versions...)
 }
 
 // bindBounded adds --require-bounded.
@@ -68,5 +71,3 @@ func bindBounded(cmd *cobra.Command, bounded *bool) {
 	cmd.Flags().BoolVar(bounded, "require-bounded", false, "refuse a pack with a loop that the pack does not bound")
 }
 
-// strictDefault is the schema of the specification.
-const strictDefault = "1.4.0"

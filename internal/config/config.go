@@ -89,7 +89,7 @@ type Config struct {
 	// Namespaces are served besides "default", which is always served. A namespace keeps its data in any
 	// order of the list, and also while it is not in the list.
 	Namespaces []string `yaml:"namespace" json:"namespace"`
-	// Strict is the published schema, 1.4.0 or 1.5.0, that packs must follow exactly to be registered, if the
+	// Strict is the published schema, 1.4.0 to 1.9.0, that packs must follow exactly to be registered, if the
 	// caller names none; "" = the union of both.
 	Strict string `yaml:"strict" json:"strict"`
 	// RequireBounded refuses packs with a loop that the pack does not bound.

@@ -2,6 +2,8 @@ package config
 
 import (
 	"github.com/spf13/pflag"
+
+	"github.com/pawl-dev/pawl/internal/pack"
 )
 
 // Flags adds a flag for every setting to fs, with the defaults as their
@@ -28,8 +30,8 @@ func bind(fs *pflag.FlagSet, c *Config) {
 	fs.StringArrayVar(&c.PushAllow, "push-allow", c.PushAllow, "private address or CIDR that push notifications and webhooks may go to (repeatable)")
 	fs.StringArrayVar(&c.Packs, "pack", c.Packs, "pack file to register before serving (repeatable)")
 	fs.StringArrayVar(&c.Namespaces, "namespace", c.Namespaces, "namespace to serve besides default (repeatable)")
-	fs.StringVar(&c.Strict, "strict", c.Strict, "published PromptPack schema to validate packs against: 1.4.0 or 1.5.0")
-	fs.Lookup("strict").NoOptDefVal = "1.4.0"
+	fs.StringVar(&c.Strict, "strict", c.Strict, "published version of the PromptPack format to validate packs against: 1.4.0 to 1.9.0; alone: 1.9.0")
+	fs.Lookup("strict").NoOptDefVal = pack.Newest
 	fs.BoolVar(&c.RequireBounded, "require-bounded", c.RequireBounded, "refuse packs with a loop that the pack does not bound")
 	fs.StringArrayVar(&c.AllowTools, "allow-tool", c.AllowTools, "tool that may be called, '*' for all (repeatable; none by default)")
 	ModelFlags(fs, c)

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/pawl-dev/pawl/internal/pack"
 )
 
 // Fault is one setting that cannot be used.
@@ -217,7 +219,7 @@ func (c *Config) words(l *list) {
 		l.add("wall_time", "%s is above max_wall_time (%s)", c.WallTime, c.MaxWallTime)
 	}
 	oneOf(l, "a2a_execution", c.A2AExecution, "", "WORKERS", "SIDECAR")
-	oneOf(l, "strict", c.Strict, "", "1.4.0", "1.5.0")
+	oneOf(l, "strict", c.Strict, append([]string{""}, pack.PublishedSchemas()...)...)
 	between(l, "step_grace", c.StepGrace, time.Millisecond, time.Hour)
 	between(l, "restart_grace", c.RestartGrace, time.Millisecond, time.Hour)
 	between(l, "model_timeout", c.ModelTimeout, time.Second, 24*time.Hour)

@@ -49,6 +49,8 @@ func (p *Pack) check(found *findings, requireBounded bool) {
 	c.agents()
 	c.workflow()
 	c.entries()
+	c.providers()
+	c.governance()
 }
 
 // doubleBraces is {{variable}}, whatever name stands for the variable.

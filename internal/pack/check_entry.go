@@ -99,8 +99,8 @@ func (c *checker) entries() {
 	}
 }
 
-// reachability warns of states that no entry leads to, refuses reachable
-// composition states, and warns of entries from which no end can be reached.
+// reachability warns of states that no entry leads to, of reachable composition
+// states, and of entries from which no end can be reached.
 func (c *checker) reachability(starts []Start) {
 	states := c.doc.Workflow.States
 	f := newFlow(states, &XPawl{})
@@ -129,8 +129,8 @@ func (c *checker) reachability(starts []Start) {
 		case !in:
 			c.f.warn("PP0005-Q3", at, "Remove it, or lead an event to it.", "the state %s cannot be reached from any entry", quote(name))
 		case states[name].Orchestration == "composition":
-			c.f.err(ruleComposed, at+"/orchestration", "Use a prompt with orchestration internal, external or hybrid.",
-				"the state %s is orchestrated by a composition, which is not supported yet", quote(name))
+			c.f.warn(ruleComposed, at+"/orchestration", "Use a prompt with orchestration internal, external or hybrid.",
+				"the state %s is orchestrated by a composition, which this product does not run: a run that could reach it does not start", quote(name))
 		}
 	}
 }

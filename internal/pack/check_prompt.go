@@ -32,6 +32,7 @@ func (c *checker) prompt(key string, p *Prompt) {
 	}
 	c.variables(at("variables"), p.Variables)
 	c.evals(at("evals"), p.Evals)
+	c.bindings(at("variables"), p.Variables)
 	c.validators(key, at("validators"), p.Validators)
 	c.media(at("media"), p.Media)
 	use := c.promptTemplates(key, p)
@@ -51,6 +52,17 @@ func (c *checker) validators(key, at string, list []Validator) {
 	for i := range list {
 		if list[i].Enabled == nil || *list[i].Enabled {
 			types = append(types, quote(list[i].Type))
+		}
+	}
+	for i := range list {
+		switch given := list[i].FailOnViolation; {
+		case given == nil:
+		case *given:
+			c.f.warn("PP0015-3", at+pointer(index(i), "fail_on_violation"), "Remove it.",
+				"fail_on_violation is deprecated and not read: a validator that is on always enforces")
+		default:
+			c.f.warn("PP0015-3", at+pointer(index(i), "fail_on_violation"), "Remove it; to only watch, write the rule as an eval. enabled: false switches the validator off.",
+				"fail_on_violation: false is not read: since 1.7.0 the validator %s enforces", quote(list[i].Type))
 		}
 	}
 	if len(types) > 0 {
@@ -169,9 +181,29 @@ func valueFault(typ string, val *Validation, raw json.RawMessage) string {
 
 var snakeCase = regexp.MustCompile(`^[a-z][a-z0-9_]*(:[a-z0-9_]+)*$`)
 
+// bindings warns of variables that a program is to fill: here the caller gives all values.
+func (c *checker) bindings(at string, vars []Variable) {
+	for i := range vars {
+		if vars[i].Binding != nil && string(vars[i].Binding) != "null" {
+			c.f.warn(ruleBinding, at+pointer(index(i), "binding"), "Give the value at the start of the run.",
+				"the binding of the variable %s fills nothing here", quote(vars[i].Name))
+		}
+	}
+}
+
 // evals checks one scope of evals (RFC 0006).
 func (c *checker) evals(at string, evals []Eval) {
 	seen := map[string]bool{}
+	var on []string
+	for i := range evals {
+		if evals[i].Enabled == nil || *evals[i].Enabled {
+			on = append(on, evals[i].ID)
+		}
+	}
+	if len(on) > 0 {
+		c.f.warn(ruleEvals, at, "Run them in your own handler, which gets them, or on the outputs of ended runs.",
+			"these evals are handed to the executor and not run here: %s", names(on))
+	}
 	for i := range evals {
 		e, here := &evals[i], at+pointer(index(i))
 		if seen[e.ID] && e.ID != "" {

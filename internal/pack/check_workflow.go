@@ -25,6 +25,7 @@ func (c *checker) workflow() {
 	for _, name := range keys(w.States) {
 		c.state(name, w.States[name])
 	}
+	c.control()
 	c.slots()
 	c.forcedExits()
 	c.budget()

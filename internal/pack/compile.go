@@ -21,7 +21,7 @@ const (
 )
 
 // Compile makes the control flow of one entry. The states are those that the
-// entry can reach. Errors: [*EntryError]; any other is a fault of this package,
+// entry can reach. Errors: [*EntryError], [*UnsupportedError]; any other is a fault of this package,
 // since [Load] refuses what has no sound graph.
 func (p *Pack) Compile(entry Entry) (*machine.Graph, error) {
 	start, err := p.Start(entry)
@@ -39,6 +39,9 @@ func (p *Pack) Compile(entry Entry) (*machine.Graph, error) {
 	if start.Prompt {
 		g.States[start.State] = &machine.Node{Name: start.State, Prompt: start.Agent, Terminal: true}
 	} else {
+		if err := p.composedFrom(start.State); err != nil {
+			return nil, err
+		}
 		p.compileStates(g, start.State)
 	}
 	for _, n := range g.States {

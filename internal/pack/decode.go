@@ -2,6 +2,7 @@ package pack
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -55,10 +56,42 @@ func (r *MetricRange) UnmarshalJSON(raw []byte) error {
 	return unmarshalExact(raw, (*plain)(r))
 }
 
-// UnmarshalJSON ignores members of other names.
+// stepFields are the members of a step by its kind, beside those that every step has. A vendor's
+// kind has none that are known, and members of other kinds may have any form.
+var stepFields = map[string][]string{
+	"prompt":   {"prompt_task", "input", "output_schema", "provider"},
+	"agent":    {"prompt_task", "input", "output_schema", "provider", "tools", "termination"},
+	"tool":     {"tool", "args"},
+	"branch":   {"predicate", "then", "else"},
+	"parallel": {"branches", "reduce"},
+}
+
+// UnmarshalJSON ignores members of other names, and those that are of other kinds of steps.
 func (s *Step) UnmarshalJSON(raw []byte) error {
 	type plain Step
-	return unmarshalExact(raw, (*plain)(s))
+	var obj map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &obj); err != nil {
+		return err
+	}
+	var kind string
+	if obj["kind"] != nil {
+		if err := json.Unmarshal(obj["kind"], &kind); err != nil {
+			return err
+		}
+	}
+	fields, known := stepFields[kind]
+	_, s.misplaced = obj["provider"]
+	s.misplaced = s.misplaced && known && !slices.Contains(fields, "provider")
+	for name := range obj {
+		if !slices.Contains(fields, name) && !slices.Contains([]string{"id", "kind", "description", "depends_on", "modifiers"}, name) {
+			delete(obj, name)
+		}
+	}
+	clean, err := json.Marshal(obj)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(clean, (*plain)(s))
 }
 
 // UnmarshalJSON ignores members of other names.

@@ -3,7 +3,9 @@
 // [Load] turns the bytes of one pack (JSON or YAML) into a [Pack]: typed, checked, addressed by the
 // SHA-256 of its RFC 8785 canonical JSON. Everything that is wrong or doubtful comes back as a
 // [Diagnostic] with a stable code, a JSON pointer and a source position. By default a pack may use
-// everything that one of the two published schemas accepts; [Options].Strict applies one of them exactly.
+// everything of the newest published version of the format, and so of each older one; [Options].Strict applies one version
+// exactly. A pack that promises what this product does not do is loaded with a warning; [Pack.Supports] says
+// whether its runs may begin.
 //
 // From a pack: [Pack.Compile] makes the control flow that the machine runs, [Pack.Analyze] says
 // whether that control flow ends, [Pack.CheckVariables] resolves the variables of a run and

@@ -21,6 +21,41 @@ type Document struct {
 	Agents         *Agents                 `json:"agents"`
 	Skills         []SkillSource           `json:"skills"`
 	Compositions   map[string]*Composition `json:"compositions"`
+	Requires       *Requires               `json:"requires"`
+}
+
+// Requires is what a pack needs of its host (RFC 0012).
+type Requires struct {
+	Providers []ProviderRequirement `json:"providers"`
+}
+
+// ProviderRequirement is a logical provider, by a key that prompts refer to.
+type ProviderRequirement struct {
+	Key, Role string
+	// Required: without it the pack does not do what it says.
+	Required bool
+	// Short: it is written as its key alone.
+	Short bool
+}
+
+// UnmarshalJSON takes both forms: a key alone is a required one of the role llm.
+func (r *ProviderRequirement) UnmarshalJSON(raw []byte) error {
+	if len(raw) > 0 && raw[0] == '"' {
+		r.Role, r.Required, r.Short = roleLLM, true, true
+		return json.Unmarshal(raw, &r.Key)
+	}
+	obj := struct {
+		Key          string          `json:"key"`
+		Role         string          `json:"role"`
+		Required     *bool           `json:"required"`
+		Description  string          `json:"description"`
+		Capabilities json.RawMessage `json:"capabilities"`
+	}{}
+	if err := json.Unmarshal(raw, &obj); err != nil {
+		return err
+	}
+	*r = ProviderRequirement{Key: obj.Key, Role: obj.Role, Required: obj.Required == nil || *obj.Required}
+	return nil
 }
 
 // TemplateEngine says how templates are written (RFC 0003).
@@ -55,6 +90,8 @@ type Prompt struct {
 	TestedModels   json.RawMessage          `json:"tested_models"`
 	ModelOverrides map[string]ModelOverride `json:"model_overrides"`
 	Media          json.RawMessage          `json:"media"`
+	// Provider is the key of the requirement that runs the prompt (RFC 0017); "" = default.
+	Provider string `json:"provider"`
 }
 
 // Variable declares a template variable (RFC 0003).
@@ -84,6 +121,15 @@ type Tool struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
 	Parameters  json.RawMessage `json:"parameters"`
+	ActionScope *ActionScope    `json:"action_scope"`
+}
+
+// ActionScope declares what a call does to the world (RFC 0013).
+type ActionScope struct {
+	Effect        string          `json:"effect"`
+	Reversibility string          `json:"reversibility"`
+	DataClasses   []string        `json:"data_classes"`
+	Extensions    json.RawMessage `json:"extensions"`
 }
 
 // ToolPolicy governs the tool calls of one prompt.
@@ -106,9 +152,12 @@ type Pipeline struct {
 
 // Validator is a guardrail; the executor runs it.
 type Validator struct {
-	Type            string          `json:"type"`
-	Enabled         *bool           `json:"enabled"`
-	FailOnViolation bool            `json:"fail_on_violation"`
+	// ID is what obligations refer to (RFC 0016).
+	ID      string `json:"id"`
+	Type    string `json:"type"`
+	Enabled *bool  `json:"enabled"`
+	// FailOnViolation is deprecated and read by nothing (RFC 0015); nil = not given.
+	FailOnViolation *bool           `json:"fail_on_violation"`
 	Message         string          `json:"message"`
 	Params          json.RawMessage `json:"params"`
 }
@@ -193,4 +242,6 @@ type AgentDef struct {
 	OutputModes []string `json:"output_modes"`
 	// State starts the workflow there; "" runs the member's prompt once.
 	State string `json:"state"`
+	// Governance replaces the pack's, field by field (RFC 0013).
+	Governance *Governance `json:"governance"`
 }

@@ -18,10 +18,13 @@ type State struct {
 	// Persistence is transient (default) or persistent.
 	Persistence string `json:"persistence"`
 	// Orchestration is internal (default), external, hybrid or composition.
-	Orchestration string  `json:"orchestration"`
-	Composition   string  `json:"composition"`
-	Skills        *string `json:"skills"`
-	Terminal      bool    `json:"terminal"`
+	Orchestration string `json:"orchestration"`
+	// Control says who acts after a transition into the state: user or agent; "" = not declared
+	// (RFC 0014).
+	Control     string  `json:"control"`
+	Composition string  `json:"composition"`
+	Skills      *string `json:"skills"`
+	Terminal    bool    `json:"terminal"`
 	// MaxVisits is 0 without a guard.
 	MaxVisits   int64                `json:"max_visits"`
 	OnMaxVisits *string              `json:"on_max_visits"`
@@ -252,6 +255,10 @@ type Step struct {
 	Else         string           `json:"else"`
 	Branches     []Step           `json:"branches"`
 	Reduce       *Reducer         `json:"reduce"`
+	// Provider is of prompt and agent steps (RFC 0017); "" = the prompt's.
+	Provider string `json:"provider"`
+	// misplaced: the step has a provider, and its kind takes none.
+	misplaced bool
 }
 
 // StepModifiers annotate a step.

@@ -2,6 +2,7 @@ package pack
 
 import (
 	"encoding/json"
+	"errors"
 	"reflect"
 	"slices"
 	"strings"
@@ -84,6 +85,17 @@ func finds(code string, sev Severity, change string) func(*testing.T) {
 	}
 }
 
+// doesNotStart: the change causes a warning, and a run that begins is refused for the same code.
+func doesNotStart(code, change string) func(*testing.T) {
+	return func(t *testing.T) {
+		finds(code, w, change)(t)
+		var refused *UnsupportedError
+		if err := mustLoad(t, changed(t, change)).Supports(Entry{}); !errors.As(err, &refused) || refused.Code != code {
+			t.Errorf("supported, or refused for %v", err)
+		}
+	}
+}
+
 // startFails: with the change these variables are refused.
 func startFails(change, variables, want string) func(*testing.T) {
 	return func(t *testing.T) {
@@ -103,13 +115,14 @@ compositions.c = {"version":1,"steps":[{"id":"x","kind":"tool","tool":"t"}]}`
 )
 
 var featureTests = map[string]func(*testing.T){
-	"$schema |":     handed(`$schema = "https://example.org/x"`, "/$schema"),
-	"id |":          alters(`id = "q"`),
-	"name |":        handed(`name = "Q"`, "/name"),
-	"version |":     alters(`version = "2.0.0"`),
-	"description |": handed(`description = "d"`, "/description"),
-	"metadata |":    handed(`metadata = {"domain":"x"}`, "/metadata/domain"),
-	"compilation |": handed(`compilation = {"compiled_with":"x","created_at":"2026-01-01T00:00:00Z","schema":"y"}`, "/compilation/schema"),
+	"$schema |":             handed(`$schema = "https://example.org/x"`, "/$schema"),
+	"id |":                  alters(`id = "q"`),
+	"name |":                handed(`name = "Q"`, "/name"),
+	"version |":             alters(`version = "2.0.0"`),
+	"description |":         handed(`description = "d"`, "/description"),
+	"metadata |":            handed(`metadata = {"domain":"x"}`, "/metadata/domain"),
+	"metadata.governance |": finds(ruleGovernance, w, `metadata = {"governance":{"requires_ai_disclosure":true}}`),
+	"compilation |":         handed(`compilation = {"compiled_with":"x","created_at":"2026-01-01T00:00:00Z","schema":"y"}`, "/compilation/schema"),
 
 	"template_engine.version |": handed(`template_engine.version = "v9"`, "/template_engine/version"),
 	"template_engine.syntax | `{{variable}}`": func(t *testing.T) {
@@ -135,7 +148,7 @@ var featureTests = map[string]func(*testing.T){
 	"prompts.*.variables[].type | not one of the five": finds("PP0003-5", w, `prompts.a.variables.0 = {"name":"v","type":"uuid","required":false}`),
 	"prompts.*.variables[].description |":              handed(variable+`"description":"d"}`, "/prompts/a/variables/0/description"),
 	"prompts.*.variables[].example |":                  handed(variable+`"example":"d"}`, "/prompts/a/variables/0/example"),
-	"prompts.*.variables[].binding |":                  handed(variable+`"binding":{"kind":"env","field":"X"}}`, "/prompts/a/variables/0/binding/kind"),
+	"prompts.*.variables[].binding |":                  finds(ruleBinding, w, variable+`"binding":{"kind":"env","field":"X"}}`),
 	"prompts.*.tools[] |":                              alters(`prompts.a.tools = ["t","b"]`),
 	"prompts.*.tool_policy.blocklist |":                alters(`prompts.a.tool_policy = {"blocklist":["t"]}`),
 	"prompts.*.tool_policy.max_tool_calls_per_turn |":  alters(`prompts.a.tool_policy = {"max_tool_calls_per_turn":2}`),
@@ -144,42 +157,53 @@ var featureTests = map[string]func(*testing.T){
 	"prompts.*.pipeline |":                             handed(`prompts.a.pipeline = {"stages":["x"]}`, "/prompts/a/pipeline/stages/0"),
 	"prompts.*.parameters |":                           handed(`prompts.a.parameters = {"temperature":0.5,"top_k":null}`, "/prompts/a/parameters/top_k"),
 	"prompts.*.validators |":                           finds(ruleUnenforced, w, `prompts.a.validators = [{"type":"x","enabled":true,"params":{"a":1}}]`),
-	"prompts.*.evals |":                                handed(`prompts.a.evals = [{"id":"x","type":"y","trigger":"every_turn"}]`, "/prompts/a/evals/0/id"),
-	"prompts.*.tested_models |":                        handed(`prompts.a.tested_models = [{"provider":"p","model":"m","date":"2026-01-01"}]`, "/prompts/a/tested_models/0/model"),
-	"prompts.*.model_overrides |":                      handed(`prompts.a.model_overrides = {"m":{"system_template":"Yo {{v}}"}}`, "/prompts/a/model_overrides/m/system_template"),
-	"prompts.*.media |":                                handed(`prompts.a.media = {"enabled":true,"supported_types":["image"],"image":{"max_size_mb":1}}`, "/prompts/a/media/image"),
-	"tools.*.name | other than its key":                finds(ruleToolName, SeverityWarning, `tools.t.name = "other"`),
-	"tools.*.description |":                            handed(`tools.t.description = "other"`, "/tools/t/description"),
+	"prompts.*.evals |":                                finds(ruleEvals, w, `prompts.a.evals = [{"id":"x","type":"y","trigger":"every_turn"}]`),
+	"prompts.*.provider |": finds(ruleRouted, w, `requires = {"providers":[{"key":"k","role":"llm"}]}
+		prompts.a.provider = "k"`),
+	"prompts.*.provider | no key of a requirement, nor `default`": finds("PP0017-1", e, `prompts.a.provider = "k"`),
+	"prompts.*.extensions |":                     handed(`prompts.a.extensions = {"z/p":[1,null]}`, "/prompts/a/extensions/z~1p/1"),
+	"prompts.*.validators[].fail_on_violation |": finds("PP0015-3", w, `prompts.a.validators = [{"type":"x","fail_on_violation":true}]`),
+	"prompts.*.tested_models |":                  handed(`prompts.a.tested_models = [{"provider":"p","model":"m","date":"2026-01-01"}]`, "/prompts/a/tested_models/0/model"),
+	"prompts.*.model_overrides |":                handed(`prompts.a.model_overrides = {"m":{"system_template":"Yo {{v}}"}}`, "/prompts/a/model_overrides/m/system_template"),
+	"prompts.*.media |":                          handed(`prompts.a.media = {"enabled":true,"supported_types":["image"],"image":{"max_size_mb":1}}`, "/prompts/a/media/image"),
+	"tools.*.name | other than its key":          finds(ruleToolName, SeverityWarning, `tools.t.name = "other"`),
+	"tools.*.description |":                      handed(`tools.t.description = "other"`, "/tools/t/description"),
 	"tools.*.parameters |": func(t *testing.T) {
 		if faults := mustLoad(t, []byte(base)).CheckPayload("t", []byte(`{}`)); len(faults) != 1 {
 			t.Error(faults)
 		}
 	},
-	"evals |":  handed(`evals = [{"id":"x","type":"y","trigger":"every_turn"}]`, "/evals/0/id"),
-	"skills |": handed(`skills = ["./a",{"path":"./b","preload":true},{"name":"n","description":"d","instructions":"i"}]`, "/skills/2/instructions"),
+	"tools.*.action_scope |": finds(ruleScope, w, `tools.t.action_scope = {"effect":"write"}`),
+	"tools.*.extensions |":   handed(`tools.t.extensions = {"z/p":1}`, "/tools/t/extensions/z~1p"),
+	"evals |":                finds(ruleEvals, w, `evals = [{"id":"x","type":"y","trigger":"every_turn"}]`),
+	"requires.providers |":   finds(ruleBound, w, `requires = {"providers":["default"]}`),
+	"skills |":               handed(`skills = ["./a",{"path":"./b","preload":true},{"name":"n","description":"d","instructions":"i"}]`, "/skills/2/instructions"),
 
-	"workflow.version | 1, 2":                                             handed(`workflow.version = 1`, "/workflow/version"),
-	"workflow.version | 3 and above":                                      finds("PP0009-Q1", e, `workflow.version = 3`),
-	"workflow.entry |":                                                    alters(`workflow.entry = "e"`),
-	"workflow.states |":                                                   alters(`workflow.states.s.on_event = {"Go":"e"}`),
-	"workflow.states.*.prompt_task |":                                     alters(`workflow.states.s.prompt_task = "b"`),
-	"workflow.states.*.description |":                                     handed(`workflow.states.s.description = "d"`, "/workflow/states/s/description"),
-	"workflow.states.*.on_event |":                                        alters(`workflow.states.s.on_event.More = "s"`),
-	"workflow.states.*.persistence |":                                     alters(`workflow.states.s.persistence = "persistent"`),
-	"workflow.states.*.orchestration | internal, external, hybrid":        alters(`workflow.states.s.orchestration = "external"`),
-	"workflow.states.*.orchestration | composition, in a reachable state": finds(ruleComposed, e, composed),
-	"workflow.states.*.composition | in a reachable state":                finds(ruleComposed, e, composed),
-	"workflow.states.*.skills |":                                          handed(`workflow.states.s.skills = "none"`, "/workflow/states/s/skills"),
-	"workflow.states.*.terminal |":                                        alters(`workflow.states.s.terminal = true`),
-	"workflow.states.*.max_visits |":                                      alters(`workflow.states.s.max_visits = 6`),
-	"workflow.states.*.on_max_visits |":                                   alters(`workflow.states.s.on_max_visits = -`),
-	"workflow.states.*.artifacts.*.type |":                                alters(`workflow.states.s.artifacts.x.type = "text/markdown"`),
-	"workflow.states.*.artifacts.*.mode |":                                alters(`workflow.states.s.artifacts.x.mode = "append"`),
-	"workflow.states.*.artifacts.*.description |":                         handed(`workflow.states.s.artifacts.x.description = "d"`, "/workflow/states/s/artifacts/x/description"),
-	"workflow.engine.budget |":                                            alters(`workflow.engine.budget = {"max_tool_calls":3}`),
-	"workflow.engine.budget.* | unknown keys":                             finds(ruleBudgetKey, e, `workflow.engine.budget.max_cost = 3`),
-	"workflow.engine.x_pawl |":                                            alters(`workflow.engine.x_pawl = {"max_steps":3}`),
-	"workflow.engine.* | unknown keys":                                    finds("PP0005-4", w, `workflow.engine.more = 3`),
+	"workflow.version | 1, 2":                                               handed(`workflow.version = 1`, "/workflow/version"),
+	"workflow.version | 3 and above":                                        finds("PP0009-Q1", e, `workflow.version = 3`),
+	"workflow.entry |":                                                      alters(`workflow.entry = "e"`),
+	"workflow.states |":                                                     alters(`workflow.states.s.on_event = {"Go":"e"}`),
+	"workflow.states.*.prompt_task |":                                       alters(`workflow.states.s.prompt_task = "b"`),
+	"workflow.states.*.description |":                                       handed(`workflow.states.s.description = "d"`, "/workflow/states/s/description"),
+	"workflow.states.*.on_event |":                                          alters(`workflow.states.s.on_event.More = "s"`),
+	"workflow.states.*.persistence |":                                       alters(`workflow.states.s.persistence = "persistent"`),
+	"workflow.states.*.orchestration | internal, external, hybrid":          alters(`workflow.states.s.orchestration = "external"`),
+	"workflow.states.*.orchestration | composition, in a reachable state":   doesNotStart(ruleComposed, composed),
+	"workflow.states.*.composition | in a reachable state":                  doesNotStart(ruleComposed, composed),
+	"workflow.states.*.control | agent":                                     handed(`workflow.states.s.control = "agent"`, "/workflow/states/s/control"),
+	"workflow.states.*.control | user, in a state that a transition enters": doesNotStart(ruleControl, `workflow.states.s.control = "user"`),
+	"workflow.states.*.extensions |":                                        handed(`workflow.states.s.extensions = {"z/s":true}`, "/workflow/states/s/extensions/z~1s"),
+	"workflow.states.*.skills |":                                            handed(`workflow.states.s.skills = "none"`, "/workflow/states/s/skills"),
+	"workflow.states.*.terminal |":                                          alters(`workflow.states.s.terminal = true`),
+	"workflow.states.*.max_visits |":                                        alters(`workflow.states.s.max_visits = 6`),
+	"workflow.states.*.on_max_visits |":                                     alters(`workflow.states.s.on_max_visits = -`),
+	"workflow.states.*.artifacts.*.type |":                                  alters(`workflow.states.s.artifacts.x.type = "text/markdown"`),
+	"workflow.states.*.artifacts.*.mode |":                                  alters(`workflow.states.s.artifacts.x.mode = "append"`),
+	"workflow.states.*.artifacts.*.description |":                           handed(`workflow.states.s.artifacts.x.description = "d"`, "/workflow/states/s/artifacts/x/description"),
+	"workflow.engine.budget |":                                              alters(`workflow.engine.budget = {"max_tool_calls":3}`),
+	"workflow.engine.budget.* | unknown keys":                               finds(ruleBudgetKey, e, `workflow.engine.budget.max_cost = 3`),
+	"workflow.engine.x_pawl |":                                              alters(`workflow.engine.x_pawl = {"max_steps":3}`),
+	"workflow.engine.* | unknown keys":                                      finds("PP0005-4", w, `workflow.engine.more = 3`),
 
 	"agents.entry |": func(t *testing.T) {
 		g, err := mustLoad(t, changed(t, "workflow = -\nagents = {\"entry\":\"b\",\"members\":{\"a\":{},\"b\":{}}}")).Compile(Entry{})
@@ -193,6 +217,8 @@ var featureTests = map[string]func(*testing.T){
 	"agents.members.*.tags |":                     handed(`agents.members.b.tags = ["d"]`, "/agents/members/b/tags/0"),
 	"agents.members.*.input_modes |":              handed(`agents.members.b.input_modes = ["image/*"]`, "/agents/members/b/input_modes/0"),
 	"agents.members.*.output_modes |":             handed(`agents.members.b.output_modes = ["text/plain"]`, "/agents/members/b/output_modes/0"),
+	"agents.members.*.governance |":               finds(ruleGovernance, w, `agents = {"entry":"b","members":{"b":{"governance":{"autonomy_level":"suggests"}}}}`),
+	"agents.members.*.extensions |":               handed(`agents.members.b.extensions = {"z/a":"x"}`, "/agents/members/b/extensions/z~1a"),
 	"compositions | that no reachable state uses": finds("PP0010-4", w, `compositions.c = {"version":1,"steps":[{"id":"x","kind":"tool","tool":"t"}]}`),
 }
 

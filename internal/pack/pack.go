@@ -10,9 +10,8 @@ import (
 
 // Options of [Load]; the zero value is lenient with default limits.
 type Options struct {
-	// Strict names the one published schema to apply exactly, "1.4.0" or
-	// "1.5.0". Empty accepts what either of them accepts and warns of the
-	// difference.
+	// Strict names the one published version of the format to apply exactly, one of
+	// [PublishedSchemas]. Empty accepts the newest, and some packs beyond it, with a warning.
 	Strict string
 	// RequireBounded makes an error of every entry whose runs need not end by the
 	// pack's own guards: see [Termination].

@@ -259,7 +259,7 @@ func TestPositions(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	t.Parallel()
-	if _, _, err := Load([]byte(base), Options{Strict: "2.0.0"}); err == nil || !strings.Contains(err.Error(), "1.4.0, 1.5.0") {
+	if _, _, err := Load([]byte(base), Options{Strict: "2.0.0"}); err == nil || !strings.Contains(err.Error(), "1.4.0, 1.5.0, 1.5.1, 1.6.0") {
 		t.Errorf("unknown schema: %v", err)
 	}
 	if _, _, err := Load([]byte(base), Options{Limits: Limits{Depth: -1}}); err == nil {

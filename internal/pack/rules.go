@@ -43,6 +43,13 @@ const (
 	ruleUnenforced = "PPPAWL-34"
 	ruleOffered    = "PPPAWL-35"
 	ruleToolName   = "PPPAWL-36"
+	ruleControl    = "PPPAWL-37"
+	ruleGovernance = "PPPAWL-38"
+	ruleScope      = "PPPAWL-39"
+	ruleBound      = "PPPAWL-40"
+	ruleRouted     = "PPPAWL-41"
+	ruleEvals      = "PPPAWL-42"
+	ruleBinding    = "PPPAWL-43"
 
 	schemaPrefix = "PPSCHEMA-"
 )
@@ -68,7 +75,7 @@ var rules = []Rule{
 	{ruleXPawlRef, true, true, "engine.x_pawl names states, events, artifacts and tools that exist"},
 	{ruleSyntaxKind, true, false, "template_engine.syntax is {{variable}}"},
 	{ruleFeature, true, false, "template_engine.features asks for nothing beyond basic_substitution and fragments"},
-	{ruleComposed, true, false, "no reachable state is orchestrated by a composition"},
+	{ruleComposed, false, true, "no reachable state is orchestrated by a composition: runs that could reach it are refused at their start"},
 	{ruleFragment, true, false, "fragments exist, nest at most 8 deep, have no cycle and expand to at most 1 MiB"},
 	{ruleMedia, false, true, "an artifact's type is a media type"},
 	{ruleUnnameable, false, true, "artifacts and fragments have names that a template can write"},
@@ -83,6 +90,13 @@ var rules = []Rule{
 	{ruleUnenforced, false, true, "a prompt has no validators, which nothing here enforces"},
 	{ruleOffered, false, true, "a terminal state does not offer again, without dedupe, a tool that an earlier state offers"},
 	{ruleToolName, false, true, "a tool's name is its key, by which it is called, bounded and approved"},
+	{ruleControl, false, true, "no state that a transition enters leaves the next turn to the user"},
+	{ruleGovernance, false, true, "governance is not relied on: it is kept and shown, and gates nothing here"},
+	{ruleScope, false, true, "a tool's action_scope is not relied on: no call is held because of it"},
+	{ruleBound, false, true, "provider requirements are not relied on: nothing here binds them"},
+	{ruleRouted, false, true, "prompts need no more than one provider: the key is handed on, and routes nothing here"},
+	{ruleEvals, false, true, "evals are not relied on: they are handed on, and nothing here runs them"},
+	{ruleBinding, false, true, "a variable has no binding: its value is what the start of the run gives"},
 
 	{"PP0001-1", true, true, "a prompt's tools are tools of the pack or agent members"},
 	{"PP0001-2", false, true, "a prompt's id is its key"},
@@ -135,13 +149,31 @@ var rules = []Rule{
 	{"PP0010-15", true, false, "the step graph has no cycle"},
 	{"PP0011-1", true, false, "an agent's state is a state of the workflow"},
 	{"PP0011-2", true, false, "an agent with a state needs a workflow"},
+	{"PP0012-1", true, false, "the keys of provider requirements are unique; a key alone counts"},
+	{"PP0012-2", false, true, "a requirement's role is llm, embedding, tts, stt, image, inference, or begins with x-"},
+	{"PP0012-3", false, true, "a requirement that is a key alone has letters, digits, _ and -"},
+	{"PP0013-4", true, false, "vocabularies map prefixes to absolute IRIs"},
+	{"PP0013-5", false, true, "the prefix of a term is declared in vocabularies or well known"},
+	{"PP0014-3", false, true, "a terminal state does not say control: agent"},
+	{"PP0014-4", false, true, "a cycle of states with control: agent has max_visits, or leads to a state of the user or to an end"},
+	{"PP0015-3", false, true, "a validator has no fail_on_violation: it always enforces"},
+	{"PP0016-2", true, false, "the ids of obligations, and those of reviews, are unique in their object"},
+	{"PP0016-4", true, false, "an obligation's or a review's eval is an eval of the pack or of a prompt"},
+	{"PP0016-5", true, false, "validator ids are unique in the pack, and an obligation's validator is one of them"},
+	{"PP0016-6", true, false, "an obligation's field is a property of governance that is declared"},
+	{"PP0016-7", true, false, "what a review satisfies are obligations that hold for the same agent"},
+	{"PP0016-10", false, true, "the prefix of a term of an obligation or a review is declared or well known"},
+	{"PP0017-1", true, false, "a provider is the key of a requirement, or default"},
+	{"PP0017-2", false, true, "only prompt and agent steps have a provider"},
+	{"PP0017-4", false, true, "a provider that is referred to is required"},
+	{"PP0017-5", false, true, "a state's prompt, and a prompt step without output_schema, has a provider of the role llm"},
 }
 
 // placedAtKey are the rules about a member's name instead of its value.
 var placedAtKey = map[string]bool{
 	source.CodeDuplicate: true, ruleUnnameable: true, ruleBudgetKey: true, ruleXPawlRef: true,
 	"PP0005-3": true, "PP0005-4": true, "PP0005-Q3": true, "PP0007-2": true,
-	"PP0010-1": true, schemaPrefix + "additionalProperties": true,
+	"PP0010-1": true, "PP0017-2": true, "PP0015-3": true, schemaPrefix + "additionalProperties": true,
 }
 
 // Rules lists every rule that has a code of its own, in the order of the

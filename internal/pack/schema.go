@@ -5,6 +5,7 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -18,14 +19,15 @@ import (
 //go:embed schema/*.json
 var schemaFiles embed.FS
 
-// Published schemas that Options.Strict can name.
-const (
-	Schema140 = "1.4.0"
-	Schema150 = "1.5.0"
-)
+// Newest is the newest published version of the format that this package knows.
+const Newest = "1.9.0"
 
-// PublishedSchemas lists the values of Options.Strict beside "".
-func PublishedSchemas() []string { return []string{Schema140, Schema150} }
+// published are the versions of the format that [Options].Strict can name, the oldest
+// first. 1.8.1 changed how one pattern is written, and no string that it matches.
+var published = []string{"1.4.0", "1.5.0", "1.5.1", "1.6.0", "1.7.0", "1.8.0", "1.8.1", Newest}
+
+// PublishedSchemas lists the values of Options.Strict beside "", the oldest first.
+func PublishedSchemas() []string { return slices.Clone(published) }
 
 // schema is one compiled JSON Schema together with its document, which error
 // messages take the allowed names from.
@@ -34,32 +36,97 @@ type schema struct {
 	doc      any
 }
 
-// The published schemas are the files of the specification (1.4.0) and of the
-// reference runtime (1.5.0), byte for byte. The union is ours.
-var (
-	unionSchema = sync.OnceValues(func() (*schema, error) { return compileSchema("schema/union.json", true) })
-	schema140   = sync.OnceValues(func() (*schema, error) {
-		return compileSchema("schema/promptpack.schema-1.4.0.json", false)
-	})
-	schema150 = sync.OnceValues(func() (*schema, error) {
-		return compileSchema("schema/promptpack.schema-1.5.0.json", false)
-	})
+const (
+	newestFile = "schema/promptpack-" + Newest + ".json"
+	unionFile  = "schema/union.json"
+	// sinceKey names the first version that has a property, in the newest schema.
+	sinceKey = "x-since"
 )
+
+// The newest schema has the structure of the specification's, and the words in which it
+// describes it are ours. Older ones are the newest without what is younger than they are. The
+// union is the newest with this product's keys.
+var (
+	unionSchema = sync.OnceValues(func() (*schema, error) {
+		doc, err := readSchema(unionFile)
+		if err != nil {
+			return nil, err
+		}
+		return compileSchema(unionFile, doc, true)
+	})
+	publishedSchemas = onceForEach()
+)
+
+// onceForEach makes a schema of each published version when it is asked for first.
+func onceForEach() map[string]func() (*schema, error) {
+	out := make(map[string]func() (*schema, error), len(published))
+	for _, version := range published {
+		out[version] = sync.OnceValues(func() (*schema, error) {
+			doc, err := readSchema(newestFile)
+			if err != nil {
+				return nil, err
+			}
+			return compileSchema("schema/promptpack-"+version+".json", asOf(doc, version), false)
+		})
+	}
+	return out
+}
 
 // publishedSchema returns a schema by its version.
 func publishedSchema(version string) (*schema, error) {
-	switch version {
-	case Schema140:
-		return schema140()
-	case Schema150:
-		return schema150()
+	if get := publishedSchemas[version]; get != nil {
+		return get()
 	}
-	return nil, fmt.Errorf("pack: strict schema %q is not known; allowed: %s", version, strings.Join(PublishedSchemas(), ", "))
+	return nil, fmt.Errorf("pack: strict schema %q is not known; allowed: %s", version, strings.Join(published, ", "))
 }
 
-// compileSchema compiles an embedded file. Formats (date, date-time, uri) are
-// annotations in draft 2020-12; only our own schema asserts them.
-func compileSchema(path string, formats bool) (*schema, error) {
+// asOf takes from the newest schema what is younger than a version. The document is changed.
+func asOf(doc map[string]any, version string) map[string]any {
+	at := slices.Index(published, version)
+	withoutYounger(doc, at)
+	if version == published[0] {
+		// Since 1.5.0 a composition may stand for the prompt.
+		state := doc["$defs"].(map[string]any)["WorkflowState"].(map[string]any)
+		delete(state, "if")
+		delete(state, "then")
+		delete(state, "else")
+		state["required"] = []any{"prompt_task"}
+		delete(state["properties"].(map[string]any)["orchestration"].(map[string]any), "enum")
+	}
+	return doc
+}
+
+// withoutYounger removes properties and alternatives of later versions than published[at].
+func withoutYounger(node any, at int) {
+	younger := func(v any) bool {
+		property, _ := v.(map[string]any)
+		since, ok := property[sinceKey].(string)
+		return ok && slices.Index(published, since) > at
+	}
+	switch node := node.(type) {
+	case []any:
+		for _, v := range node {
+			withoutYounger(v, at)
+		}
+	case map[string]any:
+		for key, v := range node {
+			switch v := v.(type) {
+			case map[string]any:
+				if key == "properties" {
+					maps.DeleteFunc(v, func(_ string, p any) bool { return younger(p) })
+				}
+			case []any:
+				if key == "oneOf" {
+					node[key] = slices.DeleteFunc(v, younger)
+				}
+			}
+			withoutYounger(node[key], at)
+		}
+	}
+}
+
+// readSchema reads an embedded file anew, so that the caller may change it.
+func readSchema(path string) (map[string]any, error) {
 	raw, err := fs.ReadFile(schemaFiles, path)
 	if err != nil {
 		return nil, fmt.Errorf("pack: schema: %w", err)
@@ -68,6 +135,12 @@ func compileSchema(path string, formats bool) (*schema, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pack: schema %s: %w", path, err)
 	}
+	return doc.(map[string]any), nil
+}
+
+// compileSchema compiles a schema of this package. Formats (date, date-time, uri) are
+// annotations in draft 2020-12; only the union asserts them.
+func compileSchema(path string, doc map[string]any, formats bool) (*schema, error) {
 	c := newCompiler(cost.NewPatterns())
 	if formats {
 		c.AssertFormat()
@@ -75,6 +148,7 @@ func compileSchema(path string, formats bool) (*schema, error) {
 	// The library does not hold documents of this host against the meta-schema, which
 	// takes as long as compiling them: TestSchemasAreSchemas does.
 	url := "https://json-schema.org/pawl/" + path
+	delete(doc, "$id")
 	if err := c.AddResource(url, doc); err != nil {
 		return nil, fmt.Errorf("pack: schema %s: %w", path, err)
 	}
@@ -102,8 +176,8 @@ func (noLoader) Load(url string) (any, error) {
 }
 
 // checkSchema files what the schemas say. Lenient: the union decides, and what
-// a published schema refuses beyond that is a warning. Strict: the named schema
-// decides, and the union adds what only our rules need.
+// the newest published schema refuses beyond that is a warning. Strict: the named
+// schema decides, and the union adds what only our rules need.
 func checkSchema(root any, strict string, found *findings) error {
 	union, err := unionSchema()
 	if err != nil {
@@ -146,33 +220,17 @@ func fileFaults(found *findings, faults []schemaFault) {
 	}
 }
 
-// warnPublished says where the published schemas refuse what was accepted.
+// warnPublished says where the newest published schema refuses what was accepted.
 func warnPublished(root any, accepted []schemaFault, found *findings) error {
-	by := map[schemaFault][]string{}
-	var order []schemaFault
-	for _, version := range PublishedSchemas() {
-		s, err := publishedSchema(version)
-		if err != nil {
-			return err
-		}
-		for _, f := range s.validate(root) {
-			if covered(accepted, f) {
-				continue
-			}
-			if by[f] == nil {
-				order = append(order, f)
-			}
-			by[f] = append(by[f], version)
-		}
+	s, err := publishedSchema(Newest)
+	if err != nil {
+		return err
 	}
-	for _, f := range order {
-		versions := by[f]
-		code := schemaPrefix + versions[0]
-		if len(versions) > 1 {
-			code = schemaPrefix + "published"
+	for _, f := range s.validate(root) {
+		if !covered(accepted, f) {
+			found.warn(schemaPrefix+"published", f.pointer, "It is accepted here; a tool that applies that schema will refuse it.",
+				"published schema %s: %s", Newest, f.msg)
 		}
-		found.warn(code, f.pointer, "It is accepted here; a tool that applies that schema will refuse it.",
-			"published schema %s: %s", strings.Join(versions, " and "), f.msg)
 	}
 	return nil
 }

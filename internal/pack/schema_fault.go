@@ -78,7 +78,15 @@ func (s *schema) leafFaults(ve *jsonschema.ValidationError, out []schemaFault) [
 	case *kind.AdditionalProperties:
 		allowed := s.propertiesAt(ve.SchemaURL)
 		for _, name := range k.Properties {
-			f := fault1(ve, "additionalProperties", fmt.Sprintf("the property %s is not known here%s; allowed: %s", quote(name), belongs(name), strings.Join(allowed, ", ")), "Remove it or check its spelling.")
+			elsewhere := belongs(name)
+			hint := "Remove it or check its spelling. If a version of the format after " + Newest + " has it, use a newer Pawl."
+			if ve.SchemaURL != "" && strings.Contains(ve.SchemaURL, "/XPawl") {
+				hint = "Remove it or check its spelling."
+			}
+			if since := sinceOf(ve.SchemaURL, name); since != "" {
+				elsewhere, hint = " (the format has it since "+since+")", "Remove it, or apply that version or a later one."
+			}
+			f := fault1(ve, "additionalProperties", fmt.Sprintf("the property %s is not known here%s; allowed: %s", quote(name), elsewhere, strings.Join(allowed, ", ")), hint)
 			f.pointer += pointer(name)
 			out = append(out, f)
 		}
@@ -103,7 +111,7 @@ func (s *schema) leaf(ve *jsonschema.ValidationError) schemaFault {
 	case *kind.Type:
 		return fault1(ve, "type", fmt.Sprintf("got %s, want %s", k.Got, strings.Join(k.Want, " or ")), typeHint(k))
 	case *kind.Enum:
-		return fault1(ve, "enum", fmt.Sprintf("%s is not allowed; allowed: %s", short(k.Got), shortList(k.Want)), "Use one of the allowed values.")
+		return fault1(ve, "enum", fmt.Sprintf("%s is not allowed; allowed: %s", short(k.Got), shortList(k.Want)), enumHint(ve))
 	case *kind.Const:
 		return fault1(ve, "const", fmt.Sprintf("%s is not allowed; allowed: %s", short(k.Got), short(k.Want)), "")
 	case *kind.Pattern:
@@ -120,6 +128,14 @@ func (s *schema) leaf(ve *jsonschema.ValidationError) schemaFault {
 		keyword = path[len(path)-1]
 	}
 	return fault1(ve, keyword, source.Clip(ve.ErrorKind.LocalizedString(english), 300), "")
+}
+
+// enumHint says what to do about a value that is not listed: a younger version may have it.
+func enumHint(ve *jsonschema.ValidationError) string {
+	if strings.Contains(ve.SchemaURL, "/XPawl") {
+		return "Use one of the allowed values."
+	}
+	return "Use one of the allowed values. If a version of the format after " + Newest + " has it, use a newer Pawl."
 }
 
 // typeHint names the usual reason for a scalar of the wrong type in YAML.
@@ -140,7 +156,8 @@ func (s *schema) alternatives(ve *jsonschema.ValidationError) schemaFault {
 		"/Predicate":            "{path, op, value}, {path, exists}, {all_of}, {any_of} or {not}",
 		"/StepInput":            "a \"${…}\" reference or an object",
 		"/TerminationPredicate": "at least one of max_steps and tool_called",
-		"/Step":                 "a prompt, agent, tool, branch or parallel step with its required fields",
+		"/Step":                 "a prompt, agent, tool, branch or parallel step with its required fields, or a vendor's own like acme.judge",
+		"/ProviderRequirement":  "a key, or {key, role, required, description, capabilities}",
 	} {
 		if strings.HasSuffix(ve.SchemaURL, suffix) {
 			what = text
@@ -153,18 +170,38 @@ func (s *schema) alternatives(ve *jsonschema.ValidationError) schemaFault {
 	return fault1(ve, keyword, "the value "+verb+what, "")
 }
 
-// propertiesAt lists the properties of the schema at a location "url#/pointer".
-func (s *schema) propertiesAt(location string) []string {
+// sinceOf is the version that brought a property to a place of the published schemas; "" = none
+// did.
+func sinceOf(location, name string) string {
+	if !strings.Contains(location, "/schema/promptpack-") {
+		return ""
+	}
+	newest, err := publishedSchema(Newest)
+	if err != nil {
+		return ""
+	}
+	property, _ := newest.at(location, "properties", name).(map[string]any)
+	since, _ := property[sinceKey].(string)
+	return since
+}
+
+// at is the value of the schema at a location "url#/pointer" and the tokens below it.
+func (s *schema) at(location string, below ...string) any {
 	_, frag, _ := strings.Cut(location, "#")
 	cur := s.doc
-	for _, tok := range source.PointerTokens(frag) {
+	for _, tok := range append(source.PointerTokens(frag), below...) {
 		obj, ok := cur.(map[string]any)
 		if !ok {
 			return nil
 		}
 		cur = obj[tok]
 	}
-	obj, _ := cur.(map[string]any)
+	return cur
+}
+
+// propertiesAt lists the properties of the schema at a location "url#/pointer".
+func (s *schema) propertiesAt(location string) []string {
+	obj, _ := s.at(location).(map[string]any)
 	props, _ := obj["properties"].(map[string]any)
 	names := make([]string, 0, len(props))
 	for name := range props {

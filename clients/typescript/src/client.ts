@@ -83,7 +83,7 @@ export interface Beginning extends CallOptions {
 export interface PackOptions extends CallOptions {
   /** Its ending distinguishes JSON from YAML, and messages show it. Default: none. */
   readonly filename?: string;
-  /** Checks against one published schema: "1.4.0" or "1.5.0". Default: their union. */
+  /** Checks against one published schema: "1.4.0" to "1.9.0". Default: the newest, with the keys of Pawl. */
   readonly strictSchema?: string;
 }
 

@@ -53,8 +53,8 @@ export const DiagnosticCode = {
   PPPAWL_19: "PPPAWL-19",
   // `template_engine.features` asks for loops, conditions, filters or others.
   PPPAWL_20: "PPPAWL-20",
-  // A state that runs can reach is orchestrated by a composition (RFC 0010), which is checked but
-  // not run.
+  // A state that runs can reach is orchestrated by a composition (RFC 0010). Compositions are
+  // checked and not run: a run that could reach the state does not start (`PACK_UNSUPPORTED`).
   PPPAWL_21: "PPPAWL-21",
   // A template names a fragment that does not exist, or a member of one; or fragments contain
   // each other, nest more than 8 deep, or expand to more than 1 MiB.
@@ -89,6 +89,23 @@ export const DiagnosticCode = {
   // its key; the name has no effect, and bounds or approvals of a tool that has this name as its
   // key do not bind it.
   PPPAWL_36: "PPPAWL-36",
+  // A state that a transition enters has `control: user` (or none, in a pack that uses
+  // `control`). The format then wants the next turn to be the user's; here a run goes on. With a
+  // declared `user` a run that could enter the state does not start (`PACK_UNSUPPORTED`).
+  PPPAWL_37: "PPPAWL-37",
+  // `governance` is declared. It is kept and shown; nothing is refused or held because of it.
+  PPPAWL_38: "PPPAWL-38",
+  // A tool has an `action_scope`. It is kept and shown; no call is held because of it.
+  PPPAWL_39: "PPPAWL-39",
+  // The pack requires providers. Nothing here binds their keys, or checks that they can be met.
+  PPPAWL_40: "PPPAWL-40",
+  // Prompts or steps name more than one provider (none is `default`), and nothing here routes by
+  // them.
+  PPPAWL_41: "PPPAWL-41",
+  // Evals are on. They are handed to the executor, and nothing here runs them.
+  PPPAWL_42: "PPPAWL-42",
+  // A variable has a `binding`, which fills nothing here.
+  PPPAWL_43: "PPPAWL-43",
   // A prompt lists a tool that is neither declared nor an agent member (an error in packs without
   // agents, else a warning), or blocks one that does not exist (warning).
   PP0001_1: "PP0001-1",
@@ -200,6 +217,46 @@ export const DiagnosticCode = {
   PP0010_14: "PP0010-14",
   // Steps depend on each other in a circle.
   PP0010_15: "PP0010-15",
+  // Two requirements of `requires.providers` have one key; a key alone counts.
+  PP0012_1: "PP0012-1",
+  // The role of a requirement is not one of the usual.
+  PP0012_2: "PP0012-2",
+  // A requirement that is a key alone has characters that a key in its long form cannot have.
+  PP0012_3: "PP0012-3",
+  // A key of `vocabularies` is no prefix, or its value no absolute IRI.
+  PP0013_4: "PP0013-4",
+  // A term has a prefix that is neither declared in `vocabularies` nor well known.
+  PP0013_5: "PP0013-5",
+  // A terminal state says `control: agent`, which has no effect there.
+  PP0014_3: "PP0014-3",
+  // States with `control: agent` lead to each other in a circle, no state of the user and no end
+  // can be reached from it, and none of them has `max_visits`.
+  PP0014_4: "PP0014-4",
+  // A validator has `fail_on_violation`, which is deprecated and not read: a validator that is on
+  // always enforces.
+  PP0015_3: "PP0015-3",
+  // Two obligations, or two reviews, of one object have one id.
+  PP0016_2: "PP0016-2",
+  // The `eval` of an obligation or a review is neither an eval of the pack nor of a prompt.
+  PP0016_4: "PP0016-4",
+  // Two validators of the pack have one id, or the `validator` of an obligation is the id of
+  // none.
+  PP0016_5: "PP0016-5",
+  // The `field` of an obligation is no property of governance, or is not declared.
+  PP0016_6: "PP0016-6",
+  // A review satisfies an obligation that does not hold for the same agent.
+  PP0016_7: "PP0016-7",
+  // A term of an obligation or a review has a prefix that is neither declared nor well known.
+  PP0016_10: "PP0016-10",
+  // A `provider` is neither the key of a requirement nor `default`.
+  PP0017_1: "PP0017-1",
+  // A tool, branch or parallel step has a `provider`.
+  PP0017_2: "PP0017-2",
+  // A `provider` names a requirement that is optional.
+  PP0017_4: "PP0017-4",
+  // The prompt of a state, or a prompt step without `output_schema`, names a requirement of
+  // another role than `llm`.
+  PP0017_5: "PP0017-5",
   // A property is not known where it stands.
   PPSCHEMA_ADDITIONAL_PROPERTIES: "PPSCHEMA-additionalProperties",
   // A value has none of the allowed forms.
@@ -224,8 +281,6 @@ export const DiagnosticCode = {
   PPSCHEMA_MIN_LENGTH: "PPSCHEMA-minLength",
   // An object has too few members.
   PPSCHEMA_MIN_PROPERTIES: "PPSCHEMA-minProperties",
-  // With `--strict`: a value has a form that the published schema excludes.
-  PPSCHEMA_NOT: "PPSCHEMA-not",
   // A value has none, or more than one, of the allowed forms.
   PPSCHEMA_ONE_OF: "PPSCHEMA-oneOf",
   // A text does not match its pattern.
@@ -239,11 +294,7 @@ export const DiagnosticCode = {
   PPSCHEMA_TYPE: "PPSCHEMA-type",
   // A list has one element twice.
   PPSCHEMA_UNIQUE_ITEMS: "PPSCHEMA-uniqueItems",
-  // The pack is accepted here, and the published schema 1.4.0 refuses it.
-  PPSCHEMA_1_4_0: "PPSCHEMA-1.4.0",
-  // The same of the published schema 1.5.0.
-  PPSCHEMA_1_5_0: "PPSCHEMA-1.5.0",
-  // Both published schemas refuse what is accepted here.
+  // The pack is accepted here, and the published schema 1.9.0 refuses it.
   PPSCHEMA_PUBLISHED: "PPSCHEMA-published",
 } as const;
 

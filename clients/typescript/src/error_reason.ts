@@ -240,6 +240,7 @@ export const ErrorReason = {
   TRANSPORT: "TRANSPORT",
   UNKNOWN_PART: "UNKNOWN_PART",
   LINKS_OFF: "LINKS_OFF",
+  PACK_UNSUPPORTED: "PACK_UNSUPPORTED",
 } as const;
 
 /** One of the reasons that this version knows. */

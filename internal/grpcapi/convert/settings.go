@@ -12,7 +12,7 @@ import (
 
 // executorKeys are the keys of a prompt that the engine leaves to the executor.
 var executorKeys = []string{
-	"parameters", "model_overrides", "validators", "tool_policy", "media", "pipeline", "tested_models",
+	"parameters", "model_overrides", "validators", "tool_policy", "media", "pipeline", "tested_models", "provider",
 }
 
 // maxSettings limits the cache of turns' settings.

@@ -124,7 +124,14 @@ func (p *Cache) Start(ctx context.Context, ns uint32, ref string, entry pack.Ent
 	if err != nil {
 		return nil, err
 	}
-	return p.get(ctx, ns, programKey{digest: digest, entry: entry})
+	prog, err := p.get(ctx, ns, programKey{digest: digest, entry: entry})
+	if err != nil {
+		return nil, err
+	}
+	if err := prog.Pack.Supports(entry); err != nil {
+		return nil, EntryRefused(err)
+	}
+	return prog, nil
 }
 
 // get compiles a pack for an entry, once.
@@ -185,8 +192,16 @@ func (p *Cache) hold(loaded *pack.Pack, entry *pack.Entry, graph *machine.Graph)
 }
 
 // EntryRefused converts the error of an entry that the pack does not have to INVALID_ARGUMENT
-// NO_SUCH_ENTRY with the allowed entries. Other errors are returned unchanged.
+// NO_SUCH_ENTRY with the allowed entries, and that of one with something that is not done here to
+// FAILED_PRECONDITION PACK_UNSUPPORTED. Other errors are returned unchanged.
 func EntryRefused(err error) error {
+	var unsupported *pack.UnsupportedError
+	if errors.As(err, &unsupported) {
+		return &machine.Error{
+			Code: machine.CodeFailedPrecondition, Reason: "PACK_UNSUPPORTED", Field: "pack",
+			Message: fmt.Sprintf("%s (%s, at %s). %s", unsupported.Message, unsupported.Code, unsupported.Pointer, unsupported.Hint),
+		}
+	}
 	var entry *pack.EntryError
 	if !errors.As(err, &entry) {
 		return err

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -37,6 +38,10 @@ func LeasesOf(p *pack.Pack) ([]Lease, error) {
 			continue
 		}
 		g, err := p.Compile(pack.Entry{})
+		var unsupported *pack.UnsupportedError
+		if errors.As(err, &unsupported) {
+			return nil, nil // no run begins there
+		}
 		if err != nil {
 			return nil, err
 		}

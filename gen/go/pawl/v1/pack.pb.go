@@ -829,7 +829,7 @@ type ValidatePackRequest struct {
 	// File name, for people who read the request; it changes nothing: JSON and YAML
 	// are told apart by their first character. Default: empty.
 	Filename string `protobuf:"bytes,3,opt,name=filename,proto3" json:"filename,omitempty"`
-	// Applies one published schema exactly: "1.4.0" or "1.5.0". Default: empty,
+	// Applies one published version of the format exactly, "1.4.0" to "1.9.0". Default: empty,
 	// the union of both.
 	StrictSchema string `protobuf:"bytes,4,opt,name=strict_schema,json=strictSchema,proto3" json:"strict_schema,omitempty"`
 	// Makes an error of an entry whose loop nothing of the pack bounds. Default false;
@@ -1015,7 +1015,7 @@ type RegisterPackRequest struct {
 	// File name, for people who read the request; it changes nothing: JSON and YAML
 	// are told apart by their first character. Default: empty.
 	Filename string `protobuf:"bytes,3,opt,name=filename,proto3" json:"filename,omitempty"`
-	// Applies one published schema exactly: "1.4.0" or "1.5.0". Default: empty,
+	// Applies one published version of the format exactly, "1.4.0" to "1.9.0". Default: empty,
 	// the union of both.
 	StrictSchema string `protobuf:"bytes,4,opt,name=strict_schema,json=strictSchema,proto3" json:"strict_schema,omitempty"`
 	// Lets the bare id mean this version. Default when absent: true.
@@ -1898,12 +1898,12 @@ const file_pawl_v1_pack_proto_rawDesc = "" +
 	"\x05event\x18\x02 \x01(\tR\x05event\x12\x19\n" +
 	"\bto_state\x18\x03 \x01(\tR\atoState\x12%\n" +
 	"\x04kind\x18\x04 \x01(\x0e2\x11.pawl.v1.EdgeKindR\x04kind\x12%\n" +
-	"\x0emax_iterations\x18\x05 \x01(\x05R\rmaxIterations\"\x83\x02\n" +
+	"\x0emax_iterations\x18\x05 \x01(\x05R\rmaxIterations\"\xad\x02\n" +
 	"\x13ValidatePackRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12!\n" +
 	"\acontent\x18\x02 \x01(\fB\a\xbaH\x04z\x02\x10\x01R\acontent\x12$\n" +
-	"\bfilename\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\bfilename\x12:\n" +
-	"\rstrict_schema\x18\x04 \x01(\tB\x15\xbaH\x12r\x10R\x00R\x051.4.0R\x051.5.0R\fstrictSchema\x12'\n" +
+	"\bfilename\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\bfilename\x12d\n" +
+	"\rstrict_schema\x18\x04 \x01(\tB?\xbaH<r:R\x00R\x051.4.0R\x051.5.0R\x051.5.1R\x051.6.0R\x051.7.0R\x051.8.0R\x051.8.1R\x051.9.0R\fstrictSchema\x12'\n" +
 	"\x0frequire_bounded\x18\x05 \x01(\bR\x0erequireBounded\"\x9c\x02\n" +
 	"\x14ValidatePackResponse\x12\x0e\n" +
 	"\x02ok\x18\x01 \x01(\bR\x02ok\x12\x16\n" +
@@ -1912,12 +1912,12 @@ const file_pawl_v1_pack_proto_rawDesc = "" +
 	"\aversion\x18\x04 \x01(\tR\aversion\x125\n" +
 	"\vdiagnostics\x18\x05 \x03(\v2\x13.pawl.v1.DiagnosticR\vdiagnostics\x126\n" +
 	"\vtermination\x18\x06 \x01(\v2\x14.pawl.v1.TerminationR\vtermination\x12C\n" +
-	"\x12agent_terminations\x18\a \x03(\v2\x14.pawl.v1.TerminationR\x11agentTerminations\"\xdf\x02\n" +
+	"\x12agent_terminations\x18\a \x03(\v2\x14.pawl.v1.TerminationR\x11agentTerminations\"\x89\x03\n" +
 	"\x13RegisterPackRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12!\n" +
 	"\acontent\x18\x02 \x01(\fB\a\xbaH\x04z\x02\x10\x01R\acontent\x12$\n" +
-	"\bfilename\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\bfilename\x12:\n" +
-	"\rstrict_schema\x18\x04 \x01(\tB\x15\xbaH\x12r\x10R\x00R\x051.4.0R\x051.5.0R\fstrictSchema\x12&\n" +
+	"\bfilename\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\bfilename\x12d\n" +
+	"\rstrict_schema\x18\x04 \x01(\tB?\xbaH<r:R\x00R\x051.4.0R\x051.5.0R\x051.5.1R\x051.6.0R\x051.7.0R\x051.8.0R\x051.8.1R\x051.9.0R\fstrictSchema\x12&\n" +
 	"\fmake_default\x18\x05 \x01(\bH\x00R\vmakeDefault\x88\x01\x01\x12!\n" +
 	"\fmove_version\x18\x06 \x01(\bR\vmoveVersion\x12'\n" +
 	"\x0frequire_bounded\x18\a \x01(\bR\x0erequireBoundedB\x0f\n" +

@@ -72,7 +72,8 @@ type PackServiceClient interface {
 	// Returns the states and edges of one entry of a pack, also as Mermaid and
 	// DOT. Scope runs:read, runs:write or packs:write.
 	//
-	// Errors: NOT_FOUND (PACK_NOT_FOUND), INVALID_ARGUMENT (NO_SUCH_ENTRY with
+	// Errors: NOT_FOUND (PACK_NOT_FOUND), FAILED_PRECONDITION (PACK_UNSUPPORTED: the entry
+	// reaches a composition), INVALID_ARGUMENT (NO_SUCH_ENTRY with
 	// those that there are).
 	GetPackGraph(ctx context.Context, in *GetPackGraphRequest, opts ...grpc.CallOption) (*GetPackGraphResponse, error)
 }
@@ -179,7 +180,8 @@ type PackServiceServer interface {
 	// Returns the states and edges of one entry of a pack, also as Mermaid and
 	// DOT. Scope runs:read, runs:write or packs:write.
 	//
-	// Errors: NOT_FOUND (PACK_NOT_FOUND), INVALID_ARGUMENT (NO_SUCH_ENTRY with
+	// Errors: NOT_FOUND (PACK_NOT_FOUND), FAILED_PRECONDITION (PACK_UNSUPPORTED: the entry
+	// reaches a composition), INVALID_ARGUMENT (NO_SUCH_ENTRY with
 	// those that there are).
 	GetPackGraph(context.Context, *GetPackGraphRequest) (*GetPackGraphResponse, error)
 	mustEmbedUnimplementedPackServiceServer()

@@ -4025,7 +4025,7 @@ type GetTurnResponse struct {
 	VariablesJson string `protobuf:"bytes,10,opt,name=variables_json,json=variablesJson,proto3" json:"variables_json,omitempty"`
 	// What the pack hands on to the executor, as one compact JSON object with the
 	// pack's own keys: parameters, model_overrides, validators, evals, skills,
-	// tool_policy, media, pipeline, tested_models; and skills_filter, the state's own
+	// tool_policy, media, pipeline, tested_models, provider; and skills_filter, the state's own
 	// skills where it has any: a path, the name of an inline skill, or "none". skills are
 	// then those at, below or above that path; orchestration, the state's own; of x_pawl the prompt's
 	// model and output_schema, and chat: true for such a state. Absent keys: not in the pack.

@@ -105,7 +105,9 @@ type RunServiceClient interface {
 	// Errors: NOT_FOUND (PACK_NOT_FOUND), INVALID_ARGUMENT (NO_SUCH_ENTRY with
 	// those that there are, BAD_VARIABLES with every fault, BAD_LABEL, LABEL_RESERVED,
 	// INVALID_JSON), FAILED_PRECONDITION (MODEL_UNPRICED: the pack has a budget of cost, and
-	// overrides for a model of which neither it nor the operator knows the price),
+	// overrides for a model of which neither it nor the operator knows the price;
+	// PACK_UNSUPPORTED: the run could reach a state that a composition orchestrates, or one with
+	// control: user),
 	// RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS, MESSAGES_TOO_LARGE,
 	// RUNS_IN_FLIGHT: too many runs that have not ended).
 	StartRun(ctx context.Context, in *StartRunRequest, opts ...grpc.CallOption) (*StartRunResponse, error)
@@ -127,7 +129,7 @@ type RunServiceClient interface {
 	// Errors: NOT_FOUND (RECORD_NOT_FOUND, PACK_NOT_FOUND), FAILED_PRECONDITION
 	// (FORK_TERMINAL: the run had ended there; FORK_STATE_MISSING: the other pack lacks a
 	// state that was visited; FORK_ARTIFACT_MISMATCH: it declares an artifact otherwise;
-	// NO_SUCH_ENTRY; MODEL_UNPRICED as for StartRun), INVALID_ARGUMENT (NO_SUCH_ENTRY, BAD_VARIABLES with every fault,
+	// NO_SUCH_ENTRY; MODEL_UNPRICED and PACK_UNSUPPORTED as for StartRun), INVALID_ARGUMENT (NO_SUCH_ENTRY, BAD_VARIABLES with every fault,
 	// BAD_LABEL, LABEL_RESERVED, INVALID_JSON, UNDECLARED_ARTIFACT, ARTIFACT_TYPE, DUPLICATE_ARTIFACT),
 	// RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS, ARTIFACT_TOO_LARGE,
 	// ARTIFACTS_TOO_LARGE, MESSAGES_TOO_LARGE, INPUT_QUEUE_FULL, RUNS_IN_FLIGHT).
@@ -845,7 +847,9 @@ type RunServiceServer interface {
 	// Errors: NOT_FOUND (PACK_NOT_FOUND), INVALID_ARGUMENT (NO_SUCH_ENTRY with
 	// those that there are, BAD_VARIABLES with every fault, BAD_LABEL, LABEL_RESERVED,
 	// INVALID_JSON), FAILED_PRECONDITION (MODEL_UNPRICED: the pack has a budget of cost, and
-	// overrides for a model of which neither it nor the operator knows the price),
+	// overrides for a model of which neither it nor the operator knows the price;
+	// PACK_UNSUPPORTED: the run could reach a state that a composition orchestrates, or one with
+	// control: user),
 	// RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS, MESSAGES_TOO_LARGE,
 	// RUNS_IN_FLIGHT: too many runs that have not ended).
 	StartRun(context.Context, *StartRunRequest) (*StartRunResponse, error)
@@ -867,7 +871,7 @@ type RunServiceServer interface {
 	// Errors: NOT_FOUND (RECORD_NOT_FOUND, PACK_NOT_FOUND), FAILED_PRECONDITION
 	// (FORK_TERMINAL: the run had ended there; FORK_STATE_MISSING: the other pack lacks a
 	// state that was visited; FORK_ARTIFACT_MISMATCH: it declares an artifact otherwise;
-	// NO_SUCH_ENTRY; MODEL_UNPRICED as for StartRun), INVALID_ARGUMENT (NO_SUCH_ENTRY, BAD_VARIABLES with every fault,
+	// NO_SUCH_ENTRY; MODEL_UNPRICED and PACK_UNSUPPORTED as for StartRun), INVALID_ARGUMENT (NO_SUCH_ENTRY, BAD_VARIABLES with every fault,
 	// BAD_LABEL, LABEL_RESERVED, INVALID_JSON, UNDECLARED_ARTIFACT, ARTIFACT_TYPE, DUPLICATE_ARTIFACT),
 	// RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS, ARTIFACT_TOO_LARGE,
 	// ARTIFACTS_TOO_LARGE, MESSAGES_TOO_LARGE, INPUT_QUEUE_FULL, RUNS_IN_FLIGHT).

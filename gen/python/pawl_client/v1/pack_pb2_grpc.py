@@ -136,7 +136,8 @@ class PackServiceServicer(object):
         """Returns the states and edges of one entry of a pack, also as Mermaid and
         DOT. Scope runs:read, runs:write or packs:write.
 
-        Errors: NOT_FOUND (PACK_NOT_FOUND), INVALID_ARGUMENT (NO_SUCH_ENTRY with
+        Errors: NOT_FOUND (PACK_NOT_FOUND), FAILED_PRECONDITION (PACK_UNSUPPORTED: the entry
+        reaches a composition), INVALID_ARGUMENT (NO_SUCH_ENTRY with
         those that there are).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

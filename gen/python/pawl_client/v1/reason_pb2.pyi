@@ -232,6 +232,7 @@ class ErrorReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ERROR_REASON_TRANSPORT: _ClassVar[ErrorReason]
     ERROR_REASON_UNKNOWN_PART: _ClassVar[ErrorReason]
     ERROR_REASON_LINKS_OFF: _ClassVar[ErrorReason]
+    ERROR_REASON_PACK_UNSUPPORTED: _ClassVar[ErrorReason]
 ERROR_REASON_UNSPECIFIED: ErrorReason
 ERROR_REASON_INVALID_REQUEST: ErrorReason
 ERROR_REASON_MALFORMED_MESSAGE: ErrorReason
@@ -458,3 +459,4 @@ ERROR_REASON_TOOL_REQUIRED: ErrorReason
 ERROR_REASON_TRANSPORT: ErrorReason
 ERROR_REASON_UNKNOWN_PART: ErrorReason
 ERROR_REASON_LINKS_OFF: ErrorReason
+ERROR_REASON_PACK_UNSUPPORTED: ErrorReason

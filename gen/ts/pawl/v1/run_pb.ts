@@ -2471,7 +2471,7 @@ export type GetTurnResponse = Message<"pawl.v1.GetTurnResponse"> & {
   /**
    * What the pack hands on to the executor, as one compact JSON object with the
    * pack's own keys: parameters, model_overrides, validators, evals, skills,
-   * tool_policy, media, pipeline, tested_models; and skills_filter, the state's own
+   * tool_policy, media, pipeline, tested_models, provider; and skills_filter, the state's own
    * skills where it has any: a path, the name of an inline skill, or "none". skills are
    * then those at, below or above that path; orchestration, the state's own; of x_pawl the prompt's
    * model and output_schema, and chat: true for such a state. Absent keys: not in the pack.
@@ -6085,7 +6085,9 @@ export const RunService: GenService<{
    * Errors: NOT_FOUND (PACK_NOT_FOUND), INVALID_ARGUMENT (NO_SUCH_ENTRY with
    * those that there are, BAD_VARIABLES with every fault, BAD_LABEL, LABEL_RESERVED,
    * INVALID_JSON), FAILED_PRECONDITION (MODEL_UNPRICED: the pack has a budget of cost, and
-   * overrides for a model of which neither it nor the operator knows the price),
+   * overrides for a model of which neither it nor the operator knows the price;
+   * PACK_UNSUPPORTED: the run could reach a state that a composition orchestrates, or one with
+   * control: user),
    * RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS, MESSAGES_TOO_LARGE,
    * RUNS_IN_FLIGHT: too many runs that have not ended).
    *
@@ -6123,7 +6125,7 @@ export const RunService: GenService<{
    * Errors: NOT_FOUND (RECORD_NOT_FOUND, PACK_NOT_FOUND), FAILED_PRECONDITION
    * (FORK_TERMINAL: the run had ended there; FORK_STATE_MISSING: the other pack lacks a
    * state that was visited; FORK_ARTIFACT_MISMATCH: it declares an artifact otherwise;
-   * NO_SUCH_ENTRY; MODEL_UNPRICED as for StartRun), INVALID_ARGUMENT (NO_SUCH_ENTRY, BAD_VARIABLES with every fault,
+   * NO_SUCH_ENTRY; MODEL_UNPRICED and PACK_UNSUPPORTED as for StartRun), INVALID_ARGUMENT (NO_SUCH_ENTRY, BAD_VARIABLES with every fault,
    * BAD_LABEL, LABEL_RESERVED, INVALID_JSON, UNDECLARED_ARTIFACT, ARTIFACT_TYPE, DUPLICATE_ARTIFACT),
    * RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS, ARTIFACT_TOO_LARGE,
    * ARTIFACTS_TOO_LARGE, MESSAGES_TOO_LARGE, INPUT_QUEUE_FULL, RUNS_IN_FLIGHT).

@@ -1,0 +1,183 @@
+package pack
+
+import "slices"
+
+// Who acts after a transition (RFC 0014).
+const (
+	controlUser  = "user"
+	controlAgent = "agent"
+)
+
+// yields says whether the next turn after a transition into the state is the user's, by the
+// specification: control says so, or says nothing.
+func (s *State) yields() bool { return s.Control != controlAgent && !s.Ends() }
+
+// control checks who acts after transitions. Here a run always goes on: that is control: agent.
+func (c *checker) control() {
+	states := c.doc.Workflow.States
+	declared := false
+	for _, name := range keys(states) {
+		s := states[name]
+		declared = declared || s.Control != ""
+		if s.Terminal && s.Control == controlAgent {
+			c.f.warn("PP0014-3", pointer("workflow", "states", name, "control"), "Remove it.",
+				"control has no effect in the terminal state %s: its prompt runs, and the run ends", quote(name))
+		}
+	}
+	if !declared {
+		return
+	}
+	c.agentCycles()
+	into := entered(states, keys(states))
+	for _, name := range keys(states) {
+		s := states[name]
+		if !into[name] || !s.yields() || s.Orchestration == "composition" {
+			continue
+		}
+		if s.Control == controlUser {
+			c.f.warn(ruleControl, pointer("workflow", "states", name, "control"), "Say control: agent, or end the run before it (terminal: true) and start another one with the user's message.",
+				"control: user of the state %s is not done here: after a transition the run would go on without the user, so that a run that could enter it does not start", quote(name))
+			continue
+		}
+		c.f.warn(ruleControl, pointer("workflow", "states", name), "Say control: agent if that is meant.",
+			"the state %s has no control, which means user to the format; here the run goes on after a transition, as with control: agent", quote(name))
+	}
+}
+
+// entered are the states that a transition of an agent leads to from one of the given states.
+func entered(states map[string]*State, from []string) map[string]bool {
+	out := map[string]bool{}
+	for _, name := range from {
+		s := states[name]
+		if s.Terminal || s.Orchestration == "external" {
+			continue
+		}
+		for _, to := range s.OnEvent {
+			out[to] = true
+		}
+		if s.OnMaxVisits != nil {
+			out[*s.OnMaxVisits] = true
+		}
+	}
+	return out
+}
+
+// agentCycles warns of cycles that nothing ends: all that they can reach is control: agent, and
+// no state of them has max_visits.
+func (c *checker) agentCycles() {
+	states := c.doc.Workflow.States
+	f := newFlow(states, &XPawl{})
+	stops := f.leadingTo(func(s *State) bool { return s.Control != controlAgent || s.Ends() }, states)
+	for _, component := range f.components(func(i int) bool { return !stops[i] }) {
+		var members []string
+		guarded := false
+		for _, i := range component {
+			members = append(members, f.states[i].name)
+			guarded = guarded || f.states[i].max > 0
+		}
+		if guarded {
+			continue
+		}
+		slices.Sort(members)
+		c.f.warn("PP0014-4", pointer("workflow", "states", members[0]), "Set max_visits on one of them, or lead an event to a terminal state or to one with control: user.",
+			"the states %s pass the turn on among themselves: no user and no end can be reached, and none has max_visits", names(members))
+	}
+}
+
+// leadingTo marks the states that are such states, or from which events lead to one.
+func (f *flow) leadingTo(is func(*State) bool, states map[string]*State) []bool {
+	back := make([][]int, len(f.states))
+	for i := range f.states {
+		for _, e := range f.states[i].edges {
+			back[e.to] = append(back[e.to], i)
+		}
+	}
+	marked := make([]bool, len(f.states))
+	var todo []int
+	for i := range f.states {
+		if is(states[f.states[i].name]) {
+			todo = append(todo, i)
+		}
+	}
+	for len(todo) > 0 {
+		i := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if marked[i] {
+			continue
+		}
+		marked[i] = true
+		todo = append(todo, back[i]...)
+	}
+	return marked
+}
+
+// components are the strongly connected sets of states with a cycle, among those that within
+// names (Tarjan, without recursion: a workflow may have thousands of states in a row).
+func (f *flow) components(within func(int) bool) [][]int {
+	type frame struct{ state, edge int }
+	var (
+		out     [][]int
+		path    []int
+		order   = make([]int, len(f.states))
+		low     = make([]int, len(f.states))
+		onPath  = make([]bool, len(f.states))
+		counter int
+	)
+	for start := range f.states {
+		if order[start] != 0 || !within(start) {
+			continue
+		}
+		work := []frame{{state: start}}
+		for len(work) > 0 {
+			at := &work[len(work)-1]
+			i := at.state
+			if at.edge == 0 {
+				counter++
+				order[i], low[i], onPath[i] = counter, counter, true
+				path = append(path, i)
+			}
+			if at.edge < len(f.states[i].edges) {
+				to := f.states[i].edges[at.edge].to
+				at.edge++
+				switch {
+				case !within(to):
+				case order[to] == 0:
+					work = append(work, frame{state: to})
+				case onPath[to]:
+					low[i] = min(low[i], order[to])
+				}
+				if at.edge != 0 || order[to] != 0 {
+					continue
+				}
+				continue
+			}
+			work = work[:len(work)-1]
+			if len(work) > 0 {
+				above := work[len(work)-1].state
+				low[above] = min(low[above], low[i])
+			}
+			if low[i] != order[i] {
+				continue
+			}
+			var component []int
+			for {
+				last := path[len(path)-1]
+				path = path[:len(path)-1]
+				onPath[last] = false
+				component = append(component, last)
+				if last == i {
+					break
+				}
+			}
+			if len(component) > 1 || f.loops(i) {
+				out = append(out, component)
+			}
+		}
+	}
+	return out
+}
+
+// loops says whether an event leads from a state to itself.
+func (f *flow) loops(i int) bool {
+	return slices.ContainsFunc(f.states[i].edges, func(e flowEdge) bool { return e.to == i })
+}

@@ -1,0 +1,213 @@
+package pack
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+var (
+	curiePrefix = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
+	absoluteIRI = regexp.MustCompile("^[A-Za-z][A-Za-z0-9+.-]*:[^\\s<>\"{}|\\\\^`]+$")
+)
+
+// wellKnown are the prefixes of terms that need no declaration.
+var wellKnown = set([]string{
+	"dpv", "eu-aiact", "ai", "pd", "risk", "tech", "legal-eu-gdpr", "legal-us", "sector-health", "sector-finance",
+	"sector-education", "sector-law", "sector-publicservices", "sector-infra", "hipaa", "pp",
+})
+
+// governanceFields are the properties that an obligation can name.
+var governanceFields = []string{
+	"accountable_owner", "approved_environments", "autonomy_level", "capabilities", "extensions", "foreseeable_misuse",
+	"independent_of", "intended_deployment_contexts", "intended_purpose", "obligations", "operator_role",
+	"requires_ai_disclosure", "reviews", "risk_classification", "vocabularies",
+}
+
+// gating are the properties on which a runtime that enforces governance acts.
+var gating = []string{"approved_environments", "autonomy_level", "independent_of", "requires_ai_disclosure"}
+
+// governance checks the declarations of the pack, of its agents and of its tools. What is younger
+// than packs that may be registered only warns of those.
+func (c *checker) governance() {
+	g := governed{checker: c, evals: map[string]bool{}, validators: map[string]bool{}}
+	g.identifiers()
+	own := c.doc.governance()
+	if own != nil {
+		g.object("/metadata/governance", effective{own: own})
+	}
+	if a := c.doc.Agents; a != nil {
+		for _, key := range keys(a.Members) {
+			if def := a.Members[key]; def.Governance != nil {
+				g.object(pointer("agents", "members", key, "governance"), effective{own: def.Governance, base: own})
+			}
+		}
+	}
+	if own == nil {
+		own = &Governance{}
+	}
+	for _, name := range keys(c.doc.Tools) {
+		scope := c.doc.Tools[name].ActionScope
+		if scope == nil {
+			continue
+		}
+		at := pointer("tools", name, "action_scope")
+		for i, class := range scope.DataClasses {
+			g.term("PP0013-5", at+pointer("data_classes", index(i)), class, effective{own: own})
+		}
+		c.f.warn(ruleScope, at, "Hold the calls that matter by workflow.engine.x_pawl.tools.TOOL.approve.",
+			"the action_scope of the tool %s is kept and shown; no call is held because of it", quote(name))
+	}
+}
+
+// governed is the check of the governance of one pack.
+type governed struct {
+	*checker
+	// evals and validators are the ids of the whole pack.
+	evals, validators map[string]bool
+}
+
+// identifiers collects the ids that obligations refer to; those of validators are unique in the
+// pack, referred to or not.
+func (g *governed) identifiers() {
+	for i := range g.doc.Evals {
+		g.evals[g.doc.Evals[i].ID] = true
+	}
+	for _, key := range keys(g.doc.Prompts) {
+		p := g.doc.Prompts[key]
+		for i := range p.Evals {
+			g.evals[p.Evals[i].ID] = true
+		}
+		for i := range p.Validators {
+			id := p.Validators[i].ID
+			if id != "" && g.validators[id] {
+				g.f.err("PP0016-5", pointer("prompts", key, "validators", index(i), "id"), "Rename one of them.",
+					"the validator id %s is used twice in the pack", quote(id))
+			}
+			g.validators[id] = true
+		}
+	}
+	delete(g.validators, "")
+}
+
+// object checks one governance object, with what holds for it together with the pack's.
+func (g *governed) object(at string, e effective) {
+	own := e.own
+	g.vocabularies(at, own)
+	terms := func(code, field, value string) { g.term(code, at+field, value, e) }
+	terms("PP0013-5", "/operator_role", own.OperatorRole)
+	terms("PP0013-5", "/risk_classification", own.RiskClassification)
+	for i, v := range own.Contexts {
+		terms("PP0013-5", pointer("intended_deployment_contexts", index(i)), v)
+	}
+	for i, v := range own.Capabilities {
+		terms("PP0013-5", pointer("capabilities", index(i)), v)
+	}
+	seen := map[string]bool{}
+	for i := range own.Obligations {
+		o, here := &own.Obligations[i], pointer("obligations", index(i))
+		if seen[o.ID] {
+			g.f.tightened("PP0016-2", at+here+"/id", "Rename one of them.", "the obligation %s is given twice", quote(o.ID))
+		}
+		seen[o.ID] = true
+		terms("PP0016-10", here+"/obligation", o.Obligation)
+		for _, field := range keys(o.AppliesTo) {
+			terms("PP0016-10", here+pointer("applies_to", field), o.AppliesTo[field])
+		}
+		for j, control := range o.Controls {
+			g.control(at+here+pointer("controls", index(j)), control, e)
+		}
+	}
+	g.reviews(at, e, terms)
+	var gates []string
+	for _, name := range gating {
+		if own.declared[name] {
+			gates = append(gates, name)
+		}
+	}
+	if len(own.declared) == 0 {
+		return
+	}
+	what := "it gates nothing here"
+	if len(gates) > 0 {
+		what += ": nothing is refused or held because of " + strings.Join(gates, ", ")
+	}
+	g.f.warn(ruleGovernance, at, "Hold calls by workflow.engine.x_pawl.tools.TOOL.approve; keep packs out of an environment by who may register them.",
+		"governance is kept and shown, and %s", what)
+}
+
+func (g *governed) vocabularies(at string, own *Governance) {
+	for _, prefix := range keys(own.Vocabularies) {
+		here := at + pointer("vocabularies", prefix)
+		if !curiePrefix.MatchString(prefix) {
+			g.f.tightened("PP0013-4", here, "Use letters, digits, _, . and -, a letter first.", "the prefix %s cannot stand before a term", quote(prefix))
+		}
+		if iri := own.Vocabularies[prefix]; !absoluteIRI.MatchString(iri) {
+			g.f.tightened("PP0013-4", here, "For example https://example.org/terms#.", "the prefix %s stands for %s, which is not an absolute IRI", quote(prefix), quote(iri))
+		}
+	}
+}
+
+// term warns of a value that looks like prefix:name and has an unknown prefix. An IRI with // is
+// none, nor is a URN.
+func (g *governed) term(code, at, value string, e effective) {
+	prefix, rest, ok := strings.Cut(value, ":")
+	if !ok || strings.HasPrefix(rest, "//") || !curiePrefix.MatchString(prefix) || strings.EqualFold(prefix, "urn") {
+		return
+	}
+	if wellKnown[prefix] || e.knows(prefix) {
+		return
+	}
+	g.f.warn(code, at, "Declare it under vocabularies of governance, or check the spelling.",
+		"the prefix %s of %s is neither declared nor well known", quote(prefix), quote(value))
+}
+
+// control checks what discharges an obligation.
+func (g *governed) control(at string, control map[string]string, e effective) {
+	for _, kind := range keys(control) {
+		name, here := control[kind], at+pointer(kind)
+		switch kind {
+		case "eval":
+			g.eval(here, name)
+		case "validator":
+			if !g.validators[name] {
+				g.f.tightened("PP0016-5", here, "Give a validator that id, or check the spelling.",
+					"no validator of the pack has the id %s; ids: %s", quote(name), list(g.checker, "validator ids", g.validators))
+			}
+		case "field":
+			if !slices.Contains(governanceFields, name) {
+				g.f.tightened("PP0016-6", here, "Check the spelling.", "%s is not a property of governance; allowed: %s", quote(name), names(governanceFields))
+			} else if !e.declares(name) {
+				g.f.tightened("PP0016-6", here, "Declare it.", "the property %s of governance is not declared", quote(name))
+			}
+		}
+	}
+}
+
+func (g *governed) eval(at, id string) {
+	if !g.evals[id] {
+		g.f.tightened("PP0016-4", at, "Declare the eval, or check the spelling.",
+			"the eval %s is neither of the pack nor of a prompt; evals: %s", quote(id), list(g.checker, "eval ids", g.evals))
+	}
+}
+
+func (g *governed) reviews(at string, e effective, terms func(code, field, value string)) {
+	own, duties, seen := e.own, e.obligations(), map[string]bool{}
+	for i := range own.Reviews {
+		r, here := &own.Reviews[i], pointer("reviews", index(i))
+		if seen[r.ID] {
+			g.f.tightened("PP0016-2", at+here+"/id", "Rename one of them.", "the review %s is given twice", quote(r.ID))
+		}
+		seen[r.ID] = true
+		terms("PP0016-10", here+"/type", r.Type)
+		if r.Eval != nil {
+			g.eval(at+here+"/eval", *r.Eval)
+		}
+		for j, id := range r.Satisfies {
+			if !duties.duty(id) {
+				g.f.tightened("PP0016-7", at+here+pointer("satisfies", index(j)), "Check the spelling, or add it to obligations.",
+					"%s is not the id of an obligation that holds here", quote(id))
+			}
+		}
+	}
+}

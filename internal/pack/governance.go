@@ -1,0 +1,111 @@
+package pack
+
+import "encoding/json"
+
+// Governance are declarations about an agent as designed (RFC 0013, RFC 0016). Nothing here acts on
+// them.
+type Governance struct {
+	Vocabularies       map[string]string `json:"vocabularies"`
+	OperatorRole       string            `json:"operator_role"`
+	RiskClassification string            `json:"risk_classification"`
+	Contexts           []string          `json:"intended_deployment_contexts"`
+	Capabilities       []string          `json:"capabilities"`
+	Obligations        []Obligation      `json:"obligations"`
+	Reviews            []Review          `json:"reviews"`
+
+	// declared are the names of all properties that are there.
+	declared map[string]bool
+	// duties are the ids of the obligations; nil until needed.
+	duties map[string]bool
+}
+
+// Obligation is a duty, with what discharges it.
+type Obligation struct {
+	ID         string              `json:"id"`
+	Obligation string              `json:"obligation"`
+	AppliesTo  map[string]string   `json:"applies_to"`
+	Controls   []map[string]string `json:"controls"`
+}
+
+// Review is a look at the agent that is due again and again.
+type Review struct {
+	ID        string   `json:"id"`
+	Type      string   `json:"type"`
+	Satisfies []string `json:"satisfies"`
+	// Eval is nil if none is named.
+	Eval *string `json:"eval"`
+}
+
+// UnmarshalJSON remembers what is declared.
+func (g *Governance) UnmarshalJSON(raw []byte) error {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &members); err != nil {
+		return err
+	}
+	type plain Governance
+	if err := unmarshalExact(raw, (*plain)(g)); err != nil {
+		return err
+	}
+	g.declared = make(map[string]bool, len(members))
+	for name := range members {
+		g.declared[name] = true
+	}
+	return nil
+}
+
+// effective is what holds for an agent: what it declares itself, and of the pack's what it does
+// not. Only vocabularies are merged. It copies nothing: a pack may have thousands of agents and of
+// declarations.
+type effective struct{ own, base *Governance }
+
+func (e effective) declares(name string) bool {
+	return e.own.declared[name] || e.base != nil && e.base.declared[name]
+}
+
+func (e effective) knows(prefix string) bool {
+	if _, ok := e.own.Vocabularies[prefix]; ok {
+		return true
+	}
+	if e.base == nil {
+		return false
+	}
+	_, ok := e.base.Vocabularies[prefix]
+	return ok
+}
+
+// obligations is whose obligations hold.
+func (e effective) obligations() *Governance {
+	if e.base != nil && !e.own.declared["obligations"] {
+		return e.base
+	}
+	return e.own
+}
+
+// duty says whether the object has an obligation of that id.
+func (g *Governance) duty(id string) bool {
+	if g.duties == nil {
+		g.duties = make(map[string]bool, len(g.Obligations))
+		for i := range g.Obligations {
+			g.duties[g.Obligations[i].ID] = true
+		}
+	}
+	return g.duties[id]
+}
+
+// governance is the pack's own object; nil without one, or where its form is wrong, which the
+// schema says.
+func (d *Document) governance() *Governance {
+	var metadata map[string]json.RawMessage
+	if len(d.Metadata) == 0 || json.Unmarshal(d.Metadata, &metadata) != nil {
+		return nil
+	}
+	raw := metadata["governance"]
+	if len(raw) == 0 || raw[0] != '{' {
+		return nil
+	}
+	g := new(Governance)
+	if json.Unmarshal(raw, g) != nil {
+		return nil
+	}
+	return g
+}

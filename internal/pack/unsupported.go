@@ -1,0 +1,56 @@
+package pack
+
+import "fmt"
+
+// UnsupportedError says why no run of a pack begins at an entry: it could reach something that the pack
+// promises and this product does not do. Such packs are registered, with a warning of the same code.
+type UnsupportedError struct {
+	// Code is that of the warning.
+	Code string
+	// Pointer is the place in the document.
+	Pointer string
+	// Message says what is not done, Hint what to do instead.
+	Message, Hint string
+}
+
+func (e *UnsupportedError) Error() string {
+	return fmt.Sprintf("pack: %s %s: %s", e.Code, e.Pointer, e.Message)
+}
+
+// Supports says whether runs that begin at an entry can do all that the pack promises. Errors:
+// [*EntryError], [*UnsupportedError].
+func (p *Pack) Supports(entry Entry) error {
+	start, err := p.Start(entry)
+	if err != nil || start.Prompt {
+		return err
+	}
+	if err := p.composedFrom(start.State); err != nil {
+		return err
+	}
+	states, reached := p.Doc.Workflow.States, p.reachable(start.State)
+	into := entered(states, reached)
+	for _, name := range reached {
+		if s := states[name]; into[name] && s.Control == controlUser && !s.Ends() {
+			return &UnsupportedError{
+				Code: ruleControl, Pointer: pointer("workflow", "states", name, "control"),
+				Message: fmt.Sprintf("the state %s says control: user, and after a transition the run would go on without the user", quote(name)),
+				Hint:    "Say control: agent in the pack if that is meant, or end the run before that state.",
+			}
+		}
+	}
+	return nil
+}
+
+// composedFrom refuses a start from which a run could reach a composition.
+func (p *Pack) composedFrom(start string) error {
+	for _, name := range p.reachable(start) {
+		if p.Doc.Workflow.States[name].Orchestration == "composition" {
+			return &UnsupportedError{
+				Code: ruleComposed, Pointer: pointer("workflow", "states", name, "orchestration"),
+				Message: fmt.Sprintf("the state %s is orchestrated by a composition, which this product does not run", quote(name)),
+				Hint:    "Use a prompt with orchestration internal, external or hybrid, or begin at an agent that does not reach that state.",
+			}
+		}
+	}
+	return nil
+}

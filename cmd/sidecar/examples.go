@@ -62,6 +62,7 @@ pawl migrate --from /var/lib/pawl --to postgres://pawl@db.example/pawl --store-p
 	"runs wait":         `pawl runs wait 01J9Z3NDEK --until WAITING --timeout 5m`,
 	"runs watch":        `pawl runs watch --label team=a --kind TRANSITION,ENDED -o json`,
 	"schedules":         `pawl schedules`,
+	"schema":            `pawl schema > promptpack.schema.json`,
 	"serve":             `pawl serve --data /var/lib/pawl --pack shop.pack.yaml --allow-tool charge`,
 	"stats":             `pawl stats --data /var/lib/pawl`,
 	"token hash":        `pawl token hash /etc/pawl/tokens`,

@@ -70,4 +70,3 @@ func bindStrict(cmd *cobra.Command, schema *string) {
 func bindBounded(cmd *cobra.Command, bounded *bool) {
 	cmd.Flags().BoolVar(bounded, "require-bounded", false, "refuse a pack with a loop that the pack does not bound")
 }
-

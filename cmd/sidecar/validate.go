@@ -29,17 +29,25 @@ type checked struct {
 }
 
 func newValidate(p *output.Printer) *cobra.Command {
-	opts := pack.Options{}
+	opts, explain := pack.Options{}, ""
 	cmd := &cobra.Command{
 		Use:   "validate [--strict] [--require-bounded] FILE...",
 		Short: "Check PromptPack files and the bounds of their loops",
 		Long: `Checks PromptPack files (JSON or YAML; - is standard input) against all rules of the format. For each
-entry it prints what bounds its loop, or a cycle without a bound. docs/reference/diagnostics.md
-explains each code and its fix.
+entry it prints what bounds its loop, or a cycle without a bound. --explain CODE prints what a code
+means and its fix; docs/reference/diagnostics.md has all.
 
 Exit codes: 0 no errors; 1 errors were found; 2 a file could not be read.`,
-		Args: cobra.MinimumNArgs(1),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if explain != "" {
+				return cobra.NoArgs(cmd, args)
+			}
+			return cobra.MinimumNArgs(1)(cmd, args)
+		},
 		RunE: func(_ *cobra.Command, paths []string) error {
+			if explain != "" {
+				return printExplanation(p, explain)
+			}
 			files, err := validateAll(paths, opts)
 			if err != nil {
 				return output.Usage(err)
@@ -54,7 +62,29 @@ Exit codes: 0 no errors; 1 errors were found; 2 a file could not be read.`,
 	}
 	bindStrict(cmd, &opts.Strict)
 	bindBounded(cmd, &opts.RequireBounded)
+	cmd.Flags().StringVar(&explain, "explain", "", "print what a code means, why it comes up and how to fix it, instead of checking a file")
+	completeFrom(cmd, "explain", pack.Codes()...)
 	return cmd
+}
+
+// printExplanation prints the meaning of a code.
+func printExplanation(p *output.Printer, code string) error {
+	e, ok := pack.Explain(code)
+	if !ok {
+		return output.Usage(fmt.Errorf("explain: %q is no code of a finding; docs/reference/diagnostics.md lists all, for example %s", code, "PP0005-2"))
+	}
+	if p.JSON {
+		return output.WriteJSON(p.Out, e)
+	}
+	p.Printf("%s (%s)\n", e.Code, e.Severity)
+	if e.Rule != "" {
+		p.Printf("rule: %s\n", e.Rule)
+	}
+	p.Printf("why:  %s\nfix:  %s\n", e.Cause, e.Fix)
+	if e.Example != "" {
+		p.Printf("for example: %s\n", e.Example)
+	}
+	return nil
 }
 
 func validateAll(paths []string, opts pack.Options) ([]checked, error) {

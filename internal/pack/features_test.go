@@ -38,8 +38,8 @@ func graphs(t *testing.T, p *Pack) map[string]*machine.Graph {
 
 // handed: the change is kept in the document, causes no finding of ours and
 // changes nothing that is enforced.
-func handed(change, at string) func(*testing.T) {
-	return func(t *testing.T) {
+func handed(change, at string) featureTest {
+	return featureTest{run: func(t *testing.T) {
 		before := mustLoad(t, changed(t, featureChange))
 		after, ds, _ := Load(changed(t, featureChange+"\n"+change), Options{})
 		if after == nil {
@@ -62,48 +62,48 @@ func handed(change, at string) func(*testing.T) {
 				t.Fatalf("%s is not in the canonical form", at)
 			}
 		}
-	}
+	}}
 }
 
 // alters: the change reaches the compiled graph.
-func alters(change string) func(*testing.T) {
-	return func(t *testing.T) {
+func alters(change string) featureTest {
+	return featureTest{run: func(t *testing.T) {
 		before, after := mustLoad(t, changed(t, featureChange)), mustLoad(t, changed(t, featureChange+"\n"+change))
 		if reflect.DeepEqual(graphs(t, before), graphs(t, after)) {
 			t.Error("the graphs are the same")
 		}
-	}
+	}}
 }
 
 // finds: the change causes the finding.
-func finds(code string, sev Severity, change string) func(*testing.T) {
-	return func(t *testing.T) {
+func finds(code string, sev Severity, change string) featureTest {
+	return featureTest{code: code, run: func(t *testing.T) {
 		p, ds, _ := Load(changed(t, change), Options{})
 		if (p == nil) != (sev == SeverityError) || !slices.ContainsFunc(ds, func(d Diagnostic) bool { return d.Code == code && d.Severity == sev }) {
 			t.Errorf("no %s %s in\n%s", sev, code, render(ds))
 		}
-	}
+	}}
 }
 
 // doesNotStart: the change causes a warning, and a run that begins is refused for the same code.
-func doesNotStart(code, change string) func(*testing.T) {
-	return func(t *testing.T) {
-		finds(code, w, change)(t)
+func doesNotStart(code, change string) featureTest {
+	return featureTest{code: code, run: func(t *testing.T) {
+		finds(code, w, change).run(t)
 		var refused *UnsupportedError
 		if err := mustLoad(t, changed(t, change)).Supports(Entry{}); !errors.As(err, &refused) || refused.Code != code {
 			t.Errorf("supported, or refused for %v", err)
 		}
-	}
+	}}
 }
 
 // startFails: with the change these variables are refused.
-func startFails(change, variables, want string) func(*testing.T) {
-	return func(t *testing.T) {
+func startFails(change, variables, want string) featureTest {
+	return featureTest{run: func(t *testing.T) {
 		_, faults, err := mustLoad(t, changed(t, change)).CheckVariables(Entry{}, []byte(variables))
 		if err != nil || len(faults) == 0 || !strings.Contains(faults[0].Error(), want) {
 			t.Errorf("%v %v", faults, err)
 		}
-	}
+	}}
 }
 
 const (
@@ -114,7 +114,13 @@ compositions.c = {"version":1,"steps":[{"id":"x","kind":"tool","tool":"t"}]}`
 	variable = `prompts.a.variables.0 = {"name":"v","type":"string","required":false,`
 )
 
-var featureTests = map[string]func(*testing.T){
+// featureTest is the test of a row, and the code of what it finds.
+type featureTest struct {
+	code string
+	run  func(*testing.T)
+}
+
+var featureTests = map[string]featureTest{
 	"$schema |":             handed(`$schema = "https://example.org/x"`, "/$schema"),
 	"id |":                  alters(`id = "q"`),
 	"name |":                handed(`name = "Q"`, "/name"),
@@ -125,14 +131,14 @@ var featureTests = map[string]func(*testing.T){
 	"compilation |":         handed(`compilation = {"compiled_with":"x","created_at":"2026-01-01T00:00:00Z","schema":"y"}`, "/compilation/schema"),
 
 	"template_engine.version |": handed(`template_engine.version = "v9"`, "/template_engine/version"),
-	"template_engine.syntax | `{{variable}}`": func(t *testing.T) {
+	"template_engine.syntax | `{{variable}}`": {run: func(t *testing.T) {
 		p := mustLoad(t, []byte(base))
 		got, err := prompt.Render(p.Doc.Prompts["a"].SystemTemplate, prompt.Scope{
 			Variables: map[string]any{"v": "{{v}}"}, Artifacts: map[string]any{"x": "X"}, Fragments: p.Doc.Fragments})
 		if err != nil || got != "Hi {{v}} X text" {
 			t.Errorf("%q %v", got, err)
 		}
-	},
+	}},
 	"template_engine.syntax | any other":                         finds(ruleSyntaxKind, e, `template_engine.syntax = "{variable}"`),
 	"template_engine.features[] | basic_substitution, fragments": handed(`template_engine.features = ["basic_substitution","fragments"]`, "/template_engine/features"),
 	"template_engine.features[] | conditionals, loops, filters":  finds(ruleFeature, e, `template_engine.features = ["filters"]`),
@@ -168,11 +174,11 @@ var featureTests = map[string]func(*testing.T){
 	"prompts.*.media |":                          handed(`prompts.a.media = {"enabled":true,"supported_types":["image"],"image":{"max_size_mb":1}}`, "/prompts/a/media/image"),
 	"tools.*.name | other than its key":          finds(ruleToolName, SeverityWarning, `tools.t.name = "other"`),
 	"tools.*.description |":                      handed(`tools.t.description = "other"`, "/tools/t/description"),
-	"tools.*.parameters |": func(t *testing.T) {
+	"tools.*.parameters |": {run: func(t *testing.T) {
 		if faults := mustLoad(t, []byte(base)).CheckPayload("t", []byte(`{}`)); len(faults) != 1 {
 			t.Error(faults)
 		}
-	},
+	}},
 	"tools.*.action_scope |": finds(ruleScope, w, `tools.t.action_scope = {"effect":"write"}`),
 	"tools.*.extensions |":   handed(`tools.t.extensions = {"z/p":1}`, "/tools/t/extensions/z~1p"),
 	"evals |":                finds(ruleEvals, w, `evals = [{"id":"x","type":"y","trigger":"every_turn"}]`),
@@ -205,12 +211,12 @@ var featureTests = map[string]func(*testing.T){
 	"workflow.engine.x_pawl |":                                              alters(`workflow.engine.x_pawl = {"max_steps":3}`),
 	"workflow.engine.* | unknown keys":                                      finds("PP0005-4", w, `workflow.engine.more = 3`),
 
-	"agents.entry |": func(t *testing.T) {
+	"agents.entry |": {run: func(t *testing.T) {
 		g, err := mustLoad(t, changed(t, "workflow = -\nagents = {\"entry\":\"b\",\"members\":{\"a\":{},\"b\":{}}}")).Compile(Entry{})
 		if err != nil || g.Entry != "agent:b" {
 			t.Errorf("%+v %v", g, err)
 		}
-	},
+	}},
 	"agents.members |":                            alters(`agents = {"entry":"b","members":{"b":{}}}`),
 	"agents.members.*.state |":                    alters(`agents = {"entry":"b","members":{"b":{},"a":{}}}`),
 	"agents.members.*.description |":              handed(`agents.members.b.description = "d"`, "/agents/members/b/description"),
@@ -219,17 +225,18 @@ var featureTests = map[string]func(*testing.T){
 	"agents.members.*.output_modes |":             handed(`agents.members.b.output_modes = ["text/plain"]`, "/agents/members/b/output_modes/0"),
 	"agents.members.*.governance |":               finds(ruleGovernance, w, `agents = {"entry":"b","members":{"b":{"governance":{"autonomy_level":"suggests"}}}}`),
 	"agents.members.*.extensions |":               handed(`agents.members.b.extensions = {"z/a":"x"}`, "/agents/members/b/extensions/z~1a"),
+	"compositions |":                              doesNotStart(ruleComposed, composed),
 	"compositions | that no reachable state uses": finds("PP0010-4", w, `compositions.c = {"version":1,"steps":[{"id":"x","kind":"tool","tool":"t"}]}`),
 }
 
 // sameBut: the second change makes no difference over the first.
-func sameBut(first, second string) func(*testing.T) {
-	return func(t *testing.T) {
+func sameBut(first, second string) featureTest {
+	return featureTest{run: func(t *testing.T) {
 		x, y := mustLoad(t, changed(t, first)), mustLoad(t, changed(t, second))
 		if !reflect.DeepEqual(graphs(t, x), graphs(t, y)) || x.Digest == y.Digest {
 			t.Error("the graphs differ, or the documents do not")
 		}
-	}
+	}}
 }
 
 func TestFeatures(t *testing.T) {
@@ -241,14 +248,20 @@ func TestFeatures(t *testing.T) {
 			key = f.Path + " |"
 		}
 		rows[key] = true
-		check := featureTests[key]
-		if check == nil {
+		check, ok := featureTests[key]
+		if !ok {
 			t.Errorf("no test for the row %q", key)
 			continue
 		}
+		if f.Code != "" && check.code != f.Code {
+			t.Errorf("the row %q has the code %q, and its test finds %q", key, f.Code, check.code)
+		}
+		if needs := f.Treatment == feature.NotDone || f.Treatment == feature.Refused; needs && f.Code == "" {
+			t.Errorf("the row %q has no code", key)
+		}
 		t.Run(key, func(t *testing.T) {
 			t.Parallel()
-			check(t)
+			check.run(t)
 		})
 	}
 	for key := range featureTests {
@@ -258,55 +271,88 @@ func TestFeatures(t *testing.T) {
 	}
 }
 
-// TestFeatureTableIsComplete walks the schema: every field has a row or lies
-// below one.
+// TestFeatureTableIsComplete walks the schema: every field has a row or lies below one, and no row is of a field
+// that does not exist.
 func TestFeatureTableIsComplete(t *testing.T) {
 	t.Parallel()
-	s, err := unionSchema()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var missing []string
-	walkSchema(s.doc.(map[string]any), s.doc.(map[string]any), "", 0, func(path string) {
-		for _, f := range feature.Rows() {
-			if path == f.Path || strings.HasPrefix(path, f.Path+".") || strings.HasPrefix(path, f.Path+"[]") || strings.HasPrefix(f.Path, path) {
-				return
+	for _, file := range []string{newestFile, unionFile} {
+		known := map[string]bool{}
+		for _, f := range fieldsOf(t, file) {
+			known[f.path] = true
+			below := slices.ContainsFunc(feature.Rows(), func(r feature.Row) bool { return strings.HasPrefix(r.Path, f.path+".") })
+			if len(feature.Find(f.path)) == 0 && !below && !strings.Contains(f.path, ".x_pawl.") {
+				t.Errorf("%s: no row for %s", file, f.path)
 			}
 		}
-		missing = append(missing, path)
-	})
-	if len(missing) > 0 {
-		t.Errorf("no row for %v", missing)
-	}
-	if table := feature.Table(); strings.Count(table, "\n") != len(feature.Rows())+2 || !strings.Contains(table, "| `id` |  | *enforced* |") {
-		t.Errorf("table:\n%s", table)
+		for _, r := range feature.Rows() {
+			path := strings.TrimSuffix(r.Path, "[]")
+			if !known[path] && !strings.HasSuffix(path, ".*") && path != "workflow.engine.x_pawl" {
+				t.Errorf("%s: the row %s is of no field", file, r.Path)
+			}
+		}
 	}
 }
 
-// walkSchema visits the path of every property.
-func walkSchema(root, schema map[string]any, path string, depth int, visit func(string)) {
-	if ref, ok := schema["$ref"].(string); ok {
-		name := strings.TrimPrefix(ref, "#/$defs/")
-		schema, _ = root["$defs"].(map[string]any)[name].(map[string]any)
+// field is a property of the format.
+type field struct{ path, since string }
+
+// fieldsOf lists the properties of a schema in the order of their paths: "*" stands for any key, "[]" for any
+// element. What contains itself is listed once.
+func fieldsOf(t *testing.T, file string) []field {
+	t.Helper()
+	root, err := readSchema(file)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if depth > 8 {
-		return
-	}
-	if path != "" {
-		visit(path)
-	}
-	props, _ := schema["properties"].(map[string]any)
-	for name, sub := range props {
-		if m, ok := sub.(map[string]any); ok {
-			walkSchema(root, m, strings.TrimPrefix(path+"."+name, "."), depth+1, visit)
+	found := map[string]string{}
+	var walk func(node map[string]any, path, since string, open []string)
+	walk = func(node map[string]any, path, since string, open []string) {
+		if own, ok := node[sinceKey].(string); ok {
+			since = own
+		}
+		if ref, ok := node["$ref"].(string); ok {
+			if slices.Contains(open, ref) || strings.Contains(ref, "/XPawl") {
+				return
+			}
+			walk(root["$defs"].(map[string]any)[strings.TrimPrefix(ref, "#/$defs/")].(map[string]any), path, since, append(slices.Clone(open), ref))
+		}
+		properties, _ := node["properties"].(map[string]any)
+		for name, p := range properties {
+			sub, ok := p.(map[string]any)
+			if !ok {
+				continue
+			}
+			at, age := strings.TrimPrefix(path+"."+name, "."), since
+			if own, ok := sub[sinceKey].(string); ok {
+				age = own
+			}
+			if before, ok := found[at]; !ok || age < before {
+				found[at] = age
+			}
+			walk(sub, at, since, open)
+		}
+		if extra, ok := node["additionalProperties"].(map[string]any); ok {
+			walk(extra, path+".*", since, open)
+		}
+		if items, ok := node["items"].(map[string]any); ok {
+			walk(items, path+"[]", since, open)
+		}
+		for _, key := range []string{"oneOf", "anyOf", "allOf"} {
+			list, _ := node[key].([]any)
+			for _, v := range list {
+				walk(v.(map[string]any), path, since, open)
+			}
+		}
+		if then, ok := node["then"].(map[string]any); ok {
+			walk(then, path, since, open)
 		}
 	}
-	if extra, ok := schema["additionalProperties"].(map[string]any); ok {
-		walkSchema(root, extra, path+".*", depth+1, visit)
+	walk(root, "", PublishedSchemas()[0], nil)
+	out := make([]field, 0, len(found))
+	for _, path := range keys(found) {
+		out = append(out, field{path, found[path]})
 	}
-	if items, ok := schema["items"].(map[string]any); ok {
-		walkSchema(root, items, path+"[]", depth+1, visit)
-	}
+	return out
 }
 
 // TestDocumentKeepsEverything: the typed document holds every field of a full

@@ -9,15 +9,16 @@ import (
 type Treatment string
 
 const (
-	// Enforced: this product acts on it.
-	Enforced Treatment = "enforced"
-	// PassedThrough: kept with the pack and given to whatever executes turns, or shown
-	// in the agent card; nothing here acts on it.
-	PassedThrough Treatment = "handed on"
+	// Done: this product acts on it.
+	Done Treatment = "done"
+	// Handed: given to whatever executes turns, in the turn or its settings; nothing here acts on it.
+	Handed Treatment = "handed to executors"
+	// Kept: stored with the pack, and shown where people look at it; there is nothing to act on.
+	Kept Treatment = "kept"
+	// NotDone: stored with the pack, and a warning says that it has no effect here.
+	NotDone Treatment = "kept, not done"
 	// Refused: a pack that uses it is not registered.
 	Refused Treatment = "refused"
-	// Warned: it has no effect, and a warning says so.
-	Warned Treatment = "warned"
 )
 
 // Row is one row of the table of what is supported.
@@ -28,6 +29,8 @@ type Row struct {
 	// When restricts the row to some values of the field; empty = all.
 	When      string
 	Treatment Treatment
+	// Code is the diagnostic that names it: the warning of what is not done, the error of what is refused.
+	Code string
 	// Note says how, or what to do instead.
 	Note string
 }
@@ -35,108 +38,119 @@ type Row struct {
 // rows is the table; a test walks the schema and finds every field in it,
 // and every row has a test of what it says.
 var rows = []Row{
-	{"$schema", "", PassedThrough, "not followed; `--strict` names the schema"},
-	{"id", "", Enforced, "with `version` it names one digest for ever"},
-	{"name", "", PassedThrough, ""},
-	{"version", "", Enforced, "with `id` it names one digest for ever"},
-	{"description", "", PassedThrough, ""},
-	{"metadata", "", PassedThrough, ""},
-	{"metadata.governance", "", Warned, "kept and shown; gates nothing here"},
-	{"compilation", "", PassedThrough, ""},
+	{"$schema", "", Kept, "", "not followed; `--strict` names the schema"},
+	{"id", "", Done, "", "with `version` it names one digest for ever"},
+	{"name", "", Kept, "", ""},
+	{"version", "", Done, "", "with `id` it names one digest for ever"},
+	{"description", "", Kept, "", ""},
+	{"metadata", "", Kept, "", ""},
+	{"metadata.governance", "", NotDone, "PPPAWL-38", "kept and shown; gates nothing here"},
+	{"compilation", "", Kept, "", ""},
 
-	{"template_engine.version", "", PassedThrough, ""},
-	{"template_engine.syntax", "`{{variable}}`", Enforced, "one pass, values are never expanded again"},
-	{"template_engine.syntax", "any other", Refused, "rewrite the templates with double braces"},
-	{"template_engine.features[]", "basic_substitution, fragments", Enforced, ""},
-	{"template_engine.features[]", "conditionals, loops, filters", Refused, "move the logic into the workflow or the prompts"},
-	{"fragments", "", Enforced, "nest to depth 8"},
+	{"template_engine.version", "", Kept, "", ""},
+	{"template_engine.syntax", "`{{variable}}`", Done, "", "one pass, values are never expanded again"},
+	{"template_engine.syntax", "any other", Refused, "PPPAWL-19", "rewrite the templates with double braces"},
+	{"template_engine.features[]", "basic_substitution, fragments", Done, "", ""},
+	{"template_engine.features[]", "conditionals, loops, filters", Refused, "PPPAWL-20", "move the logic into the workflow or the prompts"},
+	{"fragments", "", Done, "", "nest to depth 8"},
 
-	{"prompts", "", Enforced, "the key is the prompt's identity"},
-	{"prompts.*.id", "other than its key", Warned, "the key counts"},
-	{"prompts.*.name", "", PassedThrough, "agent card"},
-	{"prompts.*.description", "", PassedThrough, "agent card"},
-	{"prompts.*.version", "", PassedThrough, "agent card"},
-	{"prompts.*.system_template", "", Enforced, "rendered when the turn is fetched or assigned"},
-	{"prompts.*.variables[]", "", Enforced, "one namespace per run: the union of the prompts that its entry can reach"},
-	{"prompts.*.variables[].validation", "", Enforced, "at StartRun"},
-	{"prompts.*.variables[].type", "not one of the five", Warned, "values are not checked"},
-	{"prompts.*.variables[].description", "", PassedThrough, ""},
-	{"prompts.*.variables[].example", "", PassedThrough, ""},
-	{"prompts.*.variables[].binding", "", Warned, "the caller that starts the run fills the variable"},
-	{"prompts.*.tools[]", "", Enforced, "a step with another tool is refused; an agent's key is a delegation"},
-	{"prompts.*.tool_policy.blocklist", "", Enforced, "overrides `tools`"},
-	{"prompts.*.tool_policy.max_tool_calls_per_turn", "", Enforced, "10 where there is a `tool_policy` without it"},
-	{"prompts.*.tool_policy.tool_choice", "", PassedThrough, ""},
-	{"prompts.*.tool_policy.max_rounds", "", PassedThrough, ""},
-	{"prompts.*.pipeline", "", PassedThrough, ""},
-	{"prompts.*.parameters", "", PassedThrough, ""},
-	{"prompts.*.validators", "", Warned, "handed on, and enforced by nothing here"},
-	{"prompts.*.validators[].fail_on_violation", "", Warned, "deprecated and not read"},
-	{"prompts.*.evals", "", Warned, "handed on, and run by nothing here"},
-	{"prompts.*.provider", "", PassedThrough, "`x_pawl.models` names the model; with more than one provider a warning says that nothing routes"},
-	{"prompts.*.provider", "no key of a requirement, nor `default`", Refused, "declare it"},
-	{"prompts.*.extensions", "", PassedThrough, "kept, never read"},
-	{"prompts.*.tested_models", "", PassedThrough, ""},
-	{"prompts.*.model_overrides", "", PassedThrough, "the template of an override is checked, not rendered; with `max_cost_usd` its model needs a price"},
-	{"prompts.*.media", "", PassedThrough, ""},
+	{"prompts", "", Done, "", "the key is the prompt's identity"},
+	{"prompts.*.id", "other than its key", NotDone, "PP0001-2", "the key counts"},
+	{"prompts.*.name", "", Kept, "", "agent card"},
+	{"prompts.*.description", "", Kept, "", "agent card"},
+	{"prompts.*.version", "", Kept, "", "agent card"},
+	{"prompts.*.system_template", "", Done, "", "rendered when the turn is fetched or assigned"},
+	{"prompts.*.variables[]", "", Done, "", "one namespace per run: the union of the prompts that its entry can reach"},
+	{"prompts.*.variables[].validation", "", Done, "", "at StartRun"},
+	{"prompts.*.variables[].type", "not one of the five", NotDone, "PP0003-5", "values are not checked"},
+	{"prompts.*.variables[].description", "", Kept, "", ""},
+	{"prompts.*.variables[].example", "", Kept, "", ""},
+	{"prompts.*.variables[].binding", "", NotDone, "PPPAWL-43", "the caller that starts the run fills the variable"},
+	{"prompts.*.tools[]", "", Done, "", "a step with another tool is refused; an agent's key is a delegation"},
+	{"prompts.*.tool_policy.blocklist", "", Done, "", "overrides `tools`"},
+	{"prompts.*.tool_policy.max_tool_calls_per_turn", "", Done, "", "10 where there is a `tool_policy` without it"},
+	{"prompts.*.tool_policy.tool_choice", "", Handed, "", ""},
+	{"prompts.*.tool_policy.max_rounds", "", Handed, "", ""},
+	{"prompts.*.pipeline", "", Handed, "", ""},
+	{"prompts.*.parameters", "", Handed, "", ""},
+	{"prompts.*.validators", "", NotDone, "PPPAWL-34", "handed on, and enforced by nothing here"},
+	{"prompts.*.validators[].fail_on_violation", "", NotDone, "PP0015-3", "deprecated and not read"},
+	{"prompts.*.evals", "", NotDone, "PPPAWL-42", "handed on, and run by nothing here"},
+	{"prompts.*.provider", "", Handed, "PPPAWL-41", "`x_pawl.models` names the model; with more than one provider a warning says that nothing routes"},
+	{"prompts.*.provider", "no key of a requirement, nor `default`", Refused, "PP0017-1", "declare it"},
+	{"prompts.*.extensions", "", Kept, "", "kept, never read"},
+	{"prompts.*.tested_models", "", Handed, "", ""},
+	{"prompts.*.model_overrides", "", Handed, "", "the template of an override is checked, not rendered; with `max_cost_usd` its model needs a price"},
+	{"prompts.*.media", "", Handed, "", ""},
 
-	{"tools.*.name", "other than its key", Warned, "the key is the tool's identity"},
-	{"tools.*.description", "", PassedThrough, ""},
-	{"tools.*.parameters", "", Enforced, "the payload of a step is checked against it"},
-	{"tools.*.action_scope", "", Warned, "kept and shown; no call is held because of it"},
-	{"tools.*.extensions", "", PassedThrough, "kept, never read"},
-	{"evals", "", Warned, "handed on, and run by nothing here"},
-	{"requires.providers", "", Warned, "kept and shown; nothing here binds them"},
-	{"skills", "", PassedThrough, "paths are not read"},
+	{"tools.*.name", "other than its key", NotDone, "PPPAWL-36", "the key is the tool's identity"},
+	{"tools.*.description", "", Handed, "", ""},
+	{"tools.*.parameters", "", Done, "", "the payload of a step is checked against it"},
+	{"tools.*.action_scope", "", NotDone, "PPPAWL-39", "kept and shown; no call is held because of it"},
+	{"tools.*.extensions", "", Kept, "", "kept, never read"},
+	{"evals", "", NotDone, "PPPAWL-42", "handed on, and run by nothing here"},
+	{"requires.providers", "", NotDone, "PPPAWL-40", "kept and shown; nothing here binds them"},
+	{"skills", "", Handed, "", "paths are not read"},
 
-	{"workflow.version", "1, 2", Enforced, "a minimum: all features in both"},
-	{"workflow.version", "3 and above", Refused, "use a newer sidecar"},
-	{"workflow.entry", "", Enforced, ""},
-	{"workflow.states", "", Enforced, ""},
-	{"workflow.states.*.prompt_task", "", Enforced, ""},
-	{"workflow.states.*.description", "", PassedThrough, ""},
-	{"workflow.states.*.on_event", "", Enforced, "on a terminal state it never fires, with a warning"},
-	{"workflow.states.*.persistence", "", Enforced, "whether messages of earlier visits are handed to the next"},
-	{"workflow.states.*.orchestration", "internal, external, hybrid", Enforced, "who may move the run"},
-	{"workflow.states.*.orchestration", "composition, in a reachable state", Warned, "registered; runs that could reach it do not start (`PACK_UNSUPPORTED`)"},
-	{"workflow.states.*.composition", "in a reachable state", Warned, "the same"},
-	{"workflow.states.*.control", "agent", Enforced, "a run always goes on after a transition"},
-	{"workflow.states.*.control", "user, in a state that a transition enters", Warned, "registered; runs that could enter it do not start (`PACK_UNSUPPORTED`)"},
-	{"workflow.states.*.extensions", "", PassedThrough, "kept, never read"},
-	{"workflow.states.*.skills", "", PassedThrough, ""},
-	{"workflow.states.*.terminal", "", Enforced, "the prompt still runs"},
-	{"workflow.states.*.max_visits", "", Enforced, ""},
-	{"workflow.states.*.on_max_visits", "", Enforced, "the chain is followed"},
-	{"workflow.states.*.artifacts.*.type", "", Enforced, "JSON must parse, text must be UTF-8"},
-	{"workflow.states.*.artifacts.*.mode", "", Enforced, ""},
-	{"workflow.states.*.artifacts.*.description", "", PassedThrough, ""},
-	{"workflow.engine.budget", "", Enforced, ""},
-	{"workflow.engine.budget.*", "unknown keys", Refused, "check the spelling"},
-	{"workflow.engine.x_pawl", "", Enforced, "unknown keys are errors"},
-	{"workflow.engine.*", "unknown keys", Warned, "no effect"},
+	{"workflow.version", "1, 2", Done, "", "a minimum: all features in both"},
+	{"workflow.version", "3 and above", Refused, "PP0009-Q1", "use a newer sidecar"},
+	{"workflow.entry", "", Done, "", ""},
+	{"workflow.states", "", Done, "", ""},
+	{"workflow.states.*.prompt_task", "", Done, "", ""},
+	{"workflow.states.*.description", "", Kept, "", ""},
+	{"workflow.states.*.on_event", "", Done, "", "on a terminal state it never fires, with a warning"},
+	{"workflow.states.*.persistence", "", Done, "", "whether messages of earlier visits are handed to the next"},
+	{"workflow.states.*.orchestration", "internal, external, hybrid", Done, "", "who may move the run"},
+	{"workflow.states.*.orchestration", "composition, in a reachable state", NotDone, "PPPAWL-21", "registered; runs that could reach it do not start (`PACK_UNSUPPORTED`)"},
+	{"workflow.states.*.composition", "in a reachable state", NotDone, "PPPAWL-21", "the same"},
+	{"workflow.states.*.control", "agent", Done, "", "a run always goes on after a transition"},
+	{"workflow.states.*.control", "user, in a state that a transition enters", NotDone, "PPPAWL-37", "registered; runs that could enter it do not start (`PACK_UNSUPPORTED`)"},
+	{"workflow.states.*.extensions", "", Kept, "", "kept, never read"},
+	{"workflow.states.*.skills", "", Handed, "", ""},
+	{"workflow.states.*.terminal", "", Done, "", "the prompt still runs"},
+	{"workflow.states.*.max_visits", "", Done, "", ""},
+	{"workflow.states.*.on_max_visits", "", Done, "", "the chain is followed"},
+	{"workflow.states.*.artifacts.*.type", "", Done, "", "JSON must parse, text must be UTF-8"},
+	{"workflow.states.*.artifacts.*.mode", "", Done, "", ""},
+	{"workflow.states.*.artifacts.*.description", "", Kept, "", ""},
+	{"workflow.engine.budget", "", Done, "", ""},
+	{"workflow.engine.budget.*", "unknown keys", Refused, "PPPAWL-26", "check the spelling"},
+	{"workflow.engine.x_pawl", "", Done, "", "unknown keys are errors"},
+	{"workflow.engine.*", "unknown keys", NotDone, "PP0005-4", "no effect"},
 
-	{"agents.entry", "", Enforced, "where runs of a pack without a workflow begin"},
-	{"agents.members", "", Enforced, "every invocation is a run of its own"},
-	{"agents.members.*.state", "", Enforced, ""},
-	{"agents.members.*.description", "", PassedThrough, "agent card"},
-	{"agents.members.*.tags", "", PassedThrough, "agent card"},
-	{"agents.members.*.input_modes", "", PassedThrough, "agent card"},
-	{"agents.members.*.output_modes", "", PassedThrough, "agent card"},
-	{"agents.members.*.governance", "", Warned, "kept and shown; gates nothing here"},
-	{"agents.members.*.extensions", "", PassedThrough, "kept, never read"},
+	{"agents.entry", "", Done, "", "where runs of a pack without a workflow begin"},
+	{"agents.members", "", Done, "", "every invocation is a run of its own"},
+	{"agents.members.*.state", "", Done, "", ""},
+	{"agents.members.*.description", "", Kept, "", "agent card"},
+	{"agents.members.*.tags", "", Kept, "", "agent card"},
+	{"agents.members.*.input_modes", "", Kept, "", "agent card"},
+	{"agents.members.*.output_modes", "", Kept, "", "agent card"},
+	{"agents.members.*.governance", "", NotDone, "PPPAWL-38", "kept and shown; gates nothing here"},
+	{"agents.members.*.extensions", "", Kept, "", "kept, never read"},
 
-	{"compositions", "that no reachable state uses", Warned, "checked and kept"},
+	{"compositions", "", NotDone, "PPPAWL-21", "checked by the rules of RFC 0010 and kept; not run"},
+	{"compositions", "that no reachable state uses", NotDone, "PP0010-4", "checked and kept"},
 }
 
 // Rows lists what becomes of every field of the format.
 func Rows() []Row { return slices.Clone(rows) }
 
-// Table renders [Rows] as a Markdown table.
-func Table() string {
-	var b strings.Builder
-	b.WriteString("| field | values | treatment | note |\n|---|---|---|---|\n")
-	for _, f := range rows {
-		b.WriteString("| `" + f.Path + "` | " + f.When + " | *" + string(f.Treatment) + "* | " + f.Note + " |\n")
+// Find returns the rows of a path: its own, and without any those of the closest path above it.
+func Find(path string) []Row {
+	var best []Row
+	depth := -1
+	for _, r := range rows {
+		own := strings.TrimSuffix(r.Path, "[]")
+		rest, under := strings.CutPrefix(path, own)
+		if !under || rest != "" && (r.When != "" || rest[0] != '.' && rest[0] != '[') {
+			continue
+		}
+		if len(own) > depth {
+			best, depth = nil, len(own)
+		}
+		if len(own) == depth {
+			best = append(best, r)
+		}
 	}
-	return b.String()
+	return best
 }

@@ -481,7 +481,8 @@ const (
 	// Of INVALID_ARGUMENT.
 	ErrorReason_ERROR_REASON_UNKNOWN_PART ErrorReason = 224
 	// Of FAILED_PRECONDITION.
-	ErrorReason_ERROR_REASON_LINKS_OFF        ErrorReason = 225
+	ErrorReason_ERROR_REASON_LINKS_OFF ErrorReason = 225
+	// Of FAILED_PRECONDITION.
 	ErrorReason_ERROR_REASON_PACK_UNSUPPORTED ErrorReason = 226
 )
 

@@ -1605,6 +1605,8 @@ export enum ErrorReason {
   LINKS_OFF = 225,
 
   /**
+   * Of FAILED_PRECONDITION.
+   *
    * @generated from enum value: ERROR_REASON_PACK_UNSUPPORTED = 226;
    */
   PACK_UNSUPPORTED = 226,

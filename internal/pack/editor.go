@@ -1,0 +1,34 @@
+package pack
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+)
+
+// EditorSchema is the JSON Schema of packs for editors: the newest version of the format with
+// descriptions, and the keys of this product under workflow.engine.x_pawl.
+func EditorSchema() ([]byte, error) {
+	doc, err := readSchema(newestFile)
+	if err != nil {
+		return nil, err
+	}
+	union, err := readSchema(unionFile)
+	if err != nil {
+		return nil, err
+	}
+	defs := doc["$defs"].(map[string]any)
+	own := maps.Clone(union["$defs"].(map[string]any))
+	maps.DeleteFunc(own, func(name string, _ any) bool { return !strings.HasPrefix(name, "XPawl") })
+	maps.Copy(defs, own)
+	engine := defs["WorkflowConfig"].(map[string]any)["properties"].(map[string]any)["engine"].(map[string]any)
+	engine["properties"].(map[string]any)["x_pawl"] = map[string]any{"$ref": "#/$defs/XPawl", "description": "Settings of Pawl."}
+	doc["$id"] = "https://json-schema.org/pawl/promptpack-" + Newest + "-pawl.json"
+	doc["title"] = "PromptPack " + Newest + " with the keys of Pawl"
+	out, err := json.MarshalIndent(doc, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("pack: schema for editors: %w", err)
+	}
+	return append(out, '\n'), nil
+}

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
-	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/output"
 	"github.com/pawl-dev/pawl/internal/server"
@@ -17,7 +16,7 @@ import (
 
 func newBackup(p *output.Printer) *cobra.Command {
 	var data server.Data
-	c, to := &command.Client{}, server.BackupTo{}
+	c, to := &client{}, server.BackupTo{}
 	cmd := &cobra.Command{
 		Use:   "backup TO [--addr ADDR | --data DIR | --store URL]",
 		Short: "Back up a store, in full or since the last backup",
@@ -65,7 +64,7 @@ opened or reached.`,
 }
 
 // runBackup prints a line for each partition when its backup is written, or JSON about all at the end.
-func runBackup(ctx context.Context, p *output.Printer, c *command.Client, data server.Data, to server.BackupTo) error {
+func runBackup(ctx context.Context, p *output.Printer, c *client, data server.Data, to server.BackupTo) error {
 	var all []server.BackupDone
 	err := takeBackup(ctx, c, data, to, func(done server.BackupDone) {
 		if all = append(all, done); len(to.Recipients) == 0 {
@@ -87,7 +86,7 @@ func runBackup(ctx context.Context, p *output.Printer, c *command.Client, data s
 	return err
 }
 
-func takeBackup(ctx context.Context, c *command.Client, data server.Data, to server.BackupTo, told func(server.BackupDone)) error {
+func takeBackup(ctx context.Context, c *client, data server.Data, to server.BackupTo, told func(server.BackupDone)) error {
 	if data.Given() {
 		return server.Backup(ctx, data, to, told)
 	}

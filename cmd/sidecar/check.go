@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/output"
 	"github.com/pawl-dev/pawl/internal/server"
@@ -18,7 +17,7 @@ import (
 
 func newCheck(p *output.Printer) *cobra.Command {
 	var data server.Data
-	c, repair, online := &command.Client{}, false, false
+	c, repair, online := &client{}, false, false
 	cmd := &cobra.Command{
 		Use:   "check --data DIR | check --store URL | check --online [--addr ADDR]",
 		Short: "Check every invariant of a store",
@@ -67,7 +66,7 @@ be reached.`,
 }
 
 // checkOnline has a sidecar prove its store.
-func checkOnline(ctx context.Context, p *output.Printer, c *command.Client) error {
+func checkOnline(ctx context.Context, p *output.Printer, c *client) error {
 	return c.Store(func(store pawlv1.StoreServiceClient) error {
 		stream, err := store.CheckStore(ctx, &pawlv1.CheckStoreRequest{})
 		if err != nil {

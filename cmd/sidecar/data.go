@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/output"
 	"github.com/pawl-dev/pawl/internal/server"
@@ -41,7 +40,7 @@ func databaseFlags(cmd *cobra.Command, data *server.Data) {
 
 // dataOrTarget adds the flags that select a store: a data directory that no sidecar has open, or the
 // sidecar that serves the store.
-func dataOrTarget(cmd *cobra.Command, data *server.Data, c *command.Client) {
+func dataOrTarget(cmd *cobra.Command, data *server.Data, c *client) {
 	dataFlag(cmd, data, "data directory that no sidecar has open (default: the sidecar at --addr)")
 	storeFlag(cmd, data)
 	c.BindTarget(cmd)

@@ -8,13 +8,12 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
-	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
 func newDeliveries(p *output.Printer) *cobra.Command {
-	c := &command.Client{}
+	c := &client{}
 	cmd := group("deliveries", "Show what webhooks, push configurations and consumers are sent; send again, or discard",
 		newDeliveriesList(p, c), newDeliveriesConsumers(p, c), newDeliveriesDead(p, c), newDeliveriesResend(p, c), newDeliveriesDiscard(p, c),
 	)
@@ -23,7 +22,7 @@ func newDeliveries(p *output.Printer) *cobra.Command {
 }
 
 // deliveries runs a function over the delivery service.
-func deliveries(c *command.Client, do func(pawlv1.DeliveryServiceClient) error) error {
+func deliveries(c *client, do func(pawlv1.DeliveryServiceClient) error) error {
 	return c.With(func(conn *grpc.ClientConn) error { return do(pawlv1.NewDeliveryServiceClient(conn)) })
 }
 
@@ -54,7 +53,7 @@ func receiverName(ref *pawlv1.DeliveryRef) string {
 	return "webhook/" + ref.GetId()
 }
 
-func newDeliveriesList(p *output.Printer, c *command.Client) *cobra.Command {
+func newDeliveriesList(p *output.Printer, c *client) *cobra.Command {
 	req := &pawlv1.ListDeliveriesRequest{}
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -94,7 +93,7 @@ func printDeliveries(p *output.Printer, all []*pawlv1.Delivery) error {
 	return nil
 }
 
-func newDeliveriesConsumers(p *output.Printer, c *command.Client) *cobra.Command {
+func newDeliveriesConsumers(p *output.Printer, c *client) *cobra.Command {
 	return &cobra.Command{
 		Use:   "consumers",
 		Short: "List the named consumers with their acknowledged positions",

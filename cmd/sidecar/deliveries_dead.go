@@ -9,12 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-func newDeliveriesDead(p *output.Printer, c *command.Client) *cobra.Command {
+func newDeliveriesDead(p *output.Printer, c *client) *cobra.Command {
 	body := false
 	cmd := &cobra.Command{
 		Use:   "dead RECEIVER",
@@ -76,7 +75,7 @@ func printDeadLetters(p *output.Printer, letters []*pawlv1.DeadLetter, body bool
 var errNumberRequired = errors.New("give the number of a dead letter, or --all")
 
 // deadLetterCommand returns a command that applies do to one dead letter of a receiver, or to all.
-func deadLetterCommand(c *command.Client, use, short, all string, do func(context.Context, pawlv1.DeliveryServiceClient, *pawlv1.DeliveryRef, []uint64) error) *cobra.Command {
+func deadLetterCommand(c *client, use, short, all string, do func(context.Context, pawlv1.DeliveryServiceClient, *pawlv1.DeliveryRef, []uint64) error) *cobra.Command {
 	every := false
 	cmd := &cobra.Command{
 		Use:   use + " RECEIVER [N]",
@@ -120,7 +119,7 @@ func parseDeadLetterArgs(args []string, every bool) (*pawlv1.DeliveryRef, []uint
 	return ref, []uint64{n}, nil
 }
 
-func newDeliveriesResend(p *output.Printer, c *command.Client) *cobra.Command {
+func newDeliveriesResend(p *output.Printer, c *client) *cobra.Command {
 	return deadLetterCommand(c, "resend", "Send a dead letter of a receiver again and remove it on success",
 		"send all, oldest first, and stop at the first failure",
 		func(ctx context.Context, service pawlv1.DeliveryServiceClient, ref *pawlv1.DeliveryRef, numbers []uint64) error {
@@ -131,7 +130,7 @@ func newDeliveriesResend(p *output.Printer, c *command.Client) *cobra.Command {
 		})
 }
 
-func newDeliveriesDiscard(p *output.Printer, c *command.Client) *cobra.Command {
+func newDeliveriesDiscard(p *output.Printer, c *client) *cobra.Command {
 	return deadLetterCommand(c, "discard", "Remove a dead letter of a receiver without sending it",
 		"remove all current dead letters",
 		func(ctx context.Context, service pawlv1.DeliveryServiceClient, ref *pawlv1.DeliveryRef, numbers []uint64) error {

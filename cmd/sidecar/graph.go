@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
-	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/diagram"
 	"github.com/pawl-dev/pawl/internal/output"
@@ -20,7 +19,7 @@ var graphFormats = []string{"mermaid", "dot", "svg", "json"}
 func newGraph(p *output.Printer) *cobra.Command {
 	var output, strict, run string
 	var at uint64
-	format, c := "", &command.Client{}
+	format, c := "", &client{}
 	cmd := &cobra.Command{
 		Use:   "graph FILE | graph --run RUN",
 		Short: "Draw a pack or a run as Mermaid, DOT, SVG or JSON",
@@ -78,7 +77,7 @@ func drawFile(p *output.Printer, path, strict, format string) error {
 }
 
 // drawRun draws the run into the pack that it was started with.
-func drawRun(ctx context.Context, p *output.Printer, c *command.Client, conn *grpc.ClientConn, run string, at uint64, format string) error {
+func drawRun(ctx context.Context, p *output.Printer, c *client, conn *grpc.ClientConn, run string, at uint64, format string) error {
 	got, err := pawlv1.NewRunServiceClient(conn).GetRun(ctx, &pawlv1.GetRunRequest{Namespace: c.Namespace, RunId: run, AtSeq: at})
 	if err != nil {
 		return err

@@ -8,12 +8,11 @@ import (
 	"google.golang.org/grpc"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
-	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
 func newHealth(p *output.Printer) *cobra.Command {
-	c := &command.Client{}
+	c := &client{}
 	var patience time.Duration
 	cmd := &cobra.Command{
 		Use:   "health",

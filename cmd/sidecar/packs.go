@@ -3,13 +3,12 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
 func newPacks(p *output.Printer) *cobra.Command {
-	c := &command.Client{}
+	c := &client{}
 	cmd := group("packs", "List, register and show the packs of a sidecar",
 		newPacksList(p, c), newPacksRegister(p, c), newPacksShow(p, c),
 	)
@@ -17,7 +16,7 @@ func newPacks(p *output.Printer) *cobra.Command {
 	return cmd
 }
 
-func newPacksList(p *output.Printer, c *command.Client) *cobra.Command {
+func newPacksList(p *output.Printer, c *client) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List registered packs",

@@ -7,13 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/output"
 	"github.com/pawl-dev/pawl/internal/pack"
 )
 
-func newPacksRegister(p *output.Printer, c *command.Client) *cobra.Command {
+func newPacksRegister(p *output.Printer, c *client) *cobra.Command {
 	req := &pawlv1.RegisterPackRequest{}
 	keepDefault := false
 	cmd := &cobra.Command{

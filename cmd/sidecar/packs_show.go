@@ -6,12 +6,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-func newPacksShow(p *output.Printer, c *command.Client) *cobra.Command {
+func newPacksShow(p *output.Printer, c *client) *cobra.Command {
 	content := false
 	cmd := &cobra.Command{
 		Use:   "show PACK",

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/output"
 	"github.com/pawl-dev/pawl/internal/script"
@@ -51,7 +50,7 @@ func badInput(err error) bool {
 func newRoot(p *output.Printer, started *bool) *cobra.Command {
 	root := group("pawl", "Runs PromptPack agent loops durably",
 		newInit(p), newDev(p), newServe(p), newValidate(p), newSchema(p), newGraph(p), newCodegen(p), newRun(p), newDemo(p),
-		newRuns(p), newPacks(p), newDeliveries(p), newBudgets(p), command.NewApprovals(p), command.NewSchedules(p), command.NewLimits(p), command.NewPartitions(p, newPartitionsSplit(p)), newCheck(p), newBackup(p), newRestore(p), newStats(p), newCompact(p), newMigrate(p), newRotateKey(p), newToken(p), newAudit(p), newHealth(p), newVersion(p),
+		newRuns(p), newPacks(p), newDeliveries(p), newBudgets(p), newApprovals(p), newSchedules(p), newLimits(p), newPartitions(p, newPartitionsSplit(p)), newCheck(p), newBackup(p), newRestore(p), newStats(p), newCompact(p), newMigrate(p), newRotateKey(p), newToken(p), newAudit(p), newHealth(p), newVersion(p),
 	)
 	addExamples(root)
 	root.Long = rootHelp

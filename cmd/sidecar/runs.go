@@ -8,17 +8,16 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
 func newRuns(p *output.Printer) *cobra.Command {
-	c := &command.Client{}
+	c := &client{}
 	cmd := group("runs", "List, show and drive the runs of a sidecar",
 		newRunsList(p, c), newRunsShow(p, c), newRunsTrace(p, c), newRunsWatch(p, c), newRunsWait(p, c),
 		newRunsStart(p, c), newRunsEmit(p, c), newRunsInput(p, c), newRunsPause(p, c), newRunsResume(p, c), newRunsCancel(p, c),
-		command.NewRaiseBudget(p, c), command.NewSteer(p, c), command.NewStop(p, c),
+		newRaiseBudget(p, c), newSteer(p, c), newStop(p, c),
 		newRunsExport(p, c), newRunsDelete(p, c), newRunsErase(p, c),
 		newRunsFork(p, c), newRunsDiff(p, c), newRunsVerify(p, c), newRunsImport(p, c),
 	)

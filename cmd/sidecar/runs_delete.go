@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/output"
 )
@@ -24,7 +23,7 @@ type deletion struct {
 	yes bool
 }
 
-func newRunsDelete(p *output.Printer, c *command.Client) *cobra.Command {
+func newRunsDelete(p *output.Printer, c *client) *cobra.Command {
 	var d deletion
 	cmd := &cobra.Command{
 		Use:   "delete RUN... | delete [--status ...] [--label ...] [--ended-before 720h] [--yes]",

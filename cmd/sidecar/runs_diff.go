@@ -7,12 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-func newRunsDiff(p *output.Printer, c *command.Client) *cobra.Command {
+func newRunsDiff(p *output.Printer, c *client) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff RUN[:SEQ] [RUN][:SEQ]",
 		Short: "Compare two points of a run, or of two runs",

@@ -8,12 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-func newRunsEmit(p *output.Printer, c *command.Client) *cobra.Command {
+func newRunsEmit(p *output.Printer, c *client) *cobra.Command {
 	req := &pawlv1.EmitEventRequest{}
 	var texts, jsons []string
 	cmd := &cobra.Command{
@@ -31,7 +30,7 @@ first of two racing events takes effect.`,
 				return err
 			}
 			if req.EventId == "" {
-				req.EventId = command.NewID("emit")
+				req.EventId = newID("emit")
 			}
 			return c.Runs(func(runs pawlv1.RunServiceClient) error {
 				got, err := runs.EmitEvent(cmd.Context(), req)

@@ -6,12 +6,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-func newRunsErase(p *output.Printer, c *command.Client) *cobra.Command {
+func newRunsErase(p *output.Printer, c *client) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use:   "erase RUN... --reason WHY",

@@ -4,13 +4,12 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
-	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/export"
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-func newRunsExport(p *output.Printer, c *command.Client) *cobra.Command {
+func newRunsExport(p *output.Printer, c *client) *cobra.Command {
 	format := exportWorkspace
 	cmd := &cobra.Command{
 		Use:   "export RUN DIR | export RUN FILE --format file",

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/output"
 )
@@ -20,7 +19,7 @@ type forkFlags struct {
 	reuse                    bool
 }
 
-func newRunsFork(p *output.Printer, c *command.Client) *cobra.Command {
+func newRunsFork(p *output.Printer, c *client) *cobra.Command {
 	req := &pawlv1.ForkRunRequest{}
 	var flags forkFlags
 	cmd := &cobra.Command{
@@ -88,7 +87,7 @@ func (f *forkFlags) fill(cmd *cobra.Command, req *pawlv1.ForkRunRequest) (err er
 		req.ReuseSteps = &f.reuse
 	}
 	if req.RequestId == "" {
-		req.RequestId = command.NewID("fork")
+		req.RequestId = newID("fork")
 	}
 	return nil
 }

@@ -10,12 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-func newRunsImport(p *output.Printer, c *command.Client) *cobra.Command {
+func newRunsImport(p *output.Printer, c *client) *cobra.Command {
 	return &cobra.Command{
 		Use:   "import FILE",
 		Short: "Import an exported run to inspect, compare or fork it",

@@ -3,12 +3,11 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-func newRunsInput(p *output.Printer, c *command.Client) *cobra.Command {
+func newRunsInput(p *output.Printer, c *client) *cobra.Command {
 	req := &pawlv1.SendInputRequest{}
 	cmd := &cobra.Command{
 		Use:   "input RUN TEXT",
@@ -20,7 +19,7 @@ with the same --id gets the first answer.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req.Namespace, req.RunId, req.Parts = c.Namespace, args[0], []*pawlv1.Part{textPart(args[1])}
 			if req.MessageId == "" {
-				req.MessageId = command.NewID("input")
+				req.MessageId = newID("input")
 			}
 			return c.Runs(func(runs pawlv1.RunServiceClient) error {
 				got, err := runs.SendInput(cmd.Context(), req)

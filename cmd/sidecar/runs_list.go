@@ -8,12 +8,11 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-func newRunsList(p *output.Printer, c *command.Client) *cobra.Command {
+func newRunsList(p *output.Printer, c *client) *cobra.Command {
 	var filter runFilter
 	var limit int
 	var oldest bool

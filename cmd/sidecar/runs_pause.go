@@ -6,26 +6,25 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-func newRunsPause(p *output.Printer, c *command.Client) *cobra.Command {
+func newRunsPause(p *output.Printer, c *client) *cobra.Command {
 	return runCommand(p, c, "pause", "Start no turn or step of a run until it is resumed",
 		func(ctx context.Context, runs pawlv1.RunServiceClient, run, note, id string) (moved, error) {
 			return runs.PauseRun(ctx, &pawlv1.PauseRunRequest{Namespace: c.Namespace, RunId: run, Note: note, RequestId: id})
 		})
 }
 
-func newRunsResume(p *output.Printer, c *command.Client) *cobra.Command {
+func newRunsResume(p *output.Printer, c *client) *cobra.Command {
 	return runCommand(p, c, "resume", "Resume a paused run",
 		func(ctx context.Context, runs pawlv1.RunServiceClient, run, note, id string) (moved, error) {
 			return runs.ResumeRun(ctx, &pawlv1.ResumeRunRequest{Namespace: c.Namespace, RunId: run, Note: note, RequestId: id})
 		})
 }
 
-func newRunsCancel(p *output.Printer, c *command.Client) *cobra.Command {
+func newRunsCancel(p *output.Printer, c *client) *cobra.Command {
 	return runCommand(p, c, "cancel", "Cancel a run and the runs that it delegated to",
 		func(ctx context.Context, runs pawlv1.RunServiceClient, run, note, id string) (moved, error) {
 			return runs.CancelRun(ctx, &pawlv1.CancelRunRequest{Namespace: c.Namespace, RunId: run, Note: note, RequestId: id})
@@ -41,7 +40,7 @@ type moved interface {
 }
 
 // runCommand returns a command that calls do for one run.
-func runCommand(p *output.Printer, c *command.Client, name, short string, do func(ctx context.Context, runs pawlv1.RunServiceClient, run, note, id string) (moved, error)) *cobra.Command {
+func runCommand(p *output.Printer, c *client, name, short string, do func(ctx context.Context, runs pawlv1.RunServiceClient, run, note, id string) (moved, error)) *cobra.Command {
 	note, id := "", ""
 	cmd := &cobra.Command{
 		Use:   name + " RUN",
@@ -49,7 +48,7 @@ func runCommand(p *output.Printer, c *command.Client, name, short string, do fun
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if id == "" {
-				id = command.NewID(name)
+				id = newID(name)
 			}
 			return c.Runs(func(runs pawlv1.RunServiceClient) error {
 				got, err := do(cmd.Context(), runs, args[0], note, id)

@@ -9,12 +9,11 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-func newRunsShow(p *output.Printer, c *command.Client) *cobra.Command {
+func newRunsShow(p *output.Printer, c *client) *cobra.Command {
 	var at uint64
 	cmd := &cobra.Command{
 		Use:   "show RUN",

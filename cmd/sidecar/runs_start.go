@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/output"
 )
@@ -17,7 +16,7 @@ type startFlags struct {
 	labels, vars, varsJSON                    []string
 }
 
-func newRunsStart(p *output.Printer, c *command.Client) *cobra.Command {
+func newRunsStart(p *output.Printer, c *client) *cobra.Command {
 	req := &pawlv1.StartRunRequest{}
 	var flags startFlags
 	cmd := &cobra.Command{
@@ -87,7 +86,7 @@ func (f *startFlags) fill(req *pawlv1.StartRunRequest) (err error) {
 		return err
 	}
 	if req.RequestId == "" {
-		req.RequestId = command.NewID("start")
+		req.RequestId = newID("start")
 	}
 	return nil
 }

@@ -8,12 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-func newRunsTrace(p *output.Printer, c *command.Client) *cobra.Command {
+func newRunsTrace(p *output.Printer, c *client) *cobra.Command {
 	var kinds, artifacts []string
 	var all, watched, diff bool
 	cmd := &cobra.Command{

@@ -10,14 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/output"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/server"
 )
 
-func newRunsVerify(p *output.Printer, c *command.Client) *cobra.Command {
+func newRunsVerify(p *output.Printer, c *client) *cobra.Command {
 	var data server.Data
 	cmd := &cobra.Command{
 		Use:   "verify RUN | verify FILE | verify --data DIR [RUN] | verify --store URL [RUN]",
@@ -49,7 +48,7 @@ Exit codes: 0 in order; 1 a fault was found, with its first bad seq; 2 the store
 	return cmd
 }
 
-func verify(ctx context.Context, c *command.Client, data server.Data, args []string) ([]server.Verified, error) {
+func verify(ctx context.Context, c *client, data server.Data, args []string) ([]server.Verified, error) {
 	switch {
 	case data.Given():
 		return server.VerifyData(ctx, data, first(args))

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/output"
 )
@@ -16,7 +15,7 @@ import (
 // longestWait bounds one call of WaitRun. The command repeats the call.
 const longestWait = 5 * time.Minute
 
-func newRunsWait(p *output.Printer, c *command.Client) *cobra.Command {
+func newRunsWait(p *output.Printer, c *client) *cobra.Command {
 	until, timeout := "TERMINAL", time.Duration(0)
 	cmd := &cobra.Command{
 		Use:   "wait RUN",

@@ -9,13 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/export"
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-func newRunsWatch(p *output.Printer, c *command.Client) *cobra.Command {
+func newRunsWatch(p *output.Printer, c *client) *cobra.Command {
 	var filter runFilter
 	var kinds, events []string
 	var format string

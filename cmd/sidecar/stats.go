@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/output"
 	"github.com/pawl-dev/pawl/internal/server"
@@ -16,7 +15,7 @@ import (
 
 func newStats(p *output.Printer) *cobra.Command {
 	var data server.Data
-	c := &command.Client{}
+	c := &client{}
 	cmd := &cobra.Command{
 		Use:   "stats [--addr ADDR | --data DIR | --store URL]",
 		Short: "Show the contents and the size of a store",
@@ -47,7 +46,7 @@ reached.`,
 	return cmd
 }
 
-func statsOf(ctx context.Context, c *command.Client, data server.Data) (stats *pawlv1.StoreStats, err error) {
+func statsOf(ctx context.Context, c *client, data server.Data) (stats *pawlv1.StoreStats, err error) {
 	if data.Given() {
 		return server.StatsOf(ctx, data)
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/cmd/sidecar/internal/command"
 	"github.com/pawl-dev/pawl/internal/output"
 	"github.com/pawl-dev/pawl/internal/pack"
 )
@@ -23,7 +22,7 @@ type checked struct {
 	Diagnostics []pack.Diagnostic `json:"diagnostics"`
 	Termination *pack.Termination `json:"termination"`
 	// Leases are the shares of the run's bounds that its agents get.
-	Leases []command.Lease `json:"leases,omitempty"`
+	Leases []lease `json:"leases,omitempty"`
 	// Error is why the file could not be read.
 	Error string `json:"error,omitempty"`
 }
@@ -104,7 +103,7 @@ func validateAll(paths []string, opts pack.Options) ([]checked, error) {
 		f.Diagnostics = append(f.Diagnostics, found...)
 		if loaded != nil {
 			f.OK, f.Digest, f.Termination = true, loaded.Digest, loaded.Analyze()
-			if f.Leases, err = command.LeasesOf(loaded); err != nil {
+			if f.Leases, err = leasesOf(loaded); err != nil {
 				return nil, err
 			}
 		}
@@ -157,7 +156,7 @@ func printChecked(p *output.Printer, files []checked) {
 		}
 		p.Printf("%s: %s  %s\n", f.Path, p.Good("ok"), f.Digest)
 		printTermination(p, "  ", f.Termination)
-		command.PrintLeases(p, "  ", f.Leases)
+		printLeases(p, "  ", f.Leases)
 	}
 }
 

@@ -1,4 +1,4 @@
-package command
+package main
 
 import (
 	"context"
@@ -17,12 +17,12 @@ const completionWait = 2 * time.Second
 // completed is how many words a completion offers.
 const completed = 50
 
-// Words returns the possible values of an argument. It returns none without a sidecar.
-type Words func(ctx context.Context, conn *grpc.ClientConn, args []string, begun string) ([]string, error)
+// completeWords returns the possible values of an argument. It returns none without a sidecar.
+type completeWords func(ctx context.Context, conn *grpc.ClientConn, args []string, begun string) ([]string, error)
 
 // CompleteArgs completes the arguments of a command from the sidecar: the n-th by the
 // n-th function.
-func (c *Client) CompleteArgs(cmd *cobra.Command, by ...Words) {
+func (c *client) CompleteArgs(cmd *cobra.Command, by ...completeWords) {
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		if len(args) >= len(by) {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -32,7 +32,7 @@ func (c *Client) CompleteArgs(cmd *cobra.Command, by ...Words) {
 }
 
 // CompleteFlag completes a flag from the sidecar.
-func (c *Client) CompleteFlag(cmd *cobra.Command, flag string, by Words) {
+func (c *client) CompleteFlag(cmd *cobra.Command, flag string, by completeWords) {
 	err := cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		return c.complete(cmd, by, args, begun)
 	})
@@ -41,7 +41,7 @@ func (c *Client) CompleteFlag(cmd *cobra.Command, flag string, by Words) {
 	}
 }
 
-func (c *Client) complete(cmd *cobra.Command, by Words, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+func (c *client) complete(cmd *cobra.Command, by completeWords, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionWait)
 	defer cancel()
 	var found []string
@@ -56,7 +56,7 @@ func (c *Client) complete(cmd *cobra.Command, by Words, args []string, begun str
 }
 
 // RunWords are the ids of the newest runs, told apart by pack, state and status.
-func (c *Client) RunWords(ctx context.Context, conn *grpc.ClientConn, _ []string, begun string) ([]string, error) {
+func (c *client) RunWords(ctx context.Context, conn *grpc.ClientConn, _ []string, begun string) ([]string, error) {
 	req := &pawlv1.ListRunsRequest{Namespace: c.Namespace, PageSize: completed, Filter: &pawlv1.RunFilter{}}
 	if idPrefix.MatchString(begun) {
 		req.Filter.RunIdPrefix = begun
@@ -74,7 +74,7 @@ func (c *Client) RunWords(ctx context.Context, conn *grpc.ClientConn, _ []string
 }
 
 // PackWords are the names of the registered packs.
-func (c *Client) PackWords(ctx context.Context, conn *grpc.ClientConn, _ []string, _ string) ([]string, error) {
+func (c *client) PackWords(ctx context.Context, conn *grpc.ClientConn, _ []string, _ string) ([]string, error) {
 	page, err := pawlv1.NewPackServiceClient(conn).ListPacks(ctx, &pawlv1.ListPacksRequest{Namespace: c.Namespace, PageSize: completed})
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (c *Client) PackWords(ctx context.Context, conn *grpc.ClientConn, _ []strin
 }
 
 // EventWords are the events that the present state of the first argument declares.
-func (c *Client) EventWords(ctx context.Context, conn *grpc.ClientConn, args []string, _ string) ([]string, error) {
+func (c *client) EventWords(ctx context.Context, conn *grpc.ClientConn, args []string, _ string) ([]string, error) {
 	got, err := pawlv1.NewRunServiceClient(conn).GetRun(ctx, &pawlv1.GetRunRequest{Namespace: c.Namespace, RunId: args[0]})
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package command
+package main
 
 import (
 	"errors"
@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// NewRaiseBudget returns the command that raises the budget of a run.
-func NewRaiseBudget(p *output.Printer, c *Client) *cobra.Command {
+// newRaiseBudget returns the command that raises the budget of a run.
+func newRaiseBudget(p *output.Printer, c *client) *cobra.Command {
 	var usd float64
 	req := &pawlv1.RaiseBudgetRequest{}
 	cmd := &cobra.Command{
@@ -26,7 +26,7 @@ func NewRaiseBudget(p *output.Printer, c *Client) *cobra.Command {
 			}
 			req.Namespace, req.RunId = c.Namespace, args[0]
 			if req.RequestId == "" {
-				req.RequestId = NewID("raise")
+				req.RequestId = newID("raise")
 			}
 			return c.With(func(conn *grpc.ClientConn) error {
 				got, err := pawlv1.NewControlServiceClient(conn).RaiseBudget(cmd.Context(), req)

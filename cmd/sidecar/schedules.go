@@ -1,4 +1,4 @@
-package command
+package main
 
 import (
 	"fmt"
@@ -11,9 +11,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-// NewSchedules is the command that lists schedules.
-func NewSchedules(p *output.Printer) *cobra.Command {
-	c := &Client{}
+// newSchedules is the command that lists schedules.
+func newSchedules(p *output.Printer) *cobra.Command {
+	c := &client{}
 	cmd := &cobra.Command{
 		Use:   "schedules",
 		Short: "List the schedules with their next and their last run",

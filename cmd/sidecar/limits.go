@@ -1,4 +1,4 @@
-package command
+package main
 
 import (
 	"fmt"
@@ -12,9 +12,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-// NewLimits is the command that lists limits.
-func NewLimits(p *output.Printer) *cobra.Command {
-	c := &Client{}
+// newLimits is the command that lists limits.
+func newLimits(p *output.Printer) *cobra.Command {
+	c := &client{}
 	cmd := &cobra.Command{
 		Use:   "limits",
 		Short: "Show the use of the limits of model and tool calls",

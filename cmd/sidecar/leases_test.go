@@ -1,4 +1,4 @@
-package command
+package main
 
 import (
 	"reflect"
@@ -26,7 +26,7 @@ const leasesPack = `{
 // TestLeases: what validate prints of an agent is what its first delegation is leased.
 func TestLeases(t *testing.T) {
 	t.Parallel()
-	for engine, want := range map[string][]Lease{
+	for engine, want := range map[string][]lease{
 		`{}`:                                nil,
 		`{"budget": {"max_tool_calls": 1}}`: {{Agent: "helper", Refused: "MAX_TOOL_CALLS"}, {Agent: "small", Refused: "MAX_TOOL_CALLS"}},
 		`{"budget": {"max_tool_calls": 4}, "x_pawl": {"max_pending_steps": 4, "max_tokens": 1000}}`: {
@@ -40,7 +40,7 @@ func TestLeases(t *testing.T) {
 		if err != nil || p == nil {
 			t.Fatalf("%s: %v, %v", engine, found, err)
 		}
-		if got, err := LeasesOf(p); err != nil || !reflect.DeepEqual(got, want) {
+		if got, err := leasesOf(p); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, %v, want %+v", engine, got, err, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package command
+package main
 
 import (
 	"context"
@@ -17,9 +17,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-// NewApprovals returns the commands about held calls.
-func NewApprovals(p *output.Printer) *cobra.Command {
-	c := &Client{}
+// newApprovals returns the commands about held calls.
+func newApprovals(p *output.Printer) *cobra.Command {
+	c := &client{}
 	cmd := &cobra.Command{
 		Use:   "approvals",
 		Short: "Calls that wait for a person: list, show, approve, deny, edit",
@@ -34,7 +34,7 @@ list the held calls and decide about them. A decision needs the scope steps:appr
 	return cmd
 }
 
-func newList(p *output.Printer, c *Client) *cobra.Command {
+func newList(p *output.Printer, c *client) *cobra.Command {
 	req := &pawlv1.ListApprovalsRequest{}
 	var oldest bool
 	cmd := &cobra.Command{
@@ -100,7 +100,7 @@ func events(a *pawlv1.Approval) []string {
 // linkForUsage describes the flag of list and show.
 const linkForUsage = "add a decision link for this person, for example alice@example.com"
 
-func newShow(p *output.Printer, c *Client) *cobra.Command {
+func newShow(p *output.Printer, c *client) *cobra.Command {
 	var person string
 	cmd := &cobra.Command{
 		Use: "show RUN STEP", Short: "Show a held call with its arguments, its deadline and its digest", Args: cobra.ExactArgs(2),
@@ -179,7 +179,7 @@ var decisions = []decision{
 	{"edit RUN STEP JSON", "Approve a held call with other arguments", pawlv1.StepDecision_STEP_DECISION_EDIT, 3},
 }
 
-func newDecide(p *output.Printer, c *Client, d decision) *cobra.Command {
+func newDecide(p *output.Printer, c *client, d decision) *cobra.Command {
 	req := &pawlv1.DecideStepRequest{Decision: d.is}
 	var expires time.Duration
 	cmd := &cobra.Command{
@@ -227,7 +227,7 @@ func prepare(ctx context.Context, conn *grpc.ClientConn, namespace string, args 
 		req.PayloadJson = args[2]
 	}
 	if req.RequestId == "" {
-		req.RequestId = NewID("decide")
+		req.RequestId = newID("decide")
 	}
 	if req.Digest != "" {
 		return nil
@@ -250,11 +250,4 @@ func printDecided(p *output.Printer, run string, got *pawlv1.DecideStepResponse)
 	word := strings.ToLower(strings.TrimPrefix(d.GetVerdict().String(), "STEP_VERDICT_"))
 	p.Printf("%s step %d %s %s, seq %d\n", run, d.GetStep(), d.GetTool(), word, got.GetSeq())
 	return nil
-}
-
-func moment(t *timestamppb.Timestamp) string {
-	if t == nil {
-		return ""
-	}
-	return t.AsTime().UTC().Format(time.RFC3339)
 }

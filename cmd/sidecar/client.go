@@ -1,4 +1,4 @@
-package command
+package main
 
 import (
 	"errors"
@@ -15,21 +15,21 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-// Client connects commands to a sidecar.
-type Client struct {
+// client connects commands to a sidecar.
+type client struct {
 	Target    output.Target
 	tokenFile string
 	Namespace string
 }
 
 // Bind adds the flags of a connection to a group of commands.
-func (c *Client) Bind(cmd *cobra.Command) {
+func (c *client) Bind(cmd *cobra.Command) {
 	c.BindTarget(cmd)
 	cmd.PersistentFlags().StringVar(&c.Namespace, "namespace", "", "namespace (default \"default\")")
 }
 
 // BindTarget adds the flags of a connection to a command about the whole sidecar.
-func (c *Client) BindTarget(cmd *cobra.Command) {
+func (c *client) BindTarget(cmd *cobra.Command) {
 	fs := cmd.PersistentFlags()
 	fs.StringVar(&c.Target.Addr, "addr", fromEnv("PAWL_ADDR", config.Default().Listen), "HOST:PORT or unix:PATH of the sidecar (PAWL_ADDR)")
 	fs.StringVar(&c.tokenFile, "token-file", os.Getenv("PAWL_TOKEN_FILE"), "file with the bearer token (PAWL_TOKEN_FILE; PAWL_TOKEN holds the token itself)")
@@ -45,7 +45,7 @@ func fromEnv(name, fallback string) string {
 
 // With calls a function with a connection. The token is never a flag, because other users of the
 // machine can read command lines.
-func (c *Client) With(do func(*grpc.ClientConn) error) (err error) {
+func (c *client) With(do func(*grpc.ClientConn) error) (err error) {
 	if c.Target.Token, err = c.token(); err != nil {
 		return output.Usage(err)
 	}
@@ -59,7 +59,7 @@ func (c *Client) With(do func(*grpc.ClientConn) error) (err error) {
 	return do(conn)
 }
 
-func (c *Client) token() (string, error) {
+func (c *client) token() (string, error) {
 	if c.tokenFile == "" {
 		return os.Getenv("PAWL_TOKEN"), nil
 	}
@@ -68,19 +68,19 @@ func (c *Client) token() (string, error) {
 }
 
 // Runs runs a function over the run service.
-func (c *Client) Runs(do func(pawlv1.RunServiceClient) error) error {
+func (c *client) Runs(do func(pawlv1.RunServiceClient) error) error {
 	return c.With(func(conn *grpc.ClientConn) error { return do(pawlv1.NewRunServiceClient(conn)) })
 }
 
 // Store runs a function over the store service.
-func (c *Client) Store(do func(pawlv1.StoreServiceClient) error) error {
+func (c *client) Store(do func(pawlv1.StoreServiceClient) error) error {
 	return c.With(func(conn *grpc.ClientConn) error { return do(pawlv1.NewStoreServiceClient(conn)) })
 }
 
 // Packs runs a function over the pack service.
-func (c *Client) Packs(do func(pawlv1.PackServiceClient) error) error {
+func (c *client) Packs(do func(pawlv1.PackServiceClient) error) error {
 	return c.With(func(conn *grpc.ClientConn) error { return do(pawlv1.NewPackServiceClient(conn)) })
 }
 
-// NewID returns a new idempotency id for one call of a command.
-func NewID(command string) string { return fmt.Sprintf("cli-%s-%d", command, time.Now().UnixNano()) }
+// newID returns a new idempotency id for one call of a command.
+func newID(command string) string { return fmt.Sprintf("cli-%s-%d", command, time.Now().UnixNano()) }

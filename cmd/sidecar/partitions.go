@@ -1,4 +1,4 @@
-package command
+package main
 
 import (
 	"fmt"
@@ -10,9 +10,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-// NewPartitions returns the command that lists partitions, with the given subcommands.
-func NewPartitions(p *output.Printer, children ...*cobra.Command) *cobra.Command {
-	c := &Client{}
+// newPartitions returns the command that lists partitions, with the given subcommands.
+func newPartitions(p *output.Printer, children ...*cobra.Command) *cobra.Command {
+	c := &client{}
 	cmd := &cobra.Command{
 		Use:   "partitions",
 		Short: "List the partitions of a store with owner and namespaces, or split a store into partitions",

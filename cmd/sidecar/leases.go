@@ -1,4 +1,4 @@
-package command
+package main
 
 import (
 	"errors"
@@ -11,9 +11,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// Lease is an agent's share of a run's bounds if it is the first agent called and the run has spent
+// lease is an agent's share of a run's bounds if it is the first agent called and the run has spent
 // nothing. Later agents share the rest. Zero = the run has no bound of that kind.
-type Lease struct {
+type lease struct {
 	Agent        string `json:"agent"`
 	Tokens       int64  `json:"tokens,omitempty"`
 	CostMicroUSD int64  `json:"cost_micro_usd,omitempty"`
@@ -23,16 +23,16 @@ type Lease struct {
 	Refused string `json:"refused,omitempty"`
 }
 
-// LeasesOf computes the leases with the state machine, in a run of one state that calls the agent. It
+// leasesOf computes the leases with the state machine, in a run of one state that calls the agent. It
 // returns none if the pack shares no bound.
-func LeasesOf(p *pack.Pack) ([]Lease, error) {
+func leasesOf(p *pack.Pack) ([]lease, error) {
 	listed := map[string]bool{}
 	for _, prompt := range p.Doc.Prompts {
 		for _, tool := range prompt.Tools {
 			listed[tool] = true
 		}
 	}
-	var out []Lease
+	var out []lease
 	for _, agent := range p.Members() {
 		if !listed[agent] || p.Doc.Workflow == nil {
 			continue
@@ -59,7 +59,7 @@ func LeasesOf(p *pack.Pack) ([]Lease, error) {
 }
 
 // firstLease makes the first delegation in the state machine and returns its lease.
-func firstLease(of *machine.Graph, agent string, tool machine.Tool) (Lease, error) {
+func firstLease(of *machine.Graph, agent string, tool machine.Tool) (lease, error) {
 	tool.Approval = nil
 	g := &machine.Graph{
 		Entry: "s", States: map[string]*machine.Node{"s": {Name: "s", Prompt: "p", Terminal: true}},
@@ -68,15 +68,15 @@ func firstLease(of *machine.Graph, agent string, tool machine.Tool) (Lease, erro
 	}
 	started, err := rules.Step(g, nil, machine.Input{At: 1, Semantics: machine.Current, Command: machine.Start{RunID: "validate", Execution: machine.Caller}})
 	if err != nil {
-		return Lease{}, err
+		return lease{}, err
 	}
 	asked, err := rules.Step(g, started.State, machine.Input{At: 1, Semantics: machine.Current, Command: machine.RequestSteps{
 		TurnSeq: started.State.Turn.Seq, Attempt: 1, Requests: []machine.StepRequest{{Tool: agent, Payload: []byte("{}")}},
 	}})
 	if err != nil {
-		return Lease{}, err
+		return lease{}, err
 	}
-	out := Lease{Agent: agent}
+	out := lease{Agent: agent}
 	for _, r := range asked.Batch.Records {
 		switch b := r.Body.(type) {
 		case *machine.StepRequested:
@@ -88,8 +88,8 @@ func firstLease(of *machine.Graph, agent string, tool machine.Tool) (Lease, erro
 	return out, nil
 }
 
-// PrintLeases prints the lease of the first call of each agent, without the bounds that the pack lacks.
-func PrintLeases(p *output.Printer, indent string, leases []Lease) {
+// printLeases prints the lease of the first call of each agent, without the bounds that the pack lacks.
+func printLeases(p *output.Printer, indent string, leases []lease) {
 	for _, l := range leases {
 		if l.Refused != "" {
 			p.Printf("%sagent %s: %s\n", indent, l.Agent, p.Warn("is never called: "+l.Refused))

@@ -1,4 +1,4 @@
-package command
+package main
 
 import (
 	"errors"
@@ -16,8 +16,8 @@ import (
 // whens are the words of --when, in the order of the contract's numbers from 1.
 var whens = []string{"next_model_call", "now", "next_turn"}
 
-// NewSteer returns the command that adds a message to an active run.
-func NewSteer(p *output.Printer, c *Client) *cobra.Command {
+// newSteer returns the command that adds a message to an active run.
+func newSteer(p *output.Printer, c *client) *cobra.Command {
 	when, req := whens[0], &pawlv1.SteerRunRequest{}
 	cmd := &cobra.Command{
 		Use:   "steer RUN TEXT",
@@ -32,7 +32,7 @@ func NewSteer(p *output.Printer, c *Client) *cobra.Command {
 				return output.Usage(errors.New("TEXT says what the model is to hear"))
 			}
 			if req.RequestId == "" {
-				req.RequestId = NewID("steer")
+				req.RequestId = newID("steer")
 			}
 			return c.With(func(conn *grpc.ClientConn) error {
 				got, err := pawlv1.NewControlServiceClient(conn).SteerRun(cmd.Context(), req)
@@ -55,8 +55,8 @@ func whenOf(word string) (pawlv1.SteerWhen, error) {
 	return 0, fmt.Errorf("--when %q: one of %s", word, strings.Join(whens, ", "))
 }
 
-// NewStop is the command that stops a run, which then waits.
-func NewStop(p *output.Printer, c *Client) *cobra.Command {
+// newStop is the command that stops a run, which then waits.
+func newStop(p *output.Printer, c *client) *cobra.Command {
 	req := &pawlv1.StopRunRequest{}
 	cmd := &cobra.Command{
 		Use:   "stop RUN",
@@ -65,7 +65,7 @@ func NewStop(p *output.Printer, c *Client) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req.Namespace, req.RunId = c.Namespace, args[0]
 			if req.RequestId == "" {
-				req.RequestId = NewID("stop")
+				req.RequestId = newID("stop")
 			}
 			return c.With(func(conn *grpc.ClientConn) error {
 				got, err := pawlv1.NewControlServiceClient(conn).StopRun(cmd.Context(), req)

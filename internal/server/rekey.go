@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/pawl-dev/pawl/internal/store/badgerengine"
 	"github.com/pawl-dev/pawl/internal/store/datadir"
 	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
-	"github.com/pawl-dev/pawl/internal/store/rekey"
 )
 
 // ErrSameKey: the directory has the new key already.
-var ErrSameKey = rekey.ErrSameKey
+var ErrSameKey = badgerengine.ErrSameKey
 
 // RotateKey wraps the data keys of a directory under the key in another file. Errors:
 // [ErrUnusable], [ErrSameKey]; both leave the directory unchanged.
@@ -27,7 +27,7 @@ func RotateKey(data Data, to string) error {
 	}
 	key, err := readKey(to)
 	if err == nil {
-		err = rekey.Rotate(data.Dir, opts.EncryptionKey, key)
+		err = badgerengine.RotateKey(data.Dir, opts.EncryptionKey, key)
 	} else {
 		err = fmt.Errorf("%w: %w", ErrUnusable, err)
 	}

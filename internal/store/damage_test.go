@@ -17,10 +17,10 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/badgerengine"
 	"github.com/pawl-dev/pawl/internal/store/check"
 	"github.com/pawl-dev/pawl/internal/store/datadir"
 	"github.com/pawl-dev/pawl/internal/store/layout"
-	"github.com/pawl-dev/pawl/internal/store/reclaim"
 	"github.com/pawl-dev/pawl/test/testkit"
 	"github.com/pawl-dev/pawl/test/testkit/damage"
 )
@@ -324,7 +324,7 @@ func TestCollectionLeavesDamagedValues(t *testing.T) {
 	if err := errors.Join(err, discard.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if some, err := datadir.WholeGarbage(s.opts.Dir, reclaim.DeadRatio); err != nil || !some {
+	if some, err := datadir.WholeGarbage(s.opts.Dir, badgerengine.DeadRatio); err != nil || !some {
 		t.Fatal(some, err)
 	}
 	if err := damage.Flip(log, 1000); err != nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/badgerengine"
 	"github.com/pawl-dev/pawl/internal/store/datadir"
 	"github.com/pawl-dev/pawl/internal/store/layout"
-	"github.com/pawl-dev/pawl/internal/store/rekey"
 	"github.com/pawl-dev/pawl/test/testkit/damage"
 )
 
@@ -145,7 +145,7 @@ func TestRotate(t *testing.T) {
 	if keys := dataKeys(t, dir); keys < 3 {
 		t.Fatalf("%d data keys", keys)
 	}
-	if err := rekey.Rotate(dir, oldKey, newKey); !errors.Is(err, datadir.ErrLocked) {
+	if err := badgerengine.RotateKey(dir, oldKey, newKey); !errors.Is(err, datadir.ErrLocked) {
 		t.Fatalf("of an open store: %v", err)
 	}
 	if err := w.store.Close(); err != nil {
@@ -155,9 +155,9 @@ func TestRotate(t *testing.T) {
 		from, to []byte
 		want     error
 	}{
-		{newKey, oldKey, rekey.ErrSameKey}, {oldKey, oldKey, rekey.ErrSameKey}, {oldKey, newKey, nil}, {oldKey, newKey, rekey.ErrSameKey},
+		{newKey, oldKey, badgerengine.ErrSameKey}, {oldKey, oldKey, badgerengine.ErrSameKey}, {oldKey, newKey, nil}, {oldKey, newKey, badgerengine.ErrSameKey},
 	} {
-		if err := rekey.Rotate(dir, step.from, step.to); !errors.Is(err, step.want) {
+		if err := badgerengine.RotateKey(dir, step.from, step.to); !errors.Is(err, step.want) {
 			t.Fatalf("%q to %q: %v", step.from, step.to, err)
 		}
 	}

@@ -14,11 +14,11 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/badgerengine"
 	"github.com/pawl-dev/pawl/internal/store/check"
 	"github.com/pawl-dev/pawl/internal/store/erasure"
 	"github.com/pawl-dev/pawl/internal/store/keyring"
 	"github.com/pawl-dev/pawl/internal/store/layout"
-	"github.com/pawl-dev/pawl/internal/store/rekey"
 )
 
 var wipe = machine.Erased{At: testTime + 1, By: "operator", Why: "asked by the subject"}
@@ -533,8 +533,8 @@ func TestRotateRunKeys(t *testing.T) {
 			t.Fatalf("%s, with the old key: %v", name, err)
 		}
 	}
-	for _, step := range []error{nil, rekey.ErrSameKey} {
-		if err := rekey.Rotate(dir, oldKey, newKey); !errors.Is(err, step) {
+	for _, step := range []error{nil, badgerengine.ErrSameKey} {
+		if err := badgerengine.RotateKey(dir, oldKey, newKey); !errors.Is(err, step) {
 			t.Fatalf("%v, want %v", err, step)
 		}
 	}

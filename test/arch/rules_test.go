@@ -96,7 +96,7 @@ var rules = []rule{
 	{
 		from: []string{"internal", "cmd", "clients", "test", "bench"},
 		except: []string{
-			"internal/store/badgerkv", "internal/store/datadir", "internal/store/rekey", "internal/store/reclaim",
+			"internal/store/badgerkv", "internal/store/datadir", "internal/store/badgerengine",
 			"bench/load", "test/simulation/badger",
 		},
 		not:     []string{"github.com/dgraph-io/badger"},

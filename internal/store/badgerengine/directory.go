@@ -15,7 +15,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/keyring"
 	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
-	"github.com/pawl-dev/pawl/internal/store/reclaim"
 )
 
 // Config is everything that a directory needs; all but EncryptionKey and the hooks is required.
@@ -49,7 +48,7 @@ type Directory struct {
 	Log       *diskspace.Logger
 	Disk      *diskspace.Disk
 	Head      *datadir.AckFile
-	Reclaimer *reclaim.Reclaimer
+	Reclaimer *Reclaimer
 
 	cfg   Config
 	lock  *datadir.DirLock
@@ -185,7 +184,7 @@ func (d *Directory) Serve(group uint64, epoch [16]byte) error {
 
 // StartMaintenance creates the reclaimer, which frees disk space, and starts it.
 func (d *Directory) StartMaintenance(ctx context.Context, duties engine.Callbacks) {
-	d.Reclaimer = reclaim.New(reclaim.Config{
+	d.Reclaimer = newReclaimer(reclaimConfig{
 		Dir: d.cfg.Dir, DB: d.Badger(), Synced: duties.Stored, Collecting: d.Head.SetCollecting, Before: duties.Removed, Large: badgerkv.Apart,
 		Scrub: func(ctx context.Context) error {
 			err := d.Scrub(ctx)

@@ -1,4 +1,4 @@
-package reclaim
+package badgerengine
 
 import (
 	"bytes"
@@ -26,8 +26,8 @@ const (
 	DeadRatio = 0.5
 )
 
-// DB is the part of Badger that a Reclaimer uses.
-type DB interface {
+// reclaimDB is the part of Badger that a Reclaimer uses.
+type reclaimDB interface {
 	Tables() []badger.TableInfo
 	Size() (lsm, log int64)
 	Flatten(workers int) error
@@ -35,10 +35,10 @@ type DB interface {
 	NewTransactionAt(version uint64, update bool) *badger.Txn
 }
 
-// Config is everything that a [Reclaimer] needs; all of it is required.
-type Config struct {
+// reclaimConfig is everything that a [Reclaimer] needs; all of it is required.
+type reclaimConfig struct {
 	Dir string
-	DB  DB
+	DB  reclaimDB
 	// Synced is the newest version that is synced.
 	Synced func() uint64
 	// Scrub reads all tables before they are compacted: Badger takes a block that fails its
@@ -56,7 +56,7 @@ type Config struct {
 
 // Reclaimer reclaims disk space. Safe for concurrent use; one goroutine calls Reclaim.
 type Reclaimer struct {
-	cfg  Config
+	cfg  reclaimConfig
 	done chan struct{}
 	// moving is held while a value log is rewritten. The removal of rows holds it for reading.
 	moving sync.RWMutex
@@ -79,8 +79,10 @@ type mark struct {
 	removed int64
 }
 
-// New makes a Reclaimer. It starts no work.
-func New(cfg Config) *Reclaimer { return &Reclaimer{cfg: cfg, done: make(chan struct{})} }
+// newReclaimer makes a Reclaimer. It starts no work.
+func newReclaimer(cfg reclaimConfig) *Reclaimer {
+	return &Reclaimer{cfg: cfg, done: make(chan struct{})}
+}
 
 // Run reclaims space at the interval every until ctx ends, and reports errors to tell. It needs
 // a goroutine of its own, because a compaction may be held for as long as the disk is nearly

@@ -1,4 +1,4 @@
-package reclaim
+package badgerengine
 
 import (
 	"bytes"
@@ -34,20 +34,20 @@ func aged(t *testing.T) (*badger.DB, string) {
 		}
 	}
 	db := open()
-	write(t, db, 1, func(txn *badger.Txn) error { return txn.Set([]byte("secret"), bytes.Repeat([]byte("x"), 4<<10)) })
+	writeBadger(t, db, 1, func(txn *badger.Txn) error { return txn.Set([]byte("secret"), bytes.Repeat([]byte("x"), 4<<10)) })
 	for n := range 40 {
-		write(t, db, 2, func(txn *badger.Txn) error { return txn.Set([]byte{'k', byte(n)}, bytes.Repeat([]byte("y"), 64<<10)) })
+		writeBadger(t, db, 2, func(txn *badger.Txn) error { return txn.Set([]byte{'k', byte(n)}, bytes.Repeat([]byte("y"), 64<<10)) })
 	}
 	shut(db)
 	// Two tables are compacted, one is not.
 	db = open()
-	write(t, db, 3, func(txn *badger.Txn) error { return txn.Set([]byte("zero"), nil) })
+	writeBadger(t, db, 3, func(txn *badger.Txn) error { return txn.Set([]byte("zero"), nil) })
 	shut(db)
 	db = open()
 	if err := db.Flatten(1); err != nil {
 		t.Fatal(err)
 	}
-	write(t, db, 9, func(txn *badger.Txn) error { return txn.Delete([]byte("secret")) })
+	writeBadger(t, db, 9, func(txn *badger.Txn) error { return txn.Delete([]byte("secret")) })
 	shut(db)
 	info, err := os.Stat(filepath.Join(dir, "000001.vlog"))
 	if err != nil {
@@ -67,7 +67,7 @@ func aged(t *testing.T) (*badger.DB, string) {
 	return db, dir
 }
 
-func write(t *testing.T, db *badger.DB, version uint64, change func(*badger.Txn) error) {
+func writeBadger(t *testing.T, db *badger.DB, version uint64, change func(*badger.Txn) error) {
 	t.Helper()
 	txn := db.NewTransactionAt(math.MaxUint64, true)
 	defer txn.Discard()
@@ -76,8 +76,8 @@ func write(t *testing.T, db *badger.DB, version uint64, change func(*badger.Txn)
 	}
 }
 
-// there reports whether the removed value can be read.
-func there(t *testing.T, db *badger.DB) bool {
+// isThere reports whether the removed value can be read.
+func isThere(t *testing.T, db *badger.DB) bool {
 	t.Helper()
 	txn := db.NewTransactionAt(math.MaxUint64, false)
 	defer txn.Discard()
@@ -98,13 +98,13 @@ func TestBadgerBringsBackWhatItMoves(t *testing.T) {
 		t.Fatal(err)
 	}
 	db.SetDiscardTs(10)
-	if there(t, db) {
+	if isThere(t, db) {
 		t.Fatal("it is there before its removal was compacted")
 	}
 	if err := db.Flatten(1); err != nil {
 		t.Fatal(err)
 	}
-	if !there(t, db) {
+	if !isThere(t, db) {
 		t.Error("Badger keeps it removed: the rule of CollectOne is not needed any more")
 	}
 }
@@ -115,7 +115,7 @@ func TestWhatWasRemovedStaysRemoved(t *testing.T) {
 	t.Parallel()
 	db, dir := aged(t)
 	none := func(bool) error { return nil }
-	r := New(Config{Dir: dir, DB: db, Large: 1 << 10, Collecting: none})
+	r := newReclaimer(reclaimConfig{Dir: dir, DB: db, Large: 1 << 10, Collecting: none})
 	if err := r.CollectOne(t.Context()); !errors.Is(err, badger.ErrNoRewrite) || !r.shadowed {
 		t.Fatalf("a log was rewritten over a removal: %v", err)
 	}
@@ -126,7 +126,7 @@ func TestWhatWasRemovedStaysRemoved(t *testing.T) {
 	if err := r.CollectOne(t.Context()); err != nil || r.shadowed {
 		t.Fatalf("nothing was collected after the compaction: %v", err)
 	}
-	if err := db.Flatten(1); err != nil || there(t, db) {
+	if err := db.Flatten(1); err != nil || isThere(t, db) {
 		t.Errorf("what was removed is there again: %v", err)
 	}
 }
@@ -140,7 +140,7 @@ func TestRemovalsWaitForWhatIsMoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	moving, held := make(chan struct{}), make(chan struct{})
-	r := New(Config{Dir: dir, DB: db, Large: 1 << 10, Collecting: func(now bool) error {
+	r := newReclaimer(reclaimConfig{Dir: dir, DB: db, Large: 1 << 10, Collecting: func(now bool) error {
 		if now {
 			close(moving)
 			select {

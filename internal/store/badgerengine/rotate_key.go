@@ -1,4 +1,4 @@
-package rekey
+package badgerengine
 
 import (
 	"bytes"
@@ -14,13 +14,13 @@ import (
 // ErrSameKey: the new key is the old one.
 var ErrSameKey = errors.New("ENCRYPTION_KEY_SAME: the new key is the one that the directory has")
 
-// Rotate wraps the data keys of a directory under another master key, in one rename. It
+// RotateKey wraps the data keys of a directory under another master key, in one rename. It
 // rewrites no file of data. Until it is complete, both master keys open the keys of runs. A
 // second call returns ErrSameKey.
 //
 // Errors: [datadir.ErrLocked], *[datadir.KeyError], *[layout.Damage] (acknowledged data is
 // missing). The directory stays unchanged in all these cases.
-func Rotate(dir string, from, to []byte) (err error) {
+func RotateKey(dir string, from, to []byte) (err error) {
 	lock, err := datadir.LockDir(dir)
 	if err != nil {
 		return err
@@ -30,7 +30,7 @@ func Rotate(dir string, from, to []byte) (err error) {
 		return ErrSameKey
 	}
 	found, err := datadir.Inspect(dir, from)
-	if isWrong(err) {
+	if isWrongKey(err) {
 		if _, again := datadir.Inspect(dir, to); again == nil {
 			// A crash may have left what the old key opens.
 			return errors.Join(ErrSameKey, keyring.Unwrap(dir, to))
@@ -56,7 +56,7 @@ func Rotate(dir string, from, to []byte) (err error) {
 	return keyring.Unwrap(dir, to)
 }
 
-func isWrong(err error) bool {
+func isWrongKey(err error) bool {
 	fault, ok := errors.AsType[*datadir.KeyError](err)
 	return ok && fault.Reason == datadir.KeyWrong
 }

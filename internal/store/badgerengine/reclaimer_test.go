@@ -1,4 +1,4 @@
-package reclaim
+package badgerengine
 
 import (
 	"context"
@@ -63,7 +63,7 @@ func TestCompactsWhenItIsWorthIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		db := &fakeDB{tables: c.tables, log: c.log}
-		r := New(Config{
+		r := newReclaimer(reclaimConfig{
 			Dir: dir, DB: db, Before: c.before, Synced: func() uint64 { return c.synced }, Fits: func(n int64) bool { return !c.full || n == 0 },
 			Scrub: func(context.Context) error { return c.broken }, Collecting: func(bool) error { return nil },
 		})
@@ -84,7 +84,7 @@ func TestWhatWasTooLittleAddsUp(t *testing.T) {
 	t.Parallel()
 	db := &fakeDB{tables: []badger.TableInfo{table(0, 1, 0), table(6, 1, 0)}}
 	version := uint64(0)
-	r := New(Config{
+	r := newReclaimer(reclaimConfig{
 		DB: db, Synced: func() uint64 { return version }, Fits: func(int64) bool { return true },
 		Scrub: func(context.Context) error { return nil },
 	})

@@ -6,17 +6,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack/cost"
 )
 
-// checker applies the rules that a schema cannot express. The document may have
-// schema errors: every rule copes with missing and empty values, and says
-// nothing about what the schema has refused already.
+// checker applies the rules that a schema cannot express. The document may have schema errors: every rule
+// tolerates missing and empty values, and does not repeat errors of the schema.
 type checker struct {
 	p   *Pack
 	doc *Document
 	f   *findings
 	tpl *templates
-	// lists are names that messages offer, rendered once.
+	// lists are the names offered in messages, rendered once.
 	lists map[string]string
-	// listed are the tools that some prompt lists.
+	// listed are the tools that at least one prompt lists.
 	listed map[string]bool
 	// earlier are the tools that states with events offer; nil until needed.
 	earlier map[string]bool
@@ -53,10 +52,10 @@ func (p *Pack) check(found *findings, requireBounded bool) {
 	c.governance()
 }
 
-// doubleBraces is {{variable}}, whatever name stands for the variable.
+// doubleBraces matches {{variable}} with any variable name.
 var doubleBraces = regexp.MustCompile(`^\{\{ ?[a-zA-Z_][a-zA-Z0-9_]* ?\}\}$`)
 
-// templateEngine refuses what the renderer cannot do.
+// templateEngine refuses features that the renderer does not have.
 func (c *checker) templateEngine() {
 	te := &c.doc.TemplateEngine
 	if te.Syntax != "" && !doubleBraces.MatchString(te.Syntax) {
@@ -111,7 +110,7 @@ func (c *checker) tools() {
 	}
 }
 
-// isTool says whether a name can be called: a tool of the pack or an agent.
+// isTool reports whether a name can be called: a tool of the pack or an agent.
 func (c *checker) isTool(name string) bool {
 	return c.doc.Tools[name] != nil || c.isMember(name)
 }

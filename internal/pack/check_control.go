@@ -2,17 +2,17 @@ package pack
 
 import "slices"
 
-// Who acts after a transition (RFC 0014).
+// Values of control: the user or the agent acts after a transition (RFC 0014).
 const (
 	controlUser  = "user"
 	controlAgent = "agent"
 )
 
-// yields says whether the next turn after a transition into the state is the user's, by the
-// specification: control says so, or says nothing.
+// yields reports whether the next turn after a transition into the state is the user's. By the specification
+// that is the default.
 func (s *State) yields() bool { return s.Control != controlAgent && !s.Ends() }
 
-// control checks who acts after transitions. Here a run always goes on: that is control: agent.
+// control checks the values of control. Here a run always continues by itself, as with control: agent.
 func (c *checker) control() {
 	states := c.doc.Workflow.States
 	declared := false
@@ -44,7 +44,7 @@ func (c *checker) control() {
 	}
 }
 
-// entered are the states that a transition of an agent leads to from one of the given states.
+// entered returns the states that a transition of an agent leads to from one of the given states.
 func entered(states map[string]*State, from []string) map[string]bool {
 	out := map[string]bool{}
 	for _, name := range from {
@@ -62,8 +62,8 @@ func entered(states map[string]*State, from []string) map[string]bool {
 	return out
 }
 
-// agentCycles warns of cycles that nothing ends: all that they can reach is control: agent, and
-// no state of them has max_visits.
+// agentCycles warns of unbounded cycles: all their reachable states have control: agent, and none of the
+// cycle's states has max_visits.
 func (c *checker) agentCycles() {
 	states := c.doc.Workflow.States
 	f := newFlow(states, &XPawl{})
@@ -84,7 +84,7 @@ func (c *checker) agentCycles() {
 	}
 }
 
-// leadingTo marks the states that are such states, or from which events lead to one.
+// leadingTo marks the states for which is returns true, and those from which events lead to one.
 func (f *flow) leadingTo(is func(*State) bool, states map[string]*State) []bool {
 	back := make([][]int, len(f.states))
 	for i := range f.states {
@@ -111,8 +111,8 @@ func (f *flow) leadingTo(is func(*State) bool, states map[string]*State) []bool 
 	return marked
 }
 
-// components are the strongly connected sets of states with a cycle, among those that within
-// names (Tarjan, without recursion: a workflow may have thousands of states in a row).
+// components returns the strongly connected sets of states with a cycle, among those marked in within
+// (Tarjan's algorithm, without recursion, because a workflow may have thousands of states in a row).
 func (f *flow) components(within func(int) bool) [][]int {
 	type frame struct{ state, edge int }
 	var (
@@ -177,7 +177,7 @@ func (f *flow) components(within func(int) bool) [][]int {
 	return out
 }
 
-// loops says whether an event leads from a state to itself.
+// loops reports whether an event leads from a state to itself.
 func (f *flow) loops(i int) bool {
 	return slices.ContainsFunc(f.states[i].edges, func(e flowEdge) bool { return e.to == i })
 }

@@ -65,15 +65,15 @@ func (c *checker) member(key string, def *AgentDef) {
 
 func (c *checker) modes(at string, modes []string) {
 	for i, m := range modes {
-		// Parameters (text/plain; charset=utf-8) are RFC 2045's and no fault.
+		// Parameters (text/plain; charset=utf-8) are allowed by RFC 2045.
 		if base, _, err := mime.ParseMediaType(m); err != nil || !mediaRange.MatchString(base) {
 			c.f.warn("PP0007-6", at+pointer(index(i)), "For example text/plain or image/*.", "the mode %s does not look like type/subtype", quote(m))
 		}
 	}
 }
 
-// entries checks what depends on where runs begin: reachability, termination and
-// the variables of each entry. Entries that do not exist are reported elsewhere.
+// entries checks everything that depends on the possible entries of runs: reachability, termination and the
+// variables of each entry. Entries that do not exist are reported elsewhere.
 func (c *checker) entries() {
 	var starts []Start
 	if w := c.doc.Workflow; w != nil {
@@ -135,9 +135,8 @@ func (c *checker) reachability(starts []Start) {
 	}
 }
 
-// endless tells of entries whose runs need not end: warnings, or errors where bounds
-// are required. A pack with errors is not
-// analysed: its graph is not what the author meant.
+// endless reports entries from which runs need not end: as warnings, or as errors if bounds are required. A
+// pack with errors is not analysed, because its graph is not what the author meant.
 func (c *checker) endless(starts []Start) {
 	if c.f.errors > 0 {
 		return
@@ -164,8 +163,8 @@ func (c *checker) endless(starts []Start) {
 	}
 }
 
-// entryVariables checks that the prompts of one entry agree on their variables,
-// and warns of names that none of them declares.
+// entryVariables checks that the prompts of one entry agree on their variables, and warns of undeclared
+// names.
 func (c *checker) entryVariables(s Start, undeclared map[string]bool) {
 	prompts := c.p.promptsFrom(s)
 	type decl struct{ prompt, typ, def string }

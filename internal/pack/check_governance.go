@@ -24,11 +24,11 @@ var governanceFields = []string{
 	"requires_ai_disclosure", "reviews", "risk_classification", "vocabularies",
 }
 
-// gating are the properties on which a runtime that enforces governance acts.
+// gating are the properties that a runtime with governance enforces.
 var gating = []string{"approved_environments", "autonomy_level", "independent_of", "requires_ai_disclosure"}
 
-// governance checks the declarations of the pack, of its agents and of its tools. What is younger
-// than packs that may be registered only warns of those.
+// governance checks the declarations of the pack, of its agents and of its tools. A rule that is newer than
+// registered packs only warns for those.
 func (c *checker) governance() {
 	g := governed{checker: c, evals: map[string]bool{}, validators: map[string]bool{}}
 	g.identifiers()
@@ -67,8 +67,8 @@ type governed struct {
 	evals, validators map[string]bool
 }
 
-// identifiers collects the ids that obligations refer to; those of validators are unique in the
-// pack, referred to or not.
+// identifiers collects the ids to which obligations refer. The ids of validators are unique in the pack, even
+// if no obligation refers to them.
 func (g *governed) identifiers() {
 	for i := range g.doc.Evals {
 		g.evals[g.doc.Evals[i].ID] = true
@@ -90,7 +90,7 @@ func (g *governed) identifiers() {
 	delete(g.validators, "")
 }
 
-// object checks one governance object, with what holds for it together with the pack's.
+// object checks one governance object, merged with the pack's.
 func (g *governed) object(at string, e effective) {
 	own := e.own
 	g.vocabularies(at, own)
@@ -148,8 +148,8 @@ func (g *governed) vocabularies(at string, own *Governance) {
 	}
 }
 
-// term warns of a value that looks like prefix:name and has an unknown prefix. An IRI with // is
-// none, nor is a URN.
+// term warns of a value of the form prefix:name with an unknown prefix. An IRI with // or a URN is not such a
+// value.
 func (g *governed) term(code, at, value string, e effective) {
 	prefix, rest, ok := strings.Cut(value, ":")
 	if !ok || strings.HasPrefix(rest, "//") || !curiePrefix.MatchString(prefix) || strings.EqualFold(prefix, "urn") {
@@ -162,7 +162,7 @@ func (g *governed) term(code, at, value string, e effective) {
 		"the prefix %s of %s is neither declared nor well known", quote(prefix), quote(value))
 }
 
-// control checks what discharges an obligation.
+// control checks the control that discharges an obligation.
 func (g *governed) control(at string, control map[string]string, e effective) {
 	for _, kind := range keys(control) {
 		name, here := control[kind], at+pointer(kind)

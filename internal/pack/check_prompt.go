@@ -45,8 +45,8 @@ func (c *checker) prompt(key string, p *Prompt) {
 	}
 }
 
-// validators warns of those that are on: the program that executes a turn gets them, and neither the
-// sidecar nor the clients apply them.
+// validators warns of enabled validators: they are passed to the program that executes a turn, but neither
+// the sidecar nor the clients apply them.
 func (c *checker) validators(key, at string, list []Validator) {
 	var types []string
 	for i := range list {
@@ -71,8 +71,8 @@ func (c *checker) validators(key, at string, list []Validator) {
 	}
 }
 
-// promptTool: RFC 0007's own examples list tools that resolve to nothing, so
-// that a pack with agents is only warned.
+// promptTool checks that a listed tool exists. RFC 0007's own examples list tools that do not exist, so a
+// pack with agents only gets a warning.
 func (c *checker) promptTool(at, tool string) {
 	if c.isTool(tool) {
 		return
@@ -181,7 +181,7 @@ func valueFault(typ string, val *Validation, raw json.RawMessage) string {
 
 var snakeCase = regexp.MustCompile(`^[a-z][a-z0-9_]*(:[a-z0-9_]+)*$`)
 
-// bindings warns of variables that a program is to fill: here the caller gives all values.
+// bindings warns of variables that a program should fill: here the caller gives all values.
 func (c *checker) bindings(at string, vars []Variable) {
 	for i := range vars {
 		if vars[i].Binding != nil && string(vars[i].Binding) != "null" {
@@ -226,7 +226,7 @@ func (c *checker) evals(at string, evals []Eval) {
 	}
 }
 
-// mediaConfig is what the rules need of Prompt.Media.
+// mediaConfig has the fields of Prompt.Media that the rules need.
 type mediaConfig struct {
 	SupportedTypes []string `json:"supported_types"`
 	Examples       []struct {

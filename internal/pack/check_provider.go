@@ -49,7 +49,7 @@ func (c *checker) providers() {
 	}
 }
 
-// requirements checks what the pack asks of its host, and returns it by key.
+// requirements checks the pack's requirements for its host, and returns them by key.
 func (c *checker) requirements() map[string]*ProviderRequirement {
 	known := map[string]*ProviderRequirement{}
 	if c.doc.Requires == nil || len(c.doc.Requires.Providers) == 0 {
@@ -81,7 +81,7 @@ func (c *checker) requirements() map[string]*ProviderRequirement {
 	return known
 }
 
-// provider checks one reference. Nil: it is the primary model, or is wrong.
+// provider checks one reference. It returns nil for the primary model, or for a faulty reference.
 func (c *checker) provider(at string, known map[string]*ProviderRequirement, key string, used map[string]bool) *ProviderRequirement {
 	if key == "" {
 		key = defaultProvider

@@ -61,8 +61,8 @@ func (c *checker) state(name string, s *State) {
 	c.stateArtifacts(name, s)
 }
 
-// warnReofferedTools warns of tools that a terminal state offers to a model that had them already. A turn
-// of a terminal state is one more turn: a model that calls what it is offered does the effect twice.
+// warnReofferedTools warns of tools that a terminal state offers to a model that had them already. A terminal
+// state has a turn, too: a model that calls the offered tools again repeats their effects.
 func (c *checker) warnReofferedTools(name string, s *State, at string) {
 	if c.earlier == nil {
 		c.earlier = map[string]bool{}
@@ -82,7 +82,7 @@ func (c *checker) warnReofferedTools(name string, s *State, at string) {
 	}
 }
 
-// offered are the tools of the pack that a state's turns may call.
+// offered returns the tools of the pack that a state's turns may call.
 func (c *checker) offered(s *State) []string {
 	p := c.doc.Prompts[s.PromptTask]
 	if p == nil || p.ToolPolicy != nil && p.ToolPolicy.ToolChoice == "none" {
@@ -97,7 +97,7 @@ func (c *checker) offered(s *State) []string {
 	return tools
 }
 
-// stateWork checks what a state runs: a prompt, or a composition (RFC 0010).
+// stateWork checks what a state executes: a prompt, or a composition (RFC 0010).
 func (c *checker) stateWork(name string, s *State, at func(...string) string) {
 	if s.Orchestration == "composition" {
 		c.compositionState(name, s, at)
@@ -132,7 +132,7 @@ func (c *checker) stateArtifacts(name string, s *State) {
 		}
 	}
 	use := c.p.uses[s.PromptTask]
-	// Only warnings follow: past the limit of findings they cost and say nothing.
+	// Only warnings follow: beyond the limit of findings they would cost time and not be shown.
 	if use == nil || c.f.full() {
 		return
 	}
@@ -144,8 +144,8 @@ func (c *checker) stateArtifacts(name string, s *State) {
 	}
 }
 
-// slots: a name is one slot for the whole workflow, so that its declarations
-// must agree.
+// slots checks that all declarations of an artifact agree, because a name is one artifact for the whole
+// workflow.
 func (c *checker) slots() {
 	first := map[string]string{}
 	states := c.doc.Workflow.States
@@ -165,8 +165,8 @@ func (c *checker) slots() {
 	}
 }
 
-// mediaType is a media type in its normal form: two ways to write one are equal. What is
-// none is taken as it is.
+// mediaType returns a media type in its normal form, so that different notations are equal. A text that is
+// not a media type is returned unchanged.
 func mediaType(text string) string {
 	base, parameters, err := mime.ParseMediaType(text)
 	if err != nil {
@@ -207,7 +207,7 @@ func (c *checker) forcedExits() {
 	}
 }
 
-// guardedExit is where a guarded state's forced exit leads; "" without one.
+// guardedExit returns the target of a guarded state's forced exit; "" without one.
 func (c *checker) guardedExit(name string) string {
 	s := c.doc.Workflow.States[name]
 	if s == nil || s.MaxVisits == 0 || s.OnMaxVisits == nil {
@@ -216,7 +216,7 @@ func (c *checker) guardedExit(name string) string {
 	return *s.OnMaxVisits
 }
 
-// forcedCircles finds the guarded states whose forced exits come back to them.
+// forcedCircles finds the guarded states with forced exits that lead back to them.
 func (c *checker) forcedCircles() map[string]bool {
 	const open, done = 1, 2
 	color, circles := map[string]int{}, map[string]bool{}
@@ -240,7 +240,7 @@ func (c *checker) forcedCircles() map[string]bool {
 	return circles
 }
 
-// forcedChain lists the states that a forced exit tries in order, at most 32.
+// forcedChain returns the states that a forced exit tries in order, at most 32.
 func (c *checker) forcedChain(name string) []string {
 	chain := []string{name}
 	for at := c.guardedExit(name); at != "" && len(chain) < 32; at = c.guardedExit(at) {
@@ -284,7 +284,7 @@ func (c *checker) budget() {
 	}
 }
 
-// engine warns of settings that are not ours.
+// engine warns of settings that this product does not use.
 func (c *checker) engine() {
 	n := c.f.root.Get("workflow").Get("engine")
 	if n == nil {

@@ -20,9 +20,9 @@ const (
 	defaultMaxPause    = 60 * time.Second
 )
 
-// Compile makes the control flow of one entry. The states are those that the
-// entry can reach. Errors: [*EntryError], [*UnsupportedError]; any other is a fault of this package,
-// since [Load] refuses what has no sound graph.
+// Compile makes the control flow of one entry, with the states that the entry can reach. Errors:
+// [*EntryError], [*UnsupportedError]; any other error is a fault of this package, because [Load] refuses a
+// pack without a valid graph.
 func (p *Pack) Compile(entry Entry) (*machine.Graph, error) {
 	start, err := p.Start(entry)
 	if err != nil {
@@ -69,8 +69,8 @@ func (p *Pack) compileStates(g *machine.Graph, start string) {
 			Persistent:    s.Persistence == "persistent",
 			Artifacts:     keys(s.Artifacts),
 		}
-		// The events of a terminal state never fire, and they may lead to states
-		// that nothing else reaches: the graph is without them.
+		// The events of a terminal state never fire, and they may lead to states that are not reachable in
+		// any other way. The graph does not contain them.
 		if !n.Terminal {
 			compileEdges(n, s, x)
 		} else if x.Outcome[name] == "failed" {
@@ -78,8 +78,8 @@ func (p *Pack) compileStates(g *machine.Graph, start string) {
 		}
 		g.States[name] = n
 	}
-	// The namespace is the workflow's, not the reachable part's: a write to a slot
-	// that only an unreachable state declares is still a declared write.
+	// The artifact namespace belongs to the whole workflow and not only to its reachable part: an artifact
+	// that only an unreachable state declares is still declared.
 	for _, s := range states {
 		for name, a := range s.Artifacts {
 			g.Artifacts[name] = machine.Artifact{Type: a.Type, Mode: modeOf(a.Mode)}
@@ -108,7 +108,7 @@ func (p *Pack) compilePrompt(key string) *machine.Prompt {
 	if out.Model == "" && p.XPawl().MaxCostUSD != nil && len(doc.ModelOverrides) > 0 {
 		out.Models = keys(doc.ModelOverrides)
 	}
-	// The default of 10 calls is one of tool_policy: without it there is no bound.
+	// The default of 10 calls belongs to tool_policy: without a tool_policy there is no bound.
 	if pol := doc.ToolPolicy; pol != nil {
 		out.Blocklist = set(pol.Blocklist)
 		out.MaxToolCallsPerTurn = clampInt(valueOr(pol.MaxToolCallsPerTurn, defaultToolCalls))
@@ -148,7 +148,7 @@ func (p *Pack) compileEngine(g *machine.Graph) {
 	}
 }
 
-// noProgress is nil where the pack lets loops repeat themselves.
+// noProgress returns the rule against loops without progress; nil if the pack has none.
 func noProgress(n *NoProgress) *machine.NoProgress {
 	if n == nil {
 		return nil
@@ -159,7 +159,7 @@ func noProgress(n *NoProgress) *machine.NoProgress {
 	}
 }
 
-// pricesOf are the pack's prices; nil if it has none.
+// pricesOf returns the pack's prices; nil if it has none.
 func pricesOf(x *XPawl) map[string]machine.Price {
 	if len(x.Prices) == 0 {
 		return nil
@@ -171,8 +171,8 @@ func pricesOf(x *XPawl) map[string]machine.Price {
 	return prices
 }
 
-// compileTools adds every tool that a prompt of the graph lists. A run of a
-// prompt-backed agent has no artifacts, so no answer is bound to one there.
+// compileTools adds every tool that a prompt of the graph lists. A run of a prompt-backed agent has no
+// artifacts, so no answer is bound to one.
 func (p *Pack) compileTools(g *machine.Graph) {
 	members := set(p.Members())
 	for _, prompt := range g.Prompts {
@@ -182,8 +182,8 @@ func (p *Pack) compileTools(g *machine.Graph) {
 	}
 }
 
-// compileTool adds a tool, and those that are asked about its calls, or undo them: they need
-// not be on any prompt's list.
+// compileTool adds a tool with its reconciling and compensating tools, which need not be in any prompt's
+// list.
 func (p *Pack) compileTool(g *machine.Graph, name string, agent bool) {
 	tool := p.Tool(name, agent)
 	if _, declared := g.Artifacts[tool.ResultArtifact]; !declared {
@@ -197,7 +197,7 @@ func (p *Pack) compileTool(g *machine.Graph, name string, agent bool) {
 	}
 }
 
-// Tool is how calls of a tool, or of an agent of the pack, are run, with all defaults.
+// Tool returns how calls of a tool, or of an agent of the pack, are made, with all defaults.
 func (p *Pack) Tool(name string, agent bool) machine.Tool {
 	x := p.XPawl()
 	limits := x.Tools[name]
@@ -220,8 +220,7 @@ func (p *Pack) Tool(name string, agent bool) machine.Tool {
 	}
 }
 
-// timeoutOf is how long a step may take where the pack says nothing: a whole run of
-// an agent takes longer than a tool.
+// timeoutOf returns the default timeout of a step: a run of an agent takes longer than a tool.
 func timeoutOf(agent bool) time.Duration {
 	if agent {
 		return machine.DefaultDelegationTimeout

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// unmarshalExact decodes an object that may hold unknown members. encoding/json
-// matches names without regard to case, so that an unknown "Budget" would be
-// taken for "budget"; every name of the format is lower-case ASCII.
+// unmarshalExact decodes an object that may have unknown members. encoding/json ignores case in names and
+// would decode an unknown "Budget" as "budget"; every name of the format is lower-case ASCII.
 func unmarshalExact(raw []byte, v any) error {
 	var obj map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &obj); err != nil {
@@ -56,8 +55,8 @@ func (r *MetricRange) UnmarshalJSON(raw []byte) error {
 	return unmarshalExact(raw, (*plain)(r))
 }
 
-// stepFields are the members of a step by its kind, beside those that every step has. A vendor's
-// kind has none that are known, and members of other kinds may have any form.
+// stepFields are the members of a step by its kind, in addition to those of every step. For a vendor's kind
+// none are known, and members of other kinds may have any form.
 var stepFields = map[string][]string{
 	"prompt":   {"prompt_task", "input", "output_schema", "provider"},
 	"agent":    {"prompt_task", "input", "output_schema", "provider", "tools", "termination"},
@@ -118,8 +117,8 @@ func (r *Reducer) UnmarshalJSON(raw []byte) error {
 	return unmarshalExact(raw, (*plain)(r))
 }
 
-// fill replaces null entries of maps by empty ones, so that the rules may run
-// beside the schema error that such an entry is.
+// fill replaces null entries of maps by empty ones, so that the rules can run although such an entry is a
+// schema error.
 func (d *Document) fill() {
 	fillMap(d.Prompts)
 	fillMap(d.Tools)

@@ -24,7 +24,7 @@ type Document struct {
 	Requires       *Requires               `json:"requires"`
 }
 
-// Requires is what a pack needs of its host (RFC 0012).
+// Requires are the requirements of a pack for its host (RFC 0012).
 type Requires struct {
 	Providers []ProviderRequirement `json:"providers"`
 }
@@ -32,9 +32,9 @@ type Requires struct {
 // ProviderRequirement is a logical provider, by a key that prompts refer to.
 type ProviderRequirement struct {
 	Key, Role string
-	// Required: without it the pack does not do what it says.
+	// Required means that the pack does not work without the provider.
 	Required bool
-	// Short: it is written as its key alone.
+	// Short means that the requirement is written as its key alone.
 	Short bool
 }
 
@@ -65,7 +65,7 @@ type TemplateEngine struct {
 	Features []string `json:"features"`
 }
 
-// Compilation tells where a pack comes from.
+// Compilation is the origin of a pack.
 type Compilation struct {
 	CompiledWith string `json:"compiled_with"`
 	CreatedAt    string `json:"created_at"`
@@ -124,7 +124,7 @@ type Tool struct {
 	ActionScope *ActionScope    `json:"action_scope"`
 }
 
-// ActionScope declares what a call does to the world (RFC 0013).
+// ActionScope declares the outside effects of a call (RFC 0013).
 type ActionScope struct {
 	Effect        string          `json:"effect"`
 	Reversibility string          `json:"reversibility"`
@@ -140,11 +140,11 @@ type ToolPolicy struct {
 	MaxRounds *int64 `json:"max_rounds"`
 	// MaxToolCallsPerTurn; nil means 10.
 	MaxToolCallsPerTurn *int64 `json:"max_tool_calls_per_turn"`
-	// Blocklist overrides the prompt's tools.
+	// Blocklist takes precedence over the prompt's tools.
 	Blocklist []string `json:"blocklist"`
 }
 
-// Pipeline is handed to the executor.
+// Pipeline is passed to the executor.
 type Pipeline struct {
 	Stages     []string        `json:"stages"`
 	Middleware json.RawMessage `json:"middleware"`
@@ -152,11 +152,11 @@ type Pipeline struct {
 
 // Validator is a guardrail; the executor runs it.
 type Validator struct {
-	// ID is what obligations refer to (RFC 0016).
+	// ID is the id to which obligations refer (RFC 0016).
 	ID      string `json:"id"`
 	Type    string `json:"type"`
 	Enabled *bool  `json:"enabled"`
-	// FailOnViolation is deprecated and read by nothing (RFC 0015); nil = not given.
+	// FailOnViolation is deprecated and not used (RFC 0015); nil = not given.
 	FailOnViolation *bool           `json:"fail_on_violation"`
 	Message         string          `json:"message"`
 	Params          json.RawMessage `json:"params"`

@@ -19,8 +19,8 @@ type State struct {
 	Persistence string `json:"persistence"`
 	// Orchestration is internal (default), external, hybrid or composition.
 	Orchestration string `json:"orchestration"`
-	// Control says who acts after a transition into the state: user or agent; "" = not declared
-	// (RFC 0014).
+	// Control is user or agent: which of them acts after a transition into the state; "" = not declared (RFC
+	// 0014).
 	Control     string  `json:"control"`
 	Composition string  `json:"composition"`
 	Skills      *string `json:"skills"`
@@ -31,7 +31,7 @@ type State struct {
 	Artifacts   map[string]*Artifact `json:"artifacts"`
 }
 
-// Ends says whether no event leaves the state: terminal, or without events.
+// Ends reports whether no event leaves the state: it is terminal, or has no events.
 func (s *State) Ends() bool { return s.Terminal || len(s.OnEvent) == 0 }
 
 // Artifact declares a slot of the workflow-scoped namespace (RFC 0009).
@@ -64,50 +64,48 @@ type XPawl struct {
 	MaxReframes   *int64                      `json:"max_reframes"`
 	MaxTokens     *int64                      `json:"max_tokens"`
 	MaxCostUSD    *float64                    `json:"max_cost_usd"`
-	// Prices are what models cost, by the names that executors give them.
+	// Prices are the prices of models, by the names that executors use.
 	Prices map[string]Price `json:"prices"`
-	// Models name the model that each prompt's turns ask, by the prompt's key; "*" is for all
-	// other prompts.
+	// Models are the models that the turns of prompts call, by the prompt's key; "*" is for all other
+	// prompts.
 	Models map[string]string `json:"models"`
-	// Chat are states whose turns talk with a person: a text is an answer, and the run waits
-	// for the next input.
+	// Chat are the states in which turns talk with a person: a text is an answer, and the run waits for the
+	// next input.
 	Chat []string `json:"chat"`
-	// OutputSchema are JSON Schemas of what the turns of a prompt put out, by the prompt's key.
+	// OutputSchema are the JSON Schemas of turn outputs, by the prompt's key.
 	OutputSchema map[string]json.RawMessage `json:"output_schema"`
 	// Timeouts emit a declared event after a time in a state.
 	Timeouts                map[string]StateTimeout `json:"timeouts"`
 	WallTimeExcludesWaiting bool                    `json:"wall_time_excludes_waiting"`
 	Retry                   *Retry                  `json:"retry"`
 	LeaseSec                *int64                  `json:"lease_sec"`
-	// ModelCalls says how calls of models are made; nil = as the machine does.
+	// ModelCalls is how model calls are made; nil = the machine's defaults.
 	ModelCalls *ModelCalls `json:"model_calls"`
-	// OnBudget is the state that is entered, once, where max_tokens or max_cost_usd does not
-	// hold a step; "" = the run ends.
+	// OnBudget is the state that is entered, once, if max_tokens or max_cost_usd does not cover a step; "" =
+	// the run ends.
 	OnBudget string `json:"on_budget"`
-	// NoProgress ends loops that repeat themselves; nil = they may.
+	// NoProgress ends loops that repeat without progress; nil = they are allowed.
 	NoProgress *NoProgress `json:"no_progress"`
 	// MaxPendingSteps; nil means 8.
 	MaxPendingSteps  *int64 `json:"max_pending_steps"`
 	MaxArtifactBytes *int64 `json:"max_artifact_bytes"`
-	// MaxRunArtifactBytes bounds what the artifacts of a run hold together; nil means the
-	// operator's limit.
+	// MaxRunArtifactBytes bounds the size of all artifacts of a run together; nil = the operator's limit.
 	MaxRunArtifactBytes *int64 `json:"max_run_artifact_bytes"`
 	// ResultBindings write a tool's accepted answer to an artifact.
 	ResultBindings map[string]string     `json:"result_bindings"`
 	Tools          map[string]ToolLimits `json:"tools"`
 	// CompensateOn are the events that undo the run's effects before they are followed.
 	CompensateOn []string `json:"compensate_on"`
-	// Outcome says how a run ends in a terminal state: completed (default) or failed.
+	// Outcome is the status of a run that ends in a terminal state: completed (default) or failed.
 	Outcome map[string]string `json:"outcome"`
-	// Sensitive are the values that are told only to who executes and to who has the
-	// scope for them; nil = none are.
+	// Sensitive are the values that only the executor and principals with the scope values:sensitive can
+	// read; nil = none.
 	Sensitive *Sensitive `json:"sensitive"`
-	// Erasable: the values of the runs are stored under a key of their own, and can be
-	// erased.
+	// Erasable means that the values of the runs are stored under a key of their own and can be erased.
 	Erasable bool `json:"erasable"`
 }
 
-// ModelOf is the model that a prompt's turns ask; "" = the pack does not say.
+// ModelOf returns the model that a prompt's turns call; "" = the pack does not set one.
 func (x *XPawl) ModelOf(prompt string) string {
 	if name, ok := x.Models[prompt]; ok {
 		return name
@@ -118,7 +116,7 @@ func (x *XPawl) ModelOf(prompt string) string {
 // anyPrompt is the key of x_pawl.models for prompts that have none of their own.
 const anyPrompt = "*"
 
-// Price is x_pawl.prices of one model, in US dollars for a million tokens.
+// Price is x_pawl.prices of one model, in US dollars per million tokens.
 type Price struct {
 	Input  float64 `json:"input"`
 	Output float64 `json:"output"`
@@ -128,13 +126,13 @@ type Price struct {
 	Reasoning *float64 `json:"reasoning"`
 }
 
-// Sensitive is x_pawl.sensitive: names of variables, artifacts and tools, whose payloads
-// and answers are meant.
+// Sensitive is x_pawl.sensitive: names of variables and artifacts, and names of tools with sensitive payloads
+// and answers.
 type Sensitive struct {
 	Variables []string `json:"variables"`
 	Artifacts []string `json:"artifacts"`
 	Tools     []string `json:"tools"`
-	// Messages: all that is said to and by turns is.
+	// Messages means that all messages to and from turns are sensitive.
 	Messages bool `json:"messages"`
 }
 
@@ -144,8 +142,8 @@ type StateTimeout struct {
 	Event    string `json:"event"`
 }
 
-// Retry bounds the attempts of a turn, of a tool's step or of a call of a model: a number,
-// or an object with the pauses.
+// Retry bounds the attempts of a turn, of a tool's step or of a model call: a number, or an object with the
+// pauses.
 type Retry struct {
 	// MaxAttempts counts the first execution; nil means 3.
 	MaxAttempts *int64 `json:"max_attempts"`
@@ -153,9 +151,9 @@ type Retry struct {
 	InitialSec *float64 `json:"initial_sec"`
 	// MaxSec caps the pause; nil means 60.
 	MaxSec *float64 `json:"max_sec"`
-	// Multiplier makes each pause of the one before; nil means 2.
+	// Multiplier makes each pause from the one before; nil means 2.
 	Multiplier *float64 `json:"multiplier"`
-	// Jitter moves a pause by up to that share of it either way; nil means 0.2.
+	// Jitter changes a pause by up to this share in either direction; nil means 0.2.
 	Jitter *float64 `json:"jitter"`
 	// NonRetryable are codes of errors after which no attempt follows.
 	NonRetryable []string `json:"non_retryable"`
@@ -181,9 +179,9 @@ type ModelCalls struct {
 
 // NoProgress is x_pawl.no_progress.
 type NoProgress struct {
-	// Window is how many visits that end alike are too many.
+	// Window is the number of visits with the same end that is too many.
 	Window int64 `json:"window"`
-	// Over names what makes two visits alike: artifacts, tool_calls; nil = both.
+	// Over names what is compared between two visits: artifacts, tool_calls; nil = both.
 	Over []string `json:"over"`
 }
 
@@ -191,26 +189,26 @@ type NoProgress struct {
 type ToolLimits struct {
 	// TimeoutSec; nil means 300.
 	TimeoutSec *int64 `json:"timeout_sec"`
-	// Attempts; nil means 1, or as Retry says.
+	// Retry has the attempts with their pauses; nil means no pauses.
 	Attempts *int64 `json:"attempts"`
 	// Retry has the attempts with their pauses; nil means no pauses.
 	Retry *Retry `json:"retry"`
 	// MaxCalls bounds the calls of the tool in a run; nil means no bound of its own.
 	MaxCalls *int64 `json:"max_calls"`
-	// Cost is what one attempt may cost at most, in US dollars; of an agent its lease.
+	// Cost is the maximum cost of one attempt, in US dollars; for an agent its lease.
 	Cost *float64 `json:"cost"`
 	// OnError is return (default) or escalate.
 	OnError string `json:"on_error"`
 	// OnUnknown is return (default), retry, escalate or reconcile.
 	OnUnknown string `json:"on_unknown"`
-	// Dedupe names the fields of the payload of which there is one effect for all runs.
+	// Dedupe are the payload fields that identify an effect, which happens only once for all runs.
 	Dedupe []string `json:"dedupe"`
-	// Approve is never (default), always, or a condition (CEL) under which a call is held
-	// until a person has decided about it; Approval says how.
+	// Approve is never (default), always, or a condition (CEL) under which a call is held until a person has
+	// decided about it; Approval has the details.
 	Approve  string    `json:"approve"`
 	Approval *Approval `json:"approval"`
-	// Reconcile is the tool that knows whether a call happened (on_unknown: reconcile),
-	// Compensate the one that undoes it.
+	// Reconcile is the tool that can find out whether a call happened (on_unknown: reconcile), Compensate the
+	// one that undoes it.
 	Reconcile  string `json:"reconcile"`
 	Compensate string `json:"compensate"`
 }
@@ -221,7 +219,7 @@ type Approval struct {
 	TimeoutSec *int64 `json:"timeout_sec"`
 	// OnTimeout is deny (default) or escalate.
 	OnTimeout string `json:"on_timeout"`
-	// NotStarter: whoever started the run does not decide.
+	// NotStarter excludes the principal that started the run from deciding.
 	NotStarter bool `json:"not_starter"`
 }
 
@@ -236,7 +234,7 @@ type Composition struct {
 	Engine       json.RawMessage `json:"engine"`
 }
 
-// Step is one step of a composition; which fields count depends on Kind.
+// Step is one step of a composition; the used fields depend on Kind.
 type Step struct {
 	ID           string           `json:"id"`
 	Kind         string           `json:"kind"`
@@ -255,9 +253,9 @@ type Step struct {
 	Else         string           `json:"else"`
 	Branches     []Step           `json:"branches"`
 	Reduce       *Reducer         `json:"reduce"`
-	// Provider is of prompt and agent steps (RFC 0017); "" = the prompt's.
+	// Provider is for prompt and agent steps (RFC 0017); "" = the prompt's.
 	Provider string `json:"provider"`
-	// misplaced: the step has a provider, and its kind takes none.
+	// misplaced means that the step has a provider although its kind takes none.
 	misplaced bool
 }
 

@@ -2,7 +2,7 @@ package pack
 
 import "encoding/json"
 
-// Governance are declarations about an agent as designed (RFC 0013, RFC 0016). Nothing here acts on
+// Governance are declarations about an agent as designed (RFC 0013, RFC 0016). This product does not enforce
 // them.
 type Governance struct {
 	Vocabularies       map[string]string `json:"vocabularies"`
@@ -13,13 +13,13 @@ type Governance struct {
 	Obligations        []Obligation      `json:"obligations"`
 	Reviews            []Review          `json:"reviews"`
 
-	// declared are the names of all properties that are there.
+	// declared are the names of all properties in the object.
 	declared map[string]bool
 	// duties are the ids of the obligations; nil until needed.
 	duties map[string]bool
 }
 
-// Obligation is a duty, with what discharges it.
+// Obligation is a duty, with the control that discharges it.
 type Obligation struct {
 	ID         string              `json:"id"`
 	Obligation string              `json:"obligation"`
@@ -27,7 +27,7 @@ type Obligation struct {
 	Controls   []map[string]string `json:"controls"`
 }
 
-// Review is a look at the agent that is due again and again.
+// Review is a periodic review of the agent.
 type Review struct {
 	ID        string   `json:"id"`
 	Type      string   `json:"type"`
@@ -53,9 +53,9 @@ func (g *Governance) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// effective is what holds for an agent: what it declares itself, and of the pack's what it does
-// not. Only vocabularies are merged. It copies nothing: a pack may have thousands of agents and of
-// declarations.
+// effective is the governance of an agent: its own declarations, and the pack's for the fields that it does
+// not declare. Only vocabularies are merged. The declarations are not copied, because a pack may have
+// thousands of agents and declarations.
 type effective struct{ own, base *Governance }
 
 func (e effective) declares(name string) bool {
@@ -73,7 +73,7 @@ func (e effective) knows(prefix string) bool {
 	return ok
 }
 
-// obligations is whose obligations hold.
+// obligations returns the object with the obligations that apply.
 func (e effective) obligations() *Governance {
 	if e.base != nil && !e.own.declared["obligations"] {
 		return e.base
@@ -81,7 +81,7 @@ func (e effective) obligations() *Governance {
 	return e.own
 }
 
-// duty says whether the object has an obligation of that id.
+// duty reports whether the object has an obligation with that id.
 func (g *Governance) duty(id string) bool {
 	if g.duties == nil {
 		g.duties = make(map[string]bool, len(g.Obligations))
@@ -92,8 +92,8 @@ func (g *Governance) duty(id string) bool {
 	return g.duties[id]
 }
 
-// governance is the pack's own object; nil without one, or where its form is wrong, which the
-// schema says.
+// governance returns the pack's own object; nil without one, or if its form is wrong, which the schema
+// reports.
 func (d *Document) governance() *Governance {
 	var metadata map[string]json.RawMessage
 	if len(d.Metadata) == 0 || json.Unmarshal(d.Metadata, &metadata) != nil {

@@ -8,16 +8,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack/source"
 )
 
-// Options of [Load]; the zero value is lenient with default limits.
+// Options are the options of [Load]; the zero value is lenient with default limits.
 type Options struct {
 	// Strict names the one published version of the format to apply exactly, one of
 	// [PublishedSchemas]. Empty accepts the newest, and some packs beyond it, with a warning.
 	Strict string
-	// RequireBounded makes an error of every entry whose runs need not end by the
-	// pack's own guards: see [Termination].
+	// RequireBounded makes it an error if runs of an entry need not end by the pack's own guards: see
+	// [Termination].
 	RequireBounded bool
-	// Accepted says that the document is one that this or an earlier version has
-	// accepted. Rules that are younger than it only warn.
+	// Accepted means that this or an earlier version has accepted the document. Newer rules then only warn.
 	Accepted bool
 	// Limits of the document; zero fields take their default.
 	Limits Limits
@@ -33,22 +32,22 @@ type Pack struct {
 	Canonical []byte
 	// Source is the document as it was given.
 	Source []byte
-	// Doc is the document's content. Read only.
+	// Doc is the document's content. Read-only.
 	Doc *Document
-	// Warnings are the findings that let it pass, in source order.
+	// Warnings are the findings that do not refuse the pack, in source order.
 	Warnings []Diagnostic
 
 	// uses are the templates of the prompts, model overrides included.
 	uses map[string]*templateUse
-	// slots are the artifacts that some state declares.
+	// slots are the declared artifacts.
 	slots map[string]bool
 	// schemas are the compiled parameters of the tools that have any.
 	schemas map[string]*schema
 }
 
-// Load reads and checks one pack. The diagnostics come in source order; the pack
-// is nil if one of them is an error. The error is for a fault of the caller (an
-// unknown Options.Strict, a negative limit), never for what the document holds.
+// Load reads and checks one pack. The diagnostics come in source order; the pack is nil if one of them is an
+// error. The error is for a fault of the caller (an unknown Options.Strict, a negative limit), never for the
+// contents of the document.
 func Load(src []byte, opts Options) (*Pack, []Diagnostic, error) {
 	limits, err := opts.Limits.WithDefaults()
 	if err != nil {
@@ -92,7 +91,7 @@ func build(root *source.Node, opts Options, found *findings) (*Pack, error) {
 		if found.errors == 0 {
 			return nil, fmt.Errorf("pack: a document that passed the schema does not fit the types: %w", err)
 		}
-		// The schema has said which value has the wrong type.
+		// The schema has reported the value with the wrong type.
 		return nil, nil
 	}
 	doc.fill()

@@ -6,14 +6,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack/source"
 )
 
-// Rule is one thing that [Load] checks beside the schema.
+// Rule is one check of [Load] in addition to the schema.
 type Rule struct {
-	// Code of its diagnostics.
+	// Code is the code of its diagnostics.
 	Code string
-	// Error and Warning say which severities it can have; a rule with both is an
-	// error or a warning by what was found.
+	// Error and Warning are its possible severities; a rule with both is an error or a warning depending on
+	// the finding.
 	Error, Warning bool
-	// Text says what the rule asks for.
+	// Text is the requirement of the rule.
 	Text string
 }
 
@@ -176,6 +176,6 @@ var placedAtKey = map[string]bool{
 	"PP0010-1": true, "PP0017-2": true, "PP0015-3": true, schemaPrefix + "additionalProperties": true,
 }
 
-// Rules lists every rule that has a code of its own, in the order of the
-// reference; schema rules have PPSCHEMA-<keyword> instead.
+// Rules returns every rule that has a code of its own, in the order of the reference; schema rules have
+// PPSCHEMA-<keyword> instead.
 func Rules() []Rule { return slices.Clone(rules) }

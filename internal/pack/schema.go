@@ -22,15 +22,15 @@ var schemaFiles embed.FS
 // Newest is the newest published version of the format that this package knows.
 const Newest = "1.9.0"
 
-// published are the versions of the format that [Options].Strict can name, the oldest
-// first. 1.8.1 changed how one pattern is written, and no string that it matches.
+// published are the versions of the format that [Options].Strict can name, the oldest first. 1.8.1 changed
+// the notation of one pattern, which matches the same strings.
 var published = []string{"1.4.0", "1.5.0", "1.5.1", "1.6.0", "1.7.0", "1.8.0", "1.8.1", Newest}
 
 // PublishedSchemas lists the values of Options.Strict beside "", the oldest first.
 func PublishedSchemas() []string { return slices.Clone(published) }
 
-// schema is one compiled JSON Schema together with its document, which error
-// messages take the allowed names from.
+// schema is one compiled JSON Schema together with its document, from which error messages take the allowed
+// names.
 type schema struct {
 	compiled *jsonschema.Schema
 	doc      any
@@ -43,9 +43,8 @@ const (
 	sinceKey = "x-since"
 )
 
-// The newest schema has the structure of the specification's, and the words in which it
-// describes it are ours. Older ones are the newest without what is younger than they are. The
-// union is the newest with this product's keys.
+// The newest schema has the structure of the specification's, with descriptions of our own. An older one is
+// the newest without later additions. The union is the newest with this product's keys.
 var (
 	unionSchema = sync.OnceValues(func() (*schema, error) {
 		doc, err := readSchema(unionFile)
@@ -57,7 +56,7 @@ var (
 	publishedSchemas = onceForEach()
 )
 
-// onceForEach makes a schema of each published version when it is asked for first.
+// onceForEach returns functions that make the schema of each published version when it is first needed.
 func onceForEach() map[string]func() (*schema, error) {
 	out := make(map[string]func() (*schema, error), len(published))
 	for _, version := range published {
@@ -80,12 +79,12 @@ func publishedSchema(version string) (*schema, error) {
 	return nil, fmt.Errorf("pack: strict schema %q is not known; allowed: %s", version, strings.Join(published, ", "))
 }
 
-// asOf takes from the newest schema what is younger than a version. The document is changed.
+// asOf removes later additions than a version from the newest schema. It changes the document.
 func asOf(doc map[string]any, version string) map[string]any {
 	at := slices.Index(published, version)
 	withoutYounger(doc, at)
 	if version == published[0] {
-		// Since 1.5.0 a composition may stand for the prompt.
+		// Since 1.5.0 a composition may replace the prompt.
 		state := doc["$defs"].(map[string]any)["WorkflowState"].(map[string]any)
 		delete(state, "if")
 		delete(state, "then")
@@ -145,8 +144,8 @@ func compileSchema(path string, doc map[string]any, formats bool) (*schema, erro
 	if formats {
 		c.AssertFormat()
 	}
-	// The library does not hold documents of this host against the meta-schema, which
-	// takes as long as compiling them: TestSchemasAreSchemas does.
+	// The library does not check documents of this host against the meta-schema, which would take as long as
+	// compiling them. TestSchemasAreSchemas does.
 	url := "https://json-schema.org/pawl/" + path
 	delete(doc, "$id")
 	if err := c.AddResource(url, doc); err != nil {
@@ -159,8 +158,7 @@ func compileSchema(path string, doc map[string]any, formats bool) (*schema, erro
 	return &schema{compiled: compiled, doc: doc}, nil
 }
 
-// newCompiler returns a compiler that reads nothing from disk or network, and bounds
-// patterns.
+// newCompiler returns a compiler that reads no files and no network, and bounds patterns.
 func newCompiler(p *cost.Patterns) *jsonschema.Compiler {
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noLoader{})
@@ -175,9 +173,9 @@ func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("references to other documents are not followed: %s", source.Clip(url, 200))
 }
 
-// checkSchema files what the schemas say. Lenient: the union decides, and what
-// the newest published schema refuses beyond that is a warning. Strict: the named
-// schema decides, and the union adds what only our rules need.
+// checkSchema reports the faults found by the schemas. Lenient: the union decides, and what only the newest
+// published schema refuses is a warning. Strict: the named schema decides, and the union adds what only our
+// rules need.
 func checkSchema(root any, strict string, found *findings) error {
 	union, err := unionSchema()
 	if err != nil {
@@ -198,13 +196,13 @@ func checkSchema(root any, strict string, found *findings) error {
 	return nil
 }
 
-// covered says whether one of the faults is about the same value.
+// covered reports whether one of the faults is about the same value.
 func covered(faults []schemaFault, f schemaFault) bool {
 	_, ok := slices.BinarySearchFunc(faults, f, func(a, b schemaFault) int { return strings.Compare(a.pointer, b.pointer) })
 	return ok
 }
 
-// fileFaults files schema faults as errors; formats alone are warnings.
+// fileFaults reports schema faults as errors, faults of formats alone as warnings.
 func fileFaults(found *findings, faults []schemaFault) {
 	for _, f := range faults {
 		code := f.code()
@@ -220,7 +218,7 @@ func fileFaults(found *findings, faults []schemaFault) {
 	}
 }
 
-// warnPublished says where the newest published schema refuses what was accepted.
+// warnPublished warns of accepted parts that the newest published schema refuses.
 func warnPublished(root any, accepted []schemaFault, found *findings) error {
 	s, err := publishedSchema(Newest)
 	if err != nil {

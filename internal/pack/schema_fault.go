@@ -24,8 +24,7 @@ type schemaFault struct {
 	msg, hint string
 }
 
-// code is the diagnostic code of a fault: the RFC's rule where it has one for
-// it, else the keyword.
+// code returns the diagnostic code of a fault: the RFC's rule if there is one, else the keyword.
 func (f schemaFault) code() string {
 	switch {
 	case strings.HasPrefix(f.pointer, "/workflow/engine/x_pawl"):
@@ -62,8 +61,8 @@ func (s *schema) validate(root any) []schemaFault {
 	return slices.Compact(faults)
 }
 
-// leafFaults collects the faults under an error. The alternatives of oneOf and anyOf
-// are not told one by one: none of them is what the author meant.
+// leafFaults collects the faults under an error. The alternatives of oneOf and anyOf are reported together,
+// because it is not known which of them the author meant.
 func (s *schema) leafFaults(ve *jsonschema.ValidationError, out []schemaFault) []schemaFault {
 	switch k := ve.ErrorKind.(type) {
 	case *kind.OneOf, *kind.AnyOf:
@@ -105,7 +104,7 @@ func fault1(ve *jsonschema.ValidationError, keyword, msg, hint string) schemaFau
 	return schemaFault{pointer: pointer(ve.InstanceLocation...), keyword: keyword, msg: msg, hint: hint}
 }
 
-// leaf words a fault without causes.
+// leaf returns the text of a fault without causes.
 func (s *schema) leaf(ve *jsonschema.ValidationError) schemaFault {
 	switch k := ve.ErrorKind.(type) {
 	case *kind.Type:
@@ -130,7 +129,7 @@ func (s *schema) leaf(ve *jsonschema.ValidationError) schemaFault {
 	return fault1(ve, keyword, source.Clip(ve.ErrorKind.LocalizedString(english), 300), "")
 }
 
-// enumHint says what to do about a value that is not listed: a younger version may have it.
+// enumHint returns the hint for a value that is not listed: a newer version may have it.
 func enumHint(ve *jsonschema.ValidationError) string {
 	if strings.Contains(ve.SchemaURL, "/XPawl") {
 		return "Use one of the allowed values."
@@ -146,7 +145,7 @@ func typeHint(k *kind.Type) string {
 	return ""
 }
 
-// alternatives words a value that fits none (or more than one) of several forms.
+// alternatives returns the fault of a value that fits none, or more than one, of several forms.
 func (s *schema) alternatives(ve *jsonschema.ValidationError) schemaFault {
 	_, keyword, _ := strings.Cut(fmt.Sprintf("%T", ve.ErrorKind), ".")
 	keyword = strings.ToLower(keyword[:1]) + keyword[1:]
@@ -170,8 +169,7 @@ func (s *schema) alternatives(ve *jsonschema.ValidationError) schemaFault {
 	return fault1(ve, keyword, "the value "+verb+what, "")
 }
 
-// sinceOf is the version that brought a property to a place of the published schemas; "" = none
-// did.
+// sinceOf returns the version that added a property at a place of the published schemas; "" = none did.
 func sinceOf(location, name string) string {
 	if !strings.Contains(location, "/schema/promptpack-") {
 		return ""
@@ -185,7 +183,7 @@ func sinceOf(location, name string) string {
 	return since
 }
 
-// at is the value of the schema at a location "url#/pointer" and the tokens below it.
+// at returns the value of the schema at a location "url#/pointer" and the tokens below it.
 func (s *schema) at(location string, below ...string) any {
 	_, frag, _ := strings.Cut(location, "#")
 	cur := s.doc
@@ -199,7 +197,7 @@ func (s *schema) at(location string, below ...string) any {
 	return cur
 }
 
-// propertiesAt lists the properties of the schema at a location "url#/pointer".
+// propertiesAt returns the properties of the schema at a location "url#/pointer".
 func (s *schema) propertiesAt(location string) []string {
 	obj, _ := s.at(location).(map[string]any)
 	props, _ := obj["properties"].(map[string]any)
@@ -211,7 +209,7 @@ func (s *schema) propertiesAt(location string) []string {
 	return names
 }
 
-// short renders a JSON value inside a message.
+// short returns a JSON value for use in a message.
 func short(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -2,14 +2,14 @@ package pack
 
 import "fmt"
 
-// UnsupportedError says why no run of a pack begins at an entry: it could reach something that the pack
-// promises and this product does not do. Such packs are registered, with a warning of the same code.
+// UnsupportedError says why no run of a pack begins at an entry: the run could reach a feature of the pack
+// that this product does not have. Packs with this error are registered, with a warning of the same code.
 type UnsupportedError struct {
-	// Code is that of the warning.
+	// Code is the code of the warning.
 	Code string
-	// Pointer is the place in the document.
+	// Pointer is the position in the document.
 	Pointer string
-	// Message says what is not done, Hint what to do instead.
+	// Message names the missing feature, Hint what to use instead.
 	Message, Hint string
 }
 
@@ -17,7 +17,7 @@ func (e *UnsupportedError) Error() string {
 	return fmt.Sprintf("pack: %s %s: %s", e.Code, e.Pointer, e.Message)
 }
 
-// Supports says whether runs that begin at an entry can do all that the pack promises. Errors:
+// Supports returns nil if runs that begin at an entry can use all features that the pack needs. Errors:
 // [*EntryError], [*UnsupportedError].
 func (p *Pack) Supports(entry Entry) error {
 	start, err := p.Start(entry)

@@ -104,7 +104,7 @@ func (p *projector) decision(h *heldCall, b *machine.StepDecided) *a2apb.Message
 	}
 }
 
-// closePool forgets a call that is answered or cancelled.
+// letGo removes a held call that was answered or cancelled.
 func (p *projector) letGo(step uint32) {
 	n := len(p.held)
 	p.held = slices.DeleteFunc(p.held, func(h heldCall) bool { return h.step == step })

@@ -225,7 +225,7 @@ func newHand() *hand {
 	return &hand{free: make(chan struct{}), push: make(chan string), turns: map[string]int{}}
 }
 
-// closePool ends every hold.
+// letGo releases all held turns.
 func (h *hand) letGo() { h.once.Do(func() { close(h.free) }) }
 
 func text(s string) *pawlv1.Part { return &pawlv1.Part{Content: &pawlv1.Part_Text{Text: s}} }

@@ -8,18 +8,20 @@ import (
 	"time"
 )
 
-// writeLimit bounds one write to a reader that does not read.
+// writeLimit is the longest time that a write waits for a client that does not read.
 const writeLimit = time.Minute
 
-// events writes a stream as server-sent events. It begins with the first item, so
-// that an error before it is an ordinary answer.
+// events writes a stream as server-sent events. The HTTP header is sent with the first item, so that
+// an error before the first item is an ordinary HTTP answer.
 type events struct {
 	w          http.ResponseWriter
 	frame      func([]byte) []byte
 	headerSent bool
 }
 
-// send is a [sendFunc]. `id:` is the generation, to be sent back as Last-Event-ID.
+// send implements [sendFunc]. It writes it.id as the event's `id:`. A client that reconnects sends the
+// id back in the header Last-Event-ID. An item without a response becomes a comment that keeps the
+// connection alive.
 func (e *events) send(it item) error {
 	if it.StreamResponse == nil {
 		if !e.headerSent {
@@ -54,14 +56,14 @@ func (e *events) begin() {
 	e.w.WriteHeader(http.StatusOK)
 }
 
-// fault ends a stream that had begun with an error.
+// fault ends a stream that has begun with an event "error".
 func (e *events) fault(body []byte) {
 	_ = e.write([]byte("event: error\ndata: " + string(body) + "\n\n"))
 }
 
 func (e *events) write(b []byte) error {
 	control := http.NewResponseController(e.w)
-	// A server without deadlines writes without one.
+	// The error is ignored: a server without write deadlines writes without one.
 	_ = control.SetWriteDeadline(time.Now().Add(writeLimit))
 	//nolint:gosec,nolintlint // events, said to be events: no browser takes them for a page. Found only where callers are read too.
 	if _, err := e.w.Write(b); err != nil {
@@ -70,7 +72,7 @@ func (e *events) write(b []byte) error {
 	return control.Flush()
 }
 
-// writeActivatedExtensions names the extensions that are in force.
+// writeActivatedExtensions writes a header with the A2A extensions that are active for the call.
 func writeActivatedExtensions(ctx context.Context, w http.ResponseWriter) {
 	c := callOf(ctx)
 	if uris := c.activated(); uris != "" {

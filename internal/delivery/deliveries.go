@@ -12,40 +12,40 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Poster delivers one event of a subscription. Any error is a try that failed.
+// Poster sends one event of a subscription to its receiver. An error means that the try failed.
 type Poster interface {
 	Post(ctx context.Context, sub *machine.Subscription, event machine.Delivery) error
 }
 
-// Counts counts the outcomes of deliveries.
+// Counts counts the outcomes of deliveries for metrics.
 type Counts interface {
-	// Delivery counts a try: it arrived, it failed, or it was the last one.
+	// Delivery counts a try, with its outcome.
 	Delivery(kind machine.SubscriptionKind, became Became)
-	// DeliveryFault counts what kept a delivery from going on.
+	// DeliveryFault counts an internal error that blocks a delivery.
 	DeliveryFault(kind machine.SubscriptionKind, doing Doing)
 }
 
-// Became says what became of one try of a delivery.
+// Became is the outcome of one try of a delivery.
 type Became string
 
-// What a try of a delivery can become.
+// Outcomes of a try: the event arrived, the try failed, or it failed and was the last one.
 const (
 	Delivered Became = "delivered"
 	Failed    Became = "failed"
 	Dead      Became = "dead"
 )
 
-// Doing says at what a delivery met a fault of this side.
+// Doing is what a delivery was doing when an internal error occurred.
 type Doing string
 
-// At what a delivery can meet a fault.
+// What a delivery can be doing: reading from the store, or storing its position.
 const (
 	Reading Doing = "read"
 	Storing Doing = "store"
 )
 
-// Serve starts the deliveries of a new or changed subscription. It returns when deliveries by
-// its earlier version have ended.
+// Serve starts the deliveries of a new or changed subscription. It returns after the deliveries of
+// the earlier version have ended.
 func (o *Outbox) Serve(key machine.SubscriptionKey) {
 	feed := o.cfg.Feeds[key.Kind]
 	o.mu.Lock()
@@ -66,7 +66,7 @@ func (o *Outbox) Serve(key machine.SubscriptionKey) {
 	before.end()
 }
 
-// unserve forgets a sender that has ended.
+// unserve removes a sender that has ended.
 func (o *Outbox) unserve(key machine.SubscriptionKey, s *sender) {
 	s.stop()
 	close(s.done)
@@ -77,9 +77,9 @@ func (o *Outbox) unserve(key machine.SubscriptionKey, s *sender) {
 	}
 }
 
-// Stop ends the deliveries of a removed subscription: after it returns, its receiver gets no
-// more messages. A new subscription that got the same key in the meantime is served, because
-// its Serve may have come before.
+// Stop ends the deliveries of a removed subscription. After it returns, the receiver gets no more
+// messages. Serve of a new subscription with the same key may have been called before, so Stop
+// starts the deliveries of that one again.
 func (o *Outbox) Stop(key machine.SubscriptionKey) {
 	o.mu.Lock()
 	s := o.subs[key]
@@ -87,13 +87,13 @@ func (o *Outbox) Stop(key machine.SubscriptionKey) {
 	o.mu.Unlock()
 	s.end()
 	if s != nil {
-		// It ends at once if there is none.
+		// If there is no new subscription, the deliveries end at once.
 		o.Serve(key)
 	}
 }
 
-// end stops the sender of a subscription and waits until it has ended; nil: there is
-// none.
+// end stops the deliveries of a subscription and waits until they have ended. It does nothing for a
+// nil sender.
 func (s *sender) end() {
 	if s != nil {
 		s.stop()
@@ -101,22 +101,22 @@ func (s *sender) end() {
 	}
 }
 
-// delivery serves one subscription: its events in order, each tried until it arrives
-// or is given up.
+// delivery sends the events of one subscription in order. It tries each event until the event
+// arrives or becomes a dead letter.
 type delivery struct {
 	o    *Outbox
 	key  machine.SubscriptionKey
 	feed Feed
-	// sub is the subscription as it is stored.
+	// sub is the subscription as it was last stored.
 	sub *machine.Subscription
-	// position stores where it stands.
+	// position stores the position of the subscription after delivered events.
 	position position
-	// moved: a delivery succeeded since the last fault.
+	// moved means that a delivery succeeded since the last internal error.
 	moved bool
 }
 
-// run serves the subscription until it has ended, or ctx ends. After a fault it waits, longer
-// each time without a delivery in between.
+// run delivers until the subscription or ctx has ended. After an internal error it waits. The wait
+// becomes longer with each error until a delivery succeeds.
 func (d *delivery) run(ctx context.Context) {
 	pause := time.Duration(0)
 	for ctx.Err() == nil {
@@ -140,7 +140,7 @@ func (d *delivery) run(ctx context.Context) {
 	}
 }
 
-// serve delivers until the subscription has ended (io.EOF), or a fault.
+// serve delivers events until the subscription has ended (io.EOF) or an internal error occurs.
 func (d *delivery) serve(ctx context.Context) (doing Doing, err error) {
 	if d.sub, err = d.o.cfg.Subscriptions.Subscription(ctx, d.key); err != nil {
 		return Reading, err
@@ -173,8 +173,8 @@ func (d *delivery) serve(ctx context.Context) (doing Doing, err error) {
 	}
 }
 
-// allowed checks the owner's right to read the records, and notes changes of it in the
-// subscription, where its owner or an operator finds them.
+// allowed returns an error if the owner may no longer read the records. A change of that right is
+// stored in the subscription's LastError, where the owner or an operator can see it.
 func (d *delivery) allowed(ctx context.Context) error {
 	refused := d.feed.May(d.sub)
 	why := ""
@@ -192,11 +192,11 @@ func (d *delivery) allowed(ctx context.Context) error {
 	return errors.Join(refused, d.note(ctx, sub, nil))
 }
 
-// lostRight begins the refusal of an owner that lost its right.
+// lostRight is the beginning of the error for an owner that has lost its right.
 const lostRight = "OWNER_LOST_RIGHT"
 
-// storePending stores what was delivered and could not be stored before: it is not sent
-// again, unless the subscription is another one by now.
+// storePending stores the position after events that were delivered before an internal error, so that
+// they are not sent again. If the subscription was replaced in the meantime, it forgets the position.
 func (d *delivery) storePending(ctx context.Context) error {
 	err := d.flush(ctx)
 	if errors.Is(err, machine.ErrSubscriptionChanged) {
@@ -216,8 +216,8 @@ func (d *delivery) finish(ctx context.Context) error {
 	return io.EOF
 }
 
-// deliverAll delivers events in order. Where the subscription stands is stored while
-// the next ones are sent, and before more are read.
+// deliverAll delivers events in order. The position after an event is stored while the next event is
+// sent. At the end, all positions are stored before deliverAll returns.
 func (d *delivery) deliverAll(ctx context.Context, events []machine.Delivery) error {
 	for i := range events {
 		if err := d.deliver(ctx, &events[i]); err != nil {
@@ -227,7 +227,7 @@ func (d *delivery) deliverAll(ctx context.Context, events []machine.Delivery) er
 	return d.flush(ctx)
 }
 
-// deliver tries one event until it arrives or is given up.
+// deliver tries one event until it arrives or becomes a dead letter.
 func (d *delivery) deliver(ctx context.Context, event *machine.Delivery) error {
 	for {
 		if err := d.due(ctx); err != nil {
@@ -241,7 +241,7 @@ func (d *delivery) deliver(ctx context.Context, event *machine.Delivery) error {
 		}
 		cause := d.o.cfg.Post.Post(ctx, d.sub, *event)
 		if cause == nil {
-			// Also if ctx has ended meanwhile: its answer is here.
+			// The receiver's answer counts even if ctx has ended in the meantime.
 			d.moved = true
 			d.o.count(d.key.Kind, Delivered)
 			return d.advance(ctx, event)
@@ -258,8 +258,8 @@ func (d *delivery) deliver(ctx context.Context, event *machine.Delivery) error {
 	}
 }
 
-// retry notes a try that failed; after the last one the event becomes a dead letter
-// and the next one follows.
+// retry records a failed try. After the last try the event becomes a dead letter, given is true, and
+// the next event follows.
 func (d *delivery) retry(ctx context.Context, event *machine.Delivery, cause error) (given bool, err error) {
 	now, sub := time.Now(), *d.sub
 	sub.Attempts++
@@ -282,7 +282,8 @@ func (d *delivery) retry(ctx context.Context, event *machine.Delivery, cause err
 	return true, d.note(ctx, sub, letter)
 }
 
-// note stores the subscription as it is changed here, while no other change of it is running.
+// note stores a changed subscription, and a dead letter if there is one. It fails if another caller
+// has changed the subscription since it was read.
 func (d *delivery) note(ctx context.Context, sub machine.Subscription, letter *machine.DeadLetter) error {
 	if err := d.o.cfg.Subscriptions.NoteTry(ctx, sub, d.sub, letter); err != nil {
 		return err
@@ -291,11 +292,11 @@ func (d *delivery) note(ctx context.Context, sub machine.Subscription, letter *m
 	return nil
 }
 
-// clockRecheck is the longest sleep before the clock is looked at again: it may be set.
+// clockRecheck is the longest sleep before due reads the clock again, which somebody may set.
 const clockRecheck = time.Second
 
-// due waits for the time of the next try, and no longer than the longest pause:
-// the clock may have been set back since the time was stored.
+// due waits for the time of the next try, but not longer than MaxRetry: the clock may have been set
+// back since the time was stored.
 func (d *delivery) due(ctx context.Context) error {
 	begun := time.Now()
 	for {
@@ -323,7 +324,7 @@ func (o *Outbox) fault(kind machine.SubscriptionKind, doing Doing) {
 	}
 }
 
-// Resend delivers a dead letter once more and removes it if it arrives.
+// Resend sends a dead letter once more, and removes the letter if it arrives.
 func (o *Outbox) Resend(ctx context.Context, key machine.SubscriptionKey, n uint64) error {
 	sub, err := o.cfg.Subscriptions.Subscription(ctx, key)
 	if err != nil {

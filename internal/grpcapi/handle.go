@@ -8,8 +8,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-// handleUnary makes a call that drives a run: the request is converted, asked of the engine
-// once, and the answer, which holds all that a response tells, converted back.
+// handleUnary executes a call that changes a run. ask converts the request, do is the method of the
+// engine that executes it, and tell converts the answer to the response. The engine is called once:
+// the answer has everything that the response needs.
 func handleUnary[In interface{ GetNamespace() string }, Req, Out any](
 	ctx context.Context, s *runService, in In,
 	ask func(convert.Caller, In) (Req, error), do func(context.Context, Req) (runtime.Answer, error), tell func(*convert.Answer) Out,
@@ -26,7 +27,8 @@ func handleUnary[In interface{ GetNamespace() string }, Req, Out any](
 	return out, s.redactor.HideAnswer(ctx, callOf(ctx, in.GetNamespace()), got.State, out)
 }
 
-// traced converts a request whose run belongs to the caller's trace.
+// traced makes a conversion that adds the caller's trace context to the request. It is for calls
+// that start a run, which then belongs to the caller's trace.
 func traced[In, Req any](ctx context.Context, ask func(convert.Caller, In) (Req, error)) func(convert.Caller, In) (Req, error) {
 	return func(c convert.Caller, in In) (Req, error) {
 		c.Traceparent = auth.TraceOf(ctx)

@@ -26,10 +26,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// chain builds the interceptors, outermost first: recovery from panics, the form of errors, the
-// audit, authentication, limits, and the constraints of the request. Single calls are logged
-// only at debug level; otherwise the log has faults only, and a successful call costs it no
-// time.
+// chain returns the interceptors of all calls, outermost first. The order matters:
+//
+//  1. recovery answers a panic anywhere below it.
+//  2. known (streams only) answers unknown methods, which have no rights to check.
+//  3. edge converts every error from below to a status and counts it.
+//  4. the audit log writes a line about a change or a refusal, also of a call that step 6 refuses.
+//  5. the call log, at debug level only, so that a successful call normally costs no time.
+//  6. authentication identifies the caller and checks its scopes. All below it know the caller.
+//  7. the namespace check: the first check of a request, so that no later error reveals a namespace.
+//  8. the limits of the principal and the namespace. A call above a limit costs no validation.
+//  9. the constraints of the proto files.
+//  10. routed, if the server has a router: it replaces the handler.
 func (s *Server) chain() []grpc.ServerOption {
 	unary, stream := unaryChain(s.edge, s.auth, s.limit, s.validator), streamChain(s.edge, s.auth, s.limit, s.validator)
 	if s.cfg.Router != nil {
@@ -43,7 +51,7 @@ func unaryChain(edge *edge, authn *auth.Authenticator, limit *calllimit.Limiter,
 	return append(append(outerChain(edge), mwauth.UnaryServerInterceptor(authn.Admit)), innerChain(limit, validator)...)
 }
 
-// outerChain are the interceptors of a unary call before authentication.
+// outerChain returns the interceptors of a unary call before authentication.
 func outerChain(edge *edge) []grpc.UnaryServerInterceptor {
 	out := []grpc.UnaryServerInterceptor{
 		recovery.UnaryServerInterceptor(recovery.WithRecoveryHandlerContext(edge.recovered)), edge.unary,
@@ -57,7 +65,7 @@ func outerChain(edge *edge) []grpc.UnaryServerInterceptor {
 	return out
 }
 
-// innerChain is what it passes behind that.
+// innerChain returns the interceptors of a unary call after authentication.
 func innerChain(limit *calllimit.Limiter, validator protovalidate.Validator) []grpc.UnaryServerInterceptor {
 	return []grpc.UnaryServerInterceptor{auth.UnaryCheckNamespace, limit.Unary, mwvalidate.UnaryServerInterceptor(validator)}
 }
@@ -73,10 +81,11 @@ func streamChain(edge *edge, authn *auth.Authenticator, limit *calllimit.Limiter
 		out = append(out, logging.StreamServerInterceptor(slogLogger(edge.log), logging.WithLogOnEvents(logging.FinishCall), logging.WithErrorFields(reasonField)))
 	}
 	out = append(out, mwauth.StreamServerInterceptor(authn.Admit), auth.StreamCheckNamespace, limit.Stream)
-	// A fault of one request of a stream of many must not end it: the service checks
-	// them itself.
+	// One bad request in a worker's stream must not end the stream. So the service checks these
+	// requests itself.
 	own := mwvalidate.WithIgnoreMessages((&pawlv1.WorkRequest{}).ProtoReflect().Type(),
-		// It has no constraints, and is the one request of a start, which waits for SERVING.
+		// This request has no constraints. A starting client waits with it for SERVING, and
+		// should not have to wait for the constraints to be compiled.
 		(&healthpb.HealthCheckRequest{}).ProtoReflect().Type())
 	return append(out, mwvalidate.StreamServerInterceptor(validator, own))
 }
@@ -89,7 +98,7 @@ func slogLogger(log *slog.Logger) logging.Logger {
 	})
 }
 
-// withoutError drops the text of an error, which may quote the caller.
+// withoutError removes the text of an error from log fields, because the text may quote the caller.
 func withoutError(fields []any) []any {
 	out := make([]any, 0, len(fields))
 	for i := 0; i+1 < len(fields); i += 2 {
@@ -100,7 +109,7 @@ func withoutError(fields []any) []any {
 	return out
 }
 
-// reasonField is what a log line says of a refusal.
+// reasonField returns the log field with the reason of an error.
 func reasonField(err error) logging.Fields {
 	if refusal, ok := errors.AsType[*machine.Error](err); ok {
 		return logging.Fields{"reason", refusal.Reason}
@@ -108,14 +117,14 @@ func reasonField(err error) logging.Fields {
 	return nil
 }
 
-// edge is where calls enter and errors leave the process: each error gets its
-// status here, and what is withheld from the caller is logged here, once.
+// edge is where calls enter the process and errors leave it. It converts each error to a status.
+// If the caller must not see the cause of an error, edge logs the cause, once.
 type edge struct {
 	log     *slog.Logger
 	metrics *callMetrics
-	// auditLog is nil unless there is an audit.
+	// auditLog is nil if there is no audit.
 	auditLog *auditlog.Logger
-	// calls counts the unary calls under way.
+	// calls is the number of running unary calls.
 	calls atomic.Int64
 }
 
@@ -136,8 +145,8 @@ func (e *edge) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServer
 	return nil
 }
 
-// known answers calls of methods that have no row in the table of operations: gRPC takes them for
-// streams, and its own answer has no reason. The metrics have one name for all of them.
+// known answers calls of methods that are not in the table of operations. gRPC treats such calls as
+// streams, and its own answer has no reason. The metrics use one name for all unknown methods.
 func (e *edge) known(table map[string]runtime.Operation) grpc.StreamServerInterceptor {
 	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 		if table[info.FullMethod].Name != "" {
@@ -149,7 +158,8 @@ func (e *edge) known(table map[string]runtime.Operation) grpc.StreamServerInterc
 	}
 }
 
-// unknownMethod makes gRPC pass calls of unknown methods through the interceptors, which answer.
+// unknownMethod is the handler of unknown methods. It makes gRPC pass their calls through the
+// interceptors, which answer them before this handler does.
 func unknownMethod(_ any, stream grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(stream)
 	return apierror.Unknown(method).Err()
@@ -164,7 +174,8 @@ func (e *edge) finish(ctx context.Context, method string, err error) error {
 	return st.Err()
 }
 
-// recovered answers a panic; it runs outside of edge.finish and so logs itself.
+// recovered returns the error for a call that panicked, and logs the panic. The call did not return
+// through edge.finish, so the error is counted here too.
 func (e *edge) recovered(ctx context.Context, cause any) error {
 	method, _ := grpc.Method(ctx)
 	withheld := apierror.Withhold(fmt.Errorf("panic: %v", cause))

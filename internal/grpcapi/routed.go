@@ -10,24 +10,25 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 )
 
-// Router takes calls to the services that execute them. The caller was authenticated, the
-// limits and the constraints were checked.
+// Router makes calls at the services that execute them, in this process or in another one. Before
+// the server calls it, it has authenticated the caller and checked the limits and the constraints.
 type Router interface {
-	// Unary may answer with [sent.Message], the bytes of an answer.
+	// Unary makes a unary call. The answer may be an encoded.Message, which has the bytes of the
+	// response.
 	Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error)
-	// Stream ends when the context of the stream does.
+	// Stream makes a streaming call. It ends when the context of the stream ends.
 	Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error
-	// ServeHTTP takes the requests of the guest.
+	// ServeHTTP serves the requests for the plugin ([Plugin.HTTP]).
 	http.Handler
 }
 
-// routed is the last interceptor of a server with a router. It checks another process's answers
-// against the rights of the caller here.
+// routed is the last interceptor of a server with a router. It hands calls to the router. If the
+// rights of the caller have changed during a read, it checks them again before the answer.
 type routed struct {
 	s *Server
 }
 
-// here reports whether this server itself answers a method: health and similar ones.
+// here reports whether this server itself answers a method, for example that of the health service.
 func (r *routed) here(method string) bool { return !r.s.own.board.Has(method) }
 
 func (r *routed) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
@@ -41,7 +42,8 @@ func (r *routed) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	if err != nil {
 		return nil, streamEnd(ctx, err)
 	}
-	// A wait may have been longer than its caller's right to the answer. What was changed was.
+	// A read may wait for so long that the caller loses its right to the answer. The answer to a
+	// change is always sent, because the change has been made.
 	if r.s.auth.Current.Load() != rights && !r.s.auth.Operations[info.FullMethod].Changes {
 		if err := r.s.auth.Recheck(who, info.FullMethod); err != nil {
 			return nil, err
@@ -60,7 +62,7 @@ func (r *routed) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	return streamEnd(ctx, r.s.cfg.Router.Stream(srv, &keptStream{stream, ctx}, info, next))
 }
 
-// keptStream is a stream with a context of its own.
+// keptStream is a stream with another context.
 type keptStream struct {
 	grpc.ServerStream
 	ctx context.Context //nolint:containedctx // it is the stream's
@@ -69,8 +71,8 @@ type keptStream struct {
 // Context implements grpc.ServerStream.
 func (s *keptStream) Context() context.Context { return s.ctx }
 
-// Known is the part of [Server.Admit] that a server with a router does itself: authentication
-// and limits. The request is read where it is answered.
+// Known authenticates the caller of an HTTP request and checks the limit of its calls, on a server
+// with a router. The rest of [Server.Admit] happens at the services that answer the request.
 func (s *Server) Known(r *http.Request) (context.Context, error) {
 	ctx, p, err := s.identify(r)
 	if err == nil {
@@ -80,8 +82,8 @@ func (s *Server) Known(r *http.Request) (context.Context, error) {
 	return ctx, err
 }
 
-// Elsewhere has requests over HTTP answered by the services that the router finds, with the
-// caller of the context, and ends them when that loses a right or the server drains.
+// Elsewhere returns a handler that passes HTTP requests to the router, with the caller of the
+// request's context. A request ends if the caller loses a right or the server drains.
 func (s *Server) Elsewhere() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who := auth.CallerOf(r.Context())
@@ -91,7 +93,7 @@ func (s *Server) Elsewhere() http.Handler {
 	})
 }
 
-// routedServices are the names of what the router finds.
+// routedServices registers the names of the services that the router finds, without implementations.
 func (s *Server) routedServices() *Services {
 	o := s.newServices(ServiceConfig{})
 	o.board.Add(&pawlv1.PackService_ServiceDesc, pawlv1.UnimplementedPackServiceServer{})

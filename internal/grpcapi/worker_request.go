@@ -17,8 +17,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/ratelimit"
 )
 
-// checked holds one message of a stream against its constraints. The interceptor that
-// does so for all others ends the stream.
+// checked checks one message of a worker's stream against the constraints of the proto files. The
+// interceptor that does this for other calls would end the whole stream.
 func checked(in proto.Message) error {
 	err := newFastValidator().Validate(in)
 	if err == nil {
@@ -33,19 +33,19 @@ func checked(in proto.Message) error {
 
 type workerKey struct{}
 
-// byWorker marks the requests of a worker's stream.
+// byWorker returns a context for the requests of a worker's stream. It carries the worker.
 func byWorker(ctx context.Context, w *dispatch.Worker) context.Context {
 	return context.WithValue(ctx, workerKey{}, w)
 }
 
-// workerOf returns the worker whose stream a request came in, or nil.
+// workerOf returns the worker whose stream has sent the request, or nil for another call.
 func workerOf(ctx context.Context) *dispatch.Worker {
 	w, _ := ctx.Value(workerKey{}).(*dispatch.Worker)
 	return w
 }
 
-// take deals with one request. What is about the stream itself is done at once;
-// what is about a run waits for the earlier requests about the same run.
+// take handles one request. A request about the stream itself is answered at once. A request about a
+// run waits for the earlier requests about the same run.
 func (l *workStream) take(ctx context.Context, in *pawlv1.WorkRequest) {
 	if err := checked(in); err != nil {
 		l.refuse(in.GetId(), err)
@@ -70,7 +70,7 @@ func (l *workStream) take(ctx context.Context, in *pawlv1.WorkRequest) {
 	go l.run(byWorker(ctx, l.worker), in, run.GetRunId(), before, turn)
 }
 
-// run makes a request about a run once those before it have taken effect.
+// run executes a request about a run after the earlier requests about that run have taken effect.
 func (l *workStream) run(ctx context.Context, in *pawlv1.WorkRequest, run string, before <-chan struct{}, turn chan struct{}) {
 	defer l.requests.Done()
 	if before != nil {
@@ -93,12 +93,12 @@ func (l *workStream) run(ctx context.Context, in *pawlv1.WorkRequest, run string
 	l.answer(in, receipt, err)
 }
 
-// endsTurn: the next turn of the run may follow from the request.
+// endsTurn reports whether the request ends a turn, so that the run may continue with its next turn.
 func endsTurn(in *pawlv1.WorkRequest) bool {
 	return in.GetCompleteTurn() != nil || in.GetFailTurn() != nil
 }
 
-// aboutRun is the part of a request that names a run; nil: there is none.
+// aboutRun returns the part of a request that names a run, or nil if the request names none.
 func aboutRun(in *pawlv1.WorkRequest) interface{ GetRunId() string } {
 	switch item := in.GetItem().(type) {
 	case *pawlv1.WorkRequest_CompleteTurn:
@@ -129,7 +129,7 @@ func aboutRun(in *pawlv1.WorkRequest) interface{ GetRunId() string } {
 	return nil
 }
 
-// methodOf is the method that a request about a run is the call of, for the audit.
+// methodOf returns the RPC that a worker's request about a run corresponds to, for the audit log.
 func methodOf(in *pawlv1.WorkRequest) string {
 	switch in.GetItem().(type) {
 	case *pawlv1.WorkRequest_ServeRun, *pawlv1.WorkRequest_ReleaseRun:
@@ -139,8 +139,8 @@ func methodOf(in *pawlv1.WorkRequest) string {
 	return "/" + pawlv1.RunService_ServiceDesc.ServiceName + "/" + strings.TrimSuffix(name, "Request")
 }
 
-// audited is guardedCall with its line in the audit: a request about a run is the call of
-// RunService that it could have been.
+// audited is guardedCall with a line in the audit log. The line names the RPC of RunService to which
+// the request corresponds.
 func (l *workStream) audited(ctx context.Context, in *pawlv1.WorkRequest) (*pawlv1.WorkReceipt, error) {
 	audit := l.s.edge.auditLog
 	if audit == nil {
@@ -155,8 +155,8 @@ func (l *workStream) audited(ctx context.Context, in *pawlv1.WorkRequest) (*pawl
 	return receipt, err
 }
 
-// guardedCall is call behind what catches panics, which the interceptors cannot
-// do in a goroutine of its own.
+// guardedCall is call with recovery from panics. The recovery interceptor does not see panics in
+// other goroutines.
 func (l *workStream) guardedCall(ctx context.Context, in *pawlv1.WorkRequest) (receipt *pawlv1.WorkReceipt, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -166,7 +166,7 @@ func (l *workStream) guardedCall(ctx context.Context, in *pawlv1.WorkRequest) (r
 	return l.call(ctx, in)
 }
 
-// call answers a request that RunService has as well.
+// call executes a request that RunService could execute as an RPC too.
 func (l *workStream) call(ctx context.Context, in *pawlv1.WorkRequest) (*pawlv1.WorkReceipt, error) {
 	out := &pawlv1.WorkReceipt{}
 	runs := l.s.runs
@@ -218,7 +218,7 @@ func (l *workStream) call(ctx context.Context, in *pawlv1.WorkRequest) (*pawlv1.
 	return out, err
 }
 
-// control deals with what is about the stream and its leases.
+// control handles a request about the stream and its leases.
 func (l *workStream) control(in *pawlv1.WorkRequest) (*pawlv1.WorkReceipt, error) {
 	out := &pawlv1.WorkReceipt{}
 	switch item := in.GetItem().(type) {
@@ -261,7 +261,7 @@ func (l *workStream) heartbeat(tokens []string) (*pawlv1.LeaseExtension, error) 
 	return out, nil
 }
 
-// answer queues the receipt of a request that asked for one, or met a fault.
+// answer queues the receipt of a request. Only a request with an id, or with an error, gets one.
 func (l *workStream) answer(in *pawlv1.WorkRequest, receipt *pawlv1.WorkReceipt, err error) {
 	if err != nil {
 		l.refuse(in.GetId(), err)
@@ -278,7 +278,7 @@ func (l *workStream) answer(in *pawlv1.WorkRequest, receipt *pawlv1.WorkReceipt,
 	l.queueReceipt(receipt)
 }
 
-// awaited: a worker cannot go on without the answer of its request.
+// awaited reports whether a worker cannot continue without the answer to its request.
 func awaited(in *pawlv1.WorkRequest) bool {
 	switch in.GetItem().(type) {
 	case *pawlv1.WorkRequest_RequestModel, *pawlv1.WorkRequest_AnswerModel,

@@ -18,8 +18,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pg"
 )
 
-// Names of backups: their number, and of one that is encrypted the id of the backup, which
-// its file does not tell without the identity.
+// Suffixes of the names of backup files. The name of a backup is its number. The name of an encrypted
+// backup has the id of the backup too, because the id in the file cannot be read without the key.
 const (
 	backupSuffix = ".pawlbackup"
 	sealedSuffix = backupSuffix + ".age"
@@ -27,7 +27,7 @@ const (
 
 var backupName = regexp.MustCompile(`^([0-9]{1,9})(?:\.pawlbackup|-([0-9a-f]{32})\.pawlbackup\.age)$`)
 
-// nameOf is the file of a backup.
+// nameOf returns the file name of a backup. sealed means that the file is encrypted.
 func nameOf(number int, id string, sealed bool) string {
 	if sealed {
 		return fmt.Sprintf("%06d-%s%s", number, id, sealedSuffix)
@@ -35,7 +35,7 @@ func nameOf(number int, id string, sealed bool) string {
 	return fmt.Sprintf("%06d%s", number, backupSuffix)
 }
 
-// numberOf reads the number off a file's name, and its id if it has one there.
+// numberOf returns the number in the name of a backup file, and the id if the name has one.
 func numberOf(path string) (number int, id string, err error) {
 	parts := backupName.FindStringSubmatch(filepath.Base(path))
 	if parts == nil {
@@ -47,7 +47,7 @@ func numberOf(path string) (number int, id string, err error) {
 
 var partName = regexp.MustCompile(`^partition-([0-9]{2})$`)
 
-// partDir is where the backups of a partition are: those of the first are in the directory itself.
+// partDir returns the directory for the backups of a partition. Those of partition 0 are in dir itself.
 func partDir(dir string, part int32) string {
 	if part == 0 {
 		return dir
@@ -55,8 +55,8 @@ func partDir(dir string, part int32) string {
 	return filepath.Join(dir, fmt.Sprintf("partition-%02d", part))
 }
 
-// partsIn returns the partitions besides the first of which a directory has backups, by number.
-// A partition whose first backup was interrupted has none yet.
+// partsIn returns the partitions other than 0 that have backups in a directory, sorted by number. It
+// leaves out a partition whose first backup was interrupted.
 func partsIn(dir string) (parts []int32, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -79,7 +79,8 @@ func partsIn(dir string) (parts []int32, err error) {
 	return parts, err
 }
 
-// recipientsOf reads the recipients that a backup is encrypted for; none: it is not.
+// recipientsOf parses the public keys for which a backup is encrypted. Without keys it returns nil, and
+// the backup is not encrypted.
 func recipientsOf(keys []string) (out []age.Recipient, err error) {
 	for _, key := range keys {
 		r, err := age.ParseX25519Recipient(key)
@@ -91,7 +92,7 @@ func recipientsOf(keys []string) (out []age.Recipient, err error) {
 	return out, nil
 }
 
-// identitiesOf reads a file of identities, "" = there are none.
+// identitiesOf reads a file of private keys that can decrypt backups. It returns nil for an empty path.
 func identitiesOf(path string) ([]age.Identity, error) {
 	if path == "" {
 		return nil, nil
@@ -107,7 +108,7 @@ func identitiesOf(path string) ([]age.Identity, error) {
 	return ids, nil
 }
 
-// sealed writes what is written for recipients, or as it is for none.
+// sealed calls write with out, or, if there are recipients, with a writer that encrypts for them.
 func sealed(out io.Writer, to []age.Recipient, write func(out io.Writer) error) error {
 	if len(to) == 0 {
 		return write(out)
@@ -122,7 +123,7 @@ func sealed(out io.Writer, to []age.Recipient, write func(out io.Writer) error) 
 	return w.Close()
 }
 
-// backupFile reads a backup, decrypted if it has to be.
+// backupFile reads a backup file and decrypts it if it is encrypted.
 type backupFile struct {
 	io.Reader
 	file *os.File
@@ -154,7 +155,7 @@ func openBackup(path string, ids []age.Identity) (*backupFile, error) {
 	return out, nil
 }
 
-// readBackup proves a file and returns its header.
+// readBackup verifies a backup file and returns its header.
 func readBackup(path string, ids []age.Identity) (h backup.Header, err error) {
 	f, err := openBackup(path, ids)
 	if err != nil {
@@ -168,8 +169,8 @@ func readBackup(path string, ids []age.Identity) (h backup.Header, err error) {
 	return h, nil
 }
 
-// idOf is the id of the backup in a file: one that is encrypted has it in its name, and is
-// proven by a restore alone.
+// idOf returns the id of the backup in a file. The name of an encrypted backup contains the id; its
+// contents are verified only by a restore.
 func idOf(path string) (string, error) {
 	if _, id, err := numberOf(path); err != nil || id != "" {
 		return id, err

@@ -18,23 +18,24 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pgengine"
 )
 
-// ErrErasable: the keys of the runs that can be erased are one file, of which no namespace can be given
-// its own.
+// ErrErasable is the error for a store in which runs can be erased. One file has the keys of all
+// such runs, so no namespace can take its keys to another partition.
 var ErrErasable = errors.New("RUN_KEYS_TOGETHER: runs can be erased here, and the keys of all of them are together: their namespaces stay in partition 0")
 
-// SplitResult says what became of the namespaces that were in partition 0.
+// SplitResult is the result of [SplitPartitions].
 type SplitResult struct {
-	// Placements are the new partitions of the namespaces; empty: no namespace was moved, and
-	// no check was made.
+	// Placements maps each moved namespace to its new partition. If it is empty, no namespace was
+	// moved and no check was made.
 	Placements map[string]int32
-	// Report is what was proven of all partitions, before and afterwards.
+	// Report has the counts of the check of all partitions, which are equal before and after the move.
 	Report CheckReport
 }
 
 // SplitPartitions moves each namespace of partition 0, except the default one, to an empty
-// partition: the one with the fewest namespaces. No process may have the store open. All move
-// in one transaction: after an interruption either none or all have moved. The callback gets
-// the name of each step at its start. Errors: [ErrUnusable], [ErrErasable], a *[CheckFault].
+// partition: the one with the fewest namespaces. No other process may have the store open. All
+// namespaces move in one transaction: after an interruption either none or all have moved. told is
+// called with the name of each step at its start. Errors: [ErrUnusable], [ErrErasable], a
+// *[CheckFault].
 func SplitPartitions(ctx context.Context, where Database, told func(what string)) (done SplitResult, err error) {
 	plan, err := where.planned(ctx, func(d *pgengine.Database, _ splitPlan) error { return d.DB.Close() })
 	if err != nil || len(plan.placements) == 0 {

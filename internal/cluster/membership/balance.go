@@ -6,10 +6,10 @@ import (
 )
 
 // Placement is a function of the rows, so that nodes that read the same rows decide the same.
-// Where nodes differ, a takeover fails and is retried. Placement does not guarantee that a
-// partition has only one owner: the store's fence does.
+// If nodes decide differently, a takeover fails and is retried. Placement does not guarantee that
+// a partition has only one owner: the store's fence does.
 
-// loads counts what each node that stays has.
+// loads returns the number of partitions of each node that is not leaving.
 func (v View) loads() map[string]int {
 	loads := map[string]int{}
 	for _, m := range v.Nodes {
@@ -25,8 +25,8 @@ func (v View) loads() map[string]int {
 	return loads
 }
 
-// fewest returns the node with the fewest partitions by loads among those that may take this
-// one, the oldest of several; "" = there is none.
+// fewest returns the node with the fewest partitions, by loads, among those that may own p and that
+// but does not exclude. Of several, it returns the oldest node. It returns "" if there is none.
 func (v View) fewest(p Partition, loads map[string]int, but func(m Member) bool) (id string) {
 	for _, m := range v.Nodes {
 		if m.canOwn(p) && !but(m) && (id == "" || loads[m.ID] < loads[id]) {
@@ -37,10 +37,10 @@ func (v View) fewest(p Partition, loads map[string]int, but func(m Member) bool)
 }
 
 // successors assigns every unowned partition to the node with the fewest partitions among those
-// that may take it. New nodes come last: a process that replaced a killed one has the fewest
+// that may own it. New nodes come last: a process that replaced a killed one has the fewest
 // partitions but is the slowest to open one, because it must first read, compile and connect.
-// It gets its share by balancing later. had is the last owner of each partition; it did not
-// renew the lease, so it counts as dead even if its row exists, unless it is this node (me).
+// It gets its share by balancing later. had is the last owner of each partition. That owner did
+// not renew the lease, so it counts as dead even if its row exists, except if it is this node (me).
 func (v View) successors(me string, had map[int32]string) map[int32]string {
 	loads, heirs := v.loads(), map[int32]string{}
 	for _, p := range v.Parts {
@@ -60,14 +60,14 @@ func (v View) successors(me string, had map[int32]string) map[int32]string {
 	return heirs
 }
 
-// move is a partition that is to be another node's.
+// move is a planned move of a partition from one node to another.
 type move struct {
 	part     int32
 	from, to string
 }
 
 // moves returns the moves that balance the cluster: after them no node has two partitions more
-// than another node that could take one of them. It is empty while a takeover is due.
+// than another node that could own one of them. It returns none while a partition has no owner.
 func (v View) moves() (moves []move) {
 	if v.Unowned() > 0 {
 		return nil
@@ -88,14 +88,14 @@ func (v View) moves() (moves []move) {
 	}
 }
 
-// move returns the next move, away from the node with the most partitions. It ignores new
-// nodes, because they would not take over what is given away.
+// move returns the next move, away from the node with the most partitions. It chooses no new
+// node, because a new node would not take over the partition.
 func (v View) move(loads map[string]int, owners map[int32]string) (best move, found bool) {
 	for i := range v.Parts {
 		p := v.Parts[len(v.Parts)-1-i]
 		from := owners[p.ID]
 		if _, stays := loads[from]; !stays {
-			continue // it is given away without us
+			continue // the owner is leaving and gives it away anyway
 		}
 		to := v.fewest(p, loads, func(m Member) bool { return m.ID == from || m.New })
 		if to == "" || loads[from]-loads[to] < 2 || found && loads[from] <= loads[best.from] {
@@ -106,29 +106,29 @@ func (v View) move(loads map[string]int, owners map[int32]string) (best move, fo
 	return best, found
 }
 
-// Times of balancing: how long everything must have an owner before a partition is given away,
-// how soon it comes back if its new owner did not take it, and for how long no partition is
-// given away then. That pause doubles each time, from the first value to the maximum.
+// Times of balancing. settling is how long the view must be unchanged before a partition is given
+// away. If the partition comes back within the time refused, its new owner did not open it. Then no
+// partition is given away for minRefusalPause; the pause doubles each time, up to maxRefusalPause.
 const (
 	settling        = 2 * time.Second
 	refused         = 30 * time.Second
 	minRefusalPause = time.Minute
 	maxRefusalPause = 16 * minRefusalPause
-	// levelling is how long more partitions may be given away after the last one was taken.
+	// levelling is how long more partitions may be given away after the last one.
 	levelling = 10 * time.Second
-	// yielding is how long the giver of a partition leaves it to the others, which open only a
-	// few at once.
+	// yielding is how long a node that gave a partition away does not take it over again. The
+	// other nodes need time, because they open only a few partitions at once.
 	yielding = 3 * time.Second
 )
 
-// refusal pauses the giving of partitions because a node did not take one.
+// refusal pauses balancing because a node did not open a partition that it was given.
 type refusal struct {
 	until time.Time
 	pause time.Duration
 }
 
-// balance gives away what is more than this node's share, as much at once as is opened at once. It is called
-// under mu.
+// balance gives away the partitions above this node's share, at most atOnce at the same time.
+// Called under mu.
 func (n *Node) balance() {
 	now := time.Now()
 	calm := now.Sub(n.stableSince) >= settling
@@ -148,19 +148,20 @@ func (n *Node) balance() {
 	}
 }
 
-// recordReturn notes that a place is open again, which may have been given away in vain. It is called under mu.
+// recordReturn records that this node has opened a partition again. If it gave the partition away a
+// short time before, the other node did not open it, and balancing pauses. Called under mu.
 func (n *Node) recordReturn(p *partitionState) {
 	if now := time.Now(); !p.given.IsZero() && now.Sub(p.given) < refused {
 		lasts := min(max(2*n.refusals[p.to].pause, minRefusalPause), maxRefusalPause)
 		if now.Before(n.refusals[p.to].until) {
-			lasts = n.refusals[p.to].pause // it came with others
+			lasts = n.refusals[p.to].pause // another partition came back from the same node
 		}
 		n.refusals[p.to] = refusal{now.Add(lasts), lasts}
 	}
 	p.given = time.Time{}
 }
 
-// isBalancingPaused is called under mu.
+// isBalancingPaused reports whether a refusal pauses balancing now. Called under mu.
 func (n *Node) isBalancingPaused(now time.Time) bool {
 	for _, t := range n.refusals {
 		if now.Before(t.until) {
@@ -170,9 +171,9 @@ func (n *Node) isBalancingPaused(now time.Time) bool {
 	return false
 }
 
-// resolveHandovers updates the pending handovers from a view. It ends those whose target is
-// gone or whose partition a third node owns, and those that the target has kept for long
-// enough, together with its refusal. Called under mu.
+// resolveHandovers updates the pending handovers from a view. A handover ends if its target is
+// gone, if a third node owns the partition, or if the target has owned it for the time refused. In
+// the last case the refusal of that target ends too. Called under mu.
 func (n *Node) resolveHandovers(view View) {
 	now, loads := time.Now(), view.loads()
 	gone := func(id string) bool {

@@ -5,11 +5,11 @@ import "fmt"
 // FormatError means that a node does not support the format of a partition. The node does not
 // take it over.
 type FormatError struct {
-	// Format is the partition's; the node keeps one from Oldest to Speaks.
+	// Format is the format of the partition. The node supports the formats Oldest to Speaks.
 	Format, Oldest, Speaks uint32
 }
 
-// Error begins with the reason and names both fields.
+// Error returns a text that begins with the reason and names both fields.
 func (e *FormatError) Error() string {
 	reason, advice := "FORMAT_NEWER", "start a newer version here"
 	if e.Format < e.Oldest {
@@ -19,7 +19,8 @@ func (e *FormatError) Error() string {
 		reason, e.Format, e.Speaks, e.Oldest, advice)
 }
 
-// keeps says whether this node can have a partition in that format; zero: there is none yet.
+// keeps returns an error if this node does not support the format of a partition. Zero means that
+// the partition does not exist yet.
 func (c *Config) keeps(format uint32) error {
 	if format == 0 || c.Oldest <= format && format <= c.Me.Speaks {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/cluster/router"
 )
 
-// Slot is the router's place for a partition that this node owns.
+// Slot is the part of [router.Slot] that this package uses, for a partition that this node owns.
 type Slot interface {
 	Attach(home router.Backend)
 	// Detach closes the partition to calls and waits for running ones.
@@ -22,13 +22,13 @@ type Slot interface {
 // OpenPartition is an open partition with its services.
 type OpenPartition interface {
 	router.Backend
-	// Close answers the accepted calls, closes the partition and gives its lease back.
+	// Close answers the accepted calls, closes the partition and releases its lease.
 	Close(ctx context.Context) error
-	// Closed is closed once it is.
+	// Closed returns a channel that is closed when the partition is.
 	Closed() <-chan struct{}
 }
 
-// Config configures a [Node]. All fields but the times and Log are required.
+// Config configures a [Node]. All fields except Oldest, the times and Log are required.
 type Config struct {
 	// Me is this node, with the partitions that it may own.
 	Me Member
@@ -40,15 +40,16 @@ type Config struct {
 	// Open takes over a partition and opens it, or fails soon if another node owns it. Its
 	// context ends with the ownership. Heartbeats renew the lease from the takeover on.
 	Open func(ctx context.Context, part int32) (OpenPartition, error)
-	// NotifyPeer makes another node poll now.
+	// NotifyPeer asks another node to poll now.
 	NotifyPeer func(ctx context.Context, to router.Peer) error
-	// Lease is how long a partition or a node stays alive after a heartbeat. Default 3 s.
+	// Lease is how long a node counts as alive, and a lease on a partition lasts, after a
+	// heartbeat. Default 3 s.
 	Lease time.Duration
 	// Every is the interval between two polls when no event occurs. Default 1 s.
 	Every time.Duration
 	// HandoverTimeout limits the wait for running calls in a handover. Default 10 s.
 	HandoverTimeout time.Duration
-	// Log gets messages about nodes and partitions. Default: discarded.
+	// Log receives messages about nodes and partitions. Default: discarded.
 	Log *slog.Logger
 }
 
@@ -77,15 +78,16 @@ type Node struct {
 	// lastOwners has the last owner of each partition.
 	lastOwners map[int32]string
 	// stableSince is the time since which the view is unchanged except for new nodes. Until
-	// rebalanceUntil partitions may move and the view still counts as stable. tied has the
-	// nodes that did not take a partition.
+	// rebalanceUntil partitions may move and the view still counts as stable. refusals has the
+	// nodes that did not open a partition.
 	stableSince, rebalanceUntil time.Time
 	refusals                    map[string]refusal
-	// notifying are the nodes that are being notified; true: notify them again afterwards.
+	// notifying has the nodes that are being notified. The value true means that the node must
+	// be notified once more afterwards.
 	notifying map[string]bool
 }
 
-// New makes a Node without partitions.
+// New returns a Node without partitions.
 func New(cfg Config) *Node {
 	def := func(v *time.Duration, d time.Duration) {
 		if *v == 0 {
@@ -112,8 +114,8 @@ func New(cfg Config) *Node {
 
 var _ router.Directory = (*Node)(nil)
 
-// Owner returns the peer that owns a partition; false: it has no owner, or this node is the
-// owner.
+// Owner returns the other node that owns a partition. It returns false if the partition has no
+// owner, or this node is the owner.
 func (n *Node) Owner(part int32) (router.Peer, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -128,15 +130,15 @@ func (n *Node) elsewhere(owner Member) bool {
 	return owner.ID != n.cfg.Me.ID && !owner.outsideCluster()
 }
 
-// Knows reports whether the owners are known. They are unknown after a lease without a
-// successful poll; [Node.Owners] then returns the earlier ones, which may still be right.
+// Knows reports whether the owners are known. They are unknown if no poll has succeeded for the
+// length of a lease. [Node.Owners] then returns the earlier owners, which may still be right.
 func (n *Node) Knows() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return !n.stale && slices.ContainsFunc(n.view.Parts, func(p Partition) bool { return n.elsewhere(p.Owner) })
 }
 
-// Owners returns the other nodes that own partitions; all: no takeover is due.
+// Owners returns the other nodes that own partitions. all means that no partition needs an owner.
 func (n *Node) Owners() (owners []router.Peer, all bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -185,16 +187,16 @@ func (n *Node) View() View {
 	return n.view
 }
 
-// The shortest interval between two polls, the interval after a failed one, and how soon after
-// its end a lease counts as ended.
+// atMost is the shortest interval between two polls, afterAway the interval after a failed poll.
+// afterEnd is how long after the end of a lease a node polls again.
 const (
 	atMost    = 10 * time.Millisecond
 	afterAway = 200 * time.Millisecond
 	afterEnd  = 2 * time.Millisecond
 )
 
-// Run polls and acts until ctx ends. Then it hands over the remaining partitions, and removes
-// its row.
+// Run polls and reacts until ctx ends. Then it hands over the remaining partitions and removes the
+// node's row.
 func (n *Node) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		n.poll(ctx)
@@ -203,7 +205,7 @@ func (n *Node) Run(ctx context.Context) {
 		}
 	}
 	n.startDraining()
-	_ = n.settled(context.Background()) // that does not end
+	_ = n.settled(context.Background()) // this context never ends
 	n.work.Wait()
 	last, cancel := context.WithTimeout(context.Background(), n.cfg.Every)
 	defer cancel()
@@ -212,8 +214,8 @@ func (n *Node) Run(ctx context.Context) {
 	}
 }
 
-// rest returns how long the next poll must wait, even if callers request one: callers that wait
-// for an owner do so often, and must not load a database that is coming back.
+// rest returns how long the next poll must wait even if callers request one. Callers that wait for
+// an owner request polls often, and must not load a database that is just coming back.
 func (n *Node) rest() time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -223,7 +225,7 @@ func (n *Node) rest() time.Duration {
 	return atMost
 }
 
-// sleep waits for the pause or until kick; false: ctx has ended.
+// sleep waits for the pause, or until kick receives. It returns false if ctx has ended.
 func sleep(ctx context.Context, pause time.Duration, kick <-chan struct{}) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -236,8 +238,8 @@ func sleep(ctx context.Context, pause time.Duration, kick <-chan struct{}) bool 
 	return true
 }
 
-// Drain hands over this node's partitions, and waits until it has none, or ctx ends. The node
-// takes over no more partitions. Run goes on, so that remaining calls can be forwarded.
+// Drain hands over this node's partitions, and waits until it owns none or ctx ends. The node
+// takes over no more partitions. Run continues, so that later calls can be forwarded.
 func (n *Node) Drain(ctx context.Context) error {
 	n.startDraining()
 	n.Refresh()
@@ -268,7 +270,7 @@ func (n *Node) settled(ctx context.Context) error {
 	}
 }
 
-// notifyAll makes all nodes poll, this one too.
+// notifyAll makes all nodes poll, including this one.
 func (n *Node) notifyAll() {
 	n.Refresh()
 	n.mu.Lock()
@@ -280,8 +282,8 @@ func (n *Node) notifyAll() {
 	}
 }
 
-// notifyPeer makes a node poll. A node that is being notified is notified once more. Called
-// under mu. A node that is not reached polls by itself within a second.
+// notifyPeer makes a node poll. If a notification of that node is in progress, it is notified once
+// more afterwards. A node that cannot be reached polls by itself within a second. Called under mu.
 func (n *Node) notifyPeer(to router.Peer) {
 	if _, under := n.notifying[to.ID]; under {
 		n.notifying[to.ID] = true

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// acquire opens a partition.
+// acquire takes over a partition and opens it to calls.
 func (n *Node) acquire(ctx context.Context, p *partitionState) {
 	began := time.Now()
 	opened, err := n.cfg.Open(ctx, p.part)
@@ -24,7 +24,7 @@ func (n *Node) acquire(ctx context.Context, p *partitionState) {
 	p.takeover.reset()
 	p.partition, p.failed = opened, false
 	n.step(p, open)
-	// Its lease is one from after the beginning, and was renewed since, if that took long.
+	// The lease was taken after began. If opening took long, polls have renewed it since.
 	p.until = later(p.until, began.Add(n.cfg.Lease-margin))
 	p.slot.ExtendLease(p.until)
 	p.slot.Attach(opened)
@@ -36,7 +36,7 @@ func (n *Node) acquire(ctx context.Context, p *partitionState) {
 	n.notifyAll()
 }
 
-// watchFailure notices a partition that has failed.
+// watchFailure waits until a partition fails or is closed. A failed partition is given up.
 func (n *Node) watchFailure(p *partitionState, opened OpenPartition) {
 	select {
 	case <-opened.Failed():
@@ -51,7 +51,7 @@ func (n *Node) watchFailure(p *partitionState, opened OpenPartition) {
 	}
 }
 
-// handOver closes a partition for the next owner.
+// handOver closes a partition, so that the next owner can open it.
 func (n *Node) handOver(p *partitionState) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), n.cfg.HandoverTimeout)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// phase is the progress of a node between two ownerships of a partition.
+// phase is a node's progress in opening or closing a partition.
 type phase int
 
 const (
@@ -15,7 +15,7 @@ const (
 	closing
 )
 
-// partitionState is a partition that a node may have. Its fields are under the node's lock.
+// partitionState is a partition that this node may own. The node's lock protects its fields.
 type partitionState struct {
 	part     int32
 	slot     Slot
@@ -24,7 +24,7 @@ type partitionState struct {
 	phase     phase
 	partition OpenPartition
 	failed    bool
-	// quit ends an opening that is under way.
+	// quit cancels an opening that is in progress.
 	quit context.CancelFunc
 	// until is the time until which the lease certainly holds.
 	until time.Time
@@ -44,14 +44,14 @@ func (n *Node) count(in phase) (count int) {
 	return count
 }
 
-// step is called under mu.
+// step changes the phase of a partition and wakes the callers that wait for it. Called under mu.
 func (n *Node) step(p *partitionState, to phase) {
 	p.phase = to
 	close(n.stepped)
 	n.stepped = make(chan struct{})
 }
 
-// extendLease learns how long the lease holds for certain.
+// extendLease records a later time until which the lease certainly holds.
 func (p *partitionState) extendLease(until time.Time) {
 	if !until.After(p.until) {
 		return
@@ -62,7 +62,7 @@ func (p *partitionState) extendLease(until time.Time) {
 	}
 }
 
-// closeFailed closes what this node has no more. It is called under mu.
+// abandon closes an open partition that this node does not own any more. Called under mu.
 func (n *Node) abandon(p *partitionState, why string, args ...any) {
 	if p.phase != open {
 		return
@@ -72,13 +72,13 @@ func (n *Node) abandon(p *partitionState, why string, args ...any) {
 	n.close(p)
 }
 
-// close begins to hand a partition over. It is called under mu.
+// close begins to hand a partition over. Called under mu.
 func (n *Node) close(p *partitionState) {
 	n.step(p, closing)
 	n.work.Go(func() { n.handOver(p) })
 }
 
-// open begins to take a partition. It is called under mu.
+// open begins to take over a partition. Called under mu.
 func (n *Node) open(p *partitionState) {
 	n.step(p, opening)
 	ctx, quit := context.WithCancel(context.Background())

@@ -2,7 +2,7 @@ package membership
 
 import "time"
 
-// minRefreshInterval is the shortest time between two reads of the rows for an unknown key.
+// minRefreshInterval is the shortest time between two polls because of an unknown key.
 const minRefreshInterval = 100 * time.Millisecond
 
 // Known reports whether a key belongs to a live node. For an unknown key it polls once more.

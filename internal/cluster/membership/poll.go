@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// poll reads the rows and begins what is to be done.
+// poll sends a heartbeat, reads the rows and begins the necessary changes.
 func (n *Node) poll(ctx context.Context) {
 	n.mu.Lock()
 	me, sent := n.cfg.Me, time.Now()
 	me.Leaving = n.leaving
-	// What was opened after the rows were asked is not in the answer.
+	// A partition that is opened after the request of the rows is not in the answer.
 	judged := make([]OpenPartition, len(n.partitions))
 	for i, p := range n.partitions {
 		judged[i] = p.partition
@@ -44,7 +44,8 @@ func (n *Node) poll(ctx context.Context) {
 	n.reconcile()
 }
 
-// logReachability logs that the rows are away, and that they are back: once each. It is called under mu.
+// logReachability logs once that the database is unreachable, and once that it is reachable again.
+// Called under mu.
 func (n *Node) logReachability(err error, sent time.Time) {
 	switch {
 	case err != nil && n.away == nil:
@@ -100,7 +101,7 @@ func (n *Node) stateOf(part int32) *partitionState {
 	return nil
 }
 
-// logUnsupportedFormats logs a format that this node does not keep, once each. It is called under mu.
+// logUnsupportedFormats logs each format that this node does not support once. Called under mu.
 func (n *Node) logUnsupportedFormats(view View) {
 	told := map[uint32]bool{}
 	for _, part := range n.view.Parts {
@@ -126,11 +127,11 @@ func (n *Node) logOwnerChange(part Partition) {
 	}
 }
 
-// margin is how much earlier than the database a node treats its lease as ended.
+// margin is how much earlier than in the database a node treats its lease as ended.
 const margin = 500 * time.Millisecond
 
-// checkLease updates a partition from a view that was requested during the given ownership.
-// Called under mu.
+// checkLease updates a partition from a view that was requested at the time sent. asked is the open
+// partition at that time. Called under mu.
 func (n *Node) checkLease(p *partitionState, asked OpenPartition, sent time.Time) {
 	part := n.view.part(p.part)
 	if part.Owner.ID == n.cfg.Me.ID {
@@ -143,8 +144,8 @@ func (n *Node) checkLease(p *partitionState, asked OpenPartition, sent time.Time
 	case part.Owner != (Member{}) && part.Owner.ID != n.cfg.Me.ID:
 		n.abandon(p, "taken over", "owner", part.Owner.Address)
 	case part.Owner == (Member{}) && sent.Sub(p.until) > n.cfg.Lease:
-		// Another node owned it in the meantime, or the owner is unknown: heartbeats no longer
-		// renew the lease, and no commit would report it, since no call comes in.
+		// Another node owned the partition in the meantime, or the owner is unknown. Heartbeats no
+		// longer renew the lease. No commit would report that, since no call comes in.
 		n.abandon(p, "lease expired")
 	}
 	if p.phase == open && n.view.formatOutdated(part) {
@@ -153,11 +154,11 @@ func (n *Node) checkLease(p *partitionState, asked OpenPartition, sent time.Time
 	}
 }
 
-// atOnce limits the partitions that are opened at the same time: each first needs connections
-// to the database and reads its data.
+// atOnce limits the partitions that are opened at the same time. Each of them first needs
+// connections to the database and reads its data.
 const atOnce = 8
 
-// reconcile begins what is to be done. It is called under mu.
+// reconcile begins the openings and handovers that the view requires. Called under mu.
 func (n *Node) reconcile() {
 	heirs := n.view.successors(n.cfg.Me.ID, n.lastOwners)
 	for _, p := range n.partitions {

@@ -2,34 +2,35 @@ package membership
 
 import "time"
 
-// How long a node waits that may take a partition.
+// How long a node waits before it takes over an unowned partition.
 const (
 	// fallbackDelay is the additional wait of nodes other than the successor.
 	fallbackDelay = time.Second
-	// ownerReturnGrace is the additional wait of nodes that could not read the rows. The owner
-	// could not renew its lease either, may have lost it only for that reason, and continues as
-	// soon as the rows are readable.
+	// ownerReturnGrace is the additional wait of nodes that could not read the rows for a while.
+	// The owner could not renew its lease either. It may have lost the lease only for that reason,
+	// and continues as soon as the rows are readable.
 	ownerReturnGrace = 2 * time.Second
-	// minTakeoverBackoff and maxTakeoverBackoff are between two tries that failed.
+	// minTakeoverBackoff and maxTakeoverBackoff limit the wait after a failed try.
 	minTakeoverBackoff = 2 * time.Second
 	maxTakeoverBackoff = 8 * time.Second
 )
 
-// takeoverTimer decides when this node takes over an unowned partition. It keeps what the last
-// poll read.
+// takeoverTimer decides when this node takes over an unowned partition. It holds what the last
+// poll read about the partition.
 type takeoverTimer struct {
 	me string
-	// unownedSince is the time since which the partition has no owner; zero: it has one, or is
-	// unknown.
+	// unownedSince is the time since which the partition has no owner. It is zero if the
+	// partition has one or is unknown.
 	unownedSince time.Time
-	// ownerReturnUntil is the time until which the last owner may come back.
+	// ownerReturnUntil is the time until which the other nodes wait for the last owner.
 	ownerReturnUntil time.Time
-	// retryAt is until when this node does not try again, after tries that failed.
+	// retryAt is the earliest time of this node's next try after a failed one.
 	retryAt time.Time
 	backoff time.Duration
 }
 
-// observe learns from a view; gap: there was none for so long before it that leases ended by that.
+// observe records the owner in a new view. gap means that the view before it is so old that leases
+// may have ended only because nobody could renew them.
 func (c *takeoverTimer) observe(owner Member, now time.Time, gap bool) {
 	if gap {
 		c.ownerReturnUntil = now.Add(ownerReturnGrace)
@@ -46,8 +47,8 @@ func (c *takeoverTimer) observe(owner Member, now time.Time, gap bool) {
 	}
 }
 
-// dueAt returns when this node takes over the partition. heir is the node that does so at once.
-// false: the partition has an owner.
+// dueAt returns when this node takes over the partition. heir is the node that does so without the
+// additional wait. It returns false if the partition has an owner.
 func (c *takeoverTimer) dueAt(heir string) (time.Time, bool) {
 	if c.unownedSince.IsZero() {
 		return time.Time{}, false
@@ -59,10 +60,10 @@ func (c *takeoverTimer) dueAt(heir string) (time.Time, bool) {
 	return later(at, c.ownerReturnUntil, c.retryAt), true
 }
 
-// reset forgets what failed before.
+// reset forgets earlier failures.
 func (c *takeoverTimer) reset() { c.retryAt, c.backoff = time.Time{}, 0 }
 
-// backOff has the others go first.
+// backOff delays the next try, so that other nodes try first. The delay doubles each time.
 func (c *takeoverTimer) backOff(now time.Time) {
 	c.backoff = min(max(2*c.backoff, minTakeoverBackoff), maxTakeoverBackoff)
 	c.retryAt = now.Add(c.backoff)

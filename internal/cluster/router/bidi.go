@@ -11,13 +11,14 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// keptBytes limits the messages of a stream that are kept, besides the first one, until a node
-// has answered. A node that does not own the partition answers before it reads more, so that
-// one window of the connection is always enough.
+// keptBytes limits the messages that the router keeps of a stream, not counting the first one,
+// until a node has answered. A node that does not own the partition answers before it reads more
+// than one window of the connection, and a window is smaller than this limit.
 const keptBytes = 8 << 20
 
-// bidiStream is a stream on which its caller sends as well, and goes where its first message says. It is
-// begun once; where it was not begun, what its caller has sent so far is sent again.
+// bidiStream forwards a stream on which the caller sends too. The first message of the caller
+// decides the partition. The stream is begun at one node only. If a node refuses to begin it, the
+// router sends the caller's messages again to the next owner.
 func (r *Router) bidiStream(ctx context.Context, method string, stream grpc.ServerStream) error {
 	m := methods[method]
 	said := &requestBuffer{from: stream, m: m}
@@ -46,7 +47,7 @@ func (r *Router) bidiStream(ctx context.Context, method string, stream grpc.Serv
 	return nil
 }
 
-// bidiStreamOnce is a stream where its partition is believed to be.
+// bidiStreamOnce tries the stream at the node that owns the partition as far as this node knows.
 func (r *Router) bidiStreamOnce(ctx context.Context, part int32, method string, stream grpc.ServerStream, said *requestBuffer) error {
 	here, err := r.cfg.Slots.At(part).stream(ctx, method, func(ctx context.Context) grpc.ServerStream {
 		return &replayStream{answering: answering{stream, said}, ctx: ctx}
@@ -57,8 +58,8 @@ func (r *Router) bidiStreamOnce(ctx context.Context, part int32, method string, 
 	return r.elsewhere(ctx, part, method, func(to Peer) error { return r.bidiStreamTo(ctx, to, part, method, stream, said) })
 }
 
-// bidiStreamTo hands on in both directions until the other node ends the stream. What its caller sends
-// is read by a goroutine of its own, which ends with the stream.
+// bidiStreamTo forwards messages in both directions until the other node ends the stream. A
+// goroutine reads the caller's messages; it ends with the stream.
 func (r *Router) bidiStreamTo(ctx context.Context, to Peer, part int32, method string, stream grpc.ServerStream, said *requestBuffer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -80,20 +81,21 @@ type requestBuffer struct {
 	from grpc.ServerStream
 	m    *Method
 	mu   sync.Mutex
-	// kept are the messages so far, with their bytes without the first. gone: they are too many
-	// for a replay, and kept only serves the present reader.
+	// kept has the messages received so far. bytes is their size without the first message. gone
+	// means that they are too many for a replay, or that a replay is no longer needed; kept then
+	// has only the message for the present reader.
 	kept  []proto.Message
 	bytes int
 	gone  bool
-	// over is the error that ended the caller's messages.
+	// over is the error that ended the caller's messages. io.EOF means that the caller is done.
 	over error
-	// reading is closed when the message arrives for which a reader waits; nil: no reader
-	// waits.
+	// reading is closed when the receive that is in progress ends. It is nil if none is in
+	// progress.
 	reading chan struct{}
 }
 
-// first returns the message that decides the stream's partition. A goroutine of its own
-// receives it and ends with the stream, because ctx may end before.
+// first returns the first message, which decides the partition of the stream. A goroutine
+// receives it, because ctx may end before the message comes; the goroutine ends with the stream.
 func (s *requestBuffer) first(ctx context.Context) (proto.Message, error) {
 	m, got := s.m.NewRequest(), make(chan error, 1)
 	go func() { got <- s.next(ctx, 0, &m) }()
@@ -108,7 +110,8 @@ func (s *requestBuffer) first(ctx context.Context) (proto.Message, error) {
 	}
 }
 
-// sendTo sends all of it to a node. An error is the caller's fault: its own, or of what it sent.
+// sendTo sends all messages of the caller to a node. It returns only errors of the caller: the
+// caller ended the stream, or sent a message that cannot be read.
 func (s *requestBuffer) sendTo(ctx context.Context, to grpc.ClientStream) error {
 	for i := 0; ; i++ {
 		m := s.m.NewRequest()
@@ -124,7 +127,7 @@ func (s *requestBuffer) sendTo(ctx context.Context, to grpc.ClientStream) error 
 	}
 }
 
-// next gives a message: one that is kept, or the next one, which is received into *m.
+// next sets *m to message number i: a kept one, or the next one that it receives.
 func (s *requestBuffer) next(ctx context.Context, i int, m *proto.Message) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +148,7 @@ func (s *requestBuffer) next(ctx context.Context, i int, m *proto.Message) error
 	}
 }
 
-// await waits for the reader.
+// await waits until the receive that is in progress ends. Called under mu.
 func (s *requestBuffer) await(ctx context.Context) {
 	reading := s.reading
 	s.mu.Unlock()
@@ -156,7 +159,8 @@ func (s *requestBuffer) await(ctx context.Context) {
 	}
 }
 
-// read receives a message. The stream that it was for may be over by then: the next one gets it.
+// read receives the next message into m. If the stream to a node ends in the meantime, the
+// message is kept for the next try.
 func (s *requestBuffer) read(ctx context.Context, m proto.Message) error {
 	if s.gone {
 		s.kept = nil
@@ -185,7 +189,7 @@ func (s *requestBuffer) keep(m proto.Message) {
 	s.gone = s.gone || s.bytes > keptBytes
 }
 
-// stopReplay is called when a node has begun the stream. The messages are not sent again.
+// stopReplay records that a node has begun the stream, so that its messages are not sent again.
 func (s *requestBuffer) stopReplay() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,7 +202,8 @@ func (s *requestBuffer) replayStopped() bool {
 	return s.gone
 }
 
-// recvError returns why the caller's messages ended, unless the caller has sent all of them.
+// recvError returns the error that ended the caller's messages. It is nil if the caller still
+// sends, or has sent all messages.
 func (s *requestBuffer) recvError() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,7 +213,8 @@ func (s *requestBuffer) recvError() error {
 	return s.over
 }
 
-// answering sends what a node answers to the caller.
+// answering is the stream that sends a node's answers to the caller. The first answer ends the
+// replay.
 type answering struct {
 	grpc.ServerStream
 	requests *requestBuffer
@@ -224,7 +230,8 @@ func (a *answering) SendMsg(m any) error {
 	return a.ServerStream.SendMsg(m)
 }
 
-// replayStream is the stream for a local partition: it delivers the kept messages first.
+// replayStream is the stream that a partition of this node serves. It delivers the kept messages
+// first.
 type replayStream struct {
 	answering
 	ctx context.Context //nolint:containedctx // it is the stream's

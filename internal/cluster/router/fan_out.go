@@ -15,14 +15,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
 )
 
-// Partition is one that there is, with the namespaces in it that this node serves.
+// Partition is an existing partition, with the namespaces in it that this node serves.
 type Partition struct {
 	Number     int32
 	Namespaces []string
 }
 
-// fanOut makes a call of a method about all partitions: at each, one after the other, because
-// the caller has time and other calls need the nodes. It merges the answers.
+// fanOut makes a call at every partition and merges the answers. It calls one partition after the
+// other, because such calls are not urgent and must not load all nodes at once.
 func (r *Router) fanOut(ctx context.Context, method string, req any) (any, error) {
 	parts := r.cfg.Partitions
 	if len(parts) == 1 {
@@ -52,7 +52,7 @@ func (r *Router) fanOut(ctx context.Context, method string, req any) (any, error
 	return sum, nil
 }
 
-// decoded is an answer as a message, which may have come as bytes.
+// decoded returns an answer as a message. The answer of another node comes as encoded bytes.
 func (m *Method) decoded(got any) (proto.Message, error) {
 	switch got := got.(type) {
 	case encoded.Message:
@@ -67,7 +67,7 @@ func (m *Method) decoded(got any) (proto.Message, error) {
 	return nil, fmt.Errorf("an answer is a %T", got)
 }
 
-// nodeInfo answers what the router knows.
+// nodeInfo answers the calls that are about this node.
 func (r *Router) nodeInfo(ctx context.Context, method string) any {
 	if method == pawlv1.RunService_GetCaller_FullMethodName {
 		return r.caller(ctx)
@@ -75,8 +75,8 @@ func (r *Router) nodeInfo(ctx context.Context, method string) any {
 	return r.partitions()
 }
 
-// caller returns the caller with the namespaces that this node serves. Another owner's may
-// differ.
+// caller returns the authenticated caller with the namespaces that this node serves. Another
+// node may serve other namespaces.
 func (r *Router) caller(ctx context.Context) *pawlv1.GetCallerResponse {
 	var served []string
 	for _, part := range r.cfg.Partitions {
@@ -87,8 +87,8 @@ func (r *Router) caller(ctx context.Context) *pawlv1.GetCallerResponse {
 	return &pawlv1.GetCallerResponse{Principal: p.Name(), Scopes: p.Scopes.Names(), Namespaces: p.Spaces(served)}
 }
 
-// known returns this node's partitions, and the other non-empty ones, of which it serves no
-// namespace.
+// known returns the partitions of which this node serves namespaces, and all other partitions
+// that have rows.
 func (r *Router) known() []Partition {
 	all := slices.Clone(r.cfg.Partitions)
 	for _, number := range r.cfg.Directory.NonEmpty() {
@@ -115,7 +115,8 @@ func (r *Router) partitions() *pawlv1.ListPartitionsResponse {
 	return out
 }
 
-// check is CheckStore: one partition after the other, up to the first fault.
+// check makes the call CheckStore at one partition after the other, and stops at the first
+// partition with a fault.
 func (r *Router) check(ctx context.Context, stream grpc.ServerStream) error {
 	method := pawlv1.StoreService_CheckStore_FullMethodName
 	if len(r.cfg.Partitions) == 1 {
@@ -137,23 +138,23 @@ func (r *Router) check(ctx context.Context, stream grpc.ServerStream) error {
 	return stream.SendMsg(&pawlv1.CheckStoreResponse{Answer: &pawlv1.CheckStoreResponse_Done{Done: all.before}})
 }
 
-// checked sends what several checks say as one.
+// checked is the stream that joins the answers of several checks to one answer.
 type checked struct {
 	grpc.ServerStream
-	// before are the counts of the partitions that are done.
+	// before is the sum of the counts of the partitions that are done.
 	before *pawlv1.CheckCounts
 	faulty bool
 }
 
-// SendHeader is empty: the first message sends the headers, and each check would send them too.
+// SendHeader does nothing. The first message sends the headers; every check would send them again.
 func (c *checked) SendHeader(metadata.MD) error { return nil }
 
-// SetHeader is empty, for the same reason.
+// SetHeader does nothing, for the same reason as SendHeader.
 func (c *checked) SetHeader(metadata.MD) error { return nil }
 
 var errNoCheck = errors.New("what came is no answer of a check")
 
-// SendMsg adds up.
+// SendMsg adds the counts of the earlier partitions to an answer and sends it.
 func (c *checked) SendMsg(m any) error {
 	said, err := methods[pawlv1.StoreService_CheckStore_FullMethodName].decoded(m)
 	if err != nil {

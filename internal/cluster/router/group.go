@@ -5,14 +5,16 @@ import (
 	"sync"
 )
 
-// group has the calls that last, to end them together. The zero value is one.
+// group holds the contexts of long calls, so that all of them can be cancelled together. The zero
+// value is an empty group.
 type group struct {
 	mu    sync.Mutex
 	last  uint64
 	calls map[uint64]context.CancelCauseFunc
 }
 
-// enter is a context that ends with ctx or when the group does; leave lets go of it.
+// enter adds a call to the group. It returns a context that ends with ctx or when the group is
+// ended, and a function that removes the call.
 func (g *group) enter(ctx context.Context) (in context.Context, leave func()) {
 	in, cancel := context.WithCancelCause(ctx)
 	g.mu.Lock()
@@ -31,7 +33,7 @@ func (g *group) enter(ctx context.Context) (in context.Context, leave func()) {
 	}
 }
 
-// end cancels all that are in it now.
+// end cancels all calls that are in the group now, with a cause.
 func (g *group) end(cause error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

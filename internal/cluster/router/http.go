@@ -19,14 +19,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// idempotencyKey is the header by which agents know a message again.
+// idempotencyKey is the header with the id by which the A2A server recognizes a repeated message.
 const idempotencyKey = "Idempotency-Key"
 
-// ownerHeader is [OwnerTrailer] over HTTP.
+// ownerHeader is the HTTP header with the same value as [OwnerTrailer].
 const ownerHeader = "Pawl-Owner"
 
-// ServeHTTP serves a request to an agent at the node that has its partition. Its caller is in the
-// context, if there is one. What a caller sends in headers of ours goes nowhere.
+// ServeHTTP forwards a request for an A2A agent to the node that owns its partition. The context
+// has the authenticated caller, if there is one. Headers of the caller that begin with Pawl- are
+// removed.
 func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	ctx, leave := r.lasting.enter(req.Context())
 	defer leave()
@@ -65,7 +66,8 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	problem(w, err)
 }
 
-// serveOnce serves a request where its partition is believed to be; begun: it has an answer.
+// serveOnce tries a request at the node that owns the partition as far as this node knows. begun
+// means that an answer was written to w.
 func (r *Router) serveOnce(ctx context.Context, part int32, w http.ResponseWriter, req *http.Request, body *body) (begun bool, err error) {
 	out := req.Clone(ctx)
 	for name := range out.Header {
@@ -94,7 +96,7 @@ func (r *Router) serveOnce(ctx context.Context, part int32, w http.ResponseWrite
 // byte of an answer was written.
 func (r *Router) proxy(w http.ResponseWriter, req *http.Request, to Peer, part int32) (err error) {
 	proxy := &httputil.ReverseProxy{
-		// That an answer broke off in its middle its caller sees; it is no line of the log for each.
+		// ErrorLog is discarded: the caller itself sees an answer that breaks off.
 		Transport: r.cfg.Peers.Transport(to, part), FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.SetURL(&url.URL{Scheme: "http", Host: to.Address})
@@ -116,16 +118,18 @@ func (r *Router) proxy(w http.ResponseWriter, req *http.Request, to Peer, part i
 	return err
 }
 
-// cut is the error of an HTTP request without an answer: the connection to the node ended.
+// cut is the error of an HTTP request whose connection to the other node ended before an answer.
 type cut struct{ cause error }
 
 func (c *cut) Error() string { return c.cause.Error() }
 func (c *cut) Unwrap() error { return c.cause }
 
-// body is a request's body. It keeps the part that fits, so that it can be sent again.
+// body is the body of a request. It keeps the first BodyBytes bytes. A body that fits can be sent
+// again.
 type body struct {
 	kept []byte
-	// rest is the part that did not fit; nil: everything fits. used: it was sent.
+	// rest is the part that did not fit; nil means that everything fits. used means that the
+	// body was sent at least once.
 	rest io.ReadCloser
 	used bool
 }
@@ -145,7 +149,7 @@ func (r *Router) body(req *http.Request) (*body, error) {
 	return b, nil
 }
 
-// consumed: it cannot be sent again.
+// consumed reports whether the body cannot be sent again.
 func (b *body) consumed() bool { return b.used && b.rest != nil }
 
 func (b *body) newReader() io.ReadCloser {
@@ -162,14 +166,14 @@ func (b *body) newReader() io.ReadCloser {
 	return io.NopCloser(bytes.NewReader(b.kept))
 }
 
-// problem answers a request that reached no partition.
+// problem writes the error of a request that reached no partition, as JSON.
 func problem(w http.ResponseWriter, err error) {
 	st, withheld := apierror.Status(err)
 	code := http.StatusServiceUnavailable
 	if over, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		code, st = http.StatusRequestEntityTooLarge, tooLarge(over.Limit)
 	} else if withheld != nil || errors.Is(err, context.Canceled) {
-		// Its caller is gone, or stopped in the middle of what it asks.
+		// The caller is gone, or ended the connection before the whole body was sent.
 		code, st = http.StatusBadRequest, unreadable()
 	} else if errors.Is(err, context.DeadlineExceeded) {
 		code = http.StatusGatewayTimeout

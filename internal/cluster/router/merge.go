@@ -10,7 +10,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// added are the sums of all fields, which are numbers.
+// added returns the sums of all fields of a and b. All fields are numbers.
 func added(a, b *pawlv1.CheckCounts) *pawlv1.CheckCounts {
 	sum := proto.CloneOf(a)
 	b.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
@@ -21,8 +21,9 @@ func added(a, b *pawlv1.CheckCounts) *pawlv1.CheckCounts {
 	return sum
 }
 
-// AddStats adds the figures of another partition. All partitions share tables, whose size each
-// reports. The default namespace is in the first partition, and empty in all others.
+// AddStats adds the figures of another partition to to. All partitions report the size of the
+// tables that they share, so the largest figure counts. The default namespace is in the first
+// partition, and empty in all others.
 func AddStats(to, from *pawlv1.StoreStats) {
 	first := len(to.GetNamespaces()) == 0
 	for _, space := range from.GetNamespaces() {
@@ -35,7 +36,7 @@ func AddStats(to, from *pawlv1.StoreStats) {
 	to.ValueLogBytes = max(to.GetValueLogBytes(), from.GetValueLogBytes())
 }
 
-// addRows adds rows of the same kinds; they stay in the order of their names.
+// addRows adds the row counts of the same kinds. The result stays sorted by kind.
 func addRows(to, from []*pawlv1.RowStats) []*pawlv1.RowStats {
 	for _, rows := range from {
 		i, there := slices.BinarySearchFunc(to, rows.GetKind(), func(r *pawlv1.RowStats, kind string) int { return cmp.Compare(r.GetKind(), kind) })
@@ -49,14 +50,14 @@ func addRows(to, from []*pawlv1.RowStats) []*pawlv1.RowStats {
 	return to
 }
 
-// Limits of the details of a limit, as in the contract.
+// Maximum numbers of uses and tenants in one limit of the response, as in the protobuf contract.
 const (
 	mostUses    = 1000
 	mostTenants = 100
 )
 
-// addLimits adds what a partition counts under the operator's limits, which are the same in all but for a
-// moment after a file was read again.
+// addLimits adds the counts of one partition to sum. All partitions have the same limits, except
+// for a moment after the operator's file was reloaded.
 func addLimits(sum, one *pawlv1.ListLimitsResponse) {
 	for _, limit := range one.GetLimits() {
 		i := slices.IndexFunc(sum.GetLimits(), func(l *pawlv1.Limit) bool { return l.GetId() == limit.GetId() })

@@ -10,7 +10,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Counts takes note of what becomes of calls. All are called often and must not wait.
+// Counts counts the outcomes of calls for metrics. Its methods are called often and must not
+// block.
 type Counts interface {
 	// Forwarded is called for each call that was sent to another node, with the method without
 	// its first slash, or "http", and the name of the returned status, for example OK, or
@@ -28,13 +29,14 @@ func (uncounted) Forwarded(string, string) {}
 func (uncounted) Retried(string)           {}
 func (uncounted) NoOwner(string)           {}
 
-// httpMethod stands for requests to agents, whose method was not parsed yet.
+// httpMethod is the method name in the metrics for requests to agents, whose method is not known.
 const httpMethod = "http"
 
-// forwarded takes note of a call at another node, and names that to its caller.
+// forwarded counts a call that was sent to another node. If that node answered, a trailer names it
+// to the caller.
 func (r *Router) forwarded(ctx context.Context, method string, to Peer, err error) {
 	r.cfg.Counts.Forwarded(strings.TrimPrefix(method, "/"), outcome(err))
-	// A command of a stream has no trailer.
+	// A call that was made for a command of a worker's stream has no trailer of its own.
 	if of, _ := grpc.Method(ctx); of == method && (err == nil || outcomeOf(err) == final) {
 		_ = grpc.SetTrailer(ctx, metadata.Pairs(OwnerTrailer, to.Address))
 	}

@@ -13,31 +13,33 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Reasons that say that a call is to be made elsewhere or again.
+// Error reasons after which the router may make a call at another node, or again.
 const (
 	reasonNotOwner = "NOT_OWNER"
 	reasonDraining = "DRAINING"
 	reasonUnknown  = apierror.CommitUnknown
-	// PeerUnknown: the calling node has no row any more; the call was not begun.
+	// PeerUnknown refuses a call of a node that has no row in the cluster any more. The call was
+	// not begun.
 	PeerUnknown = "PEER_UNKNOWN"
-	// reasonBroken is no word of the contract: the connection to a node ended.
+	// reasonBroken means that the connection to a node ended. It is not part of the contract;
+	// callers never get it.
 	reasonBroken = "CONNECTION_BROKEN"
 )
 
-// Unsent is the reason why a call did not reach another node: it was not begun.
+// Unsent is the error of a call that was never sent to the other node, so it was not begun.
 type Unsent struct{ Cause error }
 
 func (u *Unsent) Error() string { return "route: not sent: " + u.Cause.Error() }
 func (u *Unsent) Unwrap() error { return u.Cause }
 
-// NotOwner says that the partition is not this node's. Callers never hear it.
+// NotOwner returns the error NOT_OWNER: this node does not own the partition. Clients never get it.
 func NotOwner() error {
 	return &machine.Error{
 		Code: machine.CodeUnavailable, Reason: reasonNotOwner, RetryAfter: int64(time.Second), Message: "another node has the partition, or none",
 	}
 }
 
-// noOwner says that no node had the partition for too long.
+// noOwner returns the error NO_OWNER: the partition had no owner for longer than OwnerTimeout.
 func noOwner() error {
 	return &machine.Error{
 		Code: machine.CodeUnavailable, Reason: "NO_OWNER", RetryAfter: int64(time.Second),
@@ -45,7 +47,7 @@ func noOwner() error {
 	}
 }
 
-// lost says that a call may have been made by a node that went away.
+// lost returns the error COMMIT_UNKNOWN: the node went away, and may have executed the call.
 func lost() error {
 	return &machine.Error{
 		Code: machine.CodeUnavailable, Reason: reasonUnknown, RetryAfter: int64(time.Second),
@@ -53,7 +55,7 @@ func lost() error {
 	}
 }
 
-// broken says that a stream ended with its node.
+// broken returns the error OWNER_LOST: a stream or a read ended because its node went away.
 func broken() error {
 	return &machine.Error{
 		Code: machine.CodeUnavailable, Reason: apierror.OwnerLost, RetryAfter: int64(time.Second),
@@ -61,7 +63,8 @@ func broken() error {
 	}
 }
 
-// interrupted is the end of a stream in the middle.
+// interrupted returns the error of a stream that ended after some messages: DRAINING if that was
+// the cause, otherwise OWNER_LOST.
 func interrupted(err error) error {
 	if reasonOf(err) == reasonDraining {
 		return err
@@ -76,7 +79,7 @@ func draining() error {
 	}
 }
 
-// failed is an error of a partition whose store failed, or whose lease may have ended.
+// failed wraps the error of a call whose partition has a failed store or may have lost its lease.
 type failed struct{ cause error }
 
 func (f *failed) Error() string { return f.cause.Error() }
@@ -94,7 +97,8 @@ func wrapIfFailed(home Backend, err error) error {
 	}
 }
 
-// reasonOf is the reason that an error names, of this process or of another one.
+// reasonOf returns the error reason of err, from this process or from another node. It is empty
+// if there is none.
 func reasonOf(err error) string {
 	if refusal, ok := errors.AsType[*machine.Error](err); ok {
 		return refusal.Reason
@@ -117,15 +121,15 @@ func reasonOf(err error) string {
 	return ""
 }
 
-// callOutcome is what an error reveals about its call.
+// callOutcome is what an error reveals about the call: whether a node has executed it.
 type callOutcome uint8
 
 const (
-	// final: it is the answer.
+	// final means that the error is the answer of the call.
 	final callOutcome = iota
-	// notStarted: the call was not begun where it was tried.
+	// notStarted means that the node has not begun the call.
 	notStarted
-	// unknown: it may have been, and its node is gone.
+	// unknown means that the node may have begun the call, and is gone.
 	unknown
 )
 
@@ -148,14 +152,14 @@ func outcomeOf(err error) callOutcome {
 	return final
 }
 
-// toClientError returns the error for the client when there is no other try.
+// toClientError returns the error that the client gets when the router does not try again.
 func toClientError(err error, changes bool) error {
 	switch outcomeOf(err) {
 	case notStarted:
 		return noOwner()
 	case unknown:
 		if _, named := status.FromError(err); changes && named && reasonOf(err) == reasonUnknown {
-			return err // in its own words
+			return err // the store's own error says more
 		}
 		if changes {
 			return lost()
@@ -165,8 +169,8 @@ func toClientError(err error, changes bool) error {
 	return err
 }
 
-// ended returns why a context is over, by its cause. An unknown outcome is the more important
-// error.
+// ended returns the cause for which the router ended the context of a call, or err if the router
+// did not end it. An unknown outcome is more important than the cause, and is kept.
 func ended(ctx context.Context, err error) error {
 	if err == nil || !isEnded(ctx) || reasonOf(err) == reasonUnknown {
 		return err
@@ -174,14 +178,14 @@ func ended(ctx context.Context, err error) error {
 	return context.Cause(ctx)
 }
 
-// isEnded: a context was ended by a refusal, and not by its caller.
+// isEnded reports whether the router ended the context with an error, not its caller.
 func isEnded(ctx context.Context) bool {
 	_, refused := errors.AsType[*machine.Error](context.Cause(ctx))
 	return refused
 }
 
-// lostIfDraining is the end of a stream that is made once and has sent no message: the
-// partition may have executed the call already.
+// lostIfDraining converts the error DRAINING of a stream that must not be repeated and has sent
+// no message. The partition may have executed the call already, so the outcome is unknown.
 func lostIfDraining(err error) error {
 	if reasonOf(err) == reasonDraining {
 		return lost()

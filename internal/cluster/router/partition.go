@@ -8,9 +8,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 )
 
-// partOf returns the partition of a request: that of its namespace, or the one that it names. A
-// request without either, or with an unknown one, belongs to the first partition, which refuses
-// unknown ones.
+// partOf returns the partition of a request: the one that the request names, or that of its
+// namespace. A request without either belongs to the first partition. A request with an unknown
+// namespace belongs to a partition that refuses it.
 func (r *Router) partOf(ctx context.Context, req any) int32 {
 	if in, ok := req.(*pawlv1.BackupRequest); ok && r.hasPart(in.GetPartition()) {
 		return int32(in.GetPartition())
@@ -32,7 +32,7 @@ func (r *Router) partOfAgent(ctx context.Context, of tenant) (int32, error) {
 	return r.partOf(ctx, of), r.served(ctx, of)
 }
 
-// served refuses a request of a namespace that does not exist.
+// served returns an error if the request names a namespace that does not exist.
 func (r *Router) served(ctx context.Context, req any) error {
 	if space := auth.SpaceOf(ctx, req); space != "" {
 		return r.cfg.Served(ctx, space)
@@ -44,8 +44,8 @@ func (r *Router) hasPart(number uint32) bool {
 	return slices.ContainsFunc(r.known(), func(p Partition) bool { return uint32(p.Number) == number })
 }
 
-// tenant is the tenant of a request over HTTP, as far as the request names it.
+// tenant is the A2A tenant that an HTTP request names; empty if it names none.
 type tenant string
 
-// GetTenant is the method of requests to agents.
+// GetTenant makes tenant readable in the same way as a protobuf request to an agent.
 func (t tenant) GetTenant() string { return string(t) }

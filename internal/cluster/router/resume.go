@@ -8,7 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
 )
 
-// Fields of a response of StreamTransitions, and of what it has.
+// Field numbers of StreamTransitionsResponse and of its parts. The router reads the position from
+// the encoded bytes, without decoding whole messages.
 const (
 	recordField       protowire.Number = 1
 	heartbeatField    protowire.Number = 2
@@ -17,16 +18,17 @@ const (
 	cursorOfHeartbeat protowire.Number = 1
 )
 
-// streamPosition is the position of a reader of StreamTransitions. The zero value: it got no
-// message.
+// streamPosition is the position of a reader of StreamTransitions. The zero value means that the
+// reader got no message.
 type streamPosition struct {
-	// cursor is the newest one; "" = there was none.
+	// cursor is the newest cursor that the reader got; empty if it got none.
 	cursor string
-	// output is the last piece of output, nil if there was none.
+	// output is the position of the last piece of output that the reader got; nil if it got none.
 	output *pawlv1.OutputPosition
 }
 
-// advance moves the position after a response, which other readers may share.
+// advance moves the position after a response. It does not change the response, which other
+// readers may share.
 func (p *streamPosition) advance(m any) {
 	switch m := m.(type) {
 	case *pawlv1.StreamTransitionsResponse:
@@ -62,7 +64,7 @@ func (p *streamPosition) advanceOutput(piece *pawlv1.OutputChunk) {
 	}
 }
 
-// fieldOf is the first field of that number, which has bytes; nil: there is none.
+// fieldOf returns the bytes of the first field with the wanted number, or nil if there is none.
 func fieldOf(wire []byte, want protowire.Number) []byte {
 	for len(wire) > 0 {
 		number, kind, n := protowire.ConsumeTag(wire)
@@ -82,8 +84,9 @@ func fieldOf(wire []byte, want protowire.Number) []byte {
 	return nil
 }
 
-// resumed returns the request that continues after the last sent message. A stream from now
-// opens with a heartbeat, so that its position is known before a transition can be missed.
+// resumed returns the request that continues after the last message that was sent to the reader.
+// A stream that begins "from now" first sends a heartbeat, so that its position is known before
+// the reader could miss a record.
 func (m *Method) resumed(req proto.Message, told *outlet) proto.Message {
 	in, ok := req.(*pawlv1.StreamTransitionsRequest)
 	if !ok {

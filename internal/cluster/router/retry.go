@@ -6,22 +6,23 @@ import (
 	"time"
 )
 
-// retrier makes the tries of one call: at this node, then at the next owner, until there is an
-// answer, no retry is allowed, or the partition had no owner for too long. Not safe for
-// concurrent use.
+// retrier controls the tries of one call. It ends when there is an answer, when the call must not
+// be repeated, or when the partition had no owner for OwnerTimeout. Not safe for concurrent use.
 type retrier struct {
 	r      *Router
 	ctx    context.Context //nolint:containedctx // it is the call's
 	part   int32
 	method string
-	// failures counts those that failed in a row; since is when the first of them did, began when the last began.
+	// failures counts the failed tries in a row. since is when the first of them failed, began
+	// when the present try began.
 	failures     int
 	since, began time.Time
-	// moved and came are closed when it is worth another try. Most calls have one: they are
-	// nil before, and the pause is short then.
+	// moved and came are closed when another try may succeed: the owners changed, or this node
+	// opened the partition. They are nil before the first failure, because most calls need one try.
 	moved, came <-chan struct{}
 	over        bool
-	// timedOut: it waited in vain; unsure: a try before may have taken effect.
+	// timedOut means that the partition had no owner for too long. mayHaveExecuted means that an
+	// earlier try may have taken effect.
 	timedOut, mayHaveExecuted bool
 }
 
@@ -29,11 +30,11 @@ func (r *Router) newRetrier(ctx context.Context, part int32, method string) *ret
 	return &retrier{r: r, ctx: ctx, part: part, method: method}
 }
 
-// pauses are the waits between tries without news of the owner: it may be the known one, not
-// yet ready.
+// pauses are the waits after the first, second and later failures if nothing reports a new owner.
+// They begin short, because the known owner may be just about to open the partition.
 var pauses = []time.Duration{2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond}
 
-// next waits until it is worth another try; false: there is none.
+// next waits until another try may succeed. It returns false if there is no other try.
 func (t *retrier) next() bool {
 	if t.over {
 		return false
@@ -45,12 +46,13 @@ func (t *retrier) next() bool {
 	if t.failures > 0 {
 		t.moved, t.came = t.r.cfg.Directory.Changed(), t.r.cfg.Slots.At(t.part).Changed()
 	}
-	// The outcome is then that of failed.
+	// There is no other try unless failed allows it.
 	t.over, t.began = true, time.Now()
 	return true
 }
 
-// failed takes note of how a try ended. again: a call that may have been begun may be made again.
+// failed records the error of a try. again says that a call that a node may have begun may be
+// repeated.
 func (t *retrier) failed(err error, again bool) {
 	if err == nil || t.ctx.Err() != nil {
 		return
@@ -76,11 +78,11 @@ func (t *retrier) failed(err error, again bool) {
 	t.r.cfg.Directory.Refresh()
 }
 
-// resetTimeout takes note that the call was on its way for a while: its patience is new.
+// resetTimeout lets the call wait for an owner for the full OwnerTimeout again.
 func (t *retrier) resetTimeout() { t.failures = 0 }
 
-// drainOwnerTimeout is how long a call waits for the next owner while the server drains: a
-// handover takes less, and there may be no next owner.
+// drainOwnerTimeout is how long a call waits for the next owner while the server drains. A
+// handover takes less time, and there may be no next owner.
 const drainOwnerTimeout = time.Second
 
 func (t *retrier) pause() bool {
@@ -112,7 +114,7 @@ func (t *retrier) cancelledByDrain(err error) bool {
 	return reasonOf(context.Cause(t.ctx)) == reasonDraining && outcomeOf(err) != notStarted
 }
 
-// toClientError returns the error for the client.
+// toClientError returns the error that the client gets after the last try.
 func (t *retrier) toClientError(err error, changes bool) error {
 	if t.ctx.Err() != nil {
 		return ended(t.ctx, t.ctx.Err())

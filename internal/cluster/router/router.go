@@ -11,40 +11,41 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
 )
 
-// Peer is another node.
+// Peer identifies another node of the cluster.
 type Peer struct {
 	ID string
-	// Address is HOST:PORT of its port of peers.
+	// Address is HOST:PORT of the port on which the node accepts calls of other nodes.
 	Address string
-	// Key is the SHA-256 of its certificate.
+	// Key is the SHA-256 of the node's certificate.
 	Key [32]byte
 }
 
-// Directory knows which nodes have the partitions.
+// Directory knows which node owns each partition.
 type Directory interface {
 	// Owner returns the other node that owns a partition; false: it has no owner, or this node
 	// is the owner.
 	Owner(part int32) (Peer, bool)
-	// Owners are the other nodes that have any, each once. all: every partition has an owner, this
-	// node included.
+	// Owners returns the other nodes that own partitions, each once. all means that every
+	// partition has an owner; it may be this node.
 	Owners() (owners []Peer, all bool)
 	// NonEmpty returns the partitions that have rows, by number, on all nodes.
 	NonEmpty() []int32
-	// Changed is closed when any of that changes.
+	// Changed returns a channel that is closed when an owner changes.
 	Changed() <-chan struct{}
-	// Refresh asks again, soon. It is called often.
+	// Refresh makes the directory read the owners again soon. It may be called often.
 	Refresh()
 }
 
-// Peers reach partitions at other nodes. Errors are those of the remote partition, NOT_OWNER,
-// [Unsent], or of the connection: UNAVAILABLE without a reason.
+// Peers makes calls at other nodes. It returns the errors of the remote partition, NOT_OWNER,
+// [Unsent], or an error of the connection: UNAVAILABLE without a reason.
 type Peers interface {
-	// Call returns the bytes of the answer as they came, [sent.Message].
+	// Call makes a unary call. The answer is an encoded.Message, the unchanged bytes.
 	Call(ctx context.Context, to Peer, part int32, method string, req any) (any, error)
-	// Stream opens a stream; it receives into *[sent.Message]. Its header and trailer have
-	// what is for the caller alone.
+	// Stream opens a stream that receives into *encoded.Message. Its header and trailer contain
+	// only metadata that is meant for the caller.
 	Stream(ctx context.Context, to Peer, part int32, method string) (grpc.ClientStream, error)
-	// Transport carries requests over HTTP. NOT_OWNER is an answer with [RefusedHeader].
+	// Transport returns a transport for HTTP requests to a partition of the node. An answer with
+	// [RefusedHeader] means that the node has not begun the request.
 	Transport(to Peer, part int32) http.RoundTripper
 }
 
@@ -52,10 +53,11 @@ type Peers interface {
 type Config struct {
 	Slots     *Slots
 	Directory Directory
-	// Served refuses a namespace that this node does not serve, because a single partition does
-	// not know all names. Default: it serves all.
+	// Served returns an error for a namespace that this node does not serve. The router checks
+	// it, because a single partition does not know all names. Default: every namespace is served.
 	Served func(ctx context.Context, namespace string) error
-	// Partitions have the namespaces that this node serves, by number. Default: the first one.
+	// Partitions are the partitions with the namespaces that this node serves, sorted by number.
+	// Default: the first partition.
 	Partitions []Partition
 	// Address returns the address of this node for other nodes. Default: none.
 	Address func() string
@@ -63,37 +65,37 @@ type Config struct {
 	// Parts returns the partition of a namespace. For an unknown namespace it returns one that
 	// refuses the call. Default: the first one.
 	Parts func(namespace string) int32
-	// Tenant is the tenant that a request to an agent over HTTP names, "" = none. It is given as
-	// much of the body as is kept. Default: none.
+	// Tenant returns the A2A tenant that an HTTP request names, or "". It gets the kept part of
+	// the body. Default: "".
 	Tenant func(r *http.Request, body []byte) string
-	// Counts gets the metrics; nil = none.
+	// Counts receives the metrics. Default: none.
 	Counts Counts
-	// OwnerTimeout limits the wait of a call for the partition's owner. Default 10 s.
+	// OwnerTimeout is how long a call waits for an owner of its partition. Default 10 s.
 	OwnerTimeout time.Duration
-	// BodyBytes limits the part of a request over HTTP that is kept for a repeat. Default 4
-	// MiB.
+	// BodyBytes limits the part of an HTTP request's body that is kept for a repeat. Default
+	// 4 MiB.
 	BodyBytes int64
 }
 
-// Router takes calls to the node that has their partition. Safe for concurrent use.
+// Router sends each call to the node that owns its partition. Safe for concurrent use.
 type Router struct {
 	cfg Config
-	// drains is closed when what waits is to end instead of going elsewhere; lasting are the
-	// calls that this ends.
+	// drains is closed when the server drains: calls that wait then end and are not sent to
+	// another node. lasting holds the long calls, which end then too.
 	drains    chan struct{}
 	drainOnce sync.Once
 	lasting   group
 }
 
-// Words of the answer of another node.
+// Names of metadata in an answer.
 const (
-	// OwnerTrailer names the node that has answered, where it was another one.
+	// OwnerTrailer has the address of the node that answered, if it is not the called one.
 	OwnerTrailer = "pawl-owner"
-	// RefusedHeader marks an answer over HTTP to a call that was not begun, with a reason.
+	// RefusedHeader marks an HTTP answer to a request that was not begun. Its value is the reason.
 	RefusedHeader = "Pawl-Refused"
 )
 
-// New makes one.
+// New returns a router.
 func New(cfg Config) *Router {
 	if cfg.OwnerTimeout == 0 {
 		cfg.OwnerTimeout = 10 * time.Second
@@ -122,7 +124,7 @@ func New(cfg Config) *Router {
 	return &Router{cfg: cfg, drains: make(chan struct{})}
 }
 
-// Drain ends what lasts, since the server does: streams with DRAINING. Calls go on.
+// Drain prepares the end of the server: streams end with DRAINING. Other calls continue.
 func (r *Router) Drain() {
 	r.drainOnce.Do(func() { close(r.drains) })
 	r.lasting.end(draining())
@@ -137,7 +139,7 @@ func (r *Router) isDraining() bool {
 	}
 }
 
-// Unary implements the edge's router.
+// Unary routes a unary call. It implements grpcapi.Router.
 func (r *Router) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	m := methods[info.FullMethod]
 	if m == nil {
@@ -157,15 +159,15 @@ func (r *Router) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	return r.call(ctx, info.FullMethod, req)
 }
 
-// call makes a unary call at the node that owns its partition at that time.
+// call makes a unary call at the partition that the request belongs to.
 func (r *Router) call(ctx context.Context, method string, req any) (any, error) {
 	return r.callAt(ctx, r.partOf(ctx, req), method, req)
 }
 
-// callAt makes a unary call that is about a partition.
+// callAt makes a unary call at a partition, and repeats it as the rule of the method allows.
 func (r *Router) callAt(ctx context.Context, part int32, method string, req any) (resp any, err error) {
 	m := methods[method]
-	if m.agents { // a message may wait for its task for long
+	if m.agents { // SendMessage may wait long for its task
 		in, leave := r.lasting.enter(ctx)
 		defer leave()
 		ctx = in
@@ -191,7 +193,7 @@ func (r *Router) callAt(ctx context.Context, part int32, method string, req any)
 	return resp, nil
 }
 
-// once makes a call where its partition is believed to be.
+// once tries a call at the node that owns the partition as far as this node knows.
 func (r *Router) once(ctx context.Context, part int32, method string, req any) (any, error) {
 	resp, here, err := r.cfg.Slots.At(part).call(ctx, method, req)
 	if here {
@@ -204,7 +206,7 @@ func (r *Router) once(ctx context.Context, part int32, method string, req any) (
 	return resp, err
 }
 
-// elsewhere makes a call at the node that has its partition.
+// elsewhere makes a call at the other node that owns the partition.
 func (r *Router) elsewhere(ctx context.Context, part int32, method string, call func(to Peer) error) error {
 	to, ok := r.cfg.Directory.Owner(part)
 	if !ok {
@@ -213,14 +215,15 @@ func (r *Router) elsewhere(ctx context.Context, part int32, method string, call 
 	err := call(to)
 	r.forwarded(ctx, method, to, err)
 	if reasonOf(err) == apierror.OwnerLost {
-		// The lease may have ended, or the handover did not wait for a slow reader. The
-		// messages of a stream were sent in order, so that the next one continues after them.
+		// The node's lease may have ended, or its handover did not wait for a slow reader. The
+		// messages of the stream came in order, so the next owner can continue after them.
 		return &failed{err}
 	}
 	return err
 }
 
-// Local makes a call at a partition of this node; NOT_OWNER: the node does not own it.
+// Local makes a call at a partition of this node. It returns NOT_OWNER if this node does not own
+// the partition.
 func (r *Router) Local(ctx context.Context, part int32, method string, req any) (any, error) {
 	resp, here, err := r.cfg.Slots.At(part).call(ctx, method, req)
 	if !here {
@@ -229,7 +232,7 @@ func (r *Router) Local(ctx context.Context, part int32, method string, req any) 
 	return resp, err
 }
 
-// LocalStream is Local for a stream.
+// LocalStream makes a streaming call at a partition of this node, like Local.
 func (r *Router) LocalStream(part int32, method string, stream grpc.ServerStream) error {
 	here, err := r.cfg.Slots.At(part).stream(stream.Context(), method, func(ctx context.Context) grpc.ServerStream { return &within{stream, ctx} })
 	if !here {
@@ -238,7 +241,7 @@ func (r *Router) LocalStream(part int32, method string, stream grpc.ServerStream
 	return err
 }
 
-// LocalHTTP is Local for a request to an agent.
+// LocalHTTP serves a request to an agent at a partition of this node, like Local.
 func (r *Router) LocalHTTP(part int32, w http.ResponseWriter, req *http.Request) {
 	if !r.cfg.Slots.At(part).serve(req.Context(), w, req.WithContext) {
 		w.Header().Set(RefusedHeader, reasonNotOwner)
@@ -246,7 +249,7 @@ func (r *Router) LocalHTTP(part int32, w http.ResponseWriter, req *http.Request)
 	}
 }
 
-// within is a stream in another context.
+// within is a stream with another context.
 type within struct {
 	grpc.ServerStream
 	ctx context.Context //nolint:containedctx // it is the stream's

@@ -15,43 +15,51 @@ import (
 	"github.com/pawl-dev/pawl/internal/policy"
 )
 
-// Rule says how a method is routed and when a call that may have been begun is made again.
+// Rule says how the router handles the calls of a method: where it makes a call, and whether it
+// repeats a call that a node may have begun and then lost (the node died, or its lease ended).
 type Rule uint8
 
-// The rules. A call that was not begun is made again under all of them.
+// The rules. Under every rule the router repeats a call that no node has begun.
 const (
-	// ReadOnly: the call changes no state and may be retried.
+	// ReadOnly is for a unary call that changes no state. The router repeats it.
 	ReadOnly Rule = iota + 1
-	// Idempotent: the same request twice does what it does once, and is made again.
+	// Idempotent is for a unary call that has the same effect if it is made twice. The router
+	// repeats it.
 	Idempotent
-	// IdempotentByKey: it is made again if the request has one of the ids by which a repeat is known.
+	// IdempotentByKey is for a unary call whose repeat the runtime recognizes by an id. The
+	// router repeats it only if the request has such an id, for example an event_id.
 	IdempotentByKey
-	// NoRetry: it is never made again.
+	// NoRetry is for a call whose repeat would take effect twice or return a wrong answer. The
+	// router never repeats it once a node may have begun it.
 	NoRetry
-	// RetryUntilFirst: a stream that reads. It is opened again until it has sent its first
-	// message.
+	// RetryUntilFirst is for a stream that reads. The router repeats it until the caller has
+	// received the first message.
 	RetryUntilFirst
-	// ResumeStream: a stream that continues after the last sent message.
+	// ResumeStream is for a stream that reads from a position. The router repeats it from the
+	// position after the last message that the caller has received.
 	ResumeStream
-	// RetryRemaining: a retry continues for the rest of the call's time.
+	// RetryRemaining is for WaitRun. The router repeats it, and waits for the rest of the time that
+	// the request asks for.
 	RetryRemaining
-	// Bidi: both sides send; it ends with its node.
+	// Bidi is for a stream on which both sides send. The router repeats it until a node has
+	// begun it. After that, the stream ends if its node ends.
 	Bidi
-	// FanOut: it reads all partitions, and is made at each.
+	// FanOut is for a call that reads all partitions. The router makes it at each partition,
+	// one after the other, and merges the answers. It repeats the call of a partition.
 	FanOut
-	// NodeInfo: the router knows the answer, which is about this node.
+	// NodeInfo is for a call about this node. The router answers it itself.
 	NodeInfo
 )
 
-// Services are the routed services.
+// Services are the gRPC services whose calls the router routes.
 var Services = []*grpc.ServiceDesc{
 	&pawlv1.PackService_ServiceDesc, &pawlv1.RunService_ServiceDesc, &pawlv1.ControlService_ServiceDesc,
 	&pawlv1.DeliveryService_ServiceDesc, &pawlv1.StoreService_ServiceDesc, &pawlv1.WorkerService_ServiceDesc,
 	&a2apb.A2AService_ServiceDesc,
 }
 
-// rules has the methods that change state, stream, or are about all partitions; all others
-// read.
+// rules has the rule of each method that changes state, streams, or is about all partitions. A
+// method without a row is ReadOnly.
 var rules = map[string]Rule{
 	pawlv1.PackService_RegisterPack_FullMethodName: Idempotent,
 
@@ -65,9 +73,9 @@ var rules = map[string]Rule{
 	pawlv1.RunService_WriteOutput_FullMethodName:       IdempotentByKey,
 	pawlv1.RunService_SuspendTurn_FullMethodName:       IdempotentByKey,
 	pawlv1.RunService_RequestStep_FullMethodName:       IdempotentByKey,
-	pawlv1.RunService_ResolveStep_FullMethodName:       Idempotent, // a duplicate by the step
+	pawlv1.RunService_ResolveStep_FullMethodName:       Idempotent, // the runtime recognizes a repeat by the step
 	pawlv1.RunService_RequestModel_FullMethodName:      NoRetry,
-	pawlv1.RunService_AnswerModel_FullMethodName:       Idempotent, // a duplicate by the attempt
+	pawlv1.RunService_AnswerModel_FullMethodName:       Idempotent, // the runtime recognizes a repeat by the attempt
 	pawlv1.RunService_UpdateModelCall_FullMethodName:   Idempotent,
 	pawlv1.RunService_PauseRun_FullMethodName:          IdempotentByKey,
 	pawlv1.RunService_ResumeRun_FullMethodName:         IdempotentByKey,
@@ -87,9 +95,9 @@ var rules = map[string]Rule{
 	pawlv1.ControlService_StopRun_FullMethodName:     IdempotentByKey,
 	pawlv1.ControlService_RaiseBudget_FullMethodName: IdempotentByKey,
 
-	// A repeat of the other methods of DeliveryService would report a removed webhook as
-	// missing, or overwrite one that another caller has changed or deleted in between. That is
-	// no answer to a call that was made once.
+	// A repeat of the methods below, except AckConsumer, could return a wrong answer: it would
+	// not find the webhook that the first try removed, or overwrite one that another caller has
+	// changed in between.
 	pawlv1.DeliveryService_AckConsumer_FullMethodName:       Idempotent,
 	pawlv1.DeliveryService_PutWebhook_FullMethodName:        NoRetry,
 	pawlv1.DeliveryService_DeleteConsumer_FullMethodName:    NoRetry,
@@ -97,7 +105,8 @@ var rules = map[string]Rule{
 	pawlv1.DeliveryService_ResendDeadLetter_FullMethodName:  NoRetry,
 	pawlv1.DeliveryService_DiscardDeadLetter_FullMethodName: NoRetry,
 
-	// A backup that has begun has left the store: the audit has a line of it.
+	// The router does not repeat a backup that has sent data: the data has left the store, and
+	// the audit log has a line about it.
 	pawlv1.StoreService_Backup_FullMethodName:         RetryUntilFirst,
 	pawlv1.StoreService_CheckStore_FullMethodName:     FanOut,
 	pawlv1.StoreService_GetStoreStats_FullMethodName:  FanOut,
@@ -106,7 +115,7 @@ var rules = map[string]Rule{
 
 	pawlv1.WorkerService_Work_FullMethodName: Bidi,
 
-	a2apb.A2AService_SendMessage_FullMethodName:                      IdempotentByKey, // by the header
+	a2apb.A2AService_SendMessage_FullMethodName:                      IdempotentByKey, // the id is the header Idempotency-Key
 	a2apb.A2AService_SendStreamingMessage_FullMethodName:             NoRetry,
 	a2apb.A2AService_SubscribeToTask_FullMethodName:                  RetryUntilFirst,
 	a2apb.A2AService_CancelTask_FullMethodName:                       NoRetry,
@@ -114,43 +123,46 @@ var rules = map[string]Rule{
 	a2apb.A2AService_DeleteTaskPushNotificationConfig_FullMethodName: NoRetry,
 }
 
-// repeated are reasons by which a repeat is known to have been done already.
+// repeated maps a method to the error reason that a repeated call gets if the first try took
+// effect. The router then answers the call with success.
 var repeated = map[string]string{
-	// Another acknowledgement of the consumer has come in between.
+	// A later acknowledgement of the same consumer has come in between.
 	pawlv1.DeliveryService_AckConsumer_FullMethodName: "CURSOR_BEHIND",
 }
 
-// Method has the routing of one method.
+// Method has the routing of one gRPC method.
 type Method struct {
 	Rule Rule
-	// Changes: what it does stays.
+	// Changes means that the method changes stored state. If the outcome of its call is unknown,
+	// the caller gets COMMIT_UNKNOWN.
 	Changes bool
 	in, out protoreflect.MessageType
-	// done is the reason that a repeated call gets where the call was made; empty: it gets the
-	// answer.
+	// done is the method's reason in repeated, or empty.
 	done string
-	// ids are the fields of the request by which a repeat is known.
+	// ids are the fields of the request by which the runtime recognizes a repeat.
 	ids []protoreflect.FieldDescriptor
-	// asks, answers: its caller, its server streams. agents: it is A2A's.
+	// asks means that the client sends a stream, answers that the server does. agents means
+	// that the method belongs to the A2A service.
 	asks, answers, agents bool
 }
 
-// NewRequest makes an empty request.
+// NewRequest returns a new empty request of the method.
 func (m *Method) NewRequest() proto.Message { return m.in.New().Interface() }
 
-// NewResponse makes an empty response.
+// NewResponse returns a new empty response of the method.
 func (m *Method) NewResponse() proto.Message { return m.out.New().Interface() }
 
-// Streams says whether it is no unary method.
+// Streams reports whether the method streams in at least one direction.
 func (m *Method) Streams() bool { return m.asks || m.answers }
 
-// mayBlock: it is unary, and may wait.
+// mayBlock reports whether a unary call of the method may wait for a run or a task.
 func (m *Method) mayBlock() bool { return m != nil && (m.Rule == RetryRemaining || m.agents) }
 
-// MethodOf returns the routing of a method, nil if it is not routed.
+// MethodOf returns the routing of a method, or nil if the router does not route it. The name is
+// the full one, for example /pawl.v1.RunService/StartRun.
 func MethodOf(name string) *Method { return methods[name] }
 
-// methods are all by the names that gRPC gives them.
+// methods has all routed methods by their full gRPC names.
 var methods = func() map[string]*Method {
 	changes := map[string]bool{}
 	for _, op := range policy.Operations {
@@ -206,7 +218,7 @@ func (m *Method) retryable(ctx context.Context, req any) bool {
 	return false
 }
 
-// hasID: the request has an id by which its repeat is known.
+// hasID reports whether the request has an id by which the runtime recognizes a repeat.
 func (m *Method) hasID(req any) bool {
 	message, ok := req.(proto.Message)
 	if !ok {

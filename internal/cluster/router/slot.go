@@ -9,22 +9,22 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Backend is an open partition whose services take calls.
+// Backend is an open partition whose services execute calls.
 type Backend interface {
 	// Call calls a unary method by its full name.
 	Call(ctx context.Context, method string, req any) (any, error)
-	// Stream calls a method that streams.
+	// Stream calls a streaming method by its full name.
 	Stream(method string, stream grpc.ServerStream) error
 	// ServeHTTP serves a request to an agent.
 	ServeHTTP(w http.ResponseWriter, r *http.Request)
-	// End ends streams and waits with DRAINING. Calls that change state go on.
+	// End ends streams and waiting calls with DRAINING. Calls that change state continue.
 	End()
-	// Failed is closed when the partition's store takes no more commits.
+	// Failed returns a channel that is closed when the partition's store accepts no more commits.
 	Failed() <-chan struct{}
 }
 
-// Slot holds the backend of a partition while this node owns it. Safe for concurrent use. See
-// [Slots].
+// Slot holds the backend of a partition while this node owns the partition. [Slots] has one for
+// each partition. Safe for concurrent use.
 type Slot struct {
 	mu sync.Mutex
 	// active is nil while this node does not own the partition.
@@ -33,7 +33,7 @@ type Slot struct {
 	changed chan struct{}
 	// onChange is called when changed is closed.
 	onChange func()
-	// until is when the lease may end, by the monotonic clock; zero: never.
+	// until is when the lease may end, by the monotonic clock. Zero means never.
 	until      time.Time
 	leaseTimer *time.Timer
 }
@@ -45,12 +45,11 @@ type activePartition struct {
 	inFlight int
 	// drained is closed when a detached backend has no running call.
 	drained chan struct{}
-	// lasting are the calls that end when the lease may have ended: with OWNER_LOST, because
-	// they were begun.
+	// lasting holds the calls that end with OWNER_LOST when the lease may have ended.
 	lasting group
 }
 
-// newSlot makes an empty slot.
+// newSlot returns an empty slot that calls told when its state changes.
 func newSlot(told func()) *Slot { return &Slot{changed: make(chan struct{}), onChange: told} }
 
 // Attach opens a backend to calls. The slot must be empty.
@@ -108,7 +107,7 @@ func (s *Slot) Has() bool {
 	return s.open()
 }
 
-// InFlight counts the running calls.
+// InFlight returns the number of running calls.
 func (s *Slot) InFlight() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,7 +119,7 @@ func (s *Slot) InFlight() int {
 
 func (s *Slot) open() bool { return s.active != nil && !s.active.leaving && !s.expired() }
 
-// acquire keeps the backend open until [Slot.release]; nil: there is none.
+// acquire keeps the backend open until [Slot.release]. It returns nil if the slot takes no calls.
 func (s *Slot) acquire() *activePartition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,9 +139,9 @@ func (s *Slot) release(from *activePartition) {
 	}
 }
 
-// Detach closes the backend to calls, ends waiting calls and waits for the answers of all
-// others. If ctx ends first, it returns the context's error and aborts the remaining streams.
-// In both cases the caller then owns the backend; nil: there was none.
+// Detach closes the backend to new calls, ends waiting calls and waits for the answers of all
+// others. If ctx ends first, it aborts the remaining streams and returns the context's error. In
+// both cases the caller then owns the returned backend. It is nil if there was none.
 func (s *Slot) Detach(ctx context.Context) (Backend, error) {
 	s.mu.Lock()
 	now := s.active
@@ -169,11 +168,11 @@ func (s *Slot) Detach(ctx context.Context) (Backend, error) {
 	return now.backend, err
 }
 
-// bindToLease ends an entered call with the lease, and with the partition if the handover does
-// not wait for the call.
+// bindToLease returns a context that ends when the lease may have ended, or when a handover stops
+// waiting for the call. leave releases it.
 func (s *Slot) bindToLease(ctx context.Context, at *activePartition) (in context.Context, leave func()) {
 	in, leave = at.lasting.enter(ctx)
-	if s.isGone(at) { // in between
+	if s.isGone(at) { // the lease ended after acquire
 		at.lasting.end(&failed{broken()})
 	}
 	return in, leave
@@ -186,8 +185,8 @@ func (s *Slot) isGone(at *activePartition) bool {
 	return s.expired() || s.active != at
 }
 
-// classify returns the error of a call whose partition was closed under it, after a timeout, or
-// whose store failed: that is no answer. A refusal stays valid.
+// classify marks an error as [failed] if the partition was closed during the call, or its store
+// failed: then err is not the answer of the call. An error with a reason stays unchanged.
 func (s *Slot) classify(at *activePartition, err error) error {
 	if err != nil && reasonOf(err) == "" && s.isGone(at) {
 		return &failed{err}
@@ -195,8 +194,8 @@ func (s *Slot) classify(at *activePartition, err error) error {
 	return wrapIfFailed(at.backend, err)
 }
 
-// call makes a unary call at the backend. A call that may wait gets a context that ends with
-// the lease. false: there is no backend.
+// call makes a unary call at the backend. A call that may block gets a context that ends with the
+// lease. here is false if the slot takes no calls.
 func (s *Slot) call(ctx context.Context, method string, req any) (resp any, here bool, err error) {
 	at := s.acquire()
 	if at == nil {
@@ -213,8 +212,8 @@ func (s *Slot) call(ctx context.Context, method string, req any) (resp any, here
 	return resp, true, ended(ctx, s.classify(at, err))
 }
 
-// stream makes a streaming call at the backend, with a context that ends with the lease; false:
-// there is no backend.
+// stream makes a streaming call at the backend, with a context that ends with the lease. here is
+// false if the slot takes no calls.
 func (s *Slot) stream(ctx context.Context, method string, on func(ctx context.Context) grpc.ServerStream) (here bool, err error) {
 	at := s.acquire()
 	if at == nil {
@@ -226,8 +225,8 @@ func (s *Slot) stream(ctx context.Context, method string, on func(ctx context.Co
 	return true, ended(ctx, s.classify(at, at.backend.Stream(method, on(ctx))))
 }
 
-// serve serves a request to an agent at the backend, with a context that ends with the lease;
-// false: there is no backend.
+// serve serves a request to an agent at the backend, with a context that ends with the lease. here
+// is false if the slot takes no calls.
 func (s *Slot) serve(ctx context.Context, w http.ResponseWriter, in func(ctx context.Context) *http.Request) (here bool) {
 	at := s.acquire()
 	if at == nil {

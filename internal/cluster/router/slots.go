@@ -12,11 +12,11 @@ const Partitions = 64
 type Slots struct {
 	at [Partitions]atomic.Pointer[Slot]
 	mu sync.Mutex
-	// changed is closed when that of any slot is; nil: not requested since.
+	// changed is closed when any slot changes. It is nil if nobody has called Changed since then.
 	changed chan struct{}
 }
 
-// NewSlots makes empty slots.
+// NewSlots returns empty slots.
 func NewSlots() *Slots { return &Slots{} }
 
 // At returns the slot of a partition, always the same one.
@@ -28,7 +28,8 @@ func (s *Slots) At(part int32) *Slot {
 	return place.Load()
 }
 
-// notify is called for each renewed lease, which is often.
+// notify wakes the callers that wait on Changed. It is called at each renewal of a lease, which is
+// often.
 func (s *Slots) notify() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,8 +39,8 @@ func (s *Slots) notify() {
 	}
 }
 
-// Changed returns a channel that is closed when a partition is activated in a slot, or a lease
-// is renewed.
+// Changed returns a channel that is closed when a partition is attached to a slot, or a lease is
+// renewed.
 func (s *Slots) Changed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

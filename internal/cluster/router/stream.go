@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Stream implements the edge's router.
+// Stream routes a streaming call. It implements grpcapi.Router.
 func (r *Router) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	m := methods[info.FullMethod]
 	if m == nil {
@@ -40,7 +40,7 @@ func (r *Router) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	return ended(ctx, err)
 }
 
-// serverStream is a stream with one request.
+// serverStream routes a stream with a single request. The request decides the partition.
 func (r *Router) serverStream(ctx context.Context, method string, stream grpc.ServerStream) error {
 	req := methods[method].NewRequest()
 	if err := stream.RecvMsg(req); err != nil {
@@ -52,7 +52,8 @@ func (r *Router) serverStream(ctx context.Context, method string, stream grpc.Se
 	return r.serverStreamAt(ctx, r.partOf(ctx, req), method, req, stream)
 }
 
-// serverStreamAt is a stream with one request, about a partition.
+// serverStreamAt makes a stream with a single request at a partition, and repeats it as the rule of
+// the method allows.
 func (r *Router) serverStreamAt(ctx context.Context, part int32, method string, req proto.Message, stream grpc.ServerStream) error {
 	m := methods[method]
 	out, err := &outlet{to: stream}, error(nil)
@@ -64,11 +65,11 @@ func (r *Router) serverStreamAt(ctx context.Context, part int32, method string, 
 			t.resetTimeout()
 		}
 		if out.broken() {
-			// Its reader is gone: no other node can help.
+			// The caller of the stream is gone, so no other node can help.
 			return err
 		}
 		if m.Rule != ResumeStream && out.count() > 0 && outcomeOf(err) != final {
-			// Sent messages cannot be sent again, whether or not the call has done more.
+			// The caller has received messages, and the stream cannot send them again.
 			return interrupted(err)
 		}
 		if m.Rule == NoRetry {
@@ -85,7 +86,7 @@ func (r *Router) serverStreamAt(ctx context.Context, part int32, method string, 
 	return t.toClientError(err, m.Changes)
 }
 
-// serverStreamOnce reads a stream where its partition is believed to be.
+// serverStreamOnce tries a stream at the node that owns the partition as far as this node knows.
 func (r *Router) serverStreamOnce(ctx context.Context, part int32, method string, req proto.Message, out *outlet) error {
 	here, err := r.cfg.Slots.At(part).stream(ctx, method, func(ctx context.Context) grpc.ServerStream { return &inlet{outlet: out, ctx: ctx, req: req} })
 	if here {
@@ -94,7 +95,7 @@ func (r *Router) serverStreamOnce(ctx context.Context, part int32, method string
 	return r.elsewhere(ctx, part, method, func(to Peer) error { return r.serverStreamFrom(ctx, to, part, method, req, out) })
 }
 
-// serverStreamFrom reads a stream of another node.
+// serverStreamFrom makes a stream at another node and sends its messages to the caller.
 func (r *Router) serverStreamFrom(ctx context.Context, to Peer, part int32, method string, req proto.Message, out *outlet) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -102,7 +103,7 @@ func (r *Router) serverStreamFrom(ctx context.Context, to Peer, part int32, meth
 	if err != nil {
 		return err
 	}
-	// RecvMsg reports an error of sending, as io.EOF does here.
+	// io.EOF means that the other node has ended the stream; RecvMsg returns its error.
 	if err := from.SendMsg(req); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
@@ -112,7 +113,7 @@ func (r *Router) serverStreamFrom(ctx context.Context, to Peer, part int32, meth
 	return relay(from, out)
 }
 
-// relay hands on what another node sends: header, messages, trailer.
+// relay sends to out what another node sends: header, messages and trailer.
 func relay(from grpc.ClientStream, out outward) error {
 	md, err := from.Header()
 	if err == nil && md != nil {
@@ -131,19 +132,20 @@ func relay(from grpc.ClientStream, out outward) error {
 	return err
 }
 
-// outward is the half of a stream that sends.
+// outward is the sending half of a stream.
 type outward interface {
 	SendHeader(md metadata.MD) error
 	SendMsg(m any) error
 	SetTrailer(md metadata.MD)
 }
 
-// outlet sends what several streams, one after the other, send as one. It remembers how far they
-// were. Safe for concurrent use.
+// outlet joins several streams, one after the other, to one stream to the caller. It remembers the
+// position of the caller. Safe for concurrent use.
 type outlet struct {
 	to grpc.ServerStream
 	mu sync.Mutex
-	// headerSent: the header went. sent counts the messages. gone is why no more can be sent.
+	// headerSent means that the caller has got the header. sent counts the messages. gone is the
+	// error because of which no more can be sent.
 	headerSent bool
 	sent       int
 	gone       error
@@ -157,7 +159,7 @@ func (o *outlet) SendHeader(md metadata.MD) error {
 	return o.keep(o.to.SendHeader(md))
 }
 
-// keep remembers why no more can be sent.
+// keep remembers an error of sending, after which no more can be sent.
 func (o *outlet) keep(err error) error {
 	if err != nil {
 		o.mu.Lock()
@@ -167,7 +169,7 @@ func (o *outlet) keep(err error) error {
 	return err
 }
 
-// claimHeader says whether the header is still to be sent, which it is from then on.
+// claimHeader marks the header as sent. It returns false if it was sent before.
 func (o *outlet) claimHeader() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -176,8 +178,8 @@ func (o *outlet) claimHeader() bool {
 	return !was
 }
 
-// SendMsg is called by one goroutine at a time. A slow reader does not block a query of the
-// stream's position.
+// SendMsg sends a message and advances the position. Only one goroutine at a time may call it. A
+// slow caller does not block those who read the position.
 func (o *outlet) SendMsg(m any) error {
 	if err := o.keep(o.to.SendMsg(m)); err != nil {
 		return err
@@ -204,7 +206,8 @@ func (o *outlet) broken() bool {
 	return o.gone != nil
 }
 
-// inlet is the stream for a local partition: one request comes in, responses go out.
+// inlet is the stream that a partition of this node serves: it receives the one request and sends
+// responses to the outlet.
 type inlet struct {
 	*outlet
 	ctx  context.Context //nolint:containedctx // it is the stream's
@@ -223,7 +226,7 @@ func (i *inlet) SetHeader(md metadata.MD) error {
 	return i.to.SetHeader(md)
 }
 
-// RecvMsg gives the request, once.
+// RecvMsg returns the request at the first call, and io.EOF after that.
 func (i *inlet) RecvMsg(m any) error {
 	if i.read {
 		return io.EOF

@@ -11,14 +11,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
 )
 
-// defaultWait is the default of the edge; earlyBy is how much earlier than its limit a wait may
-// end.
+// defaultWait is the wait of a WaitRun without a timeout, as in grpcapi. earlyBy is how much
+// earlier than its timeout a wait may end.
 const (
 	defaultWait = 30 * time.Second
 	earlyBy     = 20 * time.Millisecond
 )
 
-// wait makes a call of WaitRun, at one owner after the other for as long as it asks for.
+// wait makes the call WaitRun. If the owner changes, it waits at the next owner for the rest of
+// the timeout.
 func (r *Router) wait(ctx context.Context, method string, req any) (any, error) {
 	in, began := req.(*pawlv1.WaitRunRequest), time.Now()
 	whole := timeOf(in)
@@ -36,7 +37,7 @@ func (r *Router) wait(ctx context.Context, method string, req any) (any, error) 
 	}
 }
 
-// waitOnce waits until the server drains at the latest, and then returns the present run.
+// waitOnce makes one WaitRun. If the server drains, it stops waiting and returns the present run.
 func (r *Router) waitOnce(ctx context.Context, method string, req *pawlv1.WaitRunRequest) (any, error) {
 	in, leave := r.lasting.enter(ctx)
 	defer leave()
@@ -51,7 +52,7 @@ func (r *Router) waitOnce(ctx context.Context, method string, req *pawlv1.WaitRu
 	return r.call(ctx, method, now)
 }
 
-// timeOf returns the length of a wait.
+// timeOf returns the timeout of a WaitRun.
 func timeOf(in *pawlv1.WaitRunRequest) time.Duration {
 	if in.GetTimeout() == nil {
 		return defaultWait
@@ -59,7 +60,7 @@ func timeOf(in *pawlv1.WaitRunRequest) time.Duration {
 	return in.GetTimeout().AsDuration()
 }
 
-// remaining is a wait for the rest of its time.
+// remaining returns the request of a WaitRun whose timeout is shorter by the time that is gone.
 func remaining(req any, gone time.Duration) any {
 	in := req.(*pawlv1.WaitRunRequest)
 	if gone < earlyBy {
@@ -70,7 +71,7 @@ func remaining(req any, gone time.Duration) any {
 	return next
 }
 
-// timedOut: the wait ended before what was waited for.
+// timedOut reports whether the wait ended because of its timeout.
 func timedOut(resp any) bool {
 	switch resp := resp.(type) {
 	case *pawlv1.WaitRunResponse:

@@ -11,18 +11,19 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// Limits for connections without a finished handshake. Above the limit the oldest one is
-// closed, so that slow clients do not keep nodes out.
+// Limits of connections whose TLS handshake is not finished. If there are more than maxHandshakes,
+// the oldest one is closed, so that slow clients do not keep nodes out.
 const (
 	maxHandshakes    = 64
 	handshakeTimeout = 3 * time.Second
 )
 
-// acceptor takes connections, finds out which node it is and hands each on by its protocol.
+// acceptor accepts connections, does the TLS handshake, and passes each connection to the gRPC or
+// the HTTP server by its protocol.
 type acceptor struct {
 	net.Listener
 	conf *tls.Config
-	// grpc and http are those that proved themselves.
+	// grpc and http receive the connections whose handshake has succeeded.
 	grpc, http  *queue
 	mu          sync.Mutex
 	handshaking []net.Conn
@@ -33,7 +34,7 @@ func newAcceptor(ln net.Listener, conf *tls.Config) *acceptor {
 	return &acceptor{Listener: ln, conf: conf, grpc: newQueue(ln), http: newQueue(ln)}
 }
 
-// serve takes connections until the listener is closed.
+// serve accepts connections until the listener is closed.
 func (g *acceptor) serve() error {
 	defer g.handshakes.Wait()
 	defer g.end()
@@ -49,7 +50,7 @@ func (g *acceptor) serve() error {
 			}](err); !ok || !temporary.Temporary() {
 				return err
 			}
-			// Too many files are open: what ends lets the next one in.
+			// The process has too many open files. Another connection can be accepted when one ends.
 			time.Sleep(5 * time.Millisecond)
 			continue
 		}
@@ -58,7 +59,7 @@ func (g *acceptor) serve() error {
 	}
 }
 
-// admit counts a connection among those that have to prove themselves.
+// admit adds a connection to those whose handshake is not finished.
 func (g *acceptor) admit(conn net.Conn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -80,7 +81,7 @@ func (g *acceptor) handshakeDone(conn net.Conn) {
 	}
 }
 
-// handshake has a connection prove itself.
+// handshake does the TLS handshake of a connection, and closes the connection if it fails.
 func (g *acceptor) handshake(conn net.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
 	defer cancel()
@@ -98,7 +99,7 @@ func (g *acceptor) handshake(conn net.Conn) {
 	to.put(secure)
 }
 
-// end ends the wait for connections.
+// end closes the connections in a handshake, and the queues of both servers.
 func (g *acceptor) end() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -109,7 +110,7 @@ func (g *acceptor) end() {
 	_ = g.http.Close()
 }
 
-// queue is the listener of one protocol.
+// queue is the listener from which the server of one protocol gets its connections.
 type queue struct {
 	net.Listener
 	conns chan net.Conn
@@ -139,18 +140,18 @@ func (q *queue) Accept() (net.Conn, error) {
 	}
 }
 
-// Close implements net.Listener. The port is the gate's to close.
+// Close implements net.Listener. It does not close the port, which belongs to the acceptor.
 func (q *queue) Close() error {
 	q.once.Do(func() { close(q.over) })
 	return nil
 }
 
-// verifiedCreds are the credentials of a connection with a finished handshake.
+// verifiedCreds are the gRPC credentials of a connection whose handshake is already finished.
 type verifiedCreds struct {
 	credentials.TransportCredentials
 }
 
-// nodeInfo is which node a connection is of.
+// nodeInfo identifies the node at the other end of a connection by the key of its certificate.
 type nodeInfo struct {
 	credentials.CommonAuthInfo
 	key [32]byte

@@ -17,7 +17,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// Keys of what goes along with a call. Over HTTP they are headers, the caller in base64.
+// Metadata keys that a node adds to a forwarded call, and the HTTP headers for the same values. The
+// header of the caller is in base64.
 const (
 	callerKey = "pawl-caller-bin"
 	partKey   = "pawl-part"
@@ -28,10 +29,12 @@ const (
 	ourHeaders   = "Pawl-"
 )
 
-// passed are the keys of a caller's own that services read. All others stay where they came in.
+// passed are the metadata keys of the original caller that are forwarded, because services read
+// them. All other keys are not forwarded.
 var passed = []string{auth.TraceHeader, "a2a-version", "a2a-extensions", "idempotency-key", "last-event-id"}
 
-// outgoing is the context of a call to another node, in a partition, on behalf of that of ctx.
+// outgoing returns the context for a call to another node. It carries the partition, and the
+// authenticated caller of ctx.
 func outgoing(ctx context.Context, part int32) (context.Context, error) {
 	who, err := json.Marshal(auth.CallerOf(ctx).Wire())
 	if err != nil {
@@ -46,7 +49,8 @@ func outgoing(ctx context.Context, part int32) (context.Context, error) {
 	return metadata.NewOutgoingContext(ctx, md), nil
 }
 
-// incoming is the context of a call that another node makes, and its partition.
+// incoming returns the context of a call that another node forwarded, with its original caller, and
+// the partition of the call.
 func incoming(ctx context.Context) (context.Context, int32, error) {
 	who, err := readCaller([]byte(one(ctx, callerKey)))
 	if err != nil {
@@ -61,7 +65,7 @@ func incoming(ctx context.Context) (context.Context, int32, error) {
 
 func formatPart(part int32) string { return strconv.Itoa(int(part)) }
 
-// readPart reads the number of a partition from what goes along under a key.
+// readPart parses the number of a partition. key names the metadata key for the error message.
 func readPart(key, text string) (int32, error) {
 	part, err := strconv.ParseUint(text, 10, 31)
 	if err != nil || part >= router.Partitions {
@@ -96,8 +100,8 @@ func sole(values []string) string {
 	return values[0]
 }
 
-// outgoingHTTP is outgoing for a request that it may change. What proved the caller's name stays
-// here.
+// outgoingHTTP prepares a request for another node, like outgoing. It changes r: it adds the caller
+// and the partition, and removes the caller's Authorization header, which must not leave this node.
 func outgoingHTTP(r *http.Request, part int32) error {
 	for name := range r.Header {
 		if strings.HasPrefix(name, ourHeaders) {
@@ -115,7 +119,8 @@ func outgoingHTTP(r *http.Request, part int32) error {
 	return nil
 }
 
-// incomingHTTP is the request of another node's caller, as if it had come here, and its partition.
+// incomingHTTP returns a request that another node forwarded as if its original caller had sent it
+// to this node, and the partition of the request.
 func incomingHTTP(r *http.Request) (*http.Request, int32, error) {
 	text, err := base64.StdEncoding.DecodeString(r.Header.Get(callerHeader))
 	if err != nil {
@@ -134,7 +139,7 @@ func incomingHTTP(r *http.Request) (*http.Request, int32, error) {
 	for _, name := range []string{callerHeader, partHeader, peerHeader} {
 		in.Header.Del(name)
 	}
-	// The connection is the node's: its certificate is not the caller's.
+	// The connection belongs to the other node, so its certificate is not the caller's.
 	in.RemoteAddr, in.TLS = from, nil
 	return in, part, nil
 }

@@ -30,12 +30,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
 )
 
-// Silence reveals a disconnected node: the kernel probes each second, gRPC each ten seconds,
-// its minimum. A stopped process still answers the kernel. Its leases end, and the connections
-// of others to it are closed soon after all its partitions have other owners: its unfinished
-// calls continue elsewhere. Answers that it sent earlier have arrived by then. While one of its
-// partitions has no owner it may come back, as after an outage of the database. A node that
-// keeps a partition keeps its connections.
+// How a node notices that another node is gone. The kernel probes a silent connection each second,
+// gRPC each ten seconds, its minimum. A stopped process still answers the kernel. Its leases end,
+// and the connections of others to it are closed soon after all its partitions have other owners:
+// its unfinished calls continue elsewhere. Answers that it sent earlier have arrived by then. While
+// one of its partitions has no owner, the node may come back, as after an outage of the database. A
+// node that keeps a partition keeps its connections.
 const (
 	pingEvery         = 10 * time.Second
 	silence           = 3 * time.Second
@@ -52,9 +52,10 @@ var (
 	}
 )
 
-// Clients are connections to other nodes, made when they are first used. Safe for concurrent use.
+// Clients holds the connections to other nodes. A connection is made when it is first used. Safe
+// for concurrent use.
 type Clients struct {
-	// Log gets messages about unreachable nodes that own a partition. Default: none. Set it
+	// Log receives messages about unreachable nodes that own a partition. Default: none. Set it
 	// before the first call.
 	Log *slog.Logger
 
@@ -62,24 +63,25 @@ type Clients struct {
 	directory router.Directory
 	mu        sync.Mutex
 	conns     map[router.Peer]*peerConn
-	// over is closed by Close, which waits for watch: the goroutine that follows the owners and
-	// closes connections to other nodes.
+	// over is closed by Close, which then waits for the goroutines of watch. They close
+	// connections to nodes that are not owners any more.
 	over  chan struct{}
 	watch sync.WaitGroup
 }
 
-// NewClients has none yet. Those to a node that owns no partition any more are closed. Close it.
+// NewClients returns Clients without connections. Connections to a node that owns no partition any
+// more are closed. The caller must call Close at the end.
 func NewClients(identity Identity, directory router.Directory) *Clients {
 	c := &Clients{identity: identity, directory: directory, conns: map[router.Peer]*peerConn{}, over: make(chan struct{})}
 	c.watch.Go(c.follow)
 	return c
 }
 
-// peerConn is a node with what is open to it.
+// peerConn has the connections to one node.
 type peerConn struct {
 	conn *grpc.ClientConn
 	http *httpTransport
-	// missed: it was logged that the node is not reached.
+	// missed means that a log line already reported the node as unreachable.
 	missed atomic.Bool
 }
 
@@ -110,12 +112,12 @@ func (c *Clients) to(node router.Peer) (*peerConn, error) {
 	return l, nil
 }
 
-// only knows one node.
+// only returns a check that accepts the key of one node.
 func only(node router.Peer) func([32]byte) bool {
 	return func(key [32]byte) bool { return key == node.Key }
 }
 
-// connect is a connection, which is made when it is first used.
+// connect returns a gRPC connection to a node. It is dialed when it is first used.
 func (c *Clients) connect(node router.Peer) (*grpc.ClientConn, error) {
 	conn, err := grpc.NewClient("passthrough:///"+node.Address,
 		grpc.WithTransportCredentials(credentials.NewTLS(c.identity.config(only(node)))), grpc.WithContextDialer(dial),
@@ -155,7 +157,8 @@ func (c *Clients) Call(ctx context.Context, to router.Peer, part int32, method s
 	return resp, nil
 }
 
-// logUnreachable says once of a node that it is not reached, as where it names an address that leads nowhere.
+// logUnreachable logs once for each node that it cannot be reached. A frequent cause is a wrong
+// --peer-address of that node.
 func (c *Clients) logUnreachable(l *peerConn, to router.Peer, err error) {
 	if unsent, ok := errors.AsType[*router.Unsent](err); ok && c.Log != nil && l.missed.CompareAndSwap(false, true) {
 		c.Log.Warn("peer unreachable, check its --peer-address",
@@ -163,7 +166,7 @@ func (c *Clients) logUnreachable(l *peerConn, to router.Peer, err error) {
 	}
 }
 
-// forwardMetadata hands on what a node says besides its answer.
+// forwardMetadata sends the header and the trailer of a node's answer to the caller.
 func forwardMetadata(ctx context.Context, header, trailer metadata.MD) {
 	if header = forCaller(header); len(header) > 0 {
 		_ = grpc.SetHeader(ctx, header)
@@ -173,7 +176,7 @@ func forwardMetadata(ctx context.Context, header, trailer metadata.MD) {
 	}
 }
 
-// forCaller is metadata of an answer without what is of the connection or the status.
+// forCaller removes the keys of an answer that belong to the connection or the status.
 func forCaller(md metadata.MD) metadata.MD {
 	for key := range md {
 		if key == "content-type" || strings.HasPrefix(key, "grpc-") {
@@ -183,14 +186,15 @@ func forCaller(md metadata.MD) metadata.MD {
 	return md
 }
 
-// broken gives the error of a call its form. began: there was a connection to make it on.
+// broken converts the error of a call. began means that a connection was found for the call. If it
+// is false and the node is unavailable, the error is [router.Unsent].
 func (c *Clients) broken(ctx context.Context, err error, began bool) error {
 	if err == nil {
 		return nil
 	}
 	code := status.Code(err)
 	if ctx.Err() == nil && code == codes.Canceled {
-		// A connection that this node closed, because the other is no owner any more.
+		// This node closed the connection, because the other node owns no partition any more.
 		err, code = status.Error(codes.Unavailable, "the connection was closed"), codes.Unavailable
 	}
 	if !began && code == codes.Unavailable {
@@ -199,7 +203,7 @@ func (c *Clients) broken(ctx context.Context, err error, began bool) error {
 	return err
 }
 
-// streams is a description that allows everything: the other side knows what the method does.
+// streams describes a stream in both directions. The other node knows what the method allows.
 var streams = &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}
 
 // Stream implements [router.Peers].
@@ -221,7 +225,7 @@ func (c *Clients) Stream(ctx context.Context, to router.Peer, part int32, method
 	return &clientStream{stream, ctx, c}, nil
 }
 
-// clientStream is a stream whose errors are converted.
+// clientStream is a stream to another node whose errors are converted by broken.
 type clientStream struct {
 	grpc.ClientStream
 	ctx context.Context //nolint:containedctx // it is the stream's
@@ -274,7 +278,7 @@ func (c *Clients) NotifyPeer(ctx context.Context, to router.Peer) error {
 // owners are the nodes that own partitions.
 type owners struct {
 	nodes map[router.Peer]bool
-	// all: no partition is without an owner.
+	// all means that every partition has an owner.
 	all bool
 }
 
@@ -289,8 +293,8 @@ func (c *Clients) owners() owners {
 	return o
 }
 
-// follow closes connections to nodes that own no partition, some time after their last
-// ownership.
+// follow watches the owners until Close. It closes connections to nodes that own no partition, some
+// time after they owned their last one.
 func (c *Clients) follow() {
 	timer := time.NewTimer(pruneDelayUnowned)
 	defer timer.Stop()
@@ -315,9 +319,9 @@ func (c *Clients) follow() {
 	}
 }
 
-// prune closes connections to nodes other than the owners, unless the owners have changed
-// again: calls may be on their way to them. A connection without outgoing packets takes long to
-// close, and prune does not wait for it.
+// prune closes connections to nodes other than the given owners. If the owners have changed in the
+// meantime, it does nothing, because calls to the new owners may be running. It does not wait for
+// the connections to close, which can take long if no packets get through.
 func (c *Clients) prune(heard owners) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -332,7 +336,7 @@ func (c *Clients) prune(heard owners) {
 	}
 }
 
-// Close ends all connections.
+// Close closes all connections.
 func (c *Clients) Close() error {
 	c.mu.Lock()
 	close(c.over)
@@ -347,7 +351,7 @@ func (c *Clients) Close() error {
 	return errors.Join(errs...)
 }
 
-// httpTransport carries requests over HTTP to one node.
+// httpTransport sends HTTP requests to one node.
 type httpTransport struct {
 	transport *http.Transport
 	mu        sync.Mutex
@@ -365,7 +369,7 @@ func newHTTPTransport(address string, conf *tls.Config) *httpTransport {
 	return c
 }
 
-// dial opens a connection on which the other node has proved itself.
+// dial opens a connection and does the TLS handshake, in which the other node proves its identity.
 func (c *httpTransport) dial(ctx context.Context, address string, conf *tls.Config) (net.Conn, error) {
 	plain, err := dial(ctx, address)
 	if err != nil {
@@ -389,7 +393,7 @@ func (c *httpTransport) dial(ctx context.Context, address string, conf *tls.Conf
 	return conn, nil
 }
 
-// roundTripper carries those of one partition.
+// roundTripper sends HTTP requests to one partition of a node.
 type roundTripper struct {
 	by   *httpTransport
 	part int32
@@ -411,16 +415,16 @@ func (c *httpTransport) close() {
 	c.conns = nil
 	c.mu.Unlock()
 	for conn := range conns {
-		// Without a word: the other side may take none.
+		// Close the TCP connection without the closing message of TLS: the other node may not read it.
 		_ = conn.plain.Close()
 	}
 	c.transport.CloseIdleConnections()
 }
 
-// tracked is a connection that its carrier knows.
+// tracked is a connection that the httpTransport keeps in conns until it is closed.
 type tracked struct {
 	net.Conn
-	// plain is below TLS.
+	// plain is the TCP connection below TLS.
 	plain net.Conn
 	of    *httpTransport
 }

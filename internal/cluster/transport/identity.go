@@ -14,21 +14,22 @@ import (
 	"time"
 )
 
-// Identity authenticates a node to others: a key that never leaves the process, and its
+// Identity is what a node proves to others: a private key that never leaves the process, and its
 // certificate.
 type Identity struct {
-	// Key is the SHA-256 of the certificate, by which others know it.
+	// Key is the SHA-256 of the certificate. Other nodes know the node by it.
 	Key  [32]byte
 	cert tls.Certificate
 }
 
-// NewIdentity makes one.
+// NewIdentity makes a new key with a self-signed certificate.
 func NewIdentity() (Identity, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return Identity{}, fmt.Errorf("peer: key: %w", err)
 	}
-	// Dates and names are not checked: a certificate is valid as long as the row that has it.
+	// Nobody checks the dates and the name. The certificate is valid as long as the node's row
+	// has its digest.
 	like := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "pawl node"},
 		NotBefore: time.Unix(0, 0), NotAfter: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC),
@@ -41,24 +42,24 @@ func NewIdentity() (Identity, error) {
 	return Identity{Key: sha256.Sum256(der), cert: tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}}, nil
 }
 
-// TrustStore has the keys of the nodes of the cluster.
+// TrustStore knows the keys of the nodes of the cluster.
 type TrustStore interface {
-	// Known says whether a key is a living node's. It may read the rows for one that it does not
-	// know.
+	// Known reports whether a key belongs to a live node. It may read the database for an unknown
+	// key.
 	Known(key [32]byte) bool
 }
 
-// errUnknownPeer fails a handshake. It reveals no details.
+// errUnknownPeer is the error of a handshake with an unknown node. It reveals no details.
 var errUnknownPeer = errors.New("peer: no node of this cluster")
 
-// Protocols on the port, as a handshake settles them.
+// Protocols on the port. The TLS handshake negotiates one of them (ALPN).
 const (
 	protoGRPC = "h2"
 	protoHTTP = "http/1.1"
 )
 
-// config makes the configuration for both sides: each shows its certificate, and known checks
-// that of the other side, in every handshake. Sessions are never resumed.
+// config returns the TLS configuration for both sides. Each side shows its certificate, and known
+// checks that of the other side, in every handshake. Sessions are never resumed.
 func (id Identity) config(known func([32]byte) bool, protocols ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{id.cert}, NextProtos: protocols,

@@ -27,33 +27,34 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Bounds of the port. A message is as large as the edge takes and sends one.
+// Limits of the port. Messages are as large as those that clients may send and receive.
 const (
 	messageBytes = 64 << 20
 	headerBytes  = 64 << 10
-	// What a slow reader has not taken stays in the store, not in windows.
+	// The windows are small: what a slow reader has not read stays in the store, not in memory.
 	streamWindow     = 64 << 10
 	connectionWindow = 4 << 20
 	headerTime       = 10 * time.Second
-	// streamWorkers handle calls on stacks that have grown already.
+	// streamWorkers is the number of goroutines that handle calls. They are reused, so that
+	// their stacks do not have to grow again.
 	streamWorkers = 64
 )
 
 // Config configures a [Server].
 type Config struct {
-	// Listen is HOST:PORT.
+	// Listen is the address HOST:PORT.
 	Listen   string
 	Identity Identity
-	// TrustStore says which certificates are nodes'.
+	// TrustStore knows the certificates of the nodes.
 	TrustStore TrustStore
 	Router     *router.Router
-	// OnNotify is called when another node has news for this one. Default: no call.
+	// OnNotify is called when another node asks this one to poll the cluster. Default: no call.
 	OnNotify func()
-	// Log gets what callers must not see. Default: discarded.
+	// Log receives errors that callers must not see. Default: discarded.
 	Log *slog.Logger
 }
 
-// Server is the port of peers.
+// Server is the port on which a node accepts calls of other nodes.
 type Server struct {
 	cfg      Config
 	acceptor *acceptor
@@ -61,7 +62,7 @@ type Server struct {
 	http     *http.Server
 }
 
-// NewServer binds the port.
+// NewServer opens the port. It accepts connections after [Server.Serve] was called.
 func NewServer(cfg Config) (*Server, error) {
 	if cfg.OnNotify == nil {
 		cfg.OnNotify = func() {}
@@ -94,17 +95,17 @@ func (s *Server) newGRPC() *grpc.Server {
 		grpc.ChainUnaryInterceptor(recovery.UnaryServerInterceptor(safe), s.unary), grpc.ChainStreamInterceptor(recovery.StreamServerInterceptor(safe), s.stream),
 	)
 	for _, desc := range router.Services {
-		// Without an implementation: the interceptors answer.
+		// The services have no implementation: the interceptors answer all calls.
 		codec.Register(server, desc, nil)
 	}
 	server.RegisterService(&notifyService, s)
 	return server
 }
 
-// Addr is the bound address.
+// Addr returns the bound address.
 func (s *Server) Addr() string { return s.acceptor.Addr().String() }
 
-// Serve serves until [Server.Shutdown].
+// Serve accepts calls until [Server.Shutdown].
 func (s *Server) Serve() error {
 	served := make(chan error, 3)
 	go func() { served <- s.acceptor.serve() }()
@@ -122,8 +123,8 @@ func (s *Server) Serve() error {
 	return errors.Join(errs...)
 }
 
-// Shutdown takes no more calls, waits for those that are under way and cuts off what is left when
-// ctx ends.
+// Shutdown accepts no more calls and waits for the running ones. When ctx ends, it aborts those
+// that still run.
 func (s *Server) Shutdown(ctx context.Context) {
 	_ = s.acceptor.Close()
 	done := make(chan struct{})
@@ -139,7 +140,7 @@ func (s *Server) Shutdown(ctx context.Context) {
 	s.Stop()
 }
 
-// Stop cuts everything off.
+// Stop closes the port and aborts all calls.
 func (s *Server) Stop() {
 	_ = s.acceptor.Close()
 	s.acceptor.end()
@@ -183,21 +184,21 @@ func (s *Server) stream(_ any, stream grpc.ServerStream, info *grpc.StreamServer
 	return nil
 }
 
-// unknown is an operation of a newer version: gRPC takes it for a stream, and the interceptor has
-// answered.
+// unknown handles calls of methods that this version does not have; gRPC treats them as streams.
+// The interceptor has already answered the call before.
 func (s *Server) unknown(_ any, stream grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(stream)
 	return unknown(method)
 }
 
-// unknown refuses an operation that only a newer version has. The call was not begun, and no
-// other node can help while this one owns the partition.
+// unknown returns the error for a method that only a newer version has. The call was not begun, and
+// no other node can help while this one owns the partition.
 func unknown(method string) error {
 	return apierror.With(status.New(codes.Unimplemented, "the node that has the store is of an older version, which does not know "+method+"; call again when all nodes are upgraded"),
 		&errdetails.ErrorInfo{Domain: apierror.Domain, Reason: "OPERATION_UNKNOWN", Metadata: map[string]string{"operation": method}}).Err()
 }
 
-// within is a stream in another context.
+// within is a stream with another context.
 type within struct {
 	grpc.ServerStream
 	ctx context.Context //nolint:containedctx // it is the stream's
@@ -205,7 +206,8 @@ type within struct {
 
 func (w *within) Context() context.Context { return w.ctx }
 
-// admit says whether the node of a connection is one still: its row may have gone since.
+// admit checks at each call that the calling node is still in the cluster. Its row may have been
+// removed since the connection was opened.
 func (s *Server) admit(ctx context.Context) error {
 	from, ok := peerinfo.FromContext(ctx)
 	if ok {
@@ -222,7 +224,7 @@ func unknownPeer() error {
 
 type nodeKey struct{}
 
-// withNode keeps which node a connection over HTTP is of.
+// withNode stores in ctx which node opened an HTTP connection.
 func withNode(ctx context.Context, conn net.Conn) context.Context {
 	if secure, ok := conn.(*tls.Conn); ok {
 		if key, ok := keyOf(secure.ConnectionState()); ok {
@@ -264,7 +266,7 @@ func (s *Server) recovered(ctx context.Context, cause any) error {
 	return st.Err()
 }
 
-// notifyService is the one service of the port's own.
+// notifyService is the only service that the port itself implements. It makes this node poll.
 var notifyService = grpc.ServiceDesc{
 	ServiceName: "pawl.cluster.Nudges", HandlerType: (*any)(nil),
 	Methods: []grpc.MethodDesc{{MethodName: "Nudge", Handler: handleNotify}},

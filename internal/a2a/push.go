@@ -14,7 +14,7 @@ import (
 // served. Owner and agent were checked before.
 type PushConfigs interface {
 	// Create keeps a configuration of a task under its id, or under a new one; the
-	// same id again replaces it. Errors: a *machine.Refusal for the URL.
+	// same id again replaces it. Errors: a *machine.Error for the URL.
 	Create(ctx context.Context, task *machine.State, config PushConfig) (PushConfig, error)
 	// Configs lists those of a task in the order of their ids.
 	Configs(ctx context.Context, task *machine.State) ([]PushConfig, error)

@@ -19,7 +19,7 @@ type Delegations interface {
 	// Announce commits that the message of a pending one is about to be sent; false: it may
 	// not be sent now.
 	Announce(ctx context.Context, row machine.OutboxRow, remote machine.Remote) (bool, error)
-	// NoteDelegation commits what is news of a pending one. A *machine.Refusal: the
+	// NoteDelegation commits what is news of a pending one. A *machine.Error: the
 	// news contradicts what is known, or is too large.
 	NoteDelegation(ctx context.Context, row machine.OutboxRow, remote machine.Remote, question []machine.Part) error
 	// ResolveDelegation answers the step.
@@ -50,7 +50,7 @@ type Feed interface {
 	// Open begins behind the subscription's position.
 	Open(ctx context.Context, sub *machine.Subscription) (Events, error)
 	// May checks before each try that the owner has the right to the records now. After a
-	// *machine.Refusal no message is sent until it has.
+	// *machine.Error no message is sent until it has.
 	May(sub *machine.Subscription) error
 }
 

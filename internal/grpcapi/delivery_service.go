@@ -17,7 +17,7 @@ type Deliveries interface {
 	Serve(key machine.SubscriptionKey)
 	Stop(key machine.SubscriptionKey)
 	// Resend delivers a dead letter once more and removes it if it arrives. Errors: a
-	// *machine.Refusal DEAD_LETTER_NOT_FOUND or DELIVERY_FAILED.
+	// *machine.Error DEAD_LETTER_NOT_FOUND or DELIVERY_FAILED.
 	Resend(ctx context.Context, key machine.SubscriptionKey, n uint64) error
 }
 

@@ -13,7 +13,7 @@ const sendTimeout = 2 * time.Minute
 
 // sendWithTimeout sends a message. It waits no longer than ctx and [sendTimeout] last. After an
 // error the caller must send no more: the message may still be waiting until the call has
-// returned. Errors: the cause of ctx, *machine.Refusal READER_STALLED, those of send.
+// returned. Errors: the cause of ctx, *machine.Error READER_STALLED, those of send.
 func sendWithTimeout(ctx context.Context, send func() error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -21,7 +21,7 @@ type StoreBackend interface {
 	// Partition is the number of the partition; 0 is the only one of a store that is not shared.
 	Partition() uint32
 	// Backup writes a backup, of what is new since the one of the id after, "" = of
-	// everything. Errors: *machine.Refusal BACKUP_FOREIGN.
+	// everything. Errors: *machine.Error BACKUP_FOREIGN.
 	Backup(ctx context.Context, after string, out io.Writer) error
 	// Check proves everything, and tells now and then how far it has come.
 	Check(ctx context.Context, progress func(*pawlv1.CheckCounts) error) (*pawlv1.CheckCounts, *pawlv1.CheckFault, error)

@@ -37,7 +37,7 @@ const (
 )
 
 // workStream is one worker's stream: the queue of what it is to be sent, and the
-// order of what it asks. It implements [runtime.WorkerSink].
+// order of what it asks. It implements [dispatch.WorkerSink].
 type workStream struct {
 	s      *workerService
 	worker *dispatch.Worker
@@ -273,7 +273,7 @@ func nested() error {
 	}
 }
 
-// PrepareTurn implements [runtime.WorkerSink].
+// PrepareTurn implements [dispatch.WorkerSink].
 func (l *workStream) PrepareTurn(d dispatch.TurnDelivery) (func(), error) {
 	turn, err := l.s.runs.turnResponse(context.Background(), l.namespace, &d.View)
 	if err != nil {
@@ -286,13 +286,13 @@ func (l *workStream) PrepareTurn(d dispatch.TurnDelivery) (func(), error) {
 	return func() { l.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Turn{Turn: out}}) }, nil
 }
 
-// PrepareStep implements [runtime.WorkerSink].
+// PrepareStep implements [dispatch.WorkerSink].
 func (l *workStream) PrepareStep(d dispatch.StepDelivery) (func(), error) {
 	out := convert.StepAssignmentToProto(&d)
 	return func() { l.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Step{Step: out}}) }, nil
 }
 
-// Revoke implements [runtime.WorkerSink].
+// Revoke implements [dispatch.WorkerSink].
 func (l *workStream) Revoke(r dispatch.Revocation) {
 	l.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Revoked{Revoked: convert.RevocationToProto(&r)}})
 }
@@ -304,7 +304,7 @@ func (l *workStream) Unserved(run string, cause dispatch.UnservedCause) {
 	}}})
 }
 
-// StepsAnswered implements [runtime.WorkerSink].
+// StepsAnswered implements [dispatch.WorkerSink].
 func (l *workStream) StepsAnswered(run string, turn uint64, steps []history.StepView) {
 	out := &pawlv1.StepAnswers{RunId: run, TurnSeq: turn}
 	for i := range steps {
@@ -313,7 +313,7 @@ func (l *workStream) StepsAnswered(run string, turn uint64, steps []history.Step
 	l.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_StepAnswers{StepAnswers: out}})
 }
 
-// End implements [runtime.WorkerSink].
+// End implements [dispatch.WorkerSink].
 func (l *workStream) End(err error) {
 	select {
 	case l.ended <- err:

@@ -99,7 +99,7 @@ func (h *servedPartition) watchFailure() {
 	close(h.failed)
 }
 
-// Failed implements [route.Home].
+// Failed implements [router.Backend].
 func (h *servedPartition) Failed() <-chan struct{} { return h.failed }
 
 // Closed implements [membership.OpenPartition].

@@ -50,7 +50,7 @@ func verifyPart(ctx context.Context, data Data, run string) (found []Verified, e
 	return found, err
 }
 
-// VerifyFile proves a portable file without any store. Errors: *machine.Refusal for
+// VerifyFile proves a portable file without any store. Errors: *machine.Error for
 // a file that is no intact export.
 func VerifyFile(path string) (v Verified, err error) {
 	file, err := os.Open(path)

@@ -16,7 +16,7 @@ func (r *Service) SubscriptionCursor(sub *machine.Subscription) runtime.Cursor {
 }
 
 // OwnSubscription finds one of a caller's; a holder of admin has everyone's. A
-// *machine.Refusal NOT_FOUND: there is none, or it is another's.
+// *machine.Error NOT_FOUND: there is none, or it is another's.
 func (r *Service) OwnSubscription(ctx context.Context, call runtime.Call, kind machine.SubscriptionKind, run, id string) (*machine.Subscription, error) {
 	ns, err := r.readable(call)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// Services are the descriptors of registerServices.
+// Services are the descriptors of the services of pawl.v1.
 var Services = []protoreflect.ServiceDescriptor{
 	pawlv1.File_pawl_v1_pack_proto.Services().ByName("PackService"),
 	pawlv1.File_pawl_v1_run_proto.Services().ByName("RunService"),
@@ -16,7 +16,7 @@ var Services = []protoreflect.ServiceDescriptor{
 	pawlv1.File_pawl_v1_store_proto.Services().ByName("StoreService"),
 }
 
-// Requests are the messages of all requests.
+// Requests returns the message types of all requests.
 func Requests() []protoreflect.MessageDescriptor {
 	var types []protoreflect.MessageDescriptor
 	for _, service := range Services {

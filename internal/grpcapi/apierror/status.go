@@ -23,24 +23,24 @@ import (
 const Domain = "pawl.dev"
 
 // OwnerLost is the reason of a stream that ended because another node has taken over the store.
-// The edge gives it to a stream whose reader is stuck; the router handles it differently from
-// other ends.
+// Package grpcapi uses it for a stream whose reader is stuck. The router handles it differently from
+// other reasons.
 const OwnerLost = "OWNER_LOST"
 
 // CommitUnknown is the reason of a call with an unknown outcome: it may have taken effect.
 const CommitUnknown = "COMMIT_UNKNOWN"
 
-// Reasons that the edge itself gives.
+// Reasons of errors that do not come from the engine.
 const (
-	// CallEnded: the context of the call ended before its answer.
+	// CallEnded means that the context of the call ended before its answer.
 	CallEnded = "CALL_ENDED"
-	// MethodUnknown: the server does not have the method.
+	// MethodUnknown means that the server does not have the method.
 	MethodUnknown = "METHOD_UNKNOWN"
-	// RequestTooLarge: the bytes of a message are over the server's limit.
+	// RequestTooLarge means that a message has more bytes than the server accepts.
 	RequestTooLarge = "REQUEST_TOO_LARGE"
 )
 
-// Limits of an error's details. They travel in a trailer, and clients on the C core drop a call
+// Limits of an error's details. gRPC sends them in a trailer, and clients on the C core drop a call
 // whose trailers exceed 8 KiB.
 const (
 	maxMessageBytes     = 768
@@ -49,7 +49,7 @@ const (
 	maxAllowed          = 24
 )
 
-// Codes is the one place where the engine's codes meet gRPC's.
+// Codes maps the engine's error codes to gRPC's. No other place does.
 var Codes = map[machine.Code]codes.Code{
 	machine.CodeInvalidArgument:    codes.InvalidArgument,
 	machine.CodeNotFound:           codes.NotFound,
@@ -65,7 +65,7 @@ var Codes = map[machine.Code]codes.Code{
 	machine.CodeDataLoss:           codes.DataLoss,
 }
 
-// sentinels gives the plain errors of the store their typed form.
+// sentinels maps plain errors of the store to the typed errors that callers get.
 var sentinels = []struct {
 	err     error
 	refusal machine.Error
@@ -86,15 +86,15 @@ type Withheld struct {
 func (f *Withheld) Error() string { return "internal error " + f.ID + ": " + f.Cause.Error() }
 func (f *Withheld) Unwrap() error { return f.Cause }
 
-// Withhold gives a cause an id, under which the log has it.
+// Withhold gives a cause an id under which the log has it.
 func Withhold(cause error) *Withheld {
 	var id [8]byte
 	_, _ = rand.Read(id[:])
 	return &Withheld{ID: hex.EncodeToString(id[:]), Cause: cause}
 }
 
-// Status turns any error into what the caller gets. The second result is not
-// nil when the cause was withheld and has to be logged.
+// Status converts any error to the status that the caller gets. If the second result is not nil, the
+// status contains only its id, and the caller of Status must log it.
 func Status(err error) (*status.Status, *Withheld) {
 	if refusal, ok := errors.AsType[*machine.Error](err); ok {
 		if refusal.Code != machine.CodeInternal {
@@ -124,13 +124,13 @@ func ended(code codes.Code, text string) *status.Status {
 	return With(status.New(code, text), &errdetails.ErrorInfo{Domain: Domain, Reason: CallEnded})
 }
 
-// Unknown is the status of a call of a method that the server does not have.
+// Unknown returns the status of a call of a method that the server does not have.
 func Unknown(method string) *status.Status {
 	return With(status.New(codes.Unimplemented, MethodUnknown+": no service of this server has the method "+Clip(method, MaxFieldBytes)+"; compare the versions of client and server"),
 		&errdetails.ErrorInfo{Domain: Domain, Reason: MethodUnknown, Metadata: map[string]string{"operation": Clip(method, MaxFieldBytes)}})
 }
 
-// Hidden is the status of an error that is withheld.
+// Hidden returns the status for a withheld error: INTERNAL with the id.
 func Hidden(f *Withheld) (*status.Status, *Withheld) {
 	st := status.New(codes.Internal, "internal error; the server's log has it under "+f.ID)
 	return With(st, &errdetails.ErrorInfo{
@@ -138,7 +138,7 @@ func Hidden(f *Withheld) (*status.Status, *Withheld) {
 	}), f
 }
 
-// Refused is xToProto of a refusal: it cannot fail.
+// Refused converts a typed error to a status. It cannot fail.
 func Refused(r *machine.Error) *status.Status {
 	code, ok := Codes[r.Code]
 	if !ok {
@@ -166,7 +166,7 @@ func Refused(r *machine.Error) *status.Status {
 	return With(status.New(code, Clip(text, maxMessageBytes)), details...)
 }
 
-// describe is the message for people: reason, field, limit, allowed values.
+// describe returns the message for people: reason, field, limit and allowed values.
 func describe(r *machine.Error) string {
 	var b strings.Builder
 	b.WriteString(r.Error())
@@ -185,7 +185,7 @@ func describe(r *machine.Error) string {
 	return b.String()
 }
 
-// errorInfo carries the same for programs.
+// errorInfo returns the same information as describe, for programs.
 func errorInfo(r *machine.Error) *errdetails.ErrorInfo {
 	info := &errdetails.ErrorInfo{Domain: Domain, Reason: r.Reason, Metadata: map[string]string{}}
 	put := func(key, value string) {
@@ -232,8 +232,8 @@ func Clip(s string, n int) string {
 	return strings.ToValidUTF8(s[:n-3], "") + "..."
 }
 
-// With cannot fail for messages of this process; if it did, the bare
-// status is still right.
+// With adds details to a status. If they cannot be encoded, which does not happen for messages of this
+// process, it returns the status without them.
 func With(st *status.Status, details ...protoadapt.MessageV1) *status.Status {
 	if full, err := st.WithDetails(details...); err == nil {
 		return full

@@ -10,15 +10,14 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// InvalidRequest is the reason of every breach of a constraint that the
-// proto files declare.
+// InvalidRequest is the reason of every request that violates a constraint of the proto files.
 const InvalidRequest = "INVALID_REQUEST"
 
-// MaxViolations bounds the fields that one answer names.
+// MaxViolations limits the fields that one error names.
 const MaxViolations = 8
 
-// violationStatus gives the status of the validation interceptor the form of
-// all other errors; other statuses stay as they are.
+// violationStatus converts a status of the validation interceptor to the form of all other errors.
+// It returns other statuses unchanged.
 func violationStatus(st *status.Status) *status.Status {
 	for _, detail := range st.Details() {
 		if violations, ok := detail.(*validatepb.Violations); ok {
@@ -28,7 +27,7 @@ func violationStatus(st *status.Status) *status.Status {
 	return st
 }
 
-// Constraint is the status of a request that breaches the constraints of the proto files.
+// Constraint returns the status of a request that violates constraints of the proto files.
 func Constraint(st *status.Status, violations []*validatepb.Violation) *status.Status {
 	bad := &errdetails.BadRequest{}
 	var lines []string
@@ -63,14 +62,14 @@ func violationText(v *validatepb.Violation) string {
 	return v.GetMessage()
 }
 
-// patternTexts says in words what the pattern of a field takes.
+// patternTexts describes the patterns of fields in words.
 var patternTexts = map[string]string{
 	"namespace":     "must begin with a-z and go on with up to 62 of a-z, 0-9 and -",
 	"run_id":        "must be the id of a run: 26 characters of 0-9 and A-Z without I, L, O and U (a ULID)",
 	"parent_run_id": "must be the id of a run: 26 characters of 0-9 and A-Z without I, L, O and U (a ULID)",
 }
 
-// enumNames lists the values that an enum field takes; nil for other fields.
+// enumNames lists the allowed values of an enum field. It returns nil for other fields.
 func enumNames(v *validatepb.Violation) []string {
 	if !strings.HasPrefix(v.GetRuleId(), "enum.") {
 		return nil
@@ -89,7 +88,7 @@ func enumNames(v *validatepb.Violation) []string {
 	return nil
 }
 
-// enumAt follows a path of fields to an enum; nil if the message has none there.
+// enumAt follows a path of fields to an enum. It returns nil if there is none.
 func enumAt(m protoreflect.MessageDescriptor, path []*validatepb.FieldPathElement) protoreflect.EnumDescriptor {
 	for i, element := range path {
 		field := m.Fields().ByName(protoreflect.Name(element.GetFieldName()))

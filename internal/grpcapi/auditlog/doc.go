@@ -2,7 +2,7 @@
 // refused.
 //
 // It owns the contents of a line: caller, subject, outcome and origin; never a payload.
-// Invariants: a change has its line before it is answered; while lines cannot be written, calls
-// that change state are refused; unauthenticated callers cannot fill the disk with lines about
-// themselves.
+// Invariants: the line about a change is written before the change is answered. While lines cannot be
+// written, calls that change state are refused. Unauthenticated callers cannot fill the disk with
+// lines about themselves.
 package auditlog

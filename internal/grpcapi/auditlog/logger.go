@@ -22,16 +22,16 @@ import (
 )
 
 // Limits of lines about unauthenticated callers: a burst, and a rate per second. The next line
-// counts the omitted ones.
+// says how many lines were omitted.
 const (
 	strangersBurst  = 500
 	strangersPerSec = 50
 )
 
-// maxTextBytes bounds what a line has of a request's own words.
+// maxTextBytes limits each text that a line copies from a request.
 const maxTextBytes = 256
 
-// Logger writes an audit; the nil Trail none. Safe for concurrent use.
+// Logger writes audit lines. A nil Logger writes none. Safe for concurrent use.
 type Logger struct {
 	log        *audit.Log
 	operations map[string]runtime.Operation
@@ -39,7 +39,8 @@ type Logger struct {
 	left       atomic.Int64
 }
 
-// New tells a log about these operations, by name; nil for none.
+// New returns a Logger that writes to log. operations are the known operations by name. If log is nil,
+// it returns nil.
 func New(log *audit.Log, operations map[string]runtime.Operation) *Logger {
 	if log == nil {
 		return nil
@@ -47,7 +48,7 @@ func New(log *audit.Log, operations map[string]runtime.Operation) *Logger {
 	return &Logger{log: log, operations: operations, strangers: rate.NewLimiter(strangersPerSec, strangersBurst)}
 }
 
-// Admit refuses a call that changes state while its line cannot be written.
+// Admit returns an error for a call that changes state while the audit log cannot be written.
 func (t *Logger) Admit(method string) error {
 	if t == nil || !t.operations[method].Changes || t.log.Ready() == nil {
 		return nil
@@ -62,8 +63,8 @@ func unavailable() error {
 	}
 }
 
-// Unary is the interceptor for unary calls, inside the one that gives errors their form and
-// outside authentication.
+// Unary is the interceptor for unary calls. It runs before authentication, so that it sees refused
+// callers too, and its errors pass the interceptor that converts errors.
 func (t *Logger) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
 	if err := t.Admit(info.FullMethod); err != nil {
 		return nil, err
@@ -85,7 +86,7 @@ func (t *Logger) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	return resp, err
 }
 
-// made returns the resource that an answer names; "" = none.
+// made returns the name of the resource that an answer contains, or "".
 func made(method string, resp any) string {
 	resp, err := inprocess.Decoded(method, resp)
 	if err != nil {
@@ -94,8 +95,8 @@ func made(method string, resp any) string {
 	return about(resp).resource
 }
 
-// Stream is the same around a stream, which has one line at its end; one by which the whole
-// store leaves has one more, before anything does.
+// Stream is the interceptor for streams. A stream has one line, at its end. A backup has another line
+// before its first byte is sent.
 func (t *Logger) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	if err := t.Admit(info.FullMethod); err != nil {
 		return err
@@ -112,15 +113,15 @@ func (t *Logger) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	return err
 }
 
-// Completed is called with the outcome of a call that did not pass the interceptors, by an
-// authenticated caller.
+// Completed writes the line about a call of an authenticated caller that did not pass the
+// interceptors.
 func (t *Logger) Completed(ctx context.Context, method string, req any, err error) {
 	if t != nil {
 		t.note(ctx, method, auth.CallerOf(ctx), about(req), err)
 	}
 }
 
-// Refused is called for a request that was refused before it became an authenticated call.
+// Refused writes the line about a request that was refused before it became an authenticated call.
 func (t *Logger) Refused(ctx context.Context, method string, caller *auth.Caller, err error) {
 	if t != nil {
 		t.note(ctx, method, caller, subject{}, err)
@@ -145,8 +146,8 @@ func (t *Logger) note(ctx context.Context, method string, caller *auth.Caller, w
 	switch st.Code() {
 	case codes.Unauthenticated, codes.PermissionDenied, codes.ResourceExhausted:
 	default:
-		// A read of a missing resource is no refusal, except for a namespace that the caller
-		// has no right to.
+		// A missing resource is no refusal for a read, except a namespace that the caller has no
+		// right to.
 		if !t.operations[method].Changes && reason != "NAMESPACE_NOT_FOUND" {
 			return
 		}
@@ -154,10 +155,10 @@ func (t *Logger) note(ctx context.Context, method string, caller *auth.Caller, w
 	_ = t.add(ctx, method, caller, what, rpccode.Code(st.Code()).String(), reason)
 }
 
-// outcomeStarted is the outcome of a stream that is about to send what only its end tells of.
+// outcomeStarted is the outcome in the line that is written before a stream sends data.
 const outcomeStarted = "BEGUN"
 
-// add writes a line, unless too many are about unauthenticated callers.
+// add writes a line. It omits lines about unauthenticated callers above their limit.
 func (t *Logger) add(ctx context.Context, method string, caller *auth.Caller, what subject, outcome, reason string) error {
 	e := audit.Entry{
 		Method: strings.TrimPrefix(method, "/"), Namespace: what.namespace, Resource: what.resource, RequestID: what.id,
@@ -176,7 +177,7 @@ func (t *Logger) add(ctx context.Context, method string, caller *auth.Caller, wh
 		return nil
 	}
 	e.LeftOut = t.left.Swap(0)
-	// The log keeps its fault, and [Logger.Admit] refuses what comes next.
+	// The log keeps its error, so that [Logger.Admit] refuses later changes.
 	if t.log.Add(e) != nil {
 		t.left.Add(e.LeftOut)
 		return unavailable()
@@ -191,14 +192,15 @@ func callerNamespace(caller *auth.Caller) string {
 	return runtime.DefaultNamespace
 }
 
-// firstStream keeps what the first message of a stream is about, and tells before the first
-// that is sent.
+// firstStream records the subject of the first received message, and calls beforeFirstSend before the
+// first sent message.
 type firstStream struct {
 	grpc.ServerStream
 	ctx  context.Context //nolint:containedctx // it is the stream's, with the caller's seat in it
 	read bool
 	what subject
-	// beforeFirstSend is called before the first message is sent; nil = it was, or need not be.
+	// beforeFirstSend is called before the first message is sent. It is nil after that, or if the
+	// stream needs no call.
 	beforeFirstSend func() error
 }
 

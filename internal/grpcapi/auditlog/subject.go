@@ -9,11 +9,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// subject is the subject of a call, the id that its caller gave it, and the principal for which
-// the caller claims to act.
+// subject is what a line says about a request: namespace, resource, the id that the caller gave the
+// request, and the principal for which the caller claims to act.
 type subject struct{ namespace, resource, id, claims string }
 
-// about reads names and ids off a message, never what it carries.
+// about reads the names and ids of a request, never its values.
 func about(m any) subject {
 	var s subject
 	switch in := m.(type) {

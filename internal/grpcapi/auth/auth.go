@@ -16,18 +16,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Caller is an authenticated caller and what proved it.
+// Caller is an authenticated caller with the proof of its name.
 type Caller struct {
 	runtime.Principal
-	// token is the digest of the bearer token that proved the name; zero with another proof.
+	// token is the digest of the bearer token that proved the name. It is zero for another proof.
 	token [sha256.Size]byte
-	// certificate is the certificate that proved the name; nil with another proof.
+	// certificate is the certificate that proved the name. It is nil for another proof.
 	certificate *Identity
-	// issued holds the claims of an issuer's token; nil with another proof.
+	// issued has the claims of an issuer's token. It is nil for another proof.
 	issued *oidc.Identity
 }
 
-// Anonymous is everyone while authentication is off.
+// Anonymous is every caller while authentication is off.
 var Anonymous = &Caller{Principal: runtime.Anonymous()}
 
 type principalKey struct{}
@@ -40,14 +40,15 @@ func CallerOf(ctx context.Context) *Caller {
 	return &Caller{}
 }
 
-// WithCaller puts a caller into the context of its call.
+// WithCaller returns a context that carries the caller of a call.
 func WithCaller(ctx context.Context, p *Caller) context.Context {
 	return context.WithValue(ctx, principalKey{}, p)
 }
 
 type rightsKey struct{}
 
-// WithRights is WithCaller with the rights that the caller was looked up by.
+// WithRights is WithCaller for a caller whose rights were read from by. If the rights have changed
+// since, [Authenticator.Unary] checks the caller again.
 func WithRights(ctx context.Context, p *Caller, by *AuthState) context.Context {
 	return context.WithValue(WithCaller(ctx, p), rightsKey{}, by)
 }
@@ -55,20 +56,20 @@ func WithRights(ctx context.Context, p *Caller, by *AuthState) context.Context {
 // Authenticator identifies callers and checks whether they may call a method.
 type Authenticator struct {
 	Current atomic.Pointer[AuthState]
-	// Operations has, by name, what can be asked for.
+	// Operations has the known operations by method name.
 	Operations map[string]runtime.Operation
-	// own is nil unless the sidecar calls itself.
+	// own is nil if the sidecar does not call itself.
 	own  *own
 	lent lent
 }
 
-// AuthState holds the present rights of callers; changed is closed when another state replaces
-// it.
+// AuthState is one version of the rights of all callers. changed is closed when another version
+// replaces it.
 type AuthState struct {
 	Tokens *TokenSet
-	// Issuers is nil unless tokens of others are taken.
+	// Issuers is nil if no tokens of issuers are accepted.
 	Issuers *oidc.Set
-	// Certificates is nil unless callers must show one.
+	// Certificates is nil if callers need no certificate.
 	Certificates *CertificateSet
 	changed      chan struct{}
 }
@@ -76,7 +77,7 @@ type AuthState struct {
 // AsksToken reports whether callers must show a bearer token.
 func (s *AuthState) AsksToken() bool { return !s.Tokens.Empty() || !s.Issuers.Empty() }
 
-// NewAuthenticator makes one that admits to these operations, by name, by these rights.
+// NewAuthenticator returns an Authenticator with the operations by name and the present rights.
 func NewAuthenticator(operations map[string]runtime.Operation, by AuthState) *Authenticator {
 	a := &Authenticator{Operations: operations}
 	by.changed = make(chan struct{})
@@ -84,14 +85,14 @@ func NewAuthenticator(operations map[string]runtime.Operation, by AuthState) *Au
 	return a
 }
 
-// Replace installs other rights; streams of principals that lost theirs end.
+// Replace installs new rights. Streams of principals that have lost a right end.
 func (a *Authenticator) Replace(by AuthState) {
 	by.changed = make(chan struct{})
 	close(a.Current.Swap(&by).changed)
 }
 
-// Renew has every stream ask again whether its principal still counts: a key of an issuer
-// is gone.
+// Renew makes every stream check its principal again. It is called when an issuer no longer publishes
+// a key.
 func (a *Authenticator) Renew() {
 	old := a.Current.Load()
 	next := *old
@@ -101,10 +102,11 @@ func (a *Authenticator) Renew() {
 	}
 }
 
-// Changed is closed at the next change of rights.
+// Changed returns a channel that is closed at the next change of rights.
 func (a *Authenticator) Changed() <-chan struct{} { return a.Current.Load().changed }
 
-// Admit is the [mwauth.AuthFunc] of every method.
+// Admit authenticates the caller of a method and checks its scopes. It is the [mwauth.AuthFunc] of
+// the interceptor chain.
 func (a *Authenticator) Admit(ctx context.Context) (context.Context, error) {
 	method, _ := grpc.Method(ctx)
 	if a.Operations[method].Public {
@@ -121,9 +123,9 @@ func (a *Authenticator) Admit(ctx context.Context) (context.Context, error) {
 	return WithCaller(ctx, p), nil
 }
 
-// Identify names the caller: by token where tokens are configured, else by client
-// certificate where those are asked for, else it is anonymous. It is the one way in
-// for every listener and binding.
+// Identify returns the caller of a context: by token if tokens are configured, otherwise by client
+// certificate if certificates are requested. Otherwise the caller is anonymous. Every listener uses
+// it.
 func (a *Authenticator) Identify(ctx context.Context) (*Caller, error) {
 	now := a.Current.Load()
 	if p := a.ownCaller(ctx); p != nil {
@@ -167,8 +169,8 @@ func (s *AuthState) byIssuer(ctx context.Context, token string) (*Caller, error)
 	return &Caller{Principal: id.Principal, issued: id}, nil
 }
 
-// Lasting is the context of what a caller keeps open: it ends, and says why, when the
-// caller's token does.
+// Lasting returns the context for a stream or a wait of a caller. It ends when the caller's token
+// expires; its cause says so.
 func Lasting(ctx context.Context, p *Caller) (context.Context, context.CancelFunc) {
 	if p.issued == nil {
 		return ctx, func() {}
@@ -176,8 +178,8 @@ func Lasting(ctx context.Context, p *Caller) (context.Context, context.CancelFun
 	return context.WithDeadlineCause(ctx, p.issued.Until, oidc.Expired())
 }
 
-// byCertificate names the holder of the certificate. The Unix socket, where none can
-// be shown, is its owner's.
+// byCertificate identifies a caller by its certificate. On the Unix socket, where no certificate can
+// be shown, the caller is the owner of the process.
 func (s *AuthState) byCertificate(ctx context.Context) (*Caller, error) {
 	id, owner := shown(ctx)
 	switch {
@@ -189,7 +191,7 @@ func (s *AuthState) byCertificate(ctx context.Context) (*Caller, error) {
 	return nil, unauthenticated("CERTIFICATE_MISSING", "this server wants a client certificate")
 }
 
-// Authorize checks the method against the scopes of the principal.
+// Authorize returns an error if the principal has no scope for the method.
 func (a *Authenticator) Authorize(p *Caller, method string) error {
 	op, known := a.Operations[method]
 	need := op.Scopes
@@ -202,8 +204,8 @@ func (a *Authenticator) Authorize(p *Caller, method string) error {
 	}
 }
 
-// Recheck says whether the stream of a principal that was admitted to a method goes on. What
-// it shows was settled when it was opened, so it ends with the right to sensitive values.
+// Recheck checks again whether a principal may use a stream that is open. It also fails if the
+// principal has lost the right to sensitive values, because the stream was opened with that right.
 func (a *Authenticator) Recheck(p *Caller, method string) error {
 	still, err := a.Reauthorize(p, method)
 	if err != nil {
@@ -231,7 +233,7 @@ func (a *Authenticator) Still(p *Caller) error {
 	return err
 }
 
-// Reauthorize is a principal that was admitted to a method, by the rights that hold now.
+// Reauthorize returns the principal with its present rights, if they still permit the method.
 func (a *Authenticator) Reauthorize(p *Caller, method string) (*Caller, error) {
 	still, err := a.now(p)
 	if err != nil {
@@ -281,8 +283,8 @@ func unauthenticated(reason, message string) error {
 	return &machine.Error{Code: machine.CodeUnauthenticated, Reason: reason, Field: "authorization", Message: message}
 }
 
-// Unary is admit for a caller that is in the context already. The request may have waited: if
-// rights have changed since, the caller is looked up again.
+// Unary is the interceptor for a caller that is already in the context. The request may have waited
+// for long: if rights have changed since, the caller is authorized again.
 func (a *Authenticator) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	who := CallerOf(ctx)
 	if ctx.Value(rightsKey{}) != a.Current.Load() {
@@ -299,15 +301,15 @@ func (a *Authenticator) Unary(ctx context.Context, req any, info *grpc.UnaryServ
 	return next(ctx, req)
 }
 
-// MayRead checks that a principal of this name has one of the scopes in a namespace. The
-// creator of a receiver may have lost the right since; the refusal is OWNER_LOST_RIGHT.
+// MayRead checks that a principal of this name has one of the scopes in a namespace. It is for the
+// owner of a webhook, which may have lost the right. The error is then OWNER_LOST_RIGHT.
 func (a *Authenticator) MayRead(name, namespace string, scopes runtime.Scopes) error {
 	now := a.Current.Load()
 	may := func(p runtime.Principal) bool { return p.Scopes.Any(scopes) && p.In(namespace) }
 	switch {
 	case now.AsksToken():
-		// The claims of an issuer's next token are unknown; its rules limit what they can
-		// grant.
+		// The claims of the issuer's next token are unknown, so check what its rules can grant at
+		// most.
 		if now.Issuers.MayHave(name, scopes, namespace) || slices.ContainsFunc(now.Tokens.Principals, func(p *Caller) bool { return p.Owns(name) && may(p.Principal) }) {
 			return nil
 		}
@@ -320,7 +322,7 @@ func (a *Authenticator) MayRead(name, namespace string, scopes runtime.Scopes) e
 	}
 }
 
-// Unlisted names the registered methods that have no row in the table.
+// Unlisted returns an error that names the registered methods without a row in the table of operations.
 func (a *Authenticator) Unlisted(services map[string]grpc.ServiceInfo) error {
 	var faults []error
 	for service, info := range services {

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// CallerRef passes the caller from authentication to interceptors outside it.
+// CallerRef passes the caller from the authentication to interceptors that run before it.
 type CallerRef struct{ Caller *Caller }
 
 type callerRefKey struct{}
@@ -27,17 +27,17 @@ func setCallerRef(ctx context.Context, p *Caller) {
 	}
 }
 
-// peerKey is the address of the gateway's caller, on the in-process connection.
+// peerKey is the metadata key with the address of the gateway's client, on the in-process connection.
 const peerKey = "pawl-peer"
 
 type peerAddress struct{}
 
-// WithPeer notes the address that a request over HTTP came from.
+// WithPeer returns a context with the address from which an HTTP request came.
 func WithPeer(ctx context.Context, address string) context.Context {
 	return context.WithValue(ctx, peerAddress{}, address)
 }
 
-// PeerOf is the address that a call came from; "" = it is not known.
+// PeerOf returns the address from which a call came, or "" if it is unknown.
 func PeerOf(ctx context.Context) string {
 	if address, ok := ctx.Value(peerAddress{}).(string); ok {
 		return address
@@ -59,8 +59,8 @@ func PeerOf(ctx context.Context) string {
 	return "socket"
 }
 
-// GatewayMetadata is the metadata by which the gateway passes the caller of a request to the
-// server.
+// GatewayMetadata returns the metadata by which the gateway passes the certificate and the address of
+// its client to the server.
 func GatewayMetadata(r *http.Request) metadata.MD {
 	return metadata.Join(IdentityOf(r.TLS).Metadata(), metadata.Pairs(peerKey, r.RemoteAddr))
 }

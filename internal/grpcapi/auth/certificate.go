@@ -19,20 +19,20 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-// MaxCertificateName bounds one name of a certificate, bytes: it becomes part of
+// MaxCertificateName limits one name of a certificate, in bytes, because the name becomes part of
 // keys of the store.
 const MaxCertificateName = 256
 
-// Identity is what a verified client certificate says of its holder.
+// Identity is the holder of a verified client certificate.
 type Identity struct {
-	// Roots are the digests of the authorities that vouch for it.
+	// Roots are the digests of the authorities that have signed the certificate.
 	Roots [][sha256.Size]byte
 	// Names are the subject's common name and then the subject alternative names,
 	// as certificateNames spells them.
 	Names []string
 }
 
-// IdentityOf reads the state of a connection; nil without a verified certificate.
+// IdentityOf returns the identity of a TLS connection, or nil without a verified certificate.
 func IdentityOf(state *tls.ConnectionState) *Identity {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return nil
@@ -44,10 +44,9 @@ func IdentityOf(state *tls.ConnectionState) *Identity {
 	return id
 }
 
-// CertificateNames are the names by which a certificate may be given scopes, the
-// kind in front, so that no name of one kind passes for one of another. Names that
-// are too long, that a log could not show, or that pass for an answer in another's name
-// are none.
+// CertificateNames returns the names by which the holder of a certificate may get scopes. Each begins
+// with its kind, so that a name of one kind cannot pass for one of another kind. It leaves out names
+// that are too long, not printable, or like the names that the sidecar gives other principals.
 func CertificateNames(cert *x509.Certificate) []string {
 	var names []string
 	add := func(kind, name string) {
@@ -68,25 +67,25 @@ func CertificateNames(cert *x509.Certificate) []string {
 	return names
 }
 
-// nameable: a name may be a principal's.
+// nameable reports whether a name may be the name of a principal.
 func nameable(name string) bool {
 	return policy.IsPrincipalName(name) && len(name) <= MaxCertificateName && utf8.ValidString(name) &&
 		!strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// CertificateSet identifies the holders of certificates. nil: certificates are not requested.
+// CertificateSet identifies the holders of certificates. nil means that none are requested.
 type CertificateSet struct {
 	// Roots are the digests of the authorities that are trusted now.
 	Roots map[[sha256.Size]byte]bool
-	// Scopes are by name; everyCertificate is every holder's.
+	// Scopes are the scopes by name. Those of [EveryCertificate] belong to every holder.
 	Scopes map[string]runtime.Scopes
-	// Namespaces are by name, where the scopes hold in some alone.
+	// Namespaces are the namespaces of a name, if its scopes hold only in some.
 	Namespaces map[string][]string
 }
 
-// Find returns the holder: by the first of its names that was given scopes, otherwise by its
-// first name. A holder without a line of its own has the rights of the line for every
-// certificate; without that line it has none.
+// Find returns the holder of a certificate. Its name is the first one that was given scopes, otherwise
+// the first one. A holder without a line in the file has the rights of the line for every
+// certificate. Without that line it has none.
 func (s *CertificateSet) Find(id *Identity) (*Caller, error) {
 	if !slices.ContainsFunc(id.Roots, func(root [sha256.Size]byte) bool { return s.Roots[root] }) {
 		return nil, unauthenticated("CERTIFICATE_REVOKED", "the authority of the client certificate is no longer trusted; connect again with another")
@@ -105,9 +104,9 @@ func (s *CertificateSet) Find(id *Identity) (*Caller, error) {
 	return &Caller{Principal: s.Of(name), certificate: id}, nil
 }
 
-// Of is the principal of a name. What every certificate may do is added to what its own
-// line says where both hold in the same namespaces; else its own line stands alone, so
-// that no scope reaches a namespace that it was not given for.
+// Of returns the principal of a name. It has the scopes of its own line. The scopes of the line for
+// every certificate are added only if both hold in the same namespaces, so that no scope reaches a
+// namespace that it was not given for.
 func (s *CertificateSet) Of(name string) runtime.Principal {
 	own, listed := s.Scopes[name]
 	p := runtime.Principal{Subject: name, Scopes: own, Namespaces: s.Namespaces[name], Proof: policy.ByCertificate}
@@ -120,14 +119,14 @@ func (s *CertificateSet) Of(name string) runtime.Principal {
 	return p
 }
 
-// The gateway is a client on the in-process connection. There it passes the certificate of its
-// own client in these keys; on any other connection they are ignored.
+// Metadata keys in which the gateway passes the certificate of its client, on the in-process
+// connection. On any other connection they are ignored.
 const (
 	rootKey = "pawl-root-bin"
 	nameKey = "pawl-name-bin"
 )
 
-// Metadata is the identity on its way from the gateway to the server.
+// Metadata returns the metadata in which the gateway passes the identity to the server.
 func (id *Identity) Metadata() metadata.MD {
 	if id == nil {
 		return nil
@@ -139,7 +138,7 @@ func (id *Identity) Metadata() metadata.MD {
 	return md
 }
 
-// forwarded reads the identity that the gateway passed; nil: its client showed no certificate.
+// forwarded returns the identity that the gateway passed, or nil if its client showed no certificate.
 func forwarded(ctx context.Context) *Identity {
 	md, _ := metadata.FromIncomingContext(ctx)
 	roots := md.Get(rootKey)
@@ -155,8 +154,8 @@ func forwarded(ctx context.Context) *Identity {
 	return id
 }
 
-// shown returns the identity that the caller's connection proves. owner: the connection is the
-// Unix socket, which only the owner of the process can open.
+// shown returns the identity that the caller's connection proves. owner means that the connection is
+// the Unix socket, which only the owner of the process can open.
 func shown(ctx context.Context) (id *Identity, owner bool) {
 	from, ok := peer.FromContext(ctx)
 	if !ok {

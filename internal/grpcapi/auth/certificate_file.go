@@ -10,20 +10,20 @@ import (
 	"github.com/pawl-dev/pawl/internal/secretfile"
 )
 
-// EveryCertificate stands for every holder of a certificate in the list of rights.
+// EveryCertificate is the name of the line of rights that every holder of a certificate has.
 const EveryCertificate = "*"
 
-// certificateKinds are the names that a line may begin with.
+// certificateKinds are the kinds with which a name may begin.
 var certificateKinds = []string{"cert:", "uri:", "dns:", "email:"}
 
-// Certificate says what the holder of a client certificate may do.
+// Certificate has the rights of the holder of a client certificate.
 type Certificate struct {
 	// Name is "cert:" with the subject's common name, or "uri:", "dns:" or "email:"
 	// with a subject alternative name; "*" is every certificate of the authority.
 	Name string
 	// Scopes are the holder's rights, at least one.
 	Scopes runtime.Scopes
-	// Namespaces are those in which they hold; nil = every one.
+	// Namespaces are those in which the scopes hold; nil means all.
 	Namespaces []string
 }
 

@@ -9,14 +9,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-// lent are callers that this process itself admits for the time of one request.
+// lent holds the callers of tokens that this process made for the time of one request.
 type lent struct {
 	mu sync.Mutex
 	by map[[sha256.Size]byte]*Caller
 }
 
-// Lend accepts calls with the returned bearer token as a caller's, until done is called. The token is
-// random and leaves this process at no time.
+// Lend returns a random bearer token. Until done is called, calls with the token are the caller's. The
+// token never leaves this process.
 func (a *Authenticator) Lend(p *Caller) (token string, done func()) {
 	token = rand.Text()
 	key := sha256.Sum256([]byte(token))
@@ -33,7 +33,7 @@ func (a *Authenticator) Lend(p *Caller) (token string, done func()) {
 	}
 }
 
-// find returns the caller that a token was lent to; nil = none.
+// find returns the caller to whom a token was lent, or nil.
 func (l *lent) find(token string) *Caller {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -43,11 +43,11 @@ func (l *lent) find(token string) *Caller {
 	return l.by[sha256.Sum256([]byte(token))]
 }
 
-// LinkPrefix begins the names of principals that decide with a link.
+// LinkPrefix begins the names of principals that decide with a decision link.
 const LinkPrefix = "link:"
 
-// ByLink is the caller that decides with a link: a named person, whose word the maker of the link
-// passes on. It may see and decide about the held calls of one namespace.
+// ByLink returns the caller that decides with a decision link: a named person, whose name the maker of
+// the link vouches for. It may see the held calls of one namespace and decide about them.
 func ByLink(maker, person, namespace string) *Caller {
 	return &Caller{Principal: runtime.Principal{
 		Subject: LinkPrefix + person, Chain: policy.IdentityOf(maker).Parts(), Proof: policy.ByLink,

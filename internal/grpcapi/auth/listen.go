@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// ListenTCP binds HOST:PORT for every listener of the process. open means that callers are
-// authenticated, or that the operator permits insecure ones. Otherwise an empty HOST means
-// loopback and any other address than loopback is refused.
+// ListenTCP binds an address HOST:PORT. open means that callers are authenticated, or that the operator
+// permits insecure ones. Otherwise an empty HOST means loopback, and an address other than loopback is
+// refused.
 func ListenTCP(field, address string, open bool) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -57,8 +57,8 @@ func loopbackAddr(addr net.Addr) bool {
 	return ok && tcp.IP.IsLoopback()
 }
 
-// ListenUnix binds a socket that only its owner may use. A socket that a
-// crashed process left behind is replaced; one that answers is not.
+// ListenUnix binds a socket that only its owner may use. It replaces the socket of a crashed process,
+// but not one that still answers.
 func ListenUnix(path string) (net.Listener, error) {
 	if err := clearStaleSocket(path); err != nil {
 		return nil, fmt.Errorf("socket: %w", err)

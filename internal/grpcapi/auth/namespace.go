@@ -13,14 +13,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// named is what every request has that is of a namespace.
+// named is implemented by every request that belongs to a namespace.
 type named interface{ GetNamespace() string }
 
-// tenanted is what every request to an agent has.
+// tenanted is implemented by every A2A request.
 type tenanted interface{ GetTenant() string }
 
-// namespaceOf is the namespace that a request names, "" = its caller's own; false: it is of
-// none.
+// namespaceOf returns the namespace that a request names; "" means the caller's own. It returns false
+// if the request belongs to no namespace.
 func namespaceOf(req any) (string, bool) {
 	switch in := req.(type) {
 	case named:
@@ -32,9 +32,9 @@ func namespaceOf(req any) (string, bool) {
 	return "", false
 }
 
-// CheckNamespace refuses a request of a namespace to which its caller has no right. It is the
-// first check of a request, so that no other answer reveals whether the namespace exists, or
-// its contents. The engine checks the same again.
+// CheckNamespace returns an error if the caller has no right to the namespace of a request. It is the
+// first check of a request, so that no other answer reveals whether the namespace exists, or its
+// contents. The engine checks the same again.
 func CheckNamespace(p *Caller, req any) error {
 	namespace, _ := namespaceOf(req)
 	if namespace == "" || p.In(namespace) {
@@ -43,7 +43,7 @@ func CheckNamespace(p *Caller, req any) error {
 	return validate.NotServed(namespace, p.Namespaces)
 }
 
-// SpaceOf is the namespace that a request is about; "" = it is about none.
+// SpaceOf returns the namespace that a request belongs to, or "" if it belongs to none.
 func SpaceOf(ctx context.Context, req any) string {
 	namespace, ok := namespaceOf(req)
 	if !ok {
@@ -52,13 +52,14 @@ func SpaceOf(ctx context.Context, req any) string {
 	return cmp.Or(namespace, CallerNamespace(ctx))
 }
 
-// CallerNamespace is the namespace of a caller's requests that name none.
+// CallerNamespace returns the namespace of a caller's requests that name none.
 func CallerNamespace(ctx context.Context) string {
 	return cmp.Or(CallerOf(ctx).DefaultNamespace(), runtime.DefaultNamespace)
 }
 
-// Spaces are the namespaces that exist for a caller, of those that are served: first what its calls
-// mean that name none. What it is kept to and is not served is none.
+// Spaces returns those of the served namespaces that the caller may use. The first one is the namespace
+// of its requests that name none. If the caller is restricted to namespaces, those that are not served
+// are left out.
 func (p *Caller) Spaces(served []string) []string {
 	if p.Bound() {
 		return slices.DeleteFunc(slices.Clone(p.Namespaces), func(name string) bool { return !slices.Contains(served, name) })
@@ -67,7 +68,7 @@ func (p *Caller) Spaces(served []string) []string {
 	return append([]string{runtime.DefaultNamespace}, others...)
 }
 
-// inSpace judges an operation that is of no namespace that a request could name.
+// inSpace returns an error if the operation concerns all namespaces and the caller is restricted to some.
 func inSpace(p *Caller, op runtime.Operation) error {
 	if op.Space != policy.SpaceAll || !p.Bound() {
 		return nil
@@ -78,8 +79,8 @@ func inSpace(p *Caller, op runtime.Operation) error {
 	}
 }
 
-// lost reports whether a principal may no longer be where it was, or is somewhere else when
-// it names no namespace.
+// lost reports whether a principal has lost a namespace, or has another namespace for its requests that
+// name none.
 func lost(was, is runtime.Principal) bool {
 	return was.DefaultNamespace() != is.DefaultNamespace() || is.Bound() && (!was.Bound() || slices.ContainsFunc(was.Namespaces, func(name string) bool { return !is.In(name) }))
 }
@@ -100,7 +101,7 @@ func StreamCheckNamespace(srv any, stream grpc.ServerStream, _ *grpc.StreamServe
 	return next(srv, stream)
 }
 
-// boundStream is the stream of a caller that is kept to some namespaces.
+// boundStream is the stream of a caller that is restricted to some namespaces.
 type boundStream struct {
 	grpc.ServerStream
 	caller *Caller

@@ -11,22 +11,21 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-// own is the sidecar itself, where it is a caller of its own services.
+// own identifies the sidecar itself as a caller of its own services.
 type own struct {
 	proof  [sha256.Size]byte
 	caller *Caller
 }
 
-// Own accepts callers with this secret, which only this process knows, as the sidecar itself,
-// in addition to the other ways of authentication. Call it once, before the first call is
-// served.
+// Own sets a secret that only this process knows. A caller with it is the sidecar itself, in addition to
+// the other ways of authentication. Call it once, before the first call is served.
 func (a *Authenticator) Own(secret string) {
 	a.own = &own{proof: sha256.Sum256([]byte(secret)), caller: &Caller{Principal: runtime.Principal{
 		Subject: policy.SidecarName, Proof: policy.BySidecar, Scopes: runtime.ScopeWork | runtime.ScopeRunsRead | runtime.ScopeRunsWrite | runtime.ScopeValuesSensitive,
 	}}}
 }
 
-// ownCaller returns the sidecar itself; nil: another caller.
+// ownCaller returns the sidecar if it is the caller, otherwise nil.
 func (a *Authenticator) ownCaller(ctx context.Context) *Caller {
 	if a.own == nil {
 		return nil

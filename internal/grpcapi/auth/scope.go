@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-// EveryScope in the order of the documentation.
+// EveryScope has all scopes in the order of the documentation.
 var EveryScope = []runtime.Scopes{
 	runtime.ScopePacksWrite, runtime.ScopeRunsWrite, runtime.ScopeRunsRead,
 	runtime.ScopeEventsExternal, runtime.ScopeWork, runtime.ScopeAdmin, runtime.ScopeRunsDelete,
@@ -36,12 +36,12 @@ func ParseScopes(list string) (runtime.Scopes, error) {
 	return set, nil
 }
 
-// namespaceName is the form that the contract gives a namespace.
+// namespaceName is the form of a namespace's name, as in the proto files.
 var namespaceName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
 
-// parseGrant reads what a line of rights grants: SCOPE[,SCOPE...], which holds in every
-// namespace, or SCOPE[,SCOPE...]@NAMESPACE[,NAMESPACE...], which holds in these alone. The
-// first namespace is the one of calls that name none.
+// parseGrant reads the rights in a line: SCOPE[,SCOPE...], which hold in every namespace, or
+// SCOPE[,SCOPE...]@NAMESPACE[,NAMESPACE...], which hold only in these. The first namespace is that of
+// calls that name none.
 func parseGrant(text string) (runtime.Scopes, []string, error) {
 	list, names, bound := strings.Cut(text, "@")
 	scopes, err := ParseScopes(list)
@@ -52,7 +52,7 @@ func parseGrant(text string) (runtime.Scopes, []string, error) {
 	return scopes, namespaces, checkNamespaces(namespaces)
 }
 
-// checkNamespaces refuses names that no namespace has, and lists that say one twice.
+// checkNamespaces returns an error for a name that no namespace can have, or that occurs twice.
 func checkNamespaces(names []string) error {
 	for i, name := range names {
 		if !namespaceName.MatchString(name) {

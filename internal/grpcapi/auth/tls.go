@@ -12,19 +12,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/secretfile"
 )
 
-// KeyFiles are the PEM files of a server; all are "" without TLS.
+// KeyFiles are the PEM files of a server. All are "" without TLS.
 type KeyFiles struct{ Cert, Key, ClientCA string }
 
-// Keys is what the files held when they were read.
+// Keys are the contents of [KeyFiles] when they were read.
 type Keys struct {
 	cert tls.Certificate
-	// ClientCAs and roots are the authorities of callers' certificates, the latter by
-	// digest; nil = none are asked for.
+	// ClientCAs has the authorities of callers' certificates, Roots their digests. Both are nil if no
+	// certificates are requested.
 	ClientCAs *x509.CertPool
 	Roots     map[[sha256.Size]byte]bool
 }
 
-// Read reads the files; nil without a certificate.
+// Read reads the files. It returns nil if no certificate is configured.
 func (f KeyFiles) Read() (*Keys, error) {
 	if f.Cert == "" && f.Key == "" {
 		if f.ClientCA != "" {
@@ -76,7 +76,7 @@ func (k *Keys) authorities(path string) error {
 	return nil
 }
 
-// config is what a handshake goes by.
+// config returns the TLS configuration for a handshake.
 func (k *Keys) config(protocols []string) *tls.Config {
 	conf := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{k.cert}, NextProtos: protocols}
 	if k.ClientCAs != nil {
@@ -85,11 +85,11 @@ func (k *Keys) config(protocols []string) *tls.Config {
 	return conf
 }
 
-// Keyring has the keys of a server, which may be exchanged while it serves: new
-// connections go by the new ones. nil without TLS.
+// Keyring holds the keys of a server. They may be replaced while it serves; new connections then use the
+// new keys. It is nil without TLS.
 type Keyring struct{ Current atomic.Pointer[Keys] }
 
-// NewKeyring holds keys that may be replaced; nil for none.
+// NewKeyring returns a Keyring with keys that may be replaced, or nil if k is nil.
 func NewKeyring(k *Keys) *Keyring {
 	if k == nil {
 		return nil
@@ -99,7 +99,7 @@ func NewKeyring(k *Keys) *Keyring {
 	return ring
 }
 
-// Config asks the ring at each handshake; nil without TLS.
+// Config returns a TLS configuration that uses the present keys at each handshake. It is nil without TLS.
 func (r *Keyring) Config(protocols ...string) *tls.Config {
 	if r == nil {
 		return nil

@@ -20,40 +20,40 @@ import (
 	"github.com/pawl-dev/pawl/internal/secretfile"
 )
 
-// MinTokenBytes is the shortest bearer token that is taken.
+// MinTokenBytes is the length of the shortest accepted bearer token.
 const MinTokenBytes = 16
 
-// Token is one static bearer token and what its holder may do.
+// Token is a static bearer token with the rights of its holder.
 type Token struct {
-	// Principal is the holder's name; it is recorded on what the holder causes.
-	// 1 to 128 of letters, digits and . _ @ : / -; none of [policy.Reserved].
+	// Principal is the holder's name, which is recorded in everything that the holder causes. It has
+	// 1 to 128 of letters, digits and . _ @ : / -, and is none of [policy.Reserved].
 	Principal string
-	// Digest is the SHA-256 of what the holder sends as "authorization: Bearer <secret>".
+	// Digest is the SHA-256 of the secret in the header "authorization: Bearer <secret>".
 	Digest [sha256.Size]byte
-	// Secret is the same for a token that the process makes for itself, at least
-	// MinTokenBytes printable ASCII characters without spaces; then Digest is zero.
+	// Secret is the secret itself, for a token that the process makes for itself: at least
+	// MinTokenBytes printable ASCII characters without spaces. Digest is then zero.
 	Secret string
 	// Scopes are the holder's rights, at least one.
 	Scopes runtime.Scopes
-	// Namespaces are those in which they hold; nil = every one.
+	// Namespaces are those in which the scopes hold; nil means all.
 	Namespaces []string
 }
 
-// digestForm begins the digest of a token in a file.
+// digestForm begins the digest of a token in a tokens file.
 const digestForm = "sha256:"
 
 // randomTokenBytes is the entropy of a new token: 256 bits cannot be guessed, so that a plain
 // digest reveals no token to a reader of the file.
 const randomTokenBytes = 32
 
-// NewSecret makes a token.
+// NewSecret returns a new random token.
 func NewSecret() string {
 	var random [randomTokenBytes]byte
 	_, _ = rand.Read(random[:]) // it does not fail
 	return base64.RawURLEncoding.EncodeToString(random[:])
 }
 
-// TokenLine is a line of a tokens file; the scopes may have namespaces.
+// TokenLine returns a line of a tokens file. scopes may end with "@" and namespaces.
 func TokenLine(principal, scopes, secret string) (string, error) {
 	line := principal + "  " + scopes + "  " + Digested(secret)
 	t, err := parseToken(line)
@@ -63,7 +63,7 @@ func TokenLine(principal, scopes, secret string) (string, error) {
 	return line, err
 }
 
-// Digested is a token as a file has it.
+// Digested returns the digest of a token in the form of a tokens file.
 func Digested(secret string) string {
 	digest := sha256.Sum256([]byte(secret))
 	return digestForm + hex.EncodeToString(digest[:])
@@ -81,8 +81,8 @@ var principalName = regexp.MustCompile(`^[A-Za-z0-9._@:/-]{1,128}$`)
 // The file has only digests of tokens: a reader of the file cannot authenticate with it. A line
 // with a plain token is refused ([HashLines] converts an old file).
 //
-// A file that others may write, or everyone may read, is refused. All other faults are reported
-// at once, by line; no error repeats a token.
+// A file that other users may write, or everyone may read, is refused. All other faults are reported
+// at once, by line. No error repeats a token.
 func ReadTokens(path string) ([]Token, error) {
 	raw, err := secretfile.Read(path)
 	if err != nil {
@@ -134,7 +134,7 @@ func parseToken(line string) (Token, error) {
 	return t, err
 }
 
-// parseDigest reads a digest; no error repeats what was no digest.
+// parseDigest reads a digest. Its errors do not repeat the text, which may be a token.
 func parseDigest(text string) (digest [sha256.Size]byte, err error) {
 	text, ok := strings.CutPrefix(text, digestForm)
 	if !ok {
@@ -147,7 +147,7 @@ func parseDigest(text string) (digest [sha256.Size]byte, err error) {
 	return [sha256.Size]byte(raw), nil
 }
 
-// validate reports the first fault of a token, without its secret.
+// validate returns the first fault of a token. The error does not contain the secret.
 func (t Token) validate() error {
 	switch {
 	case !principalName.MatchString(t.Principal) || slices.Contains(policy.Reserved(), t.Principal):
@@ -163,7 +163,7 @@ func (t Token) validate() error {
 	return nil
 }
 
-// checkSecret says what is wrong with a token, without repeating it.
+// checkSecret returns the fault of a secret. The error does not contain the secret.
 func checkSecret(secret string) error {
 	switch {
 	case len(secret) < MinTokenBytes:
@@ -174,7 +174,7 @@ func checkSecret(secret string) error {
 	return nil
 }
 
-// digest is what the token is known by.
+// digest returns the digest by which the token is found.
 func (t Token) digest() [sha256.Size]byte {
 	if t.Digest == ([sha256.Size]byte{}) {
 		return sha256.Sum256([]byte(t.Secret))
@@ -182,8 +182,8 @@ func (t Token) digest() [sha256.Size]byte {
 	return t.Digest
 }
 
-// TokenSet finds the holders of tokens. It keeps digests only, so that a comparison takes the
-// same time for every token and no token stays in memory.
+// TokenSet finds the holders of tokens. It keeps only digests, so that a comparison takes the same time
+// for every token, and no token stays in memory.
 type TokenSet struct {
 	digests    [][sha256.Size]byte
 	Principals []*Caller
@@ -209,8 +209,8 @@ func NewTokenSet(tokens []Token) (*TokenSet, error) {
 	return set, errors.Join(faults...)
 }
 
-// Holder returns the holder of a token; nil = unknown. A token that is shorter than the minimum
-// has no holder, even if its digest is in the set.
+// Holder returns the holder of a token, or nil if the token is unknown. A token that is shorter than
+// the minimum has no holder, even if its digest is in the set.
 func (s *TokenSet) Holder(secret string) *Caller {
 	if len(secret) < MinTokenBytes {
 		return nil
@@ -218,8 +218,8 @@ func (s *TokenSet) Holder(secret string) *Caller {
 	return s.find(sha256.Sum256([]byte(secret)))
 }
 
-// find compares with every token, so that the time does not depend on the match. It returns nil
-// for none.
+// find compares the digest with every token, so that the time does not depend on the match. It returns
+// nil if there is no match.
 func (s *TokenSet) find(digest [sha256.Size]byte) *Caller {
 	found := -1
 	for i := range s.digests {

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// HashLines puts digests in the place of the tokens of a file; n is how many there
-// were. Comments, spaces and what has the form already stay as they are. All faults are
-// reported at once, by line; no error repeats a token.
+// HashLines replaces the tokens in a tokens file by their digests. n is the number of replaced tokens.
+// Comments, spaces and existing digests stay unchanged. All faults are reported at once, by line. No
+// error repeats a token.
 func HashLines(text []byte) (hashed []byte, n int, err error) {
 	var out bytes.Buffer
 	var faults []error

@@ -9,8 +9,8 @@ import (
 // TraceHeader is the metadata key and the HTTP header of W3C trace context.
 const TraceHeader = "traceparent"
 
-// TraceOf is the trace context that a call came with; "" = none. Of several none is the caller's
-// for certain.
+// TraceOf returns the trace context of a call, or "". If the call has several, it returns "", because it
+// is unknown which one the caller sent.
 func TraceOf(ctx context.Context) string {
 	if values := metadata.ValueFromIncomingContext(ctx, TraceHeader); len(values) == 1 {
 		return values[0]

@@ -8,19 +8,19 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// connKind says by which way a connection came in that is not encrypted.
+// connKind is the kind of a connection without encryption.
 type connKind uint8
 
 const (
 	// connTCP is TCP without TLS.
 	connTCP connKind = iota
-	// connUnix is the Unix socket, which its file mode guards.
+	// connUnix is the Unix socket, which is protected by its file mode.
 	connUnix
-	// connInProcess is the in-process connection, which only the process itself has.
+	// connInProcess is the in-process connection, which only this process can use.
 	connInProcess
 )
 
-// connInfo is the AuthInfo of an in-process connection or a Unix socket.
+// connInfo is the AuthInfo of a connection without encryption.
 type connInfo struct {
 	credentials.CommonAuthInfo
 	kind connKind
@@ -29,19 +29,19 @@ type connInfo struct {
 // AuthType implements credentials.AuthInfo.
 func (connInfo) AuthType() string { return "pawl" }
 
-// transportCreds are the transport credentials of every listener of the gRPC server. TCP is
-// encrypted where there is a certificate; the Unix socket and the in-process
-// connection stay plain. What comes from outside of the process is watched for
-// clients that reset streams without end.
+// transportCreds are the transport credentials of every listener of the gRPC server. TCP connections
+// are encrypted if there is a certificate. The Unix socket and the in-process connection are not
+// encrypted. Connections from outside the process are watched for clients that reset streams again and
+// again.
 type transportCreds struct {
 	credentials.TransportCredentials
 	tls credentials.TransportCredentials
-	// outside watches a connection that comes from outside of the process.
+	// outside wraps a connection that comes from outside the process.
 	outside func(net.Conn) net.Conn
 }
 
-// NewTransportCredentials makes the credentials of a server. conf has the keys for TCP, nil for
-// none; outside wraps connections from outside.
+// NewTransportCredentials returns the credentials of a server. conf has the TLS keys for TCP, or is nil.
+// outside wraps connections from outside the process.
 func NewTransportCredentials(conf *tls.Config, outside func(net.Conn) net.Conn) *transportCreds {
 	d := &transportCreds{TransportCredentials: insecure.NewCredentials(), outside: outside}
 	if conf != nil {
@@ -50,7 +50,7 @@ func NewTransportCredentials(conf *tls.Config, outside func(net.Conn) net.Conn) 
 	return d
 }
 
-// ServerHandshake chooses by the kind of the connection.
+// ServerHandshake does the handshake for the kind of the connection.
 func (d *transportCreds) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	kind := connInProcess
 	switch conn.LocalAddr().(type) {
@@ -72,7 +72,7 @@ func (d *transportCreds) ServerHandshake(conn net.Conn) (net.Conn, credentials.A
 	return conn, connInfo{CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.NoSecurity}, kind: kind}, nil
 }
 
-// Clone copies both halves.
+// Clone returns a copy of the credentials.
 func (d *transportCreds) Clone() credentials.TransportCredentials {
 	c := &transportCreds{TransportCredentials: d.TransportCredentials.Clone(), outside: d.outside}
 	if d.tls != nil {

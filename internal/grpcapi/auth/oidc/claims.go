@@ -10,16 +10,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-// Bounds of what a token says.
+// Limits of the claims of a token.
 const (
 	maxNameBytes = 256
 	maxValues    = 1000
 )
 
-// claims are what a token says, as JSON has it.
+// claims are the claims of a token, decoded from JSON.
 type claims map[string]any
 
-// at finds a claim by its name, or inside of others by names joined by dots.
+// at returns a claim by its name, or a claim inside others by their names joined with dots.
 func (c claims) at(name string) any {
 	if value, ok := c[name]; ok {
 		return value
@@ -31,7 +31,7 @@ func (c claims) at(name string) any {
 	return nil
 }
 
-// values are the texts of a claim.
+// values returns the texts of a claim: a list, or the words of a text.
 func (c claims) values(name string) []string {
 	switch value := c.at(name).(type) {
 	case string:
@@ -61,7 +61,7 @@ func (i *Issuer) principal(c claims) (runtime.Principal, error) {
 		return p, refused("the principal is denied")
 	}
 	for _, value := range c.values(i.Scopes.Claim) {
-		scopes, _ := scopesOf(i.Scopes.Map[value]) // names were checked
+		scopes, _ := scopesOf(i.Scopes.Map[value]) // the names were checked
 		p.Scopes |= scopes
 	}
 	if i.Namespaces.All {
@@ -73,7 +73,7 @@ func (i *Issuer) principal(c claims) (runtime.Principal, error) {
 	return p, nil
 }
 
-// of are the namespaces of a token, in its order, each once.
+// of returns the namespaces of a token, each once, in the order of the token.
 func (s Spaces) of(c claims) []string {
 	if len(s.Fixed) > 0 {
 		return s.Fixed
@@ -93,17 +93,17 @@ func (s Spaces) of(c claims) []string {
 	return out
 }
 
-// mayGive reports whether some token has one of these scopes.
+// mayGive reports whether a token could have one of these scopes.
 func (g Grants) mayGive(scopes runtime.Scopes) bool {
 	for _, names := range g.Map {
-		if given, _ := scopesOf(names); given.Any(scopes) { // names were checked
+		if given, _ := scopesOf(names); given.Any(scopes) { // the names were checked
 			return true
 		}
 	}
 	return false
 }
 
-// mayGive reports whether some token is for a namespace.
+// mayGive reports whether a token could be for a namespace.
 func (s Spaces) mayGive(namespace string) bool {
 	switch {
 	case s.All || s.Claim != "" && s.Map == nil:

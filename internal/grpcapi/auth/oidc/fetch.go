@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// Bounds of a fetch.
+// Limits of a fetch.
 const (
 	fetchTimeout  = 10 * time.Second
 	maxFetchBytes = 1 << 20
@@ -27,7 +27,7 @@ const (
 type fetcher struct {
 	client *http.Client
 	issuer string
-	// keys is the URL of the JWKS; "" = the issuer says.
+	// keys is the URL of the JWKS. If it is empty, the issuer's configuration has it.
 	keys string
 }
 
@@ -57,7 +57,7 @@ func sameHost(next *http.Request, before []*http.Request) error {
 	return nil
 }
 
-// fetch gets the JWKS.
+// fetch returns the bytes of the JWKS.
 func (f *fetcher) fetch(ctx context.Context) ([]byte, error) {
 	where := f.keys
 	if where == "" {
@@ -69,7 +69,7 @@ func (f *fetcher) fetch(ctx context.Context) ([]byte, error) {
 	return f.get(ctx, where)
 }
 
-// discover asks the issuer where its keys are.
+// discover reads the URL of the JWKS from the issuer's configuration.
 func (f *fetcher) discover(ctx context.Context) (string, error) {
 	raw, err := f.get(ctx, strings.TrimSuffix(f.issuer, "/")+"/.well-known/openid-configuration")
 	if err != nil {
@@ -85,8 +85,8 @@ func (f *fetcher) discover(ctx context.Context) (string, error) {
 	return about.JWKS, nil
 }
 
-// secret reports whether a URL is https: an issuer elsewhere may not send the process to
-// what listens on its own loopback without.
+// secret reports whether a URL is https. Without this check an issuer on another host could direct
+// this process to a service on its own loopback address.
 func secret(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && u.Scheme == "https"

@@ -20,55 +20,55 @@ import (
 
 // Issuer is a trusted issuer of tokens, with the rules for its claims.
 type Issuer struct {
-	// Issuer is the claim iss of its tokens, to the letter. Required.
+	// Issuer is the exact value of the claim iss of its tokens. Required.
 	Issuer string `yaml:"issuer"`
-	// JWKS is the URL (https, or http on loopback) or the file of its keys; "" = as
-	// ISSUER/.well-known/openid-configuration tells. A file is read with this one.
+	// JWKS is the URL (https, or http on loopback) or the file of its keys. Default: the URL in
+	// ISSUER/.well-known/openid-configuration. A file is read again with this configuration.
 	JWKS string `yaml:"jwks"`
-	// CA is a PEM file of the authorities that sign its certificate; "" = the system's.
+	// CA is a PEM file of the authorities that sign its TLS certificate. Default: the system's.
 	CA string `yaml:"ca"`
-	// Audience are the values of aud of which a token must have one. Required.
+	// Audience are the accepted values of aud; a token must have one of them. Required.
 	Audience []string `yaml:"audience"`
-	// Algorithms may sign; default RS256, PS256, ES256, ES384, EdDSA. None with a shared
-	// secret is ever taken.
+	// Algorithms are the accepted signature algorithms. Default RS256, PS256, ES256, ES384, EdDSA.
+	// Algorithms with a shared secret are never accepted.
 	Algorithms []string `yaml:"algorithms"`
-	// Leeway is by how much the clocks may differ, at most 5m. Default 30s.
+	// Leeway is the accepted difference of the clocks, at most 5m. Default 30s.
 	Leeway time.Duration `yaml:"leeway"`
-	// Prefix begins the names of its principals: a-z, 0-9, - and a colon at the end. No
-	// two issuers have the same. Default "oidc:".
+	// Prefix begins the names of its principals: a-z, 0-9, - and a colon at the end. Two issuers
+	// must not have the same. Default "oidc:".
 	Prefix string `yaml:"prefix"`
-	// Principal is the claim that is the rest of the name. Default "sub".
+	// Principal is the claim with the rest of the name. Default "sub".
 	Principal string `yaml:"principal"`
-	// Scopes say what gives which scopes. Required.
+	// Scopes maps claims to scopes. Required.
 	Scopes Grants `yaml:"scopes"`
-	// Namespaces say in which namespaces they hold. Required.
+	// Namespaces are the namespaces in which the scopes hold. Required.
 	Namespaces Spaces `yaml:"namespaces"`
 	// Deny are names of principals whose tokens are refused, even if a rule accepts their
 	// claims.
 	Deny []string `yaml:"deny"`
 }
 
-// Grants are what the values of a claim give.
+// Grants maps the values of a claim to scopes.
 type Grants struct {
-	// Claim is the name of a claim, or names joined by dots for one inside of others. Its
-	// value is a list of texts, or a text with spaces between them.
+	// Claim is the name of a claim, or the names of nested claims joined with dots. Its value is a
+	// list of texts, or one text with spaces between the values.
 	Claim string `yaml:"claim"`
-	// Map has for each value the scopes that it gives. What is not in it gives none.
+	// Map has the scopes of each value. A value that is not in Map gives no scope.
 	Map map[string][]string `yaml:"map"`
 }
 
-// Spaces are the namespaces of an issuer's principals: exactly one of the three.
+// Spaces are the namespaces of an issuer's principals. Exactly one of All, Fixed and Claim is set.
 type Spaces struct {
-	// All: every namespace.
+	// All means every namespace.
 	All bool `yaml:"all"`
-	// Fixed are those of every principal.
+	// Fixed are the namespaces of every principal.
 	Fixed []string `yaml:"fixed"`
-	// Claim has them as its values, or as what Map has for these.
+	// Claim is a claim whose values are the namespaces, or the keys of Map, which has the namespaces.
 	Claim string              `yaml:"claim"`
 	Map   map[string][]string `yaml:"map"`
 }
 
-// maxLeeway bounds how far clocks may be apart.
+// maxLeeway is the largest accepted leeway.
 const (
 	maxLeeway     = 5 * time.Minute
 	defaultLeeway = 30 * time.Second
@@ -86,7 +86,7 @@ var (
 	namespaceForm = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
 )
 
-// takenPrefixes are prefixes of names that another proof uses.
+// takenPrefixes are prefixes of the names of other principals.
 var takenPrefixes = []string{"cert:", "uri:", "dns:", "email:", "pawl:"}
 
 // Read reads a file of issuers, `issuers: [...]` in YAML. All faults are reported at once.
@@ -107,7 +107,7 @@ func Read(path string) ([]Issuer, error) {
 	return file.Issuers, nil
 }
 
-// withDefaults fills in what was left out.
+// withDefaults sets the fields that are not set.
 func (i Issuer) withDefaults() Issuer {
 	if len(i.Algorithms) == 0 {
 		i.Algorithms = defaultAlgorithms
@@ -179,7 +179,8 @@ func scopesOf(names []string) (set runtime.Scopes, err error) {
 	return set, nil
 }
 
-// safeURL: what is fetched from there is what its owner serves.
+// safeURL reports whether only the owner of a URL's host can answer a fetch of it: it is https, or
+// http on loopback.
 func safeURL(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil {

@@ -22,59 +22,59 @@ import (
 
 // How often keys are fetched.
 const (
-	// refreshEvery: keys older than that are fetched again, while the old ones serve.
+	// refreshEvery is the age from which on keys are fetched again. The old keys are used meanwhile.
 	refreshEvery = 15 * time.Minute
-	// notBefore is the shortest interval between two fetches: a token with an unknown key costs
-	// no more than that.
+	// notBefore is the shortest interval between two fetches, so that tokens with unknown keys
+	// cannot cause more.
 	notBefore = 10 * time.Second
-	// staleAfter: keys that could not be fetched again for so long no longer count.
+	// staleAfter is the age from which on keys are no longer accepted if they cannot be fetched.
 	staleAfter = 24 * time.Hour
 )
 
-// Bounds of a set of keys.
+// Limits of a set of keys.
 const (
 	maxKeys    = 64
 	minRSABits = 2048
 )
 
-// published is a key of an issuer; print tells it from every other one, also of its kid.
+// published is a key of an issuer. print identifies the key, because another key may get the same kid.
 type published struct {
 	jose.JSONWebKey
 	print string
 }
 
-// keyset is what an issuer published at one time, by kid.
+// keyset has the keys that an issuer published at one time, by kid.
 type keyset struct {
 	keys map[string]published
 	read time.Time
 }
 
-// keyring has an issuer's keys. Safe for concurrent use.
+// keyring holds the keys of one issuer. Safe for concurrent use.
 type keyring struct {
-	// fetch gets the bytes of a JWKS.
+	// fetch returns the bytes of a JWKS.
 	fetch func(context.Context) ([]byte, error)
-	// fixed: the keys came from a file, which is not read again.
+	// fixed means that the keys came from a file, which is not read again.
 	fixed bool
 	// lost is called when a key is no longer published.
 	lost func()
 	now  func() time.Time
 	one  singleflight.Group
-	// renewing: another goroutine fetches newer keys while the old ones serve.
+	// renewing means that a goroutine is fetching newer keys.
 	renewing atomic.Bool
 
 	mu      sync.Mutex
-	current *keyset // nil = never read
+	current *keyset // nil until the first successful fetch
 	tried   time.Time
 	fault   error
 }
 
-// find returns the key of a kid; "" = the only one. It waits for the keys if they must be
-// fetched first. An error means that the answer is unknown.
+// find returns the key of a kid. If kid is "", it returns the only key. It waits if the keys must be
+// fetched first. An error means that it is unknown whether the key exists.
 func (k *keyring) find(ctx context.Context, kid string) (key published, ok bool, err error) {
 	set, again := k.state()
 	if key, ok = set.key(kid); ok {
 		if again && k.renewing.CompareAndSwap(false, true) {
-			// The old ones serve until the new ones are there.
+			// The old keys are used until the new ones are there.
 			go func() {
 				defer k.renewing.Store(false)
 				_ = k.refresh(context.WithoutCancel(ctx))
@@ -102,7 +102,7 @@ func (k *keyring) counts(key published) bool {
 	return ok && now.print == key.print
 }
 
-// state is the keys that count now, nil = none, and whether it is time for others.
+// state returns the keys that are accepted now, or nil, and whether they should be fetched again.
 func (k *keyring) state() (set *keyset, again bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -117,7 +117,7 @@ func (k *keyring) state() (set *keyset, again bool) {
 	return k.current, again
 }
 
-// mayTry reports whether it is long enough since the last attempt.
+// mayTry reports whether the last fetch is at least notBefore ago.
 func (k *keyring) mayTry() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -130,7 +130,7 @@ func (k *keyring) lastFault() error {
 	return k.fault
 }
 
-// refresh fetches the keys, once for all concurrent callers.
+// refresh fetches the keys. Concurrent callers share one fetch.
 func (k *keyring) refresh(ctx context.Context) error {
 	done := k.one.DoChan("", func() (any, error) {
 		if !k.mayTry() {
@@ -147,7 +147,7 @@ func (k *keyring) refresh(ctx context.Context) error {
 	}
 }
 
-// install takes what was fetched in the place of what was there.
+// install replaces the keys by fetched ones, or records the error of the fetch.
 func (k *keyring) install(raw []byte, err error) error {
 	var keys map[string]published
 	if err == nil {
@@ -171,7 +171,7 @@ func (k *keyring) install(raw []byte, err error) error {
 	return err
 }
 
-// adopt takes over what another ring of the same issuer has.
+// adopt copies the keys of another keyring of the same issuer.
 func (k *keyring) adopt(old *keyring) {
 	old.mu.Lock()
 	defer old.mu.Unlock()
@@ -194,8 +194,8 @@ func (s *keyset) key(kid string) (key published, ok bool) {
 	return key, ok && kid != ""
 }
 
-// parseKeys reads a JWKS: its public keys that verify signatures. It ignores shared secrets,
-// weak keys, keys for other uses, and unreadable keys.
+// parseKeys returns the public keys of a JWKS that verify signatures. It ignores shared secrets, weak
+// keys, keys for other uses, and unreadable keys.
 func parseKeys(raw []byte) (map[string]published, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`

@@ -19,21 +19,21 @@ import (
 	"github.com/pawl-dev/pawl/internal/secretfile"
 )
 
-// Bounds of tokens.
+// Limits of tokens.
 const (
 	maxTokenBytes = 16 << 10
-	// maxVerified is how many tokens are remembered, so that a signature is verified
+	// maxVerified is the number of verified tokens that are cached, so that a signature is verified
 	// once and not at each call.
 	maxVerified = 10_000
 )
 
-// Identity is what a verified token says of its holder.
+// Identity is the holder of a verified token.
 type Identity struct {
-	// Principal is the holder by the rules that held when it was asked.
+	// Principal is the holder, by the rules at the time of the call that returned it.
 	Principal runtime.Principal
-	// Until is when the token ends, the leeway included.
+	// Until is when the token expires, including the leeway.
 	Until time.Time
-	// issuer and key are the token's issuer and its signing key; said are its claims.
+	// issuer and key are the token's issuer and its signing key.
 	issuer string
 	key    published
 	claims claims
@@ -44,7 +44,7 @@ type Identity struct {
 type Set struct {
 	issuers map[string]*issuing
 	now     func() time.Time
-	// lost is called when an issuer no longer publishes a key; set before the first call.
+	// lost is called when an issuer no longer publishes a key. It is set before the first call.
 	lost func()
 
 	mu       sync.Mutex
@@ -58,10 +58,10 @@ type issuing struct {
 	keys       *keyring
 }
 
-// NewSet checks the issuers and reports all faults at once; it returns nil for an empty list.
-// Keys in files are read now, others are fetched at their first use. Keys of the same issuers
-// are taken over from old, which may be nil. lost is called, from any goroutine, when an issuer
-// no longer publishes a key.
+// NewSet checks the issuers and reports all faults at once. It returns nil for an empty list. Keys in
+// files are read now, others are fetched at their first use. If old is not nil, the keys of the same
+// issuers are copied from it. lost is called, from any goroutine, when an issuer no longer publishes a
+// key.
 func NewSet(list []Issuer, old *Set, lost func()) (*Set, error) {
 	if len(list) == 0 {
 		return nil, nil
@@ -118,7 +118,7 @@ func (s *Set) newIssuing(one Issuer, old *Set) (*issuing, error) {
 
 func (s *Set) clock() time.Time { return s.now() }
 
-// forget drops what was verified by keys that may be gone.
+// forget empties the cache of verified tokens, because their keys may no longer be published.
 func (s *Set) forget() {
 	s.mu.Lock()
 	s.verified = cache.New[[sha256.Size]byte, *Identity](maxVerified)
@@ -143,7 +143,7 @@ func (s *Set) MayHave(name string, scopes runtime.Scopes, namespace string) bool
 	return false
 }
 
-// Clashes reports whether a name of another kind could pass for one of an issuer's.
+// Clashes reports whether a name of another kind of principal could be one of an issuer's.
 func (s *Set) Clashes(name string) bool {
 	if s == nil {
 		return false
@@ -156,7 +156,7 @@ func (s *Set) Clashes(name string) bool {
 	return false
 }
 
-// MaybeJWT reports whether a bearer token may be one of an issuer's at all.
+// MaybeJWT reports whether a bearer token has the form of a JSON web token.
 func MaybeJWT(token string) bool {
 	return strings.Count(token, ".") == 2 && len(token) <= maxTokenBytes
 }
@@ -180,7 +180,7 @@ func (s *Set) Identify(ctx context.Context, token string) (*Identity, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// A key that went meanwhile takes what it signed along.
+	// The key may no longer be published. Then the token must not be cached.
 	if s.issuers[id.issuer].keys.counts(id.key) {
 		s.verified.Put(digest, id, 1)
 	}
@@ -194,7 +194,7 @@ func (s *Set) keyStillPublished(ctx context.Context, id *Identity) bool {
 	return err == nil && ok && key.print == id.key.print
 }
 
-// checkExpiry refuses an identity whose token has ended.
+// checkExpiry returns an error if the token of an identity has expired.
 func (s *Set) checkExpiry(id *Identity) error {
 	if s.now().After(id.Until) {
 		return Expired()
@@ -202,7 +202,7 @@ func (s *Set) checkExpiry(id *Identity) error {
 	return nil
 }
 
-// Revalidate is an identity by the rules and the keys that hold now.
+// Revalidate returns the identity by the present rules and keys.
 func (s *Set) Revalidate(id *Identity) (*Identity, error) {
 	if s == nil || s.issuers[id.issuer] == nil || !s.issuers[id.issuer].keys.counts(id.key) {
 		return nil, unknown("the issuer of the token, or its key, no longer counts here")
@@ -249,7 +249,7 @@ func (s *Set) verify(ctx context.Context, token string) (*Identity, error) {
 	return s.judge(issuer, &says, said, key)
 }
 
-// judge holds verified claims against the rules of their issuer.
+// judge checks verified claims against the rules of their issuer.
 func (s *Set) judge(issuer *issuing, says *jwt.Claims, said claims, key published) (*Identity, error) {
 	expected := jwt.Expected{Issuer: issuer.Issuer.Issuer, AnyAudience: issuer.Audience, Time: s.now()}
 	switch err := says.ValidateWithLeeway(expected, issuer.Leeway); {
@@ -272,7 +272,7 @@ func (s *Set) judge(issuer *issuing, says *jwt.Claims, said claims, key publishe
 func unknown(message string) error { return refuse("TOKEN_UNKNOWN", message) }
 func refused(message string) error { return refuse("TOKEN_REFUSED", message) }
 
-// Expired refuses a token that has ended.
+// Expired returns the error for a token that has expired.
 func Expired() error { return refuse("TOKEN_EXPIRED", "the token has ended: get another one") }
 
 func refuse(reason, message string) error {

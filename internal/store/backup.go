@@ -11,10 +11,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Backup writes the present contents of the store, or what is new since the backup with the id
-// after; at is Unix nanoseconds. The store works on during the backup. Values that are
-// superseded or deleted in that time keep their disk space until the backup is written. Errors:
-// [backup.ErrForeign], those of the writer.
+// Backup writes a backup to out. The backup holds all contents of the store, or, if after is the id
+// of an earlier backup, only what is newer than that backup. at is the present time in Unix
+// nanoseconds. The store accepts reads and writes during the backup. Values that are superseded or
+// deleted during the backup keep their disk space until it is written. Errors: [backup.ErrForeign],
+// and those of the writer.
 func (s *Store) Backup(ctx context.Context, after string, at int64, out io.Writer) (h backup.Header, err error) {
 	err = s.hold(func(ts uint64, view backup.View) error {
 		h, err = backup.Take(ctx, backup.Source{Format: FormatVersion, Epoch: s.epoch, Group: ts, View: view, Note: s.note}, after, at, out)
@@ -23,8 +24,8 @@ func (s *Store) Backup(ctx context.Context, after string, at int64, out io.Write
 	return h, err
 }
 
-// hold keeps the last synced group readable for as long as do lasts; view reads at it, in
-// as many pages as the caller likes.
+// hold keeps the last synced group readable while do runs. do may call view many times; each call
+// opens a short read of that group.
 func (s *Store) hold(do func(ts uint64, view backup.View) error) error {
 	ts, err := s.readTimestamps.begin()
 	if err != nil {
@@ -41,16 +42,17 @@ func (s *Store) hold(do func(ts uint64, view backup.View) error) error {
 	})
 }
 
-// CopyRunKeys copies the keys of runs into a directory beside backups, which are written
-// before: see [keyring.Copy]. false: there are none.
+// CopyRunKeys copies the keys of runs into a directory. Call it after the backup was written; see
+// [keyring.Copy]. It returns false if the store has no keys.
 func (s *Store) CopyRunKeys(dir string) (copied bool, err error) { return s.engine.Keys().CopyTo(dir) }
 
-// put stores rows that have no conditions, synced.
+// put stores rows without preconditions and waits until they are synced.
 func (s *Store) put(ctx context.Context, ops []layout.Op) error {
 	return s.write(ctx, &Writes{entry: -1, ops: ops})
 }
 
-// note stores marks of backups. A disk that is nearly full is backed up all the same.
+// note stores marks of backups. If the disk is nearly full, note logs a warning instead of an
+// error, so that the backup itself succeeds.
 func (s *Store) note(ctx context.Context, ops []layout.Op) error {
 	err := s.put(ctx, ops)
 	if refusal, ok := errors.AsType[*machine.Error](err); ok && refusal.Reason == diskspace.DiskLow {
@@ -60,9 +62,9 @@ func (s *Store) note(ctx context.Context, ops []layout.Op) error {
 	return err
 }
 
-// Restore makes a store in opts.Dir, which must be empty or absent, from a chain of backups
-// whose order was checked. The caller must open and check it afterwards. The result is a
-// different store from the one that was backed up: it has its own epoch.
+// Restore creates a store in opts.Dir, which must be empty or absent, from a chain of n backups.
+// The caller has checked the order of the chain, and must open and check the store afterwards. The
+// restored store has its own epoch: it is a different store from the one that was backed up.
 func Restore(ctx context.Context, opts Options, n int, open func(i int) (io.ReadCloser, error)) error {
 	s, err := Open(opts)
 	if err != nil {

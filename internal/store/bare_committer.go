@@ -10,11 +10,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// BareCommitter is for measuring the committer without the engine above it: a store that holds
-// only what the test writes. [Store] has no method that writes bare rows.
+// BareCommitter gives benchmarks direct access to the committer of a new store. The store holds
+// only the rows that the benchmark writes. [Store] itself has no method that writes bare rows.
 type BareCommitter struct{ store *Store }
 
-// NewBareCommitter makes a store in a directory that must be empty or absent.
+// NewBareCommitter creates a store in a directory that must be empty or absent.
 func NewBareCommitter(opts Options) (*BareCommitter, error) {
 	files, err := os.ReadDir(opts.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -30,7 +30,8 @@ func NewBareCommitter(opts Options) (*BareCommitter, error) {
 	return &BareCommitter{store: s}, nil
 }
 
-// Commit stores ops unchanged, synced, in a group with those of other callers.
+// Commit stores ops unchanged and waits until they are synced. The committer may put them into one
+// group with the ops of other callers.
 func (y *BareCommitter) Commit(ctx context.Context, ops []layout.Op) error {
 	return y.store.write(ctx, &Writes{ops: ops, entry: -1})
 }

@@ -11,16 +11,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// A blob is a row under its hash, and pieces under a name of their own. The upload uses that
-// name from its first piece on, so that its completion copies no bytes.
+// A blob consists of one row under its hash, and of pieces under a separate name. The upload uses
+// that name from its first piece on, so that completing the upload copies no bytes.
 
-// piecesOf names the pieces of an upload that begins now.
+// piecesOf returns the name of the pieces of an upload that begins at the time at.
 func piecesOf(key machine.UploadKey, at int64) [16]byte {
 	sum := sha256.Sum256(layout.Number(layout.AppendName(layout.AppendName(nil, key.Principal), key.ID), uint64(at)))
 	return [16]byte(sum[:16])
 }
 
-// Upload returns the stored state of an upload, the zero value if there is none.
+// Upload returns the stored state of an upload, or the zero value if the upload does not exist.
 func (s *Store) Upload(ctx context.Context, ns uint32, key machine.UploadKey) (machine.Upload, error) {
 	var up machine.Upload
 	err := s.view(func(txn *layout.Txn) error {
@@ -37,8 +37,8 @@ func (s *Store) Upload(ctx context.Context, ns uint32, key machine.UploadKey) (m
 	return up, ctx.Err()
 }
 
-// AppendUpload stores the next piece of an upload, which must be as before.
-// Errors: [machine.ErrUploadChanged].
+// AppendUpload stores the next piece of an upload. before is the state that the caller has read. If
+// the stored state differs from it, the error is [machine.ErrUploadChanged].
 func (s *Store) AppendUpload(ctx context.Context, ns uint32, key machine.UploadKey, before machine.Upload, piece []byte, at int64) (machine.Upload, error) {
 	after := before
 	expects := []expect{uploadIs(ns, key, before)}
@@ -62,9 +62,9 @@ func uploadIs(ns uint32, key machine.UploadKey, up machine.Upload) expect {
 	return e
 }
 
-// FinishUpload turns an upload, which must still be as given, into a blob. If the blob exists
-// already, only its time is set to blob.At and the pieces of the upload are dropped. Errors:
-// [machine.ErrUploadChanged].
+// FinishUpload turns an upload into a blob. up is the state that the caller has read. If the stored
+// state differs from it, the error is [machine.ErrUploadChanged]. If the blob exists already,
+// FinishUpload only sets its time to blob.At and drops the pieces of the upload.
 func (s *Store) FinishUpload(ctx context.Context, ns uint32, key machine.UploadKey, up machine.Upload, blob machine.Blob) (existed bool, err error) {
 	at := layout.BlobKey(ns, blob.SHA256)
 	before, value, err := s.blob(at)
@@ -84,8 +84,8 @@ func (s *Store) FinishUpload(ctx context.Context, ns uint32, key machine.UploadK
 	return existed, s.write(ctx, w)
 }
 
-// dropPieces removes the pieces of an upload or a blob with its row: in the same
-// commit, or afterwards if they are too many for it.
+// dropPieces removes n pieces of an upload or of a blob. It removes them in the same commit as the
+// row, or after that commit if they are too many for it.
 func (w *Writes) dropPieces(pieces [16]byte, n int) {
 	if n > dropPage {
 		w.drop(layout.PiecesPrefix(w.ns, pieces))
@@ -96,7 +96,7 @@ func (w *Writes) dropPieces(pieces [16]byte, n int) {
 	}
 }
 
-// blob reads a row; nil value: there is none.
+// blob reads the row of a blob. The returned value is nil if the row does not exist.
 func (s *Store) blob(key []byte) (machine.Blob, []byte, error) {
 	var blob machine.Blob
 	var value []byte
@@ -113,7 +113,8 @@ func (s *Store) blob(key []byte) (machine.Blob, []byte, error) {
 	return blob, value, err
 }
 
-// Blob returns what is known of a blob; [machine.ErrNoBlob].
+// Blob returns the row of a blob: its size, media type, time and pieces. If the blob does not
+// exist, the error is [machine.ErrNoBlob].
 func (s *Store) Blob(ctx context.Context, ns uint32, sum [32]byte) (machine.Blob, error) {
 	blob, value, err := s.blob(layout.BlobKey(ns, sum))
 	if err == nil && value == nil {
@@ -125,7 +126,8 @@ func (s *Store) Blob(ctx context.Context, ns uint32, sum [32]byte) (machine.Blob
 	return blob, ctx.Err()
 }
 
-// Piece returns the n-th piece, from 0, of a blob or an upload.
+// Piece returns piece n, counted from 0, of a blob or an upload. If the piece does not exist, the
+// error is [machine.ErrNoBlob].
 func (s *Store) Piece(ctx context.Context, ns uint32, pieces [16]byte, n int) ([]byte, error) {
 	var piece []byte
 	err := s.view(func(txn *layout.Txn) (err error) {

@@ -12,10 +12,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// SweepBlobs removes the blobs of a namespace that were last stored before the
-// given time, Unix nanoseconds, and that no entry in the journal of any run refers
-// to ("blob:sha256:<hex>"), and uploads without a piece since then. Whether there is
-// a reference is looked at in the commit that removes the blob.
+// SweepBlobs removes old blobs and abandoned uploads of a namespace. It removes a blob if it was
+// last stored before the time before, in Unix nanoseconds, and if no journal entry of any run
+// refers to it ("blob:sha256:<hex>"). It removes an upload if it got no piece since that time. The
+// commit that removes a blob checks again that no reference exists.
 func (s *Store) SweepBlobs(ctx context.Context, ns uint32, before int64) (machine.BlobSweep, error) {
 	var sweep machine.BlobSweep
 	if err := s.dropBlobs(ctx, ns, before, &sweep); err != nil {
@@ -27,7 +27,7 @@ func (s *Store) SweepBlobs(ctx context.Context, ns uint32, before int64) (machin
 	return sweep, nil
 }
 
-// rowsBefore collects the rows of a kind that old says are to be looked at.
+// rowsBefore returns the rows of a kind for which old returns true.
 func (s *Store) rowsBefore(ctx context.Context, kind byte, ns uint32, old func(value []byte) (bool, error)) ([]layout.Op, error) {
 	var rows []layout.Op
 	p := layout.Prefix(nil, kind, ns)
@@ -52,7 +52,7 @@ func (s *Store) rowsBefore(ctx context.Context, kind byte, ns uint32, old func(v
 	return rows, err
 }
 
-// dropBlobs removes old blobs without a reference, each only if it is still as it
+// dropBlobs removes old blobs without a reference. It keeps a blob whose row has changed since it
 // was read.
 func (s *Store) dropBlobs(ctx context.Context, ns uint32, before int64, sweep *machine.BlobSweep) error {
 	rows, err := s.rowsBefore(ctx, layout.KindBlob, ns, func(value []byte) (bool, error) {
@@ -107,7 +107,8 @@ func (s *Store) dropUploads(ctx context.Context, ns uint32, before int64, sweep 
 	return nil
 }
 
-// dropWrites deletes a row and its pieces unless the row has changed since it was read.
+// dropWrites returns writes that delete a row and its pieces. The commit fails with
+// machine.ErrUploadChanged if the row has changed since it was read.
 func dropWrites(ns uint32, row layout.Op, pieces [16]byte, n int) *Writes {
 	w := &Writes{
 		ns: ns, entry: -1, ops: []layout.Op{{Key: row.Key, Delete: true}}, reclaimsSpace: true,
@@ -119,7 +120,7 @@ func dropWrites(ns uint32, row layout.Op, pieces [16]byte, n int) *Writes {
 
 func (s *Store) drop(ctx context.Context, w *Writes) (bool, error) {
 	if w.requireNoRefs != nil {
-		// Most old blobs are referred to: that needs no look by the committer.
+		// Most old blobs have references. Finding one here saves a request to the committer.
 		referred, err := s.referred(w.requireNoRefs)
 		if err != nil || referred {
 			return false, err
@@ -132,10 +133,11 @@ func (s *Store) drop(ctx context.Context, w *Writes) (bool, error) {
 	return err == nil, err
 }
 
-// errReferred: a row under the prefix that must be empty is there.
+// errReferred means that a reference to the blob exists, so that the blob must stay.
 var errReferred = errors.New("the blob is referred to")
 
-// referred: there is a reference, in what is synced.
+// referred reports whether the synced state of the store has a key under the prefix p of
+// references.
 func (s *Store) referred(p []byte) (found bool, err error) {
 	err = s.view(func(txn *layout.Txn) error {
 		found = anyUnder(txn, p)
@@ -151,8 +153,9 @@ func anyUnder(txn *layout.Txn, p []byte) bool {
 	return layout.Has(it, p)
 }
 
-// checkUnreferred sees the references in the store, in the group in flight and in
-// what this group holds already; those that come after it find the blob gone.
+// checkUnreferred returns errReferred if a reference under the prefix p exists in the store, in the
+// group in flight or in the group being collected. A batch that adds a reference later finds that
+// the blob no longer exists.
 func (c *committer) checkUnreferred(g *group, p []byte) error {
 	if p == nil {
 		return nil
@@ -173,8 +176,8 @@ func (c *committer) checkUnreferred(g *group, p []byte) error {
 	return g.txn.Err()
 }
 
-// anyLeft: there is a stored key under the prefix that neither this group nor the one in flight
-// removes.
+// anyLeft reports whether the store has a key under the prefix p that neither the group being
+// collected nor the group in flight removes.
 func (c *committer) anyLeft(g *group, p []byte) bool {
 	it := g.txn.Scan(kv.Range{Prefix: p, KeysOnly: true})
 	defer it.Close()

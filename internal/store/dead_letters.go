@@ -13,27 +13,31 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// trimPage is how many letters one commit removes.
+// trimPage is the number of letters that one commit removes.
 const trimPage = 1024
 
-// letterTrimmer removes letters of one store. Safe for concurrent use.
+// letterTrimmer removes dead letters of one store. It is safe for concurrent use.
 type letterTrimmer struct {
-	// View reads at the last synced group; Write stores rows of a namespace, synced.
+	// View reads at the last synced group. Write stores rows of a namespace and waits until they
+	// are synced.
 	View  func(read func(txn *layout.Txn) error) error
 	Write func(ctx context.Context, ns uint32, ops []layout.Op) error
 }
 
-// letterBox is the letters of one subscription: what their keys begin with, and how many there are.
+// letterBox describes the dead letters of one subscription: the prefix of their keys and their
+// number.
 type letterBox struct {
 	prefix []byte
 	n      int
-	// old is how many of the first go: they were given up too long ago, or are too many.
+	// old is the number of letters, counted from the oldest, that Trim removes: those that are too
+	// old, and those that exceed the limit.
 	old int
 }
 
-// Trim removes, in one namespace, letters that were given up before a time, Unix
-// nanoseconds, and then the oldest of the subscription that has most, until there are at most so
-// many; 0 = any number.
+// Trim removes dead letters of one namespace. It first removes the letters that were given up
+// before the time before, in Unix nanoseconds. If more than most letters remain, it removes the
+// oldest letters of the subscription that has the most, until most remain. If most is 0, their
+// number is not limited.
 func (t *letterTrimmer) Trim(ctx context.Context, ns uint32, before int64, most int) (removed int, err error) {
 	var boxes []*letterBox
 	err = t.View(func(txn *layout.Txn) (err error) {
@@ -53,7 +57,8 @@ func (t *letterTrimmer) Trim(ctx context.Context, ns uint32, before int64, most 
 	return removed, nil
 }
 
-// boxesOf counts the letters of each subscription; those of one are in their order.
+// boxesOf counts the letters of each subscription. Within a subscription the oldest letter comes
+// first.
 func boxesOf(txn *layout.Txn, ns uint32, before int64) (boxes []*letterBox, err error) {
 	p := layout.Prefix(nil, layout.KindDeadLetter, ns)
 	it := txn.Scan(kv.Range{Prefix: p})
@@ -92,7 +97,8 @@ func givenUpBefore(item *kv.Iterator, before int64) (is bool, err error) {
 	return is, err
 }
 
-// levelBoxes takes letters from the fullest boxes until all together hold at most most.
+// levelBoxes marks letters of the fullest boxes as old until all boxes together keep at most most
+// letters.
 func levelBoxes(boxes []*letterBox, most int) {
 	left, tallest := 0, 0
 	for _, b := range boxes {
@@ -117,7 +123,7 @@ func levelBoxes(boxes []*letterBox, most int) {
 	}
 }
 
-// remove removes the first so many letters under a prefix.
+// remove removes the first n letters under a prefix.
 func (t *letterTrimmer) remove(ctx context.Context, ns uint32, prefix []byte, n int) (removed int, err error) {
 	for removed < n {
 		ops, err := t.first(ctx, prefix, min(n-removed, trimPage))
@@ -144,21 +150,23 @@ func (t *letterTrimmer) first(ctx context.Context, prefix []byte, n int) (ops []
 	return ops, err
 }
 
-// Bounds of the dead letters of one subscription: for a new one the oldest go.
+// Limits of the dead letters of one subscription. When a new letter exceeds them, the oldest
+// letters are removed.
 const (
 	maxDeadLetters     = 10_000
 	maxDeadLetterBytes = 256 << 20
 )
 
-// oldestRows and oldestBytes are how many letters, and bytes of their keys, go at once.
+// oldestRows and oldestBytes limit the letters that one call removes: their number, and the bytes
+// of their keys.
 const (
 	oldestRows  = 4096
 	oldestBytes = 256 << 10
 )
 
-// Oldest removes the oldest letters under a prefix that exceed the limits mostRows and
-// mostBytes together with a new one. It removes at most a page; the next new letter removes
-// more.
+// Oldest returns ops that remove the oldest letters under the prefix p, so that the letters,
+// together with a new one, stay within mostRows and mostBytes. It returns at most one page of ops;
+// the next new letter removes more.
 func (t *letterTrimmer) Oldest(p []byte, mostRows int, mostBytes int64) (old []layout.Op, err error) {
 	err = t.View(func(txn *layout.Txn) error {
 		it := txn.Scan(kv.Range{Prefix: p, Reverse: true, KeysOnly: true})

@@ -1,6 +1,6 @@
-// Package store keeps runs as pairs of keys and values: one synced commit per batch, many
-// batches per sync. An engine keeps the pairs, see the packages kv and engine: Badger in one
-// directory, or PostgreSQL.
+// Package store keeps runs as pairs of keys and values. Each batch is one synced commit, and one
+// sync serves many batches. The pairs are kept by an engine (see the packages kv and engine):
+// Badger in one directory, or PostgreSQL.
 //
 // One goroutine, the committer, is the only writer. It merges the waiting batches into one
 // group, checks each batch's preconditions against the store and against the batches before it,

@@ -12,25 +12,25 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Dependent rows that may exceed one commit are removed in steps: the commit that removes the
-// main row stores a mark with their prefix, further commits remove a page of rows each, the
-// last one the mark. If the process dies in between, the mark stays, and the next opening of
-// the store continues.
+// Dependent rows may be too many for one commit. They are then removed in steps: the commit that
+// removes the main row also stores a mark with the prefix of the dependent rows. Further commits
+// remove one page of rows each, and the last one removes the mark. If the process dies in between,
+// the mark remains, and the next opening of the store continues the removal.
 
-// dropPage and dropBytes are how many rows, and bytes of their keys, one commit of a
-// removal takes.
+// dropPage and dropBytes limit the rows that one commit of a removal deletes: their number, and the
+// bytes of their keys.
 const (
 	dropPage  = 4096
 	dropBytes = 256 << 10
 )
 
-// drop has the rows under a prefix removed once these writes are stored.
+// drop requests that the rows under the prefix p are removed after these writes were stored.
 func (w *Writes) drop(p []byte) {
 	w.ops = append(w.ops, layout.Op{Key: layout.DropKey(p), Value: codec.Mark})
 	w.dropped = p
 }
 
-// undropped expects that no removal of the rows under a prefix is under way.
+// undropped returns the precondition that no removal of the rows under the prefix p is in progress.
 func undropped(p []byte, miss error) expect { return expect{key: layout.DropKey(p), err: miss} }
 
 // errDropped means that another caller has completed the removal.
@@ -67,8 +67,9 @@ func (s *Store) dropUnder(ctx context.Context, p []byte) error {
 	}
 }
 
-// keysUnder lists keys under a prefix, at most limit of them and of about so many
-// bytes, what their rows take on disk, and whether there are more.
+// keysUnder returns keys under the prefix p: at most limit keys, and keys of about most bytes.
+// taken is the number of bytes that their rows occupy on disk. more reports whether further keys
+// exist.
 func (s *Store) keysUnder(p []byte, limit, most int) (ops []layout.Op, taken int64, more bool, err error) {
 	size := 0
 	err = s.view(func(txn *layout.Txn) error {
@@ -86,7 +87,7 @@ func (s *Store) keysUnder(p []byte, limit, most int) (ops []layout.Op, taken int
 	return ops, taken, more, err
 }
 
-// dropMarked ends the removals that were broken off.
+// dropMarked completes the removals that were interrupted.
 func (s *Store) dropMarked(ctx context.Context) error {
 	marks, _, _, err := s.keysUnder([]byte{layout.KindDrop}, math.MaxInt, math.MaxInt)
 	if err != nil {

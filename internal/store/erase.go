@@ -8,13 +8,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// EraseRun erases the values of a run that has ended, synced; see [erasure.Eraser.Run].
+// EraseRun erases the values of a run that has ended and waits until the erasure is synced; see
+// [erasure.Eraser.Run].
 func (s *Store) EraseRun(ctx context.Context, ns uint32, run string, asked machine.Erased) (st *machine.State, duplicate bool, err error) {
 	end, duplicate, err := s.eraser.Run(ctx, ns, run, asked)
 	return end.State(), duplicate, err
 }
 
-// writeErasure is taken on a disk that is nearly full: a deletion begins with it.
+// writeErasure stores rows of an erasure. A nearly full disk still accepts them, because a
+// deletion, which frees space, begins with an erasure. If absent is not nil, that key must not
+// exist.
 func (s *Store) writeErasure(ctx context.Context, ns uint32, ops []layout.Op, absent []byte) error {
 	w := &Writes{ns: ns, entry: -1, reclaimsSpace: true, ops: ops}
 	if absent != nil {

@@ -10,10 +10,10 @@ import (
 // ErrFormat is [datadir.ErrFormat].
 var ErrFormat = datadir.ErrFormat
 
-// FormatError says that a directory is of another format than this program's. It is
+// FormatError means that a directory has a different format from this program's. It wraps
 // [ErrFormat].
 type FormatError struct {
-	// Found is the directory's format, Want the program's.
+	// Found is the format of the directory, Want the format of this program.
 	Found, Want uint32
 }
 

@@ -14,9 +14,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/runfile"
 )
 
-// exportRun writes the portable file of a run as it is now: its pack, its entries as
-// they are stored, and the blobs that it refers to and that are there. Errors:
-// machine.ErrNoRun, and those of the writer.
+// exportRun writes the portable file of a run in its present state: its pack, its entries as they
+// are stored, and the existing blobs that it refers to. Errors: machine.ErrNoRun, and those of the
+// writer.
 func exportRun(ctx context.Context, s *Store, ns uint32, run string, out io.Writer) error {
 	x := &runExporter{Store: s, ns: ns, run: run}
 	if err := x.export(ctx, out); err != nil {
@@ -25,7 +25,7 @@ func exportRun(ctx context.Context, s *Store, ns uint32, run string, out io.Writ
 	return nil
 }
 
-// runExporter is one export under way.
+// runExporter is one running export.
 type runExporter struct {
 	*Store
 	ns  uint32
@@ -77,13 +77,14 @@ func (x *runExporter) export(ctx context.Context, out io.Writer) error {
 	return w.Close()
 }
 
-// entries writes the journal and returns the blobs that it refers to, in
-// the order of their first mention.
+// entries writes the journal. It returns the hashes of the blobs that the journal refers to, in the
+// order of their first mention.
 func (x *runExporter) entries(ctx context.Context, last uint64, w *runfile.Writer) ([][32]byte, error) {
 	var refs [][32]byte
 	seen := make(map[[32]byte]bool)
 	for next := uint64(1); next <= last; {
-		// The page is read before it is written: a slow reader holds no read open.
+		// Each page is read completely before it is written, so that a slow receiver does not keep
+		// a read of the store open.
 		values, after, err := x.raw(ctx, next, last)
 		if err != nil {
 			return nil, err
@@ -104,8 +105,8 @@ func (x *runExporter) entries(ctx context.Context, last uint64, w *runfile.Write
 	return refs, nil
 }
 
-// raw reads the stored entries from a first record on, one page, and the
-// record after them.
+// raw reads one page of stored entries, beginning with the entry of the record next. It also
+// returns the number of the record after that page.
 func (x *runExporter) raw(ctx context.Context, next, last uint64) ([][]byte, uint64, error) {
 	var values [][]byte
 	err := x.View(func(txn *layout.Txn) error {
@@ -128,7 +129,7 @@ func (x *runExporter) raw(ctx context.Context, next, last uint64) ([][]byte, uin
 	return values, next, err
 }
 
-// blob writes a blob; one that is not there any more is left out.
+// blob writes a blob. It omits a blob that no longer exists.
 func (x *runExporter) blob(ctx context.Context, sum [32]byte, w *runfile.Writer) error {
 	blob, err := x.Blob(ctx, x.ns, sum)
 	if errors.Is(err, machine.ErrNoBlob) {

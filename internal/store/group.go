@@ -18,8 +18,9 @@ const (
 	maxGroupKeys  = 50_000
 )
 
-// size measures a batch or a group: all bytes, the bytes that count against the engine's bound
-// (large values may be stored separately), and keys.
+// size is the size of a batch or of a group. bytes counts all bytes. inTree counts only the bytes
+// that count against the engine's limit, because large values may be stored separately. keys counts
+// the keys.
 type size struct {
 	bytes, inTree int64
 	keys          int
@@ -29,7 +30,8 @@ func (a size) plus(b size) size {
 	return size{bytes: a.bytes + b.bytes, inTree: a.inTree + b.inTree, keys: a.keys + b.keys}
 }
 
-// boundsOf returns the bounds of the engine, or those of the store where they are lower.
+// boundsOf returns the bounds of the engine, reduced to those of the store where the store's are
+// lower.
 func boundsOf(e kv.KV) kv.Bounds {
 	b := e.Bounds()
 	b.Keys, b.Key = min(b.Keys, maxGroupKeys), min(b.Key, layout.MaxKey)
@@ -41,7 +43,8 @@ func (s *Store) fits(z size) bool {
 	return z.bytes <= maxGroupBytes && z.keys <= s.bounds.Keys && z.inTree <= s.bounds.Bytes
 }
 
-// measure computes the size of a batch, once, before it is handed over.
+// measure computes the size of a batch. It is called once, before the batch is handed to the
+// committer.
 func (s *Store) measure(w *Writes) size {
 	z := size{keys: len(w.ops)}
 	if w.entry >= 0 {
@@ -65,8 +68,8 @@ func (s *Store) measure(w *Writes) size {
 	return z
 }
 
-// checkSize refuses a batch that is too large for a group of its own, or that has a key that is
-// too long for the engine.
+// checkSize returns an error if a batch is too large for a group of its own, or if one of its keys
+// is too long for the engine.
 func (s *Store) checkSize(w *Writes) error {
 	for i := range w.ops {
 		if key := w.ops[i].Key; len(key) > s.bounds.Key {

@@ -8,9 +8,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Replay applies the inputs of a run's last entries again and returns the state after them; its
-// PrevHash is the hash of the last entry. head is the state before them. The caller that runs
-// the machine passes a Replay to the store, which knows neither packs nor rules.
+// Replay applies the inputs of a run's last entries again and returns the resulting state. head is
+// the state before those entries. PrevHash of the returned state is the hash of the last entry. The
+// caller that runs the machine passes a Replay to the store, because the store knows neither packs
+// nor rules.
 type Replay func(ctx context.Context, head *machine.State, tail []machine.Entry) (*machine.State, error)
 
 // ReplayWith sets the function that computes the state of runs that have entries after their
@@ -24,9 +25,9 @@ func (s *Store) ReplayWith(replay func(ctx context.Context, head *machine.State,
 // errNoReplay means that ReplayWith was not called.
 var errNoReplay = errors.New("the run goes on behind its stored head, and the store was not told how to replay it")
 
-// headAt is the state of a run after its last entry: the stored head, and fewer than
-// headEvery entries after it. It is the way for every run at any time, after a crash,
-// too.
+// headAt returns the state of a run after its last entry. It replays the entries after the stored
+// head, which are fewer than layout.HeadEvery. It works for every run at any time, also after a
+// crash.
 func (s *Store) headAt(ctx context.Context, txn *layout.Txn, ns uint32, run string) (*machine.State, error) {
 	head, err := layout.StoredHead(txn, ns, run)
 	if err != nil {
@@ -39,7 +40,8 @@ func (s *Store) headAt(ctx context.Context, txn *layout.Txn, ns uint32, run stri
 	return s.replayed(ctx, txn, head, tail)
 }
 
-// replayed continues from a stored head. The view must have the rows that the replay reads.
+// replayed returns the state after the entries tail, which follow the stored head. txn must include
+// the rows that the replay reads.
 func (s *Store) replayed(ctx context.Context, txn *layout.Txn, head *machine.State, tail []machine.Entry) (*machine.State, error) {
 	if len(tail) == 0 {
 		return head, nil

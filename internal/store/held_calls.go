@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Held lists the held calls, by the time since which they wait, after a position; zero: from
-// the start.
+// Held lists at most limit held calls after the position after, in the order of the time since
+// which each call waits. newest reverses the order. A zero position means the start of the list.
 func (s *Store) Held(ctx context.Context, ns uint32, after machine.HeldPlace, newest bool, limit int) (places []machine.HeldPlace, err error) {
 	p := layout.AppendName(layout.Prefix(nil, layout.KindIndex, ns), machine.HeldIndex)
 	start := slices.Clone(p)

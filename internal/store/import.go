@@ -15,20 +15,21 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/runfile"
 )
 
-// importBytes and importKeys are about what one commit of an import takes.
+// importBytes and importKeys are the approximate size of one commit of an import, in bytes and in
+// keys.
 const (
 	importBytes = 2 << 20
 	importKeys  = 4096
 )
 
-// Import stores the run of an unpacked file: journal, checkpoints, artifact and message rows,
-// and a head that is marked as imported. The run gets no cursors, ids, timers, outbox rows or
-// ready turn, so that it never executes. Import proves the whole run before it stores any row,
-// and stores the head last: a visible run is complete. row names the pack, which is stored by
-// its digest alone; at is the time in Unix nanoseconds. A second import of the same run is a
-// duplicate.
+// Import stores the run of an unpacked file: its journal, its checkpoints, its artifact and message
+// rows, and a head that is marked as imported. The run gets no cursors, ids, timers, outbox rows or
+// ready turn, so that it never executes. Import proves the whole run before it stores any row, and
+// stores the head last, so that a visible run is complete. row names the pack, which is stored only
+// under its digest. at is the present time in Unix nanoseconds. The second result is true if the
+// same run was imported before.
 //
-// Errors: *machine.Refusal EXPORT_INVALID with the first bad seq, RUN_EXISTS.
+// Errors: *machine.Error EXPORT_INVALID with the first bad seq, RUN_EXISTS.
 func (s *Store) Import(ctx context.Context, ns uint32, x machine.Export, row machine.PackRow, g *machine.Graph, at int64) (*machine.State, bool, error) {
 	s.importing.Lock()
 	defer s.importing.Unlock()
@@ -57,8 +58,8 @@ func (s *Store) Import(ctx context.Context, ns uint32, x machine.Export, row mac
 	return st, false, nil
 }
 
-// imported is the run if it was imported before; another one of its id is in the
-// way.
+// imported returns the state of the run if the same run was imported before, and nil if no run has
+// this id. If a different run has this id, the error is RUN_EXISTS.
 func (s *Store) imported(ctx context.Context, ns uint32, x machine.Export) (*machine.State, error) {
 	st, err := s.Head(ctx, ns, x.RunID)
 	switch {
@@ -81,12 +82,13 @@ type importer struct {
 	check.Prover
 	ops   []layout.Op
 	bytes int
-	// at is the time that the blobs get as their time of storage.
+	// at is the time that is stored as the time of the imported blobs, in Unix nanoseconds.
 	at     int64
 	upload *blobUpload
 }
 
-// store makes the rows. The mark is there from the first to the last commit.
+// store writes the rows of the run. The first commit sets a mark, and the last commit, which stores
+// the head, removes it.
 func (s *Store) store(ctx context.Context, ns uint32, x machine.Export, row machine.PackRow, g *machine.Graph, at int64) (*machine.State, error) {
 	i := &importer{s: s, at: at, Prover: check.Prover{Ns: ns, Run: x.RunID, Graph: g}}
 	mark := layout.RunKey(nil, layout.KindImport, ns, x.RunID)
@@ -112,7 +114,7 @@ func (s *Store) store(ctx context.Context, ns uint32, x machine.Export, row mach
 	return i.finish(ctx, mark)
 }
 
-// pack adds the pack by its digest, if it is not there.
+// pack adds the pack under its digest if the namespace does not have it.
 func (i *importer) pack(row machine.PackRow) error {
 	_, ref, _ := layout.PackKeys(i.Ns, row.ID, row.Version, row.Digest)
 	return i.s.view(func(txn *layout.Txn) error {
@@ -130,7 +132,8 @@ func (i *importer) add(op layout.Op) {
 	i.bytes += len(op.Key) + len(op.Value)
 }
 
-// entry adds the rows that an entry makes and that outlive it.
+// entry adds the rows of an entry that an imported run keeps: entries, checkpoints, artifacts,
+// messages and blob references.
 func (i *importer) entry(ctx context.Context, value []byte) error {
 	codec.SetCursor(value, 0)
 	_, w, err := i.Next(value)
@@ -158,7 +161,7 @@ func (i *importer) flush(ctx context.Context) error {
 	return i.s.write(ctx, &Writes{ns: i.Ns, entry: -1, ops: ops})
 }
 
-// finish stores the head, which makes the run one that is there.
+// finish stores the head, which makes the run visible, and removes the mark.
 func (i *importer) finish(ctx context.Context, mark []byte) (*machine.State, error) {
 	st := *i.Progress
 	st.Imported = true
@@ -171,14 +174,14 @@ func (i *importer) finish(ctx context.Context, mark []byte) (*machine.State, err
 	return &st, i.s.write(ctx, w)
 }
 
-// blobUpload is a blob under way.
+// blobUpload is the upload of one imported blob.
 type blobUpload struct {
 	key  machine.UploadKey
 	up   machine.Upload
 	blob machine.Blob
 }
 
-// blob stores the blobs the way that uploads are.
+// blob stores a blob of the file in the same way as a client's upload: piece by piece.
 func (i *importer) blob(ctx context.Context, kind runfile.Kind, body []byte) error {
 	switch kind {
 	case runfile.KindBlob:
@@ -199,7 +202,7 @@ func (i *importer) blob(ctx context.Context, kind runfile.Kind, body []byte) err
 		}
 		i.upload.up, err = i.s.Upload(ctx, i.Ns, i.upload.key)
 		if err == nil && i.upload.up.Chunks > 0 {
-			// Left by an import that was broken off.
+			// An interrupted import left these pieces.
 			w := &Writes{ns: i.Ns, entry: -1, reclaimsSpace: true, ops: []layout.Op{{Key: layout.UploadKey(i.Ns, i.upload.key), Delete: true}}}
 			w.dropPieces(i.upload.up.Pieces, i.upload.up.Chunks)
 			err = i.s.write(ctx, w)
@@ -217,7 +220,8 @@ func (i *importer) blob(ctx context.Context, kind runfile.Kind, body []byte) err
 	return nil
 }
 
-// importPrincipal is the principal of imported rows: empty, which no real principal is.
+// importPrincipal is the principal of the uploads that an import makes. It is empty, and no real
+// principal is empty.
 const importPrincipal = ""
 
 func (i *importer) endBlob(ctx context.Context) error {
@@ -231,8 +235,7 @@ func (i *importer) endBlob(ctx context.Context) error {
 	return err
 }
 
-// dropUnfinished removes what imports left that were broken off before their head
-// was stored.
+// dropUnfinished removes the rows of imports that were interrupted before they stored their head.
 func (s *Store) dropUnfinished() error {
 	marks, err := s.marked()
 	if err != nil {
@@ -246,8 +249,8 @@ func (s *Store) dropUnfinished() error {
 	return nil
 }
 
-// dropUnfinishedOf removes the rest of an earlier import of the same run that could not be
-// removed because the disk was full.
+// dropUnfinishedOf removes the rows of an earlier, unfinished import of the same run. Such rows
+// exist if the disk was too full to remove them at that time.
 func (s *Store) dropUnfinishedOf(mark []byte) error {
 	var value []byte
 	err := s.view(func(txn *layout.Txn) (err error) {

@@ -9,9 +9,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Journal returns entries of all runs with cursor > after, in cursor order, and
-// the cursor scanned so far. At most 256 entries and about 1 MiB are read. Those of
-// runs that were deleted are passed over: without an entry there is none up to the end.
+// Journal returns the entries of all runs of a namespace whose cursor is greater than after, in
+// cursor order, and the last cursor that it has read. It reads at most 256 entries and about 1 MiB.
+// It skips entries of deleted runs. If it returns no entry, no entry exists up to the returned
+// cursor.
 func (s *Store) Journal(ctx context.Context, ns uint32, after uint64, page machine.Page) ([]machine.Entry, uint64, error) {
 	page = bound(page)
 	tail := s.readTimestamps.tail(ns)
@@ -46,7 +47,7 @@ func (s *Store) Journal(ctx context.Context, ns uint32, after uint64, page machi
 	return out, after, nil
 }
 
-// Tail returns the newest cursor of a namespace, 0 if the namespace is empty.
+// Tail returns the newest cursor of a namespace, or 0 if the namespace is empty.
 func (s *Store) Tail(ctx context.Context, ns uint32) (uint64, error) {
 	return s.readTimestamps.tail(ns), ctx.Err()
 }

@@ -6,27 +6,27 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// knownIDs caches the idempotency ids of runs that began since the store was opened. Most
-// events bring a new id, and a proof from the database that it is new reads every level. For a
-// run in the cache its own ids are proof enough. An evicted run only costs a read. Only the
-// committer uses it. It is no LRU cache: a lookup by bytes allocates no string, and every
-// commit makes one.
+// knownIDs caches the idempotency ids of runs that began since the store was opened. Most events
+// bring a new id. To prove from the database that an id is new, a read must search every level. For
+// a run in the cache, the cached ids are proof enough. If a run was evicted, the proof costs a
+// read. Only the committer uses the cache. The cache is not an LRU cache, because every commit
+// looks ids up, and here a lookup by bytes allocates no string.
 type knownIDs struct {
 	seed maphash.Seed
 	// runs maps head keys to the hashes of all ids of the run.
 	runs map[string]map[uint64]struct{}
-	// held counts hashes and runs.
+	// held counts the hashes and the runs in the cache.
 	held int
 }
 
-// maxKnownIDs bounds what is held: some 20 bytes each.
+// maxKnownIDs limits held. Each hash or run takes about 20 bytes.
 const maxKnownIDs = 500_000
 
 func newKnownIDs() knownIDs {
 	return knownIDs{seed: maphash.MakeSeed(), runs: make(map[string]map[uint64]struct{})}
 }
 
-// absent reports whether an id's key is proven to be in no commit of the run.
+// absent reports whether the cache proves that no commit of the run has used an id.
 func (f *knownIDs) absent(run, key []byte) bool {
 	ids, known := f.runs[string(run)]
 	if !known {
@@ -36,7 +36,7 @@ func (f *knownIDs) absent(run, key []byte) bool {
 	return !taken
 }
 
-// note takes an admitted batch of a run.
+// note adds the ids of an admitted batch to the cache.
 func (f *knownIDs) note(w *Writes) {
 	ids, known := f.runs[string(w.run)]
 	if w.prev == 0 && !known {
@@ -58,7 +58,7 @@ func (f *knownIDs) note(w *Writes) {
 	}
 }
 
-// forget drops a quarter of what is held, whole runs in no order.
+// forget evicts a quarter of the cache. It evicts whole runs, in random order.
 func (f *knownIDs) forget() {
 	for run, ids := range f.runs {
 		if f.held <= maxKnownIDs*3/4 {

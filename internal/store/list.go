@@ -12,18 +12,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Bounds of one page of a list: heads returned, and heads looked at.
+// Limits of one page of a list: the default and the maximum number of heads returned, and the
+// number of heads examined.
 const (
 	listDefault = 100
 	listMost    = 1000
 	listLook    = 4096
 )
 
-// ListRuns returns heads in order of their ids, which is the order of creation,
-// newest first unless the filter says otherwise, after the given run id ("" =
-// from the start), and the position of the next page ("" = no more). It walks the
-// shortest index that the filter allows and looks at no more than 4 096 heads, so
-// that a page may be empty although more follow.
+// ListRuns returns the heads of runs that match a filter, in the order of their ids, which is the
+// order of creation. The newest run comes first unless filter.Oldest is set. after is the run id
+// after which the page begins, "" for the start. The second result is the position of the next
+// page, "" if no more runs follow. ListRuns uses the shortest index that the filter allows and
+// examines at most 4096 heads, so that a page may be empty although more runs follow.
 func (s *Store) ListRuns(ctx context.Context, ns uint32, filter machine.RunFilter, after string, limit int) ([]*machine.State, string, error) {
 	if limit <= 0 {
 		limit = listDefault
@@ -60,10 +61,11 @@ func (s *Store) ListRuns(ctx context.Context, ns uint32, filter machine.RunFilte
 	return out, position, nil
 }
 
-// matching is the state of a run that the filter takes, else nil. All but the state
-// that a run visits is judged by its stored head, see headDue, and that one by the
-// records after it: only what is returned is replayed, and what plainly stands in
-// another state is not even decoded. value is the stored head, or nil: it has to be read.
+// matching returns the state of a run if the run matches the filter, otherwise nil. To save work it
+// replays only the runs that it returns. Everything except the visited state is decided by the
+// stored head (see layout.Encode), and the visited state by the records after the head. A head that
+// is clearly in another state is not even decoded. value is the stored head, or nil if it must be
+// read.
 func (s *Store) matching(ctx context.Context, txn *layout.Txn, ns uint32, run string, value []byte, f *machine.RunFilter) (*machine.State, error) {
 	key := layout.HeadKey(ns, run)
 	if value == nil {
@@ -93,8 +95,8 @@ func (s *Store) matching(ctx context.Context, txn *layout.Txn, ns uint32, run st
 	return s.replayed(ctx, txn, head, tail)
 }
 
-// standsElsewhere reports whether the stored head is of a visit to another state and the run
-// has no later entries.
+// standsElsewhere reports whether the run is certainly not in state: its stored head names another
+// state and no entries follow the head.
 func standsElsewhere(txn *layout.Txn, key, head []byte, state string) (bool, error) {
 	current, err := codec.HeadCurrent(head)
 	if err != nil || string(current) == state {
@@ -108,7 +110,7 @@ func standsElsewhere(txn *layout.Txn, key, head []byte, state string) (bool, err
 	return err == nil && !more, err
 }
 
-// visited is the state that a run is in after its last entry.
+// visited returns the name of the state that a run visits after its last entry.
 func visited(head *machine.State, tail []machine.Entry) string {
 	for i := range slices.Backward(tail) {
 		for j := range slices.Backward(tail[i].Records) {
@@ -120,7 +122,7 @@ func visited(head *machine.State, tail []machine.Entry) string {
 	return head.Current
 }
 
-// matches judges a state by the whole filter.
+// matches reports whether a state matches the whole filter.
 func matches(st *machine.State, f *machine.RunFilter) bool {
 	if f.Pack != "" && f.Pack != st.PackID && f.Pack != st.Digest && f.Pack != st.PackID+"@"+st.PackVersion {
 		return false
@@ -151,11 +153,12 @@ func matches(st *machine.State, f *machine.RunFilter) bool {
 	return true
 }
 
-// indexLook bounds how many rows are counted to compare two indexes.
+// indexLook limits the number of rows that are counted to compare two indexes.
 const indexLook = 512
 
-// shortest returns the prefixes whose rows cover the filter: the heads themselves, or the index
-// with the fewest rows. Several prefixes (one per status) are merged.
+// shortest returns the prefixes of the rows that ListRuns reads for a filter: the heads themselves,
+// or the index with the fewest rows. If an index has several prefixes, one per status, the caller
+// merges them.
 func shortest(txn *layout.Txn, ns uint32, f machine.RunFilter) [][]byte {
 	choices := indexChoices(ns, f)
 	if len(choices) == 0 {
@@ -177,8 +180,8 @@ func shortest(txn *layout.Txn, ns uint32, f machine.RunFilter) [][]byte {
 	return best
 }
 
-// indexChoices lists, for each part of the filter that has an index, the
-// prefixes of the rows to merge.
+// indexChoices returns, for each part of the filter that has an index, the prefixes of the rows to
+// merge.
 func indexChoices(ns uint32, f machine.RunFilter) [][][]byte {
 	var choices [][][]byte
 	add := func(index string, values ...string) {

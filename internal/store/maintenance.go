@@ -8,16 +8,17 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// maintenance does the background work for which no caller waits and which writes no row: it
-// drops superseded values and runs the engine's own maintenance. The reclaim of disk space runs
-// beside it until the same context ends.
+// maintenance does background work that no caller waits for and that writes no row: it drops
+// superseded values and runs the engine's own maintenance. The engine's reclaim of disk space runs
+// at the same time, until the same context ends.
 type maintenance struct {
 	store  *Store
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
-// discardInterval is how often superseded versions are released to compaction.
+// discardInterval is the interval at which superseded versions are released, so that compactions
+// can drop them.
 const discardInterval = time.Second
 
 func startMaintenance(s *Store) (*maintenance, error) {
@@ -57,8 +58,8 @@ func (k *maintenance) run(ctx context.Context) {
 	}
 }
 
-// finishRemovals completes removals that stopped because the disk was full. Until then no
-// caller can create the removed thing again.
+// finishRemovals completes removals that stopped because the disk was full. Until a removal is
+// complete, no caller can create the removed thing again.
 func (k *maintenance) finishRemovals(ctx context.Context) {
 	if k.store.Removes() != nil {
 		return
@@ -68,8 +69,8 @@ func (k *maintenance) finishRemovals(ctx context.Context) {
 	}
 }
 
-// failIfDamaged fails a store that turns out not to hold what it should: going on would
-// serve less than was acknowledged, or take what will be lost.
+// failIfDamaged stops all writes if err is not nil, which means that the store has lost data.
+// Otherwise the store would return less than it acknowledged, or accept writes that it will lose.
 func (k *maintenance) failIfDamaged(err error) {
 	if err != nil {
 		k.store.opts.Logger.Error("store damaged, commits stopped", "error", err)

@@ -16,31 +16,33 @@ import (
 
 // Migration is the result of migrating a directory of an older format.
 type Migration struct {
-	// From and To are formats. If they are equal, no migration was needed.
+	// From and To are the old and the new format. If they are equal, no migration was needed.
 	From, To uint32
-	// Rows were copied as they were, Repair made all others from the entries.
+	// Rows is the number of rows that were copied unchanged. Repair counts all other rows, which
+	// were computed from the entries.
 	Rows   int64
 	Repair check.Repair
-	// Dir has the store in the new format, Old is what was migrated: unchanged, but for
-	// the name where the new one took its place.
+	// Dir is the directory of the store in the new format. Old is the directory that was migrated.
+	// Its contents are unchanged, but it has another name if the new directory replaced it.
 	Dir, Old string
 }
 
-// copied are the kinds of rows that a migration copies: the entries, the rows that cannot be
-// computed from entries, the heads, which name each run's pack, and outgoing work, because no
-// entry names its holder.
+// copied lists the kinds of rows that a migration copies: the entries, the rows that cannot be
+// computed from entries, the heads, because they name each run's pack, and the outgoing work,
+// because no entry names the worker that holds it.
 var copied = []byte{
 	layout.KindHead, layout.KindEntry, layout.KindOutbox, layout.KindPack, layout.KindPackName, layout.KindPackRef, layout.KindPackBare,
 	layout.KindBlob, layout.KindBlobPiece, layout.KindUpload, layout.KindImport, layout.KindNamespace, layout.KindSubscription, layout.KindDeadLetter, layout.KindDrop,
 }
 
-// Migrate makes a store of this format, in the directory to, from the store of the previous
-// format in opts.Dir. graphs are those of the new store's packs. Migrate computes every row
-// from the entries and proves the result before it marks it as complete. The old directory
-// stays unchanged; no other process may have it open.
+// Migrate creates a store of this format in the directory to, from the store of the previous format
+// in opts.Dir. graphs returns the graphs of the new store's packs. Migrate computes every row from
+// the entries and proves the result before it marks the new store as complete. The contents of the
+// old directory do not change. No other process may have it open.
 //
-// With to "" the new directory replaces the old one, which is kept beside it under its name and
-// ".format1". After an interruption at any moment, another call continues or starts again.
+// If to is "", the new directory replaces the old one, and the old one is renamed: ".format" and the
+// number of its format are appended to its name. After an interruption at any moment, another call
+// continues the migration or starts it again.
 func Migrate(ctx context.Context, opts Options, to string, graphs func(*Store) check.Graphs) (Migration, error) {
 	dir := filepath.Clean(opts.Dir)
 	out := Migration{From: FormatVersion - 1, To: FormatVersion, Dir: to, Old: dir}
@@ -70,7 +72,7 @@ func Migrate(ctx context.Context, opts Options, to string, graphs func(*Store) c
 // nextTo returns the path of the new directory that will replace dir.
 func nextTo(dir string) string { return dir + fmt.Sprintf(".format%d", FormatVersion) }
 
-// change puts the new directory in the place of the old one.
+// change replaces the old directory by the new one: it renames dir to before, and next to dir.
 func change(dir, before, next string, step func(string)) error {
 	if err := os.Rename(dir, before); err != nil {
 		return err
@@ -97,7 +99,8 @@ func migrateError(dir string, err error) error {
 	return nil
 }
 
-// goOn ends a migration that was broken off while the directories changed places.
+// goOn completes a migration that was interrupted while it renamed the directories. It returns true
+// if it did so, and false if the migration has to start again.
 func goOn(dir, next string) (bool, error) {
 	if datadir.Progress(dir) == datadir.Complete {
 		return true, datadir.SettleIn(dir)
@@ -108,7 +111,8 @@ func goOn(dir, next string) (bool, error) {
 	return false, nil
 }
 
-// migrate makes out.Dir and calls swap before the old directory is free for others.
+// migrate creates the store in out.Dir. It calls swap at the end, while the old directory is still
+// locked.
 func migrate(ctx context.Context, opts Options, out *Migration, graphs func(*Store) check.Graphs, swap func() error) (err error) {
 	old, dir, err := openOld(opts)
 	if err != nil {
@@ -141,7 +145,7 @@ func migrate(ctx context.Context, opts Options, out *Migration, graphs func(*Sto
 	return swap()
 }
 
-// openOld opens the database of a directory, after the proofs of any start.
+// openOld opens the database of a directory for copying, after the same proofs as at every start.
 func openOld(opts Options) (*Store, *badgerengine.Directory, error) {
 	opts = opts.withDefaults()
 	if held, err := datadir.Holds(opts.Dir); err != nil || !held {
@@ -151,8 +155,8 @@ func openOld(opts Options) (*Store, *badgerengine.Directory, error) {
 	return &Store{opts: opts, engine: dir}, dir, err
 }
 
-// outdated reads the epoch of a store of the format before this one, the only one that is
-// migrated.
+// outdated reads the epoch of a store of the previous format. A store of any other format is an
+// error, because only the previous format can be migrated.
 func (s *Store) outdated() error {
 	var marker []byte
 	err := s.viewAt(s.engine.Last(), func(txn *layout.Txn) (err error) {
@@ -169,7 +173,7 @@ func (s *Store) outdated() error {
 	return nil
 }
 
-// into fills a new store from an old one, and proves it.
+// into fills a new store from this old one and proves the new store.
 func (s *Store) into(ctx context.Context, opts Options, found *datadir.AckMark, graphs func(*Store) check.Graphs, out *Migration) (err error) {
 	if last := s.engine.Last(); found != nil && last < found.Group {
 		return layout.Damaged(datadir.HeadName, "group %d of commits was acknowledged, the database ends with %d", found.Group, last)
@@ -187,7 +191,7 @@ func (s *Store) into(ctx context.Context, opts Options, found *datadir.AckMark, 
 		}
 	}
 	opts.migrated("copied")
-	// What the old store had begun to import or to drop when it crashed goes, as at any start.
+	// As at every start, imports and removals that the old store had not completed are cleaned up.
 	if err := fresh.finishInterrupted(ctx); err != nil {
 		return err
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// MoveOut opens the engine of a store while do runs, so that do can copy it. No other process
-// has the store open, and no rows are written. Errors: those of [Open].
+// MoveOut opens the engine of a store while do runs, so that do can copy it. No other process may
+// have the store open. MoveOut writes no rows. Errors: those of [Open].
 func MoveOut(opts Options, do func(from engine.Engine) error) (err error) {
 	s, err := openQuiet(opts)
 	if err != nil {
@@ -44,9 +44,10 @@ func openQuiet(opts Options) (*Store, error) {
 	return &Store{opts: opts, engine: e}, err
 }
 
-// MoveIn makes the same store, with its epoch, its groups and the keys of its runs, in the
-// directory opts.Dir, which is empty or absent. It has its name only when it is whole and
-// proven; broken off at any moment, and called again, it begins again.
+// MoveIn copies a store, with its epoch, its groups and the keys of its runs, into the directory
+// opts.Dir, which must be empty or absent. The directory gets this name only when it is complete
+// and proven. If MoveIn is interrupted at any moment, the next call starts again from the
+// beginning.
 func MoveIn(ctx context.Context, opts Options, from engine.Engine, graphs func(*Store) check.Graphs) (report check.Report, err error) {
 	opts = opts.withDefaults()
 	place := stagedAt(opts.Dir)
@@ -79,7 +80,7 @@ func MoveIn(ctx context.Context, opts Options, from engine.Engine, graphs func(*
 	return report, place.Settle(opts.migrated)
 }
 
-// sameAs compares the pairs of the directory with those that it was made of.
+// sameAs compares the pairs of the directory with those of the engine that it was copied from.
 func (o Options) sameAs(ctx context.Context, from engine.Engine) error {
 	dir, err := badgerengine.OpenOld(o.directory())
 	if err != nil {
@@ -88,7 +89,7 @@ func (o Options) sameAs(ctx context.Context, from engine.Engine) error {
 	return errors.Join(SamePairs(ctx, from, dir), dir.Close())
 }
 
-// SamePairs compares what two engines have. Errors: *[PairsDifferError].
+// SamePairs compares the pairs of two engines. If they differ, the error is a *[PairsDifferError].
 func SamePairs(ctx context.Context, from, to engine.Engine) error {
 	want, err := sumOf(ctx, from)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// errNumbered means that another caller numbered the namespace at the same time. A store has
-// one owner, which does it once.
+// errNumbered means that another caller numbered the namespace at the same time. This does not
+// happen in normal work, because a store has one owner, which numbers namespaces once.
 var errNumbered = errors.New("the namespace was numbered at the same time")
 
 // NumberNamespaces assigns the next number to each namespace without one, synced, and returns
@@ -46,7 +46,7 @@ func (s *Store) NumberNamespaces(ctx context.Context, names []string) (map[strin
 	return numbers, nil
 }
 
-// namespaces reads the numbers, and the highest of them.
+// namespaces reads the numbers of all namespaces. last is the highest of them.
 func (s *Store) namespaces(ctx context.Context) (numbers map[string]uint32, last uint32, err error) {
 	numbers = make(map[string]uint32)
 	p := layout.Prefix(nil, layout.KindNamespace, 0)

@@ -12,9 +12,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/engine"
 )
 
-// Options open a store. Only Dir is required.
+// Options configure the opening of a store. Only Dir is required.
 type Options struct {
-	// Dir holds the database; made if absent.
+	// Dir is the directory of the database. Open creates it if it does not exist.
 	Dir string
 	// Logger receives Badger's messages. Default: discarded.
 	Logger *slog.Logger
@@ -27,44 +27,48 @@ type Options struct {
 	// directory under EncryptionKey. Default 10 days.
 	DataKeyAge time.Duration
 
-	// MemTableSize in bytes, 8 MiB to 64 MiB. Default 32 MiB. Badger takes 15 % of
-	// it in one transaction, which bounds a group.
+	// MemTableSize is the size of Badger's memtable in bytes, 8 MiB to 64 MiB. Default 32 MiB.
+	// Badger accepts 15 % of it in one transaction, which limits the size of a group.
 	MemTableSize int64
-	// BlockCache and IndexCache in bytes. Default 32 MiB and 16 MiB.
+	// BlockCache and IndexCache are the sizes of Badger's caches in bytes. Defaults 32 MiB and 16
+	// MiB.
 	BlockCache, IndexCache int64
 
 	// MinFree is the free space in bytes under which new work is refused with
 	// DISK_LOW. Default max(256 MiB, 2 x MemTableSize).
 	MinFree int64
-	// FreeSpace returns the free bytes of a directory's file system. Default statfs.
+	// FreeSpace returns the free bytes of a directory's file system. Default: the result of statfs.
 	FreeSpace func(dir string) (int64, error)
 
-	// GCInterval is the interval at which the value log is collected. Default 10 min.
+	// GCInterval is the interval at which space is reclaimed from the value log. Default 10 min.
 	GCInterval time.Duration
 	// ScrubInterval is the interval at which the tables are verified while the store is open.
 	// Default 1 h.
 	ScrubInterval time.Duration
-	// MarkInterval is the interval at which the queues' watermarks are stored. Default 10 s.
+	// MarkInterval is the interval at which the watermarks of the queues are stored. Default 10 s.
 	MarkInterval time.Duration
 
 	// Repair opens a store whose rows of cursors may be damaged, for [Store.Repair]. The check
 	// of the last acknowledged commit is skipped.
 	Repair bool
-	// migrating opens what a migration is making; epoch is that of the old store.
+	// migrating is true while a migration or a move creates the store. epoch is then the epoch of
+	// the old store.
 	migrating bool
 	epoch     *[16]byte
 
-	// Engine opens what keeps the pairs. Default: Badger in Dir.
+	// Engine opens the engine that keeps the pairs. Default: Badger in Dir.
 	Engine func(Options) (engine.Engine, error)
 
-	// Hooks time the committer and, in tests, disturb it.
+	// Hooks are called at the steps of the committer. Benchmarks measure times with them, and tests
+	// make steps fail.
 	Hooks Hooks
 }
 
-// Hooks are called by the committer around each group; any may be nil.
+// Hooks are called by the committer around each group, and by the steps of Open and Migrate. Any of
+// them may be nil.
 type Hooks struct {
-	// BeforeCommit runs before the engine gets the group. An error is taken for the
-	// commit's own: its outcome counts as unknown.
+	// BeforeCommit runs before the group is handed to the engine. An error is treated as an error
+	// of the commit: its outcome counts as unknown.
 	BeforeCommit func(Group) error
 	// AfterCommit runs when the engine has synced the group, before any caller is answered. An
 	// error is treated as an error of the commit.
@@ -74,8 +78,8 @@ type Hooks struct {
 	// Opening runs after each step of Open: "locked", "inspected", "cleared",
 	// "opened", "marked", "confirmed".
 	Opening func(step string)
-	// RunKeys runs before each write and sync of the file of keys; an error is taken for its
-	// own.
+	// RunKeys runs before each write and each sync of the file of run keys. An error is treated as
+	// an error of that step.
 	RunKeys func(step string) error
 	// Migrating runs after each step of [Migrate]: "cleared", "copied", "repaired",
 	// "proven", "complete", "moved", "placed".
@@ -86,7 +90,7 @@ type Hooks struct {
 type Group struct {
 	// Number counts groups from 1 since the store was opened.
 	Number uint64
-	// Batches, Keys and Bytes are what it holds.
+	// Batches, Keys and Bytes count the contents of the group.
 	Batches, Keys int
 	Bytes         int64
 }
@@ -125,7 +129,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// validate names all faults at once.
+// validate returns all faults of the options in one error.
 func (o Options) validate() error {
 	var errs []error
 	check := func(ok bool, format string, args ...any) {
@@ -146,7 +150,7 @@ func (o Options) validate() error {
 	return errors.Join(errs...)
 }
 
-// openDirectory is Badger in Dir.
+// openDirectory is the default of Options.Engine. It opens Badger in Dir.
 func openDirectory(o Options) (engine.Engine, error) {
 	d, err := badgerengine.Open(o.directory())
 	if err != nil {

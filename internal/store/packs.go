@@ -14,15 +14,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// errStale: a row was changed between its reading and the commit.
+// errStale means that a row was changed between its reading and the commit.
 var errStale = errors.New("a pack was registered at the same time")
 
-// packRetries limits the retries of a registration after a conflict.
+// packRetries is how often a registration is tried when another registration changes the same rows
+// at the same time.
 const packRetries = 16
 
-// PutPack stores a pack by digest and names it id@version. The same bytes again
-// are the same answer. A taken name with other bytes is a *machine.Refusal
-// PACK_VERSION_TAKEN unless put.Move.
+// PutPack stores a pack under its digest and gives it the name id@version. A second registration of
+// the same bytes returns the same row. If the name has other bytes, the error is a *machine.Error
+// PACK_VERSION_TAKEN, unless put.Move is set.
 func (s *Store) PutPack(ctx context.Context, ns uint32, put machine.PackPut) (machine.PackRow, error) {
 	if err := layout.CheckPack(&put.Row); err != nil {
 		return machine.PackRow{}, err
@@ -49,7 +50,8 @@ func (s *Store) PutPack(ctx context.Context, ns uint32, put machine.PackPut) (ma
 	}
 }
 
-// encodePack judges the put by what is stored now, and expects it unchanged.
+// encodePack returns the row and the writes of a registration, computed from the stored rows. The
+// commit fails if those rows have changed in the meantime.
 func (s *Store) encodePack(ns uint32, put machine.PackPut) (machine.PackRow, *Writes, error) {
 	row, w := put.Row, &Writes{ns: ns, entry: -1}
 	nameKey, refKey, bareKey := layout.PackKeys(ns, row.ID, row.Version, row.Digest)
@@ -76,7 +78,7 @@ func (s *Store) encodePack(ns uint32, put machine.PackPut) (machine.PackRow, *Wr
 	return row, w, err
 }
 
-// pack adds the rows that are missing or differ.
+// pack adds ops for the rows that are missing or that differ from the registration.
 func (w *Writes) pack(row *machine.PackRow, put *machine.PackPut, named, known, bare []byte) error {
 	nameKey, refKey, bareKey := w.expects[0].key, w.expects[1].key, w.expects[2].key
 	if named != nil {
@@ -110,9 +112,9 @@ func (w *Writes) pack(row *machine.PackRow, put *machine.PackPut, named, known, 
 	return nil
 }
 
-// Pack resolves "id" (the version registered last with MakeDefault),
-// "id@version" or "sha256:<hex>"; machine.ErrNoPack. A digest that no name
-// points to any more is found as well: runs keep it.
+// Pack finds a pack by a reference: "id" (the version that was last registered with MakeDefault),
+// "id@version" or "sha256:<hex>". If no pack matches, the error is machine.ErrNoPack. Pack also
+// finds a digest that no name refers to any more, because runs still use it.
 func (s *Store) Pack(ctx context.Context, ns uint32, ref string) (machine.PackRow, error) {
 	var row machine.PackRow
 	err := s.viewIn(ctx, func(txn *layout.Txn) error {
@@ -144,7 +146,8 @@ func (s *Store) Pack(ctx context.Context, ns uint32, ref string) (machine.PackRo
 	return row, ctx.Err()
 }
 
-// PackBytes reads a pack by its digest alone, in any namespace; [machine.ErrNoPack].
+// PackBytes returns the bytes of a pack by its digest, in any namespace. If no pack matches, the
+// error is [machine.ErrNoPack].
 func (s *Store) PackBytes(ctx context.Context, digest string) ([]byte, error) {
 	row := machine.PackRow{Digest: digest}
 	err := s.view(func(txn *layout.Txn) error {
@@ -163,8 +166,9 @@ func (s *Store) PackBytes(ctx context.Context, digest string) ([]byte, error) {
 	return row.Canonical, ctx.Err()
 }
 
-// findPack returns the name row that a reference means, nil if there is none. An
-// id may hold an @: every place where it could end is tried, the last first.
+// findPack returns the value of the name row that a reference means, or nil if no such row exists.
+// Because an id may contain "@", findPack tries every "@" as the end of the id, beginning with the
+// last one.
 func findPack(txn *layout.Txn, ns uint32, ref string) ([]byte, error) {
 	if value, err := layout.Get(txn, layout.PackRefKey(ns, ref)); err != nil || value != nil {
 		return value, err
@@ -183,7 +187,7 @@ func findPack(txn *layout.Txn, ns uint32, ref string) ([]byte, error) {
 	return nil, nil
 }
 
-// isDefault reports whether the bare id leads to exactly this row.
+// isDefault reports whether the id without a version means exactly this row.
 func isDefault(txn *layout.Txn, ns uint32, row *machine.PackRow) (bool, error) {
 	version, err := layout.Get(txn, layout.PackBareKey(ns, row.ID))
 	if err != nil || !bytes.Equal(version, layout.BareValue(row.Version)) {
@@ -197,9 +201,9 @@ func isDefault(txn *layout.Txn, ns uint32, row *machine.PackRow) (bool, error) {
 	return named.Digest == row.Digest, err
 }
 
-// ListPacks lists the registered names by id and version, without their bytes
-// (Canonical and Source are nil), after the given position ("" = from the start);
-// it returns the position of the next page ("" = no more).
+// ListPacks lists registered packs by id and version, without their bytes (Canonical and Source are
+// nil). after is the position after which the page begins, "" for the start. The second result is
+// the position of the next page, "" if no more packs follow.
 func (s *Store) ListPacks(ctx context.Context, ns uint32, after string, limit int) ([]machine.PackRow, string, error) {
 	if limit <= 0 {
 		limit = listDefault

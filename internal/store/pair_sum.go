@@ -14,13 +14,14 @@ import (
 type pairSum struct {
 	Rows  int64
 	Bytes int64
-	// Group is the newest that set a pair.
+	// Group is the newest group that set one of the pairs.
 	Group uint64
-	// Digest is the sum of the digests of all pairs, each with its group.
+	// Digest is the sum of the SHA-256 digests of all pairs. The digest of a pair includes the
+	// number of the group that set it.
 	Digest [4]uint64
 }
 
-// Add takes in a pair.
+// Add adds a pair to the checksum.
 func (s *pairSum) Add(key, value []byte, group uint64) {
 	h := sha256.New()
 	var head [16]byte
@@ -36,7 +37,7 @@ func (s *pairSum) Add(key, value []byte, group uint64) {
 	s.Rows, s.Bytes, s.Group = s.Rows+1, s.Bytes+int64(len(key)+len(value)), max(s.Group, group)
 }
 
-// sumOf sums up the contents of an engine that has no writer.
+// sumOf returns the checksum of an engine that nobody writes to.
 func sumOf(ctx context.Context, e kv.KV) (s pairSum, err error) {
 	err = eachPair(ctx, e, func(key, value []byte, group uint64) error {
 		s.Add(key, value, group)
@@ -45,8 +46,8 @@ func sumOf(ctx context.Context, e kv.KV) (s pairSum, err error) {
 	return s, err
 }
 
-// eachPair calls do for all pairs of an engine that has no writer, in the order of their keys. Key
-// and value are valid until do returns.
+// eachPair calls do for every pair of an engine that nobody writes to, in the order of the keys.
+// key and value are valid only until do returns.
 func eachPair(ctx context.Context, e kv.KV, do func(key, value []byte, group uint64) error) error {
 	view := kv.On(e.View(e.Last()))
 	defer view.Close()
@@ -67,10 +68,10 @@ func eachPair(ctx context.Context, e kv.KV, do func(key, value []byte, group uin
 	return view.Err()
 }
 
-// PairsDifferError is the error of a move whose copy does not equal the original.
+// PairsDifferError means that the copy made by a move differs from the original.
 type PairsDifferError struct{ From, To pairSum }
 
-// Error has both counts.
+// Error returns a text with the counts of the original and of the copy.
 func (e *PairsDifferError) Error() string {
 	return fmt.Sprintf("the copy is not what was copied: %d pairs of %d bytes up to group %d, of %d pairs of %d bytes up to group %d",
 		e.To.Rows, e.To.Bytes, e.To.Group, e.From.Rows, e.From.Bytes, e.From.Group)

@@ -13,9 +13,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// DueTimers returns the timers of all namespaces with Due <= now, earliest
-// first, at most limit, and the due time of the first one not returned (0 =
-// none).
+// DueTimers returns at most limit timers of all namespaces that are due at the time now or earlier,
+// earliest first. The second result is the due time of the first timer that was not returned, or 0
+// if no more timers exist.
 func (s *Store) DueTimers(ctx context.Context, now int64, limit int) ([]machine.Timer, int64, error) {
 	var out []machine.Timer
 	next := int64(math.MaxInt64)
@@ -44,8 +44,8 @@ func (s *Store) DueTimers(ctx context.Context, now int64, limit int) ([]machine.
 	return out, next, nil
 }
 
-// Outbox lists rows of a kind with Due <= now of all namespaces, earliest first,
-// at most limit.
+// Outbox returns at most limit outbox rows of a kind, of all namespaces, that are due at the time
+// now or earlier, earliest first.
 func (s *Store) Outbox(ctx context.Context, kind machine.OutboxKind, now int64, limit int) ([]machine.OutboxRow, error) {
 	var out []machine.OutboxRow
 	for _, ns := range s.readTimestamps.namespaces() {
@@ -62,10 +62,11 @@ func (s *Store) Outbox(ctx context.Context, kind machine.OutboxKind, now int64, 
 	return out[:min(len(out), limit)], nil
 }
 
-// scanQueue visits at most limit rows due by now, from the queue's watermark on,
-// and returns when the first row after them is due (MaxInt64 = there is none).
-// The watermark moves up to the first live row, but neither past now, as rows set
-// from now on are then rarely below it, nor past the latest row that there ever was.
+// scanQueue calls visit for at most limit rows of a queue that are due by now, beginning at the
+// queue's watermark. It returns the due time of the first row that it did not visit, or MaxInt64 if
+// no more rows exist. Afterwards scanQueue raises the watermark to the first remaining row. The
+// watermark does not pass now, because rows that are set later would then often lie below it. It
+// also does not pass the latest row that the queue ever had.
 func (s *Store) scanQueue(ctx context.Context, q layout.QueueID, now int64, limit int, visit func(key, value []byte) error) (int64, error) {
 	k, low := s.watermarks.begin(q)
 	first, next, met := int64(math.MinInt64), int64(math.MaxInt64), int64(math.MinInt64)
@@ -109,8 +110,8 @@ func (s *Store) scanQueue(ctx context.Context, q layout.QueueID, now int64, limi
 	return next, nil
 }
 
-// ReadyRuns lists runs in the ready index after the given run id, in order of
-// their ids, at most limit.
+// ReadyRuns returns at most limit runs of the ready index, in the order of their ids. after is the
+// run id after which the result begins, "" for the start.
 func (s *Store) ReadyRuns(ctx context.Context, ns uint32, after string, limit int) ([]string, error) {
 	var out []string
 	p := layout.Prefix(nil, layout.KindReady, ns)

@@ -9,11 +9,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// readTimestamps gives out groups to read at. What a group superseded vanishes once it is let go of,
-// so that may never pass a read under way.
+// readTimestamps hands out the group at which a read takes place, and counts the running reads. The
+// engine drops superseded values up to the group that [readTimestamps.oldest] returns, so that a
+// running read never loses what it needs.
 type readTimestamps struct {
 	mu sync.Mutex
-	// ts is the last synced group, tails its newest cursor per namespace.
+	// ts is the number of the last synced group. tails maps each namespace to its newest cursor.
 	ts     uint64
 	tails  map[uint32]uint64
 	active map[uint64]int
@@ -27,7 +28,8 @@ func newReadTimestamps(ts uint64, tails map[uint32]uint64) *readTimestamps {
 	return r
 }
 
-// begin returns the timestamp of a read, to be given back to end.
+// begin returns the group number for a read and registers the read. The caller must call end with
+// the same number.
 func (r *readTimestamps) begin() (uint64, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,7 +57,7 @@ func (r *readTimestamps) durable() uint64 {
 	return r.ts
 }
 
-// publish makes a synced group visible.
+// publish makes a synced group visible to new reads.
 func (r *readTimestamps) publish(ts uint64, tails map[uint32]uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -69,7 +71,7 @@ func (r *readTimestamps) tail(ns uint32) uint64 {
 	return r.tails[ns]
 }
 
-// namespaces that hold anything.
+// namespaces returns the numbers of all namespaces that have a cursor.
 func (r *readTimestamps) namespaces() []uint32 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -80,7 +82,8 @@ func (r *readTimestamps) namespaces() []uint32 {
 	return out
 }
 
-// oldest is the timestamp at or below which no read needs a superseded version.
+// oldest returns the oldest group that a running or new read may use. Values that were superseded
+// at or before it are no longer needed.
 func (r *readTimestamps) oldest() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,7 +94,7 @@ func (r *readTimestamps) oldest() uint64 {
 	return oldest
 }
 
-// shut refuses new reads and waits for those under way.
+// shut makes new reads fail and waits until the running reads have ended.
 func (r *readTimestamps) shut() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,7 +104,7 @@ func (r *readTimestamps) shut() {
 	}
 }
 
-// txnOf reads a snapshot, which it closes.
+// txnOf returns a transaction that reads a snapshot. Closing the transaction closes the snapshot.
 func (s *Store) txnOf(snap kv.Snapshot) *layout.Txn {
 	txn := &layout.Txn{View: kv.On(snap)}
 	if keys := s.engine.Keys(); keys != nil {
@@ -110,8 +113,8 @@ func (s *Store) txnOf(snap kv.Snapshot) *layout.Txn {
 	return txn
 }
 
-// reading closes a view and gives errors their type. If a read failed, its error is returned,
-// even if the function ignored it.
+// reading runs read and closes the view. It turns decoding errors into errors of damage. If a read
+// of the view failed, reading returns that error even if the function read ignored it.
 func reading(txn *layout.Txn, read func(txn *layout.Txn) error) error {
 	defer txn.Close()
 	err := read(txn)
@@ -121,17 +124,17 @@ func reading(txn *layout.Txn, read func(txn *layout.Txn) error) error {
 	return layout.Typed(err)
 }
 
-// viewAt reads at a group, or a later one.
+// viewAt reads at the given group or at a later one.
 func (s *Store) viewAt(group uint64, read func(txn *layout.Txn) error) error {
 	return reading(s.txnOf(s.engine.View(group)), read)
 }
 
-// inView is the key of the view in which a context is used.
+// inView is the context key under which a replay finds the view that it must read in.
 type inView struct{ of *Store }
 
-// viewIn reads in the view that ctx belongs to. Where a view holds a connection, this prevents
-// a deadlock: a second view would wait for a connection that the caller itself may hold.
-// Without a view in ctx it works like view.
+// viewIn reads in the view that ctx belongs to. If ctx belongs to none, viewIn works like view.
+// Where a view occupies a connection, this prevents a deadlock: a second view would wait for a
+// connection while the caller already holds one.
 func (s *Store) viewIn(ctx context.Context, read func(txn *layout.Txn) error) error {
 	if txn, ok := ctx.Value(inView{s}).(*layout.Txn); ok {
 		return layout.Typed(read(txn))

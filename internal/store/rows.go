@@ -12,9 +12,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Consumed returns the row of a used-up id: key names scope, kind, id and run or
-// principal; the answer adds body hash and records (and the run that a
-// principal's id started).
+// Consumed looks up a used idempotency id. key names the scope, the kind, the id, and the run or
+// the principal. The result adds the body hash and the records, and, for an id of a principal, the
+// run that it started. The second result is false if the id was not used.
 func (s *Store) Consumed(ctx context.Context, ns uint32, key machine.Dedupe) (machine.Dedupe, bool, error) {
 	if err := ctx.Err(); err != nil {
 		return key, false, err
@@ -30,7 +30,7 @@ func (s *Store) Consumed(ctx context.Context, ns uint32, key machine.Dedupe) (ma
 		if key, erased, err = txn.Dedupe(key, value); err != nil || !erased {
 			return err
 		}
-		// Whether it is a repeat is not known any more.
+		// The body hash is erased, so that nobody can tell whether the request is a repetition.
 		return layout.Withheld(txn, ns, key.RunID)
 	})
 	if err != nil {
@@ -39,14 +39,13 @@ func (s *Store) Consumed(ctx context.Context, ns uint32, key machine.Dedupe) (ma
 	return key, found, nil
 }
 
-// ArtifactVersions lists the writes of one artifact with seq <= atSeq in order,
-// or only the last of them. The values are in the records of those seqs.
+// ArtifactVersions lists the writes of one artifact with seq <= atSeq in order, or only the last of
+// them. The values themselves are in the records with those seqs.
 func (s *Store) ArtifactVersions(ctx context.Context, ns uint32, run, artifact string, atSeq uint64, newestOnly bool) ([]machine.ArtifactVersion, error) {
 	return s.versions(ctx, ns, run, artifact, 0, atSeq, newestOnly)
 }
 
-// ArtifactVersionsAfter lists the writes of one artifact with after < seq <= atSeq
-// in order.
+// ArtifactVersionsAfter lists the writes of one artifact with after < seq <= atSeq, in order.
 func (s *Store) ArtifactVersionsAfter(ctx context.Context, ns uint32, run, artifact string, after, atSeq uint64) ([]machine.ArtifactVersion, error) {
 	return s.versions(ctx, ns, run, artifact, after, atSeq, false)
 }
@@ -84,7 +83,8 @@ func (s *Store) versions(ctx context.Context, ns uint32, run, artifact string, a
 	return out, nil
 }
 
-// MessageRows lists rows [from, next) of a state's conversation, in order.
+// MessageRows returns the rows from (inclusive) to next (exclusive) of a state's conversation, in
+// order.
 func (s *Store) MessageRows(ctx context.Context, ns uint32, run, state string, from, next uint64) ([]machine.MessageRow, error) {
 	var out []machine.MessageRow
 	p := layout.MessagePrefix(nil, ns, run, state)
@@ -118,7 +118,7 @@ func (s *Store) MessageRows(ctx context.Context, ns uint32, run, state string, f
 	return out, nil
 }
 
-// Effect returns the row of a business key; false: no step has it.
+// Effect returns the row of a business key. The second result is false if no step has the key.
 func (s *Store) Effect(ctx context.Context, ns uint32, key [32]byte) (machine.Effect, bool, error) {
 	var effect machine.Effect
 	found := false

@@ -11,13 +11,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Bounds of one read: no transaction stays open for longer than that takes.
+// Limits of one read: the number of records and the bytes. They limit the time that a transaction
+// stays open.
 const (
 	pageRecords = 256
 	pageBytes   = 1 << 20
 )
 
-// bound fills in the defaults of a page and keeps it within them.
+// bound sets the defaults of a page and reduces its limits to the maximum.
 func bound(p machine.Page) machine.Page {
 	if p.Records <= 0 || p.Records > pageRecords {
 		p.Records = pageRecords
@@ -28,8 +29,9 @@ func bound(p machine.Page) machine.Page {
 	return p
 }
 
-// Head returns a run's state; machine.ErrNoRun. Inputs go on from it, so that an entry that
-// is missing in front of others is damage here, not the end of the run.
+// Head returns the state of a run. If the run does not exist, the error is machine.ErrNoRun.
+// Because new inputs continue from this state, a missing entry with later entries after it is
+// damage, and not the end of the run.
 func (s *Store) Head(ctx context.Context, ns uint32, run string) (*machine.State, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -55,7 +57,7 @@ func (s *Store) Entries(ctx context.Context, ns uint32, run string, from uint64,
 	page = bound(page)
 	var out []machine.Entry
 	err := s.view(func(txn *layout.Txn) error {
-		// No entry may be missing up to the head.
+		// Every entry up to the head must exist.
 		last, err := layout.HeadSeq(txn, layout.HeadKey(ns, run))
 		if err == nil && last == 0 {
 			err = layout.Gone(txn, ns, run, nil)
@@ -99,7 +101,8 @@ func (s *Store) Entries(ctx context.Context, ns uint32, run string, from uint64,
 	return out, nil
 }
 
-// Entry returns the one entry that holds the record seq; machine.ErrNoRecord.
+// Entry returns the entry that contains the record seq. If no entry contains it, the error is
+// machine.ErrNoRecord.
 func (s *Store) Entry(ctx context.Context, ns uint32, run string, seq uint64) (machine.Entry, error) {
 	var e machine.Entry
 	err := s.view(func(txn *layout.Txn) error {
@@ -129,7 +132,8 @@ func (s *Store) Entry(ctx context.Context, ns uint32, run string, seq uint64) (m
 	return e, nil
 }
 
-// noRecord distinguishes a record that never existed from a lost one.
+// noRecord returns the error for a record that was not found: damage if the record must exist,
+// otherwise machine.ErrNoRecord.
 func noRecord(txn *layout.Txn, ns uint32, run string, seq uint64) error {
 	last, err := layout.LastSeq(txn, layout.HeadKey(ns, run))
 	if err == nil && seq >= 1 && seq <= last {
@@ -144,9 +148,9 @@ func noRecord(txn *layout.Txn, ns uint32, run string, seq uint64) error {
 	return err
 }
 
-// firstOf finds the key of the entry that holds seq: the last one that begins at or before it.
-// 0 = there is none. A caller that reads page by page requests the first record of an entry, so
-// that key is tried before a backward scan.
+// firstOf returns the first record of the entry that contains the record seq: the last entry that
+// begins at or before seq. It returns 0 if no such entry exists. A caller that reads page by page
+// asks for the first record of an entry, so firstOf tries that key before it scans backwards.
 func firstOf(txn *layout.Txn, ns uint32, run string, seq uint64) (uint64, error) {
 	if seq <= 1 {
 		return 1, nil
@@ -168,8 +172,8 @@ func firstOf(txn *layout.Txn, ns uint32, run string, seq uint64) (uint64, error)
 	return binary.BigEndian.Uint64(key[len(p):]), nil
 }
 
-// Checkpoint returns the newest stored copy of a run's state whose seq is at most the given
-// one, as the start of a replay; nil if the replay must start at the first entry.
+// Checkpoint returns the newest stored copy of a run's state whose seq is at most the given one. A
+// replay starts from it. Checkpoint returns nil if the replay must start at the first entry.
 func (s *Store) Checkpoint(ctx context.Context, ns uint32, run string, seq uint64) (*machine.State, error) {
 	var st *machine.State
 	err := s.view(func(txn *layout.Txn) error {

@@ -28,26 +28,28 @@ type namespaceCount struct {
 	// counted is closed when runs or err is set.
 	counted chan struct{}
 	runs    map[string]int
-	// ts is the timestamp of the snapshot that was counted: it has the changes up to it.
+	// ts is the group at which the rows were counted. runs includes the changes up to that group.
 	ts  uint64
 	err error
-	// missed are the changes of groups that were synced while the rows were counted.
+	// missed are the changes of groups that were synced while the rows were being counted.
 	missed []statusChange
 }
 
-// statusChange is what one group did to the rows of one status.
+// statusChange describes how one group changes the number of runs that have one status.
 type statusChange struct {
 	ns     uint32
 	status string
 	by     int
-	// ts is the group's timestamp: a count that read at it has the change already.
+	// ts is the number of the group. A count at this group or a later one already includes the
+	// change.
 	ts uint64
 }
 
 // statusIndex is the name of the index that is counted.
 const statusIndex = "status"
 
-// Synced takes over what a group has stored, after its timestamp was published.
+// Synced adds the changes of a synced group to the counts. Call it after the group was published to
+// reads.
 func (c *runCounts) Synced(ts uint64, ops iter.Seq[*layout.Op]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,7 +76,8 @@ func (c *runCounts) apply(change statusChange) {
 	}
 }
 
-// statusChangeOf reads a key of the status index; false for every other key.
+// statusChangeOf returns the change that an op makes to the status index. It returns false for an
+// op on any other key.
 func statusChangeOf(op *layout.Op) (change statusChange, ok bool) {
 	if change.status, ok = statusOf(op.Key); !ok {
 		return change, false
@@ -86,7 +89,7 @@ func statusChangeOf(op *layout.Op) (change statusChange, ok bool) {
 	return change, ok
 }
 
-// statusOf reads the status off a key of the status index; false for every other key.
+// statusOf returns the status in a key of the status index. It returns false for any other key.
 func statusOf(key []byte) (status string, ok bool) {
 	if key[0] != layout.KindIndex || len(key) < indexNameAt {
 		return "", false
@@ -104,8 +107,8 @@ const indexNameAt = 1 + 4
 
 var statusName = layout.AppendName(nil, statusIndex)
 
-// Count returns how many runs of a namespace have one of the statuses, as of the last
-// synced group or later. The first caller counts; others wait for it, or until ctx ends.
+// Count returns how many runs of a namespace have one of the statuses, as of the last synced group
+// or a later one. The first caller counts the rows. Other callers wait for it, or until ctx ends.
 func (c *runCounts) Count(ctx context.Context, view viewFunc, ns uint32, statuses []string) (int, error) {
 	for {
 		t, mine := c.countOf(ns)
@@ -123,7 +126,7 @@ func (c *runCounts) Count(ctx context.Context, view viewFunc, ns uint32, statuse
 		if mine {
 			return 0, t.err
 		}
-		// The caller that counted gave up, perhaps because its own context ended.
+		// The caller that was counting failed, perhaps because its own context ended. Try again.
 	}
 }
 
@@ -137,7 +140,7 @@ func (c *runCounts) sum(t *namespaceCount, statuses []string) int {
 	return n
 }
 
-// countOf returns the namespace's count; mine: the caller has to fill it.
+// countOf returns the count of a namespace. If mine is true, the caller must fill it.
 func (c *runCounts) countOf(ns uint32) (t *namespaceCount, mine bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,8 +155,8 @@ func (c *runCounts) countOf(ns uint32) (t *namespaceCount, mine bool) {
 	return t, true
 }
 
-// fill counts the rows. The namespace is known to Synced by now, so a group that the
-// snapshot does not have is among the missed ones.
+// fill counts the rows. Synced already records the changes of this namespace, so that every group
+// which the snapshot does not include is among the missed changes.
 func (c *runCounts) fill(ctx context.Context, view viewFunc, ns uint32, t *namespaceCount) {
 	runs, ts := make(map[string]int), uint64(0)
 	err := view(func(txn *layout.Txn) error {
@@ -174,14 +177,14 @@ func (c *runCounts) fill(ctx context.Context, view viewFunc, ns uint32, t *names
 	t.missed = nil
 }
 
-// rowsBetweenChecks is how many rows are read between two looks at a context, countedAtOnce how many an
-// engine counts.
+// rowsBetweenChecks is the number of rows that are read between two checks of the context.
+// countedAtOnce is the number of rows that an engine counts in one call.
 const (
 	rowsBetweenChecks = 4096
 	countedAtOnce     = 1 << 16
 )
 
-// runStatuses are all that runs have.
+// runStatuses lists the names of all statuses that a run can have.
 var runStatuses = func() (all []string) {
 	for s := machine.Running; s <= machine.Cancelled; s++ {
 		all = append(all, s.String())
@@ -197,7 +200,7 @@ func countStatuses(ctx context.Context, txn *layout.Txn, ns uint32, runs map[str
 	it := txn.Scan(kv.Range{Prefix: p, KeysOnly: true})
 	defer it.Close()
 	n := 0
-	// One status stands behind the other: its name is read once.
+	// All rows of one status are adjacent, so each name is decoded only once.
 	var at []byte
 	status, counted := "", 0
 	for it.Rewind(); layout.Has(it, p); it.Next() {
@@ -215,7 +218,7 @@ func countStatuses(ctx context.Context, txn *layout.Txn, ns uint32, runs map[str
 	return ctx.Err()
 }
 
-// engineCounts has the engine count each status by itself.
+// engineCounts lets the engine count the rows of each status.
 func engineCounts(ctx context.Context, txn *layout.Txn, p []byte, runs map[string]int) error {
 	for _, status := range runStatuses {
 		of := layout.AppendName(bytes.Clone(p), status)

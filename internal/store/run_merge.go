@@ -8,18 +8,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// runMerge merges the rows under several prefixes, each sorted by run, into one
-// order of runs.
+// runMerge merges the rows under several prefixes into one sequence of runs. The rows under each
+// prefix are sorted by run.
 type runMerge struct {
 	newest  bool
 	sources []*runSource
-	// Head is that of the run that Next returned, where the rows are heads; else nil.
-	// It is good until the next call.
+	// Head is the head of the run that Next returned, if the rows are heads; otherwise nil. It is
+	// valid until the next call.
 	Head []byte
 }
 
-// runSource is one prefix under way; run is its current row. The run's name begins
-// behind the first base bytes of the key.
+// runSource is the scan of one prefix. run is the run of its current row. The name of the run
+// begins after the first base bytes of the key.
 type runSource struct {
 	it   kv.Iterator
 	p    []byte
@@ -28,7 +28,7 @@ type runSource struct {
 	ok   bool
 }
 
-// newRunMerge starts at the runs whose id begins with id, after the run after.
+// newRunMerge begins after the run after, and includes only runs whose ids begin with id.
 func newRunMerge(txn *layout.Txn, prefixes [][]byte, id string, newest bool, after string) *runMerge {
 	w := &runMerge{newest: newest}
 	for _, base := range prefixes {
@@ -54,7 +54,7 @@ func newRunMerge(txn *layout.Txn, prefixes [][]byte, id string, newest bool, aft
 	return w
 }
 
-// read takes the run from the current row's key.
+// read decodes the run in the current row's key.
 func (src *runSource) read() {
 	src.run, src.ok = "", layout.Has(&src.it, src.p)
 	if src.ok {
@@ -62,7 +62,7 @@ func (src *runSource) read() {
 	}
 }
 
-// Next returns the next run in order; false at the end.
+// Next returns the next run in order. It returns false at the end.
 func (w *runMerge) Next() (string, bool, error) {
 	var best *runSource
 	for _, src := range w.sources {
@@ -98,7 +98,7 @@ func (w *runMerge) Next() (string, bool, error) {
 	return run, true, nil
 }
 
-// Close lets go of the rows.
+// Close ends the scans.
 func (w *runMerge) Close() {
 	for _, src := range w.sources {
 		src.it.Close()

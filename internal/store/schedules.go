@@ -9,14 +9,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// ScheduleStore keeps the marks of schedules. Safe for concurrent use.
+// ScheduleStore stores how far each schedule has run. It is safe for concurrent use.
 type ScheduleStore struct {
-	// View reads, Write commits, synced.
+	// View reads the store. Write commits rows and waits until they are synced.
 	View  func(read func(txn *layout.Txn) error) error
 	Write func(ctx context.Context, ns uint32, ops []layout.Op) error
 }
 
-// Marks lists those of all namespaces.
+// Marks returns the marks of all schedules in all namespaces.
 func (a *ScheduleStore) Marks(ctx context.Context) (marks []machine.ScheduleMark, err error) {
 	err = layout.EachRow(ctx, a.View, []byte{layout.KindSchedule}, func(key, value []byte) error {
 		m, err := codec.DecodeSchedule(value)
@@ -32,12 +32,13 @@ func (a *ScheduleStore) Marks(ctx context.Context) (marks []machine.ScheduleMark
 	return marks, nil
 }
 
-// Put stores how far a schedule is, synced.
+// Put stores how far a schedule has run, and waits until it is synced.
 func (a *ScheduleStore) Put(ctx context.Context, m machine.ScheduleMark) error {
 	return a.set(ctx, &m, layout.Op{Value: codec.EncodeSchedule(&m)})
 }
 
-// Drop forgets a schedule, synced; one that is not there is no error.
+// Drop removes the mark of a schedule and waits until the removal is synced. A mark that does not
+// exist is no error.
 func (a *ScheduleStore) Drop(ctx context.Context, m machine.ScheduleMark) error {
 	return a.set(ctx, &m, layout.Op{Delete: true})
 }

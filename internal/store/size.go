@@ -1,5 +1,5 @@
 package store
 
-// Sizes are the bytes on disk of the pairs, and of large values that lie apart, as the engine
-// noted them in the last minute.
+// Sizes returns the bytes on disk of the pairs (lsm) and of large values that are stored separately
+// (log). The engine updates these numbers about once a minute.
 func (s *Store) Sizes() (lsm, log int64) { return s.engine.Sizes() }

@@ -8,13 +8,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/datadir"
 )
 
-// movedMark is what a directory says of itself that has its name, and not yet all of it.
+// movedMark is the content of the progress file of a directory that already has its final name but
+// is not yet complete.
 const movedMark = "moved\n"
 
-// stagedDir is where a directory is made, and what it is called then. Final is empty or absent.
+// stagedDir describes where a move creates a directory: it is built under the name Next and then
+// renamed to Final, which must be empty or absent.
 type stagedDir struct{ Final, Next string }
 
-// stagedAt is the place of a directory.
+// stagedAt returns the stagedDir for a final name.
 func stagedAt(final string) stagedDir { return stagedDir{Final: final, Next: final + ".migrating"} }
 
 // Clear removes only the remains of an interrupted call, under the final name or the temporary
@@ -29,13 +31,14 @@ func (p stagedDir) Clear() error {
 	return datadir.ClearFor(p.Next)
 }
 
-// Settle gives the directory that was made its name. Until then none opens.
+// Settle gives the new directory its final name. Until then the directory cannot be opened.
 func (p stagedDir) Settle(step func(string)) error {
 	if err := datadir.SetProgress(p.Next, movedMark); err != nil {
 		return err
 	}
 	step("complete")
-	// Not os.Rename, which refuses an empty directory in the place: it is replaced at once.
+	// os.Rename would refuse an empty directory at the destination. The system call replaces it in
+	// one step.
 	if err := syscall.Rename(p.Next, p.Final); err != nil {
 		return &os.LinkError{Op: "rename", Old: p.Next, New: p.Final, Err: err}
 	}

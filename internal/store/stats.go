@@ -11,43 +11,46 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// ContentStats are the figures of what a store holds: rows, runs and bytes, by namespace.
+// ContentStats counts the contents of a store: rows, runs and bytes, by namespace.
 type ContentStats struct {
-	// Namespaces are by number; Shared are the rows that belong to no namespace.
+	// Namespaces are in the order of their numbers. Shared counts the rows that belong to no
+	// namespace.
 	Namespaces []*NamespaceStats
 	Shared     []*RowStats
 }
 
-// NamespaceStats are the figures of a namespace.
+// NamespaceStats counts the contents of one namespace.
 type NamespaceStats struct {
 	Number uint32
-	// Name is "" if only rows of its number are there, and of the default one.
+	// Name is "" for the default namespace, and for a number that has rows but no name.
 	Name string
-	// Runs are by the name of their status.
+	// Runs maps the name of a status to the number of runs.
 	Runs                                     map[string]int64
 	Entries, Records, Deleted, Blobs         int64
 	Consumers, Webhooks, Pushes, DeadLetters int64
-	// Oldest and Newest are when runs were started, Unix nanoseconds; 0 = there are none.
+	// Oldest and Newest are the times at which the first and the last run were started, in Unix
+	// nanoseconds. They are 0 if the namespace has no runs.
 	Oldest, Newest int64
 	Rows           []*RowStats
 }
 
-// RowStats is what the rows of a kind take.
+// RowStats counts the rows of one kind.
 type RowStats struct {
 	Kind string
-	// Rows are counted, Keys and Values are their bytes.
+	// Rows is the number of rows. Keys and Values are the bytes of their keys and values.
 	Rows, Keys, Values int64
 }
 
-// statsPage bounds one read.
+// statsPage is the number of rows that one read covers.
 const statsPage = 4096
 
-// sharedKinds are the kinds whose rows belong to no namespace, although their keys have the form of
-// one.
+// sharedKinds are the kinds whose rows belong to no namespace, although their keys look like keys
+// of a namespace.
 var sharedKinds = []byte{layout.KindFormat, layout.KindPack, layout.KindNamespace, layout.KindBackup}
 
-// measure reads the whole store in pages of one moment, decodes no entry, and needs memory that does
-// not depend on the size of the store. step is called for each row and ends it early.
+// measure reads the whole store page by page, at one moment. It decodes no entries, and its memory
+// does not depend on the size of the store. step is called for each row; an error of step ends the
+// measurement.
 func measure(view viewFunc, step func() error) (ContentStats, error) {
 	m := &meter{step: step, namespaces: map[uint32]*NamespaceStats{}}
 	m.namespace(0)
@@ -83,7 +86,8 @@ func (m *meter) namespace(number uint32) *NamespaceStats {
 	return s
 }
 
-// page counts rows from a key on; next is where the following page begins, nil = at none.
+// page counts one page of rows, beginning at the key from. next is the key at which the following
+// page begins, nil if no rows follow.
 func (m *meter) page(txn *layout.Txn, from []byte) (next []byte, err error) {
 	kind := from[:1]
 	it := txn.Scan(kv.Range{Prefix: kind})
@@ -120,7 +124,7 @@ func (m *meter) row(txn *layout.Txn, item *kv.Iterator) error {
 	return s.count(txn, key)
 }
 
-// addRow counts a row among those of its kind.
+// addRow adds a row to the counts of its kind.
 func addRow(all []*RowStats, item *kv.Iterator) []*RowStats {
 	kind := cmp.Or(layout.Kinds[item.Key()[0]].Row, "format")
 	at := slices.IndexFunc(all, func(r *RowStats) bool { return r.Kind == kind })
@@ -143,7 +147,7 @@ func (m *meter) named(item *kv.Iterator) error {
 	})
 }
 
-// count takes what a key says of the namespace besides its size.
+// count adds what a key shows about the namespace, besides its size.
 func (s *NamespaceStats) count(txn *layout.Txn, key []byte) error {
 	switch key[0] {
 	case layout.KindEntry:
@@ -200,7 +204,7 @@ func (s *NamespaceStats) subscription(key []byte) error {
 	return err
 }
 
-// stats are what was counted, in order.
+// stats returns the counts in their order.
 func (m *meter) stats() ContentStats {
 	out := ContentStats{Shared: m.shared}
 	for _, s := range m.namespaces {

@@ -21,23 +21,22 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/removal"
 )
 
-// FormatVersion is the newest format of the whole store. A store of one that this program does not
-// keep is refused with a *[FormatError].
+// FormatVersion is the newest format of the whole store. Opening a store in a format that this
+// program does not support returns a *[FormatError].
 const FormatVersion = layout.Format
 
-// Store keeps runs in one directory. Its methods may be called at once from any
-// number of goroutines.
+// Store keeps runs in one engine. Its methods are safe for concurrent use.
 type Store struct {
 	opts   Options
 	engine engine.Engine
 	bounds kv.Bounds
 	epoch  [16]byte
-	// needsUpgrade: the store is marked with an older format than the engine's.
+	// needsUpgrade means that the store's marker names an older format than the engine's.
 	needsUpgrade   bool
 	readTimestamps *readTimestamps
 	watermarks     *watermarks
 	stats          stats
-	// runCounts is fed by the committer.
+	// runCounts is updated by the committer.
 	runCounts runCounts
 
 	committer   *committer
@@ -50,21 +49,21 @@ type Store struct {
 	failed   chan struct{}
 	cause    error
 
-	// replay makes states, see ReplayWith.
+	// replay computes the state of runs; see ReplayWith.
 	replay atomic.Pointer[Replay]
 
-	// importing is held by the one import that is under way.
+	// importing is held during an import, so that only one import runs at a time.
 	importing sync.Mutex
 
 	closeOnce sync.Once
 	closeErr  error
 }
 
-// Open opens or creates the store in opts.Dir. Errors: [ErrLocked] when another process has it
-// open, [ErrFormat] when a newer version wrote it, *[Damage] when acknowledged data is missing
-// or stored data has changed, *[inspect.KeyError] when it is encrypted differently from
-// opts.EncryptionKey (the directory stays unchanged in both cases), *machine.Refusal DISK_LOW
-// when the disk space is too low for a start.
+// Open opens or creates the store in opts.Dir. Errors: [ErrLocked] if another process has it open,
+// [ErrFormat] if a newer version wrote it, *[layout.Damage] if acknowledged data is missing or
+// stored data has changed, *[datadir.KeyError] if it is encrypted differently from
+// opts.EncryptionKey (the directory stays unchanged in both cases), *machine.Error DISK_LOW if the
+// disk space is too low for a start.
 func Open(opts Options) (*Store, error) {
 	opts = opts.withDefaults()
 	if err := opts.validate(); err != nil {
@@ -82,7 +81,7 @@ func Open(opts Options) (*Store, error) {
 	}
 	s.wireErasure()
 	if err := s.start(); err != nil {
-		// Badger has turned its logs into tables, as at every start.
+		// Badger has already turned its logs into tables, as at every start.
 		return nil, openError(opts.Dir, "nothing that it holds was changed", errors.Join(err, s.closeFailed()))
 	}
 	return s, nil
@@ -103,7 +102,8 @@ func (s *Store) step(name string) {
 	}
 }
 
-// openError adds the directory to an error, and for damage what is left and what can be done.
+// openError adds the directory to an error. For damage it also adds the state of the data, and what
+// the operator can do.
 func openError(dir, left string, err error) error {
 	if errors.Is(err, layout.ErrDamaged) && dsn.Is(dir) {
 		return fmt.Errorf("open store %s: %w; %s: keep a dump of its schema and restore a backup of the database ('pawl check --store URL' names the damage; docs/operations/postgresql-cluster.md)", dir, err, left)
@@ -114,7 +114,7 @@ func openError(dir, left string, err error) error {
 	return fmt.Errorf("open store %s: %w", dir, err)
 }
 
-// start reads what the store must know before it serves.
+// start reads what the store must know before it serves callers.
 func (s *Store) start() error {
 	s.bounds = boundsOf(s.engine)
 	if err := s.checkFormat(); err != nil {
@@ -152,12 +152,13 @@ func (s *Store) start() error {
 	return s.finishInterrupted(context.Background())
 }
 
-// finishInterrupted ends what was broken off.
+// finishInterrupted completes the work that was interrupted when the store last stopped.
 func (s *Store) finishInterrupted(ctx context.Context) error {
 	return errors.Join(s.upgradeFormat(ctx), s.ignoreDiskLow(s.dropMarked(ctx)), s.ignoreDiskLow(s.dropUnfinished()), s.ignoreDiskLow(s.runKeys.Name(ctx)), s.ignoreDiskLow(s.eraser.Unfinished(ctx)))
 }
 
-// ignoreDamageInRepair lets go of damage that a repair may mend: the start that follows tidies up.
+// ignoreDamageInRepair ignores damage while the store is open for a repair, because the repair may
+// mend it. The next start then completes the interrupted work.
 func (s *Store) ignoreDamageInRepair(err error) error {
 	if s.opts.Repair && errors.Is(err, layout.ErrDamaged) {
 		s.opts.Logger.Warn("interrupted removal deferred until after the repair", "error", err)
@@ -176,7 +177,7 @@ func (s *Store) ignoreDiskLow(err error) error {
 	return err
 }
 
-// checkFormat reads the marker, or writes it into a new store.
+// checkFormat reads the format marker, or writes it if the store is new.
 func (s *Store) checkFormat() error {
 	var marker []byte
 	last := s.engine.Last()
@@ -205,7 +206,7 @@ func (s *Store) checkFormat() error {
 	return nil
 }
 
-// upgradeFormat says in the store that it is in the engine's format from here on.
+// upgradeFormat changes the store's format marker to the engine's format.
 func (s *Store) upgradeFormat(ctx context.Context) error {
 	if !s.needsUpgrade {
 		return nil
@@ -218,7 +219,7 @@ func (s *Store) marker() []byte {
 	return append(binary.BigEndian.AppendUint32(nil, s.engine.Format()), s.epoch[:]...)
 }
 
-// create gives a new store its epoch.
+// create chooses the epoch of a new store and writes the format marker as group 1.
 func (s *Store) create() error {
 	if s.opts.epoch != nil {
 		s.epoch = *s.opts.epoch
@@ -292,9 +293,9 @@ func (s *Store) Commit(ctx context.Context, batch *machine.Batch) (machine.Commi
 	return machine.Committed{Cursor: w.cursor, PrevHash: w.prevHash, Hash: w.hash}, nil
 }
 
-// write is the one way of everything that is stored: it hands writes to the
-// committer, which judges their preconditions, and waits until they are synced. What
-// they have removed in steps goes then, whether or not the caller still waits.
+// write hands writes to the committer, which checks their preconditions, and waits until they are
+// synced. All changes of the store use it. If the writes drop the rows under a prefix, write
+// removes those rows afterwards, even if the caller no longer waits.
 func (s *Store) write(ctx context.Context, w *Writes) error {
 	if err := s.checkSize(w); err != nil {
 		return err
@@ -311,13 +312,14 @@ func (s *Store) write(ctx context.Context, w *Writes) error {
 	return s.dropUnder(context.WithoutCancel(ctx), w.dropped)
 }
 
-// Dir is the directory that holds it.
+// Dir returns the directory or URL that the store was opened with.
 func (s *Store) Dir() string { return s.opts.Dir }
 
-// Epoch names this store for ever: cursors of another store are foreign.
+// Epoch returns the identity of this store, which never changes. A cursor is valid only in the
+// store with the same epoch.
 func (s *Store) Epoch() [16]byte { return s.epoch }
 
-// Stats counts what was committed since the store was opened.
+// Stats returns the counts of commits since the store was opened.
 func (s *Store) Stats() Stats {
 	return Stats{
 		Groups: s.stats.groups.Load(), Batches: s.stats.batches.Load(),
@@ -325,8 +327,8 @@ func (s *Store) Stats() Stats {
 	}
 }
 
-// Failed returns a channel that is closed after an error that leaves it unknown what was
-// stored. Reads go on; every write gets machine.ErrIndeterminate.
+// Failed returns a channel that is closed after an error that leaves it unknown what was stored.
+// Reads still work after that. Every write fails with machine.ErrIndeterminate.
 func (s *Store) Failed() <-chan struct{} { return s.failed }
 
 func (s *Store) fail(cause error) {
@@ -339,7 +341,7 @@ func (s *Store) fail(cause error) {
 // failure returns the reason why the store failed. Call it after failed was closed.
 func (s *Store) failure() error { return s.cause }
 
-// Close takes no more work, stores what waits, ends the reads and closes the
+// Close accepts no more work, stores the batches that wait, waits for running reads and closes the
 // database. It may be called more than once.
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() { s.closeErr = s.close() })

@@ -12,14 +12,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// PutSubscription stores a subscription, synced. before is what it was read as, nil
-// = there must be none; [machine.ErrSubscriptionChanged].
+// PutSubscription stores a subscription and waits until it is synced. before is the subscription as
+// the caller has read it, or nil if none may exist. If the stored one differs, the error is
+// [machine.ErrSubscriptionChanged].
 func (s *Store) PutSubscription(ctx context.Context, sub machine.Subscription, before *machine.Subscription) error {
 	return s.writeSubscription(ctx, sub, before, nil)
 }
 
-// RecordDeadLetter stores a subscription that has given a delivery up together with
-// its dead letter, synced; [machine.ErrSubscriptionChanged].
+// RecordDeadLetter stores a dead letter together with the new state of its subscription, which has
+// given up a delivery, and waits until both are synced. If the stored subscription differs from
+// before, the error is [machine.ErrSubscriptionChanged].
 func (s *Store) RecordDeadLetter(ctx context.Context, sub machine.Subscription, before *machine.Subscription, letter machine.DeadLetter) error {
 	return s.writeSubscription(ctx, sub, before, &letter)
 }
@@ -32,7 +34,7 @@ func (s *Store) writeSubscription(ctx context.Context, sub machine.Subscription,
 	}
 	w := &Writes{ns: sub.Namespace, entry: -1, expects: []expect{is}, ops: []layout.Op{{Key: key, Value: codec.EncodeSubscription(&sub)}}}
 	if before == nil {
-		// The letters of one that had the key before are not those of this one.
+		// The dead letters of an earlier subscription with the same key do not belong to this one.
 		w.expects = append(w.expects, undropped(box, machine.ErrSubscriptionChanged))
 		if sub.Run != "" {
 			kept, err := s.keptOf(sub.Namespace, sub.Run)
@@ -57,8 +59,9 @@ func (s *Store) writeSubscription(ctx context.Context, sub machine.Subscription,
 	return nil
 }
 
-// keptOf returns the remains of the run's deletion that a subscription to it expects: none, or
-// those of an earlier deletion if the run was imported again. Another deletion changes them.
+// keptOf returns what a new subscription to a run expects in the row of the run's deletion: nil, or
+// the row of an earlier deletion if the run was imported again. If the run is deleted now, the row
+// changes and the commit fails.
 func (s *Store) keptOf(ns uint32, run string) (kept []byte, err error) {
 	err = s.view(func(txn *layout.Txn) error {
 		if there, err := layout.There(txn, ns, run); err != nil || !there {
@@ -70,7 +73,7 @@ func (s *Store) keptOf(ns uint32, run string) (kept []byte, err error) {
 	return kept, err
 }
 
-// Subscription reads one; nil: there is none.
+// Subscription returns a subscription, or nil if it does not exist.
 func (s *Store) Subscription(ctx context.Context, key machine.SubscriptionKey) (*machine.Subscription, error) {
 	var out *machine.Subscription
 	err := s.view(func(txn *layout.Txn) error {
@@ -88,8 +91,8 @@ func (s *Store) Subscription(ctx context.Context, key machine.SubscriptionKey) (
 	return out, ctx.Err()
 }
 
-// Subscriptions lists those of a kind in the order of run and id: of one run, or of
-// all runs for "".
+// Subscriptions lists the subscriptions of a kind in the order of run and id. If run is "", it
+// lists those of all runs.
 func (s *Store) Subscriptions(ctx context.Context, ns uint32, kind machine.SubscriptionKind, run string) ([]machine.Subscription, error) {
 	p := append(layout.Prefix(nil, layout.KindSubscription, ns), byte(kind))
 	if run != "" {
@@ -122,8 +125,8 @@ func (s *Store) DropSubscription(ctx context.Context, key machine.SubscriptionKe
 	return nil
 }
 
-// ListDeadLetters lists the dead letters of a subscription after the number after, at most
-// limit.
+// ListDeadLetters returns at most limit dead letters of a subscription whose number is greater than
+// after.
 func (s *Store) ListDeadLetters(ctx context.Context, key machine.SubscriptionKey, after uint64, limit int) ([]machine.DeadLetter, error) {
 	var out []machine.DeadLetter
 	p := layout.SubscriptionKey(layout.KindDeadLetter, key)
@@ -154,12 +157,13 @@ func (s *Store) ListDeadLetters(ctx context.Context, key machine.SubscriptionKey
 	return out, nil
 }
 
-// DiscardDeadLetter removes a letter that was delivered after all, synced.
+// DiscardDeadLetter removes a dead letter that was delivered after all, and waits until the removal
+// is synced.
 func (s *Store) DiscardDeadLetter(ctx context.Context, key machine.SubscriptionKey, n uint64) error {
 	return s.write(ctx, &Writes{ns: key.Namespace, entry: -1, reclaimsSpace: true, ops: []layout.Op{{Key: layout.DeadLetterKey(key, n), Delete: true}}})
 }
 
-// TrimDeadLetters removes letters of a namespace that are old or too many; see
+// TrimDeadLetters removes dead letters of a namespace that are too old or too many; see
 // [letterTrimmer.Trim].
 func (s *Store) TrimDeadLetters(ctx context.Context, ns uint32, before int64, most int) (int, error) {
 	return s.deadLetterTrimmer().Trim(ctx, ns, before, most)
@@ -171,14 +175,14 @@ func (s *Store) deadLetterTrimmer() *letterTrimmer {
 	}}
 }
 
-// Schedules keeps how far schedules are.
+// Schedules returns the store of schedule marks.
 func (s *Store) Schedules() *ScheduleStore {
 	return &ScheduleStore{View: s.view, Write: func(ctx context.Context, ns uint32, ops []layout.Op) error {
 		return s.write(ctx, &Writes{ns: ns, entry: -1, ops: ops})
 	}}
 }
 
-// rows visits the rows under a prefix with copies of key and value.
+// rows calls visit for the rows under a prefix, with copies of key and value.
 func (s *Store) rows(ctx context.Context, p []byte, visit func(key, value []byte) error) error {
 	return layout.EachRow(ctx, s.view, p, visit)
 }

@@ -14,17 +14,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// The indexes of tasks; see machine.taskIndexes for their values.
+// The names of the indexes of tasks. machine.taskIndexes defines their values.
 const (
 	taskIndex    = "task"
 	contextIndex = "context"
 )
 
-// Tasks shows the heads of an owner's tasks, newest status first, equal ones by
-// run, until visit returns false; at most that many, the newest. An owner "" is every
-// owner; a context id leaves the tasks of that context.
+// Tasks calls visit with the heads of an owner's tasks until visit returns false, but at most most
+// times. The task whose status is newest comes first; tasks with equal times are in the order of
+// their runs. An empty owner means all owners. A context id restricts the tasks to that context.
 func (s *Store) Tasks(ctx context.Context, ns uint32, owner, contextID string, most int, visit func(*machine.State) bool) error {
-	// An owner or context may hold what parts them in a value.
+	// An owner or a context id may contain the separator of an index value, so every head is
+	// checked.
 	own := func(st *machine.State) bool {
 		return st.Task != nil && (owner == "" || st.Task.Owner == owner) && (contextID == "" || st.Task.ContextID == contextID)
 	}
@@ -58,11 +59,11 @@ func taskPrefix(ns uint32, index, owner string) []byte {
 	if owner == "" {
 		return p
 	}
-	// A value continues where a name would end.
+	// The text after the owner continues the name instead of ending it.
 	return append(layout.AppendName(p, owner)[:len(layout.AppendName(p, owner))-1], 0xFF)
 }
 
-// showTasks follows rows that are in the order wanted.
+// showTasks calls visit for tasks whose index rows are already in the wanted order.
 func (s *Store) showTasks(ctx context.Context, txn *layout.Txn, ns uint32, p []byte, visit func(*machine.State) bool) error {
 	return eachTask(ctx, txn, ns, p, func(_, run string) (bool, error) {
 		st, err := s.headOf(ctx, txn, ns, run)
@@ -70,7 +71,7 @@ func (s *Store) showTasks(ctx context.Context, txn *layout.Txn, ns uint32, p []b
 	})
 }
 
-// showEverybodys orders the tasks of all owners by what their keys say.
+// showEverybodys shows the tasks of all owners. It reads the order from the keys.
 func (s *Store) showEverybodys(ctx context.Context, txn *layout.Txn, ns uint32, most int, visit func(*machine.State) bool) error {
 	newest := newestTasks{most: most}
 	err := eachTask(ctx, txn, ns, taskPrefix(ns, taskIndex, ""), func(value, run string) (bool, error) {
@@ -87,7 +88,8 @@ func (s *Store) showEverybodys(ctx context.Context, txn *layout.Txn, ns uint32, 
 // taskAge is the number of characters at the end of a value that order an owner's tasks.
 const taskAge = 16
 
-// showContext orders the tasks of a context, of which no key says when their status was.
+// showContext shows the tasks of a context. It reads every head, because the keys do not contain
+// the time of the status.
 func (s *Store) showContext(ctx context.Context, txn *layout.Txn, ns uint32, owner, contextID string, most int, own, visit func(*machine.State) bool) error {
 	p := taskPrefix(ns, taskIndex, "")
 	if owner != "" {
@@ -106,7 +108,7 @@ func (s *Store) showContext(ctx context.Context, txn *layout.Txn, ns uint32, own
 	return newest.show(ctx, s, txn, ns, visit)
 }
 
-// taskPlace is the position of a task in the order: the newest has the least age.
+// taskPlace is the position of a task in the order. The newest task has the smallest age.
 type taskPlace struct {
 	age uint64
 	run string
@@ -147,8 +149,8 @@ func (n *newestTasks) show(ctx context.Context, s *Store, txn *layout.Txn, ns ui
 	return nil
 }
 
-// eachTask reads the keys of an index's rows until see says false: their value and
-// their run.
+// eachTask calls see for the keys of an index's rows, with the value and the run of each key, until
+// see returns false.
 func eachTask(ctx context.Context, txn *layout.Txn, ns uint32, p []byte, see func(value, run string) (bool, error)) error {
 	it := txn.Scan(kv.Range{Prefix: p, KeysOnly: true})
 	defer it.Close()

@@ -21,8 +21,8 @@ func (s *Store) CheckWatched(graphs check.Graphs, step func(soFar *check.Report)
 	return check.Watched(s.view, graphs, step)
 }
 
-// Measure counts what the store holds at this moment; step is called for each row and ends
-// it early. See [measure].
+// Measure counts the present contents of the store. step is called for each row; an error of step
+// ends the measurement. See [measure].
 func (s *Store) Measure(step func() error) (stats ContentStats, err error) {
 	err = s.hold(func(_ uint64, view backup.View) error {
 		stats, err = measure(viewFunc(view), step)
@@ -31,12 +31,12 @@ func (s *Store) Measure(step func() error) (stats ContentStats, err error) {
 	return stats, err
 }
 
-// Repair rebuilds every row that follows from entries and is not as they make it; see
-// [check.Rebuild]. Open the store with Options.Repair.
+// Repair rebuilds every row that can be computed from entries and that differs from the computed
+// one; see [check.Rebuild]. Open the store with Options.Repair before.
 func (s *Store) Repair(ctx context.Context, graphs check.Graphs) (check.Repair, error) {
 	done, err := check.Rebuild(ctx, s.view, func(ops []layout.Op) error { return s.put(ctx, ops) }, graphs)
 	if err == nil {
-		// Rows of any kind may be gone, of which a backup that follows would not tell.
+		// Rows of any kind may be missing, and an incremental backup would not record that.
 		err = backup.Forget(ctx, s.view, s.put)
 	}
 	return done, err
@@ -47,8 +47,8 @@ func (s *Store) Prove(ctx context.Context, ns uint32, run string, g *machine.Gra
 	return check.Prove(ctx, s.view, ns, run, g)
 }
 
-// ProveAll proves the journals of all runs, or of those with the given id, in the order
-// of namespaces and ids, and reports each.
+// ProveAll proves the journals of all runs, or only of the runs with the id run if it is not "". It
+// calls report for each run, in the order of namespaces and ids.
 func (s *Store) ProveAll(ctx context.Context, run string, graphs check.Graphs, report func(ns uint32, run string, proof machine.Proof) error) error {
 	return check.ProveAll(ctx, s.view, run, graphs, report)
 }

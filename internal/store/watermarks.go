@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// watermarks keep the low watermark of each queue: no live row is due before it. A queue on an
-// LSM tree leaves its dead keys until compaction, and a scan from the beginning would read all
+// watermarks keep the low watermark of each queue: no existing row is due before it. On an LSM tree
+// the deleted rows of a queue remain until compaction, and a scan from the beginning would read all
 // of them.
 //
 // Marks are stored at intervals, reduced by watermarkSlack, so that scans after a restart start
@@ -27,13 +27,14 @@ const watermarkSlack = int64(time.Minute)
 
 type watermark struct {
 	low int64
-	// stored is the value on disk; MinInt64 = none yet.
+	// stored is the value on disk, MinInt64 if none was stored.
 	stored int64
 	// top is the latest due time of any row that was set or seen: a scan of an empty queue
 	// proves nothing about later times.
 	top int64
-	// collected and flying are the earliest rows of the groups that no reader
-	// sees yet; seen collects rows that were set while a scan ran.
+	// collected is the earliest row of the group being collected, flying that of the group in
+	// flight; no reader sees these rows yet. seen is the earliest row that was set while a scan
+	// ran.
 	collected, flying, seen int64
 	scan                    sync.Mutex
 }
@@ -61,7 +62,7 @@ func (m *watermarks) set(q layout.QueueID, at int64) *layout.Op {
 	return layout.MarkOp(q, k.stored)
 }
 
-// sent: what was collected is in flight now.
+// sent is called when the group being collected is sent: its rows are in flight from then on.
 func (m *watermarks) sent() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -70,7 +71,7 @@ func (m *watermarks) sent() {
 	}
 }
 
-// synced: what was in flight is visible now.
+// synced is called when the group in flight is synced: its rows are visible from then on.
 func (m *watermarks) synced() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -79,8 +80,8 @@ func (m *watermarks) synced() {
 	}
 }
 
-// begin starts a scan and returns its start; finish must follow. Scans of one queue run one
-// after the other.
+// begin starts a scan and returns the watermark at which the scan starts. The caller must call
+// finish. Scans of one queue run one after the other.
 func (m *watermarks) begin(q layout.QueueID) (*watermark, int64) {
 	m.mu.Lock()
 	k := m.get(q)
@@ -92,8 +93,8 @@ func (m *watermarks) begin(q layout.QueueID) (*watermark, int64) {
 	return k, k.low
 }
 
-// finish ends a scan that found no live row before first; met is the latest row that
-// it came upon, MinInt64 = none.
+// finish ends a scan that found no existing row before first. met is the latest row that the scan
+// saw, MinInt64 if it saw none.
 func (m *watermarks) finish(k *watermark, first, met int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -102,12 +103,12 @@ func (m *watermarks) finish(k *watermark, first, met int64) {
 	k.scan.Unlock()
 }
 
-// rises: the mark has moved so far that it is worth storing.
+// rises reports whether the watermark has risen so far that storing it is worthwhile.
 func (k *watermark) rises() bool {
 	return k.low > math.MinInt64+watermarkSlack && k.low-watermarkSlack > k.stored
 }
 
-// behind counts the marks that moved would store.
+// behind counts the watermarks that moved would store.
 func (m *watermarks) behind() (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -134,7 +135,7 @@ func (m *watermarks) moved() []layout.Op {
 	return ops
 }
 
-// load takes a stored mark at opening.
+// load sets a watermark from its stored row when the store is opened.
 func (m *watermarks) load(key []byte, at int64) {
 	if len(key) != 6 {
 		return

@@ -8,37 +8,38 @@ import (
 	"fmt"
 )
 
-// formVersion of a backup's file.
+// formVersion is the version of the form of a backup's file.
 const formVersion = 1
 
-// magic begins every backup.
+// magic is the beginning of every backup.
 const magic = "PAWLBACK"
 
-// Header says what a backup is of.
+// Header describes a backup.
 type Header struct {
-	// Form is the version of the file's form, Format that of the store.
+	// Form is the version of the form of the file. Format is the format of the store.
 	Form   int    `json:"form"`
 	Format uint32 `json:"format"`
-	// ID names the backup, Parent the one that it follows on; "" = everything is in it.
+	// ID identifies the backup. Parent is the ID of the backup that it continues, "" for a full
+	// backup.
 	ID     string `json:"id"`
 	Parent string `json:"parent,omitempty"`
-	// Epoch names the store, in hexadecimal digits.
+	// Epoch identifies the store, in hexadecimal digits.
 	Epoch string `json:"epoch"`
-	// Since and Group are the commits behind which it begins and with which it ends.
+	// The backup contains the commits after Since, up to and including Group.
 	Since uint64 `json:"since"`
 	Group uint64 `json:"group"`
-	// At is when it was begun, Unix nanoseconds.
+	// At is the time at which the backup began, in Unix nanoseconds.
 	At int64 `json:"at"`
 }
 
-// ErrForeign: the backup to follow on is not of this store's past.
+// ErrForeign means that this store did not make the backup that the new backup is to continue.
 var ErrForeign = errors.New("this store has not made the backup that this one is to follow on")
 
-// ErrInvalid marks a file that is no whole backup, or the wrong one.
+// ErrInvalid means that a file is not a complete backup, or that it is the wrong one.
 var ErrInvalid = errors.New("not a whole backup")
 
-// next is the header of the backup that follows on parent, which goes up to since; "" and 0
-// = of everything.
+// next returns the header of the backup that continues the backup parent, whose last commit is
+// since. "" and 0 mean a full backup.
 func next(from Source, parent string, since uint64, at int64) (Header, error) {
 	var id [16]byte
 	if _, err := rand.Read(id[:]); err != nil {
@@ -50,7 +51,7 @@ func next(from Source, parent string, since uint64, at int64) (Header, error) {
 	}, nil
 }
 
-// parseHeader reads a header.
+// parseHeader decodes a header.
 func parseHeader(raw []byte) (h Header, err error) {
 	if err := json.Unmarshal(raw, &h); err != nil {
 		return h, fmt.Errorf("%w: its header: %w", ErrInvalid, err)

@@ -11,20 +11,20 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// A store remembers the backups that it has made, so that one follows only on another of
-// its own past: a copy of the directory that went another way does not know what the first
-// has made since, and a restored one knows none.
+// A store remembers the backups that it has made, so that a new backup continues only one of these.
+// A copy of the directory that was used separately does not know the backups that the original has
+// made since. A restored store knows none.
 
-// maxMarks is how many backups a store remembers.
+// maxMarks is the number of backups that a store remembers.
 const maxMarks = 1000
 
 type mark struct {
 	key []byte
-	// group is up to where the backup goes.
+	// group is the last commit in the backup.
 	group uint64
 }
 
-// sinceOf is up to where the backup of an id goes, 0 for "".
+// sinceOf returns the last commit in the backup with the given id, or 0 if id is "".
 func sinceOf(view View, id string) (since uint64, err error) {
 	if id == "" {
 		return 0, nil
@@ -43,8 +43,8 @@ func sinceOf(view View, id string) (since uint64, err error) {
 	return since, err
 }
 
-// note stores the mark of a backup whose rows were all written, and drops the oldest mark. The
-// mark comes after the last group of the backup.
+// note stores the mark of a backup after all its rows were written, and drops the oldest mark if
+// there are too many. The mark itself is stored after the last group of the backup.
 func note(ctx context.Context, from Source, h Header) error {
 	marks, err := marksOf(from.View)
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Read reads a backup and gives its rows to visit, in pages; nil: they are only proven.
-// What it gave is good only if it returns no error: the digest comes last. Errors:
-// [ErrInvalid], visit's.
+// Read reads a backup and passes its rows to visit, page by page. If visit is nil, Read only
+// verifies them. The caller must not use the rows until Read has returned without an error, because
+// the digest is at the end of the backup. Errors: [ErrInvalid], and those of visit.
 func Read(in io.Reader, visit func(rows []layout.Op) error) (Header, error) {
 	r := &reader{in: in, sum: sha256.New(), visit: visit}
 	h, err := r.header()
@@ -89,7 +89,7 @@ func (r *reader) frame() (kind byte, payload []byte, err error) {
 	return head[0], payload, r.read(payload)
 }
 
-// unpack reads the rows of a frame.
+// unpack decodes the rows of a frame.
 func (r *reader) unpack(payload []byte) error {
 	page, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(payload)), mostFrame+1))
 	if err != nil || len(page) > mostFrame {
@@ -125,7 +125,8 @@ func field(b []byte) (field, rest []byte, err error) {
 	return b[size : size+int(n)], b[size+int(n):], nil
 }
 
-// end compares what was read with what the backup says it had, and looks for more.
+// end compares the counts and the digest at the end of the backup with those of the bytes that were
+// read. It also returns an error if more bytes follow the end.
 func (r *reader) end(payload []byte, sum string) error {
 	var says end
 	if err := json.Unmarshal(payload, &says); err != nil {

@@ -14,17 +14,17 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Target is the store that is made.
+// Target is the store into which a backup is restored.
 type Target struct {
-	// Format is that of the store.
+	// Format is the format of the store.
 	Format uint32
-	// View reads what was written, Write stores rows.
+	// View reads the restored rows. Write stores rows.
 	View  View
 	Write func(ctx context.Context, ops []layout.Op) error
 }
 
-// Order puts the headers of backups to the test: the first is of everything, and each of
-// the others follows on the one before it. Errors: [ErrInvalid].
+// Order checks the order of the headers of a chain: the first backup must be a full one, and each
+// other backup must continue the one before it. Errors: [ErrInvalid].
 func Order(chain []Header) error {
 	for i, h := range chain {
 		switch {
@@ -42,8 +42,8 @@ func Order(chain []Header) error {
 	return nil
 }
 
-// Restore writes a chain of n backups, whose order was checked, into an empty store. open
-// returns the i-th backup.
+// Restore writes a chain of n backups into an empty store. The caller has checked the order of the
+// chain. open returns the backup with the index i.
 func Restore(ctx context.Context, to Target, n int, open func(i int) (io.ReadCloser, error)) error {
 	for i := range n {
 		if err := restoreOne(ctx, to, i == n-1, func() (io.ReadCloser, error) { return open(i) }); err != nil {
@@ -59,8 +59,8 @@ func Restore(ctx context.Context, to Target, n int, open func(i int) (io.ReadClo
 	return s.flush(ctx)
 }
 
-// restoreOne writes the rows of one backup: of the kinds that come and go only those of
-// the last count.
+// restoreOne writes the rows of one backup. If the backup is not the last of the chain, it omits
+// the rows of the short-lived kinds.
 func restoreOne(ctx context.Context, to Target, last bool, open func() (io.ReadCloser, error)) error {
 	in, err := open()
 	if err != nil {
@@ -82,7 +82,8 @@ func restoreOne(ctx context.Context, to Target, last bool, open func() (io.ReadC
 	return err
 }
 
-// writeBytes and writeRows are about what one commit takes.
+// writeBytes and writeRows are the approximate size of one commit of a restore, in bytes and in
+// rows.
 const (
 	writeBytes = 2 << 20
 	writeRows  = 4096
@@ -103,11 +104,11 @@ func writeAll(ctx context.Context, to Target, ops []layout.Op) error {
 	return nil
 }
 
-// sweeper removes the rows of earlier backups whose run or blob is missing in the last backup.
+// sweeper removes rows of earlier backups whose run or blob does not exist in the last backup.
 type sweeper struct {
 	to  Target
 	ops []layout.Op
-	// imported are the last records of the runs that were imported, by the key of their head.
+	// imported maps the head key of each imported run to the run's last record.
 	imported map[string]uint64
 }
 
@@ -125,7 +126,7 @@ func (s *sweeper) flush(ctx context.Context) error {
 	return writeAll(ctx, s.to, ops)
 }
 
-// filter drops the rows of a kind that keep says are not to be kept.
+// filter drops the rows of a kind for which keep returns false.
 func (s *sweeper) filter(ctx context.Context, kind byte, keep func(txn *layout.Txn, item *kv.Iterator) (bool, error)) error {
 	err := s.to.View(func(txn *layout.Txn) error {
 		it := txn.Scan(kv.Range{Prefix: []byte{kind}})
@@ -136,7 +137,7 @@ func (s *sweeper) filter(ctx context.Context, kind byte, keep func(txn *layout.T
 			}
 			kept, err := keep(txn, it)
 			if err == nil {
-				// What could not be read is not gone.
+				// A row that could not be read must not be dropped.
 				err = txn.Err()
 			}
 			if err == nil && !kept {
@@ -154,7 +155,7 @@ func (s *sweeper) filter(ctx context.Context, kind byte, keep func(txn *layout.T
 	return s.flush(ctx)
 }
 
-// heads keeps the heads of listed runs: every existing run is in the list of its status.
+// heads keeps the heads of runs that the status index lists, because it lists every existing run.
 func (s *sweeper) heads(ctx context.Context) error {
 	return s.filter(ctx, layout.KindHead, func(txn *layout.Txn, item *kv.Iterator) (bool, error) {
 		value, err := layout.CopyOf(item)
@@ -177,8 +178,8 @@ func (s *sweeper) heads(ctx context.Context) error {
 	})
 }
 
-// there says whether the run of a row is there, or is on its way in or out: then the start
-// that follows ends that.
+// there reports whether the run of a row exists, or is being imported or removed. In the latter
+// cases the next start of the store completes the import's cleanup or the removal.
 func (s *sweeper) there(txn *layout.Txn, ns uint32, run string) (bool, error) {
 	if there, err := layout.There(txn, ns, run); err != nil || there {
 		return there, err
@@ -214,8 +215,9 @@ func (s *sweeper) perRun(ctx context.Context) error {
 	return nil
 }
 
-// ofImport: the row of an imported run may be the import's, which uses up no ids and ends
-// with that record. Any other is of the run of that id that was deleted before.
+// ofImport reports whether a row of an imported run may belong to the import. An import uses no ids
+// and ends with the record last. Any other row belongs to an earlier run with the same id that was
+// deleted.
 func ofImport(item *kv.Iterator, last uint64) (bool, error) {
 	key := item.Key()
 	switch key[0] {
@@ -233,7 +235,7 @@ func ofImport(item *kv.Iterator, last uint64) (bool, error) {
 	return seq <= last, err
 }
 
-// callers keeps the ids of existing runs, and of deleted runs that left remains.
+// callers keeps the ids of existing runs, and of deleted runs whose remains exist.
 func (s *sweeper) callers(ctx context.Context) error {
 	return s.filter(ctx, layout.KindCallerID, func(txn *layout.Txn, item *kv.Iterator) (bool, error) {
 		value, err := layout.CopyOf(item)
@@ -263,7 +265,7 @@ func (s *sweeper) refs(ctx context.Context) error {
 	})
 }
 
-// pieces keeps those of blobs and uploads, and those that are being removed.
+// pieces keeps the pieces of existing blobs and uploads, and the pieces that are being removed.
 func (s *sweeper) pieces(ctx context.Context) error {
 	owned := map[string]bool{}
 	err := s.to.View(func(txn *layout.Txn) error {
@@ -290,7 +292,8 @@ func (s *sweeper) pieces(ctx context.Context) error {
 	})
 }
 
-// piecesOf begins the keys of the pieces of a blob, an upload or a removal.
+// piecesOf returns the prefix of the keys of the pieces that a row of a blob, an upload or a
+// removal stands for.
 func piecesOf(item *kv.Iterator) ([]byte, error) {
 	if item.Key()[0] == layout.KindDrop {
 		return layout.Dropped(item.KeyCopy())
@@ -308,9 +311,9 @@ func piecesOf(item *kv.Iterator) ([]byte, error) {
 	return layout.PiecesPrefix(ns, up.Pieces), err
 }
 
-// cursors drops the rows of cursors that a later one has taken in.
+// cursors drops a row of cursors if a later row includes its cursors.
 func (s *sweeper) cursors(ctx context.Context) error {
-	// Backwards: what a row covers comes after it.
+	// The scan runs backwards, so that it meets a row before the rows that this row includes.
 	next := map[uint32]uint64{}
 	return s.to.View(func(txn *layout.Txn) error {
 		it := txn.Scan(kv.Range{Reverse: true})

@@ -16,41 +16,42 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// The frames of a backup: one byte, the length in four, and so many bytes.
+// A frame of a backup consists of one byte for its kind, its length in four bytes, and its
+// contents.
 const (
 	frameHeader = 'H'
 	frameRows   = 'R'
 	frameEnd    = 'E'
 )
 
-// Bounds of a frame: rows are gathered up to frameBytes before compression; what is read
-// is refused above mostFrame.
+// frameBytes is the size of the rows in one frame before compression. A reader refuses a frame of
+// more than mostFrame bytes.
 const (
 	frameBytes = 1 << 20
 	mostFrame  = 64 << 20
 )
 
-// stable are the kinds of rows that are written once, or change and go only with their
-// run or blob.
+// stable lists the kinds of rows that are written once, or that change and disappear only together
+// with their run or blob.
 var stable = []byte{
 	layout.KindHead, layout.KindEntry, layout.KindSnapshot, layout.KindArtifact, layout.KindMessage,
 	layout.KindRunID, layout.KindCallerID, layout.KindBlobRef, layout.KindCursor, layout.KindBlobPiece, layout.KindPack,
 }
 
-// carried: rows of the kind are in backups. The format's and the marks of backups are each
-// store's own.
+// carried reports whether backups contain the rows of a kind. They do not contain the format marker
+// and the marks of backups, because each store has its own.
 func carried(kind byte) bool {
 	return layout.Kinds[kind].Row != "" && kind != layout.KindBackup
 }
 
-// end says what a backup had.
+// end is the last frame of a backup: the counts and the digest of its contents.
 type end struct {
 	Rows   int64  `json:"rows"`
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
 }
 
-// View reads the store at the timestamp of the backup.
+// View reads the store as it was at the moment of the backup.
 type View func(read func(txn *layout.Txn) error) error
 
 // Source is the store that is backed up, at one moment.
@@ -60,12 +61,13 @@ type Source struct {
 	// Group is the last commit that View shows.
 	Group uint64
 	View  View
-	// Note stores marks.
+	// Note stores marks of backups.
 	Note func(ctx context.Context, ops []layout.Op) error
 }
 
-// Take writes a backup: of what is new since the backup of the id after, or of everything
-// for "". at is Unix nanoseconds. Errors: [ErrForeign], those of the source and of out.
+// Take writes a backup to out. The backup contains what is newer than the backup with the id after,
+// or everything if after is "". at is the present time in Unix nanoseconds. Errors: [ErrForeign],
+// and those of the source and of out.
 func Take(ctx context.Context, from Source, after string, at int64, out io.Writer) (Header, error) {
 	since, err := sinceOf(from.View, after)
 	if err != nil {
@@ -78,9 +80,9 @@ func Take(ctx context.Context, from Source, after string, at int64, out io.Write
 	return h, write(ctx, from, h, out)
 }
 
-// write writes a backup. It stores the mark before it writes the end, so that the store knows
-// every complete backup; an interrupted backup removes no mark. Each read of the store is
-// short, even if out is slow.
+// write writes a backup. Before it writes the last frame, it stores the backup's mark in the store,
+// so that the store knows every complete backup. A backup that is interrupted earlier does not
+// change the marks. Each read of the store is short, even if out is slow.
 func write(ctx context.Context, from Source, h Header, out io.Writer) error {
 	w := &writer{out: out, sum: sha256.New()}
 	if err := w.begin(h); err != nil {
@@ -132,7 +134,7 @@ func (w *writer) frame(kind byte, payload []byte) error {
 	return err
 }
 
-// kind writes the rows of a kind that are newer than a commit.
+// kind writes the rows of a kind that were set after the commit since.
 func (w *writer) kind(ctx context.Context, view View, kind byte, since uint64) error {
 	from := []byte{kind}
 	for from != nil {
@@ -148,7 +150,8 @@ func (w *writer) kind(ctx context.Context, view View, kind byte, since uint64) e
 	return nil
 }
 
-// page reads rows from a key on; next is where the following page begins, nil = at none.
+// page reads one page of rows, beginning at the key from. next is the key at which the following
+// page begins, nil if no rows follow.
 func (w *writer) page(ctx context.Context, view View, from []byte, since uint64) (page, next []byte, err error) {
 	kind := from[:1]
 	err = view(func(txn *layout.Txn) error {

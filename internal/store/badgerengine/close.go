@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Close flushes and closes the files and releases the lock. It waits for the reclaim that
-// [Directory.StartMaintenance] started, whose context has ended.
+// Close flushes and closes the files and releases the lock. It waits for the reclaimer, which
+// [Directory.StartMaintenance] started. The context of the reclaimer must have ended.
 func (d *Directory) Close() error {
 	if d.Reclaimer == nil {
 		return errors.Join(d.closeFlushed(), d.closeHead())
@@ -14,9 +14,9 @@ func (d *Directory) Close() error {
 	if err := d.Head.CheckPresent(); err != nil {
 		return fmt.Errorf("store closed: %w", err)
 	}
-	// Badger flushes its memtable when it closes, through a memory map: on a full disk that
-	// kills the process. The log holds everything, so in that case neither the memtable is
-	// flushed nor a held compaction goes on.
+	// When Badger closes, it flushes its memtable through a memory map. On a full disk that kills
+	// the process. The log contains everything, so in this case neither the flush nor a waiting
+	// compaction takes place.
 	if err := d.Disk.Await(d.Reclaimer.Done(), d.Log.Unflushed, d.MinTableSpace()); err != nil {
 		return fmt.Errorf("store closed without flushing, nothing is lost: %w", err)
 	}
@@ -30,8 +30,9 @@ func (d *Directory) closeHead() error {
 	return d.Head.Close()
 }
 
-// closeFlushed closes the database, unless it cannot flush its memtable: it would try for
-// ever, and the log holds everything. The lock then stays until the process ends.
+// closeFlushed closes the database. If Badger cannot flush its memtable, closeFlushed returns an
+// error instead, because Badger would retry for ever and the log contains everything. The lock then
+// stays until the process ends.
 func (d *Directory) closeFlushed() error {
 	closed := make(chan error, 1)
 	go func() { closed <- errors.Join(d.CloseFiles(), d.Unlock()) }()
@@ -43,7 +44,7 @@ func (d *Directory) closeFlushed() error {
 	}
 }
 
-// Unflushed says what became of a store that is left as it is.
+// Unflushed returns the error of a store that was closed without a flush.
 func Unflushed(err error) error {
 	return fmt.Errorf("store closed without flushing, nothing that was acknowledged is lost: %w", err)
 }
@@ -51,5 +52,5 @@ func Unflushed(err error) error {
 // CloseFiles closes the files while the directory stays locked.
 func (d *Directory) CloseFiles() error { return errors.Join(d.DB.Close(), d.keys.Close()) }
 
-// Unlock lets others in.
+// Unlock releases the lock of the directory, so that other processes can open it.
 func (d *Directory) Unlock() error { return d.lock.Release() }

@@ -17,7 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Config is everything that a directory needs; all but EncryptionKey and the hooks is required.
+// Config configures a directory. All fields except EncryptionKey and the hooks are required.
 type Config struct {
 	Dir                    string
 	Logger                 *slog.Logger
@@ -25,26 +25,27 @@ type Config struct {
 	DataKeyAge             time.Duration
 	MemTableSize           int64
 	BlockCache, IndexCache int64
-	// MinFree is the free space in bytes under which new work is refused; FreeSpace tells that
-	// of a directory's file system.
+	// MinFree is the free space in bytes below which new work is refused. FreeSpace returns the
+	// free space of a directory's file system.
 	MinFree   int64
 	FreeSpace func(dir string) (int64, error)
-	// GCInterval is how often the value log is collected.
+	// GCInterval is the interval at which space is reclaimed from the value log.
 	GCInterval time.Duration
-	// Next is the directory that a migration makes to take the place of this one. Migrating:
-	// this is one.
+	// Next is the directory that a migration builds to replace this one. Migrating means that this
+	// directory is the one that a migration builds.
 	Next      string
 	Migrating bool
-	// RunKeys and Step are hooks of tests: see the store's.
+	// RunKeys and Step are hooks for tests; see the Hooks of the store.
 	RunKeys func(step string) error
 	Step    func(name string)
 }
 
-// Directory is an open one. Safe for concurrent use.
+// Directory is an open directory. It is safe for concurrent use.
 type Directory struct {
 	*badgerkv.DB
 
-	// The parts: Badger's log messages, the free disk space, HEAD, and the reclaim of space.
+	// Log receives Badger's messages, Disk watches the free space, Head is the file HEAD, and
+	// Reclaimer reclaims disk space.
 	Log       *diskspace.Logger
 	Disk      *diskspace.Disk
 	Head      *datadir.AckFile
@@ -59,8 +60,8 @@ type Directory struct {
 var _ engine.Engine = (*Directory)(nil)
 
 // Open opens or creates a directory for serving. Errors: [datadir.ErrLocked], *[layout.Damage],
-// *[datadir.KeyError], [datadir.ErrFormat]; the directory stays unchanged. *machine.Refusal
-// DISK_LOW when the disk space is too low for a start.
+// *[datadir.KeyError], [datadir.ErrFormat], and *machine.Error DISK_LOW if the disk space is too
+// low for a start. On these errors the directory stays unchanged.
 func Open(cfg Config) (*Directory, error) {
 	if datadir.Moving(cfg.Dir, cfg.Next) {
 		return nil, fmt.Errorf("%w: %s is being migrated; if nobody does, run pawl migrate again", datadir.ErrFormat, cfg.Dir)
@@ -81,7 +82,8 @@ func Open(cfg Config) (*Directory, error) {
 	return opened(d)
 }
 
-// OpenOld opens a directory that is copied and not served, after the proofs of any start.
+// OpenOld opens a directory in order to copy it, not to serve it. It makes the same proofs as every
+// start.
 func OpenOld(cfg Config) (*Directory, error) {
 	d := &Directory{cfg: cfg, Log: &diskspace.Logger{Log: cfg.Logger, AwaitSpace: func() {}}}
 	return opened(d)
@@ -94,7 +96,7 @@ func opened(d *Directory) (*Directory, error) {
 	return d, nil
 }
 
-// open locks the directory, proves its files and only then lets Badger have it.
+// open locks the directory and proves its files before Badger opens them.
 func (d *Directory) open() error {
 	lock, err := datadir.LockDir(d.cfg.Dir)
 	if err != nil {
@@ -133,23 +135,24 @@ func (d *Directory) options() badgerkv.Options {
 	}
 }
 
-// step tells tests how far an opening is.
+// step reports the progress of an opening to tests.
 func (d *Directory) step(name string) {
 	if d.cfg.Step != nil {
 		d.cfg.Step(name)
 	}
 }
 
-// Found is what the HEAD file said at the opening, nil if there was none.
+// Found returns the contents of the HEAD file when the directory was opened, or nil if the file did
+// not exist.
 func (d *Directory) Found() *datadir.AckMark { return d.found }
 
-// Keys are in a file of the directory.
+// Keys returns the keys of runs, which are in a file of the directory.
 func (d *Directory) Keys() *keyring.Ring { return d.keys }
 
-// Format returns the newest format: Open accepts no other one.
+// Format returns the newest format, because Open accepts no other format.
 func (d *Directory) Format() uint32 { return layout.Format }
 
-// Confirm compares the database with what the HEAD file says was acknowledged.
+// Confirm compares the database with the acknowledged commits that the HEAD file records.
 func (d *Directory) Confirm(txn *layout.Txn, epoch [16]byte, repair bool) error {
 	found := d.found
 	if found == nil {
@@ -167,7 +170,7 @@ func (d *Directory) Confirm(txn *layout.Txn, epoch [16]byte, repair bool) error 
 	return found.In(txn)
 }
 
-// Serve makes the HEAD file anew for a store that is as it should be.
+// Serve writes a new HEAD file after the store was proven.
 func (d *Directory) Serve(group uint64, epoch [16]byte) error {
 	now := datadir.AckMark{Epoch: epoch, Since: group}
 	if d.found != nil {
@@ -203,12 +206,12 @@ func (d *Directory) StartMaintenance(ctx context.Context, duties engine.Callback
 	})
 }
 
-// MinTableSpace is the free space without which no table is written: neither by a
-// flush at opening or closing nor by a compaction.
+// MinTableSpace returns the free space in bytes that writing a table requires: for a flush at
+// opening or closing, and for a compaction.
 func (d *Directory) MinTableSpace() int64 { return min(d.cfg.MinFree, 3*d.cfg.MemTableSize) }
 
-// CheckSpace checks that the disk has space for a commit. Commits that free space are accepted
-// as long as tables can be written, because a full disk needs them.
+// CheckSpace returns an error if the disk has too little space for a commit. Commits that free
+// space are accepted as long as tables can be written, because a full disk needs them.
 func (d *Directory) CheckSpace(bytes int64, frees bool) error {
 	err := d.Disk.Check(bytes)
 	if err != nil && frees {
@@ -217,30 +220,30 @@ func (d *Directory) CheckSpace(bytes int64, frees bool) error {
 	return err
 }
 
-// Settled writes HEAD.
+// Settled records a stored group in the HEAD file.
 func (d *Directory) Settled(g engine.Group) error {
 	return d.Head.SetProgress(g.Number, g.Apart, g.Last)
 }
 
-// BeginLargeDelete keeps rows where they are until release is called.
+// BeginLargeDelete prevents the reclaimer from moving values until release is called.
 func (d *Directory) BeginLargeDelete() (release func()) { return d.Reclaimer.Hold() }
 
-// Removed notes the size of rows whose removal is stored.
+// Removed adds the size of rows whose removal was stored.
 func (d *Directory) Removed(bytes int64) { d.Reclaimer.Removed(bytes) }
 
-// Fatal reports that Badger cannot flush a memtable. Badger then accepts no more writes and
-// retries the flush for ever.
+// Fatal returns a channel that receives an error if Badger cannot flush a memtable. Badger then
+// accepts no more writes and retries the flush for ever.
 func (d *Directory) Fatal() <-chan error { return d.Log.Unflushed }
 
-// Check sees to it that the directory is there.
+// Check returns an error if the directory does not exist any more.
 func (d *Directory) Check() error { return d.Head.CheckPresent() }
 
-// Sync brings what HEAD claims onto the disk.
+// Sync syncs the data that the HEAD file records.
 func (d *Directory) Sync() error { return d.Head.Sync() }
 
-// Scrub proves the tables of the open database, one after the other: Badger takes
-// a block that fails its checksum for the end of its table, in reads and, worse, in
-// the compaction that then deletes the table.
+// Scrub verifies the tables of the open database, one after the other. Badger mistakes a block with
+// a wrong checksum for the end of its table. That happens in reads and, worse, in a compaction,
+// which then deletes the table.
 func (d *Directory) Scrub(ctx context.Context) error {
 	open := d.Tables()
 	tables, err := datadir.OpenTables(d.cfg.Dir, d.cfg.EncryptionKey)
@@ -251,7 +254,7 @@ func (d *Directory) Scrub(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		// A compaction may have deleted it meanwhile.
+		// A compaction may have deleted the table in the meantime.
 		if _, err := tables.Verify(id); errors.Is(err, layout.ErrDamaged) && slices.Contains(d.Tables(), id) {
 			return err
 		}
@@ -259,16 +262,16 @@ func (d *Directory) Scrub(ctx context.Context) error {
 	return nil
 }
 
-// CopyInto writes the rows anew into a directory that is locked and empty, and says how many
-// there are.
+// CopyInto copies the rows into the directory dir, which must be locked and empty. It returns the
+// number of rows.
 func (d *Directory) CopyInto(ctx context.Context, dir string) (rows int64, err error) {
 	cfg := d.cfg
 	cfg.Dir = dir
 	return Fill(ctx, cfg, d.DB)
 }
 
-// Fill writes the rows of an engine into a directory that is locked and empty, and says how many
-// there are.
+// Fill copies the rows of an engine into the directory of cfg, which must be locked and empty. It
+// returns the number of rows.
 func Fill(ctx context.Context, cfg Config, from kv.KV) (rows int64, err error) {
 	d := &Directory{cfg: cfg, Log: &diskspace.Logger{Log: cfg.Logger, AwaitSpace: func() {}}}
 	to, err := badgerkv.Open(d.options())

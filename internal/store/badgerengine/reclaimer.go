@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// worth is how much must have been removed before tables are compacted for it, and
-	// worthPart the part of the store that it must be.
+	// worth is the number of removed bytes from which a compaction is worthwhile. worthPart means
+	// that they must also be at least a tenth of the store.
 	worth     = 8 << 20
 	worthPart = 10
-	// mostTree is the size of the tree up to which all of it is compacted at once: some
-	// seconds. The levels of a larger one are full in the course of things, and what was
-	// removed in an upper one is a small part of it.
+	// mostTree is the largest size of the tree, in bytes, at which the whole tree is compacted at
+	// once, which takes some seconds. In a larger tree the levels fill in normal operation, and the
+	// removals in an upper level are only a small part of the tree.
 	mostTree = 1 << 30
-	// DeadRatio is the part of a value log that must be dead to be rewritten.
+	// DeadRatio is the part of a value log that must be garbage before the log is rewritten.
 	DeadRatio = 0.5
 )
 
@@ -35,26 +35,27 @@ type reclaimDB interface {
 	NewTransactionAt(version uint64, update bool) *badger.Txn
 }
 
-// reclaimConfig is everything that a [Reclaimer] needs; all of it is required.
+// reclaimConfig configures a [Reclaimer]. All fields are required.
 type reclaimConfig struct {
 	Dir string
 	DB  reclaimDB
-	// Synced is the newest version that is synced.
+	// Synced returns the newest synced version.
 	Synced func() uint64
-	// Scrub reads all tables before they are compacted: Badger takes a block that fails its
-	// checksum for the end of its table, and deletes the table then.
+	// Scrub verifies all tables before they are compacted. Badger mistakes a block with a wrong
+	// checksum for the end of its table, and then deletes the table.
 	Scrub func(ctx context.Context) error
-	// Fits reports whether the disk has space for so many bytes.
+	// Fits reports whether the disk has space for a number of bytes.
 	Fits func(bytes int64) bool
-	// Collecting notes that values are being moved, or no longer.
+	// Collecting records whether values are being moved.
 	Collecting func(now bool) error
-	// Large is the size in bytes from which a value lies in a value log.
+	// Large is the size in bytes from which a value is stored in a value log.
 	Large int64
-	// Before: rows may have been removed by a process before this one.
+	// Before means that an earlier process may have removed rows.
 	Before bool
 }
 
-// Reclaimer reclaims disk space. Safe for concurrent use; one goroutine calls Reclaim.
+// Reclaimer reclaims disk space. It is safe for concurrent use, but only one goroutine may call
+// Reclaim.
 type Reclaimer struct {
 	cfg  reclaimConfig
 	done chan struct{}
@@ -62,15 +63,15 @@ type Reclaimer struct {
 	moving sync.RWMutex
 
 	mu sync.Mutex
-	// removed is about how many bytes were, as they lay on disk.
+	// removed is the approximate number of removed bytes, as they were stored on disk.
 	removed int64
 
-	// marks say how much it was by which version; those in tables are in flushed, and of
-	// that compaction has met so much.
+	// marks record the value of removed at several versions. flushed is the part of removed that is
+	// already in tables, and met is the part of flushed that compactions have processed.
 	marks        []mark
 	flushed, met int64
-	// priorChecked: what processes before left was looked at. buried: tables hold large values
-	// under their removals.
+	// priorChecked means that the removals of earlier processes were processed. shadowed means that
+	// tables contain large values below their removals.
 	priorChecked, shadowed bool
 }
 
@@ -84,9 +85,8 @@ func newReclaimer(cfg reclaimConfig) *Reclaimer {
 	return &Reclaimer{cfg: cfg, done: make(chan struct{})}
 }
 
-// Run reclaims space at the interval every until ctx ends, and reports errors to tell. It needs
-// a goroutine of its own, because a compaction may be held for as long as the disk is nearly
-// full.
+// Run reclaims space at the interval every until ctx ends, and passes errors to tell. It needs its
+// own goroutine, because a compaction may wait for as long as the disk is nearly full.
 func (r *Reclaimer) Run(ctx context.Context, every time.Duration, tell func(error)) {
 	defer close(r.done)
 	tick := time.NewTicker(every)
@@ -103,24 +103,25 @@ func (r *Reclaimer) Run(ctx context.Context, every time.Duration, tell func(erro
 	}
 }
 
-// Done is closed when Run has ended.
+// Done returns a channel that is closed when Run has ended.
 func (r *Reclaimer) Done() <-chan struct{} { return r.done }
 
-// Removed notes the size of rows whose removal is synced.
+// Removed adds the size of rows whose removal is synced.
 func (r *Reclaimer) Removed(bytes int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.removed += bytes
 }
 
-// Reclaim gives back what is worth it. It may take seconds, and is not broken off in the
-// middle of a compaction or of a value log.
+// Reclaim frees disk space where this is worthwhile. It may take seconds. The end of ctx does not
+// interrupt a running compaction or the rewrite of a value log.
 func (r *Reclaimer) Reclaim(ctx context.Context) error {
 	return errors.Join(r.compact(ctx), r.collect(ctx))
 }
 
-// compact brings removals and what they remove together, once they are in tables: what was
-// removed last lies in memory and in its log until the memtable is full.
+// compact compacts the tree, so that removals and the removed rows cancel each other out. It does
+// so only once they are in tables: the latest removals are in memory and in its log until the
+// memtable is full.
 func (r *Reclaimer) compact(ctx context.Context) error {
 	tables := r.cfg.DB.Tables()
 	r.recordProgress(newest(tables))
@@ -137,9 +138,10 @@ func (r *Reclaimer) compact(ctx context.Context) error {
 	return nil
 }
 
-// recordProgress notes how much was removed by now, and how much of it lies in tables.
+// recordProgress records how many bytes were removed so far, and how many of these removals are in
+// tables.
 func (r *Reclaimer) recordProgress(flushed uint64) {
-	// Before the version, which covers it: what is counted is synced.
+	// Read removed before the version, so that the version includes every removal that is counted.
 	r.mu.Lock()
 	now := r.removed
 	r.mu.Unlock()
@@ -174,7 +176,7 @@ func (r *Reclaimer) worthIt(tables []badger.TableInfo) bool {
 	return r.flushed-r.met >= max(worth, (tree+log)/worthPart)
 }
 
-// collect rewrites value logs of which half is dead, until none is left.
+// collect rewrites value logs of which at least half is garbage, until none remains.
 func (r *Reclaimer) collect(ctx context.Context) error {
 	for ctx.Err() == nil && r.cfg.Fits(0) {
 		err := r.CollectOne(ctx)
@@ -188,20 +190,21 @@ func (r *Reclaimer) collect(ctx context.Context) error {
 	return nil
 }
 
-// Hold keeps rows in place until release is called. The removal of rows calls it, and may wait
-// for a value log that is being rewritten.
+// Hold prevents values from being moved until release is called. The removal of rows calls it. It
+// may have to wait for a value log that is being rewritten.
 func (r *Reclaimer) Hold() (release func()) {
 	r.moving.RLock()
 	return r.moving.RUnlock
 }
 
-// CollectOne rewrites one file. badger.ErrNoRewrite: there is none, or none may be rewritten
-// yet.
+// CollectOne rewrites one value log. If no log needs a rewrite, or none may be rewritten yet, the
+// error is badger.ErrNoRewrite.
 //
-// Badger writes moved values again under their old version, above everything. A removal of a
-// value that lies below would be compacted first, together with the old copy, and the removed
-// value would be visible again. So no file is rewritten while a large value lies under its
-// removal, and no row is removed during a rewrite.
+// When Badger rewrites a value log, it writes the moved values again under their old version, above
+// everything else in the tree. If the tree below contains the removal of such a value, a compaction
+// would drop the removal together with the old copy, and the removed value would be visible again.
+// Therefore no file is rewritten while a large value exists below its removal, and no row is
+// removed during a rewrite.
 func (r *Reclaimer) CollectOne(ctx context.Context) error {
 	if some, err := datadir.WholeGarbage(r.cfg.Dir, DeadRatio); err != nil || !some {
 		return orNoRewrite(err)
@@ -226,8 +229,8 @@ func orNoRewrite(err error) error {
 	return err
 }
 
-// underRemovals searches for removed large values that are not compacted away, and returns the
-// version of the newest removal; 0 = there is none. It reads all keys.
+// underRemovals searches for removed large values that no compaction has dropped yet. It returns
+// the version of the newest such removal, 0 if there is none. It reads all keys.
 func (r *Reclaimer) underRemovals(ctx context.Context) (removed uint64, err error) {
 	txn := r.cfg.DB.NewTransactionAt(math.MaxUint64, false)
 	defer txn.Discard()

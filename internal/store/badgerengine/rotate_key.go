@@ -11,12 +11,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/keyring"
 )
 
-// ErrSameKey: the new key is the old one.
+// ErrSameKey means that the new key equals the present one.
 var ErrSameKey = errors.New("ENCRYPTION_KEY_SAME: the new key is the one that the directory has")
 
-// RotateKey wraps the data keys of a directory under another master key, in one rename. It
-// rewrites no file of data. Until it is complete, both master keys open the keys of runs. A
-// second call returns ErrSameKey.
+// RotateKey wraps the data keys of a directory under another master key, in one rename. It does not
+// rewrite any data file. Until it is complete, both master keys open the file of run keys. A second
+// call with the same keys returns ErrSameKey.
 //
 // Errors: [datadir.ErrLocked], *[datadir.KeyError], *[layout.Damage] (acknowledged data is
 // missing). The directory stays unchanged in all these cases.
@@ -32,14 +32,15 @@ func RotateKey(dir string, from, to []byte) (err error) {
 	found, err := datadir.Inspect(dir, from)
 	if isWrongKey(err) {
 		if _, again := datadir.Inspect(dir, to); again == nil {
-			// A crash may have left what the old key opens.
+			// After a crash the file of run keys may still have a wrap that the old key opens.
 			return errors.Join(ErrSameKey, keyring.Unwrap(dir, to))
 		}
 	}
 	if err != nil {
 		return err
 	}
-	// What a crash left of a data key goes, or Badger does not read the file.
+	// A crash may have left an incomplete data key, with which Badger could not read the file. It
+	// is removed.
 	if err := found.DropUnborn(); err != nil {
 		return err
 	}

@@ -6,9 +6,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The appenders leave out zero values, as proto3 does without presence.
+// The append functions omit zero values, as proto3 does for fields without presence.
 
-// appendTag writes a field's number and wire type; the first fifteen take one byte.
+// appendTag appends the tag of a field: its number and wire type. The tags of fields 1 to 15 take
+// one byte.
 func appendTag(b []byte, num protowire.Number, typ protowire.Type) []byte {
 	if num < 16 {
 		return append(b, byte(num)<<3|byte(typ))
@@ -24,12 +25,12 @@ func appendUint(b []byte, num protowire.Number, v uint64) []byte {
 	return protowire.AppendVarint(b, v)
 }
 
-// appendInt writes an int64 field: negative numbers take ten bytes.
+// appendInt appends an int64 field. Negative numbers take ten bytes.
 func appendInt(b []byte, num protowire.Number, v int64) []byte {
 	return appendUint(b, num, uint64(v))
 }
 
-// appendSint writes a zigzag field.
+// appendSint appends a field in zigzag encoding.
 func appendSint(b []byte, num protowire.Number, v int64) []byte {
 	return appendUint(b, num, protowire.EncodeZigZag(v))
 }
@@ -41,7 +42,8 @@ func appendBool(b []byte, num protowire.Number, v bool) []byte {
 	return appendUint(b, num, 1)
 }
 
-// appendTime writes a fixed64 field: Unix nanoseconds need nine bytes as varint.
+// appendTime appends a time in Unix nanoseconds as fixed64, because it would take nine bytes as a
+// varint.
 func appendTime(b []byte, num protowire.Number, v int64) []byte {
 	if v == 0 {
 		return b
@@ -58,13 +60,14 @@ func appendString(b []byte, num protowire.Number, v string) []byte {
 	return protowire.AppendString(b, v)
 }
 
-// appendPresent writes a text even when it is empty, for fields whose presence has a meaning.
+// appendPresent appends a text even if it is empty. It is for fields whose presence has a meaning.
 func appendPresent(b []byte, num protowire.Number, v string) []byte {
 	b = appendTag(b, num, protowire.BytesType)
 	return protowire.AppendString(b, v)
 }
 
-// appendStrings keeps empty texts: their place in the list counts.
+// appendStrings appends all texts of a list, also the empty ones, so that every text keeps its
+// place in the list.
 func appendStrings(b []byte, num protowire.Number, list []string) []byte {
 	for _, s := range list {
 		b = appendPresent(b, num, s)
@@ -80,7 +83,7 @@ func appendBytes(b []byte, num protowire.Number, v []byte) []byte {
 	return protowire.AppendBytes(b, v)
 }
 
-// appendHash writes a hash, and omits the hash of empty data like a zero value.
+// appendHash appends a hash. It omits the zero value, which stands for the hash of empty data.
 func appendHash(b []byte, num protowire.Number, v *[32]byte) []byte {
 	if *v == ([32]byte{}) {
 		return b
@@ -88,7 +91,7 @@ func appendHash(b []byte, num protowire.Number, v *[32]byte) []byte {
 	return appendBytes(b, num, v[:])
 }
 
-// appendPacked writes a packed repeated field.
+// appendPacked appends a packed repeated field.
 func appendPacked[T unsigned](b []byte, num protowire.Number, vs []T) []byte {
 	if len(vs) == 0 {
 		return b
@@ -100,15 +103,16 @@ func appendPacked[T unsigned](b []byte, num protowire.Number, vs []T) []byte {
 	return shut(b, mark)
 }
 
-// open starts a nested message with one byte kept for its length; shut ends it.
+// open begins a nested message and reserves one byte for its length. The caller must call shut with
+// mark.
 func open(b []byte, num protowire.Number) (out []byte, mark int) {
 	b = appendTag(b, num, protowire.BytesType)
 	b = append(b, 0)
 	return b, len(b)
 }
 
-// shut writes the length of the message that began at mark, moving its bytes
-// up when the length needs more than the one byte kept.
+// shut writes the length of the message that began at mark. If the length needs more than the
+// reserved byte, shut moves the message up.
 func shut(b []byte, mark int) []byte {
 	n := len(b) - mark
 	if n < 0x80 {

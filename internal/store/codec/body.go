@@ -7,34 +7,34 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// bodies are what one input brought and its records may repeat, by the names that
-// the schema's *_of_input fields have. A record that repeats a whole body says so
-// with one flag; a single value is referred to by its place in values, counted
-// from 1.
+// bodies are the values of one input that its records may repeat. The fields have the names that
+// the *_of_input fields have in the schema. A record that repeats a whole body stores one flag
+// instead. A record that repeats a single value stores the value's place in the list of values,
+// counted from 1.
 type bodies struct {
 	artifacts       []machine.ArtifactWrite
 	output          []machine.Part
 	messages        []machine.Message
 	parts, question []machine.Part
 	error           machine.Fault
-	// state, conversations and steps are a fork's.
+	// state, conversations and steps are set for a fork only.
 	state         *machine.State
 	conversations []machine.ConversationCopy
 	steps         []machine.TakenStep
-	// model is what was asked, answer what it answered.
+	// model is the request to a model, answer the model's answer.
 	model  *machine.ModelRequest
 	answer *machine.ModelAnswer
 
-	// What single values refer to.
+	// The values that a reference to a single value can mean.
 	requests []machine.StepRequest
 	result   []byte
 	queued   []machine.QueuedInput
 }
 
-// none is the set of bodies to which an input may refer: the empty one. It is read-only.
+// none is the empty set of bodies, for inputs, which may not refer to anything. It is read-only.
 var none bodies
 
-// bodiesOf finds the bodies of an input; the rule is part of the frozen format.
+// bodiesOf returns the bodies of an input. This function is part of the frozen format.
 func bodiesOf(c machine.Command) bodies {
 	switch c := c.(type) {
 	case machine.Start:
@@ -72,11 +72,11 @@ func bodiesOf(c machine.Command) bodies {
 	return bodies{}
 }
 
-// refMin is the length from which a reference is shorter than the value.
+// refMin is the length in bytes from which a reference is shorter than the value itself.
 const refMin = 4
 
-// ref finds a value among the input's: 1 + its place, 0 = not there. Only one of
-// the three lists is ever filled.
+// ref returns the reference to a value of the input: 1 + its place, or 0 if the input does not have
+// the value. Only one of the three lists is ever filled.
 func (o *bodies) ref(v []byte) uint64 {
 	if len(v) < refMin {
 		return 0
@@ -97,7 +97,7 @@ func (o *bodies) ref(v []byte) uint64 {
 	return 0
 }
 
-// value is the inverse of ref; false for a place that the input does not have.
+// value is the inverse of ref. It returns false for a place that the input does not have.
 func (o *bodies) value(ref uint64) ([]byte, bool) {
 	at := ref - 1
 	switch {
@@ -111,7 +111,8 @@ func (o *bodies) value(ref uint64) ([]byte, bool) {
 	return nil, false
 }
 
-// queuedRef finds parts among the inputs that a fork brings: 1 + their place.
+// queuedRef returns the reference to parts of a queued input of a fork: 1 + its place, or 0 if none
+// has these parts.
 func (o *bodies) queuedRef(parts []machine.Part) uint64 {
 	for i := range o.queued {
 		if sameParts(parts, o.queued[i].Parts) {
@@ -121,7 +122,8 @@ func (o *bodies) queuedRef(parts []machine.Part) uint64 {
 	return 0
 }
 
-// same compares, without reading them when both are the same memory.
+// same reports whether two values that are not empty are equal. It does not read the bytes if both
+// values are the same memory.
 func same(a, b []byte) bool {
 	return len(a) == len(b) && (&a[0] == &b[0] || bytes.Equal(a, b))
 }
@@ -130,7 +132,7 @@ func sameValue(a, b []byte) bool {
 	return len(a) == len(b) && (len(a) == 0 || same(a, b))
 }
 
-// The functions below report whether a record's body is the input's. An empty body never is.
+// The functions below report whether a record's body equals the input's. An empty body never does.
 
 func sameWrites(a, b []machine.ArtifactWrite) bool {
 	return len(a) > 0 && slices.EqualFunc(a, b, func(x, y machine.ArtifactWrite) bool {
@@ -158,7 +160,7 @@ func sameFault(a, b machine.Fault) bool { return a == b && a != (machine.Fault{}
 
 func sameState(a, b *machine.State) bool { return a == b && a != nil }
 
-// A record has the very request and answer of its input.
+// A record repeats a model request or answer only if it points to the same one as the input.
 
 func sameModel(a, b *machine.ModelRequest) bool { return a == b && a != nil }
 

@@ -9,12 +9,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Format is the version byte that every value begins with. Another first byte
-// is a value that this version cannot read.
+// Format is the version byte at the beginning of every value. This version cannot read a value with
+// another first byte, except [FormatSealed].
 const Format = 1
 
-// An entry's value: format, cursor, hash, previous hash, then the hashed bytes.
-// The previous hash stands before them so that what is hashed lies together.
+// The parts of an entry's value: version byte, cursor, hash, previous hash, then the entry's bytes.
+// The previous hash is next to the entry's bytes, so that the hashed bytes are contiguous.
 const (
 	cursorAt = 1
 	hashAt   = cursorAt + 8
@@ -22,9 +22,9 @@ const (
 	entryAt  = prevAt + sha256.Size
 )
 
-// EncodeEntry makes the value of one journal entry with cursor 0 ([SetCursor]
-// gives it its place) and returns the hash of the chain after it:
-// SHA-256(prev ‖ entry bytes). Records must have the seqs first, first+1, ...
+// EncodeEntry returns the value of one journal entry with cursor 0, and the hash of the chain after
+// the entry: SHA-256(prev ‖ entry bytes). [SetCursor] sets the cursor later. The records must have
+// the seqs first, first+1, ...
 func EncodeEntry(prev [32]byte, first uint64, in *machine.Input, records []machine.Record) ([]byte, [32]byte, error) {
 	b, err := entryOf(prev, first, in, records)
 	if err != nil {
@@ -33,15 +33,15 @@ func EncodeEntry(prev [32]byte, first uint64, in *machine.Input, records []machi
 	return b, chained(b, len(b)), nil
 }
 
-// chained writes the hash of the chain after an entry into it, which is over its bytes up to
-// end.
+// chained computes the hash of the chain after an entry, over the bytes up to end, and writes it
+// into the entry's value b.
 func chained(b []byte, end int) [32]byte {
 	hash := sha256.Sum256(b[prevAt:end])
 	copy(b[hashAt:], hash[:])
 	return hash
 }
 
-// entryOf is the value of an entry without its hash.
+// entryOf returns the value of an entry, in which the hash is still missing.
 func entryOf(prev [32]byte, first uint64, in *machine.Input, records []machine.Record) ([]byte, error) {
 	b := make([]byte, entryAt, entryAt+512)
 	b[0] = Format
@@ -66,13 +66,14 @@ func entryOf(prev [32]byte, first uint64, in *machine.Input, records []machine.R
 	return b, nil
 }
 
-// SetCursor writes the entry's place in the order of its namespace into a value
-// made by [EncodeEntry]; the cursor is not part of what is hashed.
+// SetCursor writes the cursor, the entry's place in the order of its namespace, into a value that
+// [EncodeEntry] made. The cursor is not part of the hashed bytes.
 func SetCursor(value []byte, cursor uint64) {
 	binary.BigEndian.PutUint64(value[cursorAt:], cursor)
 }
 
-// EntryCursor is the place of a stored entry, sealed or not, 0 if the value is none.
+// EntryCursor returns the cursor of a stored entry, sealed or not. It returns 0 if the value is not
+// an entry.
 func EntryCursor(value []byte) uint64 {
 	if len(value) < entryAt || value[0] != Format && value[0] != FormatSealed {
 		return 0
@@ -80,8 +81,8 @@ func EntryCursor(value []byte) uint64 {
 	return binary.BigEndian.Uint64(value[cursorAt:])
 }
 
-// DecodeEntry reads a journal value of the named run. It does not compute the
-// hash: [Chained] does.
+// DecodeEntry decodes a journal value of the run with the id run. It does not check the hash;
+// [Chained] does.
 func DecodeEntry(run string, value []byte) (machine.Entry, error) {
 	e := machine.Entry{RunID: run}
 	if err := checkFormat("entry", value, entryAt); err != nil {
@@ -132,7 +133,7 @@ func Chained(value []byte) bool {
 	return bytes.Equal(hash[:], value[hashAt:prevAt])
 }
 
-// checkFormat tells a foreign version from a short value.
+// checkFormat returns an error for a value that is too short or that has another version byte.
 func checkFormat(what string, value []byte, least int) error {
 	if len(value) < least {
 		return fmt.Errorf("%w: %s of %d bytes", ErrCorrupt, what, len(value))

@@ -2,15 +2,15 @@ package codec
 
 import "fmt"
 
-// EntryRef is where an entry stands in its run. Without a run it is a gap: the entry's run
-// was deleted.
+// EntryRef identifies an entry: its run and its first record. If Run is empty, the reference is a
+// gap: the entry's run was deleted.
 type EntryRef struct {
 	Run   string
 	First uint64
 }
 
-// AppendEntryRef adds an entry to the value of a cursor row; nil begins one. The row's
-// key has the cursor of the last.
+// AppendEntryRef appends an entry to the value of a row of cursors. If b is nil, it begins a new
+// value. The row's key contains the cursor of the last entry.
 func AppendEntryRef(b []byte, run string, first uint64) []byte {
 	if b == nil {
 		b = row(64)
@@ -19,14 +19,14 @@ func AppendEntryRef(b []byte, run string, first uint64) []byte {
 	return shut(appendUint(appendString(b, 1, run), 2, first), mark)
 }
 
-// Gap: the entry's run was deleted.
+// Gap reports whether the entry's run was deleted.
 func (p EntryRef) Gap() bool { return p.Run == "" }
 
-// MostGaps bounds the gaps of one row of cursors.
+// MostGaps is the maximum number of gaps in one row of cursors.
 const MostGaps = 1 << 16
 
-// EncodeEntryRefs makes the value of a row of cursors. A gap takes as many bytes as a
-// reference.
+// EncodeEntryRefs returns the value of a row of cursors. A run of adjacent gaps takes as many bytes
+// as one reference.
 func EncodeEntryRefs(places []EntryRef) []byte {
 	var b []byte
 	for i := 0; i < len(places); {
@@ -44,8 +44,8 @@ func EncodeEntryRefs(places []EntryRef) []byte {
 	return b
 }
 
-// DecodeEntryRefs reads a cursor row: the entries in the order of their cursors, which
-// are dense.
+// DecodeEntryRefs decodes a row of cursors. The entries are in the order of their cursors, which
+// have no gaps between them.
 func DecodeEntryRefs(value []byte) ([]EntryRef, error) {
 	if err := checkFormat("cursor row", value, 1); err != nil {
 		return nil, err

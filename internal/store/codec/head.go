@@ -7,12 +7,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// A head's value: format, seq, state. The seq stands in a fixed place because
-// the committer compares it without decoding the rest.
+// The parts of a head's value: version byte, seq, state. The seq has a fixed place, because the
+// committer compares it without decoding the rest.
 const stateAt = 1 + 8
 
-// EncodeHead makes the value of a run's head, or of a checkpoint, with hash as
-// the end of its chain instead of st.PrevHash.
+// EncodeHead returns the value of a run's head or of a checkpoint. The value stores hash as the end
+// of the run's chain, instead of st.PrevHash.
 func EncodeHead(st *machine.State, hash [32]byte) []byte {
 	b := make([]byte, stateAt, stateAt+1024)
 	b[0] = Format
@@ -22,7 +22,7 @@ func EncodeHead(st *machine.State, hash [32]byte) []byte {
 	return appendState(b, &head)
 }
 
-// HeadSeq reads the last seq of a head without the state.
+// HeadSeq returns the last seq of a head without decoding the state.
 func HeadSeq(value []byte) (uint64, error) {
 	if _, ok := Sealed(value); !ok || len(value) < stateAt {
 		if err := checkFormat("head", value, stateAt); err != nil {
@@ -32,11 +32,11 @@ func HeadSeq(value []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(value[1:]), nil
 }
 
-// currentNum is the field of State that names the state visited now.
+// currentNum is the number of the field of State that names the state being visited.
 const currentNum = 21
 
-// HeadCurrent reads the name of the state that a head visits, a part of value, without
-// the rest: lists look at many heads and take few.
+// HeadCurrent returns the name of the state that a head visits, without decoding the rest. The
+// result is a part of value. Lists use it because they examine many heads and return few.
 func HeadCurrent(value []byte) ([]byte, error) {
 	value, err := leftOf("head", value, stateAt)
 	if err != nil {
@@ -54,7 +54,7 @@ func HeadCurrent(value []byte) ([]byte, error) {
 	return nil, s.err
 }
 
-// DecodeHead reads a head or checkpoint. The state holds no part of value.
+// DecodeHead decodes a head or a checkpoint. The state shares no memory with value.
 func DecodeHead(value []byte) (*machine.State, error) {
 	if err := checkFormat("head", value, stateAt); err != nil {
 		return nil, err

@@ -2,10 +2,11 @@ package codec
 
 import "github.com/pawl-dev/pawl/internal/runtime/machine"
 
-// What is left of a run once its values are erased. A field that is not named here is a
-// value, and goes: a new one, too.
+// The functions below return the part of a value that remains readable after the values of its run
+// were erased. They list the fields that remain. Every other field is erased, also a field that is
+// added later.
 
-// leftOfInput is what is left of an input.
+// leftOfInput returns the part of an input that remains after an erasure.
 func leftOfInput(in *machine.Input) machine.Input {
 	return machine.Input{
 		At: in.At, Principal: in.Principal, ID: in.ID, Semantics: in.Semantics, Billed: in.Billed, Command: leftOfCommand(in.Command),
@@ -48,7 +49,7 @@ func leftOfCommand(c machine.Command) machine.Command {
 	return leftOfWork(c)
 }
 
-// leftOfWork is what is left of what executors report.
+// leftOfWork returns the part of an executor's command that remains after an erasure.
 func leftOfWork(c machine.Command) machine.Command {
 	switch c := c.(type) {
 	case machine.CompleteTurn:
@@ -133,7 +134,7 @@ func leftOfBody(b machine.Body) machine.Body {
 	return leftOfReport(b)
 }
 
-// leftOfReport is what is left of the records of what executors reported.
+// leftOfReport returns the part of a record of an executor's report that remains after an erasure.
 func leftOfReport(b machine.Body) machine.Body {
 	switch b := b.(type) {
 	case *machine.TurnCompleted:
@@ -175,7 +176,8 @@ func leftOfReport(b machine.Body) machine.Body {
 	return nil
 }
 
-// leftOfState is what is left of a state: what lists and counts are made of.
+// leftOfState returns the part of a state that remains after an erasure. Lists and counts are
+// computed from it.
 func leftOfState(s *machine.State) *machine.State {
 	if s == nil {
 		return nil
@@ -195,13 +197,14 @@ func leftOfState(s *machine.State) *machine.State {
 	}
 }
 
-// figures are what is left of usage: what was counted.
+// figures returns the part of a usage that remains after an erasure: the numbers, without the
+// model's name.
 func figures(u machine.Usage) machine.Usage {
 	u.Model = ""
 	return u
 }
 
-// uncompensatedOf leaves the codes of errors out.
+// uncompensatedOf returns uncompensated effects without the codes of their errors.
 func uncompensatedOf(list []machine.UncompensatedEffect) []machine.UncompensatedEffect {
 	var out []machine.UncompensatedEffect
 	for _, s := range list {

@@ -6,13 +6,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Mark is the value of rows whose key holds all the information.
+// Mark is the value of a row whose key contains all the information.
 var Mark = []byte{Format}
 
-// row begins a value that size bytes will mostly do for.
+// row begins a value. size is the expected size in bytes.
 func row(size int) []byte { return append(make([]byte, 0, size), Format) }
 
-// decode completes v, of which the caller has filled what the key says.
+// decode decodes a value into v. The caller has already set the fields of v that the key contains.
 func decode[T any](what string, value []byte, v *T, read func(b []byte, v *T) error) error {
 	if err := checkFormat(what, value, 1); err != nil {
 		return err
@@ -20,7 +20,7 @@ func decode[T any](what string, value []byte, v *T, read func(b []byte, v *T) er
 	return read(value[1:], v)
 }
 
-// EncodeDedupe makes the value of an idempotency row.
+// EncodeDedupe returns the value of an idempotency row.
 func EncodeDedupe(d *machine.Dedupe) []byte {
 	stored := *d
 	if d.Scope != machine.PerPrincipal {
@@ -29,24 +29,25 @@ func EncodeDedupe(d *machine.Dedupe) []byte {
 	return appendDedupe(row(64), &stored)
 }
 
-// DecodeDedupe completes key, which names the row, with the stored value.
+// DecodeDedupe returns key, which identifies the row, with the fields of the stored value filled
+// in.
 func DecodeDedupe(key machine.Dedupe, value []byte) (machine.Dedupe, error) {
 	key.BodyHash, key.First, key.Last = [32]byte{}, 0, 0
 	err := decode("idempotency row", value, &key, readDedupe)
 	return key, err
 }
 
-// EncodePackBytes makes the value of a pack by digest.
+// EncodePackBytes returns the value of the row that holds a pack's bytes, under its digest.
 func EncodePackBytes(r *machine.PackRow) []byte {
 	return appendPackBytes(row(16+len(r.Canonical)+len(r.Source)), r)
 }
 
-// DecodePackBytes fills Canonical and Source.
+// DecodePackBytes sets r.Canonical and r.Source from the stored value.
 func DecodePackBytes(r *machine.PackRow, value []byte) error {
 	return decode("pack", value, r, readPackBytes)
 }
 
-// EncodePackName makes the value of a pack's rows by name and by digest.
+// EncodePackName returns the value of a pack's rows by name and by digest.
 func EncodePackName(r *machine.PackRow) []byte { return appendPackName(row(128), r) }
 
 // DecodePackName is the inverse of [EncodePackName].
@@ -55,8 +56,8 @@ func DecodePackName(value []byte) (r machine.PackRow, err error) {
 	return r, err
 }
 
-// EncodeHolder makes the value of the row of a step's outgoing work. For a step without a
-// holder it is [Mark].
+// EncodeHolder returns the value of the row of a step's outgoing work: the worker that holds the
+// step. For a step without a holder the value equals [Mark].
 func EncodeHolder(h machine.StepHolder) []byte { return appendStepHolder(row(48), &h) }
 
 // DecodeHolder is the inverse of [EncodeHolder].
@@ -65,7 +66,7 @@ func DecodeHolder(value []byte) (h machine.StepHolder, err error) {
 	return h, err
 }
 
-// EncodeBlob makes the value of a blob's row; its hash is in the key.
+// EncodeBlob returns the value of a blob's row. The key contains the blob's hash.
 func EncodeBlob(b *machine.Blob) []byte { return appendBlob(row(64), b) }
 
 // DecodeBlob is the inverse of [EncodeBlob].
@@ -74,7 +75,7 @@ func DecodeBlob(value []byte) (b machine.Blob, err error) {
 	return b, err
 }
 
-// EncodeUpload makes the value of an upload's row.
+// EncodeUpload returns the value of an upload's row.
 func EncodeUpload(u *machine.Upload) []byte { return appendUpload(row(48), u) }
 
 // DecodeUpload is the inverse of [EncodeUpload].
@@ -83,53 +84,59 @@ func DecodeUpload(value []byte) (u machine.Upload, err error) {
 	return u, err
 }
 
-// EncodeSubscription makes the value of a subscription's row; its key has the rest.
+// EncodeSubscription returns the value of a subscription's row. The key contains the fields of
+// SubscriptionKey.
 func EncodeSubscription(s *machine.Subscription) []byte { return appendSubscription(row(256), s) }
 
-// DecodeSubscription is the inverse of [EncodeSubscription], less the key.
+// DecodeSubscription is the inverse of [EncodeSubscription]. It does not set SubscriptionKey, which
+// is in the row's key.
 func DecodeSubscription(value []byte) (s machine.Subscription, err error) {
 	err = decode("subscription", value, &s, readSubscription)
 	return s, err
 }
 
-// EncodeDeadLetter makes the value of a dead letter's row; its number is in the key.
+// EncodeDeadLetter returns the value of a dead letter's row. The key contains the letter's number.
 func EncodeDeadLetter(d *machine.DeadLetter) []byte { return appendDeadLetter(row(64+len(d.Body)), d) }
 
-// DecodeDeadLetter is the inverse of [EncodeDeadLetter], less the number.
+// DecodeDeadLetter is the inverse of [EncodeDeadLetter]. It does not set the number, which is in
+// the row's key.
 func DecodeDeadLetter(value []byte) (d machine.DeadLetter, err error) {
 	err = decode("dead letter", value, &d, readDeadLetter)
 	return d, err
 }
 
-// EncodeDeleted makes the value of the row of a deleted run; its id is in the key.
+// EncodeDeleted returns the value of the row of a deleted run. The key contains the run's id.
 func EncodeDeleted(d *machine.Deleted) []byte { return appendDeleted(row(96), d) }
 
-// DecodeDeleted is the inverse of [EncodeDeleted], less the id.
+// DecodeDeleted is the inverse of [EncodeDeleted]. It does not set the run's id, which is in the
+// row's key.
 func DecodeDeleted(value []byte) (d machine.Deleted, err error) {
 	err = decode("deleted run", value, &d, readDeleted)
 	return d, err
 }
 
-// EncodeEffect makes the value of the row of a business key, which is in the key.
+// EncodeEffect returns the value of the row of a business key. The row's key contains the business
+// key.
 func EncodeEffect(e *machine.Effect) []byte { return appendEffect(row(48), e) }
 
-// DecodeEffect is the inverse of [EncodeEffect], less the key.
+// DecodeEffect is the inverse of [EncodeEffect]. It does not set the business key, which is in the
+// row's key.
 func DecodeEffect(value []byte) (e machine.Effect, err error) {
 	err = decode("business key", value, &e, readEffect)
 	return e, err
 }
 
-// EncodeSchedule makes the value of a schedule's row; its id is in the key.
+// EncodeSchedule returns the value of a schedule's row. The key contains the schedule's id.
 func EncodeSchedule(m *machine.ScheduleMark) []byte { return appendScheduleMark(row(96), m) }
 
-// DecodeSchedule is the inverse of [EncodeSchedule], less the id.
+// DecodeSchedule is the inverse of [EncodeSchedule]. It does not set the schedule's id, which is in
+// the row's key.
 func DecodeSchedule(value []byte) (m machine.ScheduleMark, err error) {
 	err = decode("schedule", value, &m, readScheduleMark)
 	return m, err
 }
 
-// EncodeNumber makes the value of rows that hold one number: a seq, a turn, a
-// watermark.
+// EncodeNumber returns the value of a row that contains one number: a seq, a turn or a watermark.
 func EncodeNumber(n uint64) []byte {
 	return binary.BigEndian.AppendUint64(row(9), n)
 }
@@ -142,23 +149,26 @@ func DecodeNumber(value []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(value[1:]), nil
 }
 
-// EncodeErased makes the value of the row of a run whose values were erased. The run's id is in
-// the key.
+// EncodeErased returns the value of the row of a run whose values were erased. The key contains the
+// run's id.
 func EncodeErased(e *machine.Erased) []byte { return appendErased(row(64), e) }
 
-// DecodeErased is the inverse of [EncodeErased], less the id.
+// DecodeErased is the inverse of [EncodeErased]. It does not set the run's id, which is in the
+// row's key.
 func DecodeErased(value []byte) (e machine.Erased, err error) {
 	err = decode("erased run", value, &e, readErased)
 	return e, err
 }
 
-// AccountBytes bounds the value of an account's row: seven figures with their tags.
+// AccountBytes is the maximum size in bytes of the value of an account's row: seven numbers with
+// their tags.
 const AccountBytes = 1 + 7*11
 
-// EncodeAccount makes the value of an account's row; its name is in the key.
+// EncodeAccount returns the value of an account's row. The key contains the account's name.
 func EncodeAccount(r *machine.AccountRow) []byte { return appendAccountRow(row(AccountBytes), r) }
 
-// DecodeAccount is the inverse of [EncodeAccount], less the name.
+// DecodeAccount is the inverse of [EncodeAccount]. It does not set the account's name, which is in
+// the row's key.
 func DecodeAccount(value []byte) (r machine.AccountRow, err error) {
 	err = decode("account", value, &r, readAccountRow)
 	return r, err

@@ -11,12 +11,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// ErrCorrupt is wrapped by every decoding error: the bytes are not what this
-// version writes.
+// ErrCorrupt means that stored bytes are not bytes that this version writes. Every decoding error
+// wraps it.
 var ErrCorrupt = errors.New("stored bytes are corrupt")
 
-// scan walks the fields of one message. The encoding is frozen, so anything that the encoder
-// would not have written is an error: unknown fields, other wire types, numbers out of range.
+// scan iterates over the fields of one message. The encoding is frozen, so that everything that the
+// encoder would not have written is an error: unknown fields, other wire types, numbers out of
+// range.
 //
 //	for s := newScan("part", b); s.next(); { switch s.num { ... default: s.unknown() } }
 type scan struct {
@@ -24,7 +25,8 @@ type scan struct {
 	b    []byte
 	num  protowire.Number
 	typ  protowire.Type
-	// word holds a varint or fixed64, body the bytes of the current field.
+	// word is the value of the current field if it is a varint or a fixed64. body is its bytes
+	// otherwise.
 	word uint64
 	body []byte
 	err  error
@@ -32,7 +34,8 @@ type scan struct {
 
 func newScan(what string, b []byte) *scan { return &scan{what: what, b: b} }
 
-// next reads one field; false at the end or at the first error, kept in s.err.
+// next reads the next field. It returns false at the end and at the first error, which it stores in
+// s.err.
 func (s *scan) next() bool {
 	if s.err != nil || len(s.b) == 0 {
 		return false
@@ -91,7 +94,7 @@ func (s *scan) uint() uint64 {
 	return s.word
 }
 
-// enum reads a number of a closed set 0..last.
+// enum reads a value of an enumeration, which must be between 0 and last.
 func (s *scan) enum(last uint8) uint8 {
 	v := s.uint()
 	if v > uint64(last) {
@@ -126,7 +129,7 @@ func (s *scan) message() []byte {
 	return s.body
 }
 
-// bytes is a part of the scanned buffer, nil when empty.
+// bytes returns a part of the scanned buffer, or nil if the field is empty.
 func (s *scan) bytes() []byte {
 	v := s.message()
 	if len(v) == 0 {
@@ -139,7 +142,7 @@ func (s *scan) string() string {
 	return string(s.message())
 }
 
-// fixed reads bytes of a fixed number: a hash, an id.
+// fixed reads a hash or an id, whose length must be that of to.
 func (s *scan) fixed(to []byte) {
 	if v := s.message(); len(v) == len(to) {
 		copy(to, v)
@@ -148,7 +151,8 @@ func (s *scan) fixed(to []byte) {
 	s.fail("not a value of its length")
 }
 
-// ofInput reads the flag that stands for a body of the input; has = there is one.
+// ofInput reads a flag that means "the same body as in the input". has states whether the input has
+// this body; if it has not, a set flag is an error.
 func (s *scan) ofInput(has bool) bool {
 	on := s.bool()
 	if on && !has {
@@ -157,7 +161,7 @@ func (s *scan) ofInput(has bool) bool {
 	return on && has
 }
 
-// reference reads a ref field and returns the body that it stands for.
+// reference reads a reference and returns the value of the input that it refers to.
 func (s *scan) reference(of *bodies) []byte {
 	v, ok := of.value(s.uint())
 	if !ok {
@@ -166,7 +170,7 @@ func (s *scan) reference(of *bodies) []byte {
 	return v
 }
 
-// queued reads the place of parts among the inputs that a fork brings.
+// queued reads a reference to a queued input of a fork and returns the parts of that input.
 func (s *scan) queued(of *bodies) []machine.Part {
 	ref := s.uint()
 	if ref == 0 || ref > uint64(len(of.queued)) {
@@ -176,12 +180,12 @@ func (s *scan) queued(of *bodies) []machine.Part {
 	return of.queued[ref-1].Parts
 }
 
-// unsigned are the number types whose range may still grow.
+// unsigned lists the number types of fields that [fit] and [packed] decode.
 type unsigned interface {
 	~int | ~uint8 | ~uint16 | ~uint32 | ~uint64
 }
 
-// fit reads a number that must fit its type.
+// fit reads a number. A number that does not fit the type T is an error.
 func fit[T unsigned](s *scan) T {
 	v := s.uint()
 	if n := T(v); n < 0 || uint64(n) != v {

@@ -11,21 +11,24 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/seal"
 )
 
-// FormatSealed is the version byte of a value whose message is sealed under its run's key:
+// FormatSealed is the version byte of a value whose message is encrypted under the key of its run.
+// The message has two parts: a readable copy of the fields that remain after an erasure, and the
+// whole message, encrypted:
 //
-//	... | length (varint) | what is left of it | the message, sealed | slot of the key (8)
+//	version and fixed fields | length (varint) | readable part | encrypted message | slot of the key (8 bytes)
 //
-// where ... is what stands before the message in a value of [Format].
+// The fixed fields are those that come before the message in a value of [Format].
 const FormatSealed = 2
 
 const slotBytes = 8
 
-// Keys finds the keys of runs; [seal.ErrDestroyed].
+// Keys finds the key of a run by its slot. If the key was destroyed, the error is
+// [seal.ErrDestroyed].
 type Keys interface {
 	Key(slot uint64) (*seal.Key, error)
 }
 
-// Sealed reports whether a value is sealed, and where its key is.
+// Sealed reports whether a value is sealed, and returns the slot of its key.
 func Sealed(value []byte) (slot uint64, ok bool) {
 	if len(value) <= slotBytes || value[0] != FormatSealed {
 		return 0, false
@@ -33,8 +36,9 @@ func Sealed(value []byte) (slot uint64, ok bool) {
 	return binary.BigEndian.Uint64(value[len(value)-slotBytes:]), true
 }
 
-// sealValue turns a value of [Format], whose message begins at at, into one of [FormatSealed].
-// left is the readable rest of the message. A change of also is detected as well.
+// sealValue turns plain, a value of [Format] whose message begins at the offset at, into a value of
+// [FormatSealed]. left is the readable part. The encryption also authenticates left and also: a
+// change of either is detected.
 func sealValue(key *seal.Key, plain []byte, at int, left, also []byte) []byte {
 	message := plain[at:]
 	b := make([]byte, at, at+len(left)+len(message)+seal.Overhead+slotBytes+4)
@@ -45,7 +49,8 @@ func sealValue(key *seal.Key, plain []byte, at int, left, also []byte) []byte {
 	return binary.BigEndian.AppendUint64(b, key.Slot)
 }
 
-// cut takes a sealed value apart: the message's rest, which it is sealed with, and it.
+// cut splits a sealed value. left is the readable part of the message, readable is the same part
+// with its length, and sealed is the encrypted message.
 func cut(what string, value []byte, at int) (left, readable, sealed []byte, err error) {
 	if len(value) < at+slotBytes {
 		return nil, nil, nil, fmt.Errorf("%w: sealed %s of %d bytes", ErrCorrupt, what, len(value))
@@ -58,8 +63,8 @@ func cut(what string, value []byte, at int) (left, readable, sealed []byte, err 
 	return left, body[:n], body[n:], nil
 }
 
-// unseal makes a value of [Format] again out of one of [FormatSealed]; erased: out of what
-// is left of it, since its key was destroyed.
+// unseal turns a value of [FormatSealed] back into a value of [Format]. If the key was destroyed,
+// erased is true and plain contains only the readable part.
 func unseal(what string, value []byte, at int, also []byte, keys Keys) (plain []byte, erased bool, err error) {
 	slot, ok := Sealed(value)
 	if !ok {
@@ -87,8 +92,8 @@ func unseal(what string, value []byte, at int, also []byte, keys Keys) (plain []
 	return plain, key == nil, nil
 }
 
-// leftOf is the part of a value of [FormatSealed] that stays readable, as one of [Format];
-// other values are what they are.
+// leftOf returns a sealed value without its sealed part, in [Format]. A value that is not sealed is
+// returned unchanged.
 func leftOf(what string, value []byte, at int) ([]byte, error) {
 	if _, ok := Sealed(value); !ok {
 		return value, nil
@@ -102,16 +107,17 @@ func leftOf(what string, value []byte, at int) ([]byte, error) {
 	return plain, nil
 }
 
-// What a value is sealed with besides its rest: no value opens as one of another kind, and
-// an entry not in another place.
+// alsoHead, alsoID and alsoEntry are authenticated by the encryption but not stored. They prevent a
+// value of one kind from being decrypted as another kind, and an entry from being decrypted at
+// another place of the chain.
 var alsoHead, alsoID = []byte("head"), []byte("id")
 
 func alsoEntry(value []byte) []byte {
 	return append([]byte("entry"), value[prevAt:entryAt]...)
 }
 
-// SealEntry is [EncodeEntry] with what it makes sealed under a key; the hash is over what is
-// stored. plain is the entry as it is before, without its hash.
+// SealEntry is like [EncodeEntry], but it seals the value under a key. The hash covers the stored
+// bytes. plain is the value before it was sealed, without its hash.
 func SealEntry(key *seal.Key, prev [32]byte, first uint64, in *machine.Input, records []machine.Record) (value, plain []byte, hash [32]byte, err error) {
 	if plain, err = entryOf(prev, first, in, records); err != nil {
 		return nil, nil, hash, err
@@ -125,8 +131,8 @@ func SealEntry(key *seal.Key, prev [32]byte, first uint64, in *machine.Input, re
 	return value, plain, chained(value, len(value)-slotBytes), nil
 }
 
-// ReadEntry is [DecodeEntry] for every value. Of an erased run the entry has what is left of
-// it, and says so.
+// ReadEntry is like [DecodeEntry], but it also decodes sealed values. If the run was erased, the
+// entry contains only the readable part and is marked as erased.
 func ReadEntry(run string, value []byte, keys Keys) (machine.Entry, error) {
 	if _, ok := Sealed(value); !ok {
 		return DecodeEntry(run, value)
@@ -143,8 +149,8 @@ func ReadEntry(run string, value []byte, keys Keys) (machine.Entry, error) {
 	return e, err
 }
 
-// OpenEntry is the message of an entry's value as bytes, with a key of the caller's; that of
-// a value that is not sealed is all of it.
+// OpenEntry returns the value of an entry with its message decrypted. keys provides the key. A
+// value that is not sealed is returned unchanged.
 func OpenEntry(value []byte, keys Keys) ([]byte, error) {
 	if _, ok := Sealed(value); !ok || len(value) < entryAt {
 		return value, nil
@@ -153,14 +159,15 @@ func OpenEntry(value []byte, keys Keys) ([]byte, error) {
 	return plain, err
 }
 
-// SealHead seals the value of a head or checkpoint that [EncodeHead] made of the state.
+// SealHead seals value, the value of a head or checkpoint that [EncodeHead] made from st.
 func SealHead(key *seal.Key, value []byte, st *machine.State, hash [32]byte) []byte {
 	left := leftOfState(st)
 	return sealValue(key, value, stateAt, EncodeHead(left, hash)[stateAt:], alsoHead)
 }
 
-// ReadHead is [DecodeHead] for every value. Of an erased run the state has what is left of
-// it, and Erased, of which the caller fills in what it knows.
+// ReadHead is like [DecodeHead], but it also decodes sealed values. If the run was erased, the
+// state contains only the readable part, and Erased is set. The caller then fills in the fields of
+// Erased.
 func ReadHead(value []byte, keys Keys) (*machine.State, error) {
 	slot, ok := Sealed(value)
 	if !ok {
@@ -181,8 +188,8 @@ func ReadHead(value []byte, keys Keys) (*machine.State, error) {
 	return st, nil
 }
 
-// LeftOfHead is what is left of a head's state once its run is erased: all of it where it is
-// not sealed.
+// LeftOfHead returns the part of a head's state that remains after an erasure. If the head is not
+// sealed, it returns the whole state.
 func LeftOfHead(value []byte) (*machine.State, error) {
 	plain, err := leftOf("head", value, stateAt)
 	if err != nil {
@@ -195,14 +202,16 @@ func LeftOfHead(value []byte) (*machine.State, error) {
 	return st, err
 }
 
-// SealDedupe seals the value of an id's row: its hash of a request's body.
+// SealDedupe returns the sealed value of an idempotency row. Only the hash of the request's body is
+// hidden.
 func SealDedupe(key *seal.Key, d *machine.Dedupe) []byte {
 	left := *d
 	left.BodyHash = [32]byte{}
 	return sealValue(key, EncodeDedupe(d), 1, EncodeDedupe(&left)[1:], alsoID)
 }
 
-// ReadDedupe is [DecodeDedupe] for every value; erased: the hash of the body is gone.
+// ReadDedupe is like [DecodeDedupe], but it also decodes sealed values. erased means that the hash
+// of the body is lost because the key was destroyed.
 func ReadDedupe(key machine.Dedupe, value []byte, keys Keys) (d machine.Dedupe, erased bool, err error) {
 	plain, erased, err := unseal("id", value, 1, alsoID, keys)
 	if err != nil {
@@ -212,7 +221,7 @@ func ReadDedupe(key machine.Dedupe, value []byte, keys Keys) (d machine.Dedupe, 
 	return d, erased, err
 }
 
-// LeftOfDedupe is what is left of an id's row once its run is erased.
+// LeftOfDedupe returns the part of an idempotency row that remains after an erasure.
 func LeftOfDedupe(key machine.Dedupe, value []byte) (machine.Dedupe, error) {
 	plain, err := leftOf("id", value, 1)
 	if err != nil {
@@ -221,7 +230,7 @@ func LeftOfDedupe(key machine.Dedupe, value []byte) (machine.Dedupe, error) {
 	return DecodeDedupe(key, plain)
 }
 
-// LeftOfEntry is what is left of an entry once its run is erased.
+// LeftOfEntry returns the part of an entry that remains after an erasure.
 func LeftOfEntry(run string, value []byte) (machine.Entry, error) {
 	if len(value) < entryAt {
 		return machine.Entry{RunID: run}, fmt.Errorf("%w: entry of %d bytes", ErrCorrupt, len(value))

@@ -2,8 +2,8 @@ package codec
 
 import "fmt"
 
-// EntrySpan reads the first seq of an entry and the number of its records, without
-// what is in them.
+// EntrySpan returns the first seq of an entry and the number of its records, without decoding the
+// records.
 func EntrySpan(value []byte) (first uint64, records int, err error) {
 	if value, err = leftOf("entry", value, entryAt); err != nil {
 		return 0, 0, err
@@ -26,7 +26,8 @@ func EntrySpan(value []byte) (first uint64, records int, err error) {
 	return first, records, s.err
 }
 
-// EntryHash returns the hash of the chain after an entry. The caller has checked the format.
+// EntryHash returns the hash of the chain after an entry. The caller must have checked the version
+// byte.
 func EntryHash(value []byte) (hash [32]byte) {
 	copy(hash[:], value[min(hashAt, len(value)):])
 	return hash

@@ -2,8 +2,8 @@ package codec
 
 import "github.com/pawl-dev/pawl/internal/runtime/machine"
 
-// EncodeVersions makes the value of an artifact row: the versions of one artifact that
-// were written since the row before, in order.
+// EncodeVersions returns the value of an artifact row: the versions of one artifact that were
+// written since the previous row, in order.
 func EncodeVersions(versions []machine.ArtifactVersion) []byte {
 	b := row(2 + 16*len(versions))
 	for i := range versions {
@@ -14,7 +14,7 @@ func EncodeVersions(versions []machine.ArtifactVersion) []byte {
 	return b
 }
 
-// DecodeVersions reads an artifact row; the name is in its key.
+// DecodeVersions decodes an artifact row. name is the artifact's name, which is in the row's key.
 func DecodeVersions(name string, value []byte) ([]machine.ArtifactVersion, error) {
 	if err := checkFormat("artifact row", value, 1); err != nil {
 		return nil, err

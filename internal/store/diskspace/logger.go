@@ -9,35 +9,33 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Logger hands Badger's messages to slog. Badger reports a failed sync of the
-// value log only here: the commit itself returns without error, although its
-// large values may be lost. The committer therefore asks syncFailed before it
-// answers a group.
+// Logger passes Badger's messages to slog. It also finds failures in them: Badger reports a failed
+// sync of the value log only in its log, and the commit itself returns no error, although its large
+// values may be lost. The Badger engine therefore checks [Logger.Failure] after each commit.
 //
-// The logger is also the one place where a compaction can be held: Badger calls
-// it before it writes each table.
+// The logger is also the only place at which a compaction can be delayed, because Badger writes a
+// log message before it writes each table.
 type Logger struct {
 	Log *slog.Logger
-	// AwaitSpace returns when the disk has space for a table; nil = no wait.
+	// AwaitSpace waits until the disk has space for a table. If it is nil, compactions do not wait.
 	AwaitSpace func()
-	// Unflushed gets the message that a memtable could not be flushed, unless the channel is
-	// full; nil = the message is dropped. Badger retries the flush for ever, also while it
-	// closes.
+	// Unflushed receives the message that a memtable could not be flushed. If the channel is full
+	// or nil, the message is dropped. Badger retries the flush for ever, also while it closes.
 	Unflushed  chan error
 	syncFailed atomic.Pointer[string]
 }
 
-// unflushed begins that message.
+// unflushed is the beginning of that message.
 const unflushed = "error flushing memtable to disk"
 
-// beforeTable begins the message that Badger logs when it has collected a table
-// and is about to write it.
+// beforeTable is the beginning of the message that Badger logs when it has collected the contents
+// of a table and is about to write it.
 const beforeTable = "[%d] LOG Compact. Added"
 
-// Errorf takes an error of Badger, which may be one that no call returns.
+// Errorf logs an error of Badger. It remembers the errors that no call returns.
 func (l *Logger) Errorf(format string, args ...any) {
-	// Of a value that it cannot read Badger says this, with the key in decimal bytes,
-	// and then one line for each version.
+	// If Badger cannot read a value, it logs this message, with the key in decimal bytes, and then
+	// one line for each version.
 	switch {
 	case strings.HasPrefix(format, "Unable to read: Key"):
 		l.damagedValue(args)
@@ -69,17 +67,18 @@ func (l *Logger) damagedValue(args []any) {
 	l.Log.Error("stored value damaged or missing", "row", kind, "error", cause)
 }
 
-// Warningf takes a warning of Badger.
+// Warningf logs a warning of Badger.
 func (l *Logger) Warningf(format string, args ...any) {
 	l.Log.Warn("badger: " + message(format, args))
 }
 
-// Infof is for developers of the store.
+// Infof logs a message of Badger at the level debug, for developers of the store.
 func (l *Logger) Infof(format string, args ...any) {
 	l.Log.Debug("badger: " + message(format, args))
 }
 
-// Debugf drops the message: there are several for each commit.
+// Debugf logs nothing, because Badger writes several debug messages for each commit. It waits for
+// disk space before Badger writes a table.
 func (l *Logger) Debugf(format string, _ ...any) {
 	if l.AwaitSpace != nil && strings.HasPrefix(format, beforeTable) {
 		l.AwaitSpace()
@@ -90,7 +89,7 @@ func message(format string, args []any) string {
 	return strings.TrimSpace(fmt.Sprintf(format, args...))
 }
 
-// Failure is the sync error that Badger swallowed, nil if there was none.
+// Failure returns the failed sync that Badger reported only in its log, or nil if there was none.
 func (l *Logger) Failure() error {
 	if msg := l.syncFailed.Load(); msg != nil {
 		return fmt.Errorf("badger: %s", *msg)

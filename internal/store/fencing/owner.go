@@ -11,47 +11,48 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// Config of an owner; all is required but Kept.
+// Config configures an owner. All fields except RenewedEpoch are required.
 type Config struct {
-	// Lease is how long a partition stays an owner's without a word of it. It is renewed after
-	// a third of that without a commit.
+	// Lease is how long the partition remains the owner's after its last commit or renewal. If no
+	// commit is made for a third of this time, the owner renews the lease.
 	Lease time.Duration
-	// GracePeriod is how long the database may be away before [Owner.Away] says so, and before
-	// [Acquire] gives up.
+	// GracePeriod is how long the database may be unavailable before [Owner.Away] returns an error,
+	// and before [Acquire] gives up.
 	GracePeriod time.Duration
-	// CloseTimeout is how long an owner that is to end tries to find out about a commit.
+	// CloseTimeout is how long a closing owner tries to find out the outcome of a commit.
 	CloseTimeout time.Duration
-	// RenewedEpoch, if not nil, means that other code renews the lease, under the epoch that
-	// the owner writes there. It is zero while the owner is not sure of its epoch.
+	// RenewedEpoch, if not nil, means that other code renews the lease. The owner stores in it the
+	// epoch under which to renew, or zero while the owner is not sure of its epoch.
 	RenewedEpoch *atomic.Uint64
-	// OnEvent is called with what happens to the owner, in words for a log.
+	// OnEvent is called when the owner's state changes. what describes the event in words for a
+	// log.
 	OnEvent func(what string, err error)
 }
 
-// How long it waits between two tries.
+// The pauses between two attempts.
 const (
 	firstPause = 20 * time.Millisecond
 	lastPause  = time.Second
 	leasePause = 200 * time.Millisecond
 )
 
-// Owner owns a partition. Commits are given to it one after the other, by one goroutine.
+// Owner owns a partition. One goroutine gives it commits, one after the other.
 type Owner[G any] struct {
 	server Server[G]
 	cfg    Config
 
 	commits chan commit[G]
 	ended   chan struct{}
-	// closing is closed when it is to end; the first to wait for a commit after that gives up
-	// after Leave.
+	// closing is closed when the owner is to close. closeDeadline is then the time at which a
+	// waiting commit gives up.
 	closing       chan struct{}
 	closeOnce     sync.Once
 	closeDeadline time.Time
 
-	// epoch belongs to the goroutine.
+	// epoch is used only by the owner's goroutine.
 	epoch uint64
 	last  atomic.Uint64
-	// moved is closed when last rises; nil = no waiter.
+	// moved is closed when last rises. It is nil if nobody waits for that.
 	moving sync.Mutex
 	moved  chan struct{}
 	away   atomic.Pointer[AwayError]
@@ -66,8 +67,9 @@ type commit[G any] struct {
 	done   func(kv.Result)
 }
 
-// Acquire takes over a partition. It waits until the lease of the present owner has ended,
-// unless other code manages leases. Errors: *[HeldError], *[FinalError], *[AwayError].
+// Acquire takes over a partition. It waits until the lease of the present owner has ended. If other
+// code renews the leases (Config.RenewedEpoch), Acquire does not wait and returns a *[HeldError].
+// Errors: *[HeldError], *[FinalError], *[AwayError].
 func Acquire[G any](server Server[G], cfg Config) (*Owner[G], error) {
 	o := &Owner[G]{
 		server: server, cfg: cfg,
@@ -83,7 +85,7 @@ func Acquire[G any](server Server[G], cfg Config) (*Owner[G], error) {
 	return o, nil
 }
 
-// first takes the partition for the first time.
+// first acquires the partition for the first time.
 func (o *Owner[G]) first() (State, error) {
 	begin, pause := time.Now(), firstPause
 	var held State
@@ -118,12 +120,11 @@ func isFinal(err error) bool {
 	return ok
 }
 
-// Last is the number of the newest group that is stored. It is asked while no commit is under
-// way.
+// Last returns the number of the newest stored group. Call it only while no commit is running.
 func (o *Owner[G]) Last() uint64 { return o.last.Load() }
 
-// Commit stores the next group and calls done once. While the database is unavailable it
-// retries. After any outcome other than stored the owner stores no more groups.
+// Commit stores the next group and calls done once. While the database is unavailable, Commit
+// retries. After any outcome other than stored, the owner stores no more groups.
 func (o *Owner[G]) Commit(number uint64, group G, done func(kv.Result)) {
 	select {
 	case o.commits <- commit[G]{number, group, done}:
@@ -132,7 +133,7 @@ func (o *Owner[G]) Commit(number uint64, group G, done func(kv.Result)) {
 	}
 }
 
-// failure is why it has ended.
+// failure returns the reason why the owner has ended.
 func (o *Owner[G]) failure() error {
 	select {
 	case <-o.failed:
@@ -144,7 +145,8 @@ func (o *Owner[G]) failure() error {
 
 var errClosed = errors.New("the partition was given back")
 
-// Away is why the database cannot be reached for longer than it is waited for, else nil.
+// Away returns an error if the database has been unavailable for longer than GracePeriod, otherwise
+// nil.
 func (o *Owner[G]) Away() error {
 	if away := o.away.Load(); away != nil && time.Since(away.Since) >= o.cfg.GracePeriod {
 		return away
@@ -156,7 +158,8 @@ func (o *Owner[G]) Away() error {
 // returns the reason.
 func (o *Owner[G]) Failed() <-chan struct{} { return o.failed }
 
-// Err is why it failed: *[FencedError], *[DataLossError], *[FinalError]; nil: it did not.
+// Err returns the reason why the owner failed: *[FencedError], *[DataLossError] or *[FinalError].
+// It returns nil if the owner has not failed.
 func (o *Owner[G]) Err() error {
 	select {
 	case <-o.failed:
@@ -166,7 +169,8 @@ func (o *Owner[G]) Err() error {
 	}
 }
 
-// BeginClose has it give up sooner what it cannot find out.
+// BeginClose starts the CloseTimeout, after which the owner stops trying to find out the outcome of
+// a commit.
 func (o *Owner[G]) BeginClose() {
 	o.closeOnce.Do(func() {
 		o.closeDeadline = time.Now().Add(o.cfg.CloseTimeout)
@@ -174,7 +178,8 @@ func (o *Owner[G]) BeginClose() {
 	})
 }
 
-// Close gives the partition back, so that the next owner need not wait. No commit is under way.
+// Close gives the partition back, so that the next owner need not wait for the end of the lease. No
+// commit may be running.
 func (o *Owner[G]) Close() error {
 	o.BeginClose()
 	close(o.commits)
@@ -182,13 +187,14 @@ func (o *Owner[G]) Close() error {
 	return nil
 }
 
-// setEpoch continues under an epoch, and publishes it for the code that renews the lease.
+// setEpoch sets the owner's epoch and publishes it for the code that renews the lease.
 func (o *Owner[G]) setEpoch(epoch uint64) {
 	o.epoch = epoch
 	o.publishEpoch(epoch)
 }
 
-// publishEpoch says under which epoch the lease is to be renewed; zero: under none.
+// publishEpoch publishes the epoch under which other code renews the lease. Zero means that it must
+// not renew the lease.
 func (o *Owner[G]) publishEpoch(epoch uint64) {
 	if o.cfg.RenewedEpoch != nil {
 		o.cfg.RenewedEpoch.Store(epoch)
@@ -222,14 +228,14 @@ func (o *Owner[G]) run() {
 	o.refuse()
 }
 
-// refuse answers all calls after the failure, until the end.
+// refuse answers all commits after a failure, until the owner is closed.
 func (o *Owner[G]) refuse() {
 	for c := range o.commits {
 		c.done(kv.Result{Outcome: kv.NotStored, Err: o.cause})
 	}
 }
 
-// release ends the lease; if that fails it ends by itself.
+// release ends the lease. If that fails, the lease expires by itself.
 func (o *Owner[G]) release() {
 	if o.away.Load() != nil {
 		return
@@ -239,7 +245,7 @@ func (o *Owner[G]) release() {
 	}
 }
 
-// store sends a group until it is known what became of it.
+// store sends a group again and again until its outcome is known.
 func (o *Owner[G]) store(c commit[G]) kv.Result {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		err := o.server.Commit(o.epoch, c.number, c.group)
@@ -276,8 +282,9 @@ func (o *Owner[G]) stored(number uint64) kv.Result {
 	return kv.Result{Outcome: kv.Stored}
 }
 
-// WaitStored waits until a group that a reader met is known to be stored. The database shows what a
-// standby does not have where a wait for it was broken off: a failover would take that back.
+// WaitStored waits until a group that a reader has seen is known to be stored. The database may
+// already show a group that a standby does not have, if the wait for the standby was interrupted. A
+// failover would undo that group.
 func (o *Owner[G]) WaitStored(ctx context.Context, number uint64) error {
 	for {
 		o.moving.Lock()
@@ -311,8 +318,9 @@ func (o *Owner[G]) renew() {
 	}
 }
 
-// reacquire takes the partition with the next epoch, which fences what may be under way, and
-// says what is there: group upTo, or the newest that was acknowledged. An error is for good.
+// reacquire takes the partition under the next epoch, which fences every statement that may still
+// be running. It returns the state that it found: the newest group is either upTo or the newest
+// acknowledged one. An error of reacquire is permanent.
 func (o *Owner[G]) reacquire(cause error, upTo uint64) (State, error) {
 	o.cfg.OnEvent("partition reacquired", cause)
 	o.markUnavailable(cause)
@@ -338,7 +346,8 @@ func (o *Owner[G]) reacquire(cause error, upTo uint64) (State, error) {
 	}
 }
 
-// markUnavailable remembers the last error of the database and since when it stores no groups.
+// markUnavailable stores the last error of the database, and the time since which the owner stores
+// no groups.
 func (o *Owner[G]) markUnavailable(err error) {
 	since := time.Now()
 	if away := o.away.Load(); away != nil {
@@ -347,7 +356,7 @@ func (o *Owner[G]) markUnavailable(err error) {
 	o.away.Store(&AwayError{since, err})
 }
 
-// wait pauses; false: it is to end, and has waited long enough.
+// wait waits for a pause. It returns false if the owner is closing and the deadline has passed.
 func (o *Owner[G]) wait(pause time.Duration) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()

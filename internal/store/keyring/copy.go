@@ -10,12 +10,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/datadir"
 )
 
-// ErrForeign: the file that is there has the keys of another store.
+// ErrForeign means that the existing file has the keys of another store.
 var ErrForeign = errors.New("it has the keys of another store")
 
-// Copy copies a file of keys into a directory, synced; false: there is no file. The file must
-// not change during the call. An existing copy is overwritten in place, slot by slot, so that
-// destroyed keys are destroyed in the copy as well, and a crash leaves each slot old or new.
+// Copy copies a file of keys into a directory and syncs it. It returns false if the file does not
+// exist. The file must not change during the call. Copy overwrites an existing copy in place, slot
+// by slot. Keys that were destroyed are therefore destroyed in the copy as well, and after a crash
+// each slot is either old or new.
 func Copy(file, dir string) (copied bool, err error) {
 	data, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
@@ -27,7 +28,8 @@ func Copy(file, dir string) (copied bool, err error) {
 	return copyInto(data, dir)
 }
 
-// CopyTo is [Copy] of what the ring has; no key is made or destroyed meanwhile.
+// CopyTo is like [Copy], but it copies the keys of an open ring. No key is made or destroyed during
+// the call.
 func (r *Ring) CopyTo(dir string) (copied bool, err error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -63,7 +65,7 @@ func copyInto(data []byte, dir string) (copied bool, err error) {
 	return true, errors.Join(err, to.Sync())
 }
 
-// place makes a file that has its name only when it is whole and on disk.
+// place creates a file. The file gets its name only when it is complete and synced.
 func place(path string, data []byte) error {
 	file, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
@@ -76,8 +78,8 @@ func place(path string, data []byte) error {
 	return errors.Join(os.Rename(path+".new", path), datadir.SyncDir(filepath.Dir(path)))
 }
 
-// Rewrap wraps the key of a directory's file under a second master key. Both keys open it until
-// Unwrap removes one. Without a file it returns nil.
+// Rewrap wraps the key of a directory's file also under a second master key. Both master keys open
+// the file until [Unwrap] removes one of them. If the directory has no file, Rewrap returns nil.
 func Rewrap(dir string, from, to []byte) error {
 	return change(dir, func(h *header) (place int, wrap []byte, err error) {
 		key, at, err := h.unwrap(from)
@@ -89,7 +91,8 @@ func Rewrap(dir string, from, to []byte) error {
 	})
 }
 
-// Unwrap writes over what opens the file under a master key, if another one does too.
+// Unwrap removes every wrap of the file's key except the one under the master key kept. If kept
+// does not open the file, Unwrap changes nothing and returns an error.
 func Unwrap(dir string, kept []byte) error {
 	return change(dir, func(h *header) (int, []byte, error) {
 		_, at, err := h.unwrap(kept)
@@ -97,7 +100,7 @@ func Unwrap(dir string, kept []byte) error {
 	})
 }
 
-// change writes one of the two places of the file's key, synced.
+// change writes one of the two wraps of the file's key and syncs the file.
 func change(dir string, to func(h *header) (place int, wrap []byte, err error)) (err error) {
 	file, err := os.OpenFile(filepath.Join(dir, Name), os.O_RDWR, 0o600)
 	if errors.Is(err, os.ErrNotExist) {

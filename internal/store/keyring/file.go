@@ -23,8 +23,8 @@ import (
 //	two wraps of the file's own key, each sealed(60) | CRC-32C(4), in an encrypted directory
 //	slots from slotsAt on, each state(1) | at(8) | secret(60) | CRC-32C(4) | 0...
 //
-// A secret is the key, and 28 zero bytes behind it; in an encrypted directory it is sealed
-// under the file's key. A destroyed slot has zeros there.
+// In a directory without encryption a secret is the key, followed by 28 zero bytes. In an encrypted
+// directory it is the key sealed under the file's key. In a destroyed slot it is all zeros.
 const Name = datadir.RunKeysName
 
 const (
@@ -37,13 +37,13 @@ const (
 	wrapSize = 64
 	slotsAt  = 512
 
-	// slotBytes divides a sector, so that no slot lies in two.
+	// slotBytes divides the size of a sector, so that no slot crosses a sector boundary.
 	slotBytes  = 128
 	secretAt   = 9
 	secretSize = seal.KeySize + sealing
 	slotCRCAt  = secretAt + secretSize
 
-	// sealing adds a nonce and a tag.
+	// sealing is the number of bytes that sealing adds: a nonce and a tag.
 	sealing = 12 + 16
 
 	modePlain  = 1
@@ -59,7 +59,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 type header struct {
 	id     [16]byte
 	sealed bool
-	// wraps are the places of the file's key, each under a master key or empty.
+	// wraps are two places for the file's key. Each holds the key wrapped under a master key, or is
+	// empty.
 	wraps [2][]byte
 }
 
@@ -84,7 +85,7 @@ func (h *header) encode() []byte {
 	return b
 }
 
-// encodeWrap is one place of the file's key; nil empties it.
+// encodeWrap returns the bytes of one place for the file's key. nil makes the place empty.
 func encodeWrap(wrap []byte) []byte {
 	b := make([]byte, wrapSize)
 	if len(wrap) > 0 {
@@ -94,7 +95,7 @@ func encodeWrap(wrap []byte) []byte {
 	return b
 }
 
-// readHeader reads what a file of keys begins with.
+// readHeader reads the header of a file of keys.
 func readHeader(file io.ReaderAt) (header, error) {
 	b := make([]byte, slotsAt)
 	n, err := file.ReadAt(b, 0)
@@ -126,8 +127,8 @@ func decodeHeader(b []byte) (h header, err error) {
 	return h, nil
 }
 
-// unwrap finds the file's key under a master key, and the place where it is;
-// *[datadir.KeyError].
+// unwrap returns the file's key and the place of its wrap under the master key. If no wrap opens,
+// the error is a *[datadir.KeyError].
 func (h *header) unwrap(master []byte) (key []byte, place int, err error) {
 	for i, wrap := range h.wraps {
 		if wrap == nil {
@@ -140,7 +141,7 @@ func (h *header) unwrap(master []byte) (key []byte, place int, err error) {
 	return nil, 0, &datadir.KeyError{Reason: datadir.KeyWrong, Detail: Name + " is under another key, or its header is damaged"}
 }
 
-// masterOf is the key that a directory's master key hides the file's key under.
+// masterOf derives, from a directory's master key, the key under which the file's key is wrapped.
 func masterOf(master []byte) []byte {
 	mac := hmac.New(sha256.New, master)
 	mac.Write([]byte("pawl run keys"))
@@ -163,7 +164,7 @@ func unsealed(key, sealed []byte) ([]byte, error) {
 	return aead.Open(nil, nil, sealed, nil)
 }
 
-// gcm puts a random nonce before what it seals.
+// gcm returns a cipher that puts a random nonce before the sealed bytes.
 func gcm(key []byte) (cipher.AEAD, error) {
 	block, err := aes.NewCipher(key)
 	if err != nil {
@@ -172,7 +173,7 @@ func gcm(key []byte) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// encodeSlot is a slot as it lies in the file.
+// encodeSlot returns the bytes of a slot as they are stored in the file.
 func encodeSlot(state byte, at int64, secret []byte) []byte {
 	b := make([]byte, slotBytes)
 	b[0] = state
@@ -182,7 +183,7 @@ func encodeSlot(state byte, at int64, secret []byte) []byte {
 	return b
 }
 
-// readSlot is the inverse; ok is false for bytes that are no slot.
+// readSlot is the inverse of encodeSlot. ok is false if the bytes are not a valid slot.
 func readSlot(b []byte) (state byte, at int64, secret []byte, ok bool) {
 	if binary.BigEndian.Uint32(b[slotCRCAt:]) != crc32.Checksum(b[:slotCRCAt], castagnoli) {
 		return 0, 0, nil, false

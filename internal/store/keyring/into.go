@@ -7,12 +7,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/seal"
 )
 
-// ErrThere: the medium that keys are to be put into has some.
+// ErrThere means that the medium into which keys are to be copied already has keys.
 var ErrThere = errors.New("there are keys of runs already")
 
-// Into copies the ring to another medium, which must be empty and unused: the same id, and each
-// slot as it is here, under the key master or unencrypted. Without keys it writes no file. No
-// key may be taken or destroyed during the call. Errors: [ErrThere].
+// Into copies the ring to another medium, which must be empty and unused. The copy has the same id
+// and the same slots. They are sealed under the master key master, or stored in plain text if
+// master is empty. If the ring has no keys, Into writes no file. No key may be taken or destroyed
+// during the call. Errors: [ErrThere].
 func (r *Ring) Into(to Medium, master []byte) error {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -49,7 +50,8 @@ func onlyIf(is bool, err error) error {
 	return nil
 }
 
-// rewrapSlots are slots as they are, sealed under another key of a file or under none.
+// rewrapSlots returns the bytes of slots, with their secrets sealed under key, or in plain text if
+// key is nil.
 func (r *Ring) rewrapSlots(from, end uint64, key []byte) (b []byte, err error) {
 	for slot := from; slot < end && err == nil; slot++ {
 		raw := make([]byte, slotBytes)
@@ -65,7 +67,8 @@ func (r *Ring) rewrapSlots(from, end uint64, key []byte) (b []byte, err error) {
 	return b, err
 }
 
-// underAnother is the slot of a key. One that does not open is a slot that is damaged.
+// underAnother returns the bytes of the slot of a key, sealed under another key. For a secret that
+// cannot be opened it returns a damaged slot.
 func (r *Ring) underAnother(secret, key []byte) ([]byte, error) {
 	if r.fileKey == nil {
 		secret = secret[:seal.KeySize]

@@ -9,32 +9,33 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/datadir"
 )
 
-// Medium is where the bytes of one file of keys lie: a file of a directory, or what an engine
-// has instead. It is written by one ring, by one call at a time.
+// Medium stores the bytes of one file of keys: in a file of a directory, or in another place of the
+// engine. Only one ring writes to it, with one call at a time.
 type Medium interface {
-	// ReaderAt reads what was written, as a file does. Reads go on at once, but not during a
-	// write.
+	// ReaderAt reads the stored bytes like a file. Several reads may run at once, but none runs
+	// during a write.
 	io.ReaderAt
-	// Size returns the number of bytes; false: the medium was not created yet.
+	// Size returns the number of stored bytes. It returns false if the medium was not created yet.
 	Size() (bytes int64, there bool, err error)
-	// Create makes it of its header, which is there whole, for good, or not at all.
+	// Create creates the medium with its header. After a crash the header is either completely and
+	// durably stored, or the medium does not exist.
 	Create(header []byte) error
-	// Write writes over what is there, or at its end, and returns when no crash takes it away
-	// any more: never only a part of a slot. what names it in errors and to tests. A write that
-	// failed may have happened.
+	// Write writes b at the offset at, over existing bytes or at the end. It returns when the bytes
+	// are durable. A crash never leaves only a part of a slot. what is a name of the write for
+	// errors and tests. A write that failed may have taken effect.
 	Write(what string, b []byte, at int64) error
 	Close() error
 }
 
-// inFile is a file of a directory.
+// inFile is a Medium in a file of a directory.
 type inFile struct {
 	dir  string
 	step func(what string) error
-	// file is nil until it is made.
+	// file is nil until the file is created.
 	file *os.File
 }
 
-// InFile is the file of a directory, there or not.
+// InFile returns the Medium of a directory's file, whether or not the file exists.
 func InFile(dir string) (Medium, error) { return openFile(dir, nil) }
 
 func openFile(dir string, step func(what string) error) (*inFile, error) {
@@ -48,10 +49,10 @@ func openFile(dir string, step func(what string) error) (*inFile, error) {
 	return &inFile{dir: dir, step: step, file: file}, nil
 }
 
-// ReadAt is that of the file.
+// ReadAt reads from the file.
 func (f *inFile) ReadAt(b []byte, at int64) (int, error) { return f.file.ReadAt(b, at) }
 
-// Size is that of the file.
+// Size returns the size of the file.
 func (f *inFile) Size() (bytes int64, there bool, err error) {
 	if f.file == nil {
 		return 0, false, nil
@@ -63,8 +64,8 @@ func (f *inFile) Size() (bytes int64, there bool, err error) {
 	return info.Size(), true, nil
 }
 
-// Create writes the header under another name first: the file is there with a header, or
-// it is not there.
+// Create writes the header into a file with another name and then renames that file. Therefore the
+// file exists only with a complete header.
 func (f *inFile) Create(header []byte) error {
 	path := filepath.Join(f.dir, Name)
 	file, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
@@ -81,7 +82,7 @@ func (f *inFile) Create(header []byte) error {
 	return nil
 }
 
-// Write writes and syncs.
+// Write writes to the file and syncs it.
 func (f *inFile) Write(what string, b []byte, at int64) error {
 	return f.written(f.file, what, b, at)
 }
@@ -99,7 +100,7 @@ func (f *inFile) written(file *os.File, what string, b []byte, at int64) error {
 	return file.Sync()
 }
 
-// Close closes the file, if there is one.
+// Close closes the file if it exists.
 func (f *inFile) Close() error {
 	if f.file == nil {
 		return nil

@@ -12,13 +12,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/seal"
 )
 
-// grow is how many keys are made, and synced, at once.
+// grow is the number of keys that are made and synced at once.
 const grow = 64
 
-// GrowBytes is what growing takes of the disk, bytes.
+// GrowBytes is the number of bytes on disk that one growth takes at most.
 const GrowBytes = grow*slotBytes + slotsAt
 
-// keptKeys bounds the keys that are remembered as they are used.
+// keptKeys is the maximum number of keys that the ring caches in memory.
 const keptKeys = 4096
 
 // Ring is the open file of keys of one store. Safe for concurrent use.
@@ -27,24 +27,24 @@ type Ring struct {
 	master []byte
 
 	mu sync.RWMutex
-	// there: the file was made, and is open.
+	// there means that the file exists and is open.
 	there, closed bool
 	head          header
 	// fileKey seals the slots of an encrypted directory.
 	fileKey []byte
 	// slots is the number of slots in the file; the last fresh of them are unused.
 	slots, fresh uint64
-	// spare are slots that were given back: no value was stored under them.
+	// spare are slots that were returned, because no value was stored under their keys.
 	spare []uint64
 	kept  map[uint64]*seal.Key
-	// doomed are slots whose keys are no longer handed out.
+	// doomed are the slots whose keys are not handed out any more.
 	doomed map[uint64]bool
 }
 
-// Open opens the file of a directory if it exists. master is the key of an encrypted directory.
-// step is called before each write and each sync, and may fail it, for tests of crashes.
-// Errors: *[layout.Damage]; *[datadir.KeyError] where the file is under another key, or
-// unencrypted.
+// Open opens the file of keys of a directory if it exists. master is the master key of an encrypted
+// directory. step is called before each write and each sync. An error of step makes that write
+// fail, for tests of crashes. Errors: *[layout.Damage]; *[datadir.KeyError] if the file is
+// encrypted under another key, or unencrypted.
 func Open(dir string, master []byte, step func(what string) error) (*Ring, error) {
 	medium, err := openFile(dir, step)
 	if err != nil {
@@ -53,8 +53,8 @@ func Open(dir string, master []byte, step func(what string) error) (*Ring, error
 	return On(medium, master)
 }
 
-// On opens what a medium has, which is the ring's from then on: it closes it, at once where
-// there is an error. The errors are those of [Open].
+// On opens the ring that is stored in a medium. The ring owns the medium from then on and closes
+// it. On an error, On closes the medium before it returns. The errors are those of [Open].
 func On(medium Medium, master []byte) (*Ring, error) {
 	r := &Ring{medium: medium, master: master, kept: map[uint64]*seal.Key{}, doomed: map[uint64]bool{}}
 	if err := r.read(); err != nil {
@@ -80,7 +80,7 @@ func (r *Ring) read() error {
 	return nil
 }
 
-// unlock finds the file's key.
+// unlock finds the file's key, with which the slots of an encrypted directory are sealed.
 func (r *Ring) unlock(h *header) error {
 	switch {
 	case h.sealed && len(r.master) == 0:
@@ -95,14 +95,14 @@ func (r *Ring) unlock(h *header) error {
 	return err
 }
 
-// ID names the file; false: there is none.
+// ID returns the id of the file of keys. It returns false if the file does not exist.
 func (r *Ring) ID() (id [16]byte, ok bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.head.id, r.there
 }
 
-// Begin makes the file, synced, unless it is there.
+// Begin creates the file and syncs it, unless it exists.
 func (r *Ring) Begin() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -120,7 +120,8 @@ func (r *Ring) Begin() error {
 	return nil
 }
 
-// headerOf is that of a new file, and the key that seals its slots under a master key.
+// headerOf returns the header of a new file, and the key that seals its slots. The key is nil if
+// master is empty.
 func headerOf(master []byte) (h header, key []byte, err error) {
 	if h, err = newHeader(len(master) > 0); err != nil || !h.sealed {
 		return h, nil, err
@@ -133,7 +134,7 @@ func headerOf(master []byte) (h header, key []byte, err error) {
 	return h, key, err
 }
 
-// Take hands out an unused key, synced. The file must exist.
+// Take returns an unused key, which is already synced. The file must exist.
 func (r *Ring) Take() (*seal.Key, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -157,7 +158,7 @@ func (r *Ring) Take() (*seal.Key, error) {
 	return key, nil
 }
 
-// Return takes back a key under which no value was stored.
+// Return gives back a key under which no value was stored, so that another run can use it.
 func (r *Ring) Return(slot uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -188,7 +189,7 @@ func (r *Ring) make() error {
 	return nil
 }
 
-// newSlot is that of a key, sealed unless key is nil.
+// newSlot encodes the slot of a run's secret. If key is not nil, the secret is sealed under it.
 func newSlot(secret, key []byte) (_ []byte, err error) {
 	if key != nil {
 		if secret, err = sealedUnder(key, secret); err != nil {
@@ -198,7 +199,8 @@ func newSlot(secret, key []byte) (_ []byte, err error) {
 	return encodeSlot(slotKey, 0, secret), nil
 }
 
-// Key is that of a slot; [seal.ErrDestroyed], *[layout.Damage].
+// Key returns the key of a slot. If the key was destroyed, the error is [seal.ErrDestroyed]. If the
+// slot is missing or changed, it is a *[layout.Damage].
 func (r *Ring) Key(slot uint64) (*seal.Key, error) {
 	r.mu.RLock()
 	key, doomed := r.kept[slot], r.doomed[slot]
@@ -221,15 +223,15 @@ func (r *Ring) Key(slot uint64) (*seal.Key, error) {
 	return key, err
 }
 
-// Last returns the key of a slot, even after [Ring.Doom], to the code that removes the rows
-// that it seals.
+// Last returns the key of a slot even after [Ring.Doom]. Only the code that removes the rows under
+// this key uses it.
 func (r *Ring) Last(slot uint64) (*seal.Key, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.load(slot)
 }
 
-// keep remembers a key; when there are many, others are forgotten first.
+// keep caches a key. If the cache is full, keep empties it first.
 func (r *Ring) keep(key *seal.Key) {
 	if len(r.kept) >= keptKeys {
 		clear(r.kept)
@@ -237,7 +239,7 @@ func (r *Ring) keep(key *seal.Key) {
 	r.kept[key.Slot] = key
 }
 
-// load reads a slot.
+// load reads the key of a slot.
 func (r *Ring) load(slot uint64) (*seal.Key, error) {
 	if !r.there || slot == 0 || slot > r.slots {
 		return nil, layout.Damaged(Name, "key %d of a run is missing: it has %d", slot, r.slots)
@@ -263,7 +265,7 @@ func (r *Ring) load(slot uint64) (*seal.Key, error) {
 	return seal.NewKey(slot, [seal.KeySize]byte(plain))
 }
 
-// Doom stops handing out the key of a slot.
+// Doom makes [Ring.Key] refuse the key of a slot from now on. The key itself still exists.
 func (r *Ring) Doom(slot uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -271,8 +273,8 @@ func (r *Ring) Doom(slot uint64) {
 	delete(r.kept, slot)
 }
 
-// Destroy writes over the key of a slot, synced; at is when, Unix nanoseconds. A slot that is
-// destroyed stays as it is. One that the file does not have is none.
+// Destroy overwrites the key of a slot and syncs. at is the present time in Unix nanoseconds.
+// Destroy does nothing if the slot was destroyed before, or if the file does not have it.
 func (r *Ring) Destroy(slot uint64, at int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -289,7 +291,8 @@ func (r *Ring) Destroy(slot uint64, at int64) error {
 	return nil
 }
 
-// DestroyedAt is when a slot was destroyed, Unix nanoseconds; 0 = it was not.
+// DestroyedAt returns when the key of a slot was destroyed, in Unix nanoseconds, or 0 if it was
+// not.
 func (r *Ring) DestroyedAt(slot uint64) int64 {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -306,7 +309,7 @@ func (r *Ring) DestroyedAt(slot uint64) int64 {
 	return 0
 }
 
-// Slots is how many keys were made.
+// Slots returns the number of keys that were made.
 func (r *Ring) Slots() uint64 {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// ReadAccount reads an account's row.
+// ReadAccount decodes an account's row.
 func ReadAccount(key, value []byte) (machine.AccountRow, error) {
 	ns, name, err := RunOf(key)
 	if err != nil {
@@ -17,7 +17,7 @@ func ReadAccount(key, value []byte) (machine.AccountRow, error) {
 	return row, err
 }
 
-// Accounts reads the rows of all accounts.
+// Accounts returns the rows of all accounts.
 func Accounts(txn *Txn) ([]machine.AccountRow, error) {
 	var rows []machine.AccountRow
 	it := txn.Scan(kv.Range{Prefix: []byte{KindAccount}})
@@ -36,8 +36,8 @@ func Accounts(txn *Txn) ([]machine.AccountRow, error) {
 	return rows, nil
 }
 
-// charges adds the batch's changes to the rows of accounts. Many runs share a row, so the
-// committer, the only writer, computes its value.
+// charges adds the batch's changes to the rows of accounts. Many runs share such a row, so that its
+// new value is computed by the committer, which is the only writer.
 func (w *Made) charges(batch *machine.Batch) {
 	for _, c := range batch.Charged {
 		key := w.set(AccountKey(w.keys, w.Ns, c.After.Account), nil)
@@ -45,7 +45,8 @@ func (w *Made) charges(batch *machine.Batch) {
 	}
 }
 
-// ReleaseAccounts are the ops of a run that goes: what it had of accounts is no run's.
+// ReleaseAccounts returns the ops that settle the charges of a run that is being deleted, so that
+// no account keeps a reservation for it.
 func ReleaseAccounts(st *machine.State) []Op {
 	if st.Imported {
 		return nil
@@ -71,11 +72,11 @@ func mergeAccount(key []byte, change func(*machine.AccountRow)) Op {
 	}}
 }
 
-// Merges: the value is made of the stored one, see [Op.Merge].
+// Merges reports whether the op computes its value from the stored one; see [Op.Merge].
 func (o *Op) Merges() bool { return o.merge != nil }
 
-// Merge makes the value of a row that many batches change; lookup reads it as the batch
-// before leaves it.
+// Merge computes the value of a row that many batches change. lookup returns the row's value after
+// the previous batch.
 func (o *Op) Merge(lookup func(key []byte) ([]byte, error)) error {
 	if o.merge == nil {
 		return nil
@@ -87,7 +88,8 @@ func (o *Op) Merge(lookup func(key []byte) ([]byte, error)) error {
 	return err
 }
 
-// ValueBytes is the size of the value, at most.
+// ValueBytes returns the size of the value in bytes. For a value that is not computed yet, it
+// returns the maximum.
 func (o *Op) ValueBytes() int64 {
 	if o.merge != nil {
 		return codec.AccountBytes

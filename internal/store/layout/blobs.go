@@ -9,28 +9,28 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/codec"
 )
 
-// BlobKey is the key of a blob by its hash.
+// BlobKey returns the key of a blob, which contains the blob's hash.
 func BlobKey(ns uint32, sum [32]byte) []byte { return append(Prefix(nil, KindBlob, ns), sum[:]...) }
 
-// PiecesPrefix begins the keys of all pieces of a blob or an upload.
+// PiecesPrefix returns the prefix of the keys of all pieces of a blob or an upload.
 func PiecesPrefix(ns uint32, pieces [16]byte) []byte {
 	return append(Prefix(nil, KindBlobPiece, ns), pieces[:]...)
 }
 
-// PieceKey is the key of a piece, counted from 0.
+// PieceKey returns the key of piece n, counted from 0.
 func PieceKey(ns uint32, pieces [16]byte, n int) []byte {
 	return binary.BigEndian.AppendUint32(PiecesPrefix(ns, pieces), uint32(n))
 }
 
-// UploadKey is the key of an upload under way.
+// UploadKey returns the key of an upload in progress.
 func UploadKey(ns uint32, key machine.UploadKey) []byte {
 	return AppendName(AppendName(Prefix(nil, KindUpload, ns), key.Principal), key.ID)
 }
 
-// blobRef begins every reference to a blob in what a run stores.
+// blobRef is the beginning of every reference to a blob in the bytes of an entry.
 var blobRef = []byte("blob:sha256:")
 
-// BlobRefsOf begins the keys of all references to a blob.
+// BlobRefsOf returns the prefix of the keys of all references to a blob.
 func BlobRefsOf(ns uint32, sum [32]byte) []byte {
 	return append(Prefix(nil, KindBlobRef, ns), sum[:]...)
 }
@@ -39,7 +39,7 @@ func blobRefKey(ns uint32, sum [32]byte, run string) []byte {
 	return AppendName(BlobRefsOf(ns, sum), run)
 }
 
-// RefsIn finds the references to blobs in stored bytes, each once.
+// RefsIn returns the hashes of the blobs that stored bytes refer to, each once.
 func RefsIn(value []byte) [][32]byte {
 	var refs [][32]byte
 	var seen map[[32]byte]bool
@@ -64,8 +64,8 @@ func RefsIn(value []byte) [][32]byte {
 	}
 }
 
-// refers adds a row for each blob that the entry's bytes refer to, to the commit of
-// the entry: a sweep cannot come between the two.
+// refers adds a row for each blob that the entry refers to. The rows are in the same commit as the
+// entry, so that a sweep cannot remove a blob between the two.
 func (w *Made) refers(run string, entry []byte) {
 	for _, sum := range RefsIn(entry) {
 		w.Ops = append(w.Ops, Op{Key: blobRefKey(w.Ns, sum, run), Value: codec.Mark})

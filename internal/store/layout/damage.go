@@ -10,21 +10,21 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// ErrDamaged: what is stored is not what was written; see [Damage].
+// ErrDamaged means that stored data differs from what was written; see [Damage].
 var ErrDamaged = errors.New("the store is damaged")
 
-// Damage describes the part of a store that is missing or has changed since it was written.
-// When opening returns it, the store is unchanged. It is [ErrDamaged], and a *machine.Refusal
-// DATA_LOSS for callers.
+// Damage describes the part of a store that is missing or has changed since it was written. If
+// opening a store returns it, the store is unchanged. It wraps [ErrDamaged], and a *machine.Error
+// DATA_LOSS, which clients see.
 type Damage struct {
-	// File is the name of the file in the data directory, "" where only a value is
-	// known.
+	// File is the name of the damaged file in the data directory. It is "" if only a value is known
+	// to be damaged.
 	File string
-	// Detail says what is wrong with it.
+	// Detail describes the damage.
 	Detail string
 }
 
-// Error tells the file and what is wrong with it.
+// Error returns a text with the file and the damage.
 func (d *Damage) Error() string {
 	if d.File == "" {
 		return ErrDamaged.Error() + ": " + d.Detail
@@ -32,7 +32,7 @@ func (d *Damage) Error() string {
 	return fmt.Sprintf("%s: %s: %s", ErrDamaged, d.File, d.Detail)
 }
 
-// Unwrap returns the kind, and the error for callers, which has no file names.
+// Unwrap returns ErrDamaged, and the error for clients, which contains no file names.
 func (d *Damage) Unwrap() []error {
 	return []error{ErrDamaged, &machine.Error{
 		Code: machine.CodeDataLoss, Reason: "DATA_LOSS",
@@ -40,12 +40,13 @@ func (d *Damage) Unwrap() []error {
 	}}
 }
 
-// Damaged makes a *[Damage]: of a file, or of a value for "".
+// Damaged returns a *[Damage] of a file, or of a value if file is "".
 func Damaged(file, format string, args ...any) error {
 	return &Damage{File: file, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Typed gives errors of stored bytes that make no sense their type.
+// Typed adds a *[Damage] to an error of the codec, which means that stored bytes cannot be decoded.
+// It returns other errors unchanged.
 func Typed(err error) error {
 	if errors.Is(err, codec.ErrCorrupt) && !errors.Is(err, ErrDamaged) {
 		return fmt.Errorf("%w: %w", err, Damaged("", "%v", err))
@@ -53,8 +54,9 @@ func Typed(err error) error {
 	return err
 }
 
-// ValueOf shows the value of a row, valid during the call. Every value of an iterator is read
-// through it or [CopyOf].
+// ValueOf calls read with the value of an iterator's row. The value is valid only during the call.
+// Every value of an iterator is read through ValueOf or [CopyOf], which turn a missing value into a
+// *[Damage].
 func ValueOf(row *kv.Iterator, read func(value []byte) error) error {
 	value, err := row.Value()
 	if err != nil {
@@ -63,7 +65,8 @@ func ValueOf(row *kv.Iterator, read func(value []byte) error) error {
 	return read(value)
 }
 
-// CopyOf is the value of a row; never nil without an error.
+// CopyOf returns a copy of the value of an iterator's row. The copy is never nil if the error is
+// nil.
 func CopyOf(row *kv.Iterator) ([]byte, error) {
 	value, err := row.ValueCopy()
 	if err != nil {
@@ -72,7 +75,7 @@ func CopyOf(row *kv.Iterator) ([]byte, error) {
 	return value, nil
 }
 
-// lost names the row whose value is missing.
+// lost turns a missing value into a *[Damage] that names the kind of the row.
 func lost(key []byte, err error) error {
 	if errors.Is(err, kv.ErrLost) {
 		return Damaged("", "the value of a row %s is missing or fails its checksum", RowName(key))
@@ -80,7 +83,7 @@ func lost(key []byte, err error) error {
 	return err
 }
 
-// RowName names the kind of a key for people.
+// RowName returns a readable name of a key's kind, for errors.
 func RowName(key []byte) string {
 	if len(key) > 0 && Kinds[key[0]].Row != "" {
 		return fmt.Sprintf("%q", Kinds[key[0]].Row)
@@ -88,7 +91,7 @@ func RowName(key []byte) string {
 	return "of no known kind"
 }
 
-// Get reads one key into a copy; nil if there is none.
+// Get returns a copy of the value of a key, or nil if the key does not exist.
 func Get(txn *Txn, key []byte) ([]byte, error) {
 	value, err := txn.Get(key)
 	if err != nil {

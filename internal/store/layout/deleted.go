@@ -7,12 +7,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/codec"
 )
 
-// DeletedKey is the key of what is kept of a run that was deleted.
+// DeletedKey returns the key of the row that remains of a deleted run.
 func DeletedKey(ns uint32, run string) []byte {
 	return RunKey(make([]byte, 0, 40), KindDeleted, ns, run)
 }
 
-// DeletedOf reads what is kept of a run that was deleted; nil: it was not.
+// DeletedOf reads the row that remains of a deleted run. It returns nil if the run was not deleted.
 func DeletedOf(txn *Txn, ns uint32, run string) (*machine.Deleted, error) {
 	value, err := Get(txn, DeletedKey(ns, run))
 	if err != nil || value == nil {
@@ -23,8 +23,8 @@ func DeletedOf(txn *Txn, ns uint32, run string) (*machine.Deleted, error) {
 	return &d, err
 }
 
-// Gone is the error for a run that is not there: miss, and the refusal RUN_DELETED if it
-// was deleted.
+// Gone returns the error for a run that does not exist: the error miss. If the run was deleted, the
+// error also wraps the refusal RUN_DELETED. miss may be nil.
 func Gone(txn *Txn, ns uint32, run string, miss error) error {
 	d, err := DeletedOf(txn, ns, run)
 	switch {
@@ -45,19 +45,20 @@ func errorOr(err, other error) error {
 	return other
 }
 
-// RemovalKey is the mark of a run of which rows are still being removed.
+// RemovalKey returns the key of the mark that exists while rows of a deleted run are still being
+// removed.
 func RemovalKey(ns uint32, run string) []byte { return DropKey(DeletedKey(ns, run)) }
 
-// RunEnd is where the journal of a run ends.
+// RunEnd describes the end of a run's journal.
 type RunEnd struct {
-	// Head is the stored one.
+	// Head is the stored head.
 	Head *machine.State
-	// Last is the last record, Hash the chain up to it.
+	// Last is the last record, Hash the hash of the chain up to it.
 	Last uint64
 	Hash [32]byte
 }
 
-// State is the head as of the last record.
+// State returns the stored head with the seq and the hash of the last record.
 func (e *RunEnd) State() *machine.State {
 	if e.Head == nil {
 		return nil
@@ -67,7 +68,7 @@ func (e *RunEnd) State() *machine.State {
 	return &st
 }
 
-// EndOf reads where the journal of a run ends; machine.ErrNoRun.
+// EndOf reads the end of a run's journal. If the run does not exist, the error is machine.ErrNoRun.
 func EndOf(txn *Txn, ns uint32, run string) (end RunEnd, err error) {
 	if end.Head, err = StoredHead(txn, ns, run); err != nil {
 		return end, err
@@ -81,5 +82,5 @@ func EndOf(txn *Txn, ns uint32, run string) (end RunEnd, err error) {
 	return end, err
 }
 
-// There: the run has a head, so that its rows are to be seen.
+// There reports whether the run exists, which means that it has a head.
 func There(txn *Txn, ns uint32, run string) (bool, error) { return txn.Has(HeadKey(ns, run)) }

@@ -4,6 +4,6 @@
 // reading of one row with a named error when the row is damaged. FORMAT.md beside the store
 // describes the same on one page. The package only computes rows and reads them.
 //
-// Invariant: the rows that an entry makes are a function of the entry and of the state before
-// it alone. So a check can compute them again and compare.
+// Invariant: the rows that an entry makes depend only on the entry and on the state before it. A
+// check can therefore compute them again and compare.
 package layout

@@ -13,56 +13,58 @@ import (
 type Op struct {
 	Key, Value []byte
 	Delete     bool
-	// merge makes the value of the one that is stored, nil = none is; nil: Value it is.
+	// merge computes the value from the stored value, which is nil if the key does not exist. If
+	// merge is nil, the op stores Value.
 	merge func(stored []byte) ([]byte, error)
 }
 
-// Made is what an entry makes: its own row, and all that follows from it.
+// Made contains everything that one entry makes: its own row, and all rows that follow from it.
 type Made struct {
 	Ns  uint32
 	Ops []Op
-	// keys is the arena that the ops' keys are parts of.
+	// keys is the memory that contains the keys of the ops.
 	keys []byte
-	// Entry is the entry's own row, as an index into ops.
+	// Entry is the index in Ops of the entry's own row.
 	Entry int
-	// Run is the head key of the run whose last seq must be prev and becomes last.
+	// Run is the head key of the run. The run's last seq must be Prev, and becomes Last.
 	Run        []byte
 	RunID      string
 	Prev, Last uint64
-	// Fresh are the keys of ids that must not have been used up before.
+	// Fresh are the keys of idempotency ids that must be unused.
 	Fresh [][]byte
-	// Untaken are the business keys that no run may hold.
+	// Untaken are the keys of business keys that no run may hold yet.
 	Untaken        [][]byte
 	PrevHash, Hash [32]byte
-	// Unlisted are the run's artifact versions that are in no row after the entry.
+	// Unlisted are the run's artifact versions that no row contains after the entry.
 	Unlisted []machine.ArtifactVersion
 }
 
-// ListedRows makes the rows of artifact versions that are in none yet.
+// ListedRows returns the rows for artifact versions that no row contains yet.
 func ListedRows(ns uint32, run string, versions []machine.ArtifactVersion) []Op {
 	w := &Made{Ns: ns, RunID: run, Unlisted: versions}
 	w.listAll()
 	return w.Ops
 }
 
-// HeadEvery is how many records may follow the head that is stored of a run, less one:
-// opening a run takes their inputs once more.
+// HeadEvery limits the records after a stored head: there are fewer than HeadEvery of them. Opening
+// a run replays the inputs of these records.
 const HeadEvery = 16
 
-// headDue reports whether the head is stored with a batch: at the beginning, whenever a
-// multiple of headEvery is passed, where the run ends or waits, and where any row
-// changes by which a run is found without its head. So what is stored of a run always
-// has the timers, the outgoing work, the turn to offer and the list entries that its
-// rows say; what follows it are records, counts and artifacts alone. It is a function
-// of the batch, so that a check knows which heads there must be.
+// headDue reports whether a head is stored with the batch. A head is stored at the beginning of a
+// run, whenever the seq passes a multiple of HeadEvery, when the run ends or waits, and whenever a
+// row changes through which a run is found without its head. Therefore a stored head always agrees
+// with the run's timers, outgoing work, ready turn and index rows; the entries after it add only
+// records, counts and artifacts. The result depends only on the batch, so that a check can compute
+// which heads must exist.
 func headDue(b *machine.Batch) bool {
 	moved := len(b.TimersCleared) + len(b.TimersSet) + len(b.OutboxRemoved) + len(b.OutboxAdded) + len(b.Index)
 	return b.Prev/HeadEvery != b.State.Seq/HeadEvery || b.Prev == 0 || moved+len(b.Charged) > 0 || b.ReadyChanged ||
 		b.State.Status != machine.Running || b.State.Turn == nil || firstWrites(b)
 }
 
-// firstWrites: an artifact was written for the first time. A stored head knows every
-// artifact of the run, so that what follows says which was written, and it how.
+// firstWrites reports whether the batch writes an artifact for the first time. A head is stored
+// then, so that a stored head knows every artifact of the run, and with it the mode of each later
+// write.
 func firstWrites(b *machine.Batch) bool {
 	for i := range b.State.Artifacts {
 		if head := &b.State.Artifacts[i]; head.Seq > b.Prev {
@@ -80,18 +82,18 @@ func firstWrites(b *machine.Batch) bool {
 	return false
 }
 
-// checkpointEvery is how many records stand between two checkpoints of a head
-// of at most smallHead bytes; larger heads are copied more rarely. Reading a
-// run's past replays at most that many records.
+// CheckpointEvery is the number of records between two checkpoints if the head has at most
+// smallHead bytes; for larger heads it is checkpointEveryLarge. Reading a past state of a run
+// replays at most that many records.
 const (
 	smallHead            = 16 << 10
 	CheckpointEvery      = 256
 	checkpointEveryLarge = 1024
 )
 
-// Encode makes the rows of a batch, with a key those that have values sealed. The head is
-// among them where it is due, see headDue; batch.State.PrevHash must be the hash of the run's
-// last entry.
+// Encode returns the rows of a batch. If key is not nil, the rows that contain values are sealed
+// under it. The head is among the rows only if it is due; see headDue. batch.State.PrevHash must be
+// the hash of the run's last entry.
 func Encode(batch *machine.Batch, key *seal.Key) (*Made, error) {
 	if err := checkBatch(batch); err != nil {
 		return nil, err
@@ -125,8 +127,8 @@ func Encode(batch *machine.Batch, key *seal.Key) (*Made, error) {
 	return w, nil
 }
 
-// encodeEntry makes the value of a batch's entry and the hash of the chain after it; plain is
-// what it is before it is sealed.
+// encodeEntry returns the value of a batch's entry and the hash of the chain after it. plain is the
+// value before it was sealed.
 func encodeEntry(batch *machine.Batch, key *seal.Key) (entry, plain []byte, hash [32]byte, err error) {
 	prev, first := batch.State.PrevHash, batch.Prev+1
 	if key != nil {
@@ -136,7 +138,7 @@ func encodeEntry(batch *machine.Batch, key *seal.Key) (entry, plain []byte, hash
 	return entry, entry, hash, err
 }
 
-// EncodeHead makes the value of a run's head, sealed with a key.
+// EncodeHead returns the value of a run's head. If key is not nil, the value is sealed under it.
 func EncodeHead(st *machine.State, hash [32]byte, key *seal.Key) []byte {
 	value := codec.EncodeHead(st, hash)
 	if key == nil {
@@ -145,7 +147,7 @@ func EncodeHead(st *machine.State, hash [32]byte, key *seal.Key) []byte {
 	return codec.SealHead(key, value, st, hash)
 }
 
-// head stores the run's state, and a copy of it now and then.
+// head adds the row of the run's head, and at intervals a checkpoint with the same value.
 func (w *Made) head(batch *machine.Batch, head []byte) {
 	w.Ops = append(w.Ops, Op{Key: w.Run, Value: head})
 	if crossed(batch.Prev, w.Last, len(head)) {
@@ -153,8 +155,8 @@ func (w *Made) head(batch *machine.Batch, head []byte) {
 	}
 }
 
-// list puts the artifact versions that no row has into rows, one per artifact, together
-// with a head; without one they wait for the next.
+// list adds rows, one per artifact, for the artifact versions that no row contains yet, if a head
+// is stored with this batch. Otherwise the versions wait for the next head.
 func (w *Made) list(batch *machine.Batch, due bool) {
 	if batch.Prev > 0 {
 		w.Unlisted = batch.State.Unlisted
@@ -184,7 +186,7 @@ func (w *Made) listAll() {
 	}
 }
 
-// set adds an op whose key was appended to w.keys, and returns the key.
+// set adds an op. keys is w.keys with the op's key appended. set returns the key.
 func (w *Made) set(keys, value []byte) []byte {
 	key := keys[len(w.keys):len(keys):len(keys)]
 	w.keys = keys
@@ -197,7 +199,7 @@ func (w *Made) remove(keys []byte) {
 	w.Ops[len(w.Ops)-1].Delete = true
 }
 
-// crossed reports whether the batch passes a multiple of the interval.
+// crossed reports whether the batch passes a multiple of the checkpoint interval.
 func crossed(prev, last uint64, headBytes int) bool {
 	every := uint64(CheckpointEvery)
 	if headBytes > smallHead {
@@ -219,7 +221,7 @@ func (w *Made) consumed(batch *machine.Batch, key *seal.Key) {
 	}
 }
 
-// effects writes the rows of business keys.
+// effects adds the rows of business keys.
 func (w *Made) effects(batch *machine.Batch) {
 	for i := range batch.Effects {
 		e := &batch.Effects[i]
@@ -235,7 +237,7 @@ func (w *Made) effects(batch *machine.Batch) {
 	}
 }
 
-// rows writes the index rows that belong to the run.
+// rows adds the index rows of the run.
 func (w *Made) rows(batch *machine.Batch) {
 	run := batch.State.RunID
 	for i := range batch.Messages {
@@ -261,8 +263,8 @@ func (w *Made) rows(batch *machine.Batch) {
 	}
 }
 
-// queues writes timers and outbox rows: first what goes, then what comes, so
-// that a row in both lists stays.
+// queues adds the ops for timers and outbox rows. Removals come first, so that a row that is both
+// removed and added remains.
 func (w *Made) queues(batch *machine.Batch) {
 	for i := range batch.TimersCleared {
 		w.remove(TimerKey(w.keys, w.Ns, &batch.TimersCleared[i]))
@@ -280,8 +282,8 @@ func (w *Made) queues(batch *machine.Batch) {
 	}
 }
 
-// checkBatch refuses a batch that breaks its own contract before anything of it
-// is written: a bug in the caller, never an answer to a client.
+// checkBatch returns an error for a batch that breaks its contract, before any row is written. Such
+// an error is a bug in the caller, and no answer to a client.
 func checkBatch(b *machine.Batch) error {
 	if b.State == nil || len(b.Records) == 0 {
 		return fmt.Errorf("batch without state or records")

@@ -10,7 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// StoredHead is the last head that was stored of a run, see headDue; machine.ErrNoRun.
+// StoredHead returns the stored head of a run, which may be older than the last entry; see headDue.
+// If the run does not exist, the error is machine.ErrNoRun.
 func StoredHead(txn *Txn, ns uint32, run string) (*machine.State, error) {
 	value, err := Get(txn, HeadKey(ns, run))
 	if err != nil {
@@ -22,7 +23,7 @@ func StoredHead(txn *Txn, ns uint32, run string) (*machine.State, error) {
 	return txn.Head(value)
 }
 
-// TailOf reads the entries after a stored head.
+// TailOf returns the entries after a stored head.
 func TailOf(txn *Txn, ns uint32, head *machine.State) ([]machine.Entry, error) {
 	var tail []machine.Entry
 	err := EachAfter(txn, HeadKey(ns, head.RunID), head.Seq, func(value []byte) (int, error) {
@@ -33,8 +34,8 @@ func TailOf(txn *Txn, ns uint32, head *machine.State) ([]machine.Entry, error) {
 	return tail, err
 }
 
-// EachAfter visits the entries that follow a record of a run; visit says how many
-// records one has.
+// EachAfter calls visit for the entries of a run after the record seq. visit returns the number of
+// records of the entry, so that EachAfter finds the next one.
 func EachAfter(txn *Txn, head []byte, seq uint64, visit func(value []byte) (records int, err error)) error {
 	key := make([]byte, 0, len(head)+8)
 	for {
@@ -50,7 +51,8 @@ func EachAfter(txn *Txn, head []byte, seq uint64, visit func(value []byte) (reco
 	}
 }
 
-// AnyFrom: under the prefix there is a key with that number or a later one.
+// AnyFrom reports whether a key exists that consists of the prefix p and the number n or a greater
+// one.
 func AnyFrom(txn *Txn, p []byte, n uint64) bool {
 	it := txn.Scan(kv.Range{Prefix: p, KeysOnly: true})
 	defer it.Close()
@@ -72,8 +74,8 @@ func LastSeq(txn *Txn, head []byte) (uint64, error) {
 	return seq, err
 }
 
-// Unlisted are the artifact versions of entries after a stored head: rows have none of
-// them. The head knows every artifact, see firstWrites.
+// Unlisted returns the artifact versions in the entries after a stored head, because no row
+// contains them yet. The head knows every artifact and its mode; see firstWrites.
 func Unlisted(head *machine.State, tail []machine.Entry) []machine.ArtifactVersion {
 	var versions []machine.ArtifactVersion
 	for i := range tail {
@@ -107,8 +109,8 @@ func HeadSeq(txn *Txn, head []byte) (uint64, error) {
 	return codec.HeadSeq(value)
 }
 
-// EachPlace visits the places of a namespace from a cursor on, in order, gaps too, until
-// visit says false. A cursor that no row has is damage.
+// EachPlace calls visit for every cursor of a namespace from a cursor on, in order, including gaps,
+// until visit returns false. A cursor that is missing between two rows is damage.
 func EachPlace(txn *Txn, ns uint32, from uint64, visit func(cursor uint64, place codec.EntryRef) (bool, error)) error {
 	p := Prefix(make([]byte, 0, 5), KindCursor, ns)
 	it := txn.Scan(kv.Range{Prefix: p})
@@ -131,7 +133,7 @@ func EachPlace(txn *Txn, ns uint32, from uint64, visit func(cursor uint64, place
 	return nil
 }
 
-// readEntryRefs reads a row of cursors and the cursor of its first entry.
+// readEntryRefs decodes a row of cursors. first is the cursor of its first entry.
 func readEntryRefs(item *kv.Iterator) (first uint64, places []codec.EntryRef, err error) {
 	last, err := LastNumber(item.Key(), item.Key()[:min(5, len(item.Key()))])
 	if err != nil {
@@ -147,7 +149,8 @@ func readEntryRefs(item *kv.Iterator) (first uint64, places []codec.EntryRef, er
 	return last + 1 - uint64(len(places)), places, err
 }
 
-// EntryAt reads the entry at a place that was given out, and its size.
+// EntryAt reads the entry that a cursor refers to. It also returns the size of the entry's value in
+// bytes.
 func EntryAt(txn *Txn, ns uint32, at codec.EntryRef) (machine.Entry, int, error) {
 	value, err := Get(txn, EntryKey(ns, at.Run, at.First))
 	if err == nil && value == nil {
@@ -163,7 +166,7 @@ func EntryAt(txn *Txn, ns uint32, at codec.EntryRef) (machine.Entry, int, error)
 	return e, len(value), nil
 }
 
-// EachRow visits the rows under a prefix with copies of key and value.
+// EachRow calls visit for the rows under a prefix, with copies of key and value.
 func EachRow(ctx context.Context, view func(func(txn *Txn) error) error, p []byte, visit func(key, value []byte) error) error {
 	return view(func(txn *Txn) error {
 		it := txn.Scan(kv.Range{Prefix: p})
@@ -184,7 +187,8 @@ func EachRow(ctx context.Context, view func(func(txn *Txn) error) error, p []byt
 	})
 }
 
-// LastEntry is a journal entry by its cursor, 0 = none, with its hash, which is the chain.
+// LastEntry identifies a journal entry by its cursor. A cursor of 0 means no entry. Hash is the
+// hash of the chain after the entry.
 type LastEntry struct {
 	Ns     uint32
 	Cursor uint64

@@ -12,9 +12,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/codec"
 )
 
-// The first byte of every key. All but kindFormat and kindPack are followed by
-// the namespace in four bytes; numbers are big-endian, so that keys sort as the
-// numbers do.
+// The first byte of every key is its kind. For all kinds except KindFormat and KindPack, the
+// namespace follows in four bytes. Numbers are big-endian, so that keys sort in the order of the
+// numbers.
 const (
 	KindFormat    = 'F' // F                          format version and epoch
 	KindPack      = 'p' // p <digest>                 pack bytes
@@ -58,10 +58,11 @@ const (
 	KindSchedule = 'T' // T <id>                 how far a schedule is
 )
 
-// MaxKey bounds a key in bytes: keys are held in memory, and Badger takes 65 000.
+// MaxKey is the maximum size of a key in bytes. Keys are held in memory. Badger itself accepts 65
+// 000.
 const MaxKey = 8192
 
-// NameField is the request field to blame for a key that is too long.
+// NameField returns the field of a request that caused a key of this kind to be too long.
 func NameField(kind byte) string {
 	switch kind {
 	case KindRunID, KindCallerID:
@@ -76,17 +77,18 @@ func NameField(kind byte) string {
 	return "run_id"
 }
 
-// FormatKey is the key of the marker: format number and epoch.
+// FormatKey is the key of the format marker, whose value is the format number and the epoch.
 var FormatKey = []byte{KindFormat}
 
-// GroupKey holds the number of the newest group that has no entries. It is never
-// compacted away: what tables and logs have tells the group they end with.
+// GroupKey is the key that holds the number of the newest group without entries. The row is never
+// deleted, so that Badger's tables and logs always show which group they end with.
 var GroupKey = []byte{KindFormat, 'g'}
 
-// RunKeysKey holds the id of the file of keys and how many it has, once there is one.
+// RunKeysKey is the key that holds the id of the file of run keys and the number of its keys. It
+// exists as soon as the file does.
 var RunKeysKey = []byte{KindFormat, 'k'}
 
-// Prefix begins a key of a kind in a namespace.
+// Prefix appends the beginning of a key: kind and namespace.
 func Prefix(b []byte, kind byte, ns uint32) []byte {
 	return binary.BigEndian.AppendUint32(append(b, kind), ns)
 }
@@ -105,7 +107,7 @@ func AppendName(b []byte, s string) []byte {
 	}
 }
 
-// CutName is the inverse of name; false if the bytes do not begin with one.
+// CutName is the inverse of [AppendName]. It returns false if the bytes do not begin with a name.
 func CutName(b []byte) (s string, rest []byte, ok bool) {
 	i := bytes.IndexByte(b, 0)
 	if i >= 0 && i+1 < len(b) && b[i+1] == 1 {
@@ -127,42 +129,44 @@ func CutName(b []byte) (s string, rest []byte, ok bool) {
 	return "", nil, false
 }
 
-// Number appends a number so that keys sort as the numbers do.
+// Number appends a number so that keys sort in the order of the numbers.
 func Number(b []byte, n uint64) []byte { return binary.BigEndian.AppendUint64(b, n) }
 
-// Instant appends Unix nanoseconds so that times before 1970 sort first.
+// Instant appends a time in Unix nanoseconds so that keys sort in the order of the times, also
+// before 1970.
 func Instant(b []byte, at int64) []byte { return Number(b, uint64(at)^(1<<63)) }
 
-// HeadKey is the key of a run's head.
+// HeadKey returns the key of a run's head.
 func HeadKey(ns uint32, run string) []byte { return appendHeadKey(make([]byte, 0, 40), ns, run) }
 
 func appendHeadKey(b []byte, ns uint32, run string) []byte {
 	return AppendName(Prefix(b, KindHead, ns), run)
 }
 
-// EntryOf makes the key of an entry from the head key of its run.
+// EntryOf returns the key of an entry, computed from the head key of its run. It reuses the memory
+// of b.
 func EntryOf(b, head []byte, first uint64) []byte {
 	b = append(b[:0], head...)
 	b[0] = KindEntry
 	return Number(b, first)
 }
 
-// RunKey appends kind, namespace and run: what the keys of a run's rows begin with.
+// RunKey appends kind, namespace and run, with which the keys of a run's rows begin.
 func RunKey(b []byte, kind byte, ns uint32, run string) []byte {
 	return AppendName(Prefix(b, kind, ns), run)
 }
 
-// EntryKey is the key of an entry by its first record.
+// EntryKey returns the key of the entry that begins with the record first.
 func EntryKey(ns uint32, run string, first uint64) []byte {
 	return Number(RunKey(make([]byte, 0, 48), KindEntry, ns, run), first)
 }
 
-// CursorKey appends the key of a row of cursors by the last of them.
+// CursorKey appends the key of the row of cursors whose last cursor is cursor.
 func CursorKey(b []byte, ns uint32, cursor uint64) []byte {
 	return Number(Prefix(b, KindCursor, ns), cursor)
 }
 
-// DedupeKey appends the key of a used-up id.
+// DedupeKey appends the key of a used idempotency id.
 func DedupeKey(b []byte, ns uint32, d *machine.Dedupe) []byte {
 	if d.Scope == machine.PerPrincipal {
 		b = AppendName(Prefix(b, KindCallerID, ns), d.Principal)
@@ -183,7 +187,7 @@ func TimerKey(b []byte, ns uint32, t *machine.Timer) []byte {
 	return binary.BigEndian.AppendUint32(append(b, byte(t.Kind)), t.Step)
 }
 
-// ReadTimer reads a timer's key; the turn is in the value.
+// ReadTimer decodes a timer's key. The turn is in the row's value.
 func ReadTimer(key []byte) (machine.Timer, error) {
 	var t machine.Timer
 	if len(key) >= 13 {
@@ -221,7 +225,8 @@ func ReadOutbox(key []byte) (machine.OutboxRow, error) {
 	return r, fmt.Errorf("malformed outbox key %x", key)
 }
 
-// IndexPrefix begins the keys of one value of one index, sorted by run.
+// IndexPrefix appends the beginning of the keys that have one value of one index. These keys are
+// sorted by run.
 func IndexPrefix(b []byte, ns uint32, index, value string) []byte {
 	return AppendName(AppendName(Prefix(b, KindIndex, ns), index), value)
 }
@@ -231,17 +236,17 @@ func IndexKey(b []byte, ns uint32, run string, c *machine.IndexChange) []byte {
 	return AppendName(IndexPrefix(b, ns, c.Index, c.Value), run)
 }
 
-// ArtifactPrefix appends what the keys of an artifact's rows begin with.
+// ArtifactPrefix appends the beginning of the keys of an artifact's rows.
 func ArtifactPrefix(b []byte, ns uint32, run, artifact string) []byte {
 	return AppendName(RunKey(b, KindArtifact, ns, run), artifact)
 }
 
-// MessagePrefix appends what the keys of a conversation's rows begin with.
+// MessagePrefix appends the beginning of the keys of a conversation's rows.
 func MessagePrefix(b []byte, ns uint32, run, state string) []byte {
 	return AppendName(RunKey(b, KindMessage, ns, run), state)
 }
 
-// TaskRow takes value and run from a row's key: index, value, run.
+// TaskRow returns the value and the run in a key of a task index.
 func TaskRow(key []byte, ns uint32) (value, run string, err error) {
 	rest := key[len(Prefix(nil, KindIndex, ns)):]
 	var names [3]string
@@ -254,7 +259,7 @@ func TaskRow(key []byte, ns uint32) (value, run string, err error) {
 	return names[1], names[2], nil
 }
 
-// RunOf reads namespace and run of a key that begins with them.
+// RunOf returns the namespace and the run in a key that begins with them.
 func RunOf(key []byte) (uint32, string, error) {
 	if len(key) > 5 {
 		if run, _, ok := CutName(key[5:]); ok {
@@ -264,7 +269,7 @@ func RunOf(key []byte) (uint32, string, error) {
 	return 0, "", Damaged("", "malformed key %x", key)
 }
 
-// LastNumber reads the number that follows a prefix and ends the key.
+// LastNumber returns the number that follows the prefix p at the end of a key.
 func LastNumber(key, p []byte) (uint64, error) {
 	if len(key) != len(p)+8 {
 		return 0, fmt.Errorf("malformed key %x", key)
@@ -272,14 +277,14 @@ func LastNumber(key, p []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(key[len(p):]), nil
 }
 
-// DropKey is the mark of a removal of all rows under a prefix, which has a kind and a
-// namespace.
+// DropKey returns the key of the mark that exists while all rows under the prefix p are being
+// removed. p begins with a kind and a namespace.
 func DropKey(p []byte) []byte {
 	ns := binary.BigEndian.Uint32(p[1:])
 	return append(append(Prefix(make([]byte, 0, len(p)+1), KindDrop, ns), p[0]), p[5:]...)
 }
 
-// Dropped is the inverse of dropKey.
+// Dropped is the inverse of [DropKey].
 func Dropped(key []byte) ([]byte, error) {
 	if len(key) < 7 {
 		return nil, fmt.Errorf("malformed removal key %x", key)
@@ -292,13 +297,13 @@ func AccountKey(b []byte, ns uint32, account string) []byte {
 	return AppendName(Prefix(b, KindAccount, ns), account)
 }
 
-// BackupKey is the key of the mark of a backup.
+// BackupKey returns the key of the mark of a backup.
 func BackupKey(id string) []byte { return AppendName(Prefix(nil, KindBackup, 0), id) }
 
-// NamespaceKey is the key of a namespace's number.
+// NamespaceKey returns the key of a namespace's number.
 func NamespaceKey(ns string) []byte { return AppendName(Prefix(nil, KindNamespace, 0), ns) }
 
-// ReadNamespace reads a row of a namespace.
+// ReadNamespace decodes the row of a namespace's number.
 func ReadNamespace(key, value []byte) (ns string, number uint32, err error) {
 	ns, rest, ok := CutName(key[min(5, len(key)):])
 	n, err := codec.DecodeNumber(value)

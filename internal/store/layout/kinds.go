@@ -7,24 +7,27 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/codec"
 )
 
-// keyKind is what the store has to know of one kind of key. A kind that is not in
-// [kinds] is in no store: a test reads the constants of keys.go.
+// keyKind describes one kind of key. A kind that is missing in [Kinds] occurs in no store; a test
+// compares Kinds with the constants in keys.go.
 type keyKind struct {
-	// Row is the name of the kind in faults; "" = check has no faults about it.
+	// Row is the name of the kind in faults. It is "" if the check reports no faults about the
+	// kind.
 	Row string
-	// Guarded: a precondition may read keys of this kind. The committer then keeps the values
-	// that it set under them until readers of the store can see them.
+	// Guarded means that a precondition may read keys of this kind. The committer then keeps the
+	// values that it has set under such keys until readers of the store can see them.
 	Guarded bool
-	// Large: a value may be so large that it lies in a value log.
+	// Large means that a value may be large enough to be stored in a value log.
 	Large bool
-	// Hot: rows of the kind are rewritten, or come and go. An engine may keep them apart.
+	// Hot means that rows of the kind are often rewritten, or added and removed. An engine may
+	// store them separately.
 	Hot bool
-	// Queue finds queue and due time of a key, for the watermarks; nil = no queue.
+	// Queue returns the queue and the due time of a key, for the watermarks. It is nil if the kind
+	// is not a queue.
 	Queue func(key []byte) (QueueID, int64)
 }
 
-// Kinds has each kind of key. A kind without a guard has only one writing path, whose
-// precondition, if any, is the head's seq or a row of another kind.
+// Kinds describes every kind of key. A kind that is not guarded is written in only one way; its
+// precondition, if any, is the seq of the head or a row of another kind.
 var Kinds = [256]keyKind{
 	KindFormat:    {Hot: true},
 	KindWatermark: {Hot: true, Row: "watermark"},
@@ -70,11 +73,10 @@ var Kinds = [256]keyKind{
 	KindSchedule: {Hot: true, Row: "schedule"},
 }
 
-// RemovesLargeValue reports whether a value is removed that may be large. The reclaimer counts
-// those.
+// RemovesLargeValue reports whether the op removes a value that may be large.
 func (o *Op) RemovesLargeValue() bool { return o.Delete && Kinds[o.Key[0]].Large }
 
-// Guard refuses a precondition on a key whose values the committer does not keep, because the
+// Guard returns an error for a precondition on a key whose values the committer does not keep: the
 // check would miss the group in flight.
 func Guard(key []byte) error {
 	if !Kinds[key[0]].Guarded {
@@ -83,7 +85,7 @@ func Guard(key []byte) error {
 	return nil
 }
 
-// timerDue and outboxDue read keys that this process made.
+// timerDue and outboxDue decode keys that this process made, so they do not check the length.
 func timerDue(key []byte) (QueueID, int64) {
 	return QueueID{Kind: TimerQueue, Ns: binary.BigEndian.Uint32(key[1:])}, DueAt(key[5:])
 }
@@ -92,25 +94,26 @@ func outboxDue(key []byte) (QueueID, int64) {
 	return QueueID{Kind: key[5], Ns: binary.BigEndian.Uint32(key[1:])}, DueAt(key[6:])
 }
 
-// DueAt is the inverse of instant.
+// DueAt is the inverse of [Instant].
 func DueAt(b []byte) int64 { return int64(binary.BigEndian.Uint64(b) ^ (1 << 63)) }
 
-// TimerQueue names the timers among the queues; the outbox kinds are the others.
+// TimerQueue is the Kind of the queue of timers. The other queues have an outbox kind as their
+// Kind.
 const TimerQueue = 0
 
-// QueueID names a queue: the timers, or outgoing work of a kind, of a namespace.
+// QueueID identifies a queue of a namespace: the timers, or the outgoing work of one kind.
 type QueueID struct {
 	Kind byte
 	Ns   uint32
 }
 
-// MarkOp stores a queue's watermark: no row of it is due before.
+// MarkOp returns the op that stores a queue's watermark: no row of the queue is due before at.
 func MarkOp(q QueueID, at int64) *Op {
 	key := append(Prefix(make([]byte, 0, 8), KindWatermark, q.Ns), q.Kind)
 	return &Op{Key: key, Value: codec.EncodeNumber(uint64(at))}
 }
 
-// QueuePrefix begins the keys of a queue's rows, followed by the due time.
+// QueuePrefix returns the beginning of the keys of a queue's rows. The due time follows it.
 func QueuePrefix(q QueueID) []byte {
 	if q.Kind == TimerQueue {
 		return Prefix(make([]byte, 0, 16), KindTimer, q.Ns)

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/codec"
 )
 
-// CheckPack refuses a row that does not hold what its digest says.
+// CheckPack returns an error if the digest of a row is not the digest of its bytes.
 func CheckPack(r *machine.PackRow) error {
 	sum := sha256.Sum256(r.Canonical)
 	if want := "sha256:" + hex.EncodeToString(sum[:]); r.Digest != want {
@@ -18,26 +18,27 @@ func CheckPack(r *machine.PackRow) error {
 	return nil
 }
 
-// BareValue is the value under a pack's bare id: the version that it means.
+// BareValue returns the value of the row under a pack's id without a version: the version that the
+// id means.
 func BareValue(version string) []byte { return append([]byte{codec.Format}, version...) }
 
-// PackKey is the key of a pack's bytes.
+// PackKey returns the key of a pack's bytes.
 func PackKey(digest string) []byte { return append([]byte{KindPack}, digest...) }
 
-// PackNameKey is the key of a pack by id and version.
+// PackNameKey returns the key of a pack by its id and version.
 func PackNameKey(ns uint32, id, version string) []byte {
 	return AppendName(AppendName(Prefix(nil, KindPackName, ns), id), version)
 }
 
-// PackRefKey is the key of a pack by its digest in a namespace.
+// PackRefKey returns the key of a pack by its digest in a namespace.
 func PackRefKey(ns uint32, digest string) []byte {
 	return AppendName(Prefix(nil, KindPackRef, ns), digest)
 }
 
-// PackBareKey is the key of what a bare id means.
+// PackBareKey returns the key of a pack by its id without a version.
 func PackBareKey(ns uint32, id string) []byte { return AppendName(Prefix(nil, KindPackBare, ns), id) }
 
-// PackKeys are the three keys of a pack in a namespace.
+// PackKeys returns the three keys of a pack in a namespace.
 func PackKeys(ns uint32, id, version, digest string) (byName, ref, bare []byte) {
 	return PackNameKey(ns, id, version), PackRefKey(ns, digest), PackBareKey(ns, id)
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// ScheduleKey is the key of a schedule's row.
+// ScheduleKey returns the key of a schedule's row.
 func ScheduleKey(ns uint32, id string) []byte { return AppendName(Prefix(nil, KindSchedule, ns), id) }
 
 // ReadScheduleKey is the inverse of [ScheduleKey].

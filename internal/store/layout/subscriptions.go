@@ -7,19 +7,20 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// SubscriptionKey is the key of a subscription, or with [KindDeadLetter] what those of its dead
-// letters begin with.
+// SubscriptionKey returns the key of a subscription's row. If row is [KindDeadLetter], it returns
+// the beginning of the keys of the subscription's dead letters.
 func SubscriptionKey(row byte, key machine.SubscriptionKey) []byte {
 	b := append(Prefix(nil, row, key.Namespace), byte(key.Kind))
 	return AppendName(AppendName(b, key.Run), key.ID)
 }
 
-// DeadLetterKey is the key of a dead letter by its number.
+// DeadLetterKey returns the key of the dead letter with the number n.
 func DeadLetterKey(key machine.SubscriptionKey, n uint64) []byte {
 	return Number(SubscriptionKey(KindDeadLetter, key), n)
 }
 
-// ReadSubscriptionKey is the inverse of subscriptionKey; rest is what follows.
+// ReadSubscriptionKey is the inverse of [SubscriptionKey]. rest is the part of b after the
+// subscription's key.
 func ReadSubscriptionKey(b []byte) (key machine.SubscriptionKey, rest []byte, err error) {
 	if len(b) < 6 {
 		return key, nil, fmt.Errorf("malformed subscription key %x", b)

@@ -8,26 +8,28 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// Txn reads rows at one moment, those of runs that can be erased with their keys.
+// Txn reads rows at one moment. It decrypts the rows of erasable runs.
 type Txn struct {
 	kv.View
-	// Keys nil: sealed rows are not read.
+	// Keys provides the keys of runs. If it is nil, reading a sealed row is an error.
 	Keys Keyring
 }
 
-// Keyring finds the keys of runs, and when one was destroyed, Unix nanoseconds.
+// Keyring provides the keys of runs, and the time at which a key was destroyed, in Unix
+// nanoseconds.
 type Keyring interface {
 	codec.Keys
 	DestroyedAt(slot uint64) int64
 }
 
-// Entry reads a journal value of the named run; of an erased run it has what is left.
+// Entry decodes a journal value of the run with the id run. If the run was erased, the entry
+// contains only its readable part.
 func (t *Txn) Entry(run string, value []byte) (machine.Entry, error) {
 	return codec.ReadEntry(run, value, t.Keys)
 }
 
-// Head reads a head or a checkpoint. The state of an erased run has the readable rest, and the
-// time and principal of the erasure.
+// Head decodes a head or a checkpoint. If the run was erased, the state contains only its readable
+// part, and the time and the principal of the erasure.
 func (t *Txn) Head(value []byte) (*machine.State, error) {
 	st, err := codec.ReadHead(value, t.Keys)
 	if err != nil || st.Erased == nil {
@@ -46,17 +48,19 @@ func (t *Txn) Head(value []byte) (*machine.State, error) {
 	return st, nil
 }
 
-// Dedupe reads the row of an id; erased: the hash of the body is gone.
+// Dedupe decodes an idempotency row. erased means that the hash of the body is lost because the run
+// was erased.
 func (t *Txn) Dedupe(key machine.Dedupe, value []byte) (d machine.Dedupe, erased bool, err error) {
 	return codec.ReadDedupe(key, value, t.Keys)
 }
 
-// ErasedKey is the key of that a run's values were erased.
+// ErasedKey returns the key of the row that records that a run's values were erased.
 func ErasedKey(ns uint32, run string) []byte {
 	return RunKey(make([]byte, 0, 40), KindErased, ns, run)
 }
 
-// ErasedOf reads whether a run's values were erased; nil: no row says so.
+// ErasedOf returns the row that records the erasure of a run's values, or nil if no such row
+// exists.
 func ErasedOf(txn *Txn, ns uint32, run string) (*machine.Erased, error) {
 	value, err := Get(txn, ErasedKey(ns, run))
 	if err != nil || value == nil {
@@ -67,8 +71,8 @@ func ErasedOf(txn *Txn, ns uint32, run string) (*machine.Erased, error) {
 	return &e, err
 }
 
-// Withheld is the refusal of values of a run that was erased, nil if it was not. A run that is
-// not there was not.
+// Withheld returns the error for values of an erased run. It returns nil if the run was not erased
+// or does not exist.
 func Withheld(txn *Txn, ns uint32, run string) error {
 	st, err := StoredHead(txn, ns, run)
 	switch {
@@ -82,7 +86,7 @@ func Withheld(txn *Txn, ns uint32, run string) error {
 	return nil
 }
 
-// SealedRow: the row is sealed under the key of its run.
+// SealedRow reports whether the row is sealed under the key of its run.
 func SealedRow(op Op) bool {
 	switch op.Key[0] {
 	case KindHead, KindEntry, KindSnapshot, KindRunID, KindCallerID:

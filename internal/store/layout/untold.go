@@ -5,7 +5,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// DropUntold deletes the rows of a run's cancellations that were not sent to agents yet.
+// DropUntold returns the ops that delete the rows of a run's cancellations which no agent has
+// received yet.
 func DropUntold(txn *Txn, ns uint32, run string) (ops []Op, err error) {
 	p := QueuePrefix(QueueID{Ns: ns, Kind: byte(machine.OutboxCancel)})
 	it := txn.Scan(kv.Range{Prefix: p, KeysOnly: true})

@@ -8,9 +8,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// Listed reads the versions of an artifact with after < seq <= atSeq that are in rows;
-// for the newest alone, those of the last row that has one. A row's key has the seq of
-// its last version.
+// Listed returns the versions of an artifact with after < seq <= atSeq that are in rows. If
+// newestOnly is set, it returns only the versions in the last row that has one. A row's key
+// contains the seq of its last version.
 func Listed(txn *Txn, ns uint32, run, artifact string, after, atSeq uint64, newestOnly bool) (out []machine.ArtifactVersion, err error) {
 	p := ArtifactPrefix(nil, ns, run, artifact)
 	if newestOnly {
@@ -41,8 +41,8 @@ func Listed(txn *Txn, ns uint32, run, artifact string, after, atSeq uint64, newe
 	return out, nil
 }
 
-// rowBefore is the seq before the last row that ends at or before a record, or 0: what
-// is written up to that record begins in that row or the one after it.
+// rowBefore returns the seq just before the last row that ends at or before the record seq, or 0 if
+// no such row exists. The newest version up to that record is in that row or in the next one.
 func rowBefore(txn *Txn, p []byte, seq uint64) (uint64, error) {
 	it := txn.Scan(kv.Range{Prefix: p, Reverse: true, KeysOnly: true})
 	defer it.Close()

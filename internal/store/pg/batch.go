@@ -11,14 +11,14 @@ import (
 // Batch begins a group.
 func (d *DB) Batch() kv.Batch { return &batch{db: d, at: make(map[string]int)} }
 
-// batch remembers where the last call for a key is.
+// batch collects the pairs of a group. at maps each key to the index of its last call in pairs.
 type batch struct {
 	db    *DB
 	pairs []pair
 	at    map[string]int
 }
 
-// pair is set, or removed.
+// pair is a key that is set to a value, or removed if gone is true.
 type pair struct {
 	key, value []byte
 	gone       bool
@@ -37,7 +37,8 @@ func (b *batch) put(p pair) {
 	b.pairs = append(b.pairs, p)
 }
 
-// Commit hands it over; while the database is away it goes on trying.
+// Commit hands the group to the owner of the partition, which retries while the database is
+// unavailable.
 func (b *batch) Commit(number uint64, done func(kv.Result)) {
 	g := &group{}
 	for _, p := range b.pairs {
@@ -46,8 +47,8 @@ func (b *batch) Commit(number uint64, done func(kv.Result)) {
 	b.db.owner.Commit(number, g, done)
 }
 
-// group is what a statement stores: of each table the keys and values that are set, and the
-// keys that are removed.
+// group contains what one commit statement stores: for each table the keys and values that are set,
+// and the keys that are removed.
 type group struct{ hot, cold side }
 
 type side struct{ keys, values, gone array }
@@ -65,7 +66,7 @@ func (g *group) add(hot bool, p pair) {
 	s.values.add(p.value)
 }
 
-// has are the sorts of what it stores, a bit each.
+// has returns which kinds of changes the group contains, as one bit for each of the sorts.
 func (g *group) has() (sorted int) {
 	for sort, a := range [sorts]*array{hotSet: &g.hot.keys, coldSet: &g.cold.keys, hotGone: &g.hot.gone, coldGone: &g.cold.gone} {
 		if a.n > 0 {
@@ -75,7 +76,7 @@ func (g *group) has() (sorted int) {
 	return sorted
 }
 
-// arrays are the parameters in the order of the statement.
+// arrays returns the parameters of the commit statement in their order.
 func (g *group) arrays() [][]byte {
 	return [][]byte{
 		g.hot.keys.encoded(), g.hot.values.encoded(), g.cold.keys.encoded(), g.cold.values.encoded(),
@@ -83,7 +84,7 @@ func (g *group) arrays() [][]byte {
 	}
 }
 
-// array is a bytea[] as PostgreSQL takes it: its head, then each element behind its length.
+// array is a bytea[] in PostgreSQL's binary format: a header, then each element after its length.
 type array struct {
 	bytes []byte
 	n     int
@@ -111,7 +112,8 @@ func (a *array) encoded() []byte {
 
 var noArray = arrayHeader(0)
 
-// arrayHeader has the number of dimensions, that no element is null, and their type.
+// arrayHeader returns the header: the number of dimensions, a flag that says that no element is
+// null, and the type of the elements.
 func arrayHeader(dimensions uint32) []byte {
 	b := binary.BigEndian.AppendUint32(nil, dimensions)
 	b = binary.BigEndian.AppendUint32(b, 0)

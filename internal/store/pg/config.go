@@ -17,50 +17,54 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 )
 
-// Config of one partition of a database; URL and Owner are required.
+// Config configures one partition of a database. URL and Owner are required.
 type Config struct {
 	URL dsn.URL
-	// Schema has the tables. Default "pawl".
+	// Schema is the name of the schema that contains the tables. Default "pawl".
 	Schema string
 	// Part is the number of the partition, below [Partitions].
 	Part int32
-	// Owner is the name of the owner, unique to this process; Address is its address.
+	// Owner is the name of the owner, which must be unique to this process. Address is where the
+	// owner can be reached.
 	Owner, Address string
-	// Formats are what this program keeps it in. Default: all.
+	// Formats are the formats in which this program can keep the partition. Default: all.
 	Formats Formats
 	// Hot selects kinds of keys whose pairs are often rewritten. Default: none.
 	Hot func(kind byte) bool
-	// Pool is what was reached already, and stays open; nil: this one reaches the database itself.
+	// Pool is an existing connection pool, which stays open on Close. If it is nil, Open connects
+	// to the database itself.
 	Pool *Pool
-	// RenewedEpoch, if not nil, means that other code renews the lease, under the epoch in it:
-	// zero while there is none.
+	// RenewedEpoch, if not nil, means that other code renews the lease under the epoch that is
+	// stored in it. Zero means that the lease must not be renewed.
 	RenewedEpoch *atomic.Uint64
-	// Readers bounds the connections of views. Default 16.
+	// Readers is the maximum number of connections for views. Default 16.
 	Readers int32
-	// Lease is how long the partition stays the owner's without a word of it. Default 3 s.
+	// Lease is how long the partition remains the owner's after its last commit or renewal. Default
+	// 3 s.
 	Lease time.Duration
-	// Logger gets messages about connections and takeovers. Default: discarded.
+	// Logger receives messages about connections and takeovers. Default: discarded.
 	Logger *slog.Logger
-	// Unread gives an error of a read that the database did not answer its form for callers.
-	// Default: it stays as it is.
+	// Unread converts the error of a read that the database did not answer into an error for
+	// clients. Default: the error is not converted.
 	Unread func(error) error
-	// Timeouts bound what the database is waited for.
+	// Timeouts limit the waits for the database.
 	Timeouts Timeouts
 }
 
-// Timeouts bound in time what is asked of the database.
+// Timeouts limit the waits for the database.
 type Timeouts struct {
-	// Statement is how long the answer to a commit or a take-over is waited for. Default 10 s.
+	// Statement limits the wait for the answer to a commit or a takeover. Default 10 s.
 	Statement time.Duration
-	// Read is how long one read may take, with the wait for a connection. Default 10 s.
+	// Read limits one read, including the wait for a connection. Default 10 s.
 	Read time.Duration
-	// GracePeriod is how long the database may be away before new work is refused. Default 1 s.
+	// GracePeriod is how long the database may be unavailable before new work is refused. Default 1
+	// s.
 	GracePeriod time.Duration
-	// CloseTimeout is how long a close tries to find out about a commit. Default 5 s.
+	// CloseTimeout limits how long a close tries to find out the outcome of a commit. Default 5 s.
 	CloseTimeout time.Duration
 }
 
-// connecting bounds the making of a connection that the URL sets no bound for.
+// connecting is the timeout for opening a connection if the URL contains none.
 const connecting = 5 * time.Second
 
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
@@ -106,7 +110,7 @@ func (c Config) validate() error {
 	return errors.Join(errs...)
 }
 
-// reachable: it says where the tables are.
+// reachable returns an error if the schema or the URL of the configuration is invalid.
 func (c Config) reachable() error {
 	var errs []error
 	if !schemaName.MatchString(c.Schema) {
@@ -118,20 +122,21 @@ func (c Config) reachable() error {
 	return errors.Join(errs...)
 }
 
-// tuned are settings of a session that only this owner uses: plans use the primary keys,
-// however small the tables were when they were made, and are made once. The server ends no
-// statement by a timeout.
+// tuned are settings of the sessions that only this owner uses. With them, plans use the primary
+// keys even if the tables were small when the plan was made, and each plan is made only once. They
+// also turn off the server's timeouts of statements.
 var tuned = map[string]string{
 	"enable_seqscan": "off", "enable_bitmapscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "jit": "off", "plan_cache_mode": "force_generic_plan",
 	"statement_timeout": "0", "lock_timeout": "0", "idle_in_transaction_session_timeout": "0",
 }
 
-// connection says how connections are made: as the URL says, with the settings of sessions if
-// there is no pooler in between, which would not know them and has other sessions each time.
+// connection returns the configuration of connections and whether a connection pooler is in
+// between. It follows the URL. Without a pooler it adds the settings in tuned. A pooler would not
+// accept them, and uses another session for each transaction.
 func connection(cfg Config) (*pgx.ConnConfig, bool, error) {
 	conn, err := pgx.ParseConfig(cfg.URL.Secret())
 	if err != nil {
-		// The error of the parser may have the URL.
+		// The error of the parser may contain the URL, which may contain a password.
 		return nil, false, errors.New("one of the parameters of the URL is wrong, or a file that it names cannot be read")
 	}
 	if conn.ConnectTimeout == 0 {
@@ -156,8 +161,8 @@ func connection(cfg Config) (*pgx.ConnConfig, bool, error) {
 	return conn, pooled, nil
 }
 
-// pooler reports whether a connection pooler answers in place of the server: its number for the
-// session differs from the session's own.
+// pooler reports whether a connection pooler answers instead of the server. In that case the
+// process number that the connection got differs from the session's own.
 func pooler(cfg *pgx.ConnConfig) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), connecting)
 	defer cancel()

@@ -8,9 +8,9 @@ import (
 
 var _ kv.Counter = (*snapshot)(nil)
 
-// Count counts in the database: a page of keys costs a round trip, and the way of all keys here
-// most of what a count takes. The end of so many is looked for first, which no more than they are
-// read for.
+// Count counts keys in the database, because fetching pages of keys would cost a round trip each
+// and take most of the time. It first looks for the key at the position most. Only if there are
+// fewer keys does it count them.
 func (s *snapshot) Count(prefix, behind []byte, most int) (n int, last []byte, err error) {
 	begin, from := "k >= $2", prefix
 	if behind != nil {

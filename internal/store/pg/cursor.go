@@ -10,26 +10,27 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// How pages of a cursor grow, and what bounds them: values from apart on are fetched when they
-// are asked for.
+// How the pages of a cursor grow, and their limits. A value of more than apart bytes is fetched
+// only when the caller asks for it.
 const (
 	firstPage = 8
 	lastPage  = 512
 	growth    = 8
 	pageBytes = 1 << 20
 	apart     = 16 << 10
-	// rowBytes is about what a pair takes besides key and value: heads of the row and of the
-	// entry in the index, which has the key again.
+	// rowBytes is the approximate number of bytes that a pair takes besides key and value: the
+	// headers of the row and of its index entry. The index entry also contains the key again.
 	rowBytes = 60
 )
 
-// Scan makes a cursor, which reads in pages.
+// Scan returns a cursor, which reads pages of rows.
 func (s *snapshot) Scan(r kv.Range) kv.Cursor {
 	r.Prefix = bytes.Clone(r.Prefix)
 	return &cursor{view: s, r: r, past: after(r.Prefix), size: firstPage}
 }
 
-// after is the first key behind all that begin with the prefix; nil: there is none.
+// after returns the first key after all keys that begin with the prefix, or nil if no such key
+// exists.
 func after(prefix []byte) []byte {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		if prefix[i] != 0xFF {
@@ -41,7 +42,7 @@ func after(prefix []byte) []byte {
 	return nil
 }
 
-// row is one of a page.
+// row is one row of a page.
 type row struct {
 	key, value []byte
 	size       int64
@@ -55,12 +56,13 @@ type cursor struct {
 
 	page []row
 	at   int
-	// size is that of the next page; last: there is none behind this one.
+	// size is the number of rows of the next page. last means that no page follows the present one.
 	size int
 	last bool
 }
 
-// Seek reads the first page from there, unless the key lies in the one that it has.
+// Seek moves to key within the present page if the page contains that position. Otherwise it reads
+// a page that begins there.
 func (c *cursor) Seek(key []byte) error {
 	if key == nil || !c.r.Reverse && bytes.Compare(key, c.r.Prefix) < 0 {
 		key = c.r.Prefix
@@ -72,7 +74,8 @@ func (c *cursor) Seek(key []byte) error {
 	return c.fetch(key, true)
 }
 
-// within moves in the page if the key is behind where it stands, and not behind its end.
+// within moves forward within the present page. It returns false if the key is before the present
+// position or after the end of the page.
 func (c *cursor) within(key []byte) bool {
 	if !c.Valid() || c.ahead(c.page[c.at].key, key) || c.ahead(key, c.page[len(c.page)-1].key) {
 		return false
@@ -83,7 +86,7 @@ func (c *cursor) within(key []byte) bool {
 	return true
 }
 
-// ahead: a comes after b in the direction of the cursor.
+// ahead reports whether a comes after b in the direction of the cursor.
 func (c *cursor) ahead(a, b []byte) bool {
 	n := bytes.Compare(a, b)
 	if c.r.Reverse {
@@ -92,7 +95,7 @@ func (c *cursor) ahead(a, b []byte) bool {
 	return n > 0
 }
 
-// Next goes on in the page, or reads the next one.
+// Next moves to the next row. At the end of the page it reads the next page.
 func (c *cursor) Next() error {
 	c.at++
 	if c.at < len(c.page) || c.last {
@@ -101,7 +104,7 @@ func (c *cursor) Next() error {
 	return c.fetch(c.page[len(c.page)-1].key, false)
 }
 
-// fetch reads a page from a key on, with that key or without it.
+// fetch reads a page that begins at the key from. with states whether the page includes that key.
 func (c *cursor) fetch(from []byte, with bool) error {
 	text, args := c.text(from, with)
 	page, total := make([]row, 0, c.size), int64(0)
@@ -130,7 +133,7 @@ func (c *cursor) fetch(from []byte, with bool) error {
 	return nil
 }
 
-// text is the statement of a page, and its arguments.
+// text returns the statement that reads a page, and its arguments.
 func (c *cursor) text(from []byte, with bool) (string, []any) {
 	args := []any{c.view.db.cfg.Part, c.size}
 	var where strings.Builder
@@ -167,7 +170,8 @@ func (c *cursor) text(from []byte, with bool) (string, []any) {
 	return c.tables(columns, where.String(), order), args
 }
 
-// tables reads one table, or both where the prefix does not say which.
+// tables returns the query of one table, or of both tables if the prefix does not determine the
+// table.
 func (c *cursor) tables(columns, where, order string) string {
 	schema := c.view.db.cfg.Schema
 	one := func(table string) string {
@@ -177,25 +181,26 @@ func (c *cursor) tables(columns, where, order string) string {
 	if len(c.r.Prefix) > 0 {
 		return one(tableNames[c.view.db.side(c.r.Prefix)]) + end
 	}
-	// Each by itself: the planner does not merge two orders into one.
+	// Each table is sorted and limited separately, because the planner does not merge two sorted
+	// inputs.
 	return "(" + one("hot") + end + ") UNION ALL (" + one("cold") + end + ")" + end
 }
 
 var tableNames = [2]string{"hot", "cold"}
 
-// Valid: it stands at a key.
+// Valid reports whether the cursor is at a row.
 func (c *cursor) Valid() bool { return c.at < len(c.page) }
 
-// Key is good as long as its page.
+// Key returns the present key. It is valid as long as its page.
 func (c *cursor) Key() []byte { return c.page[c.at].key }
 
-// Value is in memory of the page, or in buf.
+// Value returns a copy of the present value. It does not use buf.
 func (c *cursor) Value(buf []byte) (value, grown []byte, err error) {
 	value, err = c.ValueCopy()
 	return value, buf, err
 }
 
-// ValueCopy fetches a large value.
+// ValueCopy returns a copy of the present value. It fetches a large value from the database.
 func (c *cursor) ValueCopy() ([]byte, error) {
 	r := &c.page[c.at]
 	switch {
@@ -213,14 +218,14 @@ func (c *cursor) ValueCopy() ([]byte, error) {
 
 var errKeysOnly = fmt.Errorf("a value of a range of keys alone")
 
-// Size is that of the value.
+// Size returns the size of the value in bytes.
 func (c *cursor) Size() int64 { return c.page[c.at].size }
 
-// StoredSize is about what the row takes.
+// StoredSize returns the approximate number of bytes that the row takes on disk.
 func (c *cursor) StoredSize() int64 { return c.Size() + int64(2*len(c.Key())) + rowBytes }
 
-// Group is the one that set the pair.
+// Group returns the number of the group that set the pair.
 func (c *cursor) Group() uint64 { return c.page[c.at].group }
 
-// Close forgets the page.
+// Close drops the page.
 func (c *cursor) Close() { c.page = nil }

@@ -8,25 +8,26 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// DB is one partition of a database, owned. Safe for concurrent use.
+// DB is one partition of a database that this process owns. It is safe for concurrent use.
 type DB struct {
 	at    *Pool
 	cfg   Config
 	text  statements
 	owner *fencing.Owner[*group]
-	// format is that of the partition, for as long as it is owned.
+	// format is the format of the partition. It does not change while the partition is owned.
 	format uint32
 }
 
 var _ kv.KV = (*DB)(nil)
 
-// bounds of a group. A key is in an index, of which PostgreSQL takes 2 704 bytes.
+// bounds are the limits of a group. A key is part of an index, in which PostgreSQL accepts at most
+// 2704 bytes.
 var bounds = kv.Bounds{Keys: 13_000, Key: 2600, Bytes: 8 << 20}
 
-// Open creates or migrates the schema if necessary, and acquires the partition. It waits until
-// the lease of another owner has ended, unless other code manages leases. Errors:
-// *[SchemaError], *[FormatError], *[fencing.HeldError], *[fencing.AwayError], and those of the
-// database.
+// Open creates or migrates the schema if necessary, and acquires the partition. It waits until the
+// lease of another owner has ended. If other code manages the leases (Config.RenewedEpoch), Open
+// does not wait and returns a *[fencing.HeldError]. Errors: *[SchemaError], *[FormatError],
+// *[fencing.HeldError], *[fencing.AwayError], and those of the database.
 func Open(cfg Config) (*DB, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -46,7 +47,7 @@ func Open(cfg Config) (*DB, error) {
 	return d, nil
 }
 
-// closePool closes a pool that only this database uses.
+// closePool closes the pool if this DB has opened it.
 func (d *DB) closePool() {
 	if d.cfg.Pool == nil {
 		d.at.Close()
@@ -64,7 +65,8 @@ func (d *DB) open() (err error) {
 	return err
 }
 
-// seed makes the row of the partition, in tables that are still this program's.
+// seed creates the row of the partition if it does not exist, after a check that this program still
+// supports the schema.
 func (d *DB) seed() error {
 	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.Timeouts.Read)
 	defer cancel()
@@ -79,33 +81,35 @@ func (d *DB) logEvent(what string, err error) {
 	d.cfg.Logger.Warn(what, "database", d.cfg.URL.String(), "error", err)
 }
 
-// Format is the one that the partition is kept in for as long as it is owned.
+// Format returns the format of the partition. It does not change while the partition is owned.
 func (d *DB) Format() uint32 { return d.format }
 
-// Last is the number of the newest group.
+// Last returns the number of the newest stored group.
 func (d *DB) Last() uint64 { return d.owner.Last() }
 
-// Bounds do not depend on the database.
+// Bounds returns the limits of a group, which are the same for every database.
 func (d *DB) Bounds() kv.Bounds { return bounds }
 
 // Release does no work: PostgreSQL itself tracks open transactions.
 func (d *DB) Release(uint64) {}
 
-// Owner is the protocol's side of it.
+// Owner returns the owner that fences the commits of the partition.
 func (d *DB) Owner() Owner { return d.owner }
 
-// Owner says how the partition is.
+// Owner reports the state of the partition.
 type Owner interface {
-	// Away is why the database cannot be reached, nil: it can.
+	// Away returns the reason why the database is unavailable, or nil if it is available.
 	Away() error
-	// Failed is closed when no more groups are stored; Err returns the reason.
+	// Failed returns a channel that is closed when no more groups can be stored. Err returns the
+	// reason.
 	Failed() <-chan struct{}
 	Err() error
-	// BeginClose has it give up sooner what it cannot find out.
+	// BeginClose starts the CloseTimeout, after which the owner stops trying to find out the
+	// outcome of a commit.
 	BeginClose()
 }
 
-// Sizes are the bytes on the database's disk of all partitions: rows and indexes.
+// Sizes returns the bytes on disk of the rows and indexes of all partitions.
 func (d *DB) Sizes() (bytes int64, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.Timeouts.Read)
 	defer cancel()

@@ -2,17 +2,17 @@ package pg
 
 import "fmt"
 
-// Formats are those of what is in a partition, which pgkv knows by their numbers alone. The zero
-// value: all of them.
+// Formats are the formats of a partition's contents that a program supports. Package pg knows only
+// their numbers. The zero value means all formats.
 type Formats struct {
-	// Oldest and Newest are what this program keeps a partition in.
+	// Oldest and Newest limit the formats in which this program keeps a partition.
 	Oldest, Newest uint32
 	// Raise: the takeover of a partition raises its format to the newest one that all live
 	// nodes support. Otherwise the format stays.
 	Raise bool
 }
 
-// anyFormat is more than there will ever be.
+// anyFormat is greater than every format number.
 const anyFormat = 1 << 30
 
 func (f Formats) withDefaults() Formats {
@@ -29,7 +29,7 @@ type FormatError struct {
 	Found, Oldest, Newest uint32
 }
 
-// Error names the field and all numbers.
+// Error returns a text with the name of the database field and all numbers.
 func (e *FormatError) Error() string {
 	advice := "use the program that keeps it in this one, or a newer one"
 	if e.Older() {
@@ -38,5 +38,6 @@ func (e *FormatError) Error() string {
 	return fmt.Sprintf("part.format of schema %q is %d, this program speaks %d to %d: %s", e.Schema, e.Found, e.Oldest, e.Newest, advice)
 }
 
-// Older: the partition's is older than what this program keeps; else it is newer.
+// Older reports whether the partition's format is older than this program supports. Otherwise it is
+// newer.
 func (e *FormatError) Older() bool { return e.Found < e.Oldest }

@@ -8,7 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// Hold keeps a transaction open on a connection of its own; views of it import its snapshot.
+// Hold keeps a transaction open on its own connection. Views of the returned Held import its
+// snapshot.
 func (d *DB) Hold(group uint64) (kv.Held, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.Timeouts.Read)
 	defer cancel()
@@ -24,7 +25,7 @@ func (d *DB) Hold(group uint64) (kv.Held, error) {
 	return h, nil
 }
 
-// export begins a transaction and names what it sees.
+// export begins a transaction. It returns the newest group in it, and the name of its snapshot.
 func (d *DB) export(ctx context.Context, conn *pgx.Conn, asked uint64) (group uint64, name string, err error) {
 	s := snapshot{db: d, minGroup: asked}
 	batch := &pgx.Batch{}
@@ -46,10 +47,10 @@ type held struct {
 	snapshot string
 }
 
-// Group is the one that it shows.
+// Group returns the number of the group that the held transaction shows.
 func (h *held) Group() uint64 { return h.group }
 
-// View imports the snapshot.
+// View returns a view that imports the snapshot.
 func (h *held) View() kv.Snapshot {
 	return &snapshot{db: h.db, minGroup: h.group, imported: h.snapshot}
 }

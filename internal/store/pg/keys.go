@@ -12,12 +12,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/keyring"
 )
 
-// keysPage is how many bytes of the keys of runs one row has. Slots do not lie in two.
+// keysPage is the number of bytes of run keys in one row. No slot crosses the boundary of a row.
 const keysPage = 512
 
-// Keys returns the bytes of the keys of runs, on a connection of their own: a reader of a view
-// that needs a key does not wait for other views. step is called before each write, and may
-// fail it, for tests of crashes. Only the owner of the partition writes.
+// Keys returns the medium that stores the keys of runs in the database. It uses its own connection,
+// so that a reader of a view that needs a key does not wait for other views. step is called before
+// each write. An error of step makes the write fail, for tests of crashes. Only the owner of the
+// partition writes.
 func (d *DB) Keys(step func(what string) error) keyring.Medium {
 	if step == nil {
 		step = func(string) error { return nil }
@@ -30,11 +31,11 @@ type keys struct {
 	step func(what string) error
 
 	conn *SerialConn
-	// vacuuming are clean-ups under way.
+	// vacuuming counts the running vacuums.
 	vacuuming sync.WaitGroup
 }
 
-// Size is the end of the last page.
+// Size returns the end of the last page.
 func (k *keys) Size() (bytes int64, there bool, err error) {
 	err = k.conn.DoRetry(k.db.cfg.Timeouts.Statement, func(conn *pgx.Conn) error {
 		var page, size int64
@@ -48,7 +49,7 @@ func (k *keys) Size() (bytes int64, there bool, err error) {
 	return bytes, there, err
 }
 
-// ReadAt reads the pages that have it.
+// ReadAt reads the pages that contain the requested bytes.
 func (k *keys) ReadAt(b []byte, at int64) (int, error) {
 	first := at / keysPage
 	pages, err := k.pages(first, (at+int64(len(b))-1)/keysPage)
@@ -69,7 +70,7 @@ func (k *keys) ReadAt(b []byte, at int64) (int, error) {
 	return n, nil
 }
 
-// pages reads some by their numbers.
+// pages reads the pages first to last.
 func (k *keys) pages(first, last int64) (pages map[int64][]byte, err error) {
 	err = k.conn.DoRetry(k.db.cfg.Timeouts.Statement, func(conn *pgx.Conn) error {
 		pages = make(map[int64][]byte)
@@ -88,7 +89,8 @@ func (k *keys) pages(first, last int64) (pages map[int64][]byte, err error) {
 // Create writes the header, which fills the first page.
 func (k *keys) Create(header []byte) error { return k.Write("header", header, 0) }
 
-// Write writes whole pages, made of what is there.
+// Write writes b at offset at. It stores whole pages and fills the rest of them with their present
+// bytes.
 func (k *keys) Write(what string, b []byte, at int64) error {
 	if err := k.step(what); err != nil {
 		return err
@@ -114,7 +116,8 @@ func (k *keys) Write(what string, b []byte, at int64) error {
 	return k.step(what + " sync")
 }
 
-// keysWrite is what one statement writes.
+// keysWrite collects the pages that one statement writes: new pages, and changed pages with their
+// old and new bytes.
 type keysWrite struct {
 	made    []int64
 	bytes   [][]byte
@@ -147,8 +150,9 @@ func (k *keys) store(w *keysWrite) error {
 	})
 }
 
-// vacuum has the server forget row versions with keys that are destroyed, as far as no
-// transaction sees them. It goes on by itself: the server does it anyway, later.
+// vacuum makes the server remove old row versions, which may contain destroyed keys, as far as no
+// transaction sees them. It runs in the background. If it fails, the server does the same later by
+// itself.
 func (k *keys) vacuum() {
 	k.vacuuming.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), k.db.cfg.Timeouts.Read)
@@ -159,7 +163,7 @@ func (k *keys) vacuum() {
 	})
 }
 
-// Close lets the connection go.
+// Close waits for running vacuums and closes the connection.
 func (k *keys) Close() error {
 	k.vacuuming.Wait()
 	k.conn.Close()

@@ -26,24 +26,25 @@ const loadedText = `UPDATE {s}.part SET commit_no = $3, epoch = epoch + 1, owner
 
 func inSchema(text, schema string) string { return strings.ReplaceAll(text, "{s}", schema) }
 
-// ErrNotEmpty: a store is to be loaded where there is one.
+// ErrNotEmpty means that the partition into which a store is to be loaded already contains one.
 var ErrNotEmpty = errors.New("there is a store already")
 
-// KeyError: a key is longer than an index of PostgreSQL takes.
+// KeyError means that a key is longer than an index of PostgreSQL accepts.
 type KeyError struct {
 	Key   []byte
 	Limit int
 }
 
-// Error has the length, and how the key begins.
+// Error returns a text with the length and the beginning of the key.
 func (e *KeyError) Error() string {
 	return fmt.Sprintf("a key has %d bytes, a database takes %d: %q...", len(e.Key), e.Limit, e.Key[:40])
 }
 
-// Load stores all pairs of another engine, which has no writer, each with its group, and the
-// keys of runs that keys writes, in one transaction: after an interruption nothing is stored.
-// The last group is then that of the other engine. The partition must be owned and empty. Load
-// always gives it back and closes d. Errors: [ErrNotEmpty], *[KeyError].
+// Load stores all pairs of another engine, each with its group, and the run keys that keys writes,
+// in one transaction. Nobody may write to the other engine. After an interruption nothing is
+// stored. The last group of the partition is then that of the other engine. The partition must be
+// owned and empty. Load always gives the partition back and closes d. Errors: [ErrNotEmpty],
+// *[KeyError].
 func (d *DB) Load(ctx context.Context, from kv.KV, keys func(into *LoadedKeys) error) (err error) {
 	l, err := d.Loading(ctx)
 	if err != nil {
@@ -56,21 +57,21 @@ func (d *DB) Load(ctx context.Context, from kv.KV, keys func(into *LoadedKeys) e
 	return l.Commit(nil)
 }
 
-// Loading fills empty partitions of a store in one transaction.
+// Loading fills the empty partitions of a store in one transaction.
 type Loading struct {
 	*longTxn
 	filled []filled
 }
 
-// filled is a partition that has its pairs, as it was found.
+// filled describes a partition whose pairs were written, with the epoch that it had before.
 type filled struct {
 	part  int32
 	epoch int64
 	last  uint64
 }
 
-// Loading begins to fill partitions. The partition must be empty, and stays owned until the
-// last step; d is always closed. Errors: [ErrNotEmpty].
+// Loading begins to fill partitions. The partition of d must be empty. It stays owned until the
+// last step, and d is always closed in the end. Errors: [ErrNotEmpty].
 func (d *DB) Loading(ctx context.Context) (*Loading, error) {
 	if d.Last() != 0 {
 		return nil, errors.Join(ErrNotEmpty, d.Close())
@@ -82,7 +83,8 @@ func (d *DB) Loading(ctx context.Context) (*Loading, error) {
 	return &Loading{longTxn: l}, nil
 }
 
-// Fill writes everything of a partition but the number of its last group.
+// Fill writes the contents of a partition, except the number of its last group, which
+// [Loading.Commit] writes.
 func (l *Loading) Fill(part int32, from kv.KV, keys func(into *LoadedKeys) error) error {
 	at, d := filled{part: part, last: from.Last()}, l.db
 	if part != d.cfg.Part {
@@ -98,7 +100,7 @@ func (l *Loading) Fill(part int32, from kv.KV, keys func(into *LoadedKeys) error
 		source := &pairs{ended: l.ctx.Err, db: d, part: part, view: &view, side: side}
 		_, err := l.session.conn.CopyFrom(l.ctx, pgx.Identifier{d.cfg.Schema, table}, []string{"part", "k", "v", "g"}, source)
 		if source.end(); source.err != nil {
-			// The server tells it as its own.
+			// The error of the source is more precise than that of the server.
 			err = source.err
 		}
 		if err != nil {
@@ -108,7 +110,8 @@ func (l *Loading) Fill(part int32, from kv.KV, keys func(into *LoadedKeys) error
 	return keys(&LoadedKeys{schema: d.cfg.Schema, part: part, conn: l.session.conn})
 }
 
-// empty creates the row of a partition, and returns the epoch under which it is empty.
+// empty creates the row of a partition, and returns the partition's epoch. If the partition is not
+// empty, the error is [ErrNotEmpty].
 func (l *Loading) empty(part int32) (epoch int64, err error) {
 	d := l.db
 	if _, err := d.at.pool.Exec(l.ctx, d.at.SeedText(), []int32{part}, int32(d.cfg.Formats.Oldest)); err != nil {
@@ -121,9 +124,9 @@ func (l *Loading) empty(part int32) (epoch int64, err error) {
 	return epoch, err
 }
 
-// Commit gives the partition back and then stores everything, if each partition is still free
-// and unchanged. places maps namespaces to partitions. If the answer is lost, the rows show the
-// outcome.
+// Commit gives the partition back and then stores everything, if each partition is still free and
+// unchanged. places maps namespaces to partitions. If the answer of the database is lost, the rows
+// show the outcome.
 func (l *Loading) Commit(places map[string]int32) error {
 	err := l.end(func(epoch int64) error {
 		for _, f := range l.filled {
@@ -142,9 +145,9 @@ func (l *Loading) Commit(places map[string]int32) error {
 	return nil
 }
 
-// pairs are those of one table, as COPY takes them.
+// pairs iterates over the pairs of one table, as the source of a COPY statement.
 type pairs struct {
-	// ended says that its caller has gone.
+	// ended returns an error if the caller has given up.
 	ended func() error
 	db    *DB
 	part  int32
@@ -152,12 +155,12 @@ type pairs struct {
 	side  int
 	it    *kv.Iterator
 	kind  int
-	// value is that of the pair at which it stands.
+	// value is the value of the present pair.
 	value []byte
 	err   error
 }
 
-// Next goes to the next pair of the table: kind by kind.
+// Next moves to the next pair of the table. The kinds of keys follow one after the other.
 func (p *pairs) Next() bool {
 	if p.it != nil {
 		p.it.Next()
@@ -179,7 +182,7 @@ func (p *pairs) Next() bool {
 	return p.err == nil
 }
 
-// nextKind stands at the first pair of the next kind that is in the table.
+// nextKind moves to the first pair of the next kind that belongs to the table.
 func (p *pairs) nextKind() bool {
 	if p.it != nil {
 		p.it.Close()
@@ -196,12 +199,12 @@ func (p *pairs) nextKind() bool {
 	return false
 }
 
-// Values are those of a row.
+// Values returns the columns of the present row.
 func (p *pairs) Values() ([]any, error) {
 	return []any{p.part, p.it.KeyCopy(), p.value, int64(p.it.Group())}, nil
 }
 
-// Err is why it ended before its end.
+// Err returns the error that ended the iteration early.
 func (p *pairs) Err() error { return p.err }
 
 func (p *pairs) end() {
@@ -213,7 +216,7 @@ func (p *pairs) end() {
 	}
 }
 
-// LoadedKeys are the pages of keys in the transaction of a load.
+// LoadedKeys is the medium for run keys during a load. It writes in the transaction of the load.
 type LoadedKeys struct {
 	schema string
 	part   int32
@@ -221,16 +224,16 @@ type LoadedKeys struct {
 	size   int64
 }
 
-// ReadAt is not asked of what is only written.
+// ReadAt returns an error, because a load only writes keys.
 func (k *LoadedKeys) ReadAt([]byte, int64) (int, error) { return 0, errors.ErrUnsupported }
 
-// Size is what was written.
+// Size returns the number of bytes that were written.
 func (k *LoadedKeys) Size() (int64, bool, error) { return k.size, k.size > 0, nil }
 
 // Create writes the first page.
 func (k *LoadedKeys) Create(header []byte) error { return k.Write("header", header, 0) }
 
-// Write writes whole pages behind those that are there.
+// Write appends whole pages after the existing ones.
 func (k *LoadedKeys) Write(_ string, b []byte, at int64) error {
 	if at != k.size || at%keysPage != 0 {
 		return fmt.Errorf("keys at %d behind %d: %w", at, k.size, errors.ErrUnsupported)
@@ -241,7 +244,7 @@ func (k *LoadedKeys) Write(_ string, b []byte, at int64) error {
 	return err
 }
 
-// Close leaves the transaction.
+// Close does nothing; the transaction goes on.
 func (k *LoadedKeys) Close() error { return nil }
 
 func paged(b []byte, at int64) (numbers []int64, pages [][]byte) {

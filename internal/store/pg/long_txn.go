@@ -11,22 +11,25 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// finishing bounds the end of what took long: standbys take all of it in.
+// finishing limits the wait for the end of a long transaction, because every standby must first
+// receive all of it.
 const finishing = 10 * time.Minute
 
-// longTxn is one transaction over partitions, one of which is owned until the last step, so
-// that no node serves the store. After an interruption nothing is changed.
+// longTxn is one transaction that changes several partitions. One of them is owned until the last
+// step, so that no node serves the store in the meantime. After an interruption nothing is changed.
 type longTxn struct {
 	db      *DB
 	session *session
 	ctx     context.Context //nolint:containedctx // that of the one call that it is for
-	// stop says whether the connection is still this one's to end.
+	// stop detaches the connection from ctx. It returns false if ctx has already ended the
+	// connection.
 	stop func() bool
-	// released: the partition is owned no more.
+	// released means that the partition was given back.
 	released bool
 }
 
-// beginLongTxn begins the transaction; d is always closed.
+// beginLongTxn begins the transaction. On an error it closes d; otherwise the transaction's end
+// closes d.
 func (d *DB) beginLongTxn(ctx context.Context) (*longTxn, error) {
 	l := &longTxn{db: d, ctx: ctx, stop: func() bool { return true }}
 	var err error
@@ -40,14 +43,14 @@ func (d *DB) beginLongTxn(ctx context.Context) (*longTxn, error) {
 	return l, nil
 }
 
-// exec executes a statement.
+// exec executes a statement of the transaction.
 func (l *longTxn) exec(ctx context.Context, text string, args ...any) error {
 	_, err := l.session.conn.Exec(ctx, inSchema(text, l.db.cfg.Schema), append([]any{pgx.QueryExecModeExec}, args...)...)
 	return err
 }
 
-// one executes a statement of the last step. It must change one row, that of an unchanged
-// partition.
+// one executes a statement of the last step. The statement must change exactly one row, which shows
+// that the partition is unchanged. Otherwise the error is errForeign.
 func (l *longTxn) one(text string, args ...any) error {
 	done, err := l.session.conn.Exec(context.Background(), inSchema(text, l.db.cfg.Schema), append([]any{pgx.QueryExecModeExec}, args...)...)
 	if err == nil && done.RowsAffected() != 1 {
@@ -56,12 +59,13 @@ func (l *longTxn) one(text string, args ...any) error {
 	return err
 }
 
-// warned turns warnings on, because an earlier user of the session may have turned them off: a
-// commit with a warning is no success.
+// warned turns warnings on, because an earlier user of the session may have turned them off. A
+// commit that returns a warning is not a success.
 const warned = "SET LOCAL client_min_messages = 'warning'"
 
-// end gives the partition back, runs the statements of last and commits. From here on those
-// statements hold the fence: a takeover in the meantime gives the partition another epoch.
+// end gives the partition back, runs the statements of last, and commits. Once the partition is given
+// back, these statements are the fence: if another process takes the partition over in the meantime,
+// the partition has another epoch and they fail.
 func (l *longTxn) end(last func(epoch int64) error) error {
 	epoch, err := l.db.epoch(l.ctx)
 	if err != nil {
@@ -82,7 +86,8 @@ func (l *longTxn) end(last func(epoch int64) error) error {
 	return l.session.do(finishing, func() error { return l.exec(context.Background(), "COMMIT") })
 }
 
-// epoch is that of the row as it is, which is ours.
+// epoch returns the present epoch of the partition. If the partition belongs to another owner, the
+// error is errForeign.
 func (d *DB) epoch(ctx context.Context) (epoch int64, err error) {
 	err = d.at.pool.QueryRow(ctx, inSchema(oursText, d.cfg.Schema), d.cfg.Part, d.cfg.Owner).Scan(&epoch)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -91,12 +96,12 @@ func (d *DB) epoch(ctx context.Context) (epoch int64, err error) {
 	return epoch, err
 }
 
-// putText says where namespaces are that were in partition 0, or nowhere.
+// putText assigns partitions to namespaces that are in partition 0 or in none.
 const putText = `INSERT INTO {s}.namespace (name, part) SELECT * FROM unnest($1::text[], $2::integer[])
 	ON CONFLICT (name) DO UPDATE SET part = excluded.part WHERE namespace.part IN (0, excluded.part)`
 
-// place says where namespaces are from the commit on. A node that places some has the table to itself
-// meanwhile: one waits for the other, and finds what it did.
+// place assigns partitions to namespaces with the commit. The first of two nodes that do so locks
+// the table, and the other one waits for it and then finds its result.
 func (l *longTxn) place(places map[string]int32) error {
 	if len(places) == 0 {
 		return nil
@@ -113,14 +118,14 @@ func (l *longTxn) place(places map[string]int32) error {
 	return err
 }
 
-// Close gives up what was not committed.
+// Close rolls back everything that was not committed, and gives the partition back.
 func (l *longTxn) Close() error {
 	l.stop()
 	l.session.close()
 	return l.release()
 }
 
-// release gives the partition back.
+// release gives the partition back, once.
 func (l *longTxn) release() error {
 	if l.released {
 		return nil

@@ -22,18 +22,19 @@ var migrations embed.FS
 // SchemaError means that a newer program made the tables, and this program cannot use them.
 type SchemaError struct {
 	Schema string
-	// Found is the newest migration, Oldest the one that a program has to know, Want the newest that
-	// this one knows.
+	// Found is the newest migration of the schema. Oldest is the migration that a program must at
+	// least know to use the schema. Want is the newest migration that this program knows.
 	Found, Oldest, Want int64
 }
 
-// Error names the versions.
+// Error returns a text with the versions.
 func (e *SchemaError) Error() string {
 	return fmt.Sprintf("schema %q has version %d, which works with programs that know version %d, and this one knows %d: it was made by a newer one",
 		e.Schema, e.Found, e.Oldest, e.Want)
 }
 
-// works says whether a program works with tables that have newer migrations than it knows.
+// works returns nil if a program that knows migrations up to known can use the tables. Otherwise it
+// returns a *[SchemaError].
 func works(schema string, known, found, oldest int64) error {
 	if found > known && oldest > known {
 		return &SchemaError{Schema: schema, Found: found, Oldest: oldest, Want: known}
@@ -41,28 +42,29 @@ func works(schema string, known, found, oldest int64) error {
 	return nil
 }
 
-// LivingError means that a migration would break older programs, and sidecars are alive that
+// LivingError means that a migration would break older programs, while a sidecar is running that
 // may be older.
 type LivingError struct {
 	Schema string
-	// Version of the migration; Address is where one of them is.
+	// Version is the number of the migration. Address is the address of one of the running
+	// sidecars.
 	Version int64
 	Address string
 }
 
-// Error names one of them.
+// Error returns a text with the address of a running sidecar.
 func (e *LivingError) Error() string {
 	return fmt.Sprintf("migration %d of schema %q works with no older program, and the sidecar at %s lives: stop all of them first", e.Version, e.Schema, e.Address)
 }
 
-// Time limits for the creation of a schema: for all of it, and for the wait for a live sidecar,
-// whose lease may be that of a killed process.
+// Timeouts for the creation of a schema: migrating limits all of it. dying limits the wait for a
+// running sidecar, because its lease may be that of a killed process.
 const (
 	migrating = time.Minute
 	dying     = 5 * time.Second
 )
 
-// errElsewhere: another node was quicker.
+// errElsewhere means that another node made the migration first.
 var errElsewhere = errors.New("another node has migrated meanwhile")
 
 // migrate brings the schema to this program's version. Several programs may call it at once. No
@@ -91,7 +93,7 @@ func migrate(ctx context.Context, cfg *pgx.ConnConfig, files fs.FS, schema strin
 	}
 }
 
-// pause is false when the context ends before it is over.
+// pause waits for d. It returns false if ctx ends earlier.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -103,9 +105,9 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// A migration waits no longer than this for a table, because later statements queue behind it:
-// a commit of an owner would wait behind a long read. After the limit the migration retries
-// later.
+// lockShort limits how long a migration waits for the lock of a table, because later statements
+// queue behind it: a commit of an owner would wait for a long read. After this time the migration
+// retries later.
 const (
 	firstPause = 50 * time.Millisecond
 	lockPause  = time.Second
@@ -113,7 +115,7 @@ const (
 	noLock     = "55P03"
 )
 
-// raced: what two nodes get that make the same thing at once.
+// raced reports whether an error means that two nodes migrated at the same time.
 func raced(err error) bool {
 	switch codeOf(err) {
 	case "23505", "42P06", "42P07", "40001", "40P01", noLock:
@@ -160,7 +162,8 @@ func migrateOnce(ctx context.Context, db *sql.DB, files fs.FS, schema string) er
 
 func versionsOf(schema string) string { return schema + ".schema_version" }
 
-// stepsOf are the migrations in the order of their numbers, which their names begin with.
+// stepsOf returns the migrations in the order of their numbers. The name of each file begins with
+// its number.
 func stepsOf(files fs.FS, schema string) ([]*goose.Migration, error) {
 	names, err := fs.Glob(files, "migrations/*.sql")
 	if err != nil {
@@ -185,18 +188,20 @@ func stepsOf(files fs.FS, schema string) ([]*goose.Migration, error) {
 	return steps, nil
 }
 
-// migration is one of them.
+// migration is one migration of the schema.
 type migration struct {
 	schema, text string
-	// version is its number, oldest that of the newest migration which a program has to know that
-	// works with what this one leaves: its own number, unless it only adds.
+	// version is the number of the migration. A program can use the tables after this migration if
+	// it knows at least the migration oldest. oldest equals version, unless the migration only adds
+	// something.
 	version, oldest int64
 }
 
-// remembered is the migration from which on the database has the oldest program that works with it.
+// remembered is the first migration after which the database stores which programs can use it.
 const remembered = 3
 
-// run has the table of versions to itself, and looks into it before it changes anything.
+// run executes the migration. It locks the table of versions and checks it before it changes
+// anything.
 func (m migration) run(ctx context.Context, tx *sql.Tx) error {
 	if _, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = '"+lockShort+"'"); err != nil {
 		return err
@@ -231,7 +236,7 @@ const livingText = `SELECT coalesce(max(address), '') FROM (
 	WHERE lease_until > clock_timestamp() AND lease_until < clock_timestamp() + interval '1 minute'
 	AND (SELECT max(version) FROM {s}.schema_oldest) < $1`
 
-// outdates refuses to take the tables away from sidecars that live.
+// outdates returns a *[LivingError] if the migration would break a running sidecar.
 func (m migration) outdates(ctx context.Context, tx *sql.Tx) error {
 	if m.version <= remembered {
 		return nil

@@ -7,32 +7,32 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Partitions is how many a database has at most; their numbers are below it.
+// Partitions is the maximum number of partitions of a database. They are numbered from 0.
 const Partitions = 64
 
-// seedText creates the rows of partitions, and does not touch an existing row, whose lock it
-// would wait for. A partition starts in the format of partition 0, which every node that can
-// own that one supports. Without partition 0 it starts in the oldest format of this program,
-// which may be newer than that of other nodes.
+// seedText creates the rows of partitions. It does not touch an existing row, because it would wait
+// for that row's lock. A new partition gets the format of partition 0, which every node that can
+// own partition 0 supports. If partition 0 does not exist, the new partition gets the oldest format
+// of this program, which may be newer than other nodes support.
 const seedText = `INSERT INTO {s}.part (id, format)
 	SELECT u.id, coalesce((SELECT format FROM {s}.part WHERE part.id = 0), $2::integer) FROM unnest($1::integer[]) AS u (id)
 	WHERE NOT EXISTS (SELECT 1 FROM {s}.part WHERE part.id = u.id) ON CONFLICT DO NOTHING`
 
-// SeedText is the statement that makes the rows of partitions: by their numbers, and the format of
-// the first.
+// SeedText returns the statement that creates the rows of partitions. Its parameters are the
+// numbers of the partitions, and the format that they get if partition 0 does not exist.
 func (r *Pool) SeedText() string { return inSchema(seedText, r.schema) }
 
 const (
-	// settledText waits for transactions that place namespaces at this moment.
+	// settledText waits for the transactions that are placing namespaces at this moment.
 	settledText = `LOCK TABLE {s}.namespace IN SHARE MODE`
 	sharedText  = `SELECT part FROM {s}.namespace WHERE part <> 0 UNION SELECT id FROM {s}.part WHERE id <> 0 AND commit_no > 0 ORDER BY 1`
 	placedText  = `SELECT name, part FROM {s}.namespace`
 	partsText   = `SELECT id FROM {s}.part WHERE commit_no > 0 ORDER BY id`
 )
 
-// Shared returns the partitions besides 0 that have a namespace or a commit, by number. A
-// single sidecar owns partition 0, and calls it when its namespaces are stored there; a later
-// placement then finds that ownership.
+// Shared returns the numbers of the partitions other than 0 that have a namespace or a commit, in
+// ascending order. A sidecar without a cluster owns partition 0. It calls Shared when its
+// namespaces are stored there, so that a placement that begins later finds that ownership.
 func (r *Pool) Shared(ctx context.Context) (parts []int32, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.wait)
 	defer cancel()
@@ -50,7 +50,7 @@ func (r *Pool) Shared(ctx context.Context) (parts []int32, err error) {
 // Shared calls [Pool.Shared], for an owner of a partition.
 func (d *DB) Shared(ctx context.Context) ([]int32, error) { return d.at.Shared(ctx) }
 
-// Placed says in which partition each namespace is.
+// Placed returns the partition of each namespace.
 func (r *Pool) Placed(ctx context.Context) (map[string]int32, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.wait)
 	defer cancel()
@@ -64,7 +64,7 @@ func (r *Pool) Placed(ctx context.Context) (map[string]int32, error) {
 	return placed, r.named(err)
 }
 
-// Parts are the partitions that have a commit, by number.
+// Parts returns the numbers of the partitions that have a commit, in ascending order.
 func (r *Pool) Parts(ctx context.Context) ([]int32, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.wait)
 	defer cancel()
@@ -79,7 +79,7 @@ func numbers(rows pgx.Rows, err error) ([]int32, error) {
 	return pgx.CollectRows(rows, pgx.RowTo[int32])
 }
 
-// named says which database an error is of.
+// named adds the name of the database to an error.
 func (r *Pool) named(err error) error {
 	if err != nil {
 		err = fmt.Errorf("%s: %w", r.url, err)

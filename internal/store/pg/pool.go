@@ -13,21 +13,22 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 )
 
-// Pool is a reachable database, whose schema this program supports, with connections for views.
-// A node opens it before it takes over a partition. Safe for concurrent use.
+// Pool is a pool of connections to a database whose schema this program supports. Views use it. A
+// node opens it before it takes over a partition. It is safe for concurrent use.
 type Pool struct {
 	url    dsn.URL
 	schema string
 	conn   *pgx.ConnConfig
 	pooled bool
 	pool   *pgxpool.Pool
-	// wait bounds what is read of all partitions.
+	// wait limits a read that concerns all partitions.
 	wait time.Duration
 }
 
-// Connect waits for a database that is about to start, and makes or migrates the schema; it takes
-// no partition. Of the configuration it uses what is the same for all: URL, schema, readers,
-// waits. Errors: *[SchemaError], *[LivingError], what the database answers, and of a context that ends.
+// Connect connects to a database, waits for one that is just starting, and creates or migrates the
+// schema. It acquires no partition. It uses only the fields of cfg that are the same for all
+// partitions: URL, Schema, Readers and Timeouts. Errors: *[SchemaError], *[LivingError], those of
+// the database, and that of a context that ends.
 func Connect(ctx context.Context, cfg Config) (*Pool, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.reachable(); err != nil {
@@ -47,7 +48,8 @@ func Connect(ctx context.Context, cfg Config) (*Pool, error) {
 	return r, nil
 }
 
-// awaitServer waits for a database that is about to start.
+// awaitServer connects to a database. If the database is just starting, it waits for up to
+// Timeouts.Statement.
 func awaitServer(ctx context.Context, cfg Config) (conn *pgx.ConnConfig, pooled bool, err error) {
 	until := time.Now().Add(cfg.Timeouts.Statement)
 	for {
@@ -62,7 +64,7 @@ func awaitServer(ctx context.Context, cfg Config) (conn *pgx.ConnConfig, pooled 
 	}
 }
 
-// readers is the pool of views.
+// readers returns the connection pool for views.
 func (r *Pool) readers(cfg Config) (*pgxpool.Pool, error) {
 	pool, err := pgxpool.ParseConfig(cfg.URL.Secret())
 	if err != nil {
@@ -73,16 +75,17 @@ func (r *Pool) readers(cfg Config) (*pgxpool.Pool, error) {
 	return pgxpool.NewWithConfig(context.Background(), pool)
 }
 
-// URL names the database; Schema has the tables.
+// URL returns the URL of the database, in a form that hides the password when it is printed.
 func (r *Pool) URL() dsn.URL { return r.url }
 
-// Schema has the tables.
+// Schema returns the name of the schema that contains the tables.
 func (r *Pool) Schema() string { return r.schema }
 
-// Close ends the connections.
+// Close closes the connections.
 func (r *Pool) Close() { r.pool.Close() }
 
-// current looks whether this program still works with the schema: a newer one may have changed it.
+// current returns an error if this program no longer supports the schema, because a newer program
+// has migrated it.
 func (r *Pool) current(ctx context.Context, text statements) error {
 	steps, err := stepsOf(migrations, r.schema)
 	if err != nil {
@@ -99,22 +102,23 @@ func (r *Pool) current(ctx context.Context, text statements) error {
 	return works(r.schema, known, found, oldest)
 }
 
-// SerialConn is one connection for occasional statements, which never wait for a view. Safe for
-// concurrent use: calls run one after the other.
+// SerialConn is one connection for occasional statements, which never wait for a view. It is safe
+// for concurrent use; the calls run one after the other.
 type SerialConn struct {
 	conn   *pgx.ConnConfig
 	pooled bool
 
 	mu sync.Mutex
-	// session is made when it is needed; a wrong answer ends it.
+	// session is opened when it is first needed. A wrong answer closes it.
 	session *session
 }
 
-// SerialConn is made without a word to the database.
+// SerialConn returns a connection that is opened when it is first used.
 func (r *Pool) SerialConn() *SerialConn { return &SerialConn{conn: r.conn, pooled: r.pooled} }
 
-// Do runs speak on the connection, or on a new one if the old one is dead. wait limits the wait
-// for the connection and for the answers. A notice is no success; no statement is cancelled.
+// Do calls speak with the connection, or with a new one if the old one is dead. wait limits the
+// wait for the connection and for the answers. An answer with a notice is an error. Do never
+// cancels a statement.
 func (t *SerialConn) Do(wait time.Duration, speak func(conn *pgx.Conn) error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -136,8 +140,8 @@ func (t *SerialConn) Do(wait time.Duration, speak func(conn *pgx.Conn) error) er
 	return err
 }
 
-// DoRetry is Do for what may be said twice: once more where there was no answer, as by a
-// connection that was not used for long.
+// DoRetry is like Do, but for statements that may run twice. If no answer came, for example because
+// the connection was unused for a long time, it tries once more.
 func (t *SerialConn) DoRetry(wait time.Duration, speak func(conn *pgx.Conn) error) error {
 	err := t.Do(wait, speak)
 	if err != nil && codeOf(err) == "" {
@@ -146,7 +150,7 @@ func (t *SerialConn) DoRetry(wait time.Duration, speak func(conn *pgx.Conn) erro
 	return err
 }
 
-// Close lets the connection go.
+// Close closes the connection.
 func (t *SerialConn) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

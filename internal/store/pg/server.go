@@ -10,16 +10,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/fencing"
 )
 
-// server is the database's side of the protocol, for one owner of one partition.
+// server implements [fencing.Server] in SQL, for one owner of one partition.
 type server struct {
 	cfg    Config
 	conn   *pgx.ConnConfig
 	pooled bool
 	text   statements
-	// session is nil until a take-over has connected.
+	// session is nil until Acquire has connected.
 	session *session
-	// found is the format that the partition was in when it was looked at last, format the one in
-	// which it was taken first, and stays.
+	// found is the format of the partition when its row was last read. format is the format in
+	// which the partition was first acquired; it does not change after that.
 	found, format uint32
 }
 
@@ -31,7 +31,8 @@ const lockWait = "1s"
 
 var errNoSession = errors.New("there is no connection")
 
-// Acquire connects anew: what the old connection has under way is fenced by it.
+// Acquire opens a new connection and takes the partition over. Statements that may still run on the
+// old connection are fenced by the new epoch.
 func (s *server) Acquire(again bool) (st fencing.State, err error) {
 	s.Close()
 	l, err := openSession(s.conn, !s.pooled)
@@ -56,7 +57,8 @@ func (s *server) Acquire(again bool) (st fencing.State, err error) {
 	return st, nil
 }
 
-// checkFormat: what was not taken is in a format that it can be taken in.
+// checkFormat returns an error if the partition was not acquired because this program does not
+// support its format.
 func (s *server) checkFormat(st fencing.State) error {
 	f := s.cfg.Formats
 	if st.Ours || f.Oldest <= s.found && s.found <= f.Newest {
@@ -65,9 +67,10 @@ func (s *server) checkFormat(st fencing.State) error {
 	return &fencing.FinalError{Err: &FormatError{Schema: s.cfg.Schema, Found: s.found, Oldest: f.Oldest, Newest: f.Newest}}
 }
 
-// acquire ends sessions that keep the row locked, and tries once more. It does not end the
-// session of another owner, and returns that owner. If the row is this owner's own, the lock
-// belonged to a process that is gone, or to a session of no owner.
+// acquire tries to take the partition over. If another session keeps the row locked, acquire ends
+// that session and tries once more. It does not end the session of another owner whose lease is
+// valid; it returns that owner instead. If the row is this owner's own, the lock belongs to a
+// process that is gone, or to a session of no owner.
 func (s *server) acquire(l *session, again bool) (fencing.State, error) {
 	st, err := s.acquireOnce(l, again)
 	if codeOf(err) != "55P03" {
@@ -114,7 +117,7 @@ func (s *server) acquireOnce(l *session, again bool) (st fencing.State, err erro
 	return st, err
 }
 
-// readState reads the row.
+// readState reads the row of the partition.
 func (s *server) readState(l *session) (st fencing.State, err error) {
 	var lease, left int64
 	row := l.conn.QueryRow(context.Background(), s.text.readState, pgx.QueryExecModeExec, s.cfg.Part)
@@ -123,8 +126,9 @@ func (s *server) readState(l *session) (st fencing.State, err error) {
 	return st, err
 }
 
-// Commit sends the one statement. Rarely a commit must overwrite a row of the cold table: then
-// the first statement has no effect, and Commit sends another one.
+// Commit stores a group with one statement. Rarely a commit overwrites a row of the cold table. In
+// that case the first statement fails without an effect, and Commit sends a slower one that
+// overwrites rows.
 func (s *server) Commit(epoch, number uint64, g *group) error {
 	params := append(s.params(epoch, number), g.arrays()...)
 	err := s.fence(s.text.commit[g.has()], commitTypes, params)
@@ -134,7 +138,7 @@ func (s *server) Commit(epoch, number uint64, g *group) error {
 	return err
 }
 
-// Renew sends the fence alone.
+// Renew renews the lease with a statement that contains only the fence.
 func (s *server) Renew(epoch, number uint64) error {
 	return s.fence(s.text.renew, fenceTypes, s.params(epoch, number))
 }
@@ -143,7 +147,7 @@ func (s *server) params(epoch, number uint64) [][]byte {
 	return append(make([][]byte, 0, 11), int4(s.cfg.Part), []byte(s.cfg.Owner), int8of(epoch), int8of(number), int8of(uint64(s.cfg.Lease.Microseconds())))
 }
 
-// fence sends a statement that gives one row, unless the fence held it off.
+// fence executes a statement that returns one row. If it returns none, the fence has prevented it.
 func (s *server) fence(text string, types []uint32, params [][]byte) error {
 	if s.session == nil {
 		return errNoSession
@@ -173,7 +177,7 @@ func (s *server) Release(epoch uint64) error {
 	})
 }
 
-// Close cuts the connection.
+// Close closes the connection.
 func (s *server) Close() {
 	if s.session != nil {
 		s.session.close()

@@ -13,33 +13,35 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// session is the connection of commits. It is cut and never cancelled: PostgreSQL answers the
-// cancelled wait for a standby with a success.
+// session is the connection for commits. It may be closed, but a statement on it is never
+// cancelled: if a wait for a standby is cancelled, PostgreSQL answers with success.
 type session struct {
 	conn *pgx.Conn
 	// raw is the connection below the encryption.
 	raw net.Conn
-	// made: it is connected, and makes no connection by which it would cancel.
+	// made means that the session is connected. From then on it refuses to dial, because pgx dials
+	// again only to cancel a statement.
 	made atomic.Bool
-	// notice is the last one since the statement began.
+	// notice is the last notice since the statement began.
 	notice *pgconn.Notice
-	// named: statements may be given names, those of texts that were sent are in names.
+	// named means that statements may be prepared under a name. names maps the texts of prepared
+	// statements to their names.
 	named bool
 	names map[string]string
 }
 
 var errNoCancel = errors.New("nothing is cancelled")
 
-// NoticeError: the database answered with success and a word besides. Of a commit that may
-// mean that only one machine has it.
+// NoticeError means that the database answered with success and with a notice. For a commit the
+// notice may mean that only one machine has stored it.
 type NoticeError struct{ Severity, Code, Message string }
 
-// Error is what it said.
+// Error returns the text of the notice.
 func (e *NoticeError) Error() string {
 	return fmt.Sprintf("the database answered with a %s (SQLSTATE %s): %s", e.Severity, e.Code, e.Message)
 }
 
-// openSession connects.
+// openSession opens the connection.
 func openSession(cfg *pgx.ConnConfig, named bool) (*session, error) {
 	l := &session{named: named, names: make(map[string]string)}
 	cfg = cfg.Copy()
@@ -62,8 +64,9 @@ func openSession(cfg *pgx.ConnConfig, named bool) (*session, error) {
 	return l, nil
 }
 
-// below is the connection that an encrypted one uses. It is asked of the connection that was
-// made: while it was, others may have been, to hosts that did not do, or to end those.
+// below returns the connection that is below the encryption of conn. openSession calls it on the
+// finished connection, because while connecting, pgx may have opened others, to hosts that did not
+// fit.
 func below(conn net.Conn) net.Conn {
 	if encrypted, ok := conn.(*tls.Conn); ok {
 		return encrypted.NetConn()
@@ -71,10 +74,11 @@ func below(conn net.Conn) net.Conn {
 	return conn
 }
 
-// close ends the connection without a word: what is under way goes on over there, or not.
+// close closes the connection without telling the server. A running statement may still complete on
+// the server.
 func (l *session) close() { _ = l.raw.Close() }
 
-// do waits so long for what speaks to the database, and then cuts. A notice is no success.
+// do calls speak and closes the connection if speak takes longer than wait. A notice is an error.
 func (l *session) do(wait time.Duration, speak func() error) error {
 	l.notice = nil
 	timer := time.AfterFunc(wait, l.close)
@@ -88,7 +92,8 @@ func (l *session) do(wait time.Duration, speak func() error) error {
 	return err
 }
 
-// rows runs a statement with parameters in the binary format, and says how many rows came.
+// rows runs a statement with parameters in the binary format. It returns the number of rows in the
+// answer.
 func (l *session) rows(text string, types []uint32, params [][]byte) (int, error) {
 	ctx, conn := context.Background(), l.conn.PgConn()
 	name, prepared := l.names[text]
@@ -113,5 +118,5 @@ func (l *session) rows(text string, types []uint32, params [][]byte) (int, error
 	return n, err
 }
 
-// inBinary is the format of all parameters and columns.
+// inBinary states that all parameters and columns are in the binary format.
 var inBinary = []int16{pgx.BinaryFormatCode}

@@ -9,29 +9,31 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Share is what a partition gets of another one's.
+// Share describes what another partition gets when a partition is split.
 type Share struct {
 	// Part is an empty partition.
 	Part int32
-	// Names are the namespaces that are there from then on.
+	// Names are the namespaces that are in Part after the split.
 	Names []string
-	// Moved begin the keys that it gets; Copied are keys that both have afterwards.
+	// Moved are prefixes of the keys that move to Part. Copied are keys that both partitions have
+	// after the split.
 	Moved, Copied [][]byte
 }
 
-// AliveError: a sidecar lives that shares the store, and knows where each namespace is.
+// AliveError means that a running sidecar shares the store and uses the present placement of
+// namespaces.
 type AliveError struct{ Schema, Address string }
 
-// Error names it.
+// Error returns a text with the address of the sidecar.
 func (e *AliveError) Error() string {
 	return fmt.Sprintf("the sidecar at %s shares the schema %q and lives: stop all of them", e.Address, e.Schema)
 }
 
 const (
-	// A lease of more than any lasts is from before the clock was put back.
+	// A lease that is longer than the maximum was written before the clock was set back.
 	aliveText          = `SELECT coalesce(max(address), '') FROM {s}.node WHERE lease_until > clock_timestamp() AND lease_until < clock_timestamp() + interval '1 minute'`
 	lockNamespacesText = `LOCK TABLE {s}.namespace IN SHARE ROW EXCLUSIVE MODE`
-	// shareText takes a range of keys from the index; {t} is the table.
+	// shareText moves ranges of keys, which it finds in the index. {t} is the table.
 	shareText = `UPDATE {s}.{t} AS pair SET part = $2 FROM unnest($3::bytea[], $4::bytea[]) AS u (low, high)
 	WHERE pair.part = $1 AND pair.k >= u.low AND pair.k < u.high`
 	copyText   = `INSERT INTO {s}.{t} (part, k, v, g) SELECT $2, k, v, g FROM {s}.{t} WHERE part = $1 AND k = ANY ($3::bytea[])`
@@ -43,7 +45,8 @@ const (
 	FROM {s}.part AS own WHERE own.id = $1 AND other.id = $2 AND other.commit_no = 0 AND other.lease_until <= clock_timestamp()`
 )
 
-// Placements says in which partition each namespace is that was placed, and which partitions have a commit.
+// Placements returns the partition of each namespace that was placed, and the partitions that have
+// a commit.
 func (d *DB) Placements(ctx context.Context) (places map[string]int32, taken []int32, err error) {
 	if places, err = d.at.Placed(ctx); err != nil {
 		return nil, nil, err
@@ -52,9 +55,9 @@ func (d *DB) Placements(ctx context.Context) (places map[string]int32, taken []i
 	return places, taken, err
 }
 
-// Split moves pairs of the partition to empty partitions, which start with its last group, and
-// deletes the pairs whose keys begin with lost, all in one transaction. The partition must be
-// owned until the last step. Split always gives it back and closes d. Errors: *[AliveError].
+// Split moves pairs of the partition to empty partitions. These get the same last group. Split also
+// deletes the pairs whose keys begin with lost. All of this is one transaction. The partition must
+// be owned until the last step. Split always gives it back and closes d. Errors: *[AliveError].
 func (d *DB) Split(ctx context.Context, shares []Share, lost []byte) (err error) {
 	last := d.Last()
 	l, err := d.beginLongTxn(ctx)
@@ -99,7 +102,7 @@ func (l *longTxn) lockPlacement() error {
 	return l.alive(l.ctx)
 }
 
-// alive refuses to go on while a node lives.
+// alive returns an *[AliveError] if a node is running.
 func (l *longTxn) alive(ctx context.Context) error {
 	address := ""
 	err := l.session.conn.QueryRow(ctx, inSchema(aliveText, l.db.cfg.Schema), pgx.QueryExecModeExec).Scan(&address)
@@ -111,7 +114,7 @@ func (l *longTxn) alive(ctx context.Context) error {
 
 func in(table, text string) string { return strings.ReplaceAll(text, "{t}", table) }
 
-// share moves and copies.
+// share moves and copies the pairs of one share.
 func (l *longTxn) share(s Share) error {
 	own, past := l.db.cfg.Part, make([][]byte, len(s.Moved))
 	for i, prefix := range s.Moved {
@@ -128,8 +131,8 @@ func (l *longTxn) share(s Share) error {
 	return nil
 }
 
-// split is the last step. It fails if a partition had another owner in the meantime, or a node
-// joined.
+// split executes the last step. It fails if a partition had another owner in the meantime, or if a
+// node has joined.
 func (l *longTxn) split(shares []Share, epoch int64, last uint64) error {
 	own := l.db.cfg.Part
 	if err := l.one(splitText, own, epoch, int64(last)); err != nil {

@@ -6,19 +6,20 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// statements are the texts for one schema.
+// statements contains the texts of the statements for one schema.
 type statements struct {
-	// commit is by what a group has, see [group.has]; in over rows of the cold table may be there
-	// already.
+	// commit and over are indexed by the result of [group.has]. The statements in over can also
+	// overwrite rows of the cold table.
 	commit, over                                     [1 << sorts]string
 	renew, release                                   string
 	acquire, readState, terminateBlocker, clampLease string
 	readOwner                                        string
-	// version is the number of the newest migration, oldest that of the oldest program that works with it.
+	// version reads the number of the newest migration. oldest reads the oldest migration that a
+	// program must know to use the schema.
 	version, oldest string
-	// Those of the keys of runs.
+	// The statements for the keys of runs.
 	keysRead, keysSize, keysWrite, keysVacuum string
-	// get and has are for the hot table and the cold one.
+	// get and has are indexed by table: hot, cold.
 	get, has [2]string
 }
 
@@ -45,8 +46,9 @@ const (
 	sorts
 )
 
-// partTexts are the parts. Rows that go are looked up one by one: a plan that takes keys by a
-// list may read the whole table for it, where it was made before there was much in it.
+// partTexts are the parts of the statement. Removed rows are looked up one by one. For a list of
+// keys the server may have made a plan that reads the whole table, if the table was small at that
+// time.
 var partTexts = [sorts]string{
 	hotSet: `, hot AS (
 	INSERT INTO {s}.hot (part, k, v, g) SELECT fence.id, u.k, u.v, $4 FROM fence, unnest($6::bytea[], $7::bytea[]) AS u (k, v)` + overText + `
@@ -64,12 +66,12 @@ var partTexts = [sorts]string{
 )`,
 }
 
-// overText is what a row that is there asks for. Of the cold table nearly none is, and looking
-// costs a third of the insert.
+// overText makes an insert overwrite an existing row. For the cold table it is omitted at first,
+// because almost no row exists there already, and the check costs a third of the insert.
 const overText = `
 	ON CONFLICT (part, k) DO UPDATE SET v = excluded.v, g = excluded.g`
 
-// commitText is the statement for a group that has those sorts.
+// commitText returns the commit statement for a group with the changes in has.
 func commitText(has int, over string) string {
 	parts := []string{fenceText}
 	for sort, part := range partTexts {
@@ -88,16 +90,18 @@ SELECT pg_catalog.set_config('client_min_messages', 'warning', true) FROM fence`
 
 const releaseText = `UPDATE {s}.part SET lease_until = '-infinity', owner = '', address = '' WHERE id = $1 AND owner = $2 AND epoch = $3`
 
-// acquireText raises the format before the first read, so that a program that does not support
-// it cannot take over the partition, even if this owner fails. A leaving node does not count.
-// All other nodes do, because a placement may give them the partition later.
+// acquireText raises the format before the first read, so that a program that does not support the
+// new format cannot take over the partition, even if this owner fails. The new format is one that
+// all other running nodes support, because a placement may give them the partition later. Nodes
+// that are leaving do not count.
 const acquireText = `UPDATE {s}.part SET epoch = epoch + 1, owner = $2, address = $3, backend_pid = pg_catalog.pg_backend_pid(),
 	lease_until = clock_timestamp() + $4 * interval '1 microsecond',
 	format = CASE WHEN $8::bool THEN greatest(format, least($7::integer, (
 		SELECT min(n.speaks) FROM {s}.node n WHERE NOT n.leaving AND n.lease_until > now() AND n.lease_until <= now() + $4 * interval '2 microseconds'))) ELSE format END
 	WHERE id = $1 AND format BETWEEN $6::integer AND $7::integer AND (owner = $2 OR (NOT $5::bool AND lease_until <= now()))`
 
-// clampLeaseText is for a lease from before the database's clock was put back: it has more than any has.
+// clampLeaseText shortens a lease that is longer than the maximum, because it was written before
+// the database's clock was set back.
 const clampLeaseText = `UPDATE {s}.part SET lease_until = clock_timestamp() + $2 * interval '1 microsecond'
 	WHERE id = $1 AND lease_until > clock_timestamp() + $2 * interval '2 microseconds'`
 
@@ -105,8 +109,8 @@ const readStateText = `SELECT epoch, commit_no, owner, address, (extract(epoch F
 	greatest(0, (extract(epoch FROM greatest(lease_until, 'epoch') - clock_timestamp()) * 1000000)::bigint), format
 	FROM {s}.part WHERE id = $1`
 
-// terminateBlockerText ends the session that has the row locked: the transaction that is writing it is
-// its xmax.
+// terminateBlockerText ends the session that has the row locked. The xmax of the row is the
+// transaction that is writing it.
 const terminateBlockerText = `SELECT pg_catalog.pg_terminate_backend(l.pid) FROM {s}.part p
 	JOIN pg_catalog.pg_locks l ON l.locktype = 'transactionid' AND l.transactionid = p.xmax AND l.granted
 	WHERE p.id = $1 AND (p.owner = $2 OR p.lease_until <= clock_timestamp())`
@@ -117,8 +121,8 @@ const oldestText = `SELECT max(version) FROM {s}.schema_oldest`
 
 const readOwnerText = `SELECT owner, commit_no FROM {s}.part WHERE id = $1`
 
-// keysWriteText writes whole pages, each only if it is unchanged since it was read: a late
-// write, after another one, has no effect.
+// keysWriteText writes whole pages. It writes a page only if the page is unchanged since it was
+// read, so that a write that arrives late, after another one, has no effect.
 const keysWriteText = `WITH fence AS (
 	SELECT id FROM {s}.part WHERE id = $1 AND owner = $2 FOR UPDATE
 ), made AS (
@@ -151,7 +155,7 @@ func statementsOf(schema string) statements {
 	return texts
 }
 
-// fenceTypes are those of the parameters of a renewal, commitTypes those of a commit.
+// fenceTypes are the types of the parameters of a renewal, commitTypes those of a commit.
 var (
 	fenceTypes  = []uint32{pgtype.Int4OID, pgtype.TextOID, pgtype.Int8OID, pgtype.Int8OID, pgtype.Int8OID}
 	commitTypes = append(fenceTypes[:5:5], pgtype.ByteaArrayOID, pgtype.ByteaArrayOID, pgtype.ByteaArrayOID, pgtype.ByteaArrayOID, pgtype.ByteaArrayOID, pgtype.ByteaArrayOID)

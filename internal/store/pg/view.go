@@ -13,26 +13,28 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// View costs no time before its first read, which begins its transaction.
+// View returns a view. Its transaction begins with the first read.
 func (d *DB) View(group uint64) kv.Snapshot { return &snapshot{db: d, minGroup: group} }
 
 // snapshot is one transaction on a connection of the pool.
 type snapshot struct {
 	db *DB
-	// minGroup is the group that it must have; imported is a moment that is held, empty: now.
+	// minGroup is the oldest group that the view may show.
 	minGroup uint64
+	// imported is the name of a held snapshot to import. If it is empty, the view shows the present
+	// state.
 	imported string
 
 	conn  *pgxpool.Conn
 	group uint64
-	// err is what ended it.
+	// err is the error that ended the view.
 	err error
 }
 
 const begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
-// Group begins the transaction. Where that fails it is the group that was asked for, and every
-// read fails.
+// Group begins the transaction and returns the number of its newest group. If that fails, Group
+// returns minGroup, and every read of the view fails.
 func (s *snapshot) Group() uint64 {
 	if s.conn == nil && s.err == nil {
 		_ = s.query(nil, "")
@@ -40,8 +42,8 @@ func (s *snapshot) Group() uint64 {
 	return max(s.group, s.minGroup)
 }
 
-// query reads rows, in the round trip that begins the transaction if it is the first. An empty
-// text only begins it.
+// query reads rows. The first query also begins the transaction, in the same round trip. An empty
+// text only begins the transaction.
 func (s *snapshot) query(read func(pgx.Rows) error, text string, args ...any) error {
 	if s.err != nil {
 		return s.err
@@ -73,7 +75,8 @@ func readAll(rows pgx.Rows, err error, read func(pgx.Rows) error) error {
 	return rows.Err()
 }
 
-// begin tries connections until one answers: those of the pool may be older than the server.
+// begin tries connections of the pool until one answers, because some may be older than the last
+// restart of the server.
 func (s *snapshot) begin(ctx context.Context, read func(pgx.Rows) error, text string, args []any) error {
 	for {
 		conn, err := s.db.at.pool.Acquire(ctx)
@@ -92,13 +95,14 @@ func (s *snapshot) begin(ctx context.Context, read func(pgx.Rows) error, text st
 	}
 }
 
-// errForeign is final: a retry has the same result.
+// errForeign means that the partition belongs to another owner. It is final: a retry has the same
+// result.
 var errForeign = errors.New("the partition is not this owner's any more")
 
-// IsForeign reports whether an error says that another owner has the partition, or had it.
+// IsForeign reports whether an error means that another owner has, or had, the partition.
 func IsForeign(err error) bool { return errors.Is(err, errForeign) }
 
-// first begins the transaction, sees to it that the partition is ours, and reads.
+// first begins the transaction, checks that the partition belongs to this owner, and reads.
 func (s *snapshot) first(ctx context.Context, conn *pgxpool.Conn, read func(pgx.Rows) error, text string, args []any) error {
 	batch := &pgx.Batch{}
 	batch.Queue(begin)
@@ -118,7 +122,7 @@ func (s *snapshot) first(ctx context.Context, conn *pgxpool.Conn, read func(pgx.
 	return errors.Join(err, results.Close())
 }
 
-// readPreamble reads what comes before the rows.
+// readPreamble reads the answers that come before the rows.
 func (s *snapshot) readPreamble(ctx context.Context, results pgx.BatchResults) error {
 	_, err := results.Exec()
 	if err == nil && s.imported != "" {
@@ -140,7 +144,7 @@ func (s *snapshot) readPreamble(ctx context.Context, results pgx.BatchResults) e
 	return s.db.owner.WaitStored(ctx, s.group)
 }
 
-// Close ends the transaction, and does not wait for that.
+// Close ends the transaction in the background.
 func (s *snapshot) Close() {
 	if s.conn != nil {
 		go s.db.free(s.conn)
@@ -154,7 +158,7 @@ var errClosed = errors.New("the view is closed")
 // ending limits the time for ending a view's transaction, which writes no rows.
 const ending = 5 * time.Second
 
-// free gives a connection back, without a transaction.
+// free ends the transaction and returns the connection to the pool.
 func (d *DB) free(conn *pgxpool.Conn) {
 	if conn.Conn().PgConn().TxStatus() != 'I' && !conn.Conn().IsClosed() {
 		ctx, cancel := context.WithTimeout(context.Background(), ending)
@@ -164,7 +168,7 @@ func (d *DB) free(conn *pgxpool.Conn) {
 	conn.Release()
 }
 
-// Get reads a value.
+// Get returns the value of a key, or nil if the key does not exist.
 func (s *snapshot) Get(key []byte) (value []byte, err error) {
 	err = s.query(func(rows pgx.Rows) error {
 		if err := rows.Scan(&value); err != nil {
@@ -178,7 +182,7 @@ func (s *snapshot) Get(key []byte) (value []byte, err error) {
 	return value, err
 }
 
-// Has looks for a key.
+// Has reports whether a key exists.
 func (s *snapshot) Has(key []byte) (there bool, err error) {
 	err = s.query(func(pgx.Rows) error {
 		there = true
@@ -187,7 +191,7 @@ func (s *snapshot) Has(key []byte) (there bool, err error) {
 	return there, err
 }
 
-// side is the table of a key: 0 hot, 1 cold.
+// side returns the table of a key: 0 for hot, 1 for cold.
 func (d *DB) side(key []byte) int {
 	if d.cfg.Hot(key[0]) {
 		return 0

@@ -21,62 +21,64 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 )
 
-// Config of a store in a database; URL is required.
+// Config configures a store in a database. URL is required.
 type Config struct {
 	URL dsn.URL
-	// Schema has the tables. Default "pawl".
+	// Schema is the name of the schema that contains the tables. Default "pawl".
 	Schema string
-	// Part is the number of the partition that is opened. Default 0, the only one of a store that was
-	// never shared.
+	// Part is the number of the partition to open. Default 0, which is the only partition of a
+	// store that was never shared.
 	Part int32
-	// Owner is the name of the node that opens the partition. Each opening is an owner of its
-	// own, with a name that begins with it. Default: no node.
+	// Owner is the name of the node that opens the partition. The owner of each opening has its own
+	// name, which begins with this one. Default: no node.
 	Owner string
-	// Pool is what was reached before; nil: the database is reached now.
+	// Pool is an existing connection pool. If it is nil, Open connects to the database.
 	Pool *pg.Pool
-	// RenewedEpoch, if not nil, means that other code renews the lease under the epoch in it,
-	// and that opening does not wait for the end of another lease.
+	// RenewedEpoch, if not nil, means that other code renews the lease under the epoch stored in
+	// it. Opening then does not wait for the end of another owner's lease.
 	RenewedEpoch *atomic.Uint64
-	// Raise: the store's format becomes the newest that all living nodes speak. Else it stays what
-	// it is.
+	// Raise means that opening raises the store's format to the newest one that all running nodes
+	// support. Otherwise the format does not change.
 	Raise bool
-	// Address says to others where the store is served. Default: the machine and the process.
+	// Address tells other processes where the store is served. Default: host name and process
+	// number.
 	Address string
-	// Readers bounds the connections that read. Default 16; two more commit and keep keys.
+	// Readers is the maximum number of connections for reads. Default 16. Two more connections
+	// serve commits and run keys.
 	Readers int32
-	// Lease is how long the store stays this process's without a word of it. Default 3 s.
+	// Lease is how long the store remains this process's after its last commit or renewal. Default
+	// 3 s.
 	Lease time.Duration
-	// Logger gets messages about the database. Default: discarded.
+	// Logger receives messages about the database. Default: discarded.
 	Logger *slog.Logger
-	// Timeouts bound what the database is waited for; each has a default.
+	// Timeouts limit the waits for the database. Each has a default.
 	Timeouts pg.Timeouts
-	// RunKeys is a hook of tests: see the store's.
+	// RunKeys is a hook for tests; see the Hooks of the store.
 	RunKeys func(step string) error
 }
 
-// Away is the reason of the refusal while the database cannot be reached.
+// Away is the reason in the error of a request that is refused while the database is unavailable.
 const Away = "DATABASE_AWAY"
 
-// retryAfter is when it may be asked again.
+// retryAfter is how long a client should wait before it repeats a refused request.
 const retryAfter = int64(time.Second)
 
-// Database is a store's part of one. Safe for concurrent use.
+// Database is one partition of a store in a database. It is safe for concurrent use.
 type Database struct {
 	*pg.DB
 
 	cfg  Config
 	keys *keyring.Ring
-	// size is what the tables had at measured.
+	// size is the size of the tables in bytes at the time measured.
 	size     atomic.Int64
 	measured time.Time
 }
 
 var _ engine.Engine = (*Database)(nil)
 
-// Open takes the store, and waits until the lease of another process that is gone has ended.
-// Errors: [datadir.ErrLocked]: another one has it; *[pg.SchemaError]; *[pg.FormatError];
-// *[layout.Damage]; what
-// the database answers.
+// Open acquires the store. It waits until the lease of another process that is gone has ended.
+// Errors: [datadir.ErrLocked] if another process has the store, *[pg.SchemaError],
+// *[pg.FormatError], *[layout.Damage], and those of the database.
 func Open(cfg Config) (*Database, error) {
 	if cfg.Address == "" {
 		name, err := os.Hostname()
@@ -105,7 +107,7 @@ func Open(cfg Config) (*Database, error) {
 	return d, d.Sync()
 }
 
-// owner is a new name: no two openings have the same.
+// owner returns a new owner name. No two openings have the same name.
 func (c Config) owner() string {
 	if c.Owner == "" {
 		return rand.Text()
@@ -113,21 +115,21 @@ func (c Config) owner() string {
 	return c.Owner + "." + rand.Text()
 }
 
-// hot: rows that are rewritten lie in a table of their own.
+// hot selects the kinds whose rows are often rewritten. They are stored in a separate table.
 func hot(kind byte) bool { return layout.Kinds[kind].Hot }
 
-// Keys are pages of the database.
+// Keys returns the keys of runs, which are stored in the database.
 func (d *Database) Keys() *keyring.Ring { return d.keys }
 
-// Confirm does no work: the number of the newest group is beside the pairs, and every commit
-// and every view compares it.
+// Confirm does no work. The number of the newest group is stored together with the pairs, and every
+// commit and every view compares it.
 func (d *Database) Confirm(*layout.Txn, [16]byte, bool) error { return nil }
 
 // Serve does no work.
 func (d *Database) Serve(uint64, [16]byte) error { return nil }
 
-// StartMaintenance fails the store when another process has taken it over. The database itself
-// reclaims space.
+// StartMaintenance waits in the background until another process has taken the store over, and
+// fails the store then. It does not reclaim space, because the database itself does that.
 func (d *Database) StartMaintenance(ctx context.Context, duties engine.Callbacks) {
 	owner := d.Owner()
 	go func() {
@@ -148,7 +150,7 @@ func failure(err error) error {
 	return fmt.Errorf("%w: %w", machine.ErrIndeterminate, err)
 }
 
-// CheckSpace refuses new work while the database is unavailable or its disk is full.
+// CheckSpace returns an error while the database is unavailable or its disk is full.
 func (d *Database) CheckSpace(int64, bool) error {
 	err := d.Owner().Away()
 	switch {
@@ -163,9 +165,9 @@ func (d *Database) CheckSpace(int64, bool) error {
 	return d.unread(err)
 }
 
-// unread tells callers that the database is unavailable, or that the partition has another
-// owner. In the second case the store fails soon, and reads until then have an unknown result,
-// too.
+// unread returns the error for clients when a read got no answer: the database is unavailable, or
+// the partition has another owner. In the second case the store fails soon, and the results of
+// reads until then are unknown, too.
 func (d *Database) unread(err error) error {
 	if pg.IsForeign(err) {
 		return failure(err)
@@ -185,11 +187,11 @@ func (d *Database) BeginLargeDelete() (release func()) { return func() {} }
 // Removed does no work.
 func (d *Database) Removed(int64) {}
 
-// Fatal never tells: what cannot be stored is tried on, and given up some time after the end
-// began, see [Database.StartMaintenance].
+// Fatal returns a channel that never receives, because a commit that fails is retried. Only a
+// closing store gives up after some time; see [Database.StartMaintenance].
 func (d *Database) Fatal() <-chan error { return nil }
 
-// Check fails the store that is another's.
+// Check returns an error if the store belongs to another process.
 func (d *Database) Check() error {
 	if err := d.Owner().Err(); err != nil {
 		return failure(err)
@@ -197,11 +199,11 @@ func (d *Database) Check() error {
 	return nil
 }
 
-// measuring is how often the tables are measured.
+// measuring is the interval at which the tables are measured.
 const measuring = time.Minute
 
-// Sync has no data to flush. At intervals it measures the tables; without an answer the old
-// size stays.
+// Sync has no data to sync. At intervals it measures the tables. If the database does not answer,
+// the old size remains.
 func (d *Database) Sync() error {
 	if time.Since(d.measured) < measuring || d.Owner().Away() != nil {
 		return nil
@@ -213,7 +215,7 @@ func (d *Database) Sync() error {
 	return nil
 }
 
-// Scrub does no work: the database has checksums of its own.
+// Scrub does no work, because the database has its own checksums.
 func (d *Database) Scrub(context.Context) error { return nil }
 
 // Sizes returns the bytes of the tables; no values are stored separately.

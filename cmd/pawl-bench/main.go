@@ -51,16 +51,7 @@ func execute(ctx context.Context, p *output.Printer, args []string) int {
 // benchChild is the hidden command that every process of a bench is started by.
 const benchChild = "bench-child"
 
-// newBench returns the root command, which prints with p. It sets started when the command line is well
-// formed.
-func newBench(p *output.Printer, started *bool) *cobra.Command {
-	opts := load.Options{}
-	rounds, moves, format := 0, 0, "table"
-	cmd := &cobra.Command{
-		Use:     "pawl-bench",
-		Version: version,
-		Short:   "Measures throughput, latency and size on this machine",
-		Long: `Measures throughput, latency, memory and disk use of the sidecar on this machine. Every commit is
+const benchLong = `Measures throughput, latency, memory and disk use of the sidecar on this machine. Every commit is
 synced. Each comparison is the median of interleaved rounds, with its spread. The reference values of
 the same rounds are fsync, a gRPC echo, direct writes to Badger, and the committer without an engine.
 Servers and load run in separate processes, which all end with the command.
@@ -75,7 +66,18 @@ another node, throughput, handovers and takeovers (--moves).
 The bench waits up to two minutes (--wait) for an idle machine and reports how busy it was.
 
 Exit codes: 0 everything was measured, also where a target was missed; 1 a part could not be
-measured; 2 wrong usage.`,
+measured; 2 wrong usage.`
+
+// newBench returns the root command, which prints with p. It sets started when the command line is well
+// formed.
+func newBench(p *output.Printer, started *bool) *cobra.Command {
+	opts := load.Options{}
+	rounds, moves, format := 0, 0, "table"
+	cmd := &cobra.Command{
+		Use:           "pawl-bench",
+		Version:       version,
+		Short:         "Measures throughput, latency and size on this machine",
+		Long:          benchLong,
 		Args:          cobra.NoArgs,
 		Example:       "pawl-bench --quick --part wire --dir /var/lib",
 		SilenceErrors: true, SilenceUsage: true,
@@ -113,18 +115,23 @@ measured; 2 wrong usage.`,
 	cmd.SetOut(p.Out)
 	cmd.SetErr(p.Err)
 	cmd.PersistentFlags().StringVarP(&format, "output", "o", format, "table or json")
+	cmd.Flags().IntVar(&rounds, "rounds", 0, "rounds of each comparison; 0 = 5, with --quick 3")
+	cmd.Flags().IntVar(&moves, "moves", 0, "with --store: number of moves of the store after SIGTERM of its owner, and after SIGKILL; 0 = 10, with --quick 3")
+	bindOptions(cmd, &opts)
+	return cmd
+}
+
+// bindOptions adds the flags that set opts as they are.
+func bindOptions(cmd *cobra.Command, opts *load.Options) {
 	cmd.Flags().StringVar(&opts.Product, "pawl", "", "binary of the sidecar whose size the part binary measures (default: pawl beside this binary)")
 	cmd.Flags().BoolVar(&opts.Quick, "quick", false, "smaller sizes and fewer rounds, within two minutes on two cores")
 	cmd.Flags().DurationVar(&opts.Wait, "wait", load.QuietWait, "longest wait until the load of the machine is below 0.5 (with --quick: 0)")
 	cmd.Flags().StringVar(&opts.Dir, "dir", "", "directory for the data (default: the temporary directory)")
-	cmd.Flags().IntVar(&rounds, "rounds", 0, "rounds of each comparison; 0 = 5, with --quick 3")
-	cmd.Flags().IntVar(&moves, "moves", 0, "with --store: number of moves of the store after SIGTERM of its owner, and after SIGKILL; 0 = 10, with --quick 3")
 	cmd.Flags().Var(&opts.Store, "store", "PostgreSQL database to measure beside the embedded store: postgres://USER@HOST[:PORT]/DATABASE; the bench creates schemas there and drops them")
 	cmd.Flags().StringSliceVar(&opts.Parts, "part", nil, "measure only this part (repeatable): "+strings.Join(load.PartNames(), ", "))
 	cmd.Flags().StringVar(&opts.Python, "python", "", "Python with the pawl package (default: that of the source tree)")
 	cmd.Flags().StringVar(&opts.Node, "node", "", "Node for the TypeScript client of the source tree (default: node)")
 	cmd.Flags().StringVar(&opts.Profiles, "cpuprofile", "", "directory for the CPU profiles of all processes (default: no profiles)")
-	return cmd
 }
 
 func runBench(ctx context.Context, p *output.Printer, opts load.Options) error {

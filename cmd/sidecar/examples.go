@@ -8,7 +8,7 @@ import (
 
 // examples are the examples in the help of the commands, by command path without "pawl". One call is
 // on each line.
-var examples = map[string]string{
+var examples = map[string]string{ //nolint:gosec // "token" is the name of a command; no value is a secret.
 	"approvals approve": `pawl approvals approve 01J9Z3NDEK 4 --expires 10m --reason "checked with finance"`,
 	"approvals deny":    `pawl approvals deny 01J9Z3NDEK 4 --reason "amount too high"`,
 	"approvals edit":    `pawl approvals edit 01J9Z3NDEK 4 '{"amount": 20}'`,

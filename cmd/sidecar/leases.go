@@ -38,8 +38,7 @@ func leasesOf(p *pack.Pack) ([]lease, error) {
 			continue
 		}
 		g, err := p.Compile(pack.Entry{})
-		var unsupported *pack.UnsupportedError
-		if errors.As(err, &unsupported) {
+		if _, unsupported := errors.AsType[*pack.UnsupportedError](err); unsupported {
 			return nil, nil // no run begins there
 		}
 		if err != nil {

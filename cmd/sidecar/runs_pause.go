@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/output"
@@ -12,35 +11,27 @@ import (
 
 func newRunsPause(p *output.Printer, c *client) *cobra.Command {
 	return runCommand(p, c, "pause", "Start no turn or step of a run until it is resumed",
-		func(ctx context.Context, runs pawlv1.RunServiceClient, run, note, id string) (moved, error) {
+		func(ctx context.Context, runs pawlv1.RunServiceClient, run, note, id string) (answer, error) {
 			return runs.PauseRun(ctx, &pawlv1.PauseRunRequest{Namespace: c.Namespace, RunId: run, Note: note, RequestId: id})
 		})
 }
 
 func newRunsResume(p *output.Printer, c *client) *cobra.Command {
 	return runCommand(p, c, "resume", "Resume a paused run",
-		func(ctx context.Context, runs pawlv1.RunServiceClient, run, note, id string) (moved, error) {
+		func(ctx context.Context, runs pawlv1.RunServiceClient, run, note, id string) (answer, error) {
 			return runs.ResumeRun(ctx, &pawlv1.ResumeRunRequest{Namespace: c.Namespace, RunId: run, Note: note, RequestId: id})
 		})
 }
 
 func newRunsCancel(p *output.Printer, c *client) *cobra.Command {
 	return runCommand(p, c, "cancel", "Cancel a run and the runs that it delegated to",
-		func(ctx context.Context, runs pawlv1.RunServiceClient, run, note, id string) (moved, error) {
+		func(ctx context.Context, runs pawlv1.RunServiceClient, run, note, id string) (answer, error) {
 			return runs.CancelRun(ctx, &pawlv1.CancelRunRequest{Namespace: c.Namespace, RunId: run, Note: note, RequestId: id})
 		})
 }
 
-// moved is the common part of the responses of PauseRun, ResumeRun and CancelRun.
-type moved interface {
-	proto.Message
-	GetStatus() pawlv1.RunStatus
-	GetSeq() uint64
-	GetDuplicate() bool
-}
-
 // runCommand returns a command that calls do for one run.
-func runCommand(p *output.Printer, c *client, name, short string, do func(ctx context.Context, runs pawlv1.RunServiceClient, run, note, id string) (moved, error)) *cobra.Command {
+func runCommand(p *output.Printer, c *client, name, short string, do func(ctx context.Context, runs pawlv1.RunServiceClient, run, note, id string) (answer, error)) *cobra.Command {
 	note, id := "", ""
 	cmd := &cobra.Command{
 		Use:   name + " RUN",

@@ -79,7 +79,8 @@ func newStop(p *output.Printer, c *client) *cobra.Command {
 	return cmd
 }
 
-// answer is the common part of the responses of both calls.
+// answer is the common part of the responses of the calls that change the status of a run: SteerRun,
+// StopRun, PauseRun, ResumeRun, CancelRun.
 type answer interface {
 	proto.Message
 	GetStatus() pawlv1.RunStatus

@@ -3,6 +3,7 @@ package grpcapi
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -122,9 +123,7 @@ func clipTo(text string, most int) string {
 func (n note) teams() object {
 	run := func(text string, with object) object {
 		inline := object{"type": "TextRun", "text": text}
-		for k, v := range with {
-			inline[k] = v
-		}
+		maps.Copy(inline, with)
 		return object{"type": "RichTextBlock", "inlines": []object{inline}}
 	}
 	body := []object{run(n.title, object{"weight": "Bolder", "size": "Medium"})}

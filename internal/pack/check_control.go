@@ -146,9 +146,6 @@ func (f *flow) components(within func(int) bool) [][]int {
 				case onPath[to]:
 					low[i] = min(low[i], order[to])
 				}
-				if at.edge != 0 || order[to] != 0 {
-					continue
-				}
 				continue
 			}
 			work = work[:len(work)-1]

@@ -127,7 +127,9 @@ func flagsOfFiles() map[string]flagProof {
 		"model": {by: "internal/executor: TestBadEndpoints"}, "model-key": {by: "test/e2e: TestAPackRunsWithoutCode"}, "models": {by: "internal/server: TestModelsAreReadAgain"},
 		"budgets": {by: "internal/server: TestOperatedFilesAreReadAgain"}, "schedules": {by: "internal/server: TestSchedules"}, "quotas-file": {by: "internal/server: TestQuotas"},
 		"certificates-file": {by: "internal/a2a: TestClientCertificates"}, "tokens-file": {by: "internal/server: TestAnswersByTheirRights"},
-		"oidc-file": {by: "internal/server: TestIssuersTokens"}, "audit": {by: "internal/server: TestAudit"}, "audit-key": {by: "cmd/sidecar: audit.txtar"},
+		"link-url": {by: "test/e2e: TestDecisionLinks"}, "link-keys-file": {by: "test/e2e: TestDecisionLinks"},
+		"link-expiry": {by: "internal/grpcapi/decisionlink: TestExpiry", value: "1h", reaches: func(o options) any { return o.config.LinkExpiry }},
+		"oidc-file":   {by: "internal/server: TestIssuersTokens"}, "audit": {by: "internal/server: TestAudit"}, "audit-key": {by: "cmd/sidecar: audit.txtar"},
 		"audit-bytes": {by: "internal/audit: TestChain"},
 	}
 }

@@ -136,7 +136,7 @@ func TestNothingSecretIsTold(t *testing.T) {
 	taskWithSecrets(known, t, s, receiver.URL)
 
 	line := log.await(t, `"run ended"`)
-	if line["run"] != failed || line["seq"] == nil || len(line["trace_id"].(string)) != 32 || line["status"] != "FAILED" {
+	if line["run_id"] != failed || line["seq"] == nil || len(line["trace_id"].(string)) != 32 || line["status"] != "FAILED" {
 		t.Errorf("the line about the run: %v", line)
 	}
 	if refused := log.await(t, `"EmitEvent"`); refused["reason"] != "UNKNOWN_EVENT" {

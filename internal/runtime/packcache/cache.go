@@ -195,8 +195,7 @@ func (p *Cache) hold(loaded *pack.Pack, entry *pack.Entry, graph *machine.Graph)
 // NO_SUCH_ENTRY with the allowed entries, and that of one with something that is not done here to
 // FAILED_PRECONDITION PACK_UNSUPPORTED. Other errors are returned unchanged.
 func EntryRefused(err error) error {
-	var unsupported *pack.UnsupportedError
-	if errors.As(err, &unsupported) {
+	if unsupported, ok := errors.AsType[*pack.UnsupportedError](err); ok {
 		return &machine.Error{
 			Code: machine.CodeFailedPrecondition, Reason: "PACK_UNSUPPORTED", Field: "pack",
 			Message: fmt.Sprintf("%s (%s, at %s). %s", unsupported.Message, unsupported.Code, unsupported.Pointer, unsupported.Hint),

@@ -12,7 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// MaxIDBytes bounds an idempotency id, in bytes.
+// MaxIDBytes bounds an idempotency id, in bytes. The contract allows a caller 128; the rest is for
+// what the sidecar adds to the ids of its own requests.
 const MaxIDBytes = 256
 
 // Check is check (1) of docs/reference/semantics.md §4: the checks of a request that need no run.
